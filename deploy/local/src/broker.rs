@@ -1,0 +1,411 @@
+//! The private nats-server of a crawl: started with it, stopped with it, found or installed by itself.
+//!
+//! In: a data directory and a few settings ([`BrokerOptions`]). Out: a running server on loopback whose
+//! JetStream store lies below that directory ([`Broker`]), its address, its pid, and the means to supervise it.
+//!
+//! Invariants: one server per data directory, guarded by a lock on `broker.lock` which the operating system
+//! releases however its holder dies; whoever holds the lock ends any server that a killed holder left behind.
+//! The ports stay the same over a restart, so that clients find the server again. The server is in a process
+//! group of its own: Ctrl-C on the terminal reaches the crawl, which drains before it stops the server.
+//!
+//! Not promised: protection from other users of this machine. The server listens on loopback without a password.
+
+mod config;
+mod install;
+mod process;
+
+use std::fs::{self, File};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail};
+use rustix::fs::{FlockOperation, flock};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+use tokio::net::TcpStream;
+
+pub use self::install::{find_or_install, find_or_install_in};
+use self::process::Server;
+
+/// How often a new pair of ports is tried when another process takes one between probe and start.
+const PORT_ATTEMPTS: u32 = 16;
+/// Wait between two looks at something that is about to change.
+const POLL: Duration = Duration::from_millis(10);
+/// How long a lock may stay with an owner that is just ending.
+const LOCK_PATIENCE: Duration = Duration::from_secs(2);
+/// How long a server may take to end after SIGTERM before it gets SIGKILL.
+const STOP_PATIENCE: Duration = Duration::from_secs(10);
+/// Longest INFO line read, in bytes; a real one is below 2 KiB.
+const INFO_BYTES_MAX: u64 = 64 * 1024;
+/// Lines of the log shown when a start fails.
+const LOG_TAIL_LINES: usize = 12;
+
+/// What a private nats-server is started with.
+#[derive(Debug, Clone)]
+pub struct BrokerOptions {
+    /// Directory of `broker.conf`, `broker.lock` and the store `jetstream/`; created when missing.
+    pub data: PathBuf,
+    /// The server's log; appended to, rotated by the server at 16 MiB, two old files kept.
+    pub log_file: PathBuf,
+    /// Port for clients on 127.0.0.1; 0 chooses a free one outside the range the system gives to outgoing
+    /// connections.
+    pub port: u16,
+    /// How often the store is flushed to disk. Acknowledged messages survive the death of any process at every
+    /// value; a power cut may take what is younger than this. Zero flushes before every acknowledgement (slow).
+    pub sync_interval: Duration,
+    /// Largest message in bytes, from 1 KiB to 64 MiB; the server warns above 8 MiB.
+    pub max_payload: u32,
+    /// How long a start may take until clients are answered. A large store that was not closed properly is read
+    /// through first; a server that dies is reported at once.
+    pub start_timeout: Duration,
+    /// Environment variables added for the server, such as `GOGC` or `GOMEMLIMIT`.
+    pub env: Vec<(String, String)>,
+}
+
+impl BrokerOptions {
+    /// The usual settings for a store under `data`: any free port, 8 MiB messages, a flush every two minutes (the
+    /// server's own default), a minute to start, and the log in `data/broker.log`.
+    pub fn new(data: impl Into<PathBuf>) -> BrokerOptions {
+        let data = data.into();
+        BrokerOptions {
+            log_file: data.join("broker.log"),
+            data,
+            port: 0,
+            sync_interval: Duration::from_secs(120),
+            max_payload: 8 * 1024 * 1024,
+            start_timeout: Duration::from_secs(60),
+            env: Vec::new(),
+        }
+    }
+}
+
+/// A running private nats-server. Dropping it kills the server and waits for its end.
+#[derive(Debug)]
+pub struct Broker {
+    // Declared before the lock: the server has ended before another owner may start one here.
+    server: Server,
+    place: Place,
+    ports: Ports,
+    url: String,
+    monitor_url: String,
+    _lock: File,
+}
+
+/// Where the server lives and how it is to be started: what stays the same over every start.
+#[derive(Debug)]
+struct Place {
+    executable: PathBuf,
+    options: BrokerOptions,
+    config_file: PathBuf,
+}
+
+/// The two ports of a server, both on 127.0.0.1.
+#[derive(Debug, Clone, Copy)]
+struct Ports {
+    client: u16,
+    monitor: u16,
+}
+
+/// How a start ended that did not fail for good.
+enum Started {
+    Ready(Server),
+    PortTaken(String),
+}
+
+impl Broker {
+    /// Starts a server and returns once it answers clients; JetStream is ready by then.
+    ///
+    /// Finds or installs the executable first ([`find_or_install`]). A server left in this data directory by an
+    /// owner that was killed is ended.
+    ///
+    /// # Errors
+    /// No executable; the data directory belongs to a living owner; a fixed port is taken; or the server dies or
+    /// stays silent for `start_timeout` (the message then ends with its log's last lines).
+    pub async fn start(options: BrokerOptions) -> Result<Broker> {
+        let executable = tokio::task::spawn_blocking(find_or_install)
+            .await
+            .context("looking for nats-server")??;
+        let (place, lock) = Place::prepare(executable, options).await?;
+        process::end_stale(&place.config_file, STOP_PATIENCE).await?;
+        let (server, ports) = place.start_somewhere().await?;
+        tracing::debug!(
+            pid = server.pid(),
+            port = ports.client,
+            "nats-server started"
+        );
+        Ok(Broker {
+            server,
+            place,
+            ports,
+            url: format!("nats://127.0.0.1:{}", ports.client),
+            monitor_url: format!("http://127.0.0.1:{}", ports.monitor),
+            _lock: lock,
+        })
+    }
+
+    /// The address for clients, `nats://127.0.0.1:PORT`; the same over restarts.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// The address of the monitoring pages (`/varz`, `/jsz`, `/healthz`), `http://127.0.0.1:PORT`.
+    pub fn monitor_url(&self) -> &str {
+        &self.monitor_url
+    }
+
+    /// The pid of the server started last; it may have ended.
+    pub fn pid(&self) -> u32 {
+        self.server.pid()
+    }
+
+    /// How the server ended, or `None` while it runs.
+    pub fn try_wait(&mut self) -> Option<ExitStatus> {
+        self.server.try_wait()
+    }
+
+    /// Ends the server: SIGTERM, on which it closes its store, and SIGKILL when it is not gone ten seconds later.
+    /// Does nothing when it has ended already. The data directory stays reserved, so [`Broker::restart`] may follow.
+    ///
+    /// # Errors
+    /// Only when the operating system refuses the signal.
+    pub async fn stop(&mut self) -> Result<()> {
+        self.server.stop(STOP_PATIENCE).await
+    }
+
+    /// Ends the server with SIGKILL, as a crash would, and waits for its end.
+    ///
+    /// # Errors
+    /// Only when the operating system refuses the signal.
+    pub fn kill(&mut self) -> Result<()> {
+        self.server.kill()
+    }
+
+    /// Starts the server again on the same ports and store, after stopping it where it still runs.
+    ///
+    /// # Errors
+    /// As for [`Broker::start`]; a port that another process has taken meanwhile is waited for until
+    /// `start_timeout`. It may be called again.
+    pub async fn restart(&mut self) -> Result<()> {
+        self.stop().await?;
+        let deadline = Instant::now() + self.place.options.start_timeout;
+        loop {
+            match self.place.start_on(self.ports).await? {
+                Started::Ready(server) => {
+                    self.server = server;
+                    tracing::debug!(
+                        pid = self.server.pid(),
+                        port = self.ports.client,
+                        "nats-server restarted"
+                    );
+                    return Ok(());
+                }
+                Started::PortTaken(message) if Instant::now() >= deadline => bail!(message),
+                Started::PortTaken(_) => tokio::time::sleep(POLL * 20).await,
+            }
+        }
+    }
+}
+
+impl Place {
+    /// Creates the directories and takes the data directory's lock.
+    async fn prepare(executable: PathBuf, mut options: BrokerOptions) -> Result<(Place, File)> {
+        config::check(&options)?;
+        let data = &options.data;
+        fs::create_dir_all(data)
+            .with_context(|| format!("creating the data directory {}", data.display()))?;
+        options.data =
+            fs::canonicalize(data).with_context(|| format!("opening {}", data.display()))?;
+        options.log_file =
+            std::path::absolute(&options.log_file).context("locating the broker's log")?;
+        if let Some(folder) = options.log_file.parent() {
+            fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
+        }
+        let lock = lock(&options.data.join("broker.lock")).await?;
+        let config_file = options.data.join("broker.conf");
+        Ok((
+            Place {
+                executable,
+                options,
+                config_file,
+            },
+            lock,
+        ))
+    }
+
+    /// Starts on the configured port, or on a free one. A probe cannot keep a port for the server, so a port lost
+    /// to another process in between only costs another attempt.
+    async fn start_somewhere(&self) -> Result<(Server, Ports)> {
+        let mut last = String::new();
+        for _ in 0..PORT_ATTEMPTS {
+            let ports = Ports::choose(self.options.port)?;
+            match self.start_on(ports).await? {
+                Started::Ready(server) => return Ok((server, ports)),
+                Started::PortTaken(message) => last = message,
+            }
+        }
+        bail!(last)
+    }
+
+    /// Writes the configuration, starts the server and waits until it answers.
+    async fn start_on(&self, ports: Ports) -> Result<Started> {
+        let log_file = &self.options.log_file;
+        // The name proves that the server which answers on the port is this one.
+        let name = format!("rhumb-{}-{:08x}", std::process::id(), random() as u32);
+        let text = config::render(&self.options, &name, ports.client, ports.monitor)?;
+        fs::write(&self.config_file, text)
+            .with_context(|| format!("writing {}", self.config_file.display()))?;
+        let log_start = fs::metadata(log_file).map_or(0, |meta| meta.len());
+        let mut server = Server::spawn(
+            &self.executable,
+            &self.config_file,
+            log_file,
+            &self.options.env,
+        )?;
+
+        let deadline = Instant::now() + self.options.start_timeout;
+        loop {
+            if answers_as(&name, ports.client).await {
+                return Ok(Started::Ready(server));
+            }
+            if let Some(status) = server.try_wait() {
+                let log = log_since(log_file, log_start);
+                let message = format!(
+                    "nats-server on 127.0.0.1:{} ended at start ({status}); {}",
+                    ports.client,
+                    tail(&log, log_file)
+                );
+                if log.contains("address already in use") {
+                    return Ok(Started::PortTaken(message));
+                }
+                bail!(message);
+            }
+            if Instant::now() >= deadline {
+                let log = log_since(log_file, log_start);
+                bail!(
+                    "nats-server on 127.0.0.1:{} did not answer within {:?}; {}",
+                    ports.client,
+                    self.options.start_timeout,
+                    tail(&log, log_file)
+                );
+            }
+            tokio::time::sleep(POLL).await;
+        }
+    }
+}
+
+impl Ports {
+    fn choose(fixed: u16) -> Result<Ports> {
+        let client = if fixed == 0 { free_port(0)? } else { fixed };
+        Ok(Ports {
+            client,
+            monitor: free_port(client)?,
+        })
+    }
+}
+
+/// A port that was free a moment ago and is not `other`.
+///
+/// It lies below the range of outgoing connections: while the server is down for a restart, no connection of the
+/// crawl gets its port as a source port, and no client that keeps trying to reconnect can connect to itself.
+fn free_port(other: u16) -> Result<u16> {
+    const LOWEST: u16 = 10_000;
+    let outgoing_from = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range")
+        .ok()
+        .and_then(|range| range.split_whitespace().next()?.parse::<u16>().ok())
+        .unwrap_or(32_768);
+    let width = outgoing_from.saturating_sub(LOWEST).max(2_000);
+    for _ in 0..1_000 {
+        let port = LOWEST + (random() % u64::from(width)) as u16;
+        if port != other && TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+            return Ok(port);
+        }
+    }
+    bail!(
+        "no free port on 127.0.0.1 between {LOWEST} and {}",
+        LOWEST + width
+    )
+}
+
+/// A number unlike that of other processes, for names and ports; not for secrets.
+fn random() -> u64 {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    RandomState::new().build_hasher().finish()
+}
+
+/// Takes the lock of a data directory and writes this process's pid into it.
+async fn lock(path: &Path) -> Result<File> {
+    let mut file = File::options()
+        .create(true)
+        .truncate(false)
+        .read(true)
+        .write(true)
+        .open(path)
+        .with_context(|| format!("opening {}", path.display()))?;
+    let deadline = Instant::now() + LOCK_PATIENCE;
+    while let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        if error != rustix::io::Errno::WOULDBLOCK && error != rustix::io::Errno::INTR {
+            return Err(error).with_context(|| format!("locking {}", path.display()));
+        }
+        if Instant::now() >= deadline {
+            let holder = fs::read_to_string(path).unwrap_or_default();
+            bail!(
+                "{} is held by pid {}: a crawl already runs in this data directory",
+                path.display(),
+                holder.trim()
+            );
+        }
+        tokio::time::sleep(POLL).await;
+    }
+    file.set_len(0)
+        .and_then(|()| writeln!(file, "{}", std::process::id()))
+        .with_context(|| format!("writing {}", path.display()))?;
+    Ok(file)
+}
+
+/// Whether the server of this name greets clients on the port.
+async fn answers_as(name: &str, port: u16) -> bool {
+    let greeting = async {
+        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.ok()?;
+        let mut line = String::new();
+        BufReader::new(stream.take(INFO_BYTES_MAX))
+            .read_line(&mut line)
+            .await
+            .ok()?;
+        let info: serde_json::Value = serde_json::from_str(line.strip_prefix("INFO ")?).ok()?;
+        Some(info.get("server_name")?.as_str()? == name)
+    };
+    tokio::time::timeout(Duration::from_secs(1), greeting)
+        .await
+        .ok()
+        .flatten()
+        .unwrap_or(false)
+}
+
+/// What the log gained since it was `start` bytes long, at most the last 64 KiB; all of it when it was rotated.
+fn log_since(path: &Path, start: u64) -> String {
+    const BYTES_MAX: u64 = 64 * 1024;
+    let read = || -> std::io::Result<Vec<u8>> {
+        let mut file = File::open(path)?;
+        let length = file.metadata()?.len();
+        let start = if length < start { 0 } else { start };
+        file.seek(SeekFrom::Start(start.max(length.saturating_sub(BYTES_MAX))))?;
+        let mut bytes = Vec::new();
+        file.take(BYTES_MAX).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    read()
+        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+        .unwrap_or_default()
+}
+
+/// The last lines of a log, introduced by where it is.
+fn tail(log: &str, path: &Path) -> String {
+    let lines: Vec<&str> = log.lines().collect();
+    if lines.is_empty() {
+        return format!("it wrote nothing to {}", path.display());
+    }
+    let last = &lines[lines.len().saturating_sub(LOG_TAIL_LINES)..];
+    format!("the end of {}:\n{}", path.display(), last.join("\n"))
+}

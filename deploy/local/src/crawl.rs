@@ -1,0 +1,281 @@
+//! The life of a crawl on one machine: broker, streams, processes, seeds; then watched until it is complete or at
+//! a limit; then drained, summed up and stopped.
+
+use crate::broker::{Broker, BrokerOptions};
+use crate::handle::Handle;
+use crate::inject::inject;
+use crate::processes::{Launch, Processes, binaries};
+use crate::progress::Progress;
+use crate::status::{ProcessUse, Snapshot, Summary};
+use anyhow::Context as _;
+use futures::StreamExt as _;
+use serde::{Deserialize, Serialize};
+use shared::bus::{Bus, ensure_buckets, ensure_streams};
+use shared::config::{Durability, Layers, Pipeline};
+use shared::telemetry;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+/// What to crawl and for how long.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The configuration, as layers, for the stage processes.
+    pub layers: Layers,
+    /// The same, read and checked.
+    pub pipeline: Pipeline,
+    /// Canonical seeds.
+    pub seeds: Vec<String>,
+    /// Their topic.
+    pub topic: String,
+    /// End when nothing is left to do (`crawl`), or only when told to (`up`).
+    pub ends: bool,
+    /// End after so long.
+    pub at_most: Option<Duration>,
+    /// Go on with the crawl that the data directory holds.
+    pub resume: bool,
+    /// Where the summary goes.
+    pub summary: Option<PathBuf>,
+}
+
+/// Why a crawl ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// Complete, or at a limit.
+    Done,
+    /// Ctrl-C or SIGTERM.
+    Interrupted,
+}
+
+/// Asks of the supervising process.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SupervisorRequest {
+    /// Run so many instances of a stage.
+    Scale {
+        /// The stage.
+        stage: String,
+        /// Instances.
+        replicas: u16,
+    },
+}
+
+/// Who answers [`SupervisorRequest`]s on the control subject.
+pub const SUPERVISOR: &str = "supervisor";
+/// Between two looks at processes.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// Between two snapshots at first; grows with the crawl.
+const SNAPSHOT_EVERY: Duration = Duration::from_millis(200);
+const SNAPSHOT_EVERY_MAX: Duration = Duration::from_secs(1);
+
+/// Runs a crawl from its beginning (or from where it stopped) to its end.
+pub async fn run(plan: &Plan) -> anyhow::Result<Ending> {
+    let mut crawl = Crawl::start(plan).await?;
+    let ending = crawl.watch().await;
+    let ended = crawl.end().await;
+    let ending = ending?;
+    ended?;
+    Ok(ending)
+}
+
+struct Crawl<'a> {
+    plan: &'a Plan,
+    broker: Option<Broker>,
+    bus: Bus,
+    processes: Processes,
+    progress: Progress,
+    started: Instant,
+    snapshot: Snapshot,
+    complete: bool,
+    /// Last known use of processes, by id: of those that have ended, too.
+    uses: BTreeMap<u32, ProcessUse>,
+}
+
+impl<'a> Crawl<'a> {
+    async fn start(plan: &'a Plan) -> anyhow::Result<Crawl<'a>> {
+        let data = &plan.pipeline.data;
+        if let Some(handle) = Handle::read(data)?
+            && telemetry::process_usage(handle.pid).is_some()
+        {
+            anyhow::bail!("a crawl already runs in {} (process {})", data.display(), handle.pid);
+        }
+        std::fs::create_dir_all(data).with_context(|| format!("cannot create the data directory {}", data.display()))?;
+        let data = std::fs::canonicalize(data).with_context(|| format!("cannot find {}", data.display()))?;
+
+        let broker = if plan.pipeline.broker.url.is_empty() { Some(start_broker(&plan.pipeline, &data).await?) } else { None };
+        let url = broker.as_ref().map_or(plan.pipeline.broker.url.as_str(), Broker::url).to_owned();
+        let bus = Bus::connect(&url, &plan.pipeline, "rhumb").await?;
+        ensure_streams(&bus, &plan.pipeline).await?;
+        ensure_buckets(&bus, plan.pipeline.ownership_lease).await?;
+
+        let mut set = plan.layers.set.clone();
+        set.push(format!("broker.url={url}"));
+        set.push(format!("data={}", data.display()));
+        let launch = Launch { binaries: binaries()?, config: plan.layers.file.clone(), set, logs: data.join("logs") };
+        let mut processes = Processes::new(launch.clone())?;
+        processes.start_all(&plan.pipeline)?;
+        Handle {
+            broker: url,
+            crawl: plan.pipeline.crawl.clone(),
+            pid: std::process::id(),
+            config: launch.config,
+            set: launch.set,
+        }
+        .write(&data)?;
+        inject(&bus, &plan.topic, &plan.seeds).await?;
+        Ok(Crawl {
+            plan,
+            broker,
+            bus,
+            processes,
+            progress: Progress::new(),
+            started: Instant::now(),
+            snapshot: Snapshot::default(),
+            complete: false,
+            uses: BTreeMap::new(),
+        })
+    }
+
+    /// Until complete, at a limit, or interrupted.
+    async fn watch(&mut self) -> anyhow::Result<Ending> {
+        let mut requests = self.bus.client.subscribe(self.bus.subjects.control(SUPERVISOR)).await?;
+        let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+        let mut next_snapshot = Instant::now();
+        let mut quiet: Option<BTreeMap<String, u64>> = None;
+        loop {
+            tokio::select! {
+                _ = tokio::signal::ctrl_c() => return Ok(Ending::Interrupted),
+                _ = terminate.recv() => return Ok(Ending::Interrupted),
+                Some(request) = requests.next() => self.answer(request).await,
+                () = tokio::time::sleep(LOOK_EVERY) => {}
+            }
+            self.processes.look_after()?;
+            self.look_after_broker().await?;
+            if Instant::now() < next_snapshot || !self.bus.is_connected() {
+                continue;
+            }
+            next_snapshot = Instant::now() + (self.started.elapsed() / 20).clamp(SNAPSHOT_EVERY, SNAPSHOT_EVERY_MAX);
+            let expected = self.processes.expected();
+            // A broker that is away is no reason to end: the next look may find it back.
+            let Ok(snapshot) = Snapshot::take(&self.bus, &self.plan.pipeline, Some(expected)).await else { continue };
+            self.remember(snapshot);
+            let summary = self.summary();
+            self.progress.show(&summary);
+
+            let is_quiet = self.snapshot.is_quiet(&self.plan.pipeline, expected);
+            self.complete = is_quiet && quiet.as_ref() == Some(&self.snapshot.last_sequences);
+            quiet = is_quiet.then(|| self.snapshot.last_sequences.clone());
+            let limit = self.plan.pipeline.limits.max_pages;
+            let at_limit = limit > 0 && summary.pages >= limit
+                || self.plan.at_most.is_some_and(|at_most| self.started.elapsed() >= at_most);
+            if self.plan.ends && (self.complete || at_limit) {
+                return Ok(Ending::Done);
+            }
+            if is_quiet {
+                next_snapshot = Instant::now() + LOOK_EVERY;
+            }
+        }
+    }
+
+    fn remember(&mut self, snapshot: Snapshot) {
+        for used in snapshot.summary().processes {
+            self.uses.insert(used.pid, used);
+        }
+        if let Some(broker) = &self.broker
+            && let Some((cpu_s, peak_rss_bytes)) = telemetry::process_usage(broker.pid())
+        {
+            let used = ProcessUse { stage: "broker".into(), instance: 0, pid: broker.pid(), cpu_s, peak_rss_bytes };
+            self.uses.insert(used.pid, used);
+        }
+        // Processes that could not answer just now keep their last known numbers: totals do not go back.
+        let answered: Vec<(String, u16)> = snapshot.processes.iter().map(|p| (p.stage.clone(), p.instance)).collect();
+        let silent = self.snapshot.processes.iter().filter(|p| !answered.contains(&(p.stage.clone(), p.instance)));
+        let mut snapshot = snapshot.clone();
+        let fetchers_of_old = silent.filter(|p| p.stage == "dedup" || p.stage == "scheduler").cloned();
+        snapshot.processes.extend(fetchers_of_old.map(|mut p| {
+            p.idle = false;
+            p
+        }));
+        self.snapshot = snapshot;
+    }
+
+    fn summary(&self) -> Summary {
+        Summary {
+            restarts: self.processes.restarts(),
+            elapsed_s: self.started.elapsed().as_secs_f64(),
+            complete: self.complete,
+            processes: self.uses.values().cloned().collect(),
+            ..self.snapshot.summary()
+        }
+    }
+
+    async fn look_after_broker(&mut self) -> anyhow::Result<()> {
+        if let Some(broker) = &mut self.broker
+            && let Some(status) = broker.try_wait()
+        {
+            tracing::warn!(%status, "the broker died and is started again");
+            broker.restart().await?;
+        }
+        Ok(())
+    }
+
+    async fn answer(&mut self, request: async_nats::Message) {
+        let Ok(SupervisorRequest::Scale { stage, replicas }) = serde_json::from_slice(&request.payload) else { return };
+        let answer = match self.scale(&stage, replicas) {
+            Ok(()) => String::new(),
+            Err(error) => format!("{error:#}"),
+        };
+        if let Some(reply) = request.reply {
+            let _ = self.bus.client.publish(reply, answer.into()).await;
+        }
+    }
+
+    fn scale(&mut self, stage: &str, replicas: u16) -> anyhow::Result<()> {
+        match stage {
+            "dedup" | "scheduler" => anyhow::bail!(
+                "{stage} owns the partitions' state: its replicas are fixed for the life of a crawl (stages.{stage}.replicas)"
+            ),
+            _ if !self.plan.pipeline.stages.common().iter().any(|(known, _)| *known == stage) => {
+                anyhow::bail!("there is no stage '{stage}'")
+            }
+            _ => self.processes.scale(stage, replicas),
+        }
+    }
+
+    /// Drains and stops all, and writes the summary.
+    async fn end(&mut self) -> anyhow::Result<()> {
+        self.progress.finish();
+        self.processes.drain().await;
+        let summary = self.summary();
+        if let Some(broker) = &mut self.broker {
+            broker.stop().await?;
+        }
+        Handle::remove(&self.plan.pipeline.data);
+        if let Some(path) = &self.plan.summary {
+            std::fs::write(path, serde_json::to_vec_pretty(&summary)?)
+                .with_context(|| format!("cannot write the summary to {}", path.display()))?;
+        }
+        let outcomes: Vec<String> =
+            summary.outcomes.iter().filter(|(_, n)| **n > 0).map(|(name, n)| format!("{name} {n}")).collect();
+        println!(
+            "{} in {:.1} s: {} pages, {} bytes; outcomes: {}; waiting {}",
+            if summary.complete { "complete" } else { "stopped" },
+            summary.elapsed_s,
+            summary.pages,
+            summary.bytes,
+            if outcomes.is_empty() { "none".to_owned() } else { outcomes.join(", ") },
+            summary.waiting + summary.in_flight,
+        );
+        Ok(())
+    }
+}
+
+async fn start_broker(pipeline: &Pipeline, data: &std::path::Path) -> anyhow::Result<Broker> {
+    let mut options = BrokerOptions::new(data);
+    options.sync_interval = match pipeline.durability {
+        Durability::Process => pipeline.broker.sync_interval,
+        Durability::Power => Duration::ZERO,
+    };
+    options.max_payload = u32::try_from(pipeline.broker.max_payload.0).unwrap_or(u32::MAX);
+    Broker::start(options).await.context("the private broker cannot be started")
+}

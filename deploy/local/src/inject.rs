@@ -1,0 +1,71 @@
+//! `rhumb inject` and the seeds of `rhumb crawl`: URLs from outside enter at `urls.found`.
+
+use anyhow::Context as _;
+use shared::bus::{Bus, Outgoing, Publisher};
+use shared::message::{Edge, FoundUrls, Origin, encode};
+use shared::stage::Token;
+use std::path::Path;
+use std::time::Duration;
+
+/// Seeds in one message.
+const SEEDS_PER_MESSAGE: usize = 256;
+/// How long the broker may take to store them.
+const STORE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Reads seeds from the command line and from a file (one a line; empty lines and lines that start with `#` are
+/// skipped) and gives their canonical forms; the first one that is no URL is named.
+pub fn seeds(urls: &[String], file: Option<&Path>) -> Result<Vec<String>, String> {
+    let mut seeds = Vec::new();
+    for url in urls {
+        seeds.push(canonical(url).map_err(|reason| format!("seed '{url}' is no URL that can be crawled: {reason}"))?);
+    }
+    if let Some(path) = file {
+        let text = std::fs::read_to_string(path).map_err(|error| format!("cannot read seeds from {}: {error}", path.display()))?;
+        for (number, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let seed = canonical(line).map_err(|reason| {
+                format!("{}:{}: seed '{line}' is no URL that can be crawled: {reason}", path.display(), number + 1)
+            })?;
+            seeds.push(seed);
+        }
+    }
+    Ok(seeds)
+}
+
+fn canonical(url: &str) -> Result<String, String> {
+    shared::url::canonical(url, None, None).map_err(|error| error.to_string())
+}
+
+/// Publishes seeds and waits until the broker has stored them.
+pub async fn inject(bus: &Bus, topic: &str, seeds: &[String]) -> anyhow::Result<()> {
+    let origin = Origin { page: String::new(), topic: topic.to_owned(), depth: 0, redirects: 0, seed: true };
+    let mut publisher = Publisher::new(bus).await?;
+    for chunk in seeds.chunks(SEEDS_PER_MESSAGE) {
+        let payload = encode(&FoundUrls { origin: origin.clone(), urls: chunk.iter().collect() });
+        let id = format!("inject-{:016x}-{}", xxhash(&payload), std::process::id());
+        let subject = bus.subjects.of(Edge::UrlsFound, &Token::None);
+        publisher.publish(Outgoing { subject, id, headers: Vec::new(), payload }).await;
+    }
+    let stored = async {
+        while !publisher.is_empty() {
+            let again = tokio::time::sleep(Duration::from_millis(200));
+            tokio::select! {
+                reply = publisher.next_ack() => {
+                    if let Some(reply) = reply {
+                        publisher.settle(&reply);
+                    }
+                }
+                () = again => publisher.republish().await,
+            }
+        }
+    };
+    tokio::time::timeout(STORE_TIMEOUT, stored).await.context("the broker did not store the URLs in time")
+}
+
+fn xxhash(payload: &[u8]) -> u64 {
+    // The envelope's checksum is the hash of the message.
+    payload.get(8..16).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
+}

@@ -1,0 +1,19 @@
+//! The `rhumb` command: runs, watches and steers a crawl on one machine.
+//!
+//! - [`broker`]: the private nats-server;
+//! - [`processes`]: starts the stages, restarts those that die, scales them;
+//! - [`crawl`]: the life of a crawl from its seeds to its summary;
+//! - [`handle`]: how other commands find a running crawl;
+//! - [`status`]: one picture of all processes and streams;
+//! - [`inject`], [`tap`], [`dead`], [`windows`]: one command each.
+
+pub mod broker;
+pub mod crawl;
+pub mod dead;
+pub mod handle;
+pub mod inject;
+pub mod processes;
+pub mod progress;
+pub mod status;
+pub mod tap;
+pub mod windows;

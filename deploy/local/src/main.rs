@@ -1,0 +1,408 @@
+//! `rhumb`: runs, watches and steers a crawl.
+
+use anyhow::Context as _;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use rhumb::crawl::{Ending, Plan, SUPERVISOR, SupervisorRequest};
+use rhumb::status::Snapshot;
+use rhumb::{crawl, dead, handle, inject, status, tap, windows};
+use shared::config::{Layers, Pipeline};
+use shared::message::Edge;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// A web crawler made as a dataflow of separate processes over NATS.
+#[derive(Parser)]
+#[command(name = "rhumb", version, after_help = "Examples:
+  rhumb crawl https://example.org/ --set 'network.user_agent=mybot/1.0 (+https://example.org/bot)'
+  rhumb crawl --seeds seeds.txt --scope domain --max-pages 10000 --data /var/lib/rhumb --summary summary.json
+  rhumb tap urls.new --limit 5 --format json          in another terminal, while a crawl runs
+  rhumb scale fetcher=4
+  rhumb status --watch")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Which crawl, and with which configuration.
+#[derive(Args, Clone, Debug)]
+struct Which {
+    /// The configuration; may hold only the keys it changes [default: pipeline.yaml, if there is one]
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Overrides a key of the configuration; VALUE is YAML. Repeatable
+    #[arg(long, value_name = "KEY.PATH=VALUE")]
+    set: Vec<String>,
+    /// Data directory of the crawl (configuration key data)
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+}
+
+impl Which {
+    fn layers(&self) -> Layers {
+        let mut set = self.set.clone();
+        if let Some(data) = &self.data {
+            set.push(format!("data={}", data.display()));
+        }
+        Layers { file: self.config.clone(), set }
+    }
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Scope {
+    Host,
+    Domain,
+    Any,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Runs the whole pipeline here as separate processes, from seeds until nothing is left or a limit is reached
+    #[command(after_help = "Ends with exit code 0 when complete or at a limit (`complete` in the summary tells), 130 after Ctrl-C \
+(drained; go on with --resume), 2 for bad configuration or seeds.
+
+Examples:
+  rhumb crawl http://localhost:8000/ --set network.allow_private_addresses=true
+  rhumb crawl https://example.org/ --max-pages 500 --set 'network.user_agent=mybot/1.0 (me@example.org)'
+  rhumb crawl --resume --data rhumb-data")]
+    Crawl {
+        /// URLs to begin with
+        #[arg(value_name = "URL")]
+        urls: Vec<String>,
+        /// File with URLs to begin with, one a line
+        #[arg(long, value_name = "FILE")]
+        seeds: Option<PathBuf>,
+        #[command(flatten)]
+        which: Which,
+        /// Stop after so many pages (configuration key limits.max_pages)
+        #[arg(long, value_name = "N")]
+        max_pages: Option<u64>,
+        /// Follow links at most so far from a seed (configuration key scope.max_depth)
+        #[arg(long, value_name = "N")]
+        max_depth: Option<u16>,
+        /// Stop after this time, such as 90s or 2h
+        #[arg(long = "for", value_name = "DURATION", value_parser = humantime::parse_duration)]
+        at_most: Option<Duration>,
+        /// Which hosts to follow: those of the seeds, all under their registered domains, or any (scope.follow)
+        #[arg(long)]
+        scope: Option<Scope>,
+        /// Write the final numbers to this file, as JSON
+        #[arg(long, value_name = "FILE")]
+        summary: Option<PathBuf>,
+        /// Go on with the crawl that the data directory holds
+        #[arg(long)]
+        resume: bool,
+    },
+    /// Runs the pipeline without seeds until stopped; feed it with `rhumb inject`
+    Up {
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Adds URLs to a running crawl
+    Inject {
+        /// The URLs
+        #[arg(value_name = "URL", required = true)]
+        urls: Vec<String>,
+        /// The topic they belong to
+        #[arg(long, default_value = "default")]
+        topic: String,
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Changes how many instances of a stage run, while the crawl goes on
+    #[command(after_help = "Example:\n  rhumb scale fetcher=4 parser=2")]
+    Scale {
+        /// Stage and number of instances
+        #[arg(value_name = "STAGE=N", required = true)]
+        stages: Vec<String>,
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Shows how a running crawl stands
+    Status {
+        /// As JSON, with the keys of `crawl --summary`
+        #[arg(long)]
+        json: bool,
+        /// Again every second, until Ctrl-C
+        #[arg(long)]
+        watch: bool,
+        /// Check that no URL is unaccounted for; exit 1 and say what is wrong otherwise
+        #[arg(long)]
+        check: bool,
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Prints the messages on an edge as they pass, without any effect on the crawl
+    #[command(after_help = "Edges: urls.found urls.split urls.new urls.ready fetch.asks fetch.jobs fetch.reports pages outcomes \
+dns.refresh errands
+
+Examples:
+  rhumb tap urls.new --limit 5 --format json
+  rhumb tap pages --host example.org --headers")]
+    Tap {
+        /// The edge
+        edge: String,
+        /// Only this partition
+        #[arg(long, value_name = "P")]
+        partition: Option<u16>,
+        /// Only messages about this host
+        #[arg(long)]
+        host: Option<String>,
+        /// How to print a message
+        #[arg(long, default_value = "text")]
+        format: Format,
+        /// End after so many messages
+        #[arg(long, value_name = "N")]
+        limit: Option<u64>,
+        /// Without bodies
+        #[arg(long)]
+        headers: bool,
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Lists the corrupt messages that stages put aside
+    Dead {
+        /// Send each again to where it came from
+        #[arg(long)]
+        replay: bool,
+        /// One JSON object a line
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Canonical form, SURT, fingerprint and partition of a URL; exit 1 with the reason when it is not crawlable
+    Canonical {
+        /// The URL
+        url: String,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Whether a robots.txt allows a URL: exit 0 allowed, 1 disallowed, 2 bad arguments
+    Robots {
+        /// The robots.txt
+        file: PathBuf,
+        /// The URL
+        url: String,
+        /// User agent whose group counts
+        #[arg(long, default_value = "rhumb")]
+        agent: String,
+    },
+    /// The links found in a document, one a line
+    Links {
+        /// The document
+        file: PathBuf,
+        /// Its URL
+        #[arg(long, value_name = "URL")]
+        base: String,
+        /// Its Content-Type header
+        #[arg(long, value_name = "TYPE", default_value = "text/html")]
+        content_type: String,
+    },
+}
+
+/// Bad configuration or arguments.
+const EXIT_ARGUMENTS: u8 = 2;
+/// Ended by Ctrl-C, as shells expect.
+const EXIT_INTERRUPTED: u8 = 130;
+
+/// An error that is the caller's: exit 2.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct BadArguments(String);
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    shared::telemetry::init();
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("rhumb: cannot start: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match runtime.block_on(run(cli.command)) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("rhumb: {error:#}");
+            let is_bad = error.downcast_ref::<BadArguments>().is_some()
+                || error.downcast_ref::<shared::config::ConfigError>().is_some();
+            if is_bad { ExitCode::from(EXIT_ARGUMENTS) } else { ExitCode::FAILURE }
+        }
+    }
+}
+
+async fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Crawl { urls, seeds, which, max_pages, max_depth, at_most, scope, summary, resume } => {
+            let mut layers = which.layers();
+            layers.set.extend(max_pages.map(|n| format!("limits.max_pages={n}")));
+            layers.set.extend(max_depth.map(|n| format!("scope.max_depth={n}")));
+            layers.set.extend(scope.map(|scope| {
+                let name = scope.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+                format!("scope.follow={name}")
+            }));
+            let pipeline = layers.load()?;
+            let seeds = inject::seeds(&urls, seeds.as_deref()).map_err(BadArguments)?;
+            check_beginning(&pipeline, &seeds, resume)?;
+            let plan = Plan {
+                layers,
+                pipeline,
+                seeds,
+                topic: "default".into(),
+                ends: true,
+                at_most,
+                resume,
+                summary,
+            };
+            finish(crawl::run(&plan).await?)
+        }
+        Command::Up { which } => {
+            let layers = which.layers();
+            let pipeline = layers.load()?;
+            let plan = Plan {
+                layers,
+                pipeline,
+                seeds: Vec::new(),
+                topic: "default".into(),
+                ends: false,
+                at_most: None,
+                resume: true,
+                summary: None,
+            };
+            finish(crawl::run(&plan).await?)
+        }
+        Command::Inject { urls, topic, which } => {
+            let seeds = inject::seeds(&urls, None).map_err(BadArguments)?;
+            let running = handle::find(&which.layers()).await?;
+            inject::inject(&running.bus, &topic, &seeds).await?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Scale { stages, which } => scale(&stages, &which).await,
+        Command::Status { json, watch, check, which } => show_status(json, watch, check, &which).await,
+        Command::Tap { edge, partition, host, format, limit, headers, which } => {
+            let edge = Edge::from_name(&edge).ok_or_else(|| {
+                let names: Vec<&str> = Edge::ALL.iter().map(|edge| edge.name()).collect();
+                BadArguments(format!("there is no edge '{edge}'; edges are {}", names.join(", ")))
+            })?;
+            let running = handle::find(&which.layers()).await?;
+            let tap = tap::Tap { edge, partition, host, json: format == Format::Json, limit, headers_only: headers };
+            tap::run(&running, &tap).await?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Dead { replay, json, which } => {
+            dead::run(&handle::find(&which.layers()).await?, replay, json).await?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Canonical { url, json, which } => {
+            let pipeline = local(&which.layers())?;
+            Ok(windows::canonical(&url, pipeline.partitions, json))
+        }
+        Command::Robots { file, url, agent } => {
+            windows::robots(&file, &url, &agent).map_err(|error| BadArguments(format!("{error:#}")).into())
+        }
+        Command::Links { file, base, content_type } => {
+            let pipeline = local(&Layers::default())?;
+            windows::links(&file, &base, &content_type, &pipeline).map_err(|error| BadArguments(format!("{error:#}")).into())
+        }
+    }
+}
+
+/// The configuration of a command that contacts nobody: asks for no contact address.
+fn local(layers: &Layers) -> anyhow::Result<Pipeline> {
+    let mut layers = layers.clone();
+    layers.set.push("network.allow_private_addresses=true".into());
+    Ok(layers.load()?)
+}
+
+fn finish(ending: Ending) -> anyhow::Result<ExitCode> {
+    Ok(match ending {
+        Ending::Done => ExitCode::SUCCESS,
+        Ending::Interrupted => ExitCode::from(EXIT_INTERRUPTED),
+    })
+}
+
+/// A crawl begins with seeds in an empty data directory, or goes on in one that holds a crawl.
+fn check_beginning(pipeline: &Pipeline, seeds: &[String], resume: bool) -> anyhow::Result<()> {
+    let holds_a_crawl = pipeline.data.join("dedup").exists() || pipeline.data.join("scheduler").exists();
+    let data = pipeline.data.display();
+    if holds_a_crawl && !resume {
+        return Err(BadArguments(format!(
+            "the data directory {data} holds a crawl already: go on with it (--resume), take another (--data DIR), or remove it"
+        ))
+        .into());
+    }
+    if !holds_a_crawl && seeds.is_empty() {
+        let what = if resume { "holds no crawl to resume" } else { "holds no crawl, and no seed was given" };
+        return Err(BadArguments(format!("the data directory {data} {what}: name URLs to begin with")).into());
+    }
+    Ok(())
+}
+
+async fn scale(stages: &[String], which: &Which) -> anyhow::Result<ExitCode> {
+    let mut wanted = Vec::new();
+    for assignment in stages {
+        let parsed = assignment.split_once('=').and_then(|(stage, n)| Some((stage.to_owned(), n.parse::<u16>().ok()?)));
+        match parsed {
+            Some((stage, replicas)) if (1..=1000).contains(&replicas) => wanted.push((stage, replicas)),
+            _ => return Err(BadArguments(format!("'{assignment}' is not of the form STAGE=N with N from 1 to 1000")).into()),
+        }
+    }
+    let running = handle::find(&which.layers()).await?;
+    for (stage, replicas) in wanted {
+        let request = serde_json::to_vec(&SupervisorRequest::Scale { stage, replicas })?;
+        let answer = running
+            .bus
+            .client
+            .request(running.bus.subjects.control(SUPERVISOR), request.into())
+            .await
+            .context("no `rhumb crawl` or `rhumb up` supervises this crawl; scale its deployment instead")?;
+        let error = String::from_utf8_lossy(&answer.payload);
+        if !error.is_empty() {
+            return Err(BadArguments(error.into_owned()).into());
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn show_status(json: bool, watch: bool, check: bool, which: &Which) -> anyhow::Result<ExitCode> {
+    let running = handle::find(&which.layers()).await?;
+    loop {
+        let snapshot = Snapshot::take(&running.bus, &running.pipeline, None).await?;
+        let mut summary = snapshot.summary();
+        summary.complete = snapshot.is_quiet(&running.pipeline, snapshot.processes.len());
+        if json {
+            println!("{}", serde_json::to_string(&summary)?);
+        } else {
+            print!("{}", status::text(&summary, &snapshot));
+        }
+        if check {
+            let violations = snapshot.violations();
+            for violation in &violations {
+                eprintln!("check failed: {violation}");
+            }
+            if !violations.is_empty() {
+                return Ok(ExitCode::FAILURE);
+            }
+            if !json {
+                println!("check     every URL is accounted for");
+            }
+        }
+        if !watch {
+            return Ok(ExitCode::SUCCESS);
+        }
+        tokio::select! {
+            () = tokio::time::sleep(Duration::from_secs(1)) => {}
+            _ = tokio::signal::ctrl_c() => return Ok(ExitCode::SUCCESS),
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! The stage processes of a crawl on this machine: started, restarted when they die, scaled, drained.
+//!
+//! Each runs in a process group of its own, so that the terminal's Ctrl-C reaches `rhumb` alone, which drains
+//! them. Their logs go to `<data>/logs/<stage>-<instance>.log`.
+
+use anyhow::Context as _;
+use rustix::process::{Pid, Signal, kill_process};
+use shared::config::Pipeline;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+use tokio::process::{Child, Command};
+
+/// How a stage process is started.
+#[derive(Clone, Debug)]
+pub struct Launch {
+    /// Folder of the stage binaries.
+    pub binaries: PathBuf,
+    /// `--config`.
+    pub config: Option<PathBuf>,
+    /// `--set` assignments, broker and data directory among them.
+    pub set: Vec<String>,
+    /// Where the logs go.
+    pub logs: PathBuf,
+}
+
+struct Process {
+    child: Child,
+    started: Instant,
+}
+
+/// One instance of one stage.
+type Name = (String, u16);
+
+/// The stage processes.
+pub struct Processes {
+    launch: Launch,
+    running: BTreeMap<Name, Process>,
+    /// Told to end, by a smaller scale.
+    ending: Vec<(Name, Child)>,
+    /// To be started again, not before then.
+    due: BTreeMap<Name, Instant>,
+    failures: BTreeMap<Name, u32>,
+    restarts: u64,
+}
+
+/// First wait before a process that died is started again; doubles with each death in quick succession.
+const RESTART_WAIT: Duration = Duration::from_millis(100);
+const RESTART_WAIT_MAX: Duration = Duration::from_secs(10);
+/// A process that lived so long had started well.
+const LIVED_WELL: Duration = Duration::from_secs(30);
+/// How long processes may drain before they are killed.
+const DRAIN_MAX: Duration = Duration::from_secs(30);
+
+/// The folder of the stage binaries: that of `rhumb` itself.
+pub fn binaries() -> anyhow::Result<PathBuf> {
+    let own = std::env::current_exe().context("cannot find the folder of this program")?;
+    let folder = own.parent().context("this program lies in no folder")?;
+    // A test runs from a folder below that of the binaries.
+    let folder = if folder.ends_with("deps") { folder.parent().unwrap_or(folder) } else { folder };
+    Ok(folder.to_owned())
+}
+
+impl Processes {
+    /// No process yet.
+    pub fn new(launch: Launch) -> anyhow::Result<Self> {
+        std::fs::create_dir_all(&launch.logs).with_context(|| format!("cannot create {}", launch.logs.display()))?;
+        Ok(Processes {
+            launch,
+            running: BTreeMap::new(),
+            ending: Vec::new(),
+            due: BTreeMap::new(),
+            failures: BTreeMap::new(),
+            restarts: 0,
+        })
+    }
+
+    /// Starts every stage with its configured replicas.
+    pub fn start_all(&mut self, pipeline: &Pipeline) -> anyhow::Result<()> {
+        for (stage, common) in pipeline.stages.common() {
+            self.scale(stage, common.replicas)?;
+        }
+        Ok(())
+    }
+
+    /// How many processes there should be.
+    pub fn expected(&self) -> usize {
+        self.running.len() + self.due.len()
+    }
+
+    /// Processes that died and were started again.
+    pub fn restarts(&self) -> u64 {
+        self.restarts
+    }
+
+    /// Process ids by stage and instance.
+    pub fn pids(&self) -> Vec<(Name, u32)> {
+        self.running.iter().filter_map(|(name, process)| Some((name.clone(), process.child.id()?))).collect()
+    }
+
+    /// Starts or ends instances until `stage` has `replicas`.
+    pub fn scale(&mut self, stage: &str, replicas: u16) -> anyhow::Result<()> {
+        for instance in 0..replicas {
+            let name = (stage.to_owned(), instance);
+            if !self.running.contains_key(&name) && !self.due.contains_key(&name) {
+                self.start(name)?;
+            }
+        }
+        let surplus: Vec<Name> = self
+            .running
+            .keys()
+            .chain(self.due.keys())
+            .filter(|(other, instance)| other == stage && *instance >= replicas)
+            .cloned()
+            .collect();
+        for name in surplus {
+            self.due.remove(&name);
+            if let Some(process) = self.running.remove(&name) {
+                terminate(&process.child);
+                self.ending.push((name, process.child));
+            }
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, name: Name) -> anyhow::Result<()> {
+        let (stage, instance) = &name;
+        let binary = self.launch.binaries.join(stage);
+        let path = self.launch.logs.join(format!("{stage}-{instance}.log"));
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(&path)
+            .with_context(|| format!("cannot write {}", path.display()))?;
+        let mut command = Command::new(&binary);
+        command.arg("--instance").arg(instance.to_string());
+        if let Some(config) = &self.launch.config {
+            command.arg("--config").arg(config);
+        }
+        for assignment in &self.launch.set {
+            command.arg("--set").arg(assignment);
+        }
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()
+            .with_context(|| format!("cannot start {} (build it with `cargo build --release`)", binary.display()))?;
+        self.running.insert(name, Process { child, started: Instant::now() });
+        Ok(())
+    }
+
+    /// Looks after the processes: reaps the dead, starts them again after a wait. A process that ends because its
+    /// configuration is bad would do so for ever: that is an error.
+    pub fn look_after(&mut self) -> anyhow::Result<()> {
+        self.ending.retain_mut(|(_, child)| matches!(child.try_wait(), Ok(None)));
+        let mut dead = Vec::new();
+        for (name, process) in &mut self.running {
+            if let Ok(Some(status)) = process.child.try_wait() {
+                dead.push((name.clone(), status, process.started.elapsed()));
+            }
+        }
+        for (name, status, lived) in dead {
+            self.running.remove(&name);
+            let log = self.launch.logs.join(format!("{}-{}.log", name.0, name.1));
+            if status.code() == Some(2) {
+                anyhow::bail!("{}.{} refuses its configuration: {}", name.0, name.1, last_line(&log));
+            }
+            let failures = self.failures.entry(name.clone()).or_default();
+            *failures = if lived > LIVED_WELL { 1 } else { *failures + 1 };
+            let wait = RESTART_WAIT.saturating_mul(1 << failures.saturating_sub(1).min(10)).min(RESTART_WAIT_MAX);
+            self.restarts += 1;
+            tracing::warn!(
+                stage = name.0,
+                instance = name.1,
+                %status,
+                wait_ms = wait.as_millis() as u64,
+                log = %log.display(),
+                last = last_line(&log),
+                "a process died and is started again"
+            );
+            self.due.insert(name, Instant::now() + wait);
+        }
+        let now = Instant::now();
+        let due: Vec<Name> = self.due.iter().filter(|(_, at)| **at <= now).map(|(name, _)| name.clone()).collect();
+        for name in due {
+            self.due.remove(&name);
+            self.start(name)?;
+        }
+        Ok(())
+    }
+
+    /// Ends all processes: stages that make work first, so that what is in hand runs dry on its way.
+    pub async fn drain(&mut self) {
+        self.due.clear();
+        let mut ending = std::mem::take(&mut self.ending);
+        for (name, process) in std::mem::take(&mut self.running) {
+            terminate(&process.child);
+            ending.push((name, process.child));
+        }
+        let end = tokio::time::Instant::now() + DRAIN_MAX;
+        for ((stage, instance), mut child) in ending {
+            if tokio::time::timeout_at(end, child.wait()).await.is_err() {
+                tracing::warn!(stage, instance, "did not end in time and is killed; what it had in hand is done again");
+                let _ = child.kill().await;
+            }
+        }
+    }
+}
+
+fn terminate(child: &Child) {
+    if let Some(pid) = child.id().and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw) {
+        let _ = kill_process(pid, Signal::TERM);
+    }
+}
+
+fn last_line(log: &Path) -> String {
+    let text = std::fs::read(log).unwrap_or_default();
+    let start = text.len().saturating_sub(4096);
+    String::from_utf8_lossy(&text[start..]).trim_end().lines().last().unwrap_or("").to_owned()
+}

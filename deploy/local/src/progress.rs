@@ -1,0 +1,72 @@
+//! Progress of a long crawl: one line that renews itself on a terminal, plain lines otherwise.
+
+use crate::status::Summary;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::IsTerminal as _;
+use std::time::{Duration, Instant};
+
+/// Between two plain lines.
+const LINE_EVERY: Duration = Duration::from_secs(5);
+
+/// Shows how a crawl goes, on standard error.
+pub struct Progress {
+    bar: Option<ProgressBar>,
+    last_line: Instant,
+    before: (f64, u64),
+    rate: f64,
+}
+
+impl Progress {
+    /// Begins.
+    pub fn new() -> Self {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::new_spinner();
+            if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed_precise} {msg}") {
+                bar.set_style(style);
+            }
+            bar.enable_steady_tick(Duration::from_millis(120));
+            bar
+        });
+        Progress { bar, last_line: Instant::now(), before: (0.0, 0), rate: 0.0 }
+    }
+
+    /// Shows a summary.
+    pub fn show(&mut self, summary: &Summary) {
+        let (elapsed_s, pages) = self.before;
+        if summary.elapsed_s > elapsed_s + 0.9 {
+            self.rate = summary.pages.saturating_sub(pages) as f64 / (summary.elapsed_s - elapsed_s);
+            self.before = (summary.elapsed_s, summary.pages);
+        }
+        let text = format!(
+            "{} pages ({:.0}/s)  {:.1} MB  waiting {}  in flight {}  found {}  new {}",
+            summary.pages,
+            self.rate,
+            summary.bytes as f64 / 1e6,
+            summary.waiting,
+            summary.in_flight,
+            summary.urls_found,
+            summary.urls_new
+        );
+        match &self.bar {
+            Some(bar) => bar.set_message(text),
+            None if self.last_line.elapsed() >= LINE_EVERY => {
+                self.last_line = Instant::now();
+                eprintln!("{:>7.1}s  {text}", summary.elapsed_s);
+            }
+            None => {}
+        }
+    }
+
+    /// Ends.
+    pub fn finish(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Progress::new()
+    }
+}

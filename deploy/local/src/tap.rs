@@ -1,0 +1,77 @@
+//! `rhumb tap`: a passive look at an edge. A core NATS subscription: it cannot slow or change the crawl (P8); a
+//! tap that cannot keep up loses messages.
+
+use crate::handle::Running;
+use futures::StreamExt as _;
+use serde_json::{Value, json};
+use shared::message::{Edge, tap};
+use shared::stage::Token;
+use std::io::Write as _;
+
+/// What to show.
+#[derive(Clone, Debug)]
+pub struct Tap {
+    /// The edge.
+    pub edge: Edge,
+    /// Only this partition.
+    pub partition: Option<u16>,
+    /// Only messages about this host.
+    pub host: Option<String>,
+    /// One JSON object a line instead of a short text.
+    pub json: bool,
+    /// End after so many messages.
+    pub limit: Option<u64>,
+    /// Of pages, leave out the response headers as well as the body.
+    pub headers_only: bool,
+}
+
+/// Prints decoded messages, one a line, until the limit or Ctrl-C.
+pub async fn run(running: &Running, tap: &Tap) -> anyhow::Result<()> {
+    let subjects = &running.bus.subjects;
+    let subject = match tap.partition {
+        Some(partition) => subjects.of(tap.edge, &Token::Partition(partition)),
+        None => subjects.all(tap.edge),
+    };
+    let mut messages = running.bus.client.subscribe(subject).await?;
+    let mut shown = 0;
+    while tap.limit.is_none_or(|limit| shown < limit) {
+        let message = tokio::select! {
+            message = messages.next() => message,
+            _ = tokio::signal::ctrl_c() => break,
+        };
+        let Some(message) = message else { break };
+        let Ok(mut value) = tap::json(tap.edge, &message.payload) else { continue };
+        if let Some(host) = &tap.host
+            && !tap::urls(&value).iter().any(|url| shared::url::host_of(url) == host)
+        {
+            continue;
+        }
+        if tap.headers_only && let Some(fields) = value.as_object_mut() {
+            fields.remove("body");
+        }
+        let line = if tap.json { json_line(&message.subject, value) } else { text_line(&message.subject, &value) };
+        // A reader that has seen enough (`| head`) ends the tap.
+        if writeln!(std::io::stdout(), "{line}").is_err() {
+            break;
+        }
+        shown += 1;
+    }
+    Ok(())
+}
+
+fn json_line(subject: &str, message: Value) -> String {
+    json!({ "subject": subject, "message": message }).to_string()
+}
+
+/// URLs shown on a text line.
+const URLS_SHOWN: usize = 5;
+
+fn text_line(subject: &str, message: &Value) -> String {
+    let subject = subject.splitn(3, '.').last().unwrap_or(subject);
+    let urls = tap::urls(message);
+    let shown: Vec<&str> = urls.iter().take(URLS_SHOWN).copied().collect();
+    let more = urls.len().saturating_sub(URLS_SHOWN);
+    let status = message.get("status").map(|status| format!("{status} ")).unwrap_or_default();
+    let tail = if more > 0 { format!(" (+{more} more)") } else { String::new() };
+    format!("{subject}  {status}{}{tail}", shown.join(" "))
+}

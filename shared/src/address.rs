@@ -1,0 +1,184 @@
+//! Addresses a public crawler must not contact (P7).
+//!
+//! In: an address, resolved or literal; out: whether it is off limits unless the configuration allows private
+//! addresses. Invariant: an IPv6 form that only carries an IPv4 address (mapped, NAT64, 6to4, Teredo) is judged
+//! by the address it carries, so no spelling opens a way to a private one.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Whether the address is not one of the public internet: loopback, private, link-local, unique-local, shared
+/// (carrier-grade NAT), multicast, broadcast, unspecified, documentation, benchmarking, reserved, or an IPv6
+/// form that carries such an IPv4 address.
+///
+/// Sources: the IANA registries of special-purpose addresses (RFC 6890) and of the IPv6 address space: outside
+/// 2000::/3 nothing is global unicast, apart from the IPv4-mapped and NAT64 prefixes.
+pub fn is_private(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => is_private_v4(ip),
+        IpAddr::V6(ip) => is_private_v6(ip),
+    }
+}
+
+fn is_private_v4(ip: Ipv4Addr) -> bool {
+    match ip.octets() {
+        // "this network" (RFC 791), private (RFC 1918), loopback (RFC 1122)
+        [0 | 10 | 127, ..] => true,
+        // shared with carrier-grade NAT (RFC 6598)
+        [100, 64..=127, ..] => true,
+        // link-local (RFC 3927), where clouds keep their metadata
+        [169, 254, ..] => true,
+        // private (RFC 1918)
+        [172, 16..=31, ..] | [192, 168, ..] => true,
+        // protocol assignments (RFC 6890), documentation (RFC 5737), the former 6to4 relays (RFC 7526)
+        [192, 0, 0 | 2, _] | [198, 51, 100, _] | [203, 0, 113, _] | [192, 88, 99, _] => true,
+        // benchmarking (RFC 2544)
+        [198, 18 | 19, ..] => true,
+        // multicast (RFC 5771), reserved (RFC 1112), broadcast
+        [224..=255, ..] => true,
+        _ => false,
+    }
+}
+
+fn is_private_v6(ip: Ipv6Addr) -> bool {
+    let s = ip.segments();
+    match s {
+        // IPv4-mapped (RFC 4291 2.5.5.2) and NAT64's well-known prefix (RFC 6052)
+        [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
+            is_private_v4(embedded(high, low))
+        }
+        // Teredo (RFC 4380): the relay server's address, and the client's with its bits inverted
+        [0x2001, 0, server_high, server_low, _, _, high, low] => {
+            is_private_v4(embedded(server_high, server_low)) || is_private_v4(embedded(!high, !low))
+        }
+        // the rest of the protocol assignments (RFC 2928): benchmarking, identifiers, anycast services
+        [0x2001, 0..=0x1ff, ..] => true,
+        // documentation (RFC 3849, RFC 9637)
+        [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => true,
+        // 6to4 (RFC 3056)
+        [0x2002, high, low, ..] => is_private_v4(embedded(high, low)),
+        // global unicast; everything else is special or unassigned
+        [0x2000..=0x3fff, ..] => false,
+        _ => true,
+    }
+}
+
+fn embedded(high: u16, low: u16) -> Ipv4Addr {
+    Ipv4Addr::from((u32::from(high) << 16) | u32::from(low))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn private(ip: &str) -> bool {
+        is_private(ip.parse().unwrap())
+    }
+
+    #[test]
+    fn special_purpose_ipv4_ranges_are_private_up_to_their_edges() {
+        for ip in [
+            "0.0.0.0",
+            "0.255.255.255",
+            "10.0.0.0",
+            "10.255.255.255",
+            "100.64.0.0",
+            "100.127.255.255",
+            "127.0.0.1",
+            "127.255.255.255",
+            "169.254.0.0",
+            "169.254.169.254",
+            "172.16.0.0",
+            "172.31.255.255",
+            "192.0.0.1",
+            "192.0.2.1",
+            "192.88.99.1",
+            "192.168.0.1",
+            "192.168.255.255",
+            "198.18.0.0",
+            "198.19.255.255",
+            "198.51.100.7",
+            "203.0.113.7",
+            "224.0.0.1",
+            "239.255.255.255",
+            "240.0.0.1",
+            "255.255.255.255",
+        ] {
+            assert!(private(ip), "{ip}");
+        }
+    }
+
+    #[test]
+    fn ipv4_addresses_just_outside_the_ranges_are_public() {
+        for ip in [
+            "1.1.1.1",
+            "9.255.255.255",
+            "11.0.0.0",
+            "100.63.255.255",
+            "100.128.0.0",
+            "126.255.255.255",
+            "128.0.0.1",
+            "169.253.255.255",
+            "169.255.0.0",
+            "172.15.255.255",
+            "172.32.0.0",
+            "192.0.1.1",
+            "192.0.3.1",
+            "192.167.255.255",
+            "192.169.0.0",
+            "198.17.255.255",
+            "198.20.0.0",
+            "223.255.255.255",
+            "8.8.8.8",
+        ] {
+            assert!(!private(ip), "{ip}");
+        }
+    }
+
+    #[test]
+    fn only_global_unicast_ipv6_is_public() {
+        for ip in [
+            "::",
+            "::1",
+            "fe80::1",
+            "fc00::1",
+            "fdff::1",
+            "fec0::1",
+            "ff02::1",
+            "100::1",
+            "2001:db8::1",
+            "3fff:0fff::1",
+            "2001:2::1",
+            "2001:10::1",
+            "2001:20::1",
+            "64:ff9b:1::1",
+            "5f00::1",
+            "4000::1",
+        ] {
+            assert!(private(ip), "{ip}");
+        }
+        for ip in ["2606:4700:4700::1111", "2001:4860:4860::8888", "2a00:1450::1", "3fff:1000::1", "2001:200::1"] {
+            assert!(!private(ip), "{ip}");
+        }
+    }
+
+    #[test]
+    fn an_embedded_ipv4_address_is_judged_in_every_form_that_carries_it() {
+        for ip in [
+            "::ffff:127.0.0.1",
+            "::ffff:10.1.2.3",
+            "::127.0.0.1",
+            "64:ff9b::10.0.0.1",
+            "64:ff9b::169.254.169.254",
+            "2002:7f00:1::",
+            "2002:c0a8:101::1",
+            // Teredo: private server; public server and private client (10.0.0.1, bits inverted)
+            "2001:0:a00:1::",
+            "2001:0:808:808:0:0:f5ff:fffe",
+        ] {
+            assert!(private(ip), "{ip}");
+        }
+        for ip in ["::ffff:8.8.8.8", "64:ff9b::8.8.8.8", "2002:808:808::1", "2001:0:808:808:0:0:f7f7:f7f7"] {
+            assert!(!private(ip), "{ip}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! The broker: connection, subjects, streams and consumers made from `pipeline.yaml`.
+//!
+//! Streams and consumers are created when a process connects, idempotently; one that exists with other
+//! settings that cannot be changed in place is a clear error. Only the configuration names subjects.
+
+mod publisher;
+mod streams;
+mod subjects;
+
+pub use publisher::{Outgoing, Publisher};
+pub use streams::{consumer_name, ensure_buckets, ensure_consumer, ensure_streams};
+pub use subjects::Subjects;
+
+use crate::config::Pipeline;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// A connection to the broker, shared by all that a process does there.
+#[derive(Clone)]
+pub struct Bus {
+    /// Core NATS.
+    pub client: async_nats::Client,
+    /// JetStream.
+    pub jetstream: async_nats::jetstream::Context,
+    /// The subjects of this crawl.
+    pub subjects: Arc<Subjects>,
+    /// How many times the connection has come about: changes with every reconnect.
+    pub connected: Arc<AtomicU64>,
+}
+
+/// First wait after a failed connect, doubling.
+const RECONNECT_WAIT: Duration = Duration::from_millis(100);
+/// Longest wait between two connects.
+const RECONNECT_WAIT_MAX: Duration = Duration::from_secs(2);
+/// How long a request to the broker itself may take.
+const API_TIMEOUT: Duration = Duration::from_secs(10);
+
+impl Bus {
+    /// Connects to the broker at `url`, retrying with back-off until it answers; says so once and then every
+    /// `broker.connect_report_every`. Reconnects by itself for ever.
+    pub async fn connect(url: &str, pipeline: &Pipeline, name: &str) -> anyhow::Result<Bus> {
+        let started = Instant::now();
+        let mut reported: Option<Instant> = None;
+        let mut wait = RECONNECT_WAIT;
+        let connected = Arc::new(AtomicU64::new(0));
+        loop {
+            match options(name, connected.clone()).connect(url).await {
+                Ok(client) => {
+                    let mut jetstream = async_nats::jetstream::new(client.clone());
+                    jetstream.set_timeout(API_TIMEOUT);
+                    let subjects = Arc::new(Subjects::new(pipeline));
+                    return Ok(Bus { client, jetstream, subjects, connected });
+                }
+                Err(error) => {
+                    if reported.is_none_or(|at| at.elapsed() >= pipeline.broker.connect_report_every) {
+                        tracing::warn!(
+                            broker = url,
+                            waited_s = started.elapsed().as_secs(),
+                            %error,
+                            "the broker cannot be reached; trying on (set broker.url, or start it there)"
+                        );
+                        reported = Some(Instant::now());
+                    }
+                    tokio::time::sleep(wait).await;
+                    wait = (wait * 2).min(RECONNECT_WAIT_MAX);
+                }
+            }
+        }
+    }
+
+    /// Whether the connection stands right now.
+    pub fn is_connected(&self) -> bool {
+        self.client.connection_state() == async_nats::connection::State::Connected
+    }
+}
+
+fn options(name: &str, connected: Arc<AtomicU64>) -> async_nats::ConnectOptions {
+    async_nats::ConnectOptions::new()
+        .name(name)
+        .max_reconnects(None)
+        .connection_timeout(Duration::from_secs(5))
+        .request_timeout(Some(Duration::from_secs(5)))
+        // Found by a ping: a broker that was cut off without a close.
+        .ping_interval(Duration::from_secs(10))
+        .subscription_capacity(64 * 1024)
+        .reconnect_delay_callback(|attempts| {
+            let doubling = RECONNECT_WAIT.saturating_mul(1 << attempts.min(10) as u32);
+            doubling.min(RECONNECT_WAIT_MAX)
+        })
+        .event_callback(move |event| {
+            let connected = connected.clone();
+            async move {
+                match event {
+                    async_nats::Event::Connected => {
+                        connected.fetch_add(1, Ordering::Relaxed);
+                        tracing::debug!("connected to the broker");
+                    }
+                    async_nats::Event::Disconnected => tracing::warn!("the broker is gone; reconnecting"),
+                    // One event a lost message: never a line each.
+                    async_nats::Event::SlowConsumer(_) => {}
+                    event => tracing::debug!(%event, "broker connection"),
+                }
+            }
+        })
+}

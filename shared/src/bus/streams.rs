@@ -1,0 +1,131 @@
+//! Streams, consumers and buckets: created from the configuration, idempotently.
+
+use super::Bus;
+use crate::config::{Pipeline, Retention, Storage, StreamEdge};
+use anyhow::Context as _;
+use async_nats::jetstream::consumer::{AckPolicy, pull};
+use async_nats::jetstream::kv;
+use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
+use std::time::Duration;
+
+/// Creates the streams that are not there yet and adapts those that differ.
+pub async fn ensure_streams(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<()> {
+    for (key, edge) in pipeline.edges.streams() {
+        let config = stream_config(bus, key, edge);
+        // Asked first: an update of a stream that is as it should be would still cost the broker a write.
+        if let Ok(stream) = bus.jetstream.get_stream(&config.name).await
+            && same(&stream.cached_info().config, &config)
+        {
+            continue;
+        }
+        bus.jetstream.create_or_update_stream(config).await.with_context(|| {
+            format!(
+                "stream {} cannot be made to fit edges.{key}: what it holds was created with other settings; \
+                 set edges.{key} back, or end the crawl and delete it with `rhumb delete`",
+                bus.subjects.stream(key)
+            )
+        })?;
+    }
+    // A stream with retention by interest drops what is published while nobody is interested: its required
+    // consumer exists before anything can be published.
+    let pages = &pipeline.edges.pages;
+    ensure_consumer(bus, "pages", pages, "parser", vec![bus.subjects.held_by(pages)]).await?;
+    Ok(())
+}
+
+fn stream_config(bus: &Bus, key: &str, edge: &StreamEdge) -> Config {
+    Config {
+        name: bus.subjects.stream(key),
+        subjects: vec![bus.subjects.held_by(edge)],
+        storage: match edge.storage {
+            Storage::File => StorageType::File,
+            Storage::Memory => StorageType::Memory,
+        },
+        retention: match edge.retention {
+            Retention::WorkQueue => RetentionPolicy::WorkQueue,
+            Retention::Interest => RetentionPolicy::Interest,
+            Retention::Limits => RetentionPolicy::Limits,
+        },
+        // A full stream refuses, and its publishers wait; only dead letters give way to newer ones.
+        discard: match edge.retention {
+            Retention::Limits => DiscardPolicy::Old,
+            _ => DiscardPolicy::New,
+        },
+        max_bytes: if edge.bytes_max.0 == 0 { -1 } else { i64::try_from(edge.bytes_max.0).unwrap_or(i64::MAX) },
+        max_messages: -1,
+        max_messages_per_subject: -1,
+        max_consumers: -1,
+        duplicate_window: edge.duplicate_window,
+        num_replicas: edge.replicas,
+        ..Config::default()
+    }
+}
+
+fn same(have: &Config, want: &Config) -> bool {
+    have.subjects == want.subjects
+        && have.storage == want.storage
+        && have.retention == want.retention
+        && have.max_bytes == want.max_bytes
+        && have.duplicate_window == want.duplicate_window
+        && have.num_replicas == want.num_replicas
+}
+
+/// Name of a durable consumer: the stage, and the instance for edges that instances own by partition.
+pub fn consumer_name(stage: &str, instance: Option<u16>) -> String {
+    match instance {
+        None => stage.to_owned(),
+        Some(instance) => format!("{stage}-{instance}"),
+    }
+}
+
+/// Creates a durable pull consumer, or adapts it.
+pub async fn ensure_consumer(
+    bus: &Bus,
+    key: &str,
+    edge: &StreamEdge,
+    name: &str,
+    filters: Vec<String>,
+) -> anyhow::Result<async_nats::jetstream::consumer::PullConsumer> {
+    let stream_name = bus.subjects.stream(key);
+    let stream = bus.jetstream.get_stream(&stream_name).await.with_context(|| format!("no stream {stream_name}"))?;
+    let (filter_subject, filter_subjects) = match filters.as_slice() {
+        [one] => (one.clone(), Vec::new()),
+        _ => (String::new(), filters),
+    };
+    let config = pull::Config {
+        durable_name: Some(name.to_owned()),
+        ack_policy: AckPolicy::Explicit,
+        ack_wait: edge.ack_wait,
+        max_ack_pending: i64::from(edge.unacked_max),
+        max_deliver: -1,
+        filter_subject,
+        filter_subjects,
+        ..pull::Config::default()
+    };
+    stream.create_consumer(config).await.with_context(|| {
+        format!("consumer {name} of stream {stream_name} cannot be created: another crawl with other settings uses it?")
+    })
+}
+
+/// Creates the crawl's key-value buckets: `leases`, whose keys vanish when they are not renewed, and `scope`.
+pub async fn ensure_buckets(bus: &Bus, lease: Duration) -> anyhow::Result<(kv::Store, kv::Store)> {
+    let create = |name: &str, max_age: Duration| {
+        let bucket = bus.subjects.bucket(name);
+        async move {
+            if let Ok(store) = bus.jetstream.get_key_value(&bucket).await {
+                return Ok(store);
+            }
+            bus.jetstream
+                .create_key_value(kv::Config {
+                    bucket: bucket.clone(),
+                    history: 1,
+                    max_age,
+                    storage: StorageType::File,
+                    ..kv::Config::default()
+                })
+                .await
+                .with_context(|| format!("key-value bucket {bucket} cannot be created"))
+        }
+    };
+    Ok((create("leases", lease).await?, create("scope", Duration::ZERO).await?))
+}

@@ -1,0 +1,227 @@
+//! From files, environment and arguments to one checked configuration.
+
+use super::{Pipeline, validate};
+use config::{FileFormat, Value, ValueKind};
+use std::path::{Path, PathBuf};
+
+/// The file shipped with the program: every key with its default and its meaning.
+pub(super) const SHIPPED: &str = include_str!("../../../pipeline.yaml");
+
+/// A configuration that cannot be used; the message names key, value and what is accepted.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// A file that cannot be read.
+    #[error("cannot read configuration file {path}: {error}")]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// A file, or a value of `--set` or of the environment, that is no YAML.
+    #[error("{origin} is not valid YAML: {error}")]
+    Syntax {
+        /// Where it stands.
+        origin: String,
+        /// Why.
+        error: String,
+    },
+    /// `--set` without `key=value`.
+    #[error("--set takes key.path=VALUE, got '{0}'")]
+    SetForm(String),
+    /// A key that does not exist, or a value of the wrong type.
+    #[error("configuration key {key}{}: {error}", .value.as_deref().map(|v| format!(" = {v}")).unwrap_or_default())]
+    Type {
+        /// Dotted path.
+        key: String,
+        /// The value, if there is one.
+        value: Option<String>,
+        /// What is wrong and what is accepted.
+        error: String,
+    },
+    /// Values out of range, one a line.
+    #[error("{}", .0.join("\n"))]
+    Range(Vec<String>),
+}
+
+/// Where a configuration comes from.
+#[derive(Clone, Debug, Default)]
+pub struct Layers {
+    /// `--config FILE`; `pipeline.yaml` in the current directory when it exists and none is given.
+    pub file: Option<PathBuf>,
+    /// `--set key.path=VALUE`, in order.
+    pub set: Vec<String>,
+}
+
+impl Layers {
+    /// Reads and checks the configuration, taking the environment from the process.
+    pub fn load(&self) -> Result<Pipeline, ConfigError> {
+        self.load_with(std::env::vars())
+    }
+
+    /// Reads and checks the configuration with the environment given.
+    pub fn load_with(&self, environment: impl Iterator<Item = (String, String)>) -> Result<Pipeline, ConfigError> {
+        let mut tree = parse_yaml("the shipped pipeline.yaml", SHIPPED)?;
+        if let Some(path) = self.file_path() {
+            let text = std::fs::read_to_string(&path)
+                .map_err(|error| ConfigError::Unreadable { path: path.clone(), error })?;
+            merge(&mut tree, parse_yaml(&path.display().to_string(), &text)?);
+        }
+        let mut from_environment: Vec<(String, String)> =
+            environment.filter_map(|(name, value)| Some((key_of_variable(&name)?, value))).collect();
+        from_environment.sort();
+        for (key, value) in from_environment {
+            set(&mut tree, &key, parse_value(&format!("environment variable for {key}"), &value)?);
+        }
+        for assignment in &self.set {
+            let (key, value) =
+                assignment.split_once('=').ok_or_else(|| ConfigError::SetForm(assignment.clone()))?;
+            set(&mut tree, key.trim(), parse_value(&format!("the value of --set {key}"), value)?);
+        }
+        read(tree)
+    }
+
+    fn file_path(&self) -> Option<PathBuf> {
+        let default = Path::new("pipeline.yaml");
+        self.file.clone().or_else(|| default.exists().then(|| default.to_owned()))
+    }
+}
+
+/// `RHUMB__STAGES__HOST_SPLITTER__REPLICAS` is `stages.host-splitter.replicas`.
+fn key_of_variable(name: &str) -> Option<String> {
+    let segments: Vec<String> =
+        name.strip_prefix("RHUMB__")?.split("__").map(str::to_ascii_lowercase).collect();
+    let stage_name = |at: usize| at == 1 && segments[0] == "stages";
+    let segments: Vec<String> = segments
+        .iter()
+        .enumerate()
+        .map(|(at, segment)| if stage_name(at) { segment.replace('_', "-") } else { segment.clone() })
+        .collect();
+    Some(segments.join("."))
+}
+
+type Tree = serde_json::Value;
+
+fn parse_yaml(origin: &str, text: &str) -> Result<Tree, ConfigError> {
+    let syntax = |error: String| ConfigError::Syntax { origin: origin.to_owned(), error };
+    let document = config::Config::builder()
+        .add_source(config::File::from_str(text, FileFormat::Yaml))
+        .build()
+        .map_err(|error| syntax(error.to_string()))?;
+    Ok(tree(document.cache))
+}
+
+/// A value in YAML, as `--set` and the environment give it.
+fn parse_value(origin: &str, text: &str) -> Result<Tree, ConfigError> {
+    if text.is_empty() {
+        return Ok(Tree::String(String::new()));
+    }
+    let mut document = parse_yaml(origin, &format!("value: {text}"))?;
+    Ok(document["value"].take())
+}
+
+/// YAML as the `config` crate reads it, without that crate's lenient conversions.
+fn tree(value: Value) -> Tree {
+    match value.kind {
+        ValueKind::Nil => Tree::Null,
+        ValueKind::Boolean(yes) => yes.into(),
+        ValueKind::I64(number) => number.into(),
+        ValueKind::I128(number) => Tree::String(number.to_string()),
+        ValueKind::U64(number) => number.into(),
+        ValueKind::U128(number) => Tree::String(number.to_string()),
+        ValueKind::Float(number) => number.into(),
+        ValueKind::String(text) => text.into(),
+        ValueKind::Table(table) => Tree::Object(table.into_iter().map(|(key, value)| (key, tree(value))).collect()),
+        ValueKind::Array(values) => values.into_iter().map(tree).collect(),
+    }
+}
+
+fn merge(base: &mut Tree, over: Tree) {
+    match (base, over) {
+        (Tree::Object(base), Tree::Object(over)) => {
+            for (key, value) in over {
+                merge(base.entry(key).or_insert(Tree::Null), value);
+            }
+        }
+        // A section whose keys are all commented out changes nothing.
+        (Tree::Object(_), Tree::Null) => {}
+        (base, over) => *base = over,
+    }
+}
+
+fn set(base: &mut Tree, key: &str, value: Tree) {
+    let nested = key.rsplit('.').fold(value, |value, segment| {
+        Tree::Object([(segment.to_owned(), value)].into_iter().collect())
+    });
+    merge(base, nested);
+}
+
+fn read(tree: Tree) -> Result<Pipeline, ConfigError> {
+    let pipeline: Pipeline = serde_path_to_error::deserialize(&tree).map_err(|error| {
+        let key = error.path().to_string();
+        let pointer = format!("/{}", key.replace('.', "/"));
+        // For an unknown key the path already names it; a whole section would be no help as a value.
+        let value = tree.pointer(&pointer).filter(|value| !value.is_object()).map(Tree::to_string);
+        ConfigError::Type { key, value, error: error.into_inner().to_string() }
+    })?;
+    let errors = validate::errors(&pipeline);
+    if errors.is_empty() { Ok(pipeline) } else { Err(ConfigError::Range(errors)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn load(set: &[&str], environment: &[(&str, &str)]) -> Result<Pipeline, ConfigError> {
+        let layers = Layers {
+            file: Some(concat!(env!("CARGO_MANIFEST_DIR"), "/../pipeline.yaml").into()),
+            set: set.iter().map(|s| (*s).to_string()).collect(),
+        };
+        layers.load_with(environment.iter().map(|(k, v)| ((*k).to_string(), (*v).to_string())))
+    }
+
+    #[test]
+    fn the_shipped_file_loads() {
+        let pipeline = load(&["network.user_agent=t (a@b)"], &[]).unwrap();
+        assert_eq!(pipeline.partitions, 64);
+        assert_eq!(pipeline.politeness.delay, Duration::from_secs(1));
+    }
+
+    #[test]
+    fn set_overrides_environment_overrides_file() {
+        let environment = [
+            ("RHUMB__STAGES__HOST_SPLITTER__REPLICAS", "3"),
+            ("RHUMB__POLITENESS__DELAY", "2s"),
+            ("RHUMB__NETWORK__NAMESERVERS", "[\"127.0.0.1:53\"]"),
+            ("OTHER", "x"),
+        ];
+        let pipeline = load(&["politeness.delay=0s", "network.nameservers=[127.0.0.1:5353]"], &environment).unwrap();
+        assert_eq!(pipeline.stages.host_splitter.replicas, 3);
+        assert_eq!(pipeline.politeness.delay, Duration::ZERO);
+        assert_eq!(pipeline.network.nameservers, ["127.0.0.1:5353".parse().unwrap()]);
+    }
+
+    #[test]
+    fn errors_name_key_value_and_what_is_accepted() {
+        for (assignment, wanted) in [
+            ("partitons=8", vec!["partitons", "unknown field"]),
+            ("stages.fetcher.conections=8", vec!["stages.fetcher", "conections"]),
+            ("partitions=2.7", vec!["partitions", "2.7"]),
+            ("partitions=0", vec!["partitions", "0", "1", "4096"]),
+            ("partitions=abc", vec!["partitions", "abc"]),
+            ("politeness.delay=30", vec!["politeness.delay", "30", "suffix"]),
+            ("politeness.delay=2h", vec!["politeness.delay", "1h"]),
+            ("scope.follow=hosts", vec!["scope.follow", "hosts", "domain"]),
+            ("limits.body_bytes_max=9MiB", vec!["limits.body_bytes_max", "9MiB"]),
+            ("crawl=a.b", vec!["crawl", "a.b"]),
+            ("network.nameservers=[nonsense]", vec!["network.nameservers", "nonsense"]),
+        ] {
+            let message = load(&[assignment], &[]).expect_err(assignment).to_string();
+            for part in wanted {
+                assert!(message.contains(part), "{assignment}: {message} should name {part}");
+            }
+        }
+        assert!(load(&["crawl"], &[]).is_err());
+    }
+}

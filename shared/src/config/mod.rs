@@ -1,0 +1,14 @@
+//! `pipeline.yaml`: the one configuration, typed, strict and checked before anything starts.
+//!
+//! Layers, each overriding the one before: the file shipped with the program, `--config FILE`, the environment
+//! (`RHUMB__KEY__PATH=VALUE`), `--set key.path=VALUE`. All end in one tree that is read strictly: an unknown
+//! key, 2.7 for an integer, or a value out of range is an error that names key, value and what is accepted.
+
+mod load;
+mod pipeline;
+mod units;
+mod validate;
+
+pub use load::{ConfigError, Layers};
+pub use pipeline::*;
+pub use units::Bytes;

@@ -1,0 +1,393 @@
+//! The keys of `pipeline.yaml`. What each means, its default and its range stand in that file.
+
+use super::units::{Bytes, duration};
+use crate::message::Edge;
+use serde::Deserialize;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// The whole configuration.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "pipeline.yaml documents every key")]
+pub struct Pipeline {
+    pub crawl: String,
+    pub data: PathBuf,
+    pub partitions: u16,
+    #[serde(deserialize_with = "duration")]
+    pub ownership_lease: Duration,
+    pub durability: Durability,
+    pub broker: Broker,
+    pub network: Network,
+    pub politeness: Politeness,
+    pub scope: Scope,
+    pub limits: Limits,
+    pub edges: Edges,
+    pub stages: Stages,
+}
+
+impl Pipeline {
+    /// Where an instance keeps its state: `<data>/<stage>/<instance>`.
+    pub fn instance_dir(&self, stage: &str, instance: u16) -> PathBuf {
+        self.data.join(stage).join(instance.to_string())
+    }
+
+    /// The file by which commands find a running crawl.
+    pub fn control_file(data: &Path) -> PathBuf {
+        data.join("control.json")
+    }
+
+    /// The user agent sent with every request.
+    pub fn user_agent(&self) -> String {
+        if self.network.user_agent.is_empty() {
+            concat!("rhumb/", env!("CARGO_PKG_VERSION")).to_owned()
+        } else {
+            self.network.user_agent.clone()
+        }
+    }
+
+    /// Which instance of a partitioned stage with so many replicas owns a partition.
+    pub fn owner(partition: u16, replicas: u16) -> u16 {
+        partition % replicas
+    }
+}
+
+/// What acknowledged work survives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Durability {
+    /// The death of any process.
+    Process,
+    /// A power cut.
+    Power,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "pipeline.yaml documents every key")]
+pub struct Broker {
+    pub url: String,
+    #[serde(deserialize_with = "duration")]
+    pub sync_interval: Duration,
+    pub max_payload: Bytes,
+    #[serde(deserialize_with = "duration")]
+    pub connect_report_every: Duration,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "pipeline.yaml documents every key")]
+pub struct Network {
+    pub nameservers: Vec<SocketAddr>,
+    pub allow_private_addresses: bool,
+    pub user_agent: String,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "pipeline.yaml documents every key")]
+pub struct Politeness {
+    #[serde(deserialize_with = "duration")]
+    pub delay: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub crawl_delay_max: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub retry_after_max: Duration,
+    pub respect_robots: bool,
+    #[serde(deserialize_with = "duration")]
+    pub robots_lifetime: Duration,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "pipeline.yaml documents every key")]
+pub struct Scope {
+    pub follow: Follow,
+    pub max_depth: u16,
+}
+
+/// Which hosts a topic follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Follow {
+    /// Those of its seeds.
+    Host,
+    /// Those under the registered domains of its seeds.
+    Domain,
+    /// All.
+    Any,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "pipeline.yaml documents every key")]
+pub struct Limits {
+    pub max_pages: u64,
+    pub body_bytes_max: Bytes,
+    pub header_bytes_max: Bytes,
+    pub decoded_bytes_max: Bytes,
+    #[serde(deserialize_with = "duration")]
+    pub connect_timeout: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub request_timeout: Duration,
+    pub redirects: u8,
+    pub url_bytes_max: usize,
+    pub links_per_page: usize,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "pipeline.yaml documents every key")]
+pub struct Edges {
+    pub urls: UrlEdges,
+    pub pages: StreamEdge,
+    pub outcomes: StreamEdge,
+    pub fetch: FetchEdges,
+    pub dns: DnsEdges,
+    pub errands: CoreEdge,
+    pub dead: StreamEdge,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "pipeline.yaml documents every key")]
+pub struct UrlEdges {
+    pub found: StreamEdge,
+    pub split: StreamEdge,
+    pub new: StreamEdge,
+    pub ready: StreamEdge,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "pipeline.yaml documents every key")]
+pub struct FetchEdges {
+    pub reports: StreamEdge,
+    pub asks: CoreEdge,
+    pub jobs: CoreEdge,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "pipeline.yaml documents every key")]
+pub struct DnsEdges {
+    pub refresh: CoreEdge,
+}
+
+/// An edge that is a JetStream stream.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "pipeline.yaml documents every key")]
+pub struct StreamEdge {
+    pub subject: String,
+    pub storage: Storage,
+    pub retention: Retention,
+    pub replicas: usize,
+    pub bytes_max: Bytes,
+    #[serde(deserialize_with = "duration")]
+    pub duplicate_window: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub ack_wait: Duration,
+    pub unacked_max: u32,
+}
+
+/// An edge of core NATS messages: soft state.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "pipeline.yaml documents every key")]
+pub struct CoreEdge {
+    pub subject: String,
+}
+
+/// Where the broker keeps a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "pipeline.yaml documents every value")]
+pub enum Storage {
+    File,
+    Memory,
+}
+
+/// When the broker deletes a message of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Retention {
+    /// When its one consumer has acked it.
+    WorkQueue,
+    /// When all consumers have acked it.
+    Interest,
+    /// When the stream is full.
+    Limits,
+}
+
+impl Edges {
+    /// The streams with their keys below `edges`.
+    pub fn streams(&self) -> [(&'static str, &StreamEdge); 8] {
+        [
+            ("urls.found", &self.urls.found),
+            ("urls.split", &self.urls.split),
+            ("urls.new", &self.urls.new),
+            ("urls.ready", &self.urls.ready),
+            ("pages", &self.pages),
+            ("outcomes", &self.outcomes),
+            ("fetch.reports", &self.fetch.reports),
+            ("dead", &self.dead),
+        ]
+    }
+
+    /// The stream of an edge; none for edges of core NATS messages.
+    pub fn stream(&self, edge: Edge) -> Option<&StreamEdge> {
+        self.streams().into_iter().find(|(key, _)| *key == edge.name()).map(|(_, stream)| stream)
+    }
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "pipeline.yaml documents every key")]
+pub struct Stages {
+    #[serde(rename = "host-splitter")]
+    pub host_splitter: HostSplitter,
+    pub dedup: Dedup,
+    pub resolver: Resolver,
+    pub scheduler: Scheduler,
+    pub fetcher: Fetcher,
+    pub parser: Parser,
+}
+
+/// What every stage is configured with.
+#[derive(Clone, Copy, Debug)]
+pub struct Common {
+    /// How many instances run.
+    pub replicas: u16,
+    /// Where health and metrics are served.
+    pub listen: SocketAddr,
+}
+
+impl Stages {
+    /// The settings that every stage has, by stage, in the order of the picture.
+    pub fn common(&self) -> [(&'static str, Common); 6] {
+        let common = |replicas, listen| Common { replicas, listen };
+        [
+            ("host-splitter", common(self.host_splitter.replicas, self.host_splitter.listen)),
+            ("dedup", common(self.dedup.replicas, self.dedup.listen)),
+            ("resolver", common(self.resolver.replicas, self.resolver.listen)),
+            ("scheduler", common(self.scheduler.replicas, self.scheduler.listen)),
+            ("fetcher", common(self.fetcher.replicas, self.fetcher.listen)),
+            ("parser", common(self.parser.replicas, self.parser.listen)),
+        ]
+    }
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "pipeline.yaml documents every key")]
+pub struct HostSplitter {
+    pub replicas: u16,
+    pub listen: SocketAddr,
+    pub batch_urls_max: usize,
+    #[serde(deserialize_with = "duration")]
+    pub linger: Duration,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "pipeline.yaml documents every key")]
+pub struct Dedup {
+    pub replicas: u16,
+    pub listen: SocketAddr,
+    pub store: DedupStore,
+    pub memtable_bytes: Bytes,
+    pub store_cache_bytes: Bytes,
+    pub filter_urls: u64,
+}
+
+/// Where the URL-seen test keeps its fingerprints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DedupStore {
+    /// In the instance's store on disk.
+    Disk,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "pipeline.yaml documents every key")]
+pub struct Resolver {
+    pub replicas: u16,
+    pub listen: SocketAddr,
+    pub window: usize,
+    #[serde(deserialize_with = "duration")]
+    pub timeout: Duration,
+    pub attempts: usize,
+    pub cache: AddressCache,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "pipeline.yaml documents every key")]
+pub struct AddressCache {
+    pub entries: usize,
+    #[serde(deserialize_with = "duration")]
+    pub refresh: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub lifetime_max: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub negative: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub temporary: Duration,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "pipeline.yaml documents every key")]
+pub struct Scheduler {
+    pub replicas: u16,
+    pub listen: SocketAddr,
+    pub policy: Policy,
+    pub requests_per_connection: u32,
+    #[serde(deserialize_with = "duration")]
+    pub visit_budget: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub job_lease: Duration,
+    pub attempts: u8,
+    #[serde(deserialize_with = "duration")]
+    pub retry_wait: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub retry_wait_max: Duration,
+    pub resolve_attempts: u8,
+    pub server_failures_max: u8,
+    pub memtable_bytes: Bytes,
+    pub store_cache_bytes: Bytes,
+}
+
+/// Which server comes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Policy {
+    /// The one that has been ready for longest.
+    BreadthFirst,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "pipeline.yaml documents every key")]
+pub struct Fetcher {
+    pub replicas: u16,
+    pub listen: SocketAddr,
+    pub connections: u32,
+    #[serde(deserialize_with = "duration")]
+    pub ask_lifetime: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub renew_every: Duration,
+    pub accept_invalid_certificates: bool,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "pipeline.yaml documents every key")]
+pub struct Parser {
+    pub replicas: u16,
+    pub listen: SocketAddr,
+    pub pages_in_hand: u32,
+}

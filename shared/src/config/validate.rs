@@ -1,0 +1,132 @@
+//! Ranges: what type alone does not say. Every message names key, value and the accepted range.
+
+use super::{Bytes, Pipeline, StreamEdge};
+use std::fmt::Display;
+use std::time::Duration;
+
+pub(super) fn errors(pipeline: &Pipeline) -> Vec<String> {
+    let mut check = Check(Vec::new());
+    let seconds = Duration::from_secs;
+    let millis = Duration::from_millis;
+    let hour = seconds(3600);
+
+    check.name("crawl", &pipeline.crawl);
+    check.within("partitions", pipeline.partitions, 1, 4096);
+    check.lasting("ownership_lease", pipeline.ownership_lease, seconds(2), seconds(60));
+    check.within("broker.max_payload", pipeline.broker.max_payload, Bytes(1 << 20), Bytes(8 << 20));
+    check.lasting("broker.connect_report_every", pipeline.broker.connect_report_every, seconds(1), hour);
+
+    check.lasting("politeness.delay", pipeline.politeness.delay, Duration::ZERO, hour);
+    check.lasting("politeness.crawl_delay_max", pipeline.politeness.crawl_delay_max, Duration::ZERO, hour);
+    check.lasting("politeness.retry_after_max", pipeline.politeness.retry_after_max, Duration::ZERO, 24 * hour);
+    check.lasting("politeness.robots_lifetime", pipeline.politeness.robots_lifetime, seconds(60), 24 * hour);
+
+    let limits = &pipeline.limits;
+    // A page carries its headers and its trace beside the body.
+    let body_bytes_max = Bytes(pipeline.broker.max_payload.0 / 8 * 7 - (64 << 10));
+    check.within("limits.body_bytes_max", limits.body_bytes_max, Bytes(1), body_bytes_max);
+    check.within("limits.header_bytes_max", limits.header_bytes_max, Bytes(8 << 10), Bytes(1 << 20));
+    check.within("limits.decoded_bytes_max", limits.decoded_bytes_max, Bytes(1 << 10), Bytes(1 << 30));
+    check.lasting("limits.connect_timeout", limits.connect_timeout, millis(10), seconds(300));
+    check.lasting("limits.request_timeout", limits.request_timeout, millis(10), hour);
+    check.within("limits.redirects", limits.redirects, 0, 50);
+    check.within("limits.url_bytes_max", limits.url_bytes_max, 64, 65_536);
+    check.within("limits.links_per_page", limits.links_per_page, 1, 100_000);
+
+    for (key, edge) in pipeline.edges.streams() {
+        check.stream(&format!("edges.{key}"), edge);
+    }
+
+    let stages = &pipeline.stages;
+    for (stage, common) in stages.common() {
+        check.within(&format!("stages.{stage}.replicas"), common.replicas, 1, 1000);
+    }
+    check.within("stages.host-splitter.batch_urls_max", stages.host_splitter.batch_urls_max, 1, 4096);
+    check.lasting("stages.host-splitter.linger", stages.host_splitter.linger, Duration::ZERO, seconds(5));
+
+    let dedup = &stages.dedup;
+    check.within("stages.dedup.memtable_bytes", dedup.memtable_bytes, Bytes(1 << 20), Bytes(256 << 20));
+    check.within("stages.dedup.store_cache_bytes", dedup.store_cache_bytes, Bytes(1 << 20), Bytes(64 << 30));
+    check.within("stages.dedup.filter_urls", dedup.filter_urls, 1_000, 1_000_000_000);
+
+    let resolver = &stages.resolver;
+    check.within("stages.resolver.window", resolver.window, 1, 65_536);
+    check.lasting("stages.resolver.timeout", resolver.timeout, millis(10), seconds(60));
+    check.within("stages.resolver.attempts", resolver.attempts, 1, 10);
+    check.within("stages.resolver.cache.entries", resolver.cache.entries, 1, 100_000_000);
+    check.lasting("stages.resolver.cache.refresh", resolver.cache.refresh, Duration::ZERO, 24 * hour);
+    check.lasting("stages.resolver.cache.lifetime_max", resolver.cache.lifetime_max, resolver.cache.refresh, 24 * hour);
+    check.lasting("stages.resolver.cache.negative", resolver.cache.negative, Duration::ZERO, hour);
+    check.lasting("stages.resolver.cache.temporary", resolver.cache.temporary, Duration::ZERO, hour);
+
+    let scheduler = &stages.scheduler;
+    check.within("stages.scheduler.requests_per_connection", scheduler.requests_per_connection, 1, 1000);
+    check.lasting("stages.scheduler.visit_budget", scheduler.visit_budget, Duration::ZERO, hour);
+    check.lasting("stages.scheduler.job_lease", scheduler.job_lease, seconds(2), seconds(600));
+    check.within("stages.scheduler.attempts", scheduler.attempts, 1, 20);
+    check.lasting("stages.scheduler.retry_wait", scheduler.retry_wait, Duration::ZERO, hour);
+    check.lasting("stages.scheduler.retry_wait_max", scheduler.retry_wait_max, scheduler.retry_wait, 24 * hour);
+    check.within("stages.scheduler.resolve_attempts", scheduler.resolve_attempts, 1, 20);
+    check.within("stages.scheduler.server_failures_max", scheduler.server_failures_max, 1, 100);
+    check.within("stages.scheduler.memtable_bytes", scheduler.memtable_bytes, Bytes(1 << 20), Bytes(256 << 20));
+    check.within("stages.scheduler.store_cache_bytes", scheduler.store_cache_bytes, Bytes(1 << 20), Bytes(64 << 30));
+
+    let fetcher = &stages.fetcher;
+    check.within("stages.fetcher.connections", fetcher.connections, 1, 10_000);
+    check.lasting("stages.fetcher.ask_lifetime", fetcher.ask_lifetime, millis(100), seconds(10));
+    check.lasting("stages.fetcher.renew_every", fetcher.renew_every, millis(100), scheduler.job_lease / 2);
+    check.within("stages.parser.pages_in_hand", stages.parser.pages_in_hand, 1, 1000);
+
+    check.user_agent(pipeline);
+    check.0
+}
+
+struct Check(Vec<String>);
+
+impl Check {
+    fn within<T: PartialOrd + Display>(&mut self, key: &str, value: T, low: T, high: T) {
+        if value < low || value > high {
+            self.0.push(format!("configuration key {key} = {value}: accepted are {low} to {high}"));
+        }
+    }
+
+    fn lasting(&mut self, key: &str, value: Duration, low: Duration, high: Duration) {
+        if value < low || value > high {
+            let [value, low, high] = [value, low, high].map(humantime::format_duration);
+            self.0.push(format!("configuration key {key} = {value}: accepted are {low} to {high}"));
+        }
+    }
+
+    fn name(&mut self, key: &str, value: &str) {
+        let letters = value.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+        if value.is_empty() || value.len() > 64 || !letters {
+            self.0.push(format!(
+                "configuration key {key} = '{value}': accepted are 1 to 64 letters, digits, - and _"
+            ));
+        }
+    }
+
+    fn stream(&mut self, key: &str, edge: &StreamEdge) {
+        self.within(&format!("{key}.replicas"), edge.replicas, 1, 5);
+        self.within(&format!("{key}.unacked_max"), edge.unacked_max, 1, 1_000_000);
+        let second = Duration::from_secs(1);
+        self.lasting(&format!("{key}.ack_wait"), edge.ack_wait, second, 3600 * second);
+        self.lasting(&format!("{key}.duplicate_window"), edge.duplicate_window, second, 3600 * second);
+    }
+
+    /// The owner of a server must be able to ask who crawls it.
+    fn user_agent(&mut self, pipeline: &Pipeline) {
+        let agent = &pipeline.network.user_agent;
+        if agent.chars().any(|c| c.is_control() || !c.is_ascii()) {
+            self.0.push(format!("configuration key network.user_agent = {agent:?}: accepted are printable ASCII characters"));
+        }
+        let names_a_contact = agent.contains('@') || agent.contains("http://") || agent.contains("https://");
+        if !pipeline.network.allow_private_addresses && !names_a_contact {
+            self.0.push(format!(
+                "configuration key network.user_agent = '{agent}': a crawl of the public web needs an agent that names a \
+                 contact, such as 'mybot/1.0 (+https://example.org/bot)' or 'mybot/1.0 (crawler@example.org)'; \
+                 a crawl of private addresses (network.allow_private_addresses: true) needs none"
+            ));
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! What the stages of rhumb share.
+//!
+//! - [`message`]: one type per edge of the pipeline and the envelope it travels in;
+//! - [`config`]: `pipeline.yaml`, typed, strict and checked before anything starts;
+//! - [`bus`]: the broker: streams, consumers and subjects made from the configuration;
+//! - [`stage`]: the one loop that receives, steps a pure core, commits, publishes and settles;
+//! - [`url`] and [`address`]: canonical URLs, SURT, fingerprints, partitions, private addresses;
+//! - [`telemetry`]: logs, metrics and health.
+//!
+//! A stage never depends on another stage; they meet here.
+
+pub mod address;
+pub mod bus;
+pub mod config;
+pub mod message;
+pub mod stage;
+pub mod telemetry;
+pub mod time;
+pub mod url;

@@ -1,0 +1,174 @@
+//! The envelope around every message: magic, edge, schema version, checksum, then the rkyv archive.
+//!
+//! ```text
+//! 0      4     5        6         8          16
+//! | RHMB | edge | version | 0 0 | xxh3 64 LE | archive ...
+//! ```
+//!
+//! The checksum covers the archive: bytecheck alone misses most bit flips. Payloads arrive unaligned, so the
+//! archive is copied to aligned memory before it is checked and read.
+
+use super::Edge;
+use bytes::Bytes;
+use rkyv::api::high::{HighDeserializer, HighSerializer, HighValidator};
+use rkyv::bytecheck::CheckBytes;
+use rkyv::rancor::Error as Rancor;
+use rkyv::ser::allocator::ArenaHandle;
+use rkyv::util::AlignedVec;
+use rkyv::{Archive, Deserialize, Serialize};
+use xxhash_rust::xxh3::xxh3_64;
+
+const MAGIC: [u8; 4] = *b"RHMB";
+/// Length of the envelope before the archive, in bytes.
+pub const HEADER_BYTES: usize = 16;
+
+/// A message of an edge.
+pub trait EdgeMessage: Archive {
+    /// The edge it travels on.
+    const EDGE: Edge;
+    /// Version of its schema: changes whenever the archive's layout does.
+    const VERSION: u8;
+}
+
+/// Why a payload could not be read.
+#[derive(Debug, thiserror::Error, Clone, PartialEq, Eq)]
+pub enum Undecodable {
+    /// Damaged, or never ours: goes to the dead letters.
+    #[error("corrupt message: {0}")]
+    Corrupt(String),
+    /// Of a schema that this program does not know: a rolling update is under way, another instance (or this
+    /// one, restarted) will read it.
+    #[error("schema version {found} of edge {edge}, this program reads version {known}", edge = .edge.name())]
+    UnknownVersion {
+        /// The edge.
+        edge: Edge,
+        /// The version that came.
+        found: u8,
+        /// The version known here.
+        known: u8,
+    },
+}
+
+/// Puts a message into its envelope.
+pub fn encode<M>(message: &M) -> Bytes
+where
+    M: EdgeMessage + for<'a> Serialize<HighSerializer<AlignedVec, ArenaHandle<'a>, Rancor>>,
+{
+    let mut buffer: AlignedVec = AlignedVec::new();
+    buffer.extend_from_slice(&[0; HEADER_BYTES]);
+    // Serializing into memory fails only when an object graph is recursive; ours are trees.
+    let mut buffer = rkyv::api::high::to_bytes_in::<_, Rancor>(message, buffer)
+        .expect("a message without cycles always serializes");
+    let checksum = xxh3_64(&buffer[HEADER_BYTES..]);
+    buffer[0..4].copy_from_slice(&MAGIC);
+    buffer[4] = M::EDGE as u8;
+    buffer[5] = M::VERSION;
+    buffer[8..16].copy_from_slice(&checksum.to_le_bytes());
+    Bytes::from_owner(buffer)
+}
+
+/// Checks a payload, envelope and archive, and reads the message in it.
+pub fn decode<M>(payload: &[u8]) -> Result<M, Undecodable>
+where
+    M: EdgeMessage,
+    M::Archived: for<'a> CheckBytes<HighValidator<'a, Rancor>>
+        + Deserialize<M, HighDeserializer<Rancor>>,
+{
+    let corrupt = |what: &str| Undecodable::Corrupt(what.to_owned());
+    let (header, body) = payload
+        .split_at_checked(HEADER_BYTES)
+        .ok_or_else(|| corrupt("shorter than an envelope"))?;
+    if header[0..4] != MAGIC {
+        return Err(corrupt("not a rhumb message"));
+    }
+    if header[4] != M::EDGE as u8 {
+        return Err(Undecodable::Corrupt(format!(
+            "a message of edge number {} on edge {}",
+            header[4],
+            M::EDGE.name()
+        )));
+    }
+    if header[5] != M::VERSION {
+        return Err(Undecodable::UnknownVersion { edge: M::EDGE, found: header[5], known: M::VERSION });
+    }
+    if header[8..16] != xxh3_64(body).to_le_bytes() {
+        return Err(corrupt("checksum does not match"));
+    }
+    let mut archive: AlignedVec = AlignedVec::with_capacity(body.len());
+    archive.extend_from_slice(body);
+    rkyv::from_bytes::<M, Rancor>(&archive)
+        .map_err(|error| Undecodable::Corrupt(format!("archive is not valid: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::{FoundUrls, Origin, SplitUrls, UrlList};
+    use proptest::prelude::*;
+
+    fn found() -> FoundUrls {
+        FoundUrls {
+            origin: Origin {
+                page: "http://a.test/".into(),
+                topic: "default".into(),
+                depth: 3,
+                redirects: 0,
+                seed: false,
+            },
+            urls: ["http://a.test/1", "http://b.test/é"].into_iter().collect(),
+        }
+    }
+
+    #[test]
+    fn a_message_comes_back_as_it_was() {
+        assert_eq!(decode::<FoundUrls>(&encode(&found())), Ok(found()));
+    }
+
+    #[test]
+    fn a_payload_may_lie_at_any_address() {
+        let payload = encode(&found());
+        for offset in 0..16 {
+            let mut moved = vec![0u8; offset];
+            moved.extend_from_slice(&payload);
+            assert_eq!(decode::<FoundUrls>(&moved[offset..]), Ok(found()));
+        }
+    }
+
+    #[test]
+    fn a_flipped_bit_anywhere_is_noticed() {
+        let payload = encode(&found()).to_vec();
+        for bit in 0..payload.len() * 8 {
+            let mut damaged = payload.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            // The two reserved bytes mean nothing yet.
+            if !(6..8).contains(&(bit / 8)) {
+                assert!(decode::<FoundUrls>(&damaged).is_err(), "bit {bit}");
+            }
+        }
+    }
+
+    #[test]
+    fn another_version_is_not_corrupt_and_another_edge_is() {
+        let mut payload = encode(&found()).to_vec();
+        payload[5] = 2;
+        assert!(matches!(
+            decode::<FoundUrls>(&payload),
+            Err(Undecodable::UnknownVersion { found: 2, known: 1, .. })
+        ));
+        let split = encode(&SplitUrls { urls: UrlList::new(), ..SplitUrls::default() });
+        assert!(matches!(decode::<FoundUrls>(&split), Err(Undecodable::Corrupt(_))));
+    }
+
+    proptest! {
+        #[test]
+        fn no_payload_makes_it_panic(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            let _ = decode::<FoundUrls>(&bytes);
+            // With a right envelope, so that the archive itself is what is checked.
+            let mut payload = Vec::from(*b"RHMB");
+            payload.extend_from_slice(&[Edge::UrlsFound as u8, 1, 0, 0]);
+            payload.extend_from_slice(&xxh3_64(&bytes).to_le_bytes());
+            payload.extend_from_slice(&bytes);
+            let _ = decode::<FoundUrls>(&payload);
+        }
+    }
+}

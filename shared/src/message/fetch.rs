@@ -1,0 +1,384 @@
+//! The messages between scheduler and fetcher, and what the fetcher passes on.
+
+use super::{Edge, EdgeMessage, Origin};
+use rkyv::{Archive, Deserialize, Serialize};
+use std::net::IpAddr;
+
+/// `fetch.asks.<s>`: a fetcher says how many more connections it could open. An ask replaces the asks that
+/// the same fetcher sent before and holds for `stages.fetcher.ask_lifetime`: a job is decided the moment a
+/// server may be contacted, never queued.
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// The instance: the last token of its `fetch.jobs` subject.
+    pub fetcher: String,
+    /// Counts the asks of one life of the fetcher; a job names the ask it was granted for, and the fetcher
+    /// counts the job's lease from the moment it sent that ask, so a job that lay somewhere cannot outlive
+    /// its lease (P1).
+    pub ask: u64,
+    /// Connections that are free and asked of this scheduler.
+    pub free: u32,
+    /// Jobs from this scheduler that the fetcher had received when it counted `free`: those granted since
+    /// are taken off.
+    pub received: u64,
+    /// Changes with every life of the fetcher: `ask` and `received` start anew.
+    pub life: u64,
+}
+
+/// What a scheduler replies to an ask.
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
+pub struct AskReply {
+    /// Jobs granted at once; more may follow while the ask holds.
+    pub granted: u32,
+}
+
+/// `fetch.jobs.<f>`: what a scheduler tells one fetcher.
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
+pub enum ToFetcher {
+    /// A connection job.
+    Job(Job),
+    /// A renewal was accepted: the lease counts from the moment the fetcher sent that report.
+    Renewed {
+        /// The job.
+        job: JobId,
+        /// [`Report::sequence`] of the report that renewed it.
+        sequence: u32,
+    },
+    /// The job is no longer the fetcher's: it stops before its next request.
+    Revoked {
+        /// The job.
+        job: JobId,
+    },
+}
+
+/// A job's name: which scheduler instance granted it, in which epoch, and the how manieth there.
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[rkyv(derive(Debug, PartialEq))]
+pub struct JobId {
+    /// Ordinal of the scheduler instance.
+    pub scheduler: u16,
+    /// Epoch of its ownership.
+    pub epoch: u64,
+    /// Counts the grants of the epoch.
+    pub number: u64,
+}
+
+/// What is fetched by a job.
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobKind {
+    /// Pages: responses go to `pages`.
+    Pages,
+    /// The server's robots.txt: the response goes back in the report.
+    Robots,
+}
+
+/// Permission to contact one server over one connection for a list of its URLs: a lease.
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
+pub struct Job {
+    /// Its name.
+    pub id: JobId,
+    /// The ask it was granted for, see [`Ask::ask`].
+    pub ask: u64,
+    /// Partition of the server: where the reports go.
+    pub partition: u16,
+    /// Lease in milliseconds, counted by the fetcher from when it sent the ask (or the last renewal that was
+    /// confirmed), by the scheduler from when it granted (or processed the renewal): the scheduler's always
+    /// ends later.
+    pub lease_ms: u64,
+    /// What is fetched.
+    pub kind: JobKind,
+    /// `scheme://host[:port]`.
+    pub server: String,
+    /// Addresses that may be contacted for it, in the order of preference; no others are (P7).
+    pub addresses: Vec<IpAddr>,
+    /// Pause between two contacts, in milliseconds (P2).
+    pub gap_ms: u64,
+    /// The requests in order.
+    pub requests: Vec<Request>,
+}
+
+/// One request of a job.
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The URL's place in the frontier; comes back in the report.
+    pub slot: u64,
+    /// The URL, on the job's server.
+    pub url: String,
+    /// How it was found.
+    pub origin: Origin,
+    /// Tries before this one that contacted the server.
+    pub attempts: u8,
+}
+
+/// `fetch.reports.<p>`: what a job measured and how its URLs ended since the report before. Sent with every
+/// renewal and at the end; the last one follows the close of the connection.
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// The job.
+    pub job: JobId,
+    /// The fetcher instance.
+    pub fetcher: String,
+    /// Partition of the server.
+    pub partition: u16,
+    /// The server.
+    pub server: String,
+    /// 1, 2, 3, … within the job.
+    pub sequence: u32,
+    /// Whether the connection is closed and the job ended.
+    pub last: bool,
+    /// URLs that ended since the report before; a last report names all that remain.
+    pub results: Vec<RequestResult>,
+    /// How long it took to connect (TCP and TLS), in microseconds; none when no connection came about.
+    pub connect_us: Option<u32>,
+    /// Requests answered on the connection so far.
+    pub requests: u32,
+    /// Whether the server closed the connection after its last answer: `requests` is then its limit.
+    pub closed_by_server: bool,
+    /// What a robots job brought.
+    pub robots: Option<RobotsResponse>,
+}
+
+/// How one request of a job ended.
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
+pub struct RequestResult {
+    /// [`Request::slot`].
+    pub slot: u64,
+    /// How it ended.
+    pub end: RequestEnd,
+}
+
+/// How one request ended.
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
+pub enum RequestEnd {
+    /// A response, which is on `pages`.
+    Response {
+        /// HTTP status.
+        status: u16,
+        /// Bytes of the body, as sent, after truncation.
+        bytes: u64,
+        /// The body was longer than `limits.body_bytes_max`, or ended early.
+        truncated: bool,
+        /// From sending the request to the end of the body, in microseconds.
+        elapsed_us: u32,
+        /// Retry-After in seconds, when the server sent one.
+        retry_after_s: Option<u32>,
+    },
+    /// No response.
+    Failure(FailureKind),
+    /// The server was not contacted for it: it costs no attempt.
+    Untried,
+}
+
+/// Why a request brought no response.
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[rkyv(derive(Debug, PartialEq))]
+pub enum FailureKind {
+    /// The connection was refused or could not be made in time.
+    Connect,
+    /// The TLS handshake failed.
+    Tls,
+    /// No answer within `limits.request_timeout`.
+    Timeout,
+    /// The connection was lost after the request was sent: contacted, unknown.
+    Reset,
+    /// What came is not HTTP.
+    Protocol,
+    /// A response head larger than `limits.header_bytes_max`.
+    HeaderTooLarge,
+    /// The address, or the URL's server, is not one that the job may contact (P7).
+    Forbidden,
+}
+
+impl FailureKind {
+    /// The kind's name in outcomes, metrics and logs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            FailureKind::Connect => "connect",
+            FailureKind::Tls => "tls",
+            FailureKind::Timeout => "timeout",
+            FailureKind::Reset => "reset",
+            FailureKind::Protocol => "protocol",
+            FailureKind::HeaderTooLarge => "header-too-large",
+            FailureKind::Forbidden => "forbidden",
+        }
+    }
+}
+
+/// The answer to a request for robots.txt.
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
+pub struct RobotsResponse {
+    /// HTTP status.
+    pub status: u16,
+    /// Where a 3xx points to, as sent.
+    pub location: Option<String>,
+    /// The body, cut to 500 KiB.
+    #[serde(serialize_with = "super::tap::length")]
+    pub body: Vec<u8>,
+}
+
+/// `pages`: a response as the server sent it; content encoding kept.
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// The URL requested.
+    pub url: String,
+    /// How it was found.
+    pub origin: Origin,
+    /// HTTP status.
+    pub status: u16,
+    /// When the response came, in milliseconds since 1970.
+    pub fetched_at_ms: u64,
+    /// From sending the request to the end of the body, in microseconds.
+    pub elapsed_us: u32,
+    /// The address that answered.
+    pub address: Option<IpAddr>,
+    /// Response headers as sent, names in lower case.
+    #[serde(serialize_with = "super::tap::headers")]
+    pub headers: Vec<(String, Vec<u8>)>,
+    /// The body was longer than `limits.body_bytes_max`, or ended early.
+    pub truncated: bool,
+    /// The body.
+    #[serde(serialize_with = "super::tap::length")]
+    pub body: Vec<u8>,
+}
+
+/// How a new URL ended, exactly one of these.
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[rkyv(derive(Debug, PartialEq))]
+#[repr(u8)]
+pub enum Outcome {
+    /// 2xx.
+    Fetched,
+    /// 304.
+    NotModified,
+    /// 3xx.
+    Redirected,
+    /// 404 or 410.
+    Gone,
+    /// Other 4xx, after retries where they make sense.
+    Refused,
+    /// 5xx, network or protocol, after retries.
+    Failed,
+    /// robots.txt.
+    Disallowed,
+    /// No address.
+    Unresolvable,
+    /// More pages of the host than allowed.
+    OverBudget,
+    /// In a trap.
+    Trapped,
+    /// By an operator.
+    Dropped,
+}
+
+impl Outcome {
+    /// All outcomes, in order of their number.
+    pub const ALL: [Outcome; 11] = [
+        Outcome::Fetched,
+        Outcome::NotModified,
+        Outcome::Redirected,
+        Outcome::Gone,
+        Outcome::Refused,
+        Outcome::Failed,
+        Outcome::Disallowed,
+        Outcome::Unresolvable,
+        Outcome::OverBudget,
+        Outcome::Trapped,
+        Outcome::Dropped,
+    ];
+
+    /// The outcome's name in status, metrics and logs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Outcome::Fetched => "fetched",
+            Outcome::NotModified => "not-modified",
+            Outcome::Redirected => "redirected",
+            Outcome::Gone => "gone",
+            Outcome::Refused => "refused",
+            Outcome::Failed => "failed",
+            Outcome::Disallowed => "disallowed",
+            Outcome::Unresolvable => "unresolvable",
+            Outcome::OverBudget => "over-budget",
+            Outcome::Trapped => "trapped",
+            Outcome::Dropped => "dropped",
+        }
+    }
+}
+
+/// `outcomes.<p>`: how URLs ended.
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcomes {
+    /// One entry a URL.
+    pub entries: Vec<OutcomeEntry>,
+}
+
+/// How one URL ended.
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
+pub struct OutcomeEntry {
+    /// The URL.
+    pub url: String,
+    /// How it was found.
+    pub origin: Origin,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// HTTP status of the last response, 0 without one.
+    pub status: u16,
+    /// Bytes of the body.
+    pub bytes: u64,
+    /// The body was cut.
+    pub truncated: bool,
+    /// Duration of the last request, in microseconds.
+    pub elapsed_us: u32,
+    /// Requests made for it.
+    pub attempts: u8,
+    /// What a person would want to know: `timeout`, `robots.txt`, `no such name`; may be empty.
+    pub reason: String,
+}
+
+/// `errands.<p>`: the scheduler of one partition wants a robots.txt that lies on a server of another: asked
+/// there so that P1 and P2 hold for that server too. Soft state: repeated until answered.
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
+pub enum Errand {
+    /// Fetch `url` and answer.
+    Wanted {
+        /// The robots.txt's URL after the redirect.
+        url: String,
+        /// The server whose robots.txt it stands for.
+        server: String,
+    },
+    /// The answer: what was found for `server`.
+    Found {
+        /// The server whose robots.txt it stands for.
+        server: String,
+        /// The response; none when the other server cannot be reached.
+        response: Option<RobotsResponse>,
+    },
+}
+
+impl EdgeMessage for Ask {
+    const EDGE: Edge = Edge::FetchAsks;
+    const VERSION: u8 = 1;
+}
+impl EdgeMessage for AskReply {
+    const EDGE: Edge = Edge::FetchAsks;
+    /// Told apart from [`Ask`] on the same edge by its number.
+    const VERSION: u8 = 101;
+}
+impl EdgeMessage for ToFetcher {
+    const EDGE: Edge = Edge::FetchJobs;
+    const VERSION: u8 = 1;
+}
+impl EdgeMessage for Report {
+    const EDGE: Edge = Edge::FetchReports;
+    const VERSION: u8 = 1;
+}
+impl EdgeMessage for Page {
+    const EDGE: Edge = Edge::Pages;
+    const VERSION: u8 = 1;
+}
+impl EdgeMessage for Outcomes {
+    const EDGE: Edge = Edge::Outcomes;
+    const VERSION: u8 = 1;
+}
+impl EdgeMessage for Errand {
+    const EDGE: Edge = Edge::Errands;
+    const VERSION: u8 = 1;
+}

@@ -1,0 +1,172 @@
+//! The messages that carry URLs from their discovery to the frontier.
+
+use super::{Edge, EdgeMessage, UrlList};
+use rkyv::{Archive, Deserialize, Serialize};
+
+/// How URLs were found: the trace of discovery that travels with them to their outcome.
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Origin {
+    /// The page on which the URLs stood; empty for a seed.
+    pub page: String,
+    /// The crawl goal they belong to.
+    pub topic: String,
+    /// Links from a seed to these URLs: 0 for a seed. A redirect target keeps its source's depth.
+    pub depth: u16,
+    /// Redirects followed in a row to get to these URLs.
+    pub redirects: u8,
+    /// A seed, or what a seed redirected to: its host joins the scope.
+    pub seed: bool,
+}
+
+/// `urls.found`: the links of one page, or seeds. All URLs are canonical, apart from the literal target of
+/// a redirect whose canonical form is its source's.
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
+pub struct FoundUrls {
+    /// How they were found.
+    pub origin: Origin,
+    /// The URLs.
+    pub urls: UrlList,
+}
+
+/// Why a found URL did not go on to the URL-seen test.
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum FilterReason {
+    /// Its host is not one that the topic follows.
+    Scope,
+    /// More links away from a seed than `scope.max_depth`.
+    Depth,
+    /// More redirects in a row than `limits.redirects`.
+    Redirects,
+    /// Longer than `limits.url_bytes_max`, or not of the form of a canonical URL.
+    Form,
+}
+
+impl FilterReason {
+    /// All reasons.
+    pub const ALL: [FilterReason; 4] =
+        [FilterReason::Scope, FilterReason::Depth, FilterReason::Redirects, FilterReason::Form];
+
+    /// The reason's name in status, metrics and logs.
+    pub const fn name(self) -> &'static str {
+        match self {
+            FilterReason::Scope => "scope",
+            FilterReason::Depth => "depth",
+            FilterReason::Redirects => "redirects",
+            FilterReason::Form => "form",
+        }
+    }
+}
+
+/// `urls.split.<p>`: up to 256 URLs of one partition, from several pages.
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq)]
+pub struct SplitUrls {
+    /// How the URLs were found, each way once.
+    pub origins: Vec<Origin>,
+    /// The URLs.
+    pub urls: UrlList,
+    /// For each URL its index in `origins`.
+    pub origin_of: Vec<u32>,
+    /// URLs rejected upstream since the last batch, by [`FilterReason`] in order of `ALL`: they ride along so
+    /// that found = filtered + repeated + new is counted in one place (P3).
+    pub filtered: [u32; FilterReason::ALL.len()],
+    /// Different in each batch of a host-splitter's life, so that the broker takes no two for the same message.
+    pub number: u64,
+}
+
+/// `urls.new.<p>`: URLs that passed the URL-seen test.
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq)]
+pub struct NewUrls {
+    /// Partition of all of them.
+    pub partition: u16,
+    /// How the URLs were found, each way once.
+    pub origins: Vec<Origin>,
+    /// The URLs.
+    pub urls: UrlList,
+    /// For each URL its index in `origins`.
+    pub origin_of: Vec<u32>,
+    /// Serial number of the first URL; the others follow it without a gap. A partition's new URLs are
+    /// numbered 1, 2, 3, … in the commit that accepts them, so that the frontier recognises one that comes
+    /// twice whatever the broker did (P3).
+    pub first_serial: u64,
+}
+
+/// What the resolver found out about a host.
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
+pub enum Resolution {
+    /// Addresses that may be contacted, and for how many seconds they may be used.
+    Addresses {
+        /// In the order of preference.
+        addresses: Vec<std::net::IpAddr>,
+        /// Seconds.
+        ttl_s: u32,
+    },
+    /// The name does not exist, or has no address.
+    NoAddress,
+    /// All its addresses are private, loopback or link-local, and those are not allowed (P7).
+    Private,
+    /// The name servers did not answer, or with a failure; another try may help.
+    Temporary,
+}
+
+/// A server and what is known of its address.
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
+pub struct ServerResolution {
+    /// `scheme://host[:port]`, as in the canonical URLs.
+    pub server: String,
+    /// Its address.
+    pub resolution: Resolution,
+}
+
+/// `urls.ready.<p>`: new URLs with the addresses of their servers; no URLs when it answers `dns.refresh`.
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReadyUrls {
+    /// Partition of all of them.
+    pub partition: u16,
+    /// The servers, each once.
+    pub servers: Vec<ServerResolution>,
+    /// How the URLs were found, each way once.
+    pub origins: Vec<Origin>,
+    /// The URLs.
+    pub urls: UrlList,
+    /// For each URL its index in `origins`.
+    pub origin_of: Vec<u32>,
+    /// For each URL its index in `servers`.
+    pub server_of: Vec<u32>,
+    /// For each URL its serial number, see [`NewUrls::first_serial`].
+    pub serials: Vec<u64>,
+    /// [`DnsRefresh::number`] of the request that this answers; 0 when it carries URLs.
+    pub refresh: u64,
+}
+
+/// `dns.refresh.<p>`: servers whose addresses are wanted anew.
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
+pub struct DnsRefresh {
+    /// Partition of all of them.
+    pub partition: u16,
+    /// `scheme://host[:port]` each.
+    pub servers: Vec<String>,
+    /// Different in each request, so that the broker takes no two answers for the same message.
+    pub number: u64,
+}
+
+impl EdgeMessage for FoundUrls {
+    const EDGE: Edge = Edge::UrlsFound;
+    const VERSION: u8 = 1;
+}
+impl EdgeMessage for SplitUrls {
+    const EDGE: Edge = Edge::UrlsSplit;
+    const VERSION: u8 = 1;
+}
+impl EdgeMessage for NewUrls {
+    const EDGE: Edge = Edge::UrlsNew;
+    const VERSION: u8 = 1;
+}
+impl EdgeMessage for ReadyUrls {
+    const EDGE: Edge = Edge::UrlsReady;
+    const VERSION: u8 = 1;
+}
+impl EdgeMessage for DnsRefresh {
+    const EDGE: Edge = Edge::DnsRefresh;
+    const VERSION: u8 = 1;
+}

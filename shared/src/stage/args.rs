@@ -1,0 +1,30 @@
+//! The command line that all stage binaries share.
+
+use crate::config::{ConfigError, Layers, Pipeline};
+use clap::Parser;
+use std::path::PathBuf;
+
+/// Arguments of a stage binary.
+#[derive(Debug, Parser)]
+#[command(version)]
+pub struct Args {
+    /// The configuration; may hold only the keys it changes [default: pipeline.yaml, if there is one]
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+
+    /// Overrides a key of the configuration; VALUE is YAML. Repeatable
+    #[arg(long, value_name = "KEY.PATH=VALUE")]
+    pub set: Vec<String>,
+
+    /// Ordinal of this instance among the stage's replicas: names its state and, for dedup and scheduler, the
+    /// partitions that it owns
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub instance: u16,
+}
+
+impl Args {
+    /// Reads and checks the configuration.
+    pub fn load(&self) -> Result<Pipeline, ConfigError> {
+        Layers { file: self.config.clone(), set: self.set.clone() }.load()
+    }
+}

@@ -1,0 +1,37 @@
+//! What a process answers when it is asked how it is: the basis of `rhumb status`.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A process's answer to a status request on the crawl's control subject.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct ProcessStatus {
+    /// The stage.
+    pub stage: String,
+    /// Ordinal of the instance.
+    pub instance: u16,
+    /// Process id.
+    pub pid: u32,
+    /// Changes with every life of the instance.
+    pub life: u64,
+    /// Where health and metrics are served.
+    pub listen: String,
+    /// CPU seconds used so far, user and system.
+    pub cpu_s: f64,
+    /// Largest resident memory so far, in bytes.
+    pub peak_rss_bytes: u64,
+    /// Connected, owner of its partitions, and what it publishes arrives.
+    pub ready: bool,
+    /// Holds no input, no output and no work.
+    pub idle: bool,
+    /// Numbers of the core (totals end in `_total`) and of the loop (`loop_` in front).
+    pub counts: BTreeMap<String, u64>,
+}
+
+/// The request on a control subject.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum ControlRequest {
+    /// Answer with a [`ProcessStatus`].
+    Status,
+}

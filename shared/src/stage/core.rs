@@ -1,0 +1,201 @@
+//! What a stage is: a synchronous, deterministic core. Same events at the same times in the same order give
+//! the same output; a core knows no broker, no clock and no unseeded randomness.
+//!
+//! In: [`Event`]s. Out: an [`Output`] of messages, effects for the shell and changes of state, which the stage
+//! loop (or the simulation) carries out: for a stage without state inputs are acked once every output made
+//! from them is stored; for a stage with state input, changes and outputs are committed together first.
+
+use crate::message::{Edge, EdgeMessage, Undecodable, encode};
+use crate::stage::store::{Changes, StoreError, Table};
+use crate::time::Timestamp;
+use bytes::Bytes;
+use rkyv::api::high::HighSerializer;
+use rkyv::rancor::Error as Rancor;
+use rkyv::ser::allocator::ArenaHandle;
+use rkyv::util::AlignedVec;
+
+/// An input in hand: what acks it, and what a reply to it goes to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Ticket(pub u64);
+
+/// What a core is told.
+#[derive(Debug)]
+pub enum Event<I, A> {
+    /// A message came.
+    Message {
+        /// Stands for it until it is finished.
+        ticket: Ticket,
+        /// The message.
+        input: I,
+    },
+    /// An effect brought this.
+    Answer(A),
+    /// A published message that asked for it ([`Publish::tag`]) is in its stream.
+    Stored(u64),
+    /// [`Core::wake_at`] has come.
+    Wake,
+    /// The process is to end: take on nothing new, pass on what is held.
+    Drain,
+}
+
+/// The last token of a subject.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Token {
+    /// The edge has one subject.
+    None,
+    /// A partition.
+    Partition(u16),
+    /// An instance.
+    Instance(String),
+}
+
+/// A message to be stored in the stream of its edge.
+#[derive(Clone, Debug)]
+pub struct Publish {
+    /// The edge.
+    pub edge: Edge,
+    /// The last token of the subject.
+    pub token: Token,
+    /// The payload.
+    pub payload: Bytes,
+    /// Inputs that it was made from.
+    pub causes: Vec<Ticket>,
+    /// Comes back in [`Event::Stored`].
+    pub tag: Option<u64>,
+}
+
+/// A core NATS message: soft state.
+#[derive(Clone, Debug)]
+pub struct Send {
+    /// The edge.
+    pub edge: Edge,
+    /// The last token of the subject.
+    pub token: Token,
+    /// The payload.
+    pub payload: Bytes,
+}
+
+/// What a step brings about.
+#[derive(Debug)]
+pub struct Output<E> {
+    /// Messages for streams.
+    pub publishes: Vec<Publish>,
+    /// Core NATS messages, sent after the changes are committed.
+    pub sends: Vec<Send>,
+    /// Replies to inputs that were requests.
+    pub replies: Vec<(Ticket, Bytes)>,
+    /// Inputs from which nothing more will be made.
+    pub finished: Vec<Ticket>,
+    /// Work for the shell.
+    pub effects: Vec<E>,
+    /// Changes of state.
+    pub changes: Changes,
+}
+
+impl<E> Default for Output<E> {
+    fn default() -> Self {
+        Output {
+            publishes: Vec::new(),
+            sends: Vec::new(),
+            replies: Vec::new(),
+            finished: Vec::new(),
+            effects: Vec::new(),
+            changes: Changes::default(),
+        }
+    }
+}
+
+impl<E> Output<E> {
+    /// Publishes a message made from the inputs in `causes`.
+    pub fn publish<M>(&mut self, token: Token, message: &M, causes: Vec<Ticket>)
+    where
+        M: EdgeMessage + for<'a> rkyv::Serialize<HighSerializer<AlignedVec, ArenaHandle<'a>, Rancor>>,
+    {
+        self.publishes.push(Publish { edge: M::EDGE, token, payload: encode(message), causes, tag: None });
+    }
+
+    /// Publishes a message and asks for [`Event::Stored`] with `tag` when it is in its stream.
+    pub fn publish_tagged<M>(&mut self, token: Token, message: &M, tag: u64)
+    where
+        M: EdgeMessage + for<'a> rkyv::Serialize<HighSerializer<AlignedVec, ArenaHandle<'a>, Rancor>>,
+    {
+        let payload = encode(message);
+        self.publishes.push(Publish { edge: M::EDGE, token, payload, causes: Vec::new(), tag: Some(tag) });
+    }
+
+    /// Sends a core NATS message.
+    pub fn send<M>(&mut self, token: Token, message: &M)
+    where
+        M: EdgeMessage + for<'a> rkyv::Serialize<HighSerializer<AlignedVec, ArenaHandle<'a>, Rancor>>,
+    {
+        self.sends.push(Send { edge: M::EDGE, token, payload: encode(message) });
+    }
+
+    /// Replies to an input that was a request.
+    pub fn reply<M>(&mut self, ticket: Ticket, message: &M)
+    where
+        M: EdgeMessage + for<'a> rkyv::Serialize<HighSerializer<AlignedVec, ArenaHandle<'a>, Rancor>>,
+    {
+        self.replies.push((ticket, encode(message)));
+    }
+
+    /// Nothing more will be made from this input.
+    pub fn finish(&mut self, ticket: Ticket) {
+        self.finished.push(ticket);
+    }
+
+    /// Asks the shell for work.
+    pub fn effect(&mut self, effect: E) {
+        self.effects.push(effect);
+    }
+
+    /// Sets a key of the state.
+    pub fn put(&mut self, table: Table, key: impl Into<Vec<u8>>, value: impl Into<Vec<u8>>) {
+        self.changes.put(table, key, value);
+    }
+
+    /// Removes a key of the state.
+    pub fn remove(&mut self, table: Table, key: impl Into<Vec<u8>>) {
+        self.changes.remove(table, key);
+    }
+}
+
+/// A number a core keeps, for status and metrics: a total when its name ends in `_total`, else a level.
+pub type Count = (&'static str, u64);
+
+/// The deterministic heart of a stage.
+pub trait Core {
+    /// Messages of its input edges.
+    type Input;
+    /// Work that waits, done by the shell.
+    type Effect;
+    /// What that work brings.
+    type Answer;
+
+    /// Reads a payload of an input edge.
+    fn decode(edge: Edge, payload: &[u8]) -> Result<Self::Input, Undecodable>;
+
+    /// Applies one event; never blocks on anything but its own store.
+    fn step(
+        &mut self,
+        now: Timestamp,
+        event: Event<Self::Input, Self::Answer>,
+        out: &mut Output<Self::Effect>,
+    ) -> Result<(), StoreError>;
+
+    /// When to wake it although nothing came, if ever.
+    fn wake_at(&self) -> Option<Timestamp>;
+
+    /// Whether it takes more input now; what waits in the stream is the back-pressure.
+    fn wants_input(&self) -> bool {
+        true
+    }
+
+    /// Whether it holds nothing that a drain should wait for.
+    fn is_idle(&self) -> bool {
+        true
+    }
+
+    /// Its numbers.
+    fn counts(&self) -> Vec<Count>;
+}

@@ -1,0 +1,143 @@
+//! Where a stage's inputs come from: durable consumers of streams, and core NATS subscriptions.
+
+use super::Token;
+use crate::bus::{Bus, consumer_name, ensure_consumer};
+use crate::config::Pipeline;
+use crate::message::Edge;
+use anyhow::Context as _;
+use async_nats::jetstream;
+use futures::StreamExt as _;
+use futures::stream::{BoxStream, SelectAll};
+use std::time::Duration;
+
+/// How a stage takes part in an edge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A stream whose messages all instances share.
+    Shared(Edge),
+    /// A stream of which an instance takes the partitions that it owns.
+    Owned(Edge),
+    /// Core messages to the instance's own subject.
+    Addressed(Edge),
+    /// Core messages, each to one of the instances.
+    Any(Edge),
+    /// Core messages of the partitions that the instance owns.
+    OwnedSoft(Edge),
+}
+
+/// A message from a stream.
+pub(super) struct StreamMessage {
+    pub(super) edge: Edge,
+    pub(super) message: jetstream::Message,
+}
+
+/// A core NATS message.
+pub(super) struct SoftMessage {
+    pub(super) edge: Edge,
+    pub(super) message: async_nats::Message,
+}
+
+pub(super) type StreamInputs = SelectAll<BoxStream<'static, Option<StreamMessage>>>;
+pub(super) type SoftInputs = SelectAll<BoxStream<'static, SoftMessage>>;
+
+/// A stream's identity: a position in it means nothing in another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Identity {
+    pub(super) edge: Edge,
+    /// Creation, in nanoseconds since 1970.
+    pub(super) created: i64,
+}
+
+/// A missing heartbeat shows that the broker is gone without a close.
+const HEARTBEAT: Duration = Duration::from_secs(5);
+const EXPIRES: Duration = Duration::from_secs(30);
+/// Bytes of one pull; a page is at most the broker's largest payload.
+const BATCH_BYTES_MAX: usize = 8 << 20;
+
+/// Creates the stage's consumers.
+pub(super) struct Inputs<'a> {
+    pub(super) bus: &'a Bus,
+    pub(super) pipeline: &'a Pipeline,
+    pub(super) stage: &'static str,
+    pub(super) instance: u16,
+    /// Partitions owned by the instance, of how many instances.
+    pub(super) replicas: u16,
+    /// Messages of one pull.
+    pub(super) batch: usize,
+}
+
+impl Inputs<'_> {
+    /// Opens the consumers of the stage's streams.
+    pub(super) async fn streams(&self, sources: &[Source]) -> anyhow::Result<(StreamInputs, Vec<Identity>)> {
+        let mut inputs = SelectAll::new();
+        let mut identities = Vec::new();
+        for source in sources {
+            let (edge, instance) = match *source {
+                Source::Shared(edge) => (edge, None),
+                Source::Owned(edge) => (edge, Some(self.instance)),
+                _ => continue,
+            };
+            let config = self.pipeline.edges.stream(edge).with_context(|| format!("edge {} is no stream", edge.name()))?;
+            let filters = match instance {
+                Some(_) => self.owned_subjects(edge),
+                None => vec![self.bus.subjects.all(edge)],
+            };
+            let name = consumer_name(self.stage, instance);
+            let consumer = ensure_consumer(self.bus, edge.name(), config, &name, filters).await?;
+            let stream = self.bus.jetstream.get_stream(self.bus.subjects.stream(edge.name())).await?;
+            let created = stream.cached_info().created.unix_timestamp_nanos();
+            identities.push(Identity { edge, created: i64::try_from(created).unwrap_or(i64::MAX) });
+            let messages = consumer
+                .stream()
+                .max_messages_per_batch(self.batch)
+                .max_bytes_per_batch(BATCH_BYTES_MAX)
+                .heartbeat(HEARTBEAT)
+                .expires(EXPIRES)
+                .messages()
+                .await?;
+            let messages = messages.map(move |message| match message {
+                Ok(message) => Some(StreamMessage { edge, message }),
+                Err(error) => {
+                    // The pull goes on by itself when the broker is back.
+                    tracing::debug!(edge = edge.name(), %error, "no input for now");
+                    None
+                }
+            });
+            inputs.push(messages.boxed());
+        }
+        Ok((inputs, identities))
+    }
+
+    /// Subscribes to the stage's core NATS edges.
+    pub(super) async fn soft(&self, sources: &[Source]) -> anyhow::Result<SoftInputs> {
+        let mut inputs = SelectAll::new();
+        for source in sources {
+            let (edge, subjects, group) = match *source {
+                Source::Addressed(edge) => {
+                    (edge, vec![self.bus.subjects.of(edge, &Token::Instance(self.instance.to_string()))], None)
+                }
+                Source::Any(edge) => (edge, vec![self.bus.subjects.all(edge)], Some(self.stage)),
+                Source::OwnedSoft(edge) => (edge, self.owned_subjects(edge), None),
+                Source::Shared(_) | Source::Owned(_) => continue,
+            };
+            for subject in subjects {
+                let subscriber = match group {
+                    None => self.bus.client.subscribe(subject).await?,
+                    Some(group) => self.bus.client.queue_subscribe(subject, group.to_owned()).await?,
+                };
+                inputs.push(subscriber.map(move |message| SoftMessage { edge, message }).boxed());
+            }
+        }
+        Ok(inputs)
+    }
+
+    fn owned_subjects(&self, edge: Edge) -> Vec<String> {
+        if self.replicas == 1 {
+            return vec![self.bus.subjects.all(edge)];
+        }
+        (0..self.pipeline.partitions)
+            .filter(|&partition| Pipeline::owner(partition, self.replicas) == self.instance)
+            .map(|partition| self.bus.subjects.of(edge, &Token::Partition(partition)))
+            .collect()
+    }
+}

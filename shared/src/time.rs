@@ -1,0 +1,47 @@
+//! Time as an argument: a monotonic point that only the stage loop reads from a clock.
+
+use std::ops::{Add, Sub};
+use std::time::Duration;
+
+/// A point of monotonic time, in microseconds since an origin that belongs to the process (or to the
+/// simulation). Never stored and never sent: what survives a process is a remaining wait (P2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(u64);
+
+impl Timestamp {
+    /// The origin.
+    pub const ZERO: Timestamp = Timestamp(0);
+
+    /// A point `micros` microseconds after the origin.
+    pub const fn from_micros(micros: u64) -> Self {
+        Timestamp(micros)
+    }
+
+    /// Microseconds since the origin.
+    pub const fn as_micros(self) -> u64 {
+        self.0
+    }
+
+    /// How long after `earlier` this is; zero when it is not after it.
+    pub fn since(self, earlier: Timestamp) -> Duration {
+        Duration::from_micros(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Duration> for Timestamp {
+    type Output = Timestamp;
+    /// Saturates instead of overflowing.
+    fn add(self, wait: Duration) -> Timestamp {
+        let micros = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX);
+        Timestamp(self.0.saturating_add(micros))
+    }
+}
+
+impl Sub<Duration> for Timestamp {
+    type Output = Timestamp;
+    /// Saturates at the origin.
+    fn sub(self, wait: Duration) -> Timestamp {
+        let micros = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX);
+        Timestamp(self.0.saturating_sub(micros))
+    }
+}

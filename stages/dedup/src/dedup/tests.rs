@@ -1,0 +1,168 @@
+use super::*;
+use proptest::prelude::*;
+use shared::message::Origin;
+use shared::stage::store::MemoryStore;
+use std::collections::{HashMap, HashSet};
+
+const PARTITIONS: u16 = 4;
+
+fn settings() -> Settings {
+    // Small, so that filters grow and cached fingerprints displace each other.
+    Settings { partitions: PARTITIONS, filter_urls: 8, filter_bytes_max: 64, recent_entries: 4 }
+}
+
+fn open(store: &Arc<MemoryStore>, partitions: &[u16]) -> Dedup {
+    Dedup::open(settings(), partitions.to_vec(), store.clone()).unwrap()
+}
+
+fn origin(page: &str) -> Origin {
+    Origin { page: page.into(), topic: "t".into(), depth: 1, redirects: 0, seed: false }
+}
+
+fn batch(urls: &[(&str, u32)], pages: &[&str]) -> SplitUrls {
+    SplitUrls {
+        origins: pages.iter().map(|page| origin(page)).collect(),
+        urls: urls.iter().map(|(url, _)| url).collect(),
+        origin_of: urls.iter().map(|(_, origin)| *origin).collect(),
+        ..SplitUrls::default()
+    }
+}
+
+fn step(core: &mut Dedup, input: SplitUrls) -> Output<Infallible> {
+    let mut out = Output::default();
+    core.step(Timestamp::ZERO, Event::Message { ticket: Ticket(1), input }, &mut out).unwrap();
+    out
+}
+
+/// Steps and commits, as the loop does.
+fn run(core: &mut Dedup, input: SplitUrls) -> Vec<NewUrls> {
+    let out = step(core, input);
+    core.store.commit(&out.changes).unwrap();
+    assert_eq!(out.finished, [Ticket(1)]);
+    out.publishes.iter().map(|publish| decode(&publish.payload).unwrap()).collect()
+}
+
+fn counts(core: &Dedup) -> HashMap<&'static str, u64> {
+    core.counts().into_iter().collect()
+}
+
+fn assert_conserved(core: &Dedup) {
+    let counts = counts(core);
+    let sum = counts["filtered_total"] + counts["repeated_total"] + counts["new_total"];
+    assert_eq!(counts["found_total"], sum, "P3");
+    assert_eq!(counts["known"], counts["new_total"]);
+}
+
+#[test]
+fn a_url_is_new_once_within_a_batch_and_across_batches() {
+    let store = Arc::new(MemoryStore::default());
+    let mut core = open(&store, &[0, 1, 2, 3]);
+    let urls = [("http://a.test/1", 0), ("http://a.test/2", 1), ("http://a.test/1", 1)];
+    let [new] = &run(&mut core, batch(&urls, &["p0", "p1"]))[..] else { panic!("one message") };
+    assert_eq!(new.urls.iter().collect::<Vec<_>>(), ["http://a.test/1", "http://a.test/2"]);
+    assert_eq!(new.partition, partition("a.test", PARTITIONS));
+    assert_eq!(run(&mut core, batch(&urls, &["p0", "p1"])), []);
+    assert_eq!((counts(&core)["new_total"], counts(&core)["repeated_total"]), (2, 4));
+}
+
+#[test]
+fn only_the_origins_of_new_urls_travel_on() {
+    let store = Arc::new(MemoryStore::default());
+    let mut core = open(&store, &[0, 1, 2, 3]);
+    run(&mut core, batch(&[("http://a.test/1", 0)], &["p0"]));
+    let urls = [("http://a.test/1", 0), ("http://a.test/2", 2), ("http://a.test/3", 1), ("http://a.test/4", 2)];
+    let new = run(&mut core, batch(&urls, &["p0", "p1", "p2"])).remove(0);
+    assert_eq!(new.origins, [origin("p2"), origin("p1")]);
+    assert_eq!(new.origin_of, [0, 1, 0]);
+    assert_eq!(new.first_serial, 2);
+}
+
+#[test]
+fn counts_made_upstream_are_taken_over() {
+    let store = Arc::new(MemoryStore::default());
+    let mut core = open(&store, &[0]);
+    run(&mut core, SplitUrls { filtered: [1, 2, 3, 4], ..SplitUrls::default() });
+    let counts = counts(&core);
+    assert_eq!((counts["found_total"], counts["filtered_total"], counts["filtered_form_total"]), (10, 10, 4));
+}
+
+#[test]
+fn urls_of_partitions_that_others_own_are_left_out_and_counted() {
+    let store = Arc::new(MemoryStore::default());
+    let own = partition("a.test", PARTITIONS);
+    let other = (0..).map(|n| format!("h{n}.test")).find(|host| partition(host, PARTITIONS) != own).unwrap();
+    let mut core = open(&store, &[own]);
+    let new = run(&mut core, batch(&[(&format!("http://{other}/"), 0), ("http://a.test/", 0)], &["p"]));
+    assert_eq!(new.len(), 1);
+    assert_eq!((counts(&core)["misrouted_total"], counts(&core)["found_total"]), (1, 1));
+    assert_conserved(&core);
+}
+
+#[test]
+fn a_url_without_an_origin_is_corrupt() {
+    for broken in [batch(&[("http://a.test/", 1)], &["p"]), SplitUrls { origin_of: vec![0], ..batch(&[], &["p"]) }] {
+        let payload = shared::message::encode(&broken);
+        assert!(matches!(Dedup::decode(Edge::UrlsSplit, &payload), Err(Undecodable::Corrupt(_))));
+    }
+}
+
+#[test]
+fn a_step_that_was_not_committed_never_was() {
+    let store = Arc::new(MemoryStore::default());
+    let mut core = open(&store, &[0, 1, 2, 3]);
+    step(&mut core, batch(&[("http://a.test/", 0)], &["p"]));
+    let mut core = open(&store, &[0, 1, 2, 3]);
+    assert_eq!(counts(&core)["found_total"], 0);
+    assert_eq!(run(&mut core, batch(&[("http://a.test/", 0)], &["p"])).len(), 1);
+}
+
+proptest! {
+    /// Goal: P3 and P4 across crashes. Method: random batches against a set; between any two steps the core may be
+    /// dropped and opened again, before or after the commit of the step; the uncommitted step is given again.
+    #[test]
+    fn each_url_is_new_exactly_once_whatever_crashes(
+        batches in proptest::collection::vec(
+            (proptest::collection::vec((0u8..6, 0u8..20), 0..20), 0u8..3, 0u32..5), 0..40),
+    ) {
+        let store = Arc::new(MemoryStore::default());
+        let all = [0, 1, 2, 3];
+        let mut core = open(&store, &all);
+        let mut model = HashSet::new();
+        let mut next_serial = HashMap::new();
+        let (mut found, mut filtered) = (0, 0);
+        for (links, crash, rejected) in batches {
+            let urls: Vec<String> = links.iter().map(|(host, path)| format!("http://h{host}.test/{path}")).collect();
+            let urls: Vec<(&str, u32)> = urls.iter().map(|url| (url.as_str(), 0)).collect();
+            let input = SplitUrls { filtered: [rejected, 0, 0, 0], ..batch(&urls, &["p"]) };
+            if crash == 1 {
+                step(&mut core, input.clone());
+                core = open(&store, &all);
+            }
+            let news = run(&mut core, input);
+            if crash == 2 {
+                core = open(&store, &all);
+            }
+            let mut expected = HashSet::new();
+            for (url, _) in &urls {
+                if model.insert((*url).to_owned()) {
+                    expected.insert((*url).to_owned());
+                }
+            }
+            let mut given = HashSet::new();
+            for new in news {
+                let serial = next_serial.entry(new.partition).or_insert(1);
+                prop_assert_eq!(new.first_serial, *serial);
+                *serial += new.urls.len() as u64;
+                for url in new.urls.iter() {
+                    prop_assert_eq!(partition(host_of(url), PARTITIONS), new.partition);
+                    prop_assert!(given.insert(url.to_owned()));
+                }
+            }
+            prop_assert_eq!(given, expected);
+            found += urls.len() as u64 + u64::from(rejected);
+            filtered += u64::from(rejected);
+            assert_conserved(&core);
+            prop_assert_eq!((counts(&core)["found_total"], counts(&core)["filtered_total"]), (found, filtered));
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! Seen before? The exact URL-seen test.
+
+pub mod dedup;
+mod filters;
+mod recent;

@@ -1,0 +1,244 @@
+//! The heart of the fetcher: which jobs are in hand, which ask is due, whose turn it is.
+//!
+//! In: what schedulers send, what requests brought, what is stored. Out: asks, requests and closes for the
+//! shell; pages and reports for their streams. A job's life is in `job`, the asks' in `asks`.
+
+use crate::asks::Asks;
+use crate::effect::{Answer, Asked, Effect};
+use crate::job::{Running, Surroundings, refuse};
+use crate::tally::Tally;
+use shared::config::Pipeline;
+use shared::message::{Edge, Job, JobId, ToFetcher, Undecodable, decode};
+use shared::stage::{Core, Count, Event, Output, store::StoreError};
+use shared::time::Timestamp;
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+/// What a fetcher is told once.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The last token of the instance's `fetch.jobs` subject.
+    pub instance: String,
+    /// Different in each life of the process, and not a multiple of 2^44 apart from an earlier one.
+    pub life: u64,
+    /// How many scheduler instances there are, numbered from 0.
+    pub schedulers: u16,
+    /// Jobs in hand at once.
+    pub connections: u32,
+    /// How long an ask holds.
+    pub ask_lifetime: Duration,
+    /// How often a job's lease is renewed.
+    pub renew_every: Duration,
+    /// Whether private, loopback and link-local addresses may be contacted (P7).
+    pub allow_private_addresses: bool,
+    /// A longer body is cut there.
+    pub body_bytes_max: usize,
+}
+
+impl Settings {
+    /// From the configuration.
+    pub fn new(pipeline: &Pipeline, instance: u16, life: u64) -> Self {
+        let fetcher = &pipeline.stages.fetcher;
+        Settings {
+            instance: instance.to_string(),
+            life,
+            schedulers: pipeline.stages.scheduler.replicas,
+            connections: fetcher.connections,
+            ask_lifetime: fetcher.ask_lifetime,
+            renew_every: fetcher.renew_every,
+            allow_private_addresses: pipeline.network.allow_private_addresses,
+            body_bytes_max: pipeline.limits.body_bytes_max.as_usize(),
+        }
+    }
+}
+
+/// The core.
+pub struct Fetcher {
+    around: Surroundings,
+    asks: Asks,
+    jobs: HashMap<JobId, Held>,
+    /// When jobs are to be advanced although nothing came.
+    timers: BTreeSet<(Timestamp, JobId)>,
+    /// Jobs whose page or report is on its way to a stream, by its tag.
+    tags: HashMap<u64, JobId>,
+}
+
+struct Held {
+    running: Running,
+    timer: Option<Timestamp>,
+}
+
+impl Fetcher {
+    /// A fetcher without jobs.
+    pub fn new(settings: Settings) -> Self {
+        Fetcher {
+            asks: Asks::new(settings.instance.clone(), settings.life, settings.schedulers, settings.ask_lifetime),
+            around: Surroundings { settings, tally: Tally::default(), draining: false, tags: 0 },
+            jobs: HashMap::new(),
+            timers: BTreeSet::new(),
+            tags: HashMap::new(),
+        }
+    }
+
+    fn free(&self) -> u32 {
+        let in_hand = u32::try_from(self.jobs.len()).unwrap_or(u32::MAX);
+        self.around.settings.connections.saturating_sub(in_hand)
+    }
+
+    fn take(&mut self, now: Timestamp, job: Job, out: &mut Output<Effect>) {
+        let id = job.id;
+        if self.jobs.contains_key(&id) {
+            return;
+        }
+        let asked_at = self.asks.sent_at(id.scheduler, job.ask);
+        if asked_at.is_some() {
+            self.asks.received(id.scheduler);
+        }
+        self.around.tally.jobs += 1;
+        let Some(asked_at) = asked_at.filter(|_| self.free() > 0 && !self.around.draining) else {
+            self.around.tally.jobs_refused += 1;
+            refuse(job, &mut self.around, out);
+            return;
+        };
+        let deadline = asked_at + Duration::from_millis(job.lease_ms);
+        let running = Running::new(job, now, deadline, &self.around);
+        self.jobs.insert(id, Held { running, timer: None });
+        self.advance(now, id, out);
+    }
+
+    /// Does what a job can do now, and sets its timer anew.
+    fn advance(&mut self, now: Timestamp, id: JobId, out: &mut Output<Effect>) {
+        let Some(held) = self.jobs.get_mut(&id) else {
+            return;
+        };
+        let report_before = held.running.report_tag();
+        let over = held.running.advance(now, &mut self.around, out);
+        if let Some(tag) = held.running.report_tag().filter(|&tag| report_before != Some(tag)) {
+            self.tags.insert(tag, id);
+        }
+        let timer = if over { None } else { held.running.wake_at() };
+        if held.timer != timer {
+            if let Some(before) = held.timer {
+                self.timers.remove(&(before, id));
+            }
+            if let Some(at) = timer {
+                self.timers.insert((at, id));
+            }
+            held.timer = timer;
+        }
+        if over {
+            self.jobs.remove(&id);
+        }
+    }
+
+    fn answered(&mut self, now: Timestamp, answer: Answer, out: &mut Output<Effect>) {
+        match answer {
+            Answer::Asked { scheduler, ask, result } => {
+                self.around.tally.asks_unanswered += u64::from(!matches!(result, Asked::Reply(_)));
+                self.asks.answered(scheduler, ask, &result);
+            }
+            Answer::Response { job, index, connect_us, end } => {
+                if let Some(held) = self.jobs.get_mut(&job) {
+                    let ended = held.running.ended(now, index, connect_us, end, &mut self.around, out);
+                    if let Some(tag) = ended {
+                        self.tags.insert(tag, job);
+                    }
+                    self.advance(now, job, out);
+                }
+            }
+            Answer::Closed { job } => self.tell(now, job, out, Running::closed),
+        }
+    }
+
+    fn tell(&mut self, now: Timestamp, job: JobId, out: &mut Output<Effect>, news: impl FnOnce(&mut Running)) {
+        if let Some(held) = self.jobs.get_mut(&job) {
+            news(&mut held.running);
+            self.advance(now, job, out);
+        }
+    }
+
+    fn run_timers(&mut self, now: Timestamp, out: &mut Output<Effect>) {
+        // Each job once: one that is advanced has done all that it can at this time.
+        let due: Vec<JobId> = self.timers.iter().take_while(|(at, _)| *at <= now).map(|(_, job)| *job).collect();
+        for job in due {
+            self.advance(now, job, out);
+        }
+    }
+
+    fn drain(&mut self, now: Timestamp, out: &mut Output<Effect>) {
+        self.around.draining = true;
+        let jobs: Vec<JobId> = self.jobs.keys().copied().collect();
+        for job in jobs {
+            self.advance(now, job, out);
+        }
+    }
+}
+
+impl Core for Fetcher {
+    type Input = ToFetcher;
+    type Effect = Effect;
+    type Answer = Answer;
+
+    fn decode(_edge: Edge, payload: &[u8]) -> Result<ToFetcher, Undecodable> {
+        decode(payload)
+    }
+
+    fn step(
+        &mut self,
+        now: Timestamp,
+        event: Event<ToFetcher, Answer>,
+        out: &mut Output<Effect>,
+    ) -> Result<(), StoreError> {
+        match event {
+            Event::Message { ticket, input } => {
+                // Soft state: what is lost here ends with its lease.
+                out.finish(ticket);
+                match input {
+                    ToFetcher::Job(job) => self.take(now, job, out),
+                    ToFetcher::Renewed { job, sequence } => {
+                        self.tell(now, job, out, |running| running.renewed(sequence));
+                    }
+                    ToFetcher::Revoked { job } => {
+                        self.around.tally.jobs_revoked += u64::from(self.jobs.contains_key(&job));
+                        self.tell(now, job, out, Running::revoke);
+                    }
+                }
+            }
+            Event::Answer(answer) => self.answered(now, answer, out),
+            Event::Stored(tag) => {
+                if let Some(job) = self.tags.remove(&tag) {
+                    self.tell(now, job, out, |running| running.stored(tag));
+                }
+            }
+            Event::Wake => {}
+            Event::Drain => self.drain(now, out),
+        }
+        self.run_timers(now, out);
+        if !self.around.draining {
+            self.around.tally.asks += self.asks.send(now, self.free(), out);
+        }
+        Ok(())
+    }
+
+    fn wake_at(&self) -> Option<Timestamp> {
+        let timer = self.timers.first().map(|(at, _)| *at);
+        let ask = self.asks.wake_at().filter(|_| !self.around.draining);
+        [timer, ask].into_iter().flatten().min()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
+    fn counts(&self) -> Vec<Count> {
+        let connections = self.jobs.values().filter(|held| held.running.is_connected()).count();
+        let unstored: usize = self.jobs.values().map(|held| held.running.unstored()).sum();
+        let mut counts = vec![
+            ("jobs", self.jobs.len() as u64),
+            ("connections", connections as u64),
+            ("pages_unstored", unstored as u64),
+        ];
+        counts.extend(self.around.tally.counts());
+        counts
+    }
+}

@@ -1,0 +1,144 @@
+//! What the core asks of its shell, and what comes back.
+
+use shared::message::{Ask, AskReply, FailureKind, JobId};
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Work that waits.
+#[derive(Clone, Debug)]
+pub enum Effect {
+    /// Send an ask to a scheduler instance; answered by [`Answer::Asked`].
+    Ask {
+        /// Ordinal of the scheduler instance.
+        scheduler: u16,
+        /// The ask.
+        ask: Ask,
+    },
+    /// Make a request over the job's connection; answered by [`Answer::Response`].
+    Request(Request),
+    /// Close the job's connection; answered by [`Answer::Closed`] once its socket is closed.
+    Close {
+        /// The job.
+        job: JobId,
+    },
+}
+
+/// One request. The first of a job opens its connection, the others go over the same one or fail.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The job.
+    pub job: JobId,
+    /// Which of the job's requests it is, from 0.
+    pub index: usize,
+    /// What is requested.
+    pub url: String,
+    /// What may be contacted.
+    pub target: Arc<Target>,
+    /// How much longer the job's lease holds: a connection that takes longer to open is not used (P1).
+    pub lease_left: Duration,
+    /// The body is cut there.
+    pub body_bytes_max: usize,
+}
+
+/// What a job may contact (P7).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// `scheme://host[:port]`.
+    pub server: String,
+    /// Its addresses, in the order of preference.
+    pub addresses: Vec<IpAddr>,
+}
+
+/// What an effect brought.
+#[derive(Clone, Debug)]
+pub enum Answer {
+    /// An ask went out.
+    Asked {
+        /// Ordinal of the scheduler instance.
+        scheduler: u16,
+        /// [`Ask::ask`].
+        ask: u64,
+        /// What came of it.
+        result: Asked,
+    },
+    /// A request ended.
+    Response {
+        /// The job.
+        job: JobId,
+        /// [`Request::index`].
+        index: usize,
+        /// How long it took to connect (TCP and TLS), in microseconds; with the first request alone.
+        connect_us: Option<u32>,
+        /// How it ended.
+        end: End,
+    },
+    /// A connection is closed.
+    Closed {
+        /// The job.
+        job: JobId,
+    },
+}
+
+/// What came of an ask.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// The scheduler's reply.
+    Reply(AskReply),
+    /// Nobody listens on the scheduler's subject.
+    NoScheduler,
+    /// No reply came in time; the ask may hold all the same.
+    NoAnswer,
+}
+
+/// How a request ended.
+#[derive(Clone, Debug)]
+pub enum End {
+    /// With a response.
+    Response(Box<Response>),
+    /// Without one.
+    Failure(FailureKind),
+    /// The server had closed the connection before the request was sent: the server was not contacted.
+    Gone,
+}
+
+/// A response.
+#[derive(Clone, Debug)]
+pub struct Response {
+    /// HTTP status.
+    pub status: u16,
+    /// Headers as sent, names in lower case.
+    pub headers: Vec<(String, Vec<u8>)>,
+    /// The body as sent, content encoding kept.
+    pub body: Vec<u8>,
+    /// The body was cut, or ended early.
+    pub truncated: bool,
+    /// The server keeps the connection open for another request, as far as its answer tells.
+    pub keeps_open: bool,
+    /// When its head came, in milliseconds since 1970.
+    pub fetched_at_ms: u64,
+    /// From sending the request to the end of the body, in microseconds.
+    pub elapsed_us: u32,
+    /// The address that answered.
+    pub address: Option<IpAddr>,
+}
+
+impl Response {
+    /// Value of the first header of that name (lower case), if it is text.
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let (_, value) = self.headers.iter().find(|(other, _)| other == name)?;
+        std::str::from_utf8(value).ok()
+    }
+
+    /// Retry-After in seconds from the response on; a date is counted from when the response came
+    /// (RFC 9110, section 10.2.3).
+    pub fn retry_after_s(&self) -> Option<u32> {
+        let value = self.header("retry-after")?.trim();
+        if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Some(value.parse().unwrap_or(u32::MAX));
+        }
+        let date = httpdate::parse_http_date(value).ok()?;
+        let date_s = date.duration_since(std::time::UNIX_EPOCH).ok()?.as_secs();
+        Some(u32::try_from(date_s.saturating_sub(self.fetched_at_ms / 1000)).unwrap_or(u32::MAX))
+    }
+}

@@ -1,0 +1,74 @@
+//! From an error of the HTTP client to the kind of failure that the scheduler decides by.
+
+use crate::connection::Refused;
+use crate::effect::End;
+use shared::message::FailureKind;
+use std::error::Error;
+use std::io;
+
+/// How a request ended that brought no response head, or whose body could not be read.
+pub(crate) fn end_of(error: &reqwest::Error, is_https: bool) -> End {
+    let causes = Causes::of(error);
+    match causes.refused {
+        Some(Refused::SecondConnection) => return End::Gone,
+        Some(Refused::LeaseOver) => return End::Failure(FailureKind::Connect),
+        Some(Refused::Host) => return End::Failure(FailureKind::Forbidden),
+        None => {}
+    }
+    End::Failure(if error.is_connect() {
+        if causes.tls || (is_https && causes.ended_early) { FailureKind::Tls } else { FailureKind::Connect }
+    } else if error.is_timeout() {
+        FailureKind::Timeout
+    } else if causes.head_too_large {
+        FailureKind::HeaderTooLarge
+    } else if causes.not_http {
+        FailureKind::Protocol
+    } else if error.is_builder() {
+        // A URL that the client does not take: it was not contacted.
+        FailureKind::Protocol
+    } else {
+        FailureKind::Reset
+    })
+}
+
+/// What is in an error's chain of sources.
+#[derive(Default)]
+struct Causes {
+    refused: Option<Refused>,
+    tls: bool,
+    ended_early: bool,
+    head_too_large: bool,
+    not_http: bool,
+}
+
+impl Causes {
+    fn of(error: &(dyn Error + 'static)) -> Causes {
+        let mut causes = Causes::default();
+        let mut next = Some(error);
+        while let Some(error) = next {
+            causes.note(error);
+            // An I/O error names as its source that of the error in it, not that error itself.
+            next = match error.downcast_ref::<io::Error>().and_then(io::Error::get_ref) {
+                Some(inner) => Some(inner),
+                None => error.source(),
+            };
+        }
+        causes
+    }
+
+    fn note(&mut self, error: &(dyn Error + 'static)) {
+        if let Some(refused) = error.downcast_ref::<Refused>() {
+            self.refused = Some(*refused);
+        } else if error.is::<rustls::Error>() {
+            self.tls = true;
+        } else if let Some(error) = error.downcast_ref::<io::Error>() {
+            self.ended_early |= matches!(
+                error.kind(),
+                io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe
+            );
+        } else if let Some(error) = error.downcast_ref::<hyper::Error>() {
+            self.head_too_large |= error.is_parse_too_large();
+            self.not_http |= error.is_parse();
+        }
+    }
+}

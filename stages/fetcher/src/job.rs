@@ -1,0 +1,391 @@
+//! A connection job in hand: requests one after the other over one connection, then its close, then the last
+//! report.
+//!
+//! Invariants: a request is sent only before the lease's deadline (P1), after the gap (P2), to the job's server
+//! (P7), and while at most [`UNSTORED_MAX`] pages wait for their stream. A URL enters a report as answered only
+//! when its page is stored (P3). The last report follows the close and every other report.
+
+use crate::core::Settings;
+use crate::effect::{Effect, End, Request as Fetch, Response, Target};
+use crate::tally::Tally;
+use shared::message::{FailureKind, Job, JobKind, Page, Report, Request, RequestEnd, RequestResult, RobotsResponse};
+use shared::stage::{Output, Token};
+use shared::time::Timestamp;
+use shared::{address, url};
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Pages of a job that may wait for their stream before its next request.
+const UNSTORED_MAX: usize = 2;
+/// A robots.txt is read up to 500 KiB (RFC 9309, section 2.5).
+const ROBOTS_BYTES_MAX: usize = 500 << 10;
+
+/// What jobs need of their surroundings.
+pub(crate) struct Surroundings {
+    pub(crate) settings: Settings,
+    pub(crate) tally: Tally,
+    pub(crate) draining: bool,
+    pub(crate) tags: u64,
+}
+
+impl Surroundings {
+    fn tag(&mut self) -> u64 {
+        self.tags += 1;
+        self.tags
+    }
+}
+
+pub(crate) struct Running {
+    job: Job,
+    target: Arc<Target>,
+    /// Index of the next request.
+    next: usize,
+    phase: Phase,
+    /// No further request, whatever the lease says.
+    stopped: bool,
+    deadline: Timestamp,
+    not_before: Timestamp,
+    renew_at: Timestamp,
+    /// Renewals that are not confirmed yet: sequence and time of sending.
+    renewals: VecDeque<(u32, Timestamp)>,
+    sequence: u32,
+    /// Tag of the report on its way to its stream.
+    report_tag: Option<u64>,
+    /// Results of pages on their way to their stream.
+    unstored: Vec<(u64, RequestResult)>,
+    /// Results for the next report.
+    results: Vec<RequestResult>,
+    robots: Option<RobotsResponse>,
+    connect_us: Option<u32>,
+    answered: u32,
+    closed_by_server: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// No request was made yet.
+    Unconnected,
+    /// A request is in hand.
+    Requesting,
+    /// Between two requests.
+    Open,
+    Closing,
+    Closed,
+}
+
+impl Running {
+    /// A job whose lease ends at `deadline`.
+    pub(crate) fn new(mut job: Job, now: Timestamp, deadline: Timestamp, around: &Surroundings) -> Self {
+        let private_too = around.settings.allow_private_addresses;
+        let mut addresses = std::mem::take(&mut job.addresses);
+        addresses.retain(|&address| private_too || !address::is_private(address));
+        let target = Arc::new(Target { server: std::mem::take(&mut job.server), addresses });
+        Running {
+            job,
+            target,
+            next: 0,
+            phase: Phase::Unconnected,
+            stopped: false,
+            deadline,
+            not_before: now,
+            renew_at: now + around.settings.renew_every,
+            renewals: VecDeque::new(),
+            sequence: 0,
+            report_tag: None,
+            unstored: Vec::new(),
+            results: Vec::new(),
+            robots: None,
+            connect_us: None,
+            answered: 0,
+            closed_by_server: false,
+        }
+    }
+
+    /// Whether a connection of the job may be open.
+    pub(crate) fn is_connected(&self) -> bool {
+        matches!(self.phase, Phase::Requesting | Phase::Open | Phase::Closing)
+    }
+
+    /// Pages on their way to their stream.
+    pub(crate) fn unstored(&self) -> usize {
+        self.unstored.len()
+    }
+
+    /// A renewal was confirmed: the lease counts from when its report was sent.
+    pub(crate) fn renewed(&mut self, sequence: u32) {
+        while let Some(&(renewal, sent)) = self.renewals.front()
+            && renewal <= sequence
+        {
+            self.renewals.pop_front();
+            if renewal == sequence {
+                self.deadline = self.deadline.max(sent + Duration::from_millis(self.job.lease_ms));
+            }
+        }
+    }
+
+    /// The job is the fetcher's no longer.
+    pub(crate) fn revoke(&mut self) {
+        self.stopped = true;
+    }
+
+    /// The connection is closed.
+    pub(crate) fn closed(&mut self) {
+        self.phase = Phase::Closed;
+    }
+
+    /// A page or a report is in its stream.
+    pub(crate) fn stored(&mut self, tag: u64) {
+        if self.report_tag == Some(tag) {
+            self.report_tag = None;
+        } else if let Some(index) = self.unstored.iter().position(|(page, _)| *page == tag) {
+            self.results.push(self.unstored.remove(index).1);
+        }
+    }
+
+    /// A request ended. Returns the tag of the page that was published, if one was.
+    pub(crate) fn ended(
+        &mut self,
+        now: Timestamp,
+        index: usize,
+        connect_us: Option<u32>,
+        end: End,
+        around: &mut Surroundings,
+        out: &mut Output<Effect>,
+    ) -> Option<u64> {
+        if self.phase != Phase::Requesting || index + 1 != self.next {
+            return None;
+        }
+        self.phase = Phase::Open;
+        // Strictly: from the end of a response, not from its request (P2).
+        self.not_before = now + Duration::from_millis(self.job.gap_ms);
+        self.connect_us = self.connect_us.or(connect_us);
+        match end {
+            End::Response(response) => return self.responded(*response, around, out),
+            End::Failure(kind) => {
+                self.fail(kind, around);
+                // What was never contacted leaves the connection as it was.
+                self.stopped |= kind != FailureKind::Forbidden;
+            }
+            End::Gone => {
+                self.next = index;
+                self.stopped = true;
+                self.closed_by_server = true;
+                around.tally.closed_by_server += 1;
+            }
+        }
+        None
+    }
+
+    fn responded(&mut self, response: Response, around: &mut Surroundings, out: &mut Output<Effect>) -> Option<u64> {
+        let request = &mut self.job.requests[self.next - 1];
+        let bytes = response.body.len() as u64;
+        let result = RequestResult {
+            slot: request.slot,
+            end: RequestEnd::Response {
+                status: response.status,
+                bytes,
+                truncated: response.truncated,
+                elapsed_us: response.elapsed_us,
+                retry_after_s: response.retry_after_s(),
+            },
+        };
+        self.answered += 1;
+        around.tally.bytes += bytes;
+        around.tally.truncated += u64::from(response.truncated);
+        // The server asks to be left alone: for how long, the scheduler decides (P2).
+        self.stopped |= matches!(response.status, 429 | 503) && response.retry_after_s().is_some();
+        if response.truncated {
+            self.stopped = true;
+        } else if !response.keeps_open {
+            self.stopped = true;
+            self.closed_by_server = true;
+            around.tally.closed_by_server += 1;
+        }
+        match self.job.kind {
+            JobKind::Pages => {
+                around.tally.pages += 1;
+                let tag = around.tag();
+                let page = page(std::mem::take(&mut request.url), request.origin.clone(), response);
+                out.publish_tagged(Token::None, &page, tag);
+                self.unstored.push((tag, result));
+                Some(tag)
+            }
+            JobKind::Robots => {
+                around.tally.robots += 1;
+                let location = response.header("location").map(str::to_owned);
+                let Response { status, mut body, .. } = response;
+                body.truncate(ROBOTS_BYTES_MAX);
+                self.robots = Some(RobotsResponse { status, location, body });
+                self.results.push(result);
+                None
+            }
+        }
+    }
+
+    /// Counts the last request taken as failed.
+    fn fail(&mut self, kind: FailureKind, around: &mut Surroundings) {
+        around.tally.failed(kind);
+        let slot = self.job.requests[self.next - 1].slot;
+        self.results.push(RequestResult { slot, end: RequestEnd::Failure(kind) });
+    }
+
+    /// Does what can be done now. Returns whether the job is over.
+    pub(crate) fn advance(&mut self, now: Timestamp, around: &mut Surroundings, out: &mut Output<Effect>) -> bool {
+        if matches!(self.phase, Phase::Unconnected | Phase::Open) {
+            self.skip_forbidden(around);
+            if self.is_finished(now, around) {
+                self.close(out);
+            } else if self.may_request(now) {
+                self.request(now, around, out);
+            }
+        }
+        if self.phase == Phase::Closed {
+            if self.unstored.is_empty() && self.report_tag.is_none() {
+                self.report_last(around, out);
+                return true;
+            }
+        } else if self.may_renew() && now >= self.renew_at {
+            self.renew(now, around, out);
+        }
+        false
+    }
+
+    /// When to advance the job although nothing came.
+    pub(crate) fn wake_at(&self) -> Option<Timestamp> {
+        let renewal = self.may_renew().then_some(self.renew_at);
+        let waiting = matches!(self.phase, Phase::Unconnected | Phase::Open);
+        let next = waiting.then(|| {
+            if self.unstored.len() <= UNSTORED_MAX { self.not_before.min(self.deadline) } else { self.deadline }
+        });
+        [renewal, next].into_iter().flatten().min()
+    }
+
+    /// Tag of the report on its way, if one is.
+    pub(crate) fn report_tag(&self) -> Option<u64> {
+        self.report_tag
+    }
+
+    /// Requests that the job may not make end here, without a contact (P7).
+    fn skip_forbidden(&mut self, around: &mut Surroundings) {
+        while let Some(request) = self.job.requests.get(self.next)
+            && !self.may_contact(request)
+        {
+            self.next += 1;
+            self.fail(FailureKind::Forbidden, around);
+        }
+    }
+
+    fn may_contact(&self, request: &Request) -> bool {
+        let server = url::server_of(&request.url);
+        let literal: Option<IpAddr> = url::address_literal(url::host_of(server));
+        server == self.target.server
+            && !self.target.addresses.is_empty()
+            && literal.is_none_or(|literal| self.target.addresses.contains(&literal))
+    }
+
+    fn is_finished(&mut self, now: Timestamp, around: &mut Surroundings) -> bool {
+        if self.stopped || around.draining || self.next >= self.job.requests.len() {
+            return true;
+        }
+        let expired = now >= self.deadline;
+        around.tally.jobs_expired += u64::from(expired);
+        expired
+    }
+
+    fn may_request(&self, now: Timestamp) -> bool {
+        now >= self.not_before && self.unstored.len() <= UNSTORED_MAX
+    }
+
+    fn request(&mut self, now: Timestamp, around: &mut Surroundings, out: &mut Output<Effect>) {
+        debug_assert!(now < self.deadline, "P1: no request past the deadline");
+        debug_assert!(now >= self.not_before, "P2: no request before the gap is over");
+        let body_bytes_max = match self.job.kind {
+            JobKind::Pages => around.settings.body_bytes_max,
+            JobKind::Robots => ROBOTS_BYTES_MAX,
+        };
+        around.tally.requests += 1;
+        around.tally.connections += u64::from(self.phase == Phase::Unconnected);
+        out.effect(Effect::Request(Fetch {
+            job: self.job.id,
+            index: self.next,
+            url: self.job.requests[self.next].url.clone(),
+            target: self.target.clone(),
+            lease_left: self.deadline.since(now),
+            body_bytes_max,
+        }));
+        self.next += 1;
+        self.phase = Phase::Requesting;
+    }
+
+    fn close(&mut self, out: &mut Output<Effect>) {
+        if self.phase == Phase::Unconnected {
+            self.phase = Phase::Closed;
+        } else {
+            self.phase = Phase::Closing;
+            out.effect(Effect::Close { job: self.job.id });
+        }
+    }
+
+    /// One report at a time, so that they reach their stream in order; none when it would come too late.
+    fn may_renew(&self) -> bool {
+        let in_use = matches!(self.phase, Phase::Unconnected | Phase::Requesting | Phase::Open);
+        in_use && !self.stopped && self.report_tag.is_none() && self.renew_at < self.deadline
+    }
+
+    fn renew(&mut self, now: Timestamp, around: &mut Surroundings, out: &mut Output<Effect>) {
+        let tag = around.tag();
+        let report = self.report(false, around);
+        self.renewals.push_back((report.sequence, now));
+        self.renew_at = now + around.settings.renew_every;
+        self.report_tag = Some(tag);
+        out.publish_tagged(Token::Partition(self.job.partition), &report, tag);
+    }
+
+    fn report_last(&mut self, around: &mut Surroundings, out: &mut Output<Effect>) {
+        for request in &self.job.requests[self.next..] {
+            around.tally.untried += 1;
+            self.results.push(RequestResult { slot: request.slot, end: RequestEnd::Untried });
+        }
+        let report = self.report(true, around);
+        out.publish(Token::Partition(self.job.partition), &report, Vec::new());
+    }
+
+    fn report(&mut self, last: bool, around: &mut Surroundings) -> Report {
+        around.tally.reports += 1;
+        self.sequence += 1;
+        Report {
+            job: self.job.id,
+            fetcher: around.settings.instance.clone(),
+            partition: self.job.partition,
+            server: self.target.server.clone(),
+            sequence: self.sequence,
+            last,
+            results: std::mem::take(&mut self.results),
+            connect_us: self.connect_us,
+            requests: self.answered,
+            closed_by_server: self.closed_by_server,
+            robots: self.robots.take(),
+        }
+    }
+}
+
+fn page(url: String, origin: shared::message::Origin, response: Response) -> Page {
+    Page {
+        url,
+        origin,
+        status: response.status,
+        fetched_at_ms: response.fetched_at_ms,
+        elapsed_us: response.elapsed_us,
+        address: response.address,
+        headers: response.headers,
+        truncated: response.truncated,
+        body: response.body,
+    }
+}
+
+/// The only report of a job that is not carried out: nothing was contacted for it.
+pub(crate) fn refuse(job: Job, around: &mut Surroundings, out: &mut Output<Effect>) {
+    Running::new(job, Timestamp::ZERO, Timestamp::ZERO, around).report_last(around, out);
+}

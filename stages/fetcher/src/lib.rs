@@ -1,0 +1,21 @@
+//! Fetcher: what is there? Carries out connection jobs, each one server, one connection and a list of URLs.
+//!
+//! In:  connection jobs, confirmed renewals and revocations (scheduler).
+//! Out: asks for jobs and reports (scheduler); responses as the servers sent them (`pages`).
+//!
+//! Invariants: one connection per job, closed before the last report (P1); no request after the lease's
+//! deadline (P1) or before the gap is over (P2); a URL counts as answered only when its page is stored (P3);
+//! nothing but the job's server and addresses is contacted (P7).
+//!
+//! [`core`] decides, without a clock or a socket; [`http`] does what it says.
+
+pub mod core;
+pub mod effect;
+pub mod http;
+
+mod asks;
+mod connection;
+mod failure;
+mod job;
+mod tally;
+mod tls;

@@ -1,0 +1,66 @@
+//! Fetcher: what is there?
+//!
+//! In:  connection jobs, confirmed renewals and revocations (scheduler).
+//! Out: asks for jobs and reports (scheduler); responses as the servers sent them (`pages`).
+
+use fetcher::core::{Fetcher, Settings};
+use fetcher::effect::{Answer, Asked, Effect};
+use fetcher::http::{Http, HttpSettings, SendAsk};
+use futures::future::BoxFuture;
+use shared::bus::Bus;
+use shared::message::{Ask, Edge, decode, encode};
+use shared::stage::{Context, Shell, Source, Stage, Token};
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+struct Fetching;
+
+impl Stage for Fetching {
+    const NAME: &'static str = "fetcher";
+    const ABOUT: &'static str = "Fetcher: carries out connection jobs, each one server, one connection and a list of its URLs";
+    type Core = Fetcher;
+    type Shell = HttpShell;
+
+    fn sources() -> Vec<Source> {
+        vec![Source::Addressed(Edge::FetchJobs)]
+    }
+
+    fn open(context: &Context) -> anyhow::Result<(Fetcher, HttpShell)> {
+        let pipeline = &context.pipeline;
+        let core = Fetcher::new(Settings::new(pipeline, context.instance, context.life));
+        let bus = context.bus.clone();
+        let ask: SendAsk = Arc::new(move |scheduler: u16, ask: Ask| {
+            let bus = bus.clone();
+            Box::pin(async move { send_ask(&bus, scheduler, &ask).await }) as _
+        });
+        Ok((core, HttpShell(Http::new(HttpSettings::new(pipeline), ask)?)))
+    }
+}
+
+struct HttpShell(Http);
+
+impl Shell<Fetcher> for HttpShell {
+    fn perform(&mut self, effect: Effect) -> BoxFuture<'static, Answer> {
+        self.0.perform(effect)
+    }
+}
+
+/// How long a scheduler may take to reply to an ask.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
+
+async fn send_ask(bus: &Bus, scheduler: u16, ask: &Ask) -> Asked {
+    let subject = bus.subjects.of(Edge::FetchAsks, &Token::Instance(scheduler.to_string()));
+    match tokio::time::timeout(REPLY_TIMEOUT, bus.client.request(subject, encode(ask))).await {
+        Ok(Ok(reply)) => decode(&reply.payload).map_or(Asked::NoAnswer, Asked::Reply),
+        Ok(Err(error)) if error.kind() == async_nats::RequestErrorKind::NoResponders => Asked::NoScheduler,
+        Ok(Err(_)) | Err(_) => Asked::NoAnswer,
+    }
+}
+
+fn main() -> ExitCode {
+    shared::stage::main::<Fetching>()
+}

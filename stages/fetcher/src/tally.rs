@@ -1,0 +1,66 @@
+//! What the fetcher counts.
+
+use shared::message::FailureKind;
+use shared::stage::Count;
+
+/// Totals of one life.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) asks: u64,
+    pub(crate) asks_unanswered: u64,
+    pub(crate) jobs: u64,
+    pub(crate) jobs_refused: u64,
+    pub(crate) jobs_revoked: u64,
+    pub(crate) jobs_expired: u64,
+    pub(crate) connections: u64,
+    pub(crate) requests: u64,
+    pub(crate) pages: u64,
+    pub(crate) robots: u64,
+    pub(crate) bytes: u64,
+    pub(crate) truncated: u64,
+    pub(crate) closed_by_server: u64,
+    pub(crate) reports: u64,
+    pub(crate) untried: u64,
+    failures: [u64; KINDS.len()],
+}
+
+/// The kinds of failure with the names of their counts.
+const KINDS: [(FailureKind, &str); 7] = [
+    (FailureKind::Connect, "failures_connect_total"),
+    (FailureKind::Tls, "failures_tls_total"),
+    (FailureKind::Timeout, "failures_timeout_total"),
+    (FailureKind::Reset, "failures_reset_total"),
+    (FailureKind::Protocol, "failures_protocol_total"),
+    (FailureKind::HeaderTooLarge, "failures_header_too_large_total"),
+    (FailureKind::Forbidden, "failures_forbidden_total"),
+];
+
+impl Tally {
+    pub(crate) fn failed(&mut self, kind: FailureKind) {
+        for (count, (other, _)) in self.failures.iter_mut().zip(KINDS) {
+            *count += u64::from(other == kind);
+        }
+    }
+
+    pub(crate) fn counts(&self) -> Vec<Count> {
+        let mut counts = vec![
+            ("asks_total", self.asks),
+            ("asks_unanswered_total", self.asks_unanswered),
+            ("jobs_total", self.jobs),
+            ("jobs_refused_total", self.jobs_refused),
+            ("jobs_revoked_total", self.jobs_revoked),
+            ("jobs_expired_total", self.jobs_expired),
+            ("connections_total", self.connections),
+            ("requests_total", self.requests),
+            ("pages_total", self.pages),
+            ("robots_total", self.robots),
+            ("bytes_total", self.bytes),
+            ("truncated_total", self.truncated),
+            ("closed_by_server_total", self.closed_by_server),
+            ("reports_total", self.reports),
+            ("untried_total", self.untried),
+        ];
+        counts.extend(self.failures.iter().zip(KINDS).map(|(&count, (_, name))| (name, count)));
+        counts
+    }
+}

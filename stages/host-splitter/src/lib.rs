@@ -1,0 +1,3 @@
+//! Which partition? Filters found URLs and groups them by partition.
+
+pub mod splitter;

@@ -1,0 +1,48 @@
+//! Host-splitter: which partition?
+//!
+//! In:  found URLs (parser, `rhumb inject`).
+//! Out: those that pass the filters, regrouped by partition (dedup).
+
+use futures::future::BoxFuture;
+use host_splitter::splitter::{Answer, Effect, Settings, Splitter};
+use shared::message::Edge;
+use shared::stage::{Context, Shell, Source, Stage};
+use std::process::ExitCode;
+
+mod scope;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+struct HostSplitting;
+
+impl Stage for HostSplitting {
+    const NAME: &'static str = "host-splitter";
+    const ABOUT: &'static str = "Host-splitter: filters found URLs and groups the others by partition";
+    type Core = Splitter;
+    type Shell = ScopeShell;
+
+    fn sources() -> Vec<Source> {
+        vec![Source::Shared(Edge::UrlsFound)]
+    }
+
+    fn open(context: &Context) -> anyhow::Result<(Splitter, ScopeShell)> {
+        let core = Splitter::new(Settings::from(&context.pipeline), context.life);
+        Ok((core, ScopeShell(scope::Scope::new(context.scope.clone()))))
+    }
+}
+
+struct ScopeShell(scope::Scope);
+
+impl Shell<Splitter> for ScopeShell {
+    fn perform(&mut self, effect: Effect) -> BoxFuture<'static, Answer> {
+        match effect {
+            Effect::NextScope => self.0.next(),
+            Effect::Join { topic, entry } => self.0.join(topic, entry),
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    shared::stage::main::<HostSplitting>()
+}

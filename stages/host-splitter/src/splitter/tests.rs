@@ -1,0 +1,322 @@
+use super::*;
+use proptest::prelude::*;
+use shared::message::Origin;
+use shared::stage::Publish;
+
+const LINGER: Duration = Duration::from_millis(50);
+
+fn settings(follow: Follow) -> Settings {
+    Settings { partitions: 8, follow, max_depth: 5, redirects: 3, url_bytes_max: 60, batch_urls_max: 4, linger: LINGER }
+}
+
+fn found(seed: bool, urls: &[&str]) -> FoundUrls {
+    let origin = Origin {
+        page: if seed { String::new() } else { "http://page.test/".into() },
+        topic: "t".into(),
+        depth: u16::from(!seed),
+        redirects: 0,
+        seed,
+    };
+    FoundUrls { origin, urls: urls.iter().collect() }
+}
+
+/// A core with what it has put out so far.
+struct Harness {
+    core: Splitter,
+    now: Timestamp,
+    tickets: u64,
+    publishes: Vec<Publish>,
+    finished: Vec<Ticket>,
+    effects: Vec<Effect>,
+}
+
+impl Harness {
+    fn new(settings: Settings) -> Self {
+        Harness {
+            core: Splitter::new(settings, 1000),
+            now: Timestamp::ZERO,
+            tickets: 0,
+            publishes: Vec::new(),
+            finished: Vec::new(),
+            effects: Vec::new(),
+        }
+    }
+
+    fn step(&mut self, event: Event<FoundUrls, Answer>) {
+        let mut out = Output::default();
+        self.core.step(self.now, event, &mut out).unwrap();
+        // Nothing is made from an input that was finished before (P3).
+        let mut causes = out.publishes.iter().flat_map(|publish| &publish.causes);
+        assert!(causes.all(|cause| !self.finished.contains(cause)));
+        self.publishes.append(&mut out.publishes);
+        self.finished.append(&mut out.finished);
+        self.effects.append(&mut out.effects);
+    }
+
+    fn input(&mut self, input: FoundUrls) -> Ticket {
+        self.tickets += 1;
+        self.step(Event::Message { ticket: Ticket(self.tickets), input });
+        Ticket(self.tickets)
+    }
+
+    /// Wakes the core whenever it wants to be, until it no longer does.
+    fn settle(&mut self) {
+        while let Some(at) = self.core.wake_at() {
+            self.now = self.now.max(at);
+            self.step(Event::Wake);
+        }
+    }
+
+    fn batches(&self) -> Vec<SplitUrls> {
+        self.publishes.iter().map(|publish| decode(&publish.payload).unwrap()).collect()
+    }
+
+    fn urls(&self) -> Vec<String> {
+        self.batches().iter().flat_map(|batch| batch.urls.iter().map(str::to_owned).collect::<Vec<_>>()).collect()
+    }
+
+    fn filtered(&self) -> [u32; 4] {
+        let mut sum = [0; 4];
+        for batch in self.batches() {
+            for (sum, count) in sum.iter_mut().zip(batch.filtered) {
+                *sum += count;
+            }
+        }
+        sum
+    }
+}
+
+#[test]
+fn urls_of_several_pages_travel_together_by_partition() {
+    let mut t = Harness::new(settings(Follow::Any));
+    let first = t.input(found(false, &["http://a.test/1", "http://a.test/2"]));
+    let second = t.input(found(false, &["http://a.test/3"]));
+    assert!(t.publishes.is_empty());
+    assert!(t.finished.is_empty(), "what waits for company is not in a stream yet");
+    t.settle();
+    assert_eq!(t.finished, [first, second]);
+    let [batch] = &t.batches()[..] else { panic!("one batch") };
+    assert_eq!(batch.origins.len(), 2);
+    assert_eq!(batch.origin_of, [0, 0, 1]);
+    assert_eq!(batch.number, 1000);
+    assert_eq!(t.publishes[0].token, Token::Partition(partition("a.test", 8)));
+    assert_eq!(t.publishes[0].causes, [first, second]);
+    assert_eq!(t.now, Timestamp::ZERO + LINGER);
+    assert!(t.core.is_idle());
+}
+
+#[test]
+fn a_full_batch_leaves_at_once_and_the_rest_after_its_own_linger() {
+    let mut t = Harness::new(settings(Follow::Any));
+    t.input(found(false, &["http://a.test/1", "http://a.test/2", "http://a.test/3"]));
+    t.now = t.now + LINGER / 2;
+    t.input(found(false, &["http://a.test/4", "http://a.test/5"]));
+    assert_eq!(t.batches()[0].urls.len(), 4);
+    assert_eq!(t.core.wake_at(), Some(t.now + LINGER));
+    t.settle();
+    assert_eq!(t.batches()[1].urls.iter().collect::<Vec<_>>(), ["http://a.test/5"]);
+}
+
+#[test]
+fn each_reason_is_counted_in_the_order_of_the_filters() {
+    let mut t = Harness::new(settings(Follow::Any));
+    let long = format!("http://a.test/{}", "x".repeat(60));
+    for bad in [
+        long.as_str(),
+        "ftp://a.test/",
+        "http:///x",
+        "http://?x",
+        "http://A.test/",
+        "http://u@a.test/",
+        "http://a.test/ ",
+        "http://a.test/\u{7f}",
+        "http://a.test/é",
+        "http:/a.test/",
+        "",
+        "httpss://a.test/",
+    ] {
+        t.input(found(false, &[bad]));
+    }
+    let mut hops = found(false, &["http://a.test/", "mailto:x"]);
+    hops.origin.redirects = 4;
+    hops.origin.depth = 6;
+    t.input(hops);
+    let mut deep = found(false, &["http://a.test/"]);
+    deep.origin.depth = 6;
+    t.input(deep);
+    t.settle();
+    assert_eq!(t.urls(), [""; 0]);
+    assert_eq!(t.filtered(), [0, 1, 1, 13]);
+}
+
+#[test]
+fn counts_of_rejected_urls_ride_in_the_next_batch_and_hold_their_inputs() {
+    let mut t = Harness::new(settings(Follow::Any));
+    let rejected = t.input(found(false, &["ftp://a.test/"]));
+    let passed = t.input(found(false, &["http://a.test/", "ftp://a.test/"]));
+    t.settle();
+    let [batch] = &t.batches()[..] else { panic!("one batch") };
+    assert_eq!((batch.urls.len(), batch.filtered), (1, [0, 0, 0, 2]));
+    assert_eq!(t.publishes[0].causes, [rejected, passed]);
+}
+
+#[test]
+fn counts_travel_alone_when_nothing_else_does() {
+    let mut t = Harness::new(settings(Follow::Any));
+    let ticket = t.input(found(false, &["ftp://a.test/"]));
+    assert_eq!(t.core.wake_at(), Some(Timestamp::ZERO + LINGER));
+    assert!(!t.core.is_idle());
+    t.settle();
+    assert_eq!(t.publishes[0].token, Token::Partition(partition("page.test", 8)));
+    assert_eq!(t.publishes[0].causes, [ticket]);
+    assert_eq!(t.filtered(), [0, 0, 0, 1]);
+}
+
+#[test]
+fn an_input_without_urls_is_finished_at_once() {
+    let mut t = Harness::new(settings(Follow::Any));
+    let ticket = t.input(found(false, &[]));
+    assert_eq!((t.finished.clone(), t.core.wake_at()), (vec![ticket], None));
+}
+
+#[test]
+fn nothing_is_judged_before_the_shared_scope_is_known() {
+    let mut t = Harness::new(settings(Follow::Host));
+    assert!(!t.core.wants_input());
+    t.settle();
+    assert_eq!(t.effects, [Effect::NextScope]);
+    t.step(Event::Answer(Answer::Scope { topic: "t".into(), entry: "a.test".into() }));
+    assert!(!t.core.wants_input());
+    t.step(Event::Answer(Answer::ScopeCaughtUp));
+    assert!(t.core.wants_input());
+    assert_eq!(t.effects, [Effect::NextScope, Effect::NextScope, Effect::NextScope]);
+    t.input(found(false, &["http://a.test/", "http://b.test/"]));
+    let mut other_topic = found(false, &["http://a.test/"]);
+    other_topic.origin.topic = "other".into();
+    t.input(other_topic);
+    t.settle();
+    assert_eq!(t.urls(), ["http://a.test/"]);
+    assert_eq!(t.filtered(), [2, 0, 0, 0]);
+}
+
+#[test]
+fn a_seed_waits_until_all_its_hosts_have_joined() {
+    let mut t = Harness::new(settings(Follow::Domain));
+    t.step(Event::Answer(Answer::ScopeCaughtUp));
+    t.effects.clear();
+    let seed = t.input(found(true, &["http://www.a.com/", "http://b.com/", "http://x.a.com/", "mailto:x"]));
+    let join = |entry: &str| Effect::Join { topic: "t".into(), entry: entry.into() };
+    assert_eq!(t.effects, [join("a.com"), join("b.com")]);
+    let again = t.input(found(true, &["http://b.com/2"]));
+    assert_eq!(t.effects.len(), 2, "it is joining already");
+    t.settle();
+    assert!(t.finished.is_empty() && !t.core.is_idle());
+    // One by the watch before its own answer, which then means nothing.
+    t.step(Event::Answer(Answer::Scope { topic: "t".into(), entry: "b.com".into() }));
+    t.step(Event::Answer(Answer::Joined { topic: "t".into(), entry: "b.com".into() }));
+    t.settle();
+    assert_eq!(t.finished, [again]);
+    t.step(Event::Answer(Answer::Joined { topic: "t".into(), entry: "a.com".into() }));
+    t.settle();
+    assert_eq!(t.finished, [again, seed]);
+    assert_eq!(t.urls().len(), 4);
+    assert_eq!(t.filtered(), [0, 0, 0, 1]);
+}
+
+#[test]
+fn a_seed_that_is_filtered_anyway_joins_nothing() {
+    let mut t = Harness::new(settings(Follow::Host));
+    t.step(Event::Answer(Answer::ScopeCaughtUp));
+    t.effects.clear();
+    let mut seed = found(true, &["http://a.test/"]);
+    seed.origin.redirects = 4;
+    t.input(seed);
+    t.settle();
+    assert_eq!((t.effects.len(), t.finished.len()), (0, 1));
+}
+
+#[test]
+fn a_drain_passes_on_what_is_held_and_what_comes_late() {
+    let mut t = Harness::new(settings(Follow::Host));
+    t.step(Event::Answer(Answer::Scope { topic: "t".into(), entry: "a.test".into() }));
+    t.step(Event::Answer(Answer::ScopeCaughtUp));
+    t.input(found(false, &["http://a.test/"]));
+    t.input(found(true, &["http://b.test/"]));
+    t.step(Event::Drain);
+    assert_eq!(t.urls(), ["http://a.test/"]);
+    assert!(!t.core.is_idle());
+    t.step(Event::Answer(Answer::Joined { topic: "t".into(), entry: "b.test".into() }));
+    assert_eq!(t.urls(), ["http://a.test/", "http://b.test/"]);
+    assert!(t.core.is_idle());
+}
+
+#[test]
+fn a_batch_of_long_urls_stays_small() {
+    let mut t = Harness::new(Settings { url_bytes_max: 1 << 16, batch_urls_max: 4096, ..settings(Follow::Any) });
+    let urls: Vec<String> = (0..100).map(|n| format!("http://a.test/{n}{}", "x".repeat(50_000))).collect();
+    t.input(FoundUrls { urls: urls.iter().collect(), ..found(false, &[]) });
+    t.settle();
+    assert!(t.publishes.iter().all(|publish| publish.payload.len() < BATCH_BYTES_MAX + 200_000));
+    assert_eq!(t.urls().len(), 100);
+}
+
+proptest! {
+    /// Goal: P3 at this stage. Method: random pages with random pauses; all that came in leaves, each URL in the
+    /// partition of its host, with its own origin, in a batch that its input is a cause of.
+    #[test]
+    fn every_url_is_placed_or_counted(
+        pages in proptest::collection::vec(
+            (proptest::collection::vec((0u8..12, 0u8..4), 0..9), 0u64..80), 0..40),
+    ) {
+        let mut t = Harness::new(settings(Follow::Host));
+        for host in 0..8 {
+            let entry = format!("h{host}.test");
+            t.step(Event::Answer(Answer::Scope { topic: "t".into(), entry }));
+        }
+        t.step(Event::Answer(Answer::ScopeCaughtUp));
+        let (mut expected, mut expected_filtered) = (Vec::new(), [0u32; 4]);
+        for (page, (links, pause_ms)) in pages.iter().enumerate() {
+            t.now = t.now + Duration::from_millis(*pause_ms);
+            t.step(Event::Wake);
+            let mut urls = Vec::new();
+            for (host, kind) in links {
+                let scheme = if *kind == 0 { "ftp" } else { "http" };
+                let url = format!("{scheme}://h{host}.test/{page}");
+                match (*kind, *host) {
+                    (0, _) => expected_filtered[FilterReason::Form as usize] += 1,
+                    (_, 8..) => expected_filtered[FilterReason::Scope as usize] += 1,
+                    _ => expected.push(url.clone()),
+                }
+                urls.push(url);
+            }
+            let mut input = found(false, &[]);
+            input.origin.page = format!("http://page.test/{page}");
+            input.urls = urls.iter().collect();
+            t.input(input);
+        }
+        t.settle();
+        prop_assert!(t.core.is_idle());
+        prop_assert_eq!(t.finished.len(), pages.len());
+        let mut urls = t.urls();
+        urls.sort();
+        expected.sort();
+        prop_assert_eq!(urls, expected);
+        prop_assert_eq!(t.filtered(), expected_filtered);
+        let mut numbers = std::collections::HashSet::new();
+        for (publish, batch) in t.publishes.iter().zip(t.batches()) {
+            prop_assert!(numbers.insert(batch.number));
+            prop_assert!(batch.urls.len() <= 4);
+            prop_assert_eq!(batch.origin_of.len(), batch.urls.len());
+            for (url, origin) in batch.urls.iter().zip(&batch.origin_of) {
+                prop_assert_eq!(&publish.token, &Token::Partition(partition(host_of(url), 8)));
+                let page = &batch.origins[*origin as usize].page;
+                prop_assert_eq!(page.rsplit('/').next(), url.rsplit('/').next());
+                let page: u64 = page.rsplit('/').next().unwrap().parse().unwrap();
+                prop_assert!(publish.causes.contains(&Ticket(page + 1)));
+            }
+        }
+        let counts: HashMap<_, _> = t.core.counts().into_iter().collect();
+        let filtered: u64 = expected_filtered.iter().map(|&count| u64::from(count)).sum();
+        prop_assert_eq!(counts["found_total"], filtered + t.urls().len() as u64);
+    }
+}

@@ -1,0 +1,298 @@
+//! Content codings: undoes gzip, deflate, br and zstd, singly or in a row.
+//!
+//! In: the values of `Content-Encoding` and the body as the server sent it, perhaps cut off.
+//! Out: the plain body and how its decoding ended.
+//!
+//! Invariants: the output never exceeds its limit, whatever the body promises; a broken or cut stream yields
+//! every byte that could be decoded before the break, never an error that loses the page; a body without
+//! codings is borrowed, not copied.
+//! Sources: RFC 9110, section 8.4; RFC 1950, 1951, 1952; RFC 7932; RFC 8878.
+
+use std::borrow::Cow;
+
+use brotli::{BrotliDecompressStream, BrotliResult, BrotliState, HeapAlloc, HuffmanCode};
+use flate2::{Crc, Decompress, FlushDecompress, Status};
+use zstd::stream::raw::{DParameter, Decoder as ZstdDecoder, Operation as _};
+
+/// Most codings undone in a row; a longer list is nobody's honest page.
+const CODINGS_MAX: usize = 4;
+
+/// Largest window a zstd stream may ask for, as a power of two: 8 MiB, what RFC 9659 allows on the web.
+const ZSTD_WINDOW_LOG_MAX: u32 = 23;
+
+/// Most gzip members in a row: a body of nothing but empty members would cost far more time than its size allows.
+const GZIP_MEMBERS_MAX: usize = 1024;
+
+/// CRC-32 and length of a gzip member's plain bytes, four bytes each.
+const GZIP_TRAILER_BYTES: usize = 8;
+
+/// How the decoding of a body ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Ending {
+    /// Everything was decoded.
+    #[default]
+    Complete,
+    /// The output reached its limit; the rest was not decoded.
+    Cut,
+    /// The stream ended early, is corrupt, or has more than four codings; what came before is there.
+    Broken,
+}
+
+/// A body without its content codings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decoded<'a> {
+    /// The plain bytes; borrowed when the body had no coding.
+    pub body: Cow<'a, [u8]>,
+    /// The worst ending among the codings undone.
+    pub ending: Ending,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Coding {
+    Gzip,
+    Deflate,
+    Brotli,
+    Zstd,
+}
+
+/// Undoes the codings of a body, the last one applied first.
+///
+/// `values` are the values of all `Content-Encoding` headers in order. Names that are no coding we know count as
+/// identity, as browsers do. At most `bytes_max` bytes come out, after every coding. A body that starts like
+/// markup and yields nothing was never encoded and comes out as it is.
+pub fn decode<'a, 'h>(values: impl Iterator<Item = &'h [u8]>, body: &'a [u8], bytes_max: usize) -> Decoded<'a> {
+    let codings: Vec<Coding> =
+        values.flat_map(|value| value.split(|&byte| byte == b',')).filter_map(coding).take(CODINGS_MAX + 1).collect();
+    if codings.len() > CODINGS_MAX {
+        return Decoded { body: Cow::Borrowed(&[]), ending: Ending::Broken };
+    }
+    if codings.is_empty() {
+        let ending = if body.len() > bytes_max { Ending::Cut } else { Ending::Complete };
+        return Decoded { body: Cow::Borrowed(&body[..body.len().min(bytes_max)]), ending };
+    }
+    let mut decoded = Decoded { body: Cow::Borrowed(body), ending: Ending::Complete };
+    for coding in codings.iter().rev() {
+        let (plain, ending) = undo(*coding, &decoded.body, bytes_max);
+        if plain.is_empty() && ending == Ending::Broken && looks_like_markup(&decoded.body) {
+            continue;
+        }
+        decoded = Decoded { body: Cow::Owned(plain), ending: ending.max(decoded.ending) };
+    }
+    if decoded.body.len() > bytes_max {
+        let kept = decoded.body[..bytes_max].to_vec();
+        decoded = Decoded { body: Cow::Owned(kept), ending: Ending::Cut.max(decoded.ending) };
+    }
+    decoded
+}
+
+fn coding(name: &[u8]) -> Option<Coding> {
+    let name = name.trim_ascii();
+    let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
+    if is("gzip") || is("x-gzip") {
+        Some(Coding::Gzip)
+    } else if is("deflate") {
+        Some(Coding::Deflate)
+    } else if is("br") {
+        Some(Coding::Brotli)
+    } else if is("zstd") {
+        Some(Coding::Zstd)
+    } else {
+        None
+    }
+}
+
+/// Some servers announce a coding and send plain HTML.
+fn looks_like_markup(body: &[u8]) -> bool {
+    let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
+    body.trim_ascii_start().first() == Some(&b'<')
+}
+
+fn undo(coding: Coding, body: &[u8], bytes_max: usize) -> (Vec<u8>, Ending) {
+    if body.is_empty() {
+        return (Vec::new(), Ending::Complete);
+    }
+    let mut output = Output::new(body.len(), bytes_max);
+    let ending = match coding {
+        Coding::Gzip => gunzip(body, &mut output),
+        Coding::Deflate => undeflate(body, &mut output),
+        Coding::Brotli => unbrotli(body, &mut output),
+        Coding::Zstd => unzstd(body, &mut output),
+    };
+    output.finish(ending)
+}
+
+/// A growing buffer with a limit: room for one byte more than the limit tells a full page from a cut one.
+struct Output {
+    bytes: Vec<u8>,
+    filled: usize,
+    bytes_max: usize,
+}
+
+impl Output {
+    fn new(encoded_bytes: usize, bytes_max: usize) -> Self {
+        let guess = encoded_bytes.saturating_mul(5).max(4096);
+        let bytes = vec![0; guess.min(bytes_max.saturating_add(1))];
+        Output { bytes, filled: 0, bytes_max }
+    }
+
+    /// Where the next bytes go; empty once the limit is passed.
+    fn room(&mut self) -> &mut [u8] {
+        if self.filled == self.bytes.len() {
+            let bytes = self.bytes.len().saturating_mul(2).min(self.bytes_max.saturating_add(1));
+            self.bytes.reserve_exact(bytes - self.bytes.len());
+            self.bytes.resize(bytes, 0);
+        }
+        &mut self.bytes[self.filled..]
+    }
+
+    fn finish(mut self, ending: Ending) -> (Vec<u8>, Ending) {
+        let cut = self.filled > self.bytes_max;
+        self.bytes.truncate(self.filled.min(self.bytes_max));
+        (self.bytes, if cut { Ending::Cut } else { ending })
+    }
+}
+
+/// One or more gzip members. A missing trailer loses nothing, and what follows the last member is ignored: both are
+/// found on pages that browsers show.
+fn gunzip(mut body: &[u8], output: &mut Output) -> Ending {
+    for n_members in 0..GZIP_MEMBERS_MAX {
+        let Some(start) = gzip_header_bytes(body) else {
+            return if n_members > 0 { Ending::Complete } else { Ending::Broken };
+        };
+        let member_start = output.filled;
+        let (ending, used) = inflate(&body[start..], false, output);
+        if ending != Ending::Complete {
+            return ending;
+        }
+        let Some((trailer, rest)) = body[start + used..].split_first_chunk::<GZIP_TRAILER_BYTES>() else {
+            return Ending::Complete;
+        };
+        let mut crc = Crc::new();
+        crc.update(&output.bytes[member_start..output.filled]);
+        if !trailer.starts_with(&crc.sum().to_le_bytes()) {
+            return Ending::Broken;
+        }
+        body = rest;
+    }
+    Ending::Broken
+}
+
+/// Length of the member header, `None` when there is none or it is not all there. RFC 1952, section 2.3.
+fn gzip_header_bytes(body: &[u8]) -> Option<usize> {
+    const HAS_CRC: u8 = 2;
+    const HAS_EXTRA: u8 = 4;
+    const HAS_NAME: u8 = 8;
+    const HAS_COMMENT: u8 = 16;
+    if !body.starts_with(&[0x1F, 0x8B, 8]) {
+        return None;
+    }
+    let flags = *body.get(3)?;
+    let mut at = 10;
+    if flags & HAS_EXTRA != 0 {
+        at += 2 + usize::from(u16::from_le_bytes([*body.get(at)?, *body.get(at + 1)?]));
+    }
+    for text in [HAS_NAME, HAS_COMMENT] {
+        if flags & text != 0 {
+            at += memchr::memchr(0, body.get(at..)?)? + 1;
+        }
+    }
+    if flags & HAS_CRC != 0 {
+        at += 2;
+    }
+    (at <= body.len()).then_some(at)
+}
+
+/// "deflate" is zlib by the standard and raw deflate by habit: the two header bytes tell.
+fn undeflate(body: &[u8], output: &mut Output) -> Ending {
+    let has_zlib_header =
+        body.len() >= 2 && body[0] & 0x0F == 8 && u16::from_be_bytes([body[0], body[1]]).is_multiple_of(31);
+    let (ending, _) = inflate(body, has_zlib_header, output);
+    if has_zlib_header && ending == Ending::Broken && output.filled == 0 {
+        return inflate(body, false, output).0;
+    }
+    ending
+}
+
+/// Decodes one deflate stream and tells how many bytes of `body` it took.
+fn inflate(body: &[u8], zlib_header: bool, output: &mut Output) -> (Ending, usize) {
+    let mut stream = Decompress::new(zlib_header);
+    let mut used = 0;
+    loop {
+        let room = output.room();
+        if room.is_empty() {
+            return (Ending::Cut, used);
+        }
+        let produced_before = stream.total_out();
+        let status = stream.decompress(&body[used..], room, FlushDecompress::None);
+        // Both counts are right after an error too: what precedes the break is kept.
+        let produced = (stream.total_out() - produced_before) as usize;
+        let used_before = std::mem::replace(&mut used, stream.total_in() as usize);
+        output.filled += produced;
+        match status {
+            Ok(Status::StreamEnd) => return (Ending::Complete, used),
+            Ok(_) if produced > 0 || used > used_before => {}
+            Ok(_) | Err(_) => return (Ending::Broken, used),
+        }
+    }
+}
+
+fn unbrotli(body: &[u8], output: &mut Output) -> Ending {
+    // Strict: the large-window extension, with windows of a gigabyte, is not part of RFC 7932.
+    let mut state = BrotliState::new_strict(
+        HeapAlloc::<u8>::new(0),
+        HeapAlloc::<u32>::new(0),
+        HeapAlloc::<HuffmanCode>::new(HuffmanCode::default()),
+    );
+    let (mut available, mut used, mut total) = (body.len(), 0, 0);
+    loop {
+        let room = output.room();
+        if room.is_empty() {
+            return Ending::Cut;
+        }
+        let (mut room_bytes, mut produced) = (room.len(), 0);
+        let result = BrotliDecompressStream(
+            &mut available,
+            &mut used,
+            body,
+            &mut room_bytes,
+            &mut produced,
+            room,
+            &mut total,
+            &mut state,
+        );
+        output.filled += produced;
+        match result {
+            BrotliResult::ResultSuccess => return Ending::Complete,
+            BrotliResult::NeedsMoreOutput => {}
+            BrotliResult::NeedsMoreInput | BrotliResult::ResultFailure => return Ending::Broken,
+        }
+    }
+}
+
+/// One or more zstd frames. What follows the last whole frame and is none is ignored.
+fn unzstd(body: &[u8], output: &mut Output) -> Ending {
+    let Ok(mut stream) = ZstdDecoder::new() else { return Ending::Broken };
+    if stream.set_parameter(DParameter::WindowLogMax(ZSTD_WINDOW_LOG_MAX)).is_err() {
+        return Ending::Broken;
+    }
+    let mut used = 0;
+    let mut frame_ended = false;
+    loop {
+        if frame_ended && used == body.len() {
+            return Ending::Complete;
+        }
+        let room = output.room();
+        if room.is_empty() {
+            return Ending::Cut;
+        }
+        let Ok(status) = stream.run_on_buffers(&body[used..], room) else {
+            return if frame_ended { Ending::Complete } else { Ending::Broken };
+        };
+        used += status.bytes_read;
+        output.filled += status.bytes_written;
+        frame_ended = status.remaining == 0;
+        if !frame_ended && status.bytes_read == 0 && status.bytes_written == 0 {
+            return Ending::Broken;
+        }
+    }
+}

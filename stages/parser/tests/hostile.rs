@@ -1,0 +1,148 @@
+//! Whatever a server sends: no panic, an end, limits kept, the same answer twice (P9).
+
+use parser::page::{Limits, Response, links};
+use proptest::prelude::*;
+
+const LIMITS: Limits = Limits { decoded_bytes_max: 64 << 10, links_per_page_max: 7, url_bytes_max: 200 };
+
+/// Pieces of everything the parser looks at, to be put together in any order.
+fn piece() -> impl Strategy<Value = Vec<u8>> {
+    const PIECES: [&[u8]; 44] = [
+        b"<a href=",
+        b"<area href='",
+        b"<link rel=next href=\"",
+        b"<link rel=canonical href=",
+        b"<iframe src=",
+        b"<base href=",
+        b"<meta http-equiv=refresh content='",
+        b"5;url=",
+        b"<meta name=robots content=nofollow>",
+        b"<meta charset=",
+        b"shift_jis",
+        b"utf-16le",
+        b"iso-2022-jp",
+        b"gb18030",
+        b"<!--",
+        b"-->",
+        b"<script>",
+        b"</script>",
+        b"<noscript>",
+        b"<svg>",
+        b"<math>",
+        b"<![CDATA[",
+        b"]]>",
+        b"<template>",
+        b"</",
+        b"<",
+        b">",
+        b"'",
+        b"\"",
+        b"=",
+        b" ",
+        b"/",
+        b"&",
+        b"&amp;",
+        b"&#x",
+        b"&#55296;",
+        b"#",
+        b"http://",
+        b"//[",
+        b"\0",
+        b"\xFF\xFE",
+        b"\xEF\xBB\xBF",
+        b"\x1B$B",
+        b"<?xml encoding=",
+    ];
+    prop_oneof![
+        8 => (0..PIECES.len()).prop_map(|piece| PIECES[piece].to_vec()),
+        1 => proptest::collection::vec(any::<u8>(), 0..12),
+    ]
+}
+
+fn body() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        proptest::collection::vec(piece(), 0..120).prop_map(|pieces| pieces.concat()),
+        proptest::collection::vec(any::<u8>(), 0..600),
+    ]
+}
+
+fn check(response: &Response<'_>) {
+    let found = links(response, &LIMITS, "rhumb");
+    assert!(found.urls.len() <= LIMITS.links_per_page_max);
+    for (number, url) in found.urls.iter().enumerate() {
+        assert!(url.starts_with("http") && url.len() <= LIMITS.url_bytes_max && url.is_ascii(), "{url}");
+        assert!(!found.urls[..number].contains(url), "{url} comes twice");
+    }
+    assert_eq!(found, links(response, &LIMITS, "rhumb"));
+}
+
+proptest! {
+    #[test]
+    fn any_body_with_any_coding_and_type_has_links_within_the_limits(
+        body in body(),
+        content_type in prop_oneof![Just(&b"text/html"[..]), Just(&b"text/html; charset=gb18030"[..]),
+            Just(&b"text/html; charset=utf-16"[..]), Just(&b""[..])],
+        coding in prop_oneof![6 => Just(&b""[..]), 1 => Just(&b"gzip"[..]), 1 => Just(&b"deflate"[..]), 1 => Just(&b"br"[..]),
+            1 => Just(&b"zstd"[..])],
+    ) {
+        let headers = [("content-type", content_type), ("content-encoding", coding)];
+        check(&Response { url: "http://h.example/dir/page", status: 200, headers: &headers, body: &body });
+    }
+
+    #[test]
+    fn any_headers_are_survived(
+        status in prop_oneof![Just(200_u16), Just(302), any::<u16>()],
+        values in proptest::collection::vec(body(), 4),
+    ) {
+        let names = ["location", "content-type", "content-encoding", "x-robots-tag"];
+        let headers: Vec<(&str, &[u8])> = names.into_iter().zip(values.iter().map(Vec::as_slice)).collect();
+        check(&Response { url: "http://h.example/", status, headers: &headers, body: b"<html><a href=/a>" });
+    }
+}
+
+#[test]
+fn large_hostile_documents_end_soon() {
+    // Method: four megabytes of what makes naive parsers quadratic; the test runner's patience is the limit.
+    let limits = Limits { decoded_bytes_max: 4 << 20, links_per_page_max: 5000, url_bytes_max: 2048 };
+    let repeated = |piece: &str| piece.repeat((4 << 20) / piece.len());
+    let halves =
+        |first: &str, second: &str| first.repeat((2 << 20) / first.len()) + &second.repeat((2 << 20) / second.len());
+    let documents = [
+        repeated("<div>"),
+        repeated("<a href=/same>"),
+        repeated("<a"),
+        repeated("<"),
+        repeated("&"),
+        repeated("<!--"),
+        repeated("<script><!--<script>"),
+        repeated("<noscript>"),
+        repeated("<svg>"),
+        repeated("<meta charset"),
+        repeated("charset"),
+        halves("<b>", "</i>"),
+        halves("<x-y>", "</b></x-y>"),
+        format!("<a href='{}", "x".repeat(4 << 20)),
+        format!("<a href='{}'>", "&amp".repeat(1 << 20)),
+        format!("<a {}>", "a ".repeat(2 << 20)),
+        format!("<a href='/{}'>", "../".repeat(1 << 20)),
+        (0..400_000).map(|n| format!("<a href={n}>")).collect(),
+    ];
+    for document in documents {
+        let response = Response {
+            url: "http://h.example/",
+            status: 200,
+            headers: &[("content-type", b"text/html")],
+            body: document.as_bytes(),
+        };
+        assert!(links(&response, &limits, "rhumb").urls.len() <= 5000);
+    }
+}
+
+#[test]
+fn links_before_the_place_where_the_tokenizer_gives_up_are_kept() {
+    let document = format!("<a href=/a>{}<a href=/b>", "<div>".repeat(1 << 20));
+    let limits = Limits { decoded_bytes_max: 16 << 20, ..LIMITS };
+    let headers: [(&str, &[u8]); 1] = [("content-type", b"text/html")];
+    let response = Response { url: "http://h.example/", status: 200, headers: &headers, body: document.as_bytes() };
+    assert_eq!(links(&response, &limits, "rhumb").urls.first().map(String::as_str), Some("http://h.example/a"));
+}

@@ -1,0 +1,242 @@
+//! What is known of a server's address, and when to ask for it again.
+
+use crate::clock::Clock;
+use crate::codec::{Reader, Writer};
+use crate::politeness::back_off;
+use crate::settings::Settings;
+use shared::message::Resolution;
+use shared::time::Timestamp;
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// An answer holds at least this long, whatever its record says: one that is stale at once would be asked for
+/// for ever.
+const LIFETIME_MIN: Duration = Duration::from_secs(60);
+/// Addresses of a server that are kept.
+const ADDRESSES_MAX: usize = 16;
+
+/// Why a server has no address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoAddress {
+    /// The name does not exist, or has none.
+    NoSuchName = 0,
+    /// All are private, and those are not allowed (P7).
+    Private = 1,
+    /// The name servers did not answer often enough.
+    NoAnswer = 2,
+}
+
+impl NoAddress {
+    /// As in outcomes.
+    pub(crate) const fn reason(self) -> &'static str {
+        match self {
+            NoAddress::NoSuchName => "no such name",
+            NoAddress::Private => "private address",
+            NoAddress::NoAnswer => "name servers do not answer",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Known {
+    Nothing,
+    Addresses(Vec<IpAddr>),
+    None(NoAddress),
+}
+
+/// The address of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Address {
+    known: Known,
+    /// How long that holds.
+    until: Timestamp,
+    /// Questions asked in a row without an answer that helps.
+    tries: u8,
+    /// When to ask again, after `tries` questions.
+    ask_at: Timestamp,
+}
+
+/// What to do for an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Need {
+    /// It is known.
+    Nothing,
+    /// Ask for it now.
+    Ask,
+    /// Wait until then.
+    Wait(Timestamp),
+}
+
+impl Default for Address {
+    fn default() -> Self {
+        Address { known: Known::Nothing, until: Timestamp::ZERO, tries: 0, ask_at: Timestamp::ZERO }
+    }
+}
+
+impl Address {
+    /// Takes what the resolver found out.
+    pub(crate) fn learn(&mut self, now: Timestamp, resolution: &Resolution, settings: &Settings) {
+        match resolution {
+            Resolution::Addresses { addresses, ttl_s } if !addresses.is_empty() => {
+                let addresses = addresses.iter().copied().take(ADDRESSES_MAX).collect();
+                let lifetime = Duration::from_secs(u64::from(*ttl_s)).max(LIFETIME_MIN);
+                self.set(Known::Addresses(addresses), now + lifetime);
+            }
+            Resolution::Addresses { .. } | Resolution::NoAddress => {
+                self.set(Known::None(NoAddress::NoSuchName), now + none_for(settings));
+            }
+            Resolution::Private => self.set(Known::None(NoAddress::Private), now + none_for(settings)),
+            // What is known holds. A failure that came without a question counts as the answer to one.
+            Resolution::Temporary if self.until <= now && self.tries == 0 => self.asked(now, settings),
+            Resolution::Temporary => {}
+        }
+    }
+
+    fn set(&mut self, known: Known, until: Timestamp) {
+        *self = Address { known, until, tries: 0, ask_at: Timestamp::ZERO };
+    }
+
+    /// A question went out.
+    pub(crate) fn asked(&mut self, now: Timestamp, settings: &Settings) {
+        self.tries = self.tries.saturating_add(1);
+        self.ask_at = now + back_off(settings, self.tries);
+    }
+
+    /// What to do before the server can be contacted at `now`. After too many questions it counts as without
+    /// an address for a while.
+    pub(crate) fn need(&mut self, now: Timestamp, settings: &Settings) -> Need {
+        if self.until > now {
+            return Need::Nothing;
+        }
+        if self.tries > 0 && self.ask_at > now {
+            return Need::Wait(self.ask_at);
+        }
+        if self.tries >= settings.resolve_attempts {
+            self.set(Known::None(NoAddress::NoAnswer), now + none_for(settings));
+            return Need::Nothing;
+        }
+        Need::Ask
+    }
+
+    /// Why there is none, as long as that holds.
+    pub(crate) fn missing(&self, now: Timestamp) -> Option<NoAddress> {
+        match self.known {
+            Known::None(why) if self.until > now => Some(why),
+            _ => None,
+        }
+    }
+
+    /// The addresses; none when they are not known.
+    pub(crate) fn addresses(&self) -> &[IpAddr] {
+        match &self.known {
+            Known::Addresses(addresses) => addresses,
+            _ => &[],
+        }
+    }
+
+    /// For the server's record. Questions that are out are soft state.
+    pub(crate) fn write(&self, row: &mut Writer, clock: Clock) {
+        row.number(clock.store(self.until));
+        match &self.known {
+            Known::Nothing => row.byte(0),
+            Known::Addresses(addresses) => {
+                row.byte(1);
+                row.number(addresses.len() as u64);
+                for address in addresses {
+                    match address {
+                        IpAddr::V4(address) => row.bytes(&address.octets()),
+                        IpAddr::V6(address) => row.bytes(&address.octets()),
+                    }
+                }
+            }
+            Known::None(why) => row.byte(2 + *why as u8),
+        }
+    }
+
+    pub(crate) fn read(row: &mut Reader<'_>, clock: Clock) -> Option<Self> {
+        let until = clock.restore(row.number()?);
+        let known = match row.byte()? {
+            0 => Known::Nothing,
+            1 => {
+                let mut addresses = Vec::new();
+                for _ in 0..row.number()? {
+                    let octets = row.bytes()?;
+                    addresses.push(match (<[u8; 4]>::try_from(octets), <[u8; 16]>::try_from(octets)) {
+                        (Ok(octets), _) => IpAddr::from(octets),
+                        (_, Ok(octets)) => IpAddr::from(octets),
+                        _ => return None,
+                    });
+                }
+                Known::Addresses(addresses)
+            }
+            2 => Known::None(NoAddress::NoSuchName),
+            3 => Known::None(NoAddress::Private),
+            4 => Known::None(NoAddress::NoAnswer),
+            _ => return None,
+        };
+        Some(Address { known, until, tries: 0, ask_at: Timestamp::ZERO })
+    }
+}
+
+/// How long the answer that there is no address holds: long enough for the URLs that wait for one to end.
+fn none_for(settings: &Settings) -> Duration {
+    settings.no_address_lifetime.max(LIFETIME_MIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scheduler_tests::settings;
+
+    const fn at(seconds: u64) -> Timestamp {
+        Timestamp::from_micros(seconds * 1_000_000)
+    }
+
+    fn found(ttl_s: u32) -> Resolution {
+        Resolution::Addresses { addresses: vec!["192.0.2.1".parse().unwrap(), "2001:db8::1".parse().unwrap()], ttl_s }
+    }
+
+    #[test]
+    fn an_address_is_asked_for_again_when_it_is_stale_and_never_at_once() {
+        let settings = settings();
+        let mut address = Address::default();
+        address.learn(at(0), &found(0), &settings);
+        assert_eq!(address.need(at(59), &settings), Need::Nothing);
+        assert_eq!(address.need(at(60), &settings), Need::Ask);
+        address.asked(at(60), &settings);
+        assert_eq!(address.need(at(60), &settings), Need::Wait(at(90)));
+        address.learn(at(61), &found(100), &settings);
+        assert_eq!(address.need(at(160), &settings), Need::Nothing);
+    }
+
+    #[test]
+    fn silence_and_failures_end_after_so_many_questions() {
+        let settings = settings();
+        let mut address = Address::default();
+        address.learn(at(0), &Resolution::Temporary, &settings);
+        assert_eq!(address.need(at(1), &settings), Need::Wait(at(30)));
+        let mut now = at(30);
+        for _ in 1..settings.resolve_attempts {
+            assert_eq!(address.need(now, &settings), Need::Ask);
+            address.asked(now, &settings);
+            address.learn(now, &Resolution::Temporary, &settings);
+            let Need::Wait(until) = address.need(now, &settings) else { panic!("asks without a pause") };
+            now = until;
+        }
+        assert_eq!(address.need(now, &settings), Need::Nothing);
+        assert_eq!(address.missing(now), Some(NoAddress::NoAnswer));
+    }
+
+    #[test]
+    fn an_address_comes_back_as_it_was() {
+        let (settings, clock) = (settings(), Clock::resume(5, at(0), 1));
+        for resolution in [found(100), Resolution::NoAddress, Resolution::Private] {
+            let mut address = Address::default();
+            address.learn(at(3), &resolution, &settings);
+            let mut row = Writer::with_capacity(0);
+            address.write(&mut row, clock);
+            let row = row.finish();
+            assert_eq!(Address::read(&mut Reader::new(&row).unwrap(), clock), Some(address));
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! A partition's clock: how a point of a process's time is stored.
+//!
+//! It goes only while a scheduler has the partition open, and is stored with every commit of the partition. So
+//! it never runs ahead of true time: a stored wait counts on from where it was, or from earlier, never shorter
+//! than it was meant to be (P2), whatever the process or the machine's clock did in between. An age measured by
+//! it leaves out the time between two lives; what must not be older than it seems (P5) is not carried over.
+
+use shared::time::Timestamp;
+use std::time::Duration;
+
+/// Turns points of this process's time into points of the partition's and back.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock {
+    /// What it showed when the partition was opened, in microseconds.
+    base: u64,
+    opened: Timestamp,
+    epoch: u64,
+}
+
+impl Clock {
+    /// A clock that goes on from `base` at `now`, in a life of its own.
+    pub(crate) fn resume(base: u64, now: Timestamp, epoch: u64) -> Self {
+        Clock { base, opened: now, epoch }
+    }
+
+    /// For storing. Points before the partition was opened count as that moment.
+    pub(crate) fn store(self, at: Timestamp) -> u64 {
+        let micros = u64::try_from(at.since(self.opened).as_micros()).unwrap_or(u64::MAX);
+        self.base.saturating_add(micros)
+    }
+
+    /// From storing. Points before the partition was opened count as that moment.
+    pub(crate) fn restore(self, stored: u64) -> Timestamp {
+        self.opened + Duration::from_micros(stored.saturating_sub(self.base))
+    }
+
+    /// The life of the partition in which this clock goes.
+    pub(crate) fn epoch(self) -> u64 {
+        self.epoch
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(seconds: u64) -> Timestamp {
+        Timestamp::from_micros(seconds * 1_000_000)
+    }
+
+    #[test]
+    fn a_wait_goes_on_after_a_restart_from_where_it_was() {
+        let before = Clock::resume(0, at(5), 1);
+        let next_contact = before.store(at(40));
+        let stopped = before.store(at(10));
+        // The next process counts its time from another origin.
+        let after = Clock::resume(stopped, at(1000), 2);
+        assert_eq!(after.restore(next_contact), at(1030));
+        assert_eq!(after.restore(before.store(at(6))), at(1000));
+    }
+}

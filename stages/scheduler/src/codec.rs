@@ -1,0 +1,130 @@
+//! How rows of the scheduler's tables are written: a version, then numbers of variable length and strings.
+//!
+//! A row is read as a whole or not at all: a row of another version, or one that ends early, gives none.
+
+/// Version of all rows; the first byte of each.
+const VERSION: u8 = 1;
+
+/// Writes a row.
+pub(crate) struct Writer(Vec<u8>);
+
+impl Writer {
+    /// A row that is expected to take so many bytes.
+    pub(crate) fn with_capacity(bytes: usize) -> Self {
+        let mut row = Vec::with_capacity(bytes + 1);
+        row.push(VERSION);
+        Writer(row)
+    }
+
+    /// One byte.
+    pub(crate) fn byte(&mut self, byte: u8) {
+        self.0.push(byte);
+    }
+
+    /// A number, seven bits a byte, low bits first.
+    pub(crate) fn number(&mut self, mut number: u64) {
+        while number >= 0x80 {
+            self.0.push(number as u8 | 0x80);
+            number >>= 7;
+        }
+        self.0.push(number as u8);
+    }
+
+    /// Bytes after their number.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        self.number(bytes.len() as u64);
+        self.0.extend_from_slice(bytes);
+    }
+
+    /// A string.
+    pub(crate) fn text(&mut self, text: &str) {
+        self.bytes(text.as_bytes());
+    }
+
+    /// The row.
+    pub(crate) fn finish(self) -> Vec<u8> {
+        self.0
+    }
+}
+
+/// Reads a row.
+pub(crate) struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    /// None when the row is of another version.
+    pub(crate) fn new(row: &'a [u8]) -> Option<Self> {
+        let (&version, rest) = row.split_first()?;
+        (version == VERSION).then_some(Reader(rest))
+    }
+
+    /// One byte.
+    pub(crate) fn byte(&mut self) -> Option<u8> {
+        let (&byte, rest) = self.0.split_first()?;
+        self.0 = rest;
+        Some(byte)
+    }
+
+    /// A number.
+    pub(crate) fn number(&mut self) -> Option<u64> {
+        let mut number = 0u64;
+        for shift in (0..64).step_by(7) {
+            let byte = self.byte()?;
+            number |= u64::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                return Some(number);
+            }
+        }
+        None
+    }
+
+    /// A number that fits 32 bits.
+    pub(crate) fn small(&mut self) -> Option<u32> {
+        u32::try_from(self.number()?).ok()
+    }
+
+    /// Bytes after their number.
+    pub(crate) fn bytes(&mut self) -> Option<&'a [u8]> {
+        let length = usize::try_from(self.number()?).ok()?;
+        let (bytes, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(bytes)
+    }
+
+    /// A string.
+    pub(crate) fn text(&mut self) -> Option<&'a str> {
+        std::str::from_utf8(self.bytes()?).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn what_is_written_is_read(numbers in proptest::collection::vec(any::<u64>(), 0..20), text in ".{0,40}", byte: u8) {
+            let mut writer = Writer::with_capacity(0);
+            for &number in &numbers {
+                writer.number(number);
+            }
+            writer.text(&text);
+            writer.byte(byte);
+            let row = writer.finish();
+            let mut reader = Reader::new(&row).unwrap();
+            for &number in &numbers {
+                prop_assert_eq!(reader.number(), Some(number));
+            }
+            prop_assert_eq!(reader.text(), Some(text.as_str()));
+            prop_assert_eq!(reader.byte(), Some(byte));
+            prop_assert_eq!(reader.byte(), None);
+        }
+
+        #[test]
+        fn no_row_makes_it_panic(row in proptest::collection::vec(any::<u8>(), 0..40)) {
+            if let Some(mut reader) = Reader::new(&row) {
+                let _ = (reader.number(), reader.text(), reader.bytes(), reader.small());
+            }
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Fetchers that ask for jobs, and how many each may still be given.
+//!
+//! An ask is soft state: it replaces the one before, holds for a moment, and dies with the fetcher's life or the
+//! scheduler's. So a job is decided the moment a server may be contacted, never queued for a fetcher.
+
+use shared::message::Ask;
+use shared::time::Timestamp;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+/// A fetcher that has not asked for so long is forgotten.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
+
+#[derive(Debug)]
+struct Asker {
+    life: u64,
+    ask: u64,
+    /// Jobs it may still be given for this ask.
+    credit: u32,
+    expires: Timestamp,
+    /// Jobs granted to this life of it; counted on from what it had received when it was first heard of.
+    granted: u64,
+}
+
+/// A fetcher to which the next job goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Grantee {
+    pub(crate) fetcher: String,
+    pub(crate) ask: u64,
+    pub(crate) life: u64,
+}
+
+/// All fetchers that asked lately.
+#[derive(Debug, Default)]
+pub(crate) struct Fetchers {
+    askers: BTreeMap<String, Asker>,
+    /// Those with credit, by turn.
+    turns: VecDeque<String>,
+}
+
+impl Fetchers {
+    /// A fetcher asks.
+    pub(crate) fn ask(&mut self, now: Timestamp, ask: &Ask, lifetime: Duration) {
+        self.askers.retain(|name, asker| *name == ask.fetcher || asker.expires + FORGOTTEN_AFTER > now);
+        let asker = self.askers.entry(ask.fetcher.clone()).or_insert_with(|| Asker {
+            life: ask.life,
+            ask: 0,
+            credit: 0,
+            expires: now,
+            granted: ask.received,
+        });
+        if asker.life != ask.life {
+            *asker = Asker { life: ask.life, ask: 0, credit: 0, expires: now, granted: ask.received };
+        } else if ask.ask <= asker.ask && asker.ask > 0 {
+            // An older ask that came late.
+            return;
+        }
+        let on_the_way = asker.granted.saturating_sub(ask.received);
+        asker.ask = ask.ask;
+        asker.credit = ask.free.saturating_sub(u32::try_from(on_the_way).unwrap_or(u32::MAX));
+        asker.expires = now + lifetime;
+        if asker.credit > 0 && !self.turns.contains(&ask.fetcher) {
+            self.turns.push_back(ask.fetcher.clone());
+        }
+    }
+
+    /// Whose turn it is.
+    pub(crate) fn next(&mut self, now: Timestamp) -> Option<Grantee> {
+        while let Some(fetcher) = self.turns.front() {
+            if let Some(asker) = self.askers.get(fetcher).filter(|asker| asker.credit > 0 && asker.expires > now) {
+                return Some(Grantee { fetcher: fetcher.clone(), ask: asker.ask, life: asker.life });
+            }
+            self.turns.pop_front();
+        }
+        None
+    }
+
+    /// The fetcher whose turn it is was given a job; the next one is another's.
+    pub(crate) fn granted(&mut self, grantee: &Grantee) {
+        if let Some(asker) = self.askers.get_mut(&grantee.fetcher) {
+            asker.credit = asker.credit.saturating_sub(1);
+            asker.granted += 1;
+        }
+        if self.turns.front() == Some(&grantee.fetcher) {
+            self.turns.rotate_left(1);
+        }
+    }
+
+    /// A job of which nothing was ever heard probably never arrived: it is not on the way any more.
+    pub(crate) fn lost(&mut self, fetcher: &str, life: u64) {
+        if let Some(asker) = self.askers.get_mut(fetcher).filter(|asker| asker.life == life) {
+            asker.granted = asker.granted.saturating_sub(1);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIFETIME: Duration = Duration::from_secs(1);
+
+    fn ask(fetcher: &str, life: u64, ask: u64, free: u32, received: u64) -> Ask {
+        Ask { fetcher: fetcher.into(), ask, free, received, life }
+    }
+
+    /// Grants until nobody has credit.
+    fn grant_all(fetchers: &mut Fetchers, now: Timestamp) -> Vec<String> {
+        let mut order = Vec::new();
+        while let Some(grantee) = fetchers.next(now) {
+            fetchers.granted(&grantee);
+            order.push(grantee.fetcher);
+        }
+        order
+    }
+
+    #[test]
+    fn jobs_on_the_way_are_taken_off() {
+        let mut fetchers = Fetchers::default();
+        let now = Timestamp::ZERO;
+        // A scheduler that starts anew does not know how many jobs an earlier life granted.
+        fetchers.ask(now, &ask("a", 1, 5, 3, 100), LIFETIME);
+        assert_eq!(grant_all(&mut fetchers, now).len(), 3);
+        fetchers.ask(now, &ask("a", 1, 6, 3, 101), LIFETIME);
+        assert_eq!(grant_all(&mut fetchers, now).len(), 1);
+        fetchers.ask(now, &ask("a", 1, 7, 1, 104), LIFETIME);
+        assert_eq!(grant_all(&mut fetchers, now).len(), 1);
+        // That one was lost on the way.
+        fetchers.lost("a", 1);
+        fetchers.ask(now, &ask("a", 1, 8, 2, 104), LIFETIME);
+        assert_eq!(grant_all(&mut fetchers, now).len(), 2);
+    }
+
+    #[test]
+    fn an_ask_holds_for_a_moment_and_replaces_the_one_before() {
+        let mut fetchers = Fetchers::default();
+        let now = Timestamp::ZERO;
+        fetchers.ask(now, &ask("a", 1, 2, 3, 0), LIFETIME);
+        assert_eq!(fetchers.next(now + LIFETIME), None);
+        fetchers.ask(now, &ask("a", 1, 3, 1, 0), LIFETIME);
+        fetchers.ask(now, &ask("a", 1, 2, 30, 0), LIFETIME);
+        assert_eq!(grant_all(&mut fetchers, now).len(), 1);
+        fetchers.ask(now, &ask("a", 2, 1, 2, 0), LIFETIME);
+        assert_eq!(grant_all(&mut fetchers, now).len(), 2);
+    }
+
+    #[test]
+    fn fetchers_take_turns() {
+        let mut fetchers = Fetchers::default();
+        let now = Timestamp::ZERO;
+        fetchers.ask(now, &ask("a", 1, 1, 3, 0), LIFETIME);
+        fetchers.ask(now, &ask("b", 1, 1, 2, 0), LIFETIME);
+        assert_eq!(grant_all(&mut fetchers, now), ["a", "b", "a", "b", "a"]);
+    }
+}

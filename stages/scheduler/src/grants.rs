@@ -1,0 +1,180 @@
+//! Grants connection jobs: the server that has been ready for longest, to the fetcher whose turn it is.
+
+use crate::fetchers::Grantee;
+use crate::frontier::{End, corrupt};
+use crate::jobs::{GRACE, JOBS, Lease, ROBOTS_SLOT, RobotsTask, job_key};
+use crate::politeness::requests_max;
+use crate::robots::Robots;
+use crate::robots_policy::{ROBOTS, Rules};
+use crate::scheduler::{Granted, Scheduler};
+use crate::server::{Server, ServerKey, Todo};
+use crate::settings::Settings;
+use crate::staged::Staged;
+use shared::message::{Job, JobId, Origin, Outcome, Request, ToFetcher};
+use shared::stage::store::StoreError;
+use shared::time::Timestamp;
+use shared::url::path_of;
+
+/// URLs of a job take no more bytes than this, so that the broker takes the job.
+const JOB_BYTES_MAX: usize = 1 << 20;
+
+impl Scheduler {
+    /// Grants one job, if there is one to be granted.
+    pub(crate) fn grant(&mut self, now: Timestamp, staged: &mut Staged<'_>) -> Result<Granted, StoreError> {
+        let pages_left = self.pages_left();
+        if pages_left == 0 {
+            return Ok(Granted::NoneLeft);
+        }
+        let (Some(grantee), Some(key)) = (self.fetchers.next(now), self.queue.first_ready()) else {
+            return Ok(Granted::NoneLeft);
+        };
+        let Some(server) = self.servers.get_mut(&key) else { return Ok(Granted::NoneLeft) };
+        staged.touch(key);
+        if server.todo(now, &self.settings) != Todo::Job {
+            return Ok(Granted::Nothing);
+        }
+        let id = JobId { scheduler: self.instance, epoch: self.epoch, number: self.jobs + 1 };
+        let mut lease = Lease::new(id, now + self.settings.job_lease + GRACE, &grantee.fetcher, grantee.life);
+        let requests = if !server.errands.is_empty() || server.needs_robots(now, &self.settings) {
+            vec![robots_request(&self.settings, now, server, &mut lease)]
+        } else {
+            self.fill(now, key, pages_left, &mut lease, staged)?
+        };
+        if requests.is_empty() {
+            return Ok(Granted::Nothing);
+        }
+        self.send_job(key, lease, requests, &grantee, staged);
+        Ok(Granted::Job(grantee.fetcher))
+    }
+
+    /// Pages that may still be asked for.
+    fn pages_left(&self) -> u64 {
+        if self.settings.pages_max == 0 {
+            return u64::MAX;
+        }
+        let fetched: u64 = self.partitions.values().map(|partition| partition.fetched()).sum();
+        self.settings.pages_max.saturating_sub(fetched + self.in_flight)
+    }
+
+    /// Takes URLs of a server for one connection. Those that its robots.txt disallows end here.
+    fn fill(
+        &mut self,
+        now: Timestamp,
+        key: ServerKey,
+        pages_left: u64,
+        lease: &mut Lease,
+        staged: &mut Staged<'_>,
+    ) -> Result<Vec<Request>, StoreError> {
+        let (Some(server), Some(partition)) = (self.servers.get_mut(&key), self.partitions.get_mut(&key.partition))
+        else {
+            return Ok(Vec::new());
+        };
+        let robots = stored_robots(&self.settings, now, key, server, staged)?;
+        let limit = requests_max(&self.settings, server.requests_learned, server.gap(&self.settings));
+        let limit = limit.min(usize::try_from(pages_left).unwrap_or(usize::MAX));
+        let clock = partition.clock;
+        let mut requests = Vec::new();
+        let mut bytes = 0;
+        while requests.len() < limit && bytes < JOB_BYTES_MAX && staged.endings_left > 0 {
+            let wanted = (limit - requests.len()).min(staged.endings_left);
+            let urls = server.queue.take(staged, key, now, |stored| clock.restore(stored), wanted)?;
+            if urls.is_empty() {
+                break;
+            }
+            let mut left = Vec::new();
+            for (slot, url) in urls {
+                if bytes >= JOB_BYTES_MAX {
+                    left.push(slot);
+                } else if robots.as_ref().is_none_or(|robots| robots.allows(path_of(&url.url))) {
+                    bytes += url.bytes();
+                    lease.slots.push_back(slot);
+                    requests.push(Request { slot, url: url.url, origin: url.origin, attempts: url.attempts });
+                } else {
+                    staged.endings_left -= 1;
+                    partition.end(staged, key, slot, url, End::without_response(Outcome::Disallowed, "robots.txt"));
+                }
+            }
+            server.queue.give_back(left.into_iter());
+        }
+        Ok(requests)
+    }
+
+    /// Stages the lease, and the job that is sent once it is committed.
+    fn send_job(
+        &mut self,
+        key: ServerKey,
+        lease: Lease,
+        requests: Vec<Request>,
+        grantee: &Grantee,
+        staged: &mut Staged<'_>,
+    ) {
+        let (Some(server), Some(partition)) = (self.servers.get_mut(&key), self.partitions.get_mut(&key.partition))
+        else {
+            return;
+        };
+        self.jobs += 1;
+        partition.counts.jobs += 1;
+        let job = Job {
+            id: lease.id,
+            ask: grantee.ask,
+            partition: key.partition,
+            lease_ms: millis(self.settings.job_lease),
+            kind: lease.kind(),
+            server: server.name.clone(),
+            addresses: server.address.addresses().to_vec(),
+            gap_ms: millis(server.gap(&self.settings)),
+            requests,
+        };
+        staged.put(JOBS, job_key(key), lease.to_row());
+        staged.send(&grantee.fetcher, ToFetcher::Job(job));
+        server.lease = Some(Box::new(lease));
+        self.fetchers.granted(grantee);
+        self.account(key);
+    }
+}
+
+/// The one request of a robots job: for others that wait for an answer first, else for the server itself. Who
+/// wants the same gets the same answer.
+fn robots_request(settings: &Settings, now: Timestamp, server: &mut Server, lease: &mut Lease) -> Request {
+    let own = server.needs_robots(now, settings) && !server.robots.awaits_errand();
+    let own_url = server.robots.own_url(&server.name);
+    let url = server.errands.first().map_or_else(|| own_url.clone(), |task| task.url.clone());
+    let mut askers = Vec::new();
+    server.errands.retain(|task| {
+        let same = task.url == url;
+        if same {
+            askers.push(task.asker.clone());
+        }
+        !same
+    });
+    lease.robots = Some(RobotsTask { own: own && url == own_url, url: url.clone(), askers });
+    let origin = Origin { page: String::new(), topic: String::new(), depth: 0, redirects: 0, seed: false };
+    Request { slot: ROBOTS_SLOT, url, origin, attempts: 0 }
+}
+
+/// The rules that the server's URLs are matched against; none when all are allowed.
+fn stored_robots(
+    settings: &Settings,
+    now: Timestamp,
+    key: ServerKey,
+    server: &Server,
+    staged: &Staged<'_>,
+) -> Result<Option<Robots>, StoreError> {
+    if !settings.respect_robots {
+        return Ok(None);
+    }
+    match server.robots.rules(now) {
+        Some(Rules::AllowAll) => Ok(None),
+        Some(Rules::Text) => {
+            let body =
+                staged.get(ROBOTS, &key.to_bytes())?.ok_or_else(|| corrupt(ROBOTS, "a robots.txt is missing"))?;
+            Ok(Some(Robots::parse(&body, &settings.agent)))
+        }
+        Some(Rules::Unreachable) | None => Ok(Some(Robots::disallow_all())),
+    }
+}
+
+fn millis(duration: std::time::Duration) -> u64 {
+    // Rounded up: a gap must not become shorter on its way.
+    u64::try_from(duration.as_micros().div_ceil(1000)).unwrap_or(u64::MAX)
+}

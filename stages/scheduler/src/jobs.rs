@@ -1,0 +1,255 @@
+//! Connection jobs as the scheduler sees them: leases, with the URLs that have not ended.
+//!
+//! A lease is committed before its job is sent, so that a server contacted by a fetcher is never without one,
+//! whatever crashes (P1, P2). It ends when all reports up to the last one came, or when it expires.
+
+use crate::codec::{Reader, Writer};
+use crate::server::ServerKey;
+use shared::message::{FailureKind, JobId, JobKind};
+use shared::stage::Applied;
+use shared::stage::store::Table;
+use shared::time::Timestamp;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Table of jobs: partition and server → lease.
+pub(crate) const JOBS: Table = "jobs";
+/// The scheduler waits this much longer than the lease: for the request in hand, and for the last report.
+pub(crate) const GRACE: Duration = Duration::from_secs(2);
+/// Slot of the one request of a robots job.
+pub(crate) const ROBOTS_SLOT: u64 = u64::MAX;
+
+/// A robots.txt that a job fetches.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RobotsTask {
+    /// What is requested.
+    pub(crate) url: String,
+    /// Whether it is the job's server's own.
+    pub(crate) own: bool,
+    /// Other servers for which it stands.
+    pub(crate) askers: Vec<String>,
+}
+
+/// What went wrong with a job's connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// It could not be made.
+    Connect = 1,
+    /// The TLS handshake failed.
+    Tls = 2,
+    /// The server ended it before anything was answered.
+    NothingServed = 3,
+}
+
+impl Trouble {
+    /// The failure as a server's.
+    pub(crate) const fn of(kind: FailureKind) -> Option<Self> {
+        match kind {
+            FailureKind::Connect => Some(Trouble::Connect),
+            FailureKind::Tls => Some(Trouble::Tls),
+            _ => None,
+        }
+    }
+
+    /// As in outcomes.
+    pub(crate) const fn reason(self) -> &'static str {
+        match self {
+            Trouble::Connect => FailureKind::Connect.name(),
+            Trouble::Tls => FailureKind::Tls.name(),
+            Trouble::NothingServed => "connection ended before a request",
+        }
+    }
+
+    pub(crate) const fn from_byte(byte: u8) -> Option<Self> {
+        match byte {
+            1 => Some(Trouble::Connect),
+            2 => Some(Trouble::Tls),
+            3 => Some(Trouble::NothingServed),
+            _ => None,
+        }
+    }
+}
+
+/// A granted job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lease {
+    pub(crate) id: JobId,
+    /// Slots of the URLs that have not ended, in the order of the job; none in a robots job.
+    pub(crate) slots: VecDeque<u64>,
+    /// What a robots job fetches; none in a pages job.
+    pub(crate) robots: Option<RobotsTask>,
+    /// Sequence numbers of the reports that came.
+    pub(crate) reports: Applied,
+    /// Sequence number of the last report, when it came.
+    pub(crate) last: Option<u32>,
+    /// The server was contacted.
+    pub(crate) contacted: bool,
+    /// Requests were answered, or failed in a way that counts.
+    pub(crate) progressed: bool,
+    pub(crate) trouble: Option<Trouble>,
+    /// When it expires.
+    pub(crate) deadline: Timestamp,
+    /// Whom the job was sent to, and in which of its lives; not known after a restart.
+    pub(crate) holder: Option<(String, u64)>,
+}
+
+impl Lease {
+    pub(crate) fn new(id: JobId, deadline: Timestamp, fetcher: &str, life: u64) -> Self {
+        Lease {
+            id,
+            slots: VecDeque::new(),
+            robots: None,
+            reports: Applied::default(),
+            last: None,
+            contacted: false,
+            progressed: false,
+            trouble: None,
+            deadline,
+            holder: Some((fetcher.to_owned(), life)),
+        }
+    }
+
+    /// What it fetches.
+    pub(crate) fn kind(&self) -> JobKind {
+        if self.robots.is_some() { JobKind::Robots } else { JobKind::Pages }
+    }
+
+    /// Takes a slot out; false when it is not, or no longer, in the job.
+    pub(crate) fn take(&mut self, slot: u64) -> bool {
+        match self.slots.iter().position(|&held| held == slot) {
+            Some(place) => self.slots.remove(place).is_some(),
+            None => false,
+        }
+    }
+
+    /// Whether all its reports came.
+    pub(crate) fn is_over(&self) -> bool {
+        self.last.is_some_and(|last| self.reports.low() >= u64::from(last))
+    }
+
+    pub(crate) fn to_row(&self) -> Vec<u8> {
+        let mut row = Writer::with_capacity(32 + 3 * self.slots.len());
+        row.number(u64::from(self.id.scheduler));
+        row.number(self.id.epoch);
+        row.number(self.id.number);
+        row.bytes(&self.reports.to_bytes());
+        row.number(self.last.map_or(0, u64::from));
+        row.byte(u8::from(self.contacted) | u8::from(self.progressed) << 1);
+        row.byte(self.trouble.map_or(0, |trouble| trouble as u8));
+        row.number(self.slots.len() as u64);
+        for &slot in &self.slots {
+            row.number(slot.rotate_left(1));
+        }
+        match &self.robots {
+            None => row.byte(0),
+            Some(task) => {
+                row.byte(1 + u8::from(task.own));
+                row.text(&task.url);
+                row.number(task.askers.len() as u64);
+                for asker in &task.askers {
+                    row.text(asker);
+                }
+            }
+        }
+        row.finish()
+    }
+
+    /// A lease of an earlier life lasts in full from now on; its id tells it from later ones.
+    pub(crate) fn from_row(row: &[u8], deadline: Timestamp) -> Option<Self> {
+        let mut row = Reader::new(row)?;
+        let id = JobId { scheduler: u16::try_from(row.number()?).ok()?, epoch: row.number()?, number: row.number()? };
+        let reports = Applied::from_bytes(row.bytes()?)?;
+        let last = Some(row.small()?).filter(|&last| last > 0);
+        let flags = row.byte()?;
+        let trouble = Trouble::from_byte(row.byte()?);
+        let mut slots = VecDeque::new();
+        for _ in 0..row.number()? {
+            slots.push_back(row.number()?.rotate_right(1));
+        }
+        let robots = match row.byte()? {
+            0 => None,
+            own => {
+                let mut task = RobotsTask { url: row.text()?.to_owned(), own: own == 2, askers: Vec::new() };
+                for _ in 0..row.number()? {
+                    task.askers.push(row.text()?.to_owned());
+                }
+                Some(task)
+            }
+        };
+        Some(Lease {
+            id,
+            slots,
+            robots,
+            reports,
+            last,
+            // Nobody knows what happened meanwhile.
+            contacted: true,
+            progressed: flags & 2 != 0,
+            trouble,
+            deadline,
+            holder: None,
+        })
+    }
+}
+
+/// Where a server's lease lies.
+pub(crate) fn job_key(server: ServerKey) -> Vec<u8> {
+    server.to_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lease() -> Lease {
+        let id = JobId { scheduler: 3, epoch: 1 << 40, number: 77 };
+        let mut lease = Lease::new(id, Timestamp::from_micros(5), "fetcher-0", 9);
+        lease.slots = [4, 5, (1 << 63) + 2].into();
+        lease
+    }
+
+    #[test]
+    fn a_lease_comes_back_as_it_was_and_counts_as_contacted() {
+        let mut pages = lease();
+        pages.reports.insert(1);
+        pages.reports.insert(3);
+        pages.last = Some(4);
+        pages.trouble = Some(Trouble::Tls);
+        pages.progressed = true;
+        let mut robots = lease();
+        robots.slots.clear();
+        robots.robots = Some(RobotsTask {
+            url: "http://a/r".into(),
+            own: true,
+            askers: vec!["http://b".into(), "http://c".into()],
+        });
+        for lease in [pages, robots] {
+            let deadline = Timestamp::from_micros(99);
+            let row = lease.to_row();
+            let expected = Lease { contacted: true, holder: None, deadline, ..lease };
+            assert_eq!(Lease::from_row(&row, deadline), Some(expected));
+            for length in 0..row.len() {
+                assert_eq!(Lease::from_row(&row[..length], deadline), None);
+            }
+        }
+    }
+
+    #[test]
+    fn it_is_over_when_all_reports_up_to_the_last_came_in_any_order() {
+        let mut lease = lease();
+        lease.last = Some(3);
+        for (sequence, over) in [(3, false), (1, false), (2, true)] {
+            lease.reports.insert(sequence);
+            assert_eq!(lease.is_over(), over);
+        }
+    }
+
+    #[test]
+    fn a_slot_is_taken_once() {
+        let mut lease = lease();
+        assert!(lease.take(5));
+        assert!(!lease.take(5));
+        assert!(!lease.take(17));
+        assert_eq!(lease.slots, [4, (1 << 63) + 2]);
+    }
+}

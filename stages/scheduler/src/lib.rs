@@ -1,0 +1,36 @@
+//! Scheduler: which server next, and when? Frontier, politeness, robots.txt.
+//!
+//! In:  new URLs with addresses (resolver), asks and reports (fetcher), errands (schedulers of other partitions).
+//! Out: connection jobs (fetcher), outcomes, refreshes of addresses (resolver), errands.
+//!
+//! Invariants: one lease on a server at any time (P1); no contact before its next-contact time (P2); new URLs =
+//! outcomes + waiting + in flight in every commit (P3); robots.txt is obeyed (P5).
+//!
+//! [`scheduler`] holds the core; what it does with each kind of event stands in `intake`, `places`, `grants`,
+//! `reports` and `errands`; the rest are the nouns it works with.
+
+pub mod robots;
+pub mod scheduler;
+pub mod settings;
+
+mod address;
+mod clock;
+mod codec;
+mod counts;
+mod errands;
+mod fetchers;
+mod frontier;
+mod grants;
+mod intake;
+mod jobs;
+mod partition;
+mod places;
+mod politeness;
+mod ready_queue;
+mod reports;
+mod robots_policy;
+mod server;
+mod staged;
+
+#[cfg(test)]
+mod scheduler_tests;

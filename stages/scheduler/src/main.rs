@@ -1,0 +1,62 @@
+//! Scheduler: which server next, and when?
+//!
+//! In:  new URLs with addresses (resolver), asks and reports (fetcher), errands (schedulers of other partitions).
+//! Out: connection jobs (fetcher), outcomes, refreshes of addresses (resolver), errands.
+
+use scheduler::scheduler::{Scheduler, TABLES};
+use scheduler::settings::Settings;
+use shared::config::Pipeline;
+use shared::message::Edge;
+use shared::stage::disk::StoreOptions;
+use shared::stage::{Context, NoShell, Source, Stage, State};
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+struct Scheduling;
+
+impl Stage for Scheduling {
+    const NAME: &'static str = "scheduler";
+    const ABOUT: &'static str = "Scheduler: the frontier, politeness and robots.txt; grants connection jobs to fetchers";
+    type Core = Scheduler;
+    type Shell = NoShell;
+
+    fn sources() -> Vec<Source> {
+        vec![
+            Source::Owned(Edge::UrlsReady),
+            Source::Owned(Edge::FetchReports),
+            Source::Addressed(Edge::FetchAsks),
+            Source::OwnedSoft(Edge::Errands),
+        ]
+    }
+
+    fn state(pipeline: &Pipeline) -> Option<State> {
+        let scheduler = &pipeline.stages.scheduler;
+        Some(State {
+            tables: TABLES.to_vec(),
+            options: StoreOptions {
+                memtable_bytes: scheduler.memtable_bytes,
+                cache_bytes: scheduler.store_cache_bytes,
+                durability: pipeline.durability,
+            },
+            replicas: scheduler.replicas,
+        })
+    }
+
+    fn open(context: &Context) -> anyhow::Result<(Scheduler, NoShell)> {
+        let core = Scheduler::open(
+            Settings::from(&context.pipeline),
+            context.instance,
+            context.epoch,
+            &context.partitions,
+            context.store()?,
+            context.now,
+        )?;
+        Ok((core, NoShell))
+    }
+}
+
+fn main() -> ExitCode {
+    shared::stage::main::<Scheduling>()
+}

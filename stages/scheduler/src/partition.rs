@@ -1,0 +1,84 @@
+//! A partition: which of its new URLs were taken on, what was counted, and its clock.
+
+use crate::clock::Clock;
+use crate::codec::{Reader, Writer};
+use crate::counts::Counts;
+use crate::frontier::{End, StoredUrl, remove_url};
+use crate::server::ServerKey;
+use crate::staged::Staged;
+use shared::message::Outcome;
+use shared::stage::Applied;
+use shared::stage::store::{Store, StoreError, Table};
+use shared::time::Timestamp;
+
+/// Table of partitions: partition and kind of row → row.
+pub(crate) const META: Table = "meta";
+
+/// A partition that this instance owns.
+#[derive(Debug)]
+pub(crate) struct Partition {
+    /// Serial numbers of the URLs taken on.
+    pub(crate) serials: Applied,
+    pub(crate) counts: Counts,
+    pub(crate) clock: Clock,
+}
+
+fn key(partition: u16, kind: u8) -> Vec<u8> {
+    let mut key = partition.to_be_bytes().to_vec();
+    key.push(kind);
+    key
+}
+
+impl Partition {
+    /// Reads what was stored; an empty partition when nothing was.
+    pub(crate) fn open(store: &dyn Store, partition: u16, now: Timestamp, epoch: u64) -> Result<Self, StoreError> {
+        let corrupt = || crate::frontier::corrupt(META, "a partition's row is unreadable");
+        let serials = match store.get(META, &key(partition, b's'))? {
+            Some(row) => Applied::from_bytes(&row).ok_or_else(corrupt)?,
+            None => Applied::default(),
+        };
+        let (clock, counts) = match store.get(META, &key(partition, b'c'))? {
+            Some(row) => read(&row).ok_or_else(corrupt)?,
+            None => (0, Counts::default()),
+        };
+        Ok(Partition { serials, counts, clock: Clock::resume(clock, now, epoch) })
+    }
+
+    /// Writes counts and clock.
+    pub(crate) fn save(&self, staged: &mut Staged<'_>, partition: u16, now: Timestamp) {
+        let mut row = Writer::with_capacity(64);
+        row.number(self.clock.store(now));
+        row.number(self.clock.epoch());
+        self.counts.write(&mut row);
+        staged.put(META, key(partition, b'c'), row.finish());
+    }
+
+    /// Writes which URLs were taken on.
+    pub(crate) fn save_serials(&self, staged: &mut Staged<'_>, partition: u16) {
+        staged.put(META, key(partition, b's'), self.serials.to_bytes());
+    }
+
+    /// A URL ends: its row goes, its outcome is published, both in one commit (P3).
+    pub(crate) fn end(&mut self, staged: &mut Staged<'_>, server: ServerKey, slot: u64, url: StoredUrl, end: End) {
+        self.counts.outcomes[end.outcome as usize] += 1;
+        if end.outcome == Outcome::Fetched {
+            self.counts.bytes += end.bytes;
+        }
+        remove_url(staged, server, slot);
+        staged.outcome(server.partition, url.into_outcome(end));
+        staged.partitions.insert(server.partition);
+    }
+
+    /// Pages fetched.
+    pub(crate) fn fetched(&self) -> u64 {
+        self.counts.outcomes[Outcome::Fetched as usize]
+    }
+}
+
+/// The clock and the counts. The epoch is there for whoever looks into the state.
+fn read(row: &[u8]) -> Option<(u64, Counts)> {
+    let mut row = Reader::new(row)?;
+    let clock = row.number()?;
+    let _epoch = row.number()?;
+    Some((clock, Counts::read(&mut row)?))
+}

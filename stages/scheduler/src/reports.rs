@@ -1,0 +1,307 @@
+//! Reports of jobs: how URLs ended, what the connection was like; and leases that expire without one.
+//!
+//! A report counts once, whatever the broker repeats: by its sequence number, and because a slot that has left
+//! its job is never looked at again. A job ends when its last report and all before it came; reports of other
+//! jobs change nothing.
+
+use crate::frontier::{End, StoredUrl, read_url, remove_url, write_url};
+use crate::jobs::{GRACE, JOBS, Lease, ROBOTS_SLOT, Trouble, job_key};
+use crate::partition::Partition;
+use crate::politeness::{Verdict, class_of, learn_requests, server_wait, smooth, verdict};
+use crate::scheduler::Scheduler;
+use crate::server::{ErrandTask, Server, ServerKey};
+use crate::settings::Settings;
+use crate::staged::Staged;
+use shared::message::{Outcome, Report, RequestEnd, RequestResult, ToFetcher};
+use shared::stage::store::StoreError;
+use shared::time::Timestamp;
+use std::time::Duration;
+
+/// A server of which a job came back untouched is not granted again at once: whoever sends jobs back would be
+/// sent them as fast as messages go.
+const UNTOUCHED_PAUSE: Duration = Duration::from_millis(100);
+
+impl Scheduler {
+    /// Takes a report.
+    pub(crate) fn report(&mut self, now: Timestamp, report: Report, staged: &mut Staged<'_>) -> Result<(), StoreError> {
+        if !self.partitions.contains_key(&report.partition) {
+            self.foreign += 1;
+            return Ok(());
+        }
+        let key = ServerKey::of(report.partition, &report.server);
+        staged.unsettle(key);
+        let held = self.load(key)?.and_then(|server| match &server.lease {
+            Some(lease) if lease.id == report.job => server.lease.take(),
+            _ => None,
+        });
+        let Some(mut lease) = held else {
+            if !report.last {
+                staged.send(&report.fetcher, ToFetcher::Revoked { job: report.job });
+            }
+            return self.heed(now, key, &report, staged);
+        };
+        if lease.reports.insert(u64::from(report.sequence)) {
+            self.apply(now, key, &mut lease, &report, staged)?;
+            staged.touch(key);
+            if lease.is_over() {
+                return self.finish(now, key, *lease, staged);
+            }
+            lease.deadline = now + self.settings.job_lease + GRACE;
+            if lease.last.is_none() {
+                staged.send(&report.fetcher, ToFetcher::Renewed { job: report.job, sequence: report.sequence });
+            }
+            staged.put(JOBS, job_key(key), lease.to_row());
+        }
+        if let Some(server) = self.servers.get_mut(&key) {
+            server.lease = Some(lease);
+        }
+        Ok(())
+    }
+
+    /// A report of another's job, or of one that has expired: its URLs are not its own, but what the server asks
+    /// for holds whoever was told (P2).
+    fn heed(
+        &mut self,
+        now: Timestamp,
+        key: ServerKey,
+        report: &Report,
+        staged: &mut Staged<'_>,
+    ) -> Result<(), StoreError> {
+        let wait = report.results.iter().filter_map(|result| server_wait(&self.settings, &result.end)).max();
+        if let Some(wait) = wait
+            && let Some(server) = self.load(key)?
+        {
+            server.leave_alone(now, wait);
+            staged.touch(key);
+        }
+        Ok(())
+    }
+
+    /// What a report that was not seen before says.
+    fn apply(
+        &mut self,
+        now: Timestamp,
+        key: ServerKey,
+        lease: &mut Lease,
+        report: &Report,
+        staged: &mut Staged<'_>,
+    ) -> Result<(), StoreError> {
+        lease.contacted |= report.connect_us.is_some() || report.requests > 0;
+        if report.last {
+            lease.last = Some(report.sequence);
+            if let Some(server) = self.servers.get_mut(&key) {
+                measure(server, lease, report, &self.settings);
+            }
+        }
+        if lease.robots.is_some() {
+            return self.apply_robots(now, key, lease, report, staged);
+        }
+        let (Some(server), Some(partition)) = (self.servers.get_mut(&key), self.partitions.get_mut(&key.partition))
+        else {
+            return Ok(());
+        };
+        let mut untried = Vec::new();
+        for result in &report.results {
+            if lease.take(result.slot) {
+                let mut urls = Urls { now, key, settings: &self.settings, server, partition, lease, staged };
+                if urls.apply(result)? == Verdict::Untried {
+                    untried.push(result.slot);
+                }
+            }
+        }
+        server.queue.give_back(untried.into_iter());
+        Ok(())
+    }
+
+    /// The report of a robots job.
+    fn apply_robots(
+        &mut self,
+        now: Timestamp,
+        key: ServerKey,
+        lease: &mut Lease,
+        report: &Report,
+        staged: &mut Staged<'_>,
+    ) -> Result<(), StoreError> {
+        let end = report.results.iter().find(|result| result.slot == ROBOTS_SLOT).map(|result| &result.end);
+        let contacted = match end {
+            Some(RequestEnd::Failure(kind)) => {
+                lease.trouble = Trouble::of(*kind);
+                class_of(*kind).contacted
+            }
+            Some(RequestEnd::Response { .. }) => true,
+            Some(RequestEnd::Untried) | None => report.robots.is_some(),
+        };
+        lease.contacted |= contacted;
+        if contacted && let Some(partition) = self.partitions.get_mut(&key.partition) {
+            partition.counts.contacts += 1;
+        }
+        if let (Some(server), Some(wait)) =
+            (self.servers.get_mut(&key), end.and_then(|end| server_wait(&self.settings, end)))
+        {
+            server.leave_alone(now, wait);
+        }
+        let answered = match end {
+            Some(RequestEnd::Failure(_)) => lease.trouble.is_none(),
+            Some(RequestEnd::Response { .. }) => true,
+            Some(RequestEnd::Untried) | None => report.robots.is_some(),
+        };
+        let Some(task) = lease.robots.as_ref().filter(|_| answered && !lease.progressed) else { return Ok(()) };
+        if task.own {
+            self.robots_answered(now, key, &task.url, report.robots.as_ref(), staged)?;
+        }
+        for asker in &task.askers {
+            self.deliver(now, asker, report.robots.clone(), staged)?;
+        }
+        lease.progressed = true;
+        Ok(())
+    }
+
+    /// A job's connection is closed, and all its reports came.
+    fn finish(
+        &mut self,
+        now: Timestamp,
+        key: ServerKey,
+        lease: Lease,
+        staged: &mut Staged<'_>,
+    ) -> Result<(), StoreError> {
+        let restored = lease.holder.is_none();
+        let nothing_served = (lease.contacted && !lease.progressed).then_some(Trouble::NothingServed);
+        let trouble = lease.trouble.or(nothing_served);
+        let askers = match lease.robots {
+            Some(task) if !lease.progressed => task.askers.into_iter().map(|asker| (task.url.clone(), asker)).collect(),
+            _ => Vec::new(),
+        };
+        staged.remove(JOBS, job_key(key));
+        if let Some(server) = self.servers.get_mut(&key) {
+            server.queue.give_back(lease.slots.into_iter());
+            server.connection_ended(now, lease.progressed, trouble, &self.settings);
+            let touched = lease.contacted || restored || trouble.is_some();
+            let pause = if touched { server.gap(&self.settings) } else { UNTOUCHED_PAUSE };
+            server.leave_alone(now, pause);
+            if trouble.is_none() {
+                server.errands.extend(askers.into_iter().map(|(url, asker)| ErrandTask { url, asker }));
+                return Ok(());
+            }
+        }
+        for (_, asker) in askers {
+            self.deliver(now, &asker, None, staged)?;
+        }
+        Ok(())
+    }
+
+    /// A lease ran out: what became of its URLs nobody knows. Its holder may have had the first one in hand.
+    pub(crate) fn expire(&mut self, now: Timestamp, key: ServerKey, staged: &mut Staged<'_>) -> Result<(), StoreError> {
+        staged.touch(key);
+        let (Some(server), Some(partition)) = (self.servers.get_mut(&key), self.partitions.get_mut(&key.partition))
+        else {
+            return Ok(());
+        };
+        let Some(mut lease) = server.lease.take() else { return Ok(()) };
+        partition.counts.leases_expired += 1;
+        partition.counts.refetched += lease.slots.len() as u64;
+        staged.remove(JOBS, job_key(key));
+        if let (Some((fetcher, life)), 0, 0) = (&lease.holder, lease.reports.low(), lease.reports.ranges()) {
+            self.fetchers.lost(fetcher, *life);
+        }
+        if let Some(&first) = lease.slots.front() {
+            let mut url = read_url(staged, key, first)?;
+            url.attempts = url.attempts.saturating_add(1);
+            if url.attempts >= self.settings.attempts {
+                partition.counts.refetched -= 1;
+                lease.slots.pop_front();
+                partition.end(staged, key, first, url, End::without_response(Outcome::Failed, "lease expired"));
+            } else {
+                write_url(staged, key, first, &url);
+            }
+        }
+        server.queue.give_back(lease.slots.into_iter());
+        let gap = server.gap(&self.settings);
+        server.leave_alone(now, gap);
+        if let Some(task) = lease.robots.filter(|_| !lease.progressed) {
+            if task.own {
+                self.robots_answered(now, key, &task.url, None, staged)?;
+            }
+            for asker in &task.askers {
+                self.deliver(now, asker, None, staged)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Estimates after a connection, kept for ranking and for the length of the next job.
+fn measure(server: &mut Server, lease: &Lease, report: &Report, settings: &Settings) {
+    if let Some(connect_us) = report.connect_us {
+        server.connect_us = smooth(server.connect_us, connect_us);
+    }
+    if lease.robots.is_none() {
+        server.requests_learned =
+            learn_requests(settings, server.requests_learned, report.requests, report.closed_by_server);
+    }
+}
+
+/// A job's URLs while its report is taken.
+struct Urls<'a, 's> {
+    now: Timestamp,
+    key: ServerKey,
+    settings: &'a Settings,
+    server: &'a mut Server,
+    partition: &'a mut Partition,
+    lease: &'a mut Lease,
+    staged: &'a mut Staged<'s>,
+}
+
+impl Urls<'_, '_> {
+    /// What becomes of one URL. One that is untried is left to the caller.
+    fn apply(&mut self, result: &RequestResult) -> Result<Verdict, StoreError> {
+        // Whether the server was contacted, and whether that counts as an attempt.
+        let (contacted, counts) = match result.end {
+            RequestEnd::Response { elapsed_us, .. } => {
+                self.server.response_us = smooth(self.server.response_us, elapsed_us);
+                self.lease.progressed = true;
+                (true, true)
+            }
+            RequestEnd::Failure(kind) => {
+                let class = class_of(kind);
+                self.lease.trouble = Trouble::of(kind).or(self.lease.trouble);
+                self.lease.progressed |= !class.server_down;
+                (class.contacted, class.contacted && !class.server_down)
+            }
+            RequestEnd::Untried => return Ok(Verdict::Untried),
+        };
+        self.lease.contacted |= contacted;
+        self.partition.counts.contacts += u64::from(contacted);
+        if let Some(wait) = server_wait(self.settings, &result.end) {
+            self.server.leave_alone(self.now, wait);
+        }
+        let mut url = read_url(self.staged, self.key, result.slot)?;
+        url.attempts = url.attempts.saturating_add(u8::from(counts));
+        let verdict = verdict(self.settings, &result.end, url.attempts);
+        match verdict {
+            Verdict::Untried => {}
+            Verdict::Retry(wait) => self.retry(result.slot, url, wait),
+            Verdict::Ends(outcome, reason) => {
+                let end = end_of(&result.end, outcome, reason);
+                self.partition.end(self.staged, self.key, result.slot, url, end);
+            }
+        }
+        Ok(verdict)
+    }
+
+    fn retry(&mut self, slot: u64, mut url: StoredUrl, wait: Duration) {
+        let at = self.now + wait;
+        url.not_before = self.partition.clock.store(at);
+        self.partition.counts.retried += 1;
+        remove_url(self.staged, self.key, slot);
+        self.server.queue.push_retry(self.staged, self.key, &url, at);
+    }
+}
+
+fn end_of(end: &RequestEnd, outcome: Outcome, reason: &'static str) -> End {
+    match *end {
+        RequestEnd::Response { status, bytes, truncated, elapsed_us, .. } => {
+            End { outcome, reason, status, bytes, truncated, elapsed_us }
+        }
+        _ => End::without_response(outcome, reason),
+    }
+}

@@ -1,0 +1,338 @@
+//! What is known of a server's robots.txt, and what an answer to a request for it means.
+//!
+//! RFC 9309, section 2.3.1: a 2xx is read; redirects are followed, to other servers too, five in a row; other
+//! 3xx and 4xx mean that there is none, so all is allowed; 429, 5xx and no answer mean that it cannot be reached,
+//! so nothing is allowed. What cannot be reached is tried again after a wait, `attempts` times; until then the
+//! server's URLs wait, after that they are disallowed for a while.
+//!
+//! The text of a robots.txt lies in a table of its own, so that a server's record stays small.
+
+use crate::clock::Clock;
+use crate::codec::{Reader, Writer};
+use crate::politeness::back_off;
+use crate::settings::Settings;
+use shared::message::RobotsResponse;
+use shared::stage::store::Table;
+use shared::time::Timestamp;
+use shared::url::{canonical, server_of};
+use std::time::Duration;
+
+/// Table of robots.txt texts: partition and server → body.
+pub(crate) const ROBOTS: Table = "robots";
+/// What of a body counts (RFC 9309, section 2.5).
+pub(crate) const BODY_BYTES_MAX: usize = 500 << 10;
+/// Redirects followed in a row (RFC 9309, section 2.3.1.2).
+const REDIRECTS_MAX: u8 = 5;
+
+/// A robots.txt that could not be reached counts as that for so long at least.
+const UNREACHABLE_MIN: Duration = Duration::from_secs(1);
+
+/// What may be fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rules {
+    /// Everything.
+    AllowAll = 0,
+    /// Nothing: robots.txt could not be reached.
+    Unreachable = 1,
+    /// What the stored text says.
+    Text = 2,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Known {
+    rules: Rules,
+    until: Timestamp,
+    crawl_delay: Duration,
+}
+
+/// A robots.txt asked of another server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Errand {
+    tries: u8,
+    again_at: Timestamp,
+}
+
+/// The state of a server's robots.txt.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RobotsState {
+    known: Option<Known>,
+    /// Failed tries in a row.
+    tries: u8,
+    /// Where redirects led, and how many there were.
+    target: Option<Box<str>>,
+    redirects: u8,
+    errand: Option<Errand>,
+}
+
+/// What an answer brings.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Found<'a> {
+    /// The text, to be stored; [`RobotsState::set_text`] follows.
+    Text(&'a [u8]),
+    /// All is allowed; a stored text is void.
+    AllowAll,
+    /// Another request is needed.
+    Redirect,
+    /// It cannot be reached for now: leave the server alone for so long.
+    Wait(Duration),
+    /// It cannot be reached.
+    Unreachable,
+}
+
+/// How to get at a server's robots.txt.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// By a job for the server itself.
+    Own,
+    /// By asking for this URL on another server, now.
+    Errand(String),
+    /// It was asked for there: wait until then.
+    Wait(Timestamp),
+    /// It was asked for too often.
+    GiveUp,
+}
+
+impl RobotsState {
+    /// The rules, while they hold.
+    pub(crate) fn rules(&self, now: Timestamp) -> Option<Rules> {
+        self.known.filter(|known| known.until > now).map(|known| known.rules)
+    }
+
+    /// Crawl-delay of the last rules, also when they are stale: politeness does not lapse.
+    pub(crate) fn crawl_delay(&self) -> Duration {
+        self.known.map_or(Duration::ZERO, |known| known.crawl_delay)
+    }
+
+    /// URL to request on the server itself, when that is where robots.txt is to be got.
+    pub(crate) fn own_url(&self, server: &str) -> String {
+        match &self.target {
+            Some(target) if self.errand.is_none() => target.to_string(),
+            _ => format!("{server}/robots.txt"),
+        }
+    }
+
+    /// How to get at it.
+    pub(crate) fn next(&self, now: Timestamp, settings: &Settings) -> Next {
+        match (&self.target, self.errand) {
+            (_, Some(errand)) if errand.again_at > now => Next::Wait(errand.again_at),
+            (_, Some(errand)) if errand.tries >= settings.attempts => Next::GiveUp,
+            (Some(target), Some(_)) => Next::Errand(target.to_string()),
+            _ => Next::Own,
+        }
+    }
+
+    /// What was asked of another server, while its answer is awaited.
+    pub(crate) fn errand_url(&self) -> Option<String> {
+        self.errand.and(self.target.as_ref()).map(|target| target.to_string())
+    }
+
+    /// Whether the answer of another server is awaited.
+    pub(crate) fn awaits_errand(&self) -> bool {
+        self.errand.is_some()
+    }
+
+    /// The other server was asked.
+    pub(crate) fn asked(&mut self, now: Timestamp, settings: &Settings) {
+        if let Some(errand) = &mut self.errand {
+            errand.tries = errand.tries.saturating_add(1);
+            errand.again_at = now + back_off(settings, errand.tries);
+        }
+    }
+
+    /// Takes the answer to the request for `url`; none when there was none.
+    pub(crate) fn answered<'a>(
+        &mut self,
+        now: Timestamp,
+        server: &str,
+        url: &str,
+        response: Option<&'a RobotsResponse>,
+        settings: &Settings,
+    ) -> Found<'a> {
+        let Some(response) = response else { return self.failed(now, settings) };
+        match response.status {
+            200..=299 => Found::Text(&response.body[..response.body.len().min(BODY_BYTES_MAX)]),
+            300..=399 => match target_of(url, response) {
+                Some(target) if self.redirects < REDIRECTS_MAX => {
+                    self.redirects += 1;
+                    let elsewhere = server_of(&target) != server;
+                    self.errand = elsewhere.then_some(Errand { tries: 0, again_at: now });
+                    self.target = Some(target.into());
+                    Found::Redirect
+                }
+                _ => self.allow_all(now, settings),
+            },
+            429 => self.failed(now, settings),
+            400..=499 => self.allow_all(now, settings),
+            _ => self.failed(now, settings),
+        }
+    }
+
+    /// A try did not bring an answer that says anything.
+    pub(crate) fn failed(&mut self, now: Timestamp, settings: &Settings) -> Found<'static> {
+        let tries = self.tries.saturating_add(1);
+        if tries >= settings.attempts {
+            return self.give_up(now, settings);
+        }
+        let known = self.known;
+        *self = RobotsState { known, tries, ..RobotsState::default() };
+        Found::Wait(back_off(settings, tries))
+    }
+
+    /// There will be no answer.
+    pub(crate) fn give_up(&mut self, now: Timestamp, settings: &Settings) -> Found<'static> {
+        self.learn(now, Rules::Unreachable, settings.retry_wait_max.max(UNREACHABLE_MIN), self.crawl_delay());
+        // When that has lapsed, and URLs still come, one more try decides.
+        self.tries = settings.attempts.saturating_sub(1);
+        Found::Unreachable
+    }
+
+    fn allow_all(&mut self, now: Timestamp, settings: &Settings) -> Found<'static> {
+        self.learn(now, Rules::AllowAll, lifetime(settings), Duration::ZERO);
+        Found::AllowAll
+    }
+
+    /// The text that came was stored; this is the Crawl-delay in it.
+    pub(crate) fn set_text(&mut self, now: Timestamp, crawl_delay: Duration, settings: &Settings) {
+        self.learn(now, Rules::Text, lifetime(settings), crawl_delay);
+    }
+
+    fn learn(&mut self, now: Timestamp, rules: Rules, lifetime: Duration, crawl_delay: Duration) {
+        let known = Known { rules, until: now + lifetime, crawl_delay };
+        *self = RobotsState { known: Some(known), ..RobotsState::default() };
+    }
+
+    /// For the server's record. Redirects followed so far are soft state.
+    pub(crate) fn write(&self, row: &mut Writer, clock: Clock) {
+        row.byte(self.tries);
+        match &self.known {
+            None => row.byte(0),
+            Some(known) => {
+                row.byte(1 + known.rules as u8);
+                row.number(clock.epoch());
+                row.number(clock.store(known.until));
+                row.number(u64::try_from(known.crawl_delay.as_millis()).unwrap_or(u64::MAX));
+            }
+        }
+    }
+
+    /// Rules of an earlier life are stale: how long it is over nobody knows (P5).
+    pub(crate) fn read(row: &mut Reader<'_>, clock: Clock) -> Option<Self> {
+        let tries = row.byte()?;
+        let rules = match row.byte()? {
+            0 => return Some(RobotsState { tries, ..RobotsState::default() }),
+            1 => Rules::AllowAll,
+            2 => Rules::Unreachable,
+            3 => Rules::Text,
+            _ => return None,
+        };
+        let (epoch, until) = (row.number()?, row.number()?);
+        let crawl_delay = Duration::from_millis(row.number()?);
+        let until = if epoch == clock.epoch() { clock.restore(until) } else { Timestamp::ZERO };
+        let known = Some(Known { rules, until, crawl_delay });
+        Some(RobotsState { known, tries, ..RobotsState::default() })
+    }
+}
+
+/// How long rules hold: a job granted at the last moment still ends within their lifetime (P5).
+fn lifetime(settings: &Settings) -> Duration {
+    settings.robots_lifetime - settings.visit_budget.min(settings.robots_lifetime / 2)
+}
+
+fn target_of(url: &str, response: &RobotsResponse) -> Option<String> {
+    if !matches!(response.status, 301 | 302 | 303 | 307 | 308) {
+        return None;
+    }
+    let base = url::Url::parse(url).ok()?;
+    canonical(response.location.as_deref()?, Some(&base), None).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scheduler_tests::settings;
+
+    const SERVER: &str = "http://a.test";
+    const URL: &str = "http://a.test/robots.txt";
+
+    const fn at(seconds: u64) -> Timestamp {
+        Timestamp::from_micros(seconds * 1_000_000)
+    }
+
+    fn response(status: u16, location: Option<&str>) -> RobotsResponse {
+        RobotsResponse { status, location: location.map(str::to_owned), body: b"User-agent: *".to_vec() }
+    }
+
+    #[test]
+    fn statuses_mean_what_rfc_9309_says() {
+        let settings = settings();
+        for status in [400, 401, 403, 404, 410, 499, 300, 304, 301] {
+            let mut robots = RobotsState::default();
+            assert_eq!(robots.answered(at(0), SERVER, URL, Some(&response(status, None)), &settings), Found::AllowAll);
+            assert_eq!(robots.rules(at(1)), Some(Rules::AllowAll), "{status}");
+        }
+        for status in [429, 500, 503, 599, 100, 0] {
+            let mut robots = RobotsState::default();
+            let answer = response(status, None);
+            for wait in [30, 60, 120] {
+                let found = robots.answered(at(0), SERVER, URL, Some(&answer), &settings);
+                assert_eq!(found, Found::Wait(Duration::from_secs(wait)), "{status}");
+                assert_eq!(robots.rules(at(1)), None);
+            }
+            assert_eq!(robots.answered(at(0), SERVER, URL, Some(&answer), &settings), Found::Unreachable);
+            assert_eq!(robots.rules(at(1)), Some(Rules::Unreachable));
+        }
+    }
+
+    #[test]
+    fn redirects_are_followed_five_times_then_all_is_allowed() {
+        let settings = settings();
+        let mut robots = RobotsState::default();
+        for hop in 0..5 {
+            let answer = response(301, Some(&format!("/{hop}#x")));
+            assert_eq!(robots.answered(at(0), SERVER, URL, Some(&answer), &settings), Found::Redirect);
+            assert_eq!(robots.next(at(0), &settings), Next::Own);
+            assert_eq!(robots.own_url(SERVER), format!("http://a.test/{hop}"));
+        }
+        assert_eq!(robots.answered(at(0), SERVER, URL, Some(&response(301, Some("/x"))), &settings), Found::AllowAll);
+    }
+
+    #[test]
+    fn another_server_is_asked_so_often_and_no_more() {
+        let settings = settings();
+        let mut robots = RobotsState::default();
+        let answer = response(308, Some("https://www.a.test/robots.txt"));
+        assert_eq!(robots.answered(at(0), SERVER, URL, Some(&answer), &settings), Found::Redirect);
+        let mut now = at(0);
+        for _ in 0..settings.attempts {
+            assert_eq!(robots.next(now, &settings), Next::Errand("https://www.a.test/robots.txt".into()));
+            robots.asked(now, &settings);
+            let Next::Wait(until) = robots.next(now, &settings) else { panic!("asks without a pause") };
+            now = until;
+        }
+        assert_eq!(robots.next(now, &settings), Next::GiveUp);
+    }
+
+    #[test]
+    fn what_is_stored_comes_back_but_rules_of_an_earlier_life_are_stale() {
+        let settings = settings();
+        let clock = Clock::resume(0, at(0), 1);
+        let mut robots = RobotsState::default();
+        robots.set_text(at(10), Duration::from_secs(3), &settings);
+        let mut row = Writer::with_capacity(0);
+        robots.write(&mut row, clock);
+        let row = row.finish();
+        assert_eq!(RobotsState::read(&mut Reader::new(&row).unwrap(), clock), Some(robots));
+        let later = Clock::resume(clock.store(at(20)), at(0), 2);
+        let stale = RobotsState::read(&mut Reader::new(&row).unwrap(), later).unwrap();
+        assert_eq!((stale.rules(at(0)), stale.crawl_delay()), (None, Duration::from_secs(3)));
+    }
+
+    #[test]
+    fn rules_lapse_before_their_lifetime_does() {
+        let settings = settings();
+        let mut robots = RobotsState::default();
+        robots.set_text(at(0), Duration::ZERO, &settings);
+        assert_eq!(robots.rules(at(24 * 3600 - 61)), Some(Rules::Text));
+        assert_eq!(robots.rules(at(24 * 3600 - 60)), None);
+    }
+}

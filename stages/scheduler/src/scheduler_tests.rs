@@ -1,0 +1,35 @@
+//! The scheduler against made-up resolvers, fetchers and servers: everything passes through its core, its
+//! messages and a store in memory; P1 to P3 are checked after every step.
+
+mod properties;
+mod robots_scenarios;
+mod scenarios;
+mod timing;
+mod world;
+
+use crate::settings::Settings;
+use std::time::Duration;
+
+/// The settings of `pipeline.yaml`, for four partitions.
+pub(crate) fn settings() -> Settings {
+    Settings {
+        partitions: 4,
+        delay: Duration::from_secs(1),
+        crawl_delay_max: Duration::from_secs(60),
+        retry_after_max: Duration::from_secs(3600),
+        respect_robots: true,
+        robots_lifetime: Duration::from_secs(24 * 3600),
+        agent: "rhumb".into(),
+        requests_per_connection: 50,
+        visit_budget: Duration::from_secs(60),
+        job_lease: Duration::from_secs(20),
+        attempts: 4,
+        retry_wait: Duration::from_secs(30),
+        retry_wait_max: Duration::from_secs(900),
+        resolve_attempts: 3,
+        server_failures_max: 6,
+        ask_lifetime: Duration::from_secs(1),
+        no_address_lifetime: Duration::from_secs(300),
+        pages_max: 0,
+    }
+}

@@ -1,0 +1,218 @@
+//! robots.txt: fetched, obeyed, redirected, out of reach; one situation a test.
+
+use super::settings;
+use super::world::{Fine, Web, World, addresses, elsewhere, redirect, robots, robots_txt};
+use crate::scheduler::Input;
+use crate::settings::Settings;
+use shared::message::{Errand, FailureKind, Outcome, Resolution, RobotsResponse};
+use shared::time::Timestamp;
+use shared::url::{host_of, partition};
+use std::time::Duration;
+
+const A: &str = "http://a.test";
+const HOUR: Duration = Duration::from_secs(3600);
+
+#[test]
+fn robots_txt_is_obeyed() {
+    let mut world = World::polite();
+    world.tell(&[format!("{A}/public"), format!("{A}/private/1"), format!("{A}/private/2")], &addresses());
+    let mut web = robots_txt(|_, _| robots(200, "User-agent: *\nDisallow: /private\nCrawl-delay: 7\n"));
+    world.finish(&mut web, HOUR);
+    assert_eq!(world.contacted(), [format!("{A}/robots.txt"), format!("{A}/public")]);
+    assert_eq!(world.outcome("http://a.test/private/1"), (Outcome::Disallowed, "robots.txt"));
+    assert_eq!(world.contacts[1].0.since(world.contacts[0].0), Duration::from_secs(7), "Crawl-delay");
+}
+
+#[test]
+fn a_long_crawl_delay_is_capped() {
+    let mut world = World::polite();
+    world.tell_pages(A, 3);
+    let mut web = robots_txt(|_, _| robots(200, "User-agent: *\nCrawl-delay: 86400\n"));
+    world.finish(&mut web, HOUR);
+    for pair in world.contacts.windows(2) {
+        assert_eq!(pair[1].0.since(pair[0].0), Duration::from_secs(60));
+    }
+}
+
+#[test]
+fn thousands_of_disallowed_urls_end_in_bounded_steps() {
+    let mut world = World::polite();
+    world.tell_pages(A, 3500);
+    let mut web = robots_txt(|_, _| robots(200, "User-agent: *\nDisallow: /\n"));
+    world.finish(&mut web, HOUR);
+    assert_eq!(world.count("outcome_disallowed_total"), 3500);
+    assert_eq!(world.contacted().len(), 1);
+}
+
+#[test]
+fn robots_txt_is_not_asked_for_when_it_is_not_respected() {
+    let mut world = World::new(Settings { respect_robots: false, ..settings() });
+    world.tell_pages(A, 2);
+    world.finish(&mut Fine, HOUR);
+    assert_eq!(world.contacted(), [format!("{A}/0"), format!("{A}/1")]);
+}
+
+#[test]
+fn robots_txt_is_fetched_again_when_it_is_a_day_old() {
+    let mut world = World::polite();
+    world.tell_pages(A, 1);
+    world.finish(&mut Fine, HOUR);
+    world.run(&mut Fine, 23 * HOUR);
+    world.tell(&[format!("{A}/x")], &addresses());
+    world.finish(&mut Fine, HOUR);
+    assert_eq!(world.count("robots_fetched_total"), 1);
+    world.run(&mut Fine, HOUR);
+    world.tell(&[format!("{A}/y")], &addresses());
+    world.finish(&mut Fine, HOUR);
+    assert_eq!(world.count("robots_fetched_total"), 2);
+}
+
+#[test]
+fn urls_wait_while_robots_txt_cannot_be_reached_and_go_on_when_it_can() {
+    let mut world = World::polite();
+    world.tell_pages(A, 2);
+    let mut tries = 0;
+    let mut web = robots_txt(|_, _| {
+        tries += 1;
+        if tries < 3 { robots(500, "") } else { robots(200, "User-agent: *\nDisallow: /1\n") }
+    });
+    world.finish(&mut web, HOUR);
+    assert_eq!(world.outcome("http://a.test/0").0, Outcome::Fetched);
+    assert_eq!(world.outcome("http://a.test/1").0, Outcome::Disallowed);
+    let waits: Vec<_> = world.contacts.windows(2).map(|pair| pair[1].0.since(pair[0].0).as_secs()).collect();
+    assert_eq!(waits, [30, 60, 1]);
+}
+
+#[test]
+fn nothing_is_fetched_when_robots_txt_stays_out_of_reach() {
+    for failure in [robots(503, ""), robots(429, ""), Err(FailureKind::Timeout), Err(FailureKind::Protocol)] {
+        let mut world = World::polite();
+        world.tell_pages(A, 2500);
+        world.finish(&mut robots_txt(|_, _| failure.clone()), HOUR);
+        assert_eq!(world.contacted().len(), 4);
+        assert_eq!(world.outcome("http://a.test/2499"), (Outcome::Disallowed, "robots.txt unreachable"));
+        // Later URLs end at once, much later ones after one more try.
+        world.tell(&[format!("{A}/soon")], &addresses());
+        world.run(&mut robots_txt(|_, _| failure.clone()), Duration::from_secs(1));
+        assert_eq!(world.outcome("http://a.test/soon").0, Outcome::Disallowed);
+        assert_eq!(world.contacted().len(), 4);
+        world.run(&mut Fine, HOUR);
+        world.tell(&[format!("{A}/later")], &addresses());
+        world.finish(&mut Fine, HOUR);
+        assert_eq!(world.outcome("http://a.test/later").0, Outcome::Fetched);
+    }
+}
+
+#[test]
+fn robots_txt_may_move_on_its_server() {
+    let mut world = World::polite();
+    world.tell_pages(A, 1);
+    let mut web = robots_txt(|_, url| {
+        if url.ends_with("/moved") { robots(200, "User-agent: *\nDisallow: /0\n") } else { redirect("/moved") }
+    });
+    world.finish(&mut web, HOUR);
+    assert_eq!(world.contacted(), [format!("{A}/robots.txt"), format!("{A}/moved")]);
+    assert_eq!(world.outcome("http://a.test/0").0, Outcome::Disallowed);
+}
+
+#[test]
+fn a_loop_of_redirects_means_that_there_is_no_robots_txt() {
+    let mut world = World::polite();
+    world.tell_pages(A, 1);
+    world.finish(&mut robots_txt(|_, _| redirect("/robots.txt")), HOUR);
+    assert_eq!(world.contacted().len(), 7);
+    assert_eq!(world.outcome("http://a.test/0").0, Outcome::Fetched);
+}
+
+#[test]
+fn robots_txt_may_lie_on_another_server_of_this_instance() {
+    let mut world = World::polite();
+    world.tell_pages(A, 2);
+    world.tell_pages("http://www.a.test", 1);
+    let mut web = robots_txt(|_, url| match url {
+        "http://a.test/robots.txt" => redirect("http://www.a.test/rules"),
+        "http://www.a.test/rules" => robots(200, "User-agent: *\nDisallow: /1\n"),
+        _ => robots(404, ""),
+    });
+    world.finish(&mut web, HOUR);
+    assert_eq!(world.outcome("http://a.test/0").0, Outcome::Fetched);
+    assert_eq!(world.outcome("http://a.test/1").0, Outcome::Disallowed);
+    assert_eq!(world.outcome("http://www.a.test/0").0, Outcome::Fetched);
+    assert!(world.errands.is_empty());
+}
+
+#[test]
+fn the_address_of_another_server_is_asked_for_and_one_without_is_out_of_reach() {
+    struct Nowhere;
+    impl Web for Nowhere {
+        fn robots(&mut self, _: Timestamp, _: &str) -> Result<RobotsResponse, FailureKind> {
+            redirect("http://nowhere.test/robots.txt")
+        }
+        fn resolve(&mut self, server: &str) -> Option<Resolution> {
+            assert_eq!(server, "http://nowhere.test");
+            Some(Resolution::NoAddress)
+        }
+    }
+    let mut world = World::polite();
+    world.tell_pages(A, 1);
+    world.finish(&mut Nowhere, HOUR);
+    assert_eq!(world.outcome("http://a.test/0"), (Outcome::Disallowed, "robots.txt unreachable"));
+}
+
+#[test]
+fn robots_txt_on_a_server_of_another_instance_is_asked_for_there() {
+    let other = elsewhere(A);
+    let target = format!("{other}/robots.txt");
+    let (mine, theirs) = (partition("a.test", 4), partition(host_of(&other), 4));
+    let mut asking = World::owning(settings(), &[mine]);
+    let mut asked = World::owning(settings(), &[theirs]);
+    asking.tell_pages(A, 2);
+    let mut web =
+        robots_txt(
+            |_, url| {
+                if url == target { robots(200, "User-agent: *\nDisallow: /1\n") } else { redirect(&target) }
+            },
+        );
+    asking.run(&mut web, Duration::from_secs(2));
+    let wanted = Errand::Wanted { url: target.clone(), server: A.into() };
+    assert_eq!(asking.errands, [(theirs, wanted.clone())]);
+    // The message is lost; it is sent again.
+    asking.run(&mut web, Duration::from_secs(31));
+    assert_eq!(asking.errands.len(), 2);
+    asked.step(Some(Input::Errand(wanted.clone())));
+    asked.step(Some(Input::Errand(wanted)));
+    asked.run(&mut web, Duration::from_secs(10));
+    assert_eq!(asked.contacted(), [target.as_str()], "asked twice, fetched once");
+    let [(to, found)] = &asked.errands[..] else { panic!("{:?}", asked.errands) };
+    assert_eq!(*to, mine);
+    asking.step(Some(Input::Errand(found.clone())));
+    asking.step(Some(Input::Errand(found.clone())));
+    asking.finish(&mut web, HOUR);
+    assert_eq!(asking.outcome("http://a.test/0").0, Outcome::Fetched);
+    assert_eq!(asking.outcome("http://a.test/1").0, Outcome::Disallowed);
+}
+
+#[test]
+fn an_errand_that_nobody_answers_ends() {
+    let other = elsewhere(A);
+    let mut world = World::owning(settings(), &[partition("a.test", 4)]);
+    world.tell_pages(A, 1);
+    world.finish(&mut robots_txt(|_, _| redirect(&format!("{other}/robots.txt"))), HOUR);
+    assert_eq!(world.errands.len(), 4);
+    assert_eq!(world.outcome("http://a.test/0"), (Outcome::Disallowed, "robots.txt unreachable"));
+}
+
+#[test]
+fn robots_txt_is_fetched_again_after_a_restart_and_its_crawl_delay_holds_meanwhile() {
+    let mut world = World::polite();
+    world.tell_pages(A, 2);
+    let mut web = robots_txt(|_, _| robots(200, "User-agent: *\nCrawl-delay: 7\n"));
+    world.run(&mut web, Duration::from_secs(1));
+    world.crash();
+    world.finish(&mut web, HOUR);
+    // Nobody knows how long the process was gone (P5).
+    assert_eq!(world.contacted(), ["robots.txt", "robots.txt", "0", "1"].map(|path| format!("{A}/{path}")));
+    // The wait goes on from where it was committed last.
+    let waits: Vec<_> = world.contacts.windows(2).map(|pair| pair[1].0.since(pair[0].0).as_secs()).collect();
+    assert_eq!(waits, [8, 7, 7]);
+}

@@ -1,0 +1,306 @@
+//! A server: the unit of politeness. What is known of it, and what is to be done for it next.
+//!
+//! In memory only while there is something to do or to wait for: about 500 bytes and the job in hand; its URLs
+//! and its robots.txt are on disk, and so is its record, from which it comes back.
+
+use crate::address::{Address, Need};
+use crate::clock::Clock;
+use crate::codec::{Reader, Writer};
+use crate::frontier::Queue;
+use crate::jobs::{Lease, Trouble};
+use crate::politeness::{back_off, gap};
+use crate::ready_queue::Place;
+use crate::robots_policy::{Next, RobotsState, Rules};
+use crate::settings::Settings;
+use shared::message::Outcome;
+use shared::stage::store::Table;
+use shared::time::Timestamp;
+use std::time::Duration;
+
+/// Table of servers: partition and server → record.
+pub(crate) const SERVERS: Table = "servers";
+
+/// A server in keys: its partition, and the hash of `scheme://host:port`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct ServerKey {
+    pub(crate) partition: u16,
+    pub(crate) id: u64,
+}
+
+impl ServerKey {
+    pub(crate) fn of(partition: u16, server: &str) -> Self {
+        ServerKey { partition, id: shared::url::fingerprint(server) }
+    }
+
+    pub(crate) fn to_bytes(self) -> Vec<u8> {
+        let mut key = Vec::with_capacity(18);
+        key.extend_from_slice(&self.partition.to_be_bytes());
+        key.extend_from_slice(&self.id.to_be_bytes());
+        key
+    }
+
+    pub(crate) fn from_bytes(key: &[u8]) -> Option<Self> {
+        let (partition, id) = key.split_at_checked(2)?;
+        Some(ServerKey {
+            partition: u16::from_be_bytes(partition.try_into().ok()?),
+            id: u64::from_be_bytes(id.try_into().ok()?),
+        })
+    }
+}
+
+/// A robots.txt that is to be fetched here for another server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ErrandTask {
+    pub(crate) url: String,
+    /// The server for which it stands.
+    pub(crate) asker: String,
+}
+
+/// What is to be done for a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Todo {
+    /// Nothing.
+    Nothing,
+    /// Nothing before then.
+    Wait(Timestamp),
+    /// Its address is to be asked for.
+    Resolve,
+    /// Its robots.txt is to be asked for on another server.
+    Errand(String),
+    /// Its robots.txt was asked for too often.
+    GiveUpRobots,
+    /// A job.
+    Job,
+    /// Its waiting URLs end, without a contact; errands for it cannot be done.
+    End,
+}
+
+/// A server.
+#[derive(Clone, Debug)]
+pub(crate) struct Server {
+    /// `scheme://host[:port]`.
+    pub(crate) name: String,
+    pub(crate) address: Address,
+    pub(crate) robots: RobotsState,
+    pub(crate) queue: Queue,
+    /// No contact before then (P2).
+    pub(crate) next_contact: Timestamp,
+    /// Connections in a row that could not be made.
+    failures: u8,
+    /// Its URLs end until then, because of this.
+    dead: Option<(Trouble, Timestamp)>,
+    /// Requests that one of its connections serves; 0: not known.
+    pub(crate) requests_learned: u32,
+    /// Smoothed time to connect, in microseconds; 0: not known.
+    pub(crate) connect_us: u32,
+    /// Smoothed time of a request, in microseconds; 0: not known.
+    pub(crate) response_us: u32,
+    pub(crate) lease: Option<Box<Lease>>,
+    pub(crate) errands: Vec<ErrandTask>,
+    pub(crate) place: Place,
+    /// Waiting URLs and URLs in flight as the scheduler has counted them.
+    pub(crate) accounted: (u64, u64),
+}
+
+impl Server {
+    pub(crate) fn new(name: &str) -> Self {
+        Server {
+            name: name.to_owned(),
+            address: Address::default(),
+            robots: RobotsState::default(),
+            queue: Queue::default(),
+            next_contact: Timestamp::ZERO,
+            failures: 0,
+            dead: None,
+            requests_learned: 0,
+            connect_us: 0,
+            response_us: 0,
+            lease: None,
+            errands: Vec::new(),
+            place: Place::Idle,
+            accounted: (0, 0),
+        }
+    }
+
+    /// Pause between two contacts.
+    pub(crate) fn gap(&self, settings: &Settings) -> Duration {
+        let crawl_delay = if settings.respect_robots { self.robots.crawl_delay() } else { Duration::ZERO };
+        gap(settings, crawl_delay)
+    }
+
+    /// No contact for so long, at least.
+    pub(crate) fn leave_alone(&mut self, now: Timestamp, wait: Duration) {
+        self.next_contact = self.next_contact.max(now + wait);
+    }
+
+    /// A connection served, or failed to.
+    pub(crate) fn connection_ended(
+        &mut self,
+        now: Timestamp,
+        served: bool,
+        trouble: Option<Trouble>,
+        settings: &Settings,
+    ) {
+        if served {
+            self.failures = 0;
+        }
+        if let Some(trouble) = trouble {
+            self.failures = self.failures.saturating_add(1);
+            let wait = back_off(settings, self.failures);
+            self.leave_alone(now, wait);
+            if self.failures >= settings.server_failures_max {
+                self.dead = Some((trouble, now + wait));
+                // When that has lapsed, and URLs still come, one more connection decides.
+                self.failures = settings.server_failures_max.saturating_sub(1);
+            }
+        }
+    }
+
+    /// Why no connection to it is even tried, as long as that holds.
+    fn out_of_reach(&self, now: Timestamp) -> Option<(Outcome, &'static str)> {
+        if let Some(why) = self.address.missing(now) {
+            return Some((Outcome::Unresolvable, why.reason()));
+        }
+        match self.dead {
+            Some((trouble, until)) if until > now => Some((Outcome::Failed, trouble.reason())),
+            _ => None,
+        }
+    }
+
+    /// How all its waiting URLs end, as long as that holds.
+    pub(crate) fn verdict(&self, now: Timestamp, settings: &Settings) -> Option<(Outcome, &'static str)> {
+        let unreachable = settings.respect_robots && self.robots.rules(now) == Some(Rules::Unreachable);
+        self.out_of_reach(now).or(unreachable.then_some((Outcome::Disallowed, "robots.txt unreachable")))
+    }
+
+    /// What is to be done for it now.
+    pub(crate) fn todo(&mut self, now: Timestamp, settings: &Settings) -> Todo {
+        if let Some(lease) = &self.lease {
+            return Todo::Wait(lease.deadline);
+        }
+        let (urls, errands) = (!self.queue.is_empty(), !self.errands.is_empty());
+        if !urls && !errands {
+            return if self.next_contact > now { Todo::Wait(self.next_contact) } else { Todo::Nothing };
+        }
+        if self.out_of_reach(now).is_some() || (!errands && self.verdict(now, settings).is_some()) {
+            return Todo::End;
+        }
+        if self.next_contact > now {
+            return Todo::Wait(self.next_contact);
+        }
+        if !errands && self.queue.ready_at() > now {
+            return Todo::Wait(self.queue.ready_at());
+        }
+        match self.address.need(now, settings) {
+            Need::Ask => return Todo::Resolve,
+            Need::Wait(until) => return Todo::Wait(until),
+            Need::Nothing if self.address.missing(now).is_some() => return Todo::End,
+            Need::Nothing => {}
+        }
+        if errands || !self.needs_robots(now, settings) {
+            return Todo::Job;
+        }
+        match self.robots.next(now, settings) {
+            Next::Own => Todo::Job,
+            Next::Errand(url) => Todo::Errand(url),
+            Next::Wait(until) => Todo::Wait(until),
+            Next::GiveUp => Todo::GiveUpRobots,
+        }
+    }
+
+    /// Whether its robots.txt has to be got before its URLs.
+    pub(crate) fn needs_robots(&self, now: Timestamp, settings: &Settings) -> bool {
+        settings.respect_robots && !self.queue.is_empty() && self.robots.rules(now).is_none()
+    }
+
+    /// URLs in flight.
+    pub(crate) fn in_flight(&self) -> u64 {
+        self.lease.as_ref().map_or(0, |lease| lease.slots.len() as u64)
+    }
+
+    pub(crate) fn to_row(&self, clock: Clock) -> Vec<u8> {
+        let mut row = Writer::with_capacity(self.name.len() + 80);
+        row.text(&self.name);
+        self.address.write(&mut row, clock);
+        self.robots.write(&mut row, clock);
+        self.queue.write(&mut row, |at| clock.store(at));
+        row.number(clock.store(self.next_contact));
+        row.byte(self.failures);
+        row.byte(self.dead.map_or(0, |(trouble, _)| trouble as u8));
+        row.number(self.dead.map_or(0, |(_, until)| clock.store(until)));
+        row.number(u64::from(self.requests_learned));
+        row.number(u64::from(self.connect_us));
+        row.number(u64::from(self.response_us));
+        row.finish()
+    }
+
+    pub(crate) fn from_row(row: &[u8], clock: Clock) -> Option<Self> {
+        let mut row = Reader::new(row)?;
+        let mut server = Server::new(row.text()?);
+        server.address = Address::read(&mut row, clock)?;
+        server.robots = RobotsState::read(&mut row, clock)?;
+        server.queue = Queue::read(&mut row, |stored| clock.restore(stored))?;
+        server.next_contact = clock.restore(row.number()?);
+        server.failures = row.byte()?;
+        let trouble = Trouble::from_byte(row.byte()?);
+        let until = clock.restore(row.number()?);
+        server.dead = trouble.map(|trouble| (trouble, until));
+        server.requests_learned = row.small()?;
+        server.connect_us = row.small()?;
+        server.response_us = row.small()?;
+        Some(server)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scheduler_tests::settings;
+    use shared::message::Resolution;
+
+    const fn at(seconds: u64) -> Timestamp {
+        Timestamp::from_micros(seconds * 1_000_000)
+    }
+
+    #[test]
+    fn a_record_comes_back_as_it_was() {
+        let (settings, clock) = (settings(), Clock::resume(7, at(0), 1));
+        let mut server = Server::new("https://a.test:8443");
+        let resolution = Resolution::Addresses { addresses: vec!["::1".parse().unwrap()], ttl_s: 300 };
+        server.address.learn(at(2), &resolution, &settings);
+        server.robots.set_text(at(3), Duration::from_secs(9), &settings);
+        server.queue.give_back([3, 5].into_iter());
+        server.leave_alone(at(4), Duration::from_secs(60));
+        for _ in 0..settings.server_failures_max {
+            server.connection_ended(at(5), false, Some(Trouble::Tls), &settings);
+        }
+        (server.requests_learned, server.connect_us, server.response_us) = (5, 600, 70_000);
+        let row = server.to_row(clock);
+        let read = Server::from_row(&row, clock).unwrap();
+        assert_eq!(format!("{read:?}"), format!("{server:?}"));
+        for length in 0..row.len() {
+            assert!(Server::from_row(&row[..length], clock).is_none());
+        }
+    }
+
+    #[test]
+    fn a_server_that_cannot_be_connected_to_is_dead_after_so_many_failures_in_a_row() {
+        let settings = settings();
+        let mut server = Server::new("http://a.test");
+        for _ in 1..settings.server_failures_max {
+            server.connection_ended(at(0), false, Some(Trouble::Connect), &settings);
+        }
+        server.connection_ended(at(0), true, None, &settings);
+        for _ in 1..settings.server_failures_max {
+            assert_eq!(server.verdict(at(1), &settings), None);
+            server.connection_ended(at(0), false, Some(Trouble::Connect), &settings);
+        }
+        server.connection_ended(at(0), false, Some(Trouble::Connect), &settings);
+        assert_eq!(server.verdict(at(1), &settings), Some((Outcome::Failed, "connect")));
+        // Later one more connection decides.
+        let later = server.next_contact;
+        assert_eq!(server.verdict(later, &settings), None);
+        server.connection_ended(later, false, Some(Trouble::Connect), &settings);
+        assert!(server.verdict(later, &settings).is_some());
+    }
+}

@@ -1,0 +1,91 @@
+//! What the scheduler needs of the configuration.
+
+use shared::config::Pipeline;
+use std::time::Duration;
+
+/// The scheduler's settings; meaning and range of each stand in `pipeline.yaml`.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Partitions of the crawl.
+    pub partitions: u16,
+    /// Between two contacts of a server.
+    pub delay: Duration,
+    /// A longer Crawl-delay counts as this.
+    pub crawl_delay_max: Duration,
+    /// A longer Retry-After counts as this.
+    pub retry_after_max: Duration,
+    /// Whether robots.txt is fetched and obeyed.
+    pub respect_robots: bool,
+    /// Age at which a robots.txt is fetched again.
+    pub robots_lifetime: Duration,
+    /// Product token by which robots.txt calls this crawler.
+    pub agent: String,
+    /// URLs in a job for a server whose own limit is not known.
+    pub requests_per_connection: u32,
+    /// How long a job is made to last at most, by its gaps.
+    pub visit_budget: Duration,
+    /// Lease of a job between renewals.
+    pub job_lease: Duration,
+    /// Contacts for a URL, or for a robots.txt, before it has failed.
+    pub attempts: u8,
+    /// Wait after the first failure; doubles.
+    pub retry_wait: Duration,
+    /// Longest wait after a failure.
+    pub retry_wait_max: Duration,
+    /// Questions for a server's address before it counts as without one.
+    pub resolve_attempts: u8,
+    /// Connections in a row that could not be made before a server's URLs have failed.
+    pub server_failures_max: u8,
+    /// How long an ask for jobs holds.
+    pub ask_lifetime: Duration,
+    /// How long the answer that a server has no address holds.
+    pub no_address_lifetime: Duration,
+    /// Pages after which this instance grants no more jobs: its share of `limits.max_pages`; 0: no limit.
+    pub pages_max: u64,
+}
+
+impl From<&Pipeline> for Settings {
+    /// `pages_max` is the whole crawl's: with several instances the caller divides it.
+    fn from(pipeline: &Pipeline) -> Self {
+        let (politeness, scheduler) = (&pipeline.politeness, &pipeline.stages.scheduler);
+        Settings {
+            partitions: pipeline.partitions,
+            delay: politeness.delay,
+            crawl_delay_max: politeness.crawl_delay_max,
+            retry_after_max: politeness.retry_after_max,
+            respect_robots: politeness.respect_robots,
+            robots_lifetime: politeness.robots_lifetime,
+            agent: product_token(&pipeline.user_agent()),
+            requests_per_connection: scheduler.requests_per_connection.max(1),
+            visit_budget: scheduler.visit_budget,
+            job_lease: scheduler.job_lease,
+            attempts: scheduler.attempts.max(1),
+            retry_wait: scheduler.retry_wait,
+            retry_wait_max: scheduler.retry_wait_max,
+            resolve_attempts: scheduler.resolve_attempts.max(1),
+            server_failures_max: scheduler.server_failures_max.max(1),
+            ask_lifetime: pipeline.stages.fetcher.ask_lifetime,
+            no_address_lifetime: pipeline.stages.resolver.cache.negative,
+            pages_max: pipeline.limits.max_pages,
+        }
+    }
+}
+
+/// The product token of a user agent: what stands before its version (RFC 9309, section 2.2.1).
+fn product_token(user_agent: &str) -> String {
+    user_agent.split(['/', ' ', '(']).next().unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_product_token_ends_before_the_version() {
+        for (user_agent, token) in
+            [("rhumb/0.1 (+mailto:a@b.test)", "rhumb"), ("my-bot (x)", "my-bot"), ("bot", "bot"), ("", "")]
+        {
+            assert_eq!(product_token(user_agent), token, "{user_agent}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What a page costs: the pipeline beside a loop in one process, over the same pages in the same run.
+//!
+//! CPU time decides, not wall time: the web shares the machine with what is measured. Rounds of the two are
+//! interleaved and medians are shown. The web runs on a thread of this process and is not counted; the loop and the
+//! pipeline are processes of their own, counted whole (the supervising `rhumb` too) when they have ended.
+
+use anyhow::{Context as _, ensure};
+use clap::Parser;
+use rhumb_tests::bench::{self, Round, known_urls};
+use rhumb_tests::harness::World;
+use rhumb_tests::synthetic_web::{Latency, PagesPerHost, Profile};
+use serde_json::json;
+use std::process::ExitCode;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Measures what a page costs.
+#[derive(Debug, Parser)]
+#[command(version)]
+struct Cli {
+    /// Hosts of the web
+    #[arg(long, default_value_t = 50)]
+    hosts: u32,
+    /// Pages per host
+    #[arg(long, default_value_t = 200)]
+    pages: u32,
+    /// Rounds; medians are shown
+    #[arg(long, default_value_t = 5)]
+    rounds: usize,
+    /// Partitions of the crawl
+    #[arg(long, default_value_t = 64)]
+    partitions: u16,
+    /// Overrides a key of the crawl's configuration; repeatable
+    #[arg(long, value_name = "KEY.PATH=VALUE")]
+    set: Vec<String>,
+    /// Throughput of one and of four fetchers of 64 connections on 300 slow hosts, instead
+    #[arg(long)]
+    scaling: bool,
+    /// The crawl alone with 8, 64 and 256 partitions, instead
+    #[arg(long, conflicts_with = "scaling")]
+    partitions_sweep: bool,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+    /// Fetch the URLs on standard input in this process and say what that cost: the loop to compare with
+    #[arg(long, hide = true)]
+    known_urls: bool,
+}
+
+fn main() -> anyhow::Result<ExitCode> {
+    let cli = Cli::parse();
+    if cli.known_urls {
+        let fetched = known_urls::fetch_all(std::io::stdin().lock())?;
+        println!("{}", serde_json::to_string(&fetched)?);
+    } else if cli.scaling {
+        scaling(&cli)?;
+    } else if cli.partitions_sweep {
+        for partitions in [8, 64, 256] {
+            compare(&cli, partitions, false)?;
+        }
+    } else {
+        compare(&cli, cli.partitions, true)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn compare(cli: &Cli, partitions: u16, with_loop: bool) -> anyhow::Result<()> {
+    ensure!(cli.rounds > 0, "--rounds must be at least 1");
+    let profile = Profile { hosts: cli.hosts, pages_per_host: PagesPerHost::Exactly(cli.pages), ..Profile::raw() };
+    let (mut loops, mut crawls) = (Vec::new(), Vec::new());
+    for _ in 0..cli.rounds {
+        let world = World::new(profile.clone());
+        if with_loop {
+            loops.push(bench::known_urls_round(&world)?);
+        }
+        let mut set = cli.set.clone();
+        set.push(format!("partitions={partitions}"));
+        crawls.push(bench::crawl_round(&world, &set)?);
+    }
+    let crawl = Round::median(&crawls).context("no rounds")?;
+    let known = Round::median(&loops);
+    if cli.json {
+        let line = json!({
+            "profile": "raw", "hosts": cli.hosts, "pages_per_host": cli.pages, "rounds": cli.rounds,
+            "partitions": partitions, "crawl": crawl, "known_urls": known,
+            "crawl_rounds": crawls, "known_urls_rounds": loops,
+        });
+        println!("{line}");
+        return Ok(());
+    }
+    println!(
+        "raw profile: {} hosts x {} pages, {partitions} partitions; medians of {} rounds",
+        cli.hosts, cli.pages, cli.rounds
+    );
+    println!("{:<34} {:>12} {:>9} {:>14}", "", "CPU ms/page", "pages/s", "peak RSS MB");
+    if let Some(known) = &known {
+        print_line("one process, URL list given", known.cpu_ms_per_page, Some(known.pages_per_s), known.peak_rss_bytes);
+    }
+    print_line("rhumb, all processes", crawl.cpu_ms_per_page, Some(crawl.pages_per_s), crawl.peak_rss_bytes);
+    for part in &crawl.parts {
+        print_line(&format!("  {}", part.name), part.cpu_ms_per_page, None, part.peak_rss_bytes);
+    }
+    if let Some(known) = &known {
+        println!("rhumb / one process: {:.2} times the CPU", crawl.cpu_ms_per_page / known.cpu_ms_per_page);
+    }
+    Ok(())
+}
+
+fn print_line(name: &str, cpu_ms_per_page: f64, pages_per_s: Option<f64>, peak_rss_bytes: u64) {
+    let rate = pages_per_s.map_or(String::new(), |rate| format!("{rate:.0}"));
+    println!("{name:<34} {cpu_ms_per_page:>12.3} {rate:>9} {:>14.1}", peak_rss_bytes as f64 / 1e6);
+}
+
+fn scaling(cli: &Cli) -> anyhow::Result<()> {
+    let profile = Profile {
+        hosts: 300,
+        pages_per_host: PagesPerHost::Exactly(200),
+        latency: Latency::Fixed { ms: 400 },
+        ..Profile::raw()
+    };
+    let scaled = bench::scaling(&World::new(profile), &cli.set)?;
+    if cli.json {
+        println!("{}", serde_json::to_string(&scaled)?);
+    } else {
+        println!("300 hosts, 400 ms latency, 64 connections a fetcher, {} s windows", scaled.window_s);
+        println!("1 fetcher   {:.1} pages/s", scaled.one_pages_per_s);
+        println!("4 fetchers  {:.1} pages/s", scaled.four_pages_per_s);
+        println!("ratio       {:.2}", scaled.ratio);
+    }
+    Ok(())
+}

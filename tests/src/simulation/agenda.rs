@@ -1,0 +1,158 @@
+//! Agenda: what happens when. Simulated time goes from one entry to the next; entries of the same time are
+//! taken in the order in which they were made.
+
+use super::broker::{Delivery, Outgoing, SoftMessage};
+use super::plan::Micros;
+use super::web::ConnectionId;
+use shared::message::Edge;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
+
+/// The stages, in the order of the picture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum StageName {
+    HostSplitter,
+    Dedup,
+    Resolver,
+    Scheduler,
+    Fetcher,
+    Parser,
+}
+
+/// An instance of a stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) stage: StageName,
+    pub(crate) instance: u16,
+}
+
+/// A process: an instance's so-manieth life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Process {
+    pub(crate) place: Place,
+    pub(crate) life: u64,
+}
+
+/// Work that a core asked for and waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct EffectId {
+    pub(crate) process: Process,
+    pub(crate) number: u64,
+}
+
+/// What work brought.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    HostSplitter(host_splitter::splitter::Answer),
+    Resolver(resolver::resolver::Answer),
+    Fetcher(fetcher::effect::Answer),
+}
+
+/// What reaches a process.
+#[derive(Debug)]
+pub(crate) enum Input {
+    Delivery(Delivery),
+    Soft(SoftMessage),
+    Answer(u64, Answer),
+    /// The PubAck of a publish, by its token.
+    Stored(u64),
+    /// It may be time to publish again.
+    Unstored(u64),
+    /// It may be time to wake the core.
+    Tick,
+    /// A connect has ended.
+    Connected(ConnectionId),
+}
+
+/// What happens to instances from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Incident {
+    /// Dies between two steps.
+    Crash,
+    /// Dies in its next step that brings something about: after the commit, and after so many of the messages.
+    CrashInStep { after: usize },
+    /// Stands still (a stopped process, a machine that sleeps).
+    Pause { micros: Micros },
+    /// Has no connection to the broker.
+    Cut { micros: Micros },
+    /// Is started again.
+    Restart,
+    /// A pause or a cut is over.
+    Resume,
+}
+
+/// An entry.
+#[derive(Debug)]
+pub(crate) enum Happening {
+    /// Something reaches a process; nothing when that life is over.
+    To(Process, Input),
+    /// A publish reaches the broker.
+    Publish { from: Process, token: u64, message: Outgoing },
+    /// An ack reaches the broker.
+    Ack { edge: Edge, consumer: usize, sequence: u64 },
+    /// A delivery has not been acked in time, unless it has.
+    Overdue { edge: Edge, consumer: usize, sequence: u64, delivery: u64 },
+    /// A fault, or its repair.
+    Incident(Place, Incident),
+    /// The scope bucket takes an entry.
+    Join(EffectId, String, String),
+}
+
+struct Entry {
+    at: Micros,
+    order: u64,
+    happening: Happening,
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        (self.at, self.order) == (other.at, other.order)
+    }
+}
+impl Eq for Entry {}
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.order).cmp(&(other.at, other.order))
+    }
+}
+
+/// Who sends to whom over one connection: what goes over it arrives in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Line {
+    ToBroker(Process),
+    FromBroker(Process),
+    Soft(Place, Place),
+}
+
+/// What happens when.
+#[derive(Default)]
+pub(crate) struct Agenda {
+    entries: BinaryHeap<Reverse<Entry>>,
+    order: u64,
+    /// When the last message of each line arrives.
+    lines: HashMap<Line, Micros>,
+}
+
+impl Agenda {
+    pub(crate) fn at(&mut self, at: Micros, happening: Happening) {
+        self.order += 1;
+        self.entries.push(Reverse(Entry { at, order: self.order, happening }));
+    }
+
+    /// Not before what went over the same line earlier.
+    pub(crate) fn over(&mut self, line: Line, at: Micros, happening: Happening) {
+        let last = self.lines.entry(line).or_insert(0);
+        *last = at.max(*last);
+        let at = *last;
+        self.at(at, happening);
+    }
+
+    pub(crate) fn next(&mut self) -> Option<(Micros, Happening)> {
+        self.entries.pop().map(|Reverse(entry)| (entry.at, entry.happening))
+    }
+}

@@ -1,0 +1,226 @@
+//! Around: what lies around the nodes: agenda, broker, web, name servers, the scope bucket, faults and checks.
+
+use super::agenda::{Agenda, Answer, EffectId, Happening, Incident, Input, Line, Place, Process, StageName};
+use super::broker::{AskReplyTo, Broker, Outgoing, SoftMessage};
+use super::checks::Checks;
+use super::dice::Dice;
+use super::names::Names;
+use super::plan::{Faults, MILLISECOND, Micros, SECOND};
+use super::scope::ScopeBucket;
+use super::web::Web;
+use bytes::Bytes;
+use fetcher::effect::{Answer as Fetched, Asked};
+use shared::config::Pipeline;
+use shared::message::{Ask, AskReply, Edge, decode, encode};
+use shared::stage::Token;
+use std::collections::HashMap;
+
+/// As in the fetcher's shell.
+const REPLY_TIMEOUT: Micros = 2 * SECOND;
+
+/// What lies around the nodes.
+pub(crate) struct Around {
+    pub(crate) now: Micros,
+    pub(crate) agenda: Agenda,
+    pub(crate) dice: Dice,
+    pub(crate) broker: Broker,
+    pub(crate) web: Web,
+    pub(crate) names: Names,
+    pub(crate) scope: ScopeBucket,
+    pub(crate) checks: Checks,
+    pub(crate) faults: Faults,
+    /// Processes that run, paused ones too.
+    pub(crate) up: HashMap<Place, Process>,
+    /// Until when a place stands still.
+    pub(crate) paused: HashMap<Place, Micros>,
+    /// Until when a place has no connection to the broker.
+    pub(crate) cut: HashMap<Place, Micros>,
+    /// Places that die in their next step that brings something about.
+    pub(crate) dying: HashMap<Place, usize>,
+    pub(crate) replicas: HashMap<StageName, u16>,
+    pub(crate) trace: bool,
+}
+
+impl Around {
+    /// Whether a message between a place and the broker is lost.
+    fn is_lost(&mut self, place: Place) -> bool {
+        self.cut.get(&place).is_some_and(|&until| until > self.now) || self.dice.chance(self.faults.lost)
+    }
+
+    fn latency(&mut self) -> Micros {
+        self.dice.within(100..600)
+    }
+
+    /// A message that is late leaves the order of its line.
+    fn is_late(&mut self) -> bool {
+        self.dice.chance(self.faults.late)
+    }
+
+    /// Sends a publish on its way.
+    pub(crate) fn publish(&mut self, from: Process, token: u64, message: Outgoing) {
+        if !self.is_lost(from.place) {
+            let at = self.now + self.latency();
+            self.agenda.over(Line::ToBroker(from), at, Happening::Publish { from, token, message });
+        }
+    }
+
+    /// A publish arrives at the broker.
+    pub(crate) fn arrive(&mut self, from: Process, token: u64, message: &Outgoing) {
+        if self.broker.store(self.now, message) {
+            self.tell(|| format!("{} stored as {}", message.edge.name(), message.id));
+            self.dispatch(message.edge);
+        }
+        if !self.is_lost(from.place) {
+            let at = self.now + self.latency();
+            self.agenda.over(Line::FromBroker(from), at, Happening::To(from, Input::Stored(token)));
+        }
+    }
+
+    /// Delivers what a stream holds.
+    pub(crate) fn dispatch(&mut self, edge: Edge) {
+        let (up, paused, cut, now) = (&self.up, &self.paused, &self.cut, self.now);
+        let reachable = |place: Place| {
+            let blocked = |until: &HashMap<Place, Micros>| until.get(&place).is_some_and(|&until| until > now);
+            // A paused process has asked for messages before; one that is cut off gets none.
+            let asks = !blocked(cut) && !blocked(paused);
+            up.get(&place).copied().filter(|_| asks)
+        };
+        let dice = &mut self.dice;
+        for dispatched in self.broker.dispatch(edge, reachable, |n| dice.below(n)) {
+            let delivery = dispatched.delivery;
+            let (consumer, sequence) = (delivery.consumer, delivery.sequence);
+            let overdue = Happening::Overdue { edge, consumer, sequence, delivery: dispatched.number };
+            self.agenda.at(self.now + self.broker.ack_wait(edge), overdue);
+            if self.dice.chance(self.faults.repeated) {
+                let at = self.now + self.dice.within(MILLISECOND..10 * SECOND);
+                self.agenda.at(at, Happening::To(dispatched.to, Input::Delivery(delivery.clone())));
+            }
+            let happening = Happening::To(dispatched.to, Input::Delivery(delivery));
+            if self.is_late() {
+                let at = self.now + self.dice.within(MILLISECOND..60 * SECOND);
+                self.agenda.at(at, happening);
+            } else {
+                let at = self.now + self.latency();
+                self.agenda.over(Line::FromBroker(dispatched.to), at, happening);
+            }
+        }
+    }
+
+    /// Delivers everything that can be delivered.
+    pub(crate) fn dispatch_all(&mut self) {
+        for edge in Edge::ALL {
+            self.dispatch(edge);
+        }
+    }
+
+    /// A process acks an input.
+    pub(crate) fn ack(&mut self, from: Process, edge: Edge, consumer: usize, sequence: u64) {
+        if !self.is_lost(from.place) {
+            let at = self.now + self.latency();
+            self.agenda.over(Line::ToBroker(from), at, Happening::Ack { edge, consumer, sequence });
+        }
+    }
+
+    /// A process sends a soft message.
+    pub(crate) fn send(&mut self, from: Process, edge: Edge, token: &Token, payload: Bytes) {
+        self.checks.sends(self.now, from, edge, &payload);
+        let Some(place) = self.addressee(edge, token) else { return };
+        if self.is_lost(from.place) || self.is_lost(place) {
+            return;
+        }
+        if let Some(to) = self.up.get(&place).copied() {
+            let happening = Happening::To(to, Input::Soft(SoftMessage { edge, payload, reply: None }));
+            let at = self.now + self.soft_latency();
+            self.agenda.over(Line::Soft(from.place, place), at, happening);
+        }
+    }
+
+    /// Soft messages keep their order; a late one holds up those behind it.
+    fn soft_latency(&mut self) -> Micros {
+        if self.is_late() { self.dice.within(MILLISECOND..30 * SECOND) } else { self.latency() }
+    }
+
+    fn addressee(&mut self, edge: Edge, token: &Token) -> Option<Place> {
+        let place = |stage, instance| Some(Place { stage, instance });
+        match (edge, token) {
+            (Edge::FetchJobs, Token::Instance(name)) => place(StageName::Fetcher, name.parse().ok()?),
+            (Edge::FetchAsks, Token::Instance(name)) => place(StageName::Scheduler, name.parse().ok()?),
+            (Edge::Errands, Token::Partition(partition)) => {
+                place(StageName::Scheduler, Pipeline::owner(*partition, self.replicas[&StageName::Scheduler]))
+            }
+            (Edge::DnsRefresh, Token::Partition(_)) => {
+                let mut up: Vec<Place> =
+                    self.up.keys().copied().filter(|place| place.stage == StageName::Resolver).collect();
+                up.sort();
+                self.dice.pick(&up).copied()
+            }
+            _ => panic!("a soft message on {} to {token:?}", edge.name()),
+        }
+    }
+
+    /// A fetcher asks a scheduler for jobs.
+    pub(crate) fn ask(&mut self, id: EffectId, scheduler: u16, ask: &Ask) {
+        let asked = |result| Answer::Fetcher(Fetched::Asked { scheduler, ask: ask.ask, result });
+        let from = id.process.place;
+        let place = Place { stage: StageName::Scheduler, instance: scheduler };
+        self.answer(id, REPLY_TIMEOUT, asked(Asked::NoAnswer));
+        if self.is_lost(from) || self.is_lost(place) {
+            return;
+        }
+        let latency = self.soft_latency();
+        match self.up.get(&place).copied() {
+            Some(to) => {
+                let reply = AskReplyTo { effect: id, scheduler, ask: ask.ask };
+                let message = SoftMessage { edge: Edge::FetchAsks, payload: encode(ask), reply: Some(reply) };
+                let at = self.now + latency;
+                self.agenda.over(Line::Soft(from, place), at, Happening::To(to, Input::Soft(message)));
+            }
+            None => self.answer(id, latency, asked(Asked::NoScheduler)),
+        }
+    }
+
+    /// A scheduler replies to an ask.
+    pub(crate) fn reply(&mut self, from: Process, to: AskReplyTo, payload: &[u8]) {
+        let reply = decode::<AskReply>(payload).unwrap_or_else(|error| panic!("reply to an ask: {error}"));
+        if self.is_lost(from.place) || self.is_lost(to.effect.process.place) {
+            return;
+        }
+        let AskReplyTo { effect, scheduler, ask } = to;
+        let answer = Answer::Fetcher(Fetched::Asked { scheduler, ask, result: Asked::Reply(reply) });
+        let at = self.now + self.soft_latency();
+        let line = Line::Soft(from.place, effect.process.place);
+        self.agenda.over(line, at, Happening::To(effect.process, Input::Answer(effect.number, answer)));
+    }
+
+    /// Work ends.
+    pub(crate) fn answer(&mut self, id: EffectId, after: Micros, answer: Answer) {
+        self.agenda.at(self.now + after, Happening::To(id.process, Input::Answer(id.number, answer)));
+    }
+
+    /// Whether a place dies in this step, and after how many acts.
+    pub(crate) fn dies_in_step(&mut self, place: Place, acts: bool) -> Option<usize> {
+        if acts { self.dying.remove(&place) } else { None }
+    }
+
+    /// Draws the incidents of the run.
+    pub(crate) fn plan_incidents(&mut self, places: &[Place]) {
+        for _ in 0..self.faults.incidents {
+            let at = self.dice.within(0..self.faults.until_s * SECOND);
+            let Some(&place) = self.dice.pick(places) else { return };
+            let incident = match self.dice.below(6) {
+                0 | 1 => Incident::Crash,
+                2 | 3 => Incident::CrashInStep { after: self.dice.below(4) },
+                4 => Incident::Pause { micros: self.dice.within(SECOND / 10..40 * SECOND) },
+                _ => Incident::Cut { micros: self.dice.within(SECOND / 10..40 * SECOND) },
+            };
+            self.agenda.at(at, Happening::Incident(place, incident));
+        }
+    }
+
+    /// Says what happens, when somebody wants to know.
+    pub(crate) fn tell(&self, what: impl FnOnce() -> String) {
+        if self.trace {
+            eprintln!("{:>12.6} {}", self.now as f64 / SECOND as f64, what());
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! The broker in memory: streams with durable consumers, and the subjects of soft messages.
+//!
+//! A stream stores a message once per id within its duplicate window and delivers it at least once: what is not
+//! acked within `ack_wait` comes again, to any member of the consumer.
+
+use super::agenda::{EffectId, Place, Process};
+use super::plan::Micros;
+use bytes::Bytes;
+use shared::config::Pipeline;
+use shared::message::Edge;
+use shared::stage::Token;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+
+/// A message for a stream.
+#[derive(Clone, Debug)]
+pub(crate) struct Outgoing {
+    pub(crate) edge: Edge,
+    pub(crate) token: Token,
+    pub(crate) id: String,
+    pub(crate) payload: Bytes,
+}
+
+/// A message of a stream on its way to a process.
+#[derive(Clone, Debug)]
+pub(crate) struct Delivery {
+    pub(crate) edge: Edge,
+    pub(crate) consumer: usize,
+    /// In its stream, from 1.
+    pub(crate) sequence: u64,
+    pub(crate) payload: Bytes,
+}
+
+/// A core NATS message on its way to a process.
+#[derive(Clone, Debug)]
+pub(crate) struct SoftMessage {
+    pub(crate) edge: Edge,
+    pub(crate) payload: Bytes,
+    pub(crate) reply: Option<AskReplyTo>,
+}
+
+/// Where the reply to an ask goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AskReplyTo {
+    pub(crate) effect: EffectId,
+    pub(crate) scheduler: u16,
+    pub(crate) ask: u64,
+}
+
+struct Unacked {
+    delivery: u64,
+    to: Process,
+}
+
+/// A durable consumer and its members.
+struct Consumer {
+    members: Vec<Place>,
+    /// Of how many instances which one's partitions; none: all messages.
+    filter: Option<(u16, u16)>,
+    /// Index of the next message never delivered.
+    next: usize,
+    again: BTreeSet<u64>,
+    unacked: BTreeMap<u64, Unacked>,
+    acked: HashSet<u64>,
+    delivery: u64,
+}
+
+struct Stored {
+    token: Token,
+    payload: Bytes,
+}
+
+struct Stream {
+    messages: Vec<Stored>,
+    /// By id, when it was stored.
+    ids: HashMap<String, Micros>,
+    duplicate_window: Micros,
+    ack_wait: Micros,
+    consumers: Vec<Consumer>,
+}
+
+/// A message that the broker decided to deliver.
+pub(crate) struct Dispatched {
+    pub(crate) to: Process,
+    pub(crate) number: u64,
+    pub(crate) delivery: Delivery,
+}
+
+/// All streams.
+pub(crate) struct Broker {
+    streams: BTreeMap<Edge, Stream>,
+}
+
+/// Unacked messages of a consumer at once.
+const UNACKED_MAX: usize = 100;
+
+impl Broker {
+    pub(crate) fn new(pipeline: &Pipeline) -> Self {
+        let mut streams = BTreeMap::new();
+        for edge in Edge::ALL {
+            if let Some(config) = pipeline.edges.stream(edge) {
+                let stream = Stream {
+                    messages: Vec::new(),
+                    ids: HashMap::new(),
+                    duplicate_window: config.duplicate_window.as_micros() as Micros,
+                    ack_wait: config.ack_wait.as_micros() as Micros,
+                    consumers: Vec::new(),
+                };
+                streams.insert(edge, stream);
+            }
+        }
+        Broker { streams }
+    }
+
+    /// Gives a stream a consumer: one of all instances, or of the partitions of one of `replicas`.
+    pub(crate) fn consumer(&mut self, edge: Edge, members: Vec<Place>, filter: Option<(u16, u16)>) {
+        let consumer = Consumer {
+            members,
+            filter,
+            next: 0,
+            again: BTreeSet::new(),
+            unacked: BTreeMap::new(),
+            acked: HashSet::new(),
+            delivery: 0,
+        };
+        self.stream(edge).consumers.push(consumer);
+    }
+
+    fn stream(&mut self, edge: Edge) -> &mut Stream {
+        self.streams.get_mut(&edge).unwrap_or_else(|| panic!("edge {} is no stream", edge.name()))
+    }
+
+    pub(crate) fn ack_wait(&self, edge: Edge) -> Micros {
+        self.streams.get(&edge).map_or(Micros::MAX, |stream| stream.ack_wait)
+    }
+
+    /// Stores a message unless its id is known; whether it did.
+    pub(crate) fn store(&mut self, now: Micros, message: &Outgoing) -> bool {
+        let stream = self.stream(message.edge);
+        let known = stream.ids.get(&message.id).is_some_and(|at| at + stream.duplicate_window > now);
+        if !known {
+            stream.ids.insert(message.id.clone(), now);
+            stream.messages.push(Stored { token: message.token.clone(), payload: message.payload.clone() });
+        }
+        !known
+    }
+
+    /// What can be delivered now on an edge to the processes that are `up`; `choose` picks among members.
+    pub(crate) fn dispatch(
+        &mut self,
+        edge: Edge,
+        up: impl Fn(Place) -> Option<Process>,
+        mut choose: impl FnMut(usize) -> usize,
+    ) -> Vec<Dispatched> {
+        let mut dispatched = Vec::new();
+        let Some(stream) = self.streams.get_mut(&edge) else { return dispatched };
+        for (index, consumer) in stream.consumers.iter_mut().enumerate() {
+            let members: Vec<Process> = consumer.members.iter().filter_map(|&place| up(place)).collect();
+            if members.is_empty() {
+                continue;
+            }
+            while consumer.unacked.len() < UNACKED_MAX
+                && let Some(sequence) = consumer.take_next(&stream.messages)
+            {
+                let to = members[choose(members.len())];
+                consumer.delivery += 1;
+                consumer.unacked.insert(sequence, Unacked { delivery: consumer.delivery, to });
+                let payload = stream.messages[sequence as usize - 1].payload.clone();
+                let delivery = Delivery { edge, consumer: index, sequence, payload };
+                dispatched.push(Dispatched { to, number: consumer.delivery, delivery });
+            }
+        }
+        dispatched
+    }
+
+    pub(crate) fn ack(&mut self, edge: Edge, consumer: usize, sequence: u64) {
+        let consumer = &mut self.stream(edge).consumers[consumer];
+        consumer.unacked.remove(&sequence);
+        consumer.again.remove(&sequence);
+        consumer.acked.insert(sequence);
+    }
+
+    /// To whom a delivery went that is still not acked.
+    pub(crate) fn unacked(&self, edge: Edge, consumer: usize, sequence: u64, delivery: u64) -> Option<Process> {
+        let unacked = self.streams.get(&edge)?.consumers.get(consumer)?.unacked.get(&sequence)?;
+        (unacked.delivery == delivery).then_some(unacked.to)
+    }
+
+    /// A message is to be delivered once more.
+    pub(crate) fn again(&mut self, edge: Edge, consumer: usize, sequence: u64) {
+        let consumer = &mut self.stream(edge).consumers[consumer];
+        consumer.unacked.remove(&sequence);
+        consumer.again.insert(sequence);
+    }
+
+    /// Whether everything has been delivered and acked.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.streams.values().all(|stream| {
+            stream.consumers.iter().all(|consumer| {
+                consumer.unacked.is_empty() && consumer.again.is_empty() && !consumer.has_more(&stream.messages)
+            })
+        })
+    }
+
+    /// How many messages lie in each stream.
+    pub(crate) fn sequences(&self) -> Vec<(Edge, usize)> {
+        self.streams.iter().map(|(edge, stream)| (*edge, stream.messages.len())).collect()
+    }
+
+    /// What waits, for a report on a run that does not end.
+    pub(crate) fn pending(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        for (edge, stream) in &self.streams {
+            for (index, consumer) in stream.consumers.iter().enumerate() {
+                let (unacked, again) = (consumer.unacked.len(), consumer.again.len());
+                let more = consumer.has_more(&stream.messages);
+                if unacked + again > 0 || more {
+                    lines.push(format!("{} consumer {index}: {unacked} unacked, {again} again, more {more}", edge.name()));
+                }
+            }
+        }
+        lines
+    }
+}
+
+impl Consumer {
+    fn wants(&self, message: &Stored) -> bool {
+        match (self.filter, &message.token) {
+            (Some((replicas, instance)), Token::Partition(partition)) => {
+                Pipeline::owner(*partition, replicas) == instance
+            }
+            _ => true,
+        }
+    }
+
+    fn take_next(&mut self, messages: &[Stored]) -> Option<u64> {
+        if let Some(sequence) = self.again.pop_first() {
+            return Some(sequence);
+        }
+        while let Some(message) = messages.get(self.next) {
+            self.next += 1;
+            if self.wants(message) {
+                return Some(self.next as u64);
+            }
+        }
+        None
+    }
+
+    fn has_more(&self, messages: &[Stored]) -> bool {
+        messages.get(self.next..).unwrap_or_default().iter().any(|message| self.wants(message))
+    }
+}

@@ -1,0 +1,299 @@
+//! Checks: the promises, watched from outside the cores.
+//!
+//! - P1: no request to a server while another job's lease on it is valid; none after the job's own lease; no second
+//!   connection while the first one's lease is valid. A lease is valid from its grant to its end by the
+//!   scheduler's clock, or until its fetcher has sent the last report.
+//! - P2: between two contacts of a server at least the delay, or the Crawl-delay once robots.txt was read; no contact
+//!   before a Retry-After is over, by the job that was told, or by one granted after the scheduler was told.
+//! - P3: the counts of dedup and scheduler conserve after every step; each new URL has one outcome in the end.
+//! - P4: no URL is new twice.
+
+use super::agenda::{Place, Process, StageName};
+use super::broker::Outgoing;
+use super::graph::Robots;
+use super::plan::{Micros, SECOND};
+use super::web::Web;
+use shared::message::{Edge, JobId, NewUrls, Outcome, Outcomes, Report, RequestEnd, RequestResult, ToFetcher, decode};
+use shared::stage::Count;
+use shared::url::server_of;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+struct Lease {
+    server: String,
+    /// By the scheduler's clock.
+    until: Micros,
+    lease: Micros,
+    granted: Micros,
+    /// Its fetcher has sent the last report.
+    ended: bool,
+}
+
+#[derive(Default)]
+struct Politeness {
+    last_contact: Option<Micros>,
+    crawl_delay: Micros,
+    /// Retry-Afters: since when the scheduler has known of each, and when it is over.
+    known: Vec<(Micros, Micros)>,
+    /// When the Retry-After is over that a job has been answered with.
+    told: HashMap<JobId, Micros>,
+}
+
+/// What has been seen so far, and what was wrong with it.
+pub(crate) struct Checks {
+    delay: Micros,
+    /// Faults make connections of dead and cut-off holders overlap with others.
+    faults: bool,
+    leases: HashMap<JobId, Lease>,
+    by_server: HashMap<String, Vec<JobId>>,
+    /// By server, connections that are open.
+    open: HashMap<String, Vec<(Process, JobId)>>,
+    politeness: HashMap<String, Politeness>,
+    ids: HashSet<String>,
+    serials: HashMap<(u16, u64), String>,
+    /// URLs that passed the URL-seen test.
+    pub(crate) new: BTreeMap<String, (u16, u64)>,
+    /// How URLs ended, with the reason.
+    pub(crate) outcomes: BTreeMap<String, (Outcome, String)>,
+    /// What was wrong.
+    pub(crate) violations: Vec<String>,
+}
+
+impl Checks {
+    pub(crate) fn new(delay: Micros, faults: bool) -> Self {
+        Checks {
+            delay,
+            faults,
+            leases: HashMap::new(),
+            by_server: HashMap::new(),
+            open: HashMap::new(),
+            politeness: HashMap::new(),
+            ids: HashSet::new(),
+            serials: HashMap::new(),
+            new: BTreeMap::new(),
+            outcomes: BTreeMap::new(),
+            violations: Vec::new(),
+        }
+    }
+
+    fn violated(&mut self, what: String) {
+        self.violations.push(what);
+    }
+
+    /// A process sends a soft message.
+    pub(crate) fn sends(&mut self, now: Micros, from: Process, edge: Edge, payload: &[u8]) {
+        if edge != Edge::FetchJobs {
+            return;
+        }
+        match decode::<ToFetcher>(payload) {
+            Ok(ToFetcher::Job(job)) => {
+                let lease = job.lease_ms * 1000;
+                if let Some(other) = self.valid_other(now, &job.server, job.id) {
+                    self.violated(format!("P1: {from:?} grants {:?} on {} while {other:?} is valid", job.id, job.server));
+                }
+                if self.leases.contains_key(&job.id) {
+                    self.violated(format!("P1: {from:?} grants {:?} twice", job.id));
+                }
+                self.by_server.entry(job.server.clone()).or_default().push(job.id);
+                let lease = Lease { server: job.server, until: now + lease, lease, granted: now, ended: false };
+                self.leases.insert(job.id, lease);
+            }
+            Ok(ToFetcher::Renewed { job, .. }) => {
+                if let Some(lease) = self.leases.get_mut(&job) {
+                    lease.until = lease.until.max(now + lease.lease);
+                }
+            }
+            Ok(ToFetcher::Revoked { .. }) => {}
+            Err(error) => self.violated(format!("{from:?} sends an unreadable message: {error}")),
+        }
+    }
+
+    /// Another job than `job` with a valid lease on the server.
+    fn valid_other(&mut self, now: Micros, server: &str, job: JobId) -> Option<JobId> {
+        let jobs = self.by_server.get(server)?;
+        jobs.iter().copied().find(|&other| other != job && self.is_valid(now, other))
+    }
+
+    fn is_valid(&self, now: Micros, job: JobId) -> bool {
+        self.leases.get(&job).is_some_and(|lease| !lease.ended && lease.until > now)
+    }
+
+    /// A process publishes a message.
+    pub(crate) fn publishes(&mut self, from: Process, message: &Outgoing) {
+        match message.edge {
+            Edge::FetchReports => match decode::<Report>(&message.payload) {
+                Ok(report) => self.reports(from, &report),
+                Err(error) => self.violated(format!("{from:?} publishes an unreadable report: {error}")),
+            },
+            Edge::UrlsNew if self.ids.insert(message.id.clone()) => match decode::<NewUrls>(&message.payload) {
+                Ok(new) => self.finds_new(&new),
+                Err(error) => self.violated(format!("{from:?} publishes unreadable new URLs: {error}")),
+            },
+            Edge::Outcomes if self.ids.insert(message.id.clone()) => match decode::<Outcomes>(&message.payload) {
+                Ok(outcomes) => self.ends(&outcomes),
+                Err(error) => self.violated(format!("{from:?} publishes unreadable outcomes: {error}")),
+            },
+            _ => {}
+        }
+    }
+
+    fn reports(&mut self, from: Process, report: &Report) {
+        if report.last {
+            let open = self.open.get(&report.server).is_some_and(|open| open.contains(&(from, report.job)));
+            if open {
+                self.violated(format!("P1: the last report of {:?} comes before the close", report.job));
+            }
+            if let Some(lease) = self.leases.get_mut(&report.job) {
+                lease.ended = true;
+            }
+        }
+    }
+
+    /// A scheduler takes a report.
+    pub(crate) fn learns(&mut self, now: Micros, report: &Report) {
+        let politeness = self.politeness.entry(report.server.clone()).or_default();
+        let asks = |result: &RequestResult| {
+            matches!(result.end, RequestEnd::Response { status: 429 | 503, retry_after_s: Some(_), .. })
+        };
+        if let Some(&until) = politeness.told.get(&report.job).filter(|_| report.results.iter().any(asks)) {
+            politeness.known.push((now, until));
+        }
+    }
+
+    fn finds_new(&mut self, new: &NewUrls) {
+        for (serial, url) in (new.first_serial..).zip(new.urls.iter()) {
+            let place = (new.partition, serial);
+            if let Some(before) = self.new.insert(url.to_owned(), place) {
+                self.violated(format!("P4: {url} is new twice: as {before:?} and as {place:?}"));
+            }
+            if let Some(other) = self.serials.insert(place, url.to_owned()) {
+                self.violated(format!("P4: {place:?} stands for {other} and for {url}"));
+            }
+            if serial > 1 && !self.serials.contains_key(&(new.partition, serial - 1)) {
+                self.violated(format!("P4: {place:?} comes after a gap"));
+            }
+        }
+    }
+
+    fn ends(&mut self, outcomes: &Outcomes) {
+        for entry in &outcomes.entries {
+            let end = (entry.outcome, entry.reason.clone());
+            if !self.new.contains_key(&entry.url) {
+                self.violated(format!("P3: {} ends {end:?} and never was new", entry.url));
+            }
+            if let Some(before) = self.outcomes.insert(entry.url.clone(), end.clone()) {
+                self.violated(format!("P3: {} ends {before:?} and {end:?}", entry.url));
+            }
+        }
+    }
+
+    /// A connection is there.
+    pub(crate) fn opens(&mut self, now: Micros, server: &str, process: Process, job: JobId) {
+        let others = self.open.entry(server.to_owned()).or_default().clone();
+        for &(other_process, other) in &others {
+            let same = (other_process, other) == (process, job);
+            if same || !self.faults || self.is_valid(now, other) {
+                self.violated(format!("P1: {process:?} opens a connection to {server} for {job:?}; {other_process:?} has one for {other:?}"));
+            }
+        }
+        self.open.entry(server.to_owned()).or_default().push((process, job));
+    }
+
+    /// A connection is closed.
+    pub(crate) fn closes(&mut self, server: &str, process: Process, job: JobId) {
+        if let Some(open) = self.open.get_mut(server) {
+            open.retain(|other| *other != (process, job));
+        }
+    }
+
+    /// A request is sent.
+    pub(crate) fn contacts(&mut self, now: Micros, server: &str, process: Process, job: JobId, url: &str) {
+        if let Some(other) = self.valid_other(now, server, job) {
+            self.violated(format!("P1: {process:?} requests {url} for {job:?} while {other:?} is valid"));
+        }
+        match self.leases.get(&job) {
+            None => self.violated(format!("P1: {process:?} requests {url} for {job:?}, which nobody granted")),
+            Some(lease) if lease.server != server_of(url) => {
+                self.violated(format!("P7: {process:?} requests {url} for {job:?} on {server}"));
+            }
+            Some(lease) if lease.ended || lease.until <= now => {
+                self.violated(format!("P1: {process:?} requests {url} after the lease of {job:?}"));
+            }
+            Some(_) => {}
+        }
+        let delay = self.delay;
+        let granted = self.leases.get(&job).map_or(0, |lease| lease.granted);
+        let politeness = self.politeness.entry(server.to_owned()).or_default();
+        let gap = delay.max(politeness.crawl_delay);
+        let since = politeness.last_contact.map_or(Micros::MAX, |last| now - last);
+        let told = politeness.told.get(&job).copied().unwrap_or_default();
+        politeness.known.retain(|(_, until)| *until > now);
+        let known = politeness.known.iter().filter(|(since, _)| *since <= granted).map(|(_, until)| *until);
+        let not_before = known.max().unwrap_or_default().max(told);
+        politeness.last_contact = Some(now);
+        if since < gap {
+            self.violated(format!("P2: {process:?} requests {url} for {job:?} {since} µs after the last contact, the delay is {gap} µs"));
+        }
+        if now < not_before {
+            let early = not_before - now;
+            self.violated(format!("P2: {process:?} requests {url} for {job:?} {early} µs before the Retry-After is over"));
+        }
+    }
+
+    /// An answer will have come at `at`.
+    pub(crate) fn answers(&mut self, at: Micros, server: &str, job: JobId, answer: &Answered) {
+        let politeness = self.politeness.entry(server.to_owned()).or_default();
+        if let (429 | 503, Some(seconds)) = (answer.status, answer.retry_after_s) {
+            politeness.told.insert(job, at + seconds * SECOND);
+        }
+        if let Some(seconds) = answer.crawl_delay_s {
+            politeness.crawl_delay = seconds * SECOND;
+        }
+    }
+
+    /// P3 on what a core counts.
+    pub(crate) fn counts(&mut self, place: Place, counts: &[Count]) {
+        let count = |name: &str| match counts.iter().find(|(other, _)| *other == name) {
+            Some((_, value)) => *value,
+            None => panic!("{place:?} does not count {name}"),
+        };
+        match place.stage {
+            StageName::Dedup => {
+                let (found, sum) = (count("found_total"), count("filtered_total") + count("repeated_total") + count("new_total"));
+                if found != sum {
+                    self.violated(format!("P3: {place:?} found {found}, filtered + repeated + new = {sum}"));
+                }
+                if count("misrouted_total") > 0 {
+                    self.violated(format!("P3: {place:?} got URLs of partitions that are not its own"));
+                }
+            }
+            StageName::Scheduler => {
+                let ended: u64 = counts.iter().filter(|(name, _)| name.starts_with("outcome_")).map(|(_, n)| n).sum();
+                let (new, sum) = (count("new_total"), ended + count("waiting") + count("in_flight"));
+                if new != sum {
+                    self.violated(format!("P3: {place:?} new {new}, outcomes + waiting + in flight = {sum}"));
+                }
+                if count("foreign_total") + count("malformed_total") > 0 {
+                    self.violated(format!("P3: {place:?} got messages that it could not take"));
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What of an answer matters for politeness.
+pub(crate) struct Answered {
+    pub(crate) status: u16,
+    pub(crate) retry_after_s: Option<u64>,
+    pub(crate) crawl_delay_s: Option<u64>,
+}
+
+impl Web {
+    /// The Crawl-delay that a server's own robots.txt asks for.
+    pub(crate) fn crawl_delay(&self, server: usize) -> Option<u64> {
+        match self.graph.servers[server].robots {
+            Robots::Rules(seconds) => seconds,
+            _ => None,
+        }
+    }
+}

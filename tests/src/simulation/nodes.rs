@@ -1,0 +1,175 @@
+//! Nodes: the instances of all stages, opened as their binaries open them, and who does their work that waits.
+
+use super::agenda::{Answer, EffectId, Place, StageName};
+use super::around::Around;
+use super::broker::Broker;
+use super::names::Found as FoundName;
+use super::node::{AnyNode, Node, Opening, Simulated};
+use super::{scope, web};
+use dedup::dedup::Dedup;
+use fetcher::core::Fetcher;
+use host_splitter::splitter::Splitter;
+use parser::core::Parser;
+use resolver::resolver::{Found, Resolver};
+use scheduler::scheduler::Scheduler;
+use shared::config::Pipeline;
+use shared::message::Edge;
+use shared::time::Timestamp;
+use std::collections::{BTreeMap, HashMap};
+use std::convert::Infallible;
+
+impl Simulated for Splitter {
+    fn perform(effect: Self::Effect, id: EffectId, around: &mut Around) {
+        match effect {
+            host_splitter::splitter::Effect::NextScope => scope::next(id, around),
+            host_splitter::splitter::Effect::Join { topic, entry } => scope::join(id, topic, entry, around),
+        }
+    }
+
+    fn accept(answer: Answer) -> Option<Self::Answer> {
+        if let Answer::HostSplitter(answer) = answer { Some(answer) } else { None }
+    }
+}
+
+impl Simulated for Dedup {
+    fn perform(effect: Infallible, _id: EffectId, _around: &mut Around) {
+        match effect {}
+    }
+
+    fn accept(_answer: Answer) -> Option<Infallible> {
+        None
+    }
+}
+
+impl Simulated for Resolver {
+    fn perform(effect: Self::Effect, id: EffectId, around: &mut Around) {
+        let name = effect.name;
+        let (after, found) = around.names.query(&name, &mut around.dice);
+        let found = match found {
+            FoundName::Address(address, ttl_s) => Found::Addresses { addresses: vec![address], ttl_s },
+            FoundName::Missing => Found::NoAddress,
+            FoundName::Failure => Found::Temporary,
+        };
+        around.answer(id, after, Answer::Resolver(resolver::resolver::Answer { name, found }));
+    }
+
+    fn accept(answer: Answer) -> Option<Self::Answer> {
+        if let Answer::Resolver(answer) = answer { Some(answer) } else { None }
+    }
+}
+
+impl Simulated for Scheduler {
+    fn perform(effect: Infallible, _id: EffectId, _around: &mut Around) {
+        match effect {}
+    }
+
+    fn accept(_answer: Answer) -> Option<Infallible> {
+        None
+    }
+}
+
+impl Simulated for Fetcher {
+    fn perform(effect: Self::Effect, id: EffectId, around: &mut Around) {
+        match effect {
+            fetcher::effect::Effect::Ask { scheduler, ask } => around.ask(id, scheduler, &ask),
+            fetcher::effect::Effect::Request(request) => web::request(id, request, around),
+            fetcher::effect::Effect::Close { job } => web::close(id, job, around),
+        }
+    }
+
+    fn accept(answer: Answer) -> Option<Self::Answer> {
+        if let Answer::Fetcher(answer) = answer { Some(answer) } else { None }
+    }
+}
+
+impl Simulated for Parser {
+    fn perform(effect: Infallible, _id: EffectId, _around: &mut Around) {
+        match effect {}
+    }
+
+    fn accept(_answer: Answer) -> Option<Infallible> {
+        None
+    }
+}
+
+/// How many instances each stage has.
+pub(crate) fn replicas(pipeline: &Pipeline) -> HashMap<StageName, u16> {
+    let stages = &pipeline.stages;
+    HashMap::from([
+        (StageName::HostSplitter, stages.host_splitter.replicas),
+        (StageName::Dedup, stages.dedup.replicas),
+        (StageName::Resolver, stages.resolver.replicas),
+        (StageName::Scheduler, stages.scheduler.replicas),
+        (StageName::Fetcher, stages.fetcher.replicas),
+        (StageName::Parser, stages.parser.replicas),
+    ])
+}
+
+fn places(replicas: &HashMap<StageName, u16>, stage: StageName) -> Vec<Place> {
+    (0..replicas[&stage]).map(|instance| Place { stage, instance }).collect()
+}
+
+/// Makes the consumers of all stages.
+pub(crate) fn connect(broker: &mut Broker, replicas: &HashMap<StageName, u16>) {
+    let shared = [
+        (Edge::UrlsFound, StageName::HostSplitter),
+        (Edge::UrlsNew, StageName::Resolver),
+        (Edge::Pages, StageName::Parser),
+    ];
+    for (edge, stage) in shared {
+        broker.consumer(edge, places(replicas, stage), None);
+    }
+    let owned = [
+        (Edge::UrlsSplit, StageName::Dedup),
+        (Edge::UrlsReady, StageName::Scheduler),
+        (Edge::FetchReports, StageName::Scheduler),
+    ];
+    for (edge, stage) in owned {
+        for place in places(replicas, stage) {
+            broker.consumer(edge, vec![place], Some((replicas[&stage], place.instance)));
+        }
+    }
+}
+
+/// All instances of all stages.
+pub(crate) fn all(pipeline: &Pipeline) -> BTreeMap<Place, Box<dyn AnyNode>> {
+    let replicas = replicas(pipeline);
+    let mut nodes: BTreeMap<Place, Box<dyn AnyNode>> = BTreeMap::new();
+    for stage in replicas.keys().copied() {
+        for place in places(&replicas, stage) {
+            nodes.insert(place, node(place, pipeline.clone()));
+        }
+    }
+    nodes
+}
+
+fn node(place: Place, pipeline: Pipeline) -> Box<dyn AnyNode> {
+    match place.stage {
+        StageName::HostSplitter => Box::new(Node::new(place, false, move |opening: &Opening| {
+            Splitter::new((&pipeline).into(), opening.life)
+        })),
+        StageName::Dedup => Box::new(Node::new(place, true, move |opening: &Opening| {
+            let partitions = partitions(&pipeline, pipeline.stages.dedup.replicas, opening.instance);
+            let store = opening.store.clone().expect("dedup has a store");
+            Dedup::open((&pipeline).into(), partitions, store).expect("a store in memory does not fail")
+        })),
+        StageName::Resolver => {
+            Box::new(Node::new(place, false, move |_: &Opening| Resolver::new((&pipeline).into())))
+        }
+        StageName::Scheduler => Box::new(Node::new(place, true, move |opening: &Opening| {
+            let partitions = partitions(&pipeline, pipeline.stages.scheduler.replicas, opening.instance);
+            let store = opening.store.clone().expect("the scheduler has a store");
+            let settings = (&pipeline).into();
+            Scheduler::open(settings, opening.instance, opening.epoch, &partitions, store, Timestamp::ZERO)
+                .expect("a store in memory does not fail")
+        })),
+        StageName::Fetcher => Box::new(Node::new(place, false, move |opening: &Opening| {
+            Fetcher::new(fetcher::core::Settings::new(&pipeline, opening.instance, opening.life))
+        })),
+        StageName::Parser => Box::new(Node::new(place, false, move |_: &Opening| Parser::new((&pipeline).into()))),
+    }
+}
+
+fn partitions(pipeline: &Pipeline, replicas: u16, instance: u16) -> Vec<u16> {
+    (0..pipeline.partitions).filter(|&partition| Pipeline::owner(partition, replicas) == instance).collect()
+}

@@ -1,0 +1,129 @@
+//! Plan: what a seed stands for: how many instances, which limits, which faults.
+
+use super::dice::Dice;
+use shared::config::{Layers, Pipeline};
+use std::time::Duration;
+
+/// Simulated microseconds since the beginning.
+pub(crate) type Micros = u64;
+pub(crate) const MILLISECOND: Micros = 1_000;
+pub(crate) const SECOND: Micros = 1_000_000;
+
+/// One simulation, all of it drawn from its seed.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The seed.
+    pub seed: u64,
+    /// What goes wrong.
+    pub faults: Faults,
+    /// Servers of the web.
+    pub servers: usize,
+    /// Pages of each server at most.
+    pub pages_max: usize,
+    /// The configuration of all stages.
+    pub pipeline: Pipeline,
+}
+
+/// What goes wrong, beside what servers and name servers do by themselves.
+#[derive(Clone, Debug, Default)]
+pub struct Faults {
+    /// Crashes and pauses, and connections to the broker cut for a while.
+    pub incidents: usize,
+    /// In simulated seconds, when the last of them happens.
+    pub until_s: u64,
+    /// Messages lost, in ten thousand: soft ones, publishes, PubAcks and acks.
+    pub lost: u64,
+    /// Stream messages delivered twice, in ten thousand.
+    pub repeated: u64,
+    /// Messages that take up to a minute, in ten thousand.
+    pub late: u64,
+}
+
+impl Faults {
+    /// Whether nothing goes wrong.
+    pub fn is_none(&self) -> bool {
+        self.incidents == 0 && self.lost == 0 && self.repeated == 0 && self.late == 0
+    }
+}
+
+impl Plan {
+    /// A run in which processes and broker work, on a web of 5 to 20 servers with up to 40 pages each.
+    pub fn without_faults(seed: u64) -> Plan {
+        let mut dice = Dice::new(seed);
+        let servers = dice.within(5..21) as usize;
+        Plan { servers, pages_max: 40, faults: Faults::default(), ..Plan::drawn(seed, &mut dice) }
+    }
+
+    /// A run with losses, repeats, delays, crashes, pauses and cuts, on a smaller web.
+    pub fn with_faults(seed: u64) -> Plan {
+        let mut dice = Dice::new(seed);
+        let faults = Faults {
+            incidents: dice.within(1..13) as usize,
+            until_s: dice.within(5..120),
+            lost: *dice.pick(&[0, 20, 100, 300]).unwrap_or(&0),
+            repeated: *dice.pick(&[0, 50, 200]).unwrap_or(&0),
+            late: *dice.pick(&[0, 20, 100]).unwrap_or(&0),
+        };
+        let servers = dice.within(5..10) as usize;
+        let mut plan = Plan { servers, pages_max: 14, faults, ..Plan::drawn(seed, &mut dice) };
+        plan.shorten_memory(&mut dice);
+        plan
+    }
+
+    /// A broker that forgets ids at once, or that waits for acks for a moment only.
+    fn shorten_memory(&mut self, dice: &mut Dice) {
+        let forgets = dice.below(3) == 0;
+        let ack_wait_s = *dice.pick(&[2, 30, 30]).unwrap_or(&30);
+        let edges = &mut self.pipeline.edges;
+        let urls = &mut edges.urls;
+        for edge in [
+            &mut urls.found,
+            &mut urls.split,
+            &mut urls.new,
+            &mut urls.ready,
+            &mut edges.pages,
+            &mut edges.outcomes,
+            &mut edges.fetch.reports,
+        ] {
+            edge.ack_wait = Duration::from_secs(ack_wait_s);
+            if forgets {
+                edge.duplicate_window = Duration::ZERO;
+            }
+        }
+    }
+
+    fn drawn(seed: u64, dice: &mut Dice) -> Plan {
+        let one_or_two = |dice: &mut Dice| 1 + dice.below(2);
+        let mut set: Vec<String> = [
+            // Retries so many that no fault uses them up: how a URL ends depends on the web alone.
+            "stages.scheduler.attempts=14",
+            "stages.scheduler.resolve_attempts=14",
+            "stages.scheduler.retry_wait=2s",
+            "stages.scheduler.retry_wait_max=20s",
+            "stages.scheduler.server_failures_max=12",
+            "stages.resolver.cache.temporary=1s",
+            "limits.request_timeout=8s",
+            "limits.connect_timeout=3s",
+            "network.user_agent='rhumb/0 (+https://example.org/simulation)'",
+            "partitions=8",
+        ]
+        .map(str::to_owned)
+        .to_vec();
+        for stage in ["host-splitter", "dedup", "resolver", "scheduler", "fetcher", "parser"] {
+            set.push(format!("stages.{stage}.replicas={}", one_or_two(dice)));
+        }
+        set.push(format!("stages.fetcher.connections={}", dice.pick(&[1, 3, 64]).unwrap_or(&64)));
+        set.push(format!("stages.host-splitter.batch_urls_max={}", dice.pick(&[1, 7, 256]).unwrap_or(&256)));
+        set.push(format!("stages.scheduler.requests_per_connection={}", dice.pick(&[3, 50]).unwrap_or(&50)));
+        set.push(format!("stages.scheduler.job_lease={}s", dice.pick(&[6, 20]).unwrap_or(&20)));
+        set.push("stages.fetcher.renew_every=2s".to_owned());
+        set.push(format!("politeness.robots_lifetime={}", dice.pick(&["1m", "24h"]).unwrap_or(&"24h")));
+        set.push(format!("stages.resolver.cache.refresh={}", dice.pick(&["10s", "30m"]).unwrap_or(&"30m")));
+        set.push(format!("scope.follow={}", dice.pick(&["host", "any"]).unwrap_or(&"any")));
+        // The environment of whoever runs the tests does not count.
+        let pipeline = Layers { file: None, set }
+            .load_with(std::iter::empty())
+            .unwrap_or_else(|error| panic!("the simulation's configuration is not valid: {error}"));
+        Plan { seed, faults: Faults::default(), servers: 0, pages_max: 0, pipeline }
+    }
+}

@@ -1,0 +1,399 @@
+//! World: all nodes and what lies around them, from the first seed to the end of the crawl.
+
+use super::agenda::{Agenda, Happening, Incident, Input, Place, Process, StageName};
+use super::around::Around;
+use super::broker::{Broker, Outgoing};
+use super::checks::Checks;
+use super::dice::Dice;
+use super::graph::Graph;
+use super::names::Names;
+use super::node::AnyNode;
+use super::plan::{MILLISECOND, Micros, Plan, SECOND};
+use super::scope::ScopeBucket;
+use super::web::Web;
+use super::{nodes, scope, web};
+use shared::message::{Edge, FoundUrls, Origin, Outcome, encode, tap};
+use shared::stage::Token;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+
+/// Simulated time in which a crawl must end.
+const TIME_MAX: Micros = 4 * 3600 * SECOND;
+/// Steps in which a crawl must end.
+const STEPS_MAX: u64 = 3_000_000;
+
+/// A run that ended as it must.
+#[derive(Clone, Debug, Default)]
+pub struct Ended {
+    /// Events.
+    pub steps: u64,
+    /// Simulated seconds.
+    pub seconds: u64,
+    /// URLs that passed the URL-seen test.
+    pub urls: usize,
+    /// Pages with outcome fetched.
+    pub fetched: usize,
+    /// Requests that servers saw.
+    pub contacts: u64,
+    /// Pages served more often than once, counted each time.
+    pub refetched: u64,
+    /// Crashes.
+    pub crashes: u64,
+}
+
+/// A run in which a promise was broken, or that did not end.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    seed: u64,
+    at: Micros,
+    step: u64,
+    what: Vec<String>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Failure { seed, at, step, what } = self;
+        writeln!(f, "seed {seed}, step {step}, {:.6} s:", *at as f64 / SECOND as f64)?;
+        for line in what.iter().take(20) {
+            writeln!(f, "  {line}")?;
+        }
+        if what.len() > 20 {
+            writeln!(f, "  and {} more", what.len() - 20)?;
+        }
+        write!(f, "  (RHUMB_SIMULATION_SEED={seed} replays it with a trace)")
+    }
+}
+
+/// A simulation under way.
+pub(crate) struct World {
+    plan: Plan,
+    pub(crate) around: Around,
+    nodes: BTreeMap<Place, Box<dyn AnyNode>>,
+    /// When each process is woken next.
+    ticks: HashMap<Process, Micros>,
+    steps: u64,
+    crashes: u64,
+}
+
+impl World {
+    pub(crate) fn new(plan: &Plan, trace: bool) -> World {
+        let pipeline = &plan.pipeline;
+        let mut dice = Dice::new(plan.seed ^ 0xa076_1d64_78bd_642f);
+        let graph = Graph::new(plan, &mut dice);
+        let names = Names::new(&graph);
+        let delay = pipeline.politeness.delay.as_micros() as Micros;
+        let around = Around {
+            now: 0,
+            agenda: Agenda::default(),
+            broker: Broker::new(pipeline),
+            web: Web::new(graph, plan),
+            names,
+            scope: ScopeBucket::default(),
+            checks: Checks::new(delay, !plan.faults.is_none()),
+            faults: plan.faults.clone(),
+            up: HashMap::new(),
+            paused: HashMap::new(),
+            cut: HashMap::new(),
+            dying: HashMap::new(),
+            replicas: nodes::replicas(pipeline),
+            trace,
+            dice,
+        };
+        let nodes = nodes::all(pipeline);
+        World { plan: plan.clone(), around, nodes, ticks: HashMap::new(), steps: 0, crashes: 0 }
+    }
+
+    /// Runs to the end.
+    pub(crate) fn run(mut self) -> Result<Ended, Failure> {
+        nodes::connect(&mut self.around.broker, &self.around.replicas);
+        let places: Vec<Place> = self.nodes.keys().copied().collect();
+        for &place in &places {
+            self.start(place);
+        }
+        self.sow();
+        self.around.plan_incidents(&places);
+        let mut next_look = SECOND;
+        let mut quiet_at = None;
+        loop {
+            let Some((at, happening)) = self.around.agenda.next() else { return Err(self.failure(vec!["nothing happens".into()])) };
+            self.around.now = at;
+            self.steps += 1;
+            self.happens(happening);
+            if !self.around.checks.violations.is_empty() {
+                let what = std::mem::take(&mut self.around.checks.violations);
+                return Err(self.failure(what));
+            }
+            if at >= next_look {
+                next_look = at + SECOND;
+                let sequences = self.is_quiet().then(|| self.around.broker.sequences());
+                if sequences.is_some() && sequences == quiet_at {
+                    return self.end();
+                }
+                quiet_at = sequences;
+            }
+            if at > TIME_MAX || self.steps > STEPS_MAX {
+                return Err(self.failure(self.what_waits()));
+            }
+        }
+    }
+
+    fn failure(&self, what: Vec<String>) -> Failure {
+        Failure { seed: self.plan.seed, at: self.around.now, step: self.steps, what }
+    }
+
+    /// Puts the seeds on their way, as `inject` does.
+    fn sow(&mut self) {
+        let origin = Origin { page: String::new(), topic: "default".into(), depth: 0, redirects: 0, seed: true };
+        let found = FoundUrls { origin, urls: self.around.web.graph.seeds.iter().collect() };
+        let message =
+            Outgoing { edge: Edge::UrlsFound, token: Token::None, id: "seeds".into(), payload: encode(&found) };
+        self.around.broker.store(0, &message);
+        self.around.dispatch(Edge::UrlsFound);
+    }
+
+    fn happens(&mut self, happening: Happening) {
+        let around = &mut self.around;
+        match happening {
+            Happening::To(process, input) => self.reaches(process, input),
+            Happening::Publish { from, token, message } => around.arrive(from, token, &message),
+            Happening::Ack { edge, consumer, sequence } => {
+                around.broker.ack(edge, consumer, sequence);
+                around.dispatch(edge);
+            }
+            Happening::Overdue { edge, consumer, sequence, delivery } => {
+                self.overdue(edge, consumer, sequence, delivery);
+            }
+            Happening::Incident(place, incident) => self.incident(place, incident),
+            Happening::Join(id, topic, entry) => scope::joined(id, topic, entry, around),
+        }
+    }
+
+    fn reaches(&mut self, process: Process, input: Input) {
+        let around = &mut self.around;
+        let place = process.place;
+        if around.up.get(&place) != Some(&process) {
+            return;
+        }
+        if let Some(&until) = around.paused.get(&place) {
+            around.agenda.at(until, Happening::To(process, input));
+            return;
+        }
+        if matches!(input, Input::Tick) && self.ticks.get(&process).is_some_and(|&at| at <= around.now) {
+            self.ticks.remove(&process);
+        }
+        around.tell(|| describe(process, &input));
+        if let Some(node) = self.nodes.get_mut(&place) {
+            node.take(input, around);
+        }
+        self.after_step(place);
+    }
+
+    fn after_step(&mut self, place: Place) {
+        let Some(node) = self.nodes.get(&place) else { return };
+        let Some(process) = node.process() else {
+            self.around.tell(|| format!("{place:?} died in a step"));
+            self.died(place);
+            return;
+        };
+        if matches!(place.stage, StageName::Dedup | StageName::Scheduler) {
+            self.around.checks.counts(place, &node.counts());
+        }
+        if let Some(at) = node.wake_at() {
+            let at = at.max(self.around.now + 1);
+            if self.ticks.get(&process).is_none_or(|&planned| at < planned) {
+                self.ticks.insert(process, at);
+                self.around.agenda.at(at, Happening::To(process, Input::Tick));
+            }
+        }
+    }
+
+    fn overdue(&mut self, edge: Edge, consumer: usize, sequence: u64, delivery: u64) {
+        let around = &mut self.around;
+        let Some(to) = around.broker.unacked(edge, consumer, sequence, delivery) else { return };
+        let place = to.place;
+        // A process with an input in hand tells the broker from time to time.
+        let tells = around.up.get(&place) == Some(&to)
+            && !around.paused.contains_key(&place)
+            && around.cut.get(&place).is_none_or(|&until| until <= around.now)
+            && self.nodes.get(&place).is_some_and(|node| node.has_in_hand(edge, sequence))
+            && !around.dice.chance(around.faults.lost);
+        if tells {
+            let again = Happening::Overdue { edge, consumer, sequence, delivery };
+            around.agenda.at(around.now + around.broker.ack_wait(edge), again);
+        } else {
+            around.tell(|| format!("{} {sequence} comes again", edge.name()));
+            around.broker.again(edge, consumer, sequence);
+            around.dispatch(edge);
+        }
+    }
+
+    fn incident(&mut self, place: Place, incident: Incident) {
+        let around = &mut self.around;
+        around.tell(|| format!("{place:?}: {incident:?}"));
+        let is_up = around.up.contains_key(&place);
+        match incident {
+            Incident::Crash if is_up => {
+                if let Some(node) = self.nodes.get_mut(&place) {
+                    node.crash();
+                }
+                self.died(place);
+            }
+            Incident::CrashInStep { after } if is_up => {
+                around.dying.insert(place, after);
+            }
+            Incident::Pause { micros } if is_up && !around.paused.contains_key(&place) => {
+                around.paused.insert(place, around.now + micros);
+                around.agenda.at(around.now + micros, Happening::Incident(place, Incident::Resume));
+            }
+            Incident::Cut { micros } => {
+                around.cut.insert(place, around.now + micros);
+                around.agenda.at(around.now + micros, Happening::Incident(place, Incident::Resume));
+            }
+            Incident::Resume => {
+                let now = around.now;
+                around.paused.retain(|_, until| *until > now);
+                around.cut.retain(|_, until| *until > now);
+                around.dispatch_all();
+            }
+            Incident::Restart if !is_up => self.start(place),
+            Incident::Crash | Incident::CrashInStep { .. } | Incident::Pause { .. } | Incident::Restart => {}
+        }
+    }
+
+    fn died(&mut self, place: Place) {
+        let around = &mut self.around;
+        self.crashes += 1;
+        around.dying.remove(&place);
+        around.paused.remove(&place);
+        if let Some(process) = around.up.remove(&place) {
+            self.ticks.remove(&process);
+            web::abandon(process, around);
+        }
+        let at = around.now + around.dice.within(50 * MILLISECOND..10 * SECOND);
+        around.agenda.at(at, Happening::Incident(place, Incident::Restart));
+    }
+
+    fn start(&mut self, place: Place) {
+        let Some(node) = self.nodes.get_mut(&place) else { return };
+        node.start(&mut self.around);
+        if let Some(process) = node.process() {
+            self.around.up.insert(place, process);
+        }
+        self.around.dispatch_all();
+        self.after_step(place);
+    }
+
+    /// As the design says: nothing waits, nothing is in flight, everything is delivered and acked.
+    fn is_quiet(&self) -> bool {
+        let around = &self.around;
+        around.now > around.faults.until_s * SECOND
+            && around.up.len() == self.nodes.len()
+            && around.paused.is_empty()
+            && around.cut.is_empty()
+            && around.broker.is_quiet()
+            && self.nodes.values().all(|node| node.is_quiet() && open_urls(node.as_ref()) == 0)
+    }
+
+    /// What keeps a run from its end.
+    fn what_waits(&self) -> Vec<String> {
+        let mut lines = vec!["P3: the crawl does not end".to_owned()];
+        lines.extend(self.around.broker.pending());
+        for (place, node) in &self.nodes {
+            let quiet = node.is_quiet();
+            if !quiet || open_urls(node.as_ref()) > 0 {
+                lines.push(format!("{place:?}: quiet {quiet}, {:?}", node.counts()));
+            }
+        }
+        let checks = &self.around.checks;
+        let open: Vec<&str> =
+            checks.new.keys().filter(|url| !checks.outcomes.contains_key(*url)).map(String::as_str).take(5).collect();
+        lines.push(format!("without outcome: {open:?}"));
+        lines
+    }
+
+    /// What must be true when all is quiet: every URL that can be met was new once and ended as the web has it.
+    fn end(self) -> Result<Ended, Failure> {
+        let checks = &self.around.checks;
+        let truth = self.around.web.graph.truth(self.plan.pipeline.scope.follow);
+        let mut wrong = Vec::new();
+        for (url, expected) in &truth {
+            if !checks.new.contains_key(url) {
+                wrong.push(format!("P4: {url} never was new"));
+            }
+            match checks.outcomes.get(url) {
+                None => wrong.push(format!("P3: {url} has no outcome")),
+                Some((outcome, _)) if outcome == expected => {}
+                Some(end) => wrong.push(format!("P3: {url} ends {end:?}, the web has it as {expected:?}")),
+            }
+        }
+        for url in checks.new.keys().filter(|url| !truth.contains_key(*url)) {
+            wrong.push(format!("P4: {url} is new, and no page links to it"));
+        }
+        let mut refetched = 0;
+        for (url, &times) in &self.around.web.served {
+            let is_page = checks.new.contains_key(url);
+            refetched += if is_page { u64::from(times - 1) } else { 0 };
+            if self.plan.faults.is_none() && is_page && times > 1 {
+                wrong.push(format!("{url} was served {times} times, and nothing went wrong"));
+            }
+        }
+        for (url, (outcome, _)) in &checks.outcomes {
+            if *outcome == Outcome::Fetched && !self.around.web.served.contains_key(url) {
+                wrong.push(format!("P3: {url} was fetched, and nobody served it"));
+            }
+        }
+        let dedup: u64 = self.sum(StageName::Dedup, "new_total");
+        let scheduler: u64 = self.sum(StageName::Scheduler, "new_total");
+        if dedup != checks.new.len() as u64 || scheduler != dedup {
+            wrong.push(format!("P3: {} URLs were new, dedup counts {dedup}, the scheduler {scheduler}", checks.new.len()));
+        }
+        if !wrong.is_empty() {
+            return Err(self.failure(wrong));
+        }
+        Ok(Ended {
+            steps: self.steps,
+            seconds: self.around.now / SECOND,
+            urls: checks.new.len(),
+            fetched: checks.outcomes.values().filter(|(outcome, _)| *outcome == Outcome::Fetched).count(),
+            contacts: self.around.web.contacts,
+            refetched,
+            crashes: self.crashes,
+        })
+    }
+
+    fn sum(&self, stage: StageName, name: &str) -> u64 {
+        let of_stage = self.nodes.iter().filter(|(place, _)| place.stage == stage);
+        of_stage.map(|(_, node)| count(node.as_ref(), name)).sum()
+    }
+}
+
+fn count(node: &dyn AnyNode, name: &str) -> u64 {
+    node.counts().into_iter().find(|(other, _)| *other == name).map_or(0, |(_, value)| value)
+}
+
+/// URLs that wait or are in flight, at a scheduler.
+fn open_urls(node: &dyn AnyNode) -> u64 {
+    match node.process() {
+        Some(Process { place: Place { stage: StageName::Scheduler, .. }, .. }) => {
+            count(node, "waiting") + count(node, "in_flight")
+        }
+        _ => 0,
+    }
+}
+
+fn describe(process: Process, input: &Input) -> String {
+    let Process { place: Place { stage, instance }, life } = process;
+    let what = match input {
+        Input::Delivery(delivery) => {
+            let edge = delivery.edge;
+            let message = tap::json(edge, &delivery.payload).map(|json| json.to_string()).unwrap_or_default();
+            format!("{} {} {message}", edge.name(), delivery.sequence)
+        }
+        Input::Soft(message) => {
+            let text = tap::json(message.edge, &message.payload).map(|json| json.to_string()).unwrap_or_default();
+            format!("{} {text}", message.edge.name())
+        }
+        other => format!("{other:?}"),
+    };
+    format!("{stage:?}-{instance} ({life}) <- {what}")
+}

@@ -1,0 +1,255 @@
+//! HTML: pages of plausible text around the links of the plan.
+//!
+//! A page is a head of its own, with all links, followed by a slice of one shared filler and a
+//! common tail. Only the head is made per request; the rest is sent from where it lies, which keeps
+//! a large web small and a page cheap.
+
+use std::fmt::Write as _;
+use std::ops::Range;
+
+use super::dice::{Dice, Purpose};
+use super::plan::{Link, Plan};
+use super::resource::{Form, Resource};
+
+const FILLER_BYTES: usize = 512 * 1024;
+
+const WORDS: [&str; 96] = [
+    "harbour", "the", "of", "and", "wind", "chart", "a", "course", "north", "in", "compass", "to", "vessel", "was",
+    "island", "for", "current", "with", "latitude", "sailing", "that", "long", "captain", "by", "evening", "from",
+    "rope", "on", "water", "is", "lantern", "their", "anchor", "bearing", "as", "distant", "cargo", "had", "river",
+    "coast", "new", "journal", "morning", "his", "sextant", "tide", "which", "line", "constant", "voyage", "map",
+    "sail", "were", "storm", "southern", "league", "not", "crew", "weather", "her", "after", "shore", "channel",
+    "under", "light", "first", "between", "measure", "degree", "angle", "merchant", "letter", "are", "market", "town",
+    "over", "bridge", "paper", "without", "reef", "quiet", "sand", "deep", "known", "station", "signal", "they", "bay",
+    "winter", "stone", "small", "depth", "glass", "tower", "harvest", "village",
+];
+
+/// Ends every page.
+pub(crate) const TAIL: &str = "</main>\n<footer><p>Set in plain type. <a name=\"end\">End of page.</a></p></footer>\n\
+                               </body>\n</html>\n";
+
+/// Text without links, in whole blocks, shared by all pages.
+#[derive(Debug)]
+pub(crate) struct Filler {
+    text: String,
+    /// Where blocks begin, and the end of the last.
+    boundaries: Vec<usize>,
+    /// Ready phrases for anchors and for the text around them.
+    phrases: Vec<String>,
+}
+
+impl Filler {
+    pub(crate) fn new(seed: u64) -> Self {
+        let mut dice = Dice::new(seed, Purpose::Filler, 0, 0);
+        let mut text = String::with_capacity(FILLER_BYTES + 4_096);
+        let mut boundaries = vec![0];
+        while text.len() < FILLER_BYTES {
+            write_block(&mut dice, &mut text);
+            boundaries.push(text.len());
+        }
+        let phrases = (0..256).map(|_| phrase(&mut dice)).collect();
+        Self { text, boundaries, phrases }
+    }
+
+    /// Whole blocks of about `bytes` together, at most the whole filler.
+    fn slice(&self, dice: &mut Dice, bytes: usize) -> Range<usize> {
+        let latest = self.text.len().saturating_sub(bytes);
+        let starts = self.boundaries.partition_point(|at| *at <= latest).max(1);
+        let start = self.boundaries[dice.below(starts as u32) as usize];
+        let ends = self.boundaries.partition_point(|at| *at <= start + bytes);
+        start..self.boundaries[ends.max(1) - 1].max(start)
+    }
+
+    pub(crate) fn bytes(&self, range: Range<usize>) -> &[u8] {
+        self.text.as_bytes().get(range).unwrap_or_default()
+    }
+
+    fn phrase(&self, dice: &mut Dice) -> &str {
+        &self.phrases[(dice.next() % 256) as usize]
+    }
+}
+
+fn word(dice: &mut Dice) -> &'static str {
+    WORDS[dice.below(WORDS.len() as u32) as usize]
+}
+
+fn phrase(dice: &mut Dice) -> String {
+    let words: Vec<&str> = (0..2 + dice.below(4)).map(|_| word(dice)).collect();
+    words.join(" ")
+}
+
+fn write_sentence(dice: &mut Dice, out: &mut String) {
+    let first = word(dice);
+    out.push_str(&first[..1].to_uppercase());
+    out.push_str(&first[1..]);
+    for _ in 0..6 + dice.below(12) {
+        let word = word(dice);
+        let _ = match dice.below(40) {
+            0 => write!(out, " <em>{word}</em>"),
+            1 => write!(out, ", {word}"),
+            2 => write!(out, " <strong>{word}</strong>"),
+            3 => write!(out, " {word} &amp; co."),
+            _ => write!(out, " {word}"),
+        };
+    }
+    out.push_str(". ");
+}
+
+/// A paragraph mostly; now and then what a link extractor must see through.
+fn write_block(dice: &mut Dice, out: &mut String) {
+    match dice.below(24) {
+        0 => out.push_str("<!-- <a href=\"/commented-out.html\">not a link</a> -->\n"),
+        1 => out.push_str("<script>if (1 < 2) { note('<a href=\"/in-a-script.html\">not a link</a>'); }</script>\n"),
+        2 => {
+            out.push_str("<ul>\n");
+            for _ in 0..3 + dice.below(4) {
+                let _ = writeln!(out, "  <li>{}</li>", phrase(dice));
+            }
+            out.push_str("</ul>\n");
+        }
+        3 => {
+            let _ = writeln!(out, "<h2 class=\"section\">{}</h2>", phrase(dice));
+        }
+        _ => {
+            out.push_str("<p class=\"text\">");
+            for _ in 0..2 + dice.below(5) {
+                write_sentence(dice, out);
+            }
+            out.push_str("</p>\n");
+        }
+    }
+}
+
+/// Renders a page: appends its own part to `out` and returns which filler follows it. [`TAIL`]
+/// comes last.
+pub(crate) fn render(plan: &Plan, host: u32, page: u32, out: &mut String) -> Range<usize> {
+    let start = out.len();
+    let mut dice = Dice::new(plan.profile.seed, Purpose::Spelling, host, page);
+    write_head(plan, host, page, &mut dice, out);
+    let links = plan.links(host, page);
+    let form = plan.shape(host, page).form;
+    let (nav, text) = links.split_at(links.len().min(8));
+    out.push_str("<nav>\n<ul>\n");
+    for link in nav {
+        out.push_str("<li>");
+        write_anchor(plan, host, form, *link, &mut dice, out);
+        out.push_str("</li>\n");
+    }
+    out.push_str("</ul>\n</nav>\n<main>\n");
+    for group in text.chunks(6) {
+        out.push_str("<p>");
+        for link in group {
+            out.push_str(plan.filler.phrase(&mut dice));
+            out.push(' ');
+            write_anchor(plan, host, form, *link, &mut dice, out);
+            out.push_str(", ");
+        }
+        out.push_str("and more.</p>\n");
+    }
+    let mut dice = Dice::new(plan.profile.seed, Purpose::Size, host, page);
+    let size = dice.lognormal(f64::from(plan.profile.page_bytes_median), plan.profile.page_bytes_sigma) as usize;
+    let own = out.len() - start + TAIL.len();
+    plan.filler.slice(&mut dice, size.saturating_sub(own).min(FILLER_BYTES))
+}
+
+fn write_head(plan: &Plan, host: u32, page: u32, dice: &mut Dice, out: &mut String) {
+    let title = plan.filler.phrase(dice);
+    let _ = write!(
+        out,
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <title>{title} ({page}) - h{host:04}</title>\n\
+         <meta name=\"viewport\" content=\"width=device-width\">\n\
+         <style>body {{ margin: 2em }} .text {{ line-height: 1.4 }}</style>\n</head>\n\
+         <body id=\"top\">\n<h1>{title}</h1>\n<p><a href=\"#end\">Down</a> <a href=\"mailto:keeper@h{host:04}.test\">\
+         write</a></p>\n"
+    );
+}
+
+fn write_anchor(plan: &Plan, from: u32, from_form: Form, link: Link, dice: &mut Dice, out: &mut String) {
+    let (open, close, end) = match dice.below(20) {
+        0 => ("<A HREF=\"", "\">", "</A>"),
+        1 => ("<a class='link' href='", "'>", "</a>"),
+        2 => ("<a\n  title=\"see\" href = \" ", " \">", "</a>"),
+        _ => ("<a href=\"", "\">", "</a>"),
+    };
+    out.push_str(open);
+    write_reference(plan, from, from_form, link, dice, out);
+    if dice.chance(0.1) {
+        let _ = write!(out, "#s{}", dice.below(9));
+    }
+    out.push_str(close);
+    out.push_str(plan.filler.phrase(dice));
+    out.push_str(end);
+}
+
+/// Spells a link: absolute, without scheme, from the root, or from the page it stands on.
+fn write_reference(plan: &Plan, from: u32, from_form: Form, link: Link, dice: &mut Dice, out: &mut String) {
+    let ampersand = if dice.chance(0.8) { "&amp;" } else { "&" };
+    let roll = dice.below(100);
+    if link.host != from || roll < 20 {
+        let scheme = if roll.is_multiple_of(10) { "//" } else { "http://" };
+        out.push_str(scheme);
+        write_authority(plan, link.host, out);
+        link.resource.write_path(plan, link.host, ampersand, out);
+    } else if roll < 35 {
+        write_relative(plan, from_form, link, ampersand, out);
+    } else {
+        link.resource.write_path(plan, link.host, ampersand, out);
+    }
+}
+
+fn write_authority(plan: &Plan, host: u32, out: &mut String) {
+    out.push_str(&plan.authority(host));
+}
+
+fn write_relative(plan: &Plan, from_form: Form, link: Link, ampersand: &str, out: &mut String) {
+    if from_form.depth() == 0 {
+        out.push_str("./");
+    }
+    for _ in 0..from_form.depth() {
+        out.push_str("../");
+    }
+    if link.resource != Resource::Page(0) {
+        let slash = out.len();
+        link.resource.write_path(plan, link.host, ampersand, out);
+        out.remove(slash);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::synthetic_web::profile::Profile;
+
+    fn page_bytes(plan: &Plan, host: u32, page: u32) -> Vec<u8> {
+        let mut own = String::new();
+        let filler = render(plan, host, page, &mut own);
+        [own.as_bytes(), plan.filler.bytes(filler), TAIL.as_bytes()].concat()
+    }
+
+    #[test]
+    fn equal_seeds_render_equal_pages_and_other_seeds_do_not() {
+        let plan = |seed| Plan::new(Profile { seed, hosts: 5, ..Profile::mixed() }, 8080);
+        let (one, same, other) = (plan(3), plan(3), plan(4));
+        for host in 0..5 {
+            for page in 0..one.site(host).pages.min(50) {
+                assert_eq!(page_bytes(&one, host, page), page_bytes(&same, host, page));
+            }
+            assert_ne!(page_bytes(&one, host, 0), page_bytes(&other, host, 0));
+        }
+    }
+
+    #[test]
+    fn pages_have_the_size_of_the_profile() {
+        let plan = Plan::new(Profile::raw(), 8080);
+        let mut sizes: Vec<usize> = (0..50u32)
+            .flat_map(|host| (0..200).map(move |page| (host, page)))
+            .map(|(host, page)| page_bytes(&plan, host, page).len())
+            .collect();
+        sizes.sort_unstable();
+        let mean = sizes.iter().sum::<usize>() / sizes.len();
+        let median = sizes[sizes.len() / 2];
+        assert!((11_000..13_500).contains(&median), "median {median}");
+        assert!((15_500..18_500).contains(&mean), "mean {mean}");
+    }
+}

@@ -1,0 +1,391 @@
+//! Plan: which hosts and pages there are and which page links where.
+//!
+//! A pure function of profile and port. Per page it keeps a few bytes (the tree that makes all
+//! pages reachable); all else is drawn again from dice whenever it is asked for.
+//!
+//! Invariant: every page, redirects and disallowed ones included, is linked from a page of its host
+//! with a smaller number that answers 200 and is allowed; page 0 of every host but the first from
+//! such a page of a host with a smaller number. So a crawl from the first host's `/` finds all of
+//! them.
+
+use std::collections::BTreeSet;
+use std::net::Ipv4Addr;
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use super::dice::{Dice, Purpose};
+use super::html::Filler;
+use super::profile::{LATENCY_MS_MAX, Latency, PagesPerHost, Profile};
+use super::resource::{Form, Resource, Shape};
+use super::robots::Robots;
+
+/// The domain all hosts are in.
+const DOMAIN: &str = "web.test";
+/// Links to `/` of other hosts among all links to other hosts; the rest lead to pages inside.
+const FRONT_DOOR_SHARE: f64 = 0.5;
+/// Draws for a parent before page 0, which always qualifies, is taken.
+const PARENT_DRAWS: usize = 16;
+
+/// One host.
+#[derive(Debug)]
+pub(crate) struct Site {
+    pub(crate) pages: u32,
+    pub(crate) robots: Robots,
+    /// The server closes a connection after this many requests.
+    pub(crate) request_cap: Option<u32>,
+    /// `children[child_starts[p]..child_starts[p + 1]]` are the pages that page p makes reachable.
+    child_starts: Vec<u32>,
+    children: Vec<u32>,
+    /// (page, host): the hosts whose `/` a page makes reachable, sorted.
+    child_hosts: Vec<(u32, u32)>,
+}
+
+/// A link as the crawler should understand it, however it is spelled in the page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Link {
+    pub(crate) host: u32,
+    pub(crate) resource: Resource,
+}
+
+/// The whole web.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) profile: Profile,
+    pub(crate) port: u16,
+    pub(crate) sites: Vec<Site>,
+    pub(crate) filler: Filler,
+    gone: OnceLock<Vec<BTreeSet<u32>>>,
+}
+
+impl Plan {
+    /// `profile` must have passed its validation.
+    pub(crate) fn new(profile: Profile, port: u16) -> Self {
+        let filler = Filler::new(profile.seed);
+        let sites = (0..profile.hosts).map(|host| Site::new(&profile, host)).collect();
+        let mut plan = Self { profile, port, sites, filler, gone: OnceLock::new() };
+        for host in 0..plan.profile.hosts {
+            plan.grow_tree(host);
+        }
+        plan.connect_hosts();
+        plan
+    }
+
+    fn grow_tree(&mut self, host: u32) {
+        let pages = self.site(host).pages;
+        let parents: Vec<u32> = (1..pages).map(|page| self.parent(host, page)).collect();
+        let mut starts = vec![0u32; pages as usize + 1];
+        for parent in &parents {
+            starts[*parent as usize + 1] += 1;
+        }
+        for page in 0..pages as usize {
+            starts[page + 1] += starts[page];
+        }
+        let mut next = starts.clone();
+        let mut children = vec![0; parents.len()];
+        for (page, parent) in (1..pages).zip(&parents) {
+            let slot = &mut next[*parent as usize];
+            children[*slot as usize] = page;
+            *slot += 1;
+        }
+        let site = &mut self.sites[host as usize];
+        site.child_starts = starts;
+        site.children = children;
+    }
+
+    fn parent(&self, host: u32, page: u32) -> u32 {
+        let mut dice = Dice::new(self.profile.seed, Purpose::Parent, host, page);
+        self.open_page_below(&mut dice, host, page)
+    }
+
+    /// A page of `host` with a number below `limit` that answers 200 and is allowed.
+    fn open_page_below(&self, dice: &mut Dice, host: u32, limit: u32) -> u32 {
+        for _ in 0..PARENT_DRAWS {
+            let page = dice.below(limit);
+            if self.shape(host, page).is_open() {
+                return page;
+            }
+        }
+        0
+    }
+
+    fn connect_hosts(&mut self) {
+        for host in 1..self.profile.hosts {
+            let mut dice = Dice::new(self.profile.seed, Purpose::HostParent, host, 0);
+            let parent = dice.below(host);
+            let page = self.open_page_below(&mut dice, parent, self.site(parent).pages);
+            self.sites[parent as usize].child_hosts.push((page, host));
+        }
+        for site in &mut self.sites {
+            site.child_hosts.sort_unstable();
+        }
+    }
+
+    pub(crate) fn site(&self, host: u32) -> &Site {
+        &self.sites[host as usize]
+    }
+
+    /// How a page is spelled and whether it is a redirect.
+    pub(crate) fn shape(&self, host: u32, page: u32) -> Shape {
+        if page == 0 {
+            return Shape { form: Form::Root, redirect: false };
+        }
+        let mut dice = Dice::new(self.profile.seed, Purpose::Shape, host, page);
+        let redirect = dice.chance(self.profile.redirects);
+        if self.site(host).robots.has_rules() {
+            let roll = dice.unit();
+            let disallowed = self.profile.robots.disallowed_pages;
+            if roll < disallowed {
+                let form = if dice.chance(0.7) { Form::Private } else { Form::Script };
+                return Shape { form, redirect: false };
+            }
+            if roll > 0.95 {
+                return Shape { form: Form::Public, redirect };
+            }
+        }
+        let form = match dice.below(100) {
+            0..55 => Form::Flat,
+            55..70 => Form::Deep,
+            70..90 => Form::Item,
+            _ => Form::View,
+        };
+        Shape { form, redirect }
+    }
+
+    /// Where a redirecting page leads: to a page with a smaller number or to another host's `/`, so
+    /// never in a circle.
+    pub(crate) fn redirect_target(&self, host: u32, page: u32) -> Link {
+        let mut dice = Dice::new(self.profile.seed, Purpose::Redirect, host, page);
+        if dice.chance(self.profile.locality) {
+            Link { host, resource: Resource::Page(dice.below(page)) }
+        } else {
+            Link { host: dice.below(self.profile.hosts), resource: Resource::Page(0) }
+        }
+    }
+
+    /// All links of a page in order, repeated ones included.
+    pub(crate) fn links(&self, host: u32, page: u32) -> Vec<Link> {
+        let profile = &self.profile;
+        let mut dice = Dice::new(profile.seed, Purpose::Links, host, page);
+        let count = profile.links_min + dice.below(profile.links_max - profile.links_min + 1);
+        let mut links = self.tree_links(host, page);
+        while links.len() < count as usize {
+            let link = match links.last() {
+                Some(last) if dice.chance(0.04) => *last,
+                _ => self.random_link(&mut dice, host),
+            };
+            links.push(link);
+        }
+        links
+    }
+
+    fn tree_links(&self, host: u32, page: u32) -> Vec<Link> {
+        let site = self.site(host);
+        let start = site.child_starts[page as usize] as usize;
+        let end = site.child_starts[page as usize + 1] as usize;
+        let mut links = Vec::with_capacity(self.profile.links_max as usize);
+        for child in &site.children[start..end] {
+            links.push(Link { host, resource: Resource::Page(*child) });
+        }
+        let first = site.child_hosts.partition_point(|(parent, _)| *parent < page);
+        for (parent, child) in &site.child_hosts[first..] {
+            if *parent != page {
+                break;
+            }
+            links.push(Link { host: *child, resource: Resource::Page(0) });
+        }
+        links
+    }
+
+    fn random_link(&self, dice: &mut Dice, from: u32) -> Link {
+        let stays = self.profile.hosts == 1 || dice.chance(self.profile.locality);
+        let host = if stays { from } else { self.other_host(dice, from) };
+        let site = self.site(host);
+        let resource = if dice.chance(self.profile.not_found) {
+            Resource::Gone(dice.below(site.gone_max()))
+        } else if !stays && dice.chance(FRONT_DOOR_SHARE) {
+            Resource::Page(0)
+        } else {
+            Resource::Page(dice.skewed(site.pages))
+        };
+        Link { host, resource }
+    }
+
+    fn other_host(&self, dice: &mut Dice, from: u32) -> u32 {
+        let host = dice.skewed(self.profile.hosts - 1);
+        if host >= from { host + 1 } else { host }
+    }
+
+    /// The 404 links that a perfect crawl finds, by host. The first call walks all links of the
+    /// web.
+    pub(crate) fn gone(&self) -> &[BTreeSet<u32>] {
+        self.gone.get_or_init(|| {
+            let mut gone = vec![BTreeSet::new(); self.sites.len()];
+            if self.profile.not_found <= 0.0 {
+                return gone;
+            }
+            for host in 0..self.profile.hosts {
+                for page in 0..self.site(host).pages {
+                    if !self.shape(host, page).is_open() {
+                        continue;
+                    }
+                    for link in self.links(host, page) {
+                        if let Resource::Gone(number) = link.resource {
+                            gone[link.host as usize].insert(number);
+                        }
+                    }
+                }
+            }
+            gone
+        })
+    }
+
+    /// How long the server thinks about a request.
+    pub(crate) fn latency(&self, host: u32, resource: Resource) -> Duration {
+        match self.profile.latency {
+            Latency::None => Duration::ZERO,
+            Latency::Fixed { ms } => Duration::from_millis(ms),
+            Latency::Lognormal { median_ms, sigma } => {
+                let mut dice = Dice::new(self.profile.seed, Purpose::Latency, host, resource.number());
+                let ms = dice.lognormal(median_ms, sigma).min(LATENCY_MS_MAX as f64);
+                Duration::from_micros((ms * 1_000.0) as u64)
+            }
+        }
+    }
+
+    /// `h0017.web.test:8080`, as in the Host header and in URLs.
+    pub(crate) fn authority(&self, host: u32) -> String {
+        let name = host_name(host);
+        if self.port == 80 { name } else { format!("{name}:{}", self.port) }
+    }
+
+    pub(crate) fn url(&self, host: u32, resource: Resource) -> String {
+        let mut url = format!("http://{}", self.authority(host));
+        resource.write_path(self, host, "&", &mut url);
+        url
+    }
+}
+
+impl Site {
+    fn new(profile: &Profile, host: u32) -> Self {
+        // Multiples of the golden ratio spread evenly over 0..1: the shares hold for few hosts too,
+        // and robots rules and request caps stay independent of each other.
+        let spread = |ratio: f64| (f64::from(host) * ratio + (profile.seed % 1_000) as f64 / 1_000.0).fract();
+        Self {
+            pages: page_count(profile, host),
+            robots: Robots::pick(&profile.robots, spread(0.618_033_988_749_895), spread(0.324_717_957_244_746)),
+            request_cap: pick_cap(&profile.request_caps, spread(0.754_877_666_246_693)),
+            child_starts: Vec::new(),
+            children: Vec::new(),
+            child_hosts: Vec::new(),
+        }
+    }
+
+    /// 404 links lead to `/gone/0.html` up to below this number.
+    pub(crate) fn gone_max(&self) -> u32 {
+        self.pages / 10 + 1
+    }
+}
+
+fn page_count(profile: &Profile, host: u32) -> u32 {
+    const SHAPE: f64 = 1.5;
+    match profile.pages_per_host {
+        PagesPerHost::Exactly(pages) => pages,
+        PagesPerHost::HeavyTail { mean } => {
+            let mut dice = Dice::new(profile.seed, Purpose::PageCount, host, 0);
+            let smallest = f64::from(mean) * (SHAPE - 1.0) / SHAPE;
+            let pages = smallest / (1.0 - dice.unit()).powf(1.0 / SHAPE);
+            (pages as u32).clamp(1, mean.saturating_mul(50))
+        }
+    }
+}
+
+fn pick_cap(caps: &[(f64, u32)], mut place: f64) -> Option<u32> {
+    for (share, cap) in caps {
+        if place < *share {
+            return Some(*cap);
+        }
+        place -= share;
+    }
+    None
+}
+
+/// `h0017.web.test`
+pub(crate) fn host_name(host: u32) -> String {
+    format!("h{host:04}.{DOMAIN}")
+}
+
+/// The host of that name, whatever its case; `None` for any other name.
+pub(crate) fn host_of_name(name: &str, hosts: u32) -> Option<u32> {
+    let label = name.split('.').next()?;
+    let digits = label.strip_prefix(['h', 'H'])?;
+    let host = digits.parse().ok().filter(|host| *host < hosts)?;
+    host_name(host).eq_ignore_ascii_case(name).then_some(host)
+}
+
+/// The loopback address of a host, different from 127.0.0.1 and from every other host's.
+pub(crate) fn host_address(host: u32) -> Ipv4Addr {
+    let [_, _, high, low] = (host / 250).to_be_bytes();
+    let last = 1 + (host % 250) as u8;
+    Ipv4Addr::new(127, 1 + high, low, last)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_page_has_an_open_parent_that_links_to_it() {
+        let profile = Profile { hosts: 12, ..Profile::mixed() };
+        let plan = Plan::new(profile, 8080);
+        for host in 0..12 {
+            let mut linked = BTreeSet::new();
+            for page in 0..plan.site(host).pages {
+                if plan.shape(host, page).is_open() {
+                    linked.extend(plan.tree_links(host, page).iter().filter(|l| l.host == host).map(|l| l.resource));
+                }
+            }
+            assert_eq!(linked.len() as u32, plan.site(host).pages - 1);
+        }
+    }
+
+    #[test]
+    fn the_share_of_local_links_and_their_number_are_as_asked() {
+        let plan = Plan::new(Profile::raw(), 8080);
+        let (mut all, mut local) = (0, 0);
+        for host in 0..50 {
+            for page in 0..200 {
+                let links = plan.links(host, page);
+                all += links.len();
+                local += links.iter().filter(|link| link.host == host).count();
+            }
+        }
+        let mean = all as f64 / 10_000.0;
+        let locality = local as f64 / all as f64;
+        assert!((49.0..51.0).contains(&mean), "mean {mean}");
+        assert!((0.78..0.82).contains(&locality), "locality {locality}");
+    }
+
+    #[test]
+    fn request_caps_have_the_shares_of_the_mixed_profile() {
+        let plan = Plan::new(Profile { hosts: 200, ..Profile::mixed() }, 8080);
+        let count = |cap| plan.sites.iter().filter(|site| site.request_cap == Some(cap)).count();
+        assert!((46..=50).contains(&count(1)), "{}", count(1));
+        assert!((130..=134).contains(&count(100)), "{}", count(100));
+        assert_eq!(count(1) + count(100) + count(5) + count(10) + count(20) + count(50), 200);
+    }
+
+    #[test]
+    fn names_and_addresses_lead_back_to_one_host() {
+        let mut addresses = BTreeSet::new();
+        for host in 0..20_000 {
+            assert_eq!(host_of_name(&host_name(host), 20_000), Some(host));
+            assert!(addresses.insert(host_address(host)));
+        }
+        assert_eq!(host_of_name("H0017.Web.Test", 50), Some(17));
+        for name in ["h17.web.test", "h0050.web.test", "h0017.web.test.", "h+017.web.test", "x.test", "", "h"] {
+            assert_eq!(host_of_name(name, 50), None, "{name}");
+        }
+        assert_eq!(host_address(0), Ipv4Addr::new(127, 1, 0, 1));
+        assert_eq!(host_address(251), Ipv4Addr::new(127, 1, 1, 2));
+    }
+}

@@ -1,0 +1,203 @@
+//! Profile: everything that decides what a synthetic web looks like and how its servers behave.
+
+use std::net::IpAddr;
+
+use anyhow::{Result, ensure};
+
+/// The largest number of hosts a web can have; each has a loopback address of its own.
+pub const HOSTS_MAX: u32 = 50_000;
+
+/// How many pages a host has.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum PagesPerHost {
+    /// Every host has this many.
+    Exactly(u32),
+    /// A Pareto distribution (shape 1.5, cut at 50 times the mean) with about this mean: many small
+    /// hosts, few large.
+    HeavyTail {
+        /// Mean pages per host.
+        mean: u32,
+    },
+}
+
+/// How long a server thinks before it answers. The same URL always takes the same time.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Latency {
+    /// Answers at once.
+    None,
+    /// The same for every request.
+    Fixed {
+        /// Milliseconds.
+        ms: u64,
+    },
+    /// Lognormal over URLs, at most [`LATENCY_MS_MAX`].
+    Lognormal {
+        /// Median in milliseconds.
+        median_ms: f64,
+        /// Standard deviation of the logarithm.
+        sigma: f64,
+    },
+}
+
+/// The longest latency a lognormal spread gives, in milliseconds.
+pub const LATENCY_MS_MAX: u64 = 3_000;
+
+/// Which hosts have what kind of robots.txt. What is left of 1 after `rules` and `missing` allows
+/// everything.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RobotsShares {
+    /// Share of hosts with Disallow rules.
+    pub rules: f64,
+    /// Share of hosts that answer 404 to /robots.txt.
+    pub missing: f64,
+    /// Share of the pages of a host with rules that are disallowed.
+    pub disallowed_pages: f64,
+    /// Share of the hosts with rules that also ask for a Crawl-delay.
+    pub crawl_delay: f64,
+    /// The Crawl-delay in milliseconds (written in seconds in robots.txt).
+    pub crawl_delay_ms: u64,
+}
+
+/// What a synthetic web looks like. Two webs of equal profile and port are equal byte by byte.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    /// Seed of every random decision.
+    pub seed: u64,
+    /// Number of hosts, 1 to [`HOSTS_MAX`].
+    pub hosts: u32,
+    /// Pages per host.
+    pub pages_per_host: PagesPerHost,
+    /// Fewest links on a page (the links that make every page reachable come in any case).
+    pub links_min: u32,
+    /// Most links on a page; the count is uniform between the two.
+    pub links_max: u32,
+    /// Median page size in bytes (lognormal).
+    pub page_bytes_median: u32,
+    /// Standard deviation of the logarithm of the page size; 0.835 makes the mean 1.42 times the
+    /// median.
+    pub page_bytes_sigma: f64,
+    /// Share of links that stay on the server.
+    pub locality: f64,
+    /// Server latency.
+    pub latency: Latency,
+    /// Share of servers and after how many requests they close the connection; the others never do.
+    pub request_caps: Vec<(f64, u32)>,
+    /// Kinds of robots.txt.
+    pub robots: RobotsShares,
+    /// Share of pages that answer 301 to another page.
+    pub redirects: f64,
+    /// Share of links that lead to a 404.
+    pub not_found: f64,
+    /// Least time between two requests to a host that the report demands, in milliseconds; 0
+    /// demands none.
+    pub delay_expected_ms: u64,
+    /// How long the DNS server waits before it answers, in milliseconds.
+    pub dns_latency_ms: u64,
+    /// Further names the DNS server knows.
+    pub extra_hosts: Vec<(String, IpAddr)>,
+    /// TCP port of all hosts; 0 picks a free one.
+    pub port: u16,
+    /// UDP port of the DNS server on 127.0.0.1; 0 picks a free one.
+    pub dns_port: u16,
+    /// TCP port of the control server on 127.0.0.1; 0 picks a free one.
+    pub control_port: u16,
+}
+
+impl Profile {
+    /// 50 hosts of exactly 200 pages, nothing in the crawler's way: for measuring speed.
+    pub fn raw() -> Self {
+        Self {
+            seed: 1,
+            hosts: 50,
+            pages_per_host: PagesPerHost::Exactly(200),
+            links_min: 20,
+            links_max: 80,
+            page_bytes_median: 12_000,
+            page_bytes_sigma: 0.835,
+            locality: 0.8,
+            latency: Latency::None,
+            request_caps: Vec::new(),
+            robots: RobotsShares {
+                rules: 0.0,
+                missing: 0.5,
+                disallowed_pages: 0.0,
+                crawl_delay: 0.0,
+                crawl_delay_ms: 0,
+            },
+            redirects: 0.0,
+            not_found: 0.0,
+            delay_expected_ms: 0,
+            dns_latency_ms: 0,
+            extra_hosts: Vec::new(),
+            port: 0,
+            dns_port: 0,
+            control_port: 0,
+        }
+    }
+
+    /// What servers out there do: latencies, closed connections, robots rules, redirects, dead
+    /// links.
+    pub fn mixed() -> Self {
+        Self {
+            pages_per_host: PagesPerHost::HeavyTail { mean: 200 },
+            latency: Latency::Lognormal { median_ms: 20.0, sigma: 0.8 },
+            request_caps: vec![(0.24, 1), (0.66, 100), (0.025, 5), (0.025, 10), (0.025, 20), (0.025, 50)],
+            robots: RobotsShares {
+                rules: 0.4,
+                missing: 0.3,
+                disallowed_pages: 0.15,
+                crawl_delay: 0.25,
+                crawl_delay_ms: 500,
+            },
+            redirects: 0.05,
+            not_found: 0.03,
+            ..Self::raw()
+        }
+    }
+
+    /// Checks every number against its range.
+    ///
+    /// # Errors
+    /// Names the first value that is out of range, and the range.
+    pub fn validate(&self) -> Result<()> {
+        ensure!((1..=HOSTS_MAX).contains(&self.hosts), "hosts must be 1 to {HOSTS_MAX}, not {}", self.hosts);
+        let (PagesPerHost::Exactly(pages) | PagesPerHost::HeavyTail { mean: pages }) = self.pages_per_host;
+        ensure!((1..=10_000_000).contains(&pages), "pages per host must be 1 to 10,000,000, not {pages}");
+        ensure!(
+            self.links_min <= self.links_max && self.links_max <= 10_000,
+            "links per page must be MIN to MAX of at most 10,000, not {} to {}",
+            self.links_min,
+            self.links_max
+        );
+        for (name, share) in [
+            ("locality", self.locality),
+            ("redirects", self.redirects),
+            ("not_found", self.not_found),
+            ("robots.rules", self.robots.rules),
+            ("robots.missing", self.robots.missing),
+            ("robots.rules + robots.missing", self.robots.rules + self.robots.missing),
+            ("robots.disallowed_pages", self.robots.disallowed_pages),
+            ("robots.crawl_delay", self.robots.crawl_delay),
+            ("sum of request_caps", self.request_caps.iter().map(|(share, _)| share).sum()),
+        ] {
+            ensure!((-1e-9..=1.0 + 1e-9).contains(&share), "{name} must be 0 to 1, not {share}");
+        }
+        for (share, cap) in &self.request_caps {
+            ensure!(*share >= 0.0 && *cap > 0, "a request cap must be at least 1 with a share of at least 0");
+        }
+        if let Latency::Lognormal { median_ms, sigma } = self.latency {
+            ensure!(
+                median_ms > 0.0 && sigma >= 0.0,
+                "lognormal latency needs a median above 0 and a sigma of at least 0"
+            );
+        }
+        ensure!(self.page_bytes_median > 0 && self.page_bytes_sigma >= 0.0, "page bytes must be above 0");
+        Ok(())
+    }
+}
+
+impl Default for Profile {
+    fn default() -> Self {
+        Self::raw()
+    }
+}

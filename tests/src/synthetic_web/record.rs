@@ -1,0 +1,136 @@
+//! Record: what the servers saw of the crawler.
+//!
+//! Kept per host behind a lock of its own, so that a report read from another thread holds up one
+//! host at a time.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use super::resource::Resource;
+
+/// Paths that no page links to are kept up to this number per host; further ones are only counted.
+const UNKNOWN_PATHS_MAX: usize = 100;
+
+/// One request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Contact {
+    /// Since the web started.
+    pub(crate) at: Duration,
+    pub(crate) connection: u32,
+    pub(crate) resource: Resource,
+}
+
+/// What one host saw since the last reset.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct HostRecord {
+    pub(crate) contacts: Vec<Contact>,
+    pub(crate) unknown_paths: Vec<String>,
+    /// Connections accepted.
+    pub(crate) accepted: u32,
+    /// Connections open now.
+    pub(crate) open: Vec<u32>,
+    /// Connections that were accepted while an older one was open and stayed so.
+    pub(crate) parallel: u32,
+    /// Requests that were none, or of a method other than GET and HEAD.
+    pub(crate) malformed: u32,
+    /// Requests whose Host header named another host.
+    pub(crate) misdirected: u32,
+}
+
+/// What all hosts and the DNS server saw.
+#[derive(Debug)]
+pub(crate) struct Recorder {
+    started: Instant,
+    hosts: Vec<Mutex<HostRecord>>,
+    connections: AtomicU32,
+    dns_queries: AtomicU64,
+    delay_expected_ms: AtomicU64,
+}
+
+/// An open connection; dropping it records that it is closed.
+pub(crate) struct Open<'a> {
+    recorder: &'a Recorder,
+    host: u32,
+    pub(crate) connection: u32,
+    /// Connections to the same host that were open when this one was accepted.
+    pub(crate) older: Vec<u32>,
+}
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        self.recorder.host(self.host).open.retain(|open| *open != self.connection);
+    }
+}
+
+impl Recorder {
+    pub(crate) fn new(hosts: u32, delay_expected_ms: u64) -> Self {
+        Self {
+            started: Instant::now(),
+            hosts: (0..hosts).map(|_| Mutex::default()).collect(),
+            connections: AtomicU32::new(0),
+            dns_queries: AtomicU64::new(0),
+            delay_expected_ms: AtomicU64::new(delay_expected_ms),
+        }
+    }
+
+    pub(crate) fn host(&self, host: u32) -> MutexGuard<'_, HostRecord> {
+        self.hosts[host as usize].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn now(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    pub(crate) fn open(&self, host: u32) -> Open<'_> {
+        let connection = self.connections.fetch_add(1, Ordering::Relaxed);
+        let mut record = self.host(host);
+        let older = record.open.clone();
+        record.accepted += 1;
+        record.open.push(connection);
+        drop(record);
+        Open { recorder: self, host, connection, older }
+    }
+
+    /// Records a parallel connection if one of `older` is still open.
+    pub(crate) fn judge_parallel(&self, host: u32, older: &[u32]) {
+        let mut record = self.host(host);
+        if older.iter().any(|connection| record.open.contains(connection)) {
+            record.parallel += 1;
+        }
+    }
+
+    pub(crate) fn contact(&self, host: u32, contact: Contact, path: &str) {
+        let mut record = self.host(host);
+        record.contacts.push(contact);
+        if contact.resource == Resource::Unknown && record.unknown_paths.len() < UNKNOWN_PATHS_MAX {
+            record.unknown_paths.push(path.to_owned());
+        }
+    }
+
+    pub(crate) fn dns_query(&self) {
+        self.dns_queries.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn dns_queries(&self) -> u64 {
+        self.dns_queries.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn expect_delay(&self, ms: u64) {
+        self.delay_expected_ms.store(ms, Ordering::Relaxed);
+    }
+
+    pub(crate) fn delay_expected_ms(&self) -> u64 {
+        self.delay_expected_ms.load(Ordering::Relaxed)
+    }
+
+    /// Forgets everything but which connections are open.
+    pub(crate) fn reset(&self) {
+        self.dns_queries.store(0, Ordering::Relaxed);
+        for host in &self.hosts {
+            let mut record = host.lock().unwrap_or_else(PoisonError::into_inner);
+            let open = std::mem::take(&mut record.open);
+            *record = HostRecord { open, ..HostRecord::default() };
+        }
+    }
+}

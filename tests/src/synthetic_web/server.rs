@@ -1,0 +1,176 @@
+//! Server: the hosts' listeners and connections.
+//!
+//! Per connection: read a request, record it, think for the latency of the URL, answer. The record
+//! says a connection is closed as soon as either side has ended it.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt as _;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+
+use super::behaviour::{Behaviour, Exchange, Scratch};
+use super::http::{self, Body, Method, Parsed, Request};
+use super::plan::{Plan, host_address};
+use super::record::{Contact, Open, Recorder};
+use super::resource::Resource;
+
+/// A new connection may be seen before the end of the one it follows: this long the older ones may
+/// take to show it.
+const PARALLEL_GRACE: Duration = Duration::from_millis(5);
+/// Ports tried until one is free on all addresses.
+const PORT_TRIES: usize = 50;
+const BACKLOG: u32 = 1024;
+
+/// What all connections share.
+#[derive(Debug)]
+pub(crate) struct Web {
+    pub(crate) plan: Plan,
+    pub(crate) recorder: Recorder,
+}
+
+/// Binds one listener per host, all on the same port. With `port` 0 a port is looked for that is
+/// free on all.
+pub(crate) fn bind(hosts: u32, port: u16) -> io::Result<Vec<TcpListener>> {
+    if port != 0 {
+        return bind_all(hosts, port);
+    }
+    for _ in 0..PORT_TRIES {
+        match bind_all(hosts, 0) {
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
+            bound => return bound,
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::AddrInUse, "no port is free on the addresses of all hosts"))
+}
+
+fn bind_all(hosts: u32, mut port: u16) -> io::Result<Vec<TcpListener>> {
+    let mut listeners = Vec::with_capacity(hosts as usize);
+    for host in 0..hosts {
+        let socket = TcpSocket::new_v4()?;
+        socket.set_reuseaddr(true)?;
+        socket.bind(SocketAddr::from((host_address(host), port)))?;
+        let listener = socket.listen(BACKLOG)?;
+        port = listener.local_addr()?.port();
+        listeners.push(listener);
+    }
+    Ok(listeners)
+}
+
+/// Accepts a host's connections for ever.
+pub(crate) async fn accept(web: Arc<Web>, host: u32, listener: TcpListener) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                tokio::spawn(serve(Arc::clone(&web), host, stream));
+            }
+            // Out of descriptors, or a connection that is gone already: neither is solved by trying
+            // at once.
+            Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
+        }
+    }
+}
+
+async fn serve(web: Arc<Web>, host: u32, mut stream: TcpStream) {
+    let open = web.recorder.open(host);
+    if !open.older.is_empty() {
+        tokio::spawn(watch_parallel(Arc::clone(&web), host, open.older.clone()));
+    }
+    let ended = stream.set_nodelay(true).is_err() || exchange_all(&web, host, &open, &mut stream).await.is_err();
+    drop(open);
+    if !ended {
+        http::close(stream).await;
+    }
+}
+
+async fn watch_parallel(web: Arc<Web>, host: u32, older: Vec<u32>) {
+    tokio::time::sleep(PARALLEL_GRACE).await;
+    // The end of an older connection may be waiting in the same turn of the loop as this timer.
+    for _ in 0..3 {
+        tokio::task::yield_now().await;
+    }
+    web.recorder.judge_parallel(host, &older);
+}
+
+/// Serves requests until one side wants no more. An error means that the stream is of no further
+/// use.
+async fn exchange_all(web: &Web, host: u32, open: &Open<'_>, stream: &mut TcpStream) -> io::Result<()> {
+    let authority = web.plan.authority(host);
+    let request_cap = web.plan.site(host).request_cap.unwrap_or(u32::MAX);
+    let mut buffer = Vec::with_capacity(1024);
+    let mut scratch = Scratch::default();
+    let mut served = 0;
+    while let Some(parsed) = http::read_request(stream, &mut buffer).await? {
+        let (request, length) = match parsed {
+            Parsed::Request(request, length) => (request, length),
+            Parsed::Refused(status) => return refuse(web, host, stream, status).await,
+            Parsed::Incomplete => continue,
+        };
+        buffer.drain(..length);
+        if !matches!(request.method, Method::Get | Method::Head) {
+            return refuse(web, host, stream, "405 Method Not Allowed").await;
+        }
+        if !request.host.eq_ignore_ascii_case(&authority) {
+            web.recorder.host(host).misdirected += 1;
+            return answer_plainly(stream, "421 Misdirected Request").await;
+        }
+        served += 1;
+        let close = request.close || served >= request_cap;
+        answer(web, host, open, stream, &mut buffer, &mut scratch, &request, close).await?;
+        if close {
+            break;
+        }
+    }
+    Ok(())
+}
+
+#[expect(clippy::too_many_arguments, reason = "the state of a connection, used by this one caller")]
+async fn answer(
+    web: &Web,
+    host: u32,
+    open: &Open<'_>,
+    stream: &mut TcpStream,
+    buffer: &mut Vec<u8>,
+    scratch: &mut Scratch,
+    request: &Request,
+    close: bool,
+) -> io::Result<()> {
+    let resource = Resource::of_path(&web.plan, host, &request.target);
+    let contact = Contact { at: web.recorder.now(), connection: open.connection, resource };
+    web.recorder.contact(host, contact, &request.target);
+    think(stream, buffer, web.plan.latency(host, resource)).await?;
+    let head_only = request.method == Method::Head;
+    let exchange = Exchange { plan: &web.plan, host, stream, head_only, close, scratch };
+    Behaviour::of(&web.plan, host, resource).perform(exchange).await
+}
+
+/// Waits out a latency, with an eye on the client: one that gives up meanwhile must not count as
+/// connected.
+async fn think(stream: &mut TcpStream, buffer: &mut Vec<u8>, latency: Duration) -> io::Result<()> {
+    if latency.is_zero() {
+        return Ok(());
+    }
+    let sleep = tokio::time::sleep(latency);
+    tokio::pin!(sleep);
+    loop {
+        tokio::select! {
+            () = &mut sleep => return Ok(()),
+            read = stream.read_buf(buffer), if buffer.len() < http::HEAD_BYTES_MAX => {
+                if read? == 0 {
+                    return Err(io::ErrorKind::ConnectionAborted.into());
+                }
+            }
+        }
+    }
+}
+
+async fn refuse(web: &Web, host: u32, stream: &mut TcpStream, status: &str) -> io::Result<()> {
+    web.recorder.host(host).malformed += 1;
+    answer_plainly(stream, status).await
+}
+
+async fn answer_plainly(stream: &mut TcpStream, status: &str) -> io::Result<()> {
+    http::write_response(stream, &mut String::new(), status, "", true, Body::default()).await
+}

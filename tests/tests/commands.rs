@@ -1,0 +1,259 @@
+//! The commands beside `crawl`: a look, a push, a turn of the wheel, while a crawl runs and without one.
+
+use rhumb_tests::harness::{Running, World, json, rhumb};
+use rhumb_tests::synthetic_web::{Latency, PagesPerHost, Profile};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+const MINUTE: Duration = Duration::from_secs(60);
+const ENDS_WITHIN: Duration = Duration::from_secs(45);
+
+/// A crawl of some five seconds.
+fn slow_web() -> Profile {
+    Profile {
+        hosts: 20,
+        pages_per_host: PagesPerHost::Exactly(60),
+        latency: Latency::Fixed { ms: 50 },
+        ..Profile::raw()
+    }
+}
+
+#[test]
+fn a_tap_shows_decoded_messages_and_changes_nothing() {
+    let world = World::new(slow_web());
+    let crawl = world.crawl().start();
+    crawl.handle();
+    let said = crawl.rhumb(&["tap", "urls.new", "--limit", "5", "--format", "json"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let lines: Vec<Value> = said.out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(lines.len(), 5, "{}", said.out);
+    for line in &lines {
+        assert!(line["subject"].as_str().is_some_and(|s| s.starts_with("rhumb.default.urls.new.")), "{line}");
+        let urls = line["message"]["urls"].as_array().expect("URLs");
+        assert!(urls.iter().all(|url| url.as_str().is_some_and(|url| url.starts_with("http://h"))), "{line}");
+        assert!(!urls.is_empty() && line["message"]["first_serial"].as_u64() >= Some(1), "{line}");
+    }
+    world.assert_whole(&crawl.finish(MINUTE));
+}
+
+#[test]
+fn a_tap_on_pages_shows_headers_and_leaves_out_bodies_when_asked() {
+    let world = World::new(slow_web());
+    let crawl = world.crawl().start();
+    crawl.handle();
+    let host = world.web.host_name(0);
+    let said = crawl.rhumb(&["tap", "pages", "--host", &host, "--headers", "--limit", "2", "--format", "json"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert_eq!(said.out.lines().count(), 2, "{}", said.out);
+    for line in said.out.lines() {
+        let message: Value = serde_json::from_str::<Value>(line).expect("JSON")["message"].take();
+        assert!(message["url"].as_str().is_some_and(|url| url.contains(&host)), "{message}");
+        assert!(message["headers"].as_array().is_some_and(|headers| !headers.is_empty()), "{message}");
+        assert!(message.get("body").is_none(), "{message}");
+    }
+    world.assert_whole(&crawl.finish(MINUTE));
+}
+
+#[test]
+fn status_tells_all_that_the_summary_tells() {
+    let world = World::new(slow_web());
+    let mut crawl = world.crawl().start();
+    crawl.until(MINUTE, |summary| summary.pages > 100);
+    let said = crawl.rhumb(&["status", "--json"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let status: Value = serde_json::from_str(&said.out).expect("JSON");
+    for key in
+        ["pages", "bytes", "urls_found", "urls_filtered", "urls_repeated", "urls_new", "waiting", "in_flight", "dead"]
+    {
+        assert!(status[key].is_u64(), "{key}: {status}");
+    }
+    assert!(status["elapsed_s"].as_f64() > Some(0.0), "elapsed_s: {status}");
+    assert_eq!(status["complete"], false);
+    assert!(status["outcomes"]["fetched"].as_u64() > Some(100), "{status}");
+    assert!(status["bytes"].as_u64() > Some(100 * 1_000), "{status}");
+    let processes = status["processes"].as_array().expect("processes");
+    let stages: BTreeSet<&str> = processes.iter().filter_map(|process| process["stage"].as_str()).collect();
+    for stage in ["host-splitter", "dedup", "resolver", "scheduler", "fetcher", "parser"] {
+        assert!(stages.contains(stage), "{stage}: {status}");
+    }
+    for process in processes {
+        assert!(process["pid"].as_u64() > Some(1), "{process}");
+        assert!(process["cpu_s"].as_f64() >= Some(0.0), "{process}");
+        assert!(process["peak_rss_bytes"].as_u64() > Some(1 << 20), "{process}");
+    }
+    let said = crawl.rhumb(&["status", "--check"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(said.out.contains("every URL is accounted for"), "{}", said.out);
+    world.assert_whole(&crawl.finish(MINUTE));
+}
+
+#[test]
+fn an_idle_pipeline_takes_injected_urls_and_is_complete_when_they_are_done() {
+    let world = World::new(Profile { hosts: 5, pages_per_host: PagesPerHost::Exactly(20), ..Profile::raw() });
+    let mut up = world.up().start();
+    up.until(MINUTE, |summary| summary.complete);
+    let said = up.rhumb(&["inject", "not a url"]);
+    assert_eq!(said.code, 2, "{}", said.err);
+    let said = up.rhumb(&["inject", &world.web.seed_urls()[0]]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let summary = up.until(MINUTE, |summary| summary.pages == 100 && summary.complete);
+    assert_eq!(summary.urls_new, 100, "{}", json(&summary));
+    assert!(world.web.report().ok, "{}", json(&world.web.report()));
+    up.signal(Signal::TERM);
+    assert_eq!(up.exit_code(ENDS_WITHIN), 130);
+    assert!(!world.data().join("control.json").exists());
+}
+
+#[test]
+fn fetchers_come_and_go_within_two_seconds() {
+    let world = World::new(Profile {
+        hosts: 60,
+        pages_per_host: PagesPerHost::Exactly(60),
+        latency: Latency::Fixed { ms: 50 },
+        ..Profile::raw()
+    });
+    let mut crawl = world.crawl().start();
+    crawl.until(MINUTE, |summary| summary.pages > 100);
+    assert_eq!(crawl.rhumb(&["scale", "fetcher=4"]).code, 0);
+    until_fetchers(&mut crawl, 4);
+    crawl.until(MINUTE, |summary| summary.pages > 1_000);
+    assert_eq!(crawl.rhumb(&["scale", "fetcher=1"]).code, 0);
+    until_fetchers(&mut crawl, 1);
+
+    let refused = crawl.rhumb(&["scale", "dedup=2"]);
+    assert_eq!(refused.code, 2, "{}", refused.err);
+    assert!(refused.err.contains("dedup") && refused.err.contains("fixed"), "{}", refused.err);
+    assert_eq!(crawl.rhumb(&["scale", "fetcher=0"]).code, 2);
+    assert_eq!(crawl.rhumb(&["scale", "fetch=2"]).code, 2);
+    let finished = crawl.finish(MINUTE);
+    world.assert_whole(&finished);
+    assert_eq!((finished.summary.restarts, finished.summary.refetched), (0, 0));
+}
+
+fn until_fetchers(crawl: &mut Running, wanted: usize) {
+    let since = Instant::now();
+    crawl.until(Duration::from_secs(10), |summary| {
+        summary.processes.iter().filter(|process| process.stage == "fetcher").count() == wanted
+    });
+    assert!(since.elapsed() < Duration::from_secs(2), "{wanted} fetchers took {:?}", since.elapsed());
+}
+
+#[test]
+fn a_corrupt_message_goes_to_the_dead_letters_and_the_crawl_goes_on() {
+    let world = World::new(slow_web());
+    let mut crawl = world.crawl().start();
+    let handle = crawl.handle();
+    let subject = format!("rhumb.{}.urls.found", handle.crawl);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let client = async_nats::connect(&handle.broker).await.expect("the broker answers");
+        client.publish(subject.clone(), "garbage".into()).await.expect("a published message");
+        client.flush().await.expect("a flushed connection");
+    });
+    crawl.until(MINUTE, |summary| summary.dead == 1);
+    let said = crawl.rhumb(&["dead", "--json"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let letter: Value = serde_json::from_str(said.out.trim()).expect("one line of JSON");
+    assert_eq!(letter["subject"], subject.as_str());
+    assert_eq!(letter["bytes"], 7);
+    assert!(letter["reason"].as_str().is_some_and(|reason| !reason.is_empty()), "{letter}");
+    let said = crawl.rhumb(&["dead"]);
+    assert!(said.out.contains(&subject), "{}", said.out);
+    let finished = crawl.finish(MINUTE);
+    world.assert_whole(&finished);
+    assert_eq!(finished.summary.dead, 1);
+}
+
+#[test]
+fn ctrl_c_drains_and_the_crawl_goes_on_where_it_stopped() {
+    let world = World::new(slow_web());
+    let mut crawl = world.crawl().start();
+    crawl.until(MINUTE, |summary| summary.pages > 200);
+    let second = crawl.rhumb(&["crawl", "--resume", "--set", "network.allow_private_addresses=true"]);
+    assert_eq!(second.code, 1, "{}", second.err);
+    assert!(second.err.contains("already runs"), "{}", second.err);
+    crawl.signal(Signal::INT);
+    let stopped = crawl.finish(ENDS_WITHIN);
+    assert_eq!((stopped.code, stopped.summary.complete), (130, false));
+    assert_eq!(world.web.report().open_connections, 0);
+
+    let data = world.data().display().to_string();
+    let local = "network.allow_private_addresses=true";
+    let afresh = rhumb(&["crawl", &world.web.seed_urls()[0], "--set", local, "--data", &data]);
+    assert_eq!(afresh.code, 2, "{}", afresh.err);
+    assert!(afresh.err.contains("--resume"), "{}", afresh.err);
+
+    let finished = world.resume().run(MINUTE);
+    world.assert_whole(&finished);
+    assert_eq!(finished.summary.refetched, 0);
+}
+
+#[test]
+fn canonical_gives_the_one_spelling_of_a_url() {
+    let said = rhumb(&["canonical", "--json", "HTTP://Example.ORG:80/a/../b?y=2#part"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let told: Value = serde_json::from_str(&said.out).expect("JSON");
+    assert_eq!(told["canonical"], "http://example.org/b?y=2");
+    assert!(told["surt"].as_str().is_some_and(|surt| surt.contains("org,example")), "{told}");
+    assert!(told["partition"].as_u64() < Some(64), "{told}");
+    let again = rhumb(&["canonical", "--json", "http://example.org/b?y=2"]);
+    assert_eq!(again.out, said.out);
+
+    let refused = rhumb(&["canonical", "mailto:a@example.org"]);
+    assert_eq!((refused.code, refused.out.as_str()), (1, ""));
+    assert!(refused.err.contains("not crawlable"), "{}", refused.err);
+    assert_eq!(rhumb(&["canonical"]).code, 2);
+}
+
+#[test]
+fn robots_tells_by_its_exit_code_whether_a_url_is_allowed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("robots.txt");
+    std::fs::write(
+        &path,
+        "User-agent: *\nDisallow: /private/\nAllow: /private/open\n\nUser-agent: other\nDisallow: /\n",
+    )
+    .expect("a file");
+    let file = path.display().to_string();
+    let ask = |url: &str, agent: &str| rhumb(&["robots", &file, url, "--agent", agent]).code;
+    assert_eq!(ask("http://a.test/", "rhumb"), 0);
+    assert_eq!(ask("http://a.test/private/x", "rhumb"), 1);
+    assert_eq!(ask("http://a.test/private/open/x", "rhumb"), 0);
+    assert_eq!(ask("http://a.test/", "other"), 1);
+    assert_eq!(ask("nonsense", "rhumb"), 2);
+    assert_eq!(rhumb(&["robots", "/nowhere/robots.txt", "http://a.test/"]).code, 2);
+}
+
+#[test]
+fn links_lists_the_links_of_a_document() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("page.html");
+    std::fs::write(&path, "<base href='/dir/'><a href='x#top'>x</a> <a href='//other.test/?a=1&amp;b=2'>o</a>")
+        .expect("a file");
+    let file = path.display().to_string();
+    let said = rhumb(&["links", &file, "--base", "http://a.test/page"]);
+    assert_eq!(
+        (said.code, said.out.as_str()),
+        (0, "http://a.test/dir/x\nhttp://other.test/?a=1&b=2\n"),
+        "{}",
+        said.err
+    );
+    let plain = rhumb(&["links", &file, "--base", "http://a.test/page", "--content-type", "application/pdf"]);
+    assert_eq!((plain.code, plain.out.as_str()), (0, ""), "{}", plain.err);
+    assert_eq!(rhumb(&["links", &file, "--base", "nonsense"]).code, 2);
+}
+
+#[test]
+fn a_command_without_a_crawl_says_what_is_missing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().display().to_string();
+    for command in [["status"].as_slice(), &["tap", "pages"], &["dead"], &["scale", "fetcher=2"]] {
+        let mut arguments = command.to_vec();
+        arguments.extend(["--set", "network.allow_private_addresses=true", "--data", &data]);
+        let said = rhumb(&arguments);
+        assert_eq!(said.code, 1, "{command:?}: {}", said.err);
+        assert!(said.err.contains(&data) && said.err.contains("--data"), "{command:?}: {}", said.err);
+    }
+}

@@ -1,0 +1,159 @@
+//! Bad configuration ends a command before anything starts; a broker that is not there ends nothing.
+
+use rhumb_tests::harness::{Said, binaries, ended_within, rhumb, run};
+use rustix::process::{Pid, Signal, kill_process};
+use std::io::Read as _;
+use std::net::TcpListener;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+const LOCAL: &str = "network.allow_private_addresses=true";
+
+/// Asserts exit code 2, that the message holds all of `parts`, and that nothing was started.
+fn assert_refused(said: &Said, data: &Path, parts: &[&str]) {
+    assert_eq!(said.code, 2, "{parts:?}: {}", said.err);
+    for part in parts {
+        assert!(said.err.contains(part), "{part} is not in: {}", said.err);
+    }
+    assert!(!said.err.contains("panicked"), "{}", said.err);
+    assert!(!data.exists(), "{parts:?}: a data directory was made");
+}
+
+#[test]
+fn a_bad_setting_is_refused_with_key_value_and_what_is_accepted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    let directory = data.display().to_string();
+    for (assignment, parts) in [
+        ("partitons=8", ["partitons", "unknown", "partitions"].as_slice()),
+        ("stages.fetcher.conections=8", &["stages.fetcher", "conections", "connections"]),
+        ("stages.archivist.replicas=1", &["stages", "archivist"]),
+        ("partitions=0", &["partitions", "0", "1 to 4096"]),
+        ("partitions=5000", &["partitions", "5000", "1 to 4096"]),
+        ("partitions=2.7", &["partitions", "2.7"]),
+        ("partitions=many", &["partitions", "many"]),
+        ("politeness.delay=30", &["politeness.delay", "30", "suffix"]),
+        ("politeness.delay=2h", &["politeness.delay", "2h", "1h"]),
+        ("politeness.respect_robots=maybe", &["politeness.respect_robots", "maybe"]),
+        ("scope.follow=hosts", &["scope.follow", "hosts", "host", "domain", "any"]),
+        ("limits.body_bytes_max=9MiB", &["limits.body_bytes_max", "9MiB"]),
+        ("network.nameservers=[nonsense]", &["network.nameservers", "nonsense"]),
+        ("stages.fetcher.renew_every=15s", &["stages.fetcher.renew_every", "15s", "10s"]),
+        ("stages.scheduler.policy=best", &["stages.scheduler.policy", "best", "breadth-first"]),
+        ("crawl=a.b", &["crawl", "a.b"]),
+        ("crawl", &["--set", "crawl"]),
+    ] {
+        let said = rhumb(&["crawl", "http://a.test/", "--data", &directory, "--set", LOCAL, "--set", assignment]);
+        assert_refused(&said, &data, parts);
+    }
+}
+
+#[test]
+fn a_bad_file_or_environment_is_refused_like_a_bad_argument() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    let directory = data.display().to_string();
+    let file = folder.path().join("pipeline.yaml");
+    let config = file.display().to_string();
+    let crawl = ["crawl", "http://a.test/", "--data", &directory, "--set", LOCAL, "--config", &config];
+
+    assert_refused(&rhumb(&crawl), &data, &["pipeline.yaml"]);
+    std::fs::write(&file, "stages:\n  fetcher:\n    connections: 20000\n").expect("a file");
+    assert_refused(&rhumb(&crawl), &data, &["stages.fetcher.connections", "20000", "1 to 10000"]);
+    std::fs::write(&file, "stages: [unclosed\n").expect("a file");
+    assert_refused(&rhumb(&crawl), &data, &["pipeline.yaml", "YAML"]);
+
+    let mut command = Command::new(binaries().join("rhumb"));
+    command.args(&crawl[..6]).env("RHUMB__STAGES__HOST_SPLITTER__BATCH_URLS_MAX", "0");
+    let said = run(&mut command, Duration::from_secs(10));
+    assert_refused(&said, &data, &["stages.host-splitter.batch_urls_max", "0", "1 to 4096"]);
+}
+
+#[test]
+fn a_public_crawl_without_a_contact_address_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    let said = rhumb(&["crawl", "http://example.org/", "--data", &data.display().to_string()]);
+    assert_refused(&said, &data, &["network.user_agent", "contact"]);
+}
+
+#[test]
+fn a_bad_seed_is_refused_by_name_and_line() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    let directory = data.display().to_string();
+    let base = ["crawl", "--data", &directory, "--set", LOCAL];
+    let with = |arguments: &[&str]| rhumb(&[&base[..], arguments].concat());
+
+    assert_refused(&with(&["http://a.test/", "mailto:a@b.test"]), &data, &["mailto:a@b.test"]);
+    assert_refused(&with(&[]), &data, &["seed", &directory]);
+    assert_refused(&with(&["--resume"]), &data, &["no crawl to resume", &directory]);
+
+    let file = folder.path().join("seeds.txt");
+    let seeds = file.display().to_string();
+    std::fs::write(&file, "# seeds\nhttp://a.test/\n\nhttp://[bad/\n").expect("a file");
+    assert_refused(&with(&["--seeds", &seeds]), &data, &["seeds.txt:4", "http://[bad/"]);
+    assert_refused(&with(&["--seeds", "/nowhere/seeds.txt"]), &data, &["/nowhere/seeds.txt"]);
+}
+
+#[test]
+fn unknown_arguments_are_refused_and_help_is_not() {
+    assert_eq!(rhumb(&["crawl", "--dat", "x"]).code, 2);
+    assert_eq!(rhumb(&["krawl"]).code, 2);
+    assert_eq!(rhumb(&["tap", "urls.old", "--set", LOCAL]).code, 2);
+    let help = rhumb(&["--help"]);
+    assert_eq!(help.code, 0);
+    assert!(help.out.contains("crawl") && help.out.contains("status"), "{}", help.out);
+    assert_eq!(rhumb(&["--version"]).code, 0);
+}
+
+#[test]
+fn every_stage_refuses_bad_configuration() {
+    for stage in ["host-splitter", "dedup", "resolver", "scheduler", "fetcher", "parser"] {
+        let stage_with = |assignments: &[&str]| {
+            let mut command = Command::new(binaries().join(stage));
+            for assignment in assignments {
+                command.args(["--set", assignment]);
+            }
+            run(&mut command, Duration::from_secs(10))
+        };
+        let said = stage_with(&[LOCAL, "broker.url=nats://127.0.0.1:4222", "partitions=0"]);
+        assert_eq!(said.code, 2, "{stage}: {}", said.err);
+        assert!(said.err.contains("partitions = 0") && said.err.contains("1 to 4096"), "{stage}: {}", said.err);
+        let said = stage_with(&[LOCAL]);
+        assert_eq!(said.code, 2, "{stage}: {}", said.err);
+        assert!(said.err.contains("broker.url"), "{stage}: {}", said.err);
+    }
+}
+
+#[test]
+fn a_stage_waits_for_a_broker_that_is_not_there_and_ends_when_told_to() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let nobody = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a free port");
+    let broker = format!("broker.url=nats://{nobody}");
+    let data = format!("data={}", folder.path().join("data").display());
+    for stage in ["dedup", "fetcher"] {
+        let mut child = Command::new(binaries().join(stage))
+            .args(["--set", LOCAL, "--set", &broker, "--set", &data, "--set", "broker.connect_report_every=1s"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("a stage");
+        assert!(ended_within(&mut child, Duration::from_secs(4)).is_none(), "{stage} gave up");
+        kill_process(Pid::from_child(&child), Signal::TERM).expect("it runs");
+        let status = ended_within(&mut child, Duration::from_secs(5));
+        if status.is_none() {
+            let _ = child.kill();
+        }
+        let mut log = String::new();
+        child.stderr.take().expect("a pipe").read_to_string(&mut log).expect("a log");
+        let _ = child.wait();
+        assert_eq!(status.and_then(|status| status.code()), Some(0), "{stage}: {log}");
+        let reports =
+            log.lines().filter(|line| line.contains("cannot be reached") && line.contains(&nobody.to_string()));
+        assert!((2..=5).contains(&reports.count()), "{stage}: {log}");
+        assert!(!log.contains("panicked"), "{stage}: {log}");
+    }
+}

@@ -1,0 +1,145 @@
+//! Whole crawls of the synthetic web: everything once, nothing else, politely, within what was asked.
+
+use rhumb_tests::harness::{World, assert_conserved, assert_manners, json};
+use rhumb_tests::synthetic_web::client::Client;
+use rhumb_tests::synthetic_web::{Latency, PagesPerHost, Profile, RobotsShares};
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+#[test]
+fn every_page_of_a_plain_web_is_fetched_once() {
+    let world = World::new(Profile::raw());
+    let finished = world.crawl().run(2 * MINUTE);
+    world.assert_whole(&finished);
+    assert_eq!((finished.summary.restarts, finished.summary.refetched, finished.summary.dead), (0, 0, 0));
+}
+
+#[test]
+fn a_web_with_latencies_robots_redirects_dead_links_and_closing_servers_is_crawled_whole() {
+    let mixed = Profile::mixed();
+    let robots = RobotsShares { crawl_delay: 0.0, ..mixed.robots };
+    let world =
+        World::new(Profile { hosts: 500, pages_per_host: PagesPerHost::HeavyTail { mean: 60 }, robots, ..mixed });
+    let finished = world.crawl().run(4 * MINUTE);
+    world.assert_whole(&finished);
+    let truth = world.web.truth();
+    assert!(!truth.redirects.is_empty() && !truth.not_found.is_empty() && !truth.disallowed.is_empty());
+}
+
+#[test]
+fn no_server_is_contacted_before_its_delay_or_crawl_delay_is_over() {
+    let robots =
+        RobotsShares { rules: 0.5, missing: 0.25, disallowed_pages: 0.1, crawl_delay: 1.0, crawl_delay_ms: 500 };
+    let world = World::new(Profile {
+        hosts: 6,
+        pages_per_host: PagesPerHost::Exactly(8),
+        request_caps: vec![(0.3, 1), (0.3, 3)],
+        redirects: 0.1,
+        robots,
+        delay_expected_ms: 300,
+        ..Profile::raw()
+    });
+    let started = Instant::now();
+    let finished = world.crawl().set("politeness.delay=300ms").run(MINUTE);
+    world.assert_whole(&finished);
+    // Seven or more waits of a host with a Crawl-delay lie between its first contact and its last.
+    assert!(started.elapsed() > Duration::from_millis(7 * 500), "{}", json(&world.web.report()));
+}
+
+#[test]
+fn scope_host_stays_on_the_hosts_of_the_seeds() {
+    let world = World::new(small());
+    let finished = world.crawl().arguments(&["--scope", "host"]).run(MINUTE);
+    let prefix = format!("http://{}:", world.web.host_name(0));
+    let requested: BTreeSet<String> = requested(&world);
+    assert!(requested.iter().all(|url| url.starts_with(&prefix)), "{requested:?}");
+    assert_eq!(requested.len(), 40);
+    assert_eq!((finished.code, finished.summary.complete, finished.summary.pages), (0, true, 40));
+    assert!(finished.summary.urls_filtered > 0);
+    assert_conserved(&finished.summary);
+}
+
+#[test]
+fn scope_domain_follows_all_hosts_below_the_registered_domain_of_a_seed() {
+    let world = World::new(small());
+    let finished = world.crawl().arguments(&["--scope", "domain"]).run(MINUTE);
+    world.assert_whole(&finished);
+    assert_eq!(finished.summary.urls_filtered, 0);
+}
+
+#[test]
+fn depth_zero_is_the_seeds_alone() {
+    let world = World::new(small());
+    let seeds = world.web.seed_urls();
+    let finished = world.bare("crawl").arguments(&seeds).arguments(&["--max-depth", "0"]).run(MINUTE);
+    assert_eq!((finished.code, finished.summary.complete), (0, true));
+    assert_eq!(requested(&world), seeds.into_iter().collect());
+    assert!(finished.summary.urls_filtered > 0);
+    assert_conserved(&finished.summary);
+}
+
+#[test]
+fn depth_one_is_a_seed_and_what_it_links_to() {
+    let world = World::new(small());
+    let finished = world.crawl().arguments(&["--max-depth", "1"]).run(MINUTE);
+    assert_eq!((finished.code, finished.summary.complete), (0, true));
+    let requested = requested(&world);
+    let seed = &world.web.seed_urls()[0];
+    let mut expected: BTreeSet<String> = links(&world, seed).into_iter().collect();
+    expected.insert(seed.clone());
+    assert_eq!(requested, expected);
+    assert_conserved(&finished.summary);
+}
+
+#[test]
+fn a_crawl_stopped_at_max_pages_goes_on_to_the_end_without_a_repeat() {
+    let world = World::new(Profile { latency: Latency::Fixed { ms: 40 }, ..medium() });
+    let limited = world.crawl().arguments(&["--max-pages", "400"]).run(MINUTE);
+    assert_eq!((limited.code, limited.summary.complete), (0, false));
+    assert!((400..800).contains(&limited.summary.pages), "{}", json(&limited.summary));
+    let report = world.web.report();
+    assert_manners(&report);
+    assert_eq!(report.repeats.count, 0, "{}", json(&report));
+    assert!(report.pages.requested < 900, "{}", json(&report));
+
+    let resumed = world.resume().run(MINUTE);
+    world.assert_whole(&resumed);
+}
+
+/// 5 hosts of 40 pages.
+fn small() -> Profile {
+    Profile { hosts: 5, pages_per_host: PagesPerHost::Exactly(40), ..Profile::raw() }
+}
+
+/// 20 hosts of 100 pages.
+fn medium() -> Profile {
+    Profile { hosts: 20, pages_per_host: PagesPerHost::Exactly(100), ..Profile::raw() }
+}
+
+/// All URLs requested, without robots.txt; none of them twice.
+fn requested(world: &World) -> BTreeSet<String> {
+    let mut requested = BTreeSet::new();
+    for contact in world.web.contacts().into_iter().filter(|contact| !contact.url.ends_with("/robots.txt")) {
+        assert!(requested.insert(contact.url.clone()), "{} was requested twice", contact.url);
+    }
+    requested
+}
+
+/// The links of a page, found without the crawler's loop.
+fn links(world: &World, url: &str) -> Vec<String> {
+    let host = (0..).find(|host| url.contains(&world.web.host_name(*host))).expect("a host of the web");
+    let address = world.web.host_address(host);
+    let authority = format!("{}:{}", world.web.host_name(host), world.web.port());
+    let path = url.split_once(&authority).expect("a URL of the host").1;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let body = runtime.block_on(async {
+        let mut client = Client::connect(address, &authority).await.expect("a connection");
+        client.get(path).await.expect("a page").body
+    });
+    let headers = [("content-type", b"text/html; charset=utf-8".as_slice())];
+    let limits = parser::page::Limits { decoded_bytes_max: 16 << 20, links_per_page_max: 5_000, url_bytes_max: 2_048 };
+    let response = parser::page::Response { url, status: 200, headers: &headers, body: &body };
+    parser::page::links(&response, &limits, "rhumb").urls
+}

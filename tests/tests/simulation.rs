@@ -1,0 +1,88 @@
+//! Ring 2: all cores over a broker in memory, in simulated time, under checks of P1 to P4 in every step.
+//!
+//! `RHUMB_SIMULATION_SEEDS` is how many seeds run with faults; `RHUMB_SIMULATION_FIRST` the first of them.
+//! `RHUMB_SIMULATION_SEED=n` replays seed n, of runs with faults or (`RHUMB_SIMULATION_FAULTS=0`) of those
+//! without, and writes every step to standard error.
+
+use rhumb_tests::simulation::{Ended, Plan, run};
+
+/// Seeds of runs without faults.
+const SEEDS: u64 = 20;
+/// Seeds of runs with faults.
+const SEEDS_WITH_FAULTS: u64 = 200;
+
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|error| panic!("{variable}={text}: {error}")))
+}
+
+/// Runs the seeds on all processors; panics with every run that failed.
+fn run_all(seeds: std::ops::Range<u64>, plan: fn(u64) -> Plan) -> Vec<Ended> {
+    let next = std::sync::atomic::AtomicU64::new(seeds.start);
+    let workers = std::thread::available_parallelism().map_or(1, usize::from);
+    let worker = || {
+        let mut ended = Vec::new();
+        loop {
+            let seed = next.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            if seed >= seeds.end {
+                return ended;
+            }
+            // A core that panics breaks P9; the seed must be known.
+            let outcome = std::panic::catch_unwind(|| run(&plan(seed), false));
+            ended.push(outcome.unwrap_or_else(|_| panic!("seed {seed} panicked")));
+        }
+    };
+    let ended: Vec<_> = std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..workers).map(|_| scope.spawn(worker)).collect();
+        workers.into_iter().flat_map(|worker| worker.join().expect("a seed panicked; it is named above")).collect()
+    });
+    let failures: Vec<String> = ended.iter().filter_map(|run| Some(run.as_ref().err()?.to_string())).collect();
+    assert!(failures.is_empty(), "{} of {} runs failed\n{}", failures.len(), ended.len(), failures.join("\n"));
+    let ended: Vec<Ended> = ended.into_iter().flatten().collect();
+    let sum = |of: fn(&Ended) -> u64| ended.iter().map(of).sum::<u64>();
+    println!(
+        "{} runs: {} steps, {} simulated s, {} URLs, {} pages fetched, {} requests, {} pages served again, {} crashes",
+        ended.len(),
+        sum(|e| e.steps),
+        sum(|e| e.seconds),
+        sum(|e| e.urls as u64),
+        sum(|e| e.fetched as u64),
+        sum(|e| e.contacts),
+        sum(|e| e.refetched),
+        sum(|e| e.crashes),
+    );
+    ended
+}
+
+#[test]
+fn a_crawl_without_faults_fetches_each_page_once_and_politely() {
+    let ended = run_all(0..SEEDS, Plan::without_faults);
+    assert!(ended.iter().all(|run| run.refetched == 0 && run.crashes == 0));
+    assert!(ended.iter().any(|run| run.fetched > 100));
+}
+
+#[test]
+fn the_promises_hold_under_losses_repeats_delays_and_crashes() {
+    let first = number("RHUMB_SIMULATION_FIRST").unwrap_or(0);
+    let seeds = number("RHUMB_SIMULATION_SEEDS").unwrap_or(SEEDS_WITH_FAULTS);
+    let ended = run_all(first..first + seeds, Plan::with_faults);
+    // The faults were there: a simulation in which nothing goes wrong shows nothing.
+    assert!(ended.iter().any(|run| run.crashes > 3));
+}
+
+#[test]
+fn a_seed_replays_its_run_step_for_step() {
+    let runs = [0, 1].map(|_| run(&Plan::with_faults(3), false).map(|ended| (ended.steps, ended.contacts)));
+    let [first, second] = runs.map(|run| run.map_err(|failure| failure.to_string()));
+    assert_eq!(first, second);
+}
+
+#[test]
+fn the_seed_that_is_asked_for_is_replayed_with_a_trace() {
+    let Some(seed) = number("RHUMB_SIMULATION_SEED") else { return };
+    let plan = if number("RHUMB_SIMULATION_FAULTS") == Some(0) { Plan::without_faults } else { Plan::with_faults };
+    match run(&plan(seed), true) {
+        Ok(ended) => println!("seed {seed}: {ended:?}"),
+        Err(failure) => panic!("{failure}"),
+    }
+}
