@@ -11,6 +11,7 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
+use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use tokio::net::TcpListener;
@@ -19,7 +20,14 @@ use tracing_subscriber::EnvFilter;
 /// Starts logging to standard error.
 pub fn init() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,async_nats=error"));
-    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false).try_init();
+    let stderr = std::io::stderr;
+    let ansi = stderr().is_terminal();
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(stderr)
+        .with_ansi(ansi)
+        .with_target(false)
+        .try_init();
 }
 
 /// CPU seconds (user and system) and peak resident bytes of a process; none when it is gone.
@@ -54,7 +62,12 @@ impl Collector for Counts {
         for (name, value) in vitals.counts {
             if let Some(name) = name.strip_suffix("_total") {
                 let counter = ConstCounter::new(value);
-                let metric = encoder.encode_descriptor(name, "Total since the stage's state began.", None, counter.metric_type())?;
+                let metric = encoder.encode_descriptor(
+                    name,
+                    "Total since the stage's state began.",
+                    None,
+                    counter.metric_type(),
+                )?;
                 counter.encode(metric)?;
             } else {
                 let gauge = ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX));

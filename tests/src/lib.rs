@@ -2,4 +2,5 @@
 
 pub mod bench;
 pub mod harness;
+pub mod simulation;
 pub mod synthetic_web;

@@ -240,7 +240,8 @@ fn links_lists_the_links_of_a_document() {
         "{}",
         said.err
     );
-    let plain = rhumb(&["links", &file, "--base", "http://a.test/page", "--content-type", "application/pdf"]);
+    std::fs::write(&path, "no document: <a href='x'>").expect("a file");
+    let plain = rhumb(&["links", &file, "--base", "http://a.test/page", "--content-type", "text/plain"]);
     assert_eq!((plain.code, plain.out.as_str()), (0, ""), "{}", plain.err);
     assert_eq!(rhumb(&["links", &file, "--base", "nonsense"]).code, 2);
 }

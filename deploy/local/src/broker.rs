@@ -124,17 +124,11 @@ impl Broker {
     /// No executable; the data directory belongs to a living owner; a fixed port is taken; or the server dies or
     /// stays silent for `start_timeout` (the message then ends with its log's last lines).
     pub async fn start(options: BrokerOptions) -> Result<Broker> {
-        let executable = tokio::task::spawn_blocking(find_or_install)
-            .await
-            .context("looking for nats-server")??;
+        let executable = tokio::task::spawn_blocking(find_or_install).await.context("looking for nats-server")??;
         let (place, lock) = Place::prepare(executable, options).await?;
         process::end_stale(&place.config_file, STOP_PATIENCE).await?;
         let (server, ports) = place.start_somewhere().await?;
-        tracing::debug!(
-            pid = server.pid(),
-            port = ports.client,
-            "nats-server started"
-        );
+        tracing::debug!(pid = server.pid(), port = ports.client, "nats-server started");
         Ok(Broker {
             server,
             place,
@@ -194,11 +188,7 @@ impl Broker {
             match self.place.start_on(self.ports).await? {
                 Started::Ready(server) => {
                     self.server = server;
-                    tracing::debug!(
-                        pid = self.server.pid(),
-                        port = self.ports.client,
-                        "nats-server restarted"
-                    );
+                    tracing::debug!(pid = self.server.pid(), port = self.ports.client, "nats-server restarted");
                     return Ok(());
                 }
                 Started::PortTaken(message) if Instant::now() >= deadline => bail!(message),
@@ -213,25 +203,15 @@ impl Place {
     async fn prepare(executable: PathBuf, mut options: BrokerOptions) -> Result<(Place, File)> {
         config::check(&options)?;
         let data = &options.data;
-        fs::create_dir_all(data)
-            .with_context(|| format!("creating the data directory {}", data.display()))?;
-        options.data =
-            fs::canonicalize(data).with_context(|| format!("opening {}", data.display()))?;
-        options.log_file =
-            std::path::absolute(&options.log_file).context("locating the broker's log")?;
+        fs::create_dir_all(data).with_context(|| format!("creating the data directory {}", data.display()))?;
+        options.data = fs::canonicalize(data).with_context(|| format!("opening {}", data.display()))?;
+        options.log_file = std::path::absolute(&options.log_file).context("locating the broker's log")?;
         if let Some(folder) = options.log_file.parent() {
             fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
         }
         let lock = lock(&options.data.join("broker.lock")).await?;
         let config_file = options.data.join("broker.conf");
-        Ok((
-            Place {
-                executable,
-                options,
-                config_file,
-            },
-            lock,
-        ))
+        Ok((Place { executable, options, config_file }, lock))
     }
 
     /// Starts on the configured port, or on a free one. A probe cannot keep a port for the server, so a port lost
@@ -254,15 +234,9 @@ impl Place {
         // The name proves that the server which answers on the port is this one.
         let name = format!("rhumb-{}-{:08x}", std::process::id(), random() as u32);
         let text = config::render(&self.options, &name, ports.client, ports.monitor)?;
-        fs::write(&self.config_file, text)
-            .with_context(|| format!("writing {}", self.config_file.display()))?;
+        fs::write(&self.config_file, text).with_context(|| format!("writing {}", self.config_file.display()))?;
         let log_start = fs::metadata(log_file).map_or(0, |meta| meta.len());
-        let mut server = Server::spawn(
-            &self.executable,
-            &self.config_file,
-            log_file,
-            &self.options.env,
-        )?;
+        let mut server = Server::spawn(&self.executable, &self.config_file, log_file, &self.options.env)?;
 
         let deadline = Instant::now() + self.options.start_timeout;
         loop {
@@ -298,10 +272,7 @@ impl Place {
 impl Ports {
     fn choose(fixed: u16) -> Result<Ports> {
         let client = if fixed == 0 { free_port(0)? } else { fixed };
-        Ok(Ports {
-            client,
-            monitor: free_port(client)?,
-        })
+        Ok(Ports { client, monitor: free_port(client)? })
     }
 }
 
@@ -322,10 +293,7 @@ fn free_port(other: u16) -> Result<u16> {
             return Ok(port);
         }
     }
-    bail!(
-        "no free port on 127.0.0.1 between {LOWEST} and {}",
-        LOWEST + width
-    )
+    bail!("no free port on 127.0.0.1 between {LOWEST} and {}", LOWEST + width)
 }
 
 /// A number unlike that of other processes, for names and ports; not for secrets.
@@ -350,11 +318,7 @@ async fn lock(path: &Path) -> Result<File> {
         }
         if Instant::now() >= deadline {
             let holder = fs::read_to_string(path).unwrap_or_default();
-            bail!(
-                "{} is held by pid {}: a crawl already runs in this data directory",
-                path.display(),
-                holder.trim()
-            );
+            bail!("{} is held by pid {}: a crawl already runs in this data directory", path.display(), holder.trim());
         }
         tokio::time::sleep(POLL).await;
     }
@@ -369,18 +333,11 @@ async fn answers_as(name: &str, port: u16) -> bool {
     let greeting = async {
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).await.ok()?;
         let mut line = String::new();
-        BufReader::new(stream.take(INFO_BYTES_MAX))
-            .read_line(&mut line)
-            .await
-            .ok()?;
+        BufReader::new(stream.take(INFO_BYTES_MAX)).read_line(&mut line).await.ok()?;
         let info: serde_json::Value = serde_json::from_str(line.strip_prefix("INFO ")?).ok()?;
         Some(info.get("server_name")?.as_str()? == name)
     };
-    tokio::time::timeout(Duration::from_secs(1), greeting)
-        .await
-        .ok()
-        .flatten()
-        .unwrap_or(false)
+    tokio::time::timeout(Duration::from_secs(1), greeting).await.ok().flatten().unwrap_or(false)
 }
 
 /// What the log gained since it was `start` bytes long, at most the last 64 KiB; all of it when it was rotated.
@@ -395,9 +352,7 @@ fn log_since(path: &Path, start: u64) -> String {
         file.take(BYTES_MAX).read_to_end(&mut bytes)?;
         Ok(bytes)
     };
-    read()
-        .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-        .unwrap_or_default()
+    read().map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).unwrap_or_default()
 }
 
 /// The last lines of a log, introduced by where it is.

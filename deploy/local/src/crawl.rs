@@ -12,6 +12,7 @@ use futures::StreamExt as _;
 use serde::{Deserialize, Serialize};
 use shared::bus::{Bus, ensure_buckets, ensure_streams};
 use shared::config::{Durability, Layers, Pipeline};
+use shared::stage::ProcessStatus;
 use shared::telemetry;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -32,8 +33,6 @@ pub struct Plan {
     pub ends: bool,
     /// End after so long.
     pub at_most: Option<Duration>,
-    /// Go on with the crawl that the data directory holds.
-    pub resume: bool,
     /// Where the summary goes.
     pub summary: Option<PathBuf>,
 }
@@ -62,6 +61,8 @@ pub enum SupervisorRequest {
 
 /// Who answers [`SupervisorRequest`]s on the control subject.
 pub const SUPERVISOR: &str = "supervisor";
+/// How long closing the connection to the broker may take.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Between two looks at processes.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Between two snapshots at first; grows with the crawl.
@@ -99,10 +100,12 @@ impl<'a> Crawl<'a> {
         {
             anyhow::bail!("a crawl already runs in {} (process {})", data.display(), handle.pid);
         }
-        std::fs::create_dir_all(data).with_context(|| format!("cannot create the data directory {}", data.display()))?;
+        std::fs::create_dir_all(data)
+            .with_context(|| format!("cannot create the data directory {}", data.display()))?;
         let data = std::fs::canonicalize(data).with_context(|| format!("cannot find {}", data.display()))?;
 
-        let broker = if plan.pipeline.broker.url.is_empty() { Some(start_broker(&plan.pipeline, &data).await?) } else { None };
+        let broker =
+            if plan.pipeline.broker.url.is_empty() { Some(start_broker(&plan.pipeline, &data).await?) } else { None };
         let url = broker.as_ref().map_or(plan.pipeline.broker.url.as_str(), Broker::url).to_owned();
         let bus = Bus::connect(&url, &plan.pipeline, "rhumb").await?;
         ensure_streams(&bus, &plan.pipeline).await?;
@@ -189,13 +192,15 @@ impl<'a> Crawl<'a> {
         }
         // Processes that could not answer just now keep their last known numbers: totals do not go back.
         let answered: Vec<(String, u16)> = snapshot.processes.iter().map(|p| (p.stage.clone(), p.instance)).collect();
-        let silent = self.snapshot.processes.iter().filter(|p| !answered.contains(&(p.stage.clone(), p.instance)));
-        let mut snapshot = snapshot.clone();
-        let fetchers_of_old = silent.filter(|p| p.stage == "dedup" || p.stage == "scheduler").cloned();
-        snapshot.processes.extend(fetchers_of_old.map(|mut p| {
-            p.idle = false;
-            p
-        }));
+        let is_owner = |stage: &str| stage == "dedup" || stage == "scheduler";
+        let silent = self
+            .snapshot
+            .processes
+            .iter()
+            .filter(|p| is_owner(&p.stage) && !answered.contains(&(p.stage.clone(), p.instance)))
+            .map(|p| ProcessStatus { idle: false, ..p.clone() });
+        let mut snapshot = snapshot;
+        snapshot.processes.extend(silent);
         self.snapshot = snapshot;
     }
 
@@ -247,6 +252,8 @@ impl<'a> Crawl<'a> {
         self.progress.finish();
         self.processes.drain().await;
         let summary = self.summary();
+        // Closed first: a broker that is stopped on purpose is no news.
+        let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.bus.client.drain()).await;
         if let Some(broker) = &mut self.broker {
             broker.stop().await?;
         }

@@ -11,14 +11,19 @@ use std::time::Duration;
 /// Lists the dead letters, one a line; with `replay` publishes each to the subject it came from and deletes it.
 pub async fn run(running: &Running, replay: bool, json: bool) -> anyhow::Result<()> {
     let bus = &running.bus;
-    let mut stream = bus.jetstream.get_stream(bus.subjects.stream("dead")).await.context("the crawl has no dead letters' stream")?;
+    let mut stream =
+        bus.jetstream.get_stream(bus.subjects.stream("dead")).await.context("the crawl has no dead letters' stream")?;
     let count = stream.info().await?.state.messages;
     if count == 0 {
         eprintln!("no dead letters");
         return Ok(());
     }
     let consumer = stream
-        .create_consumer(pull::Config { ack_policy: AckPolicy::None, inactive_threshold: Duration::from_secs(60), ..Default::default() })
+        .create_consumer(pull::Config {
+            ack_policy: AckPolicy::None,
+            inactive_threshold: Duration::from_secs(60),
+            ..Default::default()
+        })
         .await?;
     let mut letters = consumer.fetch().max_messages(usize::try_from(count)?).messages().await?;
     while let Some(letter) = letters.next().await {

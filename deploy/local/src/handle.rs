@@ -36,7 +36,8 @@ impl Handle {
         let path = Pipeline::control_file(data);
         match std::fs::read(&path) {
             Ok(bytes) => {
-                let handle = serde_json::from_slice(&bytes).with_context(|| format!("{} is damaged", path.display()))?;
+                let handle =
+                    serde_json::from_slice(&bytes).with_context(|| format!("{} is damaged", path.display()))?;
                 Ok(Some(handle))
             }
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
@@ -61,7 +62,10 @@ pub struct Running {
 /// Finds the running crawl that a configuration points to: by `control.json` in its data directory, else by
 /// `broker.url`.
 pub async fn find(layers: &Layers) -> anyhow::Result<Running> {
-    let own = layers.load()?;
+    // Who only finds a crawl contacts no web: no contact address is asked for.
+    let mut own = layers.clone();
+    own.set.push("network.allow_private_addresses=true".into());
+    let own = own.load()?;
     let (pipeline, url) = match Handle::read(&own.data)? {
         Some(handle) => {
             let mut set = handle.set.clone();
@@ -79,8 +83,10 @@ pub async fn find(layers: &Layers) -> anyhow::Result<Running> {
         ),
     };
     let connecting = Bus::connect(&url, &pipeline, "rhumb");
-    let bus = tokio::time::timeout(std::time::Duration::from_secs(5), connecting)
-        .await
-        .map_err(|_| anyhow::anyhow!("the broker at {url} does not answer: the crawl has stopped? `rhumb crawl --resume` continues it"))??;
+    let bus = tokio::time::timeout(std::time::Duration::from_secs(5), connecting).await.map_err(|_| {
+        anyhow::anyhow!(
+            "the broker at {url} does not answer: the crawl has stopped? `rhumb crawl --resume` continues it"
+        )
+    })??;
     Ok(Running { pipeline, bus })
 }

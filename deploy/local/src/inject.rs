@@ -20,7 +20,8 @@ pub fn seeds(urls: &[String], file: Option<&Path>) -> Result<Vec<String>, String
         seeds.push(canonical(url).map_err(|reason| format!("seed '{url}' is no URL that can be crawled: {reason}"))?);
     }
     if let Some(path) = file {
-        let text = std::fs::read_to_string(path).map_err(|error| format!("cannot read seeds from {}: {error}", path.display()))?;
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| format!("cannot read seeds from {}: {error}", path.display()))?;
         for (number, line) in text.lines().enumerate() {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {

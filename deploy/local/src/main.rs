@@ -13,12 +13,16 @@ use std::time::Duration;
 
 /// A web crawler made as a dataflow of separate processes over NATS.
 #[derive(Parser)]
-#[command(name = "rhumb", version, after_help = "Examples:
+#[command(
+    name = "rhumb",
+    version,
+    after_help = "Examples:
   rhumb crawl https://example.org/ --set 'network.user_agent=mybot/1.0 (+https://example.org/bot)'
   rhumb crawl --seeds seeds.txt --scope domain --max-pages 10000 --data /var/lib/rhumb --summary summary.json
   rhumb tap urls.new --limit 5 --format json          in another terminal, while a crawl runs
   rhumb scale fetcher=4
-  rhumb status --watch")]
+  rhumb status --watch"
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -64,13 +68,15 @@ enum Format {
 #[derive(Subcommand)]
 enum Command {
     /// Runs the whole pipeline here as separate processes, from seeds until nothing is left or a limit is reached
-    #[command(after_help = "Ends with exit code 0 when complete or at a limit (`complete` in the summary tells), 130 after Ctrl-C \
+    #[command(
+        after_help = "Ends with exit code 0 when complete or at a limit (`complete` in the summary tells), 130 after Ctrl-C \
 (drained; go on with --resume), 2 for bad configuration or seeds.
 
 Examples:
   rhumb crawl http://localhost:8000/ --set network.allow_private_addresses=true
   rhumb crawl https://example.org/ --max-pages 500 --set 'network.user_agent=mybot/1.0 (me@example.org)'
-  rhumb crawl --resume --data rhumb-data")]
+  rhumb crawl --resume --data rhumb-data"
+    )]
     Crawl {
         /// URLs to begin with
         #[arg(value_name = "URL")]
@@ -139,12 +145,14 @@ Examples:
         which: Which,
     },
     /// Prints the messages on an edge as they pass, without any effect on the crawl
-    #[command(after_help = "Edges: urls.found urls.split urls.new urls.ready fetch.asks fetch.jobs fetch.reports pages outcomes \
+    #[command(
+        after_help = "Edges: urls.found urls.split urls.new urls.ready fetch.asks fetch.jobs fetch.reports pages outcomes \
 dns.refresh errands
 
 Examples:
   rhumb tap urls.new --limit 5 --format json
-  rhumb tap pages --host example.org --headers")]
+  rhumb tap pages --host example.org --headers"
+    )]
     Tap {
         /// The edge
         edge: String,
@@ -254,16 +262,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
             let pipeline = layers.load()?;
             let seeds = inject::seeds(&urls, seeds.as_deref()).map_err(BadArguments)?;
             check_beginning(&pipeline, &seeds, resume)?;
-            let plan = Plan {
-                layers,
-                pipeline,
-                seeds,
-                topic: "default".into(),
-                ends: true,
-                at_most,
-                resume,
-                summary,
-            };
+            let plan = Plan { layers, pipeline, seeds, topic: "default".into(), ends: true, at_most, summary };
             finish(crawl::run(&plan).await?)
         }
         Command::Up { which } => {
@@ -276,7 +275,6 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
                 topic: "default".into(),
                 ends: false,
                 at_most: None,
-                resume: true,
                 summary: None,
             };
             finish(crawl::run(&plan).await?)
@@ -312,7 +310,8 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         }
         Command::Links { file, base, content_type } => {
             let pipeline = local(&Layers::default())?;
-            windows::links(&file, &base, &content_type, &pipeline).map_err(|error| BadArguments(format!("{error:#}")).into())
+            windows::links(&file, &base, &content_type, &pipeline)
+                .map_err(|error| BadArguments(format!("{error:#}")).into())
         }
     }
 }
@@ -354,7 +353,11 @@ async fn scale(stages: &[String], which: &Which) -> anyhow::Result<ExitCode> {
         let parsed = assignment.split_once('=').and_then(|(stage, n)| Some((stage.to_owned(), n.parse::<u16>().ok()?)));
         match parsed {
             Some((stage, replicas)) if (1..=1000).contains(&replicas) => wanted.push((stage, replicas)),
-            _ => return Err(BadArguments(format!("'{assignment}' is not of the form STAGE=N with N from 1 to 1000")).into()),
+            _ => {
+                return Err(
+                    BadArguments(format!("'{assignment}' is not of the form STAGE=N with N from 1 to 1000")).into()
+                );
+            }
         }
     }
     let running = handle::find(&which.layers()).await?;

@@ -187,7 +187,8 @@ impl Snapshot {
         }
         let (accepted, received) = (self.total("dedup", "new_total"), self.total("scheduler", "new_total"));
         if received > accepted {
-            violations.push(format!("the schedulers took {received} new URLs, the URL-seen test passed only {accepted}"));
+            violations
+                .push(format!("the schedulers took {received} new URLs, the URL-seen test passed only {accepted}"));
         }
         let under_way: u64 = ["urls.new", "urls.ready"].iter().filter_map(|edge| self.backlog.get(*edge)).sum();
         if received < accepted && under_way == 0 && self.processes.iter().all(|p| p.idle) {
@@ -257,7 +258,8 @@ pub fn text(summary: &Summary, snapshot: &Snapshot) -> String {
         "urls      found {}  filtered {}  repeated {}  new {}",
         summary.urls_found, summary.urls_filtered, summary.urls_repeated, summary.urls_new
     );
-    let _ = writeln!(text, "frontier  waiting {}  in flight {}  dead {}", summary.waiting, summary.in_flight, summary.dead);
+    let _ =
+        writeln!(text, "frontier  waiting {}  in flight {}  dead {}", summary.waiting, summary.in_flight, summary.dead);
     let outcomes: Vec<String> =
         summary.outcomes.iter().filter(|(_, n)| **n > 0).map(|(name, n)| format!("{name} {n}")).collect();
     let _ = writeln!(text, "outcomes  {}", outcomes.join("  "));

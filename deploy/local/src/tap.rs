@@ -46,7 +46,9 @@ pub async fn run(running: &Running, tap: &Tap) -> anyhow::Result<()> {
         {
             continue;
         }
-        if tap.headers_only && let Some(fields) = value.as_object_mut() {
+        if tap.headers_only
+            && let Some(fields) = value.as_object_mut()
+        {
             fields.remove("body");
         }
         let line = if tap.json { json_line(&message.subject, value) } else { text_line(&message.subject, &value) };

@@ -14,9 +14,14 @@ pub fn canonical(url: &str, n_partitions: u16, as_json: bool) -> ExitCode {
             let fingerprint = format!("{:016x}", shared::url::fingerprint(&canonical));
             let partition = shared::url::partition(shared::url::host_of(&canonical), n_partitions);
             if as_json {
-                println!("{}", json!({ "canonical": canonical, "surt": surt, "fingerprint": fingerprint, "partition": partition }));
+                println!(
+                    "{}",
+                    json!({ "canonical": canonical, "surt": surt, "fingerprint": fingerprint, "partition": partition })
+                );
             } else {
-                println!("canonical    {canonical}\nsurt         {surt}\nfingerprint  {fingerprint}\npartition    {partition}");
+                println!(
+                    "canonical    {canonical}\nsurt         {surt}\nfingerprint  {fingerprint}\npartition    {partition}"
+                );
             }
             ExitCode::SUCCESS
         }
@@ -30,7 +35,8 @@ pub fn canonical(url: &str, n_partitions: u16, as_json: bool) -> ExitCode {
 /// Says whether a robots.txt allows a URL: exit 0 allowed, 1 disallowed.
 pub fn robots(file: &Path, url: &str, agent: &str) -> anyhow::Result<ExitCode> {
     let body = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-    let canonical = shared::url::canonical(url, None, None).with_context(|| format!("'{url}' is no URL that can be crawled"))?;
+    let canonical =
+        shared::url::canonical(url, None, None).with_context(|| format!("'{url}' is no URL that can be crawled"))?;
     let robots = scheduler::robots::Robots::parse(&body, agent);
     let allowed = robots.allows(shared::url::path_of(&canonical));
     println!("{}", if allowed { "allowed" } else { "disallowed" });
@@ -38,9 +44,15 @@ pub fn robots(file: &Path, url: &str, agent: &str) -> anyhow::Result<ExitCode> {
 }
 
 /// Prints the links found in a document, one a line.
-pub fn links(file: &Path, base: &str, content_type: &str, pipeline: &shared::config::Pipeline) -> anyhow::Result<ExitCode> {
+pub fn links(
+    file: &Path,
+    base: &str,
+    content_type: &str,
+    pipeline: &shared::config::Pipeline,
+) -> anyhow::Result<ExitCode> {
     let body = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-    let base = shared::url::canonical(base, None, None).with_context(|| format!("'{base}' is no URL that can be crawled"))?;
+    let base =
+        shared::url::canonical(base, None, None).with_context(|| format!("'{base}' is no URL that can be crawled"))?;
     let headers = [("content-type", content_type.as_bytes())];
     let response = parser::page::Response { url: &base, status: 200, headers: &headers, body: &body };
     let limits = parser::page::Limits {

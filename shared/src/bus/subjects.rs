@@ -91,8 +91,7 @@ impl Subjects {
 }
 
 fn wildcard(prefix: &str, template: &str) -> String {
-    let tokens: Vec<&str> =
-        template.split('.').map(|token| if token.starts_with('{') { "*" } else { token }).collect();
+    let tokens: Vec<&str> = template.split('.').map(|token| if token.starts_with('{') { "*" } else { token }).collect();
     format!("{prefix}{}", tokens.join("."))
 }
 

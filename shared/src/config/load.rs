@@ -74,8 +74,7 @@ impl Layers {
             set(&mut tree, &key, parse_value(&format!("environment variable for {key}"), &value)?);
         }
         for assignment in &self.set {
-            let (key, value) =
-                assignment.split_once('=').ok_or_else(|| ConfigError::SetForm(assignment.clone()))?;
+            let (key, value) = assignment.split_once('=').ok_or_else(|| ConfigError::SetForm(assignment.clone()))?;
             set(&mut tree, key.trim(), parse_value(&format!("the value of --set {key}"), value)?);
         }
         read(tree)
@@ -89,8 +88,7 @@ impl Layers {
 
 /// `RHUMB__STAGES__HOST_SPLITTER__REPLICAS` is `stages.host-splitter.replicas`.
 fn key_of_variable(name: &str) -> Option<String> {
-    let segments: Vec<String> =
-        name.strip_prefix("RHUMB__")?.split("__").map(str::to_ascii_lowercase).collect();
+    let segments: Vec<String> = name.strip_prefix("RHUMB__")?.split("__").map(str::to_ascii_lowercase).collect();
     let stage_name = |at: usize| at == 1 && segments[0] == "stages";
     let segments: Vec<String> = segments
         .iter()
@@ -150,16 +148,15 @@ fn merge(base: &mut Tree, over: Tree) {
 }
 
 fn set(base: &mut Tree, key: &str, value: Tree) {
-    let nested = key.rsplit('.').fold(value, |value, segment| {
-        Tree::Object([(segment.to_owned(), value)].into_iter().collect())
-    });
+    let nested =
+        key.rsplit('.').fold(value, |value, segment| Tree::Object([(segment.to_owned(), value)].into_iter().collect()));
     merge(base, nested);
 }
 
 fn read(tree: Tree) -> Result<Pipeline, ConfigError> {
     let pipeline: Pipeline = serde_path_to_error::deserialize(&tree).map_err(|error| {
         let key = error.path().to_string();
-        let pointer = format!("/{}", key.replace('.', "/"));
+        let pointer = format!("/{}", key.replace(['.', '['], "/").replace(']', ""));
         // For an unknown key the path already names it; a whole section would be no help as a value.
         let value = tree.pointer(&pointer).filter(|value| !value.is_object()).map(Tree::to_string);
         ConfigError::Type { key, value, error: error.into_inner().to_string() }
@@ -199,7 +196,7 @@ mod tests {
         let pipeline = load(&["politeness.delay=0s", "network.nameservers=[127.0.0.1:5353]"], &environment).unwrap();
         assert_eq!(pipeline.stages.host_splitter.replicas, 3);
         assert_eq!(pipeline.politeness.delay, Duration::ZERO);
-        assert_eq!(pipeline.network.nameservers, ["127.0.0.1:5353".parse().unwrap()]);
+        assert_eq!(pipeline.network.nameservers, ["127.0.0.1:5353".parse::<std::net::SocketAddr>().unwrap()]);
     }
 
     #[test]

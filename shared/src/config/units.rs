@@ -8,9 +8,8 @@ use std::time::Duration;
 pub(super) fn duration<'de, D: Deserializer<'de>>(input: D) -> Result<Duration, D::Error> {
     let text = String::deserialize(input)
         .map_err(|_| de::Error::custom("a duration needs a suffix, such as 500ms, 30s or 2m"))?;
-    humantime::parse_duration(text.trim()).map_err(|error| {
-        de::Error::custom(format!("'{text}' is no duration such as 500ms, 30s or 2m: {error}"))
-    })
+    humantime::parse_duration(text.trim())
+        .map_err(|error| de::Error::custom(format!("'{text}' is no duration such as 500ms, 30s or 2m: {error}")))
 }
 
 /// A number of bytes, written plain or with a suffix (B, KB, MB, GB, TB by 1,000; KiB, MiB, GiB, TiB by 1,024).
@@ -87,7 +86,9 @@ mod tests {
 
     #[test]
     fn sizes_with_and_without_suffix() {
-        for (text, bytes) in [("0", 0), ("65536", 65536), ("4MiB", 4 << 20), ("2 GB", 2_000_000_000), ("512KiB", 512 << 10)] {
+        for (text, bytes) in
+            [("0", 0), ("65536", 65536), ("4MiB", 4 << 20), ("2 GB", 2_000_000_000), ("512KiB", 512 << 10)]
+        {
             assert_eq!(text.parse(), Ok(Bytes(bytes)), "{text}");
         }
         for text in ["", "4Mib", "-1", "1.5MiB", "99999999TiB"] {

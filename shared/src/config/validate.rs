@@ -100,9 +100,7 @@ impl Check {
     fn name(&mut self, key: &str, value: &str) {
         let letters = value.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
         if value.is_empty() || value.len() > 64 || !letters {
-            self.0.push(format!(
-                "configuration key {key} = '{value}': accepted are 1 to 64 letters, digits, - and _"
-            ));
+            self.0.push(format!("configuration key {key} = '{value}': accepted are 1 to 64 letters, digits, - and _"));
         }
     }
 
@@ -118,7 +116,9 @@ impl Check {
     fn user_agent(&mut self, pipeline: &Pipeline) {
         let agent = &pipeline.network.user_agent;
         if agent.chars().any(|c| c.is_control() || !c.is_ascii()) {
-            self.0.push(format!("configuration key network.user_agent = {agent:?}: accepted are printable ASCII characters"));
+            self.0.push(format!(
+                "configuration key network.user_agent = {agent:?}: accepted are printable ASCII characters"
+            ));
         }
         let names_a_contact = agent.contains('@') || agent.contains("http://") || agent.contains("https://");
         if !pipeline.network.allow_private_addresses && !names_a_contact {

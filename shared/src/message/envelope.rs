@@ -57,8 +57,8 @@ where
     let mut buffer: AlignedVec = AlignedVec::new();
     buffer.extend_from_slice(&[0; HEADER_BYTES]);
     // Serializing into memory fails only when an object graph is recursive; ours are trees.
-    let mut buffer = rkyv::api::high::to_bytes_in::<_, Rancor>(message, buffer)
-        .expect("a message without cycles always serializes");
+    let mut buffer =
+        rkyv::api::high::to_bytes_in::<_, Rancor>(message, buffer).expect("a message without cycles always serializes");
     let checksum = xxh3_64(&buffer[HEADER_BYTES..]);
     buffer[0..4].copy_from_slice(&MAGIC);
     buffer[4] = M::EDGE as u8;
@@ -71,22 +71,15 @@ where
 pub fn decode<M>(payload: &[u8]) -> Result<M, Undecodable>
 where
     M: EdgeMessage,
-    M::Archived: for<'a> CheckBytes<HighValidator<'a, Rancor>>
-        + Deserialize<M, HighDeserializer<Rancor>>,
+    M::Archived: for<'a> CheckBytes<HighValidator<'a, Rancor>> + Deserialize<M, HighDeserializer<Rancor>>,
 {
     let corrupt = |what: &str| Undecodable::Corrupt(what.to_owned());
-    let (header, body) = payload
-        .split_at_checked(HEADER_BYTES)
-        .ok_or_else(|| corrupt("shorter than an envelope"))?;
+    let (header, body) = payload.split_at_checked(HEADER_BYTES).ok_or_else(|| corrupt("shorter than an envelope"))?;
     if header[0..4] != MAGIC {
         return Err(corrupt("not a rhumb message"));
     }
     if header[4] != M::EDGE as u8 {
-        return Err(Undecodable::Corrupt(format!(
-            "a message of edge number {} on edge {}",
-            header[4],
-            M::EDGE.name()
-        )));
+        return Err(Undecodable::Corrupt(format!("a message of edge number {} on edge {}", header[4], M::EDGE.name())));
     }
     if header[5] != M::VERSION {
         return Err(Undecodable::UnknownVersion { edge: M::EDGE, found: header[5], known: M::VERSION });
@@ -151,10 +144,7 @@ mod tests {
     fn another_version_is_not_corrupt_and_another_edge_is() {
         let mut payload = encode(&found()).to_vec();
         payload[5] = 2;
-        assert!(matches!(
-            decode::<FoundUrls>(&payload),
-            Err(Undecodable::UnknownVersion { found: 2, known: 1, .. })
-        ));
+        assert!(matches!(decode::<FoundUrls>(&payload), Err(Undecodable::UnknownVersion { found: 2, known: 1, .. })));
         let split = encode(&SplitUrls { urls: UrlList::new(), ..SplitUrls::default() });
         assert!(matches!(decode::<FoundUrls>(&split), Err(Undecodable::Corrupt(_))));
     }

@@ -51,7 +51,9 @@ pub enum ToFetcher {
 }
 
 /// A job's name: which scheduler instance granted it, in which epoch, and the how manieth there.
-#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(
+    Archive, Serialize, Deserialize, serde::Serialize, Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord,
+)]
 #[rkyv(derive(Debug, PartialEq))]
 pub struct JobId {
     /// Ordinal of the scheduler instance.
@@ -241,7 +243,9 @@ pub struct Page {
 }
 
 /// How a new URL ended, exactly one of these.
-#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(
+    Archive, Serialize, Deserialize, serde::Serialize, Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord,
+)]
 #[rkyv(derive(Debug, PartialEq))]
 #[repr(u8)]
 pub enum Outcome {

@@ -1,8 +1,8 @@
 //! Messages as a person or a script reads them at a tap: JSON, bodies as their length.
 
 use super::{
-    Ask, DnsRefresh, Edge, Errand, FoundUrls, NewUrls, Outcomes, Page, ReadyUrls, Report, SplitUrls,
-    ToFetcher, Undecodable, decode,
+    Ask, DnsRefresh, Edge, Errand, FoundUrls, NewUrls, Outcomes, Page, ReadyUrls, Report, SplitUrls, ToFetcher,
+    Undecodable, decode,
 };
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};

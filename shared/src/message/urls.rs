@@ -29,7 +29,9 @@ pub struct FoundUrls {
 }
 
 /// Why a found URL did not go on to the URL-seen test.
-#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(
+    Archive, Serialize, Deserialize, serde::Serialize, Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord,
+)]
 #[repr(u8)]
 pub enum FilterReason {
     /// Its host is not one that the topic follows.

@@ -77,7 +77,8 @@ impl Inputs<'_> {
                 Source::Owned(edge) => (edge, Some(self.instance)),
                 _ => continue,
             };
-            let config = self.pipeline.edges.stream(edge).with_context(|| format!("edge {} is no stream", edge.name()))?;
+            let config =
+                self.pipeline.edges.stream(edge).with_context(|| format!("edge {} is no stream", edge.name()))?;
             let filters = match instance {
                 Some(_) => self.owned_subjects(edge),
                 None => vec![self.bus.subjects.all(edge)],

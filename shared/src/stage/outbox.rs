@@ -26,7 +26,12 @@ pub(super) struct Outbox {
 
 impl Outbox {
     /// The outbox of a life, and what earlier lives left in it.
-    pub(super) fn open(store: &dyn Store, stage: &str, instance: u16, epoch: u64) -> Result<(Self, Vec<(Key, Outgoing)>), StoreError> {
+    pub(super) fn open(
+        store: &dyn Store,
+        stage: &str,
+        instance: u16,
+        epoch: u64,
+    ) -> Result<(Self, Vec<(Key, Outgoing)>), StoreError> {
         let mut left = Vec::new();
         store.scan(OUTBOX, &[], &[0xff; 17], &mut |key, value| {
             if let (Ok(key), Some(message)) = (Key::try_from(key), read(value)) {

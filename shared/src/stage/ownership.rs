@@ -32,7 +32,13 @@ struct State {
 
 impl Ownership {
     /// Takes the lease, waiting for that of an earlier owner to end.
-    pub(super) async fn take(bucket: kv::Store, stage: &str, instance: u16, holder: u64, lease: Duration) -> anyhow::Result<Self> {
+    pub(super) async fn take(
+        bucket: kv::Store,
+        stage: &str,
+        instance: u16,
+        holder: u64,
+        lease: Duration,
+    ) -> anyhow::Result<Self> {
         let key = format!("{stage}.{instance}");
         let value = format!("{holder:016x}");
         let mut told = false;

@@ -114,10 +114,8 @@ pub(super) async fn run<C: Core, S: Shell<C>>(
             break;
         }
         let may_step = this.may_commit();
-        let takes_input = draining.is_none()
-            && may_step
-            && this.core.wants_input()
-            && this.publisher.len() < PUBLISHES_MAX;
+        let takes_input =
+            draining.is_none() && may_step && this.core.wants_input() && this.publisher.len() < PUBLISHES_MAX;
         let wake = if may_step { this.core.wake_at().map(|at| this.instant(at)) } else { None };
         let next = [wake, this.publisher.due_at()].into_iter().flatten().fold(next_upkeep, Instant::min);
         tokio::select! {
@@ -191,9 +189,9 @@ impl<C: Core, S: Shell<C>> Loop<C, S> {
             .find(|(stage, _)| *stage == process.stage)
             .map_or(SocketAddr::from(([127, 0, 0, 1], 0)), |(_, common)| common.listen);
         let vitals = SharedVitals::default();
-        let listen = telemetry::serve(listen, process.stage, vitals.clone()).await.map_err(|error| {
-            anyhow::anyhow!("cannot listen on stages.{}.listen = {listen}: {error}", process.stage)
-        })?;
+        let listen = telemetry::serve(listen, process.stage, vitals.clone())
+            .await
+            .map_err(|error| anyhow::anyhow!("cannot listen on stages.{}.listen = {listen}: {error}", process.stage))?;
         let connected = process.context.bus.connected.load(Ordering::Relaxed);
         Ok(Loop {
             process,
@@ -327,7 +325,10 @@ impl<C: Core, S: Shell<C>> Loop<C, S> {
         let letter = Outgoing {
             subject: self.process.context.bus.subjects.dead(self.process.stage),
             id: format!("dead-{:016x}-{number}", self.process.context.life),
-            headers: vec![("Rhumb-Subject", message.subject.to_string()), ("Rhumb-Reason", reason.replace(['\r', '\n'], " "))],
+            headers: vec![
+                ("Rhumb-Subject", message.subject.to_string()),
+                ("Rhumb-Reason", reason.replace(['\r', '\n'], " ")),
+            ],
             payload: message.payload,
         };
         let token = self.publisher.publish(letter).await;
@@ -382,7 +383,11 @@ impl<C: Core, S: Shell<C>> Loop<C, S> {
     }
 
     /// With state: position, changes and outputs in one commit; then the outputs are published.
-    async fn commit_and_publish(&mut self, out: &mut Output<C::Effect>, position: Option<(Edge, u64)>) -> anyhow::Result<()> {
+    async fn commit_and_publish(
+        &mut self,
+        out: &mut Output<C::Effect>,
+        position: Option<(Edge, u64)>,
+    ) -> anyhow::Result<()> {
         let context = &self.process.context;
         let (Some(store), Some(outbox)) = (&context.store, &mut self.outbox) else { return Ok(()) };
         let mut changes = std::mem::take(&mut out.changes);
@@ -549,16 +554,14 @@ impl<C: Core, S: Shell<C>> Loop<C, S> {
 
     fn renew_vitals(&self) {
         let readiness = self.readiness();
-        let vitals = Vitals {
-            counts: self.counts(),
-            ready: readiness.is_ok(),
-            reason: readiness.err().unwrap_or_default(),
-        };
+        let vitals =
+            Vitals { counts: self.counts(), ready: readiness.is_ok(), reason: readiness.err().unwrap_or_default() };
         *self.vitals.lock().unwrap_or_else(PoisonError::into_inner) = vitals;
     }
 
     async fn answer(&mut self, request: async_nats::Message) {
-        let (Some(reply), Ok(ControlRequest::Status)) = (request.reply, serde_json::from_slice(&request.payload)) else {
+        let (Some(reply), Ok(ControlRequest::Status)) = (request.reply, serde_json::from_slice(&request.payload))
+        else {
             return;
         };
         let pid = std::process::id();

@@ -127,7 +127,10 @@ pub fn main<S: Stage>() -> ExitCode {
         }
     };
     if pipeline.broker.url.is_empty() {
-        eprintln!("{}: configuration key broker.url is empty: a stage on its own needs a broker, such as nats://127.0.0.1:4222", S::NAME);
+        eprintln!(
+            "{}: configuration key broker.url is empty: a stage on its own needs a broker, such as nats://127.0.0.1:4222",
+            S::NAME
+        );
         return ExitCode::from(EXIT_CONFIGURATION);
     }
     // One thread: a stage is scaled by instances, and nothing crosses threads on the way of a message.
@@ -190,7 +193,14 @@ async fn start<S: Stage>(pipeline: Pipeline, instance: u16) -> anyhow::Result<()
     };
     let context = Context { pipeline, instance, bus, scope, store, epoch, partitions, life, now: Timestamp::ZERO };
     let (core, shell) = S::open(&context)?;
-    let process = Process { stage: S::NAME, sources: S::sources(), batch: S::batch(&context.pipeline), replicas, context, ownership };
+    let process = Process {
+        stage: S::NAME,
+        sources: S::sources(),
+        batch: S::batch(&context.pipeline),
+        replicas,
+        context,
+        ownership,
+    };
     run(process, core, shell, shutdown).await
 }
 

@@ -13,7 +13,9 @@ pub type Table = &'static str;
 /// The store cannot read or write; the stage stops and says why, and goes on from its last commit when started
 /// again.
 #[derive(Debug, thiserror::Error)]
-#[error("the store in {path} cannot {action}: {error}; free space or repair the disk, then start the stage again: nothing that was committed is lost")]
+#[error(
+    "the store in {path} cannot {action}: {error}; free space or repair the disk, then start the stage again: nothing that was committed is lost"
+)]
 pub struct StoreError {
     /// What was tried.
     pub action: &'static str,
@@ -62,14 +64,16 @@ pub trait Store: Send + Sync {
     fn commit(&self, changes: &Changes) -> Result<(), StoreError>;
 }
 
+type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
+
 /// A store in memory, for the simulation.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
-    tables: Mutex<BTreeMap<Table, BTreeMap<Vec<u8>, Vec<u8>>>>,
+    tables: Mutex<BTreeMap<Table, Rows>>,
 }
 
 impl MemoryStore {
-    fn with<R>(&self, use_tables: impl FnOnce(&mut BTreeMap<Table, BTreeMap<Vec<u8>, Vec<u8>>>) -> R) -> R {
+    fn with<R>(&self, use_tables: impl FnOnce(&mut BTreeMap<Table, Rows>) -> R) -> R {
         use_tables(&mut self.tables.lock().unwrap_or_else(std::sync::PoisonError::into_inner))
     }
 }

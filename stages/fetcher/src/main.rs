@@ -21,7 +21,8 @@ struct Fetching;
 
 impl Stage for Fetching {
     const NAME: &'static str = "fetcher";
-    const ABOUT: &'static str = "Fetcher: carries out connection jobs, each one server, one connection and a list of its URLs";
+    const ABOUT: &'static str =
+        "Fetcher: carries out connection jobs, each one server, one connection and a list of its URLs";
     type Core = Fetcher;
     type Shell = HttpShell;
 

@@ -26,7 +26,10 @@ enum Watching {
     /// Entries that were there at the beginning are still coming; so many are left.
     CatchingUp(Watch),
     /// The entries of the beginning have come; whether the core knows.
-    CaughtUp { watch: Watch, told: bool },
+    CaughtUp {
+        watch: Watch,
+        told: bool,
+    },
 }
 
 impl Scope {

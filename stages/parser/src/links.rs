@@ -24,7 +24,7 @@ const TOKENIZER_BYTES_MAX: usize = 16 << 20;
 /// What kind of value a [`Mention`] points at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A link to another page: `a`, `area`, `iframe`, `frame`, `link` with `next`, `prev` or `alternate`.
+    /// A link to another page: `a`, `area`, `iframe`, `frame`, `link` that leads to a page ([`PAGE_RELATIONS`]).
     Link,
     /// The page's own preferred address: `link rel=canonical`.
     Canonical,
@@ -198,9 +198,33 @@ fn kind_of_link(rel: &[u8]) -> Option<Kind> {
     } else if has_word(rel, &["canonical"]) {
         Some(Kind::Canonical)
     } else {
-        has_word(rel, &["next", "prev", "previous", "alternate"]).then_some(Kind::Link)
+        has_word(rel, &PAGE_RELATIONS).then_some(Kind::Link)
     }
 }
+
+/// Relations whose targets are pages: those of HTML that lead on, and the older ones by which documents are still
+/// joined (HTML 4.01, section 6.12).
+const PAGE_RELATIONS: [&str; 19] = [
+    "next",
+    "prev",
+    "previous",
+    "alternate",
+    "first",
+    "last",
+    "up",
+    "start",
+    "contents",
+    "index",
+    "glossary",
+    "chapter",
+    "section",
+    "subsection",
+    "appendix",
+    "help",
+    "search",
+    "author",
+    "license",
+];
 
 fn has_word(words: &[u8], wanted: &[&str]) -> bool {
     words

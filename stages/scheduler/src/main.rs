@@ -18,7 +18,8 @@ struct Scheduling;
 
 impl Stage for Scheduling {
     const NAME: &'static str = "scheduler";
-    const ABOUT: &'static str = "Scheduler: the frontier, politeness and robots.txt; grants connection jobs to fetchers";
+    const ABOUT: &'static str =
+        "Scheduler: the frontier, politeness and robots.txt; grants connection jobs to fetchers";
     type Core = Scheduler;
     type Shell = NoShell;
 

@@ -48,7 +48,13 @@ impl Scheduler {
             }
             lease.deadline = now + self.settings.job_lease + GRACE;
             if lease.last.is_none() {
-                staged.send(&report.fetcher, ToFetcher::Renewed { job: report.job, sequence: report.sequence });
+                let (job, sequence) = (report.job, report.sequence);
+                let answer = if self.may_go_on(now, key, &lease) {
+                    ToFetcher::Renewed { job, sequence }
+                } else {
+                    ToFetcher::Revoked { job }
+                };
+                staged.send(&report.fetcher, answer);
             }
             staged.put(JOBS, job_key(key), lease.to_row());
         }
@@ -56,6 +62,14 @@ impl Scheduler {
             server.lease = Some(lease);
         }
         Ok(())
+    }
+
+    /// Whether the rules hold under which a job was granted: one that waits for a full stream may outlast them
+    /// (P5). Rules lapse earlier than they must, by more than what is left of the lease.
+    fn may_go_on(&self, now: Timestamp, key: ServerKey, lease: &Lease) -> bool {
+        lease.robots.is_some()
+            || !self.settings.respect_robots
+            || self.servers.get(&key).is_some_and(|server| server.robots.rules(now).is_some())
     }
 
     /// A report of another's job, or of one that has expired: its URLs are not its own, but what the server asks

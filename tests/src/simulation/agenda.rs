@@ -56,8 +56,11 @@ pub(crate) enum Input {
     Answer(u64, Answer),
     /// The PubAck of a publish, by its token.
     Stored(u64),
-    /// It may be time to publish again.
-    Unstored(u64),
+    /// It is time to publish again what was published for the so-manieth time, unless it is stored.
+    Unstored {
+        token: u64,
+        attempt: u32,
+    },
     /// It may be time to wake the core.
     Tick,
     /// A connect has ended.
@@ -87,7 +90,7 @@ pub(crate) enum Happening {
     /// Something reaches a process; nothing when that life is over.
     To(Process, Input),
     /// A publish reaches the broker.
-    Publish { from: Process, token: u64, message: Outgoing },
+    Publish { from: Process, token: u64, attempt: u32, message: Outgoing },
     /// An ack reaches the broker.
     Ack { edge: Edge, consumer: usize, sequence: u64 },
     /// A delivery has not been acked in time, unless it has.

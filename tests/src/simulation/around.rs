@@ -1,7 +1,7 @@
 //! Around: what lies around the nodes: agenda, broker, web, name servers, the scope bucket, faults and checks.
 
 use super::agenda::{Agenda, Answer, EffectId, Happening, Incident, Input, Line, Place, Process, StageName};
-use super::broker::{AskReplyTo, Broker, Outgoing, SoftMessage};
+use super::broker::{AskReplyTo, Broker, Outgoing, SoftMessage, Storing};
 use super::checks::Checks;
 use super::dice::Dice;
 use super::names::Names;
@@ -17,6 +17,8 @@ use std::collections::HashMap;
 
 /// As in the fetcher's shell.
 const REPLY_TIMEOUT: Micros = 2 * SECOND;
+/// How long a publisher waits before it tries a full stream again.
+const REFUSED_WAIT: Micros = 100 * MILLISECOND;
 
 /// What lies around the nodes.
 pub(crate) struct Around {
@@ -57,18 +59,30 @@ impl Around {
     }
 
     /// Sends a publish on its way.
-    pub(crate) fn publish(&mut self, from: Process, token: u64, message: Outgoing) {
+    pub(crate) fn publish(&mut self, from: Process, token: u64, attempt: u32, message: Outgoing) {
         if !self.is_lost(from.place) {
             let at = self.now + self.latency();
-            self.agenda.over(Line::ToBroker(from), at, Happening::Publish { from, token, message });
+            self.agenda.over(Line::ToBroker(from), at, Happening::Publish { from, token, attempt, message });
         }
     }
 
     /// A publish arrives at the broker.
-    pub(crate) fn arrive(&mut self, from: Process, token: u64, message: &Outgoing) {
-        if self.broker.store(self.now, message) {
-            self.tell(|| format!("{} stored as {}", message.edge.name(), message.id));
-            self.dispatch(message.edge);
+    pub(crate) fn arrive(&mut self, from: Process, token: u64, attempt: u32, message: &Outgoing) {
+        // What a dead process had sent may have got as far as the network, or not.
+        if self.up.get(&from.place) != Some(&from) && self.dice.below(2) == 0 {
+            return;
+        }
+        match self.broker.store(self.now, message) {
+            Storing::Stored => {
+                self.tell(|| format!("{} stored as {}", message.edge.name(), message.id));
+                self.dispatch(message.edge);
+            }
+            Storing::Known => {}
+            Storing::Refused => {
+                let at = self.now + REFUSED_WAIT;
+                self.agenda.at(at, Happening::To(from, Input::Unstored { token, attempt }));
+                return;
+            }
         }
         if !self.is_lost(from.place) {
             let at = self.now + self.latency();

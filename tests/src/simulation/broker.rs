@@ -73,6 +73,8 @@ struct Stream {
     messages: Vec<Stored>,
     /// By id, when it was stored.
     ids: HashMap<String, Micros>,
+    /// Messages not yet acked that it holds at most.
+    capacity: usize,
     duplicate_window: Micros,
     ack_wait: Micros,
     consumers: Vec<Consumer>,
@@ -85,6 +87,16 @@ pub(crate) struct Dispatched {
     pub(crate) delivery: Delivery,
 }
 
+/// What became of a message that reached the broker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Storing {
+    Stored,
+    /// It was there already.
+    Known,
+    /// The stream is full.
+    Refused,
+}
+
 /// All streams.
 pub(crate) struct Broker {
     streams: BTreeMap<Edge, Stream>,
@@ -94,13 +106,15 @@ pub(crate) struct Broker {
 const UNACKED_MAX: usize = 100;
 
 impl Broker {
-    pub(crate) fn new(pipeline: &Pipeline) -> Self {
+    /// `capacity`: messages that the bounded streams hold at most.
+    pub(crate) fn new(pipeline: &Pipeline, capacity: usize) -> Self {
         let mut streams = BTreeMap::new();
         for edge in Edge::ALL {
             if let Some(config) = pipeline.edges.stream(edge) {
                 let stream = Stream {
                     messages: Vec::new(),
                     ids: HashMap::new(),
+                    capacity: if config.bytes_max.0 > 0 { capacity } else { usize::MAX },
                     duplicate_window: config.duplicate_window.as_micros() as Micros,
                     ack_wait: config.ack_wait.as_micros() as Micros,
                     consumers: Vec::new(),
@@ -133,15 +147,19 @@ impl Broker {
         self.streams.get(&edge).map_or(Micros::MAX, |stream| stream.ack_wait)
     }
 
-    /// Stores a message unless its id is known; whether it did.
-    pub(crate) fn store(&mut self, now: Micros, message: &Outgoing) -> bool {
+    /// Stores a message, unless its id is known or the stream is full.
+    pub(crate) fn store(&mut self, now: Micros, message: &Outgoing) -> Storing {
         let stream = self.stream(message.edge);
-        let known = stream.ids.get(&message.id).is_some_and(|at| at + stream.duplicate_window > now);
-        if !known {
-            stream.ids.insert(message.id.clone(), now);
-            stream.messages.push(Stored { token: message.token.clone(), payload: message.payload.clone() });
+        if stream.ids.get(&message.id).is_some_and(|at| at + stream.duplicate_window > now) {
+            return Storing::Known;
         }
-        !known
+        let acked = stream.consumers.iter().map(|consumer| consumer.acked.len()).min();
+        if acked.is_some_and(|acked| stream.messages.len() - acked >= stream.capacity) {
+            return Storing::Refused;
+        }
+        stream.ids.insert(message.id.clone(), now);
+        stream.messages.push(Stored { token: message.token.clone(), payload: message.payload.clone() });
+        Storing::Stored
     }
 
     /// What can be delivered now on an edge to the processes that are `up`; `choose` picks among members.
@@ -214,7 +232,10 @@ impl Broker {
                 let (unacked, again) = (consumer.unacked.len(), consumer.again.len());
                 let more = consumer.has_more(&stream.messages);
                 if unacked + again > 0 || more {
-                    lines.push(format!("{} consumer {index}: {unacked} unacked, {again} again, more {more}", edge.name()));
+                    lines.push(format!(
+                        "{} consumer {index}: {unacked} unacked, {again} again, more {more}",
+                        edge.name()
+                    ));
                 }
             }
         }

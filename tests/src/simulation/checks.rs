@@ -7,15 +7,17 @@
 //!   before a Retry-After is over, by the job that was told, or by one granted after the scheduler was told.
 //! - P3: the counts of dedup and scheduler conserve after every step; each new URL has one outcome in the end.
 //! - P4: no URL is new twice.
+//! - P5: no page is requested by a robots.txt that is older than `politeness.robots_lifetime`.
 
 use super::agenda::{Place, Process, StageName};
 use super::broker::Outgoing;
 use super::graph::Robots;
 use super::plan::{Micros, SECOND};
 use super::web::Web;
+use shared::config;
 use shared::message::{Edge, JobId, NewUrls, Outcome, Outcomes, Report, RequestEnd, RequestResult, ToFetcher, decode};
 use shared::stage::Count;
-use shared::url::server_of;
+use shared::url::{path_of, server_of};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 struct Lease {
@@ -34,6 +36,8 @@ struct Politeness {
     crawl_delay: Micros,
     /// Retry-Afters: since when the scheduler has known of each, and when it is over.
     known: Vec<(Micros, Micros)>,
+    /// When its robots.txt was answered last.
+    robots_at: Option<Micros>,
     /// When the Retry-After is over that a job has been answered with.
     told: HashMap<JobId, Micros>,
 }
@@ -41,6 +45,7 @@ struct Politeness {
 /// What has been seen so far, and what was wrong with it.
 pub(crate) struct Checks {
     delay: Micros,
+    robots_lifetime: Micros,
     /// Faults make connections of dead and cut-off holders overlap with others.
     faults: bool,
     leases: HashMap<JobId, Lease>,
@@ -59,9 +64,10 @@ pub(crate) struct Checks {
 }
 
 impl Checks {
-    pub(crate) fn new(delay: Micros, faults: bool) -> Self {
+    pub(crate) fn new(politeness: &config::Politeness, faults: bool) -> Self {
         Checks {
-            delay,
+            delay: politeness.delay.as_micros() as Micros,
+            robots_lifetime: politeness.robots_lifetime.as_micros() as Micros,
             faults,
             leases: HashMap::new(),
             by_server: HashMap::new(),
@@ -88,7 +94,10 @@ impl Checks {
             Ok(ToFetcher::Job(job)) => {
                 let lease = job.lease_ms * 1000;
                 if let Some(other) = self.valid_other(now, &job.server, job.id) {
-                    self.violated(format!("P1: {from:?} grants {:?} on {} while {other:?} is valid", job.id, job.server));
+                    self.violated(format!(
+                        "P1: {from:?} grants {:?} on {} while {other:?} is valid",
+                        job.id, job.server
+                    ));
                 }
                 if self.leases.contains_key(&job.id) {
                     self.violated(format!("P1: {from:?} grants {:?} twice", job.id));
@@ -226,16 +235,26 @@ impl Checks {
         let gap = delay.max(politeness.crawl_delay);
         let since = politeness.last_contact.map_or(Micros::MAX, |last| now - last);
         let told = politeness.told.get(&job).copied().unwrap_or_default();
+        let robots_age = politeness.robots_at.map_or(Micros::MAX, |at| now.saturating_sub(at));
         politeness.known.retain(|(_, until)| *until > now);
         let known = politeness.known.iter().filter(|(since, _)| *since <= granted).map(|(_, until)| *until);
         let not_before = known.max().unwrap_or_default().max(told);
         politeness.last_contact = Some(now);
         if since < gap {
-            self.violated(format!("P2: {process:?} requests {url} for {job:?} {since} µs after the last contact, the delay is {gap} µs"));
+            self.violated(format!(
+                "P2: {process:?} requests {url} for {job:?} {since} µs after the last contact, the delay is {gap} µs"
+            ));
+        }
+        if robots_age > self.robots_lifetime && !is_robots(url) {
+            self.violated(format!(
+                "P5: {process:?} requests {url} for {job:?} by a robots.txt that is {robots_age} µs old"
+            ));
         }
         if now < not_before {
             let early = not_before - now;
-            self.violated(format!("P2: {process:?} requests {url} for {job:?} {early} µs before the Retry-After is over"));
+            self.violated(format!(
+                "P2: {process:?} requests {url} for {job:?} {early} µs before the Retry-After is over"
+            ));
         }
     }
 
@@ -248,6 +267,9 @@ impl Checks {
         if let Some(seconds) = answer.crawl_delay_s {
             politeness.crawl_delay = seconds * SECOND;
         }
+        if let Some(asker) = &answer.robots_of {
+            self.politeness.entry(asker.clone()).or_default().robots_at = Some(at);
+        }
     }
 
     /// P3 on what a core counts.
@@ -258,7 +280,8 @@ impl Checks {
         };
         match place.stage {
             StageName::Dedup => {
-                let (found, sum) = (count("found_total"), count("filtered_total") + count("repeated_total") + count("new_total"));
+                let (found, sum) =
+                    (count("found_total"), count("filtered_total") + count("repeated_total") + count("new_total"));
                 if found != sum {
                     self.violated(format!("P3: {place:?} found {found}, filtered + repeated + new = {sum}"));
                 }
@@ -286,9 +309,25 @@ pub(crate) struct Answered {
     pub(crate) status: u16,
     pub(crate) retry_after_s: Option<u64>,
     pub(crate) crawl_delay_s: Option<u64>,
+    /// The server for which it says what may be fetched.
+    pub(crate) robots_of: Option<String>,
+}
+
+fn is_robots(url: &str) -> bool {
+    path_of(url) == "/robots.txt" || path_of(url).starts_with("/robots-of-")
 }
 
 impl Web {
+    /// The server for which a final answer at a path says what may be fetched.
+    pub(crate) fn robots_of(&self, server: usize, path: &str, status: u16) -> Option<String> {
+        let of = match path.strip_prefix("/robots-of-").and_then(|rest| rest.strip_suffix(".txt")) {
+            Some(of) => of.parse().ok()?,
+            None if path == "/robots.txt" && matches!(status, 200 | 404) => server,
+            None => return None,
+        };
+        self.graph.servers.get(of).map(|server| server.url.clone())
+    }
+
     /// The Crawl-delay that a server's own robots.txt asks for.
     pub(crate) fn crawl_delay(&self, server: usize) -> Option<u64> {
         match self.graph.servers[server].robots {

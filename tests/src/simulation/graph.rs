@@ -92,12 +92,12 @@ impl Graph {
         // The last one is brought into the scope by a redirect of a seed; nothing else links to it.
         let hidden = servers.len() - 1;
         let urls: Vec<String> = servers.iter().map(|server| server.url.clone()).collect();
-        for number in 0..servers.len() {
+        for (number, server) in servers.iter_mut().enumerate() {
             let pages = dice.within(2..plan.pages_max as u64 + 1) as usize;
             let servers_linked: Vec<usize> =
                 (0..urls.len()).filter(|&other| other != hidden || number == hidden).collect();
-            servers[number].pages = pages_of(number, pages, &urls, &servers_linked, plan.pages_max, dice);
-            if let Robots::Moved(target) = &mut servers[number].robots {
+            server.pages = pages_of(number, pages, &urls, &servers_linked, plan.pages_max, dice);
+            if let Robots::Moved(target) = &mut server.robots {
                 let other = *dice.pick(&servers_linked).unwrap_or(&number);
                 *target = format!("{}/robots-of-{number}.txt", urls[other]);
             }
@@ -109,7 +109,8 @@ impl Graph {
             pages: [("/".to_owned(), Page::Redirect(301, format!("{}/", urls[hidden])))].into(),
             ..server(servers.len(), dice)
         };
-        let mut seeds: Vec<String> = (0..hidden).filter(|_| dice.below(3) > 0).map(|n| format!("{}/", urls[n])).collect();
+        let mut seeds: Vec<String> =
+            (0..hidden).filter(|_| dice.below(3) > 0).map(|n| format!("{}/", urls[n])).collect();
         seeds.push(format!("{}/", alias.url));
         servers.push(alias);
         Graph { servers, seeds }

@@ -76,7 +76,8 @@ struct Life<C> {
     inbox: VecDeque<Delivery>,
     tickets: HashMap<Ticket, Held>,
     next_ticket: u64,
-    publishing: HashMap<u64, Outgoing>,
+    /// What is on its way into streams, and how often it was sent.
+    publishing: HashMap<u64, (Outgoing, u32)>,
     next_token: u64,
     causes: HashMap<u64, Vec<Ticket>>,
     tags: HashMap<u64, u64>,
@@ -208,9 +209,9 @@ impl<C: Simulated> Life<C> {
                 None => Ok(()),
             },
             Input::Stored(token) => self.settle(token, store, around),
-            Input::Unstored(token) => {
-                if let Some(message) = self.publishing.get(&token).cloned() {
-                    self.send_publish(token, message, around);
+            Input::Unstored { token, attempt } => {
+                if self.publishing.get(&token).is_some_and(|(_, sent)| *sent == attempt) {
+                    self.send_publish(token, around);
                 }
                 Ok(())
             }
@@ -248,8 +249,14 @@ impl<C: Simulated> Life<C> {
         self.step(Event::Message { ticket, input }, Some((edge, sequence)), store, around)
     }
 
-    fn receive_soft(&mut self, message: SoftMessage, store: Option<&MemoryStore>, around: &mut Around) -> Result<(), Died> {
-        let input = C::decode(message.edge, &message.payload).unwrap_or_else(|error| panic!("{:?}: {error}", message.edge));
+    fn receive_soft(
+        &mut self,
+        message: SoftMessage,
+        store: Option<&MemoryStore>,
+        around: &mut Around,
+    ) -> Result<(), Died> {
+        let input =
+            C::decode(message.edge, &message.payload).unwrap_or_else(|error| panic!("{:?}: {error}", message.edge));
         let ticket = self.ticket(None, message.reply);
         self.step(Event::Message { ticket, input }, None, store, around)
     }
@@ -359,14 +366,17 @@ impl<C: Simulated> Life<C> {
         self.next_token += 1;
         let token = self.next_token;
         around.checks.publishes(self.process, &message);
-        self.publishing.insert(token, message.clone());
-        self.send_publish(token, message, around);
+        self.publishing.insert(token, (message, 0));
+        self.send_publish(token, around);
         token
     }
 
-    fn send_publish(&mut self, token: u64, message: Outgoing, around: &mut Around) {
-        around.publish(self.process, token, message);
-        around.agenda.at(around.now + ACK_TIMEOUT, Happening::To(self.process, Input::Unstored(token)));
+    fn send_publish(&mut self, token: u64, around: &mut Around) {
+        let Some((message, attempt)) = self.publishing.get_mut(&token) else { return };
+        *attempt += 1;
+        let again = Happening::To(self.process, Input::Unstored { token, attempt: *attempt });
+        around.publish(self.process, token, *attempt, message.clone());
+        around.agenda.at(around.now + ACK_TIMEOUT, again);
     }
 
     fn settle(&mut self, token: u64, store: Option<&MemoryStore>, around: &mut Around) -> Result<(), Died> {

@@ -145,17 +145,15 @@ pub(crate) fn all(pipeline: &Pipeline) -> BTreeMap<Place, Box<dyn AnyNode>> {
 
 fn node(place: Place, pipeline: Pipeline) -> Box<dyn AnyNode> {
     match place.stage {
-        StageName::HostSplitter => Box::new(Node::new(place, false, move |opening: &Opening| {
-            Splitter::new((&pipeline).into(), opening.life)
-        })),
+        StageName::HostSplitter => {
+            Box::new(Node::new(place, false, move |opening: &Opening| Splitter::new((&pipeline).into(), opening.life)))
+        }
         StageName::Dedup => Box::new(Node::new(place, true, move |opening: &Opening| {
             let partitions = partitions(&pipeline, pipeline.stages.dedup.replicas, opening.instance);
             let store = opening.store.clone().expect("dedup has a store");
             Dedup::open((&pipeline).into(), partitions, store).expect("a store in memory does not fail")
         })),
-        StageName::Resolver => {
-            Box::new(Node::new(place, false, move |_: &Opening| Resolver::new((&pipeline).into())))
-        }
+        StageName::Resolver => Box::new(Node::new(place, false, move |_: &Opening| Resolver::new((&pipeline).into()))),
         StageName::Scheduler => Box::new(Node::new(place, true, move |opening: &Opening| {
             let partitions = partitions(&pipeline, pipeline.stages.scheduler.replicas, opening.instance);
             let store = opening.store.clone().expect("the scheduler has a store");

@@ -20,6 +20,8 @@ pub struct Plan {
     pub servers: usize,
     /// Pages of each server at most.
     pub pages_max: usize,
+    /// Messages that a bounded stream holds at most.
+    pub capacity: usize,
     /// The configuration of all stages.
     pub pipeline: Pipeline,
 }
@@ -124,6 +126,7 @@ impl Plan {
         let pipeline = Layers { file: None, set }
             .load_with(std::iter::empty())
             .unwrap_or_else(|error| panic!("the simulation's configuration is not valid: {error}"));
-        Plan { seed, faults: Faults::default(), servers: 0, pages_max: 0, pipeline }
+        let capacity = *dice.pick(&[1, 4, 1000]).unwrap_or(&1000);
+        Plan { seed, faults: Faults::default(), servers: 0, pages_max: 0, capacity, pipeline }
     }
 }

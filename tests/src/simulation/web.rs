@@ -166,7 +166,9 @@ fn send(number: ConnectionId, id: EffectId, request: Request, connect_us: Option
         // No answer at all.
         None => (around.web.request_timeout, End::Failure(FailureKind::Timeout)),
         Some(_) if breaks => (latency / 2, End::Failure(FailureKind::Reset)),
-        Some(_) if latency >= around.web.request_timeout => (around.web.request_timeout, End::Failure(FailureKind::Timeout)),
+        Some(_) if latency >= around.web.request_timeout => {
+            (around.web.request_timeout, End::Failure(FailureKind::Timeout))
+        }
         Some(response) => {
             if response.status == 200 {
                 *around.web.served.entry(request.url.clone()).or_insert(0) += 1;
@@ -176,7 +178,8 @@ fn send(number: ConnectionId, id: EffectId, request: Request, connect_us: Option
             let keeps_open = !(closes && config.announces_close);
             let crawl_delay_s = around.web.crawl_delay(server).filter(|_| path == "/robots.txt");
             let retry_after_s = response.header("retry-after").and_then(|seconds| seconds.parse().ok());
-            let answered = Answered { status: response.status, retry_after_s, crawl_delay_s };
+            let robots_of = around.web.robots_of(server, &path, response.status);
+            let answered = Answered { status: response.status, retry_after_s, crawl_delay_s, robots_of };
             around.checks.answers(now + latency, &server_url, job, &answered);
             let connection = connection_mut(number, around);
             connection.is_gone |= closes;

@@ -81,15 +81,14 @@ impl World {
         let mut dice = Dice::new(plan.seed ^ 0xa076_1d64_78bd_642f);
         let graph = Graph::new(plan, &mut dice);
         let names = Names::new(&graph);
-        let delay = pipeline.politeness.delay.as_micros() as Micros;
         let around = Around {
             now: 0,
             agenda: Agenda::default(),
-            broker: Broker::new(pipeline),
+            broker: Broker::new(pipeline, plan.capacity),
             web: Web::new(graph, plan),
             names,
             scope: ScopeBucket::default(),
-            checks: Checks::new(delay, !plan.faults.is_none()),
+            checks: Checks::new(&pipeline.politeness, !plan.faults.is_none()),
             faults: plan.faults.clone(),
             up: HashMap::new(),
             paused: HashMap::new(),
@@ -115,7 +114,9 @@ impl World {
         let mut next_look = SECOND;
         let mut quiet_at = None;
         loop {
-            let Some((at, happening)) = self.around.agenda.next() else { return Err(self.failure(vec!["nothing happens".into()])) };
+            let Some((at, happening)) = self.around.agenda.next() else {
+                return Err(self.failure(vec!["nothing happens".into()]));
+            };
             self.around.now = at;
             self.steps += 1;
             self.happens(happening);
@@ -155,7 +156,7 @@ impl World {
         let around = &mut self.around;
         match happening {
             Happening::To(process, input) => self.reaches(process, input),
-            Happening::Publish { from, token, message } => around.arrive(from, token, &message),
+            Happening::Publish { from, token, attempt, message } => around.arrive(from, token, attempt, &message),
             Happening::Ack { edge, consumer, sequence } => {
                 around.broker.ack(edge, consumer, sequence);
                 around.dispatch(edge);
@@ -345,7 +346,10 @@ impl World {
         let dedup: u64 = self.sum(StageName::Dedup, "new_total");
         let scheduler: u64 = self.sum(StageName::Scheduler, "new_total");
         if dedup != checks.new.len() as u64 || scheduler != dedup {
-            wrong.push(format!("P3: {} URLs were new, dedup counts {dedup}, the scheduler {scheduler}", checks.new.len()));
+            wrong.push(format!(
+                "P3: {} URLs were new, dedup counts {dedup}, the scheduler {scheduler}",
+                checks.new.len()
+            ));
         }
         if !wrong.is_empty() {
             return Err(self.failure(wrong));

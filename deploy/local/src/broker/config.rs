@@ -20,9 +20,7 @@ const PAYLOAD_BYTES_MAX: u32 = 64 * 1024 * 1024;
 pub(super) fn check(options: &BrokerOptions) -> Result<()> {
     let payload = options.max_payload;
     if !(PAYLOAD_BYTES_MIN..=PAYLOAD_BYTES_MAX).contains(&payload) {
-        bail!(
-            "broker max_payload is {payload} bytes; accepted: {PAYLOAD_BYTES_MIN} to {PAYLOAD_BYTES_MAX}"
-        );
+        bail!("broker max_payload is {payload} bytes; accepted: {PAYLOAD_BYTES_MIN} to {PAYLOAD_BYTES_MAX}");
     }
     let sync = options.sync_interval;
     if !sync.is_zero() && sync < Duration::from_millis(1) {
@@ -37,12 +35,7 @@ pub(super) fn check(options: &BrokerOptions) -> Result<()> {
 ///
 /// # Errors
 /// A path that is not UTF-8, which the server's configuration cannot express.
-pub(super) fn render(
-    options: &BrokerOptions,
-    name: &str,
-    client: u16,
-    monitor: u16,
-) -> Result<String> {
+pub(super) fn render(options: &BrokerOptions, name: &str, client: u16, monitor: u16) -> Result<String> {
     let sync = match options.sync_interval {
         Duration::ZERO => "always".to_owned(),
         interval => format!("\"{}ms\"", interval.as_millis()),
@@ -71,9 +64,7 @@ jetstream {{
 }
 
 fn quoted_path(path: &Path) -> Result<String> {
-    let text = path
-        .to_str()
-        .with_context(|| format!("the path {} is not UTF-8", path.display()))?;
+    let text = path.to_str().with_context(|| format!("the path {} is not UTF-8", path.display()))?;
     Ok(quoted(text))
 }
 
@@ -121,9 +112,6 @@ mod tests {
         assert!(check(&options).is_ok());
         options.max_payload = 10;
         let message = check(&options).unwrap_err().to_string();
-        assert!(
-            message.contains("max_payload is 10") && message.contains("1024 to"),
-            "{message}"
-        );
+        assert!(message.contains("max_payload is 10") && message.contains("1024 to"), "{message}");
     }
 }

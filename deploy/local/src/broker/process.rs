@@ -31,24 +31,14 @@ impl Server {
     ///
     /// # Errors
     /// The executable cannot be run or the log not opened.
-    pub(super) fn spawn(
-        executable: &Path,
-        config: &Path,
-        log: &Path,
-        env: &[(String, String)],
-    ) -> Result<Server> {
+    pub(super) fn spawn(executable: &Path, config: &Path, log: &Path, env: &[(String, String)]) -> Result<Server> {
         let output = File::options()
             .create(true)
             .append(true)
             .open(log)
             .with_context(|| format!("opening {}", log.display()))?;
         let mut command = dying_with_parent(executable);
-        command
-            .arg("-c")
-            .arg(config)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(output);
+        command.arg("-c").arg(config).stdin(Stdio::null()).stdout(Stdio::null()).stderr(output);
         command.envs(env.iter().map(|(key, value)| (key, value)));
         command.process_group(0);
         spawn_from_own_thread(command).with_context(|| format!("starting {}", executable.display()))
@@ -68,8 +58,7 @@ impl Server {
         if self.try_wait().is_some() {
             return Ok(());
         }
-        kill_process(Pid::from_child(&self.child), Signal::TERM)
-            .context("sending SIGTERM to nats-server")?;
+        kill_process(Pid::from_child(&self.child), Signal::TERM).context("sending SIGTERM to nats-server")?;
         let deadline = Instant::now() + patience;
         while Instant::now() < deadline {
             if self.try_wait().is_some() {
@@ -77,10 +66,7 @@ impl Server {
             }
             tokio::time::sleep(POLL).await;
         }
-        tracing::warn!(
-            pid = self.pid(),
-            "nats-server ignored SIGTERM and is killed"
-        );
+        tracing::warn!(pid = self.pid(), "nats-server ignored SIGTERM and is killed");
         self.kill()
     }
 
@@ -126,21 +112,16 @@ fn dying_with_parent(executable: &Path) -> Command {
 fn spawn_from_own_thread(mut command: Command) -> Result<Server> {
     let (keeper, released) = mpsc::channel::<()>();
     let (spawned, child) = mpsc::channel();
-    thread::Builder::new()
-        .name("broker-keeper".to_owned())
-        .spawn(move || {
-            let sent = spawned.send(command.spawn());
-            drop(command);
-            if sent.is_ok() {
-                // Nothing is ever sent: this returns when the other end is dropped.
-                let _ = released.recv();
-            }
-        })?;
+    thread::Builder::new().name("broker-keeper".to_owned()).spawn(move || {
+        let sent = spawned.send(command.spawn());
+        drop(command);
+        if sent.is_ok() {
+            // Nothing is ever sent: this returns when the other end is dropped.
+            let _ = released.recv();
+        }
+    })?;
     let child = child.recv().context("the spawning thread died")??;
-    Ok(Server {
-        child,
-        _keeper: keeper,
-    })
+    Ok(Server { child, _keeper: keeper })
 }
 
 /// Ends every nats-server that runs with this configuration file. The caller holds the data directory's lock, so
@@ -178,10 +159,7 @@ async fn end(pid: i32, config: &Path, patience: Duration) -> Result<()> {
             tokio::time::sleep(POLL).await;
         }
     }
-    bail!(
-        "the stale nats-server {pid} of {} does not end",
-        config.display()
-    )
+    bail!("the stale nats-server {pid} of {} does not end", config.display())
 }
 
 fn running_with(config: &Path) -> Vec<i32> {
@@ -202,8 +180,7 @@ fn is_server_of(pid: i32, config: &Path) -> bool {
         return false;
     };
     let arguments: Vec<&[u8]> = line.split(|byte| *byte == 0).collect();
-    let is_server =
-        |argument: &&[u8]| argument.rsplit(|byte| *byte == b'/').next() == Some(b"nats-server");
+    let is_server = |argument: &&[u8]| argument.rsplit(|byte| *byte == b'/').next() == Some(b"nats-server");
     let config = config.as_os_str().as_encoded_bytes();
     arguments.iter().any(is_server) && arguments.contains(&config)
 }
