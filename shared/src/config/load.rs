@@ -193,7 +193,11 @@ mod tests {
             ("RHUMB__NETWORK__NAMESERVERS", "[\"127.0.0.1:53\"]"),
             ("OTHER", "x"),
         ];
-        let pipeline = load(&["politeness.delay=0s", "network.nameservers=[127.0.0.1:5353]"], &environment).unwrap();
+        let pipeline = load(
+            &["network.user_agent=t (a@b)", "politeness.delay=0s", "network.nameservers=[127.0.0.1:5353]"],
+            &environment,
+        )
+        .unwrap();
         assert_eq!(pipeline.stages.host_splitter.replicas, 3);
         assert_eq!(pipeline.politeness.delay, Duration::ZERO);
         assert_eq!(pipeline.network.nameservers, ["127.0.0.1:5353".parse::<std::net::SocketAddr>().unwrap()]);

@@ -241,12 +241,11 @@ impl Running {
                 self.request(now, around, out);
             }
         }
-        if self.phase == Phase::Closed {
-            if self.unstored.is_empty() && self.report_tag.is_none() {
-                self.report_last(around, out);
-                return true;
-            }
-        } else if self.may_renew() && now >= self.renew_at {
+        if self.phase == Phase::Closed && self.unstored.is_empty() && self.report_tag.is_none() {
+            self.report_last(around, out);
+            return true;
+        }
+        if self.may_renew() && now >= self.renew_at {
             self.renew(now, around, out);
         }
         false
@@ -331,7 +330,9 @@ impl Running {
     /// One report at a time, so that they reach their stream in order; none when it would come too late.
     fn may_renew(&self) -> bool {
         let in_use = matches!(self.phase, Phase::Unconnected | Phase::Requesting | Phase::Open);
-        in_use && !self.stopped && self.report_tag.is_none() && self.renew_at < self.deadline
+        // A full stream keeps pages waiting after the close: without a lease they would all be fetched again.
+        let needed = (in_use && !self.stopped) || !self.unstored.is_empty();
+        needed && self.report_tag.is_none() && self.renew_at < self.deadline
     }
 
     fn renew(&mut self, now: Timestamp, around: &mut Surroundings, out: &mut Output<Effect>) {

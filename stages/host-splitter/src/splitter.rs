@@ -207,8 +207,8 @@ impl Splitter {
         }
         let known = self.scope.get(&origin.topic);
         let mut missing = BTreeSet::new();
-        for url in found.urls.iter().filter(|url| has_canonical_form(url, self.settings.url_bytes_max)) {
-            let entry = scope_entry(self.settings.follow, host_of(url));
+        for host in found.urls.iter().filter_map(|url| checked_host(url, self.settings.url_bytes_max)) {
+            let entry = scope_entry(self.settings.follow, host);
             if !known.is_some_and(|known| known.contains(entry)) {
                 missing.insert((origin.topic.clone(), entry.to_owned()));
             }
@@ -253,17 +253,16 @@ impl Splitter {
         let mut last_host = "";
         let mut last_verdict = Err(FilterReason::Form);
         for url in found.urls.iter() {
-            let verdict = if !has_canonical_form(url, self.settings.url_bytes_max) {
-                Err(FilterReason::Form)
-            } else if let Some(reason) = rejection_of_all {
-                Err(reason)
-            } else {
-                let host = host_of(url);
-                if host != last_host {
-                    last_host = host;
-                    last_verdict = self.partition_in_scope(&found.origin.topic, host);
+            let verdict = match (checked_host(url, self.settings.url_bytes_max), rejection_of_all) {
+                (None, _) => Err(FilterReason::Form),
+                (_, Some(reason)) => Err(reason),
+                (Some(host), None) => {
+                    if host != last_host {
+                        last_host = host;
+                        last_verdict = self.partition_in_scope(&found.origin.topic, host);
+                    }
+                    last_verdict
                 }
-                last_verdict
             };
             match verdict {
                 Ok(partition) => self.append(now, ticket, found, url, partition, out),
@@ -381,17 +380,18 @@ fn scope_entry(follow: Follow, host: &str) -> &str {
     }
 }
 
-/// Whether a URL is of the form of a canonical one, as far as a look at its bytes tells: `http://` or
+/// The host of a URL that is of the form of a canonical one, as far as a look at its bytes tells: `http://` or
 /// `https://`, a lower-case host, perhaps a port, a path, nothing but printable ASCII, at most `bytes_max` bytes.
-fn has_canonical_form(url: &str, bytes_max: usize) -> bool {
-    let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
-    let Some((authority, path)) = rest.and_then(|rest| rest.split_once('/')) else { return false };
-    url.len() <= bytes_max
+fn checked_host(url: &str, bytes_max: usize) -> Option<&str> {
+    let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"))?;
+    let (authority, path) = rest.split_once('/')?;
+    let has_form = url.len() <= bytes_max
         && authority
             .bytes()
             .all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b':' | b'[' | b']'))
-        && path.bytes().all(|byte| byte.is_ascii_graphic())
-        && !host_of(url).is_empty()
+        && path.bytes().all(|byte| byte.is_ascii_graphic());
+    let host = host_of(url);
+    (has_form && !host.is_empty()).then_some(host)
 }
 
 impl Core for Splitter {
