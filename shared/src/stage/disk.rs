@@ -6,6 +6,7 @@
 
 use super::store::{Changes, Store, StoreError, Table, Visit};
 use crate::config::{Bytes, Durability};
+use fjall::config::PartitioningPolicy;
 use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -49,9 +50,7 @@ impl DiskStore {
             .map_err(|error| failed(&error))?;
         let mut opened = HashMap::new();
         for &table in tables {
-            let keyspace = database
-                .keyspace(table, || KeyspaceCreateOptions::default().max_memtable_size(options.memtable_bytes.0))
-                .map_err(|error| failed(&error))?;
+            let keyspace = database.keyspace(table, || table_options(options)).map_err(|error| failed(&error))?;
             opened.insert(table, keyspace);
         }
         Ok(DiskStore { database, tables: opened, path: path.to_owned(), durability: options.durability })
@@ -68,6 +67,14 @@ impl DiskStore {
             error: format!("no table '{table}' was opened"),
         })
     }
+}
+
+/// Filters and indexes in parts: whole ones are megabytes, and each read of a point would load one.
+fn table_options(options: StoreOptions) -> KeyspaceCreateOptions {
+    KeyspaceCreateOptions::default()
+        .max_memtable_size(options.memtable_bytes.0)
+        .filter_block_partitioning_policy(PartitioningPolicy::all(true))
+        .index_block_partitioning_policy(PartitioningPolicy::all(true))
 }
 
 impl Store for DiskStore {

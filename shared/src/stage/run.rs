@@ -122,6 +122,7 @@ pub(super) async fn run<C: Core, S: Shell<C>>(
             biased;
             () = shutdown.as_mut(), if draining.is_none() => {
                 draining = Some(Instant::now());
+                this.give_back(std::mem::take(&mut streams)).await;
                 this.step(Event::Drain, None).await?;
             }
             Some(reply) = this.publisher.next_ack() => this.settle(reply).await?,
@@ -145,7 +146,9 @@ pub(super) async fn run<C: Core, S: Shell<C>>(
                 }
                 if next_upkeep <= now {
                     next_upkeep = now + UPKEEP;
-                    if let Some((new_streams, new_soft)) = this.upkeep().await? {
+                    if let Some((new_streams, new_soft)) = this.upkeep().await?
+                        && draining.is_none()
+                    {
                         streams = new_streams;
                         soft = new_soft;
                     }
@@ -314,6 +317,19 @@ impl<C: Core, S: Shell<C>> Loop<C, S> {
                 self.bury(message, error.to_string(), ticket).await;
                 Ok(())
             }
+        }
+    }
+
+    /// Ends the pulls and returns what they delivered and nobody took: the next owner need not wait for `ack_wait`.
+    async fn give_back(&self, mut streams: StreamInputs) {
+        let mut left = Vec::new();
+        while let Some(Some(message)) = streams.next().now_or_never() {
+            left.extend(message.and_then(|message| message.message.message.reply));
+        }
+        // First the end of the pulls: what is returned must not come to this process again.
+        drop(streams);
+        for reply in left {
+            let _ = self.process.context.bus.client.publish(reply, "-NAK".into()).await;
         }
     }
 

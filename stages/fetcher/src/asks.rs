@@ -170,6 +170,22 @@ impl Asks {
         asks
     }
 
+    /// Takes back all that was offered: no job is granted once these asks are answered. Returns how many were sent.
+    pub(crate) fn withdraw(&mut self, now: Timestamp, out: &mut Output<Effect>) -> u64 {
+        let offering: Vec<usize> = (0..self.schedulers.len())
+            .filter(|&index| self.schedulers[index].held() > 0 && now < self.schedulers[index].offered_until)
+            .collect();
+        for &index in &offering {
+            self.ask(now, index, 0, out);
+        }
+        offering.len() as u64
+    }
+
+    /// Whether an ask is on its way.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.schedulers.iter().any(|scheduler| scheduler.in_flight.is_some())
+    }
+
     /// When to call [`Asks::send`] although nothing came.
     pub(crate) fn wake_at(&self) -> Option<Timestamp> {
         self.wake_at
@@ -369,6 +385,25 @@ mod tests {
             }
         }
         assert!(asked.iter().all(|&times| times >= 2), "{asked:?}");
+    }
+
+    #[test]
+    fn what_was_offered_is_taken_back_with_an_ask_for_nothing() {
+        let mut asks = asks(2);
+        let mut out = Output::default();
+        assert_eq!(asks.withdraw(at_ms(0), &mut out), 0, "nothing was offered yet");
+        let first = send(&mut asks, 0, 8);
+        asks.answered(0, first[0].1.ask, &granted(0));
+        assert_eq!(asks.withdraw(at_ms(10), &mut out), 2, "one holds, one is on its way");
+        for effect in &out.effects {
+            assert!(matches!(effect, Effect::Ask { ask, .. } if ask.free == 0 && ask.ask > first[1].1.ask), "{effect:?}");
+        }
+        assert!(asks.is_waiting());
+        for (scheduler, effect) in (0..).zip(out.effects) {
+            let Effect::Ask { ask, .. } = effect else { panic!("{effect:?}") };
+            asks.answered(scheduler, ask.ask, &granted(0));
+        }
+        assert!(!asks.is_waiting());
     }
 
     #[test]

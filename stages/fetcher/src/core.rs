@@ -61,7 +61,24 @@ pub struct Fetcher {
     timers: BTreeSet<(Timestamp, JobId)>,
     /// Jobs whose page or report is on its way to a stream, by its tag.
     tags: HashMap<u64, JobId>,
+    ending: Ending,
 }
+
+/// How far a fetcher is that was told to end: a job granted to it that it did not wait for would block its server
+/// for a whole lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ending {
+    NotYet,
+    /// Schedulers are told that there is nothing free.
+    Withdrawing,
+    /// They know; until then jobs may come that were granted before.
+    Listening(Timestamp),
+    /// No job will come.
+    Deaf,
+}
+
+/// How long jobs may take that were sent before the answer that has just come.
+const LATE_JOBS: Duration = Duration::from_millis(10);
 
 struct Held {
     running: Running,
@@ -77,6 +94,7 @@ impl Fetcher {
             jobs: HashMap::new(),
             timers: BTreeSet::new(),
             tags: HashMap::new(),
+            ending: Ending::NotYet,
         }
     }
 
@@ -171,6 +189,16 @@ impl Fetcher {
         for job in jobs {
             self.advance(now, job, out);
         }
+        self.around.tally.asks += self.asks.withdraw(now, out);
+        self.ending = Ending::Withdrawing;
+    }
+
+    fn go_on_ending(&mut self, now: Timestamp) {
+        match self.ending {
+            Ending::Withdrawing if !self.asks.is_waiting() => self.ending = Ending::Listening(now + LATE_JOBS),
+            Ending::Listening(until) if now >= until => self.ending = Ending::Deaf,
+            _ => {}
+        }
     }
 }
 
@@ -214,6 +242,7 @@ impl Core for Fetcher {
             Event::Drain => self.drain(now, out),
         }
         self.run_timers(now, out);
+        self.go_on_ending(now);
         if !self.around.draining {
             self.around.tally.asks += self.asks.send(now, self.free(), out);
         }
@@ -223,11 +252,12 @@ impl Core for Fetcher {
     fn wake_at(&self) -> Option<Timestamp> {
         let timer = self.timers.first().map(|(at, _)| *at);
         let ask = self.asks.wake_at().filter(|_| !self.around.draining);
-        [timer, ask].into_iter().flatten().min()
+        let ending = if let Ending::Listening(until) = self.ending { Some(until) } else { None };
+        [timer, ask, ending].into_iter().flatten().min()
     }
 
     fn is_idle(&self) -> bool {
-        self.jobs.is_empty()
+        self.jobs.is_empty() && matches!(self.ending, Ending::NotYet | Ending::Deaf)
     }
 
     fn counts(&self) -> Vec<Count> {

@@ -517,15 +517,19 @@ fn private_addresses_among_others_are_left_out() {
 }
 
 #[test]
-fn a_draining_fetcher_takes_no_job_and_asks_for_none() {
+fn a_draining_fetcher_takes_its_ask_back_and_refuses_what_was_granted_before() {
     let mut bench = Bench::new(4);
     let ask = bench.answer_ask();
     bench.step(Event::Drain);
+    assert!(!bench.core.is_idle(), "its ask still holds");
+    let withdrawal = bench.answer_ask();
+    assert!(withdrawal > ask);
+    assert!(!bench.core.is_idle(), "a job may be on its way");
     bench.tell(ToFetcher::Job(job(ask)));
     assert_eq!(bench.count("jobs_refused_total"), 1);
     assert_eq!(bench.last().results.len(), 5);
     bench.until(10_000);
-    assert!(bench.effects.is_empty());
+    assert!(bench.effects.is_empty(), "it asks for nothing more");
     assert!(bench.core.is_idle());
 }
 

@@ -22,7 +22,7 @@ impl Scheduler {
     /// Grants one job, if there is one to be granted.
     pub(crate) fn grant(&mut self, now: Timestamp, staged: &mut Staged<'_>) -> Result<Granted, StoreError> {
         let pages_left = self.pages_left();
-        if pages_left == 0 {
+        if pages_left == 0 || self.draining {
             return Ok(Granted::NoneLeft);
         }
         let (Some(grantee), Some(key)) = (self.fetchers.next(now), self.queue.first_ready()) else {

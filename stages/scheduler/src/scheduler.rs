@@ -73,6 +73,8 @@ pub struct Scheduler {
     pub(crate) malformed: u64,
     /// There is more to do than one step does.
     more: bool,
+    /// Told to end: a job granted now might go to a fetcher that ends as well, and block its server for a lease.
+    pub(crate) draining: bool,
 }
 
 impl std::fmt::Debug for Scheduler {
@@ -114,6 +116,7 @@ impl Scheduler {
             foreign: 0,
             malformed: 0,
             more: true,
+            draining: false,
         };
         for &partition in partitions {
             this.partitions.insert(partition, Partition::open(store.as_ref(), partition, now, epoch)?);
@@ -354,9 +357,13 @@ impl Core for Scheduler {
             staged.unsettle(key);
         }
         let mut asked = None;
-        if let Event::Message { ticket, input } = event {
-            out.finish(ticket);
-            asked = self.message(now, ticket, input, &mut staged)?;
+        match event {
+            Event::Message { ticket, input } => {
+                out.finish(ticket);
+                asked = self.message(now, ticket, input, &mut staged)?;
+            }
+            Event::Drain => self.draining = true,
+            Event::Answer(_) | Event::Stored(_) | Event::Wake => {}
         }
         self.look_after_due(now, &mut staged)?;
         let granted = self.settle(now, &mut staged)?;

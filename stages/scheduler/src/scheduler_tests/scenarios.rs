@@ -5,7 +5,7 @@ use super::world::{Fine, Web, World, addresses, elsewhere, pages, response, robo
 use crate::scheduler::{Input, Scheduler};
 use crate::settings::Settings;
 use shared::message::{Errand, FailureKind, JobId, Outcome, ReadyUrls, Report, RequestEnd, Resolution, ToFetcher};
-use shared::stage::Core as _;
+use shared::stage::{Core as _, Event, Output};
 use shared::stage::store::Store as _;
 use shared::time::Timestamp;
 use shared::url::{partition, server_of};
@@ -43,6 +43,24 @@ fn a_server_that_left_memory_is_remembered() {
     world.tell(&[format!("{A}/later")], &addresses());
     world.finish(&mut Fine, HOUR);
     assert_eq!(world.count("robots_fetched_total"), 1);
+}
+
+#[test]
+fn a_scheduler_that_is_told_to_end_grants_nothing_more_but_still_hears_reports() {
+    let mut world = World::new(Settings { respect_robots: false, requests_per_connection: 2, ..settings() });
+    world.tell_pages(A, 4);
+    world.ask(1);
+    assert_eq!(world.held.len(), 1);
+    let mut out = Output::default();
+    world.core.step(world.now, Event::Drain, &mut out).unwrap();
+    world.tell_pages("http://b.test", 3);
+    world.ask(4);
+    assert_eq!(world.held.len(), 1);
+    let report = world.held[0].report(true, false);
+    world.step(Some(Input::Report(report)));
+    assert_eq!((world.count("in_flight"), world.count("waiting")), (0, 7));
+    world.ask(4);
+    assert_eq!(world.count("jobs_granted_total"), 1);
 }
 
 #[test]
