@@ -396,7 +396,10 @@ mod tests {
         asks.answered(0, first[0].1.ask, &granted(0));
         assert_eq!(asks.withdraw(at_ms(10), &mut out), 2, "one holds, one is on its way");
         for effect in &out.effects {
-            assert!(matches!(effect, Effect::Ask { ask, .. } if ask.free == 0 && ask.ask > first[1].1.ask), "{effect:?}");
+            assert!(
+                matches!(effect, Effect::Ask { ask, .. } if ask.free == 0 && ask.ask > first[1].1.ask),
+                "{effect:?}"
+            );
         }
         assert!(asks.is_waiting());
         for (scheduler, effect) in (0..).zip(out.effects) {

@@ -24,7 +24,7 @@ const TOKENIZER_BYTES_MAX: usize = 16 << 20;
 /// What kind of value a [`Mention`] points at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A link to another page: `a`, `area`, `iframe`, `frame`, `link` that leads to a page ([`PAGE_RELATIONS`]).
+    /// A link to another page: `a`, `area`, `iframe`, `frame`, `link` that leads to a page.
     Link,
     /// The page's own preferred address: `link rel=canonical`.
     Canonical,

@@ -5,8 +5,8 @@ use super::world::{Fine, Web, World, addresses, elsewhere, pages, response, robo
 use crate::scheduler::{Input, Scheduler};
 use crate::settings::Settings;
 use shared::message::{Errand, FailureKind, JobId, Outcome, ReadyUrls, Report, RequestEnd, Resolution, ToFetcher};
-use shared::stage::{Core as _, Event, Output};
 use shared::stage::store::Store as _;
+use shared::stage::{Core as _, Event, Output};
 use shared::time::Timestamp;
 use shared::url::{partition, server_of};
 use std::time::Duration;
