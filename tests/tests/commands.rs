@@ -111,22 +111,22 @@ fn fetchers_come_and_go_within_two_seconds() {
     let world = World::new(Profile {
         hosts: 60,
         pages_per_host: PagesPerHost::Exactly(60),
-        latency: Latency::Fixed { ms: 50 },
+        latency: Latency::Fixed { ms: 100 },
         ..Profile::raw()
     });
     let mut crawl = world.crawl().start();
     crawl.until(MINUTE, |summary| summary.pages > 100);
-    assert_eq!(crawl.rhumb(&["scale", "fetcher=4"]).code, 0);
-    until_fetchers(&mut crawl, 4);
-    crawl.until(MINUTE, |summary| summary.pages > 1_000);
-    assert_eq!(crawl.rhumb(&["scale", "fetcher=1"]).code, 0);
-    until_fetchers(&mut crawl, 1);
-
     let refused = crawl.rhumb(&["scale", "dedup=2"]);
     assert_eq!(refused.code, 2, "{}", refused.err);
     assert!(refused.err.contains("dedup") && refused.err.contains("fixed"), "{}", refused.err);
     assert_eq!(crawl.rhumb(&["scale", "fetcher=0"]).code, 2);
     assert_eq!(crawl.rhumb(&["scale", "fetch=2"]).code, 2);
+
+    assert_eq!(crawl.rhumb(&["scale", "fetcher=4"]).code, 0);
+    until_fetchers(&mut crawl, 4);
+    crawl.until(MINUTE, |summary| summary.pages > 1_000);
+    assert_eq!(crawl.rhumb(&["scale", "fetcher=1"]).code, 0);
+    until_fetchers(&mut crawl, 1);
     let finished = crawl.finish(MINUTE);
     world.assert_whole(&finished);
     assert_eq!((finished.summary.restarts, finished.summary.refetched), (0, 0));

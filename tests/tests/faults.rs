@@ -8,7 +8,7 @@ use std::time::Duration;
 const HOSTS: u64 = 25;
 const PAGES_PER_HOST: u64 = 80;
 /// Of every response.
-const LATENCY_MS: u64 = 60;
+const LATENCY_MS: u64 = 150;
 /// How often a job's lease is renewed, and with it what it has done reported.
 const RENEW_MS: u64 = 500;
 /// Beyond that, until a report has arrived.

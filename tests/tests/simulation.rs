@@ -9,7 +9,7 @@ use rhumb_tests::simulation::{Ended, Plan, run};
 /// Seeds of runs without faults.
 const SEEDS: u64 = 20;
 /// Seeds of runs with faults.
-const SEEDS_WITH_FAULTS: u64 = 600;
+const SEEDS_WITH_FAULTS: u64 = 1500;
 
 fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;

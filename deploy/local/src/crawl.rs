@@ -6,9 +6,9 @@ use crate::handle::Handle;
 use crate::inject::inject;
 use crate::processes::{Launch, Processes, binaries};
 use crate::progress::Progress;
-use crate::status::{ProcessUse, Snapshot, Summary};
+use crate::status::{ProcessUse, Snapshot, Summary, Supervision};
 use anyhow::Context as _;
-use futures::StreamExt as _;
+use futures::stream::{FuturesUnordered, StreamExt as _};
 use serde::{Deserialize, Serialize};
 use shared::bus::{Bus, ensure_buckets, ensure_streams};
 use shared::config::{Durability, Layers, Pipeline};
@@ -57,6 +57,8 @@ pub enum SupervisorRequest {
         /// Instances.
         replicas: u16,
     },
+    /// Answer with a [`Supervision`].
+    Status,
 }
 
 /// Who answers [`SupervisorRequest`]s on the control subject.
@@ -88,6 +90,8 @@ struct Crawl<'a> {
     started: Instant,
     snapshot: Snapshot,
     complete: bool,
+    /// The streams' last sequences at the latest snapshot, when nothing was left to do.
+    quiet_at: Option<BTreeMap<String, u64>>,
     /// Last known use of processes, by id: of those that have ended, too.
     uses: BTreeMap<u32, ProcessUse>,
 }
@@ -135,6 +139,7 @@ impl<'a> Crawl<'a> {
             started: Instant::now(),
             snapshot: Snapshot::default(),
             complete: false,
+            quiet_at: None,
             uses: BTreeMap::new(),
         })
     }
@@ -143,51 +148,62 @@ impl<'a> Crawl<'a> {
     async fn watch(&mut self) -> anyhow::Result<Ending> {
         let mut requests = self.bus.client.subscribe(self.bus.subjects.control(SUPERVISOR)).await?;
         let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+        let (plan, bus) = (self.plan, self.bus.clone());
+        // At most one at a time. A process that is away makes it wait: not the supervision.
+        let mut snapshots = FuturesUnordered::new();
         let mut next_snapshot = Instant::now();
-        let mut quiet: Option<BTreeMap<String, u64>> = None;
         loop {
             tokio::select! {
                 _ = tokio::signal::ctrl_c() => return Ok(Ending::Interrupted),
                 _ = terminate.recv() => return Ok(Ending::Interrupted),
                 Some(request) = requests.next() => self.answer(request).await,
+                Some(snapshot) = snapshots.next() => {
+                    // A broker that is away is no reason to end: the next look may find it back.
+                    let quiet = match snapshot {
+                        Ok(snapshot) => self.learn(snapshot),
+                        Err(_) => false,
+                    };
+                    if plan.ends && (self.complete || self.at_limit()) {
+                        return Ok(Ending::Done);
+                    }
+                    next_snapshot = Instant::now() + if quiet { LOOK_EVERY } else { self.snapshot_every() };
+                }
                 () = tokio::time::sleep(LOOK_EVERY) => {}
             }
             self.processes.look_after()?;
             self.look_after_broker().await?;
-            if Instant::now() < next_snapshot || !self.bus.is_connected() {
-                continue;
-            }
-            next_snapshot = Instant::now() + (self.started.elapsed() / 20).clamp(SNAPSHOT_EVERY, SNAPSHOT_EVERY_MAX);
-            let expected = self.processes.expected();
-            // A broker that is away is no reason to end: the next look may find it back.
-            let Ok(snapshot) = Snapshot::take(&self.bus, &self.plan.pipeline, Some(expected)).await else { continue };
-            self.remember(snapshot);
-            let summary = self.summary();
-            self.progress.show(&summary);
-
-            let is_quiet = self.snapshot.is_quiet(&self.plan.pipeline, expected);
-            self.complete = is_quiet && quiet.as_ref() == Some(&self.snapshot.last_sequences);
-            quiet = is_quiet.then(|| self.snapshot.last_sequences.clone());
-            let limit = self.plan.pipeline.limits.max_pages;
-            let at_limit = limit > 0 && summary.pages >= limit
-                || self.plan.at_most.is_some_and(|at_most| self.started.elapsed() >= at_most);
-            if self.plan.ends && (self.complete || at_limit) {
-                return Ok(Ending::Done);
-            }
-            if is_quiet {
-                next_snapshot = Instant::now() + LOOK_EVERY;
+            if snapshots.is_empty() && next_snapshot <= Instant::now() && self.bus.is_connected() {
+                snapshots.push(Snapshot::take(&bus, &plan.pipeline, Some(self.processes.expected())));
             }
         }
+    }
+
+    fn snapshot_every(&self) -> Duration {
+        (self.started.elapsed() / 20).clamp(SNAPSHOT_EVERY, SNAPSHOT_EVERY_MAX)
+    }
+
+    fn at_limit(&self) -> bool {
+        let limit = self.plan.pipeline.limits.max_pages;
+        limit > 0 && self.snapshot.summary().pages >= limit
+            || self.plan.at_most.is_some_and(|at_most| self.started.elapsed() >= at_most)
+    }
+
+    /// Takes a snapshot in: whether nothing was left to do in it. Twice in a row with the same last sequences, the
+    /// crawl is complete.
+    fn learn(&mut self, snapshot: Snapshot) -> bool {
+        self.remember(snapshot);
+        let quiet = self.snapshot.is_quiet(&self.plan.pipeline, self.processes.expected());
+        self.complete = quiet && self.quiet_at.as_ref() == Some(&self.snapshot.last_sequences);
+        self.quiet_at = quiet.then(|| self.snapshot.last_sequences.clone());
+        self.progress.show(&self.summary());
+        quiet
     }
 
     fn remember(&mut self, snapshot: Snapshot) {
         for used in snapshot.summary().processes {
             self.uses.insert(used.pid, used);
         }
-        if let Some(broker) = &self.broker
-            && let Some((cpu_s, peak_rss_bytes)) = telemetry::process_usage(broker.pid())
-        {
-            let used = ProcessUse { stage: "broker".into(), instance: 0, pid: broker.pid(), cpu_s, peak_rss_bytes };
+        if let Some(used) = self.broker.as_ref().and_then(broker_use) {
             self.uses.insert(used.pid, used);
         }
         // Processes that could not answer just now keep their last known numbers: totals do not go back.
@@ -214,6 +230,14 @@ impl<'a> Crawl<'a> {
         }
     }
 
+    fn supervision(&self) -> Supervision {
+        Supervision {
+            restarts: self.processes.restarts(),
+            elapsed_s: self.started.elapsed().as_secs_f64(),
+            broker: self.broker.as_ref().and_then(broker_use),
+        }
+    }
+
     async fn look_after_broker(&mut self) -> anyhow::Result<()> {
         if let Some(broker) = &mut self.broker
             && let Some(status) = broker.try_wait()
@@ -225,10 +249,12 @@ impl<'a> Crawl<'a> {
     }
 
     async fn answer(&mut self, request: async_nats::Message) {
-        let Ok(SupervisorRequest::Scale { stage, replicas }) = serde_json::from_slice(&request.payload) else { return };
-        let answer = match self.scale(&stage, replicas) {
-            Ok(()) => String::new(),
-            Err(error) => format!("{error:#}"),
+        let answer = match serde_json::from_slice(&request.payload) {
+            Ok(SupervisorRequest::Scale { stage, replicas }) => {
+                self.scale(&stage, replicas).map_or_else(|error| format!("{error:#}"), |()| String::new()).into_bytes()
+            }
+            Ok(SupervisorRequest::Status) => serde_json::to_vec(&self.supervision()).unwrap_or_default(),
+            Err(_) => return,
         };
         if let Some(reply) = request.reply {
             let _ = self.bus.client.publish(reply, answer.into()).await;
@@ -275,6 +301,11 @@ impl<'a> Crawl<'a> {
         );
         Ok(())
     }
+}
+
+fn broker_use(broker: &Broker) -> Option<ProcessUse> {
+    let (cpu_s, peak_rss_bytes) = telemetry::process_usage(broker.pid())?;
+    Some(ProcessUse { stage: "broker".into(), instance: 0, pid: broker.pid(), cpu_s, peak_rss_bytes })
 }
 
 async fn start_broker(pipeline: &Pipeline, data: &std::path::Path) -> anyhow::Result<Broker> {

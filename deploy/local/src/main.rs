@@ -3,7 +3,6 @@
 use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use rhumb::crawl::{Ending, Plan, SUPERVISOR, SupervisorRequest};
-use rhumb::status::Snapshot;
 use rhumb::{crawl, dead, handle, inject, status, tap, windows};
 use shared::config::{Layers, Pipeline};
 use shared::message::Edge;
@@ -222,6 +221,8 @@ Examples:
 const EXIT_ARGUMENTS: u8 = 2;
 /// Ended by Ctrl-C, as shells expect.
 const EXIT_INTERRUPTED: u8 = 130;
+/// How long a look at a crawl may take.
+const LOOK_AT_MOST: Duration = Duration::from_secs(10);
 
 /// An error that is the caller's: exit 2.
 #[derive(Debug, thiserror::Error)]
@@ -380,9 +381,10 @@ async fn scale(stages: &[String], which: &Which) -> anyhow::Result<ExitCode> {
 async fn show_status(json: bool, watch: bool, check: bool, which: &Which) -> anyhow::Result<ExitCode> {
     let running = handle::find(&which.layers()).await?;
     loop {
-        let snapshot = Snapshot::take(&running.bus, &running.pipeline, None).await?;
-        let mut summary = snapshot.summary();
-        summary.complete = snapshot.is_quiet(&running.pipeline, snapshot.processes.len());
+        let look = status::look(&running.bus, &running.pipeline);
+        let (snapshot, summary) = tokio::time::timeout(LOOK_AT_MOST, look)
+            .await
+            .context("the broker or the processes of the crawl do not answer: has it just stopped?")??;
         if json {
             println!("{}", serde_json::to_string(&summary)?);
         } else {

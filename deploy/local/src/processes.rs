@@ -95,11 +95,6 @@ impl Processes {
         self.restarts
     }
 
-    /// Process ids by stage and instance.
-    pub fn pids(&self) -> Vec<(Name, u32)> {
-        self.running.iter().filter_map(|(name, process)| Some((name.clone(), process.child.id()?))).collect()
-    }
-
     /// Starts or ends instances until `stage` has `replicas`.
     pub fn scale(&mut self, stage: &str, replicas: u16) -> anyhow::Result<()> {
         for instance in 0..replicas {

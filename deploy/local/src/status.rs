@@ -1,5 +1,6 @@
 //! One picture of a crawl: what each process answers, and what lies in each stream.
 
+use crate::crawl::{SUPERVISOR, SupervisorRequest};
 use anyhow::Context as _;
 use async_nats::jetstream;
 use futures::StreamExt as _;
@@ -60,6 +61,17 @@ pub struct Summary {
     pub complete: bool,
     /// What each process used.
     pub processes: Vec<ProcessUse>,
+}
+
+/// What only the supervising process knows.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Supervision {
+    /// Processes that died and were started again.
+    pub restarts: u64,
+    /// Seconds since the crawl was started (in this run).
+    pub elapsed_s: f64,
+    /// The private broker.
+    pub broker: Option<ProcessUse>,
 }
 
 /// What is known of a crawl at one moment.
@@ -247,12 +259,32 @@ async fn ask_all(bus: &Bus, expected: Option<usize>) -> anyhow::Result<Vec<Proce
     Ok(processes)
 }
 
+/// How a crawl stands, as another command sees it.
+pub async fn look(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<(Snapshot, Summary)> {
+    let snapshot = Snapshot::take(bus, pipeline, None).await?;
+    let mut summary = snapshot.summary();
+    summary.complete = snapshot.is_quiet(pipeline, snapshot.processes.len());
+    let request = serde_json::to_vec(&SupervisorRequest::Status)?;
+    // Where stages are deployed one by one nobody supervises them all.
+    if let Ok(answer) = bus.client.request(bus.subjects.control(SUPERVISOR), request.into()).await {
+        let supervision: Supervision = serde_json::from_slice(&answer.payload).context("the supervisor answers")?;
+        summary.restarts = supervision.restarts;
+        summary.elapsed_s = supervision.elapsed_s;
+        summary.processes.extend(supervision.broker);
+    }
+    Ok((snapshot, summary))
+}
+
 /// Many lines for a person.
 pub fn text(summary: &Summary, snapshot: &Snapshot) -> String {
     use std::fmt::Write as _;
     let mut text = String::new();
     let state = if summary.complete { "complete" } else { "running" };
-    let _ = writeln!(text, "{state}: {} pages, {} bytes", summary.pages, summary.bytes);
+    let _ = writeln!(
+        text,
+        "{state} for {:.1} s: {} pages, {} bytes; {} restarts",
+        summary.elapsed_s, summary.pages, summary.bytes, summary.restarts
+    );
     let _ = writeln!(
         text,
         "urls      found {}  filtered {}  repeated {}  new {}",

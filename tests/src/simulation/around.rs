@@ -224,11 +224,17 @@ impl Around {
             let incident = match self.dice.below(6) {
                 0 | 1 => Incident::Crash,
                 2 | 3 => Incident::CrashInStep { after: self.dice.below(4) },
-                4 => Incident::Pause { micros: self.dice.within(SECOND / 10..40 * SECOND) },
-                _ => Incident::Cut { micros: self.dice.within(SECOND / 10..40 * SECOND) },
+                4 => Incident::Pause { micros: self.interruption() },
+                _ => Incident::Cut { micros: self.interruption() },
             };
             self.agenda.at(at, Happening::Incident(place, incident));
         }
+    }
+
+    /// Some outlast leases, some rules of robots.txt.
+    fn interruption(&mut self) -> Micros {
+        let longest_s = *self.dice.pick(&[5, 40, 200]).unwrap_or(&40);
+        self.dice.within(SECOND / 10..longest_s * SECOND)
     }
 
     /// Says what happens, when somebody wants to know.
