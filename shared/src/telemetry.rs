@@ -27,6 +27,8 @@ pub fn init() {
         .with_writer(stderr)
         .with_ansi(ansi)
         .with_target(false)
+        // A log on a full disk is no reason to end.
+        .log_internal_errors(false)
         .try_init();
 }
 

@@ -15,7 +15,8 @@ use shared::config::{Durability, Layers, Pipeline};
 use shared::stage::ProcessStatus;
 use shared::telemetry;
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// What to crawl and for how long.
@@ -70,6 +71,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Between two snapshots at first; grows with the crawl.
 const SNAPSHOT_EVERY: Duration = Duration::from_millis(200);
 const SNAPSHOT_EVERY_MAX: Duration = Duration::from_secs(1);
+/// What a stage's reason not to be ready says when the broker's disk is full.
+const DISK_FULL: &str = "no space left on device";
+/// A disk with less free is full, in bytes.
+const NO_ROOM: u64 = 1 << 20;
+/// A full disk has room again from so much free on, in bytes.
+const ROOM: u64 = 32 << 20;
 
 /// Runs a crawl from its beginning (or from where it stopped) to its end.
 pub async fn run(plan: &Plan) -> anyhow::Result<Ending> {
@@ -92,6 +99,8 @@ struct Crawl<'a> {
     complete: bool,
     /// The streams' last sequences at the latest snapshot, when nothing was left to do.
     quiet_at: Option<BTreeMap<String, u64>>,
+    /// Nothing is started again while it is: it would only end again.
+    disk_is_full: bool,
     /// Last known use of processes, by id: of those that have ended, too.
     uses: BTreeMap<u32, ProcessUse>,
 }
@@ -140,6 +149,7 @@ impl<'a> Crawl<'a> {
             snapshot: Snapshot::default(),
             complete: false,
             quiet_at: None,
+            disk_is_full: false,
             uses: BTreeMap::new(),
         })
     }
@@ -170,8 +180,11 @@ impl<'a> Crawl<'a> {
                 }
                 () = tokio::time::sleep(LOOK_EVERY) => {}
             }
-            self.processes.look_after()?;
-            self.look_after_broker().await?;
+            self.look_after_disk().await?;
+            if !self.disk_is_full {
+                self.processes.look_after()?;
+                self.look_after_broker().await?;
+            }
             if snapshots.is_empty() && next_snapshot <= Instant::now() && self.bus.is_connected() {
                 snapshots.push(Snapshot::take(&bus, &plan.pipeline, Some(self.processes.expected())));
             }
@@ -248,6 +261,35 @@ impl<'a> Crawl<'a> {
         Ok(())
     }
 
+    /// Notices a full disk, and that it has room again. A nats-server that met a full disk refuses what it is sent
+    /// until it is started anew (2.15.1: a stream keeps its first write error).
+    async fn look_after_disk(&mut self) -> anyhow::Result<()> {
+        let data = &self.plan.pipeline.data;
+        let free = bytes_free(data);
+        let broker_says_full = self.snapshot.processes.iter().any(|process| process.reason.contains(DISK_FULL));
+        if !self.disk_is_full && (free < NO_ROOM || broker_says_full) {
+            self.disk_is_full = true;
+            let room = ROOM >> 20;
+            match self.broker {
+                Some(_) => tracing::error!("the disk of {} is full: the crawl waits for {room} MiB", data.display()),
+                None => tracing::error!(
+                    "the disk of the broker or of {} is full: free {room} MiB, then restart the broker",
+                    data.display()
+                ),
+            }
+        }
+        if self.disk_is_full && free >= ROOM && (self.broker.is_some() || !broker_says_full) {
+            tracing::info!("the disk has room again: the crawl goes on");
+            if let Some(broker) = &mut self.broker {
+                broker.restart().await?;
+            }
+            // What the processes said is outdated.
+            self.snapshot.processes.iter_mut().for_each(|process| process.reason.clear());
+            self.disk_is_full = false;
+        }
+        Ok(())
+    }
+
     async fn answer(&mut self, request: async_nats::Message) {
         let answer = match serde_json::from_slice(&request.payload) {
             Ok(SupervisorRequest::Scale { stage, replicas }) => {
@@ -290,7 +332,8 @@ impl<'a> Crawl<'a> {
         }
         let outcomes: Vec<String> =
             summary.outcomes.iter().filter(|(_, n)| **n > 0).map(|(name, n)| format!("{name} {n}")).collect();
-        println!(
+        let _ = writeln!(
+            std::io::stdout(),
             "{} in {:.1} s: {} pages, {} bytes; outcomes: {}; waiting {}",
             if summary.complete { "complete" } else { "stopped" },
             summary.elapsed_s,
@@ -303,12 +346,17 @@ impl<'a> Crawl<'a> {
     }
 }
 
+/// Room on the disk of a directory, in bytes; plenty when nobody can tell.
+fn bytes_free(directory: &Path) -> u64 {
+    rustix::fs::statvfs(directory).map_or(u64::MAX, |disk| disk.f_bavail.saturating_mul(disk.f_frsize))
+}
+
 fn broker_use(broker: &Broker) -> Option<ProcessUse> {
     let (cpu_s, peak_rss_bytes) = telemetry::process_usage(broker.pid())?;
     Some(ProcessUse { stage: "broker".into(), instance: 0, pid: broker.pid(), cpu_s, peak_rss_bytes })
 }
 
-async fn start_broker(pipeline: &Pipeline, data: &std::path::Path) -> anyhow::Result<Broker> {
+async fn start_broker(pipeline: &Pipeline, data: &Path) -> anyhow::Result<Broker> {
     let mut options = BrokerOptions::new(data);
     options.sync_interval = match pipeline.durability {
         Durability::Process => pipeline.broker.sync_interval,

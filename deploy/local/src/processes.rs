@@ -189,11 +189,21 @@ impl Processes {
         Ok(())
     }
 
-    /// Ends all processes: stages that make work first, so that what is in hand runs dry on its way.
+    /// Ends all processes: the fetchers first, while there are schedulers that take back what they offered them
+    /// and hear what they did last.
     pub async fn drain(&mut self) {
         self.due.clear();
+        self.end(|stage| stage == "fetcher").await;
+        self.end(|_| true).await;
+    }
+
+    async fn end(&mut self, is_meant: impl Fn(&str) -> bool) {
         let mut ending = std::mem::take(&mut self.ending);
-        for (name, process) in std::mem::take(&mut self.running) {
+        let (meant, others) =
+            std::mem::take(&mut self.running).into_iter().partition(|((stage, _), _)| is_meant(stage));
+        self.running = others;
+        let meant: BTreeMap<Name, Process> = meant;
+        for (name, process) in meant {
             terminate(&process.child);
             ending.push((name, process.child));
         }

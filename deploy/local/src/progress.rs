@@ -2,7 +2,7 @@
 
 use crate::status::Summary;
 use indicatif::{ProgressBar, ProgressStyle};
-use std::io::IsTerminal as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
 /// Between two plain lines.
@@ -51,7 +51,8 @@ impl Progress {
             Some(bar) => bar.set_message(text),
             None if self.last_line.elapsed() >= LINE_EVERY => {
                 self.last_line = Instant::now();
-                eprintln!("{:>7.1}s  {text}", summary.elapsed_s);
+                // Where it goes may be closed or full: no reason to end the crawl.
+                let _ = writeln!(std::io::stderr(), "{:>7.1}s  {text}", summary.elapsed_s);
             }
             None => {}
         }

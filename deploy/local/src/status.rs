@@ -305,7 +305,7 @@ pub fn text(summary: &Summary, snapshot: &Snapshot) -> String {
             process.pid,
             process.cpu_s,
             process.peak_rss_bytes / 1_000_000,
-            if process.ready { "ready" } else { "not ready" },
+            if process.ready { "ready".to_owned() } else { format!("not ready ({})", process.reason) },
             process.listen,
         );
     }

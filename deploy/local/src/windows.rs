@@ -2,6 +2,7 @@
 
 use anyhow::Context as _;
 use serde_json::json;
+use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -61,7 +62,10 @@ pub fn links(
         url_bytes_max: pipeline.limits.url_bytes_max,
     };
     for url in parser::page::links(&response, &limits, &pipeline.user_agent()).urls {
-        println!("{url}");
+        // A reader that has seen enough (`| head`) ends the list.
+        if writeln!(std::io::stdout(), "{url}").is_err() {
+            break;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -48,7 +48,8 @@ pub struct Publisher {
     due: BTreeMap<(Instant, u64), ()>,
     next: u64,
     connected: u64,
-    refused_since: Option<Instant>,
+    /// Why a stream refused a message, since the last time that nothing was on its way or the broker came back.
+    refusal: Option<String>,
 }
 
 impl Publisher {
@@ -64,7 +65,7 @@ impl Publisher {
             due: BTreeMap::new(),
             next: 0,
             connected: bus.connected.load(std::sync::atomic::Ordering::Relaxed),
-            refused_since: None,
+            refusal: None,
         })
     }
 
@@ -112,7 +113,7 @@ impl Publisher {
                 let waiting = self.waiting.remove(&token)?;
                 self.due.remove(&(waiting.due, token));
                 if self.waiting.is_empty() {
-                    self.refused_since = None;
+                    self.refusal = None;
                 }
                 Some((token, waiting.message))
             }
@@ -123,14 +124,14 @@ impl Publisher {
                 self.due.remove(&(waiting.due, token));
                 waiting.due = now + wait;
                 self.due.insert((waiting.due, token), ());
-                if self.refused_since.is_none() {
-                    self.refused_since = Some(now);
+                if self.refusal.is_none() {
                     tracing::debug!(
                         subject = waiting.message.subject,
                         reason,
                         "the stream refused a message; trying on"
                     );
                 }
+                self.refusal = Some(reason);
                 None
             }
         }
@@ -147,6 +148,7 @@ impl Publisher {
         let now = Instant::now();
         let again: Vec<u64> = if connected != self.connected {
             self.connected = connected;
+            self.refusal = None;
             self.waiting.keys().copied().collect()
         } else {
             self.due.range(..=(now, u64::MAX)).map(|((_, token), ())| *token).collect()
@@ -182,6 +184,11 @@ impl Publisher {
     /// Whether no message is on its way.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
+    }
+
+    /// Why a stream refused a message last, while anything is on its way since.
+    pub fn refusal(&self) -> Option<&str> {
+        self.refusal.as_deref()
     }
 
     /// How long the oldest message has been on its way.

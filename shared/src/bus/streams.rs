@@ -65,6 +65,8 @@ fn same(have: &Config, want: &Config) -> bool {
     have.subjects == want.subjects
         && have.storage == want.storage
         && have.retention == want.retention
+        && have.discard == want.discard
+        && have.retention == want.retention
         && have.max_bytes == want.max_bytes
         && have.duplicate_window == want.duplicate_window
         && have.num_replicas == want.num_replicas
@@ -102,9 +104,10 @@ pub async fn ensure_consumer(
         filter_subjects,
         ..pull::Config::default()
     };
-    stream.create_consumer(config).await.with_context(|| {
-        format!("consumer {name} of stream {stream_name} cannot be created: another crawl with other settings uses it?")
-    })
+    stream
+        .create_consumer(config)
+        .await
+        .with_context(|| format!("consumer {name} of stream {stream_name} cannot be made to fit edges.{key}"))
 }
 
 /// Creates the crawl's key-value buckets: `leases`, whose keys vanish when they are not renewed, and `scope`.

@@ -22,6 +22,9 @@ pub struct ProcessStatus {
     pub peak_rss_bytes: u64,
     /// Connected, owner of its partitions, and what it publishes arrives.
     pub ready: bool,
+    /// Why it is not ready; empty when it is.
+    #[serde(default)]
+    pub reason: String,
     /// Holds no input, no output and no work.
     pub idle: bool,
     /// Numbers of the core (totals end in `_total`) and of the loop (`loop_` in front).

@@ -562,7 +562,7 @@ impl<C: Core, S: Shell<C>> Loop<C, S> {
         } else if self.unknown_version {
             Err("an input has a schema version that this program does not know".into())
         } else if self.publisher.oldest() > PUBLISH_LATE {
-            Err("what is published is not stored".into())
+            Err(format!("what is published is not stored: {}", self.publisher.refusal().unwrap_or("no answer")))
         } else {
             Ok(())
         }
@@ -582,6 +582,7 @@ impl<C: Core, S: Shell<C>> Loop<C, S> {
         };
         let pid = std::process::id();
         let (cpu_s, peak_rss_bytes) = telemetry::process_usage(pid).unwrap_or_default();
+        let readiness = self.readiness();
         let status = ProcessStatus {
             stage: self.process.stage.to_owned(),
             instance: self.process.context.instance,
@@ -590,7 +591,8 @@ impl<C: Core, S: Shell<C>> Loop<C, S> {
             listen: self.listen.to_string(),
             cpu_s,
             peak_rss_bytes,
-            ready: self.readiness().is_ok(),
+            ready: readiness.is_ok(),
+            reason: readiness.err().unwrap_or_default(),
             idle: self.is_drained(),
             counts: self.counts().into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         };
