@@ -174,6 +174,9 @@ fn ctrl_c_drains_and_the_crawl_goes_on_where_it_stopped() {
     let second = crawl.rhumb(&["crawl", "--resume", "--set", "network.allow_private_addresses=true"]);
     assert_eq!(second.code, 1, "{}", second.err);
     assert!(second.err.contains("already runs"), "{}", second.err);
+    let deleted = crawl.rhumb(&["delete"]);
+    assert_eq!(deleted.code, 1, "{}", deleted.err);
+    assert!(deleted.err.contains("stop it first"), "{}", deleted.err);
     crawl.signal(Signal::INT);
     let stopped = crawl.finish(ENDS_WITHIN);
     assert_eq!((stopped.code, stopped.summary.complete), (130, false));
@@ -188,6 +191,17 @@ fn ctrl_c_drains_and_the_crawl_goes_on_where_it_stopped() {
     let finished = world.resume().run(MINUTE);
     world.assert_whole(&finished);
     assert_eq!(finished.summary.refetched, 0);
+
+    let mine = world.data().join("mine.txt");
+    std::fs::write(&mine, "not the crawl's").expect("a file");
+    let deleted = rhumb(&["delete", "--data", &data]);
+    assert_eq!(deleted.code, 0, "{}", deleted.err);
+    let left: Vec<_> =
+        std::fs::read_dir(world.data()).expect("a folder").map(|entry| entry.expect("an entry").path()).collect();
+    assert_eq!(left, [mine]);
+    let again = rhumb(&["delete", "--data", &data]);
+    assert_eq!(again.code, 1, "{}", again.err);
+    assert!(again.err.contains("no crawl"), "{}", again.err);
 }
 
 #[test]

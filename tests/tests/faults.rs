@@ -106,6 +106,7 @@ fn start(world: &World) -> Running {
         .crawl()
         .set("ownership_lease=2s")
         .set("stages.scheduler.job_lease=4s")
+        .set("edges.urls.found.ack_wait=5s")
         .set(&format!("stages.fetcher.renew_every={RENEW_MS}ms"))
         .start()
 }

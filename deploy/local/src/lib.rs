@@ -5,11 +5,12 @@
 //! - [`crawl`]: the life of a crawl from its seeds to its summary;
 //! - [`handle`]: how other commands find a running crawl;
 //! - [`status`]: one picture of all processes and streams;
-//! - [`inject`], [`tap`], [`dead`], [`windows`]: one command each.
+//! - [`inject`], [`tap`], [`dead`], [`delete`], [`windows`]: one command each.
 
 pub mod broker;
 pub mod crawl;
 pub mod dead;
+pub mod delete;
 pub mod handle;
 pub mod inject;
 pub mod processes;

@@ -3,9 +3,10 @@
 use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use rhumb::crawl::{Ending, Plan, SUPERVISOR, SupervisorRequest};
-use rhumb::{crawl, dead, handle, inject, status, tap, windows};
+use rhumb::{crawl, dead, delete, handle, inject, status, tap, windows};
 use shared::config::{Layers, Pipeline};
 use shared::message::Edge;
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -184,6 +185,15 @@ Examples:
         #[command(flatten)]
         which: Which,
     },
+    /// Deletes a stopped crawl: its streams, buckets and state
+    #[command(after_help = "Asks first on a terminal. Example:\n  rhumb delete --data rhumb-data --yes")]
+    Delete {
+        /// Do not ask
+        #[arg(long)]
+        yes: bool,
+        #[command(flatten)]
+        which: Which,
+    },
     /// Canonical form, SURT, fingerprint and partition of a URL; exit 1 with the reason when it is not crawlable
     Canonical {
         /// The URL
@@ -302,6 +312,14 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
             dead::run(&handle::find(&which.layers()).await?, replay, json).await?;
             Ok(ExitCode::SUCCESS)
         }
+        Command::Delete { yes, which } => {
+            let pipeline = local(&which.layers())?;
+            if !yes && std::io::stdin().is_terminal() && !confirmed(&pipeline)? {
+                return Ok(ExitCode::FAILURE);
+            }
+            delete::run(&pipeline).await?;
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Canonical { url, json, which } => {
             let pipeline = local(&which.layers())?;
             Ok(windows::canonical(&url, pipeline.partitions, json))
@@ -322,6 +340,13 @@ fn local(layers: &Layers) -> anyhow::Result<Pipeline> {
     let mut layers = layers.clone();
     layers.set.push("network.allow_private_addresses=true".into());
     Ok(layers.load()?)
+}
+
+fn confirmed(pipeline: &Pipeline) -> anyhow::Result<bool> {
+    eprint!("Delete the crawl '{}' in {}, with all that it knows? [y/N] ", pipeline.crawl, pipeline.data.display());
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "yes"))
 }
 
 fn finish(ending: Ending) -> anyhow::Result<ExitCode> {

@@ -8,7 +8,7 @@ mod streams;
 mod subjects;
 
 pub use publisher::{Outgoing, Publisher};
-pub use streams::{consumer_name, ensure_buckets, ensure_consumer, ensure_streams};
+pub use streams::{BUCKETS, consumer_name, ensure_buckets, ensure_consumer, ensure_streams};
 pub use subjects::Subjects;
 
 use crate::config::Pipeline;

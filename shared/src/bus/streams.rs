@@ -66,7 +66,6 @@ fn same(have: &Config, want: &Config) -> bool {
         && have.storage == want.storage
         && have.retention == want.retention
         && have.discard == want.discard
-        && have.retention == want.retention
         && have.max_bytes == want.max_bytes
         && have.duplicate_window == want.duplicate_window
         && have.num_replicas == want.num_replicas
@@ -110,6 +109,9 @@ pub async fn ensure_consumer(
         .with_context(|| format!("consumer {name} of stream {stream_name} cannot be made to fit edges.{key}"))
 }
 
+/// The crawl's key-value buckets.
+pub const BUCKETS: [&str; 2] = ["leases", "scope"];
+
 /// Creates the crawl's key-value buckets: `leases`, whose keys vanish when they are not renewed, and `scope`.
 pub async fn ensure_buckets(bus: &Bus, lease: Duration) -> anyhow::Result<(kv::Store, kv::Store)> {
     let create = |name: &str, max_age: Duration| {
@@ -130,5 +132,6 @@ pub async fn ensure_buckets(bus: &Bus, lease: Duration) -> anyhow::Result<(kv::S
                 .with_context(|| format!("key-value bucket {bucket} cannot be created"))
         }
     };
-    Ok((create("leases", lease).await?, create("scope", Duration::ZERO).await?))
+    let [leases, scope] = BUCKETS;
+    Ok((create(leases, lease).await?, create(scope, Duration::ZERO).await?))
 }

@@ -40,12 +40,12 @@ pub struct Settings {
     pub ask_lifetime: Duration,
     /// How long the answer that a server has no address holds.
     pub no_address_lifetime: Duration,
-    /// Pages after which this instance grants no more jobs: its share of `limits.max_pages`; 0: no limit.
+    /// Pages after which this instance grants no more jobs, at the latest (the sum over instances ends the crawl);
+    /// 0: no limit.
     pub pages_max: u64,
 }
 
 impl From<&Pipeline> for Settings {
-    /// `pages_max` is the whole crawl's: with several instances the caller divides it.
     fn from(pipeline: &Pipeline) -> Self {
         let (politeness, scheduler) = (&pipeline.politeness, &pipeline.stages.scheduler);
         Settings {

@@ -1,0 +1,75 @@
+//! `rhumb delete`: the end of a crawl's streams, buckets and state. Nothing else in the data directory is touched.
+
+use crate::handle::Handle;
+use anyhow::Context as _;
+use shared::bus::{BUCKETS, Bus};
+use shared::config::Pipeline;
+use shared::telemetry;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::time::Duration;
+
+/// What a crawl leaves in its data directory beside the folders of its stages.
+const LEFT: [&str; 6] = ["logs", "jetstream", "broker.conf", "broker.log", "broker.lock", "control.json"];
+/// How long a broker of the operator's may take to answer.
+const BROKER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Deletes the crawl that a configuration points to.
+///
+/// # Errors
+/// The crawl runs; its streams are on a broker that is not named or does not answer; a file cannot be removed.
+pub async fn run(pipeline: &Pipeline) -> anyhow::Result<()> {
+    let data = &pipeline.data;
+    if let Some(handle) = Handle::read(data)?
+        && telemetry::process_usage(handle.pid).is_some()
+    {
+        anyhow::bail!("the crawl in {} runs (process {}): stop it first", data.display(), handle.pid);
+    }
+    let holds_state = pipeline.stages.common().iter().any(|(stage, _)| data.join(stage).exists());
+    if !pipeline.broker.url.is_empty() {
+        tokio::time::timeout(BROKER_TIMEOUT, delete_streams(pipeline))
+            .await
+            .with_context(|| format!("the broker at {} does not answer", pipeline.broker.url))??;
+    } else if holds_state && !data.join("jetstream").exists() {
+        anyhow::bail!(
+            "the streams of the crawl in {} are on a broker of yours: name it with --set broker.url=nats://host:port",
+            data.display()
+        );
+    } else if !holds_state {
+        anyhow::bail!("there is no crawl in {}", data.display());
+    }
+    let stages = pipeline.stages.common();
+    for name in stages.iter().map(|(stage, _)| *stage).chain(LEFT) {
+        remove(&data.join(name))?;
+    }
+    // Only when nothing of others is in it.
+    let _ = std::fs::remove_dir(data);
+    Ok(())
+}
+
+async fn delete_streams(pipeline: &Pipeline) -> anyhow::Result<()> {
+    let bus = Bus::connect(&pipeline.broker.url, pipeline, "rhumb").await?;
+    for (key, _) in pipeline.edges.streams() {
+        let stream = bus.subjects.stream(key);
+        if bus.jetstream.get_stream(&stream).await.is_ok() {
+            bus.jetstream.delete_stream(&stream).await.with_context(|| format!("cannot delete stream {stream}"))?;
+        }
+    }
+    for name in BUCKETS {
+        let bucket = bus.subjects.bucket(name);
+        if bus.jetstream.get_key_value(&bucket).await.is_ok() {
+            bus.jetstream.delete_key_value(&bucket).await.with_context(|| format!("cannot delete bucket {bucket}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn remove(path: &Path) -> anyhow::Result<()> {
+    let removed = if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
+    match removed {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", path.display()))
+        }
+        _ => Ok(()),
+    }
+}
