@@ -80,9 +80,9 @@ impl World {
         self.bare("crawl").arguments(&[&self.web.seed_urls()[0]])
     }
 
-    /// The crawl that was stopped before goes on.
+    /// The crawl that was stopped before goes on, with the configuration that it keeps.
     pub fn resume(&self) -> Crawl {
-        self.bare("crawl").arguments(&["--resume"])
+        self.in_data("crawl").arguments(&["--resume"])
     }
 
     /// The pipeline without seeds.
@@ -92,13 +92,17 @@ impl World {
 
     /// `rhumb crawl` or `rhumb up` with what a crawl of this web needs, without seeds.
     pub fn bare(&self, command: &str) -> Crawl {
-        let crawl = Crawl { folder: self.folder.path().to_owned(), arguments: vec![command.to_owned()] };
-        if command == "crawl" { crawl.arguments(&["--summary", &path_text(&self.summary_file())]) } else { crawl }
-            .arguments(&["--data", &path_text(&self.data())])
+        self.in_data(command)
             .set("network.allow_private_addresses=true")
             .set(&format!("network.nameservers=[\"{}\"]", self.web.dns()))
             .set("politeness.delay=0s")
             .set("scope.follow=any")
+    }
+
+    fn in_data(&self, command: &str) -> Crawl {
+        let crawl = Crawl { folder: self.folder.path().to_owned(), arguments: vec![command.to_owned()] };
+        if command == "crawl" { crawl.arguments(&["--summary", &path_text(&self.summary_file())]) } else { crawl }
+            .arguments(&["--data", &path_text(&self.data())])
     }
 
     fn summary_file(&self) -> PathBuf {

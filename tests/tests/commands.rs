@@ -141,6 +141,44 @@ fn until_fetchers(crawl: &mut Running, wanted: usize) {
 }
 
 #[test]
+fn fetchers_that_come_and_go_all_the_time_do_not_take_each_others_jobs() {
+    let world = World::new(Profile {
+        hosts: 40,
+        pages_per_host: PagesPerHost::Exactly(25),
+        latency: Latency::Fixed { ms: 600 },
+        ..Profile::raw()
+    });
+    let mut crawl = world.crawl().set("stages.fetcher.connections=20").start();
+    crawl.until(MINUTE, |summary| summary.pages > 60);
+    for _ in 0..5 {
+        assert_eq!(crawl.rhumb(&["scale", "fetcher=2"]).code, 0);
+        std::thread::sleep(Duration::from_millis(900));
+        assert_eq!(crawl.rhumb(&["scale", "fetcher=1"]).code, 0);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(crawl.rhumb(&["scale", "fetcher=3"]).code, 0);
+    let finished = crawl.finish(MINUTE);
+    world.assert_whole(&finished);
+    assert_eq!(finished.summary.restarts, 0);
+}
+
+#[test]
+fn a_crawl_is_run_by_one_rhumb_alone() {
+    let world = World::new(slow_web());
+    let crawl = world.crawl().set("ownership_lease=2s").start();
+    let handle = crawl.handle();
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().display().to_string();
+    let (broker, seed) = (format!("broker.url={}", handle.broker), &world.web.seed_urls()[0]);
+    let local = "network.allow_private_addresses=true";
+    let common = ["--set", local, "--set", &broker, "--set", "ownership_lease=2s", "--data", &data];
+    let second = rhumb(&[["crawl", seed].as_slice(), &common].concat());
+    assert_eq!(second.code, 1, "{}", second.err);
+    assert!(second.err.contains("another rhumb") && second.err.contains("'default'"), "{}", second.err);
+    world.assert_whole(&crawl.finish(MINUTE));
+}
+
+#[test]
 fn a_corrupt_message_goes_to_the_dead_letters_and_the_crawl_goes_on() {
     let world = World::new(slow_web());
     let mut crawl = world.crawl().start();
@@ -167,20 +205,62 @@ fn a_corrupt_message_goes_to_the_dead_letters_and_the_crawl_goes_on() {
 }
 
 #[test]
+fn what_is_fixed_for_the_life_of_a_crawl_is_not_changed_by_resuming_it() {
+    let world = World::new(slow_web());
+    let limited = world.crawl().arguments(&["--max-pages", "50"]).run(MINUTE);
+    assert_eq!((limited.code, limited.summary.complete, limited.summary.pages), (0, false, 50));
+    for (change, key) in
+        [("partitions=8", "partitions"), ("crawl=other", "crawl"), ("stages.dedup.replicas=2", "stages.dedup")]
+    {
+        let data = world.data().display().to_string();
+        let said = rhumb(&["crawl", "--resume", "--data", &data, "--set", change]);
+        assert_eq!(said.code, 2, "{change}: {}", said.err);
+        assert!(said.err.contains(key) && said.err.contains("fixed"), "{change}: {}", said.err);
+    }
+    world.assert_whole(&world.resume().run(MINUTE));
+}
+
+#[test]
+fn bad_input_is_named_before_anything_starts() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data").display().to_string();
+    let long = format!("http://a.test/{}", "x".repeat(3_000));
+    let seeds = folder.path().join("seeds.txt");
+    std::fs::write(&seeds, "\u{feff}http://a.test/\nno url\n").expect("a file");
+    let seeds = seeds.display().to_string();
+    let local = "network.allow_private_addresses=true";
+    for (arguments, named) in [
+        (vec!["no url"], "'no url'"),
+        (vec!["no url", "--set", local], "'no url'"),
+        (vec![long.as_str(), "--set", local], "3014 bytes"),
+        (vec!["--seeds", &seeds, "--set", local], "seeds.txt:2"),
+        (vec!["http://a.test/", "--set", local, "--summary", "/no/such/folder/s.json"], "/no/such/folder/s.json"),
+        (vec!["http://a.test/"], "network.user_agent"),
+        (vec!["http://a.test/", "--set", local, "--set", "broker.url=foo bar"], "broker.url"),
+    ] {
+        let said = rhumb(&[["crawl", "--data", &data].as_slice(), &arguments].concat());
+        assert_eq!(said.code, 2, "{arguments:?}: {}", said.err);
+        assert!(said.err.contains(named), "{arguments:?}: {}", said.err);
+    }
+    assert!(!folder.path().join("data").exists());
+}
+
+#[test]
 fn ctrl_c_drains_and_the_crawl_goes_on_where_it_stopped() {
     let world = World::new(slow_web());
-    let mut crawl = world.crawl().start();
+    let mut crawl = world.crawl().set("stages.fetcher.connections=8").start();
     crawl.until(MINUTE, |summary| summary.pages > 200);
     let second = crawl.rhumb(&["crawl", "--resume", "--set", "network.allow_private_addresses=true"]);
     assert_eq!(second.code, 1, "{}", second.err);
     assert!(second.err.contains("already runs"), "{}", second.err);
     let deleted = crawl.rhumb(&["delete"]);
     assert_eq!(deleted.code, 1, "{}", deleted.err);
-    assert!(deleted.err.contains("stop it first"), "{}", deleted.err);
+    assert!(deleted.err.contains("already runs"), "{}", deleted.err);
     crawl.signal(Signal::INT);
     let stopped = crawl.finish(ENDS_WITHIN);
-    assert_eq!((stopped.code, stopped.summary.complete), (130, false));
-    assert_eq!(world.web.report().open_connections, 0);
+    assert_eq!((stopped.code, stopped.summary.complete, stopped.summary.in_flight), (130, false, 0));
+    let report = world.web.report();
+    assert_eq!((report.open_connections, report.pages.requested), (0, stopped.summary.pages));
 
     let data = world.data().display().to_string();
     let local = "network.allow_private_addresses=true";

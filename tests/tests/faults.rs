@@ -3,7 +3,7 @@
 use rhumb_tests::harness::{Running, World, assert_manners, json, signal};
 use rhumb_tests::synthetic_web::{Latency, PagesPerHost, Profile};
 use rustix::process::Signal;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const HOSTS: u64 = 25;
 const PAGES_PER_HOST: u64 = 80;
@@ -77,6 +77,23 @@ fn a_killed_fetcher_repeats_only_what_it_did_since_its_last_report() {
 }
 
 /// A stage is asked to end at a quarter of the crawl and killed at three fifths.
+#[test]
+fn a_killed_rhumb_leaves_no_process_behind_and_its_crawl_goes_on() {
+    let world = world();
+    let mut crawl = start(&world);
+    until_share(&mut crawl, 1, 3);
+    let pids: Vec<u32> = crawl.status().expect("a status").processes.iter().map(|process| process.pid).collect();
+    assert_eq!(pids.len(), 7, "six stages and the broker");
+    crawl.signal(Signal::KILL);
+    assert_eq!(crawl.exit_code(BACK_AT_MOST), -1);
+    let end = Instant::now() + Duration::from_secs(5);
+    while let Some(pid) = pids.iter().find(|pid| shared::telemetry::process_usage(**pid).is_some()) {
+        assert!(Instant::now() < end, "process {pid} is still there");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    world.assert_counted(&world.resume().run(CRAWL_AT_MOST));
+}
+
 fn ends_without_a_trace(stage: &str) {
     let world = world();
     let mut crawl = start(&world);

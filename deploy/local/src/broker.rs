@@ -15,16 +15,17 @@ mod install;
 mod process;
 
 use std::fs::{self, File};
-use std::io::{Read, Seek, SeekFrom, Write};
+use std::io::{Read, Seek, SeekFrom};
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use rustix::fs::{FlockOperation, flock};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::TcpStream;
+
+use crate::lock::lock;
 
 pub use self::install::{find_or_install, find_or_install_in};
 use self::process::Server;
@@ -33,8 +34,6 @@ use self::process::Server;
 const PORT_ATTEMPTS: u32 = 16;
 /// Wait between two looks at something that is about to change.
 const POLL: Duration = Duration::from_millis(10);
-/// How long a lock may stay with an owner that is just ending.
-const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 /// How long a server may take to end after SIGTERM before it gets SIGKILL.
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 /// Longest INFO line read, in bytes; a real one is below 2 KiB.
@@ -300,32 +299,6 @@ fn free_port(other: u16) -> Result<u16> {
 fn random() -> u64 {
     use std::hash::{BuildHasher, Hasher, RandomState};
     RandomState::new().build_hasher().finish()
-}
-
-/// Takes the lock of a data directory and writes this process's pid into it.
-async fn lock(path: &Path) -> Result<File> {
-    let mut file = File::options()
-        .create(true)
-        .truncate(false)
-        .read(true)
-        .write(true)
-        .open(path)
-        .with_context(|| format!("opening {}", path.display()))?;
-    let deadline = Instant::now() + LOCK_PATIENCE;
-    while let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
-        if error != rustix::io::Errno::WOULDBLOCK && error != rustix::io::Errno::INTR {
-            return Err(error).with_context(|| format!("locking {}", path.display()));
-        }
-        if Instant::now() >= deadline {
-            let holder = fs::read_to_string(path).unwrap_or_default();
-            bail!("{} is held by pid {}: a crawl already runs in this data directory", path.display(), holder.trim());
-        }
-        tokio::time::sleep(POLL).await;
-    }
-    file.set_len(0)
-        .and_then(|()| writeln!(file, "{}", std::process::id()))
-        .with_context(|| format!("writing {}", path.display()))?;
-    Ok(file)
 }
 
 /// Whether the server of this name greets clients on the port.

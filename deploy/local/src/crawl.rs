@@ -2,19 +2,22 @@
 //! a limit; then drained, summed up and stopped.
 
 use crate::broker::{Broker, BrokerOptions};
-use crate::handle::Handle;
+use crate::handle::{Handle, assignment, keep};
 use crate::inject::inject;
+use crate::lock::{LOCK, lock};
 use crate::processes::{Launch, Processes, binaries};
 use crate::progress::Progress;
 use crate::status::{ProcessUse, Snapshot, Summary, Supervision};
 use anyhow::Context as _;
+use async_nats::jetstream::kv;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use serde::{Deserialize, Serialize};
 use shared::bus::{Bus, ensure_buckets, ensure_streams};
 use shared::config::{Durability, Layers, Pipeline};
-use shared::stage::ProcessStatus;
+use shared::stage::{Ownership, ProcessStatus, new_life};
 use shared::telemetry;
 use std::collections::BTreeMap;
+use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -22,9 +25,9 @@ use std::time::{Duration, Instant};
 /// What to crawl and for how long.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The configuration, as layers, for the stage processes.
+    /// The configuration, as layers, to be kept for the stage processes and for those who resume the crawl.
     pub layers: Layers,
-    /// The same, read and checked.
+    /// The same, read and checked, with the limits of this run.
     pub pipeline: Pipeline,
     /// Canonical seeds.
     pub seeds: Vec<String>,
@@ -73,6 +76,8 @@ const SNAPSHOT_EVERY: Duration = Duration::from_millis(200);
 const SNAPSHOT_EVERY_MAX: Duration = Duration::from_secs(1);
 /// What a stage's reason not to be ready says when the broker's disk is full.
 const DISK_FULL: &str = "no space left on device";
+/// How long the end of a crawl waits for the last reports to be taken in.
+const LAST_LOOK_MAX: Duration = Duration::from_secs(3);
 /// A disk with less free is full, in bytes.
 const NO_ROOM: u64 = 1 << 20;
 /// A full disk has room again from so much free on, in bytes.
@@ -103,41 +108,43 @@ struct Crawl<'a> {
     disk_is_full: bool,
     /// Last known use of processes, by id: of those that have ended, too.
     uses: BTreeMap<u32, ProcessUse>,
+    broker_restarts: u64,
+    /// Nobody else runs this crawl on the broker.
+    lease: Option<Ownership>,
+    /// Nobody else runs a crawl in the data directory.
+    _lock: File,
 }
 
 impl<'a> Crawl<'a> {
     async fn start(plan: &'a Plan) -> anyhow::Result<Crawl<'a>> {
         let data = &plan.pipeline.data;
-        if let Some(handle) = Handle::read(data)?
-            && telemetry::process_usage(handle.pid).is_some()
-        {
-            anyhow::bail!("a crawl already runs in {} (process {})", data.display(), handle.pid);
-        }
         std::fs::create_dir_all(data)
             .with_context(|| format!("cannot create the data directory {}", data.display()))?;
         let data = std::fs::canonicalize(data).with_context(|| format!("cannot find {}", data.display()))?;
+        let lock = lock(&data.join(LOCK)).await?;
 
         let broker =
             if plan.pipeline.broker.url.is_empty() { Some(start_broker(&plan.pipeline, &data).await?) } else { None };
         let url = broker.as_ref().map_or(plan.pipeline.broker.url.as_str(), Broker::url).to_owned();
         let bus = Bus::connect(&url, &plan.pipeline, "rhumb").await?;
         ensure_streams(&bus, &plan.pipeline).await?;
-        ensure_buckets(&bus, plan.pipeline.ownership_lease).await?;
-
-        let mut set = plan.layers.set.clone();
-        set.push(format!("broker.url={url}"));
-        set.push(format!("data={}", data.display()));
-        let launch = Launch { binaries: binaries()?, config: plan.layers.file.clone(), set, logs: data.join("logs") };
-        let mut processes = Processes::new(launch.clone())?;
-        processes.start_all(&plan.pipeline)?;
-        Handle {
-            broker: url,
-            crawl: plan.pipeline.crawl.clone(),
-            pid: std::process::id(),
-            config: launch.config,
-            set: launch.set,
+        let (leases, _) = ensure_buckets(&bus, plan.pipeline.ownership_lease).await?;
+        if broker.is_some() {
+            // Of a `rhumb` that was killed: the lock on the data directory says that it is gone.
+            let _ = leases.purge(format!("{SUPERVISOR}.0")).await;
         }
-        .write(&data)?;
+        let lease = Some(take_lease(leases, &plan.pipeline, &url).await?);
+
+        keep(&plan.layers, &data)?;
+        let set = vec![
+            assignment("broker.url", &url),
+            assignment("data", &data.display().to_string()),
+            format!("limits.max_pages={}", plan.pipeline.limits.max_pages),
+        ];
+        let config = Pipeline::kept_file(&data);
+        let mut processes = Processes::new(Launch { binaries: binaries()?, config, set, logs: data.join("logs") })?;
+        processes.start_all(&plan.pipeline)?;
+        Handle { broker: url, crawl: plan.pipeline.crawl.clone(), pid: std::process::id() }.write(&data)?;
         inject(&bus, &plan.topic, &plan.seeds).await?;
         Ok(Crawl {
             plan,
@@ -151,6 +158,9 @@ impl<'a> Crawl<'a> {
             quiet_at: None,
             disk_is_full: false,
             uses: BTreeMap::new(),
+            broker_restarts: 0,
+            lease,
+            _lock: lock,
         })
     }
 
@@ -179,6 +189,9 @@ impl<'a> Crawl<'a> {
                     next_snapshot = Instant::now() + if quiet { LOOK_EVERY } else { self.snapshot_every() };
                 }
                 () = tokio::time::sleep(LOOK_EVERY) => {}
+            }
+            if self.lease.as_ref().is_some_and(Ownership::is_lost) {
+                anyhow::bail!("another rhumb has taken over the crawl '{}' on its broker", plan.pipeline.crawl);
             }
             self.look_after_disk().await?;
             if !self.disk_is_full {
@@ -235,7 +248,7 @@ impl<'a> Crawl<'a> {
 
     fn summary(&self) -> Summary {
         Summary {
-            restarts: self.processes.restarts(),
+            restarts: self.restarts(),
             elapsed_s: self.started.elapsed().as_secs_f64(),
             complete: self.complete,
             processes: self.uses.values().cloned().collect(),
@@ -243,9 +256,13 @@ impl<'a> Crawl<'a> {
         }
     }
 
+    fn restarts(&self) -> u64 {
+        self.processes.restarts() + self.broker_restarts
+    }
+
     fn supervision(&self) -> Supervision {
         Supervision {
-            restarts: self.processes.restarts(),
+            restarts: self.restarts(),
             elapsed_s: self.started.elapsed().as_secs_f64(),
             broker: self.broker.as_ref().and_then(broker_use),
         }
@@ -256,6 +273,7 @@ impl<'a> Crawl<'a> {
             && let Some(status) = broker.try_wait()
         {
             tracing::warn!(%status, "the broker died and is started again");
+            self.broker_restarts += 1;
             broker.restart().await?;
         }
         Ok(())
@@ -315,11 +333,37 @@ impl<'a> Crawl<'a> {
         }
     }
 
+    /// Ends all processes. The fetchers first: what they did last then goes into the summary.
+    async fn drain(&mut self) {
+        self.processes.drain_fetchers().await;
+        let end = Instant::now() + LAST_LOOK_MAX;
+        while !self.complete && Instant::now() < end && self.bus.is_connected() {
+            let look = Snapshot::take(&self.bus, &self.plan.pipeline, Some(self.processes.expected()));
+            if let Ok(snapshot) = look.await {
+                let is_last = snapshot.backlog.get("fetch.reports") == Some(&0) && snapshot.summary().in_flight == 0;
+                self.remember(snapshot);
+                if is_last {
+                    break;
+                }
+            }
+        }
+        self.processes.drain().await;
+    }
+
     /// Drains and stops all, and writes the summary.
     async fn end(&mut self) -> anyhow::Result<()> {
         self.progress.finish();
-        self.processes.drain().await;
+        tokio::select! {
+            () = self.drain() => {}
+            _ = tokio::signal::ctrl_c() => {
+                tracing::warn!("the processes that are left are killed; what they have in hand is done again");
+                self.processes.kill().await;
+            }
+        }
         let summary = self.summary();
+        if let Some(lease) = self.lease.take() {
+            lease.release().await;
+        }
         // Closed first: a broker that is stopped on purpose is no news.
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.bus.client.drain()).await;
         if let Some(broker) = &mut self.broker {
@@ -343,6 +387,18 @@ impl<'a> Crawl<'a> {
             summary.waiting + summary.in_flight,
         );
         Ok(())
+    }
+}
+
+/// Takes the lease of the crawl's supervisor, waiting for that of a `rhumb` that was killed to end.
+async fn take_lease(leases: kv::Store, pipeline: &Pipeline, broker: &str) -> anyhow::Result<Ownership> {
+    let (lease, life) = (pipeline.ownership_lease, new_life(SUPERVISOR));
+    match tokio::time::timeout(lease * 3 / 2, Ownership::take(leases, SUPERVISOR, 0, life, lease)).await {
+        Ok(taken) => taken,
+        Err(_) => anyhow::bail!(
+            "another rhumb runs the crawl '{}' on {broker}: give this one a name of its own (--set crawl=NAME)",
+            pipeline.crawl
+        ),
     }
 }
 

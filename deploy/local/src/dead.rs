@@ -1,9 +1,11 @@
 //! `rhumb dead`: the corrupt messages that stages put aside, and their replay.
 
 use crate::handle::Running;
+use crate::output::line;
 use anyhow::Context as _;
 use async_nats::HeaderMap;
 use async_nats::jetstream::consumer::{AckPolicy, pull};
+use bytes::Bytes;
 use futures::StreamExt as _;
 use serde_json::json;
 use std::time::Duration;
@@ -35,17 +37,31 @@ pub async fn run(running: &Running, replay: bool, json: bool) -> anyhow::Result<
         let sequence = letter.info().map_err(|error| anyhow::anyhow!("{error}"))?.stream_sequence;
         let bytes = letter.payload.len();
         if json {
-            println!("{}", json!({ "sequence": sequence, "subject": subject, "reason": reason, "bytes": bytes }));
+            line(json!({ "sequence": sequence, "subject": subject, "reason": reason, "bytes": bytes }));
         } else {
-            println!("{sequence}  {subject}  {bytes} bytes  {reason}");
+            line(format_args!("{sequence}  {subject}  {bytes} bytes  {reason}"));
         }
         if replay && !subject.is_empty() {
-            let mut headers = HeaderMap::new();
-            headers.insert("Nats-Msg-Id", format!("replay-{sequence}").as_str());
-            let stored = bus.jetstream.publish_with_headers(subject.clone(), headers, letter.payload.clone()).await?;
-            stored.await.with_context(|| format!("dead letter {sequence} could not be replayed to {subject}"))?;
+            send_again(running, sequence, subject.clone(), letter.payload.clone())
+                .await
+                .with_context(|| format!("dead letter {sequence} could not be replayed to {subject}"))?;
             stream.delete_message(sequence).await?;
         }
+    }
+    Ok(())
+}
+
+/// To where it came from: a stream, which confirms it, or whoever listens now.
+async fn send_again(running: &Running, sequence: u64, subject: String, payload: Bytes) -> anyhow::Result<()> {
+    let bus = &running.bus;
+    let edge = bus.subjects.edge_of(&subject);
+    if edge.is_some_and(|edge| running.pipeline.edges.stream(edge).is_some()) {
+        let mut headers = HeaderMap::new();
+        headers.insert("Nats-Msg-Id", format!("replay-{sequence}").as_str());
+        bus.jetstream.publish_with_headers(subject, headers, payload).await?.await?;
+    } else {
+        bus.client.publish(subject, payload).await?;
+        bus.client.flush().await?;
     }
     Ok(())
 }

@@ -1,42 +1,32 @@
 //! `rhumb delete`: the end of a crawl's streams, buckets and state. Nothing else in the data directory is touched.
 
-use crate::handle::Handle;
+use crate::lock::{LOCK, lock};
 use anyhow::Context as _;
 use shared::bus::{BUCKETS, Bus};
 use shared::config::Pipeline;
-use shared::telemetry;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
 /// What a crawl leaves in its data directory beside the folders of its stages.
-const LEFT: [&str; 6] = ["logs", "jetstream", "broker.conf", "broker.log", "broker.lock", "control.json"];
+const LEFT: [&str; 8] =
+    ["logs", "jetstream", "broker.conf", "broker.log", "broker.lock", "control.json", "configuration.json", LOCK];
 /// How long a broker of the operator's may take to answer.
 const BROKER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Deletes the crawl that a configuration points to.
+/// Deletes the crawl that has this configuration.
 ///
 /// # Errors
-/// The crawl runs; its streams are on a broker that is not named or does not answer; a file cannot be removed.
+/// The crawl runs, or there is none; its broker does not answer; a file cannot be removed.
 pub async fn run(pipeline: &Pipeline) -> anyhow::Result<()> {
     let data = &pipeline.data;
-    if let Some(handle) = Handle::read(data)?
-        && telemetry::process_usage(handle.pid).is_some()
-    {
-        anyhow::bail!("the crawl in {} runs (process {}): stop it first", data.display(), handle.pid);
-    }
+    let _lock = if data.exists() { Some(lock(&data.join(LOCK)).await?) } else { None };
     let holds_state = pipeline.stages.common().iter().any(|(stage, _)| data.join(stage).exists());
+    anyhow::ensure!(holds_state || !pipeline.broker.url.is_empty(), "there is no crawl in {}", data.display());
     if !pipeline.broker.url.is_empty() {
         tokio::time::timeout(BROKER_TIMEOUT, delete_streams(pipeline))
             .await
             .with_context(|| format!("the broker at {} does not answer", pipeline.broker.url))??;
-    } else if holds_state && !data.join("jetstream").exists() {
-        anyhow::bail!(
-            "the streams of the crawl in {} are on a broker of yours: name it with --set broker.url=nats://host:port",
-            data.display()
-        );
-    } else if !holds_state {
-        anyhow::bail!("there is no crawl in {}", data.display());
     }
     let stages = pipeline.stages.common();
     for name in stages.iter().map(|(stage, _)| *stage).chain(LEFT) {

@@ -1,9 +1,12 @@
-//! How commands find a running crawl: `control.json` in its data directory names broker and crawl.
+//! How commands find a running crawl: `control.json` in its data directory names broker and crawl, and
+//! `configuration.json` holds the configuration that it runs with.
 
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use shared::bus::Bus;
-use shared::config::{Layers, Pipeline};
+use shared::config::{ConfigError, Layers, Pipeline};
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 /// What `control.json` holds.
@@ -15,20 +18,12 @@ pub struct Handle {
     pub crawl: String,
     /// Process id of the supervising `rhumb`.
     pub pid: u32,
-    /// The crawl's configuration file, if one was given.
-    pub config: Option<std::path::PathBuf>,
-    /// The crawl's `--set` assignments.
-    pub set: Vec<String>,
 }
 
 impl Handle {
     /// Writes it for other commands to find; replaces the old one in one step.
     pub fn write(&self, data: &Path) -> anyhow::Result<()> {
-        let path = Pipeline::control_file(data);
-        let new = path.with_extension("json.new");
-        std::fs::write(&new, serde_json::to_vec_pretty(self)?)
-            .and_then(|()| std::fs::rename(&new, &path))
-            .with_context(|| format!("cannot write {}", path.display()))
+        write(&Pipeline::control_file(data), &serde_json::to_vec_pretty(self)?)
     }
 
     /// Reads that of a data directory; none when there is none.
@@ -51,28 +46,87 @@ impl Handle {
     }
 }
 
+/// Quoted for YAML, as `--set` reads it: a path may look like a number or a list.
+pub fn assignment(key: &str, value: &str) -> String {
+    format!("{key}={}", serde_json::Value::from(value))
+}
+
 /// A connection to a crawl that runs already, with the configuration it runs with.
 pub struct Running {
     /// Its configuration.
     pub pipeline: Pipeline,
     /// Its broker.
     pub bus: Bus,
+    /// Whether it was found by `control.json`, which goes when the crawl stops.
+    pub has_handle: bool,
+}
+
+/// Checked like the configuration of a crawl of private addresses: who contacts no web needs no contact address.
+///
+/// # Errors
+/// The configuration is bad.
+pub fn local(layers: &Layers) -> Result<Pipeline, ConfigError> {
+    let mut layers = layers.clone();
+    layers.set.push("network.allow_private_addresses=true".into());
+    layers.load()
+}
+
+/// The layers on top of the configuration that the crawl in their data directory runs or ran with, if there is one
+/// and they name no other.
+///
+/// # Errors
+/// The configuration is bad.
+pub fn resumed(layers: Layers) -> Result<Layers, ConfigError> {
+    let data = local(&layers)?.data;
+    let kept = Pipeline::kept_file(&data);
+    if layers.file.is_some() || !kept.exists() {
+        return Ok(layers);
+    }
+    let mut set = layers.set;
+    set.push(assignment("data", &data.display().to_string()));
+    Ok(Layers { file: Some(kept), set })
+}
+
+/// The configuration that the crawl in a data directory runs or ran with; none when there is no crawl.
+///
+/// # Errors
+/// It is damaged.
+pub fn kept(data: &Path) -> Result<Option<Pipeline>, ConfigError> {
+    let file = Pipeline::kept_file(data);
+    if !file.exists() {
+        return Ok(None);
+    }
+    // What the crawl was given in arguments and environment is in there, too.
+    let set = vec![assignment("data", &data.display().to_string())];
+    Layers { file: Some(file), set }.load_with(std::iter::empty()).map(Some)
+}
+
+/// Keeps the configuration of a crawl in its data directory, for commands and for `--resume`.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn keep(layers: &Layers, data: &Path) -> anyhow::Result<()> {
+    write(&Pipeline::kept_file(data), layers.text()?.as_bytes())
+}
+
+/// Replaces a file in one step. It may hold a password of the broker: only its owner may read it.
+fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let new = path.with_extension("json.new");
+    let create = || std::fs::File::options().create(true).write(true).truncate(true).mode(0o600).open(&new);
+    create()
+        .and_then(|mut file| file.write_all(bytes))
+        .and_then(|()| std::fs::rename(&new, path))
+        .with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Finds the running crawl that a configuration points to: by `control.json` in its data directory, else by
 /// `broker.url`.
 pub async fn find(layers: &Layers) -> anyhow::Result<Running> {
-    // Who only finds a crawl contacts no web: no contact address is asked for.
-    let mut own = layers.clone();
-    own.set.push("network.allow_private_addresses=true".into());
-    let own = own.load()?;
-    let (pipeline, url) = match Handle::read(&own.data)? {
-        Some(handle) => {
-            let mut set = handle.set.clone();
-            set.extend(layers.set.iter().cloned());
-            let file = layers.file.clone().or(handle.config);
-            (Layers { file, set }.load()?, handle.broker)
-        }
+    let own = local(layers)?;
+    let handle = Handle::read(&own.data)?;
+    let has_handle = handle.is_some();
+    let (pipeline, url) = match handle {
+        Some(handle) => (kept(&own.data)?.unwrap_or(own), handle.broker),
         None if !own.broker.url.is_empty() => {
             let url = own.broker.url.clone();
             (own, url)
@@ -88,5 +142,5 @@ pub async fn find(layers: &Layers) -> anyhow::Result<Running> {
             "the broker at {url} does not answer: the crawl has stopped? `rhumb crawl --resume` continues it"
         )
     })??;
-    Ok(Running { pipeline, bus })
+    Ok(Running { pipeline, bus, has_handle })
 }

@@ -12,32 +12,50 @@ const SEEDS_PER_MESSAGE: usize = 256;
 /// How long the broker may take to store them.
 const STORE_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// What of a bad seed an error shows, in characters.
+const SHOWN: usize = 200;
+
 /// Reads seeds from the command line and from a file (one a line; empty lines and lines that start with `#` are
 /// skipped) and gives their canonical forms; the first one that is no URL is named.
 pub fn seeds(urls: &[String], file: Option<&Path>) -> Result<Vec<String>, String> {
     let mut seeds = Vec::new();
     for url in urls {
-        seeds.push(canonical(url).map_err(|reason| format!("seed '{url}' is no URL that can be crawled: {reason}"))?);
+        seeds.push(canonical(url)?);
     }
     if let Some(path) = file {
         let text = std::fs::read_to_string(path)
             .map_err(|error| format!("cannot read seeds from {}: {error}", path.display()))?;
-        for (number, line) in text.lines().enumerate() {
+        for (number, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            let seed = canonical(line).map_err(|reason| {
-                format!("{}:{}: seed '{line}' is no URL that can be crawled: {reason}", path.display(), number + 1)
-            })?;
-            seeds.push(seed);
+            seeds.push(canonical(line).map_err(|error| format!("{}:{}: {error}", path.display(), number + 1))?);
         }
     }
     Ok(seeds)
 }
 
 fn canonical(url: &str) -> Result<String, String> {
-    shared::url::canonical(url, None, None).map_err(|error| error.to_string())
+    shared::url::canonical(url, None, None)
+        .map_err(|reason| format!("seed '{}' is no URL that can be crawled: {reason}", shown(url)))
+}
+
+fn shown(url: &str) -> String {
+    let mut shown: String = url.chars().take(SHOWN).collect();
+    if shown.len() < url.len() {
+        shown.push('…');
+    }
+    shown
+}
+
+/// Names the first seed that the crawl would not take for its length.
+pub fn check_length(seeds: &[String], url_bytes_max: usize) -> Result<(), String> {
+    let long = seeds.iter().find(|seed| seed.len() > url_bytes_max);
+    long.map_or(Ok(()), |seed| {
+        let (shown, bytes) = (shown(seed), seed.len());
+        Err(format!("seed '{shown}' has {bytes} bytes, limits.url_bytes_max accepts {url_bytes_max}"))
+    })
 }
 
 /// Publishes seeds and waits until the broker has stored them.

@@ -3,7 +3,7 @@
 //! - [`broker`]: the private nats-server;
 //! - [`processes`]: starts the stages, restarts those that die, scales them;
 //! - [`crawl`]: the life of a crawl from its seeds to its summary;
-//! - [`handle`]: how other commands find a running crawl;
+//! - [`handle`]: how other commands find a running crawl; [`lock`]: one crawl in a data directory;
 //! - [`status`]: one picture of all processes and streams;
 //! - [`inject`], [`tap`], [`dead`], [`delete`], [`windows`]: one command each.
 
@@ -13,6 +13,8 @@ pub mod dead;
 pub mod delete;
 pub mod handle;
 pub mod inject;
+pub mod lock;
+pub mod output;
 pub mod processes;
 pub mod progress;
 pub mod status;

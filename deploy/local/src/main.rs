@@ -3,11 +3,12 @@
 use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use rhumb::crawl::{Ending, Plan, SUPERVISOR, SupervisorRequest};
+use rhumb::output::line;
 use rhumb::{crawl, dead, delete, handle, inject, status, tap, windows};
 use shared::config::{Layers, Pipeline};
 use shared::message::Edge;
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -46,7 +47,7 @@ impl Which {
     fn layers(&self) -> Layers {
         let mut set = self.set.clone();
         if let Some(data) = &self.data {
-            set.push(format!("data={}", data.display()));
+            set.push(handle::assignment("data", &data.display().to_string()));
         }
         Layers { file: self.config.clone(), set }
     }
@@ -86,7 +87,7 @@ Examples:
         seeds: Option<PathBuf>,
         #[command(flatten)]
         which: Which,
-        /// Stop after so many pages (configuration key limits.max_pages)
+        /// Stop this run after so many pages (configuration key limits.max_pages)
         #[arg(long, value_name = "N")]
         max_pages: Option<u64>,
         /// Follow links at most so far from a seed (configuration key scope.max_depth)
@@ -101,7 +102,8 @@ Examples:
         /// Write the final numbers to this file, as JSON
         #[arg(long, value_name = "FILE")]
         summary: Option<PathBuf>,
-        /// Go on with the crawl that the data directory holds
+        /// Go on with the crawl that the data directory holds, with the configuration that it was begun with
+        /// (unless --config names another) and what --set changes
         #[arg(long)]
         resume: bool,
     },
@@ -263,22 +265,30 @@ fn main() -> ExitCode {
 async fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Crawl { urls, seeds, which, max_pages, max_depth, at_most, scope, summary, resume } => {
+            let seeds = inject::seeds(&urls, seeds.as_deref()).map_err(BadArguments)?;
             let mut layers = which.layers();
-            layers.set.extend(max_pages.map(|n| format!("limits.max_pages={n}")));
             layers.set.extend(max_depth.map(|n| format!("scope.max_depth={n}")));
             layers.set.extend(scope.map(|scope| {
                 let name = scope.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
                 format!("scope.follow={name}")
             }));
-            let pipeline = layers.load()?;
-            let seeds = inject::seeds(&urls, seeds.as_deref()).map_err(BadArguments)?;
+            let layers = if resume { handle::resumed(layers)? } else { layers };
+            let mut pipeline = layers.load()?;
+            // A limit of this run: what resumes the crawl goes on.
+            pipeline.limits.max_pages = max_pages.unwrap_or(pipeline.limits.max_pages);
+            inject::check_length(&seeds, pipeline.limits.url_bytes_max).map_err(BadArguments)?;
             check_beginning(&pipeline, &seeds, resume)?;
+            if resume {
+                check_shape(&pipeline)?;
+            }
+            check_summary(summary.as_deref())?;
             let plan = Plan { layers, pipeline, seeds, topic: "default".into(), ends: true, at_most, summary };
             finish(crawl::run(&plan).await?)
         }
         Command::Up { which } => {
-            let layers = which.layers();
+            let layers = handle::resumed(which.layers())?;
             let pipeline = layers.load()?;
+            check_shape(&pipeline)?;
             let plan = Plan {
                 layers,
                 pipeline,
@@ -293,6 +303,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Inject { urls, topic, which } => {
             let seeds = inject::seeds(&urls, None).map_err(BadArguments)?;
             let running = handle::find(&which.layers()).await?;
+            inject::check_length(&seeds, running.pipeline.limits.url_bytes_max).map_err(BadArguments)?;
             inject::inject(&running.bus, &topic, &seeds).await?;
             Ok(ExitCode::SUCCESS)
         }
@@ -304,6 +315,11 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
                 BadArguments(format!("there is no edge '{edge}'; edges are {}", names.join(", ")))
             })?;
             let running = handle::find(&which.layers()).await?;
+            let n_partitions = running.pipeline.partitions;
+            if let Some(partition) = partition.filter(|&partition| partition >= n_partitions) {
+                let last = n_partitions - 1;
+                return Err(BadArguments(format!("there is no partition {partition}: they are 0 to {last}")).into());
+            }
             let tap = tap::Tap { edge, partition, host, json: format == Format::Json, limit, headers_only: headers };
             tap::run(&running, &tap).await?;
             Ok(ExitCode::SUCCESS)
@@ -313,7 +329,8 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Delete { yes, which } => {
-            let pipeline = local(&which.layers())?;
+            let own = handle::local(&which.layers())?;
+            let pipeline = handle::kept(&own.data)?.unwrap_or(own);
             if !yes && std::io::stdin().is_terminal() && !confirmed(&pipeline)? {
                 return Ok(ExitCode::FAILURE);
             }
@@ -321,25 +338,18 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Canonical { url, json, which } => {
-            let pipeline = local(&which.layers())?;
+            let pipeline = handle::local(&which.layers())?;
             Ok(windows::canonical(&url, pipeline.partitions, json))
         }
         Command::Robots { file, url, agent } => {
             windows::robots(&file, &url, &agent).map_err(|error| BadArguments(format!("{error:#}")).into())
         }
         Command::Links { file, base, content_type } => {
-            let pipeline = local(&Layers::default())?;
+            let pipeline = handle::local(&Layers::default())?;
             windows::links(&file, &base, &content_type, &pipeline)
                 .map_err(|error| BadArguments(format!("{error:#}")).into())
         }
     }
-}
-
-/// The configuration of a command that contacts nobody: asks for no contact address.
-fn local(layers: &Layers) -> anyhow::Result<Pipeline> {
-    let mut layers = layers.clone();
-    layers.set.push("network.allow_private_addresses=true".into());
-    Ok(layers.load()?)
 }
 
 fn confirmed(pipeline: &Pipeline) -> anyhow::Result<bool> {
@@ -371,6 +381,39 @@ fn check_beginning(pipeline: &Pipeline, seeds: &[String], resume: bool) -> anyho
         return Err(BadArguments(format!("the data directory {data} {what}: name URLs to begin with")).into());
     }
     Ok(())
+}
+
+/// What is fixed for the life of a crawl must be as it was.
+fn check_shape(pipeline: &Pipeline) -> anyhow::Result<()> {
+    let Some(kept) = handle::kept(&pipeline.data)? else { return Ok(()) };
+    let fixed = |pipeline: &Pipeline| {
+        [
+            ("crawl", pipeline.crawl.clone()),
+            ("partitions", pipeline.partitions.to_string()),
+            ("stages.dedup.replicas", pipeline.stages.dedup.replicas.to_string()),
+            ("stages.scheduler.replicas", pipeline.stages.scheduler.replicas.to_string()),
+        ]
+    };
+    for ((key, is), (_, was)) in fixed(pipeline).into_iter().zip(fixed(&kept)) {
+        if is != was {
+            let data = pipeline.data.display();
+            return Err(BadArguments(format!(
+                "configuration key {key} = {is}: the crawl in {data} has {was}, which is fixed for its life; set it \
+                 back, or take another data directory"
+            ))
+            .into());
+        }
+    }
+    Ok(())
+}
+
+/// That the summary can be written is known before the crawl, not after it.
+fn check_summary(path: Option<&Path>) -> anyhow::Result<()> {
+    let Some(path) = path else { return Ok(()) };
+    let opened = std::fs::File::options().create(true).append(true).open(path);
+    opened
+        .map(drop)
+        .map_err(|error| BadArguments(format!("cannot write the summary to {}: {error}", path.display())).into())
 }
 
 async fn scale(stages: &[String], which: &Which) -> anyhow::Result<ExitCode> {
@@ -411,11 +454,15 @@ async fn show_status(json: bool, watch: bool, check: bool, which: &Which) -> any
             .await
             .context("the broker or the processes of the crawl do not answer: has it just stopped?")??;
         if json {
-            println!("{}", serde_json::to_string(&summary)?);
+            line(serde_json::to_string(&summary)?);
         } else {
-            print!("{}", status::text(&summary, &snapshot));
+            line(status::text(&summary, &snapshot).trim_end());
         }
         if check {
+            if let Some(unknown) = snapshot.unknown(&running.pipeline) {
+                eprintln!("cannot be checked: {unknown}");
+                return Ok(ExitCode::FAILURE);
+            }
             let violations = snapshot.violations();
             for violation in &violations {
                 eprintln!("check failed: {violation}");
@@ -424,7 +471,7 @@ async fn show_status(json: bool, watch: bool, check: bool, which: &Which) -> any
                 return Ok(ExitCode::FAILURE);
             }
             if !json {
-                println!("check     every URL is accounted for");
+                line("check     every URL is accounted for");
             }
         }
         if !watch {

@@ -19,7 +19,7 @@ pub struct Launch {
     /// Folder of the stage binaries.
     pub binaries: PathBuf,
     /// `--config`.
-    pub config: Option<PathBuf>,
+    pub config: PathBuf,
     /// `--set` assignments, broker and data directory among them.
     pub set: Vec<String>,
     /// Where the logs go.
@@ -99,7 +99,12 @@ impl Processes {
     pub fn scale(&mut self, stage: &str, replicas: u16) -> anyhow::Result<()> {
         for instance in 0..replicas {
             let name = (stage.to_owned(), instance);
-            if !self.running.contains_key(&name) && !self.due.contains_key(&name) {
+            if self.running.contains_key(&name) || self.due.contains_key(&name) {
+                continue;
+            }
+            if self.is_ending(&name) {
+                self.due.insert(name, Instant::now());
+            } else {
                 self.start(name)?;
             }
         }
@@ -120,6 +125,11 @@ impl Processes {
         Ok(())
     }
 
+    /// Whether an earlier process of the name is still there: two would take each other's messages.
+    fn is_ending(&self, name: &Name) -> bool {
+        self.ending.iter().any(|(ending, _)| ending == name)
+    }
+
     fn start(&mut self, name: Name) -> anyhow::Result<()> {
         let (stage, instance) = &name;
         let binary = self.launch.binaries.join(stage);
@@ -130,10 +140,8 @@ impl Processes {
             .open(&path)
             .with_context(|| format!("cannot write {}", path.display()))?;
         let mut command = Command::new(&binary);
-        command.arg("--instance").arg(instance.to_string());
-        if let Some(config) = &self.launch.config {
-            command.arg("--config").arg(config);
-        }
+        command.arg("--instance").arg(instance.to_string()).arg("--config").arg(&self.launch.config);
+        command.arg("--supervisor").arg(std::process::id().to_string());
         for assignment in &self.launch.set {
             command.arg("--set").arg(assignment);
         }
@@ -181,7 +189,8 @@ impl Processes {
             self.due.insert(name, Instant::now() + wait);
         }
         let now = Instant::now();
-        let due: Vec<Name> = self.due.iter().filter(|(_, at)| **at <= now).map(|(name, _)| name.clone()).collect();
+        let is_due = |(name, at): &(&Name, &Instant)| **at <= now && !self.is_ending(name);
+        let due: Vec<Name> = self.due.iter().filter(is_due).map(|(name, _)| name.clone()).collect();
         for name in due {
             self.due.remove(&name);
             self.start(name)?;
@@ -189,12 +198,26 @@ impl Processes {
         Ok(())
     }
 
-    /// Ends all processes: the fetchers first, while there are schedulers that take back what they offered them
-    /// and hear what they did last.
-    pub async fn drain(&mut self) {
+    /// Ends the fetchers, and starts nothing any more: to be called while there are schedulers that take back what
+    /// they offered them and hear what they did last.
+    pub async fn drain_fetchers(&mut self) {
         self.due.clear();
         self.end(|stage| stage == "fetcher").await;
+    }
+
+    /// Ends all processes that are left.
+    pub async fn drain(&mut self) {
         self.end(|_| true).await;
+    }
+
+    /// Ends all at once.
+    pub async fn kill(&mut self) {
+        for (_, mut process) in std::mem::take(&mut self.running) {
+            let _ = process.child.kill().await;
+        }
+        for (_, mut child) in std::mem::take(&mut self.ending) {
+            let _ = child.kill().await;
+        }
     }
 
     async fn end(&mut self, is_meant: impl Fn(&str) -> bool) {

@@ -173,6 +173,13 @@ impl Snapshot {
             && instances("scheduler") == usize::from(pipeline.stages.scheduler.replicas)
     }
 
+    /// Why the equations of P3 cannot be checked; nothing when they can.
+    pub fn unknown(&self, pipeline: &Pipeline) -> Option<String> {
+        (!self.covers_partitions(pipeline)).then(|| {
+            "not every dedup and scheduler answers: what they hold is not known (try again in a moment)".to_owned()
+        })
+    }
+
     /// The equations of P3 that do not hold, in words; each process's numbers are those of one commit.
     pub fn violations(&self) -> Vec<String> {
         let mut violations = Vec::new();

@@ -1,12 +1,13 @@
 //! `rhumb tap`: a passive look at an edge. A core NATS subscription: it cannot slow or change the crawl (P8); a
 //! tap that cannot keep up loses messages.
 
-use crate::handle::Running;
+use crate::handle::{Handle, Running};
+use crate::output::line;
 use futures::StreamExt as _;
 use serde_json::{Value, json};
 use shared::message::{Edge, tap};
 use shared::stage::Token;
-use std::io::Write as _;
+use std::time::Duration;
 
 /// What to show.
 #[derive(Clone, Debug)]
@@ -25,7 +26,10 @@ pub struct Tap {
     pub headers_only: bool,
 }
 
-/// Prints decoded messages, one a line, until the limit or Ctrl-C.
+/// Between two looks whether the crawl is still there.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// Prints decoded messages, one a line, until the limit, the crawl's end or Ctrl-C.
 pub async fn run(running: &Running, tap: &Tap) -> anyhow::Result<()> {
     let subjects = &running.bus.subjects;
     let subject = match tap.partition {
@@ -34,10 +38,15 @@ pub async fn run(running: &Running, tap: &Tap) -> anyhow::Result<()> {
     };
     let mut messages = running.bus.client.subscribe(subject).await?;
     let mut shown = 0;
+    let mut look = tokio::time::interval(LOOK_EVERY);
     while tap.limit.is_none_or(|limit| shown < limit) {
         let message = tokio::select! {
             message = messages.next() => message,
             _ = tokio::signal::ctrl_c() => break,
+            _ = look.tick() => {
+                let has_stopped = running.has_handle && Handle::read(&running.pipeline.data)?.is_none();
+                if has_stopped { break } else { continue }
+            }
         };
         let Some(message) = message else { break };
         let Ok(mut value) = tap::json(tap.edge, &message.payload) else { continue };
@@ -51,11 +60,7 @@ pub async fn run(running: &Running, tap: &Tap) -> anyhow::Result<()> {
         {
             fields.remove("body");
         }
-        let line = if tap.json { json_line(&message.subject, value) } else { text_line(&message.subject, &value) };
-        // A reader that has seen enough (`| head`) ends the tap.
-        if writeln!(std::io::stdout(), "{line}").is_err() {
-            break;
-        }
+        line(if tap.json { json_line(&message.subject, value) } else { text_line(&message.subject, &value) });
         shown += 1;
     }
     Ok(())

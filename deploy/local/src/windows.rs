@@ -1,8 +1,8 @@
 //! Three small windows on the cores: `rhumb canonical`, `rhumb robots`, `rhumb links`.
 
+use crate::output::line;
 use anyhow::Context as _;
 use serde_json::json;
-use std::io::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -15,14 +15,13 @@ pub fn canonical(url: &str, n_partitions: u16, as_json: bool) -> ExitCode {
             let fingerprint = format!("{:016x}", shared::url::fingerprint(&canonical));
             let partition = shared::url::partition(shared::url::host_of(&canonical), n_partitions);
             if as_json {
-                println!(
-                    "{}",
-                    json!({ "canonical": canonical, "surt": surt, "fingerprint": fingerprint, "partition": partition })
+                line(
+                    json!({ "canonical": canonical, "surt": surt, "fingerprint": fingerprint, "partition": partition }),
                 );
             } else {
-                println!(
+                line(format_args!(
                     "canonical    {canonical}\nsurt         {surt}\nfingerprint  {fingerprint}\npartition    {partition}"
-                );
+                ));
             }
             ExitCode::SUCCESS
         }
@@ -40,7 +39,7 @@ pub fn robots(file: &Path, url: &str, agent: &str) -> anyhow::Result<ExitCode> {
         shared::url::canonical(url, None, None).with_context(|| format!("'{url}' is no URL that can be crawled"))?;
     let robots = scheduler::robots::Robots::parse(&body, agent);
     let allowed = robots.allows(shared::url::path_of(&canonical));
-    println!("{}", if allowed { "allowed" } else { "disallowed" });
+    line(if allowed { "allowed" } else { "disallowed" });
     Ok(if allowed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -62,10 +61,7 @@ pub fn links(
         url_bytes_max: pipeline.limits.url_bytes_max,
     };
     for url in parser::page::links(&response, &limits, &pipeline.user_agent()).urls {
-        // A reader that has seen enough (`| head`) ends the list.
-        if writeln!(std::io::stdout(), "{url}").is_err() {
-            break;
-        }
+        line(url);
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -61,6 +61,10 @@ impl Layers {
 
     /// Reads and checks the configuration with the environment given.
     pub fn load_with(&self, environment: impl Iterator<Item = (String, String)>) -> Result<Pipeline, ConfigError> {
+        read(self.tree(environment)?)
+    }
+
+    fn tree(&self, environment: impl Iterator<Item = (String, String)>) -> Result<Tree, ConfigError> {
         let mut tree = parse_yaml("the shipped pipeline.yaml", SHIPPED)?;
         if let Some(path) = self.file_path() {
             let text = std::fs::read_to_string(&path)
@@ -77,7 +81,12 @@ impl Layers {
             let (key, value) = assignment.split_once('=').ok_or_else(|| ConfigError::SetForm(assignment.clone()))?;
             set(&mut tree, key.trim(), parse_value(&format!("the value of --set {key}"), value)?);
         }
-        read(tree)
+        Ok(tree)
+    }
+
+    /// The same, to be written to a file that [`Layers::file`] may name later.
+    pub fn text(&self) -> Result<String, ConfigError> {
+        Ok(format!("{:#}\n", self.tree(std::env::vars())?))
     }
 
     fn file_path(&self) -> Option<PathBuf> {
@@ -159,10 +168,28 @@ fn read(tree: Tree) -> Result<Pipeline, ConfigError> {
         let pointer = format!("/{}", key.replace(['.', '['], "/").replace(']', ""));
         // For an unknown key the path already names it; a whole section would be no help as a value.
         let value = tree.pointer(&pointer).filter(|value| !value.is_object()).map(Tree::to_string);
-        ConfigError::Type { key, value, error: error.into_inner().to_string() }
+        ConfigError::Type { key, value, error: accepted(&error.into_inner().to_string()) }
     })?;
     let errors = validate::errors(&pipeline);
     if errors.is_empty() { Ok(pipeline) } else { Err(ConfigError::Range(errors)) }
+}
+
+/// An error of `serde`, with the types of Rust in the words of an operator.
+fn accepted(error: &str) -> String {
+    let names = [
+        ("u8", "a whole number from 0 to 255"),
+        ("u16", "a whole number from 0 to 65535"),
+        ("u32", "a whole number from 0 to 4294967295"),
+        ("u64", "a whole number from 0 to 18446744073709551615"),
+        ("usize", "a whole number, not negative"),
+        ("a boolean", "true or false"),
+    ];
+    let Some((problem, expected)) = error.rsplit_once(", expected ") else { return error.to_owned() };
+    match (names.iter().find(|(name, _)| *name == expected), expected.strip_prefix("struct ")) {
+        (Some((_, accepted)), _) => format!("{problem}; accepted is {accepted}"),
+        (None, Some(_)) => format!("{problem}; accepted is a section of keys"),
+        (None, None) => error.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -208,7 +235,12 @@ mod tests {
         for (assignment, wanted) in [
             ("partitons=8", vec!["partitons", "unknown field"]),
             ("stages.fetcher.conections=8", vec!["stages.fetcher", "conections"]),
-            ("partitions=2.7", vec!["partitions", "2.7"]),
+            ("partitions=2.7", vec!["partitions", "2.7", "whole number from 0 to 65535"]),
+            ("stages.fetcher.connections=-1", vec!["stages.fetcher.connections", "-1", "whole number from 0"]),
+            ("network=5", vec!["network", "5", "section of keys"]),
+            ("broker.url=foo bar", vec!["broker.url", "foo bar", "nats://"]),
+            ("broker.url=http://127.0.0.1:1", vec!["broker.url", "http://127.0.0.1:1", "nats://"]),
+            ("limits.url_bytes_max=65536", vec!["limits.url_bytes_max", "65536", "4096"]),
             ("partitions=0", vec!["partitions", "0", "1", "4096"]),
             ("partitions=abc", vec!["partitions", "abc"]),
             ("politeness.delay=30", vec!["politeness.delay", "30", "suffix"]),

@@ -38,6 +38,11 @@ impl Pipeline {
         data.join("control.json")
     }
 
+    /// Where a crawl keeps the configuration that it runs with.
+    pub fn kept_file(data: &Path) -> PathBuf {
+        data.join("configuration.json")
+    }
+
     /// The user agent sent with every request.
     pub fn user_agent(&self) -> String {
         if self.network.user_agent.is_empty() {

@@ -14,6 +14,7 @@ pub(super) fn errors(pipeline: &Pipeline) -> Vec<String> {
     check.within("partitions", pipeline.partitions, 1, 4096);
     check.lasting("ownership_lease", pipeline.ownership_lease, seconds(2), seconds(60));
     check.within("broker.max_payload", pipeline.broker.max_payload, Bytes(1 << 20), Bytes(8 << 20));
+    check.url("broker.url", &pipeline.broker.url);
     check.lasting("broker.connect_report_every", pipeline.broker.connect_report_every, seconds(1), hour);
 
     check.lasting("politeness.delay", pipeline.politeness.delay, Duration::ZERO, hour);
@@ -30,7 +31,7 @@ pub(super) fn errors(pipeline: &Pipeline) -> Vec<String> {
     check.lasting("limits.connect_timeout", limits.connect_timeout, millis(10), seconds(300));
     check.lasting("limits.request_timeout", limits.request_timeout, millis(10), hour);
     check.within("limits.redirects", limits.redirects, 0, 50);
-    check.within("limits.url_bytes_max", limits.url_bytes_max, 64, 65_536);
+    check.within("limits.url_bytes_max", limits.url_bytes_max, 64, crate::url::URL_BYTES_MAX);
     check.within("limits.links_per_page", limits.links_per_page, 1, 100_000);
 
     for (key, edge) in pipeline.edges.streams() {
@@ -101,6 +102,19 @@ impl Check {
         let letters = value.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
         if value.is_empty() || value.len() > 64 || !letters {
             self.0.push(format!("configuration key {key} = '{value}': accepted are 1 to 64 letters, digits, - and _"));
+        }
+    }
+
+    /// Empty, or where a NATS server may be.
+    fn url(&mut self, key: &str, value: &str) {
+        let is_good = value.parse().is_ok_and(|url: async_nats::ServerAddr| {
+            matches!(url.scheme(), "nats" | "tls" | "ws" | "wss") && !url.host().is_empty() && url.port() != 0
+        });
+        if !value.is_empty() && !is_good {
+            self.0.push(format!(
+                "configuration key {key} = '{value}': accepted are nats://host:port, tls://host:port, or nothing for a \
+                 private server"
+            ));
         }
     }
 

@@ -78,6 +78,9 @@ pub enum JobKind {
 pub struct Job {
     /// Its name.
     pub id: JobId,
+    /// The life of the fetcher it was granted to, see [`Ask::life`]: nobody else's, though another process may
+    /// hear it under the same name while one takes the other's place (P1).
+    pub life: u64,
     /// The ask it was granted for, see [`Ask::ask`].
     pub ask: u64,
     /// Partition of the server: where the reports go.
@@ -173,6 +176,7 @@ pub enum RequestEnd {
 /// Why a request brought no response.
 #[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[rkyv(derive(Debug, PartialEq))]
+#[serde(rename_all = "kebab-case")]
 pub enum FailureKind {
     /// The connection was refused or could not be made in time.
     Connect,
@@ -247,6 +251,7 @@ pub struct Page {
     Archive, Serialize, Deserialize, serde::Serialize, Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord,
 )]
 #[rkyv(derive(Debug, PartialEq))]
+#[serde(rename_all = "kebab-case")]
 #[repr(u8)]
 pub enum Outcome {
     /// 2xx.

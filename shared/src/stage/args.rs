@@ -20,6 +20,10 @@ pub struct Args {
     /// partitions that it owns
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub instance: u16,
+
+    /// Process that started this one: it ends when that one does, however it does
+    #[arg(long, value_name = "PID", hide = true)]
+    pub supervisor: Option<u32>,
 }
 
 impl Args {

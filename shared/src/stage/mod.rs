@@ -24,4 +24,5 @@ pub use args::Args;
 pub use control::{ControlRequest, ProcessStatus};
 pub use core::{Core, Count, Event, Output, Publish, Send, Ticket, Token};
 pub use inputs::Source;
-pub use start::{Context, NoShell, Shell, Stage, State, main};
+pub use ownership::Ownership;
+pub use start::{Context, NoShell, Shell, Stage, State, main, new_life};

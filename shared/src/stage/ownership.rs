@@ -13,8 +13,8 @@ use async_nats::jetstream::kv;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A lease, renewed by a task of its own.
-pub(super) struct Ownership {
+/// A lease, renewed by a task of its own. The supervisor of a crawl holds one, too, on a broker that others may use.
+pub struct Ownership {
     key: String,
     bucket: kv::Store,
     state: Arc<Mutex<State>>,
@@ -32,7 +32,10 @@ struct State {
 
 impl Ownership {
     /// Takes the lease, waiting for that of an earlier owner to end.
-    pub(super) async fn take(
+    ///
+    /// # Errors
+    /// The broker refuses.
+    pub async fn take(
         bucket: kv::Store,
         stage: &str,
         instance: u16,
@@ -66,23 +69,23 @@ impl Ownership {
     }
 
     /// Revision under which the lease was last written.
-    pub(super) fn revision(&self) -> u64 {
+    pub fn revision(&self) -> u64 {
         self.state().revision
     }
 
     /// Whether something may be committed now.
-    pub(super) fn holds(&self) -> bool {
+    pub fn holds(&self) -> bool {
         let state = self.state();
         !state.lost && Instant::now() < state.deadline
     }
 
     /// Whether another process has become the owner.
-    pub(super) fn is_lost(&self) -> bool {
+    pub fn is_lost(&self) -> bool {
         self.state().lost
     }
 
     /// Gives the lease back, so that the next owner need not wait for its end.
-    pub(super) async fn release(self) {
+    pub async fn release(self) {
         self.task.abort();
         if self.holds() {
             let _ = tokio::time::timeout(Duration::from_secs(1), self.bucket.purge(&self.key)).await;

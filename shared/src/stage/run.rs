@@ -76,7 +76,8 @@ struct Loop<C: Core, S> {
     published: u64,
     repeated: u64,
     dead: u64,
-    unknown_version: bool,
+    /// Until then an input of an unknown schema version is taken to wait still.
+    unknown_version_until: Option<Instant>,
     connected: u64,
 }
 
@@ -214,7 +215,7 @@ impl<C: Core, S: Shell<C>> Loop<C, S> {
             published: 0,
             repeated: 0,
             dead: 0,
-            unknown_version: false,
+            unknown_version_until: None,
             connected,
         })
     }
@@ -286,10 +287,10 @@ impl<C: Core, S: Shell<C>> Loop<C, S> {
                 Ok(())
             }
             Err(error @ Undecodable::UnknownVersion { .. }) => {
-                if !self.unknown_version {
+                if self.unknown_version_until.is_none() {
                     tracing::error!(%error, "an input waits for a program that knows its schema: finish the update");
                 }
-                self.unknown_version = true;
+                self.unknown_version_until = Some(Instant::now() + 2 * UNKNOWN_VERSION_DELAY);
                 if let Some(reply) = reply {
                     let delay = format!("-NAK {{\"delay\": {}}}", UNKNOWN_VERSION_DELAY.as_nanos());
                     let _ = self.process.context.bus.client.publish(reply, delay.into()).await;
@@ -478,7 +479,7 @@ impl<C: Core, S: Shell<C>> Loop<C, S> {
         self.clear_stored_outputs()?;
         self.trim_positions().await;
         self.renew_vitals();
-        self.unknown_version = false;
+        self.unknown_version_until = self.unknown_version_until.filter(|until| Instant::now() < *until);
         let connected = bus.connected.load(Ordering::Relaxed);
         if connected != self.connected && bus.is_connected() {
             self.connected = connected;
@@ -559,7 +560,7 @@ impl<C: Core, S: Shell<C>> Loop<C, S> {
             Err("not connected to the broker".into())
         } else if !self.may_commit() {
             Err("no lease on the partitions".into())
-        } else if self.unknown_version {
+        } else if self.unknown_version_until.is_some() {
             Err("an input has a schema version that this program does not know".into())
         } else if self.publisher.oldest() > PUBLISH_LATE {
             Err(format!("what is published is not stored: {}", self.publisher.refusal().unwrap_or("no answer")))

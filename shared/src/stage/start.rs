@@ -16,6 +16,7 @@ use async_nats::jetstream::kv;
 use clap::{CommandFactory as _, FromArgMatches as _};
 use futures::future::BoxFuture;
 use std::convert::Infallible;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -119,6 +120,9 @@ pub fn main<S: Stage>() -> ExitCode {
         Err(error) => error.exit(),
     };
     telemetry::init();
+    if args.supervisor.is_some_and(|supervisor| !ends_with(supervisor)) {
+        return ExitCode::FAILURE;
+    }
     let pipeline = match args.load() {
         Ok(pipeline) => pipeline,
         Err(error) => {
@@ -145,7 +149,8 @@ pub fn main<S: Stage>() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!(stage = S::NAME, instance = args.instance, "{error:#}");
-            ExitCode::FAILURE
+            let is_bad = error.downcast_ref::<OtherShape>().is_some();
+            if is_bad { ExitCode::from(EXIT_CONFIGURATION) } else { ExitCode::FAILURE }
         }
     }
 }
@@ -204,6 +209,18 @@ async fn start<S: Stage>(pipeline: Pipeline, instance: u16) -> anyhow::Result<()
     run(process, core, shell, shutdown).await
 }
 
+/// A configuration that does not fit the state that there is.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the state in {path} belongs to '{stored}', the configuration says '{shape}': they are fixed for the life of a \
+     crawl; set them back, or take another data directory"
+)]
+struct OtherShape {
+    path: PathBuf,
+    stored: String,
+    shape: String,
+}
+
 /// Opens the instance's store and checks that its state was made with the same partitions and replicas.
 fn open_store(pipeline: &Pipeline, stage: &str, instance: u16, state: &State) -> anyhow::Result<Arc<dyn Store>> {
     let mut tables = state.tables.clone();
@@ -217,13 +234,11 @@ fn open_store(pipeline: &Pipeline, stage: &str, instance: u16, state: &State) ->
             changes.put(LOOP, *b"shape", shape.as_bytes());
             store.commit(&changes)?;
         }
-        Some(stored) => anyhow::ensure!(
-            stored == shape.as_bytes(),
-            "the state in {} belongs to '{}', the configuration says '{shape}': they are fixed for the life of a crawl; \
-             set them back, or take another data directory",
-            path.display(),
-            String::from_utf8_lossy(&stored)
-        ),
+        Some(stored) if stored == shape.as_bytes() => {}
+        Some(stored) => {
+            let stored = String::from_utf8_lossy(&stored).into_owned();
+            return Err(OtherShape { path, stored, shape }.into());
+        }
     }
     Ok(store)
 }
@@ -238,8 +253,16 @@ fn next_epoch(store: &dyn Store, revision: u64) -> Result<u64, StoreError> {
     Ok(epoch)
 }
 
+/// Has the system kill this process when its supervisor is gone: a crawl that is resumed must not meet the stages of
+/// the one that was killed. False when it is gone already.
+fn ends_with(supervisor: u32) -> bool {
+    let set = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    let parent = rustix::process::getppid().map(rustix::process::Pid::as_raw_nonzero);
+    set.is_ok() && parent.is_some_and(|parent| i64::from(parent.get()) == i64::from(supervisor))
+}
+
 /// A number that no other life of any process has: ids and credits of one life mean nothing in the next.
-fn new_life(name: &str) -> u64 {
+pub fn new_life(name: &str) -> u64 {
     let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let text = format!("{name} {} {}", std::process::id(), since_1970.as_nanos());
     xxhash_rust::xxh3::xxh3_64(text.as_bytes())

@@ -63,8 +63,7 @@ impl Scheduler {
 }
 
 impl Asks {
-    /// For `schedulers` instances, numbered from 0. The first ask's number is made from `life`, so that a job
-    /// granted to an earlier life is not taken for one of this.
+    /// For `schedulers` instances, numbered from 0.
     pub(crate) fn new(instance: String, life: u64, schedulers: u16, lifetime: Duration) -> Self {
         let scheduler = || Scheduler {
             received: 0,
@@ -81,7 +80,7 @@ impl Asks {
             life,
             lifetime,
             schedulers: (0..schedulers).map(|_| scheduler()).collect(),
-            next: life << 20,
+            next: 1,
             sent: VecDeque::new(),
             company_until: None,
             wake_at: Some(Timestamp::ZERO),

@@ -19,7 +19,7 @@ use std::time::Duration;
 pub struct Settings {
     /// The last token of the instance's `fetch.jobs` subject.
     pub instance: String,
-    /// Different in each life of the process, and not a multiple of 2^44 apart from an earlier one.
+    /// Different in each life of the process.
     pub life: u64,
     /// How many scheduler instances there are, numbered from 0.
     pub schedulers: u16,
@@ -105,7 +105,7 @@ impl Fetcher {
 
     fn take(&mut self, now: Timestamp, job: Job, out: &mut Output<Effect>) {
         let id = job.id;
-        if self.jobs.contains_key(&id) {
+        if self.jobs.contains_key(&id) || job.life != self.around.settings.life {
             return;
         }
         let asked_at = self.asks.sent_at(id.scheduler, job.ask);

@@ -155,6 +155,7 @@ fn job(ask: u64) -> Job {
         |slot: u64| Request { slot: slot + 100, url: format!("{SERVER}/{slot}"), origin: origin.clone(), attempts: 0 };
     Job {
         id: JobId { scheduler: 0, epoch: 2, number: 1 },
+        life: 9,
         ask,
         partition: 3,
         lease_ms: 20_000,

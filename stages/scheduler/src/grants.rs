@@ -116,6 +116,7 @@ impl Scheduler {
         partition.counts.jobs += 1;
         let job = Job {
             id: lease.id,
+            life: grantee.life,
             ask: grantee.ask,
             partition: key.partition,
             lease_ms: millis(self.settings.job_lease),

@@ -59,6 +59,7 @@ pub(crate) fn job_for(server: &str, urls: &[String]) -> Job {
     };
     Job {
         id: JobId { scheduler: 0, epoch: 1, number: 0 },
+        life: 1,
         ask: 0,
         partition: 3,
         lease_ms: 20_000,
