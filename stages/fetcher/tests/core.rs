@@ -406,6 +406,16 @@ fn a_job_for_an_unknown_ask_is_refused() {
 }
 
 #[test]
+fn a_job_of_another_life_is_anothers_to_carry_out_or_to_refuse() {
+    let mut bench = Bench::new(4);
+    let ask = bench.answer_ask();
+    bench.tell(ToFetcher::Job(Job { life: 8, ..job(ask) }));
+    assert_eq!(bench.requests(), [0; 0]);
+    assert!(bench.reports.is_empty(), "a report would end the lease of the fetcher that carries it out (P1)");
+    assert_eq!((bench.count("jobs_total"), bench.count("jobs_refused_total")), (0, 0));
+}
+
+#[test]
 fn a_job_over_capacity_is_refused() {
     let mut bench = Bench::new(1);
     let ask = bench.answer_ask();
