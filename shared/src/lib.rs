@@ -5,6 +5,7 @@
 //! - [`bus`]: the broker: streams, consumers and subjects made from the configuration;
 //! - [`stage`]: the one loop that receives, steps a pure core, commits, publishes and settles;
 //! - [`url`] and [`address`]: canonical URLs, SURT, fingerprints, partitions, private addresses;
+//! - [`url_cache`]: fingerprints of URLs that are known, before the URL-seen test;
 //! - [`telemetry`]: logs, metrics and health.
 //!
 //! A stage never depends on another stage; they meet here.
@@ -17,3 +18,4 @@ pub mod stage;
 pub mod telemetry;
 pub mod time;
 pub mod url;
+pub mod url_cache;

@@ -3,6 +3,7 @@
 //! In: a [`World`]. Out: CPU time, throughput and memory per round, and their medians.
 
 pub mod known_urls;
+pub mod url_cache;
 
 use crate::harness::{Running, World};
 use crate::synthetic_web::Report;

@@ -1,6 +1,6 @@
 //! The commands beside `crawl`: a look, a push, a turn of the wheel, while a crawl runs and without one.
 
-use rhumb_tests::harness::{Running, World, json, rhumb};
+use rhumb_tests::harness::{Running, World, assert_conserved, assert_manners, json, rhumb};
 use rhumb_tests::synthetic_web::{Latency, PagesPerHost, Profile};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -53,6 +53,41 @@ fn a_tap_on_pages_shows_headers_and_leaves_out_bodies_when_asked() {
         assert!(message["headers"].as_array().is_some_and(|headers| !headers.is_empty()), "{message}");
         assert!(message.get("body").is_none(), "{message}");
     }
+    world.assert_whole(&crawl.finish(MINUTE));
+}
+
+#[test]
+fn what_the_filters_reject_is_counted_and_shown_at_a_tap() {
+    let world = World::new(slow_web());
+    let crawl = world.crawl().set("scope.reject=['/p/', '/item']").set("url.sort_query=true").start();
+    crawl.handle();
+    let said = crawl.rhumb(&["tap", "urls.filtered", "--limit", "3", "--format", "json"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    for line in said.out.lines() {
+        let message: Value = serde_json::from_str::<Value>(line).expect("JSON")["message"].take();
+        assert_eq!(message["reasons"][0], "pattern", "{message}");
+        let url = message["urls"][0].as_str().expect("a URL");
+        assert!(url.contains("/p/") || url.contains("/item"), "{message}");
+    }
+    let finished = crawl.finish(MINUTE);
+    assert!(finished.summary.complete && finished.summary.urls_filtered > 0, "{}", json(&finished.summary));
+    assert_conserved(&finished.summary);
+    assert_manners(&world.web.report());
+}
+
+#[test]
+fn what_a_crawl_finds_is_exported_for_a_later_one() {
+    let world = World::new(slow_web());
+    let crawl = world.crawl().set("stages.fetcher.connections=8").start();
+    crawl.handle();
+    let links = crawl.rhumb(&["export", "links", "--for", "1s"]);
+    assert_eq!(links.code, 0, "{}", links.err);
+    let is_link =
+        |line: &str| line.split_once('\t').is_some_and(|(host, url)| !host.is_empty() && url.starts_with("http://"));
+    assert!(links.out.lines().count() > 100 && links.out.lines().all(is_link), "{}", links.out);
+    let frequent = crawl.rhumb(&["export", "frequent-urls", "--entries", "20", "--for", "1s"]);
+    assert_eq!(frequent.code, 0, "{}", frequent.err);
+    assert_eq!(frequent.out.lines().count(), 20, "{}", frequent.out);
     world.assert_whole(&crawl.finish(MINUTE));
 }
 

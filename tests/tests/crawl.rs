@@ -108,6 +108,25 @@ fn a_crawl_stopped_at_max_pages_goes_on_to_the_end_without_a_repeat() {
     world.assert_whole(&resumed);
 }
 
+#[test]
+fn every_policy_of_the_url_caches_comes_to_the_same() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("frequent-urls.txt");
+    for policy in ["clock", "lru", "random", "static", "none"] {
+        let world = World::new(Profile { latency: Latency::Fixed { ms: 10 }, ..small() });
+        let frequent: Vec<String> = world.web.truth().pages.iter().take(50).cloned().collect();
+        std::fs::write(&file, frequent.join("\n")).expect("a file");
+        let mut crawl = world.crawl();
+        for stage in ["host-splitter", "dedup"] {
+            crawl = crawl
+                .set(&format!("stages.{stage}.cache.policy={policy}"))
+                .set(&format!("stages.{stage}.cache.entries=100"))
+                .set(&format!("stages.{stage}.cache.file={}", file.display()));
+        }
+        world.assert_whole(&crawl.run(MINUTE));
+    }
+}
+
 /// 5 hosts of 40 pages.
 fn small() -> Profile {
     Profile { hosts: 5, pages_per_host: PagesPerHost::Exactly(40), ..Profile::raw() }

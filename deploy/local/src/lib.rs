@@ -5,14 +5,16 @@
 //! - [`crawl`]: the life of a crawl from its seeds to its summary;
 //! - [`handle`]: how other commands find a running crawl; [`lock`]: one crawl in a data directory;
 //! - [`status`]: one picture of all processes and streams;
-//! - [`inject`], [`tap`], [`dead`], [`delete`], [`windows`]: one command each.
+//! - [`inject`], [`tap`], [`dead`], [`delete`], [`export`], [`lab`], [`windows`]: one command each.
 
 pub mod broker;
 pub mod crawl;
 pub mod dead;
 pub mod delete;
+pub mod export;
 pub mod handle;
 pub mod inject;
+pub mod lab;
 pub mod lock;
 pub mod output;
 pub mod processes;

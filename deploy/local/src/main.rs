@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use rhumb::crawl::{Ending, Plan, SUPERVISOR, SupervisorRequest};
 use rhumb::output::line;
-use rhumb::{crawl, dead, delete, handle, inject, status, tap, windows};
+use rhumb::{crawl, dead, delete, export, handle, inject, lab, status, tap, windows};
 use shared::config::{Layers, Pipeline};
 use shared::message::Edge;
 use std::io::IsTerminal as _;
@@ -64,6 +64,48 @@ enum Scope {
 enum Format {
     Text,
     Json,
+}
+
+#[derive(Subcommand)]
+enum Lab {
+    /// Policies and sizes of a URL cache (Broder, Najork and Wiener 2003): which share of the links does it catch?
+    #[command(
+        after_help = "Writes url-cache.csv and url-cache.svg; exit 1 when a claim does not hold.\n\nExamples:\n  \
+                      rhumb lab url-cache --out figures\n  rhumb export links --data rhumb-data >links.tsv && rhumb lab \
+                      url-cache --trace links.tsv"
+    )]
+    UrlCache {
+        /// Folder for the table and the figure
+        #[arg(long, value_name = "DIR", default_value = ".")]
+        out: PathBuf,
+        /// Links of a crawl, as `rhumb export links` writes them, instead of generated ones
+        #[arg(long, value_name = "FILE")]
+        trace: Option<PathBuf>,
+    },
+}
+
+#[derive(Subcommand)]
+enum Export {
+    /// The URLs found most often until the crawl's end, for stages.*.cache.policy=static
+    #[command(after_help = "Example:\n  rhumb export frequent-urls --for 10m >frequent-urls.txt")]
+    FrequentUrls {
+        /// How many
+        #[arg(long, value_name = "N", default_value_t = 65_536)]
+        entries: usize,
+        /// Listen for so long at most, such as 90s or 2h
+        #[arg(long = "for", value_name = "DURATION", value_parser = humantime::parse_duration)]
+        at_most: Option<Duration>,
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Every link, after the host of its page and a tab, as `rhumb lab url-cache --trace` reads it
+    Links {
+        /// Listen for so long at most, such as 90s or 2h
+        #[arg(long = "for", value_name = "DURATION", value_parser = humantime::parse_duration)]
+        at_most: Option<Duration>,
+        #[command(flatten)]
+        which: Which,
+    },
 }
 
 #[derive(Subcommand)]
@@ -149,7 +191,7 @@ Examples:
     /// Prints the messages on an edge as they pass, without any effect on the crawl
     #[command(
         after_help = "Edges: urls.found urls.split urls.new urls.ready fetch.asks fetch.jobs fetch.reports pages outcomes \
-dns.refresh errands
+dns.refresh errands urls.filtered content.asks
 
 Examples:
   rhumb tap urls.new --limit 5 --format json
@@ -196,6 +238,12 @@ Examples:
         #[command(flatten)]
         which: Which,
     },
+    /// Reproduces a paper's experiment
+    #[command(subcommand)]
+    Lab(Lab),
+    /// Prints what a running crawl finds, for a later one or for `rhumb lab`
+    #[command(subcommand)]
+    Export(Export),
     /// Canonical form, SURT, fingerprint and partition of a URL; exit 1 with the reason when it is not crawlable
     Canonical {
         /// The URL
@@ -276,6 +324,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
             let mut pipeline = layers.load()?;
             // A limit of this run: what resumes the crawl goes on.
             pipeline.limits.max_pages = max_pages.unwrap_or(pipeline.limits.max_pages);
+            let seeds = pipeline.url.rewrite_all(seeds);
             inject::check_length(&seeds, pipeline.limits.url_bytes_max).map_err(BadArguments)?;
             check_beginning(&pipeline, &seeds, resume)?;
             if resume {
@@ -303,6 +352,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Inject { urls, topic, which } => {
             let seeds = inject::seeds(&urls, None).map_err(BadArguments)?;
             let running = handle::find(&which.layers()).await?;
+            let seeds = running.pipeline.url.rewrite_all(seeds);
             inject::check_length(&seeds, running.pipeline.limits.url_bytes_max).map_err(BadArguments)?;
             inject::inject(&running.bus, &topic, &seeds).await?;
             Ok(ExitCode::SUCCESS)
@@ -337,9 +387,21 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
             delete::run(&pipeline).await?;
             Ok(ExitCode::SUCCESS)
         }
+        Command::Lab(Lab::UrlCache { out, trace }) => {
+            let holds = lab::url_cache(out, trace)?;
+            Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+        Command::Export(Export::FrequentUrls { entries, at_most, which }) => {
+            export::frequent_urls(&handle::find(&which.layers()).await?, entries, at_most).await?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Export(Export::Links { at_most, which }) => {
+            export::links(&handle::find(&which.layers()).await?, at_most).await?;
+            Ok(ExitCode::SUCCESS)
+        }
         Command::Canonical { url, json, which } => {
             let pipeline = handle::local(&which.layers())?;
-            Ok(windows::canonical(&url, pipeline.partitions, json))
+            Ok(windows::canonical(&url, &pipeline, json))
         }
         Command::Robots { file, url, agent } => {
             windows::robots(&file, &url, &agent).map_err(|error| BadArguments(format!("{error:#}")).into())

@@ -3,17 +3,19 @@
 use crate::output::line;
 use anyhow::Context as _;
 use serde_json::json;
+use shared::config::Pipeline;
 use std::path::Path;
 use std::process::ExitCode;
 
 /// Prints a URL's canonical form, SURT, fingerprint and partition; exit 1 with the reason when it is not
 /// crawlable.
-pub fn canonical(url: &str, n_partitions: u16, as_json: bool) -> ExitCode {
+pub fn canonical(url: &str, pipeline: &Pipeline, as_json: bool) -> ExitCode {
     match shared::url::canonical(url, None, None) {
         Ok(canonical) => {
+            let canonical = pipeline.url.rewrite(&canonical);
             let surt = shared::url::surt(&canonical);
             let fingerprint = format!("{:016x}", shared::url::fingerprint(&canonical));
-            let partition = shared::url::partition(shared::url::host_of(&canonical), n_partitions);
+            let partition = shared::url::partition(shared::url::host_of(&canonical), pipeline.partitions);
             if as_json {
                 line(
                     json!({ "canonical": canonical, "surt": surt, "fingerprint": fingerprint, "partition": partition }),
@@ -44,12 +46,7 @@ pub fn robots(file: &Path, url: &str, agent: &str) -> anyhow::Result<ExitCode> {
 }
 
 /// Prints the links found in a document, one a line.
-pub fn links(
-    file: &Path,
-    base: &str,
-    content_type: &str,
-    pipeline: &shared::config::Pipeline,
-) -> anyhow::Result<ExitCode> {
+pub fn links(file: &Path, base: &str, content_type: &str, pipeline: &Pipeline) -> anyhow::Result<ExitCode> {
     let body = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     let base =
         shared::url::canonical(base, None, None).with_context(|| format!("'{base}' is no URL that can be crawled"))?;

@@ -29,6 +29,8 @@ impl Subjects {
             Edge::Outcomes => &edges.outcomes.subject,
             Edge::DnsRefresh => &edges.dns.refresh.subject,
             Edge::Errands => &edges.errands.subject,
+            Edge::ContentAsks => &edges.content.asks.subject,
+            Edge::UrlsFiltered => &edges.urls.filtered.subject,
         };
         Subjects {
             prefix: format!("rhumb.{}.", pipeline.crawl),

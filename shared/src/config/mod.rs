@@ -5,10 +5,12 @@
 //! key, 2.7 for an integer, or a value out of range is an error that names key, value and what is accepted.
 
 mod load;
+mod patterns;
 mod pipeline;
 mod units;
 mod validate;
 
 pub use load::{ConfigError, Layers};
+pub use patterns::Patterns;
 pub use pipeline::*;
 pub use units::Bytes;

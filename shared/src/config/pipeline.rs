@@ -1,5 +1,6 @@
 //! The keys of `pipeline.yaml`. What each means, its default and its range stand in that file.
 
+use super::Patterns;
 use super::units::{Bytes, duration};
 use crate::message::Edge;
 use serde::Deserialize;
@@ -22,6 +23,7 @@ pub struct Pipeline {
     pub network: Network,
     pub politeness: Politeness,
     pub scope: Scope,
+    pub url: crate::url::Rules,
     pub limits: Limits,
     pub edges: Edges,
     pub stages: Stages,
@@ -110,6 +112,9 @@ pub struct Politeness {
 pub struct Scope {
     pub follow: Follow,
     pub max_depth: u16,
+    pub prefixes: Vec<String>,
+    pub accept: Patterns,
+    pub reject: Patterns,
 }
 
 /// Which hosts a topic follows.
@@ -138,6 +143,8 @@ pub struct Limits {
     pub request_timeout: Duration,
     pub redirects: u8,
     pub url_bytes_max: usize,
+    pub segment_repeats: usize,
+    pub query_parameters: usize,
     pub links_per_page: usize,
 }
 
@@ -150,6 +157,7 @@ pub struct Edges {
     pub outcomes: StreamEdge,
     pub fetch: FetchEdges,
     pub dns: DnsEdges,
+    pub content: ContentEdges,
     pub errands: CoreEdge,
     pub dead: StreamEdge,
 }
@@ -162,6 +170,14 @@ pub struct UrlEdges {
     pub split: StreamEdge,
     pub new: StreamEdge,
     pub ready: StreamEdge,
+    pub filtered: CoreEdge,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "pipeline.yaml documents every key")]
+pub struct ContentEdges {
+    pub asks: CoreEdge,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -293,6 +309,33 @@ pub struct HostSplitter {
     pub batch_urls_max: usize,
     #[serde(deserialize_with = "duration")]
     pub linger: Duration,
+    pub cache: UrlCacheSettings,
+}
+
+/// A cache of URLs that are known.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "pipeline.yaml documents every key")]
+pub struct UrlCacheSettings {
+    pub policy: CachePolicy,
+    pub entries: u32,
+    pub file: PathBuf,
+}
+
+/// Which entry of a full URL cache gives way to a new one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CachePolicy {
+    /// One that was not used since the hand passed it.
+    Clock,
+    /// The one whose last use is longest ago.
+    Lru,
+    /// Any.
+    Random,
+    /// None: the cache holds the URLs of a file.
+    Static,
+    /// There is no cache.
+    None,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -305,6 +348,7 @@ pub struct Dedup {
     pub memtable_bytes: Bytes,
     pub store_cache_bytes: Bytes,
     pub filter_urls: u64,
+    pub cache: UrlCacheSettings,
 }
 
 /// Where the URL-seen test keeps its fingerprints.
@@ -395,4 +439,5 @@ pub struct Parser {
     pub replicas: u16,
     pub listen: SocketAddr,
     pub pages_in_hand: u32,
+    pub content_seen: bool,
 }

@@ -1,6 +1,6 @@
 //! Ranges: what type alone does not say. Every message names key, value and the accepted range.
 
-use super::{Bytes, Pipeline, StreamEdge};
+use super::{Bytes, CachePolicy, Pipeline, StreamEdge, UrlCacheSettings};
 use std::fmt::Display;
 use std::time::Duration;
 
@@ -32,6 +32,11 @@ pub(super) fn errors(pipeline: &Pipeline) -> Vec<String> {
     check.lasting("limits.request_timeout", limits.request_timeout, millis(10), hour);
     check.within("limits.redirects", limits.redirects, 0, 50);
     check.within("limits.url_bytes_max", limits.url_bytes_max, 64, crate::url::URL_BYTES_MAX);
+    check.within("limits.segment_repeats", limits.segment_repeats, 1, 1_000);
+    check.within("limits.query_parameters", limits.query_parameters, 0, 1_000);
+    for prefix in &pipeline.scope.prefixes {
+        check.surt_prefix("scope.prefixes", prefix);
+    }
     check.within("limits.links_per_page", limits.links_per_page, 1, 100_000);
 
     for (key, edge) in pipeline.edges.streams() {
@@ -48,6 +53,9 @@ pub(super) fn errors(pipeline: &Pipeline) -> Vec<String> {
     let dedup = &stages.dedup;
     check.within("stages.dedup.memtable_bytes", dedup.memtable_bytes, Bytes(1 << 20), Bytes(256 << 20));
     check.within("stages.dedup.store_cache_bytes", dedup.store_cache_bytes, Bytes(1 << 20), Bytes(64 << 30));
+    for (stage, cache) in [("host-splitter", &stages.host_splitter.cache), ("dedup", &dedup.cache)] {
+        check.url_cache(&format!("stages.{stage}.cache"), cache);
+    }
     check.within("stages.dedup.filter_urls", dedup.filter_urls, 1_000, 1_000_000_000);
 
     let resolver = &stages.resolver;
@@ -114,6 +122,25 @@ impl Check {
             self.0.push(format!(
                 "configuration key {key} = '{value}': accepted are nats://host:port, tls://host:port, or nothing for a \
                  private server"
+            ));
+        }
+    }
+
+    fn surt_prefix(&mut self, key: &str, prefix: &str) {
+        if !prefix.starts_with("http://(") && !prefix.starts_with("https://(") {
+            self.0.push(format!(
+                "configuration key {key} = '{prefix}': accepted are beginnings of URLs in SURT form, such as \
+                 'https://(org,example,' or 'https://(org,example,)/docs/' (`rhumb canonical URL` shows a URL's)"
+            ));
+        }
+    }
+
+    fn url_cache(&mut self, key: &str, cache: &UrlCacheSettings) {
+        self.within(&format!("{key}.entries"), cache.entries, 1, 1 << 28);
+        if cache.policy == CachePolicy::Static && cache.file.as_os_str().is_empty() {
+            self.0.push(format!(
+                "configuration key {key}.file = '': the policy static needs a file of URLs, one a line, such as \
+                 `rhumb export frequent-urls` writes"
             ));
         }
     }

@@ -12,11 +12,15 @@
 //! | `pages` | [`Page`] | fetcher → parser (and any other consumer) |
 //! | `outcomes.<p>` | [`Outcomes`] | scheduler → archiver (and any other consumer) |
 //! | `dns.refresh.<p>` | [`DnsRefresh`] | scheduler → resolver |
+//! | `content.asks.<d>` | [`ContentAsk`] | parser → dedup |
+//! | `urls.filtered` | [`FilteredUrls`] | host-splitter → taps |
 //! | `errands.<p>` | [`Errand`] | scheduler → scheduler of another partition |
 //!
 //! Invariant: nothing is read from a payload before its magic, edge, schema version, checksum and
 //! archive have been checked ([`envelope`]).
 
+#[allow(missing_docs, reason = "rkyv's derive makes archived twins without docs")]
+mod content;
 pub mod envelope;
 #[allow(missing_docs, reason = "rkyv's derive makes archived twins without docs")]
 mod fetch;
@@ -25,6 +29,7 @@ mod text;
 #[allow(missing_docs, reason = "rkyv's derive makes archived twins without docs")]
 mod urls;
 
+pub use content::*;
 pub use envelope::{EdgeMessage, Undecodable, decode, encode};
 pub use fetch::*;
 pub use text::UrlList;
@@ -56,11 +61,15 @@ pub enum Edge {
     DnsRefresh = 10,
     /// A robots.txt that was redirected to a server of another partition.
     Errands = 11,
+    /// Found URLs that the filters rejected: for taps alone.
+    UrlsFiltered = 12,
+    /// Bodies: were they met before?
+    ContentAsks = 13,
 }
 
 impl Edge {
     /// All edges, in the order of the picture.
-    pub const ALL: [Edge; 11] = [
+    pub const ALL: [Edge; 13] = [
         Edge::UrlsFound,
         Edge::UrlsSplit,
         Edge::UrlsNew,
@@ -72,6 +81,8 @@ impl Edge {
         Edge::Outcomes,
         Edge::DnsRefresh,
         Edge::Errands,
+        Edge::UrlsFiltered,
+        Edge::ContentAsks,
     ];
 
     /// The edge's name, as operators write it (`rhumb tap urls.new`).
@@ -88,6 +99,8 @@ impl Edge {
             Edge::Outcomes => "outcomes",
             Edge::DnsRefresh => "dns.refresh",
             Edge::Errands => "errands",
+            Edge::UrlsFiltered => "urls.filtered",
+            Edge::ContentAsks => "content.asks",
         }
     }
 

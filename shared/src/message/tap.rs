@@ -1,8 +1,8 @@
 //! Messages as a person or a script reads them at a tap: JSON, bodies as their length.
 
 use super::{
-    Ask, DnsRefresh, Edge, Errand, FoundUrls, NewUrls, Outcomes, Page, ReadyUrls, Report, SplitUrls, ToFetcher,
-    Undecodable, decode,
+    Ask, ContentAsk, DnsRefresh, Edge, Errand, FilteredUrls, FoundUrls, NewUrls, Outcomes, Page, ReadyUrls, Report,
+    SplitUrls, ToFetcher, Undecodable, decode,
 };
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
@@ -24,6 +24,8 @@ pub fn json(edge: Edge, payload: &[u8]) -> Result<Value, Undecodable> {
         Edge::Outcomes => value(decode::<Outcomes>(payload)),
         Edge::DnsRefresh => value(decode::<DnsRefresh>(payload)),
         Edge::Errands => value(decode::<Errand>(payload)),
+        Edge::ContentAsks => value(decode::<ContentAsk>(payload)),
+        Edge::UrlsFiltered => value(decode::<FilteredUrls>(payload)),
     }
 }
 

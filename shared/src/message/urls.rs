@@ -32,6 +32,7 @@ pub struct FoundUrls {
 #[derive(
     Archive, Serialize, Deserialize, serde::Serialize, Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord,
 )]
+#[serde(rename_all = "kebab-case")]
 #[repr(u8)]
 pub enum FilterReason {
     /// Its host is not one that the topic follows.
@@ -42,12 +43,25 @@ pub enum FilterReason {
     Redirects,
     /// Longer than `limits.url_bytes_max`, or not of the form of a canonical URL.
     Form,
+    /// Not under `scope.prefixes`, not matched by `scope.accept`, or matched by `scope.reject`.
+    Pattern,
+    /// A segment stands in its path more than `limits.segment_repeats` times: a trap.
+    Segments,
+    /// More than `limits.query_parameters` parameters.
+    Parameters,
 }
 
 impl FilterReason {
     /// All reasons.
-    pub const ALL: [FilterReason; 4] =
-        [FilterReason::Scope, FilterReason::Depth, FilterReason::Redirects, FilterReason::Form];
+    pub const ALL: [FilterReason; 7] = [
+        FilterReason::Scope,
+        FilterReason::Depth,
+        FilterReason::Redirects,
+        FilterReason::Form,
+        FilterReason::Pattern,
+        FilterReason::Segments,
+        FilterReason::Parameters,
+    ];
 
     /// The reason's name in status, metrics and logs.
     pub const fn name(self) -> &'static str {
@@ -56,8 +70,22 @@ impl FilterReason {
             FilterReason::Depth => "depth",
             FilterReason::Redirects => "redirects",
             FilterReason::Form => "form",
+            FilterReason::Pattern => "pattern",
+            FilterReason::Segments => "segments",
+            FilterReason::Parameters => "parameters",
         }
     }
+}
+
+/// `urls.filtered`: URLs of one page that the filters rejected. For taps: counted in [`SplitUrls::filtered`].
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
+pub struct FilteredUrls {
+    /// How they were found.
+    pub origin: Origin,
+    /// The URLs.
+    pub urls: UrlList,
+    /// For each URL why.
+    pub reasons: Vec<FilterReason>,
 }
 
 /// `urls.split.<p>`: up to 256 URLs of one partition, from several pages.
@@ -72,6 +100,8 @@ pub struct SplitUrls {
     /// URLs rejected upstream since the last batch, by [`FilterReason`] in order of `ALL`: they ride along so
     /// that found = filtered + repeated + new is counted in one place (P3).
     pub filtered: [u32; FilterReason::ALL.len()],
+    /// URLs dropped upstream since the last batch because a cache knew them: they ride along, too.
+    pub repeated: u32,
     /// Different in each batch of a host-splitter's life, so that the broker takes no two for the same message.
     pub number: u64,
 }
@@ -156,9 +186,13 @@ impl EdgeMessage for FoundUrls {
     const EDGE: Edge = Edge::UrlsFound;
     const VERSION: u8 = 1;
 }
+impl EdgeMessage for FilteredUrls {
+    const EDGE: Edge = Edge::UrlsFiltered;
+    const VERSION: u8 = 1;
+}
 impl EdgeMessage for SplitUrls {
     const EDGE: Edge = Edge::UrlsSplit;
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
 }
 impl EdgeMessage for NewUrls {
     const EDGE: Edge = Edge::UrlsNew;

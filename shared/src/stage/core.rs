@@ -114,13 +114,14 @@ impl<E> Output<E> {
         self.publishes.push(Publish { edge: M::EDGE, token, payload: encode(message), causes, tag: None });
     }
 
-    /// Publishes a message and asks for [`Event::Stored`] with `tag` when it is in its stream.
-    pub fn publish_tagged<M>(&mut self, token: Token, message: &M, tag: u64)
+    /// Publishes a message made from the inputs in `causes`, and asks for [`Event::Stored`] with `tag` when it is in
+    /// its stream.
+    pub fn publish_tagged<M>(&mut self, token: Token, message: &M, causes: Vec<Ticket>, tag: u64)
     where
         M: EdgeMessage + for<'a> rkyv::Serialize<HighSerializer<AlignedVec, ArenaHandle<'a>, Rancor>>,
     {
         let payload = encode(message);
-        self.publishes.push(Publish { edge: M::EDGE, token, payload, causes: Vec::new(), tag: Some(tag) });
+        self.publishes.push(Publish { edge: M::EDGE, token, payload, causes, tag: Some(tag) });
     }
 
     /// Sends a core NATS message.

@@ -8,7 +8,7 @@ use super::run::{Process, run};
 use super::store::{Changes, Store, StoreError, Table};
 use super::{Args, Core};
 use crate::bus::{Bus, ensure_buckets, ensure_streams};
-use crate::config::Pipeline;
+use crate::config::{ConfigError, Pipeline};
 use crate::telemetry;
 use crate::time::Timestamp;
 use anyhow::Context as _;
@@ -149,7 +149,7 @@ pub fn main<S: Stage>() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!(stage = S::NAME, instance = args.instance, "{error:#}");
-            let is_bad = error.downcast_ref::<OtherShape>().is_some();
+            let is_bad = error.downcast_ref::<OtherShape>().is_some() || error.downcast_ref::<ConfigError>().is_some();
             if is_bad { ExitCode::from(EXIT_CONFIGURATION) } else { ExitCode::FAILURE }
         }
     }

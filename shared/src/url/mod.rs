@@ -9,17 +9,24 @@
 
 mod canonical;
 mod host;
+mod rules;
 mod server;
 mod surt;
 
 pub use canonical::{NotCrawlable, URL_BYTES_MAX, canonical};
 pub use host::{address_literal, partition, registered_domain};
+pub use rules::Rules;
 pub use server::{NotAServer, Scheme, Server, host_of, path_of, server_of};
 pub use surt::surt;
 
 /// URL fingerprint: the 64-bit hash of a canonical URL (XXH3), the identity the URL-seen test works with (P4).
 pub fn fingerprint(canonical: &str) -> u64 {
     xxhash_rust::xxh3::xxh3_64(canonical.as_bytes())
+}
+
+/// Body fingerprint: the 64-bit hash of a decoded body (XXH3), the identity the content-seen test works with.
+pub fn body_fingerprint(body: &[u8]) -> u64 {
+    xxhash_rust::xxh3::xxh3_64(body)
 }
 
 #[cfg(test)]

@@ -1,26 +1,29 @@
 //! The URL-seen test: which of the found URLs were never met before?
 //!
-//! In: [`SplitUrls`]. Out: [`NewUrls`], each of one partition, and the counts of all found URLs.
+//! In: [`SplitUrls`]. Out: [`NewUrls`], each of one partition, and the counts of all found URLs. Beside it, the
+//! content-seen test: in [`ContentAsk`], out [`ContentReply`].
 //!
 //! Invariants: a URL is new exactly once, up to collisions of full 64-bit fingerprints (P4); the new URLs of a
 //! partition are numbered 1, 2, 3, … without a gap; found = filtered + repeated + new in every commit (P3).
 //! Fingerprints, numbers, counts and outputs of a step are one commit, made before the next step: a step that
 //! is given again after a crash finds the store either as before it or as after it.
 //!
-//! A URL is looked for in three places, the cheapest first: fingerprints met lately (certain when there),
-//! the partition's Bloom filters (certain when not there), the store.
+//! A URL is looked for in three places, the cheapest first: the URL cache (certain when there), the partition's Bloom filters (certain when not there), the store.
 //!
 //! Sources: Heydon and Najork 1999, section 3.2 (URL-seen test with a cache before the disk); Broder, Najork and
 //! Wiener 2003 (which cache).
 
+use crate::content::{CONTENT, first};
 use crate::filters::{Allowance, Filters, bytes_for};
-use crate::recent::Recent;
 use shared::config::Pipeline;
-use shared::message::{Edge, FilterReason, NewUrls, SplitUrls, Undecodable, decode};
+use shared::message::{ContentAsk, ContentReply, Edge, FilterReason, NewUrls, Place, SplitUrls, Undecodable, decode};
 use shared::stage::store::{Store, StoreError, Table};
 use shared::stage::{Core, Count, Event, Output, Ticket, Token};
 use shared::time::Timestamp;
 use shared::url::{fingerprint, host_of, partition};
+use shared::url_cache::UrlCache;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::convert::Infallible;
 use std::sync::Arc;
 
@@ -29,14 +32,12 @@ const SEEN: Table = "seen";
 /// Partition (big-endian): number of its next new URL. [`COUNTERS`]: the counts of the instance.
 const META: Table = "meta";
 /// Tables of the state.
-pub const TABLES: [Table; 2] = [SEEN, META];
+pub const TABLES: [Table; 3] = [SEEN, CONTENT, META];
 /// Key in [`META`]; longer than a partition.
 const COUNTERS: &[u8] = b"counters";
 
 /// Memory of all Bloom filters, in bytes: enough for 80 million URLs at 1 % false positives.
 const FILTER_BYTES_MAX: usize = 96 << 20;
-/// Fingerprints met lately; 8 bytes each.
-const RECENT_ENTRIES: usize = 1 << 16;
 
 /// What the core is configured with.
 #[derive(Clone, Debug)]
@@ -47,8 +48,6 @@ pub struct Settings {
     pub filter_urls: u64,
     /// Memory of all Bloom filters, in bytes.
     pub filter_bytes_max: usize,
-    /// Fingerprints met lately that are kept in memory.
-    pub recent_entries: usize,
 }
 
 impl From<&Pipeline> for Settings {
@@ -57,7 +56,6 @@ impl From<&Pipeline> for Settings {
             partitions: pipeline.partitions,
             filter_urls: pipeline.stages.dedup.filter_urls,
             filter_bytes_max: FILTER_BYTES_MAX,
-            recent_entries: RECENT_ENTRIES,
         }
     }
 }
@@ -86,7 +84,7 @@ pub struct Dedup {
     /// By partition, its place in `owned`.
     place_of: Vec<Option<u16>>,
     allowance: Allowance,
-    recent: Recent,
+    cache: UrlCache,
     /// Accepted in this step: not yet to be found in the store.
     accepted: Vec<(u16, u64)>,
     counters: Counters,
@@ -96,7 +94,12 @@ pub struct Dedup {
 impl Dedup {
     /// Opens the test over the instance's store, for the partitions that the instance owns. Reads all their
     /// fingerprints, to make the Bloom filters.
-    pub fn open(settings: Settings, partitions: Vec<u16>, store: Arc<dyn Store>) -> Result<Self, StoreError> {
+    pub fn open(
+        settings: Settings,
+        cache: UrlCache,
+        partitions: Vec<u16>,
+        store: Arc<dyn Store>,
+    ) -> Result<Self, StoreError> {
         let mut place_of = vec![None; usize::from(settings.partitions)];
         let mut serials = Vec::with_capacity(partitions.len());
         for (place, &number) in (0..).zip(&partitions) {
@@ -114,9 +117,8 @@ impl Dedup {
             let filters = read_filters(store.as_ref(), number, capacity, &mut allowance)?;
             owned.push(Owned { number, filters, next_serial });
         }
-        let recent = Recent::new(settings.recent_entries);
         let accepted = Vec::new();
-        Ok(Dedup { store, settings, owned, place_of, allowance, recent, accepted, counters, misrouted: 0 })
+        Ok(Dedup { store, settings, owned, place_of, allowance, cache, accepted, counters, misrouted: 0 })
     }
 
     fn receive(&mut self, ticket: Ticket, batch: &SplitUrls, out: &mut Output<Infallible>) -> Result<(), StoreError> {
@@ -124,7 +126,8 @@ impl Dedup {
         for (sum, &count) in self.counters.filtered.iter_mut().zip(&batch.filtered) {
             *sum += u64::from(count);
         }
-        self.counters.found += filtered;
+        self.counters.found += filtered + u64::from(batch.repeated);
+        self.counters.repeated += u64::from(batch.repeated);
         let mut news: Vec<News> = Vec::new();
         let (mut last_host, mut place) = ("", None);
         for (url, &origin) in batch.urls.iter().zip(&batch.origin_of) {
@@ -158,7 +161,7 @@ impl Dedup {
 
     /// Whether a URL is met for the first time; it is known from now on.
     fn accept(&mut self, place: u16, fingerprint: u64) -> Result<bool, StoreError> {
-        if self.recent.contains(fingerprint) {
+        if self.cache.contains(fingerprint) {
             return Ok(false);
         }
         let owned = &mut self.owned[usize::from(place)];
@@ -166,12 +169,37 @@ impl Dedup {
             && (self.accepted.contains(&(place, fingerprint))
                 || self.store.contains(SEEN, &seen_key(owned.number, fingerprint))?);
         // An accepted URL may be remembered before its commit: if that fails, the process ends.
-        self.recent.insert(fingerprint);
+        self.cache.insert(fingerprint);
         if !known {
             owned.filters.insert(fingerprint, &mut self.allowance);
             self.accepted.push((place, fingerprint));
         }
         Ok(!known)
+    }
+
+    /// Says of each body who had it first.
+    fn look_up(&mut self, ticket: Ticket, ask: &ContentAsk, out: &mut Output<Infallible>) -> Result<(), StoreError> {
+        let mut reply = ContentReply::default();
+        let mut met: HashMap<u64, Place> = HashMap::new();
+        for body in &ask.bodies {
+            let number = (body.fingerprint % u64::from(self.settings.partitions)) as u16;
+            if self.place_of.get(usize::from(number)).copied().flatten().is_none() {
+                self.misrouted += 1;
+                reply.first.push(None);
+                continue;
+            }
+            // Twice in one ask: what the first put is not in the store yet.
+            let place = match met.entry(body.fingerprint) {
+                Entry::Occupied(entry) => *entry.get(),
+                Entry::Vacant(entry) => {
+                    *entry.insert(first(self.store.as_ref(), number, body, &mut out.changes)?)
+                }
+            };
+            reply.first.push((place.url != body.at.url).then_some(place));
+        }
+        out.reply(ticket, &reply);
+        out.finish(ticket);
+        Ok(())
     }
 
     /// Numbers the new URLs and hands everything over to be committed.
@@ -228,15 +256,15 @@ impl News {
 
 impl Counters {
     fn to_bytes(self) -> Vec<u8> {
-        let [a, b, c, d] = self.filtered;
-        [self.found, a, b, c, d, self.repeated, self.new].into_iter().flat_map(u64::to_le_bytes).collect()
+        let numbers = [self.found, self.repeated, self.new].into_iter().chain(self.filtered);
+        numbers.flat_map(u64::to_le_bytes).collect()
     }
 
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let numbers: Vec<u64> =
             bytes.chunks_exact(8).filter_map(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes).collect();
-        let &[found, a, b, c, d, repeated, new] = numbers.as_slice() else { return None };
-        Some(Counters { found, filtered: [a, b, c, d], repeated, new })
+        let (&[found, repeated, new], filtered) = numbers.split_first_chunk()?;
+        Some(Counters { found, filtered: filtered.try_into().ok()?, repeated, new })
     }
 }
 
@@ -278,26 +306,39 @@ fn read_filters(
     Ok(filters)
 }
 
+/// What dedup is given.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// URLs to be tested.
+    Split(SplitUrls),
+    /// Bodies to be tested.
+    Content(ContentAsk),
+}
+
 impl Core for Dedup {
-    type Input = SplitUrls;
+    type Input = Input;
     type Effect = Infallible;
     type Answer = Infallible;
 
-    fn decode(_edge: Edge, payload: &[u8]) -> Result<SplitUrls, Undecodable> {
+    fn decode(edge: Edge, payload: &[u8]) -> Result<Input, Undecodable> {
+        if edge == Edge::ContentAsks {
+            return decode(payload).map(Input::Content);
+        }
         let batch: SplitUrls = decode(payload)?;
         let fits = batch.origin_of.len() == batch.urls.len()
             && batch.origin_of.iter().all(|&origin| (origin as usize) < batch.origins.len());
-        if fits { Ok(batch) } else { Err(Undecodable::Corrupt("a URL without an origin".into())) }
+        if fits { Ok(Input::Split(batch)) } else { Err(Undecodable::Corrupt("a URL without an origin".into())) }
     }
 
     fn step(
         &mut self,
         _now: Timestamp,
-        event: Event<SplitUrls, Infallible>,
+        event: Event<Input, Infallible>,
         out: &mut Output<Infallible>,
     ) -> Result<(), StoreError> {
         match event {
-            Event::Message { ticket, input } => self.receive(ticket, &input, out),
+            Event::Message { ticket, input: Input::Split(batch) } => self.receive(ticket, &batch, out),
+            Event::Message { ticket, input: Input::Content(ask) } => self.look_up(ticket, &ask, out),
             // Nothing is held between steps.
             Event::Answer(_) | Event::Stored(_) | Event::Wake | Event::Drain => Ok(()),
         }
@@ -317,6 +358,9 @@ impl Core for Dedup {
             ("filtered_depth_total", by(FilterReason::Depth)),
             ("filtered_redirects_total", by(FilterReason::Redirects)),
             ("filtered_form_total", by(FilterReason::Form)),
+            ("filtered_pattern_total", by(FilterReason::Pattern)),
+            ("filtered_segments_total", by(FilterReason::Segments)),
+            ("filtered_parameters_total", by(FilterReason::Parameters)),
             ("repeated_total", repeated),
             ("new_total", new),
             ("misrouted_total", self.misrouted),

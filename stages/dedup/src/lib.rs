@@ -1,5 +1,5 @@
 //! Seen before? The exact URL-seen test.
 
+mod content;
 pub mod dedup;
 mod filters;
-mod recent;

@@ -8,6 +8,7 @@ use shared::config::Pipeline;
 use shared::message::Edge;
 use shared::stage::disk::StoreOptions;
 use shared::stage::{Context, NoShell, Source, Stage, State};
+use shared::url_cache::UrlCache;
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -22,7 +23,7 @@ impl Stage for Deduplication {
     type Shell = NoShell;
 
     fn sources() -> Vec<Source> {
-        vec![Source::Owned(Edge::UrlsSplit)]
+        vec![Source::Owned(Edge::UrlsSplit), Source::Addressed(Edge::ContentAsks)]
     }
 
     fn state(pipeline: &Pipeline) -> Option<State> {
@@ -40,7 +41,8 @@ impl Stage for Deduplication {
 
     fn open(context: &Context) -> anyhow::Result<(Dedup, NoShell)> {
         let settings = Settings::from(&context.pipeline);
-        Ok((Dedup::open(settings, context.partitions.clone(), context.store()?)?, NoShell))
+        let cache = UrlCache::open("stages.dedup.cache", &context.pipeline.stages.dedup.cache)?;
+        Ok((Dedup::open(settings, cache, context.partitions.clone(), context.store()?)?, NoShell))
     }
 }
 

@@ -208,7 +208,7 @@ impl Running {
                 around.tally.pages += 1;
                 let tag = around.tag();
                 let page = page(std::mem::take(&mut request.url), request.origin.clone(), response);
-                out.publish_tagged(Token::None, &page, tag);
+                out.publish_tagged(Token::None, &page, Vec::new(), tag);
                 self.unstored.push((tag, result));
                 Some(tag)
             }
@@ -341,7 +341,7 @@ impl Running {
         self.renewals.push_back((report.sequence, now));
         self.renew_at = now + around.settings.renew_every;
         self.report_tag = Some(tag);
-        out.publish_tagged(Token::Partition(self.job.partition), &report, tag);
+        out.publish_tagged(Token::Partition(self.job.partition), &report, Vec::new(), tag);
     }
 
     fn report_last(&mut self, around: &mut Surroundings, out: &mut Output<Effect>) {

@@ -7,6 +7,7 @@ use futures::future::BoxFuture;
 use host_splitter::splitter::{Answer, Effect, Settings, Splitter};
 use shared::message::Edge;
 use shared::stage::{Context, Shell, Source, Stage};
+use shared::url_cache::UrlCache;
 use std::process::ExitCode;
 
 mod scope;
@@ -27,7 +28,9 @@ impl Stage for HostSplitting {
     }
 
     fn open(context: &Context) -> anyhow::Result<(Splitter, ScopeShell)> {
-        let core = Splitter::new(Settings::from(&context.pipeline), context.life);
+        let cache = &context.pipeline.stages.host_splitter.cache;
+        let cache = UrlCache::open("stages.host-splitter.cache", cache)?;
+        let core = Splitter::new(Settings::from(&context.pipeline), cache, context.life);
         Ok((core, ScopeShell(scope::Scope::new(context.scope.clone()))))
     }
 }

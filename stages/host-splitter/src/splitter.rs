@@ -2,19 +2,22 @@
 //!
 //! In: [`FoundUrls`], and the entries of the shared scope. Out: [`SplitUrls`], each of one partition.
 //!
-//! Invariants: every found URL is either placed in a batch or counted under one [`FilterReason`], and both
+//! Invariants: every found URL is either placed in a batch or counted, as repeated or under one [`FilterReason`], and both
 //! leave in messages caused by the input (P3); URLs of one host always go to the same partition. A URL is
-//! judged only when the shared scope is known, and a seed only when its hosts have joined it.
+//! judged only when the shared scope is known, and a seed only when its hosts have joined it. A URL that the cache
+//! knows is counted as repeated instead of being placed: it enters the cache only when a batch with it is stored.
 //!
-//! Source: Heydon and Najork 1999, section 3.5 (URL filters) and Najork and Heydon 2001, section 3 (the host
-//! splitter).
+//! Sources: Heydon and Najork 1999, section 3.5 (URL filters) and Najork and Heydon 2001, section 3 (the host
+//! splitter); Broder, Najork and Wiener 2003, section 7 (a cache before it saves the messages of repeats).
 
+use crate::filters::Filters;
 use shared::config::{Follow, Pipeline};
-use shared::message::{Edge, FilterReason, FoundUrls, SplitUrls, Undecodable, decode};
+use shared::message::{Edge, FilterReason, FilteredUrls, FoundUrls, SplitUrls, Undecodable, UrlList, decode};
 use shared::stage::store::StoreError;
 use shared::stage::{Core, Count, Event, Output, Ticket, Token};
 use shared::time::Timestamp;
-use shared::url::{host_of, partition, registered_domain};
+use shared::url::{fingerprint, host_of, partition, registered_domain};
+use shared::url_cache::UrlCache;
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::time::Duration;
 
@@ -36,6 +39,8 @@ pub struct Settings {
     pub max_depth: u16,
     /// Redirects in a row.
     pub redirects: u8,
+    /// Which URLs of a host that is followed pass.
+    pub filters: Filters,
     /// Longest URL, in bytes.
     pub url_bytes_max: usize,
     /// URLs in one batch.
@@ -51,6 +56,7 @@ impl From<&Pipeline> for Settings {
             follow: pipeline.scope.follow,
             max_depth: pipeline.scope.max_depth,
             redirects: pipeline.limits.redirects,
+            filters: Filters::from(pipeline),
             url_bytes_max: pipeline.limits.url_bytes_max,
             batch_urls_max: pipeline.stages.host_splitter.batch_urls_max,
             linger: pipeline.stages.host_splitter.linger,
@@ -108,14 +114,17 @@ struct Pending {
     bytes: usize,
     /// Inputs of its URLs, each once, in order.
     causes: Vec<Ticket>,
+    /// Of its URLs.
+    fingerprints: Vec<u64>,
     due: Timestamp,
 }
 
-/// Counts of rejected URLs that wait for a batch to ride in.
+/// Counts of URLs that go no further, which wait for a batch to ride in.
 #[derive(Default)]
-struct Rejected {
-    counts: [u32; FilterReason::ALL.len()],
-    /// Inputs of the rejected URLs, each once, in order.
+struct Dropped {
+    filtered: [u32; FilterReason::ALL.len()],
+    repeated: u32,
+    /// Inputs of the dropped URLs, each once, in order.
     causes: Vec<Ticket>,
     due: Timestamp,
     /// Where they go when no batch does.
@@ -145,12 +154,16 @@ pub struct Splitter {
     pending: Vec<Pending>,
     /// When pending batches are due, in order; an entry whose batch has left meanwhile means nothing.
     due: VecDeque<(Timestamp, u16)>,
-    rejected: Rejected,
-    /// By input, in how many pending batches or counts of rejections something of it waits.
+    dropped: Dropped,
+    cache: UrlCache,
+    /// By number, batches that are on their way to their stream: the fingerprints that enter the cache then.
+    leaving: HashMap<u64, Vec<u64>>,
+    /// By input, in how many pending batches or counts something of it waits.
     held: HashMap<Ticket, u32>,
     draining: bool,
     found_total: u64,
     filtered_total: [u64; FilterReason::ALL.len()],
+    repeated_total: u64,
     batches_total: u64,
     pending_urls: u64,
 }
@@ -158,7 +171,7 @@ pub struct Splitter {
 impl Splitter {
     /// A core with nothing in hand. `life` is a random number of this life of the process: batches are
     /// numbered from there.
-    pub fn new(settings: Settings, life: u64) -> Self {
+    pub fn new(settings: Settings, cache: UrlCache, life: u64) -> Self {
         let pending = (0..settings.partitions).map(|_| Pending::default()).collect();
         Splitter {
             number: life,
@@ -172,11 +185,14 @@ impl Splitter {
             joining: HashMap::new(),
             pending,
             due: VecDeque::new(),
-            rejected: Rejected::default(),
+            dropped: Dropped::default(),
+            cache,
+            leaving: HashMap::new(),
             held: HashMap::new(),
             draining: false,
             found_total: 0,
             filtered_total: [0; FilterReason::ALL.len()],
+            repeated_total: 0,
             batches_total: 0,
             pending_urls: 0,
         }
@@ -244,7 +260,7 @@ impl Splitter {
         }
     }
 
-    /// Puts each URL of an input into the batch of its partition, or counts why not.
+    /// Puts each URL of an input into the batch of its partition, or counts that and why not.
     fn place(&mut self, now: Timestamp, ticket: Ticket, found: &FoundUrls, out: &mut Output<Effect>) {
         // Held until all of it has left: an input that were acked before would be lost with the process (P3).
         self.held.insert(ticket, 1);
@@ -252,6 +268,7 @@ impl Splitter {
         // Links of a page stand next to links to the same host: what was found out for one holds for the next.
         let mut last_host = "";
         let mut last_verdict = Err(FilterReason::Form);
+        let mut filtered = FilteredUrls { origin: found.origin.clone(), urls: UrlList::default(), reasons: Vec::new() };
         for url in found.urls.iter() {
             let verdict = match (checked_host(url, self.settings.url_bytes_max), rejection_of_all) {
                 (None, _) => Err(FilterReason::Form),
@@ -261,15 +278,32 @@ impl Splitter {
                         last_host = host;
                         last_verdict = self.partition_in_scope(&found.origin.topic, host);
                     }
-                    last_verdict
+                    last_verdict.and_then(|partition| self.settings.filters.rejection(url).map_or(Ok(partition), Err))
                 }
             };
             match verdict {
-                Ok(partition) => self.append(now, ticket, found, url, partition, out),
-                Err(reason) => self.reject(now, ticket, found, reason),
+                Ok(partition) => {
+                    let fingerprint = fingerprint(url);
+                    if self.cache.contains(fingerprint) {
+                        self.repeated_total += 1;
+                        self.drop(now, ticket, found).repeated += 1;
+                    } else {
+                        self.pending[usize::from(partition)].fingerprints.push(fingerprint);
+                        self.append(now, ticket, found, url, partition, out);
+                    }
+                }
+                Err(reason) => {
+                    self.filtered_total[reason as usize] += 1;
+                    self.drop(now, ticket, found).filtered[reason as usize] += 1;
+                    filtered.urls.push(url);
+                    filtered.reasons.push(reason);
+                }
             }
         }
         self.found_total += found.urls.len() as u64;
+        if !filtered.reasons.is_empty() {
+            out.send(Token::None, &filtered);
+        }
         self.release(ticket, out);
     }
 
@@ -320,33 +354,37 @@ impl Splitter {
         }
     }
 
-    fn reject(&mut self, now: Timestamp, ticket: Ticket, found: &FoundUrls, reason: FilterReason) {
-        let rejected = &mut self.rejected;
-        if rejected.causes.is_empty() {
-            rejected.due = now + self.settings.linger;
-            rejected.partition = partition(host_of(&found.origin.page), self.settings.partitions);
+    /// A URL of the input goes no further: where to count it.
+    fn drop(&mut self, now: Timestamp, ticket: Ticket, found: &FoundUrls) -> &mut Dropped {
+        let dropped = &mut self.dropped;
+        if dropped.causes.is_empty() {
+            dropped.due = now + self.settings.linger;
+            dropped.partition = partition(host_of(&found.origin.page), self.settings.partitions);
         }
-        if rejected.causes.last() != Some(&ticket) {
-            rejected.causes.push(ticket);
+        if dropped.causes.last() != Some(&ticket) {
+            dropped.causes.push(ticket);
             *self.held.entry(ticket).or_default() += 1;
         }
-        rejected.counts[reason as usize] += 1;
-        self.filtered_total[reason as usize] += 1;
+        dropped
     }
 
-    /// Publishes the batch of a partition with the rejections counted so far.
+    /// Publishes the batch of a partition with the counts of what was dropped so far.
     fn flush(&mut self, partition: u16, out: &mut Output<Effect>) {
-        let Pending { mut batch, causes: mut leaving, .. } = std::mem::take(&mut self.pending[usize::from(partition)]);
+        let pending = std::mem::take(&mut self.pending[usize::from(partition)]);
+        let Pending { mut batch, causes: mut leaving, fingerprints, .. } = pending;
         self.pending_urls -= batch.urls.len() as u64;
-        batch.filtered = std::mem::take(&mut self.rejected.counts);
+        let dropped = std::mem::take(&mut self.dropped);
+        batch.filtered = dropped.filtered;
+        batch.repeated = dropped.repeated;
         batch.number = self.number;
         self.number = self.number.wrapping_add(1);
         self.batches_total += 1;
-        leaving.append(&mut self.rejected.causes);
+        leaving.extend(dropped.causes);
         let mut causes = leaving.clone();
         causes.sort_unstable();
         causes.dedup();
-        out.publish(Token::Partition(partition), &batch, causes);
+        out.publish_tagged(Token::Partition(partition), &batch, causes, batch.number);
+        self.leaving.insert(batch.number, fingerprints);
         for ticket in leaving {
             self.release(ticket, out);
         }
@@ -366,8 +404,8 @@ impl Splitter {
             }
         }
         // No batch is pending: the counts travel alone.
-        if !self.rejected.causes.is_empty() && (self.rejected.due <= now || self.draining) {
-            self.flush(self.rejected.partition, out);
+        if !self.dropped.causes.is_empty() && (self.dropped.due <= now || self.draining) {
+            self.flush(self.dropped.partition, out);
         }
     }
 }
@@ -424,7 +462,12 @@ impl Core for Splitter {
                 self.learning = Learning::Underway;
                 out.effect(Effect::NextScope);
             }
-            Event::Wake | Event::Stored(_) => {}
+            Event::Wake => {}
+            Event::Stored(number) => {
+                for fingerprint in self.leaving.remove(&number).unwrap_or_default() {
+                    self.cache.insert(fingerprint);
+                }
+            }
             Event::Drain => self.draining = true,
         }
         self.flush_due(now, out);
@@ -435,8 +478,8 @@ impl Core for Splitter {
         if self.learning == Learning::NotBegun {
             return Some(Timestamp::ZERO);
         }
-        let rejected = (!self.rejected.causes.is_empty()).then_some(self.rejected.due);
-        self.due.front().map(|&(due, _)| due).or(rejected)
+        let dropped = (!self.dropped.causes.is_empty()).then_some(self.dropped.due);
+        self.due.front().map(|&(due, _)| due).or(dropped)
     }
 
     fn wants_input(&self) -> bool {
@@ -444,7 +487,7 @@ impl Core for Splitter {
     }
 
     fn is_idle(&self) -> bool {
-        self.parked.is_empty() && self.pending_urls == 0 && self.rejected.causes.is_empty()
+        self.parked.is_empty() && self.pending_urls == 0 && self.dropped.causes.is_empty()
     }
 
     fn counts(&self) -> Vec<Count> {
@@ -455,6 +498,10 @@ impl Core for Splitter {
             ("filtered_depth_total", filtered(FilterReason::Depth)),
             ("filtered_redirects_total", filtered(FilterReason::Redirects)),
             ("filtered_form_total", filtered(FilterReason::Form)),
+            ("filtered_pattern_total", filtered(FilterReason::Pattern)),
+            ("filtered_segments_total", filtered(FilterReason::Segments)),
+            ("filtered_parameters_total", filtered(FilterReason::Parameters)),
+            ("repeated_total", self.repeated_total),
             ("batches_total", self.batches_total),
             ("pending", self.pending_urls),
         ]

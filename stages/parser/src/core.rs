@@ -1,14 +1,16 @@
 //! The parser's core: a message of found URLs for each page that has any; several when they are very long.
 //!
-//! In: [`Page`]s. Out: [`FoundUrls`], caused by their page. Keeps nothing.
+//! In: [`Page`]s. Out: [`FoundUrls`], caused by their page, when the content-seen test has judged its body: the links
+//! of a body that another page of the same server had first are left out. Keeps nothing but pages that wait for that.
 
+use crate::content::{Answer, Ask, Content, Verdict};
 use crate::page::{Limits, Links, Response, links};
 use shared::config::Pipeline;
-use shared::message::{Edge, FoundUrls, Origin, Page, Undecodable, UrlList, decode};
+use shared::message::{Body, Edge, FoundUrls, Origin, Page, Place, Undecodable, UrlList, decode};
 use shared::stage::store::StoreError;
 use shared::stage::{Core, Count, Event, Output, Ticket, Token};
 use shared::time::Timestamp;
-use std::convert::Infallible;
+use shared::url::{self, Rules};
 
 /// URLs of one message, in bytes: the links of a page together may be longer than `broker.max_payload`.
 const MESSAGE_BYTES_MAX: usize = 512 << 10;
@@ -18,27 +20,50 @@ const MESSAGE_BYTES_MAX: usize = 512 << 10;
 pub struct Settings {
     /// How much of a page is taken.
     pub limits: Limits,
+    /// How canonical URLs are rewritten.
+    pub rules: Rules,
     /// Whom robots directives may address.
     pub agent: String,
+    /// Whether bodies are looked up among those met before.
+    pub content_seen: bool,
+    /// Partitions of the crawl.
+    pub partitions: u16,
+    /// Instances of dedup, among which they are shared out.
+    pub dedups: u16,
 }
 
 impl From<&Pipeline> for Settings {
     fn from(pipeline: &Pipeline) -> Self {
         Settings {
+            rules: pipeline.url,
             limits: Limits {
                 decoded_bytes_max: pipeline.limits.decoded_bytes_max.as_usize(),
                 links_per_page_max: pipeline.limits.links_per_page,
                 url_bytes_max: pipeline.limits.url_bytes_max,
             },
             agent: pipeline.user_agent(),
+            content_seen: pipeline.stages.parser.content_seen,
+            partitions: pipeline.partitions,
+            dedups: pipeline.stages.dedup.replicas,
         }
     }
+}
+
+/// A page's links on their way.
+#[derive(Debug)]
+struct Parsed {
+    ticket: Ticket,
+    origin: Origin,
+    links: Links,
 }
 
 /// The parser.
 #[derive(Debug)]
 pub struct Parser {
     settings: Settings,
+    content: Content<Parsed>,
+    duplicates: u64,
+    skipped: u64,
     pages: u64,
     bytes: u64,
     links: u64,
@@ -50,28 +75,64 @@ pub struct Parser {
 impl Parser {
     /// A parser.
     pub fn new(settings: Settings) -> Self {
-        Parser { settings, pages: 0, bytes: 0, links: 0, redirects: 0, uncrawlable: 0, nofollow: 0 }
+        let content = Content::new(settings.partitions, settings.dedups);
+        Parser {
+            settings,
+            content,
+            duplicates: 0,
+            skipped: 0,
+            pages: 0,
+            bytes: 0,
+            links: 0,
+            redirects: 0,
+            uncrawlable: 0,
+            nofollow: 0,
+        }
     }
 
-    fn page(&mut self, page: &Page, ticket: Ticket, out: &mut Output<Infallible>) {
+    fn page(&mut self, page: &Page, ticket: Ticket, out: &mut Output<Ask>) {
         let headers: Vec<(&str, &[u8])> =
             page.headers.iter().map(|(name, value)| (name.as_str(), value.as_slice())).collect();
         let response = Response { url: &page.url, status: page.status, headers: &headers, body: &page.body };
-        let links = links(&response, &self.settings.limits, &self.settings.agent);
+        let mut links = links(&response, &self.settings.limits, &self.settings.agent);
+        self.rewrite(page, &mut links);
         self.count(page, &links);
         let origin = if links.redirect { redirected(page) } else { linked(page) };
-        let mut message = FoundUrls { origin, urls: UrlList::new() };
-        for url in links.urls.iter().chain(&links.literal) {
-            if message.urls.bytes() + url.len() > MESSAGE_BYTES_MAX {
-                out.publish(Token::None, &message, vec![ticket]);
-                message.urls = UrlList::new();
+        let parsed = Parsed { ticket, origin, links };
+        match parsed.links.body.filter(|_| self.settings.content_seen) {
+            Some(fingerprint) => {
+                let at =
+                    Place { url: url::fingerprint(&page.url), server: url::fingerprint(url::server_of(&page.url)) };
+                out.effects.extend(self.content.wait(Body { fingerprint, at }, parsed));
             }
-            message.urls.push(url);
+            None => publish(&parsed, out),
         }
-        if !message.urls.is_empty() {
-            out.publish(Token::None, &message, vec![ticket]);
+    }
+
+    /// Bodies were judged: their pages go on.
+    fn judged(&mut self, answer: Answer, out: &mut Output<Ask>) {
+        let (judged, next) = self.content.answered(answer);
+        out.effects.extend(next);
+        for (mut parsed, verdict) in judged {
+            self.duplicates += u64::from(verdict != Verdict::First);
+            if verdict == Verdict::SameServer {
+                self.skipped += parsed.links.urls.len() as u64;
+                parsed.links.urls.clear();
+            }
+            publish(&parsed, out);
         }
-        out.finish(ticket);
+    }
+
+    fn rewrite(&self, page: &Page, links: &mut Links) {
+        let rules = &self.settings.rules;
+        if !rules.are_active() {
+            return;
+        }
+        // A redirect to what is rewritten to the page's own URL is requested once as it is, lest it be lost.
+        if links.redirect && links.urls.first().is_some_and(|target| rules.rewrite(target) == page.url) {
+            links.literal = links.urls.pop();
+        }
+        links.urls = rules.rewrite_all(std::mem::take(&mut links.urls));
     }
 
     fn count(&mut self, page: &Page, links: &Links) {
@@ -82,6 +143,23 @@ impl Parser {
         self.uncrawlable += u64::from(links.uncrawlable);
         self.nofollow += u64::from(links.nofollow);
     }
+}
+
+/// Puts the links into messages; the page is finished.
+fn publish(parsed: &Parsed, out: &mut Output<Ask>) {
+    let Parsed { ticket, origin, links } = parsed;
+    let mut message = FoundUrls { origin: origin.clone(), urls: UrlList::new() };
+    for url in links.urls.iter().chain(&links.literal) {
+        if message.urls.bytes() + url.len() > MESSAGE_BYTES_MAX {
+            out.publish(Token::None, &message, vec![*ticket]);
+            message.urls = UrlList::new();
+        }
+        message.urls.push(url);
+    }
+    if !message.urls.is_empty() {
+        out.publish(Token::None, &message, vec![*ticket]);
+    }
+    out.finish(*ticket);
 }
 
 /// A link leads one step away from the seed.
@@ -108,27 +186,28 @@ fn redirected(page: &Page) -> Origin {
 
 impl Core for Parser {
     type Input = Page;
-    type Effect = Infallible;
-    type Answer = Infallible;
+    type Effect = Ask;
+    type Answer = Answer;
 
     fn decode(_edge: Edge, payload: &[u8]) -> Result<Page, Undecodable> {
         decode(payload)
     }
 
-    fn step(
-        &mut self,
-        _now: Timestamp,
-        event: Event<Page, Infallible>,
-        out: &mut Output<Infallible>,
-    ) -> Result<(), StoreError> {
-        if let Event::Message { ticket, input } = event {
-            self.page(&input, ticket, out);
+    fn step(&mut self, _now: Timestamp, event: Event<Page, Answer>, out: &mut Output<Ask>) -> Result<(), StoreError> {
+        match event {
+            Event::Message { ticket, input } => self.page(&input, ticket, out),
+            Event::Answer(answer) => self.judged(answer, out),
+            Event::Stored(_) | Event::Wake | Event::Drain => {}
         }
         Ok(())
     }
 
     fn wake_at(&self) -> Option<Timestamp> {
         None
+    }
+
+    fn is_idle(&self) -> bool {
+        self.content.is_empty()
     }
 
     fn counts(&self) -> Vec<Count> {
@@ -139,6 +218,8 @@ impl Core for Parser {
             ("redirects_total", self.redirects),
             ("uncrawlable_total", self.uncrawlable),
             ("nofollow_total", self.nofollow),
+            ("duplicate_bodies_total", self.duplicates),
+            ("skipped_links_total", self.skipped),
         ]
     }
 }
@@ -169,7 +250,14 @@ mod tests {
 
     fn messages(page: Page) -> Vec<FoundUrls> {
         let limits = Limits { decoded_bytes_max: 16 << 20, links_per_page_max: 5000, url_bytes_max: 2048 };
-        let mut parser = Parser::new(Settings { limits, agent: "rhumb".into() });
+        let mut parser = Parser::new(Settings {
+            limits,
+            rules: Rules::default(),
+            agent: "rhumb".into(),
+            content_seen: false,
+            partitions: 4,
+            dedups: 1,
+        });
         let mut out = Output::default();
         parser.step(Timestamp::ZERO, Event::Message { ticket: Ticket(7), input: page }, &mut out).unwrap();
         assert_eq!(out.finished, [Ticket(7)]);
@@ -202,6 +290,38 @@ mod tests {
             messages.iter().flat_map(|message| message.urls.iter().map(str::to_owned).collect::<Vec<_>>()).collect();
         let expected: Vec<String> = (0..1000).map(|n| format!("http://a.test/{n}-{filler}")).collect();
         assert!(urls == expected);
+    }
+
+    #[test]
+    fn the_links_of_a_body_that_the_server_had_before_are_left_out() {
+        let limits = Limits { decoded_bytes_max: 16 << 20, links_per_page_max: 5000, url_bytes_max: 2048 };
+        let settings = Settings {
+            limits,
+            rules: Rules::default(),
+            agent: "rhumb".into(),
+            content_seen: true,
+            partitions: 4,
+            dedups: 1,
+        };
+        let mut parser = Parser::new(settings);
+        let mut step = |event| {
+            let mut out = Output::default();
+            parser.step(Timestamp::ZERO, event, &mut out).unwrap();
+            (out.effects, out.publishes.len(), out.finished, parser.is_idle())
+        };
+        let html = [("content-type", "text/html")];
+        let mut other = page(200, &html, "<a href=/y>y</a>");
+        other.url = "http://a.test/other".into();
+        let (asks, published, finished, is_idle) = step(Event::Message { ticket: Ticket(1), input: other });
+        assert_eq!((published, finished.len(), is_idle), (0, 0, false), "the page waits for the verdict");
+        let [Ask { dedup: 0, ask }] = &asks[..] else { panic!("one ask") };
+        let first = Some(Place { url: 1, server: ask.bodies[0].at.server });
+        let reply = Some(shared::message::ContentReply { first: vec![first] });
+        assert_eq!(step(Event::Answer(Answer { dedup: 0, reply })), (vec![], 0, vec![Ticket(1)], true));
+
+        step(Event::Message { ticket: Ticket(2), input: page(200, &html, "<a href=/y>y</a>") });
+        let (_, published, finished, _) = step(Event::Answer(Answer { dedup: 0, reply: None }));
+        assert_eq!((published, finished), (1, vec![Ticket(2)]), "no answer counts as not met before");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Which links? Charset-correct link extraction.
 
 pub mod charset;
+pub mod content;
 pub mod content_coding;
 pub mod core;
 pub mod links;

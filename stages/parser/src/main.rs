@@ -3,11 +3,15 @@
 //! In:  responses as the servers sent them (fetcher).
 //! Out: their links and redirect targets (host-splitter).
 
+use futures::future::BoxFuture;
+use parser::content::{Answer, Ask};
 use parser::core::{Parser, Settings};
+use shared::bus::Bus;
 use shared::config::Pipeline;
-use shared::message::Edge;
-use shared::stage::{Context, NoShell, Source, Stage};
+use shared::message::{Edge, decode, encode};
+use shared::stage::{Context, Shell, Source, Stage, Token};
 use std::process::ExitCode;
+use std::time::Duration;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -18,7 +22,7 @@ impl Stage for Parsing {
     const NAME: &'static str = "parser";
     const ABOUT: &'static str = "Parser: charset-correct extraction of links and redirect targets";
     type Core = Parser;
-    type Shell = NoShell;
+    type Shell = AskShell;
 
     fn sources() -> Vec<Source> {
         vec![Source::Shared(Edge::Pages)]
@@ -28,8 +32,26 @@ impl Stage for Parsing {
         pipeline.stages.parser.pages_in_hand as usize
     }
 
-    fn open(context: &Context) -> anyhow::Result<(Parser, NoShell)> {
-        Ok((Parser::new(Settings::from(&context.pipeline)), NoShell))
+    fn open(context: &Context) -> anyhow::Result<(Parser, AskShell)> {
+        Ok((Parser::new(Settings::from(&context.pipeline)), AskShell(context.bus.clone())))
+    }
+}
+
+/// How long dedup may take to say whether bodies were met before.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
+
+struct AskShell(Bus);
+
+impl Shell<Parser> for AskShell {
+    fn perform(&mut self, Ask { dedup, ask }: Ask) -> BoxFuture<'static, Answer> {
+        let bus = self.0.clone();
+        Box::pin(async move {
+            let subject = bus.subjects.of(Edge::ContentAsks, &Token::Instance(dedup.to_string()));
+            let request = bus.client.request(subject, encode(&ask));
+            let reply = tokio::time::timeout(REPLY_TIMEOUT, request).await;
+            let reply = reply.ok().and_then(Result::ok).and_then(|reply| decode(&reply.payload).ok());
+            Answer { dedup, reply }
+        })
     }
 }
 

@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 
 use encoding_rs::{Encoding, UTF_8};
 use lol_html::AsciiCompatibleEncoding;
-use shared::url::canonical;
+use shared::url::{body_fingerprint, canonical};
 use url::Url;
 
 use crate::charset::charset;
@@ -59,6 +59,8 @@ pub struct Links {
     /// Canonical, absolute URLs, each once, in document order; of a redirect its target, unless that is the page
     /// itself.
     pub urls: Vec<String>,
+    /// Fingerprint of the decoded body of a document; none without a body.
+    pub body: Option<u64>,
     /// The response redirects, and `urls` or `literal` hold the target.
     pub redirect: bool,
     /// The target of a redirect to another spelling of the page's own canonical URL, absolute, as the server spells
@@ -131,7 +133,8 @@ fn ascii_location(location: &[u8]) -> String {
 
 fn document_links(response: &Response<'_>, page: &Url, limits: &Limits, agent: &str) -> Links {
     let decoded = content_coding::decode(response.headers("content-encoding"), response.body, limits.decoded_bytes_max);
-    let mut links = Links { ending: decoded.ending, ..Links::default() };
+    let body = (!decoded.body.is_empty()).then(|| body_fingerprint(&decoded.body));
+    let mut links = Links { ending: decoded.ending, body, ..Links::default() };
     let content_type = response.headers("content-type").next();
     if !is_html(content_type, &decoded.body) {
         return links;

@@ -6,7 +6,7 @@
 
 use anyhow::{Context as _, ensure};
 use clap::Parser;
-use rhumb_tests::bench::{self, Round, known_urls};
+use rhumb_tests::bench::{self, Round, known_urls, url_cache};
 use rhumb_tests::harness::World;
 use rhumb_tests::synthetic_web::{Latency, PagesPerHost, Profile};
 use serde_json::json;
@@ -40,6 +40,9 @@ struct Cli {
     /// The crawl alone with 8, 64 and 256 partitions, instead
     #[arg(long, conflicts_with = "scaling")]
     partitions_sweep: bool,
+    /// Lookups a second of the URL cache, by policy, instead
+    #[arg(long)]
+    url_cache: bool,
     /// As JSON
     #[arg(long)]
     json: bool,
@@ -53,6 +56,15 @@ fn main() -> anyhow::Result<ExitCode> {
     if cli.known_urls {
         let fetched = known_urls::fetch_all(std::io::stdin().lock())?;
         println!("{}", serde_json::to_string(&fetched)?);
+    } else if cli.url_cache {
+        for speed in url_cache::speeds() {
+            if cli.json {
+                println!("{}", serde_json::to_string(&speed)?);
+            } else {
+                let (policy, millions) = (speed.policy, speed.lookups_per_s / 1e6);
+                println!("{policy:<8} {millions:>6.1} million lookups/s  {:.1} % hits", speed.hit_rate * 100.0);
+            }
+        }
     } else if cli.scaling {
         scaling(&cli)?;
     } else if cli.partitions_sweep {

@@ -46,6 +46,7 @@ pub(crate) enum Answer {
     HostSplitter(host_splitter::splitter::Answer),
     Resolver(resolver::resolver::Answer),
     Fetcher(fetcher::effect::Answer),
+    Parser(parser::content::Answer),
 }
 
 /// What reaches a process.

@@ -1,7 +1,7 @@
 //! Around: what lies around the nodes: agenda, broker, web, name servers, the scope bucket, faults and checks.
 
 use super::agenda::{Agenda, Answer, EffectId, Happening, Incident, Input, Line, Place, Process, StageName};
-use super::broker::{AskReplyTo, Broker, Outgoing, SoftMessage, Storing};
+use super::broker::{Broker, Outgoing, ReplyTo, Request, SoftMessage, Storing};
 use super::checks::Checks;
 use super::dice::Dice;
 use super::names::Names;
@@ -10,8 +10,9 @@ use super::scope::ScopeBucket;
 use super::web::Web;
 use bytes::Bytes;
 use fetcher::effect::{Answer as Fetched, Asked};
+use parser::content::Answer as Judged;
 use shared::config::Pipeline;
-use shared::message::{Ask, AskReply, Edge, decode, encode};
+use shared::message::{Ask, ContentAsk, Edge, decode, encode};
 use shared::stage::Token;
 use std::collections::HashMap;
 
@@ -159,6 +160,7 @@ impl Around {
         match (edge, token) {
             (Edge::FetchJobs, Token::Instance(name)) => place(StageName::Fetcher, name.parse().ok()?),
             (Edge::FetchAsks, Token::Instance(name)) => place(StageName::Scheduler, name.parse().ok()?),
+            (Edge::UrlsFiltered, _) => None,
             (Edge::Errands, Token::Partition(partition)) => {
                 place(StageName::Scheduler, Pipeline::owner(*partition, self.replicas[&StageName::Scheduler]))
             }
@@ -175,35 +177,56 @@ impl Around {
     /// A fetcher asks a scheduler for jobs.
     pub(crate) fn ask(&mut self, id: EffectId, scheduler: u16, ask: &Ask) {
         let asked = |result| Answer::Fetcher(Fetched::Asked { scheduler, ask: ask.ask, result });
-        let from = id.process.place;
-        let place = Place { stage: StageName::Scheduler, instance: scheduler };
         self.answer(id, REPLY_TIMEOUT, asked(Asked::NoAnswer));
-        if self.is_lost(from) || self.is_lost(place) {
-            return;
-        }
-        let latency = self.soft_latency();
-        match self.up.get(&place).copied() {
-            Some(to) => {
-                let reply = AskReplyTo { effect: id, scheduler, ask: ask.ask };
-                let message = SoftMessage { edge: Edge::FetchAsks, payload: encode(ask), reply: Some(reply) };
-                let at = self.now + latency;
-                self.agenda.over(Line::Soft(from, place), at, Happening::To(to, Input::Soft(message)));
-            }
-            None => self.answer(id, latency, asked(Asked::NoScheduler)),
+        let to = Place { stage: StageName::Scheduler, instance: scheduler };
+        let request = Request::Jobs { scheduler, ask: ask.ask };
+        if let Some(latency) = self.request(id, to, Edge::FetchAsks, encode(ask), request) {
+            self.answer(id, latency, asked(Asked::NoScheduler));
         }
     }
 
-    /// A scheduler replies to an ask.
-    pub(crate) fn reply(&mut self, from: Process, to: AskReplyTo, payload: &[u8]) {
-        let reply = decode::<AskReply>(payload).unwrap_or_else(|error| panic!("reply to an ask: {error}"));
+    /// A parser asks dedup who had bodies first.
+    pub(crate) fn ask_content(&mut self, id: EffectId, dedup: u16, ask: &ContentAsk) {
+        let unanswered = || Answer::Parser(Judged { dedup, reply: None });
+        self.answer(id, REPLY_TIMEOUT, unanswered());
+        let to = Place { stage: StageName::Dedup, instance: dedup };
+        if let Some(latency) = self.request(id, to, Edge::ContentAsks, encode(ask), Request::Content { dedup }) {
+            self.answer(id, latency, unanswered());
+        }
+    }
+
+    /// Sends a request, unless it is lost; when nobody is there, says after how long that is known.
+    fn request(&mut self, id: EffectId, to: Place, edge: Edge, payload: Bytes, request: Request) -> Option<Micros> {
+        let from = id.process.place;
+        if self.is_lost(from) || self.is_lost(to) {
+            return None;
+        }
+        let latency = self.soft_latency();
+        let Some(process) = self.up.get(&to).copied() else { return Some(latency) };
+        let message = SoftMessage { edge, payload, reply: Some(ReplyTo { effect: id, request }) };
+        let at = self.now + latency;
+        self.agenda.over(Line::Soft(from, to), at, Happening::To(process, Input::Soft(message)));
+        None
+    }
+
+    /// A process replies to a request.
+    pub(crate) fn reply(&mut self, from: Process, to: ReplyTo, payload: &[u8]) {
         if self.is_lost(from.place) || self.is_lost(to.effect.process.place) {
             return;
         }
-        let AskReplyTo { effect, scheduler, ask } = to;
-        let answer = Answer::Fetcher(Fetched::Asked { scheduler, ask, result: Asked::Reply(reply) });
+        let answer = match to.request {
+            Request::Jobs { scheduler, ask } => Answer::Fetcher(Fetched::Asked {
+                scheduler,
+                ask,
+                result: Asked::Reply(decode(payload).expect("a reply")),
+            }),
+            Request::Content { dedup } => {
+                Answer::Parser(Judged { dedup, reply: Some(decode(payload).expect("a reply")) })
+            }
+        };
         let at = self.now + self.soft_latency();
-        let line = Line::Soft(from.place, effect.process.place);
-        self.agenda.over(line, at, Happening::To(effect.process, Input::Answer(effect.number, answer)));
+        let line = Line::Soft(from.place, to.effect.process.place);
+        self.agenda.over(line, at, Happening::To(to.effect.process, Input::Answer(to.effect.number, answer)));
     }
 
     /// Work ends.

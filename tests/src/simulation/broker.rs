@@ -35,15 +35,23 @@ pub(crate) struct Delivery {
 pub(crate) struct SoftMessage {
     pub(crate) edge: Edge,
     pub(crate) payload: Bytes,
-    pub(crate) reply: Option<AskReplyTo>,
+    pub(crate) reply: Option<ReplyTo>,
 }
 
-/// Where the reply to an ask goes.
+/// Where the reply to a request goes.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct AskReplyTo {
+pub(crate) struct ReplyTo {
     pub(crate) effect: EffectId,
-    pub(crate) scheduler: u16,
-    pub(crate) ask: u64,
+    pub(crate) request: Request,
+}
+
+/// What was requested.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Request {
+    /// Jobs, by a fetcher.
+    Jobs { scheduler: u16, ask: u64 },
+    /// Who had bodies first, by a parser.
+    Content { dedup: u16 },
 }
 
 struct Unacked {

@@ -10,7 +10,7 @@
 
 use super::agenda::{Answer, EffectId, Happening, Input, Place, Process};
 use super::around::Around;
-use super::broker::{AskReplyTo, Delivery, Outgoing, SoftMessage};
+use super::broker::{Delivery, Outgoing, ReplyTo, SoftMessage};
 use super::plan::{Micros, SECOND};
 use bytes::Bytes;
 use shared::message::{Edge, decode};
@@ -64,7 +64,7 @@ pub(crate) trait AnyNode {
 struct Held {
     /// Edge, consumer and sequence of a stream's message.
     source: Option<(Edge, usize, u64)>,
-    reply: Option<AskReplyTo>,
+    reply: Option<ReplyTo>,
     references: u32,
 }
 
@@ -226,7 +226,7 @@ impl<C: Simulated> Life<C> {
         }
     }
 
-    fn ticket(&mut self, source: Option<(Edge, usize, u64)>, reply: Option<AskReplyTo>) -> Ticket {
+    fn ticket(&mut self, source: Option<(Edge, usize, u64)>, reply: Option<ReplyTo>) -> Ticket {
         self.next_ticket += 1;
         let ticket = Ticket(self.next_ticket);
         self.tickets.insert(ticket, Held { source, reply, references: 1 });

@@ -12,9 +12,10 @@ use host_splitter::splitter::Splitter;
 use parser::core::Parser;
 use resolver::resolver::{Found, Resolver};
 use scheduler::scheduler::Scheduler;
-use shared::config::Pipeline;
+use shared::config::{Pipeline, UrlCacheSettings};
 use shared::message::Edge;
 use shared::time::Timestamp;
+use shared::url_cache::UrlCache;
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 
@@ -83,12 +84,12 @@ impl Simulated for Fetcher {
 }
 
 impl Simulated for Parser {
-    fn perform(effect: Infallible, _id: EffectId, _around: &mut Around) {
-        match effect {}
+    fn perform(effect: Self::Effect, id: EffectId, around: &mut Around) {
+        around.ask_content(id, effect.dedup, &effect.ask);
     }
 
-    fn accept(_answer: Answer) -> Option<Infallible> {
-        None
+    fn accept(answer: Answer) -> Option<Self::Answer> {
+        if let Answer::Parser(answer) = answer { Some(answer) } else { None }
     }
 }
 
@@ -143,15 +144,20 @@ pub(crate) fn all(pipeline: &Pipeline) -> BTreeMap<Place, Box<dyn AnyNode>> {
     nodes
 }
 
+fn cache(settings: &UrlCacheSettings) -> UrlCache {
+    UrlCache::open("cache", settings).expect("a cache without a file")
+}
+
 fn node(place: Place, pipeline: Pipeline) -> Box<dyn AnyNode> {
     match place.stage {
-        StageName::HostSplitter => {
-            Box::new(Node::new(place, false, move |opening: &Opening| Splitter::new((&pipeline).into(), opening.life)))
-        }
+        StageName::HostSplitter => Box::new(Node::new(place, false, move |opening: &Opening| {
+            Splitter::new((&pipeline).into(), cache(&pipeline.stages.host_splitter.cache), opening.life)
+        })),
         StageName::Dedup => Box::new(Node::new(place, true, move |opening: &Opening| {
             let partitions = partitions(&pipeline, pipeline.stages.dedup.replicas, opening.instance);
             let store = opening.store.clone().expect("dedup has a store");
-            Dedup::open((&pipeline).into(), partitions, store).expect("a store in memory does not fail")
+            Dedup::open((&pipeline).into(), cache(&pipeline.stages.dedup.cache), partitions, store)
+                .expect("a store in memory does not fail")
         })),
         StageName::Resolver => Box::new(Node::new(place, false, move |_: &Opening| Resolver::new((&pipeline).into()))),
         StageName::Scheduler => Box::new(Node::new(place, true, move |opening: &Opening| {

@@ -116,6 +116,11 @@ impl Plan {
         }
         set.push(format!("stages.fetcher.connections={}", dice.pick(&[1, 3, 64]).unwrap_or(&64)));
         set.push(format!("stages.host-splitter.batch_urls_max={}", dice.pick(&[1, 7, 256]).unwrap_or(&256)));
+        for stage in ["host-splitter", "dedup"] {
+            let policy = dice.pick(&["clock", "lru", "random", "none"]).unwrap_or(&"clock");
+            set.push(format!("stages.{stage}.cache.policy={policy}"));
+            set.push(format!("stages.{stage}.cache.entries={}", dice.pick(&[1, 20, 65_536]).unwrap_or(&65_536)));
+        }
         set.push(format!("stages.scheduler.requests_per_connection={}", dice.pick(&[3, 50]).unwrap_or(&50)));
         set.push(format!("stages.scheduler.job_lease={}s", dice.pick(&[6, 20]).unwrap_or(&20)));
         set.push("stages.fetcher.renew_every=2s".to_owned());

@@ -1,6 +1,6 @@
 use super::*;
 use proptest::prelude::*;
-use shared::message::Origin;
+use shared::message::{Body, Origin};
 use shared::stage::store::MemoryStore;
 use std::collections::{HashMap, HashSet};
 
@@ -8,11 +8,15 @@ const PARTITIONS: u16 = 4;
 
 fn settings() -> Settings {
     // Small, so that filters grow and cached fingerprints displace each other.
-    Settings { partitions: PARTITIONS, filter_urls: 8, filter_bytes_max: 64, recent_entries: 4 }
+    Settings { partitions: PARTITIONS, filter_urls: 8, filter_bytes_max: 64 }
+}
+
+fn cache() -> UrlCache {
+    UrlCache::replacing(4, Box::new(shared::url_cache::Clock::new(4)))
 }
 
 fn open(store: &Arc<MemoryStore>, partitions: &[u16]) -> Dedup {
-    Dedup::open(settings(), partitions.to_vec(), store.clone()).unwrap()
+    Dedup::open(settings(), cache(), partitions.to_vec(), store.clone()).unwrap()
 }
 
 fn origin(page: &str) -> Origin {
@@ -30,7 +34,7 @@ fn batch(urls: &[(&str, u32)], pages: &[&str]) -> SplitUrls {
 
 fn step(core: &mut Dedup, input: SplitUrls) -> Output<Infallible> {
     let mut out = Output::default();
-    core.step(Timestamp::ZERO, Event::Message { ticket: Ticket(1), input }, &mut out).unwrap();
+    core.step(Timestamp::ZERO, Event::Message { ticket: Ticket(1), input: Input::Split(input) }, &mut out).unwrap();
     out
 }
 
@@ -81,7 +85,7 @@ fn only_the_origins_of_new_urls_travel_on() {
 fn counts_made_upstream_are_taken_over() {
     let store = Arc::new(MemoryStore::default());
     let mut core = open(&store, &[0]);
-    run(&mut core, SplitUrls { filtered: [1, 2, 3, 4], ..SplitUrls::default() });
+    run(&mut core, SplitUrls { filtered: [1, 2, 3, 4, 0, 0, 0], ..SplitUrls::default() });
     let counts = counts(&core);
     assert_eq!((counts["found_total"], counts["filtered_total"], counts["filtered_form_total"]), (10, 10, 4));
 }
@@ -133,7 +137,7 @@ proptest! {
         for (links, crash, rejected) in batches {
             let urls: Vec<String> = links.iter().map(|(host, path)| format!("http://h{host}.test/{path}")).collect();
             let urls: Vec<(&str, u32)> = urls.iter().map(|url| (url.as_str(), 0)).collect();
-            let input = SplitUrls { filtered: [rejected, 0, 0, 0], ..batch(&urls, &["p"]) };
+            let input = SplitUrls { filtered: [rejected, 0, 0, 0, 0, 0, 0], ..batch(&urls, &["p"]) };
             if crash == 1 {
                 step(&mut core, input.clone());
                 core = open(&store, &all);
@@ -165,4 +169,25 @@ proptest! {
             prop_assert_eq!((counts(&core)["found_total"], counts(&core)["filtered_total"]), (found, filtered));
         }
     }
+}
+
+#[test]
+fn a_body_belongs_to_the_first_page_that_asked_for_ever() {
+    let store = Arc::new(MemoryStore::default());
+    let mut core = open(&store, &[0, 1, 2, 3]);
+    let body = |fingerprint, url| Body { fingerprint, at: Place { url, server: 5 } };
+    let ask = |core: &mut Dedup, bodies: &[Body]| {
+        let mut out = Output::default();
+        let input = Input::Content(ContentAsk { bodies: bodies.to_vec() });
+        core.step(Timestamp::ZERO, Event::Message { ticket: Ticket(1), input }, &mut out).unwrap();
+        store.commit(&out.changes).unwrap();
+        assert_eq!(out.finished, [Ticket(1)]);
+        let reply: ContentReply = decode(&out.replies[0].1).unwrap();
+        reply.first.iter().map(|first| first.map(|place| place.url)).collect::<Vec<_>>()
+    };
+    assert_eq!(ask(&mut core, &[body(1, 10), body(2, 11), body(1, 12)]), [None, None, Some(10)]);
+    let mut reopened = open(&store, &[0, 1, 2, 3]);
+    assert_eq!(ask(&mut reopened, &[body(1, 10), body(1, 13), body(2, 10)]), [None, Some(10), Some(11)]);
+    let mut others = open(&store, &[0]);
+    assert_eq!(ask(&mut others, &[body(1, 99)]), [None], "of a partition that it does not own it knows nothing");
 }

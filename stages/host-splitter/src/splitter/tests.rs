@@ -1,12 +1,30 @@
 use super::*;
 use proptest::prelude::*;
+use shared::config::Patterns;
 use shared::message::Origin;
 use shared::stage::Publish;
+use shared::url_cache::Clock;
 
 const LINGER: Duration = Duration::from_millis(50);
 
 fn settings(follow: Follow) -> Settings {
-    Settings { partitions: 8, follow, max_depth: 5, redirects: 3, url_bytes_max: 60, batch_urls_max: 4, linger: LINGER }
+    let filters = Filters {
+        prefixes: Vec::new(),
+        accept: Patterns::default(),
+        reject: Patterns::default(),
+        segment_repeats: 5,
+        query_parameters: 9,
+    };
+    Settings {
+        partitions: 8,
+        follow,
+        max_depth: 5,
+        redirects: 3,
+        filters,
+        url_bytes_max: 60,
+        batch_urls_max: 4,
+        linger: LINGER,
+    }
 }
 
 fn found(seed: bool, urls: &[&str]) -> FoundUrls {
@@ -33,7 +51,7 @@ struct Harness {
 impl Harness {
     fn new(settings: Settings) -> Self {
         Harness {
-            core: Splitter::new(settings, 1000),
+            core: Splitter::new(settings, UrlCache::replacing(6, Box::new(Clock::new(6))), 1000),
             now: Timestamp::ZERO,
             tickets: 0,
             publishes: Vec::new(),
@@ -67,6 +85,12 @@ impl Harness {
         }
     }
 
+    /// All that was published is in its stream.
+    fn store_all(&mut self) {
+        let tags: Vec<u64> = self.publishes.iter().filter_map(|publish| publish.tag).collect();
+        tags.into_iter().for_each(|tag| self.step(Event::Stored(tag)));
+    }
+
     fn batches(&self) -> Vec<SplitUrls> {
         self.publishes.iter().map(|publish| decode(&publish.payload).unwrap()).collect()
     }
@@ -75,8 +99,8 @@ impl Harness {
         self.batches().iter().flat_map(|batch| batch.urls.iter().map(str::to_owned).collect::<Vec<_>>()).collect()
     }
 
-    fn filtered(&self) -> [u32; 4] {
-        let mut sum = [0; 4];
+    fn filtered(&self) -> [u32; FilterReason::ALL.len()] {
+        let mut sum = [0; FilterReason::ALL.len()];
         for batch in self.batches() {
             for (sum, count) in sum.iter_mut().zip(batch.filtered) {
                 *sum += count;
@@ -84,6 +108,25 @@ impl Harness {
         }
         sum
     }
+}
+
+#[test]
+fn what_was_handed_on_is_dropped_and_counted_once_it_is_stored_and_not_before() {
+    let mut t = Harness::new(settings(Follow::Any));
+    t.input(found(false, &["http://a.test/1"]));
+    t.settle();
+    t.input(found(false, &["http://a.test/1"]));
+    t.settle();
+    assert_eq!(t.urls().len(), 2, "a batch that is not stored may be lost with the process");
+    t.store_all();
+    let last = t.input(found(false, &["http://a.test/1", "http://a.test/2"]));
+    assert!(!t.finished.contains(&last), "the count of what was dropped is not in a stream yet");
+    t.settle();
+    assert!(t.finished.contains(&last));
+    assert_eq!(t.urls()[2..], ["http://a.test/2"]);
+    assert_eq!(t.batches().iter().map(|batch| batch.repeated).collect::<Vec<_>>(), [0, 0, 1]);
+    let counts: HashMap<_, _> = t.core.counts().into_iter().collect();
+    assert_eq!((counts["found_total"], counts["repeated_total"]), (4, 1));
 }
 
 #[test]
@@ -146,7 +189,7 @@ fn each_reason_is_counted_in_the_order_of_the_filters() {
     t.input(deep);
     t.settle();
     assert_eq!(t.urls(), [""; 0]);
-    assert_eq!(t.filtered(), [0, 1, 1, 13]);
+    assert_eq!(t.filtered(), [0, 1, 1, 13, 0, 0, 0]);
 }
 
 #[test]
@@ -156,7 +199,7 @@ fn counts_of_rejected_urls_ride_in_the_next_batch_and_hold_their_inputs() {
     let passed = t.input(found(false, &["http://a.test/", "ftp://a.test/"]));
     t.settle();
     let [batch] = &t.batches()[..] else { panic!("one batch") };
-    assert_eq!((batch.urls.len(), batch.filtered), (1, [0, 0, 0, 2]));
+    assert_eq!((batch.urls.len(), batch.filtered), (1, [0, 0, 0, 2, 0, 0, 0]));
     assert_eq!(t.publishes[0].causes, [rejected, passed]);
 }
 
@@ -169,7 +212,7 @@ fn counts_travel_alone_when_nothing_else_does() {
     t.settle();
     assert_eq!(t.publishes[0].token, Token::Partition(partition("page.test", 8)));
     assert_eq!(t.publishes[0].causes, [ticket]);
-    assert_eq!(t.filtered(), [0, 0, 0, 1]);
+    assert_eq!(t.filtered(), [0, 0, 0, 1, 0, 0, 0]);
 }
 
 #[test]
@@ -196,7 +239,7 @@ fn nothing_is_judged_before_the_shared_scope_is_known() {
     t.input(other_topic);
     t.settle();
     assert_eq!(t.urls(), ["http://a.test/"]);
-    assert_eq!(t.filtered(), [2, 0, 0, 0]);
+    assert_eq!(t.filtered(), [2, 0, 0, 0, 0, 0, 0]);
 }
 
 #[test]
@@ -220,7 +263,7 @@ fn a_seed_waits_until_all_its_hosts_have_joined() {
     t.settle();
     assert_eq!(t.finished, [again, seed]);
     assert_eq!(t.urls().len(), 4);
-    assert_eq!(t.filtered(), [0, 0, 0, 1]);
+    assert_eq!(t.filtered(), [0, 0, 0, 1, 0, 0, 0]);
 }
 
 #[test]
@@ -274,7 +317,7 @@ proptest! {
             t.step(Event::Answer(Answer::Scope { topic: "t".into(), entry }));
         }
         t.step(Event::Answer(Answer::ScopeCaughtUp));
-        let (mut expected, mut expected_filtered) = (Vec::new(), [0u32; 4]);
+        let (mut expected, mut expected_filtered) = (Vec::new(), [0u32; FilterReason::ALL.len()]);
         for (page, (links, pause_ms)) in pages.iter().enumerate() {
             t.now = t.now + Duration::from_millis(*pause_ms);
             t.step(Event::Wake);

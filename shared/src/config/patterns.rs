@@ -1,0 +1,39 @@
+//! Lists of regular expressions, compiled when the configuration is read.
+
+use regex::RegexSet;
+use serde::{Deserialize, Deserializer, de};
+
+/// Regular expressions of which one or none matches a text. Matching takes time linear in the text, whatever they say.
+#[derive(Clone, Debug, Default)]
+pub struct Patterns(RegexSet);
+
+impl Patterns {
+    /// Compiles them.
+    ///
+    /// # Errors
+    /// One is no regular expression, or too large.
+    pub fn new<S: AsRef<str>>(patterns: &[S]) -> Result<Self, regex::Error> {
+        RegexSet::new(patterns).map(Patterns)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether one of them matches somewhere in the text.
+    pub fn matches(&self, text: &str) -> bool {
+        self.0.is_match(text)
+    }
+}
+
+impl<'de> Deserialize<'de> for Patterns {
+    fn deserialize<D: Deserializer<'de>>(input: D) -> Result<Self, D::Error> {
+        let patterns = Vec::<String>::deserialize(input)?;
+        Patterns::new(&patterns).map_err(|error| {
+            // The library shows the place on lines of its own.
+            let text = error.to_string().split_whitespace().collect::<Vec<_>>().join(" ");
+            de::Error::custom(format!("not a regular expression: {text}"))
+        })
+    }
+}

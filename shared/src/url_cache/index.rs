@@ -1,0 +1,71 @@
+//! From a fingerprint to its slot: open addressing with linear probing, and no tombstones.
+//!
+//! Invariant: no cell between a fingerprint's home and its cell is empty, so a search ends at the first empty one.
+
+/// Slot + 1 in each cell; 0: empty. At most half of the cells are in use.
+pub(super) struct Index {
+    cells: Box<[u32]>,
+    /// A home is the upper bits of a product: so many are left out.
+    shift: u32,
+}
+
+/// 2^64 divided by the golden ratio: spreads what differs in any bits over the upper ones (Knuth 1973, section 6.4).
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+impl Index {
+    /// For so many slots.
+    pub(super) fn new(slots: usize) -> Self {
+        let cells = (slots * 2).next_power_of_two().max(2);
+        Index { cells: vec![0; cells].into_boxed_slice(), shift: 64 - cells.trailing_zeros() }
+    }
+
+    fn home(&self, fingerprint: u64) -> usize {
+        (fingerprint.wrapping_mul(SPREAD) >> self.shift) as usize
+    }
+
+    fn after(&self, cell: usize) -> usize {
+        (cell + 1) & (self.cells.len() - 1)
+    }
+
+    /// The slot of a fingerprint.
+    pub(super) fn find(&self, fingerprint: u64, slots: &[u64]) -> Option<u32> {
+        let mut cell = self.home(fingerprint);
+        loop {
+            let slot = self.cells[cell].checked_sub(1)?;
+            if slots[slot as usize] == fingerprint {
+                return Some(slot);
+            }
+            cell = self.after(cell);
+        }
+    }
+
+    /// Takes in a slot, whose fingerprint is not here yet.
+    pub(super) fn insert(&mut self, slot: u32, slots: &[u64]) {
+        let mut cell = self.home(slots[slot as usize]);
+        while self.cells[cell] != 0 {
+            cell = self.after(cell);
+        }
+        self.cells[cell] = slot + 1;
+    }
+
+    /// Takes out a slot that is here, and moves back what would otherwise be cut off from its home.
+    pub(super) fn remove(&mut self, slot: u32, slots: &[u64]) {
+        let mut empty = self.home(slots[slot as usize]);
+        while self.cells[empty] != slot + 1 {
+            empty = self.after(empty);
+        }
+        let mut cell = empty;
+        loop {
+            cell = self.after(cell);
+            let Some(other) = self.cells[cell].checked_sub(1) else { break };
+            let home = self.home(slots[other as usize]);
+            // Whether its home lies at or before the empty cell, going round.
+            let mask = self.cells.len() - 1;
+            if (cell.wrapping_sub(home) & mask) >= (cell.wrapping_sub(empty) & mask) {
+                self.cells[empty] = other + 1;
+                empty = cell;
+            }
+        }
+        self.cells[empty] = 0;
+    }
+}

@@ -1,0 +1,35 @@
+//! The content-seen test: which page had a body first?
+//!
+//! In: bodies with the pages that have them. Out: for each the other page that had it first, if there is one.
+//!
+//! Invariant: the first page that asks for a body is its first for ever, so who asks twice for the same page gets the
+//! same answer. What a step learned is in its commit, before its answer leaves.
+//!
+//! Source: Heydon and Najork 1999, section 3.4.
+
+use shared::message::{Body, Place};
+use shared::stage::store::{Changes, Store, StoreError, Table};
+
+/// Partition of the body, fingerprint of the body (both big-endian): URL and server of its first page, as fingerprints.
+pub(crate) const CONTENT: Table = "content";
+
+/// The first page that had the body; the one that asks, when none had it before.
+pub(crate) fn first(
+    store: &dyn Store,
+    partition: u16,
+    body: &Body,
+    changes: &mut Changes,
+) -> Result<Place, StoreError> {
+    let key = [partition.to_be_bytes().as_slice(), &body.fingerprint.to_be_bytes()].concat();
+    if let Some(place) = store.get(CONTENT, &key)?.as_deref().and_then(from_bytes) {
+        return Ok(place);
+    }
+    let Place { url, server } = body.at;
+    changes.put(CONTENT, key, [url.to_le_bytes(), server.to_le_bytes()].concat());
+    Ok(body.at)
+}
+
+fn from_bytes(bytes: &[u8]) -> Option<Place> {
+    let (url, server) = bytes.split_first_chunk::<8>()?;
+    Some(Place { url: u64::from_le_bytes(*url), server: u64::from_le_bytes(server.try_into().ok()?) })
+}

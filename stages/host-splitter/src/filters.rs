@@ -1,0 +1,122 @@
+//! Which URLs of a host that is followed pass? By what the operator lists, and by the form of traps.
+//!
+//! In: a canonical URL. Out: why it may not pass, if so. What costs least is asked first.
+//!
+//! Source: Heydon and Najork 1999, sections 3.5 (URL filters) and 5 (crawler traps).
+
+use shared::config::{Patterns, Pipeline};
+use shared::message::FilterReason;
+use shared::url::{path_of, surt};
+
+/// The filters of a crawl.
+#[derive(Clone, Debug)]
+pub struct Filters {
+    /// Of canonical URLs in SURT form; when there are any, a URL begins with one of them.
+    pub prefixes: Vec<String>,
+    /// When there are any, a URL matches one of them.
+    pub accept: Patterns,
+    /// A URL matches none of them.
+    pub reject: Patterns,
+    /// How often one segment may stand in a path.
+    pub segment_repeats: usize,
+    /// How many parameters a query may have.
+    pub query_parameters: usize,
+}
+
+impl From<&Pipeline> for Filters {
+    fn from(pipeline: &Pipeline) -> Self {
+        let (scope, limits) = (&pipeline.scope, &pipeline.limits);
+        Filters {
+            prefixes: scope.prefixes.iter().map(|prefix| prefix.to_ascii_lowercase()).collect(),
+            accept: scope.accept.clone(),
+            reject: scope.reject.clone(),
+            segment_repeats: limits.segment_repeats,
+            query_parameters: limits.query_parameters,
+        }
+    }
+}
+
+impl Filters {
+    /// Why a URL may not pass; nothing when it may.
+    pub fn rejection(&self, url: &str) -> Option<FilterReason> {
+        let (path, query) = path_of(url).split_once('?').unwrap_or((path_of(url), ""));
+        if query.split(['&', ';']).filter(|parameter| !parameter.is_empty()).count() > self.query_parameters {
+            return Some(FilterReason::Parameters);
+        }
+        if repeats_more_than(path, self.segment_repeats) {
+            return Some(FilterReason::Segments);
+        }
+        let is_listed = self.prefixes.is_empty() || {
+            let surt = surt(url);
+            self.prefixes.iter().any(|prefix| surt.starts_with(prefix))
+        };
+        let passes = is_listed
+            && (self.accept.is_empty() || self.accept.matches(url))
+            && (self.reject.is_empty() || !self.reject.matches(url));
+        (!passes).then_some(FilterReason::Pattern)
+    }
+}
+
+/// Whether a segment of the path stands in it more than `limit` times: `/a/b/a/b/a/b` is what relative links on a
+/// page that answers under every path lead to.
+fn repeats_more_than(path: &str, limit: usize) -> bool {
+    let n_segments = path.bytes().filter(|&byte| byte == b'/').count();
+    if n_segments <= limit {
+        return false;
+    }
+    let mut segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+    segments.sort_unstable();
+    segments.chunk_by(|a, b| a == b).any(|same| same.len() > limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filters() -> Filters {
+        Filters {
+            prefixes: Vec::new(),
+            accept: Patterns::default(),
+            reject: Patterns::default(),
+            segment_repeats: 2,
+            query_parameters: 3,
+        }
+    }
+
+    #[test]
+    fn traps_are_known_by_their_form() {
+        let filters = filters();
+        for (url, reason) in [
+            ("http://a.test/", None),
+            ("http://a.test/a/b/a/b", None),
+            ("http://a.test/a/b/a/b/a", Some(FilterReason::Segments)),
+            ("http://a.test/x/x/y?x/x/x", None),
+            ("http://a.test//////", None),
+            ("http://a.test/?a&b=1&c", None),
+            ("http://a.test/?a&b=1&c&d", Some(FilterReason::Parameters)),
+            ("http://a.test/?a;b;c;d", Some(FilterReason::Parameters)),
+            ("http://a.test/?&&&&&&", None),
+        ] {
+            assert_eq!(filters.rejection(url), reason, "{url}");
+        }
+    }
+
+    #[test]
+    fn what_the_operator_lists_decides() {
+        let mut filters = filters();
+        filters.prefixes = vec!["http://(test,a,)/docs/".into(), "http://(test,b,".into()];
+        filters.reject = Patterns::new(&[r"\.pdf$"]).unwrap();
+        for (url, passes) in [
+            ("http://a.test/docs/x", true),
+            ("http://a.test/docs/x.pdf", false),
+            ("http://a.test/other", false),
+            ("http://www.b.test/any", true),
+            ("http://bb.test/any", false),
+        ] {
+            assert_eq!(filters.rejection(url).is_none(), passes, "{url}");
+        }
+        filters.accept = Patterns::new(&["/x$", "/y$"]).unwrap();
+        assert_eq!(filters.rejection("http://a.test/docs/x"), None);
+        assert_eq!(filters.rejection("http://a.test/docs/z"), Some(FilterReason::Pattern));
+    }
+}

@@ -1,0 +1,43 @@
+//! The laboratory: experiments of the papers, repeated with the parts that the crawler runs.
+//!
+//! In: the settings of an experiment. Out: a table (CSV), a figure (SVG) and a [`Verdict`] on each claim.
+//!
+//! Invariants: the same settings give the same files and verdicts; a claim states its tolerance before it is judged,
+//! and one that fails is reported like one that holds.
+//!
+//! - [`url_cache`]: URL caching in front of the URL-seen test (Broder, Najork and Wiener 2003).
+
+use std::fmt;
+
+pub mod url_cache;
+
+/// What came of a claim.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// What should be so, with its tolerance.
+    pub claim: String,
+    /// What was found.
+    pub measured: String,
+    /// Whether what was found is what the claim says.
+    pub holds: bool,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let word = if self.holds { "holds" } else { "FAILS" };
+        write!(f, "{word}    {}: {}", self.claim, self.measured)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_verdict_that_fails_is_seen_at_once() {
+        let mut verdict = Verdict { claim: "a is b".into(), measured: "a is b".into(), holds: true };
+        assert_eq!(verdict.to_string(), "holds    a is b: a is b");
+        verdict.holds = false;
+        assert_eq!(verdict.to_string(), "FAILS    a is b: a is b");
+    }
+}

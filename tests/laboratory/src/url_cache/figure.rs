@@ -1,0 +1,234 @@
+//! Figure: hit rate over size, as SVG: a panel per stream, a line per policy.
+//!
+//! Invariants: well-formed XML that needs no font, script or file from elsewhere; and nothing in it comes from a
+//! trace, so nothing has to be escaped.
+//! Source: after the figures of Broder, Najork and Wiener 2003, section 5.
+
+use super::curves::{Curves, Policy};
+use std::fmt::Write as _;
+
+/// Panels side by side.
+const COLUMNS: usize = 2;
+/// A panel with its labels.
+const PANEL: (f64, f64) = (440.0, 300.0);
+/// What of a panel is not plot: left, top, right, bottom.
+const MARGIN: (f64, f64, f64, f64) = (56.0, 34.0, 14.0, 44.0);
+/// Above the panels, for the title; below them, for the legend.
+const HEAD: f64 = 34.0;
+const LEGEND: f64 = 34.0;
+
+/// Colour, which those who do not see all colours can tell apart (Okabe and Ito 2008), and dashes: LRU and CLOCK lie
+/// on one another.
+fn style(policy: Policy) -> (&'static str, &'static str) {
+    match policy {
+        Policy::Infinite => ("#999999", "2 3"),
+        Policy::Min => ("#000000", ""),
+        Policy::Clock => ("#d55e00", "7 4"),
+        Policy::Lru => ("#0072b2", ""),
+        Policy::Random => ("#009e73", ""),
+        Policy::Static => ("#cc79a7", ""),
+    }
+}
+
+/// The figure of what was measured.
+pub(super) fn svg(measured: &[Curves]) -> String {
+    let rows = measured.len().div_ceil(COLUMNS);
+    let (width, height) = (PANEL.0 * COLUMNS as f64, HEAD + PANEL.1 * rows as f64 + LEGEND);
+    let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    let mut line = |element: &str| {
+        text.push_str(element);
+        text.push('\n');
+    };
+    line(&format!(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
+         height=\"{height}\" role=\"img\" font-family=\"Helvetica, Arial, sans-serif\" font-size=\"12\" fill=\"#222\">"
+    ));
+    line("<title>Hit rate of a URL cache over its size, by policy</title>");
+    // A page in dark colours would hide what is black.
+    line(&format!("<rect width=\"{width}\" height=\"{height}\" fill=\"#fff\"/>"));
+    line(&format!(
+        "<text x=\"{}\" y=\"24\" font-size=\"15\" text-anchor=\"middle\">Hit rate of a URL cache over its size</text>",
+        width / 2.0
+    ));
+    for (number, curves) in measured.iter().enumerate() {
+        let (x, y) = (PANEL.0 * (number % COLUMNS) as f64, HEAD + PANEL.1 * (number / COLUMNS) as f64);
+        line(&format!("<g transform=\"translate({x} {y})\">"));
+        line(panel(curves).trim_end());
+        line("</g>");
+    }
+    let step = width / Policy::ALL.len() as f64;
+    for (number, policy) in Policy::ALL.into_iter().enumerate() {
+        let (x, y) = (step * (number as f64 + 0.2), height - LEGEND / 2.0);
+        line(&format!("<path d=\"M{x:.1} {y:.1}h30\"{}/>", stroke(policy)));
+        line(&format!("<text x=\"{:.1}\" y=\"{:.1}\">{policy}</text>", x + 38.0, y + 4.0));
+    }
+    line("</svg>");
+    text
+}
+
+fn stroke(policy: Policy) -> String {
+    let (colour, dashes) = style(policy);
+    let dashes = if dashes.is_empty() { String::new() } else { format!(" stroke-dasharray=\"{dashes}\"") };
+    format!(" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.8\"{dashes}")
+}
+
+/// From sizes and rates to places in a panel.
+struct Scale {
+    /// Exponents of the smallest and the largest size.
+    exponents: (f64, f64),
+}
+
+impl Scale {
+    fn of(curves: &Curves) -> Self {
+        let exponents = || curves.points.iter().map(|point| (point.entries as f64).log2());
+        let least = exponents().fold(f64::INFINITY, f64::min).floor();
+        let most = exponents().fold(f64::NEG_INFINITY, f64::max).ceil();
+        // One size alone still needs a width.
+        if least < most { Scale { exponents: (least, most) } } else { Scale { exponents: (least, least + 1.0) } }
+    }
+
+    fn x(&self, entries: f64) -> f64 {
+        let (least, most) = self.exponents;
+        MARGIN.0 + (entries.log2() - least) / (most - least) * (PANEL.0 - MARGIN.0 - MARGIN.2)
+    }
+
+    fn y(&self, rate: f64) -> f64 {
+        MARGIN.1 + (1.0 - rate) * (PANEL.1 - MARGIN.1 - MARGIN.3)
+    }
+}
+
+/// The panel of a stream, its upper left corner at 0, 0.
+fn panel(curves: &Curves) -> String {
+    let scale = Scale::of(curves);
+    let (left, right, top, bottom) = (MARGIN.0, PANEL.0 - MARGIN.2, scale.y(1.0), scale.y(0.0));
+    let (middle_x, middle_y) = ((left + right) / 2.0, (top + bottom) / 2.0);
+    let mut lines = Vec::new();
+
+    lines.push(format!("<text x=\"{middle_x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>", 24.0, curves.title()));
+    for fifth in 0..=5 {
+        let y = scale.y(f64::from(fifth) / 5.0);
+        lines.push(format!("<path d=\"M{left:.1} {y:.1}H{right:.1}\" stroke=\"#ddd\"/>"));
+        let (x, y, percent) = (left - 6.0, y + 4.0, fifth * 20);
+        lines.push(format!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"end\" font-size=\"11\">{percent} %</text>"));
+    }
+    let (least, most) = (scale.exponents.0 as i32, scale.exponents.1 as i32);
+    for exponent in (least..=most).filter(|exponent| (exponent - least) % 2 == 0) {
+        let x = scale.x(f64::from(exponent).exp2());
+        lines.push(format!("<path d=\"M{x:.1} {bottom:.1}v5\" stroke=\"#222\"/>"));
+        lines.push(format!(
+            "<text x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\" font-size=\"11\">2<tspan dy=\"-5\" \
+             font-size=\"8\">{exponent}</tspan></text>",
+            bottom + 19.0
+        ));
+    }
+    lines.push(format!("<path d=\"M{left:.1} {top:.1}V{bottom:.1}H{right:.1}\" fill=\"none\" stroke=\"#222\"/>"));
+    lines.push(format!(
+        "<text x=\"{middle_x:.1}\" y=\"{:.1}\" text-anchor=\"middle\" font-size=\"11\">entries</text>",
+        bottom + 36.0
+    ));
+    lines.push(format!(
+        "<text transform=\"translate(14 {middle_y:.1}) rotate(-90)\" text-anchor=\"middle\" font-size=\"11\">hits per \
+         link</text>"
+    ));
+    lines.extend(expected_knee(curves, &scale));
+
+    let at = |entries: usize, hits: u64| (scale.x(entries as f64), scale.y(curves.rate(hits)));
+    let infinite = scale.y(curves.rate(curves.infinite));
+    lines.push(polyline(Policy::Infinite, [(left, infinite), (right, infinite)]));
+    // The most important last: on top.
+    for policy in Policy::SIZED.into_iter().rev() {
+        lines.push(polyline(policy, curves.of(policy).map(|point| at(point.entries, point.hits))));
+    }
+    lines.join("\n")
+}
+
+/// A line where hosts x links per page lies, if it is known and within the plot.
+fn expected_knee(curves: &Curves, scale: &Scale) -> Option<String> {
+    if curves.stream != super::stream::StreamName::Full {
+        return None;
+    }
+    let expected = curves.hosts_in_flight? as f64 * curves.links_per_page?;
+    if !(scale.exponents.0..=scale.exponents.1).contains(&expected.log2()) {
+        return None;
+    }
+    let (x, top, bottom) = (scale.x(expected), scale.y(1.0), scale.y(0.0));
+    Some(format!(
+        "<path d=\"M{x:.1} {top:.1}V{bottom:.1}\" stroke=\"#888\" stroke-dasharray=\"1 3\"/>\n<text x=\"{:.1}\" \
+         y=\"{:.1}\" font-size=\"10\" fill=\"#666\">hosts × links per page</text>",
+        x + 4.0,
+        bottom - 6.0
+    ))
+}
+
+fn polyline(policy: Policy, points: impl IntoIterator<Item = (f64, f64)>) -> String {
+    let mut places = String::new();
+    for (x, y) in points {
+        let gap = if places.is_empty() { "" } else { " " };
+        // Writing into a string cannot fail.
+        let _ = write!(places, "{gap}{x:.1},{y:.1}");
+    }
+    format!("<polyline points=\"{places}\"{}/>", stroke(policy))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::stream::{Stream, StreamName};
+    use super::*;
+
+    fn measured(sizes: &[usize]) -> Vec<Curves> {
+        let links: Vec<u64> = (0..3_000).map(|place| place * place % 977).collect();
+        let streams = [(StreamName::Full, Some(2)), (StreamName::Cross, Some(2)), (StreamName::Full, None)];
+        let curves = |(name, hosts)| {
+            let stream = Stream::new(name, hosts, hosts.map(|_| 61.0), links.clone());
+            Curves::measure(&stream, sizes, &mut |_| ())
+        };
+        streams.into_iter().map(curves).collect()
+    }
+
+    /// Every tag closed in order, every attribute quoted, nothing outside the root.
+    fn assert_well_formed(xml: &str) {
+        let mut open = Vec::new();
+        let body = xml.strip_prefix("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n").unwrap();
+        for piece in body.split('<').skip(1) {
+            let (tag, text) = piece.split_once('>').unwrap();
+            assert!(!text.contains('&') && tag.matches('"').count() % 2 == 0, "{piece}");
+            if let Some(name) = tag.strip_prefix('/') {
+                assert_eq!(open.pop(), Some(name), "{piece}");
+            } else if !tag.ends_with('/') {
+                open.push(tag.split(' ').next().unwrap());
+            }
+            assert!(!open.is_empty() || tag.ends_with('/') || text.trim().is_empty(), "{piece}");
+        }
+        assert!(open.is_empty(), "{open:?}");
+    }
+
+    #[test]
+    fn the_figure_is_well_formed_and_has_a_line_per_policy_and_panel() {
+        let svg = svg(&measured(&[8, 16, 50, 64, 128, 512]));
+        assert_well_formed(&svg);
+        assert!(svg.trim_end().ends_with("</svg>"));
+        assert_eq!(svg.matches("<polyline ").count(), 3 * Policy::ALL.len());
+        for policy in Policy::ALL {
+            assert_eq!(svg.matches(&format!("stroke=\"{}\"", style(policy).0)).count(), 3 + 1, "{policy}");
+            assert_eq!(svg.matches(&format!(">{policy}<")).count(), 1);
+        }
+        for text in ["2 hosts in flight, cross stream", "recorded trace, full stream", ">entries<", "hits per link"] {
+            assert!(svg.contains(text), "{text}");
+        }
+        // 2 x 61 lies within the first panel; the second and third know nothing of it.
+        assert_eq!(svg.matches("hosts × links per page").count(), 1);
+    }
+
+    #[test]
+    fn all_places_lie_within_the_picture_even_of_a_single_size() {
+        for sizes in [&[1][..], &[1, 7], &[1 << 20]] {
+            let svg = svg(&measured(sizes));
+            assert_well_formed(&svg);
+            for points in svg.split("points=\"").skip(1) {
+                for place in points.split('"').next().unwrap().split([' ', ',']) {
+                    assert!((0.0..=440.0).contains(&place.parse::<f64>().unwrap()), "{place}");
+                }
+            }
+        }
+    }
+}
