@@ -191,9 +191,7 @@ impl Dedup {
             // Twice in one ask: what the first put is not in the store yet.
             let place = match met.entry(body.fingerprint) {
                 Entry::Occupied(entry) => *entry.get(),
-                Entry::Vacant(entry) => {
-                    *entry.insert(first(self.store.as_ref(), number, body, &mut out.changes)?)
-                }
+                Entry::Vacant(entry) => *entry.insert(first(self.store.as_ref(), number, body, &mut out.changes)?),
             };
             reply.first.push((place.url != body.at.url).then_some(place));
         }
