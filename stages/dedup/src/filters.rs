@@ -1,4 +1,4 @@
-//! What a partition certainly has not seen: a chain of Bloom filters, each twice as large as the one before.
+//! What a partition certainly has not seen: a chain of Bloom filters, a further one when the last is full.
 //!
 //! In: the fingerprints of a partition. Out: whether one may be among them; "no" is certain, "perhaps" is to be
 //! looked up in the store (P4).
@@ -38,21 +38,81 @@ pub(crate) struct Filters {
     /// Fingerprints that the last filter was made for, and that it holds.
     capacity: u64,
     held: u64,
+    growth: Growth,
+    /// Fingerprints that all filters were made for.
+    all: u64,
+    /// Memory of all of them; counted in the allowance.
+    bytes: usize,
+}
+
+/// How large a further filter is.
+#[derive(Clone, Copy)]
+enum Growth {
+    /// Twice the last one: few filters, however many fingerprints come.
+    Double,
+    /// Half of all there are: little memory that is not used yet, for filters that are soon made anew.
+    Half,
 }
 
 impl Filters {
     /// One empty filter for so many fingerprints, at least one.
     pub(crate) fn new(capacity: u64, allowance: &mut Allowance) -> Self {
-        let mut filters = Filters { chain: Vec::new(), capacity: capacity.max(1), held: 0 };
+        let (growth, capacity) = (Growth::Double, capacity.max(1));
+        let mut filters = Filters { chain: Vec::new(), growth, capacity, all: 0, held: 0, bytes: 0 };
         filters.lengthen(allowance);
         filters
     }
 
+    /// One empty filter for so many fingerprints, of no more memory than the allowance has left, but at least
+    /// `bytes_min`: with less memory it says "perhaps" more often.
+    pub(crate) fn within(capacity: u64, bytes_min: usize, allowance: &mut Allowance) -> Self {
+        let capacity = capacity.max(1);
+        let left = allowance.max.saturating_sub(allowance.used);
+        let bytes = bytes_for(capacity).min(left.max(bytes_min)).max(1);
+        let mut filters = Filters { chain: Vec::new(), growth: Growth::Half, capacity, all: 0, held: 0, bytes: 0 };
+        filters.push(Bloom::new_with_seed(bytes, items(capacity), &SEED), bytes, allowance);
+        filters
+    }
+
+    /// The filter that [`Filters::saved`] gave; none when the bytes are no filter, or more than the allowance has
+    /// left.
+    pub(crate) fn from_saved(capacity: u64, held: u64, bytes: Vec<u8>, allowance: &mut Allowance) -> Option<Self> {
+        let filter = Bloom::from_bytes(bytes).ok().filter(|filter| filter.len() >= 8)?;
+        let bytes = usize::try_from(filter.len() / 8).ok()?;
+        if allowance.used.saturating_add(bytes) > allowance.max {
+            return None;
+        }
+        let mut filters = Filters { chain: Vec::new(), growth: Growth::Half, capacity, all: 0, held: 0, bytes: 0 };
+        filters.push(Ok(filter), bytes, allowance);
+        filters.held = held;
+        Some(filters)
+    }
+
+    /// Fingerprints that the filter was made for, those that it holds, and the filter as bytes; none when there is
+    /// more than one.
+    pub(crate) fn saved(&self) -> Option<(u64, u64, &[u8])> {
+        match self.chain.as_slice() {
+            [filter] => Some((self.capacity, self.held, filter.as_slice())),
+            _ => None,
+        }
+    }
+
+    /// Gives the memory back to the allowance.
+    pub(crate) fn release(self, allowance: &mut Allowance) {
+        allowance.used = allowance.used.saturating_sub(self.bytes);
+    }
+
     fn lengthen(&mut self, allowance: &mut Allowance) {
         let filter = Bloom::new_for_fp_rate_with_seed(items(self.capacity), FALSE_POSITIVES, &SEED);
+        self.push(filter, bytes_for(self.capacity), allowance);
+    }
+
+    fn push(&mut self, filter: Result<Bloom<u64>, &'static str>, bytes: usize, allowance: &mut Allowance) {
         // The library's signature allows for failures; with a given seed it has none.
         if let Ok(filter) = filter {
-            allowance.used += bytes_for(self.capacity);
+            allowance.used += bytes;
+            self.bytes += bytes;
+            self.all += self.capacity;
             self.held = 0;
             self.chain.push(filter);
         }
@@ -67,9 +127,12 @@ impl Filters {
     /// Remembers a fingerprint.
     pub(crate) fn insert(&mut self, fingerprint: u64, allowance: &mut Allowance) {
         if self.held >= self.capacity {
-            let doubled = self.capacity.saturating_mul(2);
-            if allowance.used + bytes_for(doubled) <= allowance.max {
-                self.capacity = doubled;
+            let next = match self.growth {
+                Growth::Double => self.capacity.saturating_mul(2),
+                Growth::Half => self.all.div_ceil(2),
+            };
+            if allowance.used + bytes_for(next) <= allowance.max {
+                self.capacity = next;
                 self.lengthen(allowance);
             }
         }
@@ -112,5 +175,41 @@ mod tests {
         }
         assert!(allowance.used <= allowance.max);
         assert!((0..10_000).all(|n| filters.may_contain(nth(n))));
+    }
+
+    #[test]
+    fn what_was_saved_says_the_same_and_gives_its_memory_back() {
+        let mut allowance = Allowance { used: 0, max: usize::MAX };
+        let mut filters = Filters::within(1_000, 1, &mut allowance);
+        (0..1_000).for_each(|n| filters.insert(nth(n), &mut allowance));
+        let (capacity, held, bytes) = filters.saved().unwrap();
+        let bytes = bytes.to_vec();
+        let mut other = Allowance { used: 0, max: usize::MAX };
+        let copy = Filters::from_saved(capacity, held, bytes.clone(), &mut other).unwrap();
+        assert!((0..5_000).all(|n| copy.may_contain(nth(n)) == filters.may_contain(nth(n))));
+        assert_eq!(other.used, allowance.used);
+        copy.release(&mut other);
+        let mut small = Allowance { used: 0, max: 10 };
+        assert!(Filters::from_saved(capacity, held, bytes, &mut small).is_none());
+        assert!(Filters::from_saved(1, 0, vec![1, 2, 3], &mut other).is_none());
+        // One more makes a second filter, half as large.
+        let one = allowance.used;
+        (1_000..1_400).for_each(|n| filters.insert(nth(n), &mut allowance));
+        assert!(filters.saved().is_none() && allowance.used == one + bytes_for(500));
+        filters.release(&mut allowance);
+        assert_eq!((other.used, allowance.used), (0, 0));
+    }
+
+    #[test]
+    fn a_filter_with_too_little_memory_denies_nothing_it_holds() {
+        let mut allowance = Allowance { used: 0, max: bytes_for(1_000) };
+        let mut filters = Filters::within(2_000, 1, &mut allowance);
+        (0..2_000).for_each(|n| filters.insert(nth(n), &mut allowance));
+        assert!(allowance.used <= allowance.max);
+        assert!((0..2_000).all(|n| filters.may_contain(nth(n))));
+        let wrong = (2_000..12_000).filter(|&n| filters.may_contain(nth(n))).count();
+        assert!(wrong < 1_500, "{wrong} of 10000");
+        let floor = Filters::within(2_000, 64, &mut allowance);
+        assert!(!floor.may_contain(nth(1)));
     }
 }

@@ -3,3 +3,4 @@
 mod content;
 pub mod dedup;
 mod filters;
+pub mod sieve;

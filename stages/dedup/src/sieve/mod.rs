@@ -1,0 +1,543 @@
+//! The sieve: which URLs were never met before? Exact, on disk, and whole after a crash.
+//!
+//! In: questions, each a partition, the fingerprint of a host and that of a URL. Out: whether the URL is new; it is
+//! known from then on.
+//!
+//! A question is answered at the first of these places that can:
+//! 1. The partition's Bloom filters, in memory: "no" is certain, so the URL is new.
+//! 2. The delta, in memory: what became known since the partition's last merge. A URL found there is a repeat.
+//! 3. The partition's runs, on disk: sorted fingerprints, a host's together. Questions that come this far wait until
+//!    [`Sieve::flush`] sorts them and answers them all by one sequential pass.
+//!
+//! Invariants: a URL is new exactly once, up to collisions of full 64-bit fingerprints within a host (P4); memory is
+//! bounded by the settings but for 16 bytes for each 64 KiB of runs (P6); the answers of a partition come in the
+//! order asked.
+//!
+//! What became known is durable when the bytes that [`Sieve::stage`] gave are committed, neither earlier nor later:
+//! they name a log, by its length, and the runs, by the manifest that lists them. Files are complete before they are
+//! named, are not changed after that (the log is appended to), and are removed when what is committed does not name
+//! them any more. So a process may die between any two writes: the sieve is opened as it was committed, and what
+//! lies on the disk beyond that is removed. Not durable: questions that wait. Their asker asks them again.
+//!
+//! A log that is long is followed by a new one, and goes when the partitions with keys in it are merged. This and
+//! the emptying of a full buffer are done piece by piece, so that no call takes long: a call ends with the
+//! partition that makes it a million URLs written.
+//!
+//! Not promised: an order among the answers of different partitions; less than twice the disk space between a merge
+//! and the commit after it.
+//!
+//! Sources: Heydon and Najork 1999, section 3.2 (fingerprints on disk, a host's together); Najork and Heydon 2001
+//! (questions buffered, sorted and merged with the file in one pass, answered in the order asked); Lee, Leonard,
+//! Wang and Loguinov 2008 (DRUM: the same by partition, checked and updated together); Bloom 1970.
+
+mod delta;
+mod error;
+mod filter_file;
+mod folder;
+mod log;
+mod manifest;
+mod partition;
+mod questions;
+mod run;
+
+#[cfg(test)]
+mod tests;
+
+pub use self::error::SieveError;
+
+use self::folder::{Folder, Name};
+use self::log::Log;
+use self::manifest::State;
+use self::partition::{FilterSizes, Partition};
+use self::questions::{Asked, Question};
+use self::run::Window;
+use crate::filters::Allowance;
+use shared::time::Timestamp;
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Fingerprints of a host and of a URL; runs are sorted by it.
+type Key = (u64, u64);
+/// The token of a question, and whether its URL is new.
+pub type Answer = (u64, bool);
+
+/// The log is not merged for its length below this, in bytes; small in tests, so that it happens.
+const LOG_BYTES_MIN: u64 = if cfg!(test) { 1 << 10 } else { 1 << 20 };
+
+/// What a flush does besides answering questions that are due ends after so many URLs were written to runs, about a
+/// tenth of a second; small in tests, so that it happens.
+const FLUSH_URLS_MAX: u64 = if cfg!(test) { 100 } else { 1 << 20 };
+/// Looking for questions in a run takes about as long as writing one of so many of its URLs.
+const FIND_PER_WRITE: u64 = 16;
+
+/// What a sieve is configured with.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where the sieve's files are; made if it is not there. No other sieve may use it.
+    pub folder: PathBuf,
+    /// The partitions there are questions about. Those that the folder holds besides are kept.
+    pub partitions: Vec<u16>,
+    /// Memory for questions and for what became known since the last merge, over all partitions, in bytes. When it
+    /// is used up, [`Sieve::flush_at`] says "at once"; what is asked before the flush comes on top.
+    pub buffer_bytes: usize,
+    /// How long a question waits at most, if the caller flushes when [`Sieve::flush_at`] says so.
+    pub flush_after: Duration,
+    /// URLs that the first Bloom filters are made for, over all partitions.
+    pub filter_urls: u64,
+    /// Memory of all Bloom filters, in bytes. When it is used up, more questions wait for the runs. An eighth more
+    /// may be used when partitions are added later.
+    pub filter_bytes_max: usize,
+    /// Whether what is staged is on the disk itself, so that it survives a power cut (`durability: power`). Without
+    /// it, it survives the death of any process.
+    pub sync: bool,
+}
+
+/// What is known of a URL when it is asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Never met before; known from now on.
+    New,
+    /// Met before.
+    Repeated,
+    /// A later [`Sieve::flush`] answers, with the question's token.
+    Later,
+}
+
+/// What is being done about a full buffer.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Relief {
+    /// Nothing: it is not full.
+    None,
+    /// Answering questions, until half of it is free.
+    Answering,
+    /// Merging deltas, because they take more than a quarter of it, until they take an eighth: the more questions
+    /// wait for a pass, the cheaper is each.
+    Merging,
+}
+
+/// A URL-seen store.
+pub struct Sieve {
+    settings: Settings,
+    filter_sizes: FilterSizes,
+    folder: Folder,
+    partitions: Vec<Partition>,
+    /// By partition's number, its place in `partitions`.
+    place_of: Vec<Option<u16>>,
+    allowance: Allowance,
+    log: Log,
+    /// The log before it, while deltas have keys in it.
+    last_log: Option<Log>,
+    relief: Relief,
+    /// Generation of the next file.
+    next_generation: u64,
+    /// Generation, checksum and length of the manifest; none before the first merge.
+    manifest: Option<(u64, u64, u64)>,
+    /// Whether the manifest does not name the runs as they are.
+    runs_changed: bool,
+    /// Places of the partitions with keys that are not in the log.
+    unlogged: Vec<u16>,
+    /// Memory of all questions and deltas, in bytes, and how many questions the largest partition has.
+    question_bytes: usize,
+    delta_bytes: usize,
+    questions_max: usize,
+    /// When the oldest question was asked.
+    oldest: Option<Timestamp>,
+    window: Window,
+    /// Files that the state does not name any more, but what is committed may.
+    unused: Vec<Name>,
+    /// Those of them that what is staged does not name either.
+    removable: Vec<Name>,
+    /// A call failed.
+    stopped: bool,
+}
+
+impl Sieve {
+    /// Opens a sieve. `committed`: the bytes of [`Sieve::stage`] that were committed last; none for a new sieve.
+    /// What is on the disk beyond them is removed.
+    ///
+    /// Reads the filters (about 1.7 bytes per known URL), the young runs (at most a fifth of all) and the log (up
+    /// to twice `buffer_bytes`); where a filter is missing or damaged, all runs of its partition.
+    pub fn open(settings: Settings, committed: Option<&[u8]>) -> Result<Sieve, SieveError> {
+        let folder = Folder::open(settings.folder.clone(), settings.sync)?;
+        let state = committed
+            .map(State::from_bytes)
+            .transpose()
+            .map_err(|what| SieveError::State { folder: folder.path().display().to_string(), what })?;
+        let mut allowance = Allowance { used: 0, max: settings.filter_bytes_max };
+        let sizes = FilterSizes::of(settings.filter_urls, settings.filter_bytes_max, settings.partitions.len());
+        let (mut partitions, mut manifest) = (Vec::new(), None);
+        if let Some((generation, sum)) = state.and_then(|state| state.manifest) {
+            let (entries, bytes) = manifest::read(&folder, generation, sum)?;
+            manifest = Some((generation, sum, bytes));
+            for entry in entries {
+                partitions.push(Partition::open(&folder, &entry, sizes, &mut allowance)?);
+            }
+        }
+        let mut places = Places::default();
+        partitions.iter().for_each(|partition| places.add(partition.number));
+        for &number in &settings.partitions {
+            if places.of(number).is_none() {
+                places.add(number);
+                partitions.push(Partition::new(number, sizes, &mut allowance));
+            }
+        }
+        let named: HashSet<Name> = partitions.iter().flat_map(Partition::names).collect();
+        let manifest_name = manifest.map(|(generation, ..)| Name::Manifest { generation });
+        let (log, last_log) = match state {
+            None => {
+                remove_others(&folder, &named)?;
+                (Log::create(&folder, 1)?, None)
+            }
+            Some(state) => {
+                let mut replay = |at, number, keys: &[Key]| {
+                    let place = places.of(number).unwrap_or_else(|| {
+                        places.add(number);
+                        partitions.push(Partition::new(number, sizes, &mut allowance));
+                        partitions.len() - 1
+                    });
+                    let partition = &mut partitions[place];
+                    if at >= partition.log_from {
+                        keys.iter().for_each(|&key| partition.learn(key, &mut allowance));
+                    }
+                };
+                let mut open = |(generation, length)| Log::open(&folder, generation, length, &mut replay);
+                let last_log = state.last_log.map(&mut open).transpose()?;
+                let log = open(state.log)?;
+                let logs = [Some(log.name()), last_log.as_ref().map(Log::name)];
+                let named = named.into_iter().chain(manifest_name).chain(logs.into_iter().flatten()).collect();
+                remove_others(&folder, &named)?;
+                (log, last_log)
+            }
+        };
+        partitions.iter_mut().for_each(|partition| partition.delta.set_logged());
+        let generations = folder.names()?.into_iter().map(|name| match name {
+            Name::Run { generation, .. } | Name::Filters { generation, .. } => generation,
+            Name::Log { generation } | Name::Manifest { generation } => generation,
+        });
+        Ok(Sieve {
+            filter_sizes: sizes,
+            next_generation: generations.max().unwrap_or(0) + 1,
+            delta_bytes: partitions.iter().map(|partition| partition.delta.bytes()).sum(),
+            settings,
+            folder,
+            partitions,
+            place_of: places.0,
+            allowance,
+            log,
+            last_log,
+            relief: Relief::None,
+            manifest,
+            runs_changed: false,
+            unlogged: Vec::new(),
+            question_bytes: 0,
+            questions_max: 0,
+            oldest: None,
+            window: Window::default(),
+            unused: Vec::new(),
+            removable: Vec::new(),
+            stopped: false,
+        })
+    }
+
+    /// Asks about a URL of a partition. A new one is known from now on; with [`Verdict::Later`] the answer comes
+    /// from a later [`Sieve::flush`], with `token`. `now` never goes back.
+    pub fn ask(
+        &mut self,
+        now: Timestamp,
+        partition: u16,
+        host: u64,
+        url: u64,
+        token: u64,
+    ) -> Result<Verdict, SieveError> {
+        if self.stopped {
+            return Err(SieveError::Stopped);
+        }
+        let place = self.place_of.get(usize::from(partition)).copied().flatten();
+        let place = place.ok_or(SieveError::Partition(partition))?;
+        let partition = &mut self.partitions[usize::from(place)];
+        let key = (host, url);
+        if !partition.may_know(key) {
+            let before = partition.delta.bytes();
+            if partition.delta.unlogged().is_empty() {
+                self.unlogged.push(place);
+            }
+            partition.learn(key, &mut self.allowance);
+            self.delta_bytes += partition.delta.bytes() - before;
+            return Ok(Verdict::New);
+        }
+        if partition.delta.contains(key) {
+            return Ok(Verdict::Repeated);
+        }
+        let before = partition.questions.bytes();
+        partition.questions.push(now, Question { key, token });
+        self.question_bytes += partition.questions.bytes() - before;
+        self.questions_max = self.questions_max.max(partition.questions.len());
+        self.oldest.get_or_insert(now);
+        Ok(Verdict::Later)
+    }
+
+    /// When to call [`Sieve::flush`]: when the oldest question has waited for so long; at once
+    /// ([`Timestamp::ZERO`]) when the buffer is full or the log too long, and as long as either is being dealt with;
+    /// never when nothing waits.
+    pub fn flush_at(&self) -> Option<Timestamp> {
+        let busy = self.relief != Relief::None || self.last_log.is_some();
+        if busy || self.is_full() || self.log_is_long() {
+            return Some(Timestamp::ZERO);
+        }
+        self.oldest.map(|oldest| oldest + self.settings.flush_after)
+    }
+
+    /// Answers the questions of the partitions in which one has waited for long enough; with `all` (the caller is
+    /// idle, or ends) those of all partitions. When the buffer is full, also others, the partitions with the most
+    /// questions first, and, if what became known takes much of it, that is merged into the runs.
+    ///
+    /// A call ends before all that is done; then [`Sieve::flush_at`] says "at once" again, and the caller had best
+    /// stage and commit before the next call. Answers are appended, a partition's in the order asked.
+    pub fn flush(&mut self, now: Timestamp, all: bool, answers: &mut Vec<Answer>) -> Result<(), SieveError> {
+        self.guarded(|sieve| sieve.flush_due(now, all, answers))
+    }
+
+    /// Appends what became known since the last call to the log. Gives the bytes to be committed, atomically with
+    /// what was made of the answers; none when nothing became known and no file changed.
+    pub fn stage(&mut self) -> Result<Option<Vec<u8>>, SieveError> {
+        self.guarded(Sieve::write_state)
+    }
+
+    /// The bytes that [`Sieve::stage`] gave last are committed. Removes the files that they do not name any more.
+    pub fn committed(&mut self) -> Result<(), SieveError> {
+        self.guarded(|sieve| sieve.removable.drain(..).try_for_each(|name| sieve.folder.remove(name)))
+    }
+
+    /// URLs known in a partition.
+    pub fn known(&self, partition: u16) -> u64 {
+        let place = self.place_of.get(usize::from(partition)).copied().flatten();
+        place.map_or(0, |place| self.partitions[usize::from(place)].known())
+    }
+
+    /// Memory held between two calls, in bytes: filters, buffer, indexes of the runs. While a flush merges, up to
+    /// 1 MiB more, and 24 bytes for each question of the largest partition; the latter count as part of the buffer.
+    pub fn memory_bytes(&self) -> usize {
+        let indexes: usize = self.partitions.iter().map(Partition::index_bytes).sum();
+        self.allowance.used + self.question_bytes + self.delta_bytes + indexes + self.window.bytes()
+    }
+
+    /// Memory of the Bloom filters, in bytes; a part of [`Sieve::memory_bytes`].
+    pub fn filter_bytes(&self) -> usize {
+        self.allowance.used
+    }
+
+    /// Length of all files that are in use, in bytes.
+    pub fn disk_bytes(&self) -> u64 {
+        let filters: u64 = self.partitions.iter().map(|partition| partition.disk_bytes().1).sum();
+        let logs = self.log.length() + self.last_log.as_ref().map_or(0, Log::length);
+        self.run_bytes() + filters + logs + self.manifest.map_or(0, |(_, _, bytes)| bytes)
+    }
+
+    /// Length of the runs, in bytes; a part of [`Sieve::disk_bytes`].
+    pub fn run_bytes(&self) -> u64 {
+        self.partitions.iter().map(|partition| partition.disk_bytes().0).sum()
+    }
+
+    /// URLs in the runs; those known besides are in memory and in the log.
+    pub fn merged(&self) -> u64 {
+        self.partitions.iter().map(Partition::merged).sum()
+    }
+
+    /// Whether no question waits.
+    pub fn is_idle(&self) -> bool {
+        self.oldest.is_none()
+    }
+
+    /// After a failure nothing is certain but what was committed.
+    fn guarded<R>(&mut self, call: impl FnOnce(&mut Sieve) -> Result<R, SieveError>) -> Result<R, SieveError> {
+        if self.stopped {
+            return Err(SieveError::Stopped);
+        }
+        // Also when the call panics.
+        self.stopped = true;
+        let result = call(self);
+        self.stopped = result.is_err();
+        result
+    }
+
+    fn is_full(&self) -> bool {
+        self.buffered_bytes() > self.settings.buffer_bytes
+    }
+
+    /// Memory of questions and deltas, and that which the largest partition's questions need to be sorted.
+    fn buffered_bytes(&self) -> usize {
+        self.question_bytes + self.delta_bytes + self.questions_max * size_of::<Asked>()
+    }
+
+    /// The log holds what is in the deltas and, longer and longer, what was merged long ago.
+    fn log_is_long(&self) -> bool {
+        self.log.length() > (self.settings.buffer_bytes as u64).max(LOG_BYTES_MIN)
+    }
+
+    fn flush_due(&mut self, now: Timestamp, all: bool, answers: &mut Vec<Answer>) -> Result<(), SieveError> {
+        let mut asked = Vec::new();
+        let due = |asked_at| asked_at + self.settings.flush_after <= now;
+        let due: Vec<usize> = (0..self.partitions.len())
+            .filter(|&place| self.partitions[place].questions.oldest().is_some_and(|asked_at| all || due(asked_at)))
+            .collect();
+        for place in due {
+            self.answer(place, &mut asked, answers)?;
+        }
+        if self.relief == Relief::None && self.is_full() {
+            self.relief = Relief::Answering;
+        }
+        let mut urls = 0;
+        while self.relief != Relief::None && urls < FLUSH_URLS_MAX {
+            urls += self.relieve(&mut asked, answers)?;
+        }
+        if self.last_log.is_none() && self.log_is_long() {
+            self.start_log()?;
+        }
+        while urls < FLUSH_URLS_MAX
+            && let Some(place) = self.place_in_last_log()
+        {
+            urls += self.merge(place, &mut asked, answers)?;
+        }
+        if self.last_log.is_some() && self.place_in_last_log().is_none() {
+            self.unused.extend(self.last_log.take().map(|log| log.name()));
+            self.runs_changed = true;
+        }
+        self.oldest = self.partitions.iter().filter_map(|partition| partition.questions.oldest()).min();
+        Ok(())
+    }
+
+    /// One partition's part of [`Relief`]. Gives how many URLs were written, or might have been in that time.
+    fn relieve(&mut self, asked: &mut Vec<Asked>, answers: &mut Vec<Answer>) -> Result<u64, SieveError> {
+        let buffer_bytes = self.settings.buffer_bytes;
+        let largest = |bytes: fn(&Partition) -> usize| {
+            (0..self.partitions.len()).max_by_key(|&place| bytes(&self.partitions[place]))
+        };
+        match self.relief {
+            Relief::Answering if self.question_bytes > 0 && self.buffered_bytes() > buffer_bytes / 2 => {
+                let Some(place) = largest(|partition| partition.questions.len()) else { return Ok(0) };
+                self.answer(place, asked, answers)?;
+                Ok(self.partitions[place].merged() / FIND_PER_WRITE)
+            }
+            Relief::Merging if self.delta_bytes > buffer_bytes / 8 => {
+                let Some(place) = largest(|partition| partition.delta.bytes()) else { return Ok(0) };
+                self.merge(place, asked, answers)
+            }
+            Relief::Answering if self.delta_bytes > buffer_bytes / 4 => {
+                self.relief = Relief::Merging;
+                Ok(0)
+            }
+            _ => {
+                self.relief = Relief::None;
+                Ok(0)
+            }
+        }
+    }
+
+    /// A partition that does not let the last log go.
+    fn place_in_last_log(&self) -> Option<usize> {
+        let (generation, _) = self.log.end();
+        let holds = |partition: &Partition| !partition.delta.is_empty() && partition.log_from.0 < generation;
+        self.last_log.as_ref().and_then(|_| self.partitions.iter().position(holds))
+    }
+
+    fn answer(&mut self, place: usize, asked: &mut Vec<Asked>, answers: &mut Vec<Answer>) -> Result<(), SieveError> {
+        let partition = &mut self.partitions[place];
+        if partition.questions.is_empty() {
+            return Ok(());
+        }
+        let (questions, delta) = (partition.questions.bytes(), partition.delta.bytes());
+        let logged = partition.delta.unlogged().is_empty();
+        partition.answer(asked, &mut self.window, &mut self.allowance, answers)?;
+        if logged && !partition.delta.unlogged().is_empty() {
+            self.unlogged.push(place as u16);
+        }
+        self.question_bytes -= questions;
+        self.delta_bytes += partition.delta.bytes() - delta;
+        self.questions_max = self.partitions.iter().map(|partition| partition.questions.len()).max().unwrap_or(0);
+        Ok(())
+    }
+
+    /// Merges what became known in a partition into its runs; gives how many URLs were written. Its questions are
+    /// answered first, so that no filter is made anew while a question waits.
+    fn merge(&mut self, place: usize, asked: &mut Vec<Asked>, answers: &mut Vec<Answer>) -> Result<u64, SieveError> {
+        self.answer(place, asked, answers)?;
+        let partition = &mut self.partitions[place];
+        if partition.delta.is_empty() {
+            return Ok(0);
+        }
+        let before = partition.delta.bytes();
+        let generation = self.next_generation;
+        let (sizes, allowance) = (self.filter_sizes, &mut self.allowance);
+        let urls = partition.merge(&self.folder, generation, sizes, allowance, &mut self.unused)?;
+        partition.log_from = self.log.end();
+        self.next_generation += 1;
+        self.delta_bytes -= before;
+        self.runs_changed = true;
+        Ok(urls)
+    }
+
+    /// What is logged from now on goes to a new log; the last one is kept while deltas have keys in it.
+    fn start_log(&mut self) -> Result<(), SieveError> {
+        let log = Log::create(&self.folder, self.next_generation)?;
+        self.next_generation += 1;
+        for partition in self.partitions.iter_mut().filter(|partition| partition.delta.is_empty()) {
+            partition.log_from = log.end();
+        }
+        self.last_log = Some(std::mem::replace(&mut self.log, log));
+        self.runs_changed = true;
+        Ok(())
+    }
+
+    fn write_state(&mut self) -> Result<Option<Vec<u8>>, SieveError> {
+        let before = self.log.length();
+        for place in self.unlogged.drain(..) {
+            let partition = &mut self.partitions[usize::from(place)];
+            // None are left when they were merged meanwhile.
+            if !partition.delta.unlogged().is_empty() {
+                self.log.add(partition.number, partition.delta.unlogged());
+                partition.delta.set_logged();
+            }
+        }
+        self.log.write(&self.folder)?;
+        if self.log.length() == before && !self.runs_changed {
+            return Ok(None);
+        }
+        if self.runs_changed {
+            let entries: Vec<_> = self.partitions.iter().map(Partition::entry).collect();
+            let (sum, bytes) = manifest::write(&self.folder, self.next_generation, &entries)?;
+            let last = self.manifest.replace((self.next_generation, sum, bytes));
+            self.unused.extend(last.map(|(generation, ..)| Name::Manifest { generation }));
+            self.next_generation += 1;
+            self.runs_changed = false;
+        }
+        self.removable.append(&mut self.unused);
+        let manifest = self.manifest.map(|(generation, sum, _)| (generation, sum));
+        let state = State { manifest, log: self.log.end(), last_log: self.last_log.as_ref().map(Log::end) };
+        Ok(Some(state.to_bytes()))
+    }
+}
+
+/// By partition's number, its place.
+#[derive(Default)]
+struct Places(Vec<Option<u16>>, u16);
+
+impl Places {
+    fn of(&self, number: u16) -> Option<usize> {
+        self.0.get(usize::from(number)).copied().flatten().map(usize::from)
+    }
+
+    /// The next place is this partition's.
+    fn add(&mut self, number: u16) {
+        let length = self.0.len().max(usize::from(number) + 1);
+        self.0.resize(length, None);
+        self.0[usize::from(number)] = Some(self.1);
+        // The 65,536th is the last there can be.
+        self.1 = self.1.wrapping_add(1);
+    }
+}
+
+/// Removes the sieve's files that were never named by what was committed, or are not any more.
+fn remove_others(folder: &Folder, named: &HashSet<Name>) -> Result<(), SieveError> {
+    folder.names()?.into_iter().filter(|name| !named.contains(name)).try_for_each(|name| folder.remove(name))
+}
