@@ -347,7 +347,11 @@ pub struct Dedup {
     pub store: DedupStore,
     pub memtable_bytes: Bytes,
     pub store_cache_bytes: Bytes,
+    pub buffer_bytes: Bytes,
+    #[serde(deserialize_with = "duration")]
+    pub flush_after: Duration,
     pub filter_urls: u64,
+    pub filter_bytes_max: Bytes,
     pub cache: UrlCacheSettings,
 }
 

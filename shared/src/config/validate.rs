@@ -56,6 +56,9 @@ pub(super) fn errors(pipeline: &Pipeline) -> Vec<String> {
     for (stage, cache) in [("host-splitter", &stages.host_splitter.cache), ("dedup", &dedup.cache)] {
         check.url_cache(&format!("stages.{stage}.cache"), cache);
     }
+    check.within("stages.dedup.buffer_bytes", dedup.buffer_bytes, Bytes(4 << 10), Bytes(64 << 30));
+    check.within("stages.dedup.filter_bytes_max", dedup.filter_bytes_max, Bytes(1 << 20), Bytes(64 << 30));
+    check.lasting("stages.dedup.flush_after", dedup.flush_after, millis(1), seconds(20));
     check.within("stages.dedup.filter_urls", dedup.filter_urls, 1_000, 1_000_000_000);
 
     let resolver = &stages.resolver;

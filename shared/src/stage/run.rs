@@ -124,11 +124,11 @@ pub(super) async fn run<C: Core, S: Shell<C>>(
             () = shutdown.as_mut(), if draining.is_none() => {
                 draining = Some(Instant::now());
                 this.give_back(std::mem::take(&mut streams)).await;
-                this.step(Event::Drain, None).await?;
+                this.step(Event::Drain).await?;
             }
             Some(reply) = this.publisher.next_ack() => this.settle(reply).await?,
             Some(answer) = this.effects.next(), if may_step && !this.effects.is_empty() => {
-                this.step(Event::Answer(answer), None).await?;
+                this.step(Event::Answer(answer)).await?;
             }
             Some(message) = soft.next(), if may_step => this.receive_soft(message).await?,
             Some(message) = streams.next(), if takes_input => {
@@ -140,7 +140,7 @@ pub(super) async fn run<C: Core, S: Shell<C>>(
             () = tokio::time::sleep_until(next.into()) => {
                 let now = Instant::now();
                 if wake.is_some_and(|wake| wake <= now) {
-                    this.step(Event::Wake, None).await?;
+                    this.step(Event::Wake).await?;
                 }
                 if this.publisher.due_at().is_some_and(|due| due <= now) {
                     this.publisher.republish().await;
@@ -278,11 +278,11 @@ impl<C: Core, S: Shell<C>> Loop<C, S> {
             Ok(input) => {
                 self.received += 1;
                 let ack_wait = self.ack_wait(edge);
-                let ticket = self.tickets.take(reply, true, ack_wait);
-                self.step(Event::Message { ticket, input }, Some((edge, sequence))).await
+                let ticket = self.tickets.take(reply, (edge, sequence), ack_wait);
+                self.step(Event::Message { ticket, input }).await
             }
             Err(Undecodable::Corrupt(reason)) => {
-                let ticket = self.tickets.take(reply, true, self.ack_wait(edge));
+                let ticket = self.tickets.take(reply, (edge, sequence), self.ack_wait(edge));
                 self.bury(message.message, reason, ticket).await;
                 Ok(())
             }
@@ -308,13 +308,13 @@ impl<C: Core, S: Shell<C>> Loop<C, S> {
         match C::decode(edge, &message.payload) {
             Ok(input) => {
                 self.received += 1;
-                let ticket = self.tickets.take(message.reply, false, Duration::MAX);
-                self.step(Event::Message { ticket, input }, None).await
+                let ticket = self.tickets.take_soft(message.reply);
+                self.step(Event::Message { ticket, input }).await
             }
             Err(error) => {
                 // Soft state: its sender asks again. Counted, and kept for whoever wants to know.
                 tracing::debug!(edge = edge.name(), %error, "a message could not be read");
-                let ticket = self.tickets.take(None, false, Duration::MAX);
+                let ticket = self.tickets.take_soft(None);
                 self.bury(message, error.to_string(), ticket).await;
                 Ok(())
             }
@@ -353,11 +353,11 @@ impl<C: Core, S: Shell<C>> Loop<C, S> {
     }
 
     /// Steps the core and carries out what it says.
-    async fn step(&mut self, event: Event<C::Input, C::Answer>, position: Option<(Edge, u64)>) -> anyhow::Result<()> {
+    async fn step(&mut self, event: Event<C::Input, C::Answer>) -> anyhow::Result<()> {
         let mut out = Output::default();
         self.core.step(self.now(), event, &mut out)?;
         if self.outbox.is_some() {
-            self.commit_and_publish(&mut out, position).await?;
+            self.commit_and_publish(&mut out).await?;
         } else {
             self.publish(&mut out).await;
         }
@@ -399,12 +399,8 @@ impl<C: Core, S: Shell<C>> Loop<C, S> {
         }
     }
 
-    /// With state: position, changes and outputs in one commit; then the outputs are published.
-    async fn commit_and_publish(
-        &mut self,
-        out: &mut Output<C::Effect>,
-        position: Option<(Edge, u64)>,
-    ) -> anyhow::Result<()> {
+    /// With state: positions of finished inputs, changes and outputs in one commit; then the outputs are published.
+    async fn commit_and_publish(&mut self, out: &mut Output<C::Effect>) -> anyhow::Result<()> {
         let context = &self.process.context;
         let (Some(store), Some(outbox)) = (&context.store, &mut self.outbox) else { return Ok(()) };
         let mut changes = std::mem::take(&mut out.changes);
@@ -412,11 +408,13 @@ impl<C: Core, S: Shell<C>> Loop<C, S> {
         for Publish { edge, token, payload, .. } in out.publishes.drain(..) {
             outgoing.push(outbox.add(&mut changes, context.bus.subjects.of(edge, &token), payload));
         }
-        if let Some((edge, sequence)) = position
-            && let Some(position) = self.positions.get_mut(&edge)
-        {
-            position.applied.insert(sequence);
-            changes.put(LOOP, position_key(edge), write_position(position));
+        for ticket in &out.finished {
+            if let Some((edge, sequence)) = self.tickets.get(*ticket).and_then(|held| held.position)
+                && let Some(position) = self.positions.get_mut(&edge)
+            {
+                position.applied.insert(sequence);
+                changes.put(LOOP, position_key(edge), write_position(position));
+            }
         }
         if changes.is_empty() {
             return Ok(());
@@ -450,7 +448,7 @@ impl<C: Core, S: Shell<C>> Loop<C, S> {
                     self.release(ticket).await;
                 }
                 if let Some(tag) = self.tags.remove(&token) {
-                    self.step(Event::Stored(tag), None).await?;
+                    self.step(Event::Stored(tag)).await?;
                 }
             }
             next = self.publisher.next_ack().now_or_never().flatten();

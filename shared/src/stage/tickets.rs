@@ -2,6 +2,7 @@
 
 use super::Ticket;
 use crate::bus::Bus;
+use crate::message::Edge;
 use async_nats::Subject;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -12,6 +13,8 @@ pub(super) struct Held {
     pub(super) reply: Option<Subject>,
     /// From a stream: must be acked, and kept alive while it is in hand.
     pub(super) acked: bool,
+    /// Where it was in its stream.
+    pub(super) position: Option<(Edge, u64)>,
     /// Outputs not yet stored, and one until the core has finished with it.
     references: u32,
     kept_alive: Instant,
@@ -26,10 +29,22 @@ pub(super) struct Tickets {
 }
 
 impl Tickets {
-    pub(super) fn take(&mut self, reply: Option<Subject>, acked: bool, ack_wait: Duration) -> Ticket {
+    /// An input from a stream: to be acked.
+    pub(super) fn take(&mut self, reply: Option<Subject>, position: (Edge, u64), ack_wait: Duration) -> Ticket {
+        self.insert(reply, Some(position), ack_wait)
+    }
+
+    /// A core NATS message.
+    pub(super) fn take_soft(&mut self, reply: Option<Subject>) -> Ticket {
+        self.insert(reply, None, Duration::MAX)
+    }
+
+    fn insert(&mut self, reply: Option<Subject>, position: Option<(Edge, u64)>, ack_wait: Duration) -> Ticket {
         self.next += 1;
         let ticket = Ticket(self.next);
-        self.held.insert(ticket, Held { reply, acked, references: 1, kept_alive: Instant::now(), ack_wait });
+        let held =
+            Held { reply, acked: position.is_some(), position, references: 1, kept_alive: Instant::now(), ack_wait };
+        self.held.insert(ticket, held);
         ticket
     }
 

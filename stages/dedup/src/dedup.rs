@@ -8,15 +8,18 @@
 //! Fingerprints, numbers, counts and outputs of a step are one commit, made before the next step: a step that
 //! is given again after a crash finds the store either as before it or as after it.
 //!
-//! A URL is looked for in three places, the cheapest first: the URL cache (certain when there), the partition's Bloom filters (certain when not there), the store.
+//! A URL is looked for in the URL cache first (certain when there), then in the sieve, which answers at once or later:
+//! an input is finished, and so acked, when all its URLs are decided.
 //!
 //! Sources: Heydon and Najork 1999, section 3.2 (URL-seen test with a cache before the disk); Broder, Najork and
 //! Wiener 2003 (which cache).
 
 use crate::content::{CONTENT, first};
-use crate::filters::{Allowance, Filters, bytes_for};
-use shared::config::Pipeline;
-use shared::message::{ContentAsk, ContentReply, Edge, FilterReason, NewUrls, Place, SplitUrls, Undecodable, decode};
+use crate::sieve::{self, Sieve, SieveError, Verdict};
+use shared::config::{Durability, Pipeline};
+use shared::message::{
+    ContentAsk, ContentReply, Edge, FilterReason, NewUrls, Origin, Place, SplitUrls, Undecodable, decode,
+};
 use shared::stage::store::{Store, StoreError, Table};
 use shared::stage::{Core, Count, Event, Output, Ticket, Token};
 use shared::time::Timestamp;
@@ -25,37 +28,52 @@ use shared::url_cache::UrlCache;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::convert::Infallible;
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
-/// Fingerprints of the URLs met: partition, fingerprint (both big-endian); no value.
-const SEEN: Table = "seen";
-/// Partition (big-endian): number of its next new URL. [`COUNTERS`]: the counts of the instance.
+/// Partition (big-endian): number of its next new URL. [`COUNTERS`]: the counts of the instance. [`KNOWN`]: the state
+/// of the sieve.
 const META: Table = "meta";
 /// Tables of the state.
-pub const TABLES: [Table; 3] = [SEEN, CONTENT, META];
-/// Key in [`META`]; longer than a partition.
+pub const TABLES: [Table; 2] = [CONTENT, META];
+/// Keys in [`META`]; longer than a partition.
 const COUNTERS: &[u8] = b"counters";
+const KNOWN: &[u8] = b"sieve";
 
-/// Memory of all Bloom filters, in bytes: enough for 80 million URLs at 1 % false positives.
-const FILTER_BYTES_MAX: usize = 96 << 20;
+/// Without input for so long, the sieve is flushed before its time.
+const IDLE: Duration = Duration::from_millis(50);
+/// New URLs of one message: no more, nor more bytes of them.
+const URLS_MAX: usize = 256;
+const BYTES_MAX: usize = 512 << 10;
 
 /// What the core is configured with.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Partitions of the crawl.
     pub partitions: u16,
+    /// Of the sieve, but for its folder and its partitions.
+    pub buffer_bytes: usize,
+    /// How long a question to the sieve waits.
+    pub flush_after: Duration,
     /// URLs that the first Bloom filters are made for, over all partitions of the instance.
     pub filter_urls: u64,
     /// Memory of all Bloom filters, in bytes.
     pub filter_bytes_max: usize,
+    /// Whether what is committed survives a power cut.
+    pub sync: bool,
 }
 
 impl From<&Pipeline> for Settings {
     fn from(pipeline: &Pipeline) -> Self {
+        let dedup = &pipeline.stages.dedup;
         Settings {
             partitions: pipeline.partitions,
-            filter_urls: pipeline.stages.dedup.filter_urls,
-            filter_bytes_max: FILTER_BYTES_MAX,
+            buffer_bytes: dedup.buffer_bytes.as_usize(),
+            flush_after: dedup.flush_after,
+            filter_urls: dedup.filter_urls,
+            filter_bytes_max: dedup.filter_bytes_max.as_usize(),
+            sync: pipeline.durability == Durability::Power,
         }
     }
 }
@@ -63,8 +81,23 @@ impl From<&Pipeline> for Settings {
 /// A partition of the instance.
 struct Owned {
     number: u16,
-    filters: Filters,
     next_serial: u64,
+}
+
+/// A URL that waits for the sieve's answer.
+struct Waiting {
+    place: u16,
+    fingerprint: u64,
+    url: String,
+    origin: Origin,
+    ticket: Ticket,
+}
+
+/// An input with URLs that wait.
+struct Held {
+    waiting: usize,
+    filtered: [u32; FilterReason::ALL.len()],
+    repeated: u32,
 }
 
 /// Counts since the crawl began, stored with each commit.
@@ -83,98 +116,181 @@ pub struct Dedup {
     owned: Vec<Owned>,
     /// By partition, its place in `owned`.
     place_of: Vec<Option<u16>>,
-    allowance: Allowance,
+    sieve: Sieve,
     cache: UrlCache,
-    /// Accepted in this step: not yet to be found in the store.
-    accepted: Vec<(u16, u64)>,
+    /// By token.
+    waiting: HashMap<u64, Waiting>,
+    held: HashMap<Ticket, Held>,
+    next_token: u64,
+    /// When the sieve is flushed although nothing is due.
+    idle_at: Timestamp,
+    draining: bool,
     counters: Counters,
     misrouted: u64,
 }
 
 impl Dedup {
-    /// Opens the test over the instance's store, for the partitions that the instance owns. Reads all their
-    /// fingerprints, to make the Bloom filters.
+    /// Opens the test over the instance's store and the sieve's folder beside it, for the partitions that the
+    /// instance owns.
     pub fn open(
         settings: Settings,
         cache: UrlCache,
         partitions: Vec<u16>,
         store: Arc<dyn Store>,
+        folder: PathBuf,
     ) -> Result<Self, StoreError> {
         let mut place_of = vec![None; usize::from(settings.partitions)];
-        let mut serials = Vec::with_capacity(partitions.len());
+        let mut owned = Vec::with_capacity(partitions.len());
         for (place, &number) in (0..).zip(&partitions) {
             if let Some(slot) = place_of.get_mut(usize::from(number)) {
                 *slot = Some(place);
             }
             let next = store.get(META, &number.to_be_bytes())?;
-            serials.push(next.and_then(|bytes| bytes.try_into().ok()).map_or(1, u64::from_le_bytes));
+            let next_serial = next.and_then(|bytes| bytes.try_into().ok()).map_or(1, u64::from_le_bytes);
+            owned.push(Owned { number, next_serial });
         }
         let counters = store.get(META, COUNTERS)?.and_then(|bytes| Counters::from_bytes(&bytes)).unwrap_or_default();
-        let mut allowance = Allowance { used: 0, max: settings.filter_bytes_max };
-        let capacities = capacities(&settings, &serials);
-        let mut owned = Vec::with_capacity(partitions.len());
-        for ((number, next_serial), capacity) in partitions.into_iter().zip(serials).zip(capacities) {
-            let filters = read_filters(store.as_ref(), number, capacity, &mut allowance)?;
-            owned.push(Owned { number, filters, next_serial });
-        }
-        let accepted = Vec::new();
-        Ok(Dedup { store, settings, owned, place_of, allowance, cache, accepted, counters, misrouted: 0 })
+        let known = store.get(META, KNOWN)?;
+        let sieve = sieve::Settings {
+            folder,
+            partitions,
+            buffer_bytes: settings.buffer_bytes,
+            flush_after: settings.flush_after,
+            filter_urls: settings.filter_urls,
+            filter_bytes_max: settings.filter_bytes_max,
+            sync: settings.sync,
+        };
+        Ok(Dedup {
+            store,
+            settings,
+            owned,
+            place_of,
+            sieve: Sieve::open(sieve, known.as_deref()).map_err(failed)?,
+            cache,
+            waiting: HashMap::new(),
+            held: HashMap::new(),
+            next_token: 0,
+            idle_at: Timestamp::ZERO,
+            draining: false,
+            counters,
+            misrouted: 0,
+        })
     }
 
-    fn receive(&mut self, ticket: Ticket, batch: &SplitUrls, out: &mut Output<Infallible>) -> Result<(), StoreError> {
-        let filtered: u64 = batch.filtered.iter().map(|&count| u64::from(count)).sum();
-        for (sum, &count) in self.counters.filtered.iter_mut().zip(&batch.filtered) {
-            *sum += u64::from(count);
-        }
-        self.counters.found += filtered + u64::from(batch.repeated);
-        self.counters.repeated += u64::from(batch.repeated);
-        let mut news: Vec<News> = Vec::new();
-        let (mut last_host, mut place) = ("", None);
+    fn receive(
+        &mut self,
+        now: Timestamp,
+        ticket: Ticket,
+        batch: &SplitUrls,
+        out: &mut Output<Infallible>,
+    ) -> Result<(), StoreError> {
+        let mut news = News::default();
+        let mut held = Held { waiting: 0, filtered: batch.filtered, repeated: batch.repeated };
+        let (mut last_host, mut host_fingerprint, mut place) = ("", 0, None);
         for (url, &origin) in batch.urls.iter().zip(&batch.origin_of) {
             let host = host_of(url);
             if host != last_host {
                 last_host = host;
+                host_fingerprint = fingerprint(host);
                 place = self.place_of_host(host);
             }
             let Some(place) = place else {
                 self.misrouted += 1;
                 continue;
             };
-            self.counters.found += 1;
-            if self.accept(place, fingerprint(url))? {
-                self.counters.new += 1;
-                News::of(&mut news, place, batch).push(url, origin, batch);
-            } else {
-                self.counters.repeated += 1;
+            let fingerprint = fingerprint(url);
+            if self.cache.contains(fingerprint) {
+                self.counters.repeat();
+                continue;
+            }
+            let origin = &batch.origins[origin as usize];
+            let number = self.owned[usize::from(place)].number;
+            match self.sieve.ask(now, number, host_fingerprint, fingerprint, self.next_token).map_err(failed)? {
+                Verdict::Later => {
+                    let waiting = Waiting { place, fingerprint, url: url.to_owned(), origin: origin.clone(), ticket };
+                    self.waiting.insert(self.next_token, waiting);
+                    self.next_token += 1;
+                    held.waiting += 1;
+                }
+                verdict => self.decide(verdict == Verdict::New, place, fingerprint, url, origin, ticket, &mut news),
             }
         }
-        self.stage(ticket, news, out);
+        if held.waiting == 0 {
+            self.finish(ticket, &held, out);
+        } else {
+            self.held.insert(ticket, held);
+        }
+        self.idle_at = now + IDLE;
+        self.stage(news, out)
+    }
+
+    /// What is known of a URL now. One that is remembered before its commit: if that fails, the process ends.
+    #[expect(clippy::too_many_arguments, reason = "a URL with all that belongs to it")]
+    fn decide(
+        &mut self,
+        is_new: bool,
+        place: u16,
+        fingerprint: u64,
+        url: &str,
+        origin: &Origin,
+        ticket: Ticket,
+        news: &mut News,
+    ) {
+        self.cache.insert(fingerprint);
+        if is_new {
+            self.counters.found += 1;
+            self.counters.new += 1;
+            news.push(place, url, origin, ticket);
+        } else {
+            self.counters.repeat();
+        }
+    }
+
+    /// Everything of an input is decided: the counts that were made upstream are taken over.
+    fn finish(&mut self, ticket: Ticket, held: &Held, out: &mut Output<Infallible>) {
+        let filtered: u64 = held.filtered.iter().map(|&count| u64::from(count)).sum();
+        for (sum, &count) in self.counters.filtered.iter_mut().zip(&held.filtered) {
+            *sum += u64::from(count);
+        }
+        self.counters.found += filtered + u64::from(held.repeated);
+        self.counters.repeated += u64::from(held.repeated);
         out.finish(ticket);
-        Ok(())
+    }
+
+    /// Takes the sieve's answers.
+    fn flush(&mut self, now: Timestamp, all: bool, out: &mut Output<Infallible>) -> Result<(), StoreError> {
+        let mut answers = Vec::new();
+        self.sieve.flush(now, all, &mut answers).map_err(failed)?;
+        let mut news = News::default();
+        for (token, is_new) in answers {
+            let Some(Waiting { place, fingerprint, url, origin, ticket }) = self.waiting.remove(&token) else {
+                continue;
+            };
+            self.decide(is_new, place, fingerprint, &url, &origin, ticket, &mut news);
+            let left = self.held.get_mut(&ticket).map(|held| {
+                held.waiting -= 1;
+                held.waiting
+            });
+            if left == Some(0)
+                && let Some(held) = self.held.remove(&ticket)
+            {
+                self.finish(ticket, &held, out);
+            }
+        }
+        self.stage(news, out)
+    }
+
+    /// When the sieve is to be flushed, and whether all of it.
+    fn flush_due(&self, now: Timestamp) -> Option<bool> {
+        let is_idle = self.draining || now >= self.idle_at;
+        let all = is_idle && !self.sieve.is_idle();
+        (all || self.sieve.flush_at().is_some_and(|at| at <= now)).then_some(all)
     }
 
     /// Where the host's partition lies in `owned`; none when another instance owns it.
     fn place_of_host(&self, host: &str) -> Option<u16> {
         let number = partition(host, self.settings.partitions);
         self.place_of.get(usize::from(number)).copied().flatten()
-    }
-
-    /// Whether a URL is met for the first time; it is known from now on.
-    fn accept(&mut self, place: u16, fingerprint: u64) -> Result<bool, StoreError> {
-        if self.cache.contains(fingerprint) {
-            return Ok(false);
-        }
-        let owned = &mut self.owned[usize::from(place)];
-        let known = owned.filters.may_contain(fingerprint)
-            && (self.accepted.contains(&(place, fingerprint))
-                || self.store.contains(SEEN, &seen_key(owned.number, fingerprint))?);
-        // An accepted URL may be remembered before its commit: if that fails, the process ends.
-        self.cache.insert(fingerprint);
-        if !known {
-            owned.filters.insert(fingerprint, &mut self.allowance);
-            self.accepted.push((place, fingerprint));
-        }
-        Ok(!known)
     }
 
     /// Says of each body who had it first.
@@ -201,19 +317,20 @@ impl Dedup {
     }
 
     /// Numbers the new URLs and hands everything over to be committed.
-    fn stage(&mut self, ticket: Ticket, news: Vec<News>, out: &mut Output<Infallible>) {
-        for (place, fingerprint) in self.accepted.drain(..) {
-            out.put(SEEN, seen_key(self.owned[usize::from(place)].number, fingerprint), Vec::new());
-        }
-        for News { place, mut message, .. } in news {
+    fn stage(&mut self, news: News, out: &mut Output<Infallible>) -> Result<(), StoreError> {
+        for NewUrlsOf { place, mut message, causes, .. } in news.messages {
             let owned = &mut self.owned[usize::from(place)];
             message.partition = owned.number;
             message.first_serial = owned.next_serial;
             owned.next_serial += message.urls.len() as u64;
             out.put(META, owned.number.to_be_bytes(), owned.next_serial.to_le_bytes());
-            out.publish(Token::Partition(owned.number), &message, vec![ticket]);
+            out.publish(Token::Partition(owned.number), &message, causes);
+        }
+        if let Some(known) = self.sieve.stage().map_err(failed)? {
+            out.put(META, KNOWN, known);
         }
         out.put(META, COUNTERS, self.counters.to_bytes());
+        Ok(())
     }
 
     /// URLs known.
@@ -222,37 +339,52 @@ impl Dedup {
     }
 }
 
-/// The new URLs of a batch that belong to one partition.
+fn failed(error: SieveError) -> StoreError {
+    StoreError { action: "go on", path: "the sieve".into(), error: error.to_string() }
+}
+
+/// New URLs on their way into messages, each of one partition.
+#[derive(Default)]
 struct News {
+    messages: Vec<NewUrlsOf>,
+}
+
+struct NewUrlsOf {
     place: u16,
     message: NewUrls,
-    /// For each origin of the batch its index in the message.
-    origin_at: Vec<Option<u32>>,
+    causes: Vec<Ticket>,
+    bytes: usize,
 }
 
 impl News {
-    /// That of a partition. A batch is of one partition, so there is rarely a second.
-    fn of<'a>(news: &'a mut Vec<News>, place: u16, batch: &SplitUrls) -> &'a mut News {
-        let at = news.iter().position(|news| news.place == place).unwrap_or_else(|| {
-            let origin_at = vec![None; batch.origins.len()];
-            news.push(News { place, message: NewUrls::default(), origin_at });
-            news.len() - 1
+    fn push(&mut self, place: u16, url: &str, origin: &Origin, ticket: Ticket) {
+        let has_room = |of: &NewUrlsOf| of.place == place && of.message.urls.len() < URLS_MAX && of.bytes < BYTES_MAX;
+        // The latest is rarely another: a batch is of one partition, and answers come by partition.
+        let at = self.messages.iter().rposition(has_room).unwrap_or_else(|| {
+            self.messages.push(NewUrlsOf { place, message: NewUrls::default(), causes: Vec::new(), bytes: 0 });
+            self.messages.len() - 1
         });
-        &mut news[at]
-    }
-
-    fn push(&mut self, url: &str, origin: u32, batch: &SplitUrls) {
-        let message = &mut self.message;
-        let index = *self.origin_at[origin as usize].get_or_insert_with(|| {
-            message.origins.push(batch.origins[origin as usize].clone());
-            message.origins.len() as u32 - 1
+        let NewUrlsOf { message, causes, bytes, .. } = &mut self.messages[at];
+        let index = message.origins.iter().rposition(|other| other == origin).unwrap_or_else(|| {
+            message.origins.push(origin.clone());
+            *bytes += origin.page.len() + origin.topic.len();
+            message.origins.len() - 1
         });
         message.urls.push(url);
-        message.origin_of.push(index);
+        message.origin_of.push(index as u32);
+        *bytes += url.len();
+        if causes.last() != Some(&ticket) && !causes.contains(&ticket) {
+            causes.push(ticket);
+        }
     }
 }
 
 impl Counters {
+    fn repeat(&mut self) {
+        self.found += 1;
+        self.repeated += 1;
+    }
+
     fn to_bytes(self) -> Vec<u8> {
         let numbers = [self.found, self.repeated, self.new].into_iter().chain(self.filtered);
         numbers.flat_map(u64::to_le_bytes).collect()
@@ -264,44 +396,6 @@ impl Counters {
         let (&[found, repeated, new], filtered) = numbers.split_first_chunk()?;
         Some(Counters { found, filtered: filtered.try_into().ok()?, repeated, new })
     }
-}
-
-fn seen_key(partition: u16, fingerprint: u64) -> Vec<u8> {
-    let mut key = Vec::with_capacity(10);
-    key.extend_from_slice(&partition.to_be_bytes());
-    key.extend_from_slice(&fingerprint.to_be_bytes());
-    key
-}
-
-/// URLs that each partition's first filter is made for: twice those it knows, so that after a start there is one
-/// filter to ask; less when that is more than all filters may have.
-fn capacities(settings: &Settings, serials: &[u64]) -> Vec<u64> {
-    let first = (settings.filter_urls / serials.len().max(1) as u64).max(1);
-    let wanted: Vec<u64> = serials.iter().map(|next| first.max(next.saturating_mul(2))).collect();
-    let bytes: usize = wanted.iter().map(|&urls| bytes_for(urls)).sum();
-    if bytes <= settings.filter_bytes_max {
-        return wanted;
-    }
-    let share = settings.filter_bytes_max as f64 / bytes as f64;
-    wanted.into_iter().map(|urls| (urls as f64 * share) as u64).collect()
-}
-
-/// Reads the fingerprints of a partition into filters.
-fn read_filters(
-    store: &dyn Store,
-    number: u16,
-    capacity: u64,
-    allowance: &mut Allowance,
-) -> Result<Filters, StoreError> {
-    let mut filters = Filters::new(capacity, allowance);
-    let (from, to) = (number.to_be_bytes(), number.saturating_add(1).to_be_bytes());
-    store.scan(SEEN, &from, &to, &mut |key, _| {
-        if let Some(fingerprint) = key.last_chunk::<8>() {
-            filters.insert(u64::from_be_bytes(*fingerprint), allowance);
-        }
-        true
-    })?;
-    Ok(filters)
 }
 
 /// What dedup is given.
@@ -330,20 +424,31 @@ impl Core for Dedup {
 
     fn step(
         &mut self,
-        _now: Timestamp,
+        now: Timestamp,
         event: Event<Input, Infallible>,
         out: &mut Output<Infallible>,
     ) -> Result<(), StoreError> {
+        // Every step before this one is committed.
+        self.sieve.committed().map_err(failed)?;
         match event {
-            Event::Message { ticket, input: Input::Split(batch) } => self.receive(ticket, &batch, out),
-            Event::Message { ticket, input: Input::Content(ask) } => self.look_up(ticket, &ask, out),
-            // Nothing is held between steps.
-            Event::Answer(_) | Event::Stored(_) | Event::Wake | Event::Drain => Ok(()),
+            Event::Message { ticket, input: Input::Split(batch) } => self.receive(now, ticket, &batch, out)?,
+            Event::Message { ticket, input: Input::Content(ask) } => self.look_up(ticket, &ask, out)?,
+            Event::Drain => self.draining = true,
+            Event::Answer(_) | Event::Stored(_) | Event::Wake => {}
+        }
+        match self.flush_due(now) {
+            Some(all) => self.flush(now, all, out),
+            None => Ok(()),
         }
     }
 
     fn wake_at(&self) -> Option<Timestamp> {
-        None
+        let idle_at = (!self.sieve.is_idle()).then_some(self.idle_at);
+        self.sieve.flush_at().into_iter().chain(idle_at).min()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.waiting.is_empty()
     }
 
     fn counts(&self) -> Vec<Count> {
@@ -363,7 +468,9 @@ impl Core for Dedup {
             ("new_total", new),
             ("misrouted_total", self.misrouted),
             ("known", self.known()),
-            ("filter_bytes", self.allowance.used as u64),
+            ("waiting", self.waiting.len() as u64),
+            ("sieve_memory_bytes", self.sieve.memory_bytes() as u64),
+            ("sieve_disk_bytes", self.sieve.disk_bytes()),
         ]
     }
 }

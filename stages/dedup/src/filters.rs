@@ -38,38 +38,20 @@ pub(crate) struct Filters {
     /// Fingerprints that the last filter was made for, and that it holds.
     capacity: u64,
     held: u64,
-    growth: Growth,
     /// Fingerprints that all filters were made for.
     all: u64,
     /// Memory of all of them; counted in the allowance.
     bytes: usize,
 }
 
-/// How large a further filter is.
-#[derive(Clone, Copy)]
-enum Growth {
-    /// Twice the last one: few filters, however many fingerprints come.
-    Double,
-    /// Half of all there are: little memory that is not used yet, for filters that are soon made anew.
-    Half,
-}
-
 impl Filters {
-    /// One empty filter for so many fingerprints, at least one.
-    pub(crate) fn new(capacity: u64, allowance: &mut Allowance) -> Self {
-        let (growth, capacity) = (Growth::Double, capacity.max(1));
-        let mut filters = Filters { chain: Vec::new(), growth, capacity, all: 0, held: 0, bytes: 0 };
-        filters.lengthen(allowance);
-        filters
-    }
-
     /// One empty filter for so many fingerprints, of no more memory than the allowance has left, but at least
     /// `bytes_min`: with less memory it says "perhaps" more often.
     pub(crate) fn within(capacity: u64, bytes_min: usize, allowance: &mut Allowance) -> Self {
         let capacity = capacity.max(1);
         let left = allowance.max.saturating_sub(allowance.used);
         let bytes = bytes_for(capacity).min(left.max(bytes_min)).max(1);
-        let mut filters = Filters { chain: Vec::new(), growth: Growth::Half, capacity, all: 0, held: 0, bytes: 0 };
+        let mut filters = Filters { chain: Vec::new(), capacity, all: 0, held: 0, bytes: 0 };
         filters.push(Bloom::new_with_seed(bytes, items(capacity), &SEED), bytes, allowance);
         filters
     }
@@ -82,7 +64,7 @@ impl Filters {
         if allowance.used.saturating_add(bytes) > allowance.max {
             return None;
         }
-        let mut filters = Filters { chain: Vec::new(), growth: Growth::Half, capacity, all: 0, held: 0, bytes: 0 };
+        let mut filters = Filters { chain: Vec::new(), capacity, all: 0, held: 0, bytes: 0 };
         filters.push(Ok(filter), bytes, allowance);
         filters.held = held;
         Some(filters)
@@ -127,10 +109,8 @@ impl Filters {
     /// Remembers a fingerprint.
     pub(crate) fn insert(&mut self, fingerprint: u64, allowance: &mut Allowance) {
         if self.held >= self.capacity {
-            let next = match self.growth {
-                Growth::Double => self.capacity.saturating_mul(2),
-                Growth::Half => self.all.div_ceil(2),
-            };
+            // Half of all there are: little memory that is not used yet, for filters that are soon made anew.
+            let next = self.all.div_ceil(2);
             if allowance.used + bytes_for(next) <= allowance.max {
                 self.capacity = next;
                 self.lengthen(allowance);
@@ -155,21 +135,21 @@ mod tests {
     #[test]
     fn what_was_inserted_is_never_denied_and_little_else_is_claimed() {
         let mut allowance = Allowance { used: 0, max: usize::MAX };
-        let mut filters = Filters::new(100, &mut allowance);
+        let mut filters = Filters::within(100, 1, &mut allowance);
         for n in 0..10_000 {
             filters.insert(nth(n), &mut allowance);
         }
         assert!((0..10_000).all(|n| filters.may_contain(nth(n))));
-        // 100 + 200 + ... + 6400: seven filters.
-        assert_eq!(filters.chain.len(), 7);
+        // Each makes the sum half as large again: 100 x 1.5^12 is more than 10,000.
+        assert_eq!(filters.chain.len(), 13);
         let wrong = (10_000..30_000).filter(|&n| filters.may_contain(nth(n))).count();
-        assert!(wrong < 20_000 * 7 / 100, "{wrong} of 20000");
+        assert!(wrong < 20_000 * 13 / 100, "{wrong} of 20000");
     }
 
     #[test]
     fn memory_ends_at_the_allowance_and_nothing_is_forgotten() {
         let mut allowance = Allowance { used: 0, max: bytes_for(350) };
-        let mut filters = Filters::new(100, &mut allowance);
+        let mut filters = Filters::within(100, 1, &mut allowance);
         for n in 0..10_000 {
             filters.insert(nth(n), &mut allowance);
         }

@@ -205,7 +205,7 @@ impl<C: Simulated> Life<C> {
             }
             Input::Soft(message) => self.receive_soft(message, store, around),
             Input::Answer(number, answer) => match C::accept(answer).filter(|_| self.effects.remove(&number)) {
-                Some(answer) => self.step(Event::Answer(answer), None, store, around),
+                Some(answer) => self.step(Event::Answer(answer), store, around),
                 None => Ok(()),
             },
             Input::Stored(token) => self.settle(token, store, around),
@@ -217,7 +217,7 @@ impl<C: Simulated> Life<C> {
             }
             Input::Tick => {
                 let due = self.core.wake_at().is_some_and(|at| at <= self.now(around));
-                if due { self.step(Event::Wake, None, store, around) } else { Ok(()) }
+                if due { self.step(Event::Wake, store, around) } else { Ok(()) }
             }
             Input::Connected(connection) => {
                 super::web::connected(connection, around);
@@ -246,7 +246,7 @@ impl<C: Simulated> Life<C> {
             around.checks.learns(around.now, &report);
         }
         let ticket = self.ticket(Some((edge, consumer, sequence)), None);
-        self.step(Event::Message { ticket, input }, Some((edge, sequence)), store, around)
+        self.step(Event::Message { ticket, input }, store, around)
     }
 
     fn receive_soft(
@@ -258,27 +258,26 @@ impl<C: Simulated> Life<C> {
         let input =
             C::decode(message.edge, &message.payload).unwrap_or_else(|error| panic!("{:?}: {error}", message.edge));
         let ticket = self.ticket(None, message.reply);
-        self.step(Event::Message { ticket, input }, None, store, around)
+        self.step(Event::Message { ticket, input }, store, around)
     }
 
     /// Steps the core and carries out what it says, unless the process dies half-way.
     fn step(
         &mut self,
         event: Event<C::Input, C::Answer>,
-        position: Option<(Edge, u64)>,
         store: Option<&MemoryStore>,
         around: &mut Around,
     ) -> Result<(), Died> {
         let mut out = Output::default();
         let stepped = self.core.step(self.now(around), event, &mut out);
         stepped.expect("a store in memory does not fail");
-        let acts = out.publishes.len() + out.sends.len() + out.effects.len() > 0 || position.is_some();
+        let acts = out.publishes.len() + out.sends.len() + out.effects.len() > 0 || !out.finished.is_empty();
         let mut left = match around.dies_in_step(self.process.place, acts) {
             Some(after) => after,
             None => usize::MAX,
         };
         match store {
-            Some(store) => self.commit_and_publish(&mut out, position, store, &mut left, around)?,
+            Some(store) => self.commit_and_publish(&mut out, store, &mut left, around)?,
             None => self.publish_all(&mut out, &mut left, around)?,
         }
         for send in out.sends {
@@ -325,7 +324,6 @@ impl<C: Simulated> Life<C> {
     fn commit_and_publish(
         &mut self,
         out: &mut Output<C::Effect>,
-        position: Option<(Edge, u64)>,
         store: &MemoryStore,
         left: &mut usize,
         around: &mut Around,
@@ -342,10 +340,12 @@ impl<C: Simulated> Life<C> {
             changes.put(OUTBOX, key.clone(), write_outgoing(&message));
             outgoing.push((key, message));
         }
-        if let Some((edge, sequence)) = position {
-            let applied = self.positions.entry(edge).or_default();
-            applied.insert(sequence);
-            changes.put(LOOP, format!("position {}", edge.name()), applied.to_bytes());
+        for ticket in &out.finished {
+            if let Some((edge, _, sequence)) = self.tickets.get(ticket).and_then(|held| held.source) {
+                let applied = self.positions.entry(edge).or_default();
+                applied.insert(sequence);
+                changes.put(LOOP, format!("position {}", edge.name()), applied.to_bytes());
+            }
         }
         if changes.is_empty() {
             return Ok(());
@@ -388,7 +388,7 @@ impl<C: Simulated> Life<C> {
             self.release(ticket, around);
         }
         match self.tags.remove(&token) {
-            Some(tag) => self.step(Event::Stored(tag), None, store, around),
+            Some(tag) => self.step(Event::Stored(tag), store, around),
             None => Ok(()),
         }
     }

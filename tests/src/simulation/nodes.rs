@@ -153,12 +153,17 @@ fn node(place: Place, pipeline: Pipeline) -> Box<dyn AnyNode> {
         StageName::HostSplitter => Box::new(Node::new(place, false, move |opening: &Opening| {
             Splitter::new((&pipeline).into(), cache(&pipeline.stages.host_splitter.cache), opening.life)
         })),
-        StageName::Dedup => Box::new(Node::new(place, true, move |opening: &Opening| {
-            let partitions = partitions(&pipeline, pipeline.stages.dedup.replicas, opening.instance);
-            let store = opening.store.clone().expect("dedup has a store");
-            Dedup::open((&pipeline).into(), cache(&pipeline.stages.dedup.cache), partitions, store)
-                .expect("a store in memory does not fail")
-        })),
+        StageName::Dedup => {
+            // Goes with the node, not with its lives.
+            let folder = tempfile::tempdir().expect("a folder");
+            Box::new(Node::new(place, true, move |opening: &Opening| {
+                let partitions = partitions(&pipeline, pipeline.stages.dedup.replicas, opening.instance);
+                let store = opening.store.clone().expect("dedup has a store");
+                let cache = cache(&pipeline.stages.dedup.cache);
+                Dedup::open((&pipeline).into(), cache, partitions, store, folder.path().into())
+                    .expect("a store in memory does not fail")
+            }))
+        }
         StageName::Resolver => Box::new(Node::new(place, false, move |_: &Opening| Resolver::new((&pipeline).into()))),
         StageName::Scheduler => Box::new(Node::new(place, true, move |opening: &Opening| {
             let partitions = partitions(&pipeline, pipeline.stages.scheduler.replicas, opening.instance);

@@ -8,15 +8,34 @@ const PARTITIONS: u16 = 4;
 
 fn settings() -> Settings {
     // Small, so that filters grow and cached fingerprints displace each other.
-    Settings { partitions: PARTITIONS, filter_urls: 8, filter_bytes_max: 64 }
+    Settings {
+        partitions: PARTITIONS,
+        buffer_bytes: 600,
+        flush_after: Duration::from_secs(1),
+        filter_urls: 8,
+        filter_bytes_max: 64,
+        sync: false,
+    }
 }
 
 fn cache() -> UrlCache {
     UrlCache::replacing(4, Box::new(shared::url_cache::Clock::new(4)))
 }
 
-fn open(store: &Arc<MemoryStore>, partitions: &[u16]) -> Dedup {
-    Dedup::open(settings(), cache(), partitions.to_vec(), store.clone()).unwrap()
+/// The state of an instance, which outlives it.
+struct State {
+    store: Arc<MemoryStore>,
+    folder: tempfile::TempDir,
+}
+
+impl State {
+    fn new() -> Self {
+        State { store: Arc::new(MemoryStore::default()), folder: tempfile::tempdir().unwrap() }
+    }
+}
+
+fn open(state: &State, partitions: &[u16]) -> Dedup {
+    Dedup::open(settings(), cache(), partitions.to_vec(), state.store.clone(), state.folder.path().into()).unwrap()
 }
 
 fn origin(page: &str) -> Origin {
@@ -40,10 +59,17 @@ fn step(core: &mut Dedup, input: SplitUrls) -> Output<Infallible> {
 
 /// Steps and commits, as the loop does.
 fn run(core: &mut Dedup, input: SplitUrls) -> Vec<NewUrls> {
-    let out = step(core, input);
-    core.store.commit(&out.changes).unwrap();
-    assert_eq!(out.finished, [Ticket(1)]);
-    out.publishes.iter().map(|publish| decode(&publish.payload).unwrap()).collect()
+    let mut outs = vec![step(core, input)];
+    core.store.commit(&outs[0].changes).unwrap();
+    // What the sieve has not answered at once it answers when nothing comes for a while.
+    while let Some(at) = core.wake_at() {
+        let mut out = Output::default();
+        core.step(at.max(Timestamp::ZERO + IDLE), Event::Wake, &mut out).unwrap();
+        core.store.commit(&out.changes).unwrap();
+        outs.push(out);
+    }
+    assert_eq!(outs.iter().flat_map(|out| &out.finished).collect::<Vec<_>>(), [&Ticket(1)]);
+    outs.iter().flat_map(|out| &out.publishes).map(|publish| decode(&publish.payload).unwrap()).collect()
 }
 
 fn counts(core: &Dedup) -> HashMap<&'static str, u64> {
@@ -59,7 +85,7 @@ fn assert_conserved(core: &Dedup) {
 
 #[test]
 fn a_url_is_new_once_within_a_batch_and_across_batches() {
-    let store = Arc::new(MemoryStore::default());
+    let store = State::new();
     let mut core = open(&store, &[0, 1, 2, 3]);
     let urls = [("http://a.test/1", 0), ("http://a.test/2", 1), ("http://a.test/1", 1)];
     let [new] = &run(&mut core, batch(&urls, &["p0", "p1"]))[..] else { panic!("one message") };
@@ -71,7 +97,7 @@ fn a_url_is_new_once_within_a_batch_and_across_batches() {
 
 #[test]
 fn only_the_origins_of_new_urls_travel_on() {
-    let store = Arc::new(MemoryStore::default());
+    let store = State::new();
     let mut core = open(&store, &[0, 1, 2, 3]);
     run(&mut core, batch(&[("http://a.test/1", 0)], &["p0"]));
     let urls = [("http://a.test/1", 0), ("http://a.test/2", 2), ("http://a.test/3", 1), ("http://a.test/4", 2)];
@@ -83,7 +109,7 @@ fn only_the_origins_of_new_urls_travel_on() {
 
 #[test]
 fn counts_made_upstream_are_taken_over() {
-    let store = Arc::new(MemoryStore::default());
+    let store = State::new();
     let mut core = open(&store, &[0]);
     run(&mut core, SplitUrls { filtered: [1, 2, 3, 4, 0, 0, 0], ..SplitUrls::default() });
     let counts = counts(&core);
@@ -92,7 +118,7 @@ fn counts_made_upstream_are_taken_over() {
 
 #[test]
 fn urls_of_partitions_that_others_own_are_left_out_and_counted() {
-    let store = Arc::new(MemoryStore::default());
+    let store = State::new();
     let own = partition("a.test", PARTITIONS);
     let other = (0..).map(|n| format!("h{n}.test")).find(|host| partition(host, PARTITIONS) != own).unwrap();
     let mut core = open(&store, &[own]);
@@ -112,7 +138,7 @@ fn a_url_without_an_origin_is_corrupt() {
 
 #[test]
 fn a_step_that_was_not_committed_never_was() {
-    let store = Arc::new(MemoryStore::default());
+    let store = State::new();
     let mut core = open(&store, &[0, 1, 2, 3]);
     step(&mut core, batch(&[("http://a.test/", 0)], &["p"]));
     let mut core = open(&store, &[0, 1, 2, 3]);
@@ -128,7 +154,7 @@ proptest! {
         batches in proptest::collection::vec(
             (proptest::collection::vec((0u8..6, 0u8..20), 0..20), 0u8..3, 0u32..5), 0..40),
     ) {
-        let store = Arc::new(MemoryStore::default());
+        let store = State::new();
         let all = [0, 1, 2, 3];
         let mut core = open(&store, &all);
         let mut model = HashSet::new();
@@ -173,14 +199,14 @@ proptest! {
 
 #[test]
 fn a_body_belongs_to_the_first_page_that_asked_for_ever() {
-    let store = Arc::new(MemoryStore::default());
+    let store = State::new();
     let mut core = open(&store, &[0, 1, 2, 3]);
     let body = |fingerprint, url| Body { fingerprint, at: Place { url, server: 5 } };
     let ask = |core: &mut Dedup, bodies: &[Body]| {
         let mut out = Output::default();
         let input = Input::Content(ContentAsk { bodies: bodies.to_vec() });
         core.step(Timestamp::ZERO, Event::Message { ticket: Ticket(1), input }, &mut out).unwrap();
-        store.commit(&out.changes).unwrap();
+        core.store.commit(&out.changes).unwrap();
         assert_eq!(out.finished, [Ticket(1)]);
         let reply: ContentReply = decode(&out.replies[0].1).unwrap();
         reply.first.iter().map(|first| first.map(|place| place.url)).collect::<Vec<_>>()
