@@ -85,6 +85,9 @@ impl Rules {
         let mut path = rest;
         if self.drop_session_ids
             && let Some(at) = path.to_ascii_lowercase().find(";jsessionid=")
+            // A dot alone would be another path.
+            && !path[..at].ends_with("/.")
+            && !path[..at].ends_with("/..")
         {
             path = &path[..at];
         }
@@ -137,6 +140,7 @@ mod tests {
         assert_eq!(one(Rules { drop_index_files: true, ..Rules::default() }), url);
         assert_eq!(one(ALL), "http://a.test/x/?a=1&b=2&b=1");
         assert_eq!(ALL.rewrite("http://a.test/?sid=1"), "http://a.test/");
+        assert_eq!(ALL.rewrite("http://a.test/.;jsessionid=1"), "http://a.test/.;jsessionid=1");
         assert_eq!(ALL.rewrite("http://a.test/inside/?aside=1"), "http://a.test/inside/?aside=1");
         let urls = ["http://a.test/?b&a", "http://a.test/", "http://a.test/?a&b"].map(str::to_owned).to_vec();
         assert_eq!(ALL.rewrite_all(urls), ["http://a.test/?a&b", "http://a.test/"]);
