@@ -13,7 +13,7 @@ use async_nats::jetstream::kv;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A lease, renewed by a task of its own. The supervisor of a crawl holds one, too, on a broker that others may use.
+/// A lease, renewed by a task of its own. The supervisor of a crawl holds one, too.
 pub struct Ownership {
     key: String,
     bucket: kv::Store,
