@@ -458,7 +458,7 @@ impl<C: Core, S: Shell<C>> Loop<C, S> {
 
     async fn release(&mut self, ticket: Ticket) {
         if let Some(held) = self.tickets.release(ticket)
-            && held.acked
+            && held.position.is_some()
         {
             self.ack(held.reply).await;
         }

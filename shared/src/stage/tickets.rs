@@ -11,9 +11,7 @@ use std::time::{Duration, Instant};
 pub(super) struct Held {
     /// Where an ack (stream input) or a reply (request) goes.
     pub(super) reply: Option<Subject>,
-    /// From a stream: must be acked, and kept alive while it is in hand.
-    pub(super) acked: bool,
-    /// Where it was in its stream.
+    /// Where it was in its stream: such an input must be acked, and kept alive while it is in hand.
     pub(super) position: Option<(Edge, u64)>,
     /// Outputs not yet stored, and one until the core has finished with it.
     references: u32,
@@ -42,8 +40,7 @@ impl Tickets {
     fn insert(&mut self, reply: Option<Subject>, position: Option<(Edge, u64)>, ack_wait: Duration) -> Ticket {
         self.next += 1;
         let ticket = Ticket(self.next);
-        let held =
-            Held { reply, acked: position.is_some(), position, references: 1, kept_alive: Instant::now(), ack_wait };
+        let held = Held { reply, position, references: 1, kept_alive: Instant::now(), ack_wait };
         self.held.insert(ticket, held);
         ticket
     }
@@ -76,7 +73,7 @@ impl Tickets {
     /// Tells the broker of inputs that have been in hand for long, so that it does not deliver them again.
     pub(super) async fn keep_alive(&mut self, bus: &Bus) {
         for held in self.held.values_mut() {
-            if held.acked && held.kept_alive.elapsed() > held.ack_wait / 3 {
+            if held.position.is_some() && held.kept_alive.elapsed() > held.ack_wait / 3 {
                 held.kept_alive = Instant::now();
                 if let Some(reply) = &held.reply {
                     let _ = bus.client.publish(reply.clone(), "+WPI".into()).await;
