@@ -144,7 +144,7 @@ impl<'a> Crawl<'a> {
         let config = Pipeline::kept_file(&data);
         let mut processes = Processes::new(Launch { binaries: binaries()?, config, set, logs: data.join("logs") })?;
         processes.start_all(&plan.pipeline)?;
-        Handle { broker: url, crawl: plan.pipeline.crawl.clone(), pid: std::process::id() }.write(&data)?;
+        Handle { broker: url, crawl: plan.pipeline.crawl.clone() }.write(&data)?;
         inject(&bus, &plan.topic, &plan.seeds).await?;
         Ok(Crawl {
             plan,

@@ -16,8 +16,6 @@ pub struct Handle {
     pub broker: String,
     /// Name of the crawl.
     pub crawl: String,
-    /// Process id of the supervising `rhumb`.
-    pub pid: u32,
 }
 
 impl Handle {
