@@ -3,7 +3,8 @@
 use rhumb_tests::harness::{World, assert_conserved, assert_manners, json};
 use rhumb_tests::synthetic_web::client::Client;
 use rhumb_tests::synthetic_web::{Latency, PagesPerHost, Profile, RobotsShares};
-use std::collections::BTreeSet;
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -46,6 +47,34 @@ fn no_server_is_contacted_before_its_delay_or_crawl_delay_is_over() {
     world.assert_whole(&finished);
     // Seven or more waits of a host with a Crawl-delay lie between its first contact and its last.
     assert!(started.elapsed() > Duration::from_millis(7 * 500), "{}", json(&world.web.report()));
+}
+
+/// The pages of a host come to the same host-splitter, whose cache knows its links: two host-splitters drop about as
+/// much as one.
+#[test]
+fn host_splitters_share_the_hosts() {
+    let world = World::new(Profile { latency: Latency::Fixed { ms: 20 }, ..medium() });
+    let crawl = world.crawl().set("stages.host-splitter.replicas=2").start();
+    crawl.handle();
+    let said = crawl.rhumb(&["tap", "urls.split", "--format", "json"]);
+    let mut pages_of: BTreeMap<String, BTreeMap<u64, usize>> = BTreeMap::new();
+    for line in said.out.lines() {
+        let message = serde_json::from_str::<Value>(line).expect("JSON")["message"].take();
+        // Batches of a life are numbered from a number of 64 bits that another does not come near to.
+        let splitter = message["number"].as_u64().expect("a number") >> 40;
+        for origin in message["origins"].as_array().expect("origins") {
+            if let Some(page) = origin["page"].as_str().filter(|page| !page.is_empty()) {
+                let host = shared::url::host_of(page).to_owned();
+                *pages_of.entry(host).or_default().entry(splitter).or_default() += 1;
+            }
+        }
+    }
+    let splitters: BTreeSet<u64> = pages_of.values().flat_map(|by| by.keys().copied()).collect();
+    assert_eq!(splitters.len(), 2, "{pages_of:?}");
+    let all: usize = pages_of.values().flat_map(|by| by.values()).sum();
+    let favourites: usize = pages_of.values().filter_map(|by| by.values().max()).sum();
+    assert!(all > 500 && favourites * 100 >= all * 98, "{favourites} of {all}: {pages_of:?}");
+    world.assert_whole(&crawl.finish(MINUTE));
 }
 
 #[test]

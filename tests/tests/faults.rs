@@ -76,7 +76,6 @@ fn a_killed_fetcher_repeats_only_what_it_did_since_its_last_report() {
     assert!(repeats <= finished.summary.refetched, "{repeats} repeats: {}", json(&finished.summary));
 }
 
-/// A stage is asked to end at a quarter of the crawl and killed at three fifths.
 #[test]
 fn a_killed_rhumb_leaves_no_process_behind_and_its_crawl_goes_on() {
     let world = world();
@@ -94,6 +93,7 @@ fn a_killed_rhumb_leaves_no_process_behind_and_its_crawl_goes_on() {
     world.assert_counted(&world.resume().run(CRAWL_AT_MOST));
 }
 
+/// A stage is asked to end at a quarter of the crawl and killed at three fifths.
 fn ends_without_a_trace(stage: &str) {
     let world = world();
     let mut crawl = start(&world);

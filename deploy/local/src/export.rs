@@ -3,6 +3,7 @@
 
 use crate::handle::{Handle, Running};
 use crate::output::line;
+use crate::tap::subscribe;
 use futures::StreamExt as _;
 use shared::message::{Edge, FoundUrls, decode};
 use shared::url::host_of;
@@ -34,7 +35,7 @@ pub async fn frequent_urls(running: &Running, wanted: usize, at_most: Option<Dur
 }
 
 async fn each(running: &Running, at_most: Option<Duration>, mut take: impl FnMut(FoundUrls)) -> anyhow::Result<()> {
-    let mut messages = running.bus.client.subscribe(running.bus.subjects.all(Edge::UrlsFound)).await?;
+    let mut messages = subscribe(&running.bus.client, running.bus.subjects.all(Edge::UrlsFound)).await?;
     let mut look = tokio::time::interval(LOOK_EVERY);
     let mut end = std::pin::pin!(tokio::time::sleep(at_most.unwrap_or(Duration::MAX)));
     loop {

@@ -5,7 +5,7 @@ use anyhow::Context as _;
 use async_nats::jetstream;
 use futures::StreamExt as _;
 use serde::{Deserialize, Serialize};
-use shared::bus::{Bus, consumer_name};
+use shared::bus::{Bus, consumer_name, lane_consumers};
 use shared::config::Pipeline;
 use shared::message::Outcome;
 use shared::stage::{ControlRequest, ProcessStatus};
@@ -222,7 +222,7 @@ impl Snapshot {
 fn required_consumers(key: &str, pipeline: &Pipeline) -> Vec<String> {
     let owned = |stage: &str, replicas: u16| (0..replicas).map(|i| consumer_name(stage, Some(i))).collect();
     match key {
-        "urls.found" => vec!["host-splitter".into()],
+        "urls.found" => lane_consumers("host-splitter").map(|(_, name)| name).collect(),
         "urls.split" => owned("dedup", pipeline.stages.dedup.replicas),
         "urls.new" => vec!["resolver".into()],
         "urls.ready" | "fetch.reports" => owned("scheduler", pipeline.stages.scheduler.replicas),

@@ -4,6 +4,7 @@
 use crate::handle::{Handle, Running};
 use crate::output::line;
 use futures::StreamExt as _;
+use futures::stream::SelectAll;
 use serde_json::{Value, json};
 use shared::message::{Edge, tap};
 use shared::stage::Token;
@@ -32,11 +33,11 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Prints decoded messages, one a line, until the limit, the crawl's end or Ctrl-C.
 pub async fn run(running: &Running, tap: &Tap) -> anyhow::Result<()> {
     let subjects = &running.bus.subjects;
-    let subject = match tap.partition {
-        Some(partition) => subjects.of(tap.edge, &Token::Partition(partition)),
+    let subjects = match tap.partition {
+        Some(partition) => vec![subjects.of(tap.edge, &Token::Partition(partition))],
         None => subjects.all(tap.edge),
     };
-    let mut messages = running.bus.client.subscribe(subject).await?;
+    let mut messages = subscribe(&running.bus.client, subjects).await?;
     let mut shown = 0;
     let mut look = tokio::time::interval(LOOK_EVERY);
     while tap.limit.is_none_or(|limit| shown < limit) {
@@ -64,6 +65,18 @@ pub async fn run(running: &Running, tap: &Tap) -> anyhow::Result<()> {
         shown += 1;
     }
     Ok(())
+}
+
+/// Core messages of all the subjects.
+pub async fn subscribe(
+    client: &async_nats::Client,
+    subjects: Vec<String>,
+) -> anyhow::Result<SelectAll<async_nats::Subscriber>> {
+    let mut messages = SelectAll::new();
+    for subject in subjects {
+        messages.push(client.subscribe(subject).await?);
+    }
+    Ok(messages)
 }
 
 fn json_line(subject: &str, message: Value) -> String {

@@ -277,7 +277,7 @@ fn an_old_server_on_path_is_passed_over_and_a_new_one_is_used() {
     let folder = Folder::new("path");
     let (old, new) = (folder.0.join("old"), folder.0.join("new"));
     script(&old.join("nats-server"), "#!/bin/sh\necho nats-server: v2.10.29\n");
-    script(&new.join("nats-server"), "#!/bin/sh\necho nats-server: v2.11.0\n");
+    script(&new.join("nats-server"), "#!/bin/sh\necho nats-server: v2.12.0\n");
     let cache = folder.0.join("cache");
 
     let both = env::join_paths([&old, &new]).unwrap();

@@ -3,12 +3,16 @@
 //! Streams and consumers are created when a process connects, idempotently; one that exists with other
 //! settings that cannot be changed in place is a clear error. Only the configuration names subjects.
 
+mod lanes;
 mod publisher;
 mod streams;
 mod subjects;
 
+pub(crate) use lanes::priority;
+pub use lanes::{LANES, has_lanes, lane_consumers, lane_of};
 pub use publisher::{Outgoing, Publisher};
-pub use streams::{BUCKETS, consumer_name, ensure_buckets, ensure_consumer, ensure_streams};
+pub(crate) use streams::PRIORITY_GROUP;
+pub use streams::{BUCKETS, Consumer, consumer_name, ensure_buckets, ensure_streams};
 pub use subjects::Subjects;
 
 use crate::config::Pipeline;

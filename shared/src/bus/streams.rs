@@ -1,9 +1,9 @@
 //! Streams, consumers and buckets: created from the configuration, idempotently.
 
-use super::Bus;
+use super::{Bus, LANES};
 use crate::config::{Pipeline, Retention, Storage, StreamEdge};
 use anyhow::Context as _;
-use async_nats::jetstream::consumer::{AckPolicy, pull};
+use async_nats::jetstream::consumer::{AckPolicy, PriorityPolicy, PullConsumer, pull};
 use async_nats::jetstream::kv;
 use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
 use std::time::Duration;
@@ -29,14 +29,15 @@ pub async fn ensure_streams(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<()
     // A stream with retention by interest drops what is published while nobody is interested: its required
     // consumer exists before anything can be published.
     let pages = &pipeline.edges.pages;
-    ensure_consumer(bus, "pages", pages, "parser", vec![bus.subjects.held_by(pages)]).await?;
+    let filters = bus.subjects.held_by("pages", pages);
+    Consumer { name: "parser".into(), filters, has_lanes: false }.ensure(bus, "pages", pages).await?;
     Ok(())
 }
 
 fn stream_config(bus: &Bus, key: &str, edge: &StreamEdge) -> Config {
     Config {
         name: bus.subjects.stream(key),
-        subjects: vec![bus.subjects.held_by(edge)],
+        subjects: bus.subjects.held_by(key, edge),
         storage: match edge.storage {
             Storage::File => StorageType::File,
             Storage::Memory => StorageType::Memory,
@@ -79,34 +80,52 @@ pub fn consumer_name(stage: &str, instance: Option<u16>) -> String {
     }
 }
 
-/// Creates a durable pull consumer, or adapts it.
-pub async fn ensure_consumer(
-    bus: &Bus,
-    key: &str,
-    edge: &StreamEdge,
-    name: &str,
-    filters: Vec<String>,
-) -> anyhow::Result<async_nats::jetstream::consumer::PullConsumer> {
-    let stream_name = bus.subjects.stream(key);
-    let stream = bus.jetstream.get_stream(&stream_name).await.with_context(|| format!("no stream {stream_name}"))?;
-    let (filter_subject, filter_subjects) = match filters.as_slice() {
-        [one] => (one.clone(), Vec::new()),
-        _ => (String::new(), filters),
-    };
-    let config = pull::Config {
-        durable_name: Some(name.to_owned()),
-        ack_policy: AckPolicy::Explicit,
-        ack_wait: edge.ack_wait,
-        max_ack_pending: i64::from(edge.unacked_max),
-        max_deliver: -1,
-        filter_subject,
-        filter_subjects,
-        ..pull::Config::default()
-    };
-    stream
-        .create_consumer(config)
-        .await
-        .with_context(|| format!("consumer {name} of stream {stream_name} cannot be made to fit edges.{key}"))
+/// A durable pull consumer of an edge's stream.
+#[derive(Clone, Debug)]
+pub struct Consumer {
+    /// Its name.
+    pub name: String,
+    /// The subjects it takes.
+    pub filters: Vec<String>,
+    /// Whether it is one of several for the edge's lanes: instances say how much they prefer it.
+    pub has_lanes: bool,
+}
+
+/// The one priority group of a consumer that has lanes.
+pub(crate) const PRIORITY_GROUP: &str = "lane";
+
+impl Consumer {
+    /// Creates the consumer, or adapts it.
+    pub async fn ensure(self, bus: &Bus, key: &str, edge: &StreamEdge) -> anyhow::Result<PullConsumer> {
+        let Consumer { name, filters, has_lanes } = self;
+        let stream_name = bus.subjects.stream(key);
+        let stream =
+            bus.jetstream.get_stream(&stream_name).await.with_context(|| format!("no stream {stream_name}"))?;
+        let (filter_subject, filter_subjects) = match filters.as_slice() {
+            [one] => (one.clone(), Vec::new()),
+            _ => (String::new(), filters),
+        };
+        let (priority_policy, priority_groups, consumers) = match has_lanes {
+            true => (PriorityPolicy::Prioritized, vec![PRIORITY_GROUP.to_owned()], u32::from(LANES)),
+            false => (PriorityPolicy::None, Vec::new(), 1),
+        };
+        let config = pull::Config {
+            durable_name: Some(name.clone()),
+            ack_policy: AckPolicy::Explicit,
+            ack_wait: edge.ack_wait,
+            max_ack_pending: i64::from(edge.unacked_max.div_ceil(consumers)),
+            max_deliver: -1,
+            filter_subject,
+            filter_subjects,
+            priority_policy,
+            priority_groups,
+            ..pull::Config::default()
+        };
+        stream
+            .create_consumer(config)
+            .await
+            .with_context(|| format!("consumer {name} of stream {stream_name} cannot be made to fit edges.{key}"))
+    }
 }
 
 /// The crawl's key-value buckets.

@@ -1,5 +1,6 @@
 //! The subjects of a crawl, from the templates in `pipeline.yaml`.
 
+use super::has_lanes;
 use crate::config::{Pipeline, StreamEdge};
 use crate::message::Edge;
 use crate::stage::Token;
@@ -51,13 +52,16 @@ impl Subjects {
             Token::None => template.to_owned(),
             Token::Partition(partition) => template.replace("{partition}", &format!("{partition:03}")),
             Token::Instance(instance) => template.replace("{instance}", instance),
+            Token::Lane(lane) => format!("{template}.{lane}"),
         };
         format!("{}{subject}", self.prefix)
     }
 
-    /// All subjects of an edge, as one wildcard.
-    pub fn all(&self, edge: Edge) -> String {
-        wildcard(&self.prefix, self.template(edge))
+    /// All subjects of an edge, by wildcards.
+    pub fn all(&self, edge: Edge) -> Vec<String> {
+        let all = wildcard(&self.prefix, self.template(edge));
+        let lanes = has_lanes(edge).then(|| format!("{all}.*"));
+        std::iter::once(all).chain(lanes).collect()
     }
 
     /// The subject of a stage's dead letters.
@@ -68,7 +72,12 @@ impl Subjects {
     /// The edge that a subject belongs to.
     pub fn edge_of(&self, subject: &str) -> Option<Edge> {
         let rest = subject.strip_prefix(&self.prefix)?;
-        self.templates.iter().find(|(_, template)| matches(template, rest)).map(|(edge, _)| *edge)
+        let fits = |edge: Edge, template: &str| match rest.rsplit_once('.') {
+            _ if matches(template, rest) => true,
+            Some((rest, _)) => has_lanes(edge) && matches(template, rest),
+            None => false,
+        };
+        self.templates.iter().find(|(edge, template)| fits(*edge, template)).map(|(edge, _)| *edge)
     }
 
     /// The stream of an edge, or of the dead letters, by its key below `edges`.
@@ -76,9 +85,10 @@ impl Subjects {
         format!("rhumb_{}_{}", self.crawl, key.replace('.', "_"))
     }
 
-    /// Subjects that the stream of an edge holds.
-    pub fn held_by(&self, edge: &StreamEdge) -> String {
-        wildcard(&self.prefix, &edge.subject)
+    /// Subjects that the stream of an edge, or of the dead letters, holds; by its key below `edges`.
+    pub fn held_by(&self, key: &str, stream: &StreamEdge) -> Vec<String> {
+        let edge = Edge::ALL.into_iter().find(|edge| edge.name() == key);
+        edge.map_or_else(|| vec![wildcard(&self.prefix, &stream.subject)], |edge| self.all(edge))
     }
 
     /// Requests to one process, or (`all`) to each.

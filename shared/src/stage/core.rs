@@ -38,7 +38,7 @@ pub enum Event<I, A> {
     Drain,
 }
 
-/// The last token of a subject.
+/// The last token of a subject, that says where on its edge a message belongs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Token {
     /// The edge has one subject.
@@ -47,6 +47,8 @@ pub enum Token {
     Partition(u16),
     /// An instance.
     Instance(String),
+    /// A lane of an edge that has some.
+    Lane(u16),
 }
 
 /// A message to be stored in the stream of its edge.

@@ -1,7 +1,7 @@
 //! Where a stage's inputs come from: durable consumers of streams, and core NATS subscriptions.
 
 use super::Token;
-use crate::bus::{Bus, consumer_name, ensure_consumer};
+use crate::bus::{Bus, Consumer, PRIORITY_GROUP, consumer_name, has_lanes, lane_consumers, priority};
 use crate::config::Pipeline;
 use crate::message::Edge;
 use anyhow::Context as _;
@@ -13,7 +13,7 @@ use std::time::Duration;
 /// How a stage takes part in an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// A stream whose messages all instances share.
+    /// A stream whose messages all instances share; of an edge with lanes, an instance preferably takes those of some.
     Shared(Edge),
     /// A stream of which an instance takes the partitions that it owns.
     Owned(Edge),
@@ -72,41 +72,64 @@ impl Inputs<'_> {
         let mut inputs = SelectAll::new();
         let mut identities = Vec::new();
         for source in sources {
-            let (edge, instance) = match *source {
-                Source::Shared(edge) => (edge, None),
-                Source::Owned(edge) => (edge, Some(self.instance)),
-                _ => continue,
-            };
-            let config =
-                self.pipeline.edges.stream(edge).with_context(|| format!("edge {} is no stream", edge.name()))?;
-            let filters = match instance {
-                Some(_) => self.owned_subjects(edge),
-                None => vec![self.bus.subjects.all(edge)],
-            };
-            let name = consumer_name(self.stage, instance);
-            let consumer = ensure_consumer(self.bus, edge.name(), config, &name, filters).await?;
+            let (Source::Shared(edge) | Source::Owned(edge)) = *source else { continue };
+            for (lane, consumer) in self.consumers(*source, edge) {
+                inputs.push(self.pull(edge, lane, consumer).await?);
+            }
             let stream = self.bus.jetstream.get_stream(self.bus.subjects.stream(edge.name())).await?;
             let created = stream.cached_info().created.unix_timestamp_nanos();
             identities.push(Identity { edge, created: i64::try_from(created).unwrap_or(i64::MAX) });
-            let messages = consumer
-                .stream()
-                .max_messages_per_batch(self.batch)
-                .max_bytes_per_batch(BATCH_BYTES_MAX)
-                .heartbeat(HEARTBEAT)
-                .expires(EXPIRES)
-                .messages()
-                .await?;
-            let messages = messages.map(move |message| match message {
-                Ok(message) => Some(StreamMessage { edge, message }),
-                Err(error) => {
-                    // The pull goes on by itself when the broker is back.
-                    tracing::debug!(edge = edge.name(), %error, "no input for now");
-                    None
-                }
-            });
-            inputs.push(messages.boxed());
         }
         Ok((inputs, identities))
+    }
+
+    /// The consumers of a stream that the instance takes part in, each with its lane.
+    fn consumers(&self, source: Source, edge: Edge) -> Vec<(Option<u16>, Consumer)> {
+        let subjects = &self.bus.subjects;
+        let consumer = |name, filters| Consumer { name, filters, has_lanes: false };
+        match source {
+            Source::Owned(_) => {
+                let name = consumer_name(self.stage, Some(self.instance));
+                vec![(None, consumer(name, self.owned_subjects(edge)))]
+            }
+            _ if has_lanes(edge) => lane_consumers(self.stage)
+                .map(|(lane, name)| {
+                    let filters = vec![subjects.of(edge, &lane.map_or(Token::None, Token::Lane))];
+                    (lane, Consumer { name, filters, has_lanes: lane.is_some() })
+                })
+                .collect(),
+            _ => vec![(None, consumer(consumer_name(self.stage, None), subjects.all(edge)))],
+        }
+    }
+
+    /// What a consumer has for the instance.
+    async fn pull(
+        &self,
+        edge: Edge,
+        lane: Option<u16>,
+        consumer: Consumer,
+    ) -> anyhow::Result<BoxStream<'static, Option<StreamMessage>>> {
+        let stream = self.pipeline.edges.stream(edge).with_context(|| format!("edge {} is no stream", edge.name()))?;
+        let consumer = consumer.ensure(self.bus, edge.name(), stream).await?;
+        let pull = consumer
+            .stream()
+            .max_messages_per_batch(self.batch)
+            .max_bytes_per_batch(BATCH_BYTES_MAX)
+            .heartbeat(HEARTBEAT)
+            .expires(EXPIRES);
+        let pull = match lane {
+            None => pull,
+            Some(lane) => pull.group(PRIORITY_GROUP).priority(priority(self.instance, lane)),
+        };
+        let messages = pull.messages().await?.map(move |message| match message {
+            Ok(message) => Some(StreamMessage { edge, message }),
+            Err(error) => {
+                // The pull goes on by itself when the broker is back.
+                tracing::debug!(edge = edge.name(), %error, "no input for now");
+                None
+            }
+        });
+        Ok(messages.boxed())
     }
 
     /// Subscribes to the stage's core NATS edges.
@@ -117,7 +140,7 @@ impl Inputs<'_> {
                 Source::Addressed(edge) => {
                     (edge, vec![self.bus.subjects.of(edge, &Token::Instance(self.instance.to_string()))], None)
                 }
-                Source::Any(edge) => (edge, vec![self.bus.subjects.all(edge)], Some(self.stage)),
+                Source::Any(edge) => (edge, self.bus.subjects.all(edge), Some(self.stage)),
                 Source::OwnedSoft(edge) => (edge, self.owned_subjects(edge), None),
                 Source::Shared(_) | Source::Owned(_) => continue,
             };
@@ -134,7 +157,7 @@ impl Inputs<'_> {
 
     fn owned_subjects(&self, edge: Edge) -> Vec<String> {
         if self.replicas == 1 {
-            return vec![self.bus.subjects.all(edge)];
+            return self.bus.subjects.all(edge);
         }
         (0..self.pipeline.partitions)
             .filter(|&partition| Pipeline::owner(partition, self.replicas) == self.instance)

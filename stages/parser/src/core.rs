@@ -5,6 +5,7 @@
 
 use crate::content::{Answer, Ask, Content, Verdict};
 use crate::page::{Limits, Links, Response, links};
+use shared::bus::lane_of;
 use shared::config::Pipeline;
 use shared::message::{Body, Edge, FoundUrls, Origin, Page, Place, Undecodable, UrlList, decode};
 use shared::stage::store::StoreError;
@@ -149,15 +150,17 @@ impl Parser {
 fn publish(parsed: &Parsed, out: &mut Output<Ask>) {
     let Parsed { ticket, origin, links } = parsed;
     let mut message = FoundUrls { origin: origin.clone(), urls: UrlList::new() };
+    // Links of a host's pages are much alike: they go where their URLs were met before.
+    let lane = Token::Lane(lane_of(url::host_of(&origin.page)));
     for url in links.urls.iter().chain(&links.literal) {
         if message.urls.bytes() + url.len() > MESSAGE_BYTES_MAX {
-            out.publish(Token::None, &message, vec![*ticket]);
+            out.publish(lane.clone(), &message, vec![*ticket]);
             message.urls = UrlList::new();
         }
         message.urls.push(url);
     }
     if !message.urls.is_empty() {
-        out.publish(Token::None, &message, vec![*ticket]);
+        out.publish(lane, &message, vec![*ticket]);
     }
     out.finish(*ticket);
 }

@@ -447,7 +447,7 @@ fn outbox(store: &MemoryStore) -> Vec<(Vec<u8>, Outgoing)> {
 fn write_outgoing(message: &Outgoing) -> Vec<u8> {
     let partition = match message.token {
         Token::Partition(partition) => partition,
-        Token::None | Token::Instance(_) => u16::MAX,
+        Token::None | Token::Instance(_) | Token::Lane(_) => u16::MAX,
     };
     let mut bytes = vec![message.edge as u8, message.id.len() as u8];
     bytes.extend_from_slice(&partition.to_le_bytes());

@@ -1,6 +1,6 @@
 //! The text of `broker.conf`.
 //!
-//! In: [`BrokerOptions`], a server name and two ports. Out: a configuration for nats-server 2.11 or newer that
+//! In: [`BrokerOptions`], a server name and two ports. Out: a configuration for nats-server 2.12 or newer that
 //! listens on 127.0.0.1 only.
 
 use std::path::Path;

