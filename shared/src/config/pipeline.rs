@@ -134,6 +134,7 @@ pub enum Follow {
 #[expect(missing_docs, reason = "pipeline.yaml documents every key")]
 pub struct Limits {
     pub max_pages: u64,
+    pub pages_per_host: u64,
     pub body_bytes_max: Bytes,
     pub header_bytes_max: Bytes,
     pub decoded_bytes_max: Bytes,

@@ -56,7 +56,8 @@ impl Scheduler {
         asker: String,
         staged: &mut Staged<'_>,
     ) -> Result<(), StoreError> {
-        let server = self.load_or_make(key, server_of(&url))?;
+        self.load_or_make(key, server_of(&url))?;
+        let Some(server) = self.servers.get_mut(&key) else { return Ok(()) };
         let under_way = server.lease.as_ref().and_then(|lease| lease.robots.as_ref());
         let under_way = under_way.is_some_and(|task| task.url == url && task.askers.contains(&asker));
         let task = ErrandTask { url, asker };

@@ -28,9 +28,12 @@ impl Scheduler {
         let (Some(grantee), Some(key)) = (self.fetchers.next(now), self.queue.first_ready()) else {
             return Ok(Granted::NoneLeft);
         };
-        let Some(server) = self.servers.get_mut(&key) else { return Ok(Granted::NoneLeft) };
+        let (Some(server), Some(partition)) = (self.servers.get_mut(&key), self.partitions.get(&key.partition)) else {
+            return Ok(Granted::NoneLeft);
+        };
         staged.touch(key);
-        if server.todo(now, &self.settings) != Todo::Job {
+        let budget = partition.hosts.budget(server.host);
+        if server.todo(now, &self.settings, budget) != Todo::Job {
             return Ok(Granted::Nothing);
         }
         let id = JobId { scheduler: self.instance, epoch: self.epoch, number: self.jobs + 1 };
@@ -38,7 +41,7 @@ impl Scheduler {
         let requests = if !server.errands.is_empty() || server.needs_robots(now, &self.settings) {
             vec![robots_request(&self.settings, now, server, &mut lease)]
         } else {
-            self.fill(now, key, pages_left, &mut lease, staged)?
+            self.fill(now, key, pages_left.min(budget.left()), &mut lease, staged)?
         };
         if requests.is_empty() {
             return Ok(Granted::Nothing);

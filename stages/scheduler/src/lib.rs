@@ -4,7 +4,8 @@
 //! Out: connection jobs (fetcher), outcomes, refreshes of addresses (resolver), errands.
 //!
 //! Invariants: one lease on a server at any time (P1); no contact before its next-contact time (P2); new URLs =
-//! outcomes + waiting + in flight in every commit (P3); robots.txt is obeyed (P5).
+//! outcomes + waiting + in flight in every commit (P3); robots.txt is obeyed (P5); of a host no more pages are fetched
+//! than its budget.
 //!
 //! [`scheduler`] holds the core; what it does with each kind of event stands in `intake`, `places`, `grants`,
 //! `reports` and `errands`; the rest are the nouns it works with.
@@ -21,6 +22,7 @@ mod errands;
 mod fetchers;
 mod frontier;
 mod grants;
+mod hosts;
 mod intake;
 mod jobs;
 mod partition;

@@ -1,15 +1,17 @@
-//! A partition: which of its new URLs were taken on, what was counted, and its clock.
+//! A partition: which of its new URLs were taken on, what was counted, its hosts, and its clock.
 
 use crate::clock::Clock;
 use crate::codec::{Reader, Writer};
 use crate::counts::Counts;
 use crate::frontier::{End, StoredUrl, remove_url};
+use crate::hosts::Hosts;
 use crate::server::ServerKey;
 use crate::staged::Staged;
 use shared::message::Outcome;
 use shared::stage::Applied;
 use shared::stage::store::{Store, StoreError, Table};
 use shared::time::Timestamp;
+use shared::url::{fingerprint, host_of};
 
 /// Table of partitions: partition and kind of row → row.
 pub(crate) const META: Table = "meta";
@@ -20,6 +22,7 @@ pub(crate) struct Partition {
     /// Serial numbers of the URLs taken on.
     pub(crate) serials: Applied,
     pub(crate) counts: Counts,
+    pub(crate) hosts: Hosts,
     pub(crate) clock: Clock,
 }
 
@@ -30,8 +33,14 @@ fn key(partition: u16, kind: u8) -> Vec<u8> {
 }
 
 impl Partition {
-    /// Reads what was stored; an empty partition when nothing was.
-    pub(crate) fn open(store: &dyn Store, partition: u16, now: Timestamp, epoch: u64) -> Result<Self, StoreError> {
+    /// Reads what was stored; an empty partition when nothing was. `hosts` are in play.
+    pub(crate) fn open(
+        store: &dyn Store,
+        partition: u16,
+        hosts: Hosts,
+        now: Timestamp,
+        epoch: u64,
+    ) -> Result<Self, StoreError> {
         let corrupt = || crate::frontier::corrupt(META, "a partition's row is unreadable");
         let serials = match store.get(META, &key(partition, b's'))? {
             Some(row) => Applied::from_bytes(&row).ok_or_else(corrupt)?,
@@ -41,7 +50,7 @@ impl Partition {
             Some(row) => read(&row).ok_or_else(corrupt)?,
             None => (0, Counts::default()),
         };
-        Ok(Partition { serials, counts, clock: Clock::resume(clock, now, epoch) })
+        Ok(Partition { serials, counts, hosts, clock: Clock::resume(clock, now, epoch) })
     }
 
     /// Writes counts and clock.
@@ -63,6 +72,7 @@ impl Partition {
         self.counts.outcomes[end.outcome as usize] += 1;
         if end.outcome == Outcome::Fetched {
             self.counts.bytes += end.bytes;
+            self.hosts.fetched(staged, server.partition, fingerprint(host_of(&url.url)));
         }
         remove_url(staged, server, slot);
         staged.outcome(server.partition, url.into_outcome(end));

@@ -1,6 +1,7 @@
 //! Keeps each server in the place where it belongs, and ends the URLs of servers that will not be contacted.
 
 use crate::frontier::End;
+use crate::hosts::Budget;
 use crate::ready_queue::Move;
 use crate::scheduler::Scheduler;
 use crate::server::{ServerKey, Todo};
@@ -19,13 +20,18 @@ impl Scheduler {
         self.account(key);
         // Each round but the last takes away what made it: a question asked, errands refused, robots given up.
         loop {
-            let Some(server) = self.servers.get_mut(&key) else { return Ok(()) };
-            let to = match server.todo(now, &self.settings) {
+            let (Some(server), Some(partition)) = (self.servers.get_mut(&key), self.partitions.get(&key.partition))
+            else {
+                return Ok(());
+            };
+            let budget = partition.hosts.budget(server.host);
+            let to = match server.todo(now, &self.settings, budget) {
                 Todo::Nothing => {
                     staged.idle.insert(key);
                     Move::Idle
                 }
                 Todo::Wait(until) => Move::Until(until),
+                Todo::Hold => Move::Held(server.host),
                 Todo::Job => Move::Ready,
                 Todo::Resolve => {
                     server.address.asked(now, &self.settings);
@@ -44,7 +50,7 @@ impl Scheduler {
                     staged.partitions.insert(key.partition);
                     continue;
                 }
-                Todo::End if !server.errands.is_empty() => {
+                Todo::Refuse => {
                     for task in std::mem::take(&mut server.errands) {
                         self.deliver(now, &task.asker, None, staged)?;
                     }
@@ -53,6 +59,13 @@ impl Scheduler {
                 Todo::End => Move::Ending,
             };
             self.queue.place(key, &mut server.place, to);
+            // Room that this server does not take now goes to one that is held, which passes it on the same way.
+            if to != Move::Ready
+                && matches!(budget, Budget::Left(_))
+                && let Some(held) = self.queue.first_held(server.host)
+            {
+                staged.unsettle(held);
+            }
             return Ok(());
         }
     }
@@ -69,7 +82,8 @@ impl Scheduler {
         else {
             return Ok(());
         };
-        let Some((outcome, reason)) = server.verdict(now, &self.settings) else { return Ok(()) };
+        let budget = partition.hosts.budget(server.host);
+        let Some((outcome, reason)) = server.verdict(now, &self.settings, budget) else { return Ok(()) };
         let (clock, limit) = (partition.clock, staged.endings_left);
         let end_of_time = Timestamp::from_micros(u64::MAX);
         let urls = server.queue.take(staged, key, end_of_time, |stored| clock.restore(stored), limit)?;

@@ -1,5 +1,6 @@
 //! Which server next: those that may be contacted, in the order in which they became so (breadth-first: Cao,
-//! Jiang and Singh 2003, server level), and those that wait for a point in time.
+//! Jiang and Singh 2003, server level), those that wait for a point in time, and those that wait for room in their
+//! host's budget.
 //!
 //! A server is in one place only.
 
@@ -17,6 +18,8 @@ pub(crate) enum Place {
     Until(Timestamp),
     /// A job can be granted; by rank.
     Ready(u64),
+    /// Nothing before a URL of its host ends, which is in flight; by host and rank.
+    Held(u64, u64),
     /// Its URLs end without a contact.
     Ending,
 }
@@ -27,6 +30,7 @@ pub(crate) enum Move {
     Idle,
     Until(Timestamp),
     Ready,
+    Held(u64),
     Ending,
 }
 
@@ -35,14 +39,15 @@ pub(crate) enum Move {
 pub(crate) struct ReadyQueue {
     waiting: BTreeSet<(Timestamp, ServerKey)>,
     ready: BTreeMap<u64, ServerKey>,
+    held: BTreeMap<(u64, u64), ServerKey>,
     ending: BTreeSet<ServerKey>,
     next_rank: u64,
 }
 
 impl ReadyQueue {
-    /// Moves a server; one that stays ready keeps its rank.
+    /// Moves a server; one that stays ready, or held, keeps its rank.
     pub(crate) fn place(&mut self, server: ServerKey, place: &mut Place, to: Move) {
-        if matches!((*place, to), (Place::Ready(_), Move::Ready)) {
+        if matches!((*place, to), (Place::Ready(_), Move::Ready) | (Place::Held(..), Move::Held(_))) {
             return;
         }
         match *place {
@@ -52,6 +57,9 @@ impl ReadyQueue {
             }
             Place::Ready(rank) => {
                 self.ready.remove(&rank);
+            }
+            Place::Held(host, rank) => {
+                self.held.remove(&(host, rank));
             }
             Place::Ending => {
                 self.ending.remove(&server);
@@ -68,6 +76,11 @@ impl ReadyQueue {
                 self.ready.insert(self.next_rank, server);
                 Place::Ready(self.next_rank)
             }
+            Move::Held(host) => {
+                self.next_rank += 1;
+                self.held.insert((host, self.next_rank), server);
+                Place::Held(host, self.next_rank)
+            }
             Move::Ending => {
                 self.ending.insert(server);
                 Place::Ending
@@ -78,6 +91,11 @@ impl ReadyQueue {
     /// The server that goes next.
     pub(crate) fn first_ready(&self) -> Option<ServerKey> {
         self.ready.first_key_value().map(|(_, server)| *server)
+    }
+
+    /// The server of a host that has been held for longest.
+    pub(crate) fn first_held(&self, host: u64) -> Option<ServerKey> {
+        self.held.range((host, 0)..=(host, u64::MAX)).next().map(|(_, server)| *server)
     }
 
     /// A server whose URLs end without a contact.
@@ -107,6 +125,22 @@ mod tests {
 
     const fn server(id: u64) -> ServerKey {
         ServerKey { partition: 0, id }
+    }
+
+    #[test]
+    fn held_servers_of_a_host_go_in_the_order_in_which_they_came() {
+        let mut queue = ReadyQueue::default();
+        let mut places = [Place::Idle; 4];
+        for (id, host) in [(2, 7), (0, 7), (3, 8), (1, 7), (2, 7)] {
+            queue.place(server(id as u64), &mut places[id], Move::Held(host));
+        }
+        let mut order = Vec::new();
+        while let Some(next) = queue.first_held(7) {
+            order.push(next.id);
+            queue.place(next, &mut places[next.id as usize], Move::Ready);
+        }
+        assert_eq!(order, [2, 0, 1]);
+        assert_eq!((queue.first_held(6), queue.first_held(8)), (None, Some(server(3))));
     }
 
     #[test]

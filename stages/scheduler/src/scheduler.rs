@@ -5,14 +5,15 @@
 //!
 //! Invariants: a server has at most one lease, committed before its job is sent (P1); none is granted before
 //! the server's next-contact time, which survives restarts (P2); after every step each new URL waits, is in
-//! flight or has exactly one outcome (P3); a URL is only granted under a fresh robots.txt (P5); memory holds
-//! servers in play, never URLs (P6).
+//! flight or has exactly one outcome (P3); a URL is only granted under a fresh robots.txt (P5), and within its
+//! host's budget; memory holds servers in play, never URLs (P6).
 //!
 //! Sources: Cao, Jiang and Singh 2003, two-level scheduling; Najork and Heydon 2001, Mercator's back queues.
 
 use crate::counts::{Counts, outcome_metric};
 use crate::fetchers::Fetchers;
 use crate::frontier::{URLS, corrupt};
+use crate::hosts::{HOSTS, Hosts};
 use crate::jobs::{GRACE, JOBS, Lease};
 use crate::partition::{META, Partition};
 use crate::ready_queue::{Place, ReadyQueue};
@@ -24,12 +25,13 @@ use shared::message::{Ask, AskReply, Edge, Errand, Outcome, ReadyUrls, Report, U
 use shared::stage::store::{Store, StoreError, Table};
 use shared::stage::{Core, Count, Event, Output, Ticket};
 use shared::time::Timestamp;
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
 use std::sync::Arc;
 
 /// The tables of the scheduler's state.
-pub const TABLES: [Table; 5] = [URLS, SERVERS, JOBS, ROBOTS, META];
+pub const TABLES: [Table; 6] = [URLS, SERVERS, JOBS, ROBOTS, HOSTS, META];
 
 /// URLs that a step ends without a contact, servers it looks after because their wait is over, and jobs it
 /// grants, at most: what is left is done by the next step, which follows at once.
@@ -119,7 +121,8 @@ impl Scheduler {
             draining: false,
         };
         for &partition in partitions {
-            this.partitions.insert(partition, Partition::open(store.as_ref(), partition, now, epoch)?);
+            let hosts = Hosts::new(this.settings.pages_per_host);
+            this.partitions.insert(partition, Partition::open(store.as_ref(), partition, hosts, now, epoch)?);
             this.open_servers(store.as_ref(), partition, now)?;
             this.open_leases(store.as_ref(), partition, now)?;
         }
@@ -134,19 +137,23 @@ impl Scheduler {
     /// Servers with something to do or to wait for; the others come when they are needed.
     fn open_servers(&mut self, store: &dyn Store, partition: u16, now: Timestamp) -> Result<(), StoreError> {
         let Some(clock) = self.partitions.get(&partition).map(|partition| partition.clock) else { return Ok(()) };
+        let mut servers = Vec::new();
         let mut unreadable = false;
         let (from, to) = rows_of(partition);
         store.scan(SERVERS, &from, &to, &mut |key, row| {
             match (ServerKey::from_bytes(key), Server::from_row(row, clock)) {
                 (Some(key), Some(server)) => {
                     if !server.queue.is_empty() || server.next_contact > now {
-                        self.servers.insert(key, server);
+                        servers.push((key, server));
                     }
                 }
                 _ => unreadable = true,
             }
             !unreadable
         })?;
+        for (key, server) in servers {
+            self.enter(key, server)?;
+        }
         if unreadable { Err(corrupt(SERVERS, "a server's record is unreadable")) } else { Ok(()) }
     }
 
@@ -179,15 +186,26 @@ impl Scheduler {
         {
             let server = Server::from_row(&row, partition.clock)
                 .ok_or_else(|| corrupt(SERVERS, "a server's record is unreadable"))?;
-            self.servers.insert(key, server);
+            self.enter(key, server)?;
         }
         Ok(self.servers.get_mut(&key))
     }
 
-    /// The server, made when it is not known yet.
-    pub(crate) fn load_or_make(&mut self, key: ServerKey, name: &str) -> Result<&mut Server, StoreError> {
-        self.load(key)?;
-        Ok(self.servers.entry(key).or_insert_with(|| Server::new(name)))
+    /// Brings the server into memory, made when it is not known yet.
+    pub(crate) fn load_or_make(&mut self, key: ServerKey, name: &str) -> Result<(), StoreError> {
+        if self.load(key)?.is_none() {
+            self.enter(key, Server::new(name))?;
+        }
+        Ok(())
+    }
+
+    /// A server comes into play, and its host with it.
+    fn enter(&mut self, key: ServerKey, server: Server) -> Result<(), StoreError> {
+        if let Some(partition) = self.partitions.get_mut(&key.partition) {
+            partition.hosts.enter(self.store.as_ref(), key, server.host)?;
+        }
+        self.servers.insert(key, server);
+        Ok(())
     }
 
     /// Where a server belongs.
@@ -196,12 +214,15 @@ impl Scheduler {
         ServerKey::of(partition, server)
     }
 
-    /// Brings the sums over all servers up to date with one of them.
+    /// Brings the sums over all servers, and over those of its host, up to date with one of them.
     pub(crate) fn account(&mut self, key: ServerKey) {
         if let Some(server) = self.servers.get_mut(&key) {
             let (waiting, in_flight) = (server.queue.len(), server.in_flight());
             self.waiting = self.waiting + waiting - server.accounted.0;
             self.in_flight = self.in_flight + in_flight - server.accounted.1;
+            if let Some(partition) = self.partitions.get_mut(&key.partition) {
+                partition.hosts.account(server.host, in_flight, server.accounted.1);
+            }
             server.accounted = (waiting, in_flight);
         }
     }
@@ -289,8 +310,13 @@ impl Scheduler {
             }
         }
         for key in std::mem::take(&mut staged.idle) {
-            if self.servers.get(&key).is_some_and(|server| server.place == Place::Idle) {
-                self.servers.remove(&key);
+            if let Entry::Occupied(server) = self.servers.entry(key)
+                && server.get().place == Place::Idle
+            {
+                let host = server.remove().host;
+                if let Some(partition) = self.partitions.get_mut(&key.partition) {
+                    partition.hosts.leave(key, host);
+                }
             }
         }
     }

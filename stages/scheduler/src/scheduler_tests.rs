@@ -1,6 +1,7 @@
 //! The scheduler against made-up resolvers, fetchers and servers: everything passes through its core, its
-//! messages and a store in memory; P1 to P3 are checked after every step.
+//! messages and a store in memory; P1 to P3 and the budgets of hosts are checked after every step.
 
+mod budget_scenarios;
 mod properties;
 mod robots_scenarios;
 mod scenarios;
@@ -31,5 +32,6 @@ pub(crate) fn settings() -> Settings {
         ask_lifetime: Duration::from_secs(1),
         no_address_lifetime: Duration::from_secs(300),
         pages_max: 0,
+        pages_per_host: 0,
     }
 }

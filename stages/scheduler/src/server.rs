@@ -7,6 +7,7 @@ use crate::address::{Address, Need};
 use crate::clock::Clock;
 use crate::codec::{Reader, Writer};
 use crate::frontier::Queue;
+use crate::hosts::Budget;
 use crate::jobs::{Lease, Trouble};
 use crate::politeness::{back_off, gap};
 use crate::ready_queue::Place;
@@ -15,6 +16,7 @@ use crate::settings::Settings;
 use shared::message::Outcome;
 use shared::stage::store::Table;
 use shared::time::Timestamp;
+use shared::url::{fingerprint, host_of};
 use std::time::Duration;
 
 /// Table of servers: partition and server → record.
@@ -29,7 +31,7 @@ pub(crate) struct ServerKey {
 
 impl ServerKey {
     pub(crate) fn of(partition: u16, server: &str) -> Self {
-        ServerKey { partition, id: shared::url::fingerprint(server) }
+        ServerKey { partition, id: fingerprint(server) }
     }
 
     pub(crate) fn to_bytes(self) -> Vec<u8> {
@@ -63,6 +65,8 @@ pub(crate) enum Todo {
     Nothing,
     /// Nothing before then.
     Wait(Timestamp),
+    /// Nothing before there is room in its host's budget.
+    Hold,
     /// Its address is to be asked for.
     Resolve,
     /// Its robots.txt is to be asked for on another server.
@@ -71,7 +75,9 @@ pub(crate) enum Todo {
     GiveUpRobots,
     /// A job.
     Job,
-    /// Its waiting URLs end, without a contact; errands for it cannot be done.
+    /// Errands for it cannot be done.
+    Refuse,
+    /// Its waiting URLs end, without a contact.
     End,
 }
 
@@ -80,6 +86,8 @@ pub(crate) enum Todo {
 pub(crate) struct Server {
     /// `scheme://host[:port]`.
     pub(crate) name: String,
+    /// Hash of its host's name.
+    pub(crate) host: u64,
     pub(crate) address: Address,
     pub(crate) robots: RobotsState,
     pub(crate) queue: Queue,
@@ -106,6 +114,7 @@ impl Server {
     pub(crate) fn new(name: &str) -> Self {
         Server {
             name: name.to_owned(),
+            host: fingerprint(host_of(name)),
             address: Address::default(),
             robots: RobotsState::default(),
             queue: Queue::default(),
@@ -168,13 +177,21 @@ impl Server {
     }
 
     /// How all its waiting URLs end, as long as that holds.
-    pub(crate) fn verdict(&self, now: Timestamp, settings: &Settings) -> Option<(Outcome, &'static str)> {
+    pub(crate) fn verdict(
+        &self,
+        now: Timestamp,
+        settings: &Settings,
+        budget: Budget,
+    ) -> Option<(Outcome, &'static str)> {
+        if budget == Budget::UsedUp {
+            return Some((Outcome::OverBudget, "pages per host"));
+        }
         let unreachable = settings.respect_robots && self.robots.rules(now) == Some(Rules::Unreachable);
         self.out_of_reach(now).or(unreachable.then_some((Outcome::Disallowed, "robots.txt unreachable")))
     }
 
-    /// What is to be done for it now.
-    pub(crate) fn todo(&mut self, now: Timestamp, settings: &Settings) -> Todo {
+    /// What is to be done for it now; `budget` is what is left of its host's.
+    pub(crate) fn todo(&mut self, now: Timestamp, settings: &Settings, budget: Budget) -> Todo {
         if let Some(lease) = &self.lease {
             return Todo::Wait(lease.deadline);
         }
@@ -182,8 +199,14 @@ impl Server {
         if !urls && !errands {
             return if self.next_contact > now { Todo::Wait(self.next_contact) } else { Todo::Nothing };
         }
-        if self.out_of_reach(now).is_some() || (!errands && self.verdict(now, settings).is_some()) {
+        if errands && self.out_of_reach(now).is_some() {
+            return Todo::Refuse;
+        }
+        if urls && self.verdict(now, settings, budget).is_some() {
             return Todo::End;
+        }
+        if !errands && budget == Budget::Reserved {
+            return Todo::Hold;
         }
         if self.next_contact > now {
             return Todo::Wait(self.next_contact);
@@ -194,8 +217,9 @@ impl Server {
         match self.address.need(now, settings) {
             Need::Ask => return Todo::Resolve,
             Need::Wait(until) => return Todo::Wait(until),
-            Need::Nothing if self.address.missing(now).is_some() => return Todo::End,
-            Need::Nothing => {}
+            Need::Nothing if self.address.missing(now).is_none() => {}
+            Need::Nothing if errands => return Todo::Refuse,
+            Need::Nothing => return Todo::End,
         }
         if errands || !self.needs_robots(now, settings) {
             return Todo::Job;
@@ -292,15 +316,15 @@ mod tests {
         }
         server.connection_ended(at(0), true, None, &settings);
         for _ in 1..settings.server_failures_max {
-            assert_eq!(server.verdict(at(1), &settings), None);
+            assert_eq!(server.verdict(at(1), &settings, Budget::Left(1)), None);
             server.connection_ended(at(0), false, Some(Trouble::Connect), &settings);
         }
         server.connection_ended(at(0), false, Some(Trouble::Connect), &settings);
-        assert_eq!(server.verdict(at(1), &settings), Some((Outcome::Failed, "connect")));
+        assert_eq!(server.verdict(at(1), &settings, Budget::Left(1)), Some((Outcome::Failed, "connect")));
         // Later one more connection decides.
         let later = server.next_contact;
-        assert_eq!(server.verdict(later, &settings), None);
+        assert_eq!(server.verdict(later, &settings, Budget::Left(1)), None);
         server.connection_ended(later, false, Some(Trouble::Connect), &settings);
-        assert!(server.verdict(later, &settings).is_some());
+        assert!(server.verdict(later, &settings, Budget::Left(1)).is_some());
     }
 }

@@ -43,6 +43,8 @@ pub struct Settings {
     /// Pages after which this instance grants no more jobs, at the latest (the sum over instances ends the crawl);
     /// 0: no limit.
     pub pages_max: u64,
+    /// Pages of a host that are fetched at most; 0: no limit.
+    pub pages_per_host: u64,
 }
 
 impl From<&Pipeline> for Settings {
@@ -67,6 +69,7 @@ impl From<&Pipeline> for Settings {
             ask_lifetime: pipeline.stages.fetcher.ask_lifetime,
             no_address_lifetime: pipeline.stages.resolver.cache.negative,
             pages_max: pipeline.limits.max_pages,
+            pages_per_host: pipeline.limits.pages_per_host,
         }
     }
 }

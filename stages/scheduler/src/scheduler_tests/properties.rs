@@ -1,4 +1,4 @@
-//! Random interleavings of everything that can happen; P1 to P3 hold after every step, and every URL ends.
+//! Random interleavings of everything that can happen; P1 to P3 and budgets hold after every step, and every URL ends.
 
 use super::settings;
 use super::world::{Held, Web, World, addresses, redirect, response, robots};
@@ -7,7 +7,7 @@ use crate::settings::Settings;
 use proptest::prelude::*;
 use shared::message::{Errand, FailureKind, ReadyUrls, Report, RequestEnd, Resolution, RobotsResponse};
 use shared::time::Timestamp;
-use shared::url::{fingerprint, server_of};
+use shared::url::{fingerprint, host_of, partition, server_of};
 use std::time::Duration;
 
 /// A web of which every answer hangs on the URL and on how often it was asked.
@@ -45,7 +45,7 @@ impl Web for Wild {
         match dice % 9 {
             0 => robots(500, ""),
             1 => redirect("/other"),
-            2 => redirect(&format!("http://s{}.test/robots.txt", dice % 7)),
+            2 => redirect(&format!("{}/robots.txt", server_name((dice % 7) as u8))),
             3 => Err(FailureKind::Connect),
             4 => Err(FailureKind::Timeout),
             5 => robots(200, "User-agent: *\nDisallow: /1\nCrawl-delay: 2\n"),
@@ -130,6 +130,12 @@ struct Way {
     pages: u64,
 }
 
+/// A server; two of them are one host.
+fn server_name(server: u8) -> String {
+    let scheme = ["http", "https"][usize::from(server % 2)];
+    format!("{scheme}://s{}.test", server / 2)
+}
+
 fn resolution(kind: u8) -> Resolution {
     match kind {
         0 => Resolution::NoAddress,
@@ -144,7 +150,7 @@ impl Way {
         let urls: Vec<_> = (0..urls)
             .map(|_| {
                 self.pages += 1;
-                format!("http://s{server}.test/{}", self.pages)
+                format!("{}/{}", server_name(server), self.pages)
             })
             .collect();
         let batch = world.batch(&urls, &resolution(kind));
@@ -243,13 +249,14 @@ impl Way {
     }
 }
 
-fn wild_settings() -> Settings {
+fn wild_settings(pages_per_host: u64) -> Settings {
     Settings {
         requests_per_connection: 6,
         attempts: 3,
         server_failures_max: 3,
         retry_wait: Duration::from_secs(10),
         retry_wait_max: Duration::from_secs(60),
+        pages_per_host,
         ..settings()
     }
 }
@@ -258,16 +265,20 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
     /// Goal: whatever happens in whatever order, with messages lost, repeated and late, with fetchers and the
-    /// scheduler dying at any point: P1, P2 and P3 hold after every step, and in the end each URL has exactly one
-    /// outcome. Method: a random run, then one in which all behave.
+    /// scheduler dying at any point: P1, P2, P3 and budgets hold after every step, and in the end each URL has exactly
+    /// one outcome. Method: a random run, then one in which all behave.
     #[test]
-    fn promises_hold_whatever_happens(happenings in happenings(), some_owned: bool) {
+    fn promises_hold_whatever_happens(
+        happenings in happenings(),
+        some_owned: bool,
+        pages_per_host in prop::sample::select(vec![0u64, 1, 4, 20]),
+    ) {
         let owned: &[u16] = if some_owned { &[0, 1, 2, 3] } else { &[1, 2, 3] };
-        let mut world = World::owning(wild_settings(), owned);
+        let mut world = World::owning(wild_settings(pages_per_host), owned);
         let (mut way, mut web) = (Way::default(), Wild::default());
         for what in happenings {
             if let Happening::New { server, .. } | Happening::CrashInStep(server) = &what
-                && !owned.contains(&shared::url::partition(&format!("s{server}.test"), 4))
+                && !owned.contains(&partition(host_of(&server_name(*server)), 4))
             {
                 continue;
             }

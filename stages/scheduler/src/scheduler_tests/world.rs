@@ -1,4 +1,4 @@
-//! A world around the core: a resolver, a fetcher that keeps the rules, and checks of P1, P2 and P3.
+//! A world around the core: a resolver, a fetcher that keeps the rules, and checks of P1, P2, P3 and of budgets.
 
 use super::settings;
 use crate::frontier::URLS;
@@ -216,7 +216,7 @@ impl World {
         out
     }
 
-    /// Steps the core, commits, takes what it sends, and checks P3.
+    /// Steps the core, commits, takes what it sends, and checks P3 and budgets.
     pub(crate) fn step(&mut self, input: Option<Input>) {
         let out = self.step_only(input);
         self.store.commit(&out.changes).unwrap();
@@ -267,6 +267,25 @@ impl World {
             })
             .unwrap();
         assert_eq!(rows, waiting + in_flight, "P3: each URL that has not ended is in the store");
+        if self.settings.pages_per_host > 0 {
+            self.check_budgets();
+        }
+    }
+
+    /// Of no host more pages than its budget are fetched or in flight; nothing is over it before it is used up.
+    fn check_budgets(&self) {
+        let budget = self.settings.pages_per_host;
+        let mut taken: BTreeMap<&str, u64> = BTreeMap::new();
+        for entry in self.outcomes.values().filter(|entry| entry.outcome == Outcome::Fetched) {
+            *taken.entry(host_of(&entry.url)).or_default() += 1;
+        }
+        for entry in self.outcomes.values().filter(|entry| entry.outcome == Outcome::OverBudget) {
+            assert_eq!(taken.get(host_of(&entry.url)), Some(&budget), "{} is over budget", entry.url);
+        }
+        for server in self.core.servers.values() {
+            *taken.entry(host_of(&server.name)).or_default() += server.in_flight();
+        }
+        assert!(taken.values().all(|&pages| pages <= budget), "more than {budget} pages: {taken:?}");
     }
 
     /// A batch of new URLs, numbered, all of servers of one partition.
