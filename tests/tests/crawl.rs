@@ -138,6 +138,34 @@ fn a_crawl_stopped_at_max_pages_goes_on_to_the_end_without_a_repeat() {
 }
 
 #[test]
+fn a_host_gives_as_many_pages_as_its_budget_or_all_it_has() {
+    let mixed = Profile::mixed();
+    let robots = RobotsShares { crawl_delay: 0.0, ..mixed.robots };
+    let pages_per_host = PagesPerHost::HeavyTail { mean: 45 };
+    let world = World::new(Profile { hosts: 50, pages_per_host, robots, ..mixed });
+    let crawl = world.bare("crawl").arguments(&world.web.seed_urls());
+    let finished = crawl.set("limits.pages_per_host=20").run(MINUTE);
+
+    let (requested, truth) = (requested(&world), world.web.truth());
+    let (mut fetched, mut small_hosts) = (0, 0);
+    for host in 0..50 {
+        let prefix = format!("http://{}:", world.web.host_name(host));
+        let pages: Vec<&String> = truth.pages.iter().filter(|url| url.starts_with(&prefix)).collect();
+        let given = pages.iter().filter(|url| requested.contains(**url)).count();
+        assert_eq!(given, pages.len().min(20), "{prefix} has {} pages", pages.len());
+        fetched += given as u64;
+        small_hosts += usize::from(pages.len() < 20);
+    }
+    assert!((1..50).contains(&small_hosts), "{small_hosts} hosts have fewer pages than the budget");
+    let summary = &finished.summary;
+    assert_eq!((finished.code, summary.complete, summary.pages), (0, true, fetched), "{}", json(summary));
+    let over_budget = summary.outcomes.get("over-budget").copied().unwrap_or_default();
+    assert!(over_budget > 100, "{}", json(summary));
+    assert_conserved(summary);
+    assert_manners(&world.web.report());
+}
+
+#[test]
 fn every_policy_of_the_url_caches_comes_to_the_same() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("frequent-urls.txt");

@@ -2,7 +2,7 @@
 //!
 //! `RHUMB_SIMULATION_SEEDS` is how many seeds run with faults; `RHUMB_SIMULATION_FIRST` the first of them.
 //! `RHUMB_SIMULATION_SEED=n` replays seed n, of runs with faults or (`RHUMB_SIMULATION_FAULTS=0`) of those
-//! without, and writes every step to standard error.
+//! without, and writes every step to standard error; `RHUMB_SIMULATION_BUDGET=1` those with a budget of pages per host.
 
 use rhumb_tests::simulation::{Ended, Plan, run};
 
@@ -10,6 +10,8 @@ use rhumb_tests::simulation::{Ended, Plan, run};
 const SEEDS: u64 = 20;
 /// Seeds of runs with faults.
 const SEEDS_WITH_FAULTS: u64 = 1500;
+/// Seeds of runs with faults and a budget of pages per host.
+const SEEDS_WITH_BUDGET: u64 = 200;
 
 fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
@@ -41,7 +43,8 @@ fn run_all(seeds: std::ops::Range<u64>, plan: fn(u64) -> Plan) -> Vec<Ended> {
     let ended: Vec<Ended> = ended.into_iter().flatten().collect();
     let sum = |of: fn(&Ended) -> u64| ended.iter().map(of).sum::<u64>();
     println!(
-        "{} runs: {} steps, {} simulated s, {} URLs, {} pages fetched, {} requests, {} pages served again, {} crashes",
+        "{} runs: {} steps, {} simulated s, {} URLs, {} pages fetched, {} requests, {} pages served again, {} URLs over \
+         budget, {} crashes",
         ended.len(),
         sum(|e| e.steps),
         sum(|e| e.seconds),
@@ -49,6 +52,7 @@ fn run_all(seeds: std::ops::Range<u64>, plan: fn(u64) -> Plan) -> Vec<Ended> {
         sum(|e| e.fetched as u64),
         sum(|e| e.contacts),
         sum(|e| e.refetched),
+        sum(|e| e.over_budget as u64),
         sum(|e| e.crashes),
     );
     ended
@@ -71,6 +75,15 @@ fn the_promises_hold_under_losses_repeats_delays_and_crashes() {
 }
 
 #[test]
+fn no_host_gives_more_pages_than_its_budget_and_none_gives_fewer_than_it_can() {
+    let ended = run_all(0..SEEDS, |seed| Plan::without_faults(seed).with_budget());
+    assert!(ended.iter().all(|run| run.refetched == 0));
+    assert!(ended.iter().any(|run| run.over_budget > 20));
+    let ended = run_all(0..SEEDS_WITH_BUDGET, |seed| Plan::with_faults(seed).with_budget());
+    assert!(ended.iter().any(|run| run.over_budget > 20 && run.crashes > 3));
+}
+
+#[test]
 fn a_seed_replays_its_run_step_for_step() {
     let runs = [0, 1].map(|_| run(&Plan::with_faults(3), false).map(|ended| (ended.steps, ended.contacts)));
     let [first, second] = runs.map(|run| run.map_err(|failure| failure.to_string()));
@@ -81,7 +94,8 @@ fn a_seed_replays_its_run_step_for_step() {
 fn the_seed_that_is_asked_for_is_replayed_with_a_trace() {
     let Some(seed) = number("RHUMB_SIMULATION_SEED") else { return };
     let plan = if number("RHUMB_SIMULATION_FAULTS") == Some(0) { Plan::without_faults } else { Plan::with_faults };
-    match run(&plan(seed), true) {
+    let plan = if number("RHUMB_SIMULATION_BUDGET") == Some(1) { plan(seed).with_budget() } else { plan(seed) };
+    match run(&plan, true) {
         Ok(ended) => println!("seed {seed}: {ended:?}"),
         Err(failure) => panic!("{failure}"),
     }

@@ -8,16 +8,17 @@
 //! - P3: the counts of dedup and scheduler conserve after every step; each new URL has one outcome in the end.
 //! - P4: no URL is new twice.
 //! - P5: no page is requested by a robots.txt that is older than `politeness.robots_lifetime`.
+//! - Budgets: of no host more pages are fetched than `limits.pages_per_host`.
 
 use super::agenda::{Place, Process, StageName};
 use super::broker::Outgoing;
 use super::graph::Robots;
 use super::plan::{Micros, SECOND};
 use super::web::Web;
-use shared::config;
+use shared::config::Pipeline;
 use shared::message::{Edge, JobId, NewUrls, Outcome, Outcomes, Report, RequestEnd, RequestResult, ToFetcher, decode};
 use shared::stage::Count;
-use shared::url::{path_of, server_of};
+use shared::url::{host_of, path_of, server_of};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 struct Lease {
@@ -46,6 +47,8 @@ struct Politeness {
 pub(crate) struct Checks {
     delay: Micros,
     robots_lifetime: Micros,
+    /// 0: no limit.
+    pages_per_host: u64,
     /// Faults make connections of dead and cut-off holders overlap with others.
     faults: bool,
     leases: HashMap<JobId, Lease>,
@@ -59,15 +62,19 @@ pub(crate) struct Checks {
     pub(crate) new: BTreeMap<String, (u16, u64)>,
     /// How URLs ended, with the reason.
     pub(crate) outcomes: BTreeMap<String, (Outcome, String)>,
+    /// Pages with outcome fetched, by host.
+    pub(crate) fetched: BTreeMap<String, u64>,
     /// What was wrong.
     pub(crate) violations: Vec<String>,
 }
 
 impl Checks {
-    pub(crate) fn new(politeness: &config::Politeness, faults: bool) -> Self {
+    pub(crate) fn new(pipeline: &Pipeline, faults: bool) -> Self {
+        let politeness = &pipeline.politeness;
         Checks {
             delay: politeness.delay.as_micros() as Micros,
             robots_lifetime: politeness.robots_lifetime.as_micros() as Micros,
+            pages_per_host: pipeline.limits.pages_per_host,
             faults,
             leases: HashMap::new(),
             by_server: HashMap::new(),
@@ -77,6 +84,7 @@ impl Checks {
             serials: HashMap::new(),
             new: BTreeMap::new(),
             outcomes: BTreeMap::new(),
+            fetched: BTreeMap::new(),
             violations: Vec::new(),
         }
     }
@@ -192,7 +200,24 @@ impl Checks {
             if let Some(before) = self.outcomes.insert(entry.url.clone(), end.clone()) {
                 self.violated(format!("P3: {} ends {before:?} and {end:?}", entry.url));
             }
+            if entry.outcome == Outcome::Fetched {
+                self.fetches(host_of(&entry.url));
+            }
         }
+    }
+
+    fn fetches(&mut self, host: &str) {
+        let fetched = self.fetched.entry(host.to_owned()).or_default();
+        *fetched += 1;
+        if self.pages_per_host > 0 && *fetched > self.pages_per_host {
+            let what = format!("{fetched} pages of {host} are fetched, its budget is {}", self.pages_per_host);
+            self.violated(what);
+        }
+    }
+
+    /// Whether a URL ended over budget.
+    pub(crate) fn is_over_budget(&self, url: &str) -> bool {
+        self.outcomes.get(url).is_some_and(|(outcome, _)| *outcome == Outcome::OverBudget)
     }
 
     /// A connection is there.

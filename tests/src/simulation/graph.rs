@@ -91,6 +91,9 @@ impl Graph {
         let mut servers: Vec<Server> = (0..plan.servers).map(|number| server(number, dice)).collect();
         // The last one is brought into the scope by a redirect of a seed; nothing else links to it.
         let hidden = servers.len() - 1;
+        if plan.pipeline.limits.pages_per_host > 0 {
+            pair_up(&mut servers[..hidden]);
+        }
         let urls: Vec<String> = servers.iter().map(|server| server.url.clone()).collect();
         for (number, server) in servers.iter_mut().enumerate() {
             let pages = dice.within(2..plan.pages_max as u64 + 1) as usize;
@@ -121,8 +124,9 @@ impl Graph {
         self.servers.iter().position(|server| server.url == wanted)
     }
 
-    /// How each URL that a crawl from the seeds meets and follows must end.
-    pub(crate) fn truth(&self, follow: Follow) -> BTreeMap<String, Outcome> {
+    /// How each URL that a crawl from the seeds meets and follows must end. It goes no further from URLs that are
+    /// over budget.
+    pub(crate) fn truth(&self, follow: Follow, over_budget: impl Fn(&str) -> bool) -> BTreeMap<String, Outcome> {
         let mut scope: BTreeSet<&str> = self.seeds.iter().map(|seed| host_of(seed)).collect();
         let hidden = self.servers.len() - 2;
         scope.insert(self.servers[hidden].host());
@@ -135,7 +139,9 @@ impl Graph {
             }
             let (outcome, links) = self.end_of(url);
             truth.insert(url.to_owned(), outcome);
-            left.extend(links);
+            if !over_budget(url) {
+                left.extend(links);
+            }
         }
         truth
     }
@@ -217,6 +223,14 @@ fn server(number: usize, dice: &mut Dice) -> Server {
         announces_close: dice.below(2) == 0,
         closes_idle: *dice.pick(&[0, 0, 0, 700 * MILLISECOND]).unwrap_or(&0),
         latency: *dice.pick(&[5 * MILLISECOND, 50 * MILLISECOND, 400 * MILLISECOND, 3 * SECOND]).unwrap_or(&SECOND),
+    }
+}
+
+/// Every second server is another one of the host before it.
+fn pair_up(servers: &mut [Server]) {
+    for pair in servers.chunks_exact_mut(2) {
+        pair[1].url = format!("https://{}:8443", pair[0].host());
+        pair[1].name = pair[0].name.clone();
     }
 }
 

@@ -72,6 +72,13 @@ impl Plan {
         plan
     }
 
+    /// The same with a budget of 1 to 12 pages for each host, of which many have two servers.
+    #[must_use]
+    pub fn with_budget(mut self) -> Plan {
+        self.pipeline.limits.pages_per_host = 1 + self.seed % 12;
+        self
+    }
+
     /// A broker that forgets ids at once, or that waits for acks for a moment only.
     fn shorten_memory(&mut self, dice: &mut Dice) {
         let forgets = dice.below(3) == 0;

@@ -14,6 +14,7 @@ use super::web::Web;
 use super::{nodes, scope, web};
 use shared::message::{Edge, FoundUrls, Origin, Outcome, encode, tap};
 use shared::stage::Token;
+use shared::url::host_of;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
@@ -35,6 +36,8 @@ pub struct Ended {
     pub fetched: usize,
     /// Requests that servers saw.
     pub contacts: u64,
+    /// URLs with outcome over-budget.
+    pub over_budget: usize,
     /// Pages served more often than once, counted each time.
     pub refetched: u64,
     /// Crashes.
@@ -88,7 +91,7 @@ impl World {
             web: Web::new(graph, plan),
             names,
             scope: ScopeBucket::default(),
-            checks: Checks::new(&pipeline.politeness, !plan.faults.is_none()),
+            checks: Checks::new(pipeline, !plan.faults.is_none()),
             faults: plan.faults.clone(),
             up: HashMap::new(),
             paused: HashMap::new(),
@@ -312,29 +315,35 @@ impl World {
         lines
     }
 
-    /// What must be true when all is quiet: every URL that can be met was new once and ended as the web has it.
+    /// What must be true when all is quiet: every URL that can be met was new once and ended as the web has it, or over
+    /// the budget of its host when as many pages were fetched.
     fn end(self) -> Result<Ended, Failure> {
         let checks = &self.around.checks;
-        let truth = self.around.web.graph.truth(self.plan.pipeline.scope.follow);
+        let (graph, follow) = (&self.around.web.graph, self.plan.pipeline.scope.follow);
+        let met = graph.truth(follow, |url| checks.is_over_budget(url));
+        // With faults, a page may have been fetched whose URL was in the end over budget.
+        let truth = if self.plan.faults.is_none() { met.clone() } else { graph.truth(follow, |_| false) };
         let mut wrong = Vec::new();
-        for (url, expected) in &truth {
-            if !checks.new.contains_key(url) {
-                wrong.push(format!("P4: {url} never was new"));
-            }
-            match checks.outcomes.get(url) {
-                None => wrong.push(format!("P3: {url} has no outcome")),
-                Some((outcome, _)) if outcome == expected => {}
-                Some(end) => wrong.push(format!("P3: {url} ends {end:?}, the web has it as {expected:?}")),
-            }
+        for url in met.keys().filter(|url| !checks.new.contains_key(*url)) {
+            wrong.push(format!("P4: {url} never was new"));
         }
-        for url in checks.new.keys().filter(|url| !truth.contains_key(*url)) {
-            wrong.push(format!("P4: {url} is new, and no page links to it"));
+        let budget = self.plan.pipeline.limits.pages_per_host;
+        for url in checks.new.keys() {
+            match (checks.outcomes.get(url), truth.get(url)) {
+                (_, None) => wrong.push(format!("P4: {url} is new, and no page links to it")),
+                (None, _) => wrong.push(format!("P3: {url} has no outcome")),
+                (Some((outcome, _)), Some(expected)) if outcome == expected => {}
+                (Some((Outcome::OverBudget, _)), _) if checks.fetched.get(host_of(url)) == Some(&budget) => {}
+                (Some(end), Some(expected)) => {
+                    wrong.push(format!("P3: {url} ends {end:?}, the web has it as {expected:?}"));
+                }
+            }
         }
         let mut refetched = 0;
         for (url, &times) in &self.around.web.served {
             let is_page = checks.new.contains_key(url);
             refetched += if is_page { u64::from(times - 1) } else { 0 };
-            if self.plan.faults.is_none() && is_page && times > 1 {
+            if self.plan.faults.is_none() && is_page && (times > 1 || checks.is_over_budget(url)) {
                 wrong.push(format!("{url} was served {times} times, and nothing went wrong"));
             }
         }
@@ -359,6 +368,7 @@ impl World {
             seconds: self.around.now / SECOND,
             urls: checks.new.len(),
             fetched: checks.outcomes.values().filter(|(outcome, _)| *outcome == Outcome::Fetched).count(),
+            over_budget: checks.outcomes.keys().filter(|url| checks.is_over_budget(url)).count(),
             contacts: self.around.web.contacts,
             refetched,
             crashes: self.crashes,
