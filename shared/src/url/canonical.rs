@@ -209,13 +209,13 @@ fn rewritten(url: &Url) -> Result<String, NotCrawlable> {
     if canonical.len() > URL_BYTES_MAX { Err(NotCrawlable::TooLong) } else { Ok(canonical) }
 }
 
-/// The query's bytes in the document's encoding. What the encoding lacks becomes an escaped numeric character
-/// reference, as in a form (WHATWG URL, percent-encode after encoding).
 /// How a query is encoded for the parser.
 fn encoder(encoding: &'static Encoding) -> impl for<'q> Fn(&'q str) -> Cow<'q, [u8]> {
     move |query| encoded(query, encoding)
 }
 
+/// The query's bytes in the document's encoding. What the encoding lacks becomes an escaped numeric character
+/// reference, as in a form (WHATWG URL, percent-encode after encoding).
 fn encoded<'q>(query: &'q str, encoding: &'static Encoding) -> Cow<'q, [u8]> {
     if query.is_ascii() {
         return Cow::Borrowed(query.as_bytes());

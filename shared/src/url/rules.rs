@@ -6,6 +6,7 @@
 //! and Hong 2005 (URL normalisation beyond RFC 3986).
 
 use serde::Deserialize;
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 /// Which rewritings are done.
@@ -82,21 +83,18 @@ impl Rules {
 
     /// Everything before the query.
     fn path(&self, rest: &str) -> String {
-        let mut path = rest;
-        if self.drop_session_ids
-            && let Some(at) = path.to_ascii_lowercase().find(";jsessionid=")
-            // A dot alone would be another path.
-            && !path[..at].ends_with("/.")
-            && !path[..at].ends_with("/..")
-        {
-            path = &path[..at];
-        }
+        let mut path = if self.drop_session_ids && rest.contains(';') {
+            let segments: Vec<_> = rest.split('/').map(without_session).collect();
+            segments.join("/")
+        } else {
+            rest.to_owned()
+        };
         let folder = path.rfind('/').map_or(0, |at| at + 1);
         let file = path[folder..].to_ascii_lowercase();
         if self.drop_index_files && INDEX_FILES.contains(&file.as_str()) {
-            path = &path[..folder];
+            path.truncate(folder);
         }
-        path.to_owned()
+        path
     }
 
     fn drops(&self, parameter: &str) -> bool {
@@ -105,6 +103,21 @@ impl Rules {
             |names: &[&str], prefixes: &[&str]| names.contains(&&*name) || prefixes.iter().any(|p| name.starts_with(p));
         self.drop_session_ids && is_one(&SESSION_IDS, &SESSION_PREFIXES)
             || self.drop_tracking && is_one(&TRACKING, &TRACKING_PREFIXES)
+    }
+}
+
+/// A segment of a path without a parameter `;jsessionid=`.
+fn without_session(segment: &str) -> Cow<'_, str> {
+    const NAME: &str = "jsessionid=";
+    let is_session = |part: &str| part.get(..NAME.len()).is_some_and(|name| name.eq_ignore_ascii_case(NAME));
+    let mut parts = segment.split(';');
+    // What stands before the parameters is a name, whatever it looks like.
+    let name = parts.next().unwrap_or_default();
+    let kept: Vec<&str> = std::iter::once(name).chain(parts.filter(|part| !is_session(part))).collect();
+    match kept[..] {
+        // A dot alone would be another path.
+        ["." | ".."] => Cow::Borrowed(segment),
+        _ => Cow::Owned(kept.join(";")),
     }
 }
 
@@ -141,6 +154,10 @@ mod tests {
         assert_eq!(one(ALL), "http://a.test/x/?a=1&b=2&b=1");
         assert_eq!(ALL.rewrite("http://a.test/?sid=1"), "http://a.test/");
         assert_eq!(ALL.rewrite("http://a.test/.;jsessionid=1"), "http://a.test/.;jsessionid=1");
+        assert_eq!(
+            ALL.rewrite("http://a.test/x;JSESSIONID=1;v=2/y;jsessionid=2/jsessionid=3"),
+            "http://a.test/x;v=2/y/jsessionid=3"
+        );
         assert_eq!(ALL.rewrite("http://a.test/inside/?aside=1"), "http://a.test/inside/?aside=1");
         let urls = ["http://a.test/?b&a", "http://a.test/", "http://a.test/?a&b"].map(str::to_owned).to_vec();
         assert_eq!(ALL.rewrite_all(urls), ["http://a.test/?a&b", "http://a.test/"]);
@@ -149,7 +166,7 @@ mod tests {
     proptest! {
         #[test]
         fn a_rewritten_url_is_canonical_and_stays_as_it_is(
-            path in "[a-z/;=.]{0,20}(index\\.html|;jsessionid=1|/)?",
+            path in "([a-z/;=.]{0,9}(index\\.html|;jsessionid=1|/)?){0,2}",
             query in "[a-c&=;_?%]{0,12}(&utm_x=1|&sid=2)?",
             bits in 0u8..16,
         ) {
