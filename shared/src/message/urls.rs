@@ -41,7 +41,7 @@ pub enum FilterReason {
     Depth,
     /// More redirects in a row than `limits.redirects`.
     Redirects,
-    /// Longer than `limits.url_bytes_max`, or not of the form of a canonical URL.
+    /// Longer than `limits.url_bytes_max`, not of the form of a canonical URL, or with a NUL.
     Form,
     /// Not under `scope.prefixes`, not matched by `scope.accept`, or matched by `scope.reject`.
     Pattern,

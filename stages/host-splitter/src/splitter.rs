@@ -419,7 +419,8 @@ fn scope_entry(follow: Follow, host: &str) -> &str {
 }
 
 /// The host of a URL that is of the form of a canonical one, as far as a look at its bytes tells: `http://` or
-/// `https://`, a lower-case host, perhaps a port, a path, nothing but printable ASCII, at most `bytes_max` bytes.
+/// `https://`, a lower-case host, perhaps a port, a path, nothing but printable ASCII, no NUL in an escape either, which
+/// browsers would ask for and nothing is behind, at most `bytes_max` bytes.
 fn checked_host(url: &str, bytes_max: usize) -> Option<&str> {
     let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"))?;
     let (authority, path) = rest.split_once('/')?;
@@ -427,7 +428,8 @@ fn checked_host(url: &str, bytes_max: usize) -> Option<&str> {
         && authority
             .bytes()
             .all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b':' | b'[' | b']'))
-        && path.bytes().all(|byte| byte.is_ascii_graphic());
+        && path.bytes().all(|byte| byte.is_ascii_graphic())
+        && !path.contains("%00");
     let host = host_of(url);
     (has_form && !host.is_empty()).then_some(host)
 }

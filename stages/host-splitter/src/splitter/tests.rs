@@ -2,7 +2,7 @@ use super::*;
 use proptest::prelude::*;
 use shared::config::Patterns;
 use shared::message::Origin;
-use shared::stage::Publish;
+use shared::stage::{Publish, Send};
 use shared::url_cache::Clock;
 
 const LINGER: Duration = Duration::from_millis(50);
@@ -44,6 +44,7 @@ struct Harness {
     now: Timestamp,
     tickets: u64,
     publishes: Vec<Publish>,
+    sends: Vec<Send>,
     finished: Vec<Ticket>,
     effects: Vec<Effect>,
 }
@@ -55,6 +56,7 @@ impl Harness {
             now: Timestamp::ZERO,
             tickets: 0,
             publishes: Vec::new(),
+            sends: Vec::new(),
             finished: Vec::new(),
             effects: Vec::new(),
         }
@@ -67,6 +69,7 @@ impl Harness {
         let mut causes = out.publishes.iter().flat_map(|publish| &publish.causes);
         assert!(causes.all(|cause| !self.finished.contains(cause)));
         self.publishes.append(&mut out.publishes);
+        self.sends.append(&mut out.sends);
         self.finished.append(&mut out.finished);
         self.effects.append(&mut out.effects);
     }
@@ -177,6 +180,7 @@ fn each_reason_is_counted_in_the_order_of_the_filters() {
         "http:/a.test/",
         "",
         "httpss://a.test/",
+        "http://a.test/%00",
     ] {
         t.input(found(false, &[bad]));
     }
@@ -189,7 +193,40 @@ fn each_reason_is_counted_in_the_order_of_the_filters() {
     t.input(deep);
     t.settle();
     assert_eq!(t.urls(), [""; 0]);
-    assert_eq!(t.filtered(), [0, 1, 1, 13, 0, 0, 0]);
+    assert_eq!(t.filtered(), [0, 1, 1, 14, 0, 0, 0]);
+}
+
+#[test]
+fn hostile_urls_are_counted_and_those_beside_them_pass() {
+    // No parser hands most of these on, but a message may hold anything that is a string.
+    let hostile = [
+        (format!("http://a.test/{}", "x".repeat(100_000)), FilterReason::Form),
+        (format!("http://{}/", "x.".repeat(50_000)), FilterReason::Form),
+        (format!("http://a.test/?{}", "a=1&".repeat(10_000)), FilterReason::Form),
+        (format!("http://a.test/?{}", "a&".repeat(10)), FilterReason::Parameters),
+        ("http://a.test/\0".to_owned(), FilterReason::Form),
+        ("http://a\0.test/".to_owned(), FilterReason::Form),
+        ("http://a.test/x%00y".to_owned(), FilterReason::Form),
+        (String::from_utf8_lossy(b"http://a.test/\xFF").into_owned(), FilterReason::Form),
+    ];
+    let mut urls = vec!["http://a.test/first"];
+    for (url, _) in &hostile {
+        urls.extend([url.as_str(), "http://a.test/between"]);
+    }
+    for seed in [false, true] {
+        let mut t = Harness::new(settings(if seed { Follow::Host } else { Follow::Any }));
+        t.step(Event::Answer(Answer::Scope { topic: "t".into(), entry: "a.test".into() }));
+        let ticket = t.input(found(seed, &urls));
+        t.settle();
+        assert_eq!(t.finished, [ticket]);
+        assert_eq!(t.urls().len(), 1 + hostile.len());
+        let filtered: Vec<FilteredUrls> = t.sends.iter().map(|send| decode(&send.payload).unwrap()).collect();
+        let told: Vec<(String, FilterReason)> = filtered
+            .iter()
+            .flat_map(|message| message.urls.iter().map(str::to_owned).zip(message.reasons.iter().copied()))
+            .collect();
+        assert_eq!(told, hostile);
+    }
 }
 
 #[test]
