@@ -5,6 +5,8 @@ use rhumb_tests::synthetic_web::{Latency, PagesPerHost, Profile};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::time::{Duration, Instant};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -334,6 +336,41 @@ fn canonical_gives_the_one_spelling_of_a_url() {
     assert_eq!((refused.code, refused.out.as_str()), (1, ""));
     assert!(refused.err.contains("not crawlable"), "{}", refused.err);
     assert_eq!(rhumb(&["canonical"]).code, 2);
+}
+
+#[test]
+fn hostile_urls_are_refused_as_arguments_with_a_reason() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    let long = format!("http://a.test/{}", "x".repeat(100_000));
+    let parameters = format!("http://a.test/?{}", "a=1&".repeat(10_000));
+    let not_utf8 = OsStr::from_bytes(b"http://a.test/\xFF");
+    for (url, code, reason) in [
+        (OsStr::new(&long), 1, "longer than"),
+        (OsStr::new(&parameters), 1, "longer than"),
+        (OsStr::new("http://a%00.test/"), 1, "neither a valid name nor an address"),
+        (not_utf8, 2, "UTF-8"),
+    ] {
+        let said = rhumb(&[OsStr::new("canonical"), url]);
+        assert_eq!((said.code, said.out.as_str()), (code, ""), "{}", said.err);
+        assert!(said.err.contains(reason) && said.err.len() < 2_000, "{}", said.err);
+        // No crawl runs: a bad URL is named before one is looked for.
+        let said = rhumb(&[OsStr::new("inject"), OsStr::new("--data"), data.as_os_str(), url]);
+        assert_eq!(said.code, 2, "{}", said.err);
+        assert!(said.err.contains(reason) && said.err.len() < 2_000, "{}", said.err);
+    }
+    for (line, reason) in [(long.as_bytes(), "seeds:2"), (b"http://a\0b/", "seeds:2"), (b"http://a.test/\xFF", "UTF-8")]
+    {
+        let seeds = folder.path().join("seeds");
+        std::fs::write(&seeds, [b"http://a.test/\n", line].concat()).expect("a file");
+        let arguments = ["--set", "network.allow_private_addresses=true", "--seeds"].map(OsStr::new);
+        let crawl =
+            [&[OsStr::new("crawl"), OsStr::new("--data"), data.as_os_str()], &arguments[..], &[seeds.as_os_str()]];
+        let said = rhumb(&crawl.concat());
+        assert_eq!(said.code, 2, "{}", said.err);
+        assert!(said.err.contains(reason) && said.err.len() < 2_000, "{}", said.err);
+    }
+    assert!(!data.exists());
 }
 
 #[test]

@@ -101,6 +101,33 @@ fn hrefs_that_are_no_crawlable_url_are_counted() {
 }
 
 #[test]
+fn hostile_hrefs_are_counted_and_those_beside_them_are_taken() {
+    let hostile: [Vec<u8>; 6] = [
+        format!("/{}", "x".repeat(100_000)).into(),
+        format!("http://{}/", "x.".repeat(50_000)).into(),
+        format!("/?{}", "a=1&".repeat(10_000)).into(),
+        b"http://a\0b/".to_vec(),
+        b"http://a\xFFb/".to_vec(),
+        [b"/".as_slice(), &[0xFF; 100_000]].concat(),
+    ];
+    let mut body = b"<a href=/first>".to_vec();
+    for (n, href) in hostile.iter().enumerate() {
+        body.extend([b"<a href='", href.as_slice(), b"'><a href=/", n.to_string().as_bytes(), b">"].concat());
+    }
+    // As browsers read them, but for the NUL: the host-splitter lets none pass.
+    body.extend(b"<a href='/\xFF'><a href='/\0x'><a href=/last>");
+    let found = fetched(200, &[("content-type", b"text/html; charset=utf-8")], &body);
+    let paths = ["first", "0", "1", "2", "3", "4", "5", "%EF%BF%BD", "%00x", "last"];
+    assert_eq!(found.urls, paths.map(|path| format!("http://h.example/{path}")));
+    assert_eq!(found.uncrawlable, hostile.len() as u32);
+
+    for href in hostile {
+        let found = fetched(301, &[("location", &href)], b"");
+        assert!(found.redirect && found.urls.is_empty() && found.literal.is_none() && found.uncrawlable == 1);
+    }
+}
+
+#[test]
 fn no_more_links_than_allowed_are_taken() {
     let body: String = (0..101).map(|n| format!("<a href='mailto:{n}'><a href=/{n}><a href=/0>")).collect();
     let found = html(&body);

@@ -143,6 +143,28 @@ fn the_length_limit_counts_the_canonical_form() {
 }
 
 #[test]
+fn hostile_references_are_refused_with_a_reason_or_escaped() {
+    let page = base("http://example.com/");
+    for base in [None, Some(&page)] {
+        let of = |href: &str| canonical(href, base, None);
+        for piece in ["x", "%41", "%", "é", "/", "a/../", "\0x", "?a", "\u{fffd}"] {
+            let long = format!("http://example.com/{}", piece.repeat(100_000));
+            assert_eq!(of(&long), Err(NotCrawlable::TooLong), "{piece}");
+        }
+        let parameters = (0..10_000).map(|n| format!("a{n}=1&")).collect::<String>();
+        assert_eq!(of(&format!("http://example.com/?{parameters}")), Err(NotCrawlable::TooLong));
+        assert_eq!(of(&format!("http://{}/", "a.".repeat(8_000))), Err(NotCrawlable::HostInvalid));
+        assert!(of(&"é".repeat(100_000)).is_err());
+        assert_eq!(of("http://exa\0mple.com/"), Err(NotCrawlable::HostInvalid));
+        // As browsers do it; the host-splitter lets no NUL pass.
+        assert_eq!(of("http://example.com/a\0b?\0c").as_deref(), Ok("http://example.com/a%00b?%00c"));
+        let not_utf8 = String::from_utf8_lossy(b"http://example.com/\xFF?\xC3(");
+        assert_eq!(of(&not_utf8).as_deref(), Ok("http://example.com/%EF%BF%BD?%EF%BF%BD("));
+        assert_eq!(of(&String::from_utf8_lossy(b"http://ex\xFFample.com/")), Err(NotCrawlable::HostInvalid));
+    }
+}
+
+#[test]
 fn the_query_alone_is_encoded_with_the_documents_encoding() {
     let page = base("http://example.com/");
     for (encoding, expected) in [
