@@ -3,8 +3,9 @@
 //! folder of conformance data; where that is absent the tests say so and check nothing else. Each deliberate
 //! difference is listed with its reason, and one that no longer differs fails the test.
 
-use shared::url::canonical;
+use shared::url::{Rules, canonical};
 use std::collections::BTreeSet;
+use std::io::Write as _;
 use std::path::Path;
 use url::Url;
 
@@ -12,7 +13,8 @@ use url::Url;
 fn vectors(file: &str) -> Option<String> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/conformance");
     if !folder.exists() {
-        eprintln!("conformance vectors absent: skipped ({file})");
+        // Not by the macro, whose output a test that passes does not show.
+        let _ = writeln!(std::io::stderr(), "SKIPPED: no conformance vectors in {} ({file})", folder.display());
         return None;
     }
     // with the folder there, a missing file is a failure
@@ -72,6 +74,14 @@ fn check(differing: Vec<(String, Option<String>)>, reasons: &[(&str, &[Differenc
     assert!(stale.is_empty(), "listed, but do not differ so (input, ours): {stale:#?}");
 }
 
+const UNSORTED: &[Difference] = &[
+    ("http://example.com/?b=1&a=1", Some("http://example.com/?b=1&a=1")),
+    ("http://foo.com/foo.html?b=1&a=1", Some("http://foo.com/foo.html?b=1&a=1")),
+    ("http://foo.com/index?b&a=1", Some("http://foo.com/index?b&a=1")),
+    ("http://foo.com/index?b=2&a=1", Some("http://foo.com/index?b=2&a=1")),
+    ("http://foo.com/index?b=2&a=1#c", Some("http://foo.com/index?b=2&a=1")),
+];
+
 const NORMALIZER: &[(&str, &[Difference])] = &[
     (
         "only http and https are crawled",
@@ -97,20 +107,16 @@ const NORMALIZER: &[(&str, &[Difference])] = &[
             ("http://foo.com/aa/bb//foo.html", Some("http://foo.com/aa/bb//foo.html")),
         ],
     ),
+    ("the order of parameters may matter: they are sorted by `url.sort_query` alone", UNSORTED),
     (
-        "sorting, dropping or shortening parameters can change the resource",
+        "empty parameters, names and values may matter",
         &[
-            ("http://example.com/?b=1&a=1", Some("http://example.com/?b=1&a=1")),
-            ("http://foo.com/foo.html?b=1&a=1", Some("http://foo.com/foo.html?b=1&a=1")),
             ("http://foo.com/index?&=1&a=1", Some("http://foo.com/index?&=1&a=1")),
             ("http://foo.com/index?&b=1&a=1", Some("http://foo.com/index?&b=1&a=1")),
             ("http://foo.com/index?=1&b=1&a=1", Some("http://foo.com/index?=1&b=1&a=1")),
             ("http://foo.com/index?a=1&b=", Some("http://foo.com/index?a=1&b=")),
-            ("http://foo.com/index?b&a=1", Some("http://foo.com/index?b&a=1")),
             ("http://foo.com/index?b=&a=1", Some("http://foo.com/index?b=&a=1")),
             ("http://foo.com/index?b=1&a=1&", Some("http://foo.com/index?b=1&a=1&")),
-            ("http://foo.com/index?b=2&a=1", Some("http://foo.com/index?b=2&a=1")),
-            ("http://foo.com/index?b=2&a=1#c", Some("http://foo.com/index?b=2&a=1")),
         ],
     ),
 ];
@@ -124,6 +130,10 @@ fn urls_are_normalised_as_in_the_normaliser_vectors() {
         let [input, expected] = &row[..] else { panic!("not two fields: {row:?}") };
         let ours = canonical(input, None, None).ok();
         n += 1;
+        if UNSORTED.iter().any(|(unsorted, _)| unsorted == input) {
+            let sorted = ours.as_deref().map(|ours| Rules { sort_query: true, ..Rules::default() }.rewrite(ours));
+            assert_eq!(sorted.as_ref(), Some(expected), "{input}");
+        }
         if ours.as_ref() != Some(expected) {
             differing.push((input.clone(), ours));
         }

@@ -4,6 +4,7 @@
 
 use scheduler::robots::Robots;
 use std::collections::BTreeSet;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -11,7 +12,8 @@ use std::time::Duration;
 fn folder() -> Option<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/conformance/robots");
     if !folder.exists() {
-        eprintln!("conformance vectors absent: skipped (robots)");
+        // Not by the macro, whose output a test that passes does not show.
+        let _ = writeln!(std::io::stderr(), "SKIPPED: no conformance vectors in {}", folder.display());
         return None;
     }
     Some(folder)
