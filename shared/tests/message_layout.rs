@@ -1,0 +1,178 @@
+//! Goal: a message that an earlier build wrote is read as what it was, so a change of a layout comes with a new version.
+//! Method: for each message and version one payload is kept in a file, a seed of the fuzz targets besides; a file that
+//! is missing is written, and fails the test once.
+
+use rkyv::api::high::{HighDeserializer, HighSerializer, HighValidator};
+use rkyv::bytecheck::CheckBytes;
+use rkyv::rancor::Error as Rancor;
+use rkyv::ser::allocator::ArenaHandle;
+use rkyv::util::AlignedVec;
+use rkyv::{Deserialize, Serialize};
+use shared::message::*;
+use std::collections::BTreeSet;
+use std::fmt::Debug;
+use std::path::{Path, PathBuf};
+
+/// The folder of payloads, and those of them that a message was compared with.
+struct Kept {
+    folder: PathBuf,
+    read: BTreeSet<String>,
+    written: BTreeSet<String>,
+}
+
+impl Kept {
+    /// Reads the payload that was kept of a message.
+    fn check<M>(&mut self, name: &str, message: &M)
+    where
+        M: EdgeMessage + PartialEq + Debug + for<'a> Serialize<HighSerializer<AlignedVec, ArenaHandle<'a>, Rancor>>,
+        M::Archived: for<'a> CheckBytes<HighValidator<'a, Rancor>> + Deserialize<M, HighDeserializer<Rancor>>,
+    {
+        let name = format!("{}-{name}-{}", M::EDGE.name(), M::VERSION);
+        let file = self.folder.join(&name);
+        if !file.exists() {
+            std::fs::write(&file, encode(message)).expect("the folder can be written");
+            self.written.insert(name);
+            return;
+        }
+        let read = decode::<M>(&std::fs::read(&file).expect("the file can be read"));
+        assert_eq!(read.as_ref(), Ok(message), "{name}: another layout needs another version");
+        self.read.insert(name);
+    }
+}
+
+fn origin() -> Origin {
+    Origin { page: "http://a.test/é".into(), topic: "t".into(), depth: 3, redirects: 1, seed: true }
+}
+
+fn urls() -> UrlList {
+    ["http://a.test/", "https://b.test:8443/x?y=%20"].into_iter().collect()
+}
+
+fn job() -> JobId {
+    JobId { scheduler: 1, epoch: 2, number: 3 }
+}
+
+fn robots() -> RobotsResponse {
+    RobotsResponse { status: 301, location: Some("/r".into()), body: b"User-agent: *".to_vec() }
+}
+
+#[test]
+fn messages_of_earlier_builds_are_read_as_what_they_were() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fuzz/seeds/messages");
+    let mut kept = Kept { folder, read: BTreeSet::new(), written: BTreeSet::new() };
+
+    kept.check("links", &FoundUrls { origin: origin(), urls: urls() });
+    let reasons = vec![FilterReason::Scope, FilterReason::Parameters];
+    kept.check("reasons", &FilteredUrls { origin: origin(), urls: urls(), reasons });
+    kept.check(
+        "batch",
+        &SplitUrls {
+            origins: vec![origin()],
+            urls: urls(),
+            origin_of: vec![0, 0],
+            filtered: [1, 2, 3, 4, 5, 6, 7],
+            repeated: 8,
+            number: 9,
+        },
+    );
+    let new = NewUrls { partition: 1, origins: vec![origin()], urls: urls(), origin_of: vec![0, 0], first_serial: 2 };
+    kept.check("batch", &new);
+    let addresses = vec!["192.0.2.1".parse().unwrap(), "2001:db8::1".parse().unwrap()];
+    kept.check(
+        "batch",
+        &ReadyUrls {
+            partition: 1,
+            servers: vec![
+                ServerResolution {
+                    server: "http://a.test".into(),
+                    resolution: Resolution::Addresses { addresses: addresses.clone(), ttl_s: 60 },
+                },
+                ServerResolution { server: "https://b.test:8443".into(), resolution: Resolution::Temporary },
+            ],
+            origins: vec![origin()],
+            urls: urls(),
+            origin_of: vec![0, 0],
+            server_of: vec![0, 1],
+            serials: vec![2, 3],
+            refresh: 0,
+        },
+    );
+    kept.check("servers", &DnsRefresh { partition: 1, servers: vec!["http://a.test".into()], number: 2 });
+
+    kept.check("ask", &Ask { fetcher: "0".into(), ask: 1, free: 2, received: 3, life: 4 });
+    kept.check("reply", &AskReply { granted: 1 });
+    kept.check(
+        "job",
+        &ToFetcher::Job(Job {
+            id: job(),
+            life: 4,
+            ask: 1,
+            partition: 1,
+            lease_ms: 15_000,
+            kind: JobKind::Pages,
+            server: "http://a.test".into(),
+            addresses: addresses.clone(),
+            gap_ms: 1_000,
+            requests: vec![Request { slot: 1, url: "http://a.test/".into(), origin: origin(), attempts: 0 }],
+        }),
+    );
+    kept.check("renewed", &ToFetcher::Renewed { job: job(), sequence: 1 });
+    let response =
+        RequestEnd::Response { status: 200, bytes: 9, truncated: true, elapsed_us: 7, retry_after_s: Some(1) };
+    kept.check(
+        "report",
+        &Report {
+            job: job(),
+            fetcher: "0".into(),
+            partition: 1,
+            server: "http://a.test".into(),
+            sequence: 1,
+            last: true,
+            results: vec![
+                RequestResult { slot: 1, end: response },
+                RequestResult { slot: 2, end: RequestEnd::Failure(FailureKind::Timeout) },
+            ],
+            connect_us: Some(5),
+            requests: 2,
+            closed_by_server: false,
+            robots: Some(robots()),
+        },
+    );
+    kept.check(
+        "page",
+        &Page {
+            url: "http://a.test/".into(),
+            origin: origin(),
+            status: 200,
+            fetched_at_ms: 1,
+            elapsed_us: 2,
+            address: addresses.first().copied(),
+            headers: vec![("content-type".into(), b"text/html".to_vec())],
+            truncated: false,
+            body: b"<base href=/b/><a href=../y?z>".to_vec(),
+        },
+    );
+    let entry = OutcomeEntry {
+        url: "http://a.test/".into(),
+        origin: origin(),
+        outcome: Outcome::Failed,
+        status: 0,
+        bytes: 0,
+        truncated: false,
+        elapsed_us: 2,
+        attempts: 3,
+        reason: "timeout".into(),
+    };
+    kept.check("entries", &Outcomes { entries: vec![entry] });
+    kept.check("wanted", &Errand::Wanted { url: "http://b.test/robots.txt".into(), server: "http://a.test".into() });
+    kept.check("found", &Errand::Found { server: "http://a.test".into(), response: Some(robots()) });
+
+    let place = Place { url: 1, server: 2 };
+    kept.check("ask", &ContentAsk { bodies: vec![Body { fingerprint: 3, at: place }] });
+    kept.check("reply", &ContentReply { first: vec![None, Some(place)] });
+
+    assert!(kept.written.is_empty(), "were missing and are written now: {:?}", kept.written);
+    let files = std::fs::read_dir(&kept.folder).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
+    let unread: Vec<String> = files.filter(|name| !kept.read.contains(name)).collect();
+    assert!(unread.is_empty(), "of a version that is no longer read: {unread:?}");
+}

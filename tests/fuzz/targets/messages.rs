@@ -1,0 +1,104 @@
+//! Goal: whatever arrives on an edge, there is an answer; what is read can be written, and is then read as the same;
+//! cores that need no store take what they read (P9).
+//!
+//! Input: a payload. It is read as it is, and once more with its envelope repaired: else the checksum would keep
+//! nearly everything from the archive behind it. `run` limits the memory, so that an absurd allocation is a finding.
+
+#![no_main]
+
+use dedup::dedup::Dedup;
+use host_splitter::splitter::Splitter;
+use libfuzzer_sys::fuzz_target;
+use parser::core::Parser;
+use resolver::resolver::Resolver;
+use rkyv::api::high::{HighDeserializer, HighSerializer, HighValidator};
+use rkyv::bytecheck::CheckBytes;
+use rkyv::rancor::Error as Rancor;
+use rkyv::ser::allocator::ArenaHandle;
+use rkyv::util::AlignedVec;
+use rkyv::{Deserialize, Serialize};
+use scheduler::scheduler::Scheduler;
+use shared::config::Pipeline;
+use shared::message::envelope::HEADER_BYTES;
+use shared::message::{
+    Ask, AskReply, ContentAsk, ContentReply, DnsRefresh, Edge, EdgeMessage, Errand, FilteredUrls, FoundUrls, NewUrls,
+    Outcomes, Page, ReadyUrls, Report, SplitUrls, ToFetcher, decode, encode, tap,
+};
+use shared::stage::{Core, Event, Output, Ticket};
+use shared::time::Timestamp;
+use shared::url_cache::UrlCache;
+use std::fmt::Debug;
+use std::sync::LazyLock;
+use xxhash_rust::xxh3::xxh3_64;
+
+static PIPELINE: LazyLock<Pipeline> = LazyLock::new(|| fuzz::pipeline(&["partitions=4"]));
+
+fuzz_target!(|data: &[u8]| {
+    let Some(&edge) = data.get(EDGE_AT) else { return };
+    let Some(edge) = Edge::ALL.into_iter().find(|known| *known as u8 == edge) else { return };
+    match edge {
+        Edge::UrlsFound => {
+            let payload = check::<FoundUrls>(data);
+            take(Splitter::new((&*PIPELINE).into(), UrlCache::fixed(&[]), 0), edge, &payload);
+        }
+        Edge::UrlsSplit => read::<Dedup>(edge, &check::<SplitUrls>(data)),
+        Edge::UrlsNew => take(Resolver::new((&*PIPELINE).into()), edge, &check::<NewUrls>(data)),
+        Edge::UrlsReady => read::<Scheduler>(edge, &check::<ReadyUrls>(data)),
+        Edge::FetchAsks => {
+            check::<AskReply>(data);
+            read::<Scheduler>(edge, &check::<Ask>(data));
+        }
+        // The fetcher's core reads them as they are.
+        Edge::FetchJobs => drop(check::<ToFetcher>(data)),
+        Edge::FetchReports => read::<Scheduler>(edge, &check::<Report>(data)),
+        Edge::Pages => take(Parser::new((&*PIPELINE).into()), edge, &check::<Page>(data)),
+        Edge::Outcomes => drop(check::<Outcomes>(data)),
+        Edge::DnsRefresh => take(Resolver::new((&*PIPELINE).into()), edge, &check::<DnsRefresh>(data)),
+        Edge::Errands => read::<Scheduler>(edge, &check::<Errand>(data)),
+        Edge::UrlsFiltered => drop(check::<FilteredUrls>(data)),
+        Edge::ContentAsks => {
+            check::<ContentReply>(data);
+            read::<Dedup>(edge, &check::<ContentAsk>(data));
+        }
+    }
+});
+
+/// Where a payload says which edge it is of.
+const EDGE_AT: usize = 4;
+
+/// Reads a payload as it is and repaired, and writes what it held; gives the repaired payload.
+fn check<M>(data: &[u8]) -> Vec<u8>
+where
+    M: EdgeMessage + PartialEq + Debug + for<'a> Serialize<HighSerializer<AlignedVec, ArenaHandle<'a>, Rancor>>,
+    M::Archived: for<'a> CheckBytes<HighValidator<'a, Rancor>> + Deserialize<M, HighDeserializer<Rancor>>,
+{
+    let _ = decode::<M>(data);
+    let payload = repaired::<M>(data.get(HEADER_BYTES..).unwrap_or_default());
+    let message = decode::<M>(&payload);
+    if let Ok(message) = &message {
+        assert_eq!(decode::<M>(&encode(message)).as_ref(), Ok(message));
+    }
+    // A tap shows the messages of an edge, not the replies to them.
+    let shown = tap::json(M::EDGE, &payload);
+    assert!(message.is_err() || shown.is_ok() || M::VERSION > 100, "{shown:?}");
+    payload
+}
+
+/// An archive in an envelope that fits it.
+fn repaired<M: EdgeMessage>(archive: &[u8]) -> Vec<u8> {
+    let checksum = xxh3_64(archive).to_le_bytes();
+    [b"RHMB".as_slice(), &[M::EDGE as u8, M::VERSION, 0, 0], &checksum, archive].concat()
+}
+
+/// Gives a payload to a core to read.
+fn read<C: Core>(edge: Edge, payload: &[u8]) {
+    let _ = C::decode(edge, payload);
+}
+
+/// Gives a payload to a core to read and take.
+fn take<C: Core>(mut core: C, edge: Edge, payload: &[u8]) {
+    let Ok(input) = C::decode(edge, payload) else { return };
+    for event in [Event::Message { ticket: Ticket(1), input }, Event::Wake, Event::Drain] {
+        core.step(Timestamp::ZERO, event, &mut Output::default()).expect("no store that could fail");
+    }
+}
