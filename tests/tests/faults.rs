@@ -1,6 +1,6 @@
 //! Faults: a process ends in the middle of a crawl, asked to or not, and the crawl comes to the same (P1 to P3, P9).
 
-use rhumb_tests::harness::{Running, World, assert_manners, json, signal};
+use rhumb_tests::harness::{Crawl, Running, World, assert_manners, json, signal};
 use rhumb_tests::synthetic_web::{Latency, PagesPerHost, Profile};
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
@@ -77,6 +77,16 @@ fn a_killed_fetcher_repeats_only_what_it_did_since_its_last_report() {
 }
 
 #[test]
+fn a_killed_dedup_with_all_urls_in_memory_forgets_none() {
+    let world = world();
+    let mut crawl = crawl(&world).set("stages.dedup.store=memory").start();
+    until_share(&mut crawl, 1, 3);
+    end_and_replace(&mut crawl, "dedup", Signal::KILL);
+    assert_accounted_for_until_the_end(&mut crawl);
+    world.assert_whole(&crawl.finish(CRAWL_AT_MOST));
+}
+
+#[test]
 fn a_killed_rhumb_leaves_no_process_behind_and_its_crawl_goes_on() {
     let world = world();
     let mut crawl = start(&world);
@@ -117,15 +127,18 @@ fn world() -> World {
     })
 }
 
-/// Leases short enough that a crawl of some ten seconds sees them run out.
 fn start(world: &World) -> Running {
+    crawl(world).start()
+}
+
+/// Leases short enough that a crawl of some ten seconds sees them run out.
+fn crawl(world: &World) -> Crawl {
     world
         .crawl()
         .set("ownership_lease=2s")
         .set("stages.scheduler.job_lease=4s")
         .set("edges.urls.found.ack_wait=5s")
         .set(&format!("stages.fetcher.renew_every={RENEW_MS}ms"))
-        .start()
 }
 
 fn until_share(crawl: &mut Running, part: u64, of: u64) {

@@ -8,15 +8,15 @@
 //! Fingerprints, numbers, counts and outputs of a step are one commit, made before the next step: a step that
 //! is given again after a crash finds the store either as before it or as after it.
 //!
-//! A URL is looked for in the URL cache first (certain when there), then in the sieve, which answers at once or later:
-//! an input is finished, and so acked, when all its URLs are decided.
+//! A URL is looked for in the URL cache first (certain when there), then in the URL-seen store, which answers at once
+//! or later: an input is finished, and so acked, when all its URLs are decided.
 //!
 //! Sources: Heydon and Najork 1999, section 3.2 (URL-seen test with a cache before the disk); Broder, Najork and
 //! Wiener 2003 (which cache).
 
 use crate::content::{CONTENT, first};
-use crate::sieve::{self, Sieve, SieveError, Verdict};
-use shared::config::{Durability, Pipeline};
+use crate::seen::{self, SeenError, SeenStore, Verdict};
+use shared::config::Pipeline;
 use shared::message::{
     ContentAsk, ContentReply, Edge, FilterReason, NewUrls, Origin, Place, SplitUrls, Undecodable, decode,
 };
@@ -32,16 +32,16 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Partition (big-endian): number of its next new URL. [`COUNTERS`]: the counts of the instance. [`KNOWN`]: the state
-/// of the sieve.
+/// Partition (big-endian): number of its next new URL. [`COUNTERS`]: the counts of the instance. [`SEEN`]: the state
+/// of the URL-seen store.
 const META: Table = "meta";
 /// Tables of the state.
 pub const TABLES: [Table; 2] = [CONTENT, META];
 /// Keys in [`META`]; longer than a partition.
 const COUNTERS: &[u8] = b"counters";
-const KNOWN: &[u8] = b"sieve";
+const SEEN: &[u8] = b"seen";
 
-/// Without input for so long, the sieve is flushed before its time.
+/// Without input for so long, the URL-seen store is flushed before its time.
 const IDLE: Duration = Duration::from_millis(50);
 /// New URLs of one message: no more, nor more bytes of them.
 const URLS_MAX: usize = 256;
@@ -52,30 +52,24 @@ const BYTES_MAX: usize = 512 << 10;
 pub struct Settings {
     /// Partitions of the crawl.
     pub partitions: u16,
-    /// Of the sieve, but for its folder and its partitions.
-    pub buffer_bytes: usize,
-    /// How long a question to the sieve waits.
-    pub flush_after: Duration,
-    /// URLs that the first Bloom filters are made for, over all partitions of the instance.
-    pub filter_urls: u64,
-    /// Memory of all Bloom filters, in bytes.
-    pub filter_bytes_max: usize,
-    /// Whether what is committed survives a power cut.
-    pub sync: bool,
+    /// The URL-seen store.
+    pub seen: seen::Settings,
 }
 
 impl From<&Pipeline> for Settings {
     fn from(pipeline: &Pipeline) -> Self {
-        let dedup = &pipeline.stages.dedup;
-        Settings {
-            partitions: pipeline.partitions,
-            buffer_bytes: dedup.buffer_bytes.as_usize(),
-            flush_after: dedup.flush_after,
-            filter_urls: dedup.filter_urls,
-            filter_bytes_max: dedup.filter_bytes_max.as_usize(),
-            sync: pipeline.durability == Durability::Power,
-        }
+        Settings { partitions: pipeline.partitions, seen: pipeline.into() }
     }
+}
+
+/// Why the test cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub enum OpenError {
+    /// The instance's store fails.
+    Store(#[from] StoreError),
+    /// The URL-seen store fails.
+    Seen(#[from] SeenError),
 }
 
 /// A partition of the instance.
@@ -84,7 +78,7 @@ struct Owned {
     next_serial: u64,
 }
 
-/// A URL that waits for the sieve's answer.
+/// A URL that waits for the URL-seen store's answer.
 struct Waiting {
     place: u16,
     fingerprint: u64,
@@ -112,36 +106,41 @@ struct Counters {
 /// The URL-seen test of an instance.
 pub struct Dedup {
     store: Arc<dyn Store>,
-    settings: Settings,
+    partitions: u16,
     owned: Vec<Owned>,
     /// By partition, its place in `owned`.
     place_of: Vec<Option<u16>>,
-    sieve: Sieve,
+    seen: Box<dyn SeenStore>,
     cache: UrlCache,
     /// By token.
     waiting: HashMap<u64, Waiting>,
     held: HashMap<Ticket, Held>,
     next_token: u64,
-    /// When the sieve is flushed although nothing is due.
+    /// When the URL-seen store is flushed although nothing is due.
     idle_at: Timestamp,
     draining: bool,
     counters: Counters,
+    /// As they were when they were last handed over to be committed.
+    committed: Counters,
     misrouted: u64,
 }
 
 impl Dedup {
-    /// Opens the test over the instance's store and the sieve's folder beside it, for the partitions that the
-    /// instance owns.
+    /// Opens the test over the instance's store and the URL-seen store's folder beside it, for the partitions that
+    /// the instance owns.
+    ///
+    /// # Errors
+    /// One of the stores cannot be read, or cannot go on from what was committed.
     pub fn open(
-        settings: Settings,
+        settings: &Settings,
         cache: UrlCache,
-        partitions: Vec<u16>,
+        partitions: &[u16],
         store: Arc<dyn Store>,
         folder: PathBuf,
-    ) -> Result<Self, StoreError> {
+    ) -> Result<Self, OpenError> {
         let mut place_of = vec![None; usize::from(settings.partitions)];
         let mut owned = Vec::with_capacity(partitions.len());
-        for (place, &number) in (0..).zip(&partitions) {
+        for (place, &number) in (0..).zip(partitions) {
             if let Some(slot) = place_of.get_mut(usize::from(number)) {
                 *slot = Some(place);
             }
@@ -150,22 +149,13 @@ impl Dedup {
             owned.push(Owned { number, next_serial });
         }
         let counters = store.get(META, COUNTERS)?.and_then(|bytes| Counters::from_bytes(&bytes)).unwrap_or_default();
-        let known = store.get(META, KNOWN)?;
-        let sieve = sieve::Settings {
-            folder,
-            partitions,
-            buffer_bytes: settings.buffer_bytes,
-            flush_after: settings.flush_after,
-            filter_urls: settings.filter_urls,
-            filter_bytes_max: settings.filter_bytes_max,
-            sync: settings.sync,
-        };
+        let seen = seen::open(&settings.seen, folder, partitions, store.get(META, SEEN)?.as_deref())?;
         Ok(Dedup {
             store,
-            settings,
+            partitions: settings.partitions,
             owned,
             place_of,
-            sieve: Sieve::open(sieve, known.as_deref()).map_err(failed)?,
+            seen,
             cache,
             waiting: HashMap::new(),
             held: HashMap::new(),
@@ -173,6 +163,7 @@ impl Dedup {
             idle_at: Timestamp::ZERO,
             draining: false,
             counters,
+            committed: counters,
             misrouted: 0,
         })
     }
@@ -182,9 +173,9 @@ impl Dedup {
         now: Timestamp,
         ticket: Ticket,
         batch: &SplitUrls,
+        news: &mut News,
         out: &mut Output<Infallible>,
     ) -> Result<(), StoreError> {
-        let mut news = News::default();
         let mut held = Held { waiting: 0, filtered: batch.filtered, repeated: batch.repeated };
         let (mut last_host, mut host_fingerprint, mut place) = ("", 0, None);
         for (url, &origin) in batch.urls.iter().zip(&batch.origin_of) {
@@ -205,14 +196,14 @@ impl Dedup {
             }
             let origin = &batch.origins[origin as usize];
             let number = self.owned[usize::from(place)].number;
-            match self.sieve.ask(now, number, host_fingerprint, fingerprint, self.next_token).map_err(failed)? {
+            match self.seen.ask(now, number, host_fingerprint, fingerprint, self.next_token).map_err(failed)? {
                 Verdict::Later => {
                     let waiting = Waiting { place, fingerprint, url: url.to_owned(), origin: origin.clone(), ticket };
                     self.waiting.insert(self.next_token, waiting);
                     self.next_token += 1;
                     held.waiting += 1;
                 }
-                verdict => self.decide(verdict == Verdict::New, place, fingerprint, url, origin, ticket, &mut news),
+                verdict => self.decide(verdict == Verdict::New, place, fingerprint, url, origin, ticket, news),
             }
         }
         if held.waiting == 0 {
@@ -221,7 +212,7 @@ impl Dedup {
             self.held.insert(ticket, held);
         }
         self.idle_at = now + IDLE;
-        self.stage(news, out)
+        Ok(())
     }
 
     /// What is known of a URL now. One that is remembered before its commit: if that fails, the process ends.
@@ -257,16 +248,21 @@ impl Dedup {
         out.finish(ticket);
     }
 
-    /// Takes the sieve's answers.
-    fn flush(&mut self, now: Timestamp, all: bool, out: &mut Output<Infallible>) -> Result<(), StoreError> {
+    /// Takes the URL-seen store's answers.
+    fn flush(
+        &mut self,
+        now: Timestamp,
+        all: bool,
+        news: &mut News,
+        out: &mut Output<Infallible>,
+    ) -> Result<(), StoreError> {
         let mut answers = Vec::new();
-        self.sieve.flush(now, all, &mut answers).map_err(failed)?;
-        let mut news = News::default();
+        self.seen.flush(now, all, &mut answers).map_err(failed)?;
         for (token, is_new) in answers {
             let Some(Waiting { place, fingerprint, url, origin, ticket }) = self.waiting.remove(&token) else {
                 continue;
             };
-            self.decide(is_new, place, fingerprint, &url, &origin, ticket, &mut news);
+            self.decide(is_new, place, fingerprint, &url, &origin, ticket, news);
             let left = self.held.get_mut(&ticket).map(|held| {
                 held.waiting -= 1;
                 held.waiting
@@ -277,19 +273,19 @@ impl Dedup {
                 self.finish(ticket, &held, out);
             }
         }
-        self.stage(news, out)
+        Ok(())
     }
 
-    /// When the sieve is to be flushed, and whether all of it.
+    /// Whether the URL-seen store is to be flushed now, and then whether all of it.
     fn flush_due(&self, now: Timestamp) -> Option<bool> {
         let is_idle = self.draining || now >= self.idle_at;
-        let all = is_idle && !self.sieve.is_idle();
-        (all || self.sieve.flush_at().is_some_and(|at| at <= now)).then_some(all)
+        let all = is_idle && !self.seen.is_idle();
+        (all || self.seen.flush_at().is_some_and(|at| at <= now)).then_some(all)
     }
 
     /// Where the host's partition lies in `owned`; none when another instance owns it.
     fn place_of_host(&self, host: &str) -> Option<u16> {
-        let number = partition(host, self.settings.partitions);
+        let number = partition(host, self.partitions);
         self.place_of.get(usize::from(number)).copied().flatten()
     }
 
@@ -298,7 +294,7 @@ impl Dedup {
         let mut reply = ContentReply::default();
         let mut met: HashMap<u64, Place> = HashMap::new();
         for body in &ask.bodies {
-            let number = (body.fingerprint % u64::from(self.settings.partitions)) as u16;
+            let number = (body.fingerprint % u64::from(self.partitions)) as u16;
             if self.place_of.get(usize::from(number)).copied().flatten().is_none() {
                 self.misrouted += 1;
                 reply.first.push(None);
@@ -326,10 +322,13 @@ impl Dedup {
             out.put(META, owned.number.to_be_bytes(), owned.next_serial.to_le_bytes());
             out.publish(Token::Partition(owned.number), &message, causes);
         }
-        if let Some(known) = self.sieve.stage().map_err(failed)? {
-            out.put(META, KNOWN, known);
+        if let Some(seen) = self.seen.stage().map_err(failed)? {
+            out.put(META, SEEN, seen);
         }
-        out.put(META, COUNTERS, self.counters.to_bytes());
+        if self.counters != self.committed {
+            self.committed = self.counters;
+            out.put(META, COUNTERS, self.counters.to_bytes());
+        }
         Ok(())
     }
 
@@ -339,8 +338,8 @@ impl Dedup {
     }
 }
 
-fn failed(error: SieveError) -> StoreError {
-    StoreError { action: "go on", path: "the sieve".into(), error: error.to_string() }
+fn failed(error: SeenError) -> StoreError {
+    StoreError { action: "go on", path: "the folder 'seen'".into(), error: error.to_string() }
 }
 
 /// New URLs on their way into messages, each of one partition.
@@ -429,22 +428,25 @@ impl Core for Dedup {
         out: &mut Output<Infallible>,
     ) -> Result<(), StoreError> {
         // Every step before this one is committed.
-        self.sieve.committed().map_err(failed)?;
+        self.seen.committed().map_err(failed)?;
+        let mut news = News::default();
         match event {
-            Event::Message { ticket, input: Input::Split(batch) } => self.receive(now, ticket, &batch, out)?,
+            Event::Message { ticket, input: Input::Split(batch) } => {
+                self.receive(now, ticket, &batch, &mut news, out)?
+            }
             Event::Message { ticket, input: Input::Content(ask) } => self.look_up(ticket, &ask, out)?,
             Event::Drain => self.draining = true,
             Event::Answer(_) | Event::Stored(_) | Event::Wake => {}
         }
-        match self.flush_due(now) {
-            Some(all) => self.flush(now, all, out),
-            None => Ok(()),
+        if let Some(all) = self.flush_due(now) {
+            self.flush(now, all, &mut news, out)?;
         }
+        self.stage(news, out)
     }
 
     fn wake_at(&self) -> Option<Timestamp> {
-        let idle_at = (!self.sieve.is_idle()).then_some(self.idle_at);
-        self.sieve.flush_at().into_iter().chain(idle_at).min()
+        let idle_at = (!self.seen.is_idle()).then_some(self.idle_at);
+        self.seen.flush_at().into_iter().chain(idle_at).min()
     }
 
     fn is_idle(&self) -> bool {
@@ -469,8 +471,8 @@ impl Core for Dedup {
             ("misrouted_total", self.misrouted),
             ("known", self.known()),
             ("waiting", self.waiting.len() as u64),
-            ("sieve_memory_bytes", self.sieve.memory_bytes() as u64),
-            ("sieve_disk_bytes", self.sieve.disk_bytes()),
+            ("seen_memory_bytes", self.seen.memory_bytes() as u64),
+            ("seen_disk_bytes", self.seen.disk_bytes()),
         ]
     }
 }

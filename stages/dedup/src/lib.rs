@@ -2,5 +2,4 @@
 
 mod content;
 pub mod dedup;
-mod filters;
-pub mod sieve;
+pub mod seen;

@@ -42,8 +42,8 @@ impl Stage for Deduplication {
     fn open(context: &Context) -> anyhow::Result<(Dedup, NoShell)> {
         let settings = Settings::from(&context.pipeline);
         let cache = UrlCache::open("stages.dedup.cache", &context.pipeline.stages.dedup.cache)?;
-        let folder = context.pipeline.instance_dir("dedup", context.instance).join("sieve");
-        Ok((Dedup::open(settings, cache, context.partitions.clone(), context.store()?, folder)?, NoShell))
+        let folder = context.pipeline.instance_dir("dedup", context.instance).join("seen");
+        Ok((Dedup::open(&settings, cache, &context.partitions, context.store()?, folder)?, NoShell))
     }
 }
 

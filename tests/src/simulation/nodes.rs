@@ -160,7 +160,7 @@ fn node(place: Place, pipeline: Pipeline) -> Box<dyn AnyNode> {
                 let partitions = partitions(&pipeline, pipeline.stages.dedup.replicas, opening.instance);
                 let store = opening.store.clone().expect("dedup has a store");
                 let cache = cache(&pipeline.stages.dedup.cache);
-                Dedup::open((&pipeline).into(), cache, partitions, store, folder.path().into())
+                Dedup::open(&(&pipeline).into(), cache, &partitions, store, folder.path().into())
                     .expect("a store in memory does not fail")
             }))
         }

@@ -128,6 +128,7 @@ impl Plan {
             set.push(format!("stages.{stage}.cache.policy={policy}"));
             set.push(format!("stages.{stage}.cache.entries={}", dice.pick(&[1, 20, 65_536]).unwrap_or(&65_536)));
         }
+        set.push(format!("stages.dedup.store={}", dice.pick(&["disk", "disk", "memory"]).unwrap_or(&"disk")));
         // With little memory, what is known goes to the runs, and repeats are questions to them.
         set.push(format!("stages.dedup.buffer_bytes={}", dice.pick(&["4KiB", "64MiB"]).unwrap_or(&"64MiB")));
         set.push(format!("stages.scheduler.requests_per_connection={}", dice.pick(&[3, 50]).unwrap_or(&50)));

@@ -1,20 +1,24 @@
 use super::*;
 use proptest::prelude::*;
+use shared::config::DedupStore;
 use shared::message::{Body, Origin};
 use shared::stage::store::MemoryStore;
 use std::collections::{HashMap, HashSet};
 
 const PARTITIONS: u16 = 4;
 
-fn settings() -> Settings {
+fn settings(store: DedupStore) -> Settings {
     // Small, so that filters grow and cached fingerprints displace each other.
     Settings {
         partitions: PARTITIONS,
-        buffer_bytes: 600,
-        flush_after: Duration::from_secs(1),
-        filter_urls: 8,
-        filter_bytes_max: 64,
-        sync: false,
+        seen: seen::Settings {
+            store,
+            buffer_bytes: 600,
+            flush_after: Duration::from_secs(1),
+            filter_urls: 8,
+            filter_bytes_max: 64,
+            sync: false,
+        },
     }
 }
 
@@ -25,17 +29,22 @@ fn cache() -> UrlCache {
 /// The state of an instance, which outlives it.
 struct State {
     store: Arc<MemoryStore>,
+    seen: DedupStore,
     folder: tempfile::TempDir,
 }
 
 impl State {
     fn new() -> Self {
-        State { store: Arc::new(MemoryStore::default()), folder: tempfile::tempdir().unwrap() }
+        State::with(DedupStore::Disk)
+    }
+
+    fn with(seen: DedupStore) -> Self {
+        State { store: Arc::new(MemoryStore::default()), seen, folder: tempfile::tempdir().unwrap() }
     }
 }
 
 fn open(state: &State, partitions: &[u16]) -> Dedup {
-    Dedup::open(settings(), cache(), partitions.to_vec(), state.store.clone(), state.folder.path().into()).unwrap()
+    Dedup::open(&settings(state.seen), cache(), partitions, state.store.clone(), state.folder.path().into()).unwrap()
 }
 
 fn origin(page: &str) -> Origin {
@@ -61,7 +70,7 @@ fn step(core: &mut Dedup, input: SplitUrls) -> Output<Infallible> {
 fn run(core: &mut Dedup, input: SplitUrls) -> Vec<NewUrls> {
     let mut outs = vec![step(core, input)];
     core.store.commit(&outs[0].changes).unwrap();
-    // What the sieve has not answered at once it answers when nothing comes for a while.
+    // What the store has not answered at once it answers when nothing comes for a while.
     while let Some(at) = core.wake_at() {
         let mut out = Output::default();
         core.step(at.max(Timestamp::ZERO + IDLE), Event::Wake, &mut out).unwrap();
@@ -153,8 +162,9 @@ proptest! {
     fn each_url_is_new_exactly_once_whatever_crashes(
         batches in proptest::collection::vec(
             (proptest::collection::vec((0u8..6, 0u8..20), 0..20), 0u8..3, 0u32..5), 0..40),
+        in_memory in any::<bool>(),
     ) {
-        let store = State::new();
+        let store = State::with(if in_memory { DedupStore::Memory } else { DedupStore::Disk });
         let all = [0, 1, 2, 3];
         let mut core = open(&store, &all);
         let mut model = HashSet::new();

@@ -1,23 +1,22 @@
-//! The sieve's files: every change to the disk is made here.
+//! The files of a URL-seen store: every change to the disk is made here.
 //!
 //! A file is made under a name that was never referred to, and is complete (and, if asked for, on the disk itself)
 //! before anything refers to it; the log alone grows after that. Files are told apart by a generation, a number
 //! that grows with each file made.
 
-use super::error::SieveError;
+use super::error::SeenError;
+use std::collections::HashSet;
 use std::fmt;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-/// The name of a file of the sieve.
+/// The name of a file of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Name {
     /// Sorted fingerprints of a partition.
     Run { partition: u16, generation: u64 },
-    /// The filters that hold what the run of the same generation holds.
-    Filters { partition: u16, generation: u64 },
     /// What became known since the runs were made.
     Log { generation: u64 },
     /// Which runs there are.
@@ -28,7 +27,6 @@ impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Name::Run { partition, generation } => write!(f, "{partition:05}.{generation:08}.run"),
-            Name::Filters { partition, generation } => write!(f, "{partition:05}.{generation:08}.filters"),
             Name::Log { generation } => write!(f, "{generation:08}.log"),
             Name::Manifest { generation } => write!(f, "{generation:08}.manifest"),
         }
@@ -36,15 +34,12 @@ impl fmt::Display for Name {
 }
 
 impl Name {
-    /// None for a file that is not the sieve's.
+    /// None for a file that is none of a store's.
     fn parse(text: &str) -> Option<Name> {
         let parts: Vec<&str> = text.split('.').collect();
         let name = match *parts.as_slice() {
             [partition, generation, "run"] => {
                 Name::Run { partition: partition.parse().ok()?, generation: generation.parse().ok()? }
-            }
-            [partition, generation, "filters"] => {
-                Name::Filters { partition: partition.parse().ok()?, generation: generation.parse().ok()? }
             }
             [generation, "log"] => Name::Log { generation: generation.parse().ok()? },
             [generation, "manifest"] => Name::Manifest { generation: generation.parse().ok()? },
@@ -54,7 +49,7 @@ impl Name {
     }
 }
 
-/// The folder of a sieve.
+/// The folder of a store.
 pub(super) struct Folder {
     path: PathBuf,
     /// Whether what is finished is on the disk itself, so that it survives a power cut.
@@ -63,7 +58,7 @@ pub(super) struct Folder {
 
 impl Folder {
     /// Makes the folder if it is not there.
-    pub(super) fn open(path: PathBuf, sync: bool) -> Result<Self, SieveError> {
+    pub(super) fn open(path: PathBuf, sync: bool) -> Result<Self, SeenError> {
         std::fs::create_dir_all(&path).map_err(failed("make the folder", &path))?;
         Ok(Folder { path, sync })
     }
@@ -76,8 +71,8 @@ impl Folder {
         self.path.join(name.to_string())
     }
 
-    /// The sieve's files that are there, in no order.
-    pub(super) fn names(&self) -> Result<Vec<Name>, SieveError> {
+    /// The store's files that are there, in no order.
+    pub(super) fn names(&self) -> Result<Vec<Name>, SeenError> {
         let mut names = Vec::new();
         for entry in std::fs::read_dir(&self.path).map_err(failed("list", &self.path))? {
             let entry = entry.map_err(failed("list", &self.path))?;
@@ -87,7 +82,7 @@ impl Folder {
     }
 
     /// A new, empty file.
-    pub(super) fn create(&self, name: Name) -> Result<Writable, SieveError> {
+    pub(super) fn create(&self, name: Name) -> Result<Writable, SeenError> {
         self.before_change();
         let path = self.path_of(name);
         let options = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path);
@@ -95,45 +90,45 @@ impl Folder {
     }
 
     /// A file that grows: it must be there with at least so many bytes.
-    pub(super) fn reopen(&self, name: Name, bytes_min: u64) -> Result<Writable, SieveError> {
+    pub(super) fn reopen(&self, name: Name, bytes_min: u64) -> Result<Writable, SeenError> {
         let path = self.path_of(name);
         let file = OpenOptions::new().read(true).write(true).open(&path).map_err(missing(&path))?;
         let found = file.metadata().map_err(failed("read", &path))?.len();
         if found < bytes_min {
-            return Err(SieveError::damaged(&path, "it is shorter than it was"));
+            return Err(SeenError::damaged(&path, "it is shorter than it was"));
         }
         Ok(Writable { file, path })
     }
 
     /// Cuts a file to so many bytes: what lies beyond them was never referred to.
-    pub(super) fn cut(&self, writable: &Writable, bytes: u64) -> Result<(), SieveError> {
+    pub(super) fn cut(&self, writable: &Writable, bytes: u64) -> Result<(), SeenError> {
         self.before_change();
         writable.file.set_len(bytes).map_err(failed("cut", &writable.path))
     }
 
     /// A file that must be there with exactly so many bytes.
-    pub(super) fn read(&self, name: Name, bytes: u64) -> Result<Readable, SieveError> {
+    pub(super) fn read(&self, name: Name, bytes: u64) -> Result<Readable, SeenError> {
         let path = self.path_of(name);
         let file = File::open(&path).map_err(missing(&path))?;
         let found = file.metadata().map_err(failed("read", &path))?.len();
         if found != bytes {
-            return Err(SieveError::damaged(&path, "it has another length than it had"));
+            return Err(SeenError::damaged(&path, "it has another length than it had"));
         }
         Ok(Readable { file, path })
     }
 
     /// The whole of a file that must be there; never more than `bytes_max`.
-    pub(super) fn read_all(&self, name: Name, bytes_max: u64) -> Result<Vec<u8>, SieveError> {
+    pub(super) fn read_all(&self, name: Name, bytes_max: u64) -> Result<Vec<u8>, SeenError> {
         let path = self.path_of(name);
         let found = std::fs::metadata(&path).map_err(missing(&path))?.len();
         if found > bytes_max {
-            return Err(SieveError::damaged(&path, "it is longer than it was"));
+            return Err(SeenError::damaged(&path, "it is longer than it was"));
         }
         std::fs::read(&path).map_err(failed("read", &path))
     }
 
     /// Appends at a place that was never referred to.
-    pub(super) fn write(&self, writable: &Writable, offset: u64, bytes: &[u8]) -> Result<(), SieveError> {
+    pub(super) fn write(&self, writable: &Writable, offset: u64, bytes: &[u8]) -> Result<(), SeenError> {
         // In tests a write is made in two, so that a crash between them is seen too.
         let (first, second) = bytes.split_at(if cfg!(test) { bytes.len() / 2 } else { 0 });
         for (offset, part) in [(offset, first), (offset + first.len() as u64, second)] {
@@ -146,7 +141,7 @@ impl Folder {
     }
 
     /// After this the file survives what the settings ask for, under its name.
-    pub(super) fn finish(&self, writable: &Writable) -> Result<(), SieveError> {
+    pub(super) fn finish(&self, writable: &Writable) -> Result<(), SeenError> {
         if self.sync {
             writable.file.sync_all().map_err(failed("sync", &writable.path))?;
             let folder = File::open(&self.path).map_err(failed("sync", &self.path))?;
@@ -156,7 +151,7 @@ impl Folder {
     }
 
     /// After this the bytes written survive what the settings ask for; for a file that was finished once.
-    pub(super) fn sync(&self, writable: &Writable) -> Result<(), SieveError> {
+    pub(super) fn sync(&self, writable: &Writable) -> Result<(), SeenError> {
         if self.sync {
             writable.file.sync_data().map_err(failed("sync", &writable.path))?;
         }
@@ -164,13 +159,18 @@ impl Folder {
     }
 
     /// Removes a file; one that is gone already is no error.
-    pub(super) fn remove(&self, name: Name) -> Result<(), SieveError> {
+    pub(super) fn remove(&self, name: Name) -> Result<(), SeenError> {
         self.before_change();
         let path = self.path_of(name);
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(failed("remove", &path)(error)),
             _ => Ok(()),
         }
+    }
+
+    /// Removes the store's files that were never named by what was committed, or are not any more.
+    pub(super) fn remove_all_but(&self, named: &HashSet<Name>) -> Result<(), SeenError> {
+        self.names()?.into_iter().filter(|name| !named.contains(name)).try_for_each(|name| self.remove(name))
     }
 
     /// Here a process may die.
@@ -206,22 +206,22 @@ pub(super) struct Readable {
 
 impl Readable {
     /// Fills the buffer from the offset on.
-    pub(super) fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), SieveError> {
+    pub(super) fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<(), SeenError> {
         self.file.read_exact_at(buffer, offset).map_err(|error| match error.kind() {
-            io::ErrorKind::UnexpectedEof => SieveError::damaged(&self.path, "it is shorter than it was"),
+            io::ErrorKind::UnexpectedEof => SeenError::damaged(&self.path, "it is shorter than it was"),
             _ => failed("read", &self.path)(error),
         })
     }
 }
 
-pub(super) fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> SieveError {
-    move |error| SieveError::Io { action, path: path.display().to_string(), error }
+pub(super) fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> SeenError {
+    move |error| SeenError::Io { action, path: path.display().to_string(), error }
 }
 
 /// A file that is referred to and not there is damage, not a failure that goes away.
-fn missing(path: &Path) -> impl FnOnce(io::Error) -> SieveError {
+fn missing(path: &Path) -> impl FnOnce(io::Error) -> SeenError {
     move |error| match error.kind() {
-        io::ErrorKind::NotFound => SieveError::damaged(path, "it is missing"),
+        io::ErrorKind::NotFound => SeenError::damaged(path, "it is missing"),
         _ => failed("open", path)(error),
     }
 }

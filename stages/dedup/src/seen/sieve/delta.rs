@@ -3,7 +3,7 @@
 //! Keys lie in the order in which they became known, so that those not yet in the log are a tail; a table of
 //! places finds them. About 24 bytes a key.
 
-use super::Key;
+use crate::seen::Key;
 
 /// The keys of a partition that are in none of its runs.
 #[derive(Default)]

@@ -1,4 +1,4 @@
-//! The log: what became known since the runs were made, in the order of the commits.
+//! The log: what became known, in the order of the commits; for the sieve, since its runs were made.
 //!
 //! ```text
 //! log     = magic (4)  version (4)  generation (8)  record*
@@ -10,7 +10,7 @@
 //! length is cut off when the log is opened; what lies below it and is not as it was written is an error.
 
 use super::Key;
-use super::error::SieveError;
+use super::error::SeenError;
 use super::folder::{Folder, Name, Writable, failed, number};
 use std::io::{BufReader, Read};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -36,7 +36,7 @@ pub(super) struct Log {
 
 impl Log {
     /// A new log without records.
-    pub(super) fn create(folder: &Folder, generation: u64) -> Result<Self, SieveError> {
+    pub(super) fn create(folder: &Folder, generation: u64) -> Result<Self, SeenError> {
         let file = folder.create(Name::Log { generation })?;
         folder.write(&file, 0, &header(generation))?;
         folder.finish(&file)?;
@@ -49,9 +49,9 @@ impl Log {
         generation: u64,
         length: u64,
         visit: &mut dyn FnMut(Place, u16, &[Key]),
-    ) -> Result<Self, SieveError> {
+    ) -> Result<Self, SeenError> {
         let file = folder.reopen(Name::Log { generation }, length)?;
-        let wrong = || SieveError::damaged(&file.path, "a record is not as it was written");
+        let wrong = || SeenError::damaged(&file.path, "a record is not as it was written");
         let mut reader = BufReader::with_capacity(256 << 10, file.reader()).take(length);
         let mut read = |buffer: &mut [u8]| reader.read_exact(buffer).map_err(failed("read", &file.path));
         let mut found = [0; HEADER_BYTES as usize];
@@ -124,7 +124,7 @@ impl Log {
     }
 
     /// Writes what was added.
-    pub(super) fn write(&mut self, folder: &Folder) -> Result<(), SieveError> {
+    pub(super) fn write(&mut self, folder: &Folder) -> Result<(), SeenError> {
         if self.pending.is_empty() {
             return Ok(());
         }

@@ -15,17 +15,18 @@
 //! Sources: Heydon and Najork 1999, section 3.2 (a host's URLs lie together); Najork and Heydon 2001 and Lee et al.
 //! 2008 (DRUM): questions are sorted and answered by one sequential pass.
 
-use super::Key;
-use super::error::SieveError;
-use super::folder::{Folder, Name, Readable, Writable, number};
 use super::questions::Asked;
+use crate::seen::Key;
+use crate::seen::error::SeenError;
+use crate::seen::folder::{Folder, Name, Readable, Writable, number};
+use std::ops::Range;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Bytes of a block: large enough for its header and its place in the index not to count. Small in tests, so that
 /// little data makes many blocks.
 pub(super) const BLOCK_BYTES: usize = if cfg!(test) { 256 } else { 64 << 10 };
 /// Blocks read or written at once.
-const BLOCKS_AT_ONCE: usize = 4;
+pub(super) const BLOCKS_AT_ONCE: usize = 4;
 const BLOCK_HEADER_BYTES: usize = 16;
 const GROUP_HEADER_BYTES: usize = 12;
 const TAIL_BYTES: usize = 24;
@@ -67,9 +68,9 @@ impl Window {
 
 impl Run {
     /// Opens a run that was referred to; reads its index and checks that.
-    pub(super) fn open(folder: &Folder, partition: u16, entry: RunRef) -> Result<Self, SieveError> {
+    pub(super) fn open(folder: &Folder, partition: u16, entry: RunRef) -> Result<Self, SeenError> {
         let file = folder.read(Name::Run { partition, generation: entry.generation }, entry.bytes)?;
-        let wrong = || SieveError::damaged(&file.path, "its index is not as it was written");
+        let wrong = || SeenError::damaged(&file.path, "its index is not as it was written");
         let tail_at = entry.bytes.checked_sub(TAIL_BYTES as u64).ok_or_else(wrong)?;
         let mut tail = [0; TAIL_BYTES];
         file.read_at(tail_at, &mut tail)?;
@@ -105,9 +106,31 @@ impl Run {
         self.index.capacity() * size_of::<Key>()
     }
 
+    /// How many blocks it has.
+    pub(super) fn blocks(&self) -> usize {
+        self.index.len()
+    }
+
+    /// Visits the keys of some of the blocks, in order.
+    pub(super) fn visit_blocks(
+        &self,
+        blocks: Range<usize>,
+        window: &mut Window,
+        visit: &mut dyn FnMut(Key),
+    ) -> Result<(), SeenError> {
+        window.blocks = 0;
+        for block in blocks.clone() {
+            let mut groups = Groups { rest: self.block(block, blocks.end - block, window)? };
+            while let Some((host, urls)) = groups.next().map_err(|wrong| self.damaged(wrong))? {
+                urls.iter().for_each(|url| visit((host, u64::from_le_bytes(*url))));
+            }
+        }
+        Ok(())
+    }
+
     /// Marks the questions whose keys are here, in one pass over the blocks that may hold one of them. Questions
     /// are sorted.
-    pub(super) fn find(&self, asked: &mut [Asked], window: &mut Window) -> Result<(), SieveError> {
+    pub(super) fn find(&self, asked: &mut [Asked], window: &mut Window) -> Result<(), SeenError> {
         window.blocks = 0;
         // With questions in most blocks, all are read, a few at a time; otherwise only those needed.
         let at_once = if asked.len() >= self.index.len() { BLOCKS_AT_ONCE } else { 1 };
@@ -133,7 +156,7 @@ impl Run {
         Ok(())
     }
 
-    fn find_in_block(&self, block: &[u8], asked: &mut [Asked]) -> Result<(), SieveError> {
+    fn find_in_block(&self, block: &[u8], asked: &mut [Asked]) -> Result<(), SeenError> {
         let mut groups = Groups { rest: block };
         let Some((mut host, mut urls)) = groups.next().map_err(|wrong| self.damaged(wrong))? else { return Ok(()) };
         for asked in asked {
@@ -154,7 +177,7 @@ impl Run {
     }
 
     /// The groups of a block, checked. Reads a few blocks from it on when it is not in the window.
-    fn block<'w>(&self, block: usize, at_once: usize, window: &'w mut Window) -> Result<&'w [u8], SieveError> {
+    fn block<'w>(&self, block: usize, at_once: usize, window: &'w mut Window) -> Result<&'w [u8], SeenError> {
         let blocks_bytes = self.index_at();
         if block < window.first || block >= window.first + window.blocks {
             let at = block * BLOCK_BYTES;
@@ -183,8 +206,8 @@ impl Run {
         usize::try_from(self.entry.bytes).unwrap_or(usize::MAX) - TAIL_BYTES - self.index.len() * INDEX_ENTRY_BYTES
     }
 
-    fn damaged(&self, what: &'static str) -> SieveError {
-        SieveError::damaged(&self.file.path, what)
+    fn damaged(&self, what: &'static str) -> SeenError {
+        SeenError::damaged(&self.file.path, what)
     }
 }
 
@@ -229,7 +252,7 @@ impl<'r> RunKeys<'r> {
         RunKeys { run, window: Window::default(), block: 0, next_group_at: 0, host: 0, url_at: 0, left: 0 }
     }
 
-    fn next(&mut self) -> Result<Option<Key>, SieveError> {
+    fn next(&mut self) -> Result<Option<Key>, SeenError> {
         while self.left == 0 {
             if self.block >= self.run.index.len() {
                 return Ok(None);
@@ -243,7 +266,7 @@ impl<'r> RunKeys<'r> {
     }
 
     /// The next group of the block, or on to the next block.
-    fn next_group(&mut self) -> Result<(), SieveError> {
+    fn next_group(&mut self) -> Result<(), SeenError> {
         let at_once = BLOCKS_AT_ONCE.min(self.run.index.len() - self.block);
         let in_window = (self.window.first..self.window.first + self.window.blocks).contains(&self.block);
         let groups = if in_window && self.next_group_at > 0 {
@@ -274,8 +297,8 @@ impl<'r> RunKeys<'r> {
 pub(super) fn merge(
     runs: &[&Run],
     keys: &[Key],
-    visit: &mut dyn FnMut(Key) -> Result<(), SieveError>,
-) -> Result<(), SieveError> {
+    visit: &mut dyn FnMut(Key) -> Result<(), SeenError>,
+) -> Result<(), SeenError> {
     let mut sources: Vec<RunKeys<'_>> = runs.iter().map(|run| RunKeys::new(run)).collect();
     let mut heads = Vec::with_capacity(sources.len());
     for source in &mut sources {
@@ -297,7 +320,7 @@ pub(super) fn merge(
             }
         }
         if last.is_some_and(|last| last >= key) {
-            return Err(SieveError::damaged(
+            return Err(SeenError::damaged(
                 &runs.first().map(|run| run.file.path.clone()).unwrap_or_default(),
                 "its keys do not ascend",
             ));
@@ -325,7 +348,7 @@ pub(super) struct RunWriter<'f> {
 }
 
 impl<'f> RunWriter<'f> {
-    pub(super) fn create(folder: &'f Folder, partition: u16, generation: u64) -> Result<Self, SieveError> {
+    pub(super) fn create(folder: &'f Folder, partition: u16, generation: u64) -> Result<Self, SeenError> {
         let file = folder.create(Name::Run { partition, generation })?;
         let buffer = Vec::with_capacity(BLOCKS_AT_ONCE * BLOCK_BYTES);
         let index = Vec::new();
@@ -334,7 +357,7 @@ impl<'f> RunWriter<'f> {
     }
 
     /// Appends a key, which is after the last one.
-    pub(super) fn push(&mut self, key: Key) -> Result<(), SieveError> {
+    pub(super) fn push(&mut self, key: Key) -> Result<(), SeenError> {
         let (host, url) = key;
         let left = BLOCK_BYTES.saturating_sub(self.buffer.len() - self.block_at);
         let in_group = self.urls > 0 && host == self.host;
@@ -366,7 +389,7 @@ impl<'f> RunWriter<'f> {
     }
 
     /// Fills the open block up to so many bytes at least.
-    fn close_block(&mut self, bytes_min: usize) -> Result<(), SieveError> {
+    fn close_block(&mut self, bytes_min: usize) -> Result<(), SeenError> {
         let groups = self.buffer.len() - self.block_at - BLOCK_HEADER_BYTES;
         self.buffer.resize(self.buffer.len().max(self.block_at + bytes_min), 0);
         let block = &mut self.buffer[self.block_at..];
@@ -377,7 +400,7 @@ impl<'f> RunWriter<'f> {
         if self.buffer.len() >= BLOCKS_AT_ONCE * BLOCK_BYTES { self.write() } else { Ok(()) }
     }
 
-    fn write(&mut self) -> Result<(), SieveError> {
+    fn write(&mut self) -> Result<(), SeenError> {
         self.folder.write(&self.file, self.written, &self.buffer)?;
         self.written += self.buffer.len() as u64;
         self.buffer.clear();
@@ -386,7 +409,7 @@ impl<'f> RunWriter<'f> {
     }
 
     /// The run, complete.
-    pub(super) fn finish(mut self) -> Result<Run, SieveError> {
+    pub(super) fn finish(mut self) -> Result<Run, SeenError> {
         if self.urls > 0 {
             self.close_group();
             self.close_block(0)?;

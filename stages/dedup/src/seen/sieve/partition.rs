@@ -1,21 +1,23 @@
 //! A partition of the sieve: its runs, its filters, what became known since, and its questions.
 //!
 //! Known are the keys of the old run, of the young run and of the delta; no key is in two of them. The filters hold
-//! them all. The delta is merged into the young run, and all three into a new old run when the other two have grown
+//! them all; after a start they are filled from the runs, block by block, and until they hold all they are not asked.
+//! The delta is merged into the young run, and all three into a new old run when the other two have grown
 //! to a quarter of it: so a key is written about as often as a partition's deltas fit into a quarter of its old
 //! run, and then a few times more while the partition doubles.
 //!
 //! Sources: Najork and Heydon 2001 (the questions are sorted, answered by one pass, and given back in the order
 //! asked); O'Neil, Cheng, Gawlick and O'Neil 1996 (runs of growing size).
 
-use super::error::SieveError;
-use super::folder::{Folder, Name};
-use super::log::Place;
+use super::delta::Delta;
+use super::filters::{Allowance, Filters, bytes_for};
 use super::manifest::Entry;
 use super::questions::{Asked, Questions};
-use super::run::{self, Run, RunWriter, Window};
-use super::{Answer, Key, delta::Delta, filter_file};
-use crate::filters::{Allowance, Filters, bytes_for};
+use super::run::{self, BLOCKS_AT_ONCE, Run, RunWriter, Window};
+use crate::seen::error::SeenError;
+use crate::seen::folder::{Folder, Name};
+use crate::seen::log::Place;
+use crate::seen::{Answer, Key};
 
 /// An old run is made anew when the keys not in it are more than one in so many of those in it.
 const OLD_PER_YOUNG: u64 = 4;
@@ -51,8 +53,8 @@ impl FilterSizes {
 pub(super) struct Partition {
     pub(super) number: u16,
     filters: Filters,
-    /// Length of the file of filters; 0 when there is none.
-    filter_file_bytes: u64,
+    /// Of the blocks of all runs, counted through, the first that the filters may not hold; none when they hold all.
+    unfiltered: Option<usize>,
     pub(super) delta: Delta,
     pub(super) questions: Questions,
     old: Option<Run>,
@@ -67,7 +69,7 @@ impl Partition {
         Partition {
             number,
             filters: sizes.filters(0, allowance),
-            filter_file_bytes: 0,
+            unfiltered: None,
             delta: Delta::default(),
             questions: Questions::default(),
             old: None,
@@ -76,33 +78,21 @@ impl Partition {
         }
     }
 
-    /// One as it was committed; what the log adds is not in it yet. Reads the file of filters, or, without a sound
-    /// one, the runs, and writes it anew.
+    /// One as it was committed; what the log adds is not in it yet, and its filters are empty.
     pub(super) fn open(
         folder: &Folder,
         entry: &Entry,
         sizes: FilterSizes,
         allowance: &mut Allowance,
-    ) -> Result<Self, SieveError> {
+    ) -> Result<Self, SeenError> {
         let number = entry.partition;
         let open = |run| Run::open(folder, number, run);
         let (old, young) = (entry.old.map(open).transpose()?, entry.young.map(open).transpose()?);
-        let saved = entry.old.and_then(|old| filter_file::read(folder, number, old.generation, allowance));
-        let (mut filters, filter_file_bytes) = match (saved, &old) {
-            (Some(saved), _) => saved,
-            (None, Some(old)) => {
-                let mut filters = sizes.filters(old.entry().urls, allowance);
-                insert_all(&mut filters, old, allowance)?;
-                let bytes = filter_file::write(folder, number, old.entry().generation, &filters)?;
-                (filters, bytes)
-            }
-            (None, None) => (sizes.filters(0, allowance), 0),
-        };
-        if let Some(young) = &young {
-            insert_all(&mut filters, young, allowance)?;
-        }
+        // As large as when the old run was made.
+        let filters = sizes.filters(entry.old.map_or(0, |old| old.urls), allowance);
+        let unfiltered = old.is_some().then_some(0);
         let (delta, questions) = Default::default();
-        Ok(Partition { number, filters, filter_file_bytes, delta, questions, old, young, log_from: entry.log_from })
+        Ok(Partition { number, filters, unfiltered, delta, questions, old, young, log_from: entry.log_from })
     }
 
     /// How the manifest names it.
@@ -113,13 +103,7 @@ impl Partition {
 
     /// Files in use.
     pub(super) fn names(&self) -> impl Iterator<Item = Name> {
-        let runs = [&self.old, &self.young].into_iter().flatten().map(Run::name);
-        runs.chain(self.filter_file())
-    }
-
-    fn filter_file(&self) -> Option<Name> {
-        let old = self.old.as_ref().filter(|_| self.filter_file_bytes > 0)?;
-        Some(Name::Filters { partition: self.number, generation: old.entry().generation })
+        self.runs().map(Run::name)
     }
 
     /// URLs known.
@@ -136,9 +120,9 @@ impl Partition {
         self.runs().map(|run| run.entry().urls).sum()
     }
 
-    /// Bytes of its files: runs, filters.
-    pub(super) fn disk_bytes(&self) -> (u64, u64) {
-        (self.runs().map(|run| run.entry().bytes).sum(), self.filter_file_bytes)
+    /// Length of its runs, in bytes.
+    pub(super) fn disk_bytes(&self) -> u64 {
+        self.runs().map(|run| run.entry().bytes).sum()
     }
 
     /// Memory of the indexes of the runs, in bytes.
@@ -148,7 +132,30 @@ impl Partition {
 
     /// False when the URL is certainly not known.
     pub(super) fn may_know(&self, (_, url): Key) -> bool {
-        self.filters.may_contain(url)
+        self.unfiltered.is_some() || self.filters.may_contain(url)
+    }
+
+    /// Whether the filters hold all that the runs hold.
+    pub(super) fn is_filtered(&self) -> bool {
+        self.unfiltered.is_none()
+    }
+
+    /// Puts the next few blocks of the runs into the filters. When those were the last, the caller answers the
+    /// questions that wait before it asks anew: a URL that one of them is about would now be new at once.
+    pub(super) fn fill_filters(&mut self, window: &mut Window, allowance: &mut Allowance) -> Result<(), SeenError> {
+        let Partition { filters, unfiltered, old, young, .. } = self;
+        let Some(next) = unfiltered else { return Ok(()) };
+        let mut first = *next;
+        for run in [old, young].into_iter().flatten() {
+            if first < run.blocks() {
+                let blocks = first..run.blocks().min(first + BLOCKS_AT_ONCE);
+                *next += blocks.len();
+                return run.visit_blocks(blocks, window, &mut |(_, url)| filters.insert(url, allowance));
+            }
+            first -= run.blocks();
+        }
+        *unfiltered = None;
+        Ok(())
     }
 
     /// A URL is known from now on. It was not.
@@ -165,7 +172,7 @@ impl Partition {
         window: &mut Window,
         allowance: &mut Allowance,
         answers: &mut Vec<Answer>,
-    ) -> Result<(), SieveError> {
+    ) -> Result<(), SeenError> {
         self.questions.sorted_into(asked);
         for run in self.runs() {
             run.find(asked, window)?;
@@ -191,10 +198,11 @@ impl Partition {
         sizes: FilterSizes,
         allowance: &mut Allowance,
         unused: &mut Vec<Name>,
-    ) -> Result<u64, SieveError> {
+    ) -> Result<u64, SeenError> {
         let known = self.known();
         let old_urls = self.old.as_ref().map_or(0, |run| run.entry().urls);
-        let all = (known - old_urls).saturating_mul(OLD_PER_YOUNG) >= old_urls;
+        // Half-filled filters would not know where the blocks of a new young run begin.
+        let all = (known - old_urls).saturating_mul(OLD_PER_YOUNG) >= old_urls || !self.is_filtered();
         if all {
             unused.extend(self.names());
         } else {
@@ -215,7 +223,7 @@ impl Partition {
             self.old = Some(writer.finish()?);
             self.young = None;
             self.filters = filters;
-            self.filter_file_bytes = filter_file::write(folder, self.number, generation, &self.filters)?;
+            self.unfiltered = None;
         } else {
             let runs: Vec<&Run> = self.young.iter().collect();
             run::merge(&runs, &keys, &mut |key| writer.push(key))?;
@@ -223,15 +231,8 @@ impl Partition {
         }
         if self.known() != known {
             let path = folder.path_of(Name::Run { partition: self.number, generation });
-            return Err(SieveError::damaged(&path, "the runs it was merged from do not hold what they should"));
+            return Err(SeenError::damaged(&path, "the runs it was merged from do not hold what they should"));
         }
         Ok(if all { known } else { known - old_urls })
     }
-}
-
-fn insert_all(filters: &mut Filters, run: &Run, allowance: &mut Allowance) -> Result<(), SieveError> {
-    run::merge(&[run], &[], &mut |(_, url)| {
-        filters.insert(url, allowance);
-        Ok(())
-    })
 }

@@ -56,29 +56,6 @@ impl Filters {
         filters
     }
 
-    /// The filter that [`Filters::saved`] gave; none when the bytes are no filter, or more than the allowance has
-    /// left.
-    pub(crate) fn from_saved(capacity: u64, held: u64, bytes: Vec<u8>, allowance: &mut Allowance) -> Option<Self> {
-        let filter = Bloom::from_bytes(bytes).ok().filter(|filter| filter.len() >= 8)?;
-        let bytes = usize::try_from(filter.len() / 8).ok()?;
-        if allowance.used.saturating_add(bytes) > allowance.max {
-            return None;
-        }
-        let mut filters = Filters { chain: Vec::new(), capacity, all: 0, held: 0, bytes: 0 };
-        filters.push(Ok(filter), bytes, allowance);
-        filters.held = held;
-        Some(filters)
-    }
-
-    /// Fingerprints that the filter was made for, those that it holds, and the filter as bytes; none when there is
-    /// more than one.
-    pub(crate) fn saved(&self) -> Option<(u64, u64, &[u8])> {
-        match self.chain.as_slice() {
-            [filter] => Some((self.capacity, self.held, filter.as_slice())),
-            _ => None,
-        }
-    }
-
     /// Gives the memory back to the allowance.
     pub(crate) fn release(self, allowance: &mut Allowance) {
         allowance.used = allowance.used.saturating_sub(self.bytes);
@@ -158,26 +135,16 @@ mod tests {
     }
 
     #[test]
-    fn what_was_saved_says_the_same_and_gives_its_memory_back() {
+    fn filters_give_their_memory_back() {
         let mut allowance = Allowance { used: 0, max: usize::MAX };
         let mut filters = Filters::within(1_000, 1, &mut allowance);
         (0..1_000).for_each(|n| filters.insert(nth(n), &mut allowance));
-        let (capacity, held, bytes) = filters.saved().unwrap();
-        let bytes = bytes.to_vec();
-        let mut other = Allowance { used: 0, max: usize::MAX };
-        let copy = Filters::from_saved(capacity, held, bytes.clone(), &mut other).unwrap();
-        assert!((0..5_000).all(|n| copy.may_contain(nth(n)) == filters.may_contain(nth(n))));
-        assert_eq!(other.used, allowance.used);
-        copy.release(&mut other);
-        let mut small = Allowance { used: 0, max: 10 };
-        assert!(Filters::from_saved(capacity, held, bytes, &mut small).is_none());
-        assert!(Filters::from_saved(1, 0, vec![1, 2, 3], &mut other).is_none());
         // One more makes a second filter, half as large.
         let one = allowance.used;
         (1_000..1_400).for_each(|n| filters.insert(nth(n), &mut allowance));
-        assert!(filters.saved().is_none() && allowance.used == one + bytes_for(500));
+        assert_eq!(allowance.used, one + bytes_for(500));
         filters.release(&mut allowance);
-        assert_eq!((other.used, allowance.used), (0, 0));
+        assert_eq!(allowance.used, 0);
     }
 
     #[test]

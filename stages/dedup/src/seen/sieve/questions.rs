@@ -1,6 +1,6 @@
 //! Questions of a partition that wait for an exact answer, in the order asked.
 
-use super::Key;
+use crate::seen::Key;
 use shared::time::Timestamp;
 
 /// A question that waits.

@@ -1,27 +1,19 @@
-//! The sieve: which URLs were never met before? Exact, on disk, and whole after a crash.
-//!
-//! In: questions, each a partition, the fingerprint of a host and that of a URL. Out: whether the URL is new; it is
-//! known from then on.
+//! The sieve: the URL-seen store on disk. Its memory is bounded, however many URLs are known.
 //!
 //! A question is answered at the first of these places that can:
 //! 1. The partition's Bloom filters, in memory: "no" is certain, so the URL is new.
 //! 2. The delta, in memory: what became known since the partition's last merge. A URL found there is a repeat.
 //! 3. The partition's runs, on disk: sorted fingerprints, a host's together. Questions that come this far wait until
-//!    [`Sieve::flush`] sorts them and answers them all by one sequential pass.
+//!    [`SeenStore::flush`] sorts them and answers them all by one sequential pass.
 //!
-//! Invariants: a URL is new exactly once, up to collisions of full 64-bit fingerprints within a host (P4); memory is
-//! bounded by the settings but for 16 bytes for each 64 KiB of runs (P6); the answers of a partition come in the
-//! order asked.
+//! Invariants: host and URL fingerprints together tell URLs apart (P4); memory is bounded by the settings but for 16
+//! bytes for each 64 KiB of runs (P6).
 //!
-//! What became known is durable when the bytes that [`Sieve::stage`] gave are committed, neither earlier nor later:
-//! they name a log, by its length, and the runs, by the manifest that lists them. Files are complete before they are
-//! named, are not changed after that (the log is appended to), and are removed when what is committed does not name
-//! them any more. So a process may die between any two writes: the sieve is opened as it was committed, and what
-//! lies on the disk beyond that is removed. Not durable: questions that wait. Their asker asks them again.
-//!
-//! A log that is long is followed by a new one, and goes when the partitions with keys in it are merged. This and
-//! the emptying of a full buffer are done piece by piece, so that no call takes long: a call ends with the
-//! partition that makes it a million URLs written.
+//! The state names logs and, by the manifest that lists them, runs. A log that is long is followed by a new one, and
+//! goes when the partitions with keys in it are merged. This, the emptying of a full buffer and, after a start, the
+//! filling of the filters are done piece by piece, so that no call takes long: a call ends with the partition that
+//! makes it a million URLs written. As long as the filters of a partition are not filled, all that its delta does not
+//! hold waits for the runs.
 //!
 //! Not promised: an order among the answers of different partitions; less than twice the disk space between a merge
 //! and the commit after it.
@@ -31,10 +23,7 @@
 //! Wang and Loguinov 2008 (DRUM: the same by partition, checked and updated together); Bloom 1970.
 
 mod delta;
-mod error;
-mod filter_file;
-mod folder;
-mod log;
+mod filters;
 mod manifest;
 mod partition;
 mod questions;
@@ -43,24 +32,17 @@ mod run;
 #[cfg(test)]
 mod tests;
 
-pub use self::error::SieveError;
-
-use self::folder::{Folder, Name};
-use self::log::Log;
-use self::manifest::State;
+use self::filters::Allowance;
 use self::partition::{FilterSizes, Partition};
 use self::questions::{Asked, Question};
 use self::run::Window;
-use crate::filters::Allowance;
+use super::error::SeenError;
+use super::folder::{Folder, Name};
+use super::log::Log;
+use super::state::State;
+use super::{Answer, Key, SeenStore, Settings, Verdict};
 use shared::time::Timestamp;
 use std::collections::HashSet;
-use std::path::PathBuf;
-use std::time::Duration;
-
-/// Fingerprints of a host and of a URL; runs are sorted by it.
-type Key = (u64, u64);
-/// The token of a question, and whether its URL is new.
-pub type Answer = (u64, bool);
 
 /// The log is not merged for its length below this, in bytes; small in tests, so that it happens.
 const LOG_BYTES_MIN: u64 = if cfg!(test) { 1 << 10 } else { 1 << 20 };
@@ -70,39 +52,6 @@ const LOG_BYTES_MIN: u64 = if cfg!(test) { 1 << 10 } else { 1 << 20 };
 const FLUSH_URLS_MAX: u64 = if cfg!(test) { 100 } else { 1 << 20 };
 /// Looking for questions in a run takes about as long as writing one of so many of its URLs.
 const FIND_PER_WRITE: u64 = 16;
-
-/// What a sieve is configured with.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Where the sieve's files are; made if it is not there. No other sieve may use it.
-    pub folder: PathBuf,
-    /// The partitions there are questions about. Those that the folder holds besides are kept.
-    pub partitions: Vec<u16>,
-    /// Memory for questions and for what became known since the last merge, over all partitions, in bytes. When it
-    /// is used up, [`Sieve::flush_at`] says "at once"; what is asked before the flush comes on top.
-    pub buffer_bytes: usize,
-    /// How long a question waits at most, if the caller flushes when [`Sieve::flush_at`] says so.
-    pub flush_after: Duration,
-    /// URLs that the first Bloom filters are made for, over all partitions.
-    pub filter_urls: u64,
-    /// Memory of all Bloom filters, in bytes. When it is used up, more questions wait for the runs. An eighth more
-    /// may be used when partitions are added later.
-    pub filter_bytes_max: usize,
-    /// Whether what is staged is on the disk itself, so that it survives a power cut (`durability: power`). Without
-    /// it, it survives the death of any process.
-    pub sync: bool,
-}
-
-/// What is known of a URL when it is asked about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// Never met before; known from now on.
-    New,
-    /// Met before.
-    Repeated,
-    /// A later [`Sieve::flush`] answers, with the question's token.
-    Later,
-}
 
 /// What is being done about a full buffer.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -116,8 +65,8 @@ enum Relief {
     Merging,
 }
 
-/// A URL-seen store.
-pub struct Sieve {
+/// The URL-seen store on disk.
+pub(super) struct Sieve {
     settings: Settings,
     filter_sizes: FilterSizes,
     folder: Folder,
@@ -135,6 +84,8 @@ pub struct Sieve {
     manifest: Option<(u64, u64, u64)>,
     /// Whether the manifest does not name the runs as they are.
     runs_changed: bool,
+    /// Places of the partitions whose filters are being filled.
+    unfiltered: Vec<u16>,
     /// Places of the partitions with keys that are not in the log.
     unlogged: Vec<u16>,
     /// Memory of all questions and deltas, in bytes, and how many questions the largest partition has.
@@ -153,19 +104,16 @@ pub struct Sieve {
 }
 
 impl Sieve {
-    /// Opens a sieve. `committed`: the bytes of [`Sieve::stage`] that were committed last; none for a new sieve.
-    /// What is on the disk beyond them is removed.
-    ///
-    /// Reads the filters (about 1.7 bytes per known URL), the young runs (at most a fifth of all) and the log (up
-    /// to twice `buffer_bytes`); where a filter is missing or damaged, all runs of its partition.
-    pub fn open(settings: Settings, committed: Option<&[u8]>) -> Result<Sieve, SieveError> {
-        let folder = Folder::open(settings.folder.clone(), settings.sync)?;
-        let state = committed
-            .map(State::from_bytes)
-            .transpose()
-            .map_err(|what| SieveError::State { folder: folder.path().display().to_string(), what })?;
+    /// Opens a sieve: reads the indexes of the runs and the log. The log is at most about twice as long as the
+    /// buffer is large, but for one that the memory store wrote: that is merged from memory after the start.
+    pub(super) fn open(
+        settings: Settings,
+        folder: Folder,
+        asked_for: &[u16],
+        state: Option<State>,
+    ) -> Result<Sieve, SeenError> {
         let mut allowance = Allowance { used: 0, max: settings.filter_bytes_max };
-        let sizes = FilterSizes::of(settings.filter_urls, settings.filter_bytes_max, settings.partitions.len());
+        let sizes = FilterSizes::of(settings.filter_urls, settings.filter_bytes_max, asked_for.len());
         let (mut partitions, mut manifest) = (Vec::new(), None);
         if let Some((generation, sum)) = state.and_then(|state| state.manifest) {
             let (entries, bytes) = manifest::read(&folder, generation, sum)?;
@@ -176,7 +124,7 @@ impl Sieve {
         }
         let mut places = Places::default();
         partitions.iter().for_each(|partition| places.add(partition.number));
-        for &number in &settings.partitions {
+        for &number in asked_for {
             if places.of(number).is_none() {
                 places.add(number);
                 partitions.push(Partition::new(number, sizes, &mut allowance));
@@ -186,7 +134,7 @@ impl Sieve {
         let manifest_name = manifest.map(|(generation, ..)| Name::Manifest { generation });
         let (log, last_log) = match state {
             None => {
-                remove_others(&folder, &named)?;
+                folder.remove_all_but(&named)?;
                 (Log::create(&folder, 1)?, None)
             }
             Some(state) => {
@@ -206,16 +154,17 @@ impl Sieve {
                 let log = open(state.log)?;
                 let logs = [Some(log.name()), last_log.as_ref().map(Log::name)];
                 let named = named.into_iter().chain(manifest_name).chain(logs.into_iter().flatten()).collect();
-                remove_others(&folder, &named)?;
+                folder.remove_all_but(&named)?;
                 (log, last_log)
             }
         };
         partitions.iter_mut().for_each(|partition| partition.delta.set_logged());
         let generations = folder.names()?.into_iter().map(|name| match name {
-            Name::Run { generation, .. } | Name::Filters { generation, .. } => generation,
-            Name::Log { generation } | Name::Manifest { generation } => generation,
+            Name::Run { generation, .. } | Name::Log { generation } | Name::Manifest { generation } => generation,
         });
+        let unfiltered = (0..).zip(&partitions).filter(|(_, partition)| !partition.is_filtered());
         Ok(Sieve {
+            unfiltered: unfiltered.map(|(place, _)| place).collect(),
             filter_sizes: sizes,
             next_generation: generations.max().unwrap_or(0) + 1,
             delta_bytes: partitions.iter().map(|partition| partition.delta.bytes()).sum(),
@@ -240,119 +189,10 @@ impl Sieve {
         })
     }
 
-    /// Asks about a URL of a partition. A new one is known from now on; with [`Verdict::Later`] the answer comes
-    /// from a later [`Sieve::flush`], with `token`. `now` never goes back.
-    pub fn ask(
-        &mut self,
-        now: Timestamp,
-        partition: u16,
-        host: u64,
-        url: u64,
-        token: u64,
-    ) -> Result<Verdict, SieveError> {
-        if self.stopped {
-            return Err(SieveError::Stopped);
-        }
-        let place = self.place_of.get(usize::from(partition)).copied().flatten();
-        let place = place.ok_or(SieveError::Partition(partition))?;
-        let partition = &mut self.partitions[usize::from(place)];
-        let key = (host, url);
-        if !partition.may_know(key) {
-            let before = partition.delta.bytes();
-            if partition.delta.unlogged().is_empty() {
-                self.unlogged.push(place);
-            }
-            partition.learn(key, &mut self.allowance);
-            self.delta_bytes += partition.delta.bytes() - before;
-            return Ok(Verdict::New);
-        }
-        if partition.delta.contains(key) {
-            return Ok(Verdict::Repeated);
-        }
-        let before = partition.questions.bytes();
-        partition.questions.push(now, Question { key, token });
-        self.question_bytes += partition.questions.bytes() - before;
-        self.questions_max = self.questions_max.max(partition.questions.len());
-        self.oldest.get_or_insert(now);
-        Ok(Verdict::Later)
-    }
-
-    /// When to call [`Sieve::flush`]: when the oldest question has waited for so long; at once
-    /// ([`Timestamp::ZERO`]) when the buffer is full or the log too long, and as long as either is being dealt with;
-    /// never when nothing waits.
-    pub fn flush_at(&self) -> Option<Timestamp> {
-        let busy = self.relief != Relief::None || self.last_log.is_some();
-        if busy || self.is_full() || self.log_is_long() {
-            return Some(Timestamp::ZERO);
-        }
-        self.oldest.map(|oldest| oldest + self.settings.flush_after)
-    }
-
-    /// Answers the questions of the partitions in which one has waited for long enough; with `all` (the caller is
-    /// idle, or ends) those of all partitions. When the buffer is full, also others, the partitions with the most
-    /// questions first, and, if what became known takes much of it, that is merged into the runs.
-    ///
-    /// A call ends before all that is done; then [`Sieve::flush_at`] says "at once" again, and the caller had best
-    /// stage and commit before the next call. Answers are appended, a partition's in the order asked.
-    pub fn flush(&mut self, now: Timestamp, all: bool, answers: &mut Vec<Answer>) -> Result<(), SieveError> {
-        self.guarded(|sieve| sieve.flush_due(now, all, answers))
-    }
-
-    /// Appends what became known since the last call to the log. Gives the bytes to be committed, atomically with
-    /// what was made of the answers; none when nothing became known and no file changed.
-    pub fn stage(&mut self) -> Result<Option<Vec<u8>>, SieveError> {
-        self.guarded(Sieve::write_state)
-    }
-
-    /// The bytes that [`Sieve::stage`] gave last are committed. Removes the files that they do not name any more.
-    pub fn committed(&mut self) -> Result<(), SieveError> {
-        self.guarded(|sieve| sieve.removable.drain(..).try_for_each(|name| sieve.folder.remove(name)))
-    }
-
-    /// URLs known in a partition.
-    pub fn known(&self, partition: u16) -> u64 {
-        let place = self.place_of.get(usize::from(partition)).copied().flatten();
-        place.map_or(0, |place| self.partitions[usize::from(place)].known())
-    }
-
-    /// Memory held between two calls, in bytes: filters, buffer, indexes of the runs. While a flush merges, up to
-    /// 1 MiB more, and 24 bytes for each question of the largest partition; the latter count as part of the buffer.
-    pub fn memory_bytes(&self) -> usize {
-        let indexes: usize = self.partitions.iter().map(Partition::index_bytes).sum();
-        self.allowance.used + self.question_bytes + self.delta_bytes + indexes + self.window.bytes()
-    }
-
-    /// Memory of the Bloom filters, in bytes; a part of [`Sieve::memory_bytes`].
-    pub fn filter_bytes(&self) -> usize {
-        self.allowance.used
-    }
-
-    /// Length of all files that are in use, in bytes.
-    pub fn disk_bytes(&self) -> u64 {
-        let filters: u64 = self.partitions.iter().map(|partition| partition.disk_bytes().1).sum();
-        let logs = self.log.length() + self.last_log.as_ref().map_or(0, Log::length);
-        self.run_bytes() + filters + logs + self.manifest.map_or(0, |(_, _, bytes)| bytes)
-    }
-
-    /// Length of the runs, in bytes; a part of [`Sieve::disk_bytes`].
-    pub fn run_bytes(&self) -> u64 {
-        self.partitions.iter().map(|partition| partition.disk_bytes().0).sum()
-    }
-
-    /// URLs in the runs; those known besides are in memory and in the log.
-    pub fn merged(&self) -> u64 {
-        self.partitions.iter().map(Partition::merged).sum()
-    }
-
-    /// Whether no question waits.
-    pub fn is_idle(&self) -> bool {
-        self.oldest.is_none()
-    }
-
     /// After a failure nothing is certain but what was committed.
-    fn guarded<R>(&mut self, call: impl FnOnce(&mut Sieve) -> Result<R, SieveError>) -> Result<R, SieveError> {
+    fn guarded<R>(&mut self, call: impl FnOnce(&mut Sieve) -> Result<R, SeenError>) -> Result<R, SeenError> {
         if self.stopped {
-            return Err(SieveError::Stopped);
+            return Err(SeenError::Stopped);
         }
         // Also when the call panics.
         self.stopped = true;
@@ -375,7 +215,7 @@ impl Sieve {
         self.log.length() > (self.settings.buffer_bytes as u64).max(LOG_BYTES_MIN)
     }
 
-    fn flush_due(&mut self, now: Timestamp, all: bool, answers: &mut Vec<Answer>) -> Result<(), SieveError> {
+    fn flush_due(&mut self, now: Timestamp, all: bool, answers: &mut Vec<Answer>) -> Result<(), SeenError> {
         let mut asked = Vec::new();
         let due = |asked_at| asked_at + self.settings.flush_after <= now;
         let due: Vec<usize> = (0..self.partitions.len())
@@ -403,12 +243,25 @@ impl Sieve {
             self.unused.extend(self.last_log.take().map(|log| log.name()));
             self.runs_changed = true;
         }
+        self.fill_filters(&mut asked, answers)?;
         self.oldest = self.partitions.iter().filter_map(|partition| partition.questions.oldest()).min();
         Ok(())
     }
 
+    /// Goes on with the filters of one partition.
+    fn fill_filters(&mut self, asked: &mut Vec<Asked>, answers: &mut Vec<Answer>) -> Result<(), SeenError> {
+        let Some(&place) = self.unfiltered.last() else { return Ok(()) };
+        let partition = &mut self.partitions[usize::from(place)];
+        partition.fill_filters(&mut self.window, &mut self.allowance)?;
+        if partition.is_filtered() {
+            self.unfiltered.pop();
+            self.answer(usize::from(place), asked, answers)?;
+        }
+        Ok(())
+    }
+
     /// One partition's part of [`Relief`]. Gives how many URLs were written, or might have been in that time.
-    fn relieve(&mut self, asked: &mut Vec<Asked>, answers: &mut Vec<Answer>) -> Result<u64, SieveError> {
+    fn relieve(&mut self, asked: &mut Vec<Asked>, answers: &mut Vec<Answer>) -> Result<u64, SeenError> {
         let buffer_bytes = self.settings.buffer_bytes;
         let largest = |bytes: fn(&Partition) -> usize| {
             (0..self.partitions.len()).max_by_key(|&place| bytes(&self.partitions[place]))
@@ -441,7 +294,7 @@ impl Sieve {
         self.last_log.as_ref().and_then(|_| self.partitions.iter().position(holds))
     }
 
-    fn answer(&mut self, place: usize, asked: &mut Vec<Asked>, answers: &mut Vec<Answer>) -> Result<(), SieveError> {
+    fn answer(&mut self, place: usize, asked: &mut Vec<Asked>, answers: &mut Vec<Answer>) -> Result<(), SeenError> {
         let partition = &mut self.partitions[place];
         if partition.questions.is_empty() {
             return Ok(());
@@ -460,7 +313,7 @@ impl Sieve {
 
     /// Merges what became known in a partition into its runs; gives how many URLs were written. Its questions are
     /// answered first, so that no filter is made anew while a question waits.
-    fn merge(&mut self, place: usize, asked: &mut Vec<Asked>, answers: &mut Vec<Answer>) -> Result<u64, SieveError> {
+    fn merge(&mut self, place: usize, asked: &mut Vec<Asked>, answers: &mut Vec<Answer>) -> Result<u64, SeenError> {
         self.answer(place, asked, answers)?;
         let partition = &mut self.partitions[place];
         if partition.delta.is_empty() {
@@ -478,7 +331,7 @@ impl Sieve {
     }
 
     /// What is logged from now on goes to a new log; the last one is kept while deltas have keys in it.
-    fn start_log(&mut self) -> Result<(), SieveError> {
+    fn start_log(&mut self) -> Result<(), SeenError> {
         let log = Log::create(&self.folder, self.next_generation)?;
         self.next_generation += 1;
         for partition in self.partitions.iter_mut().filter(|partition| partition.delta.is_empty()) {
@@ -489,7 +342,7 @@ impl Sieve {
         Ok(())
     }
 
-    fn write_state(&mut self) -> Result<Option<Vec<u8>>, SieveError> {
+    fn write_state(&mut self) -> Result<Option<Vec<u8>>, SeenError> {
         let before = self.log.length();
         for place in self.unlogged.drain(..) {
             let partition = &mut self.partitions[usize::from(place)];
@@ -518,6 +371,82 @@ impl Sieve {
     }
 }
 
+impl SeenStore for Sieve {
+    fn ask(&mut self, now: Timestamp, partition: u16, host: u64, url: u64, token: u64) -> Result<Verdict, SeenError> {
+        if self.stopped {
+            return Err(SeenError::Stopped);
+        }
+        let place = self.place_of.get(usize::from(partition)).copied().flatten();
+        let place = place.ok_or(SeenError::Partition(partition))?;
+        let partition = &mut self.partitions[usize::from(place)];
+        let key = (host, url);
+        if !partition.may_know(key) {
+            let before = partition.delta.bytes();
+            if partition.delta.unlogged().is_empty() {
+                self.unlogged.push(place);
+            }
+            partition.learn(key, &mut self.allowance);
+            self.delta_bytes += partition.delta.bytes() - before;
+            return Ok(Verdict::New);
+        }
+        if partition.delta.contains(key) {
+            return Ok(Verdict::Repeated);
+        }
+        let before = partition.questions.bytes();
+        partition.questions.push(now, Question { key, token });
+        self.question_bytes += partition.questions.bytes() - before;
+        self.questions_max = self.questions_max.max(partition.questions.len());
+        self.oldest.get_or_insert(now);
+        Ok(Verdict::Later)
+    }
+
+    /// At once when the buffer is full or the log too long, and as long as either is being dealt with or filters are
+    /// being filled.
+    fn flush_at(&self) -> Option<Timestamp> {
+        let busy = self.relief != Relief::None || self.last_log.is_some() || !self.unfiltered.is_empty();
+        if busy || self.is_full() || self.log_is_long() {
+            return Some(Timestamp::ZERO);
+        }
+        self.oldest.map(|oldest| oldest + self.settings.flush_after)
+    }
+
+    /// When the buffer is full, also questions of other partitions are answered, those with the most first, and, if
+    /// what became known takes much of it, that is merged into the runs.
+    fn flush(&mut self, now: Timestamp, all: bool, answers: &mut Vec<Answer>) -> Result<(), SeenError> {
+        self.guarded(|sieve| sieve.flush_due(now, all, answers))
+    }
+
+    fn stage(&mut self) -> Result<Option<Vec<u8>>, SeenError> {
+        self.guarded(Sieve::write_state)
+    }
+
+    fn committed(&mut self) -> Result<(), SeenError> {
+        self.guarded(|sieve| sieve.removable.drain(..).try_for_each(|name| sieve.folder.remove(name)))
+    }
+
+    fn is_idle(&self) -> bool {
+        self.oldest.is_none()
+    }
+
+    fn known(&self, partition: u16) -> u64 {
+        let place = self.place_of.get(usize::from(partition)).copied().flatten();
+        place.map_or(0, |place| self.partitions[usize::from(place)].known())
+    }
+
+    /// Filters, buffer, indexes of the runs. While a flush merges, up to 1 MiB more, and 24 bytes for each question
+    /// of the largest partition; the latter count as part of the buffer.
+    fn memory_bytes(&self) -> usize {
+        let indexes: usize = self.partitions.iter().map(Partition::index_bytes).sum();
+        self.allowance.used + self.question_bytes + self.delta_bytes + indexes + self.window.bytes()
+    }
+
+    fn disk_bytes(&self) -> u64 {
+        let runs: u64 = self.partitions.iter().map(Partition::disk_bytes).sum();
+        let logs = self.log.length() + self.last_log.as_ref().map_or(0, Log::length);
+        runs + logs + self.manifest.map_or(0, |(_, _, bytes)| bytes)
+    }
+}
+
 /// By partition's number, its place.
 #[derive(Default)]
 struct Places(Vec<Option<u16>>, u16);
@@ -535,9 +464,4 @@ impl Places {
         // The 65,536th is the last there can be.
         self.1 = self.1.wrapping_add(1);
     }
-}
-
-/// Removes the sieve's files that were never named by what was committed, or are not any more.
-fn remove_others(folder: &Folder, named: &HashSet<Name>) -> Result<(), SieveError> {
-    folder.names()?.into_iter().filter(|name| !named.contains(name)).try_for_each(|name| folder.remove(name))
 }

@@ -1,0 +1,205 @@
+//! The table: 64-bit fingerprints in little more than five bytes each.
+//!
+//! The first three bytes of a fingerprint are its bucket, the other five are stored. 64 buckets are a region: its
+//! entries are one sequence, bucket after bucket, in no order within a bucket, cut into blocks of 32 entries that lie
+//! in chunks common to all. An entry is added at the end of its bucket; room is made by moving, in each bucket behind
+//! it, the first entry to the end. So a fingerprint is looked for among some N / 2^24 neighbours and added with at
+//! most 63 moves, and nothing is ever copied to a larger place.
+//!
+//! Memory of N fingerprints, in bytes:
+//! ```text
+//! entries              5 N
+//! ends of buckets      4 x 2^24
+//! regions              (16 + half a block, 80, + half a number, 2) x 2^18
+//! numbers of blocks    4 N / 32
+//!
+//!                      at 10^8: 5 + 0.67 + 0.26 + 0.13 = 6.06 a fingerprint
+//!                      at 10^9: 5 + 0.07 + 0.03 + 0.13 = 5.22
+//! ```
+//! An array for each bucket would take 5 + 12 x 2^24 / N, 7.0 and 5.2, and up to twice that where arrays grow by
+//! doubling.
+//!
+//! Source: Broder, Najork and Wiener 2003 (8-byte checksums, the first 3 bytes an index).
+
+/// What is stored of a fingerprint: all but its bucket.
+type Entry = [u8; 5];
+const ENTRY_BITS: u32 = 8 * size_of::<Entry>() as u32;
+const BUCKETS: usize = 1 << (u64::BITS - ENTRY_BITS);
+const BUCKETS_PER_REGION: usize = 64;
+const ENTRIES_PER_BLOCK: usize = 32;
+type Block = [Entry; ENTRIES_PER_BLOCK];
+const BLOCKS_PER_CHUNK: usize = if cfg!(test) { 16 } else { 4096 };
+
+/// A set of fingerprints. It only grows.
+pub(super) struct Table {
+    /// By bucket, where it ends in the sequence of its region; it begins where the one before it ends.
+    ends: Vec<u32>,
+    /// By region, its blocks in order; none as long as it is empty.
+    blocks_of: Vec<Option<Box<[u32]>>>,
+    /// All blocks; those of the last chunk that are not used yet come last.
+    chunks: Vec<Box<[Block]>>,
+    blocks: usize,
+}
+
+/// Memory of a table of so many fingerprints, in bytes, as calculated above: on average, when there are many.
+pub(super) fn bytes_of(fingerprints: u64) -> u64 {
+    let regions = (BUCKETS / BUCKETS_PER_REGION) as u64;
+    let half_full = (size_of::<Block>() + size_of::<u32>()) as u64 / 2;
+    let of_region = size_of::<Option<Box<[u32]>>>() as u64 + half_full;
+    let numbers = fingerprints / ENTRIES_PER_BLOCK as u64 * size_of::<u32>() as u64;
+    fingerprints * size_of::<Entry>() as u64 + (BUCKETS * size_of::<u32>()) as u64 + regions * of_region + numbers
+}
+
+/// Where a fingerprint belongs.
+struct Spot {
+    bucket: usize,
+    region: usize,
+    entry: Entry,
+}
+
+impl Spot {
+    fn of(fingerprint: u64) -> Self {
+        let bucket = (fingerprint >> ENTRY_BITS) as usize;
+        let [_, _, _, entry @ ..] = fingerprint.to_be_bytes();
+        Spot { bucket, region: bucket / BUCKETS_PER_REGION, entry }
+    }
+}
+
+impl Table {
+    /// An empty table. Its memory is taken as it is used.
+    pub(super) fn new() -> Self {
+        let blocks_of = vec![None; BUCKETS / BUCKETS_PER_REGION];
+        Table { ends: vec![0; BUCKETS], blocks_of, chunks: Vec::new(), blocks: 0 }
+    }
+
+    /// Adds a fingerprint; false when it was there.
+    pub(super) fn insert(&mut self, fingerprint: u64) -> bool {
+        let spot = Spot::of(fingerprint);
+        if self.contains(&spot) {
+            return false;
+        }
+        let buckets_end = (spot.region + 1) * BUCKETS_PER_REGION;
+        self.make_room(spot.region, self.ends[buckets_end - 1]);
+        for bucket in (spot.bucket + 1..buckets_end).rev() {
+            let (start, end) = (self.start(bucket), self.ends[bucket]);
+            if start < end {
+                *self.entry(spot.region, end) = *self.entry(spot.region, start);
+            }
+            self.ends[bucket] = end + 1;
+        }
+        let end = self.ends[spot.bucket];
+        *self.entry(spot.region, end) = spot.entry;
+        self.ends[spot.bucket] = end + 1;
+        true
+    }
+
+    /// Memory held, in bytes.
+    pub(super) fn bytes(&self) -> usize {
+        let ends = self.ends.capacity() * size_of::<u32>();
+        let regions = self.blocks_of.capacity() * size_of::<Option<Box<[u32]>>>() + self.blocks * size_of::<u32>();
+        ends + regions + self.chunks.len() * BLOCKS_PER_CHUNK * size_of::<Block>()
+    }
+
+    fn contains(&self, spot: &Spot) -> bool {
+        let (mut at, end) = (self.start(spot.bucket) as usize, self.ends[spot.bucket] as usize);
+        let blocks = self.blocks_of[spot.region].as_deref().unwrap_or_default();
+        while at < end {
+            let (block, first) = (at / ENTRIES_PER_BLOCK, at % ENTRIES_PER_BLOCK);
+            let entries = (end - at).min(ENTRIES_PER_BLOCK - first);
+            if self.block(blocks[block])[first..first + entries].contains(&spot.entry) {
+                return true;
+            }
+            at += entries;
+        }
+        false
+    }
+
+    /// Where a bucket begins in the sequence of its region.
+    fn start(&self, bucket: usize) -> u32 {
+        if bucket.is_multiple_of(BUCKETS_PER_REGION) { 0 } else { self.ends[bucket - 1] }
+    }
+
+    fn block(&self, block: u32) -> &Block {
+        &self.chunks[block as usize / BLOCKS_PER_CHUNK][block as usize % BLOCKS_PER_CHUNK]
+    }
+
+    fn entry(&mut self, region: usize, place: u32) -> &mut Entry {
+        let blocks = self.blocks_of[region].as_deref().unwrap_or_default();
+        let block = blocks[place as usize / ENTRIES_PER_BLOCK] as usize;
+        let block = &mut self.chunks[block / BLOCKS_PER_CHUNK][block % BLOCKS_PER_CHUNK];
+        &mut block[place as usize % ENTRIES_PER_BLOCK]
+    }
+
+    /// Gives the region another block when so many entries fill those it has.
+    fn make_room(&mut self, region: usize, entries: u32) {
+        if !(entries as usize).is_multiple_of(ENTRIES_PER_BLOCK) {
+            return;
+        }
+        if self.blocks.is_multiple_of(BLOCKS_PER_CHUNK) {
+            self.chunks.push(vec![Block::default(); BLOCKS_PER_CHUNK].into_boxed_slice());
+        }
+        let mut blocks = self.blocks_of[region].take().unwrap_or_default().into_vec();
+        blocks.reserve_exact(1);
+        // 2^32 of them would be 2^37 fingerprints.
+        blocks.push(self.blocks as u32);
+        self.blocks_of[region] = Some(blocks.into_boxed_slice());
+        self.blocks += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashSet;
+
+    /// Many in few buckets, side by side and far apart, the extremes among them.
+    fn fingerprint() -> impl Strategy<Value = u64> {
+        let bucket = prop_oneof![Just(0u64), Just(0xff_ffff), 0u64..200, 0u64..1 << 24];
+        let entry = prop_oneof![Just(0u64), Just(0xff_ffff_ffff), 0u64..50, 0u64..1 << 40];
+        (bucket, entry).prop_map(|(bucket, entry)| bucket << ENTRY_BITS | entry)
+    }
+
+    proptest! {
+        #[test]
+        fn it_holds_what_a_set_holds(fingerprints in prop::collection::vec(fingerprint(), 0..3_000)) {
+            let (mut table, mut set) = (Table::new(), HashSet::new());
+            for &fingerprint in &fingerprints {
+                prop_assert_eq!(table.insert(fingerprint), set.insert(fingerprint), "{:x}", fingerprint);
+            }
+            for fingerprint in fingerprints {
+                prop_assert!(!table.insert(fingerprint));
+                let neighbour = fingerprint ^ 1;
+                prop_assert_eq!(table.contains(&Spot::of(neighbour)), set.contains(&neighbour));
+            }
+        }
+    }
+
+    #[test]
+    fn a_bucket_takes_as_many_as_come_and_its_neighbours_keep_theirs() {
+        let mut table = Table::new();
+        let of = |bucket: u64, n: u64| bucket << ENTRY_BITS | n * 7_919;
+        for n in 0..2_000 {
+            // The last of a region, one before it, the first of the next.
+            for bucket in [63, 40, 64] {
+                assert!(table.insert(of(bucket, n)));
+            }
+        }
+        for n in 0..2_000 {
+            assert!([63, 40, 64].iter().all(|&bucket| table.contains(&Spot::of(of(bucket, n)))));
+            assert!([62, 41, 39, 65, 0].iter().all(|&bucket| !table.contains(&Spot::of(of(bucket, n)))));
+        }
+        assert!(!table.insert(of(40, 0)) && table.insert(of(0, 0)));
+    }
+
+    #[test]
+    fn memory_is_what_the_blocks_in_use_take() {
+        let mut table = Table::new();
+        let empty = table.bytes();
+        (0..33).for_each(|n| assert!(table.insert(n)));
+        // Two blocks of one chunk.
+        assert_eq!(table.bytes() - empty, 2 * 4 + BLOCKS_PER_CHUNK * size_of::<Block>());
+        (1..16).for_each(|n| assert!(table.insert(n << 46)));
+        assert_eq!(table.bytes() - empty, 17 * 4 + 2 * BLOCKS_PER_CHUNK * size_of::<Block>());
+    }
+}

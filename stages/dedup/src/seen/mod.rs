@@ -1,0 +1,160 @@
+//! The URL-seen store: which URLs were never met before? Exact, and whole after a crash.
+//!
+//! In: questions, each a partition, the fingerprint of a host and that of a URL. Out: whether the URL is new; it is
+//! known from then on.
+//!
+//! ```text
+//! open(committed) ─▶ ask … flush ─▶ stage ─▶ the caller commits the bytes ─▶ committed ─▶ ask …
+//! ```
+//! There are two: the sieve (`stages.dedup.store: disk`), whose memory is bounded, and one that holds all
+//! fingerprints in memory (`memory`).
+//!
+//! Invariants: a URL is new exactly once, up to collisions of full 64-bit fingerprints (P4); the answers of a
+//! partition come in the order asked.
+//!
+//! What became known is durable when the bytes that [`SeenStore::stage`] gave are committed, neither earlier nor
+//! later: they name a log, by its length, and what else the store has on the disk. Files are complete before they
+//! are named, are not changed after that (the log is appended to), and are removed when what is committed does not
+//! name them any more. So a process may die between any two writes: the store is opened as it was committed, and
+//! what lies on the disk beyond that is removed. Not durable: questions that wait. Their asker asks them again.
+//!
+//! A crawl that began with the memory store may go on with the sieve: both keep the same log. Not the other way
+//! round: when the sieve has made runs, the log does not hold all.
+//!
+//! Sources: Heydon and Najork 1999, section 3.2 (the URL-seen test); Broder, Najork and Wiener 2003, section 1 (why
+//! it limits a crawl).
+
+mod error;
+mod folder;
+mod log;
+mod memory;
+mod sieve;
+mod state;
+
+#[cfg(test)]
+mod tests;
+
+pub use self::error::SeenError;
+pub use self::memory::memory_store_bytes;
+
+use self::folder::Folder;
+use self::memory::Memory;
+use self::sieve::Sieve;
+use self::state::State;
+use shared::config::{DedupStore, Durability, Pipeline};
+use shared::time::Timestamp;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Fingerprints of a host and of a URL.
+type Key = (u64, u64);
+/// The token of a question, and whether its URL is new.
+pub type Answer = (u64, bool);
+
+/// What a store is configured with.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Which store.
+    pub store: DedupStore,
+    /// Of the sieve: memory for questions and for what became known since the last merge, over all partitions, in
+    /// bytes. When it is used up, [`SeenStore::flush_at`] says "at once"; what is asked before the flush comes on
+    /// top.
+    pub buffer_bytes: usize,
+    /// Of the sieve: how long a question waits at most, if the caller flushes when [`SeenStore::flush_at`] says so.
+    pub flush_after: Duration,
+    /// Of the sieve: URLs that the first Bloom filters are made for, over all partitions.
+    pub filter_urls: u64,
+    /// Of the sieve: memory of all Bloom filters, in bytes. When it is used up, more questions wait for the runs. An
+    /// eighth more may be used when partitions are added later.
+    pub filter_bytes_max: usize,
+    /// Whether what is staged is on the disk itself, so that it survives a power cut (`durability: power`). Without
+    /// it, it survives the death of any process.
+    pub sync: bool,
+}
+
+impl From<&Pipeline> for Settings {
+    fn from(pipeline: &Pipeline) -> Self {
+        let dedup = &pipeline.stages.dedup;
+        Settings {
+            store: dedup.store,
+            buffer_bytes: dedup.buffer_bytes.as_usize(),
+            flush_after: dedup.flush_after,
+            filter_urls: dedup.filter_urls,
+            filter_bytes_max: dedup.filter_bytes_max.as_usize(),
+            sync: pipeline.durability == Durability::Power,
+        }
+    }
+}
+
+/// What is known of a URL when it is asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Never met before; known from now on.
+    New,
+    /// Met before.
+    Repeated,
+    /// A later [`SeenStore::flush`] answers, with the question's token.
+    Later,
+}
+
+/// A URL-seen store. After an error but [`SeenError::Partition`] nothing is certain except what was committed: it is
+/// to be opened again from that.
+pub trait SeenStore: Send {
+    /// Asks about a URL of a partition. A new one is known from now on; with [`Verdict::Later`] the answer comes
+    /// from a later [`SeenStore::flush`], with `token`. `now` never goes back.
+    fn ask(&mut self, now: Timestamp, partition: u16, host: u64, url: u64, token: u64) -> Result<Verdict, SeenError>;
+
+    /// When to call [`SeenStore::flush`]: when the oldest question has waited for so long; at once
+    /// ([`Timestamp::ZERO`]) when there is work that does not wait for a question, as long as there is; never when
+    /// there is neither.
+    fn flush_at(&self) -> Option<Timestamp>;
+
+    /// Answers the questions of the partitions in which one has waited for long enough; with `all` (the caller is
+    /// idle, or ends) those of all partitions. Then a piece of the work that does not wait for a question, which may
+    /// answer others.
+    ///
+    /// A call ends before all that is done; then [`SeenStore::flush_at`] says "at once" again, and the caller had
+    /// best stage and commit before the next call. Answers are appended, a partition's in the order asked.
+    fn flush(&mut self, now: Timestamp, all: bool, answers: &mut Vec<Answer>) -> Result<(), SeenError>;
+
+    /// Appends what became known since the last call to the log. Gives the bytes to be committed, atomically with
+    /// what was made of the answers; none when nothing became known and no file changed.
+    fn stage(&mut self) -> Result<Option<Vec<u8>>, SeenError>;
+
+    /// The bytes that [`SeenStore::stage`] gave last are committed. Removes the files that they do not name any more.
+    fn committed(&mut self) -> Result<(), SeenError>;
+
+    /// Whether no question waits.
+    fn is_idle(&self) -> bool;
+
+    /// URLs known in a partition.
+    fn known(&self, partition: u16) -> u64;
+
+    /// Memory held between two calls, in bytes.
+    fn memory_bytes(&self) -> usize;
+
+    /// Length of all files that are in use, in bytes.
+    fn disk_bytes(&self) -> u64;
+}
+
+/// Opens the store that is configured, in a folder that is made if it is not there and that no other store may use.
+///
+/// `partitions`: those there are questions about; others that the folder holds are kept. `committed`: the bytes of
+/// [`SeenStore::stage`] that were committed last; none for a new store. What is on the disk beyond them is removed.
+///
+/// # Errors
+/// A file cannot be read or written, or is not as it was written; the committed state is none that the configured
+/// store can go on from.
+pub fn open(
+    settings: &Settings,
+    folder: PathBuf,
+    partitions: &[u16],
+    committed: Option<&[u8]>,
+) -> Result<Box<dyn SeenStore>, SeenError> {
+    let folder = Folder::open(folder, settings.sync)?;
+    let state = committed.map(|bytes| State::from_bytes(bytes, &folder)).transpose()?;
+    Ok(match settings.store {
+        DedupStore::Disk => Box::new(Sieve::open(settings.clone(), folder, partitions, state)?),
+        DedupStore::Memory => Box::new(Memory::open(folder, partitions, state)?),
+    })
+}
