@@ -20,6 +20,9 @@ use super::{Answer, Key, SeenStore, Verdict};
 use shared::time::Timestamp;
 use std::collections::HashSet;
 
+/// URLs that are put into the table together when the log is replayed: 32 MiB of fingerprints, some in each region.
+const REPLAYED_TOGETHER: usize = if cfg!(test) { 100 } else { 1 << 22 };
+
 /// Memory of a memory store that knows so many URLs, in bytes: on average, when there are many.
 pub fn memory_store_bytes(urls: u64) -> u64 {
     table::bytes_of(urls)
@@ -55,9 +58,13 @@ impl Memory {
         for &number in asked_for {
             partition_of(&mut partitions, number);
         }
+        let mut urls = Vec::new();
         let mut replay = |_, number, keys: &[Key]| {
-            let partition = partition_of(&mut partitions, number);
-            partition.known += keys.iter().filter(|(_, url)| table.insert(*url)).count() as u64;
+            partition_of(&mut partitions, number).known += keys.len() as u64;
+            urls.extend(keys.iter().map(|(_, url)| *url));
+            if urls.len() >= REPLAYED_TOGETHER {
+                table.insert_all(&mut urls);
+            }
         };
         let log = match state {
             None => {
@@ -71,6 +78,7 @@ impl Memory {
                 log
             }
         };
+        table.insert_all(&mut urls);
         Ok(Memory { table, partitions, unlogged: Vec::new(), folder, log })
     }
 }
