@@ -4,6 +4,7 @@
 
 pub mod known_urls;
 pub mod url_cache;
+pub mod url_seen;
 
 use crate::harness::{Running, World};
 use crate::synthetic_web::Report;

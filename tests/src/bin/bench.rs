@@ -6,10 +6,13 @@
 
 use anyhow::{Context as _, ensure};
 use clap::Parser;
-use rhumb_tests::bench::{self, Round, known_urls, url_cache};
+use dedup::seen::memory_store_bytes;
+use rhumb_tests::bench::{self, Round, known_urls, url_cache, url_seen};
 use rhumb_tests::harness::World;
 use rhumb_tests::synthetic_web::{Latency, PagesPerHost, Profile};
 use serde_json::json;
+use shared::config::DedupStore;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -43,6 +46,15 @@ struct Cli {
     /// Lookups a second of the URL cache, by policy, instead
     #[arg(long)]
     url_cache: bool,
+    /// Speed, memory, disk and latency of the URL-seen stores with N URLs known (1e6 and 1e7 without N), instead
+    #[arg(long, value_name = "N", num_args = 0..)]
+    url_seen: Option<Vec<f64>>,
+    /// With --url-seen: this store alone
+    #[arg(long, requires = "url_seen", value_parser = ["disk", "memory"])]
+    store: Option<String>,
+    /// With --url-seen: where the stores are made, some 20 bytes per URL; the directory for temporary files
+    #[arg(long, requires = "url_seen", value_name = "DIR")]
+    dir: Option<PathBuf>,
     /// As JSON
     #[arg(long)]
     json: bool,
@@ -65,6 +77,8 @@ fn main() -> anyhow::Result<ExitCode> {
                 println!("{policy:<8} {millions:>6.1} million lookups/s  {:.1} % hits", speed.hit_rate * 100.0);
             }
         }
+    } else if let Some(sizes) = &cli.url_seen {
+        url_seen(&cli, sizes)?;
     } else if cli.scaling {
         scaling(&cli)?;
     } else if cli.partitions_sweep {
@@ -122,6 +136,59 @@ fn compare(cli: &Cli, partitions: u16, with_loop: bool) -> anyhow::Result<()> {
 fn print_line(name: &str, cpu_ms_per_page: f64, pages_per_s: Option<f64>, peak_rss_bytes: u64) {
     let rate = pages_per_s.map_or(String::new(), |rate| format!("{rate:.0}"));
     println!("{name:<34} {cpu_ms_per_page:>12.3} {rate:>9} {:>14.1}", peak_rss_bytes as f64 / 1e6);
+}
+
+fn url_seen(cli: &Cli, sizes: &[f64]) -> anyhow::Result<()> {
+    ensure!(sizes.iter().all(|size| (1e4..=1e10).contains(size)), "--url-seen takes numbers from 1e4 to 1e10");
+    let sizes = if sizes.is_empty() { &[1e6, 1e7] } else { sizes };
+    let dir = cli.dir.clone().unwrap_or_else(std::env::temp_dir);
+    let stores: &[DedupStore] = match cli.store.as_deref() {
+        Some("disk") => &[DedupStore::Disk],
+        Some(_) => &[DedupStore::Memory],
+        None => &[DedupStore::Disk, DedupStore::Memory],
+    };
+    if cli.json {
+        for (&store, &size) in stores.iter().flat_map(|store| sizes.iter().map(move |size| (store, size))) {
+            println!("{}", serde_json::to_string(&url_seen::measure(store, size as u64, &dir)?)?);
+        }
+        return Ok(());
+    }
+    println!("{:<7} {:>9} {:>8} {:>6}  bytes per URL", "", "", "million", "time");
+    println!(
+        "{:<7} {:>9} {:>8} {:>6} {:>7} {:>9} {:>7} {:>7} {:>7} {:>8}  new URLs leave after",
+        "store", "known", "asks/s", "growth", "memory", "resident", "disk", "merged", "open s", "filled s"
+    );
+    for &store in stores {
+        let mut first = None;
+        for &size in sizes {
+            let measured = url_seen::measure_apart(store, size as u64, &dir)?;
+            let growth = *first.get_or_insert(measured.asks_per_s) / measured.asks_per_s;
+            print_url_seen(&measured, growth);
+        }
+    }
+    if stores.contains(&DedupStore::Memory) {
+        let per_url = memory_store_bytes(1_000_000_000) as f64 / 1e9;
+        println!("memory store at 10^9, calculated: {per_url:.2} bytes per URL");
+    }
+    Ok(())
+}
+
+fn print_url_seen(measured: &url_seen::Measured, growth: f64) {
+    let or_none = |number: Option<f64>| number.map_or("-".to_owned(), |number| format!("{number:.2}"));
+    println!(
+        "{:<7} {:>9} {:>8.2} {growth:>6.2} {:>7.2} {:>9.2} {:>7.2} {:>7} {:>7.2} {:>8}  {:.2} ms, 99 % within {:.1} ms",
+        measured.store,
+        measured.known,
+        measured.asks_per_s / 1e6,
+        measured.memory_per_url,
+        measured.resident_per_url,
+        measured.disk_per_url,
+        or_none(measured.merged_disk_per_url),
+        measured.open_s,
+        or_none(measured.filters_s),
+        measured.leaves_median_ms,
+        measured.leaves_p99_ms,
+    );
 }
 
 fn scaling(cli: &Cli) -> anyhow::Result<()> {
