@@ -10,11 +10,12 @@
 //! ```text
 //! entries              5 N
 //! ends of buckets      4 x 2^24
-//! regions              (16 + half a block, 80, + half a number, 2) x 2^18
+//! half a block         80 x 2^18       what the regions have not filled yet
 //! numbers of blocks    4 N / 32
+//! half a row           16 x 2^18       of numbers
 //!
-//!                      at 10^8: 5 + 0.67 + 0.26 + 0.13 = 6.06 a fingerprint
-//!                      at 10^9: 5 + 0.07 + 0.03 + 0.13 = 5.22
+//!                      at 10^8: 5 + 0.67 + 0.21 + 0.13 + 0.04 = 6.05 a fingerprint
+//!                      at 10^9: 5 + 0.07 + 0.02 + 0.13 + 0.00 = 5.22
 //! ```
 //! An array for each bucket would take 5 + 12 x 2^24 / N, 7.0 and 5.2, and up to twice that where arrays grow by
 //! doubling.
@@ -29,13 +30,17 @@ const BUCKETS_PER_REGION: usize = 64;
 const ENTRIES_PER_BLOCK: usize = 32;
 type Block = [Entry; ENTRIES_PER_BLOCK];
 const BLOCKS_PER_CHUNK: usize = if cfg!(test) { 16 } else { 4096 };
+const REGIONS: usize = BUCKETS / BUCKETS_PER_REGION;
+/// Numbers of blocks that lie together.
+const BLOCKS_PER_ROW: usize = 8;
 
 /// A set of fingerprints. It only grows.
 pub(super) struct Table {
     /// By bucket, where it ends in the sequence of its region; it begins where the one before it ends.
     ends: Vec<u32>,
-    /// By region, its blocks in order; none as long as it is empty.
-    blocks_of: Vec<Option<Box<[u32]>>>,
+    /// By region, the numbers of its first blocks, a row of them; then the next row of each; and so on. A list for
+    /// each region would grow in an allocation of its own, and what the allocator loses by that is as much again.
+    rows: Vec<Box<[u32]>>,
     /// All blocks; those of the last chunk that are not used yet come last.
     chunks: Vec<Box<[Block]>>,
     blocks: usize,
@@ -43,11 +48,10 @@ pub(super) struct Table {
 
 /// Memory of a table of so many fingerprints, in bytes, as calculated above: on average, when there are many.
 pub(super) fn bytes_of(fingerprints: u64) -> u64 {
-    let regions = (BUCKETS / BUCKETS_PER_REGION) as u64;
-    let half_full = (size_of::<Block>() + size_of::<u32>()) as u64 / 2;
-    let of_region = size_of::<Option<Box<[u32]>>>() as u64 + half_full;
+    let per_region = size_of::<Block>() / 2 + BLOCKS_PER_ROW * size_of::<u32>() / 2;
+    let fixed = BUCKETS * size_of::<u32>() + REGIONS * per_region;
     let numbers = fingerprints / ENTRIES_PER_BLOCK as u64 * size_of::<u32>() as u64;
-    fingerprints * size_of::<Entry>() as u64 + (BUCKETS * size_of::<u32>()) as u64 + regions * of_region + numbers
+    fixed as u64 + fingerprints * size_of::<Entry>() as u64 + numbers
 }
 
 /// Where a fingerprint belongs.
@@ -68,8 +72,7 @@ impl Spot {
 impl Table {
     /// An empty table. Its memory is taken as it is used.
     pub(super) fn new() -> Self {
-        let blocks_of = vec![None; BUCKETS / BUCKETS_PER_REGION];
-        Table { ends: vec![0; BUCKETS], blocks_of, chunks: Vec::new(), blocks: 0 }
+        Table { ends: vec![0; BUCKETS], rows: Vec::new(), chunks: Vec::new(), blocks: 0 }
     }
 
     /// Adds a fingerprint; false when it was there.
@@ -105,17 +108,18 @@ impl Table {
     /// Memory held, in bytes.
     pub(super) fn bytes(&self) -> usize {
         let ends = self.ends.capacity() * size_of::<u32>();
-        let regions = self.blocks_of.capacity() * size_of::<Option<Box<[u32]>>>() + self.blocks * size_of::<u32>();
-        ends + regions + self.chunks.len() * BLOCKS_PER_CHUNK * size_of::<Block>()
+        let rows = self.rows.len() * REGIONS * BLOCKS_PER_ROW * size_of::<u32>();
+        ends + rows + self.chunks.len() * BLOCKS_PER_CHUNK * size_of::<Block>()
     }
 
     fn contains(&self, spot: &Spot) -> bool {
         let (mut at, end) = (self.start(spot.bucket) as usize, self.ends[spot.bucket] as usize);
-        let blocks = self.blocks_of[spot.region].as_deref().unwrap_or_default();
         while at < end {
-            let (block, first) = (at / ENTRIES_PER_BLOCK, at % ENTRIES_PER_BLOCK);
+            let (block, first) = (self.block(spot.region, at / ENTRIES_PER_BLOCK), at % ENTRIES_PER_BLOCK);
             let entries = (end - at).min(ENTRIES_PER_BLOCK - first);
-            if self.block(blocks[block])[first..first + entries].contains(&spot.entry) {
+            if self.chunks[block / BLOCKS_PER_CHUNK][block % BLOCKS_PER_CHUNK][first..first + entries]
+                .contains(&spot.entry)
+            {
                 return true;
             }
             at += entries;
@@ -128,30 +132,31 @@ impl Table {
         if bucket.is_multiple_of(BUCKETS_PER_REGION) { 0 } else { self.ends[bucket - 1] }
     }
 
-    fn block(&self, block: u32) -> &Block {
-        &self.chunks[block as usize / BLOCKS_PER_CHUNK][block as usize % BLOCKS_PER_CHUNK]
+    /// The number of a region's nth block.
+    fn block(&self, region: usize, nth: usize) -> usize {
+        self.rows[nth / BLOCKS_PER_ROW][region * BLOCKS_PER_ROW + nth % BLOCKS_PER_ROW] as usize
     }
 
     fn entry(&mut self, region: usize, place: u32) -> &mut Entry {
-        let blocks = self.blocks_of[region].as_deref().unwrap_or_default();
-        let block = blocks[place as usize / ENTRIES_PER_BLOCK] as usize;
+        let block = self.block(region, place as usize / ENTRIES_PER_BLOCK);
         let block = &mut self.chunks[block / BLOCKS_PER_CHUNK][block % BLOCKS_PER_CHUNK];
         &mut block[place as usize % ENTRIES_PER_BLOCK]
     }
 
     /// Gives the region another block when so many entries fill those it has.
     fn make_room(&mut self, region: usize, entries: u32) {
+        let nth = entries as usize / ENTRIES_PER_BLOCK;
         if !(entries as usize).is_multiple_of(ENTRIES_PER_BLOCK) {
             return;
         }
         if self.blocks.is_multiple_of(BLOCKS_PER_CHUNK) {
             self.chunks.push(vec![Block::default(); BLOCKS_PER_CHUNK].into_boxed_slice());
         }
-        let mut blocks = self.blocks_of[region].take().unwrap_or_default().into_vec();
-        blocks.reserve_exact(1);
+        if nth / BLOCKS_PER_ROW == self.rows.len() {
+            self.rows.push(vec![0; REGIONS * BLOCKS_PER_ROW].into_boxed_slice());
+        }
         // 2^32 of them would be 2^37 fingerprints.
-        blocks.push(self.blocks as u32);
-        self.blocks_of[region] = Some(blocks.into_boxed_slice());
+        self.rows[nth / BLOCKS_PER_ROW][region * BLOCKS_PER_ROW + nth % BLOCKS_PER_ROW] = self.blocks as u32;
         self.blocks += 1;
     }
 }
@@ -207,8 +212,9 @@ mod tests {
         let empty = table.bytes();
         (0..33).for_each(|n| assert!(table.insert(n)));
         // Two blocks of one chunk.
-        assert_eq!(table.bytes() - empty, 2 * 4 + BLOCKS_PER_CHUNK * size_of::<Block>());
+        let (row, chunk) = (REGIONS * BLOCKS_PER_ROW * 4, BLOCKS_PER_CHUNK * size_of::<Block>());
+        assert_eq!(table.bytes() - empty, row + chunk);
         (1..16).for_each(|n| assert!(table.insert(n << 46)));
-        assert_eq!(table.bytes() - empty, 17 * 4 + 2 * BLOCKS_PER_CHUNK * size_of::<Block>());
+        assert_eq!(table.bytes() - empty, row + 2 * chunk);
     }
 }
