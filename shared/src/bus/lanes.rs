@@ -10,8 +10,7 @@
 use crate::message::Edge;
 use crate::url::partition;
 
-/// Lanes of an edge. A power of two, and no more than the broker's priorities (0 to 9). All of them together cost the
-/// broker about 3 microseconds a message more than one consumer does.
+/// Lanes of an edge. All of them together cost the broker about 3 microseconds a message more than one consumer does.
 pub const LANES: u16 = 8;
 
 /// Whether messages of the edge travel in lanes. One of no lane is taken by any instance.
@@ -24,10 +23,15 @@ pub fn lane_of(host: &str) -> u16 {
     partition(host, LANES)
 }
 
-/// How much an instance prefers a lane; 0 is most. For any two instances below [`LANES`] half of the lanes prefer the
-/// one, half the other; each of 2, 4 or 8 instances is preferred by as many lanes.
+/// By lane, the instances that prefer it, the one that does most first. So however many there are, the first so many
+/// share the lanes evenly, and one more takes its share from those that have most.
+const FAVOURITES: [&[u16]; LANES as usize] =
+    [&[0], &[1, 0], &[2, 0], &[3, 1, 0], &[4, 0], &[5, 2, 1, 0], &[6, 3, 0], &[7, 1, 0]];
+
+/// How much an instance prefers a lane: 0 is most, of the broker's priorities from 0 to 9.
 pub(crate) fn priority(instance: u16, lane: u16) -> usize {
-    usize::from((instance ^ lane) % LANES)
+    let favourites = FAVOURITES[usize::from(lane % LANES)];
+    favourites.iter().position(|&favourite| favourite == instance % LANES).unwrap_or(favourites.len())
 }
 
 /// The consumer of a lane, and that of what is in no lane.
@@ -49,10 +53,11 @@ mod tests {
         for instances in 1..=LANES {
             let mut lanes = vec![0; usize::from(instances)];
             (0..LANES).for_each(|lane| lanes[usize::from(preferred(instances, lane))] += 1);
-            let even = LANES / instances;
-            assert!(lanes.iter().all(|&n| n >= 1 && n <= 2 * even), "{instances}: {lanes:?}");
-            if instances.is_power_of_two() {
-                assert!(lanes.iter().all(|&n| n == even), "{instances}: {lanes:?}");
+            let even = LANES / instances..=LANES.div_ceil(instances);
+            assert!(lanes.iter().all(|lanes| even.contains(lanes)), "{instances}: {lanes:?}");
+            for lane in 0..LANES {
+                let best = priority(preferred(instances, lane), lane);
+                assert_eq!((0..instances).filter(|&instance| priority(instance, lane) == best).count(), 1);
             }
         }
     }
