@@ -28,8 +28,9 @@ const ENTRY_BITS: u32 = 8 * size_of::<Entry>() as u32;
 const BUCKETS: usize = 1 << (u64::BITS - ENTRY_BITS);
 const BUCKETS_PER_REGION: usize = 64;
 const ENTRIES_PER_BLOCK: usize = 32;
-type Block = [Entry; ENTRIES_PER_BLOCK];
-const BLOCKS_PER_CHUNK: usize = if cfg!(test) { 16 } else { 4096 };
+const BLOCK_BYTES: usize = ENTRIES_PER_BLOCK * size_of::<Entry>();
+/// 20 MiB: with chunks of 640 KiB the process grew by a tenth more than they hold.
+const BLOCKS_PER_CHUNK: usize = if cfg!(test) { 16 } else { 1 << 17 };
 const REGIONS: usize = BUCKETS / BUCKETS_PER_REGION;
 /// Numbers of blocks that lie together.
 const BLOCKS_PER_ROW: usize = 8;
@@ -38,17 +39,17 @@ const BLOCKS_PER_ROW: usize = 8;
 pub(super) struct Table {
     /// By bucket, where it ends in the sequence of its region; it begins where the one before it ends.
     ends: Vec<u32>,
-    /// By region, the numbers of its first blocks, a row of them; then the next row of each; and so on. A list for
-    /// each region would grow in an allocation of its own, and what the allocator loses by that is as much again.
+    /// By region, the numbers of its first blocks, a row of them; then the next row of each; and so on. So no region
+    /// has a list that is copied when it grows.
     rows: Vec<Box<[u32]>>,
-    /// All blocks; those of the last chunk that are not used yet come last.
-    chunks: Vec<Box<[Block]>>,
+    /// The entries of all blocks. What is not used yet of the last chunk takes no memory: nothing was written to it.
+    chunks: Vec<Box<[Entry]>>,
     blocks: usize,
 }
 
 /// Memory of a table of so many fingerprints, in bytes, as calculated above: on average, when there are many.
 pub(super) fn bytes_of(fingerprints: u64) -> u64 {
-    let per_region = size_of::<Block>() / 2 + BLOCKS_PER_ROW * size_of::<u32>() / 2;
+    let per_region = BLOCK_BYTES / 2 + BLOCKS_PER_ROW * size_of::<u32>() / 2;
     let fixed = BUCKETS * size_of::<u32>() + REGIONS * per_region;
     let numbers = fingerprints / ENTRIES_PER_BLOCK as u64 * size_of::<u32>() as u64;
     fixed as u64 + fingerprints * size_of::<Entry>() as u64 + numbers
@@ -109,17 +110,15 @@ impl Table {
     pub(super) fn bytes(&self) -> usize {
         let ends = self.ends.capacity() * size_of::<u32>();
         let rows = self.rows.len() * REGIONS * BLOCKS_PER_ROW * size_of::<u32>();
-        ends + rows + self.chunks.len() * BLOCKS_PER_CHUNK * size_of::<Block>()
+        ends + rows + self.blocks * BLOCK_BYTES
     }
 
     fn contains(&self, spot: &Spot) -> bool {
         let (mut at, end) = (self.start(spot.bucket) as usize, self.ends[spot.bucket] as usize);
         while at < end {
-            let (block, first) = (self.block(spot.region, at / ENTRIES_PER_BLOCK), at % ENTRIES_PER_BLOCK);
-            let entries = (end - at).min(ENTRIES_PER_BLOCK - first);
-            if self.chunks[block / BLOCKS_PER_CHUNK][block % BLOCKS_PER_CHUNK][first..first + entries]
-                .contains(&spot.entry)
-            {
+            let entries = (end - at).min(ENTRIES_PER_BLOCK - at % ENTRIES_PER_BLOCK);
+            let (chunk, first) = self.locate(spot.region, at);
+            if self.chunks[chunk][first..first + entries].contains(&spot.entry) {
                 return true;
             }
             at += entries;
@@ -132,15 +131,17 @@ impl Table {
         if bucket.is_multiple_of(BUCKETS_PER_REGION) { 0 } else { self.ends[bucket - 1] }
     }
 
-    /// The number of a region's nth block.
-    fn block(&self, region: usize, nth: usize) -> usize {
-        self.rows[nth / BLOCKS_PER_ROW][region * BLOCKS_PER_ROW + nth % BLOCKS_PER_ROW] as usize
+    /// Chunk of a place in the sequence of a region, and where it is in there.
+    fn locate(&self, region: usize, place: usize) -> (usize, usize) {
+        let nth = place / ENTRIES_PER_BLOCK;
+        let block = self.rows[nth / BLOCKS_PER_ROW][region * BLOCKS_PER_ROW + nth % BLOCKS_PER_ROW] as usize;
+        let first = block % BLOCKS_PER_CHUNK * ENTRIES_PER_BLOCK;
+        (block / BLOCKS_PER_CHUNK, first + place % ENTRIES_PER_BLOCK)
     }
 
     fn entry(&mut self, region: usize, place: u32) -> &mut Entry {
-        let block = self.block(region, place as usize / ENTRIES_PER_BLOCK);
-        let block = &mut self.chunks[block / BLOCKS_PER_CHUNK][block % BLOCKS_PER_CHUNK];
-        &mut block[place as usize % ENTRIES_PER_BLOCK]
+        let (chunk, at) = self.locate(region, place as usize);
+        &mut self.chunks[chunk][at]
     }
 
     /// Gives the region another block when so many entries fill those it has.
@@ -150,7 +151,7 @@ impl Table {
             return;
         }
         if self.blocks.is_multiple_of(BLOCKS_PER_CHUNK) {
-            self.chunks.push(vec![Block::default(); BLOCKS_PER_CHUNK].into_boxed_slice());
+            self.chunks.push(vec![Entry::default(); BLOCKS_PER_CHUNK * ENTRIES_PER_BLOCK].into_boxed_slice());
         }
         if nth / BLOCKS_PER_ROW == self.rows.len() {
             self.rows.push(vec![0; REGIONS * BLOCKS_PER_ROW].into_boxed_slice());
@@ -211,10 +212,9 @@ mod tests {
         let mut table = Table::new();
         let empty = table.bytes();
         (0..33).for_each(|n| assert!(table.insert(n)));
-        // Two blocks of one chunk.
-        let (row, chunk) = (REGIONS * BLOCKS_PER_ROW * 4, BLOCKS_PER_CHUNK * size_of::<Block>());
-        assert_eq!(table.bytes() - empty, row + chunk);
+        let row = REGIONS * BLOCKS_PER_ROW * 4;
+        assert_eq!(table.bytes() - empty, row + 2 * BLOCK_BYTES);
         (1..16).for_each(|n| assert!(table.insert(n << 46)));
-        assert_eq!(table.bytes() - empty, row + 2 * chunk);
+        assert_eq!(table.bytes() - empty, row + 17 * BLOCK_BYTES);
     }
 }
