@@ -184,6 +184,39 @@ fn every_policy_of_the_url_caches_comes_to_the_same() {
     }
 }
 
+/// With so little buffer the sieve makes runs all the time, and without caches is asked about every link.
+#[test]
+fn every_url_seen_store_comes_to_the_same() {
+    for (store, buffer) in [("disk", "4KiB"), ("disk", "64MiB"), ("memory", "4KiB")] {
+        let world = World::new(Profile { latency: Latency::Fixed { ms: 10 }, ..medium() });
+        let crawl = world
+            .crawl()
+            .set(&format!("stages.dedup.store={store}"))
+            .set(&format!("stages.dedup.buffer_bytes={buffer}"))
+            .set("stages.dedup.cache.policy=none")
+            .set("stages.host-splitter.cache.policy=none");
+        world.assert_whole(&crawl.run(MINUTE));
+    }
+}
+
+/// What the memory store logged the sieve goes on from; the way back is refused, and nothing is lost by trying.
+#[test]
+fn a_crawl_goes_on_with_the_sieve_but_not_back_in_memory() {
+    let world = World::new(Profile { latency: Latency::Fixed { ms: 20 }, ..medium() });
+    let limited = world.crawl().set("stages.dedup.store=memory").arguments(&["--max-pages", "300"]).run(MINUTE);
+    assert_eq!((limited.code, limited.summary.complete), (0, false));
+    let on_disk = ["--set", "stages.dedup.store=disk", "--set", "stages.dedup.buffer_bytes=4KiB", "--max-pages", "900"];
+    let limited = world.resume().arguments(&on_disk).run(MINUTE);
+    assert_eq!((limited.code, limited.summary.complete), (0, false));
+
+    let mut in_memory = world.resume().set("stages.dedup.store=memory").start();
+    assert_eq!(in_memory.exit_code(MINUTE), 1);
+    let log = in_memory.log();
+    assert!(log.contains("dedup.0 cannot go on") && log.contains("stages.dedup.store"), "{log}");
+
+    world.assert_whole(&world.resume().set("stages.dedup.store=disk").arguments(&["--max-pages", "0"]).run(MINUTE));
+}
+
 /// 5 hosts of 40 pages.
 fn small() -> Profile {
     Profile { hosts: 5, pages_per_host: PagesPerHost::Exactly(40), ..Profile::raw() }

@@ -16,6 +16,7 @@ use shared::bus::{Bus, ensure_buckets, ensure_streams};
 use shared::config::{Durability, Layers, Pipeline};
 use shared::stage::{Ownership, ProcessStatus, new_life};
 use shared::telemetry;
+use shared::url_cache::UrlCache;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write as _;
@@ -117,6 +118,11 @@ struct Crawl<'a> {
 
 impl<'a> Crawl<'a> {
     async fn start(plan: &'a Plan) -> anyhow::Result<Crawl<'a>> {
+        let stages = &plan.pipeline.stages;
+        for (key, cache) in [("host-splitter", &stages.host_splitter.cache), ("dedup", &stages.dedup.cache)] {
+            // Before anything starts: a stage would find out when the crawl is under way.
+            UrlCache::open(&format!("stages.{key}.cache"), cache)?;
+        }
         let data = &plan.pipeline.data;
         std::fs::create_dir_all(data)
             .with_context(|| format!("cannot create the data directory {}", data.display()))?;

@@ -158,7 +158,7 @@ impl Processes {
     }
 
     /// Looks after the processes: reaps the dead, starts them again after a wait. A process that ends because its
-    /// configuration is bad would do so for ever: that is an error.
+    /// configuration or its state is bad would do so for ever: that is an error.
     pub fn look_after(&mut self) -> anyhow::Result<()> {
         self.ending.retain_mut(|(_, child)| matches!(child.try_wait(), Ok(None)));
         let mut dead = Vec::new();
@@ -171,7 +171,7 @@ impl Processes {
             self.running.remove(&name);
             let log = self.launch.logs.join(format!("{}-{}.log", name.0, name.1));
             if status.code() == Some(2) {
-                anyhow::bail!("{}.{} refuses its configuration: {}", name.0, name.1, last_line(&log));
+                anyhow::bail!("{}.{} cannot go on: {}", name.0, name.1, last_line(&log));
             }
             let failures = self.failures.entry(name.clone()).or_default();
             *failures = if lived > LIVED_WELL { 1 } else { *failures + 1 };

@@ -33,6 +33,9 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Prints decoded messages, one a line, until the limit, the crawl's end or Ctrl-C.
 pub async fn run(running: &Running, tap: &Tap) -> anyhow::Result<()> {
     let subjects = &running.bus.subjects;
+    if tap.partition.is_some() && !subjects.has_partitions(tap.edge) {
+        anyhow::bail!("--partition: edge {} is not divided into partitions", tap.edge.name());
+    }
     let subjects = match tap.partition {
         Some(partition) => vec![subjects.of(tap.edge, &Token::Partition(partition))],
         None => subjects.all(tap.edge),

@@ -15,7 +15,7 @@ pub(crate) use streams::PRIORITY_GROUP;
 pub use streams::{BUCKETS, Consumer, consumer_name, ensure_buckets, ensure_streams};
 pub use subjects::Subjects;
 
-use crate::config::Pipeline;
+use crate::config::{ConfigError, Pipeline};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -51,6 +51,7 @@ impl Bus {
         loop {
             match options(name, connected.clone()).connect(url).await {
                 Ok(client) => {
+                    check_version(url, &client.server_info().version)?;
                     let mut jetstream = async_nats::jetstream::new(client.clone());
                     jetstream.set_timeout(API_TIMEOUT);
                     let subjects = Arc::new(Subjects::new(pipeline));
@@ -77,6 +78,22 @@ impl Bus {
     pub fn is_connected(&self) -> bool {
         self.client.connection_state() == async_nats::connection::State::Connected
     }
+}
+
+/// Lanes need priority groups by priority.
+const OLDEST_BROKER: (u32, u32) = (2, 12);
+
+fn check_version(url: &str, version: &str) -> Result<(), ConfigError> {
+    let mut numbers = version.split(['.', '-']).map(|number| number.parse::<u32>().ok());
+    let is_old = matches!((numbers.next(), numbers.next()),
+        (Some(Some(major)), Some(Some(minor))) if (major, minor) < OLDEST_BROKER);
+    if !is_old {
+        return Ok(());
+    }
+    let (major, minor) = OLDEST_BROKER;
+    Err(ConfigError::Range(vec![format!(
+        "configuration key broker.url = '{url}': nats-server {version} runs there; {major}.{minor} or newer is needed"
+    )]))
 }
 
 fn options(name: &str, connected: Arc<AtomicU64>) -> async_nats::ConnectOptions {
@@ -107,4 +124,20 @@ fn options(name: &str, connected: Arc<AtomicU64>) -> async_nats::ConnectOptions 
                 }
             }
         })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_broker_that_is_too_old_is_refused_by_name_and_version() {
+        for version in ["2.12.0", "2.15.1", "3.0.0-beta.1", "2.12.0-RC.3", "unknown", ""] {
+            assert!(check_version("nats://b.test", version).is_ok(), "{version}");
+        }
+        for version in ["2.11.11", "2.9.25", "1.4.1", "2.11.0-preview"] {
+            let text = check_version("nats://b.test", version).unwrap_err().to_string();
+            assert!(text.contains("broker.url") && text.contains(version) && text.contains("2.12"), "{text}");
+        }
+    }
 }

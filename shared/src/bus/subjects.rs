@@ -57,6 +57,11 @@ impl Subjects {
         format!("{}{subject}", self.prefix)
     }
 
+    /// Whether an edge has a subject for each partition.
+    pub fn has_partitions(&self, edge: Edge) -> bool {
+        self.template(edge).contains("{partition}")
+    }
+
     /// All subjects of an edge, by wildcards.
     pub fn all(&self, edge: Edge) -> Vec<String> {
         let all = wildcard(&self.prefix, self.template(edge));

@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 /// The file shipped with the program: every key with its default and its meaning.
 pub(super) const SHIPPED: &str = include_str!("../../../pipeline.yaml");
 
+/// Keys that name files, as JSON pointers.
+const FILES: [&str; 2] = ["/stages/host-splitter/cache/file", "/stages/dedup/cache/file"];
+
 /// A configuration that cannot be used; the message names key, value and what is accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -84,9 +87,19 @@ impl Layers {
         Ok(tree)
     }
 
-    /// The same, to be written to a file that [`Layers::file`] may name later.
+    /// The same, to be written to a file that [`Layers::file`] may name later, from another directory: files that it
+    /// names are named by absolute paths.
     pub fn text(&self) -> Result<String, ConfigError> {
-        Ok(format!("{:#}\n", self.tree(std::env::vars())?))
+        let mut tree = self.tree(std::env::vars())?;
+        for pointer in FILES {
+            if let Some(Tree::String(file)) = tree.pointer_mut(pointer)
+                && !file.is_empty()
+                && let Ok(path) = std::path::absolute(&*file)
+            {
+                *file = path.display().to_string();
+            }
+        }
+        Ok(format!("{tree:#}\n"))
     }
 
     fn file_path(&self) -> Option<PathBuf> {

@@ -19,13 +19,14 @@ pub struct Body {
     pub at: Place,
 }
 
-/// A page, by its fingerprints.
+/// A page, by fingerprints.
 #[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Of its canonical URL.
     pub url: u64,
-    /// Of its server.
-    pub server: u64,
+    /// Of its server and of the links that were taken from it, with topic and depth: two pages with the same one have
+    /// nothing to find that the other has not.
+    pub links: u64,
 }
 
 /// The answer.
@@ -37,10 +38,10 @@ pub struct ContentReply {
 
 impl EdgeMessage for ContentAsk {
     const EDGE: Edge = Edge::ContentAsks;
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
 }
 impl EdgeMessage for ContentReply {
     const EDGE: Edge = Edge::ContentAsks;
     /// Told apart from [`ContentAsk`] on the same edge by its number.
-    const VERSION: u8 = 101;
+    const VERSION: u8 = 102;
 }

@@ -40,6 +40,12 @@ impl UrlList {
         self.text.len()
     }
 
+    /// One of the URLs; empty when there are not so many.
+    pub fn get(&self, index: usize) -> &str {
+        let start = index.checked_sub(1).and_then(|before| self.ends.get(before)).map_or(0, |&end| end as usize);
+        self.ends.get(index).and_then(|&end| self.text.get(start..end as usize)).unwrap_or("")
+    }
+
     /// The URLs in order. An end that does not fit the text (no encoder of ours writes one) gives an
     /// empty string, never a panic.
     pub fn iter(&self) -> impl Iterator<Item = &str> {

@@ -36,7 +36,7 @@ const JOURNAL_BYTES_MAX: u64 = 64 << 20;
 impl DiskStore {
     /// Opens the store in `path`, or makes a new one.
     pub fn open(path: &Path, tables: &[Table], options: StoreOptions) -> Result<Self, StoreError> {
-        let failed = |error: &dyn std::fmt::Display| StoreError {
+        let failed = |error: &dyn std::fmt::Display| StoreError::Io {
             action: "be opened",
             path: path.display().to_string(),
             error: error.to_string(),
@@ -57,11 +57,11 @@ impl DiskStore {
     }
 
     fn failed(&self, action: &'static str, error: &fjall::Error) -> StoreError {
-        StoreError { action, path: self.path.display().to_string(), error: error.to_string() }
+        StoreError::Io { action, path: self.path.display().to_string(), error: error.to_string() }
     }
 
     fn table(&self, table: Table) -> Result<&Keyspace, StoreError> {
-        self.tables.get(table).ok_or_else(|| StoreError {
+        self.tables.get(table).ok_or_else(|| StoreError::Io {
             action: "find a table",
             path: self.path.display().to_string(),
             error: format!("no table '{table}' was opened"),

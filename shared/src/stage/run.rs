@@ -19,7 +19,7 @@ use crate::time::Timestamp;
 use async_nats::Subject;
 use futures::future::{BoxFuture, FutureExt as _};
 use futures::stream::{FuturesUnordered, StreamExt as _};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::PoisonError;
@@ -408,13 +408,17 @@ impl<C: Core, S: Shell<C>> Loop<C, S> {
         for Publish { edge, token, payload, .. } in out.publishes.drain(..) {
             outgoing.push(outbox.add(&mut changes, context.bus.subjects.of(edge, &token), payload));
         }
+        let mut moved = BTreeSet::new();
         for ticket in &out.finished {
             if let Some((edge, sequence)) = self.tickets.get(*ticket).and_then(|held| held.position)
                 && let Some(position) = self.positions.get_mut(&edge)
             {
                 position.applied.insert(sequence);
-                changes.put(LOOP, position_key(edge), write_position(position));
+                moved.insert(edge);
             }
+        }
+        for edge in moved {
+            changes.put(LOOP, position_key(edge), write_position(&self.positions[&edge]));
         }
         if changes.is_empty() {
             return Ok(());

@@ -16,7 +16,6 @@ use async_nats::jetstream::kv;
 use clap::{CommandFactory as _, FromArgMatches as _};
 use futures::future::BoxFuture;
 use std::convert::Infallible;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -107,8 +106,8 @@ impl Context {
 /// Exit code for bad configuration or arguments.
 const EXIT_CONFIGURATION: u8 = 2;
 
-/// Runs a stage until it is told to end: exit 0 after a drained SIGTERM, 2 for bad configuration or arguments,
-/// 1 otherwise.
+/// Runs a stage until it is told to end: exit 0 after a drained SIGTERM, 2 for bad configuration or arguments and for
+/// stored state that cannot be gone on from, 1 otherwise.
 pub fn main<S: Stage>() -> ExitCode {
     let command = Args::command().name(S::NAME).about(S::ABOUT).after_help(
         "Run by `rhumb crawl` or `rhumb up`; on its own for deployments that run each stage by themselves:\n  \
@@ -149,8 +148,10 @@ pub fn main<S: Stage>() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!(stage = S::NAME, instance = args.instance, "{error:#}");
-            let is_bad = error.downcast_ref::<OtherShape>().is_some() || error.downcast_ref::<ConfigError>().is_some();
-            if is_bad { ExitCode::from(EXIT_CONFIGURATION) } else { ExitCode::FAILURE }
+            // To start again would not help.
+            let is_final = error.downcast_ref::<ConfigError>().is_some()
+                || matches!(error.downcast_ref(), Some(StoreError::Unusable(_)));
+            if is_final { ExitCode::from(EXIT_CONFIGURATION) } else { ExitCode::FAILURE }
         }
     }
 }
@@ -209,18 +210,6 @@ async fn start<S: Stage>(pipeline: Pipeline, instance: u16) -> anyhow::Result<()
     run(process, core, shell, shutdown).await
 }
 
-/// A configuration that does not fit the state that there is.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "the state in {path} belongs to '{stored}', the configuration says '{shape}': they are fixed for the life of a \
-     crawl; set them back, or take another data directory"
-)]
-struct OtherShape {
-    path: PathBuf,
-    stored: String,
-    shape: String,
-}
-
 /// Opens the instance's store and checks that its state was made with the same partitions and replicas.
 fn open_store(pipeline: &Pipeline, stage: &str, instance: u16, state: &State) -> anyhow::Result<Arc<dyn Store>> {
     let mut tables = state.tables.clone();
@@ -237,7 +226,12 @@ fn open_store(pipeline: &Pipeline, stage: &str, instance: u16, state: &State) ->
         Some(stored) if stored == shape.as_bytes() => {}
         Some(stored) => {
             let stored = String::from_utf8_lossy(&stored).into_owned();
-            return Err(OtherShape { path, stored, shape }.into());
+            let text = format!(
+                "the state in {} belongs to '{stored}', the configuration says '{shape}': they are fixed for the life of \
+                 a crawl; set them back, or take another data directory",
+                path.display()
+            );
+            return Err(StoreError::Unusable(text).into());
         }
     }
     Ok(store)

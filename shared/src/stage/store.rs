@@ -10,19 +10,24 @@ use std::sync::Mutex;
 /// A table's name.
 pub type Table = &'static str;
 
-/// The store cannot read or write; the stage stops and says why, and goes on from its last commit when started
-/// again.
+/// The stage stops and says why.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "the store in {path} cannot {action}: {error}; free space or repair the disk, then start the stage again: nothing that was committed is lost"
-)]
-pub struct StoreError {
-    /// What was tried.
-    pub action: &'static str,
-    /// Where.
-    pub path: String,
-    /// Why it failed.
-    pub error: String,
+pub enum StoreError {
+    /// The store cannot read or write. The stage goes on from its last commit when it is started again.
+    #[error(
+        "the store in {path} cannot {action}: {error}; free space or repair the disk, then start the stage again: nothing that was committed is lost"
+    )]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// Where.
+        path: String,
+        /// Why it failed.
+        error: String,
+    },
+    /// What is stored cannot be gone on from, however often the stage is started: what it is, and the way out.
+    #[error("{0}")]
+    Unusable(String),
 }
 
 /// Writes that are committed together.

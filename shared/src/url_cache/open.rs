@@ -25,7 +25,9 @@ impl UrlCache {
 /// Fingerprints of the URLs of the file, one a line, as many as there are entries.
 fn read(key: &str, settings: &UrlCacheSettings) -> Result<Vec<u64>, ConfigError> {
     let path = &settings.file;
-    let text = std::fs::read_to_string(path).map_err(|error| ConfigError::Unreadable { path: path.clone(), error })?;
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        ConfigError::Range(vec![format!("configuration key {key}.file = '{}' cannot be read: {error}", path.display())])
+    })?;
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     lines
         .take(settings.entries as usize)

@@ -10,7 +10,7 @@
 use shared::message::{Body, Place};
 use shared::stage::store::{Changes, Store, StoreError, Table};
 
-/// Partition of the body, fingerprint of the body (both big-endian): URL and server of its first page, as fingerprints.
+/// Partition of the body, fingerprint of the body (both big-endian): URL and links of its first page, as fingerprints.
 pub(crate) const CONTENT: Table = "content";
 
 /// The first page that had the body; the one that asks, when none had it before.
@@ -24,12 +24,12 @@ pub(crate) fn first(
     if let Some(place) = store.get(CONTENT, &key)?.as_deref().and_then(from_bytes) {
         return Ok(place);
     }
-    let Place { url, server } = body.at;
-    changes.put(CONTENT, key, [url.to_le_bytes(), server.to_le_bytes()].concat());
+    let Place { url, links } = body.at;
+    changes.put(CONTENT, key, [url.to_le_bytes(), links.to_le_bytes()].concat());
     Ok(body.at)
 }
 
 fn from_bytes(bytes: &[u8]) -> Option<Place> {
-    let (url, server) = bytes.split_first_chunk::<8>()?;
-    Some(Place { url: u64::from_le_bytes(*url), server: u64::from_le_bytes(server.try_into().ok()?) })
+    let (url, links) = bytes.split_first_chunk::<8>()?;
+    Some(Place { url: u64::from_le_bytes(*url), links: u64::from_le_bytes(links.try_into().ok()?) })
 }

@@ -62,16 +62,6 @@ impl From<&Pipeline> for Settings {
     }
 }
 
-/// Why the test cannot be opened.
-#[derive(Debug, thiserror::Error)]
-#[error(transparent)]
-pub enum OpenError {
-    /// The instance's store fails.
-    Store(#[from] StoreError),
-    /// The URL-seen store fails.
-    Seen(#[from] SeenError),
-}
-
 /// A partition of the instance.
 struct Owned {
     number: u16,
@@ -82,16 +72,21 @@ struct Owned {
 struct Waiting {
     place: u16,
     fingerprint: u64,
-    url: String,
-    origin: Origin,
+    /// Its place in the batch.
+    index: usize,
     ticket: Ticket,
 }
 
-/// An input with URLs that wait.
+/// An input with URLs that wait: how many.
 struct Held {
     waiting: usize,
-    filtered: [u32; FilterReason::ALL.len()],
-    repeated: u32,
+    batch: Arc<SplitUrls>,
+}
+
+/// Memory of a batch, in bytes.
+fn bytes_of(batch: &SplitUrls) -> usize {
+    let origins = batch.origins.iter().map(|origin| size_of::<Origin>() + origin.page.len() + origin.topic.len());
+    batch.urls.bytes() + batch.urls.len() * 8 + origins.sum::<usize>()
 }
 
 /// Counts since the crawl began, stored with each commit.
@@ -115,6 +110,9 @@ pub struct Dedup {
     /// By token.
     waiting: HashMap<u64, Waiting>,
     held: HashMap<Ticket, Held>,
+    /// Memory of their batches, in bytes; when it is more than it may be, the URL-seen store is flushed.
+    held_bytes: usize,
+    held_bytes_max: usize,
     next_token: u64,
     /// When the URL-seen store is flushed although nothing is due.
     idle_at: Timestamp,
@@ -137,7 +135,7 @@ impl Dedup {
         partitions: &[u16],
         store: Arc<dyn Store>,
         folder: PathBuf,
-    ) -> Result<Self, OpenError> {
+    ) -> Result<Self, StoreError> {
         let mut place_of = vec![None; usize::from(settings.partitions)];
         let mut owned = Vec::with_capacity(partitions.len());
         for (place, &number) in (0..).zip(partitions) {
@@ -148,8 +146,15 @@ impl Dedup {
             let next_serial = next.and_then(|bytes| bytes.try_into().ok()).map_or(1, u64::from_le_bytes);
             owned.push(Owned { number, next_serial });
         }
-        let counters = store.get(META, COUNTERS)?.and_then(|bytes| Counters::from_bytes(&bytes)).unwrap_or_default();
-        let seen = seen::open(&settings.seen, folder, partitions, store.get(META, SEEN)?.as_deref())?;
+        let counters = match store.get(META, COUNTERS)? {
+            Some(bytes) => Counters::from_bytes(&bytes).ok_or_else(|| of_another_version("its counts"))?,
+            None => Counters::default(),
+        };
+        let committed = store.get(META, SEEN)?;
+        if committed.is_none() && owned.iter().any(|owned| owned.next_serial > 1) {
+            return Err(of_another_version("which URLs were seen"));
+        }
+        let seen = seen::open(&settings.seen, folder, partitions, committed.as_deref()).map_err(failed)?;
         Ok(Dedup {
             store,
             partitions: settings.partitions,
@@ -159,6 +164,8 @@ impl Dedup {
             cache,
             waiting: HashMap::new(),
             held: HashMap::new(),
+            held_bytes: 0,
+            held_bytes_max: settings.seen.buffer_bytes,
             next_token: 0,
             idle_at: Timestamp::ZERO,
             draining: false,
@@ -172,13 +179,13 @@ impl Dedup {
         &mut self,
         now: Timestamp,
         ticket: Ticket,
-        batch: &SplitUrls,
+        batch: SplitUrls,
         news: &mut News,
         out: &mut Output<Infallible>,
     ) -> Result<(), StoreError> {
-        let mut held = Held { waiting: 0, filtered: batch.filtered, repeated: batch.repeated };
+        let mut waiting = 0;
         let (mut last_host, mut host_fingerprint, mut place) = ("", 0, None);
-        for (url, &origin) in batch.urls.iter().zip(&batch.origin_of) {
+        for (index, (url, &origin)) in batch.urls.iter().zip(&batch.origin_of).enumerate() {
             let host = host_of(url);
             if host != last_host {
                 last_host = host;
@@ -198,18 +205,18 @@ impl Dedup {
             let number = self.owned[usize::from(place)].number;
             match self.seen.ask(now, number, host_fingerprint, fingerprint, self.next_token).map_err(failed)? {
                 Verdict::Later => {
-                    let waiting = Waiting { place, fingerprint, url: url.to_owned(), origin: origin.clone(), ticket };
-                    self.waiting.insert(self.next_token, waiting);
+                    self.waiting.insert(self.next_token, Waiting { place, fingerprint, index, ticket });
                     self.next_token += 1;
-                    held.waiting += 1;
+                    waiting += 1;
                 }
                 verdict => self.decide(verdict == Verdict::New, place, fingerprint, url, origin, ticket, news),
             }
         }
-        if held.waiting == 0 {
-            self.finish(ticket, &held, out);
+        if waiting == 0 {
+            self.finish(ticket, &batch, out);
         } else {
-            self.held.insert(ticket, held);
+            self.held_bytes += bytes_of(&batch);
+            self.held.insert(ticket, Held { waiting, batch: Arc::new(batch) });
         }
         self.idle_at = now + IDLE;
         Ok(())
@@ -238,13 +245,13 @@ impl Dedup {
     }
 
     /// Everything of an input is decided: the counts that were made upstream are taken over.
-    fn finish(&mut self, ticket: Ticket, held: &Held, out: &mut Output<Infallible>) {
-        let filtered: u64 = held.filtered.iter().map(|&count| u64::from(count)).sum();
-        for (sum, &count) in self.counters.filtered.iter_mut().zip(&held.filtered) {
+    fn finish(&mut self, ticket: Ticket, batch: &SplitUrls, out: &mut Output<Infallible>) {
+        let filtered: u64 = batch.filtered.iter().map(|&count| u64::from(count)).sum();
+        for (sum, &count) in self.counters.filtered.iter_mut().zip(&batch.filtered) {
             *sum += u64::from(count);
         }
-        self.counters.found += filtered + u64::from(held.repeated);
-        self.counters.repeated += u64::from(held.repeated);
+        self.counters.found += filtered + u64::from(batch.repeated);
+        self.counters.repeated += u64::from(batch.repeated);
         out.finish(ticket);
     }
 
@@ -259,18 +266,16 @@ impl Dedup {
         let mut answers = Vec::new();
         self.seen.flush(now, all, &mut answers).map_err(failed)?;
         for (token, is_new) in answers {
-            let Some(Waiting { place, fingerprint, url, origin, ticket }) = self.waiting.remove(&token) else {
-                continue;
-            };
-            self.decide(is_new, place, fingerprint, &url, &origin, ticket, news);
-            let left = self.held.get_mut(&ticket).map(|held| {
-                held.waiting -= 1;
-                held.waiting
-            });
-            if left == Some(0)
-                && let Some(held) = self.held.remove(&ticket)
-            {
-                self.finish(ticket, &held, out);
+            let Some(Waiting { place, fingerprint, index, ticket }) = self.waiting.remove(&token) else { continue };
+            let Some(held) = self.held.get_mut(&ticket) else { continue };
+            held.waiting -= 1;
+            let (batch, is_last) = (Arc::clone(&held.batch), held.waiting == 0);
+            let origin = &batch.origins[batch.origin_of[index] as usize];
+            self.decide(is_new, place, fingerprint, batch.urls.get(index), origin, ticket, news);
+            if is_last {
+                self.held.remove(&ticket);
+                self.held_bytes -= bytes_of(&batch);
+                self.finish(ticket, &batch, out);
             }
         }
         Ok(())
@@ -279,7 +284,7 @@ impl Dedup {
     /// Whether the URL-seen store is to be flushed now, and then whether all of it.
     fn flush_due(&self, now: Timestamp) -> Option<bool> {
         let is_idle = self.draining || now >= self.idle_at;
-        let all = is_idle && !self.seen.is_idle();
+        let all = (is_idle || self.held_bytes > self.held_bytes_max) && !self.seen.is_idle();
         (all || self.seen.flush_at().is_some_and(|at| at <= now)).then_some(all)
     }
 
@@ -339,7 +344,17 @@ impl Dedup {
 }
 
 fn failed(error: SeenError) -> StoreError {
-    StoreError { action: "go on", path: "the folder 'seen'".into(), error: error.to_string() }
+    match error {
+        SeenError::Io { action, path, error } => StoreError::Io { action, path, error: error.to_string() },
+        error => StoreError::Unusable(error.to_string()),
+    }
+}
+
+fn of_another_version(what: &str) -> StoreError {
+    StoreError::Unusable(format!(
+        "the state of the URL-seen test does not say {what} in a way that is understood; use the version of the program that \
+         began the crawl, or delete the crawl"
+    ))
 }
 
 /// New URLs on their way into messages, each of one partition.
@@ -432,7 +447,7 @@ impl Core for Dedup {
         let mut news = News::default();
         match event {
             Event::Message { ticket, input: Input::Split(batch) } => {
-                self.receive(now, ticket, &batch, &mut news, out)?
+                self.receive(now, ticket, batch, &mut news, out)?
             }
             Event::Message { ticket, input: Input::Content(ask) } => self.look_up(ticket, &ask, out)?,
             Event::Drain => self.draining = true,
@@ -471,6 +486,7 @@ impl Core for Dedup {
             ("misrouted_total", self.misrouted),
             ("known", self.known()),
             ("waiting", self.waiting.len() as u64),
+            ("waiting_bytes", self.held_bytes as u64),
             ("seen_memory_bytes", self.seen.memory_bytes() as u64),
             ("seen_disk_bytes", self.seen.disk_bytes()),
         ]

@@ -38,10 +38,10 @@ pub struct Answer {
 pub(crate) enum Verdict {
     /// Not met before, as far as anybody knows.
     First,
-    /// Another page of the same server had it first.
-    SameServer,
-    /// A page of another server had it first.
-    Elsewhere,
+    /// Another page had it first, and the same links were taken from it.
+    SameLinks,
+    /// Another page had it first: of another server, or one whose links lead elsewhere or were not taken.
+    OtherLinks,
 }
 
 /// Pages `P` that wait for a verdict.
@@ -104,8 +104,8 @@ impl<P> Line<P> {
 fn verdict(at: Place, first: Option<Place>) -> Verdict {
     match first {
         None => Verdict::First,
-        Some(first) if first.server == at.server => Verdict::SameServer,
-        Some(_) => Verdict::Elsewhere,
+        Some(first) if first.links == at.links => Verdict::SameLinks,
+        Some(_) => Verdict::OtherLinks,
     }
 }
 
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     fn body(fingerprint: u64, url: u64) -> Body {
-        Body { fingerprint, at: Place { url, server: 7 } }
+        Body { fingerprint, at: Place { url, links: 7 } }
     }
 
     fn content() -> Content<u64> {
@@ -130,18 +130,18 @@ mod tests {
         assert_eq!(content.wait(body(4, 3), 3), None);
         assert_eq!(content.wait(body(1, 4), 4).expect("another owner").dedup, 1);
 
-        let elsewhere = Some(Place { url: 9, server: 8 });
-        let reply = Some(ContentReply { first: vec![elsewhere] });
+        let other = Some(Place { url: 9, links: 8 });
+        let reply = Some(ContentReply { first: vec![other] });
         let (judged, next) = content.answered(Answer { dedup: 0, reply });
-        assert_eq!(judged, [(1, Verdict::Elsewhere)]);
+        assert_eq!(judged, [(1, Verdict::OtherLinks)]);
         assert_eq!(next.expect("an ask").ask.bodies, [body(2, 2), body(4, 3)]);
 
         let (judged, next) = content.answered(Answer { dedup: 0, reply: None });
         assert_eq!(judged, [(2, Verdict::First), (3, Verdict::First)]);
         assert!(next.is_none() && !content.is_empty(), "the other owner has not answered");
-        let here = Some(Place { url: 9, server: 7 });
-        let (judged, _) = content.answered(Answer { dedup: 1, reply: Some(ContentReply { first: vec![here] }) });
-        assert_eq!(judged, [(4, Verdict::SameServer)]);
+        let same = Some(Place { url: 9, links: 7 });
+        let (judged, _) = content.answered(Answer { dedup: 1, reply: Some(ContentReply { first: vec![same] }) });
+        assert_eq!(judged, [(4, Verdict::SameLinks)]);
         assert!(content.is_empty());
     }
 }

@@ -102,8 +102,7 @@ impl Parser {
         let parsed = Parsed { ticket, origin, links };
         match parsed.links.body.filter(|_| self.settings.content_seen) {
             Some(fingerprint) => {
-                let at =
-                    Place { url: url::fingerprint(&page.url), server: url::fingerprint(url::server_of(&page.url)) };
+                let at = Place { url: url::fingerprint(&page.url), links: links_fingerprint(&parsed) };
                 out.effects.extend(self.content.wait(Body { fingerprint, at }, parsed));
             }
             None => publish(&parsed, out),
@@ -116,7 +115,7 @@ impl Parser {
         out.effects.extend(next);
         for (mut parsed, verdict) in judged {
             self.duplicates += u64::from(verdict != Verdict::First);
-            if verdict == Verdict::SameServer {
+            if verdict == Verdict::SameLinks {
                 self.skipped += parsed.links.urls.len() as u64;
                 parsed.links.urls.clear();
             }
@@ -144,6 +143,17 @@ impl Parser {
         self.uncrawlable += u64::from(links.uncrawlable);
         self.nofollow += u64::from(links.nofollow);
     }
+}
+
+/// Of all that decides what comes of a page's links.
+fn links_fingerprint(parsed: &Parsed) -> u64 {
+    let Origin { page, topic, depth, .. } = &parsed.origin;
+    let mut text = format!("{} {topic} {depth}", url::server_of(page));
+    for url in &parsed.links.urls {
+        text.push('\n');
+        text.push_str(url);
+    }
+    url::body_fingerprint(text.as_bytes())
 }
 
 /// Puts the links into messages; the page is finished.
@@ -296,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn the_links_of_a_body_that_the_server_had_before_are_left_out() {
+    fn links_of_a_body_that_were_taken_from_another_page_are_left_out() {
         let limits = Limits { decoded_bytes_max: 16 << 20, links_per_page_max: 5000, url_bytes_max: 2048 };
         let settings = Settings {
             limits,
@@ -318,9 +328,24 @@ mod tests {
         let (asks, published, finished, is_idle) = step(Event::Message { ticket: Ticket(1), input: other });
         assert_eq!((published, finished.len(), is_idle), (0, 0, false), "the page waits for the verdict");
         let [Ask { dedup: 0, ask }] = &asks[..] else { panic!("one ask") };
-        let first = Some(Place { url: 1, server: ask.bodies[0].at.server });
+        let first = Some(Place { url: 1, links: ask.bodies[0].at.links });
         let reply = Some(shared::message::ContentReply { first: vec![first] });
         assert_eq!(step(Event::Answer(Answer { dedup: 0, reply })), (vec![], 0, vec![Ticket(1)], true));
+
+        let mut places = |url: &str, headers: &[(&str, &str)], body: &str| {
+            let input = Page { url: url.into(), ..page(200, headers, body) };
+            let (asks, ..) = step(Event::Message { ticket: Ticket(9), input });
+            step(Event::Answer(Answer { dedup: 0, reply: None }));
+            asks[0].ask.bodies[0].at.links
+        };
+        let relative = "<a href=y>y</a>";
+        let there = places("http://a.test/1/x", &html, relative);
+        assert_eq!(there, places("http://a.test/1/z", &html, relative));
+        assert_ne!(there, places("http://a.test/2/x", &html, relative), "the links lead elsewhere");
+        assert_ne!(there, places("http://b.test/1/x", &html, relative), "another server");
+        let nofollow = [html[0], ("x-robots-tag", "nofollow")];
+        assert_ne!(there, places("http://a.test/1/x", &nofollow, relative), "no links were taken");
+        assert_ne!(there, places("http://a.test/1/x", &[("content-type", "text/plain")], relative));
 
         step(Event::Message { ticket: Ticket(2), input: page(200, &html, "<a href=/y>y</a>") });
         let (_, published, finished, _) = step(Event::Answer(Answer { dedup: 0, reply: None }));

@@ -128,7 +128,10 @@ fn slot_of(key: &[u8]) -> Option<u64> {
 
 /// A row that this program did not write, or that is gone: going on would lose URLs without a trace.
 pub(crate) fn corrupt(table: Table, what: &str) -> StoreError {
-    StoreError { action: "be understood", path: format!("table '{table}'"), error: what.to_owned() }
+    StoreError::Unusable(format!(
+        "the scheduler's table '{table}' cannot be understood: {what}; use the version of the program that wrote it, restore \
+         the stage's folder from a copy, or delete the crawl"
+    ))
 }
 
 /// Reads a URL that waits or is in flight.

@@ -2,7 +2,7 @@ use super::*;
 use proptest::prelude::*;
 use shared::config::DedupStore;
 use shared::message::{Body, Origin};
-use shared::stage::store::MemoryStore;
+use shared::stage::store::{Changes, MemoryStore};
 use std::collections::{HashMap, HashSet};
 
 const PARTITIONS: u16 = 4;
@@ -211,7 +211,7 @@ proptest! {
 fn a_body_belongs_to_the_first_page_that_asked_for_ever() {
     let store = State::new();
     let mut core = open(&store, &[0, 1, 2, 3]);
-    let body = |fingerprint, url| Body { fingerprint, at: Place { url, server: 5 } };
+    let body = |fingerprint, url| Body { fingerprint, at: Place { url, links: 5 } };
     let ask = |core: &mut Dedup, bodies: &[Body]| {
         let mut out = Output::default();
         let input = Input::Content(ContentAsk { bodies: bodies.to_vec() });
@@ -226,4 +226,53 @@ fn a_body_belongs_to_the_first_page_that_asked_for_ever() {
     assert_eq!(ask(&mut reopened, &[body(1, 10), body(1, 13), body(2, 10)]), [None, Some(10), Some(11)]);
     let mut others = open(&store, &[0]);
     assert_eq!(ask(&mut others, &[body(1, 99)]), [None], "of a partition that it does not own it knows nothing");
+}
+
+#[test]
+fn a_state_that_does_not_say_what_was_seen_is_refused() {
+    let state = State::new();
+    let mut core = open(&state, &[0, 1, 2, 3]);
+    let out = step(&mut core, batch(&[("http://a.test/1", 0)], &["http://a.test/"]));
+    state.store.commit(&out.changes).unwrap();
+    drop(core);
+    let reopen = || {
+        let folder = state.folder.path().into();
+        Dedup::open(&settings(state.seen), cache(), &[0, 1, 2, 3], state.store.clone(), folder).err()
+    };
+    assert!(reopen().is_none());
+    for (key, value) in [(COUNTERS, Some(vec![1, 2, 3])), (SEEN, None)] {
+        let before = state.store.get(META, key).unwrap();
+        let mut changes = Changes::default();
+        changes.entries.push((META, key.to_vec(), value));
+        state.store.commit(&changes).unwrap();
+        let error = reopen().expect("an error");
+        assert!(matches!(error, StoreError::Unusable(_)) && error.to_string().contains("delete the crawl"), "{error}");
+        let mut changes = Changes::default();
+        changes.entries.push((META, key.to_vec(), before));
+        state.store.commit(&changes).unwrap();
+    }
+}
+
+/// P6: the text of URLs that wait is held once per batch, and no more of it than the buffer may take.
+#[test]
+fn batches_that_wait_are_bounded_by_the_buffer() {
+    let state = State::new();
+    let mut large = settings(state.seen);
+    large.seen.buffer_bytes = 1 << 20;
+    let folder = state.folder.path().into();
+    let mut core = Dedup::open(&large, cache(), &[0, 1, 2, 3], state.store.clone(), folder).unwrap();
+    core.held_bytes_max = 150_000;
+    let mut largest = 0;
+    let urls: Vec<String> = (0..200).map(|n| format!("http://a.test/{n}/{}", "x".repeat(500))).collect();
+    let all: Vec<(&str, u32)> = urls.iter().map(|url| (url.as_str(), 0)).collect();
+    for round in 0..40 {
+        let input = Input::Split(batch(&all[round..round + 100], &["http://a.test/"]));
+        let mut out = Output::default();
+        core.step(Timestamp::ZERO, Event::Message { ticket: Ticket(round as u64), input }, &mut out).unwrap();
+        state.store.commit(&out.changes).unwrap();
+        assert!(core.held_bytes <= core.held_bytes_max, "{}", core.held_bytes);
+        assert_eq!(core.held_bytes, core.held.values().map(|held| bytes_of(&held.batch)).sum::<usize>());
+        largest = largest.max(core.held_bytes);
+    }
+    assert!(largest > 50_000, "batches wait: {largest}");
 }

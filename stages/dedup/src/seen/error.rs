@@ -7,9 +7,7 @@ use std::path::Path;
 #[derive(Debug, thiserror::Error)]
 pub enum SeenError {
     /// A file could not be read or written.
-    #[error(
-        "the URL-seen store cannot {action} {path}: {error}; free space or repair the disk, then start the stage again: nothing that was committed is lost"
-    )]
+    #[error("the URL-seen store cannot {action} {path}: {error}")]
     Io {
         /// What was tried.
         action: &'static str,
