@@ -41,7 +41,14 @@ impl Kept {
 }
 
 fn origin() -> Origin {
-    Origin { page: "http://a.test/é".into(), topic: "t".into(), depth: 3, redirects: 1, seed: true }
+    Origin {
+        page: "http://a.test/é".into(),
+        topic: "t".into(),
+        depth: 3,
+        redirects: 1,
+        seed: true,
+        flow: Quality::SEED,
+    }
 }
 
 fn urls() -> UrlList {

@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use shared::bus::{Bus, Outgoing, Publisher};
-use shared::message::{Edge, FoundUrls, Origin, encode};
+use shared::message::{Edge, FoundUrls, Origin, Quality, encode};
 use shared::stage::Token;
 use std::path::Path;
 use std::time::Duration;
@@ -60,7 +60,14 @@ pub fn check_length(seeds: &[String], url_bytes_max: usize) -> Result<(), String
 
 /// Publishes seeds and waits until the broker has stored them.
 pub async fn inject(bus: &Bus, topic: &str, seeds: &[String]) -> anyhow::Result<()> {
-    let origin = Origin { page: String::new(), topic: topic.to_owned(), depth: 0, redirects: 0, seed: true };
+    let origin = Origin {
+        page: String::new(),
+        topic: topic.to_owned(),
+        depth: 0,
+        redirects: 0,
+        seed: true,
+        flow: Quality::SEED,
+    };
     let mut publisher = Publisher::new(bus).await?;
     for chunk in seeds.chunks(SEEDS_PER_MESSAGE) {
         let payload = encode(&FoundUrls { origin: origin.clone(), urls: chunk.iter().collect() });

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 pub(super) const SHIPPED: &str = include_str!("../../../pipeline.yaml");
 
 /// Keys that name files, as JSON pointers.
-const FILES: [&str; 2] = ["/stages/host-splitter/cache/file", "/stages/dedup/cache/file"];
+const FILES: [&str; 3] =
+    ["/stages/host-splitter/cache/file", "/stages/dedup/cache/file", "/stages/scheduler/quality_table"];
 
 /// A configuration that cannot be used; the message names key, value and what is accepted.
 #[derive(Debug, thiserror::Error)]

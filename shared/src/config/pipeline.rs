@@ -401,6 +401,8 @@ pub struct Scheduler {
     pub replicas: u16,
     pub listen: SocketAddr,
     pub policy: Policy,
+    pub quality: QualityProvider,
+    pub quality_table: PathBuf,
     pub requests_per_connection: u32,
     #[serde(deserialize_with = "duration")]
     pub visit_budget: Duration,
@@ -417,12 +419,32 @@ pub struct Scheduler {
     pub store_cache_bytes: Bytes,
 }
 
-/// Which server comes next.
+/// Which server comes next, and which of its URLs (Cao, Jiang and Singh 2003).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Policy {
     /// The one that has been ready for longest.
     BreadthFirst,
+    /// The one with the most pages a second.
+    Performance,
+    /// The one with the best URL.
+    Quality,
+    /// The one with the most quality a second.
+    Capacity,
+}
+
+/// What the quality of a URL is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum QualityProvider {
+    /// The nearer to a seed, the better.
+    Depth,
+    /// What flows to it from the page that has it.
+    Flow,
+    /// What a file says.
+    Table,
+    /// Drawn, by Zipf's law.
+    Zipf,
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -96,7 +96,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{FoundUrls, Origin, SplitUrls, UrlList};
+    use crate::message::{FoundUrls, Origin, Quality, SplitUrls, UrlList};
     use proptest::prelude::*;
 
     fn found() -> FoundUrls {
@@ -107,6 +107,7 @@ mod tests {
                 depth: 3,
                 redirects: 0,
                 seed: false,
+                flow: Quality::NONE,
             },
             urls: ["http://a.test/1", "http://b.test/é"].into_iter().collect(),
         }
@@ -143,8 +144,10 @@ mod tests {
     #[test]
     fn another_version_is_not_corrupt_and_another_edge_is() {
         let mut payload = encode(&found()).to_vec();
-        payload[5] = 2;
-        assert!(matches!(decode::<FoundUrls>(&payload), Err(Undecodable::UnknownVersion { found: 2, known: 1, .. })));
+        let (known, other) = (FoundUrls::VERSION, FoundUrls::VERSION + 1);
+        payload[5] = other;
+        let error = Undecodable::UnknownVersion { edge: Edge::UrlsFound, found: other, known };
+        assert_eq!(decode::<FoundUrls>(&payload).unwrap_err().to_string(), error.to_string());
         let split = encode(&SplitUrls { urls: UrlList::new(), ..SplitUrls::default() });
         assert!(matches!(decode::<FoundUrls>(&split), Err(Undecodable::Corrupt(_))));
     }

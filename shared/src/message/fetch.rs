@@ -373,7 +373,7 @@ impl EdgeMessage for AskReply {
 }
 impl EdgeMessage for ToFetcher {
     const EDGE: Edge = Edge::FetchJobs;
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
 }
 impl EdgeMessage for Report {
     const EDGE: Edge = Edge::FetchReports;
@@ -381,11 +381,11 @@ impl EdgeMessage for Report {
 }
 impl EdgeMessage for Page {
     const EDGE: Edge = Edge::Pages;
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
 }
 impl EdgeMessage for Outcomes {
     const EDGE: Edge = Edge::Outcomes;
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
 }
 impl EdgeMessage for Errand {
     const EDGE: Edge = Edge::Errands;

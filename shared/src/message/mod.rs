@@ -24,6 +24,8 @@ mod content;
 pub mod envelope;
 #[allow(missing_docs, reason = "rkyv's derive makes archived twins without docs")]
 mod fetch;
+#[allow(missing_docs, reason = "rkyv's derive makes archived twins without docs")]
+mod quality;
 pub mod tap;
 mod text;
 #[allow(missing_docs, reason = "rkyv's derive makes archived twins without docs")]
@@ -32,6 +34,7 @@ mod urls;
 pub use content::*;
 pub use envelope::{EdgeMessage, Undecodable, decode, encode};
 pub use fetch::*;
+pub use quality::Quality;
 pub use text::UrlList;
 pub use urls::*;
 

@@ -73,12 +73,19 @@ pub(super) fn headers<S: Serializer>(headers: &[(String, Vec<u8>)], serializer: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{Origin, encode};
+    use crate::message::{Origin, Quality, encode};
 
     #[test]
     fn a_message_becomes_json_with_its_urls() {
         let message = FoundUrls {
-            origin: Origin { page: "http://a.test/".into(), topic: "t".into(), depth: 1, redirects: 0, seed: false },
+            origin: Origin {
+                page: "http://a.test/".into(),
+                topic: "t".into(),
+                depth: 1,
+                redirects: 0,
+                seed: false,
+                flow: Quality::NONE,
+            },
             urls: ["http://b.test/x", "http://c.test/"].into_iter().collect(),
         };
         let json = json(Edge::UrlsFound, &encode(&message)).unwrap();

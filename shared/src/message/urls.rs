@@ -1,6 +1,6 @@
 //! The messages that carry URLs from their discovery to the frontier.
 
-use super::{Edge, EdgeMessage, UrlList};
+use super::{Edge, EdgeMessage, Quality, UrlList};
 use rkyv::{Archive, Deserialize, Serialize};
 
 /// How URLs were found: the trace of discovery that travels with them to their outcome.
@@ -16,6 +16,9 @@ pub struct Origin {
     pub redirects: u8,
     /// A seed, or what a seed redirected to: its host joins the scope.
     pub seed: bool,
+    /// What flowed to each of these URLs: a seed has 1, and a page shares what it has equally among its links (a form
+    /// of OPIC that looks at each page once: Abiteboul, Preda and Cobena 2003).
+    pub flow: Quality,
 }
 
 /// `urls.found`: the links of one page, or seeds. All URLs are canonical, apart from the literal target of
@@ -184,23 +187,23 @@ pub struct DnsRefresh {
 
 impl EdgeMessage for FoundUrls {
     const EDGE: Edge = Edge::UrlsFound;
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
 }
 impl EdgeMessage for FilteredUrls {
     const EDGE: Edge = Edge::UrlsFiltered;
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
 }
 impl EdgeMessage for SplitUrls {
     const EDGE: Edge = Edge::UrlsSplit;
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 3;
 }
 impl EdgeMessage for NewUrls {
     const EDGE: Edge = Edge::UrlsNew;
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
 }
 impl EdgeMessage for ReadyUrls {
     const EDGE: Edge = Edge::UrlsReady;
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
 }
 impl EdgeMessage for DnsRefresh {
     const EDGE: Edge = Edge::DnsRefresh;

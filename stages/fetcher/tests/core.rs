@@ -5,7 +5,8 @@
 use fetcher::core::{Fetcher, Settings};
 use fetcher::effect::{Answer, Asked, Effect, End, Response};
 use shared::message::{
-    AskReply, Edge, FailureKind, Job, JobId, JobKind, Origin, Page, Report, Request, RequestEnd, ToFetcher, decode,
+    AskReply, Edge, FailureKind, Job, JobId, JobKind, Origin, Page, Quality, Report, Request, RequestEnd, ToFetcher,
+    decode,
 };
 use shared::stage::{Core as _, Event, Output, Ticket, Token};
 use shared::time::Timestamp;
@@ -150,7 +151,8 @@ impl Bench {
 }
 
 fn job(ask: u64) -> Job {
-    let origin = Origin { page: String::new(), topic: "t".into(), depth: 0, redirects: 0, seed: true };
+    let origin =
+        Origin { page: String::new(), topic: "t".into(), depth: 0, redirects: 0, seed: true, flow: Quality::SEED };
     let request =
         |slot: u64| Request { slot: slot + 100, url: format!("{SERVER}/{slot}"), origin: origin.clone(), attempts: 0 };
     Job {

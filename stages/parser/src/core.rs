@@ -98,7 +98,7 @@ impl Parser {
         let mut links = links(&response, &self.settings.limits, &self.settings.agent);
         self.rewrite(page, &mut links);
         self.count(page, &links);
-        let origin = if links.redirect { redirected(page) } else { linked(page) };
+        let origin = if links.redirect { redirected(page) } else { linked(page, links.urls.len()) };
         let parsed = Parsed { ticket, origin, links };
         match parsed.links.body.filter(|_| self.settings.content_seen) {
             Some(fingerprint) => {
@@ -175,14 +175,15 @@ fn publish(parsed: &Parsed, out: &mut Output<Ask>) {
     out.finish(*ticket);
 }
 
-/// A link leads one step away from the seed.
-fn linked(page: &Page) -> Origin {
+/// A link leads one step away from the seed; what has flowed to the page flows on, to so many links.
+fn linked(page: &Page, links: usize) -> Origin {
     Origin {
         page: page.url.clone(),
         topic: page.origin.topic.clone(),
         depth: page.origin.depth.saturating_add(1),
         redirects: 0,
         seed: false,
+        flow: page.origin.flow.shared_among(links),
     }
 }
 
@@ -194,6 +195,7 @@ fn redirected(page: &Page) -> Origin {
         depth: page.origin.depth,
         redirects: page.origin.redirects.saturating_add(1),
         seed: page.origin.seed,
+        flow: page.origin.flow,
     }
 }
 
@@ -240,11 +242,19 @@ impl Core for Parser {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shared::message::Quality;
 
     fn page(status: u16, headers: &[(&str, &str)], body: &str) -> Page {
         Page {
             url: "http://a.test/x".into(),
-            origin: Origin { page: String::new(), topic: "t".into(), depth: 3, redirects: 1, seed: true },
+            origin: Origin {
+                page: String::new(),
+                topic: "t".into(),
+                depth: 3,
+                redirects: 1,
+                seed: true,
+                flow: Quality::SEED,
+            },
             status,
             fetched_at_ms: 0,
             elapsed_us: 0,

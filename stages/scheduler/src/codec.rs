@@ -3,7 +3,7 @@
 //! A row is read as a whole or not at all: a row of another version, or one that ends early, gives none.
 
 /// Version of all rows; the first byte of each.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// Writes a row.
 pub(crate) struct Writer(Vec<u8>);

@@ -1,29 +1,33 @@
-//! The frontier: URLs known and not yet ended, on disk, first in first out for each server.
+//! The frontier: URLs known and not yet ended, on disk, a queue for each server.
 //!
 //! A URL lies in the table [`URLS`] under partition, server and slot until the commit that also holds its
-//! outcome: neither a granted job nor a crash takes it away (P3). Slots are given out in ascending order and
-//! never again. Three queues of slots make up a server's:
+//! outcome: neither a granted job nor a crash takes it away (P3). A slot is never given out again. Three queues of
+//! slots make up a server's:
 //!
-//! - *returned*: granted and not contacted; they go first, in their order; never more than one job's;
-//! - *retries*: failed at least once, each with a point before which it is not tried again;
-//! - *fresh*: never tried.
+//! - *returned*: retries that were granted and not contacted; they go first, in their order; never more than one
+//!   job's;
+//! - *retries*: failed at least once, each with a point before which it is not tried again; a span of slots without
+//!   gaps;
+//! - *fresh*: never tried ([`Fresh`]).
 //!
-//! Retries and fresh are each a span of slots without gaps, read from its head: never from the beginning of
-//! the server's range, where the rows already removed lie.
+//! Each is read from its first slot: never from the beginning of the server's range, where the rows already removed
+//! lie.
 
 use crate::codec::{Reader, Writer};
+use crate::fresh::{Fresh, Order};
 use crate::server::ServerKey;
 use crate::staged::Staged;
-use shared::message::{Origin, Outcome, OutcomeEntry};
+use shared::message::{Origin, Outcome, OutcomeEntry, Quality};
 use shared::stage::store::{StoreError, Table};
 use shared::time::Timestamp;
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// Table of the frontier: partition, server and slot → URL.
 pub(crate) const URLS: Table = "urls";
 
 /// First slot of the retries; below it lie the fresh URLs, far above it no slot comes.
-const RETRIES: u64 = 1 << 63;
+pub(crate) const RETRIES: u64 = 1 << 63;
 
 /// A URL as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,6 +77,7 @@ impl StoredUrl {
         row.number(u64::from(self.origin.depth));
         row.byte(self.origin.redirects);
         row.byte(u8::from(self.origin.seed));
+        row.number(u64::from(self.origin.flow.to_bits()));
         row.number(self.serial);
         row.byte(self.attempts);
         row.number(self.not_before);
@@ -89,6 +94,7 @@ impl StoredUrl {
                 depth: u16::try_from(row.number()?).ok()?,
                 redirects: row.byte()?,
                 seed: row.byte()? != 0,
+                flow: Quality::from_bits(row.small()?),
             },
             serial: row.number()?,
             attempts: row.byte()?,
@@ -172,7 +178,7 @@ pub(crate) struct Queue {
     retries: Span,
     /// When the first of the retries may be tried again.
     retry_at: Timestamp,
-    fresh: Span,
+    fresh: Fresh,
 }
 
 impl Default for Queue {
@@ -181,7 +187,7 @@ impl Default for Queue {
             returned: VecDeque::new(),
             retries: Span { head: RETRIES, next: RETRIES },
             retry_at: Timestamp::ZERO,
-            fresh: Span { head: 0, next: 0 },
+            fresh: Fresh::default(),
         }
     }
 }
@@ -201,10 +207,32 @@ impl Queue {
         if self.returned.is_empty() && self.fresh.len() == 0 { self.retry_at } else { Timestamp::ZERO }
     }
 
-    /// Appends a new URL.
-    pub(crate) fn push(&mut self, staged: &mut Staged<'_>, server: ServerKey, url: &StoredUrl) {
-        write_url(staged, server, self.fresh.next, url);
-        self.fresh.next += 1;
+    /// Takes on a new URL. `head_max`: slots of fresh URLs that are to be in memory.
+    pub(crate) fn push(
+        &mut self,
+        staged: &mut Staged<'_>,
+        server: ServerKey,
+        url: &StoredUrl,
+        order: Order,
+        head_max: usize,
+    ) {
+        let slot = self.fresh.push(order, head_max);
+        write_url(staged, server, slot, url);
+    }
+
+    /// Slots of the fresh URLs that go first, as many as are in memory.
+    pub(crate) fn head(&self) -> &[u64] {
+        self.fresh.head()
+    }
+
+    /// Reads slots of fresh URLs into memory, until there are so many or no more.
+    pub(crate) fn read_head(
+        &mut self,
+        staged: &Staged<'_>,
+        server: ServerKey,
+        wanted: usize,
+    ) -> Result<(), StoreError> {
+        self.fresh.read_head(staged, server, wanted)
     }
 
     /// Appends a URL that failed and is not to be tried before `at`, which its `not_before` says too.
@@ -216,10 +244,14 @@ impl Queue {
         self.retries.next += 1;
     }
 
-    /// Puts slots that were taken back to the front, in their order.
-    pub(crate) fn give_back(&mut self, slots: impl DoubleEndedIterator<Item = u64>) {
+    /// Puts slots that were taken back to where they were.
+    pub(crate) fn give_back(&mut self, slots: impl DoubleEndedIterator<Item = u64>, head_max: usize) {
         for slot in slots.rev() {
-            self.returned.push_front(slot);
+            if slot < RETRIES {
+                self.fresh.insert(slot, head_max);
+            } else {
+                self.returned.push_front(slot);
+            }
         }
     }
 
@@ -244,18 +276,7 @@ impl Queue {
         if self.retries.len() > 0 && self.retry_at <= now && taken.len() < limit {
             self.take_retries(staged, server, now, restore, limit, &mut taken)?;
         }
-        let wanted = limit - taken.len();
-        if self.fresh.len() > 0 && wanted > 0 {
-            let before = taken.len();
-            scan(staged, server, self.fresh, &mut |slot, url| {
-                taken.push((slot, url));
-                taken.len() < limit
-            })?;
-            self.fresh.head += (taken.len() - before) as u64;
-            if taken.len() < limit && self.fresh.len() > 0 {
-                return Err(corrupt(URLS, "fewer URLs than the server's queue has"));
-            }
-        }
+        self.fresh.take(staged, server, limit - taken.len(), &mut |slot, url| taken.push((slot, url)))?;
         Ok(taken)
     }
 
@@ -270,10 +291,11 @@ impl Queue {
         taken: &mut Vec<(u64, StoredUrl)>,
     ) -> Result<(), StoreError> {
         let mut head = self.retries.head;
-        let mut next_at = None;
-        scan(staged, server, self.retries, &mut |slot, url| {
+        let (mut next_at, mut gap) = (None, false);
+        visit_urls(staged, server, head..self.retries.next, &mut |slot, url| {
             let at = restore(url.not_before);
-            if at > now || taken.len() >= limit {
+            gap = slot != head;
+            if gap || at > now || taken.len() >= limit {
                 next_at = Some(at);
                 return false;
             }
@@ -282,6 +304,9 @@ impl Queue {
             true
         })?;
         self.retries.head = head;
+        if gap {
+            return Err(corrupt(URLS, "a waiting URL is missing"));
+        }
         match next_at {
             Some(at) => self.retry_at = at,
             None if self.retries.len() > 0 => return Err(corrupt(URLS, "fewer retries than the server's queue has")),
@@ -300,8 +325,7 @@ impl Queue {
         row.number(self.retries.head - RETRIES);
         row.number(self.retries.len());
         row.number(store(self.retry_at));
-        row.number(self.fresh.head);
-        row.number(self.fresh.len());
+        self.fresh.write(row);
     }
 
     pub(crate) fn read(row: &mut Reader<'_>, restore: impl Fn(u64) -> Timestamp) -> Option<Self> {
@@ -312,31 +336,27 @@ impl Queue {
         let head = RETRIES.checked_add(row.number()?)?;
         let retries = Span { head, next: head.checked_add(row.number()?)? };
         let retry_at = restore(row.number()?);
-        let head = row.number()?;
-        let fresh = Span { head, next: head.checked_add(row.number()?)? };
+        let fresh = Fresh::read(row)?;
         Some(Queue { returned, retries, retry_at, fresh })
     }
 }
 
-/// Visits the URLs of a span from its head on until `visit` returns false.
-fn scan(
+/// Visits the URLs of a range of slots in order until `visit` returns false.
+pub(crate) fn visit_urls(
     staged: &Staged<'_>,
     server: ServerKey,
-    span: Span,
+    slots: Range<u64>,
     visit: &mut dyn FnMut(u64, StoredUrl) -> bool,
 ) -> Result<(), StoreError> {
-    let mut expected = span.head;
-    let mut broken = false;
-    staged.scan(URLS, &url_key(server, span.head), &url_key(server, span.next), &mut |key, row| {
+    let mut unreadable = false;
+    staged.scan(URLS, &url_key(server, slots.start), &url_key(server, slots.end), &mut |key, row| {
         let (Some(slot), Some(url)) = (slot_of(key), StoredUrl::from_row(row)) else {
-            broken = true;
+            unreadable = true;
             return false;
         };
-        broken = slot != expected;
-        expected += 1;
-        !broken && visit(slot, url)
+        visit(slot, url)
     })?;
-    if broken { Err(corrupt(URLS, "a waiting URL is missing or unreadable")) } else { Ok(()) }
+    if unreadable { Err(corrupt(URLS, "a waiting URL is unreadable")) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -345,6 +365,7 @@ pub(crate) mod tests {
     use proptest::prelude::*;
     use shared::stage::Output;
     use shared::stage::store::{MemoryStore, Store as _};
+    use std::collections::{BTreeMap, BTreeSet};
     use std::time::Duration;
 
     const SERVER: ServerKey = ServerKey { partition: 3, id: 0xfeed };
@@ -352,7 +373,14 @@ pub(crate) mod tests {
     pub(crate) fn url(number: u64) -> StoredUrl {
         StoredUrl {
             url: format!("http://a.test/{number}"),
-            origin: Origin { page: "http://a.test/".into(), topic: "t".into(), depth: 2, redirects: 1, seed: true },
+            origin: Origin {
+                page: "http://a.test/".into(),
+                topic: "t".into(),
+                depth: 2,
+                redirects: 1,
+                seed: true,
+                flow: Quality::SEED,
+            },
             serial: number,
             attempts: 3,
             not_before: 0,
@@ -371,47 +399,61 @@ pub(crate) mod tests {
 
     #[derive(Clone, Debug)]
     enum Move {
-        Push,
+        Push(u8),
         Retry(u64),
         Take(usize),
         GiveBack,
         EndTaken,
-        Commit,
+        Commit { reopen: bool },
+        Look(usize),
         Pass(u64),
     }
 
     fn moves() -> impl Strategy<Value = Vec<Move>> {
         let one = prop_oneof![
-            4 => Just(Move::Push),
+            4 => (0u8..5).prop_map(Move::Push),
             2 => (0u64..20).prop_map(Move::Retry),
             4 => (0usize..5).prop_map(Move::Take),
             1 => Just(Move::GiveBack),
             1 => Just(Move::EndTaken),
-            2 => Just(Move::Commit),
+            2 => any::<bool>().prop_map(|reopen| Move::Commit { reopen }),
+            3 => (0usize..8).prop_map(Move::Look),
             1 => (0u64..10).prop_map(Move::Pass),
         ];
         proptest::collection::vec(one, 0..80)
     }
 
     proptest! {
-        /// Goal: no URL is lost or doubled, returned ones come first, retries not before their time, fresh ones
-        /// in order. Method: against a plain list, with commits and reopening between any two moves.
+        /// Goal: no URL is lost or doubled, returned retries come first, retries not before their time, fresh ones
+        /// in order. Method: against plain lists, with commits and reopening between any two moves.
         #[test]
-        fn the_queue_is_first_in_first_out_apart_from_retries(moves in moves()) {
+        fn a_queue_gives_retries_first_and_the_best_of_the_others(
+            moves in moves(),
+            by_quality: bool,
+            head_max in 0usize..6,
+        ) {
             let store = MemoryStore::default();
             let mut staged = Staged::new(&store, 0);
             let mut queue = Queue::default();
-            let (mut returned, mut retries, mut fresh) = (VecDeque::new(), VecDeque::new(), VecDeque::new());
+            let (mut returned, mut retries, mut fresh) = (VecDeque::new(), VecDeque::new(), BTreeSet::new());
+            // While URLs are in flight none are taken, but by those who took them, at once.
+            let mut pushed = false;
+            let mut orders = BTreeMap::new();
             let mut taken: Vec<(u64, StoredUrl)> = Vec::new();
             let mut now = Timestamp::ZERO;
             let mut number = 0;
             let restore = Timestamp::from_micros;
             for next in moves {
                 match next {
-                    Move::Push => {
+                    Move::Push(quality) => {
                         number += 1;
-                        queue.push(&mut staged, SERVER, &url(number));
-                        fresh.push_back(number);
+                        let order = Order::of(Quality::new(quality.into()).unwrap());
+                        let order = if by_quality { order } else { Order::LAST };
+                        queue.push(&mut staged, SERVER, &url(number), order, head_max);
+                        // The best first, of equal ones the first.
+                        fresh.insert((order, number));
+                        orders.insert(number, order);
+                        pushed = true;
                     }
                     Move::Retry(wait) => {
                         let Some((slot, failed)) = taken.pop() else { continue };
@@ -421,7 +463,16 @@ pub(crate) mod tests {
                         queue.push_retry(&mut staged, SERVER, &failed, at);
                         retries.push_back((failed.serial, at));
                     }
+                    Move::Look(slots) if taken.is_empty() => {
+                        queue.read_head(&staged, SERVER, slots.min(head_max)).unwrap();
+                        prop_assert!(queue.head().len() >= slots.min(head_max).min(fresh.len()));
+                        let first: Vec<u64> = fresh.iter().map(|(order, number)| order.slot(number - 1)).collect();
+                        prop_assert!(first.starts_with(queue.head()));
+                    }
+                    Move::Look(_) => {}
+                    Move::Take(_) if pushed && !taken.is_empty() => {}
                     Move::Take(limit) => {
+                        pushed = false;
                         let urls = queue.take(&staged, SERVER, now, restore, limit).unwrap();
                         let mut expected = Vec::new();
                         while expected.len() < limit && let Some(serial) = returned.pop_front() {
@@ -430,16 +481,20 @@ pub(crate) mod tests {
                         while expected.len() < limit && retries.front().is_some_and(|&(_, at)| at <= now) {
                             expected.extend(retries.pop_front().map(|(serial, _)| serial));
                         }
-                        while expected.len() < limit && let Some(serial) = fresh.pop_front() {
+                        while expected.len() < limit && let Some((_, serial)) = fresh.pop_first() {
                             expected.push(serial);
                         }
                         prop_assert_eq!(urls.iter().map(|(_, url)| url.serial).collect::<Vec<_>>(), expected);
                         taken.extend(urls);
                     }
                     Move::GiveBack => {
-                        queue.give_back(taken.iter().map(|(slot, _)| *slot));
-                        for (_, url) in taken.drain(..).rev() {
-                            returned.push_front(url.serial);
+                        queue.give_back(taken.iter().map(|(slot, _)| *slot), head_max);
+                        for (slot, url) in taken.drain(..).rev() {
+                            if slot < RETRIES {
+                                fresh.insert((orders[&url.serial], url.serial));
+                            } else {
+                                returned.push_front(url.serial);
+                            }
                         }
                     }
                     Move::EndTaken => {
@@ -447,15 +502,18 @@ pub(crate) mod tests {
                             remove_url(&mut staged, SERVER, slot);
                         }
                     }
-                    Move::Commit => {
+                    Move::Commit { reopen } => {
                         let mut out = Output::<()>::default();
                         std::mem::replace(&mut staged, Staged::new(&store, 0)).flush(&mut out, || 1);
                         store.commit(&out.changes).unwrap();
                         let mut row = Writer::with_capacity(0);
                         queue.write(&mut row, Timestamp::as_micros);
                         let row = row.finish();
-                        let read = Queue::read(&mut Reader::new(&row).unwrap(), restore);
-                        prop_assert_eq!(read.as_ref(), Some(&queue));
+                        let read = Queue::read(&mut Reader::new(&row).unwrap(), restore).unwrap();
+                        prop_assert_eq!((read.len(), read.ready_at()), (queue.len(), queue.ready_at()));
+                        if reopen {
+                            queue = read;
+                        }
                     }
                     Move::Pass(micros) => now = now + Duration::from_micros(micros),
                 }

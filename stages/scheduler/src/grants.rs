@@ -1,4 +1,4 @@
-//! Grants connection jobs: the server that has been ready for longest, to the fetcher whose turn it is.
+//! Grants connection jobs: for the server of the highest rank, to the fetcher whose turn it is.
 
 use crate::fetchers::Grantee;
 use crate::frontier::{End, corrupt};
@@ -10,7 +10,7 @@ use crate::scheduler::{Granted, Scheduler};
 use crate::server::{Server, ServerKey, Todo};
 use crate::settings::Settings;
 use crate::staged::Staged;
-use shared::message::{Job, JobId, Origin, Outcome, Request, ToFetcher};
+use shared::message::{Job, JobId, Origin, Outcome, Quality, Request, ToFetcher};
 use shared::stage::store::StoreError;
 use shared::time::Timestamp;
 use shared::url::path_of;
@@ -97,7 +97,7 @@ impl Scheduler {
                     partition.end(staged, key, slot, url, End::without_response(Outcome::Disallowed, "robots.txt"));
                 }
             }
-            server.queue.give_back(left.into_iter());
+            server.queue.give_back(left.into_iter(), self.settings.head_max());
         }
         Ok(requests)
     }
@@ -152,7 +152,8 @@ fn robots_request(settings: &Settings, now: Timestamp, server: &mut Server, leas
         !same
     });
     lease.robots = Some(RobotsTask { own: own && url == own_url, url: url.clone(), askers });
-    let origin = Origin { page: String::new(), topic: String::new(), depth: 0, redirects: 0, seed: false };
+    let origin =
+        Origin { page: String::new(), topic: String::new(), depth: 0, redirects: 0, seed: false, flow: Quality::NONE };
     Request { slot: ROBOTS_SLOT, url, origin, attempts: 0 }
 }
 

@@ -4,6 +4,7 @@
 //! comes (P3).
 
 use crate::frontier::StoredUrl;
+use crate::policy::order;
 use crate::scheduler::Scheduler;
 use crate::server::ServerKey;
 use crate::staged::Staged;
@@ -26,6 +27,7 @@ impl Scheduler {
         if ready.urls.is_empty() {
             return self.learn_addresses(now, &ready, staged);
         }
+        let (policy, head_max) = (self.settings.policy(), self.settings.head_max());
         let mut keys: Vec<Option<ServerKey>> = vec![None; ready.servers.len()];
         for (index, url) in ready.urls.iter().enumerate() {
             let parts = (ready.serials.get(index), ready.server_of.get(index), ready.origin_of.get(index));
@@ -58,8 +60,10 @@ impl Scheduler {
                 }
             };
             if let Some(server) = self.servers.get_mut(&key) {
+                let order = order(policy, self.settings.quality.quality(url, origin));
                 let (url, origin) = (url.to_owned(), origin.clone());
-                server.queue.push(staged, key, &StoredUrl { url, origin, serial, attempts: 0, not_before: 0 });
+                let url = StoredUrl { url, origin, serial, attempts: 0, not_before: 0 };
+                server.queue.push(staged, key, &url, order, head_max);
             }
         }
         Ok(())

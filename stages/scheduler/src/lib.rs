@@ -10,6 +10,7 @@
 //! [`scheduler`] holds the core; what it does with each kind of event stands in `intake`, `places`, `grants`,
 //! `reports` and `errands`; the rest are the nouns it works with.
 
+pub mod quality;
 pub mod robots;
 pub mod scheduler;
 pub mod settings;
@@ -20,6 +21,7 @@ mod codec;
 mod counts;
 mod errands;
 mod fetchers;
+mod fresh;
 mod frontier;
 mod grants;
 mod hosts;
@@ -27,11 +29,13 @@ mod intake;
 mod jobs;
 mod partition;
 mod places;
+mod policy;
 mod politeness;
 mod ready_queue;
 mod reports;
 mod robots_policy;
 mod server;
+mod speeds;
 mod staged;
 
 #[cfg(test)]

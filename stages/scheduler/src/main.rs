@@ -3,6 +3,7 @@
 //! In:  new URLs with addresses (resolver), asks and reports (fetcher), errands (schedulers of other partitions).
 //! Out: connection jobs (fetcher), outcomes, refreshes of addresses (resolver), errands.
 
+use scheduler::quality::Provider;
 use scheduler::scheduler::{Scheduler, TABLES};
 use scheduler::settings::Settings;
 use shared::config::Pipeline;
@@ -46,8 +47,9 @@ impl Stage for Scheduling {
     }
 
     fn open(context: &Context) -> anyhow::Result<(Scheduler, NoShell)> {
+        let quality = Provider::open(&context.pipeline.stages.scheduler)?;
         let core = Scheduler::open(
-            Settings::from(&context.pipeline),
+            Settings::new(&context.pipeline, quality),
             context.instance,
             context.epoch,
             &context.partitions,

@@ -32,7 +32,7 @@ impl Scheduler {
                 }
                 Todo::Wait(until) => Move::Until(until),
                 Todo::Hold => Move::Held(server.host),
-                Todo::Job => Move::Ready,
+                Todo::Job => Move::Ready(server.rank(staged, key, &self.settings, &self.speeds)?),
                 Todo::Resolve => {
                     server.address.asked(now, &self.settings);
                     staged.refresh(key.partition, server.name.clone());
@@ -60,7 +60,7 @@ impl Scheduler {
             };
             self.queue.place(key, &mut server.place, to);
             // Room that this server does not take now goes to one that is held, which passes it on the same way.
-            if to != Move::Ready
+            if !matches!(to, Move::Ready(_))
                 && matches!(budget, Budget::Left(_))
                 && let Some(held) = self.queue.first_held(server.host)
             {

@@ -1,9 +1,9 @@
-//! Which server next: those that may be contacted, in the order in which they became so (breadth-first: Cao,
-//! Jiang and Singh 2003, server level), those that wait for a point in time, and those that wait for room in their
-//! host's budget.
+//! Which server next: those that may be contacted, by rank (Cao, Jiang and Singh 2003, server level) and the order in
+//! which they became so; those that wait for a point in time; and those that wait for room in their host's budget.
 //!
 //! A server is in one place only.
 
+use crate::policy::Rank;
 use crate::server::ServerKey;
 use shared::time::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,9 +16,9 @@ pub(crate) enum Place {
     Idle,
     /// Nothing before then: a contact, an answer that is awaited, the end of a lease.
     Until(Timestamp),
-    /// A job can be granted; by rank.
-    Ready(u64),
-    /// Nothing before a URL of its host ends, which is in flight; by host and rank.
+    /// A job can be granted; by rank and turn.
+    Ready(Rank, u64),
+    /// Nothing before a URL of its host ends, which is in flight; by host and turn.
     Held(u64, u64),
     /// Its URLs end without a contact.
     Ending,
@@ -29,7 +29,7 @@ pub(crate) enum Place {
 pub(crate) enum Move {
     Idle,
     Until(Timestamp),
-    Ready,
+    Ready(Rank),
     Held(u64),
     Ending,
 }
@@ -38,28 +38,34 @@ pub(crate) enum Move {
 #[derive(Debug, Default)]
 pub(crate) struct ReadyQueue {
     waiting: BTreeSet<(Timestamp, ServerKey)>,
-    ready: BTreeMap<u64, ServerKey>,
+    ready: BTreeMap<(Rank, u64), ServerKey>,
     held: BTreeMap<(u64, u64), ServerKey>,
     ending: BTreeSet<ServerKey>,
-    next_rank: u64,
+    turns: u64,
 }
 
 impl ReadyQueue {
-    /// Moves a server; one that stays ready, or held, keeps its rank.
+    /// Moves a server; one that stays ready, or held, keeps its turn.
     pub(crate) fn place(&mut self, server: ServerKey, place: &mut Place, to: Move) {
-        if matches!((*place, to), (Place::Ready(_), Move::Ready) | (Place::Held(..), Move::Held(_))) {
-            return;
-        }
+        let turn = match (*place, to) {
+            (Place::Held(..), Move::Held(_)) => return,
+            (Place::Ready(rank, _), Move::Ready(same)) if rank == same => return,
+            (Place::Ready(_, turn), Move::Ready(_)) => turn,
+            _ => {
+                self.turns += 1;
+                self.turns
+            }
+        };
         match *place {
             Place::Idle => {}
             Place::Until(at) => {
                 self.waiting.remove(&(at, server));
             }
-            Place::Ready(rank) => {
-                self.ready.remove(&rank);
+            Place::Ready(rank, turn) => {
+                self.ready.remove(&(rank, turn));
             }
-            Place::Held(host, rank) => {
-                self.held.remove(&(host, rank));
+            Place::Held(host, turn) => {
+                self.held.remove(&(host, turn));
             }
             Place::Ending => {
                 self.ending.remove(&server);
@@ -71,15 +77,13 @@ impl ReadyQueue {
                 self.waiting.insert((at, server));
                 Place::Until(at)
             }
-            Move::Ready => {
-                self.next_rank += 1;
-                self.ready.insert(self.next_rank, server);
-                Place::Ready(self.next_rank)
+            Move::Ready(rank) => {
+                self.ready.insert((rank, turn), server);
+                Place::Ready(rank, turn)
             }
             Move::Held(host) => {
-                self.next_rank += 1;
-                self.held.insert((host, self.next_rank), server);
-                Place::Held(host, self.next_rank)
+                self.held.insert((host, turn), server);
+                Place::Held(host, turn)
             }
             Move::Ending => {
                 self.ending.insert(server);
@@ -137,7 +141,7 @@ mod tests {
         let mut order = Vec::new();
         while let Some(next) = queue.first_held(7) {
             order.push(next.id);
-            queue.place(next, &mut places[next.id as usize], Move::Ready);
+            queue.place(next, &mut places[next.id as usize], Move::Ready(Rank::default()));
         }
         assert_eq!(order, [2, 0, 1]);
         assert_eq!((queue.first_held(6), queue.first_held(8)), (None, Some(server(3))));
@@ -148,10 +152,10 @@ mod tests {
         let mut queue = ReadyQueue::default();
         let mut places = [Place::Idle; 4];
         for id in [2, 0, 3, 1] {
-            queue.place(server(id as u64), &mut places[id], Move::Ready);
+            queue.place(server(id as u64), &mut places[id], Move::Ready(Rank::default()));
         }
         queue.place(server(3), &mut places[3], Move::Until(Timestamp::from_micros(5)));
-        queue.place(server(2), &mut places[2], Move::Ready);
+        queue.place(server(2), &mut places[2], Move::Ready(Rank::default()));
         let mut order = Vec::new();
         while let Some(next) = queue.first_ready() {
             order.push(next.id);

@@ -11,6 +11,7 @@ use crate::politeness::{Verdict, class_of, learn_requests, server_wait, smooth, 
 use crate::scheduler::Scheduler;
 use crate::server::{ErrandTask, Server, ServerKey};
 use crate::settings::Settings;
+use crate::speeds::Speeds;
 use crate::staged::Staged;
 use shared::message::{Outcome, Report, RequestEnd, RequestResult, ToFetcher};
 use shared::stage::store::StoreError;
@@ -104,7 +105,7 @@ impl Scheduler {
         if report.last {
             lease.last = Some(report.sequence);
             if let Some(server) = self.servers.get_mut(&key) {
-                measure(server, lease, report, &self.settings);
+                measure(server, lease, report, &self.settings, &mut self.speeds);
             }
         }
         if lease.robots.is_some() {
@@ -117,13 +118,22 @@ impl Scheduler {
         let mut untried = Vec::new();
         for result in &report.results {
             if lease.take(result.slot) {
-                let mut urls = Urls { now, key, settings: &self.settings, server, partition, lease, staged };
+                let mut urls = Urls {
+                    now,
+                    key,
+                    settings: &self.settings,
+                    speeds: &mut self.speeds,
+                    server,
+                    partition,
+                    lease,
+                    staged,
+                };
                 if urls.apply(result)? == Verdict::Untried {
                     untried.push(result.slot);
                 }
             }
         }
-        server.queue.give_back(untried.into_iter());
+        server.queue.give_back(untried.into_iter(), self.settings.head_max());
         Ok(())
     }
 
@@ -187,7 +197,7 @@ impl Scheduler {
         };
         staged.remove(JOBS, job_key(key));
         if let Some(server) = self.servers.get_mut(&key) {
-            server.queue.give_back(lease.slots.into_iter());
+            server.queue.give_back(lease.slots.into_iter(), self.settings.head_max());
             server.connection_ended(now, lease.progressed, trouble, &self.settings);
             let touched = lease.contacted || restored || trouble.is_some();
             let pause = if touched { server.gap(&self.settings) } else { UNTOUCHED_PAUSE };
@@ -228,7 +238,7 @@ impl Scheduler {
                 write_url(staged, key, first, &url);
             }
         }
-        server.queue.give_back(lease.slots.into_iter());
+        server.queue.give_back(lease.slots.into_iter(), self.settings.head_max());
         let gap = server.gap(&self.settings);
         server.leave_alone(now, gap);
         if let Some(task) = lease.robots.filter(|_| !lease.progressed) {
@@ -244,8 +254,9 @@ impl Scheduler {
 }
 
 /// Estimates after a connection, kept for ranking and for the length of the next job.
-fn measure(server: &mut Server, lease: &Lease, report: &Report, settings: &Settings) {
+fn measure(server: &mut Server, lease: &Lease, report: &Report, settings: &Settings, speeds: &mut Speeds) {
     if let Some(connect_us) = report.connect_us {
+        speeds.connect.add(connect_us);
         server.connect_us = smooth(server.connect_us, connect_us);
     }
     if lease.robots.is_none() {
@@ -259,6 +270,7 @@ struct Urls<'a, 's> {
     now: Timestamp,
     key: ServerKey,
     settings: &'a Settings,
+    speeds: &'a mut Speeds,
     server: &'a mut Server,
     partition: &'a mut Partition,
     lease: &'a mut Lease,
@@ -271,6 +283,7 @@ impl Urls<'_, '_> {
         // Whether the server was contacted, and whether that counts as an attempt.
         let (contacted, counts) = match result.end {
             RequestEnd::Response { elapsed_us, .. } => {
+                self.speeds.response.add(elapsed_us);
                 self.server.response_us = smooth(self.server.response_us, elapsed_us);
                 self.lease.progressed = true;
                 (true, true)

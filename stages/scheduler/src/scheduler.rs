@@ -20,6 +20,7 @@ use crate::ready_queue::{Place, ReadyQueue};
 use crate::robots_policy::ROBOTS;
 use crate::server::{SERVERS, Server, ServerKey};
 use crate::settings::Settings;
+use crate::speeds::Speeds;
 use crate::staged::Staged;
 use shared::message::{Ask, AskReply, Edge, Errand, Outcome, ReadyUrls, Report, Undecodable, decode};
 use shared::stage::store::{Store, StoreError, Table};
@@ -62,6 +63,7 @@ pub struct Scheduler {
     pub(crate) servers: HashMap<ServerKey, Server>,
     pub(crate) queue: ReadyQueue,
     pub(crate) fetchers: Fetchers,
+    pub(crate) speeds: Speeds,
     /// Servers read from the store whose place is not found yet.
     opened: Vec<ServerKey>,
     /// Jobs granted, and requests for addresses sent, in this epoch.
@@ -110,6 +112,7 @@ impl Scheduler {
             servers: HashMap::new(),
             queue: ReadyQueue::default(),
             fetchers: Fetchers::default(),
+            speeds: Speeds::default(),
             opened: Vec::new(),
             jobs: 0,
             refreshes: 0,

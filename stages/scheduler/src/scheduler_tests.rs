@@ -8,7 +8,11 @@ mod scenarios;
 mod timing;
 mod world;
 
+pub(crate) use self::world::origin;
+
+use crate::quality::Provider;
 use crate::settings::Settings;
+use shared::config;
 use std::time::Duration;
 
 /// The settings of `pipeline.yaml`, for four partitions.
@@ -21,6 +25,8 @@ pub(crate) fn settings() -> Settings {
         respect_robots: true,
         robots_lifetime: Duration::from_secs(24 * 3600),
         agent: "rhumb".into(),
+        policy: config::Policy::BreadthFirst,
+        quality: Provider::Depth,
         requests_per_connection: 50,
         visit_budget: Duration::from_secs(60),
         job_lease: Duration::from_secs(20),

@@ -1,6 +1,8 @@
 //! What the scheduler needs of the configuration.
 
-use shared::config::Pipeline;
+use crate::policy::{self, Policy};
+use crate::quality::Provider;
+use shared::config::{self, Pipeline};
 use std::time::Duration;
 
 /// The scheduler's settings; meaning and range of each stand in `pipeline.yaml`.
@@ -20,6 +22,10 @@ pub struct Settings {
     pub robots_lifetime: Duration,
     /// Product token by which robots.txt calls this crawler.
     pub agent: String,
+    /// Which server is next.
+    pub policy: config::Policy,
+    /// What the quality of a URL is.
+    pub quality: Provider,
     /// URLs in a job for a server whose own limit is not known.
     pub requests_per_connection: u32,
     /// How long a job is made to last at most, by its gaps.
@@ -47,8 +53,9 @@ pub struct Settings {
     pub pages_per_host: u64,
 }
 
-impl From<&Pipeline> for Settings {
-    fn from(pipeline: &Pipeline) -> Self {
+impl Settings {
+    /// From the configuration; `quality` was made from it.
+    pub fn new(pipeline: &Pipeline, quality: Provider) -> Self {
         let (politeness, scheduler) = (&pipeline.politeness, &pipeline.stages.scheduler);
         Settings {
             partitions: pipeline.partitions,
@@ -58,6 +65,8 @@ impl From<&Pipeline> for Settings {
             respect_robots: politeness.respect_robots,
             robots_lifetime: politeness.robots_lifetime,
             agent: product_token(&pipeline.user_agent()),
+            policy: scheduler.policy,
+            quality,
             requests_per_connection: scheduler.requests_per_connection.max(1),
             visit_budget: scheduler.visit_budget,
             job_lease: scheduler.job_lease,
@@ -71,6 +80,15 @@ impl From<&Pipeline> for Settings {
             pages_max: pipeline.limits.max_pages,
             pages_per_host: pipeline.limits.pages_per_host,
         }
+    }
+
+    pub(crate) fn policy(&self) -> &'static dyn Policy {
+        policy::of(self.policy)
+    }
+
+    /// Slots of fresh URLs that are in memory for each server: those that its rank hangs on.
+    pub(crate) fn head_max(&self) -> usize {
+        if self.policy().by_quality() { self.requests_per_connection as usize } else { 0 }
     }
 }
 

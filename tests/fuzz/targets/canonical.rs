@@ -10,7 +10,7 @@ use encoding_rs::{Encoding, ISO_2022_JP, SHIFT_JIS, UTF_8, UTF_16LE, WINDOWS_125
 use host_splitter::splitter::{Settings, Splitter};
 use libfuzzer_sys::fuzz_target;
 use shared::config::Pipeline;
-use shared::message::{FoundUrls, Origin};
+use shared::message::{FoundUrls, Origin, Quality};
 use shared::stage::{Core, Event, Output, Ticket};
 use shared::time::Timestamp;
 use shared::url::{Rules, Server, URL_BYTES_MAX, canonical, fingerprint, host_of, partition, path_of, server_of, surt};
@@ -84,7 +84,8 @@ fn check(url: &str) {
 /// Whether the host-splitter takes the URL for one.
 fn is_split(url: &str) -> bool {
     let mut splitter = Splitter::new(Settings::from(&*PIPELINE), UrlCache::fixed(&[]), 0);
-    let origin = Origin { page: String::new(), topic: "t".into(), depth: 0, redirects: 0, seed: true };
+    let origin =
+        Origin { page: String::new(), topic: "t".into(), depth: 0, redirects: 0, seed: true, flow: Quality::SEED };
     let input = FoundUrls { origin, urls: [url].into_iter().collect() };
     splitter
         .step(Timestamp::ZERO, Event::Message { ticket: Ticket(1), input }, &mut Output::default())

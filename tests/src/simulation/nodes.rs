@@ -11,7 +11,9 @@ use fetcher::core::Fetcher;
 use host_splitter::splitter::Splitter;
 use parser::core::Parser;
 use resolver::resolver::{Found, Resolver};
+use scheduler::quality::Provider;
 use scheduler::scheduler::Scheduler;
+use scheduler::settings::Settings;
 use shared::config::{Pipeline, UrlCacheSettings};
 use shared::message::Edge;
 use shared::time::Timestamp;
@@ -168,7 +170,8 @@ fn node(place: Place, pipeline: Pipeline) -> Box<dyn AnyNode> {
         StageName::Scheduler => Box::new(Node::new(place, true, move |opening: &Opening| {
             let partitions = partitions(&pipeline, pipeline.stages.scheduler.replicas, opening.instance);
             let store = opening.store.clone().expect("the scheduler has a store");
-            let settings = (&pipeline).into();
+            let quality = Provider::open(&pipeline.stages.scheduler).expect("no table");
+            let settings = Settings::new(&pipeline, quality);
             Scheduler::open(settings, opening.instance, opening.epoch, &partitions, store, Timestamp::ZERO)
                 .expect("a store in memory does not fail")
         })),

@@ -12,7 +12,7 @@ use super::plan::{MILLISECOND, Micros, Plan, SECOND};
 use super::scope::ScopeBucket;
 use super::web::Web;
 use super::{nodes, scope, web};
-use shared::message::{Edge, FoundUrls, Origin, Outcome, encode, tap};
+use shared::message::{Edge, FoundUrls, Origin, Outcome, Quality, encode, tap};
 use shared::stage::Token;
 use shared::url::host_of;
 use std::collections::{BTreeMap, HashMap};
@@ -147,7 +147,14 @@ impl World {
 
     /// Puts the seeds on their way, as `inject` does.
     fn sow(&mut self) {
-        let origin = Origin { page: String::new(), topic: "default".into(), depth: 0, redirects: 0, seed: true };
+        let origin = Origin {
+            page: String::new(),
+            topic: "default".into(),
+            depth: 0,
+            redirects: 0,
+            seed: true,
+            flow: Quality::SEED,
+        };
         let found = FoundUrls { origin, urls: self.around.web.graph.seeds.iter().collect() };
         let message =
             Outgoing { edge: Edge::UrlsFound, token: Token::None, id: "seeds".into(), payload: encode(&found) };

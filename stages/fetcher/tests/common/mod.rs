@@ -8,7 +8,8 @@ use fetcher::core::{Fetcher, Settings};
 use fetcher::effect::{Answer, Asked, Effect};
 use fetcher::http::{Http, HttpSettings};
 use shared::message::{
-    Ask, AskReply, Edge, FailureKind, Job, JobId, JobKind, Origin, Page, Report, Request, RequestEnd, ToFetcher, decode,
+    Ask, AskReply, Edge, FailureKind, Job, JobId, JobKind, Origin, Page, Quality, Report, Request, RequestEnd,
+    ToFetcher, decode,
 };
 use shared::stage::{Core as _, Event, Output, Ticket};
 use shared::time::Timestamp;
@@ -50,7 +51,14 @@ pub(crate) fn job(server: &str, paths: usize) -> Job {
 }
 
 pub(crate) fn job_for(server: &str, urls: &[String]) -> Job {
-    let origin = Origin { page: "http://example.org/".into(), topic: "t".into(), depth: 1, redirects: 0, seed: false };
+    let origin = Origin {
+        page: "http://example.org/".into(),
+        topic: "t".into(),
+        depth: 1,
+        redirects: 0,
+        seed: false,
+        flow: Quality::NONE,
+    };
     let request = |(slot, url): (usize, &String)| Request {
         slot: slot as u64,
         url: url.clone(),

@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 use shared::config::Patterns;
-use shared::message::Origin;
+use shared::message::{Origin, Quality};
 use shared::stage::{Publish, Send};
 use shared::url_cache::Clock;
 
@@ -34,6 +34,7 @@ fn found(seed: bool, urls: &[&str]) -> FoundUrls {
         depth: u16::from(!seed),
         redirects: 0,
         seed,
+        flow: Quality::NONE,
     };
     FoundUrls { origin, urls: urls.iter().collect() }
 }

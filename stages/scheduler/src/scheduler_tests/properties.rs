@@ -2,9 +2,11 @@
 
 use super::settings;
 use super::world::{Held, Web, World, addresses, redirect, response, robots};
+use crate::quality::Provider;
 use crate::scheduler::Input;
 use crate::settings::Settings;
 use proptest::prelude::*;
+use shared::config::Policy;
 use shared::message::{Errand, FailureKind, ReadyUrls, Report, RequestEnd, Resolution, RobotsResponse};
 use shared::time::Timestamp;
 use shared::url::{fingerprint, host_of, partition, server_of};
@@ -249,8 +251,10 @@ impl Way {
     }
 }
 
-fn wild_settings(pages_per_host: u64) -> Settings {
+fn wild_settings(pages_per_host: u64, policy: Policy) -> Settings {
     Settings {
+        policy,
+        quality: Provider::Zipf,
         requests_per_connection: 6,
         attempts: 3,
         server_failures_max: 3,
@@ -272,9 +276,10 @@ proptest! {
         happenings in happenings(),
         some_owned: bool,
         pages_per_host in prop::sample::select(vec![0u64, 1, 4, 20]),
+        policy in prop::sample::select(vec![Policy::BreadthFirst, Policy::Performance, Policy::Quality, Policy::Capacity]),
     ) {
         let owned: &[u16] = if some_owned { &[0, 1, 2, 3] } else { &[1, 2, 3] };
-        let mut world = World::owning(wild_settings(pages_per_host), owned);
+        let mut world = World::owning(wild_settings(pages_per_host, policy), owned);
         let (mut way, mut web) = (Way::default(), Wild::default());
         for what in happenings {
             if let Happening::New { server, .. } | Happening::CrashInStep(server) = &what

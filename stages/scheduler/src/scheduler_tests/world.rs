@@ -6,7 +6,8 @@ use crate::scheduler::{Input, Scheduler};
 use crate::settings::Settings;
 use shared::message::{
     Ask, AskReply, DnsRefresh, Edge, Errand, FailureKind, Job, JobKind, Origin, Outcome, OutcomeEntry, Outcomes,
-    ReadyUrls, Report, RequestEnd, RequestResult, Resolution, RobotsResponse, ServerResolution, ToFetcher, decode,
+    Quality, ReadyUrls, Report, RequestEnd, RequestResult, Resolution, RobotsResponse, ServerResolution, ToFetcher,
+    decode,
 };
 use shared::stage::store::{MemoryStore, Store as _};
 use shared::stage::{Core as _, Event, Output, Ticket, Token};
@@ -21,7 +22,14 @@ const LIFE: u64 = 7;
 const RENEW_EVERY: Duration = Duration::from_secs(5);
 
 pub(crate) fn origin() -> Origin {
-    Origin { page: "http://seed.test/".into(), topic: "default".into(), depth: 1, redirects: 0, seed: false }
+    Origin {
+        page: "http://seed.test/".into(),
+        topic: "default".into(),
+        depth: 1,
+        redirects: 0,
+        seed: false,
+        flow: Quality::NONE,
+    }
 }
 
 pub(crate) fn addresses() -> Resolution {
