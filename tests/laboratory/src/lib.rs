@@ -9,6 +9,8 @@
 
 use std::fmt;
 
+mod plot;
+mod random;
 pub mod url_cache;
 
 /// What came of a claim.

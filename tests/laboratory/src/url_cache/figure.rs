@@ -5,7 +5,7 @@
 //! Source: after the figures of Broder, Najork and Wiener 2003, section 5.
 
 use super::curves::{Curves, Policy};
-use std::fmt::Write as _;
+use crate::plot;
 
 /// Panels side by side.
 const COLUMNS: usize = 2;
@@ -19,7 +19,7 @@ const LEGEND: f64 = 34.0;
 
 /// Colour, which those who do not see all colours can tell apart (Okabe and Ito 2008), and dashes: LRU and CLOCK lie
 /// on one another.
-fn style(policy: Policy) -> (&'static str, &'static str) {
+fn style(policy: Policy) -> plot::Style {
     match policy {
         Policy::Infinite => ("#999999", "2 3"),
         Policy::Min => ("#000000", ""),
@@ -34,42 +34,18 @@ fn style(policy: Policy) -> (&'static str, &'static str) {
 pub(super) fn svg(measured: &[Curves]) -> String {
     let rows = measured.len().div_ceil(COLUMNS);
     let (width, height) = (PANEL.0 * COLUMNS as f64, HEAD + PANEL.1 * rows as f64 + LEGEND);
-    let mut text = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
-    let mut line = |element: &str| {
-        text.push_str(element);
-        text.push('\n');
-    };
-    line(&format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
-         height=\"{height}\" role=\"img\" font-family=\"Helvetica, Arial, sans-serif\" font-size=\"12\" fill=\"#222\">"
-    ));
-    line("<title>Hit rate of a URL cache over its size, by policy</title>");
-    // A page in dark colours would hide what is black.
-    line(&format!("<rect width=\"{width}\" height=\"{height}\" fill=\"#fff\"/>"));
-    line(&format!(
-        "<text x=\"{}\" y=\"24\" font-size=\"15\" text-anchor=\"middle\">Hit rate of a URL cache over its size</text>",
-        width / 2.0
-    ));
+    let mut lines = Vec::new();
     for (number, curves) in measured.iter().enumerate() {
         let (x, y) = (PANEL.0 * (number % COLUMNS) as f64, HEAD + PANEL.1 * (number / COLUMNS) as f64);
-        line(&format!("<g transform=\"translate({x} {y})\">"));
-        line(panel(curves).trim_end());
-        line("</g>");
+        lines.push(format!("<g transform=\"translate({x} {y})\">\n{}\n</g>", panel(curves)));
     }
     let step = width / Policy::ALL.len() as f64;
     for (number, policy) in Policy::ALL.into_iter().enumerate() {
         let (x, y) = (step * (number as f64 + 0.2), height - LEGEND / 2.0);
-        line(&format!("<path d=\"M{x:.1} {y:.1}h30\"{}/>", stroke(policy)));
-        line(&format!("<text x=\"{:.1}\" y=\"{:.1}\">{policy}</text>", x + 38.0, y + 4.0));
+        lines.push(plot::sample(style(policy), (x, y), policy.name()));
     }
-    line("</svg>");
-    text
-}
-
-fn stroke(policy: Policy) -> String {
-    let (colour, dashes) = style(policy);
-    let dashes = if dashes.is_empty() { String::new() } else { format!(" stroke-dasharray=\"{dashes}\"") };
-    format!(" fill=\"none\" stroke=\"{colour}\" stroke-width=\"1.8\"{dashes}")
+    let heading = "Hit rate of a URL cache over its size";
+    plot::figure((width, height), heading, &format!("{heading}, by policy"), &lines)
 }
 
 /// From sizes and rates to places in a panel.
@@ -134,10 +110,10 @@ fn panel(curves: &Curves) -> String {
 
     let at = |entries: usize, hits: u64| (scale.x(entries as f64), scale.y(curves.rate(hits)));
     let infinite = scale.y(curves.rate(curves.infinite));
-    lines.push(polyline(Policy::Infinite, [(left, infinite), (right, infinite)]));
+    lines.push(plot::polyline(style(Policy::Infinite), [(left, infinite), (right, infinite)]));
     // The most important last: on top.
     for policy in Policy::SIZED.into_iter().rev() {
-        lines.push(polyline(policy, curves.of(policy).map(|point| at(point.entries, point.hits))));
+        lines.push(plot::polyline(style(policy), curves.of(policy).map(|point| at(point.entries, point.hits))));
     }
     lines.join("\n")
 }
@@ -160,20 +136,11 @@ fn expected_knee(curves: &Curves, scale: &Scale) -> Option<String> {
     ))
 }
 
-fn polyline(policy: Policy, points: impl IntoIterator<Item = (f64, f64)>) -> String {
-    let mut places = String::new();
-    for (x, y) in points {
-        let gap = if places.is_empty() { "" } else { " " };
-        // Writing into a string cannot fail.
-        let _ = write!(places, "{gap}{x:.1},{y:.1}");
-    }
-    format!("<polyline points=\"{places}\"{}/>", stroke(policy))
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::stream::{Stream, StreamName};
     use super::*;
+    use crate::plot::tests::assert_well_formed;
 
     fn measured(sizes: &[usize]) -> Vec<Curves> {
         let links: Vec<u64> = (0..3_000).map(|place| place * place % 977).collect();
@@ -183,23 +150,6 @@ mod tests {
             Curves::measure(&stream, sizes, &mut |_| ())
         };
         streams.into_iter().map(curves).collect()
-    }
-
-    /// Every tag closed in order, every attribute quoted, nothing outside the root.
-    fn assert_well_formed(xml: &str) {
-        let mut open = Vec::new();
-        let body = xml.strip_prefix("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n").unwrap();
-        for piece in body.split('<').skip(1) {
-            let (tag, text) = piece.split_once('>').unwrap();
-            assert!(!text.contains('&') && tag.matches('"').count() % 2 == 0, "{piece}");
-            if let Some(name) = tag.strip_prefix('/') {
-                assert_eq!(open.pop(), Some(name), "{piece}");
-            } else if !tag.ends_with('/') {
-                open.push(tag.split(' ').next().unwrap());
-            }
-            assert!(!open.is_empty() || tag.ends_with('/') || text.trim().is_empty(), "{piece}");
-        }
-        assert!(open.is_empty(), "{open:?}");
     }
 
     #[test]

@@ -17,9 +17,9 @@
 //! Invariant: deterministic; numbers and seed decide every link.
 
 use super::trace::{Trace, process_of};
+use crate::random::normal;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
-use std::f64::consts::TAU;
 
 /// The process whose links these are.
 const PROCESS: u16 = 0;
@@ -143,11 +143,9 @@ impl Web {
         (fingerprint(rank, 0), process_of(&name(rank)) != PROCESS)
     }
 
-    /// A number whose logarithm is normally distributed, cut to an integer (Box and Muller 1958).
+    /// A number whose logarithm is normally distributed, cut to an integer.
     fn lognormal(&mut self, (mean, deviation): (f64, f64)) -> usize {
-        let radius = (-2.0 * (1.0 - self.random.random::<f64>()).ln()).sqrt();
-        let normal = radius * (TAU * self.random.random::<f64>()).cos();
-        (mean + deviation * normal).exp() as usize
+        (mean + deviation * normal(&mut self.random)).exp() as usize
     }
 }
 
