@@ -1,7 +1,7 @@
 //! `rhumb lab`: experiments of the papers, run here; a verdict line per claim.
 
 use crate::output::line;
-use laboratory::url_cache;
+use laboratory::{Verdict, scheduling, url_cache};
 use std::path::PathBuf;
 
 /// Runs the experiment on URL caches; whether all claims hold.
@@ -9,8 +9,27 @@ pub fn url_cache(folder: PathBuf, trace: Option<PathBuf>) -> anyhow::Result<bool
     let settings = url_cache::Settings { folder: folder.clone(), trace, ..url_cache::Settings::default() };
     let verdicts = url_cache::run(&settings, &mut |progress| tracing::info!("{progress}"))?;
     line(format_args!("written  {0}/url-cache.csv {0}/url-cache.svg", folder.display()));
-    for verdict in &verdicts {
-        line(verdict);
+    Ok(all_hold(&verdicts))
+}
+
+/// Runs the experiment on scheduling; whether all claims hold.
+pub fn scheduling(folder: PathBuf, seed: Option<u64>) -> anyhow::Result<bool> {
+    let defaults = scheduling::Settings::default();
+    let settings = scheduling::Settings { folder: folder.clone(), seed: seed.unwrap_or(defaults.seed), ..defaults };
+    let findings = scheduling::run(&settings, &mut |progress| tracing::info!("{progress}"))?;
+    line(format_args!("written  {0}/scheduling.csv {0}/scheduling-runs.csv {0}/scheduling.svg", folder.display()));
+    let hold = all_hold(&findings.verdicts);
+    for sensitivity in &findings.sensitivity {
+        line(format_args!("varied   {sensitivity}"));
     }
-    Ok(verdicts.iter().all(|verdict| verdict.holds))
+    for order_lost in &findings.order_lost {
+        line(format_args!("order    {order_lost}"));
+    }
+    Ok(hold)
+}
+
+/// Prints each verdict.
+fn all_hold(verdicts: &[Verdict]) -> bool {
+    verdicts.iter().for_each(line);
+    verdicts.iter().all(|verdict| verdict.holds)
 }

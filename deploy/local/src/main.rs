@@ -68,6 +68,20 @@ enum Format {
 
 #[derive(Subcommand)]
 enum Lab {
+    /// Policies of the scheduler (Cao, Jiang and Singh 2003): how many pages, and how much quality, by when?
+    #[command(
+        after_help = "Crawls a made-up web in simulated time with the scheduler's own core. Writes scheduling.csv, \
+                      scheduling-runs.csv and scheduling.svg; exit 1 when a claim does not hold.\n\nExample:\n  rhumb \
+                      lab scheduling --out figures"
+    )]
+    Scheduling {
+        /// Folder for the tables and the figure
+        #[arg(long, value_name = "DIR", default_value = ".")]
+        out: PathBuf,
+        /// Of the web and its qualities: the same seed gives the same files
+        #[arg(long, value_name = "N")]
+        seed: Option<u64>,
+    },
     /// Policies and sizes of a URL cache (Broder, Najork and Wiener 2003): which share of the links does it catch?
     #[command(
         after_help = "Writes url-cache.csv and url-cache.svg; exit 1 when a claim does not hold.\n\nExamples:\n  \
@@ -386,6 +400,10 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
             }
             delete::run(&pipeline).await?;
             Ok(ExitCode::SUCCESS)
+        }
+        Command::Lab(Lab::Scheduling { out, seed }) => {
+            let holds = lab::scheduling(out, seed)?;
+            Ok(if holds { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
         Command::Lab(Lab::UrlCache { out, trace }) => {
             let holds = lab::url_cache(out, trace)?;

@@ -5,12 +5,14 @@
 //! Invariants: the same settings give the same files and verdicts; a claim states its tolerance before it is judged,
 //! and one that fails is reported like one that holds.
 //!
+//! - [`scheduling`]: which server next, and which of its URLs (Cao, Jiang and Singh 2003).
 //! - [`url_cache`]: URL caching in front of the URL-seen test (Broder, Najork and Wiener 2003).
 
 use std::fmt;
 
 mod plot;
 mod random;
+pub mod scheduling;
 pub mod url_cache;
 
 /// What came of a claim.

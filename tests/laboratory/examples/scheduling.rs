@@ -1,0 +1,18 @@
+//! Runs the scheduling experiment into a folder and prints what came of it.
+//!
+//! `cargo run --release -p laboratory --example scheduling -- FOLDER`
+
+use anyhow::Context as _;
+use laboratory::scheduling::{Settings, run};
+
+fn main() -> anyhow::Result<()> {
+    let folder = std::env::args_os().nth(1).context("usage: scheduling FOLDER")?.into();
+    let findings = run(&Settings { folder, ..Settings::default() }, &mut |line| eprintln!("{line}"))?;
+    for verdict in &findings.verdicts {
+        println!("{verdict}");
+    }
+    for line in findings.sensitivity.iter().chain(&findings.order_lost) {
+        println!("{line}");
+    }
+    Ok(())
+}

@@ -1,0 +1,385 @@
+//! Crawl: the scheduler's own core, a fetcher and a web in simulated time.
+//!
+//! In: a web, what its pages are worth, a policy. Out: when each page was fetched.
+//!
+//! ```text
+//!  pages found ─▶ ReadyUrls ─▶ scheduler ─▶ job ─▶ connection: open, request after request, close ─▶ report
+//!       ▲                          ▲                                  │ each page: its links            │
+//!       └──────────────────────────┼──────────────────────────────────┘                                 │
+//!                                 ask ◀── a connection is free ◀────────────────────────────────────────┘
+//! ```
+//!
+//! Opening a connection takes the server's connection time, closing it as long again, as in the paper's `2 *
+//! ConnectionTime`; requests follow one another without a gap and without pipelining. Nothing else takes time. A
+//! server closes after the requests that it allows; what a job has left goes back.
+//!
+//! A free connection is offered to one scheduler after another until one has a job for it, and taken back from those
+//! that have none, so that each job finds a connection free. With several schedulers each has the servers of one
+//! partition.
+//!
+//! Invariants, checked: never two connections to a server, never more than allowed in all, each page fetched once and
+//! only after a page that links to it, and all pages in the end.
+
+use super::web::Web;
+use anyhow::{Context as _, ensure};
+use scheduler::quality::Provider;
+use scheduler::scheduler::{Input, Scheduler};
+use scheduler::settings::Settings;
+use shared::config::Policy;
+use shared::message::{
+    Ask, Job, Origin, Quality, ReadyUrls, Report, RequestEnd, RequestResult, Resolution, ServerResolution, ToFetcher,
+    decode,
+};
+use shared::stage::store::{MemoryStore, Store as _};
+use shared::stage::{Core as _, Event, Output, Ticket};
+use shared::time::Timestamp;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::Duration;
+
+const FETCHER: &str = "fetcher-0";
+const LIFE: u64 = 1;
+/// Longer than any crawl, so that no lease has to be renewed and no address asked for again.
+const FOR_EVER: Duration = Duration::from_secs(u32::MAX as u64);
+
+/// How a web is crawled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Setup {
+    pub(super) policy: Policy,
+    /// Connections open at once, at most.
+    pub(super) connections: usize,
+    /// Schedulers, each with its share of the servers.
+    pub(super) schedulers: u16,
+    /// Whether servers serve more than one request per connection at all.
+    pub(super) keep_alive: bool,
+}
+
+/// A page, and when its last byte came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Fetched {
+    pub(super) at: Timestamp,
+    pub(super) page: usize,
+}
+
+impl Fetched {
+    /// When, in seconds since the crawl began.
+    pub(super) fn seconds(&self) -> f64 {
+        self.at.as_micros() as f64 / 1e6
+    }
+}
+
+/// Crawls all of a web from its first page; the pages in the order in which they came.
+///
+/// # Errors
+/// When the scheduler breaks a promise, or leaves pages unfetched.
+pub(super) fn crawl(web: &Web, qualities: &[Quality], setup: Setup) -> anyhow::Result<Vec<Fetched>> {
+    let mut crawl = Crawl::new(web, qualities, setup)?;
+    crawl.discover("", &[0])?;
+    crawl.offer()?;
+    while let Some(Reverse((at, _, place))) = crawl.events.pop() {
+        crawl.now = at;
+        crawl.advance(place)?;
+        crawl.offer()?;
+    }
+    ensure!(crawl.fetched.len() == web.pages.len(), "{} of {} pages fetched", crawl.fetched.len(), web.pages.len());
+    Ok(crawl.fetched)
+}
+
+/// A connection and its job.
+struct Connection {
+    job: Job,
+    server: usize,
+    /// Requests that it serves.
+    limit: usize,
+    results: Vec<RequestResult>,
+    closing: bool,
+}
+
+struct Crawl<'a> {
+    web: &'a Web,
+    qualities: &'a [Quality],
+    setup: Setup,
+    now: Timestamp,
+    schedulers: Vec<Instance>,
+    /// The scheduler to which the next free connection is offered first.
+    turn: usize,
+    /// Places for connections.
+    connections: Vec<Option<Connection>>,
+    /// When something happens next at a place; by time, then in the order in which it was found out.
+    events: BinaryHeap<Reverse<(Timestamp, u64, usize)>>,
+    events_made: u64,
+    /// Servers with a connection.
+    connected: Vec<bool>,
+    /// Pages that a fetched page links to.
+    found: Vec<bool>,
+    fetched: Vec<Fetched>,
+    is_fetched: Vec<bool>,
+}
+
+impl<'a> Crawl<'a> {
+    fn new(web: &'a Web, qualities: &'a [Quality], setup: Setup) -> anyhow::Result<Self> {
+        let schedulers = (0..setup.schedulers).map(|number| Instance::open(number, setup));
+        Ok(Crawl {
+            web,
+            qualities,
+            setup,
+            now: Timestamp::ZERO,
+            schedulers: schedulers.collect::<anyhow::Result<_>>()?,
+            turn: 0,
+            connections: (0..setup.connections).map(|_| None).collect(),
+            events: BinaryHeap::new(),
+            events_made: 0,
+            connected: vec![false; web.servers.len()],
+            found: vec![false; web.pages.len()],
+            fetched: Vec::with_capacity(web.pages.len()),
+            is_fetched: vec![false; web.pages.len()],
+        })
+    }
+
+    /// Tells the schedulers of those pages that are new.
+    fn discover(&mut self, on: &str, pages: &[usize]) -> anyhow::Result<()> {
+        let mut batches: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
+        for &page in pages {
+            if !std::mem::replace(&mut self.found[page], true) {
+                let partition = Web::partition(self.web.pages[page].server, self.setup.schedulers);
+                batches.entry(partition).or_default().push(page);
+            }
+        }
+        for (partition, pages) in batches {
+            let scheduler = &mut self.schedulers[usize::from(partition)];
+            let ready = scheduler.ready(self.web, self.qualities, on, &pages);
+            let jobs = scheduler.step(self.now, Input::Ready(ready))?;
+            ensure!(jobs.is_empty(), "a job that nobody asked for");
+        }
+        Ok(())
+    }
+
+    /// Offers free connections, one at a time, to one scheduler after another until none has a job.
+    fn offer(&mut self) -> anyhow::Result<()> {
+        let mut declined = 0;
+        while declined < self.schedulers.len()
+            && let Some(place) = self.connections.iter().position(Option::is_none)
+        {
+            let job = self.schedulers[self.turn].ask(self.now)?;
+            self.turn = (self.turn + 1) % self.schedulers.len();
+            match job {
+                Some(job) => {
+                    self.open(place, job)?;
+                    declined = 0;
+                }
+                None => declined += 1,
+            }
+        }
+        Ok(())
+    }
+
+    fn open(&mut self, place: usize, job: Job) -> anyhow::Result<()> {
+        let first = job.requests.first().and_then(|request| Web::page(&request.url)).context("a job without a page")?;
+        let server = self.web.pages[first].server;
+        ensure!(!std::mem::replace(&mut self.connected[server], true), "a second connection to {}", job.server);
+        let limit = if self.setup.keep_alive { self.web.servers[server].requests as usize } else { 1 };
+        let opened = self.web.servers[server].connect_us;
+        self.connections[place] = Some(Connection { job, server, limit, results: Vec::new(), closing: false });
+        self.after(opened + self.web.pages[first].response_us, place);
+        Ok(())
+    }
+
+    /// Something happens so many microseconds from now.
+    fn after(&mut self, wait_us: u64, place: usize) {
+        self.events_made += 1;
+        self.events.push(Reverse((self.now + Duration::from_micros(wait_us), self.events_made, place)));
+    }
+
+    /// A response came, or a connection is closed.
+    fn advance(&mut self, place: usize) -> anyhow::Result<()> {
+        let mut connection = self.connections[place].take().context("an event without a connection")?;
+        if connection.closing {
+            self.connected[connection.server] = false;
+            return self.report(connection);
+        }
+        let request = &connection.job.requests[connection.results.len()];
+        let page = Web::page(&request.url).context("a URL that is not a page's")?;
+        ensure!(self.found[page], "{} was not found yet", request.url);
+        ensure!(!std::mem::replace(&mut self.is_fetched[page], true), "{} came twice", request.url);
+        self.fetched.push(Fetched { at: self.now, page });
+        connection.results.push(RequestResult { slot: request.slot, end: response(self.web.pages[page].response_us) });
+        let web = self.web;
+        self.discover(&request.url, &web.pages[page].links)?;
+
+        let served = connection.results.len();
+        let next = connection.job.requests.get(served).filter(|_| served < connection.limit);
+        match next {
+            Some(request) => {
+                let page = Web::page(&request.url).context("a URL that is not a page's")?;
+                self.after(web.pages[page].response_us, place);
+            }
+            None => {
+                connection.closing = true;
+                self.after(web.servers[connection.server].connect_us, place);
+            }
+        }
+        self.connections[place] = Some(connection);
+        Ok(())
+    }
+
+    /// The last report of a job: what it has left is untried.
+    fn report(&mut self, connection: Connection) -> anyhow::Result<()> {
+        let Connection { job, server, limit, mut results, .. } = connection;
+        let served = results.len();
+        for request in &job.requests[served..] {
+            results.push(RequestResult { slot: request.slot, end: RequestEnd::Untried });
+        }
+        let report = Report {
+            job: job.id,
+            fetcher: FETCHER.to_owned(),
+            partition: job.partition,
+            server: job.server,
+            sequence: 1,
+            last: true,
+            results,
+            connect_us: Some(micros(self.web.servers[server].connect_us)),
+            requests: u32::try_from(served).unwrap_or(u32::MAX),
+            closed_by_server: served == limit,
+            robots: None,
+        };
+        let jobs = self.schedulers[usize::from(job.partition)].step(self.now, Input::Report(report))?;
+        ensure!(jobs.is_empty(), "a job that nobody asked for");
+        Ok(())
+    }
+}
+
+fn response(elapsed_us: u64) -> RequestEnd {
+    RequestEnd::Response {
+        status: 200,
+        bytes: 0,
+        truncated: false,
+        elapsed_us: micros(elapsed_us),
+        retry_after_s: None,
+    }
+}
+
+fn micros(long: u64) -> u32 {
+    u32::try_from(long).unwrap_or(u32::MAX)
+}
+
+/// A scheduler with its store, and what its fetcher counts of it.
+struct Instance {
+    core: Scheduler,
+    store: Arc<MemoryStore>,
+    partition: u16,
+    /// Of the last URL that it was told.
+    serial: u64,
+    asks: u64,
+    received: u64,
+}
+
+impl Instance {
+    /// The scheduler of the partition of that number.
+    fn open(number: u16, setup: Setup) -> anyhow::Result<Self> {
+        let store = Arc::new(MemoryStore::default());
+        let core = Scheduler::open(settings(setup), number, 1, &[number], store.clone(), Timestamp::ZERO)?;
+        Ok(Instance { core, store, partition: number, serial: 0, asks: 0, received: 0 })
+    }
+
+    /// A message of new pages, each with what it is worth.
+    fn ready(&mut self, web: &Web, qualities: &[Quality], on: &str, pages: &[usize]) -> ReadyUrls {
+        let mut ready = ReadyUrls { partition: self.partition, ..ReadyUrls::default() };
+        let mut servers = BTreeMap::new();
+        for (index, &page) in (0..).zip(pages) {
+            let server = web.pages[page].server;
+            let server_of = *servers.entry(server).or_insert_with(|| {
+                let resolution = Resolution::Addresses {
+                    addresses: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
+                    ttl_s: micros(FOR_EVER.as_secs()),
+                };
+                ready.servers.push(ServerResolution { server: Web::name(server), resolution });
+                ready.servers.len() as u32 - 1
+            });
+            self.serial += 1;
+            ready.urls.push(&web.url(page));
+            ready.origins.push(origin(on, qualities[page]));
+            ready.origin_of.push(index);
+            ready.server_of.push(server_of);
+            ready.serials.push(self.serial);
+        }
+        ready
+    }
+
+    /// Asks for a job, and withdraws the ask when there is none.
+    fn ask(&mut self, now: Timestamp) -> anyhow::Result<Option<Job>> {
+        let job = self.ask_for(now, 1)?;
+        if job.is_none() {
+            ensure!(self.ask_for(now, 0)?.is_none(), "a job that nobody asked for");
+        }
+        Ok(job)
+    }
+
+    fn ask_for(&mut self, now: Timestamp, free: u32) -> anyhow::Result<Option<Job>> {
+        self.asks += 1;
+        let ask = Ask { fetcher: FETCHER.to_owned(), ask: self.asks, free, received: self.received, life: LIFE };
+        let mut jobs = self.step(now, Input::Ask(ask))?;
+        ensure!(jobs.len() <= free as usize, "more jobs than asked for");
+        self.received += jobs.len() as u64;
+        Ok(jobs.pop())
+    }
+
+    /// Steps the core until it has no more to do now, and commits; the jobs that it grants.
+    fn step(&mut self, now: Timestamp, input: Input) -> anyhow::Result<Vec<Job>> {
+        let mut jobs = Vec::new();
+        let mut event = Event::Message { ticket: Ticket(0), input };
+        loop {
+            let mut out = Output::default();
+            self.core.step(now, event, &mut out)?;
+            self.store.commit(&out.changes)?;
+            for send in out.sends {
+                if let ToFetcher::Job(job) = decode(&send.payload)? {
+                    jobs.push(job);
+                }
+            }
+            if self.core.wake_at().is_none_or(|at| at > now) {
+                return Ok(jobs);
+            }
+            event = Event::Wake;
+        }
+    }
+}
+
+fn origin(page: &str, quality: Quality) -> Origin {
+    Origin {
+        page: page.to_owned(),
+        topic: "default".to_owned(),
+        depth: u16::from(!page.is_empty()),
+        redirects: 0,
+        seed: page.is_empty(),
+        flow: quality,
+    }
+}
+
+/// No politeness but one connection per server; the paper's estimates of a new server.
+fn settings(setup: Setup) -> Settings {
+    Settings {
+        partitions: setup.schedulers,
+        delay: Duration::ZERO,
+        crawl_delay_max: Duration::ZERO,
+        retry_after_max: Duration::ZERO,
+        respect_robots: false,
+        robots_lifetime: FOR_EVER,
+        agent: "rhumb".to_owned(),
+        policy: setup.policy,
+        quality: Provider::Flow,
+        requests_per_connection: 50,
+        visit_budget: FOR_EVER,
+        job_lease: FOR_EVER,
+        attempts: 1,
+        retry_wait: Duration::ZERO,
+        retry_wait_max: Duration::ZERO,
+        resolve_attempts: 1,
+        server_failures_max: 1,
+        ask_lifetime: FOR_EVER,
+        no_address_lifetime: FOR_EVER,
+        pages_max: 0,
+        pages_per_host: 0,
+    }
+}

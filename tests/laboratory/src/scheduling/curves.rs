@@ -1,0 +1,112 @@
+//! Curves: how far a crawl has come, in pages and in quality, by time and by pages.
+
+use super::crawl::{Fetched, Setup};
+use super::quality::Model;
+use super::web::Shape;
+use shared::config::Policy;
+use shared::message::Quality;
+use std::rc::Rc;
+
+/// All policies, in the order of the paper.
+pub(super) const POLICIES: [Policy; 4] = [Policy::BreadthFirst, Policy::Performance, Policy::Quality, Policy::Capacity];
+
+/// As in the configuration.
+pub(super) fn name(policy: Policy) -> &'static str {
+    match policy {
+        Policy::BreadthFirst => "breadth-first",
+        Policy::Performance => "performance",
+        Policy::Quality => "quality",
+        Policy::Capacity => "capacity",
+    }
+}
+
+/// Share of the pages over whose fetching throughput is measured: the last ones are those of a few servers, each with
+/// one connection, and tell about these alone.
+const SHARE_IN_THROUGHPUT: f64 = 0.8;
+
+/// A crawl, as one kind of quality sees it.
+#[derive(Clone, Debug)]
+pub(super) struct Curves {
+    pub(super) shape: Shape,
+    pub(super) setup: Setup,
+    pub(super) model: Model,
+    /// In the order in which they came.
+    pub(super) fetched: Rc<[Fetched]>,
+    /// Share of all quality with the first pages: none, one, two, …
+    quality: Vec<f64>,
+    /// What counts as the whole time, in seconds: that of breadth-first.
+    whole: f64,
+}
+
+impl Curves {
+    /// `whole`: the seconds that count as the whole time, its own if none are given.
+    pub(super) fn new(
+        (shape, setup, model): (Shape, Setup, Model),
+        fetched: Rc<[Fetched]>,
+        qualities: &[Quality],
+        whole: Option<f64>,
+    ) -> Self {
+        let total: f64 = qualities.iter().map(|quality| f64::from(quality.get())).sum();
+        let mut sum = 0.0;
+        let mut quality = vec![0.0];
+        for fetched in fetched.iter() {
+            sum += f64::from(qualities[fetched.page].get());
+            quality.push(sum / total);
+        }
+        let mut curves = Curves { shape, setup, model, fetched, quality, whole: 0.0 };
+        curves.whole = whole.unwrap_or_else(|| curves.seconds());
+        curves
+    }
+
+    /// When the last page came.
+    pub(super) fn seconds(&self) -> f64 {
+        self.fetched.last().map_or(0.0, Fetched::seconds)
+    }
+
+    /// Share of all pages after that share of the whole time.
+    pub(super) fn pages_at(&self, time: f64) -> f64 {
+        self.fetched_at(time) as f64 / self.fetched.len() as f64
+    }
+
+    /// Share of all quality after that share of the whole time.
+    pub(super) fn quality_at(&self, time: f64) -> f64 {
+        self.quality[self.fetched_at(time)]
+    }
+
+    /// Share of all quality after that share of the pages.
+    pub(super) fn quality_after(&self, pages: f64) -> f64 {
+        self.quality[(pages * self.fetched.len() as f64).round() as usize]
+    }
+
+    /// Pages a second, until most have come.
+    pub(super) fn throughput(&self) -> f64 {
+        let pages = (SHARE_IN_THROUGHPUT * self.fetched.len() as f64).ceil() as usize;
+        pages as f64 / self.fetched[pages - 1].seconds()
+    }
+
+    fn fetched_at(&self, time: f64) -> usize {
+        self.fetched.partition_point(|fetched| fetched.seconds() <= time * self.whole)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::runs::setup;
+    use super::super::tests::curves;
+    use super::*;
+
+    #[test]
+    fn a_crawl_is_seen_by_time_and_by_pages() {
+        // Qualities 4 1 3 2, one page a second.
+        let pages = [(1, 4.0), (2, 1.0), (3, 3.0), (4, 2.0)];
+        let curves = curves(setup(Policy::Capacity, 64), Model::Zipf, &pages, Some(8.0));
+        assert_eq!(curves.seconds(), 4.0);
+        assert_eq!(
+            [0.0, 0.124, 0.125, 0.3, 0.5, 1.0].map(|time| curves.pages_at(time)),
+            [0.0, 0.0, 0.25, 0.5, 1.0, 1.0]
+        );
+        assert_eq!([0.125, 0.25, 0.5].map(|time| curves.quality_at(time)), [0.4, 0.5, 1.0]);
+        assert_eq!([0.0, 0.5, 0.75].map(|pages| curves.quality_after(pages)), [0.0, 0.5, 0.8]);
+        assert_eq!(curves.throughput(), 1.0);
+    }
+}

@@ -1,0 +1,56 @@
+//! Tables: the curves of the comparison, and a row for each run, as CSV.
+
+use super::curves::{Curves, name};
+
+/// Steps of a curve.
+pub(super) const STEPS: u32 = 100;
+
+/// Three curves a run in steps of a hundredth: pages and quality after a share of the time, quality after a share of
+/// the pages. Time counts from 0 to the completion of breadth-first.
+pub(super) fn curves_csv(runs: &[&Curves]) -> String {
+    let mut text = String::from("quality,policy,share,pages_by_time,quality_by_time,quality_by_pages\n");
+    for run in runs {
+        for step in 0..=STEPS {
+            let share = f64::from(step) / f64::from(STEPS);
+            text.push_str(&format!(
+                "{},{},{share:.2},{:.6},{:.6},{:.6}\n",
+                run.model,
+                name(run.setup.policy),
+                run.pages_at(share),
+                run.quality_at(share),
+                run.quality_after(share),
+            ));
+        }
+    }
+    text
+}
+
+/// What claims are judged by, a row a run.
+pub(super) fn runs_csv(runs: &[Curves]) -> String {
+    let mut text = String::from(
+        "locality,decades,pages_deviation,seed,keep_alive,connections,schedulers,quality,policy,seconds,pages_per_second,\
+         pages_at_half_time,quality_at_quarter,quality_at_30_percent,quality_at_third,quality_at_half_time,\
+         quality_after_half_the_pages\n",
+    );
+    for run in runs {
+        let (shape, setup) = (run.shape, run.setup);
+        let at = [0.25, 0.3, 1.0 / 3.0, 0.5].map(|time| format!("{:.6}", run.quality_at(time))).join(",");
+        text.push_str(&format!(
+            "{},{},{},{},{},{},{},{},{},{:.3},{:.3},{:.6},{at},{:.6}\n",
+            shape.locality,
+            shape.decades,
+            shape.pages_deviation,
+            shape.seed,
+            setup.keep_alive,
+            setup.connections,
+            setup.schedulers,
+            run.model,
+            name(setup.policy),
+            run.seconds(),
+            run.throughput(),
+            run.pages_at(0.5),
+            run.quality_after(0.5),
+        ));
+    }
+    text
+}

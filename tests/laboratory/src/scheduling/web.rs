@@ -1,0 +1,306 @@
+//! Web: servers, their pages and links, made up after the web on which the paper crawled.
+//!
+//! What the paper says of its test set (Cao, Jiang and Singh 2003, section 5): one university's domain, more than 500
+//! servers and 30,000 pages; 24 % of the servers allow one request per connection, 66 % a hundred; 20 answer within
+//! 100 ms. What it leaves open is chosen here, before anything was measured on it:
+//!
+//! - Requests per connection of the other 10 %: one of 5, 10, 20, 50, 200, 1,000, evenly.
+//! - Pages of a server: lognormal with mean 60 and deviation 1, at least one. A Pareto tail would put a twentieth of
+//!   all pages on one server, whose one connection would decide how long a crawl takes under every policy.
+//! - Response time of a server: lognormal, stretched so that fastest and slowest are exactly so many decades apart, and
+//!   so that 4 % (20 of 500) are below 100 ms. That of a page varies around its server's, lognormal.
+//! - Connection time of a server: lognormal over one decade; its mean lies between half the mean response time and all
+//!   of it. It is the same for all connections to the server.
+//! - Pages, response time, connection time and requests per connection of a server do not depend on one another.
+//! - Links: eight a page on average, lognormal (Broder and others 2000 count 7.2). Each page but the home page stands
+//!   on an earlier page of its server, each home page but the first on a page of an earlier server, so that a crawl
+//!   that starts at the first home page finds everything. All others lead with the locality's share to the page's own
+//!   server; server and page are drawn by Zipf's law, which gives in-degrees a power law of exponent 2 (2.1 there).
+//!
+//! Invariant: deterministic; the shape decides every number.
+
+use crate::random::normal;
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::seq::SliceRandom as _;
+use rand::{RngExt as _, SeedableRng as _};
+use shared::url::partition;
+use std::fmt;
+use std::ops::Range;
+
+/// Shares of the servers that allow one request per connection, and a hundred.
+const SHARE_OF_ONE: f64 = 0.24;
+const SHARE_OF_A_HUNDRED: f64 = 0.66;
+/// What the others allow.
+const OTHER_LIMITS: [u32; 6] = [5, 10, 20, 50, 200, 1_000];
+
+/// Share of the servers that answer within [`FAST_US`] microseconds.
+const SHARE_OF_FAST: f64 = 0.04;
+const FAST_US: f64 = 100_000.0;
+/// Deviation of the logarithm of a page's response time around its server's.
+const RESPONSE_DEVIATION: f64 = 0.3;
+
+/// Decades between the shortest and the longest connection time.
+const CONNECT_DECADES: f64 = 1.0;
+/// Mean connection time for each of the mean response time.
+const CONNECT_MEAN: f64 = 0.75;
+
+/// Links of a page on average, and the deviation of their logarithm.
+const LINKS_MEAN: f64 = 8.0;
+const LINKS_DEVIATION: f64 = 1.0;
+
+/// What a web is like.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Shape {
+    pub(super) servers: usize,
+    pub(super) pages: usize,
+    /// Share of the links that stay on their server, about.
+    pub(super) locality: f64,
+    /// Decades between the response times of the fastest server and the slowest.
+    pub(super) decades: f64,
+    /// Deviation of the logarithm of a server's pages.
+    pub(super) pages_deviation: f64,
+    pub(super) seed: u64,
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Shape { locality, decades, pages_deviation, seed, .. } = self;
+        write!(f, "locality {locality}, {decades} decades, deviation of pages {pages_deviation}, seed {seed}")
+    }
+}
+
+/// A server.
+#[derive(Clone, Debug)]
+pub(super) struct Server {
+    /// The first is its home page.
+    pub(super) pages: Range<usize>,
+    /// Requests that a connection serves.
+    pub(super) requests: u32,
+    /// Time to open a connection, and to close it, in microseconds.
+    pub(super) connect_us: u64,
+}
+
+/// A page.
+#[derive(Clone, Debug)]
+pub(super) struct Page {
+    pub(super) server: usize,
+    /// From sending the request to the end of the body, in microseconds.
+    pub(super) response_us: u64,
+    /// Pages it links to, each once.
+    pub(super) links: Vec<usize>,
+}
+
+/// Servers and pages, by number.
+#[derive(Clone, Debug)]
+pub(super) struct Web {
+    pub(super) servers: Vec<Server>,
+    pub(super) pages: Vec<Page>,
+}
+
+impl Web {
+    /// The web of that shape.
+    pub(super) fn generate(shape: Shape) -> Self {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(shape.seed);
+        let ranges = ranges(shape, &mut random);
+        let limits = limits(shape.servers, &mut random);
+        let responses = response_times(shape, &mut random);
+        let connects = connection_times(&responses, &mut random);
+        let mut servers = Vec::with_capacity(shape.servers);
+        let mut pages = Vec::with_capacity(shape.pages);
+        for (server, range) in ranges.into_iter().enumerate() {
+            for _ in range.clone() {
+                let response = responses[server] * lognormal(RESPONSE_DEVIATION, &mut random);
+                pages.push(Page { server, response_us: response as u64, links: Vec::new() });
+            }
+            servers.push(Server { pages: range, requests: limits[server], connect_us: connects[server] as u64 });
+        }
+        let mut web = Web { servers, pages };
+        web.link(shape.locality, &mut random);
+        web
+    }
+
+    /// What a server is called: its partition depends on it.
+    pub(super) fn name(server: usize) -> String {
+        format!("http://s{server}.example")
+    }
+
+    /// A page's URL.
+    pub(super) fn url(&self, page: usize) -> String {
+        format!("{}/{page}", Web::name(self.pages[page].server))
+    }
+
+    /// The page of a URL.
+    pub(super) fn page(url: &str) -> Option<usize> {
+        url.rsplit('/').next()?.parse().ok()
+    }
+
+    /// Which of so many partitions a server belongs to.
+    pub(super) fn partition(server: usize, partitions: u16) -> u16 {
+        partition(&format!("s{server}.example"), partitions)
+    }
+
+    fn link(&mut self, locality: f64, random: &mut Xoshiro256PlusPlus) {
+        // One link of each page stays on its server to make it reachable; the others make up for that.
+        let drawn_locality = ((locality * LINKS_MEAN - 1.0) / (LINKS_MEAN - 1.0)).max(0.0);
+        for server in 0..self.servers.len() {
+            let pages = self.servers[server].pages.clone();
+            if server > 0 {
+                let from = random.random_range(0..pages.start);
+                self.pages[from].links.push(pages.start);
+            }
+            for page in pages.clone() {
+                if page > pages.start {
+                    let from = random.random_range(pages.start..page);
+                    self.pages[from].links.push(page);
+                }
+                let drawn = (LINKS_MEAN - 1.0) * lognormal(LINKS_DEVIATION, random);
+                for _ in 0..drawn.round() as usize {
+                    let local = random.random::<f64>() < drawn_locality;
+                    let server = if local { server } else { zipf(self.servers.len(), random) };
+                    let pages = &self.servers[server].pages;
+                    let to = pages.start + zipf(pages.len(), random);
+                    self.pages[page].links.push(to);
+                }
+            }
+        }
+        for (number, page) in self.pages.iter_mut().enumerate() {
+            page.links.sort_unstable();
+            page.links.dedup();
+            page.links.retain(|&to| to != number);
+            // The order on the page is not that of the pages' numbers.
+            page.links.shuffle(random);
+        }
+    }
+}
+
+/// The pages of each server.
+fn ranges(shape: Shape, random: &mut Xoshiro256PlusPlus) -> Vec<Range<usize>> {
+    let weights: Vec<f64> = (0..shape.servers).map(|_| lognormal(shape.pages_deviation, random)).collect();
+    let total: f64 = weights.iter().sum();
+    let shared_out = (shape.pages - shape.servers) as f64;
+    let (mut sum, mut start) = (0.0, 0);
+    let mut ranges = Vec::with_capacity(shape.servers);
+    for (server, weight) in weights.into_iter().enumerate() {
+        sum += weight;
+        let last = server + 1 == shape.servers;
+        let end = if last { shape.pages } else { server + 1 + (sum / total * shared_out) as usize };
+        ranges.push(start..end);
+        start = end;
+    }
+    ranges
+}
+
+/// Requests per connection of each server.
+fn limits(servers: usize, random: &mut Xoshiro256PlusPlus) -> Vec<u32> {
+    let of = |share: f64| (share * servers as f64).round() as usize;
+    let mut limits = vec![1; of(SHARE_OF_ONE)];
+    limits.resize(of(SHARE_OF_ONE) + of(SHARE_OF_A_HUNDRED), 100);
+    while limits.len() < servers {
+        limits.push(OTHER_LIMITS[random.random_range(0..OTHER_LIMITS.len())]);
+    }
+    limits.shuffle(random);
+    limits
+}
+
+/// Response time of each server, in microseconds.
+fn response_times(shape: Shape, random: &mut Xoshiro256PlusPlus) -> Vec<f64> {
+    let mut times = stretched(shape.servers, shape.decades, random);
+    let mut ascending = times.clone();
+    ascending.sort_unstable_by(f64::total_cmp);
+    let first_slow = ((SHARE_OF_FAST * shape.servers as f64).round() as usize).min(shape.servers - 1);
+    let scale = FAST_US / ascending[first_slow];
+    times.iter_mut().for_each(|time| *time *= scale);
+    times
+}
+
+/// Connection time of each server, in microseconds.
+fn connection_times(responses: &[f64], random: &mut Xoshiro256PlusPlus) -> Vec<f64> {
+    let mut times = stretched(responses.len(), CONNECT_DECADES, random);
+    let scale = CONNECT_MEAN * responses.iter().sum::<f64>() / times.iter().sum::<f64>();
+    times.iter_mut().for_each(|time| *time *= scale);
+    times
+}
+
+/// Numbers whose logarithms are normally distributed, the least and the greatest so many decades apart.
+fn stretched(count: usize, decades: f64, random: &mut Xoshiro256PlusPlus) -> Vec<f64> {
+    let logarithms: Vec<f64> = (0..count).map(|_| normal(random)).collect();
+    let least = logarithms.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = logarithms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let step = decades / (most - least).max(f64::MIN_POSITIVE);
+    logarithms.into_iter().map(|logarithm| 10f64.powf((logarithm - least) * step)).collect()
+}
+
+/// A number of mean 1 whose logarithm is normally distributed.
+fn lognormal(deviation: f64, random: &mut Xoshiro256PlusPlus) -> f64 {
+    (deviation * normal(random) - deviation * deviation / 2.0).exp()
+}
+
+/// A number below `count`, by Zipf's law with exponent 1: the inverse of its distribution, in the continuous.
+fn zipf(count: usize, random: &mut Xoshiro256PlusPlus) -> usize {
+    let rank = ((count + 1) as f64).powf(random.random::<f64>()) as usize;
+    rank.clamp(1, count) - 1
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    pub(crate) const SMALL: Shape =
+        Shape { servers: 40, pages: 400, locality: 0.8, decades: 2.0, pages_deviation: 1.0, seed: 7 };
+
+    /// Goal: the make-up that the module promises, at full size.
+    #[test]
+    fn servers_and_links_have_the_shares_of_the_paper() {
+        let web = Web::generate(Shape { servers: 500, pages: 30_000, ..SMALL });
+        let allowing = |requests: u32| web.servers.iter().filter(|server| server.requests == requests).count();
+        assert_eq!((web.pages.len(), allowing(1), allowing(100)), (30_000, 120, 330));
+        assert!(web.servers.iter().all(|server| server.requests <= 1_000 && !server.pages.is_empty()));
+
+        let links: usize = web.pages.iter().map(|page| page.links.len()).sum();
+        let stays = |page: &Page, &to: &&usize| web.pages[*to].server == page.server;
+        let local: usize = web.pages.iter().map(|page| page.links.iter().filter(|to| stays(page, to)).count()).sum();
+        let (per_page, locality) = (links as f64 / 30_000.0, local as f64 / links as f64);
+        assert!((6.0..9.0).contains(&per_page) && (0.75..0.85).contains(&locality), "{per_page} {locality}");
+    }
+
+    #[test]
+    fn response_times_span_the_decades_and_4_percent_are_fast() {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(3);
+        let responses = response_times(Shape { servers: 500, ..SMALL }, &mut random);
+        assert_eq!(responses.iter().filter(|&&time| time < FAST_US).count(), 20);
+        let least = responses.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = responses.iter().copied().fold(0.0, f64::max);
+        assert!(((most / least).log10() - 2.0).abs() < 1e-9, "{least} {most}");
+        let mean = |times: &[f64]| times.iter().sum::<f64>() / times.len() as f64;
+        let connects = connection_times(&responses, &mut random);
+        assert!((mean(&connects) / mean(&responses) - 0.75).abs() < 1e-9);
+    }
+
+    #[test]
+    fn all_pages_are_reached_from_the_first_whatever_the_seed() {
+        for seed in 0..20 {
+            let web = Web::generate(Shape { servers: 10, pages: 60, seed, ..SMALL });
+            let (mut reached, mut ahead) = (BTreeSet::from([0]), vec![0]);
+            while let Some(page) = ahead.pop() {
+                assert!(!web.pages[page].links.contains(&page));
+                ahead.extend(web.pages[page].links.iter().filter(|&&to| reached.insert(to)));
+            }
+            assert_eq!(reached.len(), 60);
+        }
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_web() {
+        let [one, same, other] = [7, 7, 8].map(|seed| format!("{:?}", Web::generate(Shape { seed, ..SMALL })));
+        assert_eq!(one, same);
+        assert_ne!(one, other);
+    }
+
+    #[test]
+    fn a_url_leads_to_its_page() {
+        let web = Web::generate(SMALL);
+        assert!((0..400).all(|page| Web::page(&web.url(page)) == Some(page)));
+        assert_eq!(web.url(0), "http://s0.example/0");
+    }
+}
