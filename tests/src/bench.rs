@@ -2,7 +2,9 @@
 //!
 //! In: a [`World`]. Out: CPU time, throughput and memory per round, and their medians.
 
+pub mod frontier;
 pub mod known_urls;
+mod process;
 pub mod url_cache;
 pub mod url_seen;
 

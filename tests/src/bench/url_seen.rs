@@ -4,6 +4,7 @@
 //! Everything runs on one core, with a commit per batch as in a stage. Repeats are drawn evenly from all that is
 //! known: the URL caches have caught those with locality. Every answer is checked.
 
+use super::process::{Progress, cpu_s, resident};
 use anyhow::{Context as _, ensure};
 use dedup::dedup::{Dedup, Settings, TABLES};
 use dedup::seen::{self, Answer, SeenStore, Verdict, memory_store_bytes};
@@ -31,8 +32,6 @@ const URLS_OF_HOST: u64 = 50;
 /// Asked of the whole dedup while its latency is measured, and for how long.
 const OFFERED_PER_S: u64 = 200_000;
 const OFFERED_FOR: Duration = Duration::from_secs(10);
-/// Between two lines that tell how far a long run is.
-const PROGRESS_EVERY: Duration = Duration::from_secs(10);
 const OUTBOX: Table = "outbox";
 
 /// A store with so many URLs known.
@@ -437,38 +436,6 @@ fn name(store: DedupStore) -> &'static str {
     match store {
         DedupStore::Disk => "disk",
         DedupStore::Memory => "memory",
-    }
-}
-
-/// CPU time of this process, user and system, in seconds.
-fn cpu_s() -> anyhow::Result<f64> {
-    let stat = procfs::process::Process::myself()?.stat()?;
-    Ok((stat.utime + stat.stime) as f64 / procfs::ticks_per_second() as f64)
-}
-
-/// Resident memory of this process, in bytes.
-fn resident() -> anyhow::Result<u64> {
-    let kib = procfs::process::Process::myself()?.status()?.vmrss.context("no VmRSS")?;
-    Ok(kib * 1024)
-}
-
-/// Tells on standard error how far a long run is.
-struct Progress {
-    what: &'static str,
-    all: u64,
-    told: Instant,
-}
-
-impl Progress {
-    fn new(what: &'static str, all: u64) -> Self {
-        Progress { what, all, told: Instant::now() }
-    }
-
-    fn tell(&mut self, done: u64) {
-        if self.told.elapsed() > PROGRESS_EVERY {
-            eprintln!("{}: {:.1} of {:.1} million", self.what, done as f64 / 1e6, self.all as f64 / 1e6);
-            self.told = Instant::now();
-        }
     }
 }
 

@@ -7,7 +7,7 @@
 use anyhow::{Context as _, ensure};
 use clap::Parser;
 use dedup::seen::memory_store_bytes;
-use rhumb_tests::bench::{self, Round, known_urls, url_cache, url_seen};
+use rhumb_tests::bench::{self, Round, frontier, known_urls, url_cache, url_seen};
 use rhumb_tests::harness::World;
 use rhumb_tests::synthetic_web::{Latency, PagesPerHost, Profile};
 use serde_json::json;
@@ -52,8 +52,11 @@ struct Cli {
     /// With --url-seen: this store alone
     #[arg(long, requires = "url_seen", value_parser = ["disk", "memory"])]
     store: Option<String>,
-    /// With --url-seen: where the stores are made, some 20 bytes per URL; the directory for temporary files
-    #[arg(long, requires = "url_seen", value_name = "DIR")]
+    /// Speed, memory and disk of the scheduler with N servers in play and 20 URLs of each (1e5 without N), instead
+    #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1e5")]
+    frontier: Option<f64>,
+    /// With --url-seen and --frontier: where the stores are made; the directory for temporary files
+    #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// As JSON
     #[arg(long)]
@@ -77,6 +80,8 @@ fn main() -> anyhow::Result<ExitCode> {
                 println!("{policy:<8} {millions:>6.1} million lookups/s  {:.1} % hits", speed.hit_rate * 100.0);
             }
         }
+    } else if let Some(servers) = cli.frontier {
+        frontier(&cli, servers)?;
     } else if let Some(sizes) = &cli.url_seen {
         url_seen(&cli, sizes)?;
     } else if cli.scaling {
@@ -136,6 +141,46 @@ fn compare(cli: &Cli, partitions: u16, with_loop: bool) -> anyhow::Result<()> {
 fn print_line(name: &str, cpu_ms_per_page: f64, pages_per_s: Option<f64>, peak_rss_bytes: u64) {
     let rate = pages_per_s.map_or(String::new(), |rate| format!("{rate:.0}"));
     println!("{name:<34} {cpu_ms_per_page:>12.3} {rate:>9} {:>14.1}", peak_rss_bytes as f64 / 1e6);
+}
+
+fn frontier(cli: &Cli, servers: f64) -> anyhow::Result<()> {
+    ensure!((1e4..=1e8).contains(&servers), "--frontier takes a number from 1e4 to 1e8");
+    let dir = cli.dir.clone().unwrap_or_else(std::env::temp_dir);
+    if !cli.json {
+        println!(
+            "{:<14} {:>9} {:>10} {:>11} {:>8} {:>9} {:>7} {:>9} {:>9} {:>9}",
+            "policy",
+            "servers",
+            "URLs",
+            "taken on/s",
+            "chosen/s",
+            "p99 ms",
+            "open s",
+            "filled/s",
+            "B/server",
+            "disk/URL"
+        );
+    }
+    for policy in ["breadth-first", "capacity"] {
+        let measured = frontier::measure(policy, servers as usize, 20, &dir)?;
+        if cli.json {
+            println!("{}", serde_json::to_string(&measured)?);
+            continue;
+        }
+        println!(
+            "{policy:<14} {:>9} {:>10} {:>11.0} {:>8.0} {:>9.3} {:>7.2} {:>9.0} {:>9.0} {:>9.1}",
+            measured.servers,
+            measured.urls,
+            measured.taken_on_per_s,
+            measured.chosen_per_s,
+            measured.chosen_p99_ms,
+            measured.open_s,
+            measured.filled_per_s,
+            measured.memory_per_server,
+            measured.disk_per_url
+        );
+    }
+    Ok(())
 }
 
 fn url_seen(cli: &Cli, sizes: &[f64]) -> anyhow::Result<()> {

@@ -1,0 +1,285 @@
+//! How fast the scheduler takes on URLs, chooses servers and fills jobs, and what a server in play and a waiting URL
+//! cost, with millions of both.
+//!
+//! The core is driven as the stage loop drives it, on one core of the machine: messages are decoded, and what a step
+//! makes is committed to a store on disk. No server is slow, none has a delay: all compete.
+
+use super::process::{Progress, cpu_s, resident};
+use anyhow::ensure;
+use scheduler::quality::Provider;
+use scheduler::scheduler::{Scheduler, TABLES};
+use scheduler::settings::Settings;
+use serde::Serialize;
+use shared::config::{Layers, Pipeline};
+use shared::message::{Ask, Edge, Origin, Quality, ReadyUrls, Resolution, ServerResolution, ToFetcher, decode, encode};
+use shared::stage::disk::{DiskStore, StoreOptions};
+use shared::stage::store::Store;
+use shared::stage::{Core as _, Event, Output, Ticket};
+use shared::time::Timestamp;
+use shared::url::partition;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const PARTITIONS: u16 = 64;
+/// A batch has so many URLs of each of so many servers.
+const URLS_OF_SERVER_IN_BATCH: usize = 4;
+const SERVERS_OF_BATCH: usize = 64;
+/// Jobs asked for at once, and in all for each measurement.
+const FREE: u32 = 64;
+const JOBS: usize = 50_000;
+/// Jobs asked for one by one.
+const SINGLE_JOBS: usize = 10_000;
+
+/// The scheduler with so much to do.
+#[derive(Clone, Debug, Serialize)]
+pub struct Measured {
+    /// Which server is next.
+    pub policy: String,
+    /// Servers in play.
+    pub servers: usize,
+    /// URLs that wait.
+    pub urls: usize,
+    /// URLs a second of CPU time taken on.
+    pub taken_on_per_s: f64,
+    /// Seconds to open the state again.
+    pub open_s: f64,
+    /// Servers a second of CPU time chosen, each for a job of one URL.
+    pub chosen_per_s: f64,
+    /// From the ask for one job to its commit, in milliseconds: the slowest hundredth takes longer.
+    pub chosen_p99_ms: f64,
+    /// URLs a second of CPU time put into jobs.
+    pub filled_per_s: f64,
+    /// Resident memory in bytes per server in play, without the caches of the store as they are configured.
+    pub memory_per_server: f64,
+    /// All files, in bytes per waiting URL.
+    pub disk_per_url: f64,
+}
+
+/// Measures a scheduler with so many servers and as many URLs of each, in a new folder below `dir`.
+///
+/// # Errors
+/// The folder cannot be written, or the scheduler does not do what it should.
+pub fn measure(policy: &str, servers: usize, urls_of_server: usize, dir: &Path) -> anyhow::Result<Measured> {
+    let folder = tempfile::Builder::new().prefix("frontier-").tempdir_in(dir)?;
+    let hosts = Hosts::new(servers);
+    let rounds = urls_of_server.div_ceil(URLS_OF_SERVER_IN_BATCH);
+    let urls = servers * rounds * URLS_OF_SERVER_IN_BATCH;
+
+    let mut process = Process::open(&pipeline(policy, 50)?, folder.path())?;
+    let (began, mut progress) = (cpu_s()?, Progress::new("taking on URLs", urls as u64));
+    let mut serials = vec![0; usize::from(PARTITIONS)];
+    for round in 0..rounds {
+        for (partition, servers) in hosts.groups() {
+            let batch = batch(partition, servers, round, &mut serials[usize::from(partition)]);
+            process.step(Edge::UrlsReady, &encode(&batch))?;
+            progress.tell(serials.iter().sum());
+        }
+    }
+    let taken_on_per_s = urls as f64 / (cpu_s()? - began);
+    ensure!(process.count("waiting") == urls as u64, "not all URLs wait");
+    drop(process);
+    let disk_per_url = disk_bytes(folder.path())? as f64 / urls as f64;
+
+    let one_by_one = pipeline(policy, 1)?;
+    let (before, started) = (resident()?, Instant::now());
+    let mut process = Process::open(&one_by_one, folder.path())?;
+    process.wake()?;
+    let open_s = started.elapsed().as_secs_f64();
+    let scheduler = &one_by_one.stages.scheduler;
+    let caches = scheduler.store_cache_bytes.0 + scheduler.memtable_bytes.0 * TABLES.len() as u64;
+    let memory = resident()?.saturating_sub(before).saturating_sub(caches);
+    let (chosen, chosen_per_s) = process.grant(JOBS)?;
+    ensure!(chosen == JOBS, "{chosen} URLs in {JOBS} jobs of one");
+    let chosen_p99_ms = process.grant_singly()?;
+    drop(process);
+
+    let mut process = Process::open(&pipeline(policy, 50)?, folder.path())?;
+    process.wake()?;
+    let (_, filled_per_s) = process.grant(JOBS)?;
+    Ok(Measured {
+        policy: policy.to_owned(),
+        servers,
+        urls,
+        taken_on_per_s,
+        open_s,
+        chosen_per_s,
+        chosen_p99_ms,
+        filled_per_s,
+        memory_per_server: memory as f64 / servers as f64,
+        disk_per_url,
+    })
+}
+
+fn pipeline(policy: &str, requests_per_connection: u32) -> anyhow::Result<Pipeline> {
+    let set = vec![
+        format!("partitions={PARTITIONS}"),
+        format!("stages.scheduler.policy={policy}"),
+        format!("stages.scheduler.requests_per_connection={requests_per_connection}"),
+        "stages.scheduler.quality=zipf".to_owned(),
+        "politeness.delay=0s".to_owned(),
+        "politeness.respect_robots=false".to_owned(),
+        "network.user_agent='rhumb/0 (+https://example.org/bench)'".to_owned(),
+    ];
+    Ok(Layers { file: None, set }.load_with(std::iter::empty())?)
+}
+
+/// Hosts by partition.
+struct Hosts(Vec<Vec<usize>>);
+
+impl Hosts {
+    fn new(servers: usize) -> Self {
+        let mut hosts = vec![Vec::new(); usize::from(PARTITIONS)];
+        for host in 0..servers {
+            hosts[usize::from(partition(&name(host), PARTITIONS))].push(host);
+        }
+        Hosts(hosts)
+    }
+
+    /// Groups of hosts, each of one partition.
+    fn groups(&self) -> impl Iterator<Item = (u16, &[usize])> {
+        (0..PARTITIONS)
+            .zip(&self.0)
+            .flat_map(|(partition, hosts)| hosts.chunks(SERVERS_OF_BATCH).map(move |group| (partition, group)))
+    }
+}
+
+fn name(host: usize) -> String {
+    format!("www{host}.example.test")
+}
+
+fn batch(partition: u16, hosts: &[usize], round: usize, serial: &mut u64) -> ReadyUrls {
+    let origin = Origin {
+        page: format!("http://{}/section/index.html", name(hosts[0])),
+        topic: "default".into(),
+        depth: 3,
+        redirects: 0,
+        seed: false,
+        flow: Quality::NONE,
+    };
+    let mut ready = ReadyUrls { partition, origins: vec![origin], ..ReadyUrls::default() };
+    for (server, &host) in (0..).zip(hosts) {
+        let host = name(host);
+        for place in 0..URLS_OF_SERVER_IN_BATCH {
+            *serial += 1;
+            ready.urls.push(&format!("http://{host}/section/{round}/page-{}.html", round * 17 + place));
+            ready.origin_of.push(0);
+            ready.server_of.push(server);
+            ready.serials.push(*serial);
+        }
+        let addresses = vec![std::net::IpAddr::from([192, 0, 2, 1])];
+        let resolution = Resolution::Addresses { addresses, ttl_s: 86_400 };
+        ready.servers.push(ServerResolution { server: format!("http://{host}"), resolution });
+    }
+    ready
+}
+
+fn disk_bytes(folder: &Path) -> anyhow::Result<u64> {
+    let mut bytes = 0;
+    for entry in std::fs::read_dir(folder)? {
+        let entry = entry?;
+        let metadata = entry.metadata()?;
+        bytes += if metadata.is_dir() { disk_bytes(&entry.path())? } else { metadata.len() };
+    }
+    Ok(bytes)
+}
+
+/// The scheduler with its store, as in a process.
+struct Process {
+    core: Scheduler,
+    store: Arc<dyn Store>,
+    started: Instant,
+    steps: u64,
+    asks: u64,
+    /// Jobs received.
+    received: u64,
+}
+
+impl Process {
+    fn open(pipeline: &Pipeline, folder: &Path) -> anyhow::Result<Self> {
+        let scheduler = &pipeline.stages.scheduler;
+        let options = StoreOptions {
+            memtable_bytes: scheduler.memtable_bytes,
+            cache_bytes: scheduler.store_cache_bytes,
+            durability: pipeline.durability,
+        };
+        let store: Arc<dyn Store> = Arc::new(DiskStore::open(folder, &TABLES, options)?);
+        let partitions: Vec<u16> = (0..PARTITIONS).collect();
+        let settings = Settings::new(pipeline, Provider::open(scheduler)?);
+        let epoch = std::process::id().into();
+        let core = Scheduler::open(settings, 0, epoch, &partitions, Arc::clone(&store), Timestamp::ZERO)?;
+        Ok(Process { core, store, started: Instant::now(), steps: 0, asks: 0, received: 0 })
+    }
+
+    fn now(&self) -> Timestamp {
+        Timestamp::ZERO + self.started.elapsed()
+    }
+
+    /// A step and its commit; the URLs of each job that was granted.
+    fn step(&mut self, edge: Edge, payload: &[u8]) -> anyhow::Result<Vec<usize>> {
+        let input = Scheduler::decode(edge, payload)?;
+        self.steps += 1;
+        self.event(Event::Message { ticket: Ticket(self.steps), input })
+    }
+
+    fn event(
+        &mut self,
+        event: Event<scheduler::scheduler::Input, std::convert::Infallible>,
+    ) -> anyhow::Result<Vec<usize>> {
+        let mut out = Output::default();
+        self.core.step(self.now(), event, &mut out)?;
+        self.store.commit(&out.changes)?;
+        let mut jobs = Vec::new();
+        for send in out.sends {
+            if let Ok(ToFetcher::Job(job)) = decode(&send.payload) {
+                jobs.push(job.requests.len());
+            }
+        }
+        self.received += jobs.len() as u64;
+        Ok(jobs)
+    }
+
+    /// Until all servers have their place.
+    fn wake(&mut self) -> anyhow::Result<()> {
+        self.event(Event::Wake)?;
+        while self.core.wake_at() == Some(Timestamp::ZERO) {
+            self.event(Event::Wake)?;
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, free: u32) -> anyhow::Result<Vec<usize>> {
+        self.asks += 1;
+        let ask = Ask { fetcher: "fetcher-0".into(), ask: self.asks, free, received: self.received, life: 1 };
+        self.step(Edge::FetchAsks, &encode(&ask))
+    }
+
+    /// URLs in so many jobs, and jobs a second of CPU time, or URLs where jobs have several.
+    fn grant(&mut self, jobs: usize) -> anyhow::Result<(usize, f64)> {
+        let (began, mut granted, mut urls) = (cpu_s()?, 0, 0);
+        while granted < jobs {
+            let more = self.ask(FREE.min((jobs - granted) as u32))?;
+            ensure!(!more.is_empty(), "no job after {granted}");
+            granted += more.len();
+            urls += more.into_iter().sum::<usize>();
+        }
+        Ok((urls, urls as f64 / (cpu_s()? - began)))
+    }
+
+    /// The time of which one hundredth of the jobs need more, in milliseconds.
+    fn grant_singly(&mut self) -> anyhow::Result<f64> {
+        let mut times = Vec::with_capacity(SINGLE_JOBS);
+        for _ in 0..SINGLE_JOBS {
+            let started = Instant::now();
+            ensure!(self.ask(1)?.len() == 1, "one job");
+            times.push(started.elapsed());
+        }
+        times.sort();
+        let p99: Duration = times[times.len() * 99 / 100];
+        Ok(p99.as_secs_f64() * 1e3)
+    }
+
+    fn count(&self, name: &str) -> u64 {
+        self.core.counts().into_iter().find(|(found, _)| *found == name).map_or(0, |(_, count)| count)
+    }
+}

@@ -1,0 +1,39 @@
+//! This process while it measures: CPU time, memory, how far it is.
+
+use anyhow::Context as _;
+use std::time::{Duration, Instant};
+
+/// Between two lines that tell how far a long run is.
+const PROGRESS_EVERY: Duration = Duration::from_secs(10);
+
+/// CPU time of this process, user and system, in seconds.
+pub(super) fn cpu_s() -> anyhow::Result<f64> {
+    let stat = procfs::process::Process::myself()?.stat()?;
+    Ok((stat.utime + stat.stime) as f64 / procfs::ticks_per_second() as f64)
+}
+
+/// Resident memory of this process, in bytes.
+pub(super) fn resident() -> anyhow::Result<u64> {
+    let kib = procfs::process::Process::myself()?.status()?.vmrss.context("no VmRSS")?;
+    Ok(kib * 1024)
+}
+
+/// Tells on standard error how far a long run is.
+pub(super) struct Progress {
+    what: &'static str,
+    all: u64,
+    told: Instant,
+}
+
+impl Progress {
+    pub(super) fn new(what: &'static str, all: u64) -> Self {
+        Progress { what, all, told: Instant::now() }
+    }
+
+    pub(super) fn tell(&mut self, done: u64) {
+        if self.told.elapsed() > PROGRESS_EVERY {
+            eprintln!("{}: {:.1} of {:.1} million", self.what, done as f64 / 1e6, self.all as f64 / 1e6);
+            self.told = Instant::now();
+        }
+    }
+}
