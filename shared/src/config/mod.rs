@@ -4,12 +4,14 @@
 //! (`RHUMB__KEY__PATH=VALUE`), `--set key.path=VALUE`. All end in one tree that is read strictly: an unknown
 //! key, 2.7 for an integer, or a value out of range is an error that names key, value and what is accepted.
 
+mod download_pause;
 mod load;
 mod patterns;
 mod pipeline;
 mod units;
 mod validate;
 
+pub use download_pause::DownloadPause;
 pub use load::{ConfigError, Layers};
 pub use patterns::Patterns;
 pub use pipeline::*;

@@ -99,8 +99,10 @@ pub struct Politeness {
     pub delay: Duration,
     #[serde(deserialize_with = "duration")]
     pub crawl_delay_max: Duration,
+    pub download_factor: u32,
     #[serde(deserialize_with = "duration")]
     pub retry_after_max: Duration,
+    pub connections_per_address: u32,
     pub respect_robots: bool,
     #[serde(deserialize_with = "duration")]
     pub robots_lifetime: Duration,

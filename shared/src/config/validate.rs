@@ -19,7 +19,9 @@ pub(super) fn errors(pipeline: &Pipeline) -> Vec<String> {
 
     check.lasting("politeness.delay", pipeline.politeness.delay, Duration::ZERO, hour);
     check.lasting("politeness.crawl_delay_max", pipeline.politeness.crawl_delay_max, Duration::ZERO, hour);
+    check.within("politeness.download_factor", pipeline.politeness.download_factor, 0, 100);
     check.lasting("politeness.retry_after_max", pipeline.politeness.retry_after_max, Duration::ZERO, 24 * hour);
+    check.within("politeness.connections_per_address", pipeline.politeness.connections_per_address, 0, 10_000);
     check.lasting("politeness.robots_lifetime", pipeline.politeness.robots_lifetime, seconds(60), 24 * hour);
 
     let limits = &pipeline.limits;

@@ -7,7 +7,7 @@ use crate::asks::Asks;
 use crate::effect::{Answer, Asked, Effect};
 use crate::job::{Running, Surroundings, refuse};
 use crate::tally::Tally;
-use shared::config::Pipeline;
+use shared::config::{DownloadPause, Pipeline};
 use shared::message::{Edge, Job, JobId, ToFetcher, Undecodable, decode};
 use shared::stage::{Core, Count, Event, Output, store::StoreError};
 use shared::time::Timestamp;
@@ -29,6 +29,8 @@ pub struct Settings {
     pub ask_lifetime: Duration,
     /// How often a job's lease is renewed.
     pub renew_every: Duration,
+    /// How long a server is left alone, by how long its last answer took.
+    pub download_pause: DownloadPause,
     /// Whether private, loopback and link-local addresses may be contacted (P7).
     pub allow_private_addresses: bool,
     /// A longer body is cut there.
@@ -46,6 +48,7 @@ impl Settings {
             connections: fetcher.connections,
             ask_lifetime: fetcher.ask_lifetime,
             renew_every: fetcher.renew_every,
+            download_pause: DownloadPause::new(&pipeline.politeness),
             allow_private_addresses: pipeline.network.allow_private_addresses,
             body_bytes_max: pipeline.limits.body_bytes_max.as_usize(),
         }

@@ -159,10 +159,14 @@ impl Running {
         }
         self.phase = Phase::Open;
         // Strictly: from the end of a response, not from its request (P2).
-        self.not_before = now + Duration::from_millis(self.job.gap_ms);
+        self.leave_alone(now, Duration::from_millis(self.job.gap_ms));
         self.connect_us = self.connect_us.or(connect_us);
         match end {
-            End::Response(response) => return self.responded(*response, around, out),
+            End::Response(response) => {
+                let took = Duration::from_micros(response.elapsed_us.into());
+                self.leave_alone(now, around.settings.download_pause.after(took));
+                return self.responded(*response, around, out);
+            }
             End::Failure(kind) => {
                 self.fail(kind, around);
                 // What was never contacted leaves the connection as it was.
@@ -176,6 +180,11 @@ impl Running {
             }
         }
         None
+    }
+
+    /// No request for so long, at least.
+    fn leave_alone(&mut self, now: Timestamp, wait: Duration) {
+        self.not_before = self.not_before.max(now + wait);
     }
 
     fn responded(&mut self, response: Response, around: &mut Surroundings, out: &mut Output<Effect>) -> Option<u64> {
@@ -195,7 +204,8 @@ impl Running {
         around.tally.bytes += bytes;
         around.tally.truncated += u64::from(response.truncated);
         // The server asks to be left alone: for how long, the scheduler decides (P2).
-        self.stopped |= matches!(response.status, 429 | 503) && response.retry_after_s().is_some();
+        // The server asks to be left alone: for how long, the scheduler decides (P2).
+        self.stopped |= matches!(response.status, 429 | 503);
         if response.truncated {
             self.stopped = true;
         } else if !response.keeps_open {

@@ -33,6 +33,7 @@ impl Bench {
             connections,
             ask_lifetime: Duration::from_secs(1),
             renew_every: Duration::from_secs(5),
+            download_pause: shared::config::DownloadPause::default(),
             allow_private_addresses: false,
             body_bytes_max: 1000,
         });

@@ -134,6 +134,11 @@ impl Address {
         }
     }
 
+    /// The one that is tried first.
+    pub(crate) fn first(&self) -> Option<IpAddr> {
+        self.addresses().first().copied()
+    }
+
     /// For the server's record. Questions that are out are soft state.
     pub(crate) fn write(&self, row: &mut Writer, clock: Clock) {
         row.number(clock.store(self.until));
@@ -142,12 +147,7 @@ impl Address {
             Known::Addresses(addresses) => {
                 row.byte(1);
                 row.number(addresses.len() as u64);
-                for address in addresses {
-                    match address {
-                        IpAddr::V4(address) => row.bytes(&address.octets()),
-                        IpAddr::V6(address) => row.bytes(&address.octets()),
-                    }
-                }
+                addresses.iter().for_each(|&address| row.address(address));
             }
             Known::None(why) => row.byte(2 + *why as u8),
         }
@@ -160,12 +160,7 @@ impl Address {
             1 => {
                 let mut addresses = Vec::new();
                 for _ in 0..row.number()? {
-                    let octets = row.bytes()?;
-                    addresses.push(match (<[u8; 4]>::try_from(octets), <[u8; 16]>::try_from(octets)) {
-                        (Ok(octets), _) => IpAddr::from(octets),
-                        (_, Ok(octets)) => IpAddr::from(octets),
-                        _ => return None,
-                    });
+                    addresses.push(row.address()?);
                 }
                 Known::Addresses(addresses)
             }

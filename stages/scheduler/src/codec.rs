@@ -2,8 +2,10 @@
 //!
 //! A row is read as a whole or not at all: a row of another version, or one that ends early, gives none.
 
+use std::net::IpAddr;
+
 /// Version of all rows; the first byte of each.
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
 
 /// Writes a row.
 pub(crate) struct Writer(Vec<u8>);
@@ -39,6 +41,14 @@ impl Writer {
     /// A string.
     pub(crate) fn text(&mut self, text: &str) {
         self.bytes(text.as_bytes());
+    }
+
+    /// An IP address.
+    pub(crate) fn address(&mut self, address: IpAddr) {
+        match address {
+            IpAddr::V4(address) => self.bytes(&address.octets()),
+            IpAddr::V6(address) => self.bytes(&address.octets()),
+        }
     }
 
     /// The row.
@@ -90,6 +100,16 @@ impl<'a> Reader<'a> {
         Some(bytes)
     }
 
+    /// An IP address.
+    pub(crate) fn address(&mut self) -> Option<IpAddr> {
+        let octets = self.bytes()?;
+        match (<[u8; 4]>::try_from(octets), <[u8; 16]>::try_from(octets)) {
+            (Ok(octets), _) => Some(octets.into()),
+            (_, Ok(octets)) => Some(octets.into()),
+            _ => None,
+        }
+    }
+
     /// A string.
     pub(crate) fn text(&mut self) -> Option<&'a str> {
         std::str::from_utf8(self.bytes()?).ok()
@@ -103,12 +123,18 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(numbers in proptest::collection::vec(any::<u64>(), 0..20), text in ".{0,40}", byte: u8) {
+        fn what_is_written_is_read(
+            numbers in proptest::collection::vec(any::<u64>(), 0..20),
+            text in ".{0,40}",
+            byte: u8,
+            address: IpAddr,
+        ) {
             let mut writer = Writer::with_capacity(0);
             for &number in &numbers {
                 writer.number(number);
             }
             writer.text(&text);
+            writer.address(address);
             writer.byte(byte);
             let row = writer.finish();
             let mut reader = Reader::new(&row).unwrap();
@@ -116,6 +142,7 @@ mod tests {
                 prop_assert_eq!(reader.number(), Some(number));
             }
             prop_assert_eq!(reader.text(), Some(text.as_str()));
+            prop_assert_eq!(reader.address(), Some(address));
             prop_assert_eq!(reader.byte(), Some(byte));
             prop_assert_eq!(reader.byte(), None);
         }

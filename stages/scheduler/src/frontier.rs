@@ -8,7 +8,8 @@
 //!   job's;
 //! - *retries*: failed at least once, each with a point before which it is not tried again; a span of slots without
 //!   gaps;
-//! - *fresh*: never tried ([`Fresh`]).
+//! - *fresh*: never tried ([`Fresh`]); they go last, but first after their server was set aside, lest the URLs that
+//!   fail keep it so.
 //!
 //! Each is read from its first slot: never from the beginning of the server's range, where the rows already removed
 //! lie.
@@ -257,7 +258,7 @@ impl Queue {
 
     /// Takes up to `limit` URLs that may be tried at `now` from the front: fewer only when there are no more.
     /// Their rows stay. `restore` reads points of the partition's clock. With `now` at the end of time it
-    /// takes retries that are not due as well.
+    /// takes retries that are not due as well. `fresh_first`: those that never failed go before the others.
     pub(crate) fn take(
         &mut self,
         staged: &Staged<'_>,
@@ -265,8 +266,12 @@ impl Queue {
         now: Timestamp,
         restore: impl Fn(u64) -> Timestamp,
         limit: usize,
+        fresh_first: bool,
     ) -> Result<Vec<(u64, StoredUrl)>, StoreError> {
         let mut taken = Vec::with_capacity(limit.min(64));
+        if fresh_first {
+            self.fresh.take(staged, server, limit, &mut |slot, url| taken.push((slot, url)))?;
+        }
         while taken.len() < limit
             && let Some(&slot) = self.returned.front()
         {
@@ -401,7 +406,7 @@ pub(crate) mod tests {
     enum Move {
         Push(u8),
         Retry(u64),
-        Take(usize),
+        Take(usize, bool),
         GiveBack,
         EndTaken,
         Commit { reopen: bool },
@@ -413,7 +418,7 @@ pub(crate) mod tests {
         let one = prop_oneof![
             4 => (0u8..5).prop_map(Move::Push),
             2 => (0u64..20).prop_map(Move::Retry),
-            4 => (0usize..5).prop_map(Move::Take),
+            4 => (0usize..5, any::<bool>()).prop_map(|(limit, fresh_first)| Move::Take(limit, fresh_first)),
             1 => Just(Move::GiveBack),
             1 => Just(Move::EndTaken),
             2 => any::<bool>().prop_map(|reopen| Move::Commit { reopen }),
@@ -470,11 +475,14 @@ pub(crate) mod tests {
                         prop_assert!(first.starts_with(queue.head()));
                     }
                     Move::Look(_) => {}
-                    Move::Take(_) if pushed && !taken.is_empty() => {}
-                    Move::Take(limit) => {
+                    Move::Take(..) if pushed && !taken.is_empty() => {}
+                    Move::Take(limit, fresh_first) => {
                         pushed = false;
-                        let urls = queue.take(&staged, SERVER, now, restore, limit).unwrap();
+                        let urls = queue.take(&staged, SERVER, now, restore, limit, fresh_first).unwrap();
                         let mut expected = Vec::new();
+                        while fresh_first && expected.len() < limit && let Some((_, serial)) = fresh.pop_first() {
+                            expected.push(serial);
+                        }
                         while expected.len() < limit && let Some(serial) = returned.pop_front() {
                             expected.push(serial);
                         }

@@ -33,11 +33,13 @@ impl Scheduler {
         };
         staged.touch(key);
         let budget = partition.hosts.budget(server.host);
-        if server.todo(now, &self.settings, budget) != Todo::Job {
+        let todo = server.todo(now, &self.settings, budget, &self.connections);
+        let Some(address) = server.address.first().filter(|_| todo == Todo::Job) else {
             return Ok(Granted::Nothing);
-        }
+        };
         let id = JobId { scheduler: self.instance, epoch: self.epoch, number: self.jobs + 1 };
-        let mut lease = Lease::new(id, now + self.settings.job_lease + GRACE, &grantee.fetcher, grantee.life);
+        let deadline = now + self.settings.job_lease + GRACE;
+        let mut lease = Lease::new(id, address, deadline, &grantee.fetcher, grantee.life);
         let requests = if !server.errands.is_empty() || server.needs_robots(now, &self.settings) {
             vec![robots_request(&self.settings, now, server, &mut lease)]
         } else {
@@ -75,12 +77,12 @@ impl Scheduler {
         let robots = stored_robots(&self.settings, now, key, server, staged)?;
         let limit = requests_max(&self.settings, server.requests_learned, server.gap(&self.settings));
         let limit = limit.min(usize::try_from(pages_left).unwrap_or(usize::MAX));
-        let clock = partition.clock;
+        let (clock, fresh_first) = (partition.clock, server.was_set_aside());
         let mut requests = Vec::new();
         let mut bytes = 0;
         while requests.len() < limit && bytes < JOB_BYTES_MAX && staged.endings_left > 0 {
             let wanted = (limit - requests.len()).min(staged.endings_left);
-            let urls = server.queue.take(staged, key, now, |stored| clock.restore(stored), wanted)?;
+            let urls = server.queue.take(staged, key, now, |stored| clock.restore(stored), wanted, fresh_first)?;
             if urls.is_empty() {
                 break;
             }
@@ -129,6 +131,7 @@ impl Scheduler {
             gap_ms: millis(server.gap(&self.settings)),
             requests,
         };
+        self.connections.connect(lease.address);
         staged.put(JOBS, job_key(key), lease.to_row());
         staged.send(&grantee.fetcher, ToFetcher::Job(job));
         server.lease = Some(Box::new(lease));

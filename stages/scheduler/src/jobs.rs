@@ -5,11 +5,13 @@
 
 use crate::codec::{Reader, Writer};
 use crate::server::ServerKey;
-use shared::message::{FailureKind, JobId, JobKind};
+use crate::trouble::Trouble;
+use shared::message::{JobId, JobKind};
 use shared::stage::Applied;
 use shared::stage::store::Table;
 use shared::time::Timestamp;
 use std::collections::VecDeque;
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// Table of jobs: partition and server → lease.
@@ -30,50 +32,12 @@ pub(crate) struct RobotsTask {
     pub(crate) askers: Vec<String>,
 }
 
-/// What went wrong with a job's connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Trouble {
-    /// It could not be made.
-    Connect = 1,
-    /// The TLS handshake failed.
-    Tls = 2,
-    /// The server ended it before anything was answered.
-    NothingServed = 3,
-}
-
-impl Trouble {
-    /// The failure as a server's.
-    pub(crate) const fn of(kind: FailureKind) -> Option<Self> {
-        match kind {
-            FailureKind::Connect => Some(Trouble::Connect),
-            FailureKind::Tls => Some(Trouble::Tls),
-            _ => None,
-        }
-    }
-
-    /// As in outcomes.
-    pub(crate) const fn reason(self) -> &'static str {
-        match self {
-            Trouble::Connect => FailureKind::Connect.name(),
-            Trouble::Tls => FailureKind::Tls.name(),
-            Trouble::NothingServed => "connection ended before a request",
-        }
-    }
-
-    pub(crate) const fn from_byte(byte: u8) -> Option<Self> {
-        match byte {
-            1 => Some(Trouble::Connect),
-            2 => Some(Trouble::Tls),
-            3 => Some(Trouble::NothingServed),
-            _ => None,
-        }
-    }
-}
-
 /// A granted job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Lease {
     pub(crate) id: JobId,
+    /// The address that its connection counts for.
+    pub(crate) address: IpAddr,
     /// Slots of the URLs that have not ended, in the order of the job; none in a robots job.
     pub(crate) slots: VecDeque<u64>,
     /// What a robots job fetches; none in a pages job.
@@ -84,8 +48,9 @@ pub(crate) struct Lease {
     pub(crate) last: Option<u32>,
     /// The server was contacted.
     pub(crate) contacted: bool,
-    /// Requests were answered, or failed in a way that counts.
+    /// A page was answered; what a robots job is for was found out.
     pub(crate) progressed: bool,
+    /// Because of this its server was set aside.
     pub(crate) trouble: Option<Trouble>,
     /// When it expires.
     pub(crate) deadline: Timestamp,
@@ -94,9 +59,10 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    pub(crate) fn new(id: JobId, deadline: Timestamp, fetcher: &str, life: u64) -> Self {
+    pub(crate) fn new(id: JobId, address: IpAddr, deadline: Timestamp, fetcher: &str, life: u64) -> Self {
         Lease {
             id,
+            address,
             slots: VecDeque::new(),
             robots: None,
             reports: Applied::default(),
@@ -132,6 +98,7 @@ impl Lease {
         row.number(u64::from(self.id.scheduler));
         row.number(self.id.epoch);
         row.number(self.id.number);
+        row.address(self.address);
         row.bytes(&self.reports.to_bytes());
         row.number(self.last.map_or(0, u64::from));
         row.byte(u8::from(self.contacted) | u8::from(self.progressed) << 1);
@@ -158,6 +125,7 @@ impl Lease {
     pub(crate) fn from_row(row: &[u8], deadline: Timestamp) -> Option<Self> {
         let mut row = Reader::new(row)?;
         let id = JobId { scheduler: u16::try_from(row.number()?).ok()?, epoch: row.number()?, number: row.number()? };
+        let address = row.address()?;
         let reports = Applied::from_bytes(row.bytes()?)?;
         let last = Some(row.small()?).filter(|&last| last > 0);
         let flags = row.byte()?;
@@ -178,6 +146,7 @@ impl Lease {
         };
         Some(Lease {
             id,
+            address,
             slots,
             robots,
             reports,
@@ -203,7 +172,7 @@ mod tests {
 
     fn lease() -> Lease {
         let id = JobId { scheduler: 3, epoch: 1 << 40, number: 77 };
-        let mut lease = Lease::new(id, Timestamp::from_micros(5), "fetcher-0", 9);
+        let mut lease = Lease::new(id, "192.0.2.1".parse().unwrap(), Timestamp::from_micros(5), "fetcher-0", 9);
         lease.slots = [4, 5, (1 << 63) + 2].into();
         lease
     }

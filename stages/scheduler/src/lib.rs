@@ -18,6 +18,7 @@ pub mod settings;
 mod address;
 mod clock;
 mod codec;
+mod connections;
 mod counts;
 mod errands;
 mod fetchers;
@@ -37,6 +38,7 @@ mod robots_policy;
 mod server;
 mod speeds;
 mod staged;
+mod trouble;
 
 #[cfg(test)]
 mod scheduler_tests;

@@ -2,12 +2,14 @@
 
 use crate::frontier::End;
 use crate::hosts::Budget;
-use crate::ready_queue::Move;
+use crate::jobs::Lease;
+use crate::ready_queue::{Move, Room};
 use crate::scheduler::Scheduler;
 use crate::server::{ServerKey, Todo};
 use crate::staged::Staged;
 use shared::stage::store::StoreError;
 use shared::time::Timestamp;
+use std::net::IpAddr;
 
 impl Scheduler {
     /// Puts a server where it belongs, and asks the questions that have to be answered first.
@@ -24,14 +26,15 @@ impl Scheduler {
             else {
                 return Ok(());
             };
-            let budget = partition.hosts.budget(server.host);
-            let to = match server.todo(now, &self.settings, budget) {
+            let (host, address) = (server.host, server.address.first());
+            let budget = partition.hosts.budget(host);
+            let to = match server.todo(now, &self.settings, budget, &self.connections) {
                 Todo::Nothing => {
                     staged.idle.insert(key);
                     Move::Idle
                 }
                 Todo::Wait(until) => Move::Until(until),
-                Todo::Hold => Move::Held(server.host),
+                Todo::Hold(room) => Move::Held(room),
                 Todo::Job => Move::Ready(server.rank(staged, key, &self.settings, &self.speeds)?),
                 Todo::Resolve => {
                     server.address.asked(now, &self.settings);
@@ -60,13 +63,34 @@ impl Scheduler {
             };
             self.queue.place(key, &mut server.place, to);
             // Room that this server does not take now goes to one that is held, which passes it on the same way.
-            if !matches!(to, Move::Ready(_))
-                && matches!(budget, Budget::Left(_))
-                && let Some(held) = self.queue.first_held(server.host)
-            {
-                staged.unsettle(held);
+            if !matches!(to, Move::Ready(_)) {
+                if matches!(budget, Budget::Left(_)) {
+                    self.pass_on(Room::Budget(host), staged);
+                }
+                if let Some(address) = address {
+                    self.pass_on_address(address, staged);
+                }
             }
             return Ok(());
+        }
+    }
+
+    /// The connection of a lease is closed.
+    pub(crate) fn close_connection(&mut self, lease: &Lease, staged: &mut Staged<'_>) {
+        self.connections.close(lease.address);
+        self.pass_on_address(lease.address, staged);
+    }
+
+    /// Room for a connection goes to a server that is held for want of it.
+    pub(crate) fn pass_on_address(&self, address: IpAddr, staged: &mut Staged<'_>) {
+        if self.connections.has_room(address) {
+            self.pass_on(Room::Address(address), staged);
+        }
+    }
+
+    fn pass_on(&self, room: Room, staged: &mut Staged<'_>) {
+        if let Some(held) = self.queue.first_held(room) {
+            staged.unsettle(held);
         }
     }
 
@@ -86,7 +110,7 @@ impl Scheduler {
         let Some((outcome, reason)) = server.verdict(now, &self.settings, budget) else { return Ok(()) };
         let (clock, limit) = (partition.clock, staged.endings_left);
         let end_of_time = Timestamp::from_micros(u64::MAX);
-        let urls = server.queue.take(staged, key, end_of_time, |stored| clock.restore(stored), limit)?;
+        let urls = server.queue.take(staged, key, end_of_time, |stored| clock.restore(stored), limit, false)?;
         staged.endings_left -= urls.len();
         for (slot, url) in urls {
             partition.end(staged, key, slot, url, End::without_response(outcome, reason));

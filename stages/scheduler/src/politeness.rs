@@ -1,18 +1,21 @@
 //! Politeness: how long to leave a server alone, and what the end of a request means for its URL.
 //!
 //! Every wait is capped and every series of retries is bounded in number, so that a crawl of a finite scope
-//! ends (P6). Sources: Cao, Jiang and Singh 2003 for the job's length; BUbiNG for waits by class of error.
+//! ends (P6); [`crate::trouble`] has the table of what can go wrong. Source: Cao, Jiang and Singh 2003 for the job's
+//! length.
 
 use crate::settings::Settings;
-use shared::message::{FailureKind, Outcome, RequestEnd};
+use crate::trouble::{ForUrl, Trouble};
+use shared::message::{Outcome, RequestEnd};
 use std::time::Duration;
 
 /// No failure is without a wait, whatever is configured.
 const BACK_OFF_MIN: Duration = Duration::from_millis(100);
 
-/// Pause between two contacts of a server: `crawl_delay` is what its robots.txt asks for.
-pub(crate) fn gap(settings: &Settings, crawl_delay: Duration) -> Duration {
-    settings.delay.max(crawl_delay.min(settings.crawl_delay_max))
+/// Pause between two contacts of a server: `crawl_delay` is what its robots.txt asks for, `download` how long its last
+/// answer took. Within a job the fetcher stretches it by the answers that come.
+pub(crate) fn gap(settings: &Settings, crawl_delay: Duration, download: Duration) -> Duration {
+    settings.delay.max(crawl_delay.min(settings.crawl_delay_max)).max(settings.download_pause.after(download))
 }
 
 /// Wait after the `failures`-th failure in a row: `retry_wait`, doubling, at most `retry_wait_max`.
@@ -45,28 +48,6 @@ pub(crate) fn learn_requests(settings: &Settings, learned: u32, requests: u32, c
     }
 }
 
-/// What a kind of failure means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ErrorClass {
-    /// It is the server's: the URL keeps its attempts, the server is left alone for a while.
-    pub(crate) server_down: bool,
-    /// Another try may help.
-    pub(crate) retry: bool,
-    /// The server was contacted.
-    pub(crate) contacted: bool,
-}
-
-/// The class of each kind of failure.
-pub(crate) const fn class_of(kind: FailureKind) -> ErrorClass {
-    match kind {
-        FailureKind::Connect | FailureKind::Tls => ErrorClass { server_down: true, retry: true, contacted: true },
-        FailureKind::Timeout | FailureKind::Reset | FailureKind::Protocol | FailureKind::HeaderTooLarge => {
-            ErrorClass { server_down: false, retry: true, contacted: true }
-        }
-        FailureKind::Forbidden => ErrorClass { server_down: false, retry: false, contacted: false },
-    }
-}
-
 /// What becomes of a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
@@ -78,44 +59,40 @@ pub(crate) enum Verdict {
     Untried,
 }
 
-/// What the end of a request means for its URL, which was contacted `attempts` times with this one.
+/// What the end of a request means for its URL, which was contacted `attempts` times with this one. Its wait counts
+/// from when its server may be contacted again, so that others go first.
 pub(crate) fn verdict(settings: &Settings, end: &RequestEnd, attempts: u8) -> Verdict {
-    let again = |wait: Duration, outcome, reason| {
-        if attempts < settings.attempts { Verdict::Retry(wait) } else { Verdict::Ends(outcome, reason) }
-    };
-    match *end {
-        RequestEnd::Untried => Verdict::Untried,
-        RequestEnd::Failure(kind) if class_of(kind).server_down => Verdict::Untried,
-        RequestEnd::Failure(kind) if class_of(kind).retry => {
-            again(back_off(settings, attempts), Outcome::Failed, kind.name())
-        }
-        RequestEnd::Failure(kind) => Verdict::Ends(Outcome::Failed, kind.name()),
-        RequestEnd::Response { status, retry_after_s, .. } => {
-            let wait = retry_after(settings, retry_after_s).unwrap_or_else(|| back_off(settings, attempts));
-            match status {
-                200..=299 => Verdict::Ends(Outcome::Fetched, ""),
-                304 => Verdict::Ends(Outcome::NotModified, ""),
-                300..=399 => Verdict::Ends(Outcome::Redirected, ""),
-                404 | 410 => Verdict::Ends(Outcome::Gone, ""),
-                408 | 429 => again(wait, Outcome::Refused, "retries exhausted"),
-                400..=499 => Verdict::Ends(Outcome::Refused, ""),
-                500..=599 => again(wait, Outcome::Failed, "retries exhausted"),
-                _ => Verdict::Ends(Outcome::Failed, "status out of range"),
+    if let Some(class) = Trouble::of(end).map(Trouble::class) {
+        return match class.url {
+            ForUrl::GoesBack => Verdict::Untried,
+            ForUrl::Attempt if attempts < settings.attempts => {
+                let wait = back_off(settings, attempts);
+                Verdict::Retry(retry_after(settings, end).map_or(wait, |shorter| shorter.min(wait)))
             }
-        }
+            ForUrl::Attempt | ForUrl::Ends => Verdict::Ends(class.outcome, class.reason),
+        };
+    }
+    match *end {
+        RequestEnd::Untried | RequestEnd::Failure(_) => Verdict::Untried,
+        RequestEnd::Response { status, .. } => match status {
+            200..=299 => Verdict::Ends(Outcome::Fetched, ""),
+            304 => Verdict::Ends(Outcome::NotModified, ""),
+            300..=399 => Verdict::Ends(Outcome::Redirected, ""),
+            404 | 410 => Verdict::Ends(Outcome::Gone, ""),
+            400..=499 => Verdict::Ends(Outcome::Refused, ""),
+            _ => Verdict::Ends(Outcome::Failed, "status out of range"),
+        },
     }
 }
 
 /// How long a response asks to leave the whole server alone.
-pub(crate) fn server_wait(settings: &Settings, end: &RequestEnd) -> Option<Duration> {
+pub(crate) fn retry_after(settings: &Settings, end: &RequestEnd) -> Option<Duration> {
     match *end {
-        RequestEnd::Response { status: 429 | 503, retry_after_s, .. } => retry_after(settings, retry_after_s),
+        RequestEnd::Response { status: 429 | 503, retry_after_s: Some(seconds), .. } => {
+            Some(Duration::from_secs(u64::from(seconds)).min(settings.retry_after_max))
+        }
         _ => None,
     }
-}
-
-fn retry_after(settings: &Settings, retry_after_s: Option<u32>) -> Option<Duration> {
-    retry_after_s.map(|seconds| Duration::from_secs(u64::from(seconds)).min(settings.retry_after_max))
 }
 
 /// A smoothed estimate after another measurement: 0.8 of the old and 0.2 of the new (Cao, Jiang and Singh 2003).
@@ -132,6 +109,7 @@ pub(crate) fn smooth(estimate: u32, measured: u32) -> u32 {
 mod tests {
     use super::*;
     use crate::scheduler_tests::settings;
+    use shared::message::FailureKind;
 
     fn response(status: u16, retry_after_s: Option<u32>) -> RequestEnd {
         RequestEnd::Response { status, bytes: 1, truncated: false, elapsed_us: 1, retry_after_s }
@@ -182,10 +160,11 @@ mod tests {
     #[test]
     fn retry_after_holds_for_the_server_and_is_capped() {
         let settings = settings();
-        assert_eq!(server_wait(&settings, &response(503, Some(7))), Some(Duration::from_secs(7)));
-        assert_eq!(server_wait(&settings, &response(429, Some(u32::MAX))), Some(settings.retry_after_max));
-        assert_eq!(server_wait(&settings, &response(200, Some(7))), None);
+        assert_eq!(retry_after(&settings, &response(503, Some(7))), Some(Duration::from_secs(7)));
+        assert_eq!(retry_after(&settings, &response(429, Some(u32::MAX))), Some(settings.retry_after_max));
+        assert_eq!(retry_after(&settings, &response(200, Some(7))), None);
         assert_eq!(verdict(&settings, &response(503, Some(7)), 1), Verdict::Retry(Duration::from_secs(7)));
+        assert_eq!(verdict(&settings, &response(503, Some(700)), 1), Verdict::Retry(settings.retry_wait));
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! Which server next: those that may be contacted, by rank (Cao, Jiang and Singh 2003, server level) and the order in
-//! which they became so; those that wait for a point in time; and those that wait for room in their host's budget.
+//! which they became so; those that wait for a point in time; and those that wait for room that others take.
 //!
 //! A server is in one place only.
 
@@ -7,6 +7,16 @@ use crate::policy::Rank;
 use crate::server::ServerKey;
 use shared::time::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+
+/// What several servers share, and may find taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Room {
+    /// The budget of a host, by the hash of its name: room comes when a URL of it ends.
+    Budget(u64),
+    /// Connections to an address: room comes when one ends.
+    Address(IpAddr),
+}
 
 /// Where a server is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,8 +28,8 @@ pub(crate) enum Place {
     Until(Timestamp),
     /// A job can be granted; by rank and turn.
     Ready(Rank, u64),
-    /// Nothing before a URL of its host ends, which is in flight; by host and turn.
-    Held(u64, u64),
+    /// Nothing before there is room; by turn.
+    Held(Room, u64),
     /// Its URLs end without a contact.
     Ending,
 }
@@ -30,7 +40,7 @@ pub(crate) enum Move {
     Idle,
     Until(Timestamp),
     Ready(Rank),
-    Held(u64),
+    Held(Room),
     Ending,
 }
 
@@ -39,7 +49,7 @@ pub(crate) enum Move {
 pub(crate) struct ReadyQueue {
     waiting: BTreeSet<(Timestamp, ServerKey)>,
     ready: BTreeMap<(Rank, u64), ServerKey>,
-    held: BTreeMap<(u64, u64), ServerKey>,
+    held: BTreeMap<(Room, u64), ServerKey>,
     ending: BTreeSet<ServerKey>,
     turns: u64,
 }
@@ -48,7 +58,7 @@ impl ReadyQueue {
     /// Moves a server; one that stays ready, or held, keeps its turn.
     pub(crate) fn place(&mut self, server: ServerKey, place: &mut Place, to: Move) {
         let turn = match (*place, to) {
-            (Place::Held(..), Move::Held(_)) => return,
+            (Place::Held(room, _), Move::Held(same)) if room == same => return,
             (Place::Ready(rank, _), Move::Ready(same)) if rank == same => return,
             (Place::Ready(_, turn), Move::Ready(_)) => turn,
             _ => {
@@ -64,8 +74,8 @@ impl ReadyQueue {
             Place::Ready(rank, turn) => {
                 self.ready.remove(&(rank, turn));
             }
-            Place::Held(host, turn) => {
-                self.held.remove(&(host, turn));
+            Place::Held(room, turn) => {
+                self.held.remove(&(room, turn));
             }
             Place::Ending => {
                 self.ending.remove(&server);
@@ -81,9 +91,9 @@ impl ReadyQueue {
                 self.ready.insert((rank, turn), server);
                 Place::Ready(rank, turn)
             }
-            Move::Held(host) => {
-                self.held.insert((host, turn), server);
-                Place::Held(host, turn)
+            Move::Held(room) => {
+                self.held.insert((room, turn), server);
+                Place::Held(room, turn)
             }
             Move::Ending => {
                 self.ending.insert(server);
@@ -97,9 +107,9 @@ impl ReadyQueue {
         self.ready.first_key_value().map(|(_, server)| *server)
     }
 
-    /// The server of a host that has been held for longest.
-    pub(crate) fn first_held(&self, host: u64) -> Option<ServerKey> {
-        self.held.range((host, 0)..=(host, u64::MAX)).next().map(|(_, server)| *server)
+    /// The server that has been held for longest for want of this room.
+    pub(crate) fn first_held(&self, room: Room) -> Option<ServerKey> {
+        self.held.range((room, 0)..=(room, u64::MAX)).next().map(|(_, server)| *server)
     }
 
     /// A server whose URLs end without a contact.
@@ -132,19 +142,24 @@ mod tests {
     }
 
     #[test]
-    fn held_servers_of_a_host_go_in_the_order_in_which_they_came() {
+    fn held_servers_go_in_the_order_in_which_they_came() {
         let mut queue = ReadyQueue::default();
         let mut places = [Place::Idle; 4];
-        for (id, host) in [(2, 7), (0, 7), (3, 8), (1, 7), (2, 7)] {
-            queue.place(server(id as u64), &mut places[id], Move::Held(host));
+        let [seven, eight] = [7, 8].map(Room::Budget);
+        for (id, room) in [(2, seven), (0, seven), (3, eight), (1, seven), (2, seven)] {
+            queue.place(server(id as u64), &mut places[id], Move::Held(room));
         }
         let mut order = Vec::new();
-        while let Some(next) = queue.first_held(7) {
+        while let Some(next) = queue.first_held(seven) {
             order.push(next.id);
             queue.place(next, &mut places[next.id as usize], Move::Ready(Rank::default()));
         }
         assert_eq!(order, [2, 0, 1]);
-        assert_eq!((queue.first_held(6), queue.first_held(8)), (None, Some(server(3))));
+        assert_eq!((queue.first_held(Room::Budget(6)), queue.first_held(eight)), (None, Some(server(3))));
+        // The same server, for want of another room.
+        let address = Room::Address("192.0.2.1".parse().unwrap());
+        queue.place(server(3), &mut places[3], Move::Held(address));
+        assert_eq!((queue.first_held(eight), queue.first_held(address)), (None, Some(server(3))));
     }
 
     #[test]

@@ -5,14 +5,15 @@
 //! jobs change nothing.
 
 use crate::frontier::{End, StoredUrl, read_url, remove_url, write_url};
-use crate::jobs::{GRACE, JOBS, Lease, ROBOTS_SLOT, Trouble, job_key};
+use crate::jobs::{GRACE, JOBS, Lease, ROBOTS_SLOT, job_key};
 use crate::partition::Partition;
-use crate::politeness::{Verdict, class_of, learn_requests, server_wait, smooth, verdict};
+use crate::politeness::{Verdict, learn_requests, retry_after, smooth, verdict};
 use crate::scheduler::Scheduler;
 use crate::server::{ErrandTask, Server, ServerKey};
 use crate::settings::Settings;
 use crate::speeds::Speeds;
 use crate::staged::Staged;
+use crate::trouble::{ForUrl, SetAside, Trouble};
 use shared::message::{Outcome, Report, RequestEnd, RequestResult, ToFetcher};
 use shared::stage::store::StoreError;
 use shared::time::Timestamp;
@@ -82,7 +83,7 @@ impl Scheduler {
         report: &Report,
         staged: &mut Staged<'_>,
     ) -> Result<(), StoreError> {
-        let wait = report.results.iter().filter_map(|result| server_wait(&self.settings, &result.end)).max();
+        let wait = report.results.iter().filter_map(|result| retry_after(&self.settings, &result.end)).max();
         if let Some(wait) = wait
             && let Some(server) = self.load(key)?
         {
@@ -147,28 +148,22 @@ impl Scheduler {
         staged: &mut Staged<'_>,
     ) -> Result<(), StoreError> {
         let end = report.results.iter().find(|result| result.slot == ROBOTS_SLOT).map(|result| &result.end);
-        let contacted = match end {
-            Some(RequestEnd::Failure(kind)) => {
-                lease.trouble = Trouble::of(*kind);
-                class_of(*kind).contacted
-            }
-            Some(RequestEnd::Response { .. }) => true,
-            Some(RequestEnd::Untried) | None => report.robots.is_some(),
+        let end = end.filter(|end| **end != RequestEnd::Untried);
+        if end.is_none() && report.robots.is_none() {
+            return Ok(());
+        }
+        let (Some(server), Some(partition)) = (self.servers.get_mut(&key), self.partitions.get_mut(&key.partition))
+        else {
+            return Ok(());
         };
+        let trouble = end.and_then(Trouble::of);
+        let contacted = trouble.is_none_or(Trouble::contacts);
         lease.contacted |= contacted;
-        if contacted && let Some(partition) = self.partitions.get_mut(&key.partition) {
-            partition.counts.contacts += 1;
+        partition.counts.contacts += u64::from(contacted);
+        if let Some(end) = end {
+            take_trouble(now, server, lease, end, &self.settings);
         }
-        if let (Some(server), Some(wait)) =
-            (self.servers.get_mut(&key), end.and_then(|end| server_wait(&self.settings, end)))
-        {
-            server.leave_alone(now, wait);
-        }
-        let answered = match end {
-            Some(RequestEnd::Failure(_)) => lease.trouble.is_none(),
-            Some(RequestEnd::Response { .. }) => true,
-            Some(RequestEnd::Untried) | None => report.robots.is_some(),
-        };
+        let answered = trouble.is_none_or(|trouble| trouble.class().url != ForUrl::GoesBack);
         let Some(task) = lease.robots.as_ref().filter(|_| answered && !lease.progressed) else { return Ok(()) };
         if task.own {
             self.robots_answered(now, key, &task.url, report.robots.as_ref(), staged)?;
@@ -189,8 +184,9 @@ impl Scheduler {
         staged: &mut Staged<'_>,
     ) -> Result<(), StoreError> {
         let restored = lease.holder.is_none();
-        let nothing_served = (lease.contacted && !lease.progressed).then_some(Trouble::NothingServed);
-        let trouble = lease.trouble.or(nothing_served);
+        let hung_up = lease.contacted && !lease.progressed && lease.trouble.is_none();
+        let trouble = lease.trouble.or(hung_up.then_some(Trouble::HungUp));
+        self.close_connection(&lease, staged);
         let askers = match lease.robots {
             Some(task) if !lease.progressed => task.askers.into_iter().map(|asker| (task.url.clone(), asker)).collect(),
             _ => Vec::new(),
@@ -198,7 +194,9 @@ impl Scheduler {
         staged.remove(JOBS, job_key(key));
         if let Some(server) = self.servers.get_mut(&key) {
             server.queue.give_back(lease.slots.into_iter(), self.settings.head_max());
-            server.connection_ended(now, lease.progressed, trouble, &self.settings);
+            if hung_up {
+                server.set_aside(now, Trouble::HungUp, None, &self.settings);
+            }
             let touched = lease.contacted || restored || trouble.is_some();
             let pause = if touched { server.gap(&self.settings) } else { UNTOUCHED_PAUSE };
             server.leave_alone(now, pause);
@@ -238,9 +236,11 @@ impl Scheduler {
                 write_url(staged, key, first, &url);
             }
         }
-        server.queue.give_back(lease.slots.into_iter(), self.settings.head_max());
+        let slots = std::mem::take(&mut lease.slots);
+        server.queue.give_back(slots.into_iter(), self.settings.head_max());
         let gap = server.gap(&self.settings);
         server.leave_alone(now, gap);
+        self.close_connection(&lease, staged);
         if let Some(task) = lease.robots.filter(|_| !lease.progressed) {
             if task.own {
                 self.robots_answered(now, key, &task.url, None, staged)?;
@@ -250,6 +250,25 @@ impl Scheduler {
             }
         }
         Ok(())
+    }
+}
+
+/// The server answered, and in what time, or is set aside: as the end of a request says, and whether its job brought an answer before.
+fn take_trouble(now: Timestamp, server: &mut Server, lease: &mut Lease, end: &RequestEnd, settings: &Settings) {
+    if let RequestEnd::Response { elapsed_us, .. } = end {
+        server.downloaded(now, *elapsed_us, settings);
+    }
+    let Some(trouble) = Trouble::of(end) else { return server.answered() };
+    let is_set_aside = match trouble.class().server {
+        SetAside::Always => true,
+        SetAside::Unanswered => !lease.progressed,
+        SetAside::Never => false,
+    };
+    if is_set_aside {
+        server.set_aside(now, trouble, retry_after(settings, end), settings);
+        lease.trouble = Some(trouble);
+    } else if trouble.answers() {
+        server.answered();
     }
 }
 
@@ -280,27 +299,20 @@ struct Urls<'a, 's> {
 impl Urls<'_, '_> {
     /// What becomes of one URL. One that is untried is left to the caller.
     fn apply(&mut self, result: &RequestResult) -> Result<Verdict, StoreError> {
-        // Whether the server was contacted, and whether that counts as an attempt.
-        let (contacted, counts) = match result.end {
-            RequestEnd::Response { elapsed_us, .. } => {
-                self.speeds.response.add(elapsed_us);
-                self.server.response_us = smooth(self.server.response_us, elapsed_us);
-                self.lease.progressed = true;
-                (true, true)
-            }
-            RequestEnd::Failure(kind) => {
-                let class = class_of(kind);
-                self.lease.trouble = Trouble::of(kind).or(self.lease.trouble);
-                self.lease.progressed |= !class.server_down;
-                (class.contacted, class.contacted && !class.server_down)
-            }
-            RequestEnd::Untried => return Ok(Verdict::Untried),
-        };
+        if result.end == RequestEnd::Untried {
+            return Ok(Verdict::Untried);
+        }
+        let trouble = Trouble::of(&result.end);
+        let contacted = trouble.is_none_or(Trouble::contacts);
+        let counts = contacted && trouble.is_none_or(|trouble| trouble.class().url != ForUrl::GoesBack);
+        if let RequestEnd::Response { elapsed_us, .. } = result.end {
+            self.speeds.response.add(elapsed_us);
+            self.server.response_us = smooth(self.server.response_us, elapsed_us);
+        }
         self.lease.contacted |= contacted;
         self.partition.counts.contacts += u64::from(contacted);
-        if let Some(wait) = server_wait(self.settings, &result.end) {
-            self.server.leave_alone(self.now, wait);
-        }
+        take_trouble(self.now, self.server, self.lease, &result.end, self.settings);
+        self.lease.progressed |= trouble.is_none_or(Trouble::answers);
         let mut url = read_url(self.staged, self.key, result.slot)?;
         url.attempts = url.attempts.saturating_add(u8::from(counts));
         let verdict = verdict(self.settings, &result.end, url.attempts);
@@ -316,7 +328,7 @@ impl Urls<'_, '_> {
     }
 
     fn retry(&mut self, slot: u64, mut url: StoredUrl, wait: Duration) {
-        let at = self.now + wait;
+        let at = self.now.max(self.server.next_contact) + wait;
         url.not_before = self.partition.clock.store(at);
         self.partition.counts.retried += 1;
         remove_url(self.staged, self.key, slot);

@@ -10,6 +10,7 @@
 //!
 //! Sources: Cao, Jiang and Singh 2003, two-level scheduling; Najork and Heydon 2001, Mercator's back queues.
 
+use crate::connections::Connections;
 use crate::counts::{Counts, outcome_metric};
 use crate::fetchers::Fetchers;
 use crate::frontier::{URLS, corrupt};
@@ -62,6 +63,7 @@ pub struct Scheduler {
     pub(crate) partitions: BTreeMap<u16, Partition>,
     pub(crate) servers: HashMap<ServerKey, Server>,
     pub(crate) queue: ReadyQueue,
+    pub(crate) connections: Connections,
     pub(crate) fetchers: Fetchers,
     pub(crate) speeds: Speeds,
     /// Servers read from the store whose place is not found yet.
@@ -103,6 +105,7 @@ impl Scheduler {
         store: Arc<dyn Store>,
         now: Timestamp,
     ) -> Result<Self, StoreError> {
+        let connections = Connections::new(settings.connections_per_address);
         let mut this = Scheduler {
             settings,
             instance,
@@ -111,6 +114,7 @@ impl Scheduler {
             partitions: BTreeMap::new(),
             servers: HashMap::new(),
             queue: ReadyQueue::default(),
+            connections,
             fetchers: Fetchers::default(),
             speeds: Speeds::default(),
             opened: Vec::new(),
@@ -173,6 +177,7 @@ impl Scheduler {
             !unreadable
         })?;
         for (key, lease) in leases {
+            self.connections.connect(lease.address);
             match self.load(key)? {
                 Some(server) => server.lease = Some(Box::new(lease)),
                 None => unreadable = true,

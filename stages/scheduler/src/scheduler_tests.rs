@@ -12,7 +12,7 @@ pub(crate) use self::world::origin;
 
 use crate::quality::Provider;
 use crate::settings::Settings;
-use shared::config;
+use shared::config::{self, DownloadPause};
 use std::time::Duration;
 
 /// The settings of `pipeline.yaml`, for four partitions.
@@ -21,7 +21,9 @@ pub(crate) fn settings() -> Settings {
         partitions: 4,
         delay: Duration::from_secs(1),
         crawl_delay_max: Duration::from_secs(60),
+        download_pause: DownloadPause { factor: 1, max: Duration::from_secs(60) },
         retry_after_max: Duration::from_secs(3600),
+        connections_per_address: 0,
         respect_robots: true,
         robots_lifetime: Duration::from_secs(24 * 3600),
         agent: "rhumb".into(),

@@ -6,16 +6,18 @@
 use crate::address::{Address, Need};
 use crate::clock::Clock;
 use crate::codec::{Reader, Writer};
+use crate::connections::Connections;
 use crate::frontier::Queue;
 use crate::hosts::Budget;
-use crate::jobs::{Lease, Trouble};
+use crate::jobs::Lease;
 use crate::policy::{Connection, Rank};
 use crate::politeness::{back_off, gap, requests_max};
-use crate::ready_queue::Place;
+use crate::ready_queue::{Place, Room};
 use crate::robots_policy::{Next, RobotsState, Rules};
 use crate::settings::Settings;
 use crate::speeds::Speeds;
 use crate::staged::Staged;
+use crate::trouble::Trouble;
 use shared::message::Outcome;
 use shared::stage::store::{StoreError, Table};
 use shared::time::Timestamp;
@@ -72,8 +74,8 @@ pub(crate) enum Todo {
     Nothing,
     /// Nothing before then.
     Wait(Timestamp),
-    /// Nothing before there is room in its host's budget.
-    Hold,
+    /// Nothing before there is room.
+    Hold(Room),
     /// Its address is to be asked for.
     Resolve,
     /// Its robots.txt is to be asked for on another server.
@@ -100,7 +102,7 @@ pub(crate) struct Server {
     pub(crate) queue: Queue,
     /// No contact before then (P2).
     pub(crate) next_contact: Timestamp,
-    /// Connections in a row that could not be made.
+    /// Times in a row that it was set aside.
     failures: u8,
     /// Its URLs end until then, because of this.
     dead: Option<(Trouble, Timestamp)>,
@@ -110,6 +112,8 @@ pub(crate) struct Server {
     pub(crate) connect_us: u32,
     /// Smoothed time of a request, in microseconds; 0: not known.
     pub(crate) response_us: u32,
+    /// Time of its last response, in microseconds; 0: not known.
+    download_us: u32,
     pub(crate) lease: Option<Box<Lease>>,
     pub(crate) errands: Vec<ErrandTask>,
     pub(crate) place: Place,
@@ -131,6 +135,7 @@ impl Server {
             requests_learned: 0,
             connect_us: 0,
             response_us: 0,
+            download_us: 0,
             lease: None,
             errands: Vec::new(),
             place: Place::Idle,
@@ -141,7 +146,7 @@ impl Server {
     /// Pause between two contacts.
     pub(crate) fn gap(&self, settings: &Settings) -> Duration {
         let crawl_delay = if settings.respect_robots { self.robots.crawl_delay() } else { Duration::ZERO };
-        gap(settings, crawl_delay)
+        gap(settings, crawl_delay, Duration::from_micros(self.download_us.into()))
     }
 
     /// No contact for so long, at least.
@@ -149,26 +154,37 @@ impl Server {
         self.next_contact = self.next_contact.max(now + wait);
     }
 
-    /// A connection served, or failed to.
-    pub(crate) fn connection_ended(
+    /// A response took so long.
+    pub(crate) fn downloaded(&mut self, now: Timestamp, elapsed_us: u32, settings: &Settings) {
+        self.download_us = elapsed_us;
+        self.leave_alone(now, self.gap(settings));
+    }
+
+    /// The server answered.
+    pub(crate) fn answered(&mut self) {
+        self.failures = 0;
+    }
+
+    /// Whether it was set aside and has not answered since.
+    pub(crate) fn was_set_aside(&self) -> bool {
+        self.failures > 0
+    }
+
+    /// The server is set aside: for as long as it asks for, or for longer with each time in a row.
+    pub(crate) fn set_aside(
         &mut self,
         now: Timestamp,
-        served: bool,
-        trouble: Option<Trouble>,
+        trouble: Trouble,
+        retry_after: Option<Duration>,
         settings: &Settings,
     ) {
-        if served {
-            self.failures = 0;
-        }
-        if let Some(trouble) = trouble {
-            self.failures = self.failures.saturating_add(1);
-            let wait = back_off(settings, self.failures);
-            self.leave_alone(now, wait);
-            if self.failures >= settings.server_failures_max {
-                self.dead = Some((trouble, now + wait));
-                // When that has lapsed, and URLs still come, one more connection decides.
-                self.failures = settings.server_failures_max.saturating_sub(1);
-            }
+        self.failures = self.failures.saturating_add(1);
+        let wait = back_off(settings, self.failures);
+        self.leave_alone(now, retry_after.unwrap_or(wait));
+        if self.failures >= settings.server_failures_max {
+            self.dead = Some((trouble, now + wait));
+            // When that has lapsed, and URLs still come, one more job decides.
+            self.failures = settings.server_failures_max.saturating_sub(1);
         }
     }
 
@@ -178,7 +194,7 @@ impl Server {
             return Some((Outcome::Unresolvable, why.reason()));
         }
         match self.dead {
-            Some((trouble, until)) if until > now => Some((Outcome::Failed, trouble.reason())),
+            Some((trouble, until)) if until > now => Some((trouble.class().outcome, trouble.class().reason)),
             _ => None,
         }
     }
@@ -198,7 +214,13 @@ impl Server {
     }
 
     /// What is to be done for it now; `budget` is what is left of its host's.
-    pub(crate) fn todo(&mut self, now: Timestamp, settings: &Settings, budget: Budget) -> Todo {
+    pub(crate) fn todo(
+        &mut self,
+        now: Timestamp,
+        settings: &Settings,
+        budget: Budget,
+        connections: &Connections,
+    ) -> Todo {
         if let Some(lease) = &self.lease {
             return Todo::Wait(lease.deadline);
         }
@@ -213,7 +235,7 @@ impl Server {
             return Todo::End;
         }
         if !errands && budget == Budget::Reserved {
-            return Todo::Hold;
+            return Todo::Hold(Room::Budget(self.host));
         }
         if self.next_contact > now {
             return Todo::Wait(self.next_contact);
@@ -228,14 +250,17 @@ impl Server {
             Need::Nothing if errands => return Todo::Refuse,
             Need::Nothing => return Todo::End,
         }
-        if errands || !self.needs_robots(now, settings) {
-            return Todo::Job;
+        if !errands && self.needs_robots(now, settings) {
+            match self.robots.next(now, settings) {
+                Next::Own => {}
+                Next::Errand(url) => return Todo::Errand(url),
+                Next::Wait(until) => return Todo::Wait(until),
+                Next::GiveUp => return Todo::GiveUpRobots,
+            }
         }
-        match self.robots.next(now, settings) {
-            Next::Own => Todo::Job,
-            Next::Errand(url) => Todo::Errand(url),
-            Next::Wait(until) => Todo::Wait(until),
-            Next::GiveUp => Todo::GiveUpRobots,
+        match self.address.first() {
+            Some(address) if !connections.has_room(address) => Todo::Hold(Room::Address(address)),
+            _ => Todo::Job,
         }
     }
 
@@ -285,6 +310,7 @@ impl Server {
         row.number(u64::from(self.requests_learned));
         row.number(u64::from(self.connect_us));
         row.number(u64::from(self.response_us));
+        row.number(u64::from(self.download_us));
         row.finish()
     }
 
@@ -302,6 +328,7 @@ impl Server {
         server.requests_learned = row.small()?;
         server.connect_us = row.small()?;
         server.response_us = row.small()?;
+        server.download_us = row.small()?;
         Some(server)
     }
 }
@@ -326,9 +353,10 @@ mod tests {
         server.queue.give_back([3, 5].into_iter(), 0);
         server.leave_alone(at(4), Duration::from_secs(60));
         for _ in 0..settings.server_failures_max {
-            server.connection_ended(at(5), false, Some(Trouble::Tls), &settings);
+            server.set_aside(at(5), Trouble::Tls, None, &settings);
         }
-        (server.requests_learned, server.connect_us, server.response_us) = (5, 600, 70_000);
+        (server.requests_learned, server.connect_us) = (5, 600);
+        (server.response_us, server.download_us) = (70_000, 90_000);
         let row = server.to_row(clock);
         let read = Server::from_row(&row, clock).unwrap();
         assert_eq!(format!("{read:?}"), format!("{server:?}"));
@@ -342,19 +370,19 @@ mod tests {
         let settings = settings();
         let mut server = Server::new("http://a.test");
         for _ in 1..settings.server_failures_max {
-            server.connection_ended(at(0), false, Some(Trouble::Connect), &settings);
+            server.set_aside(at(0), Trouble::Connect, None, &settings);
         }
-        server.connection_ended(at(0), true, None, &settings);
+        server.answered();
         for _ in 1..settings.server_failures_max {
             assert_eq!(server.verdict(at(1), &settings, Budget::Left(1)), None);
-            server.connection_ended(at(0), false, Some(Trouble::Connect), &settings);
+            server.set_aside(at(0), Trouble::Connect, None, &settings);
         }
-        server.connection_ended(at(0), false, Some(Trouble::Connect), &settings);
+        server.set_aside(at(0), Trouble::Connect, None, &settings);
         assert_eq!(server.verdict(at(1), &settings, Budget::Left(1)), Some((Outcome::Failed, "connect")));
         // Later one more connection decides.
         let later = server.next_contact;
         assert_eq!(server.verdict(later, &settings, Budget::Left(1)), None);
-        server.connection_ended(later, false, Some(Trouble::Connect), &settings);
+        server.set_aside(later, Trouble::Connect, None, &settings);
         assert!(server.verdict(later, &settings, Budget::Left(1)).is_some());
     }
 }

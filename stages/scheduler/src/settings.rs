@@ -2,7 +2,7 @@
 
 use crate::policy::{self, Policy};
 use crate::quality::Provider;
-use shared::config::{self, Pipeline};
+use shared::config::{self, DownloadPause, Pipeline};
 use std::time::Duration;
 
 /// The scheduler's settings; meaning and range of each stand in `pipeline.yaml`.
@@ -14,8 +14,12 @@ pub struct Settings {
     pub delay: Duration,
     /// A longer Crawl-delay counts as this.
     pub crawl_delay_max: Duration,
+    /// How long a server is left alone, by how long its last answer took.
+    pub download_pause: DownloadPause,
     /// A longer Retry-After counts as this.
     pub retry_after_max: Duration,
+    /// Connections to one address at once; 0: no limit.
+    pub connections_per_address: u32,
     /// Whether robots.txt is fetched and obeyed.
     pub respect_robots: bool,
     /// Age at which a robots.txt is fetched again.
@@ -40,7 +44,7 @@ pub struct Settings {
     pub retry_wait_max: Duration,
     /// Questions for a server's address before it counts as without one.
     pub resolve_attempts: u8,
-    /// Connections in a row that could not be made before a server's URLs have failed.
+    /// Times in a row that a server is set aside before its URLs have failed.
     pub server_failures_max: u8,
     /// How long an ask for jobs holds.
     pub ask_lifetime: Duration,
@@ -61,7 +65,9 @@ impl Settings {
             partitions: pipeline.partitions,
             delay: politeness.delay,
             crawl_delay_max: politeness.crawl_delay_max,
+            download_pause: DownloadPause::new(politeness),
             retry_after_max: politeness.retry_after_max,
+            connections_per_address: politeness.connections_per_address,
             respect_robots: politeness.respect_robots,
             robots_lifetime: politeness.robots_lifetime,
             agent: product_token(&pipeline.user_agent()),

@@ -27,6 +27,7 @@ pub(crate) fn settings() -> Settings {
         connections: 64,
         ask_lifetime: Duration::from_secs(1),
         renew_every: Duration::from_secs(5),
+        download_pause: shared::config::DownloadPause::default(),
         allow_private_addresses: true,
         body_bytes_max: 1 << 20,
     }

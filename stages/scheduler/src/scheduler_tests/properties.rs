@@ -38,6 +38,14 @@ impl Web for Wild {
             5 => response(404),
             6 => response(301),
             7 => RequestEnd::Failure(FailureKind::Forbidden),
+            8 => response(429),
+            9 => RequestEnd::Response {
+                status: 200,
+                bytes: 1,
+                truncated: false,
+                elapsed_us: 3_000_000,
+                retry_after_s: None,
+            },
             _ => response(200),
         }
     }
@@ -228,17 +236,12 @@ impl Way {
     /// Requests of a job, as its fetcher may make them: within its lease, with its gap between.
     fn work(&mut self, world: &mut World, web: &mut Wild, index: usize, requests: u8, report: bool) {
         for _ in 0..requests {
-            let Held { job, next, lease_end, .. } = &world.held[index];
-            if world.now >= *lease_end || *next >= job.requests.len() {
+            let Held { job, next, at, lease_end, .. } = &world.held[index];
+            let at = world.now.max(*at);
+            if at >= *lease_end || *next >= job.requests.len() {
                 break;
             }
-            if *next > 0 {
-                let gap = Duration::from_millis(job.gap_ms);
-                if world.now + gap >= *lease_end {
-                    break;
-                }
-                world.pass(gap);
-            }
+            world.now = at;
             if !world.request(index, web) {
                 let mut held = world.held.remove(index);
                 self.reports.push(held.report(true, held.served == 3));
@@ -251,7 +254,7 @@ impl Way {
     }
 }
 
-fn wild_settings(pages_per_host: u64, policy: Policy) -> Settings {
+fn wild_settings(pages_per_host: u64, connections_per_address: u32, policy: Policy) -> Settings {
     Settings {
         policy,
         quality: Provider::Zipf,
@@ -261,6 +264,7 @@ fn wild_settings(pages_per_host: u64, policy: Policy) -> Settings {
         retry_wait: Duration::from_secs(10),
         retry_wait_max: Duration::from_secs(60),
         pages_per_host,
+        connections_per_address,
         ..settings()
     }
 }
@@ -276,10 +280,11 @@ proptest! {
         happenings in happenings(),
         some_owned: bool,
         pages_per_host in prop::sample::select(vec![0u64, 1, 4, 20]),
+        connections_per_address in 0u32..3,
         policy in prop::sample::select(vec![Policy::BreadthFirst, Policy::Performance, Policy::Quality, Policy::Capacity]),
     ) {
         let owned: &[u16] = if some_owned { &[0, 1, 2, 3] } else { &[1, 2, 3] };
-        let mut world = World::owning(wild_settings(pages_per_host, policy), owned);
+        let mut world = World::owning(wild_settings(pages_per_host, connections_per_address, policy), owned);
         let (mut way, mut web) = (Way::default(), Wild::default());
         for what in happenings {
             if let Happening::New { server, .. } | Happening::CrashInStep(server) = &what

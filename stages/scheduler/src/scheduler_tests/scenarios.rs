@@ -4,6 +4,7 @@ use super::settings;
 use super::world::{Fine, Web, World, addresses, elsewhere, pages, response, robots_txt};
 use crate::scheduler::{Input, Scheduler};
 use crate::settings::Settings;
+use shared::config::DownloadPause;
 use shared::message::{Errand, FailureKind, JobId, Outcome, ReadyUrls, Report, RequestEnd, Resolution, ToFetcher};
 use shared::stage::store::Store as _;
 use shared::stage::{Core as _, Event, Output};
@@ -128,6 +129,53 @@ fn a_url_that_fails_does_not_hold_up_the_others() {
 }
 
 #[test]
+fn a_slow_server_is_left_alone_for_as_long_as_it_took() {
+    for (factor, longest, pause) in [(0, 60, 1), (1, 60, 4), (10, 60, 40), (100, 60, 60), (10, 20, 20)] {
+        let download_pause = DownloadPause { factor, max: Duration::from_secs(longest) };
+        let mut world = World::new(Settings { download_pause, requests_per_connection: 2, ..settings() });
+        world.tell_pages(A, 4);
+        let slow = RequestEnd::Response {
+            status: 200,
+            bytes: 1,
+            truncated: false,
+            elapsed_us: 4_000_000,
+            retry_after_s: None,
+        };
+        world.finish(&mut pages(|_, _| slow.clone()), HOUR);
+        let waits: Vec<_> = world.contacts.windows(2).map(|pair| pair[1].0.since(pair[0].0).as_secs()).collect();
+        assert_eq!(waits, [1, pause, pause, pause], "inside a job and between two");
+    }
+}
+
+#[test]
+fn servers_on_one_address_share_its_connections_and_others_do_not_wait() {
+    let mut world = World::new(Settings { connections_per_address: 2, respect_robots: false, ..settings() });
+    let servers: Vec<_> = (0..6).map(|n| format!("http://s{n}.test")).collect();
+    for server in &servers {
+        world.tell_pages(server, 3);
+    }
+    let alone = Resolution::Addresses { addresses: vec!["192.0.2.77".parse().unwrap()], ttl_s: 3600 };
+    world.tell(&["http://alone.test/".to_owned()], &alone);
+    world.ask(10);
+    let mut held: Vec<_> = world.held.iter().map(|held| held.job.server.clone()).collect();
+    assert_eq!(held, ["http://s0.test", "http://s1.test", "http://alone.test"]);
+    // A connection ends: the server that has waited for longest goes on.
+    world.request(0, &mut Fine);
+    let report = world.held.remove(0).report(true, false);
+    world.step(Some(Input::Report(report)));
+    world.receive();
+    held = world.held.iter().map(|held| held.job.server.clone()).collect();
+    assert_eq!(held, ["http://s1.test", "http://alone.test", "http://s2.test"]);
+    // Leases, and what they count for, survive a crash, and the end of a lease makes room.
+    world.crash();
+    world.ask(10);
+    assert_eq!(world.held.len(), 3);
+    world.held.clear();
+    world.finish(&mut Fine, HOUR);
+    assert_eq!(world.count("outcome_fetched_total"), 19);
+}
+
+#[test]
 fn retry_after_holds_for_the_server() {
     let mut world = World::polite();
     world.tell_pages(A, 3);
@@ -168,6 +216,57 @@ fn a_dead_server_ends_its_urls() {
         world.finish(&mut robots_txt(|_, _| Err(kind)), 2 * HOUR);
         assert!(world.contacted().len() <= 7);
     }
+}
+
+#[test]
+fn a_server_that_never_answers_or_always_refuses_costs_few_contacts_and_no_other_server_anything() {
+    for (end, outcome) in [
+        (RequestEnd::Failure(FailureKind::Timeout), (Outcome::Failed, "timeout")),
+        (RequestEnd::Failure(FailureKind::Reset), (Outcome::Failed, "reset")),
+        (RequestEnd::Failure(FailureKind::Protocol), (Outcome::Failed, "protocol")),
+        (response(429), (Outcome::Refused, "too many requests")),
+        (response(503), (Outcome::Failed, "service unavailable")),
+    ] {
+        let mut world = World::polite();
+        world.tell_pages(A, 2500);
+        world.tell_pages("http://b.test", 200);
+        let start = world.now;
+        world.finish(&mut pages(|_, url| if server_of(url) == A { end.clone() } else { response(200) }), HOUR);
+        let contacts = |server| world.contacts.iter().filter(move |(_, url)| server_of(url) == server);
+        let waits: Vec<_> = contacts(A).map(|(at, _)| at.since(start).as_secs()).collect();
+        assert_eq!(waits, [0, 1, 31, 91, 211, 451, 931], "robots.txt, then waits that double");
+        assert_eq!(world.outcome("http://a.test/2499"), outcome);
+        assert!(contacts("http://b.test").all(|(at, _)| at.since(start) <= Duration::from_secs(200)));
+        assert_eq!(world.count("outcome_fetched_total"), 200);
+    }
+}
+
+#[test]
+fn a_few_bad_pages_do_not_set_a_server_aside_for_long_nor_end_the_others() {
+    for end in [RequestEnd::Failure(FailureKind::Timeout), response(503)] {
+        let mut world = World::polite();
+        world.tell_pages(A, 100);
+        let bad = |url: &str| ["/0", "/1", "/60"].iter().any(|path| url.ends_with(path) && url.len() <= 16);
+        world.finish(&mut pages(|_, url| if bad(url) { end.clone() } else { response(200) }), HOUR);
+        assert_eq!(world.count("outcome_fetched_total"), 97);
+        assert_eq!(world.count("outcome_failed_total"), 3);
+        assert!(world.outcomes.values().all(|entry| entry.attempts <= if bad(&entry.url) { 4 } else { 1 }));
+    }
+}
+
+#[test]
+fn a_refusal_sets_the_server_aside_and_an_answer_ends_that() {
+    let mut world = World::polite();
+    world.tell_pages(A, 3);
+    let mut asked = 0;
+    let mut web = pages(|_, _| {
+        asked += 1;
+        response(if asked % 2 == 1 { 429 } else { 200 })
+    });
+    world.finish(&mut web, HOUR);
+    let waits: Vec<_> = world.contacts.windows(2).map(|pair| pair[1].0.since(pair[0].0).as_secs()).collect();
+    // /0 is refused, /1 answered, /2 refused; both wait for longer than the server, then /0 is answered, /2 refused once more.
+    assert_eq!(waits, [1, 30, 1, 30, 30, 90], "{:?}", world.contacted());
 }
 
 #[test]
@@ -311,7 +410,8 @@ fn reports_of_unknown_jobs_are_revoked_and_change_nothing() {
 
 #[test]
 fn reports_may_come_twice_and_out_of_order() {
-    let mut world = World::new(Settings { respect_robots: false, delay: Duration::ZERO, ..settings() });
+    let (delay, download_pause) = (Duration::ZERO, DownloadPause::default());
+    let mut world = World::new(Settings { respect_robots: false, delay, download_pause, ..settings() });
     world.tell_pages(A, 4);
     world.ask(1);
     let mut reports = Vec::new();

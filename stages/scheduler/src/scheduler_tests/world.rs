@@ -2,7 +2,9 @@
 
 use super::settings;
 use crate::frontier::URLS;
+use crate::ready_queue::{Place, Room};
 use crate::scheduler::{Input, Scheduler};
+use crate::server::Server;
 use crate::settings::Settings;
 use shared::message::{
     Ask, AskReply, DnsRefresh, Edge, Errand, FailureKind, Job, JobKind, Origin, Outcome, OutcomeEntry, Outcomes,
@@ -14,6 +16,7 @@ use shared::stage::{Core as _, Event, Output, Ticket, Token};
 use shared::time::Timestamp;
 use shared::url::{host_of, partition, server_of};
 use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -109,7 +112,8 @@ pub(crate) fn elsewhere(server: &str) -> String {
 pub(crate) struct Held {
     pub(crate) job: Job,
     pub(crate) next: usize,
-    at: Timestamp,
+    /// No request before it.
+    pub(crate) at: Timestamp,
     reported_at: Timestamp,
     pub(crate) sequence: u32,
     pub(crate) results: Vec<RequestResult>,
@@ -278,6 +282,35 @@ impl World {
         if self.settings.pages_per_host > 0 {
             self.check_budgets();
         }
+        self.check_connections();
+    }
+
+    /// To no address more connections than allowed; nobody waits for room that is there.
+    fn check_connections(&self) {
+        let max = self.settings.connections_per_address;
+        let mut open: BTreeMap<IpAddr, u32> = BTreeMap::new();
+        for held in self.held.iter().filter(|held| held.lease_end > self.now) {
+            *open.entry(held.job.addresses[0]).or_default() += 1;
+        }
+        assert!(max == 0 || open.values().all(|&open| open <= max), "more than {max} connections: {open:?}");
+        let mut leased: BTreeMap<IpAddr, u32> = BTreeMap::new();
+        for lease in self.core.servers.values().filter_map(|server| server.lease.as_ref()) {
+            *leased.entry(lease.address).or_default() += 1;
+        }
+        for (&address, &leases) in &leased {
+            assert_eq!(self.core.connections.open(address), leases, "connections to {address}");
+        }
+        for server in self.core.servers.values() {
+            let Place::Held(room @ Room::Address(address), _) = server.place else { continue };
+            let heir =
+                |other: &Server| matches!(other.place, Place::Ready(..)) && other.address.first() == Some(address);
+            let is_taken = !self.core.connections.has_room(address);
+            assert!(
+                is_taken || self.core.servers.values().any(heir),
+                "{} is held for {room:?}, which is free",
+                server.name
+            );
+        }
     }
 
     /// Of no host more pages than its budget are fetched or in flight; nothing is over it before it is used up.
@@ -429,17 +462,32 @@ impl World {
         };
         if let RequestEnd::Response { status: 429 | 503, retry_after_s: Some(seconds), .. } = end {
             let until = self.now + Duration::from_secs(u64::from(seconds)).min(self.settings.retry_after_max);
-            self.not_before.insert(held.job.server.clone(), until);
+            self.leave_alone(&held.job.server, until);
         }
         let slot = request.slot;
         let held = &mut self.held[index];
-        held.at = self.now + gap;
+        let took = match end {
+            RequestEnd::Response { elapsed_us, .. } => Duration::from_micros(elapsed_us.into()),
+            _ => Duration::ZERO,
+        };
+        // Answers come at once here, whatever they say.
+        let pause = self.settings.download_pause.after(took);
+        held.at = self.now + gap.max(pause);
         held.next += 1;
         held.connected = !matches!(end, RequestEnd::Failure(FailureKind::Connect | FailureKind::Tls));
         held.served += u32::from(matches!(end, RequestEnd::Response { .. }));
         let broken = !matches!(end, RequestEnd::Response { status: 0..=428 | 430..=502 | 504.., .. });
         held.results.push(RequestResult { slot, end });
-        !broken && held.next < held.job.requests.len() && (held.served as usize) < web.requests_per_connection()
+        let more = held.next < held.job.requests.len() && (held.served as usize) < web.requests_per_connection();
+        let server = held.job.server.clone();
+        self.leave_alone(&server, self.now + pause);
+        !broken && more
+    }
+
+    /// No contact of the server before then.
+    fn leave_alone(&mut self, server: &str, until: Timestamp) {
+        let not_before = self.not_before.entry(server.to_owned()).or_insert(until);
+        *not_before = until.max(*not_before);
     }
 
     /// What the fetcher has to do now: requests, reports every five seconds and at the end.
