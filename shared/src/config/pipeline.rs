@@ -137,6 +137,7 @@ pub enum Follow {
 pub struct Limits {
     pub max_pages: u64,
     pub pages_per_host: u64,
+    pub sitemaps_per_server: usize,
     pub body_bytes_max: Bytes,
     pub header_bytes_max: Bytes,
     pub decoded_bytes_max: Bytes,

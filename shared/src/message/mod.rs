@@ -2,7 +2,7 @@
 //!
 //! | edge | type | from → to |
 //! | --- | --- | --- |
-//! | `urls.found` | [`FoundUrls`] | parser, `inject` → host-splitter |
+//! | `urls.found` | [`FoundUrls`] | parser, scheduler, `inject` → host-splitter |
 //! | `urls.split.<p>` | [`SplitUrls`] | host-splitter → dedup |
 //! | `urls.new.<p>` | [`NewUrls`] | dedup → resolver |
 //! | `urls.ready.<p>` | [`ReadyUrls`] | resolver → scheduler |

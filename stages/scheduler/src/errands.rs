@@ -8,6 +8,7 @@ use crate::robots::Robots;
 use crate::robots_policy::{Found, ROBOTS};
 use crate::scheduler::Scheduler;
 use crate::server::{ErrandTask, ServerKey};
+use crate::sitemaps::sitemaps_of;
 use crate::staged::Staged;
 use shared::message::{Errand, RobotsResponse};
 use shared::stage::store::StoreError;
@@ -116,6 +117,14 @@ impl Scheduler {
             Found::Text(body) => {
                 let robots = Robots::parse(body, &self.settings.agent);
                 server.robots.set_text(now, robots.crawl_delay().unwrap_or_default(), &self.settings);
+                let is_new = || Ok(staged.get(ROBOTS, &key.to_bytes())?.as_deref() != Some(body));
+                if self.settings.sitemaps_per_server > 0
+                    && is_new()?
+                    && let Some(first) = server.queue.first(staged, key)?
+                    && let Some(found) = sitemaps_of(&self.settings, &robots, url, &first)
+                {
+                    staged.found(found);
+                }
                 staged.put(ROBOTS, key.to_bytes(), body.to_vec());
                 // Its Crawl-delay counts from now on, wherever it came from.
                 let gap = server.gap(&self.settings);

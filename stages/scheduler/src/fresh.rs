@@ -100,6 +100,17 @@ impl Fresh {
         &self.head
     }
 
+    /// The first one.
+    pub(crate) fn first(&self, staged: &Staged<'_>, server: ServerKey) -> Result<Option<StoredUrl>, StoreError> {
+        let from = self.head.first().copied().unwrap_or(self.tail);
+        let mut first = None;
+        visit_urls(staged, server, from..RETRIES, &mut |_, url| {
+            first = Some(url);
+            false
+        })?;
+        Ok(first)
+    }
+
     /// Reads slots into memory, until there are so many or no more.
     pub(crate) fn read_head(
         &mut self,

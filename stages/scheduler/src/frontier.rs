@@ -245,6 +245,15 @@ impl Queue {
         self.retries.next += 1;
     }
 
+    /// The URL that has waited for longest of those of its kind, returned, retried or fresh.
+    pub(crate) fn first(&self, staged: &Staged<'_>, server: ServerKey) -> Result<Option<StoredUrl>, StoreError> {
+        let retry = (self.retries.len() > 0).then_some(self.retries.head);
+        match self.returned.front().copied().or(retry) {
+            Some(slot) => read_url(staged, server, slot).map(Some),
+            None => self.fresh.first(staged, server),
+        }
+    }
+
     /// Puts slots that were taken back to where they were.
     pub(crate) fn give_back(&mut self, slots: impl DoubleEndedIterator<Item = u64>, head_max: usize) {
         for slot in slots.rev() {

@@ -1,7 +1,7 @@
 //! The scheduler's core: takes events, keeps servers in their places, and commits what changed.
 //!
-//! In: new URLs with addresses, reports of jobs, asks of fetchers, errands. Out: outcomes; jobs, renewals and
-//! revocations; requests for addresses; errands.
+//! In: new URLs with addresses, reports of jobs, asks of fetchers, errands. Out: outcomes; sitemaps; jobs, renewals
+//! and revocations; requests for addresses; errands.
 //!
 //! Invariants: a server has at most one lease, committed before its job is sent (P1); none is granted before
 //! the server's next-contact time, which survives restarts (P2); after every step each new URL waits, is in

@@ -41,5 +41,7 @@ pub(crate) fn settings() -> Settings {
         no_address_lifetime: Duration::from_secs(300),
         pages_max: 0,
         pages_per_host: 0,
+        sitemaps_per_server: 0,
+        max_depth: u16::MAX,
     }
 }

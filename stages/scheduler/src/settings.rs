@@ -55,6 +55,10 @@ pub struct Settings {
     pub pages_max: u64,
     /// Pages of a host that are fetched at most; 0: no limit.
     pub pages_per_host: u64,
+    /// Sitemaps of a server that are fetched at most.
+    pub sitemaps_per_server: usize,
+    /// Links away from a seed at which no URL is followed further.
+    pub max_depth: u16,
 }
 
 impl Settings {
@@ -85,6 +89,8 @@ impl Settings {
             no_address_lifetime: pipeline.stages.resolver.cache.negative,
             pages_max: pipeline.limits.max_pages,
             pages_per_host: pipeline.limits.pages_per_host,
+            sitemaps_per_server: pipeline.limits.sitemaps_per_server,
+            max_depth: pipeline.scope.max_depth,
         }
     }
 

@@ -4,9 +4,11 @@
 //! changes too. A key changed several times in a step is written once.
 
 use crate::server::ServerKey;
-use shared::message::{DnsRefresh, Errand, OutcomeEntry, Outcomes, ToFetcher};
+use shared::bus::lane_of;
+use shared::message::{DnsRefresh, Errand, FoundUrls, OutcomeEntry, Outcomes, ToFetcher};
 use shared::stage::store::{Store, StoreError, Table, Visit};
 use shared::stage::{Output, Token};
+use shared::url::host_of;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Entries and bytes of one message of outcomes.
@@ -26,6 +28,7 @@ pub(crate) struct Staged<'a> {
     refreshes: BTreeMap<u16, Vec<String>>,
     sends: Vec<(String, ToFetcher)>,
     errands: Vec<(u16, Errand)>,
+    found: Vec<FoundUrls>,
     /// Servers whose record changed.
     pub(crate) dirty: BTreeSet<ServerKey>,
     /// Partitions of which something changed.
@@ -49,6 +52,7 @@ impl<'a> Staged<'a> {
             refreshes: BTreeMap::new(),
             sends: Vec::new(),
             errands: Vec::new(),
+            found: Vec::new(),
             dirty: BTreeSet::new(),
             partitions: BTreeSet::new(),
             serials: BTreeSet::new(),
@@ -136,6 +140,11 @@ impl<'a> Staged<'a> {
         self.errands.push((partition, errand));
     }
 
+    /// URLs were found.
+    pub(crate) fn found(&mut self, found: FoundUrls) {
+        self.found.push(found);
+    }
+
     /// Hands everything over; `refresh_number` gives each request for addresses its number.
     pub(crate) fn flush<E>(self, out: &mut Output<E>, mut refresh_number: impl FnMut() -> u64) {
         for (table, rows) in self.changes {
@@ -145,6 +154,9 @@ impl<'a> Staged<'a> {
         }
         for (partition, entries) in self.outcomes {
             publish_outcomes(out, partition, entries);
+        }
+        for found in self.found {
+            out.publish(Token::Lane(lane_of(host_of(&found.origin.page))), &found, Vec::new());
         }
         for (fetcher, message) in self.sends {
             out.send(Token::Instance(fetcher), &message);

@@ -1,10 +1,11 @@
 //! robots.txt: fetched, obeyed, redirected, out of reach; one situation a test.
 
 use super::settings;
-use super::world::{Fine, Web, World, addresses, elsewhere, redirect, robots, robots_txt};
+use super::world::{Fine, Web, World, addresses, elsewhere, origin, redirect, robots, robots_txt};
 use crate::scheduler::Input;
 use crate::settings::Settings;
-use shared::message::{Errand, FailureKind, Outcome, Resolution, RobotsResponse};
+use shared::message::{Errand, FailureKind, Origin, Outcome, Resolution, RobotsResponse};
+use shared::stage::store::Store as _;
 use shared::time::Timestamp;
 use shared::url::{host_of, partition};
 use std::time::Duration;
@@ -100,6 +101,50 @@ fn nothing_is_fetched_when_robots_txt_stays_out_of_reach() {
         world.tell(&[format!("{A}/later")], &addresses());
         world.finish(&mut Fine, HOUR);
         assert_eq!(world.outcome("http://a.test/later").0, Outcome::Fetched);
+    }
+}
+
+#[test]
+fn sitemaps_are_found_once_for_each_text_of_a_robots_txt() {
+    for sitemaps_per_server in [0, 2] {
+        let mut world = World::new(Settings { sitemaps_per_server, ..settings() });
+        let mut text = "Sitemap: /1.xml\nSitemap: /2.xml\nSitemap: /3.xml\n".to_owned();
+        for round in 0..4u64 {
+            world.tell(&[format!("{A}/page-{round}")], &addresses());
+            world.finish(&mut robots_txt(|_, _| robots(200, &text)), HOUR);
+            world.run(&mut Fine, 25 * HOUR);
+            if round == 1 {
+                text.push_str("# changed\n");
+            }
+        }
+        assert_eq!(world.count("robots_fetched_total"), 4);
+        assert_eq!(world.found.len(), sitemaps_per_server, "first text, and changed text");
+        for found in &world.found {
+            assert_eq!(found.urls.iter().collect::<Vec<_>>(), [format!("{A}/1.xml"), format!("{A}/2.xml")]);
+            let page = format!("{A}/robots.txt");
+            assert_eq!(found.origin, Origin { page, ..origin() });
+        }
+    }
+}
+
+#[test]
+fn a_hostile_robots_txt_is_bounded_and_decided() {
+    // Too large, binary, in another charset, without an end of line: what can be read of it counts.
+    let zeros = vec![0; 600 << 10];
+    let noise: Vec<u8> = (0..600 << 10).map(|n: u32| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let latin: Vec<u8> = b"User-agent: *\nDisallow: /caf\xe9\nDisallow: /0\n".to_vec();
+    let endless = [b"User-agent: *\nDisallow: /0\nDisallow: /".to_vec(), vec![b'1'; 600 << 10]].concat();
+    let maps = "Sitemap: /a.xml\n".repeat(50_000).into_bytes();
+    for (body, fetched) in [(zeros, 2), (noise, 2), (latin, 1), (endless, 1), (maps, 2)] {
+        let mut world = World::new(Settings { sitemaps_per_server: 100, ..settings() });
+        world.tell_pages(A, 2);
+        let answer = RobotsResponse { status: 200, location: None, body };
+        world.finish(&mut robots_txt(|_, _| Ok(answer.clone())), HOUR);
+        assert_eq!(world.count("outcome_fetched_total"), fetched);
+        let key = world.core.key_of(A).to_bytes();
+        let stored = world.store.get(crate::robots_policy::ROBOTS, &key).unwrap().unwrap();
+        assert!(stored.len() <= 500 << 10);
+        assert!(world.found.iter().all(|found| found.urls.len() <= 100));
     }
 }
 

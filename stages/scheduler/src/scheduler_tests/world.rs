@@ -6,10 +6,11 @@ use crate::ready_queue::{Place, Room};
 use crate::scheduler::{Input, Scheduler};
 use crate::server::Server;
 use crate::settings::Settings;
+use shared::bus::lane_of;
 use shared::message::{
-    Ask, AskReply, DnsRefresh, Edge, Errand, FailureKind, Job, JobKind, Origin, Outcome, OutcomeEntry, Outcomes,
-    Quality, ReadyUrls, Report, RequestEnd, RequestResult, Resolution, RobotsResponse, ServerResolution, ToFetcher,
-    decode,
+    Ask, AskReply, DnsRefresh, Edge, Errand, FailureKind, FoundUrls, Job, JobKind, Origin, Outcome, OutcomeEntry,
+    Outcomes, Quality, ReadyUrls, Report, RequestEnd, RequestResult, Resolution, RobotsResponse, ServerResolution,
+    ToFetcher, decode,
 };
 use shared::stage::store::{MemoryStore, Store as _};
 use shared::stage::{Core as _, Event, Output, Ticket, Token};
@@ -165,6 +166,8 @@ pub(crate) struct World {
     pub(crate) inbox: VecDeque<ToFetcher>,
     pub(crate) refreshes: VecDeque<DnsRefresh>,
     pub(crate) errands: Vec<(u16, Errand)>,
+    /// URLs that the scheduler found.
+    pub(crate) found: Vec<FoundUrls>,
     pub(crate) held: Vec<Held>,
     ask: u64,
     received: u64,
@@ -198,6 +201,7 @@ impl World {
             inbox: VecDeque::new(),
             refreshes: VecDeque::new(),
             errands: Vec::new(),
+            found: Vec::new(),
             held: Vec::new(),
             ask: 0,
             received: 0,
@@ -250,6 +254,12 @@ impl World {
             assert_eq!(decode::<AskReply>(&reply).unwrap().granted, granted);
         }
         for publish in out.publishes {
+            if publish.edge == Edge::UrlsFound {
+                let found: FoundUrls = decode(&publish.payload).unwrap();
+                assert_eq!(publish.token, Token::Lane(lane_of(host_of(&found.origin.page))));
+                self.found.push(found);
+                continue;
+            }
             let outcomes: Outcomes = decode(&publish.payload).unwrap();
             for entry in outcomes.entries {
                 assert_eq!(publish.token, Token::Partition(self.told[&entry.url]), "an outcome of its partition");

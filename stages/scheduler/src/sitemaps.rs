@@ -1,0 +1,53 @@
+//! Sitemaps named in a robots.txt: URLs like others, which take the whole way from `urls.found` on.
+//!
+//! They count as found by the URL that waited for the robots.txt first: on its topic, at its depth, so that the pages of
+//! a sitemap are as deep as those that it links to. Where those would be too deep no sitemap is asked for.
+
+use crate::frontier::StoredUrl;
+use crate::robots::Robots;
+use crate::settings::Settings;
+use shared::message::{FoundUrls, Origin, UrlList};
+use shared::url::canonical;
+
+/// The sitemaps in the robots.txt at `url`, which `first` waited for; none when there are none to be followed.
+pub(crate) fn sitemaps_of(settings: &Settings, robots: &Robots, url: &str, first: &StoredUrl) -> Option<FoundUrls> {
+    if first.origin.depth >= settings.max_depth {
+        return None;
+    }
+    let base = url::Url::parse(url).ok()?;
+    let sitemaps = robots.sitemaps().iter().take(settings.sitemaps_per_server);
+    let urls: UrlList = sitemaps.filter_map(|sitemap| canonical(sitemap, Some(&base), None).ok()).collect();
+    let origin = Origin { page: url.to_owned(), redirects: 0, seed: false, ..first.origin.clone() };
+    (!urls.is_empty()).then_some(FoundUrls { origin, urls })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frontier::tests::url;
+    use crate::scheduler_tests::settings;
+
+    const ROBOTS: &str = "http://www.a.test/robots.txt";
+
+    #[test]
+    fn the_first_so_many_that_can_be_crawled_are_found_where_the_first_url_was() {
+        let settings = Settings { sitemaps_per_server: 4, ..settings() };
+        let text = "Sitemap: /map.xml\nsitemap: http://B.test:80/x y#z\nSitemap: ftp://a.test/\n\
+                    User-agent: *\nSitemap: https://c.test/map.gz\nSitemap: /fifth.xml\n";
+        let found = sitemaps_of(&settings, &Robots::parse(text.as_bytes(), "rhumb"), ROBOTS, &url(3)).unwrap();
+        let urls: Vec<_> = found.urls.iter().collect();
+        assert_eq!(urls, ["http://www.a.test/map.xml", "http://b.test/x%20y", "https://c.test/map.gz"]);
+        let first = url(3).origin;
+        assert_eq!(found.origin, Origin { page: ROBOTS.into(), redirects: 0, seed: false, ..first });
+    }
+
+    #[test]
+    fn none_is_found_where_there_is_none_or_its_pages_would_be_too_deep() {
+        let settings = Settings { sitemaps_per_server: 4, ..settings() };
+        let robots = Robots::parse(b"Sitemap: /map.xml\n", "rhumb");
+        assert_eq!(sitemaps_of(&settings, &Robots::allow_all(), ROBOTS, &url(3)), None);
+        let at_max = Settings { max_depth: url(3).origin.depth, ..settings.clone() };
+        assert_eq!(sitemaps_of(&at_max, &robots, ROBOTS, &url(3)), None);
+        assert!(sitemaps_of(&settings, &robots, ROBOTS, &url(3)).is_some());
+    }
+}
