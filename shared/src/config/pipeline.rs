@@ -418,6 +418,7 @@ pub struct Scheduler {
     pub retry_wait_max: Duration,
     pub resolve_attempts: u8,
     pub server_failures_max: u8,
+    pub robots_cache_bytes: Bytes,
     pub memtable_bytes: Bytes,
     pub store_cache_bytes: Bytes,
 }

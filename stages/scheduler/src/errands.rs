@@ -14,6 +14,7 @@ use shared::message::{Errand, RobotsResponse};
 use shared::stage::store::StoreError;
 use shared::time::Timestamp;
 use shared::url::server_of;
+use std::sync::Arc;
 
 /// Errands that a server takes at a time; those that find no room are asked for again.
 const ERRANDS_MAX: usize = 64;
@@ -125,6 +126,7 @@ impl Scheduler {
                 {
                     staged.found(found);
                 }
+                self.rules.put(key, Arc::new(robots));
                 staged.put(ROBOTS, key.to_bytes(), body.to_vec());
                 // Its Crawl-delay counts from now on, wherever it came from.
                 let gap = server.gap(&self.settings);

@@ -6,6 +6,7 @@ use crate::jobs::{GRACE, JOBS, Lease, ROBOTS_SLOT, RobotsTask, job_key};
 use crate::politeness::requests_max;
 use crate::robots::Robots;
 use crate::robots_policy::{ROBOTS, Rules};
+use crate::rules_cache::RulesCache;
 use crate::scheduler::{Granted, Scheduler};
 use crate::server::{Server, ServerKey, Todo};
 use crate::settings::Settings;
@@ -14,6 +15,7 @@ use shared::message::{Job, JobId, Origin, Outcome, Quality, Request, ToFetcher};
 use shared::stage::store::StoreError;
 use shared::time::Timestamp;
 use shared::url::path_of;
+use std::sync::Arc;
 
 /// URLs of a job take no more bytes than this, so that the broker takes the job.
 const JOB_BYTES_MAX: usize = 1 << 20;
@@ -74,7 +76,7 @@ impl Scheduler {
         else {
             return Ok(Vec::new());
         };
-        let robots = stored_robots(&self.settings, now, key, server, staged)?;
+        let robots = stored_robots(&self.settings, now, key, server, &mut self.rules, staged)?;
         let limit = requests_max(&self.settings, server.requests_learned, server.gap(&self.settings));
         let limit = limit.min(usize::try_from(pages_left).unwrap_or(usize::MAX));
         let (clock, fresh_first) = (partition.clock, server.was_set_aside());
@@ -166,19 +168,25 @@ fn stored_robots(
     now: Timestamp,
     key: ServerKey,
     server: &Server,
+    rules: &mut RulesCache,
     staged: &Staged<'_>,
-) -> Result<Option<Robots>, StoreError> {
+) -> Result<Option<Arc<Robots>>, StoreError> {
     if !settings.respect_robots {
         return Ok(None);
     }
     match server.robots.rules(now) {
         Some(Rules::AllowAll) => Ok(None),
         Some(Rules::Text) => {
+            if let Some(robots) = rules.get(key) {
+                return Ok(Some(robots));
+            }
             let body =
                 staged.get(ROBOTS, &key.to_bytes())?.ok_or_else(|| corrupt(ROBOTS, "a robots.txt is missing"))?;
-            Ok(Some(Robots::parse(&body, &settings.agent)))
+            let robots = Arc::new(Robots::parse(&body, &settings.agent));
+            rules.put(key, Arc::clone(&robots));
+            Ok(Some(robots))
         }
-        Some(Rules::Unreachable) | None => Ok(Some(Robots::disallow_all())),
+        Some(Rules::Unreachable) | None => Ok(Some(Arc::new(Robots::disallow_all()))),
     }
 }
 

@@ -35,6 +35,7 @@ mod politeness;
 mod ready_queue;
 mod reports;
 mod robots_policy;
+mod rules_cache;
 mod server;
 mod sitemaps;
 mod speeds;

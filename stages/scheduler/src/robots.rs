@@ -86,6 +86,12 @@ impl Robots {
         self.crawl_delay_ms.map(|ms| Duration::from_millis(u64::from(ms)))
     }
 
+    /// What it takes in memory.
+    pub fn bytes(&self) -> usize {
+        let sitemaps: usize = self.sitemaps.iter().map(|sitemap| size_of::<String>() + sitemap.len()).sum();
+        size_of::<Robots>() + self.rules.len() + sitemaps
+    }
+
     /// The sitemaps, each once, in the order and spelling of the file: absolute as a rule, relative at times. At most
     /// [`SITEMAPS_MAX`]. They belong to no group (2.2.4).
     pub fn sitemaps(&self) -> &[String] {

@@ -19,6 +19,7 @@ use crate::jobs::{GRACE, JOBS, Lease};
 use crate::partition::{META, Partition};
 use crate::ready_queue::{Place, ReadyQueue};
 use crate::robots_policy::ROBOTS;
+use crate::rules_cache::RulesCache;
 use crate::server::{SERVERS, Server, ServerKey};
 use crate::settings::Settings;
 use crate::speeds::Speeds;
@@ -64,6 +65,7 @@ pub struct Scheduler {
     pub(crate) servers: HashMap<ServerKey, Server>,
     pub(crate) queue: ReadyQueue,
     pub(crate) connections: Connections,
+    pub(crate) rules: RulesCache,
     pub(crate) fetchers: Fetchers,
     pub(crate) speeds: Speeds,
     /// Servers read from the store whose place is not found yet.
@@ -106,6 +108,7 @@ impl Scheduler {
         now: Timestamp,
     ) -> Result<Self, StoreError> {
         let connections = Connections::new(settings.connections_per_address);
+        let rules = RulesCache::new(settings.robots_cache_bytes);
         let mut this = Scheduler {
             settings,
             instance,
@@ -115,6 +118,7 @@ impl Scheduler {
             servers: HashMap::new(),
             queue: ReadyQueue::default(),
             connections,
+            rules,
             fetchers: Fetchers::default(),
             speeds: Speeds::default(),
             opened: Vec::new(),

@@ -35,6 +35,7 @@ pub(crate) fn settings() -> Settings {
         attempts: 4,
         retry_wait: Duration::from_secs(30),
         retry_wait_max: Duration::from_secs(900),
+        robots_cache_bytes: 1 << 20,
         resolve_attempts: 3,
         server_failures_max: 6,
         ask_lifetime: Duration::from_secs(1),

@@ -42,6 +42,8 @@ pub struct Settings {
     pub retry_wait: Duration,
     /// Longest wait after a failure.
     pub retry_wait_max: Duration,
+    /// Bytes of rules that are kept parsed.
+    pub robots_cache_bytes: usize,
     /// Questions for a server's address before it counts as without one.
     pub resolve_attempts: u8,
     /// Times in a row that a server is set aside before its URLs have failed.
@@ -83,6 +85,7 @@ impl Settings {
             attempts: scheduler.attempts.max(1),
             retry_wait: scheduler.retry_wait,
             retry_wait_max: scheduler.retry_wait_max,
+            robots_cache_bytes: scheduler.robots_cache_bytes.as_usize(),
             resolve_attempts: scheduler.resolve_attempts.max(1),
             server_failures_max: scheduler.server_failures_max.max(1),
             ask_lifetime: pipeline.stages.fetcher.ask_lifetime,

@@ -105,6 +105,21 @@ fn nothing_is_fetched_when_robots_txt_stays_out_of_reach() {
 }
 
 #[test]
+fn rules_hold_as_they_were_stored_last_whether_they_are_kept_parsed_or_not() {
+    for robots_cache_bytes in [0, 1 << 20] {
+        let mut world = World::new(Settings { robots_cache_bytes, requests_per_connection: 1, ..settings() });
+        for (round, disallowed) in ["/0", "/1", "/0"].into_iter().enumerate() {
+            world.tell(&[format!("{A}/0-{round}"), format!("{A}/1-{round}")], &addresses());
+            let text = format!("User-agent: *\nDisallow: {disallowed}\n");
+            world.finish(&mut robots_txt(|_, _| robots(200, &text)), HOUR);
+            assert_eq!(world.outcome(&format!("{A}{disallowed}-{round}")).0, Outcome::Disallowed);
+            assert_eq!(world.count("outcome_disallowed_total"), round as u64 + 1);
+            world.run(&mut Fine, 25 * HOUR);
+        }
+    }
+}
+
+#[test]
 fn sitemaps_are_found_once_for_each_text_of_a_robots_txt() {
     for sitemaps_per_server in [0, 2] {
         let mut world = World::new(Settings { sitemaps_per_server, ..settings() });

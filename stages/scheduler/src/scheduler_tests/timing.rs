@@ -1,10 +1,10 @@
 //! What a URL costs, from its arrival to its outcome. Run by hand, in a release build.
 
 use super::settings;
-use super::world::{addresses, origin, response};
+use super::world::{World, addresses, origin, response, robots, robots_txt};
 use crate::scheduler::{Scheduler, TABLES};
 use crate::settings::Settings;
-use shared::config::{Bytes, Durability};
+use shared::config::{Bytes, DownloadPause, Durability};
 use shared::message::{Ask, Edge, ReadyUrls, Report, RequestResult, ServerResolution, ToFetcher, decode, encode};
 use shared::stage::disk::{DiskStore, StoreOptions};
 use shared::stage::store::{MemoryStore, Store};
@@ -125,4 +125,35 @@ fn what_a_url_costs() {
     let options =
         StoreOptions { memtable_bytes: Bytes(8 << 20), cache_bytes: Bytes(32 << 20), durability: Durability::Process };
     measure("disk", Arc::new(DiskStore::open(dir.path(), &TABLES, options).unwrap()));
+}
+
+/// Jobs for a server with a robots.txt of 500 KiB.
+fn measure_rules(robots_cache_bytes: usize) {
+    let settings = Settings {
+        delay: Duration::ZERO,
+        download_pause: DownloadPause::default(),
+        requests_per_connection: 10,
+        robots_cache_bytes,
+        ..settings()
+    };
+    let mut world = World::new(settings);
+    world.tell_pages("http://a.test", 1000);
+    let rules: String = (0..12_000).map(|n| format!("Disallow: /some/where/{n}/nobody-goes\n")).collect();
+    let text = format!("User-agent: *\n{rules}");
+    let mut web = robots_txt(|_, _| robots(200, &text));
+    let start = Instant::now();
+    world.finish(&mut web, Duration::from_secs(3600));
+    let jobs = world.count("jobs_granted_total");
+    println!(
+        "{} KiB kept: {jobs} jobs, {:?} each, a test's world included",
+        robots_cache_bytes >> 10,
+        start.elapsed() / jobs as u32
+    );
+}
+
+#[test]
+#[ignore = "a measurement: cargo test --release -p scheduler timing -- --ignored --nocapture"]
+fn what_a_large_robots_txt_costs() {
+    measure_rules(0);
+    measure_rules(16 << 20);
 }
