@@ -118,6 +118,11 @@ impl Address {
         Need::Ask
     }
 
+    /// How long what is known holds.
+    pub(crate) fn until(&self) -> Timestamp {
+        self.until
+    }
+
     /// Why there is none, as long as that holds.
     pub(crate) fn missing(&self, now: Timestamp) -> Option<NoAddress> {
         match self.known {

@@ -64,6 +64,12 @@ impl Fetchers {
         }
     }
 
+    /// Jobs that may still be given, over all fetchers.
+    pub(crate) fn credit(&self, now: Timestamp) -> u64 {
+        let asking = self.askers.values().filter(|asker| asker.expires > now);
+        asking.map(|asker| u64::from(asker.credit)).sum()
+    }
+
     /// Whose turn it is.
     pub(crate) fn next(&mut self, now: Timestamp) -> Option<Grantee> {
         while let Some(fetcher) = self.turns.front() {

@@ -55,7 +55,7 @@ impl Scheduler {
     }
 
     /// Pages that may still be asked for.
-    fn pages_left(&self) -> u64 {
+    pub(crate) fn pages_left(&self) -> u64 {
         if self.settings.pages_max == 0 {
             return u64::MAX;
         }

@@ -71,11 +71,7 @@ impl Hosts {
     /// A server comes into play, and its host with it.
     pub(crate) fn enter(&mut self, store: &dyn Store, server: ServerKey, host: u64) -> Result<(), StoreError> {
         if let Entry::Vacant(place) = self.pages.entry(host) {
-            let fetched = match store.get(HOSTS, &key(server.partition, host))? {
-                Some(row) => read(&row).ok_or_else(|| corrupt(HOSTS, "a host's row is unreadable"))?,
-                None => 0,
-            };
-            place.insert(Pages { fetched, in_flight: 0 });
+            place.insert(stored(store, server.partition, host)?);
         }
         self.servers.insert((host, server.id));
         Ok(())
@@ -120,7 +116,18 @@ impl Hosts {
         if self.pages_max == 0 {
             return Budget::Left(u64::MAX);
         }
-        let pages = self.pages.get(&host).copied().unwrap_or_default();
+        self.budget_after(self.pages.get(&host).copied().unwrap_or_default())
+    }
+
+    /// What is left of the budget of a host that may not be in play.
+    pub(crate) fn stored_budget(&self, store: &dyn Store, partition: u16, host: u64) -> Result<Budget, StoreError> {
+        match self.pages.contains_key(&host) || self.pages_max == 0 {
+            true => Ok(self.budget(host)),
+            false => Ok(self.budget_after(stored(store, partition, host)?)),
+        }
+    }
+
+    fn budget_after(&self, pages: Pages) -> Budget {
         match self.pages_max.saturating_sub(pages.fetched) {
             0 => Budget::UsedUp,
             left => match left.saturating_sub(pages.in_flight) {
@@ -129,6 +136,15 @@ impl Hosts {
             },
         }
     }
+}
+
+/// The pages of a host of which nothing is in flight.
+fn stored(store: &dyn Store, partition: u16, host: u64) -> Result<Pages, StoreError> {
+    let fetched = match store.get(HOSTS, &key(partition, host))? {
+        Some(row) => read(&row).ok_or_else(|| corrupt(HOSTS, "a host's row is unreadable"))?,
+        None => 0,
+    };
+    Ok(Pages { fetched, in_flight: 0 })
 }
 
 fn read(row: &[u8]) -> Option<u64> {

@@ -8,8 +8,9 @@
 //! than its budget.
 //!
 //! [`scheduler`] holds the core; what it does with each kind of event stands in `intake`, `places`, `grants`,
-//! `reports` and `errands`; the rest are the nouns it works with.
+//! `reports` and `errands`; `idle` says why it does nothing; the rest are the nouns it works with.
 
+pub mod idle;
 pub mod quality;
 pub mod robots;
 pub mod scheduler;

@@ -33,7 +33,7 @@ impl Scheduler {
                     staged.idle.insert(key);
                     Move::Idle
                 }
-                Todo::Wait(until) => Move::Until(until),
+                Todo::Wait(until, _) => Move::Until(until),
                 Todo::Hold(room) => Move::Held(room),
                 Todo::Job => Move::Ready(server.rank(staged, key, &self.settings, &self.speeds)?),
                 Todo::Resolve => {

@@ -127,6 +127,14 @@ impl ReadyQueue {
         self.waiting.first().map(|(at, _)| *at)
     }
 
+    /// How many servers go before one in that place.
+    pub(crate) fn before(&self, place: Place) -> usize {
+        match place {
+            Place::Ready(rank, turn) => self.ready.range(..(rank, turn)).count(),
+            _ => self.ready.len(),
+        }
+    }
+
     /// How many servers are ready.
     pub(crate) fn ready(&self) -> usize {
         self.ready.len()

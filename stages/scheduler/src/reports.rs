@@ -253,7 +253,8 @@ impl Scheduler {
     }
 }
 
-/// The server answered, and in what time, or is set aside: as the end of a request says, and whether its job brought an answer before.
+/// The server answered, and in what time, or is set aside: as the end of a request says, and whether its job brought an
+/// answer before.
 fn take_trouble(now: Timestamp, server: &mut Server, lease: &mut Lease, end: &RequestEnd, settings: &Settings) {
     if let RequestEnd::Response { elapsed_us, .. } = end {
         server.downloaded(now, *elapsed_us, settings);

@@ -98,6 +98,11 @@ impl RobotsState {
         self.known.filter(|known| known.until > now).map(|known| known.rules)
     }
 
+    /// How long the last rules hold, or held.
+    pub(crate) fn until(&self) -> Option<Timestamp> {
+        self.known.map(|known| known.until)
+    }
+
     /// Crawl-delay of the last rules, also when they are stale: politeness does not lapse.
     pub(crate) fn crawl_delay(&self) -> Duration {
         self.known.map_or(Duration::ZERO, |known| known.crawl_delay)

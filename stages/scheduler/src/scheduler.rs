@@ -60,7 +60,7 @@ pub struct Scheduler {
     pub(crate) settings: Settings,
     pub(crate) instance: u16,
     pub(crate) epoch: u64,
-    store: Arc<dyn Store>,
+    pub(crate) store: Arc<dyn Store>,
     pub(crate) partitions: BTreeMap<u16, Partition>,
     pub(crate) servers: HashMap<ServerKey, Server>,
     pub(crate) queue: ReadyQueue,

@@ -2,6 +2,7 @@
 //! messages and a store in memory; P1 to P3 and the budgets of hosts are checked after every step.
 
 mod budget_scenarios;
+mod idle_scenarios;
 mod properties;
 mod robots_scenarios;
 mod scenarios;

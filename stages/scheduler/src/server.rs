@@ -73,7 +73,7 @@ pub(crate) enum Todo {
     /// Nothing.
     Nothing,
     /// Nothing before then.
-    Wait(Timestamp),
+    Wait(Timestamp, WaitFor),
     /// Nothing before there is room.
     Hold(Room),
     /// Its address is to be asked for.
@@ -88,6 +88,23 @@ pub(crate) enum Todo {
     Refuse,
     /// Its waiting URLs end, without a contact.
     End,
+}
+
+/// What a server waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WaitFor {
+    /// The end of its lease.
+    Lease,
+    /// Its next contact may be made; nothing waits for that.
+    Nobody,
+    /// Its next contact may be made.
+    Contact,
+    /// The first of its URLs, which all failed before, may be tried again.
+    Retry,
+    /// Its address.
+    Address,
+    /// Its robots.txt, from another server.
+    Robots,
 }
 
 /// A server.
@@ -213,6 +230,16 @@ impl Server {
         self.out_of_reach(now).or(unreachable.then_some((Outcome::Disallowed, "robots.txt unreachable")))
     }
 
+    /// Until when its URLs end, if that is known.
+    pub(crate) fn verdict_until(&self, now: Timestamp, budget: Budget) -> Option<Timestamp> {
+        let dead_until = self.dead.map(|(_, until)| until).filter(|&until| until > now);
+        match self.address.missing(now) {
+            _ if budget == Budget::UsedUp => None,
+            Some(_) => Some(self.address.until()),
+            None => dead_until.or(self.robots.until()),
+        }
+    }
+
     /// What is to be done for it now; `budget` is what is left of its host's.
     pub(crate) fn todo(
         &mut self,
@@ -222,11 +249,12 @@ impl Server {
         connections: &Connections,
     ) -> Todo {
         if let Some(lease) = &self.lease {
-            return Todo::Wait(lease.deadline);
+            return Todo::Wait(lease.deadline, WaitFor::Lease);
         }
         let (urls, errands) = (!self.queue.is_empty(), !self.errands.is_empty());
         if !urls && !errands {
-            return if self.next_contact > now { Todo::Wait(self.next_contact) } else { Todo::Nothing };
+            let is_over = self.next_contact <= now;
+            return if is_over { Todo::Nothing } else { Todo::Wait(self.next_contact, WaitFor::Nobody) };
         }
         if errands && self.out_of_reach(now).is_some() {
             return Todo::Refuse;
@@ -238,14 +266,14 @@ impl Server {
             return Todo::Hold(Room::Budget(self.host));
         }
         if self.next_contact > now {
-            return Todo::Wait(self.next_contact);
+            return Todo::Wait(self.next_contact, WaitFor::Contact);
         }
         if !errands && self.queue.ready_at() > now {
-            return Todo::Wait(self.queue.ready_at());
+            return Todo::Wait(self.queue.ready_at(), WaitFor::Retry);
         }
         match self.address.need(now, settings) {
             Need::Ask => return Todo::Resolve,
-            Need::Wait(until) => return Todo::Wait(until),
+            Need::Wait(until) => return Todo::Wait(until, WaitFor::Address),
             Need::Nothing if self.address.missing(now).is_none() => {}
             Need::Nothing if errands => return Todo::Refuse,
             Need::Nothing => return Todo::End,
@@ -254,7 +282,7 @@ impl Server {
             match self.robots.next(now, settings) {
                 Next::Own => {}
                 Next::Errand(url) => return Todo::Errand(url),
-                Next::Wait(until) => return Todo::Wait(until),
+                Next::Wait(until) => return Todo::Wait(until, WaitFor::Robots),
                 Next::GiveUp => return Todo::GiveUpRobots,
             }
         }

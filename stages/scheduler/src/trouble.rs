@@ -1,8 +1,8 @@
 //! What goes wrong with a request or its connection, and what each kind means: the one table of error classes.
 //!
-//! A URL has so many attempts (`stages.scheduler.attempts`), with a wait after each that doubles up to its cap. A server
-//! that is set aside is left alone in the same way, longer with each time in a row; after so many (`server_failures_max`)
-//! its URLs end as the last trouble says. So whatever servers do, each series is finite (P6).
+//! A URL has so many attempts (`stages.scheduler.attempts`), with a wait after each that doubles up to its cap. A
+//! server that is set aside is left alone in the same way, longer with each time in a row; after so many
+//! (`server_failures_max`) its URLs end as the last trouble says. So whatever servers do, each series is finite (P6).
 //!
 //! | trouble | its URL | its server is set aside |
 //! | --- | --- | --- |

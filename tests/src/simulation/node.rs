@@ -32,6 +32,10 @@ pub(crate) trait Simulated: Core + 'static {
     fn perform(effect: Self::Effect, id: EffectId, around: &mut Around);
     /// The answer as the core takes it.
     fn accept(answer: Answer) -> Option<Self::Answer>;
+    /// Why a server is not being fetched, if that is for the core to say.
+    fn why_idle(&self, _now: Timestamp, _server: &str) -> Option<String> {
+        None
+    }
 }
 
 /// What a core is opened with.
@@ -59,6 +63,8 @@ pub(crate) trait AnyNode {
     /// Nothing in hand, nothing on its way into a stream.
     fn is_quiet(&self) -> bool;
     fn counts(&self) -> Vec<Count>;
+    /// Why a server is not being fetched, if that is for the node to say.
+    fn why_idle(&self, now: Micros, server: &str) -> Option<String>;
 }
 
 struct Held {
@@ -189,6 +195,11 @@ impl<C: Simulated> AnyNode for Node<C> {
 
     fn counts(&self) -> Vec<Count> {
         self.life.as_ref().map(|life| life.core.counts()).unwrap_or_default()
+    }
+
+    fn why_idle(&self, now: Micros, server: &str) -> Option<String> {
+        let life = self.life.as_ref()?;
+        life.core.why_idle(Timestamp::from_micros(now - life.born), server)
     }
 }
 

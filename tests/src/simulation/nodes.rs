@@ -11,6 +11,7 @@ use fetcher::core::Fetcher;
 use host_splitter::splitter::Splitter;
 use parser::core::Parser;
 use resolver::resolver::{Found, Resolver};
+use scheduler::idle::Idle;
 use scheduler::quality::Provider;
 use scheduler::scheduler::Scheduler;
 use scheduler::settings::Settings;
@@ -68,6 +69,13 @@ impl Simulated for Scheduler {
 
     fn accept(_answer: Answer) -> Option<Infallible> {
         None
+    }
+
+    fn why_idle(&self, now: Timestamp, server: &str) -> Option<String> {
+        match self.why(now, server).expect("a store in memory does not fail") {
+            Idle::Elsewhere(_) => None,
+            why => Some(why.to_string()),
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use super::web::Web;
 use super::{nodes, scope, web};
 use shared::message::{Edge, FoundUrls, Origin, Outcome, Quality, encode, tap};
 use shared::stage::Token;
-use shared::url::host_of;
+use shared::url::{host_of, server_of};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
@@ -316,9 +316,10 @@ impl World {
             }
         }
         let checks = &self.around.checks;
-        let open: Vec<&str> =
-            checks.new.keys().filter(|url| !checks.outcomes.contains_key(*url)).map(String::as_str).take(5).collect();
-        lines.push(format!("without outcome: {open:?}"));
+        for url in checks.new.keys().filter(|url| !checks.outcomes.contains_key(*url)).take(5) {
+            let why = self.nodes.values().find_map(|node| node.why_idle(self.around.now, server_of(url)));
+            lines.push(format!("without outcome: {url} ({})", why.as_deref().unwrap_or("no scheduler knows why")));
+        }
         lines
     }
 

@@ -265,7 +265,8 @@ fn a_refusal_sets_the_server_aside_and_an_answer_ends_that() {
     });
     world.finish(&mut web, HOUR);
     let waits: Vec<_> = world.contacts.windows(2).map(|pair| pair[1].0.since(pair[0].0).as_secs()).collect();
-    // /0 is refused, /1 answered, /2 refused; both wait for longer than the server, then /0 is answered, /2 refused once more.
+    // /0 is refused, /1 answered, /2 refused; both wait for longer than the server; then /0 is answered, and /2 refused
+    // once more.
     assert_eq!(waits, [1, 30, 1, 30, 30, 90], "{:?}", world.contacted());
 }
 

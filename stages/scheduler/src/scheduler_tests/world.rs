@@ -546,7 +546,10 @@ impl World {
     pub(crate) fn finish(&mut self, web: &mut dyn Web, longest: Duration) {
         let start = self.now;
         while self.count("waiting") + self.count("in_flight") > 0 {
-            assert!(self.now.since(start) < longest, "the crawl does not end: {:?}", self.core.counts());
+            let idle =
+                || self.core.servers.values().map(|server| self.core.why(self.now, &server.name).unwrap().to_string());
+            let has_time = self.now.since(start) < longest;
+            assert!(has_time, "the crawl does not end: {:?}, {:?}", self.core.counts(), idle().collect::<Vec<_>>());
             self.advance(web, 64, start + longest);
         }
     }

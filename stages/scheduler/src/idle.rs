@@ -1,0 +1,125 @@
+//! Why a server is not being fetched: the answer for an operator, made of what the scheduler itself decides by.
+//!
+//! Asking changes nothing, and brings no server into memory.
+
+use crate::ready_queue::Room;
+use crate::scheduler::Scheduler;
+use crate::server::{SERVERS, Server, Todo, WaitFor};
+use shared::message::Outcome;
+use shared::stage::store::StoreError;
+use shared::time::Timestamp;
+use std::fmt;
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// Why a server is not being fetched. All durations are what is left of a wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Idle {
+    /// No URL of it has come to its scheduler.
+    Unknown,
+    /// It belongs to that partition, which another instance owns.
+    Elsewhere(u16),
+    /// None of its URLs waits.
+    NothingWaiting,
+    /// Its URLs end without a contact; for so long, or as long as the crawl lasts.
+    Ending(Outcome, &'static str, Option<Duration>),
+    /// A job is out for it, whose lease expires then.
+    Connected(Duration),
+    /// The pause between two contacts.
+    Delay(Duration),
+    /// It refused, or did not answer, and is set aside.
+    BackOff(Duration),
+    /// All its URLs failed before; the first is tried again then.
+    Retry(Duration),
+    /// Its address is asked for; once more then.
+    AddressAwaited(Duration),
+    /// Its robots.txt is asked of another server; once more then.
+    RobotsAwaited(Duration),
+    /// URLs in flight may use up the budget of its host.
+    BudgetReserved,
+    /// No more connections to its address are allowed.
+    AddressTaken(IpAddr),
+    /// As many pages as allowed are fetched or in flight, over all servers.
+    EnoughPages,
+    /// The scheduler is told to end.
+    Draining,
+    /// It may be contacted.
+    Ready {
+        /// Servers that go before it.
+        before: usize,
+        /// Jobs that fetchers ask for now.
+        credit: u64,
+    },
+}
+
+impl fmt::Display for Idle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Idle::Unknown => f.write_str("no URL of it is known here"),
+            Idle::Elsewhere(partition) => write!(f, "partition {partition} is another scheduler's"),
+            Idle::NothingWaiting => f.write_str("nothing waits"),
+            Idle::Ending(outcome, reason, None) => write!(f, "its URLs end {}: {reason}", outcome.name()),
+            Idle::Ending(outcome, reason, Some(left)) => {
+                write!(f, "its URLs end {}: {reason}; for {left:.1?} more", outcome.name())
+            }
+            Idle::Connected(left) => write!(f, "connected; the lease expires in {left:.1?}"),
+            Idle::Delay(left) => write!(f, "delay for {left:.1?} more"),
+            Idle::BackOff(left) => write!(f, "set aside for {left:.1?} more"),
+            Idle::Retry(left) => write!(f, "the first retry is due in {left:.1?}"),
+            Idle::AddressAwaited(left) => write!(f, "its address is awaited; asked for again in {left:.1?}"),
+            Idle::RobotsAwaited(left) => write!(f, "its robots.txt is awaited; asked for again in {left:.1?}"),
+            Idle::BudgetReserved => f.write_str("URLs in flight may use up its host's budget"),
+            Idle::AddressTaken(address) => write!(f, "no more connections to {address} are allowed"),
+            Idle::EnoughPages => f.write_str("enough pages are fetched or in flight"),
+            Idle::Draining => f.write_str("the scheduler is ending"),
+            Idle::Ready { before, credit: 0 } => write!(f, "ready behind {before} servers; no fetcher asks for jobs"),
+            Idle::Ready { before, credit } => write!(f, "ready behind {before} servers; {credit} jobs are asked for"),
+        }
+    }
+}
+
+impl Scheduler {
+    /// Why a server, `scheme://host[:port]`, is not being fetched at `now`.
+    ///
+    /// # Errors
+    ///
+    /// The store cannot be read.
+    pub fn why(&self, now: Timestamp, server: &str) -> Result<Idle, StoreError> {
+        if server.parse::<shared::url::Server>().is_err() {
+            return Ok(Idle::Unknown);
+        }
+        let key = self.key_of(server);
+        let Some(partition) = self.partitions.get(&key.partition) else {
+            return Ok(Idle::Elsewhere(key.partition));
+        };
+        let known = match self.servers.get(&key) {
+            Some(server) => Some(server.clone()),
+            None => self.store.get(SERVERS, &key.to_bytes())?.and_then(|row| Server::from_row(&row, partition.clock)),
+        };
+        let Some(mut server) = known else { return Ok(Idle::Unknown) };
+        let budget = partition.hosts.stored_budget(self.store.as_ref(), key.partition, server.host)?;
+        let left = |until: Timestamp| until.since(now);
+        if let Some((outcome, reason)) = server.verdict(now, &self.settings, budget).filter(|_| server.lease.is_none())
+        {
+            let until = server.verdict_until(now, budget);
+            return Ok(Idle::Ending(outcome, reason, until.map(left)));
+        }
+        Ok(match server.todo(now, &self.settings, budget, &self.connections) {
+            Todo::Nothing | Todo::Wait(_, WaitFor::Nobody) => Idle::NothingWaiting,
+            Todo::Wait(until, WaitFor::Lease) => Idle::Connected(left(until)),
+            Todo::Wait(until, WaitFor::Contact) if server.was_set_aside() => Idle::BackOff(left(until)),
+            Todo::Wait(until, WaitFor::Contact) => Idle::Delay(left(until)),
+            Todo::Wait(until, WaitFor::Retry) => Idle::Retry(left(until)),
+            Todo::Wait(until, WaitFor::Address) => Idle::AddressAwaited(left(until)),
+            Todo::Wait(until, WaitFor::Robots) => Idle::RobotsAwaited(left(until)),
+            Todo::Hold(Room::Budget(_)) => Idle::BudgetReserved,
+            Todo::Hold(Room::Address(address)) => Idle::AddressTaken(address),
+            // What the next step does.
+            Todo::Resolve | Todo::End | Todo::Refuse => Idle::AddressAwaited(Duration::ZERO),
+            Todo::Errand(_) | Todo::GiveUpRobots => Idle::RobotsAwaited(Duration::ZERO),
+            Todo::Job if self.draining => Idle::Draining,
+            Todo::Job if self.pages_left() == 0 => Idle::EnoughPages,
+            Todo::Job => Idle::Ready { before: self.queue.before(server.place), credit: self.fetchers.credit(now) },
+        })
+    }
+}

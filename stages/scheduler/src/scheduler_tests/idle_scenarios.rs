@@ -1,0 +1,125 @@
+//! Why a server is not being fetched, one situation a test.
+
+use super::settings;
+use super::world::{Fine, World, addresses, elsewhere, pages, redirect, response, robots, robots_txt};
+use crate::idle::Idle;
+use crate::settings::Settings;
+use shared::message::{FailureKind, Outcome, RequestEnd, Resolution};
+use shared::stage::{Core as _, Event, Output};
+use shared::url::partition;
+use std::time::Duration;
+
+const A: &str = "http://a.test";
+const HOUR: Duration = Duration::from_secs(3600);
+const SECOND: Duration = Duration::from_secs(1);
+
+fn why(world: &World, server: &str) -> Idle {
+    world.core.why(world.now, server).unwrap()
+}
+
+#[test]
+fn a_server_that_nobody_knows_is_another_s_or_has_nothing_to_do() {
+    let mut world = World::owning(settings(), &[partition("a.test", 4)]);
+    assert_eq!(why(&world, A), Idle::Unknown);
+    assert_eq!(why(&world, "nonsense"), Idle::Unknown);
+    let other = elsewhere(A);
+    assert_eq!(why(&world, &other), Idle::Elsewhere(world.core.key_of(&other).partition));
+    world.tell_pages(A, 1);
+    world.finish(&mut Fine, HOUR);
+    assert_eq!(why(&world, A), Idle::NothingWaiting);
+    world.run(&mut Fine, HOUR);
+    assert_eq!(world.count("servers"), 0);
+    assert_eq!(why(&world, A), Idle::NothingWaiting, "from the store");
+}
+
+#[test]
+fn a_server_is_ready_then_connected_then_delayed() {
+    let mut world = World::new(Settings { respect_robots: false, requests_per_connection: 1, ..settings() });
+    world.tell_pages("http://b.test", 1);
+    world.tell_pages(A, 2);
+    assert_eq!(why(&world, A), Idle::Ready { before: 1, credit: 0 });
+    world.ask(1);
+    assert_eq!(why(&world, A), Idle::Ready { before: 0, credit: 0 });
+    assert_eq!(why(&world, "http://b.test"), Idle::Connected(22 * SECOND));
+    world.ask(1);
+    world.request(1, &mut Fine);
+    let report = world.held.remove(1).report(true, false);
+    world.step(Some(crate::scheduler::Input::Report(report)));
+    assert_eq!(why(&world, A), Idle::Delay(SECOND));
+    let mut out = Output::default();
+    world.core.step(world.now, Event::Drain, &mut out).unwrap();
+    world.pass(SECOND);
+    world.step(None);
+    assert_eq!(why(&world, A), Idle::Draining);
+}
+
+#[test]
+fn a_server_in_trouble_is_set_aside_and_then_its_urls_end() {
+    let mut world = World::new(Settings { respect_robots: false, ..settings() });
+    world.tell_pages(A, 1);
+    let mut silent = pages(|_, _| RequestEnd::Failure(FailureKind::Connect));
+    world.run(&mut silent, SECOND);
+    assert_eq!(why(&world, A), Idle::BackOff(29 * SECOND));
+    // The sixth connection fails after 930 seconds.
+    world.run(&mut silent, 1029 * SECOND);
+    assert_eq!(why(&world, A), Idle::Ending(Outcome::Failed, "connect", Some(800 * SECOND)));
+}
+
+#[test]
+fn urls_that_failed_wait_for_their_retry() {
+    let mut world = World::new(Settings { respect_robots: false, ..settings() });
+    world.tell_pages(A, 1);
+    world.run(&mut pages(|_, _| response(500)), 10 * SECOND);
+    // 30 seconds after its server may be contacted again.
+    assert_eq!(why(&world, A), Idle::Retry(21 * SECOND));
+}
+
+#[test]
+fn robots_txt_is_awaited_and_then_out_of_reach() {
+    let other = elsewhere(A);
+    let mut world = World::owning(settings(), &[partition("a.test", 4)]);
+    world.tell_pages(A, 1);
+    let mut web = robots_txt(|_, _| redirect(&format!("{other}/robots.txt")));
+    world.run(&mut web, 11 * SECOND);
+    assert_eq!(why(&world, A), Idle::RobotsAwaited(20 * SECOND));
+    // The other server is given up after 451 seconds.
+    world.run(&mut web, 540 * SECOND);
+    let reason = why(&world, A).to_string();
+    assert_eq!(reason, "its URLs end disallowed: robots.txt unreachable; for 800.0s more");
+}
+
+#[test]
+fn the_address_is_awaited_and_then_missing() {
+    let mut world = World::polite();
+    world.tell(&[format!("{A}/")], &Resolution::Temporary);
+    assert_eq!(why(&world, A), Idle::AddressAwaited(30 * SECOND));
+    let mut world = World::polite();
+    world.tell(&[format!("{A}/")], &Resolution::Private);
+    world.pass(100 * SECOND);
+    let ending = Idle::Ending(Outcome::Unresolvable, "private address", Some(200 * SECOND));
+    assert_eq!(why(&world, A), ending);
+}
+
+#[test]
+fn budgets_and_limits_are_named() {
+    let mut world = World::new(Settings { respect_robots: false, pages_per_host: 1, ..settings() });
+    world.tell_pages(A, 2);
+    world.tell_pages("https://a.test", 2);
+    world.ask(5);
+    assert_eq!(why(&world, "https://a.test"), Idle::BudgetReserved);
+    world.held.clear();
+    world.run(&mut Fine, HOUR);
+    assert_eq!(world.count("servers"), 0);
+    assert_eq!(why(&world, A), Idle::Ending(Outcome::OverBudget, "pages per host", None), "from the store");
+
+    let mut world = World::new(Settings { respect_robots: false, connections_per_address: 1, ..settings() });
+    world.tell_pages(A, 2);
+    world.tell_pages("http://b.test", 2);
+    world.ask(5);
+    assert_eq!(why(&world, "http://b.test"), Idle::AddressTaken("192.0.2.1".parse().unwrap()));
+
+    let mut world = World::new(Settings { pages_max: 1, ..settings() });
+    world.tell(&[format!("{A}/0"), format!("{A}/1")], &addresses());
+    world.run(&mut robots_txt(|_, _| robots(404, "")), HOUR);
+    assert_eq!(why(&world, A), Idle::EnoughPages);
+}
