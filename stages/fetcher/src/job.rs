@@ -204,7 +204,6 @@ impl Running {
         around.tally.bytes += bytes;
         around.tally.truncated += u64::from(response.truncated);
         // The server asks to be left alone: for how long, the scheduler decides (P2).
-        // The server asks to be left alone: for how long, the scheduler decides (P2).
         self.stopped |= matches!(response.status, 429 | 503);
         if response.truncated {
             self.stopped = true;

@@ -4,6 +4,7 @@
 
 use fetcher::core::{Fetcher, Settings};
 use fetcher::effect::{Answer, Asked, Effect, End, Response};
+use shared::config::DownloadPause;
 use shared::message::{
     AskReply, Edge, FailureKind, Job, JobId, JobKind, Origin, Page, Quality, Report, Request, RequestEnd, ToFetcher,
     decode,
@@ -33,7 +34,7 @@ impl Bench {
             connections,
             ask_lifetime: Duration::from_secs(1),
             renew_every: Duration::from_secs(5),
-            download_pause: shared::config::DownloadPause::default(),
+            download_pause: DownloadPause { factor: 2, max: Duration::from_secs(30) },
             allow_private_addresses: false,
             body_bytes_max: 1000,
         });
@@ -178,7 +179,7 @@ fn response() -> Response {
         truncated: false,
         keeps_open: true,
         fetched_at_ms: 1_000_000,
-        elapsed_us: 5,
+        elapsed_us: 0,
         address: None,
     }
 }
@@ -221,6 +222,36 @@ fn the_gap_counts_from_the_end_of_the_response() {
     assert_eq!(bench.requests(), [0; 0]);
     bench.until(4000);
     assert_eq!(bench.requests(), [1]);
+}
+
+#[test]
+fn a_slow_answer_stretches_the_gap() {
+    let mut bench = Bench::new(4);
+    let job = bench.grant(|_| {});
+    assert_eq!(bench.requests(), [0]);
+    bench.end(job, 0, End::Response(Box::new(Response { elapsed_us: 2_000_000, ..response() })));
+    bench.store_pages();
+    bench.until(3999);
+    assert_eq!(bench.requests(), [0; 0]);
+    bench.until(4000);
+    assert_eq!(bench.requests(), [1]);
+    bench.respond(job, 1);
+    bench.store_pages();
+    bench.until(5000);
+    assert_eq!(bench.requests(), [2]);
+}
+
+#[test]
+fn a_server_that_refuses_is_asked_nothing_more() {
+    for status in [429, 503] {
+        let mut bench = Bench::new(4);
+        let job = bench.grant(|_| {});
+        bench.end(job, 0, End::Response(Box::new(Response { status, ..response() })));
+        bench.store_pages();
+        bench.step(Event::Answer(Answer::Closed { job }));
+        let untried = bench.last().results.iter().filter(|result| result.end == RequestEnd::Untried).count();
+        assert_eq!(untried, 4);
+    }
 }
 
 #[test]

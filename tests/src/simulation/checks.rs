@@ -4,7 +4,8 @@
 //!   connection while the first one's lease is valid. A lease is valid from its grant to its end by the
 //!   scheduler's clock, or until its fetcher has sent the last report.
 //! - P2: between two contacts of a server at least the delay, or the Crawl-delay once robots.txt was read; no contact
-//!   before a Retry-After is over, by the job that was told, or by one granted after the scheduler was told.
+//!   before a Retry-After is over, by the job that was told, or by one granted after the scheduler was told; inside a
+//!   job none before the pause that the last answer's duration asks for.
 //! - P3: the counts of dedup and scheduler conserve after every step; each new URL has one outcome in the end.
 //! - P4: no URL is new twice.
 //! - P5: no page is requested by a robots.txt that is older than `politeness.robots_lifetime`.
@@ -15,11 +16,12 @@ use super::broker::Outgoing;
 use super::graph::Robots;
 use super::plan::{Micros, SECOND};
 use super::web::Web;
-use shared::config::Pipeline;
+use shared::config::{DownloadPause, Pipeline};
 use shared::message::{Edge, JobId, NewUrls, Outcome, Outcomes, Report, RequestEnd, RequestResult, ToFetcher, decode};
 use shared::stage::Count;
 use shared::url::{host_of, path_of, server_of};
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::Duration;
 
 struct Lease {
     server: String,
@@ -39,13 +41,14 @@ struct Politeness {
     known: Vec<(Micros, Micros)>,
     /// When its robots.txt was answered last.
     robots_at: Option<Micros>,
-    /// When the Retry-After is over that a job has been answered with.
+    /// When the pause is over that an answer to a job asks for, by Retry-After or by how long it took.
     told: HashMap<JobId, Micros>,
 }
 
 /// What has been seen so far, and what was wrong with it.
 pub(crate) struct Checks {
     delay: Micros,
+    download_pause: DownloadPause,
     robots_lifetime: Micros,
     /// 0: no limit.
     pages_per_host: u64,
@@ -73,6 +76,7 @@ impl Checks {
         let politeness = &pipeline.politeness;
         Checks {
             delay: politeness.delay.as_micros() as Micros,
+            download_pause: DownloadPause::new(politeness),
             robots_lifetime: politeness.robots_lifetime.as_micros() as Micros,
             pages_per_host: pipeline.limits.pages_per_host,
             faults,
@@ -278,7 +282,7 @@ impl Checks {
         if now < not_before {
             let early = not_before - now;
             self.violated(format!(
-                "P2: {process:?} requests {url} for {job:?} {early} µs before the Retry-After is over"
+                "P2: {process:?} requests {url} for {job:?} {early} µs before the pause is over that was asked for"
             ));
         }
     }
@@ -286,8 +290,13 @@ impl Checks {
     /// An answer will have come at `at`.
     pub(crate) fn answers(&mut self, at: Micros, server: &str, job: JobId, answer: &Answered) {
         let politeness = self.politeness.entry(server.to_owned()).or_default();
+        let mut tell = |until: Micros| {
+            let told = politeness.told.entry(job).or_default();
+            *told = until.max(*told);
+        };
+        tell(at + self.download_pause.after(Duration::from_micros(answer.took)).as_micros() as Micros);
         if let (429 | 503, Some(seconds)) = (answer.status, answer.retry_after_s) {
-            politeness.told.insert(job, at + seconds * SECOND);
+            tell(at + seconds * SECOND);
         }
         if let Some(seconds) = answer.crawl_delay_s {
             politeness.crawl_delay = seconds * SECOND;
@@ -332,6 +341,7 @@ impl Checks {
 /// What of an answer matters for politeness.
 pub(crate) struct Answered {
     pub(crate) status: u16,
+    pub(crate) took: Micros,
     pub(crate) retry_after_s: Option<u64>,
     pub(crate) crawl_delay_s: Option<u64>,
     /// The server for which it says what may be fetched.

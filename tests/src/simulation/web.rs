@@ -179,7 +179,7 @@ fn send(number: ConnectionId, id: EffectId, request: Request, connect_us: Option
             let crawl_delay_s = around.web.crawl_delay(server).filter(|_| path == "/robots.txt");
             let retry_after_s = response.header("retry-after").and_then(|seconds| seconds.parse().ok());
             let robots_of = around.web.robots_of(server, &path, response.status);
-            let answered = Answered { status: response.status, retry_after_s, crawl_delay_s, robots_of };
+            let answered = Answered { status: response.status, took: latency, retry_after_s, crawl_delay_s, robots_of };
             around.checks.answers(now + latency, &server_url, job, &answered);
             let connection = connection_mut(number, around);
             connection.is_gone |= closes;
