@@ -84,13 +84,9 @@ impl Scheduler {
     }
 
     fn learn_address(&mut self, now: Timestamp, key: ServerKey, found: &Resolution, staged: &mut Staged<'_>) {
-        let Some(server) = self.servers.get_mut(&key) else { return };
-        let before = server.address.first();
-        server.address.learn(now, found, &self.settings);
-        staged.touch(key);
-        // It may have been on its way to take room that it now leaves to others.
-        if let Some(before) = before.filter(|_| server.address.first() != before) {
-            self.pass_on_address(before, staged);
+        if let Some(server) = self.servers.get_mut(&key) {
+            server.address.learn(now, found, &self.settings);
+            staged.touch(key);
         }
     }
 }

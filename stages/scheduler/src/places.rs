@@ -26,7 +26,7 @@ impl Scheduler {
             else {
                 return Ok(());
             };
-            let (host, address) = (server.host, server.address.first());
+            let host = server.host;
             let budget = partition.hosts.budget(host);
             let to = match server.todo(now, &self.settings, budget, &self.connections) {
                 Todo::Nothing => {
@@ -63,13 +63,14 @@ impl Scheduler {
             };
             self.queue.place(key, &mut server.place, to);
             // Room that this server does not take now goes to one that is held, which passes it on the same way.
-            if !matches!(to, Move::Ready(_)) {
-                if matches!(budget, Budget::Left(_)) {
-                    self.pass_on(Room::Budget(host), staged);
-                }
-                if let Some(address) = address {
-                    self.pass_on_address(address, staged);
-                }
+            let heir_of =
+                server.address.first().filter(|_| matches!(to, Move::Ready(_) | Move::Held(Room::Address(_))));
+            let heir_before = std::mem::replace(&mut server.heir_of, heir_of);
+            if matches!(budget, Budget::Left(_)) && !matches!(to, Move::Ready(_)) {
+                self.pass_on(Room::Budget(host), staged);
+            }
+            if let Some(address) = heir_before.filter(|_| heir_of != heir_before) {
+                self.pass_on_address(address, staged);
             }
             return Ok(());
         }
@@ -82,7 +83,7 @@ impl Scheduler {
     }
 
     /// Room for a connection goes to a server that is held for want of it.
-    pub(crate) fn pass_on_address(&self, address: IpAddr, staged: &mut Staged<'_>) {
+    fn pass_on_address(&self, address: IpAddr, staged: &mut Staged<'_>) {
         if self.connections.has_room(address) {
             self.pass_on(Room::Address(address), staged);
         }

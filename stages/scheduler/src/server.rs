@@ -22,6 +22,7 @@ use shared::message::Outcome;
 use shared::stage::store::{StoreError, Table};
 use shared::time::Timestamp;
 use shared::url::{fingerprint, host_of};
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// How much faster a connection that serves several requests is than one request after another, p of Cao, Jiang and
@@ -134,6 +135,8 @@ pub(crate) struct Server {
     pub(crate) lease: Option<Box<Lease>>,
     pub(crate) errands: Vec<ErrandTask>,
     pub(crate) place: Place,
+    /// The address to which it would take the next connection, or waits to.
+    pub(crate) heir_of: Option<IpAddr>,
     /// Waiting URLs and URLs in flight as the scheduler has counted them.
     pub(crate) accounted: (u64, u64),
 }
@@ -156,6 +159,7 @@ impl Server {
             lease: None,
             errands: Vec::new(),
             place: Place::Idle,
+            heir_of: None,
             accounted: (0, 0),
         }
     }
