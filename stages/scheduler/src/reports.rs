@@ -7,7 +7,7 @@
 use crate::frontier::{End, StoredUrl, read_url, remove_url, write_url};
 use crate::jobs::{GRACE, JOBS, Lease, ROBOTS_SLOT, job_key};
 use crate::partition::Partition;
-use crate::politeness::{Verdict, learn_requests, retry_after, smooth, verdict};
+use crate::politeness::{Verdict, back_off, learn_requests, retry_after, smooth, verdict};
 use crate::scheduler::Scheduler;
 use crate::server::{ErrandTask, Server, ServerKey};
 use crate::settings::Settings;
@@ -160,8 +160,16 @@ impl Scheduler {
         let contacted = trouble.is_none_or(Trouble::contacts);
         lease.contacted |= contacted;
         partition.counts.contacts += u64::from(contacted);
+        // Tries to get a robots.txt are counted by themselves, so that it is out of reach as RFC 9309 has it in the end;
+        // but a server that refuses is left alone.
+        let has_own_tries = trouble.is_some_and(|trouble| trouble.class().url == ForUrl::Attempt);
         if let Some(end) = end {
-            take_trouble(now, server, lease, end, &self.settings);
+            if !has_own_tries {
+                take_trouble(now, server, lease, end, &self.settings);
+            } else if trouble.is_some_and(|trouble| trouble.class().server == SetAside::Always) {
+                let wait = retry_after(&self.settings, end).unwrap_or_else(|| back_off(&self.settings, 1));
+                server.leave_alone(now, wait);
+            }
         }
         let answered = trouble.is_none_or(|trouble| trouble.class().url != ForUrl::GoesBack);
         let Some(task) = lease.robots.as_ref().filter(|_| answered && !lease.progressed) else { return Ok(()) };

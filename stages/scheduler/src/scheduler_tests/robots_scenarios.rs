@@ -164,6 +164,17 @@ fn a_hostile_robots_txt_is_bounded_and_decided() {
 }
 
 #[test]
+fn a_robots_txt_that_is_refused_is_out_of_reach_however_few_failures_a_server_may_have() {
+    for failure in [robots(503, ""), robots(429, ""), Err(FailureKind::Timeout)] {
+        let mut world = World::new(Settings { server_failures_max: 1, ..settings() });
+        world.tell_pages(A, 3);
+        world.finish(&mut robots_txt(|_, _| failure.clone()), HOUR);
+        assert_eq!(world.contacted().len(), 4);
+        assert_eq!(world.outcome("http://a.test/2"), (Outcome::Disallowed, "robots.txt unreachable"));
+    }
+}
+
+#[test]
 fn robots_txt_may_move_on_its_server() {
     let mut world = World::polite();
     world.tell_pages(A, 1);
