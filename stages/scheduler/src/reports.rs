@@ -75,7 +75,7 @@ impl Scheduler {
     }
 
     /// A report of another's job, or of one that has expired: its URLs are not its own, but what the server asks
-    /// for holds whoever was told (P2).
+    /// for holds whoever was told (P2), and so does the pause after its answer.
     fn heed(
         &mut self,
         now: Timestamp,
@@ -83,7 +83,14 @@ impl Scheduler {
         report: &Report,
         staged: &mut Staged<'_>,
     ) -> Result<(), StoreError> {
-        let wait = report.results.iter().filter_map(|result| retry_after(&self.settings, &result.end)).max();
+        let asked_for = |result: &RequestResult| match result.end {
+            RequestEnd::Response { elapsed_us, .. } => {
+                let pause = self.settings.download_pause.after(Duration::from_micros(elapsed_us.into()));
+                Some(retry_after(&self.settings, &result.end).unwrap_or_default().max(pause))
+            }
+            _ => None,
+        };
+        let wait = report.results.iter().filter_map(asked_for).max();
         if let Some(wait) = wait
             && let Some(server) = self.load(key)?
         {
