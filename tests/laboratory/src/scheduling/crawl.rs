@@ -25,7 +25,7 @@ use anyhow::{Context as _, ensure};
 use scheduler::quality::Provider;
 use scheduler::scheduler::{Input, Scheduler};
 use scheduler::settings::Settings;
-use shared::config::Policy;
+use shared::config::{DownloadPause, Policy};
 use shared::message::{
     Ask, Job, Origin, Quality, ReadyUrls, Report, RequestEnd, RequestResult, Resolution, ServerResolution, ToFetcher,
     decode,
@@ -363,7 +363,9 @@ fn settings(setup: Setup) -> Settings {
         partitions: setup.schedulers,
         delay: Duration::ZERO,
         crawl_delay_max: Duration::ZERO,
+        download_pause: DownloadPause { factor: 0, max: Duration::ZERO },
         retry_after_max: Duration::ZERO,
+        connections_per_address: 0,
         respect_robots: false,
         robots_lifetime: FOR_EVER,
         agent: "rhumb".to_owned(),
@@ -375,11 +377,14 @@ fn settings(setup: Setup) -> Settings {
         attempts: 1,
         retry_wait: Duration::ZERO,
         retry_wait_max: Duration::ZERO,
+        robots_cache_bytes: 0,
         resolve_attempts: 1,
         server_failures_max: 1,
         ask_lifetime: FOR_EVER,
         no_address_lifetime: FOR_EVER,
         pages_max: 0,
         pages_per_host: 0,
+        sitemaps_per_server: 0,
+        max_depth: u16::MAX,
     }
 }
