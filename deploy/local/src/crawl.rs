@@ -123,6 +123,7 @@ impl<'a> Crawl<'a> {
             // Before anything starts: a stage would find out when the crawl is under way.
             UrlCache::open(&format!("stages.{key}.cache"), cache)?;
         }
+        scheduler::quality::Provider::open(&stages.scheduler)?;
         let data = &plan.pipeline.data;
         std::fs::create_dir_all(data)
             .with_context(|| format!("cannot create the data directory {}", data.display()))?;

@@ -3,8 +3,7 @@
 //! Sources: Cao, Jiang and Singh 2003 (precomputed PageRank, Zipf); Abiteboul, Preda and Cobena 2003 (OPIC, of which
 //! `flow` looks at each page once).
 
-use anyhow::Context as _;
-use shared::config::{self, QualityProvider};
+use shared::config::{self, ConfigError, QualityProvider};
 use shared::message::{Origin, Quality};
 use shared::url::fingerprint;
 use std::collections::HashMap;
@@ -33,7 +32,7 @@ impl Provider {
     ///
     /// # Errors
     /// The table cannot be read, or is no table.
-    pub fn open(scheduler: &config::Scheduler) -> anyhow::Result<Self> {
+    pub fn open(scheduler: &config::Scheduler) -> Result<Self, ConfigError> {
         Ok(match scheduler.quality {
             QualityProvider::Depth => Provider::Depth,
             QualityProvider::Flow => Provider::Flow,
@@ -54,15 +53,17 @@ impl Provider {
 }
 
 /// Reads lines of a URL, white space and a number; empty lines and lines that start with `#` are skipped.
-fn read_table(path: &Path) -> anyhow::Result<HashMap<u64, Quality>> {
-    const KEY: &str = "stages.scheduler.quality_table";
+fn read_table(path: &Path) -> Result<HashMap<u64, Quality>, ConfigError> {
     let shown = path.display();
-    let file = std::fs::File::open(path).with_context(|| {
-        format!("{KEY} = '{shown}' cannot be read: the quality 'table' needs a file of URLs and numbers")
-    })?;
+    let bad = |what: String| {
+        ConfigError::Range(vec![format!("configuration key stages.scheduler.quality_table = '{shown}': {what}")])
+    };
+    let unreadable =
+        |error| bad(format!("it cannot be read: {error}; the quality 'table' needs a file of URLs and numbers"));
+    let file = std::fs::File::open(path).map_err(unreadable)?;
     let mut table = HashMap::new();
     for (number, line) in (1..).zip(BufReader::new(file).lines()) {
-        let line = line.with_context(|| format!("{KEY} = '{shown}' cannot be read"))?;
+        let line = line.map_err(unreadable)?;
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
             continue;
@@ -71,9 +72,9 @@ fn read_table(path: &Path) -> anyhow::Result<HashMap<u64, Quality>> {
         let quality = parts.and_then(|(_, quality)| Quality::new(quality.parse().ok()?));
         let url = parts.and_then(|(url, _)| shared::url::canonical(url.trim(), None, None).ok());
         let (Some(url), Some(quality)) = (url, quality) else {
-            anyhow::bail!(
-                "{shown}:{number}: not a URL and a number from 0, such as 'https://example.org/ 0.25': '{line}'"
-            );
+            return Err(bad(format!(
+                "line {number} is not a URL and a number from 0, such as 'https://example.org/ 0.25': '{line}'"
+            )));
         };
         table.insert(fingerprint(&url), quality);
     }
@@ -111,7 +112,7 @@ mod tests {
         for bad in ["http://a.test/", "http://a.test/ -1", "http://a.test/ x", "nonsense 1", "http://a.test/ inf"] {
             std::fs::write(&file, format!("http://b.test/ 1\n{bad}\n")).unwrap();
             let error = read_table(file.path()).unwrap_err().to_string();
-            assert!(error.contains(":2:") && error.contains(bad), "{error}");
+            assert!(error.contains("line 2") && error.contains(bad), "{error}");
         }
         let missing = read_table(Path::new("/nowhere/table")).unwrap_err().to_string();
         assert!(missing.contains("stages.scheduler.quality_table = '/nowhere/table'"), "{missing}");
