@@ -80,8 +80,8 @@ impl Bus {
     }
 }
 
-/// Lanes need priority groups by priority.
-const OLDEST_BROKER: (u32, u32) = (2, 12);
+/// The oldest nats-server that can be used, major and minor version: lanes need its priorities of consumers.
+pub const OLDEST_BROKER: (u32, u32) = (2, 12);
 
 fn check_version(url: &str, version: &str) -> Result<(), ConfigError> {
     let mut numbers = version.split(['.', '-']).map(|number| number.parse::<u32>().ok());

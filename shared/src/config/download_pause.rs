@@ -15,8 +15,8 @@ pub struct DownloadPause {
 }
 
 impl DownloadPause {
-    /// From the configuration: `politeness.download_factor` times the duration, at most `politeness.crawl_delay_max`; nothing with a delay of 0s:
-    /// such a crawl asks for no pauses.
+    /// From the configuration: `politeness.download_factor` times the duration, at most
+    /// `politeness.crawl_delay_max`; nothing with a delay of 0s: such a crawl asks for no pauses.
     pub fn new(politeness: &Politeness) -> Self {
         let factor = if politeness.delay.is_zero() { 0 } else { politeness.download_factor };
         DownloadPause { factor, max: politeness.crawl_delay_max }

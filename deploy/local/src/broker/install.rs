@@ -18,11 +18,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
 use sha2::{Digest, Sha256};
+use shared::bus::OLDEST_BROKER;
 
 use super::{POLL, random};
 
-/// The oldest usable version: time-to-live per key and limit markers came with it.
-const OLDEST: Version = (2, 12, 0);
+/// The oldest usable version.
+const OLDEST: Version = (OLDEST_BROKER.0, OLDEST_BROKER.1, 0);
 /// The version installed when there is none.
 const PINNED: &str = "2.15.1";
 /// The executable's place inside the wheel.
