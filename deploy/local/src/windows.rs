@@ -57,7 +57,8 @@ pub fn links(file: &Path, base: &str, content_type: &str, pipeline: &Pipeline) -
         links_per_page_max: pipeline.limits.links_per_page,
         url_bytes_max: pipeline.limits.url_bytes_max,
     };
-    for url in parser::page::links(&response, &limits, &pipeline.user_agent()).urls {
+    // As the parser hands them on.
+    for url in pipeline.url.rewrite_all(parser::page::links(&response, &limits, &pipeline.user_agent()).urls) {
         line(url);
     }
     Ok(ExitCode::SUCCESS)
