@@ -173,6 +173,7 @@ fn messages_of_earlier_builds_are_read_as_what_they_were() {
     kept.check("entries", &Outcomes { entries: vec![entry] });
     kept.check("wanted", &Errand::Wanted { url: "http://b.test/robots.txt".into(), server: "http://a.test".into() });
     kept.check("found", &Errand::Found { server: "http://a.test".into(), response: Some(robots()) });
+    kept.check("tokens", &Errand::Tokens { domain: Some("a.test".into()) });
 
     let place = Place { url: 1, links: 2 };
     kept.check("ask", &ContentAsk { bodies: vec![Body { fingerprint: 3, at: place }] });

@@ -42,6 +42,7 @@ fn a_bad_setting_is_refused_with_key_value_and_what_is_accepted() {
         ("politeness.respect_robots=maybe", &["politeness.respect_robots", "maybe"]),
         ("scope.follow=hosts", &["scope.follow", "hosts", "host", "domain", "any"]),
         ("limits.pages_per_host=2000000000", &["limits.pages_per_host", "2000000000", "0 to 1000000000"]),
+        ("limits.over_budget=drop", &["limits.over_budget", "drop", "end", "wait"]),
         ("limits.body_bytes_max=9MiB", &["limits.body_bytes_max", "9MiB"]),
         ("network.nameservers=[nonsense]", &["network.nameservers", "nonsense"]),
         ("stages.fetcher.renew_every=15s", &["stages.fetcher.renew_every", "15s", "10s"]),

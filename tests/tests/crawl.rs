@@ -127,7 +127,7 @@ fn a_crawl_stopped_at_max_pages_goes_on_to_the_end_without_a_repeat() {
     let world = World::new(Profile { latency: Latency::Fixed { ms: 40 }, ..medium() });
     let limited = world.crawl().arguments(&["--max-pages", "400"]).run(MINUTE);
     assert_eq!((limited.code, limited.summary.complete), (0, false));
-    assert!((400..800).contains(&limited.summary.pages), "{}", json(&limited.summary));
+    assert_eq!(limited.summary.pages, 400, "{}", json(&limited.summary));
     let report = world.web.report();
     assert_manners(&report);
     assert_eq!(report.repeats.count, 0, "{}", json(&report));
@@ -163,6 +163,44 @@ fn a_host_gives_as_many_pages_as_its_budget_or_all_it_has() {
     assert!(over_budget > 100, "{}", json(summary));
     assert_conserved(summary);
     assert_manners(&world.web.report());
+}
+
+#[test]
+fn several_schedulers_stop_at_max_pages_together() {
+    let world = World::new(Profile { latency: Latency::Fixed { ms: 10 }, ..medium() });
+    let limited = world.crawl().set("stages.scheduler.replicas=3").arguments(&["--max-pages", "400"]).run(MINUTE);
+    assert_eq!((limited.code, limited.summary.complete), (0, false));
+    assert_eq!(limited.summary.pages, 400, "{}", json(&limited.summary));
+    let limited = world.resume().arguments(&["--max-pages", "1100"]).run(MINUTE);
+    assert_eq!((limited.code, limited.summary.pages), (0, 1100), "{}", json(&limited.summary));
+    world.assert_whole(&world.resume().arguments(&["--max-pages", "0"]).run(MINUTE));
+}
+
+/// All hosts of the synthetic web are of one registered domain.
+#[test]
+fn a_domain_gives_as_many_pages_as_its_budget_over_all_schedulers() {
+    for schedulers in [1, 3] {
+        let world = World::new(Profile { latency: Latency::Fixed { ms: 10 }, ..medium() });
+        let seeds = world.web.seed_urls();
+        let crawl = world.bare("crawl").arguments(&seeds).set(&format!("stages.scheduler.replicas={schedulers}"));
+        let finished = crawl.set("limits.pages_per_domain=700").run(MINUTE);
+        let summary = &finished.summary;
+        assert_eq!((finished.code, summary.complete, summary.pages), (0, true, 700), "{}", json(summary));
+        assert_eq!(requested(&world).len(), 700);
+        assert_eq!(summary.outcomes.get("over-budget"), Some(&(summary.urls_new - 700)), "{}", json(summary));
+        assert_conserved(summary);
+    }
+}
+
+#[test]
+fn urls_over_budget_wait_for_a_resumed_crawl_with_a_larger_one() {
+    let world = World::new(Profile { latency: Latency::Fixed { ms: 10 }, ..medium() });
+    let crawl = world.bare("crawl").arguments(&world.web.seed_urls()).set("limits.over_budget=wait");
+    let limited = crawl.set("limits.pages_per_host=30").run(MINUTE);
+    let summary = &limited.summary;
+    assert_eq!((limited.code, summary.complete, summary.pages), (0, false, 600), "{}", json(summary));
+    assert!(summary.waiting > 0 && summary.waiting == summary.waiting_over_budget, "{}", json(summary));
+    world.assert_whole(&world.resume().set("limits.pages_per_host=100").run(MINUTE));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! `RHUMB_SIMULATION_SEEDS` is how many seeds run with faults; `RHUMB_SIMULATION_FIRST` the first of them.
 //! `RHUMB_SIMULATION_SEED=n` replays seed n, of runs with faults or (`RHUMB_SIMULATION_FAULTS=0`) of those
-//! without, and writes every step to standard error; `RHUMB_SIMULATION_BUDGET=1` those with a budget of pages per host.
+//! without, and writes every step to standard error; `RHUMB_SIMULATION_BUDGET=1` those with a budget of pages.
 
 use rhumb_tests::simulation::{Ended, Plan, run};
 
@@ -10,7 +10,7 @@ use rhumb_tests::simulation::{Ended, Plan, run};
 const SEEDS: u64 = 20;
 /// Seeds of runs with faults.
 const SEEDS_WITH_FAULTS: u64 = 1500;
-/// Seeds of runs with faults and a budget of pages per host.
+/// Seeds of runs with faults and a budget of pages per host, or per domain.
 const SEEDS_WITH_BUDGET: u64 = 200;
 
 fn number(variable: &str) -> Option<u64> {
@@ -75,7 +75,7 @@ fn the_promises_hold_under_losses_repeats_delays_and_crashes() {
 }
 
 #[test]
-fn no_host_gives_more_pages_than_its_budget_and_none_gives_fewer_than_it_can() {
+fn no_host_or_domain_gives_more_pages_than_its_budget_and_none_gives_fewer_than_it_can() {
     let ended = run_all(0..SEEDS, |seed| Plan::without_faults(seed).with_budget());
     assert!(ended.iter().all(|run| run.refetched == 0));
     assert!(ended.iter().any(|run| run.over_budget > 20));

@@ -102,6 +102,8 @@ struct Crawl<'a> {
     progress: Progress,
     started: Instant,
     snapshot: Snapshot,
+    /// Nothing is left to do; complete, unless URLs wait for larger budgets.
+    is_over: bool,
     complete: bool,
     /// The streams' last sequences at the latest snapshot, when nothing was left to do.
     quiet_at: Option<BTreeMap<String, u64>>,
@@ -135,7 +137,7 @@ impl<'a> Crawl<'a> {
         let url = broker.as_ref().map_or(plan.pipeline.broker.url.as_str(), Broker::url).to_owned();
         let bus = Bus::connect(&url, &plan.pipeline, "rhumb").await?;
         ensure_streams(&bus, &plan.pipeline).await?;
-        let (leases, _) = ensure_buckets(&bus, plan.pipeline.ownership_lease).await?;
+        let leases = ensure_buckets(&bus, plan.pipeline.ownership_lease).await?.leases;
         if broker.is_some() {
             // Of a `rhumb` that was killed: the lock on the data directory says that it is gone.
             let _ = leases.purge(format!("{SUPERVISOR}.0")).await;
@@ -161,6 +163,7 @@ impl<'a> Crawl<'a> {
             progress: Progress::new(),
             started: Instant::now(),
             snapshot: Snapshot::default(),
+            is_over: false,
             complete: false,
             quiet_at: None,
             disk_is_full: false,
@@ -190,7 +193,7 @@ impl<'a> Crawl<'a> {
                         Ok(snapshot) => self.learn(snapshot),
                         Err(_) => false,
                     };
-                    if plan.ends && (self.complete || self.at_limit()) {
+                    if plan.ends && (self.is_over || self.at_limit()) {
                         return Ok(Ending::Done);
                     }
                     next_snapshot = Instant::now() + if quiet { LOOK_EVERY } else { self.snapshot_every() };
@@ -221,12 +224,13 @@ impl<'a> Crawl<'a> {
             || self.plan.at_most.is_some_and(|at_most| self.started.elapsed() >= at_most)
     }
 
-    /// Takes a snapshot in: whether nothing was left to do in it. Twice in a row with the same last sequences, the
-    /// crawl is complete.
+    /// Takes a snapshot in: whether nothing was left to do in it. Twice in a row with the same last sequences, that
+    /// is so.
     fn learn(&mut self, snapshot: Snapshot) -> bool {
         self.remember(snapshot);
         let quiet = self.snapshot.is_quiet(&self.plan.pipeline, self.processes.expected());
-        self.complete = quiet && self.quiet_at.as_ref() == Some(&self.snapshot.last_sequences);
+        self.is_over = quiet && self.quiet_at.as_ref() == Some(&self.snapshot.last_sequences);
+        self.complete = self.is_over && self.snapshot.summary().waiting == 0;
         self.quiet_at = quiet.then(|| self.snapshot.last_sequences.clone());
         self.progress.show(&self.summary());
         quiet
@@ -344,7 +348,7 @@ impl<'a> Crawl<'a> {
     async fn drain(&mut self) {
         self.processes.drain_fetchers().await;
         let end = Instant::now() + LAST_LOOK_MAX;
-        while !self.complete && Instant::now() < end && self.bus.is_connected() {
+        while !self.is_over && Instant::now() < end && self.bus.is_connected() {
             let look = Snapshot::take(&self.bus, &self.plan.pipeline, Some(self.processes.expected()));
             if let Ok(snapshot) = look.await {
                 let is_last = snapshot.backlog.get("fetch.reports") == Some(&0) && snapshot.summary().in_flight == 0;
@@ -385,13 +389,17 @@ impl<'a> Crawl<'a> {
             summary.outcomes.iter().filter(|(_, n)| **n > 0).map(|(name, n)| format!("{name} {n}")).collect();
         let _ = writeln!(
             std::io::stdout(),
-            "{} in {:.1} s: {} pages, {} bytes; outcomes: {}; waiting {}",
+            "{} in {:.1} s: {} pages, {} bytes; outcomes: {}; waiting {}{}",
             if summary.complete { "complete" } else { "stopped" },
             summary.elapsed_s,
             summary.pages,
             summary.bytes,
             if outcomes.is_empty() { "none".to_owned() } else { outcomes.join(", ") },
             summary.waiting + summary.in_flight,
+            match summary.waiting_over_budget {
+                0 => String::new(),
+                urls => format!(" ({urls} over budget)"),
+            },
         );
         Ok(())
     }

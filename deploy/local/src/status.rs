@@ -47,6 +47,9 @@ pub struct Summary {
     pub outcomes: BTreeMap<String, u64>,
     /// URLs in the frontier.
     pub waiting: u64,
+    /// Of those: because a budget is used up (`limits.over_budget: wait`).
+    #[serde(default)]
+    pub waiting_over_budget: u64,
     /// URLs in connection jobs.
     pub in_flight: u64,
     /// Corrupt messages put aside.
@@ -136,6 +139,7 @@ impl Snapshot {
             urls_new: self.total("dedup", "new_total"),
             outcomes,
             waiting: self.total("scheduler", "waiting"),
+            waiting_over_budget: self.total("scheduler", "waiting_over_budget"),
             in_flight: self.total("scheduler", "in_flight"),
             dead: self.dead,
             refetched: self.total("scheduler", "refetched_total"),
@@ -154,13 +158,13 @@ impl Snapshot {
         }
     }
 
-    /// Whether nothing is waiting, in flight, in hand or in a stream: twice in a row with the same last
-    /// sequences, the crawl is complete (with all `expected` processes there to say so).
+    /// Whether nothing is waiting but for a larger budget, nor in flight, in hand or in a stream: twice in a row with
+    /// the same last sequences, there is nothing left to do (with all `expected` processes there to say so).
     pub fn is_quiet(&self, pipeline: &Pipeline, expected: usize) -> bool {
         self.processes.len() >= expected
             && self.covers_partitions(pipeline)
             && self.processes.iter().all(|process| process.idle)
-            && self.total("scheduler", "waiting") == 0
+            && self.total("scheduler", "waiting") == self.total("scheduler", "waiting_over_budget")
             && self.total("scheduler", "in_flight") == 0
             && self.backlog.values().all(|&backlog| backlog == 0)
     }
@@ -270,7 +274,7 @@ async fn ask_all(bus: &Bus, expected: Option<usize>) -> anyhow::Result<Vec<Proce
 pub async fn look(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<(Snapshot, Summary)> {
     let snapshot = Snapshot::take(bus, pipeline, None).await?;
     let mut summary = snapshot.summary();
-    summary.complete = snapshot.is_quiet(pipeline, snapshot.processes.len());
+    summary.complete = summary.waiting == 0 && snapshot.is_quiet(pipeline, snapshot.processes.len());
     let request = serde_json::to_vec(&SupervisorRequest::Status)?;
     // Where stages are deployed one by one nobody supervises them all.
     if let Ok(answer) = bus.client.request(bus.subjects.control(SUPERVISOR), request.into()).await {
@@ -297,8 +301,11 @@ pub fn text(summary: &Summary, snapshot: &Snapshot) -> String {
         "urls      found {}  filtered {}  repeated {}  new {}",
         summary.urls_found, summary.urls_filtered, summary.urls_repeated, summary.urls_new
     );
-    let _ =
-        writeln!(text, "frontier  waiting {}  in flight {}  dead {}", summary.waiting, summary.in_flight, summary.dead);
+    let _ = writeln!(
+        text,
+        "frontier  waiting {} (over budget {})  in flight {}  dead {}",
+        summary.waiting, summary.waiting_over_budget, summary.in_flight, summary.dead
+    );
     let outcomes: Vec<String> =
         summary.outcomes.iter().filter(|(_, n)| **n > 0).map(|(name, n)| format!("{name} {n}")).collect();
     let _ = writeln!(text, "outcomes  {}", outcomes.join("  "));

@@ -129,10 +129,21 @@ impl Consumer {
 }
 
 /// The crawl's key-value buckets.
-pub const BUCKETS: [&str; 2] = ["leases", "scope"];
+pub const BUCKETS: [&str; 3] = ["leases", "scope", "tokens"];
 
-/// Creates the crawl's key-value buckets: `leases`, whose keys vanish when they are not renewed, and `scope`.
-pub async fn ensure_buckets(bus: &Bus, lease: Duration) -> anyhow::Result<(kv::Store, kv::Store)> {
+/// Handles of them.
+#[derive(Clone, Debug)]
+pub struct Buckets {
+    /// Who owns the partitions of an instance; a key vanishes when it is not renewed.
+    pub leases: kv::Store,
+    /// The scopes of the topics.
+    pub scope: kv::Store,
+    /// What each scheduler has of the budgets that they share.
+    pub tokens: kv::Store,
+}
+
+/// Creates the crawl's key-value buckets, those that are not there.
+pub async fn ensure_buckets(bus: &Bus, lease: Duration) -> anyhow::Result<Buckets> {
     let create = |name: &str, max_age: Duration| {
         let bucket = bus.subjects.bucket(name);
         async move {
@@ -151,6 +162,10 @@ pub async fn ensure_buckets(bus: &Bus, lease: Duration) -> anyhow::Result<(kv::S
                 .with_context(|| format!("key-value bucket {bucket} cannot be created"))
         }
     };
-    let [leases, scope] = BUCKETS;
-    Ok((create(leases, lease).await?, create(scope, Duration::ZERO).await?))
+    let [leases, scope, tokens] = BUCKETS;
+    Ok(Buckets {
+        leases: create(leases, lease).await?,
+        scope: create(scope, Duration::ZERO).await?,
+        tokens: create(tokens, Duration::ZERO).await?,
+    })
 }

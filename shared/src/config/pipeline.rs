@@ -137,6 +137,8 @@ pub enum Follow {
 pub struct Limits {
     pub max_pages: u64,
     pub pages_per_host: u64,
+    pub pages_per_domain: u64,
+    pub over_budget: OverBudget,
     pub sitemaps_per_server: usize,
     pub body_bytes_max: Bytes,
     pub header_bytes_max: Bytes,
@@ -421,6 +423,16 @@ pub struct Scheduler {
     pub robots_cache_bytes: Bytes,
     pub memtable_bytes: Bytes,
     pub store_cache_bytes: Bytes,
+}
+
+/// What becomes of the URLs of a host or domain whose budget is used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OverBudget {
+    /// They end over-budget.
+    End,
+    /// They wait until the crawl is resumed with a larger budget.
+    Wait,
 }
 
 /// Which server comes next, and which of its URLs (Cao, Jiang and Singh 2003).

@@ -28,6 +28,7 @@ pub(super) fn errors(pipeline: &Pipeline) -> Vec<String> {
     // A page carries its headers and its trace beside the body.
     let body_bytes_max = Bytes(pipeline.broker.max_payload.0 / 8 * 7 - (64 << 10));
     check.within("limits.pages_per_host", limits.pages_per_host, 0, 1_000_000_000);
+    check.within("limits.pages_per_domain", limits.pages_per_domain, 0, 1_000_000_000);
     check.within("limits.sitemaps_per_server", limits.sitemaps_per_server, 0, 100);
     check.within("limits.body_bytes_max", limits.body_bytes_max, Bytes(1), body_bytes_max);
     check.within("limits.header_bytes_max", limits.header_bytes_max, Bytes(8 << 10), Bytes(1 << 20));

@@ -360,6 +360,11 @@ pub enum Errand {
         /// The response; none when the other server cannot be reached.
         response: Option<RobotsResponse>,
     },
+    /// Give back tokens of a shared budget that are not needed.
+    Tokens {
+        /// The registered domain whose budget it is; none: the crawl's.
+        domain: Option<String>,
+    },
 }
 
 impl EdgeMessage for Ask {
@@ -389,5 +394,5 @@ impl EdgeMessage for Outcomes {
 }
 impl EdgeMessage for Errand {
     const EDGE: Edge = Edge::Errands;
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
 }

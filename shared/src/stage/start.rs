@@ -7,12 +7,11 @@ use super::ownership::Ownership;
 use super::run::{Process, run};
 use super::store::{Changes, Store, StoreError, Table};
 use super::{Args, Core};
-use crate::bus::{Bus, ensure_buckets, ensure_streams};
+use crate::bus::{Buckets, Bus, ensure_buckets, ensure_streams};
 use crate::config::{ConfigError, Pipeline};
 use crate::telemetry;
 use crate::time::Timestamp;
 use anyhow::Context as _;
-use async_nats::jetstream::kv;
 use clap::{CommandFactory as _, FromArgMatches as _};
 use futures::future::BoxFuture;
 use std::convert::Infallible;
@@ -82,8 +81,8 @@ pub struct Context {
     pub instance: u16,
     /// The broker.
     pub bus: Bus,
-    /// Bucket of the topics' scopes.
-    pub scope: kv::Store,
+    /// Its key-value buckets.
+    pub buckets: Buckets,
     /// The state of a stateful stage.
     pub store: Option<Arc<dyn Store>>,
     /// Epoch of the ownership; 0 for a stage without state.
@@ -168,7 +167,7 @@ async fn start<S: Stage>(pipeline: Pipeline, instance: u16) -> anyhow::Result<()
     ensure_streams(&bus, &pipeline).await?;
     let state = S::state(&pipeline);
     let lease = pipeline.ownership_lease;
-    let (leases, scope) = ensure_buckets(&bus, lease).await?;
+    let buckets = ensure_buckets(&bus, lease).await?;
     let life = new_life(&name);
 
     let mut store: Option<Arc<dyn Store>> = None;
@@ -184,7 +183,7 @@ async fn start<S: Stage>(pipeline: Pipeline, instance: u16) -> anyhow::Result<()
             state.replicas
         );
         let taken = tokio::select! {
-            taken = Ownership::take(leases, S::NAME, instance, life, lease) => taken?,
+            taken = Ownership::take(buckets.leases.clone(), S::NAME, instance, life, lease) => taken?,
             () = &mut shutdown => return Ok(()),
         };
         let opened = open_store(&pipeline, S::NAME, instance, state)?;
@@ -197,7 +196,7 @@ async fn start<S: Stage>(pipeline: Pipeline, instance: u16) -> anyhow::Result<()
         Some(_) => (0..pipeline.partitions).filter(|&p| Pipeline::owner(p, replicas) == instance).collect(),
         None => Vec::new(),
     };
-    let context = Context { pipeline, instance, bus, scope, store, epoch, partitions, life, now: Timestamp::ZERO };
+    let context = Context { pipeline, instance, bus, buckets, store, epoch, partitions, life, now: Timestamp::ZERO };
     let (core, shell) = S::open(&context)?;
     let process = Process {
         stage: S::NAME,

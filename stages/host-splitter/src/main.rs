@@ -31,7 +31,7 @@ impl Stage for HostSplitting {
         let cache = &context.pipeline.stages.host_splitter.cache;
         let cache = UrlCache::open("stages.host-splitter.cache", cache)?;
         let core = Splitter::new(Settings::from(&context.pipeline), cache, context.life);
-        Ok((core, ScopeShell(scope::Scope::new(context.scope.clone()))))
+        Ok((core, ScopeShell(scope::Scope::new(context.buckets.scope.clone()))))
     }
 }
 

@@ -25,6 +25,7 @@ impl Scheduler {
         let name = match &errand {
             Errand::Wanted { url, .. } => server_of(url),
             Errand::Found { server, .. } => server,
+            Errand::Tokens { domain } => return self.shares.call(now, domain.as_deref(), self.store.as_ref()),
         };
         if name.parse::<shared::url::Server>().is_err() {
             self.malformed += 1;
@@ -38,6 +39,7 @@ impl Scheduler {
         match errand {
             Errand::Wanted { url, server } => self.take_errand(key, url, server, staged),
             Errand::Found { response, .. } => self.found(now, key, response.as_ref(), staged),
+            Errand::Tokens { .. } => Ok(()),
         }
     }
 

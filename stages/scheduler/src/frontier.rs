@@ -520,7 +520,7 @@ pub(crate) mod tests {
                         }
                     }
                     Move::Commit { reopen } => {
-                        let mut out = Output::<()>::default();
+                        let mut out = Output::default();
                         std::mem::replace(&mut staged, Staged::new(&store, 0)).flush(&mut out, || 1);
                         store.commit(&out.changes).unwrap();
                         let mut row = Writer::with_capacity(0);

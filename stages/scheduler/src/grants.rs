@@ -23,19 +23,21 @@ const JOB_BYTES_MAX: usize = 1 << 20;
 impl Scheduler {
     /// Grants one job, if there is one to be granted.
     pub(crate) fn grant(&mut self, now: Timestamp, staged: &mut Staged<'_>) -> Result<Granted, StoreError> {
-        let pages_left = self.pages_left();
-        if pages_left == 0 || self.draining {
+        if self.draining {
             return Ok(Granted::NoneLeft);
         }
         let (Some(grantee), Some(key)) = (self.fetchers.next(now), self.queue.first_ready()) else {
             return Ok(Granted::NoneLeft);
         };
-        let (Some(server), Some(partition)) = (self.servers.get_mut(&key), self.partitions.get(&key.partition)) else {
+        let pages_left = self.shares.crawl().left();
+        if pages_left == 0 {
+            self.shares.want_for_crawl(now);
             return Ok(Granted::NoneLeft);
-        };
+        }
+        let budgets = self.budgets(key);
+        let Some(server) = self.servers.get_mut(&key) else { return Ok(Granted::NoneLeft) };
         staged.touch(key);
-        let budget = partition.hosts.budget(server.host);
-        let todo = server.todo(now, &self.settings, budget, &self.connections);
+        let todo = server.todo(now, &self.settings, budgets, &self.connections);
         let Some(address) = server.address.first().filter(|_| todo == Todo::Job) else {
             return Ok(Granted::Nothing);
         };
@@ -45,22 +47,13 @@ impl Scheduler {
         let requests = if !server.errands.is_empty() || server.needs_robots(now, &self.settings) {
             vec![robots_request(&self.settings, now, server, &mut lease)]
         } else {
-            self.fill(now, key, pages_left.min(budget.left()), &mut lease, staged)?
+            self.fill(now, key, pages_left.min(budgets.left()), &mut lease, staged)?
         };
         if requests.is_empty() {
             return Ok(Granted::Nothing);
         }
         self.send_job(key, lease, requests, &grantee, staged);
         Ok(Granted::Job(grantee.fetcher))
-    }
-
-    /// Pages that may still be asked for.
-    pub(crate) fn pages_left(&self) -> u64 {
-        if self.settings.pages_max == 0 {
-            return u64::MAX;
-        }
-        let fetched: u64 = self.partitions.values().map(|partition| partition.fetched()).sum();
-        self.settings.pages_max.saturating_sub(fetched + self.in_flight)
     }
 
     /// Takes URLs of a server for one connection. Those that its robots.txt disallows end here.

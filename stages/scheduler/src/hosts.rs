@@ -7,6 +7,7 @@
 //! Pages are counted without a budget too: one that a resumed crawl brings holds for the whole crawl. Memory
 //! holds the hosts of servers in play (P6).
 
+use crate::budget::Budget;
 use crate::codec::{Reader, Writer};
 use crate::frontier::corrupt;
 use crate::server::ServerKey;
@@ -17,27 +18,6 @@ use std::collections::{BTreeSet, HashMap};
 
 /// Table of hosts: partition and host → pages fetched.
 pub(crate) const HOSTS: Table = "hosts";
-
-/// What is left of a host's budget.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Budget {
-    /// So many more URLs may be in flight; at least one.
-    Left(u64),
-    /// Nothing before a URL in flight ends.
-    Reserved,
-    /// Nothing: as many pages were fetched.
-    UsedUp,
-}
-
-impl Budget {
-    /// URLs that a job may carry.
-    pub(crate) const fn left(self) -> u64 {
-        match self {
-            Budget::Left(urls) => urls,
-            Budget::Reserved | Budget::UsedUp => 0,
-        }
-    }
-}
 
 /// The pages of a host.
 #[derive(Clone, Copy, Debug, Default)]
@@ -114,7 +94,7 @@ impl Hosts {
     /// What is left of a host's budget.
     pub(crate) fn budget(&self, host: u64) -> Budget {
         if self.pages_max == 0 {
-            return Budget::Left(u64::MAX);
+            return Budget::UNLIMITED;
         }
         self.budget_after(self.pages.get(&host).copied().unwrap_or_default())
     }
@@ -169,7 +149,7 @@ mod tests {
             hosts.fetched(&mut staged, 3, HOST);
         }
         let unsettled = staged.unsettled.iter().copied().collect();
-        let mut out = Output::<()>::default();
+        let mut out = Output::default();
         staged.flush(&mut out, || 1);
         store.commit(&out.changes).unwrap();
         unsettled

@@ -2,6 +2,7 @@
 //!
 //! Asking changes nothing, and brings no server into memory.
 
+use crate::budget::Budgets;
 use crate::ready_queue::Room;
 use crate::scheduler::Scheduler;
 use crate::server::{SERVERS, Server, Todo, WaitFor};
@@ -35,8 +36,10 @@ pub enum Idle {
     AddressAwaited(Duration),
     /// Its robots.txt is asked of another server; once more then.
     RobotsAwaited(Duration),
-    /// URLs in flight may use up the budget of its host.
+    /// URLs in flight may use up the budget of its host, or of its domain, or other schedulers have what is left.
     BudgetReserved,
+    /// A budget is used up: its URLs wait for a larger one.
+    OverBudget(&'static str),
     /// No more connections to its address are allowed.
     AddressTaken(IpAddr),
     /// As many pages as allowed are fetched or in flight, over all servers.
@@ -68,7 +71,8 @@ impl fmt::Display for Idle {
             Idle::Retry(left) => write!(f, "the first retry is due in {left:.1?}"),
             Idle::AddressAwaited(left) => write!(f, "its address is awaited; asked for again in {left:.1?}"),
             Idle::RobotsAwaited(left) => write!(f, "its robots.txt is awaited; asked for again in {left:.1?}"),
-            Idle::BudgetReserved => f.write_str("URLs in flight may use up its host's budget"),
+            Idle::BudgetReserved => f.write_str("URLs in flight may use up its host's or its domain's budget"),
+            Idle::OverBudget(limit) => write!(f, "its URLs wait: over the budget of {limit}"),
             Idle::AddressTaken(address) => write!(f, "no more connections to {address} are allowed"),
             Idle::EnoughPages => f.write_str("enough pages are fetched or in flight"),
             Idle::Draining => f.write_str("the scheduler is ending"),
@@ -97,14 +101,18 @@ impl Scheduler {
             None => self.store.get(SERVERS, &key.to_bytes())?.and_then(|row| Server::from_row(&row, partition.clock)),
         };
         let Some(mut server) = known else { return Ok(Idle::Unknown) };
-        let budget = partition.hosts.stored_budget(self.store.as_ref(), key.partition, server.host)?;
+        let store = self.store.as_ref();
+        let budgets = Budgets {
+            host: partition.hosts.stored_budget(store, key.partition, server.host)?,
+            domain: self.shares.stored_domain(store, server.domain)?,
+        };
         let left = |until: Timestamp| until.since(now);
-        if let Some((outcome, reason)) = server.verdict(now, &self.settings, budget).filter(|_| server.lease.is_none())
+        if let Some((outcome, reason)) = server.verdict(now, &self.settings, budgets).filter(|_| server.lease.is_none())
         {
-            let until = server.verdict_until(now, budget);
+            let until = server.verdict_until(now, budgets);
             return Ok(Idle::Ending(outcome, reason, until.map(left)));
         }
-        Ok(match server.todo(now, &self.settings, budget, &self.connections) {
+        Ok(match server.todo(now, &self.settings, budgets, &self.connections) {
             Todo::Nothing | Todo::Wait(_, WaitFor::Nobody) => Idle::NothingWaiting,
             Todo::Wait(until, WaitFor::Lease) => Idle::Connected(left(until)),
             Todo::Wait(until, WaitFor::Contact) if server.was_set_aside() => Idle::BackOff(left(until)),
@@ -112,13 +120,15 @@ impl Scheduler {
             Todo::Wait(until, WaitFor::Retry) => Idle::Retry(left(until)),
             Todo::Wait(until, WaitFor::Address) => Idle::AddressAwaited(left(until)),
             Todo::Wait(until, WaitFor::Robots) => Idle::RobotsAwaited(left(until)),
-            Todo::Hold(Room::Budget(_)) => Idle::BudgetReserved,
+            Todo::Hold(Room::Host(_) | Room::Domain(_)) => {
+                budgets.used_up().map_or(Idle::BudgetReserved, Idle::OverBudget)
+            }
             Todo::Hold(Room::Address(address)) => Idle::AddressTaken(address),
             // What the next step does.
             Todo::Resolve | Todo::End | Todo::Refuse => Idle::AddressAwaited(Duration::ZERO),
             Todo::Errand(_) | Todo::GiveUpRobots => Idle::RobotsAwaited(Duration::ZERO),
             Todo::Job if self.draining => Idle::Draining,
-            Todo::Job if self.pages_left() == 0 => Idle::EnoughPages,
+            Todo::Job if self.shares.crawl().left() == 0 => Idle::EnoughPages,
             Todo::Job => Idle::Ready { before: self.queue.before(server.place), credit: self.fetchers.credit(now) },
         })
     }

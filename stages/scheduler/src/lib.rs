@@ -15,8 +15,10 @@ pub mod quality;
 pub mod robots;
 pub mod scheduler;
 pub mod settings;
+pub mod tokens;
 
 mod address;
+mod budget;
 mod clock;
 mod codec;
 mod connections;
@@ -38,6 +40,7 @@ mod reports;
 mod robots_policy;
 mod rules_cache;
 mod server;
+mod shares;
 mod sitemaps;
 mod speeds;
 mod staged;

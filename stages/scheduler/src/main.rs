@@ -6,10 +6,11 @@
 use scheduler::quality::Provider;
 use scheduler::scheduler::{Scheduler, TABLES};
 use scheduler::settings::Settings;
+use scheduler::tokens::TokenShell;
 use shared::config::Pipeline;
 use shared::message::Edge;
 use shared::stage::disk::StoreOptions;
-use shared::stage::{Context, NoShell, Source, Stage, State};
+use shared::stage::{Context, Source, Stage, State};
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -22,7 +23,7 @@ impl Stage for Scheduling {
     const ABOUT: &'static str =
         "Scheduler: the frontier, politeness and robots.txt; grants connection jobs to fetchers";
     type Core = Scheduler;
-    type Shell = NoShell;
+    type Shell = TokenShell;
 
     fn sources() -> Vec<Source> {
         vec![
@@ -46,7 +47,7 @@ impl Stage for Scheduling {
         })
     }
 
-    fn open(context: &Context) -> anyhow::Result<(Scheduler, NoShell)> {
+    fn open(context: &Context) -> anyhow::Result<(Scheduler, TokenShell)> {
         let quality = Provider::open(&context.pipeline.stages.scheduler)?;
         let core = Scheduler::open(
             Settings::new(&context.pipeline, quality),
@@ -56,7 +57,7 @@ impl Stage for Scheduling {
             context.store()?,
             context.now,
         )?;
-        Ok((core, NoShell))
+        Ok((core, TokenShell { bucket: context.buckets.tokens.clone() }))
     }
 }
 

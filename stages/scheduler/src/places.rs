@@ -1,7 +1,7 @@
 //! Keeps each server in the place where it belongs, and ends the URLs of servers that will not be contacted.
 
+use crate::budget::{Budget, Budgets};
 use crate::frontier::End;
-use crate::hosts::Budget;
 use crate::jobs::Lease;
 use crate::ready_queue::{Move, Room};
 use crate::scheduler::Scheduler;
@@ -22,19 +22,21 @@ impl Scheduler {
         self.account(key);
         // Each round but the last takes away what made it: a question asked, errands refused, robots given up.
         loop {
-            let (Some(server), Some(partition)) = (self.servers.get_mut(&key), self.partitions.get(&key.partition))
-            else {
-                return Ok(());
-            };
-            let host = server.host;
-            let budget = partition.hosts.budget(host);
-            let to = match server.todo(now, &self.settings, budget, &self.connections) {
+            let budgets = self.budgets(key);
+            let Some(server) = self.servers.get_mut(&key) else { return Ok(()) };
+            let (host, domain) = (server.host, server.domain);
+            let to = match server.todo(now, &self.settings, budgets, &self.connections) {
                 Todo::Nothing => {
                     staged.idle.insert(key);
                     Move::Idle
                 }
                 Todo::Wait(until, _) => Move::Until(until),
-                Todo::Hold(room) => Move::Held(room),
+                Todo::Hold(room) => {
+                    if let Room::Domain(domain) = room {
+                        self.shares.want_for_domain(now, domain);
+                    }
+                    Move::Held(room)
+                }
                 Todo::Job => Move::Ready(server.rank(staged, key, &self.settings, &self.speeds)?),
                 Todo::Resolve => {
                     server.address.asked(now, &self.settings);
@@ -66,13 +68,27 @@ impl Scheduler {
             let heir_of =
                 server.address.first().filter(|_| matches!(to, Move::Ready(_) | Move::Held(Room::Address(_))));
             let heir_before = std::mem::replace(&mut server.heir_of, heir_of);
-            if matches!(budget, Budget::Left(_)) && !matches!(to, Move::Ready(_)) {
-                self.pass_on(Room::Budget(host), staged);
+            if !matches!(to, Move::Ready(_)) {
+                for (budget, room) in [(budgets.host, Room::Host(host)), (budgets.domain, Room::Domain(domain))] {
+                    if matches!(budget, Budget::Left(_)) {
+                        self.pass_on(room, staged);
+                    }
+                }
             }
             if let Some(address) = heir_before.filter(|_| heir_of != heir_before) {
                 self.pass_on_address(address, staged);
             }
             return Ok(());
+        }
+    }
+
+    /// What is left for the pages of a server.
+    pub(crate) fn budgets(&self, key: ServerKey) -> Budgets {
+        match (self.servers.get(&key), self.partitions.get(&key.partition)) {
+            (Some(server), Some(partition)) => {
+                Budgets { host: partition.hosts.budget(server.host), domain: self.shares.domain(server.domain) }
+            }
+            _ => Budgets { host: Budget::UNLIMITED, domain: Budget::UNLIMITED },
         }
     }
 
@@ -89,7 +105,8 @@ impl Scheduler {
         }
     }
 
-    fn pass_on(&self, room: Room, staged: &mut Staged<'_>) {
+    /// Room goes to the server that has been held for longest for want of it.
+    pub(crate) fn pass_on(&self, room: Room, staged: &mut Staged<'_>) {
         if let Some(held) = self.queue.first_held(room) {
             staged.unsettle(held);
         }
@@ -103,12 +120,12 @@ impl Scheduler {
         staged: &mut Staged<'_>,
     ) -> Result<(), StoreError> {
         staged.unsettle(key);
+        let budgets = self.budgets(key);
         let (Some(server), Some(partition)) = (self.servers.get_mut(&key), self.partitions.get_mut(&key.partition))
         else {
             return Ok(());
         };
-        let budget = partition.hosts.budget(server.host);
-        let Some((outcome, reason)) = server.verdict(now, &self.settings, budget) else { return Ok(()) };
+        let Some((outcome, reason)) = server.verdict(now, &self.settings, budgets) else { return Ok(()) };
         let (clock, limit) = (partition.clock, staged.endings_left);
         let end_of_time = Timestamp::from_micros(u64::MAX);
         let urls = server.queue.take(staged, key, end_of_time, |stored| clock.restore(stored), limit, false)?;

@@ -13,7 +13,9 @@ use std::net::IpAddr;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Room {
     /// The budget of a host, by the hash of its name: room comes when a URL of it ends.
-    Budget(u64),
+    Host(u64),
+    /// The budget of a registered domain, likewise: room comes with tokens, too.
+    Domain(u64),
     /// Connections to an address: room comes when one ends.
     Address(IpAddr),
 }
@@ -153,7 +155,7 @@ mod tests {
     fn held_servers_go_in_the_order_in_which_they_came() {
         let mut queue = ReadyQueue::default();
         let mut places = [Place::Idle; 4];
-        let [seven, eight] = [7, 8].map(Room::Budget);
+        let [seven, eight] = [7, 8].map(Room::Host);
         for (id, room) in [(2, seven), (0, seven), (3, eight), (1, seven), (2, seven)] {
             queue.place(server(id as u64), &mut places[id], Move::Held(room));
         }
@@ -163,7 +165,7 @@ mod tests {
             queue.place(next, &mut places[next.id as usize], Move::Ready(Rank::default()));
         }
         assert_eq!(order, [2, 0, 1]);
-        assert_eq!((queue.first_held(Room::Budget(6)), queue.first_held(eight)), (None, Some(server(3))));
+        assert_eq!((queue.first_held(Room::Host(6)), queue.first_held(eight)), (None, Some(server(3))));
         // The same server, for want of another room.
         let address = Room::Address("192.0.2.1".parse().unwrap());
         queue.place(server(3), &mut places[3], Move::Held(address));

@@ -11,6 +11,7 @@ use crate::politeness::{Verdict, back_off, learn_requests, retry_after, smooth, 
 use crate::scheduler::Scheduler;
 use crate::server::{ErrandTask, Server, ServerKey};
 use crate::settings::Settings;
+use crate::shares::Shares;
 use crate::speeds::Speeds;
 use crate::staged::Staged;
 use crate::trouble::{ForUrl, SetAside, Trouble};
@@ -131,6 +132,7 @@ impl Scheduler {
                     key,
                     settings: &self.settings,
                     speeds: &mut self.speeds,
+                    shares: &mut self.shares,
                     server,
                     partition,
                     lease,
@@ -306,6 +308,7 @@ struct Urls<'a, 's> {
     key: ServerKey,
     settings: &'a Settings,
     speeds: &'a mut Speeds,
+    shares: &'a mut Shares,
     server: &'a mut Server,
     partition: &'a mut Partition,
     lease: &'a mut Lease,
@@ -337,6 +340,9 @@ impl Urls<'_, '_> {
             Verdict::Retry(wait) => self.retry(result.slot, url, wait),
             Verdict::Ends(outcome, reason) => {
                 let end = end_of(&result.end, outcome, reason);
+                if outcome == Outcome::Fetched {
+                    self.shares.fetched(self.staged, self.server.domain);
+                }
                 self.partition.end(self.staged, self.key, result.slot, url, end);
             }
         }

@@ -1,12 +1,12 @@
 //! The scheduler's core: takes events, keeps servers in their places, and commits what changed.
 //!
-//! In: new URLs with addresses, reports of jobs, asks of fetchers, errands. Out: outcomes; sitemaps; jobs, renewals
-//! and revocations; requests for addresses; errands.
+//! In: new URLs with addresses, reports of jobs, asks of fetchers, errands, tokens. Out: outcomes; sitemaps; jobs,
+//! renewals and revocations; requests for addresses; errands; needs of tokens.
 //!
 //! Invariants: a server has at most one lease, committed before its job is sent (P1); none is granted before
 //! the server's next-contact time, which survives restarts (P2); after every step each new URL waits, is in
-//! flight or has exactly one outcome (P3); a URL is only granted under a fresh robots.txt (P5), and within its
-//! host's budget; memory holds servers in play, never URLs (P6).
+//! flight or has exactly one outcome (P3); a URL is only granted under a fresh robots.txt (P5), and within all
+//! budgets; memory holds servers in play, never URLs (P6).
 //!
 //! Sources: Cao, Jiang and Singh 2003, two-level scheduling; Najork and Heydon 2001, Mercator's back queues.
 
@@ -17,24 +17,26 @@ use crate::frontier::{URLS, corrupt};
 use crate::hosts::{HOSTS, Hosts};
 use crate::jobs::{GRACE, JOBS, Lease};
 use crate::partition::{META, Partition};
-use crate::ready_queue::{Place, ReadyQueue};
+use crate::ready_queue::{Place, ReadyQueue, Room};
 use crate::robots_policy::ROBOTS;
 use crate::rules_cache::RulesCache;
-use crate::server::{SERVERS, Server, ServerKey};
+use crate::server::{Accounted, SERVERS, Server, ServerKey};
 use crate::settings::Settings;
+use crate::shares::{DOMAINS, Shares};
 use crate::speeds::Speeds;
 use crate::staged::Staged;
+use crate::tokens::{Need, Settled};
+use shared::config::OverBudget;
 use shared::message::{Ask, AskReply, Edge, Errand, Outcome, ReadyUrls, Report, Undecodable, decode};
 use shared::stage::store::{Store, StoreError, Table};
 use shared::stage::{Core, Count, Event, Output, Ticket};
 use shared::time::Timestamp;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
-use std::convert::Infallible;
 use std::sync::Arc;
 
 /// The tables of the scheduler's state.
-pub const TABLES: [Table; 6] = [URLS, SERVERS, JOBS, ROBOTS, HOSTS, META];
+pub const TABLES: [Table; 7] = [URLS, SERVERS, JOBS, ROBOTS, HOSTS, DOMAINS, META];
 
 /// URLs that a step ends without a contact, servers it looks after because their wait is over, and jobs it
 /// grants, at most: what is left is done by the next step, which follows at once.
@@ -68,14 +70,14 @@ pub struct Scheduler {
     pub(crate) rules: RulesCache,
     pub(crate) fetchers: Fetchers,
     pub(crate) speeds: Speeds,
+    pub(crate) shares: Shares,
     /// Servers read from the store whose place is not found yet.
     opened: Vec<ServerKey>,
     /// Jobs granted, and requests for addresses sent, in this epoch.
     pub(crate) jobs: u64,
     refreshes: u64,
-    /// URLs that wait, and that are in flight, over all servers.
-    waiting: u64,
-    pub(crate) in_flight: u64,
+    /// Over all servers.
+    sums: Accounted,
     /// Messages for partitions of other instances, and parts of messages that make no sense.
     pub(crate) foreign: u64,
     pub(crate) malformed: u64,
@@ -109,6 +111,7 @@ impl Scheduler {
     ) -> Result<Self, StoreError> {
         let connections = Connections::new(settings.connections_per_address);
         let rules = RulesCache::new(settings.robots_cache_bytes);
+        let shares = Shares::new(&settings, instance, epoch);
         let mut this = Scheduler {
             settings,
             instance,
@@ -121,11 +124,11 @@ impl Scheduler {
             rules,
             fetchers: Fetchers::default(),
             speeds: Speeds::default(),
+            shares,
             opened: Vec::new(),
             jobs: 0,
             refreshes: 0,
-            waiting: 0,
-            in_flight: 0,
+            sums: Accounted::default(),
             foreign: 0,
             malformed: 0,
             more: true,
@@ -134,6 +137,12 @@ impl Scheduler {
         for &partition in partitions {
             let hosts = Hosts::new(this.settings.pages_per_host);
             this.partitions.insert(partition, Partition::open(store.as_ref(), partition, hosts, now, epoch)?);
+        }
+        if this.settings.pages_max > 0 {
+            let fetched = this.partitions.values().map(Partition::fetched).sum();
+            this.shares.limit_crawl(this.settings.pages_max, fetched);
+        }
+        for &partition in partitions {
             this.open_servers(store.as_ref(), partition, now)?;
             this.open_leases(store.as_ref(), partition, now)?;
         }
@@ -211,11 +220,12 @@ impl Scheduler {
         Ok(())
     }
 
-    /// A server comes into play, and its host with it.
+    /// A server comes into play, its host and its domain with it.
     fn enter(&mut self, key: ServerKey, server: Server) -> Result<(), StoreError> {
         if let Some(partition) = self.partitions.get_mut(&key.partition) {
             partition.hosts.enter(self.store.as_ref(), key, server.host)?;
         }
+        self.shares.enter(self.store.as_ref(), key, &server)?;
         self.servers.insert(key, server);
         Ok(())
     }
@@ -226,17 +236,21 @@ impl Scheduler {
         ServerKey::of(partition, server)
     }
 
-    /// Brings the sums over all servers, and over those of its host, up to date with one of them.
+    /// Brings the sums over all servers, and over those of its host and its domain, up to date with one of them.
     pub(crate) fn account(&mut self, key: ServerKey) {
-        if let Some(server) = self.servers.get_mut(&key) {
-            let (waiting, in_flight) = (server.queue.len(), server.in_flight());
-            self.waiting = self.waiting + waiting - server.accounted.0;
-            self.in_flight = self.in_flight + in_flight - server.accounted.1;
-            if let Some(partition) = self.partitions.get_mut(&key.partition) {
-                partition.hosts.account(server.host, in_flight, server.accounted.1);
-            }
-            server.accounted = (waiting, in_flight);
+        let waits = self.settings.over_budget == OverBudget::Wait;
+        let is_over = waits && self.budgets(key).used_up().is_some();
+        let Some(server) = self.servers.get_mut(&key) else { return };
+        let waiting = server.queue.len();
+        let now = Accounted { waiting, in_flight: server.in_flight(), over_budget: if is_over { waiting } else { 0 } };
+        let before = std::mem::replace(&mut server.accounted, now);
+        self.sums.waiting = self.sums.waiting + now.waiting - before.waiting;
+        self.sums.in_flight = self.sums.in_flight + now.in_flight - before.in_flight;
+        self.sums.over_budget = self.sums.over_budget + now.over_budget - before.over_budget;
+        if let Some(partition) = self.partitions.get_mut(&key.partition) {
+            partition.hosts.account(server.host, now.in_flight, before.in_flight);
         }
+        self.shares.account(server.domain, (now.waiting, now.in_flight), (before.waiting, before.in_flight));
     }
 
     fn message(
@@ -325,10 +339,11 @@ impl Scheduler {
             if let Entry::Occupied(server) = self.servers.entry(key)
                 && server.get().place == Place::Idle
             {
-                let host = server.remove().host;
+                let Server { host, domain, .. } = server.remove();
                 if let Some(partition) = self.partitions.get_mut(&key.partition) {
                     partition.hosts.leave(key, host);
                 }
+                self.shares.leave(key, domain);
             }
         }
     }
@@ -344,7 +359,7 @@ impl Scheduler {
     /// P3: every new URL waits, is in flight, or has ended.
     fn conserves(&self) -> bool {
         let totals = self.totals();
-        totals.new == totals.ended() + self.waiting + self.in_flight
+        totals.new == totals.ended() + self.sums.waiting + self.sums.in_flight
     }
 }
 
@@ -369,8 +384,8 @@ fn rows_of(partition: u16) -> (Vec<u8>, Vec<u8>) {
 
 impl Core for Scheduler {
     type Input = Input;
-    type Effect = Infallible;
-    type Answer = Infallible;
+    type Effect = Need;
+    type Answer = Settled;
 
     fn decode(edge: Edge, payload: &[u8]) -> Result<Input, Undecodable> {
         match edge {
@@ -382,12 +397,7 @@ impl Core for Scheduler {
         }
     }
 
-    fn step(
-        &mut self,
-        now: Timestamp,
-        event: Event<Input, Infallible>,
-        out: &mut Output<Infallible>,
-    ) -> Result<(), StoreError> {
+    fn step(&mut self, now: Timestamp, event: Event<Input, Settled>, out: &mut Output<Need>) -> Result<(), StoreError> {
         let store = Arc::clone(&self.store);
         let mut staged = Staged::new(store.as_ref(), ENDINGS_PER_STEP);
         self.more = false;
@@ -401,7 +411,12 @@ impl Core for Scheduler {
                 asked = self.message(now, ticket, input, &mut staged)?;
             }
             Event::Drain => self.draining = true,
-            Event::Answer(_) | Event::Stored(_) | Event::Wake => {}
+            Event::Answer(settled) => {
+                if let Some(domain) = self.shares.settled(now, &settled, &mut staged) {
+                    self.pass_on(Room::Domain(domain), &mut staged);
+                }
+            }
+            Event::Stored(_) | Event::Wake => {}
         }
         self.look_after_due(now, &mut staged)?;
         let granted = self.settle(now, &mut staged)?;
@@ -409,6 +424,7 @@ impl Core for Scheduler {
             let granted = granted.iter().filter(|fetcher| **fetcher == asker).count();
             out.reply(ticket, &AskReply { granted: u32::try_from(granted).unwrap_or(u32::MAX) });
         }
+        self.shares.ask(now, &mut staged);
         self.save(now, &mut staged);
         let (epoch, refreshes) = (self.epoch, &mut self.refreshes);
         staged.flush(out, || {
@@ -421,15 +437,17 @@ impl Core for Scheduler {
     }
 
     fn wake_at(&self) -> Option<Timestamp> {
-        if self.more { Some(Timestamp::ZERO) } else { self.queue.next_due() }
+        let dues = [self.queue.next_due(), self.shares.ask_at()];
+        if self.more { Some(Timestamp::ZERO) } else { dues.into_iter().flatten().min() }
     }
 
     fn counts(&self) -> Vec<Count> {
         let totals = self.totals();
         let mut counts = vec![
             ("new_total", totals.new),
-            ("waiting", self.waiting),
-            ("in_flight", self.in_flight),
+            ("waiting", self.sums.waiting),
+            ("in_flight", self.sums.in_flight),
+            ("waiting_over_budget", self.sums.over_budget),
             ("servers", self.servers.len() as u64),
             ("servers_ready", self.queue.ready() as u64),
             ("retried_total", totals.retried),

@@ -1,5 +1,5 @@
 //! The scheduler against made-up resolvers, fetchers and servers: everything passes through its core, its
-//! messages and a store in memory; P1 to P3 and the budgets of hosts are checked after every step.
+//! messages and a store in memory; P1 to P3 and the budgets are checked after every step.
 
 mod budget_scenarios;
 mod idle_scenarios;
@@ -7,13 +7,14 @@ mod properties;
 mod robots_scenarios;
 mod scenarios;
 mod timing;
+mod token_scenarios;
 mod world;
 
 pub(crate) use self::world::origin;
 
 use crate::quality::Provider;
 use crate::settings::Settings;
-use shared::config::{self, DownloadPause};
+use shared::config::{self, DownloadPause, OverBudget};
 use std::time::Duration;
 
 /// The settings of `pipeline.yaml`, for four partitions.
@@ -41,7 +42,10 @@ pub(crate) fn settings() -> Settings {
         server_failures_max: 6,
         ask_lifetime: Duration::from_secs(1),
         no_address_lifetime: Duration::from_secs(300),
+        schedulers: 1,
         pages_max: 0,
+        pages_per_domain: 0,
+        over_budget: OverBudget::End,
         pages_per_host: 0,
         sitemaps_per_server: 0,
         max_depth: u16::MAX,

@@ -4,11 +4,11 @@
 //! and its robots.txt are on disk, and so is its record, from which it comes back.
 
 use crate::address::{Address, Need};
+use crate::budget::Budgets;
 use crate::clock::Clock;
 use crate::codec::{Reader, Writer};
 use crate::connections::Connections;
 use crate::frontier::Queue;
-use crate::hosts::Budget;
 use crate::jobs::Lease;
 use crate::policy::{Connection, Rank};
 use crate::politeness::{back_off, gap, requests_max};
@@ -18,10 +18,11 @@ use crate::settings::Settings;
 use crate::speeds::Speeds;
 use crate::staged::Staged;
 use crate::trouble::Trouble;
+use shared::config::OverBudget;
 use shared::message::Outcome;
 use shared::stage::store::{StoreError, Table};
 use shared::time::Timestamp;
-use shared::url::{fingerprint, host_of};
+use shared::url::{fingerprint, host_of, registered_domain};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -108,6 +109,15 @@ pub(crate) enum WaitFor {
     Robots,
 }
 
+/// URLs of a server, as the sums over all servers have them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Accounted {
+    pub(crate) waiting: u64,
+    pub(crate) in_flight: u64,
+    /// Of those that wait: because a budget is used up.
+    pub(crate) over_budget: u64,
+}
+
 /// A server.
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
@@ -115,6 +125,8 @@ pub(crate) struct Server {
     pub(crate) name: String,
     /// Hash of its host's name.
     pub(crate) host: u64,
+    /// Hash of its host's registered domain.
+    pub(crate) domain: u64,
     pub(crate) address: Address,
     pub(crate) robots: RobotsState,
     pub(crate) queue: Queue,
@@ -137,8 +149,8 @@ pub(crate) struct Server {
     pub(crate) place: Place,
     /// The address to which it would take the next connection, or waits to.
     pub(crate) heir_of: Option<IpAddr>,
-    /// Waiting URLs and URLs in flight as the scheduler has counted them.
-    pub(crate) accounted: (u64, u64),
+    /// Its URLs as the scheduler has counted them.
+    pub(crate) accounted: Accounted,
 }
 
 impl Server {
@@ -146,6 +158,7 @@ impl Server {
         Server {
             name: name.to_owned(),
             host: fingerprint(host_of(name)),
+            domain: fingerprint(registered_domain(host_of(name))),
             address: Address::default(),
             robots: RobotsState::default(),
             queue: Queue::default(),
@@ -160,7 +173,7 @@ impl Server {
             errands: Vec::new(),
             place: Place::Idle,
             heir_of: None,
-            accounted: (0, 0),
+            accounted: Accounted::default(),
         }
     }
 
@@ -225,31 +238,31 @@ impl Server {
         &self,
         now: Timestamp,
         settings: &Settings,
-        budget: Budget,
+        budgets: Budgets,
     ) -> Option<(Outcome, &'static str)> {
-        if budget == Budget::UsedUp {
-            return Some((Outcome::OverBudget, "pages per host"));
+        if let Some(limit) = budgets.used_up().filter(|_| settings.over_budget == OverBudget::End) {
+            return Some((Outcome::OverBudget, limit));
         }
         let unreachable = settings.respect_robots && self.robots.rules(now) == Some(Rules::Unreachable);
         self.out_of_reach(now).or(unreachable.then_some((Outcome::Disallowed, "robots.txt unreachable")))
     }
 
     /// Until when its URLs end, if that is known.
-    pub(crate) fn verdict_until(&self, now: Timestamp, budget: Budget) -> Option<Timestamp> {
+    pub(crate) fn verdict_until(&self, now: Timestamp, budgets: Budgets) -> Option<Timestamp> {
         let dead_until = self.dead.map(|(_, until)| until).filter(|&until| until > now);
         match self.address.missing(now) {
-            _ if budget == Budget::UsedUp => None,
+            _ if budgets.used_up().is_some() => None,
             Some(_) => Some(self.address.until()),
             None => dead_until.or(self.robots.until()),
         }
     }
 
-    /// What is to be done for it now; `budget` is what is left of its host's.
+    /// What is to be done for it now; `budgets` is what is left for its pages.
     pub(crate) fn todo(
         &mut self,
         now: Timestamp,
         settings: &Settings,
-        budget: Budget,
+        budgets: Budgets,
         connections: &Connections,
     ) -> Todo {
         if let Some(lease) = &self.lease {
@@ -263,11 +276,11 @@ impl Server {
         if errands && self.out_of_reach(now).is_some() {
             return Todo::Refuse;
         }
-        if urls && self.verdict(now, settings, budget).is_some() {
+        if urls && self.verdict(now, settings, budgets).is_some() {
             return Todo::End;
         }
-        if !errands && budget == Budget::Reserved {
-            return Todo::Hold(Room::Budget(self.host));
+        if let Some(room) = budgets.room_wanted(self).filter(|_| !errands) {
+            return Todo::Hold(room);
         }
         if self.next_contact > now {
             return Todo::Wait(self.next_contact, WaitFor::Contact);
@@ -368,8 +381,11 @@ impl Server {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::budget::Budget;
     use crate::scheduler_tests::settings;
     use shared::message::Resolution;
+
+    const BUDGETS: Budgets = Budgets { host: Budget::Left(1), domain: Budget::UNLIMITED };
 
     const fn at(seconds: u64) -> Timestamp {
         Timestamp::from_micros(seconds * 1_000_000)
@@ -406,15 +422,15 @@ mod tests {
         }
         server.answered();
         for _ in 1..settings.server_failures_max {
-            assert_eq!(server.verdict(at(1), &settings, Budget::Left(1)), None);
+            assert_eq!(server.verdict(at(1), &settings, BUDGETS), None);
             server.set_aside(at(0), Trouble::Connect, None, &settings);
         }
         server.set_aside(at(0), Trouble::Connect, None, &settings);
-        assert_eq!(server.verdict(at(1), &settings, Budget::Left(1)), Some((Outcome::Failed, "connect")));
+        assert_eq!(server.verdict(at(1), &settings, BUDGETS), Some((Outcome::Failed, "connect")));
         // Later one more connection decides.
         let later = server.next_contact;
-        assert_eq!(server.verdict(later, &settings, Budget::Left(1)), None);
+        assert_eq!(server.verdict(later, &settings, BUDGETS), None);
         server.set_aside(later, Trouble::Connect, None, &settings);
-        assert!(server.verdict(later, &settings, Budget::Left(1)).is_some());
+        assert!(server.verdict(later, &settings, BUDGETS).is_some());
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::policy::{self, Policy};
 use crate::quality::Provider;
-use shared::config::{self, DownloadPause, Pipeline};
+use shared::config::{self, DownloadPause, OverBudget, Pipeline};
 use std::time::Duration;
 
 /// The scheduler's settings; meaning and range of each stand in `pipeline.yaml`.
@@ -52,11 +52,16 @@ pub struct Settings {
     pub ask_lifetime: Duration,
     /// How long the answer that a server has no address holds.
     pub no_address_lifetime: Duration,
-    /// Pages after which this instance grants no more jobs, at the latest (the sum over instances ends the crawl);
-    /// 0: no limit.
+    /// Schedulers of the crawl, which share its budgets.
+    pub schedulers: u16,
+    /// Pages of the crawl that are fetched at most; 0: no limit.
     pub pages_max: u64,
+    /// Pages of a registered domain that are fetched at most; 0: no limit.
+    pub pages_per_domain: u64,
     /// Pages of a host that are fetched at most; 0: no limit.
     pub pages_per_host: u64,
+    /// What becomes of the URLs of a host, or of a domain, whose budget is used up.
+    pub over_budget: OverBudget,
     /// Sitemaps of a server that are fetched at most.
     pub sitemaps_per_server: usize,
     /// Links away from a seed at which no URL is followed further.
@@ -90,8 +95,11 @@ impl Settings {
             server_failures_max: scheduler.server_failures_max.max(1),
             ask_lifetime: pipeline.stages.fetcher.ask_lifetime,
             no_address_lifetime: pipeline.stages.resolver.cache.negative,
+            schedulers: scheduler.replicas,
             pages_max: pipeline.limits.max_pages,
+            pages_per_domain: pipeline.limits.pages_per_domain,
             pages_per_host: pipeline.limits.pages_per_host,
+            over_budget: pipeline.limits.over_budget,
             sitemaps_per_server: pipeline.limits.sitemaps_per_server,
             max_depth: pipeline.scope.max_depth,
         }

@@ -4,6 +4,7 @@
 //! changes too. A key changed several times in a step is written once.
 
 use crate::server::ServerKey;
+use crate::tokens::Need;
 use shared::bus::lane_of;
 use shared::message::{DnsRefresh, Errand, FoundUrls, OutcomeEntry, Outcomes, ToFetcher};
 use shared::stage::store::{Store, StoreError, Table, Visit};
@@ -29,6 +30,8 @@ pub(crate) struct Staged<'a> {
     sends: Vec<(String, ToFetcher)>,
     errands: Vec<(u16, Errand)>,
     found: Vec<FoundUrls>,
+    /// What is needed of budgets that schedulers share.
+    pub(crate) needs: Vec<Need>,
     /// Servers whose record changed.
     pub(crate) dirty: BTreeSet<ServerKey>,
     /// Partitions of which something changed.
@@ -53,6 +56,7 @@ impl<'a> Staged<'a> {
             sends: Vec::new(),
             errands: Vec::new(),
             found: Vec::new(),
+            needs: Vec::new(),
             dirty: BTreeSet::new(),
             partitions: BTreeSet::new(),
             serials: BTreeSet::new(),
@@ -146,7 +150,7 @@ impl<'a> Staged<'a> {
     }
 
     /// Hands everything over; `refresh_number` gives each request for addresses its number.
-    pub(crate) fn flush<E>(self, out: &mut Output<E>, mut refresh_number: impl FnMut() -> u64) {
+    pub(crate) fn flush(self, out: &mut Output<Need>, mut refresh_number: impl FnMut() -> u64) {
         for (table, rows) in self.changes {
             for (key, row) in rows {
                 out.changes.entries.push((table, key, row));
@@ -170,6 +174,7 @@ impl<'a> Staged<'a> {
         for (partition, errand) in self.errands {
             out.send(Token::Partition(partition), &errand);
         }
+        out.effects.extend(self.needs);
     }
 }
 
@@ -240,7 +245,7 @@ mod tests {
             for key in 0..30 {
                 prop_assert_eq!(step.get(TABLE, &[key]).unwrap(), model.get(&key).map(|row| vec![*row]));
             }
-            let mut out = Output::<()>::default();
+            let mut out = Output::default();
             step.flush(&mut out, || 1);
             store.commit(&out.changes).unwrap();
             for key in 0..30 {
@@ -256,7 +261,7 @@ mod tests {
         for number in 0..1203 {
             step.outcome(1, crate::frontier::tests::url(number).into_outcome(Default::default()));
         }
-        let mut out = Output::<()>::default();
+        let mut out = Output::default();
         step.flush(&mut out, || 1);
         let sizes: Vec<_> = out
             .publishes

@@ -25,10 +25,10 @@ const PARTITIONS: u16 = 64;
 /// A batch has so many URLs of each of so many servers.
 const URLS_OF_SERVER_IN_BATCH: usize = 4;
 const SERVERS_OF_BATCH: usize = 64;
-/// Jobs asked for at once, and in all for each measurement.
+/// Jobs asked for at once, and in all for each measurement: of a quarter of the servers at most, since each has one.
 const FREE: u32 = 64;
 const JOBS: usize = 50_000;
-/// Jobs asked for one by one.
+/// Jobs asked for one by one, of another quarter.
 const SINGLE_JOBS: usize = 10_000;
 
 /// The scheduler with so much to do.
@@ -89,14 +89,15 @@ pub fn measure(policy: &str, servers: usize, urls_of_server: usize, dir: &Path) 
     let scheduler = &one_by_one.stages.scheduler;
     let caches = scheduler.store_cache_bytes.0 + scheduler.memtable_bytes.0 * TABLES.len() as u64;
     let memory = resident()?.saturating_sub(before).saturating_sub(caches);
-    let (chosen, chosen_per_s) = process.grant(JOBS)?;
-    ensure!(chosen == JOBS, "{chosen} URLs in {JOBS} jobs of one");
-    let chosen_p99_ms = process.grant_singly()?;
+    let jobs = JOBS.min(servers / 4);
+    let (chosen, chosen_per_s) = process.grant(jobs)?;
+    ensure!(chosen == jobs, "{chosen} URLs in {jobs} jobs of one");
+    let chosen_p99_ms = process.grant_singly(SINGLE_JOBS.min(servers / 4))?;
     drop(process);
 
     let mut process = Process::open(&pipeline(policy, 50)?, folder.path())?;
     process.wake()?;
-    let (_, filled_per_s) = process.grant(JOBS)?;
+    let (_, filled_per_s) = process.grant(jobs)?;
     Ok(Measured {
         policy: policy.to_owned(),
         servers,
@@ -224,7 +225,7 @@ impl Process {
 
     fn event(
         &mut self,
-        event: Event<scheduler::scheduler::Input, std::convert::Infallible>,
+        event: Event<scheduler::scheduler::Input, scheduler::tokens::Settled>,
     ) -> anyhow::Result<Vec<usize>> {
         let mut out = Output::default();
         self.core.step(self.now(), event, &mut out)?;
@@ -267,15 +268,15 @@ impl Process {
     }
 
     /// The time of which one hundredth of the jobs need more, in milliseconds.
-    fn grant_singly(&mut self) -> anyhow::Result<f64> {
-        let mut times = Vec::with_capacity(SINGLE_JOBS);
-        for _ in 0..SINGLE_JOBS {
+    fn grant_singly(&mut self, jobs: usize) -> anyhow::Result<f64> {
+        let mut times = Vec::with_capacity(jobs);
+        for _ in 0..jobs {
             let started = Instant::now();
             ensure!(self.ask(1)?.len() == 1, "one job");
             times.push(started.elapsed());
         }
         times.sort();
-        let p99: Duration = times[times.len() * 99 / 100];
+        let p99: Duration = times[jobs * 99 / 100];
         Ok(p99.as_secs_f64() * 1e3)
     }
 

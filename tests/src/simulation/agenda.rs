@@ -4,6 +4,7 @@
 use super::broker::{Delivery, Outgoing, SoftMessage};
 use super::plan::Micros;
 use super::web::ConnectionId;
+use scheduler::tokens::Settled;
 use shared::message::Edge;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -47,6 +48,7 @@ pub(crate) enum Answer {
     Resolver(resolver::resolver::Answer),
     Fetcher(fetcher::effect::Answer),
     Parser(parser::content::Answer),
+    Scheduler(Settled),
 }
 
 /// What reaches a process.

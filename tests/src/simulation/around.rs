@@ -11,6 +11,7 @@ use super::web::Web;
 use bytes::Bytes;
 use fetcher::effect::{Answer as Fetched, Asked};
 use parser::content::Answer as Judged;
+use scheduler::tokens::{Ledger, Need, Settled};
 use shared::config::Pipeline;
 use shared::message::{Ask, ContentAsk, Edge, decode, encode};
 use shared::stage::Token;
@@ -18,6 +19,8 @@ use std::collections::HashMap;
 
 /// As in the fetcher's shell.
 const REPLY_TIMEOUT: Micros = 2 * SECOND;
+/// As in the scheduler's shell.
+const TOKENS_TIMEOUT: Micros = 5 * SECOND;
 /// How long a publisher waits before it tries a full stream again.
 const REFUSED_WAIT: Micros = 100 * MILLISECOND;
 
@@ -30,6 +33,8 @@ pub(crate) struct Around {
     pub(crate) web: Web,
     pub(crate) names: Names,
     pub(crate) scope: ScopeBucket,
+    /// Of budgets that schedulers share, by key.
+    pub(crate) ledgers: HashMap<String, Ledger>,
     pub(crate) checks: Checks,
     pub(crate) faults: Faults,
     /// Processes that run, paused ones too.
@@ -193,6 +198,19 @@ impl Around {
         if let Some(latency) = self.request(id, to, Edge::ContentAsks, encode(ask), Request::Content { dedup }) {
             self.answer(id, latency, unanswered());
         }
+    }
+
+    /// A scheduler asks the ledger for tokens; the ledger may change although nobody learns of it.
+    pub(crate) fn ask_for_tokens(&mut self, id: EffectId, need: Need) {
+        let from = id.process.place;
+        let lost = self.is_lost(from);
+        let ledger = self.ledgers.entry(need.whole.key()).or_default();
+        if !lost {
+            ledger.settle(&need);
+        }
+        let ledger = Some(ledger.clone()).filter(|_| !lost && !self.is_lost(from));
+        let after = if ledger.is_some() { self.latency() } else { TOKENS_TIMEOUT };
+        self.answer(id, after, Answer::Scheduler(Settled { whole: need.whole, ledger }));
     }
 
     /// Sends a request, unless it is lost; when nobody is there, says after how long that is known.

@@ -9,7 +9,8 @@
 //! - P3: the counts of dedup and scheduler conserve after every step; each new URL has one outcome in the end.
 //! - P4: no URL is new twice.
 //! - P5: no page is requested by a robots.txt that is older than `politeness.robots_lifetime`.
-//! - Budgets: of no host more pages are fetched than `limits.pages_per_host`.
+//! - Budgets: of no host more pages are fetched than `limits.pages_per_host`, and of no registered domain more than
+//!   `limits.pages_per_domain`.
 
 use super::agenda::{Place, Process, StageName};
 use super::broker::Outgoing;
@@ -19,9 +20,16 @@ use super::web::Web;
 use shared::config::{DownloadPause, Pipeline};
 use shared::message::{Edge, JobId, NewUrls, Outcome, Outcomes, Report, RequestEnd, RequestResult, ToFetcher, decode};
 use shared::stage::Count;
-use shared::url::{host_of, path_of, server_of};
+use shared::url::{host_of, path_of, registered_domain, server_of};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
+
+/// What has a budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Limit {
+    Host,
+    Domain,
+}
 
 struct Lease {
     server: String,
@@ -52,6 +60,7 @@ pub(crate) struct Checks {
     robots_lifetime: Micros,
     /// 0: no limit.
     pages_per_host: u64,
+    pages_per_domain: u64,
     /// Faults make connections of dead and cut-off holders overlap with others.
     faults: bool,
     leases: HashMap<JobId, Lease>,
@@ -65,8 +74,8 @@ pub(crate) struct Checks {
     pub(crate) new: BTreeMap<String, (u16, u64)>,
     /// How URLs ended, with the reason.
     pub(crate) outcomes: BTreeMap<String, (Outcome, String)>,
-    /// Pages with outcome fetched, by host.
-    pub(crate) fetched: BTreeMap<String, u64>,
+    /// Pages with outcome fetched, by host and by registered domain.
+    fetched: BTreeMap<(Limit, String), u64>,
     /// What was wrong.
     pub(crate) violations: Vec<String>,
 }
@@ -79,6 +88,7 @@ impl Checks {
             download_pause: DownloadPause::new(politeness),
             robots_lifetime: politeness.robots_lifetime.as_micros() as Micros,
             pages_per_host: pipeline.limits.pages_per_host,
+            pages_per_domain: pipeline.limits.pages_per_domain,
             faults,
             leases: HashMap::new(),
             by_server: HashMap::new(),
@@ -211,12 +221,25 @@ impl Checks {
     }
 
     fn fetches(&mut self, host: &str) {
-        let fetched = self.fetched.entry(host.to_owned()).or_default();
-        *fetched += 1;
-        if self.pages_per_host > 0 && *fetched > self.pages_per_host {
-            let what = format!("{fetched} pages of {host} are fetched, its budget is {}", self.pages_per_host);
-            self.violated(what);
+        let limits =
+            [(Limit::Host, host, self.pages_per_host), (Limit::Domain, registered_domain(host), self.pages_per_domain)];
+        for (limit, name, budget) in limits {
+            let fetched = self.fetched.entry((limit, name.to_owned())).or_default();
+            *fetched += 1;
+            if budget > 0 && *fetched > budget {
+                let what = format!("{fetched} pages of {name} are fetched, its budget is {budget}");
+                self.violated(what);
+            }
         }
+    }
+
+    /// Whether a URL may have ended over budget for that reason: as many pages were fetched.
+    pub(crate) fn is_used_up(&self, url: &str, reason: &str) -> bool {
+        let (limit, name, budget) = match reason {
+            "pages per host" => (Limit::Host, host_of(url), self.pages_per_host),
+            _ => (Limit::Domain, registered_domain(host_of(url)), self.pages_per_domain),
+        };
+        self.fetched.get(&(limit, name.to_owned())) == Some(&budget)
     }
 
     /// Whether a URL ended over budget.

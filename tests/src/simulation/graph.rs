@@ -94,6 +94,9 @@ impl Graph {
         if plan.pipeline.limits.pages_per_host > 0 {
             pair_up(&mut servers[..hidden]);
         }
+        if plan.pipeline.limits.pages_per_domain > 0 {
+            join_domains(&mut servers[..hidden]);
+        }
         let urls: Vec<String> = servers.iter().map(|server| server.url.clone()).collect();
         for (number, server) in servers.iter_mut().enumerate() {
             let pages = dice.within(2..plan.pages_max as u64 + 1) as usize;
@@ -231,6 +234,13 @@ fn pair_up(servers: &mut [Server]) {
     for pair in servers.chunks_exact_mut(2) {
         pair[1].url = format!("https://{}:8443", pair[0].host());
         pair[1].name = pair[0].name.clone();
+    }
+}
+
+/// Three servers in each registered domain.
+fn join_domains(servers: &mut [Server]) {
+    for (number, server) in servers.iter_mut().enumerate() {
+        server.url = server.url.replace(&format!(".sim{number}."), &format!(".sim{}.", number / 3));
     }
 }
 

@@ -15,6 +15,7 @@ use scheduler::idle::Idle;
 use scheduler::quality::Provider;
 use scheduler::scheduler::Scheduler;
 use scheduler::settings::Settings;
+use scheduler::tokens::{Need, Settled};
 use shared::config::{Pipeline, UrlCacheSettings};
 use shared::message::Edge;
 use shared::time::Timestamp;
@@ -63,12 +64,13 @@ impl Simulated for Resolver {
 }
 
 impl Simulated for Scheduler {
-    fn perform(effect: Infallible, _id: EffectId, _around: &mut Around) {
-        match effect {}
+    /// The ledger changes after a moment, the answer comes after another: or not, when the broker is out of reach.
+    fn perform(need: Need, id: EffectId, around: &mut Around) {
+        around.ask_for_tokens(id, need);
     }
 
-    fn accept(_answer: Answer) -> Option<Infallible> {
-        None
+    fn accept(answer: Answer) -> Option<Settled> {
+        if let Answer::Scheduler(answer) = answer { Some(answer) } else { None }
     }
 
     fn why_idle(&self, now: Timestamp, server: &str) -> Option<String> {

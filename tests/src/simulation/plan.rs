@@ -72,10 +72,14 @@ impl Plan {
         plan
     }
 
-    /// The same with a budget of 1 to 12 pages for each host, of which many have two servers.
+    /// The same with a budget of 1 to 12 pages for each host, of which many have two servers, or of up to 24 for each
+    /// registered domain, of which many have three hosts.
     #[must_use]
     pub fn with_budget(mut self) -> Plan {
-        self.pipeline.limits.pages_per_host = 1 + self.seed % 12;
+        match self.seed % 2 {
+            0 => self.pipeline.limits.pages_per_host = 1 + self.seed / 2 % 12,
+            _ => self.pipeline.limits.pages_per_domain = 1 + self.seed / 2 % 24,
+        }
         self
     }
 

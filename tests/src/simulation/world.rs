@@ -14,7 +14,7 @@ use super::web::Web;
 use super::{nodes, scope, web};
 use shared::message::{Edge, FoundUrls, Origin, Outcome, Quality, encode, tap};
 use shared::stage::Token;
-use shared::url::{host_of, server_of};
+use shared::url::server_of;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
@@ -91,6 +91,7 @@ impl World {
             web: Web::new(graph, plan),
             names,
             scope: ScopeBucket::default(),
+            ledgers: HashMap::new(),
             checks: Checks::new(pipeline, !plan.faults.is_none()),
             faults: plan.faults.clone(),
             up: HashMap::new(),
@@ -324,7 +325,7 @@ impl World {
     }
 
     /// What must be true when all is quiet: every URL that can be met was new once and ended as the web has it, or over
-    /// the budget of its host when as many pages were fetched.
+    /// a budget when as many pages were fetched.
     fn end(self) -> Result<Ended, Failure> {
         let checks = &self.around.checks;
         let (graph, follow) = (&self.around.web.graph, self.plan.pipeline.scope.follow);
@@ -335,13 +336,12 @@ impl World {
         for url in met.keys().filter(|url| !checks.new.contains_key(*url)) {
             wrong.push(format!("P4: {url} never was new"));
         }
-        let budget = self.plan.pipeline.limits.pages_per_host;
         for url in checks.new.keys() {
             match (checks.outcomes.get(url), truth.get(url)) {
                 (_, None) => wrong.push(format!("P4: {url} is new, and no page links to it")),
                 (None, _) => wrong.push(format!("P3: {url} has no outcome")),
                 (Some((outcome, _)), Some(expected)) if outcome == expected => {}
-                (Some((Outcome::OverBudget, _)), _) if checks.fetched.get(host_of(url)) == Some(&budget) => {}
+                (Some((Outcome::OverBudget, reason)), _) if checks.is_used_up(url, reason) => {}
                 (Some(end), Some(expected)) => {
                     wrong.push(format!("P3: {url} ends {end:?}, the web has it as {expected:?}"));
                 }

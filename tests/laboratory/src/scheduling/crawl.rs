@@ -25,7 +25,7 @@ use anyhow::{Context as _, ensure};
 use scheduler::quality::Provider;
 use scheduler::scheduler::{Input, Scheduler};
 use scheduler::settings::Settings;
-use shared::config::{DownloadPause, Policy};
+use shared::config::{DownloadPause, OverBudget, Policy};
 use shared::message::{
     Ask, Job, Origin, Quality, ReadyUrls, Report, RequestEnd, RequestResult, Resolution, ServerResolution, ToFetcher,
     decode,
@@ -382,8 +382,11 @@ fn settings(setup: Setup) -> Settings {
         server_failures_max: 1,
         ask_lifetime: FOR_EVER,
         no_address_lifetime: FOR_EVER,
+        schedulers: 1,
         pages_max: 0,
+        pages_per_domain: 0,
         pages_per_host: 0,
+        over_budget: OverBudget::End,
         sitemaps_per_server: 0,
         max_depth: u16::MAX,
     }

@@ -1,0 +1,199 @@
+//! Budgets that several schedulers share: of a registered domain, and of the crawl.
+
+use super::settings;
+use super::world::{Fine, Web, World, pages, response};
+use crate::idle::Idle;
+use crate::settings::Settings;
+use crate::tokens::{Ledger, Settled, Whole};
+use shared::config::OverBudget;
+use shared::message::Outcome;
+use shared::url::partition;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// A server of example.test in a partition of that scheduler of two.
+fn server(scheduler: u16, number: usize) -> String {
+    let hosts = (0..).map(|n| format!("h{n}.example.test"));
+    let host = hosts.filter(|host| partition(host, 4) % 2 == scheduler).nth(number).expect("there are enough");
+    format!("http://{host}")
+}
+
+/// Two schedulers, and the ledgers of what they share.
+struct Two {
+    worlds: [World; 2],
+    ledgers: BTreeMap<Whole, Ledger>,
+}
+
+impl Two {
+    fn new(settings: Settings) -> Self {
+        let settings = Settings { schedulers: 2, respect_robots: false, ..settings };
+        Two {
+            worlds: [World::of(settings.clone(), 0, &[0, 2]), World::of(settings, 1, &[1, 3])],
+            ledgers: BTreeMap::new(),
+        }
+    }
+
+    /// Answers of the ledgers and errands, until there are no more.
+    fn exchange(&mut self) {
+        loop {
+            let mut rests = true;
+            for me in [0, 1] {
+                for need in std::mem::take(&mut self.worlds[me].needs) {
+                    rests = false;
+                    let ledger = self.ledgers.entry(need.whole.clone()).or_default();
+                    ledger.settle(&need);
+                    let settled = Settled { whole: need.whole, ledger: Some(ledger.clone()) };
+                    self.worlds[me].answer(settled);
+                }
+                for (partition, errand) in std::mem::take(&mut self.worlds[me].errands) {
+                    rests = false;
+                    self.worlds[usize::from(partition % 2)].step(Some(crate::scheduler::Input::Errand(errand)));
+                }
+            }
+            if rests {
+                return;
+            }
+        }
+    }
+
+    fn run(&mut self, web: &mut dyn Web, seconds: u32) {
+        for _ in 0..seconds {
+            for world in &mut self.worlds {
+                world.run(web, SECOND);
+            }
+            self.exchange();
+        }
+    }
+
+    fn count(&self, name: &str) -> u64 {
+        self.worlds.iter().map(|world| world.count(name)).sum()
+    }
+}
+
+#[test]
+fn a_domain_gives_as_many_pages_as_its_budget_over_all_its_hosts() {
+    let mut world = World::new(Settings { pages_per_domain: 10, respect_robots: false, ..settings() });
+    for number in 0..4 {
+        world.tell_pages(&server(0, number), 5);
+        world.tell_pages(&server(1, number), 5);
+    }
+    world.tell_pages("http://elsewhere.test", 7);
+    world.finish(&mut Fine, HOUR);
+    assert_eq!((world.count("outcome_fetched_total"), world.count("outcome_over_budget_total")), (10 + 7, 30));
+    assert!(
+        world.outcomes.values().all(|entry| entry.outcome == Outcome::Fetched || entry.reason == "pages per domain")
+    );
+    assert!(world.needs.is_empty(), "one scheduler asks nobody");
+    // A domain that is not in play is still over its budget, after a crash too.
+    world.crash();
+    world.tell_pages("http://late.example.test", 2);
+    assert_eq!(world.outcome("http://late.example.test/0"), (Outcome::OverBudget, "pages per domain"));
+}
+
+#[test]
+fn what_is_in_flight_of_a_domain_is_reserved_and_comes_back_to_its_other_hosts() {
+    let mut world = World::new(Settings { pages_per_domain: 2, respect_robots: false, ..settings() });
+    let (first, second) = (server(0, 0), server(1, 0));
+    world.tell_pages(&first, 2);
+    world.ask(2);
+    world.tell_pages(&second, 2);
+    world.ask(2);
+    assert_eq!(world.held.len(), 1, "two pages are in flight, no more are to be");
+    assert_eq!(world.core.why(world.now, &second).unwrap(), Idle::BudgetReserved);
+    world.run(&mut pages(|_, url| response(if url.starts_with(&first) { 404 } else { 200 })), 20 * SECOND);
+    assert_eq!((world.count("outcome_gone_total"), world.count("outcome_fetched_total")), (2, 2));
+}
+
+#[test]
+fn urls_over_budget_wait_for_a_larger_one_when_they_are_to() {
+    for per_host in [true, false] {
+        let budget = |pages| match per_host {
+            true => Settings { pages_per_host: pages, over_budget: OverBudget::Wait, ..settings() },
+            false => Settings { pages_per_domain: pages, over_budget: OverBudget::Wait, ..settings() },
+        };
+        let mut world = World::new(budget(4));
+        let server = server(0, 0);
+        world.tell_pages(&server, 10);
+        world.run(&mut Fine, HOUR);
+        assert_eq!((world.count("outcome_fetched_total"), world.count("waiting")), (4, 6));
+        assert_eq!(world.count("waiting_over_budget"), 6);
+        let limit = if per_host { "pages per host" } else { "pages per domain" };
+        assert_eq!(world.core.why(world.now, &server).unwrap(), Idle::OverBudget(limit));
+        world.settings = budget(9);
+        world.crash();
+        world.run(&mut Fine, HOUR);
+        assert_eq!((world.count("outcome_fetched_total"), world.count("waiting_over_budget")), (9, 1));
+        assert_eq!(world.count("outcome_over_budget_total"), 0);
+    }
+}
+
+#[test]
+fn two_schedulers_use_up_a_domain_s_budget_together() {
+    let mut two = Two::new(Settings { pages_per_domain: 100, ..settings() });
+    for number in 0..3 {
+        two.worlds[0].tell_pages(&server(0, number), 30);
+        two.worlds[1].tell_pages(&server(1, number), 30);
+    }
+    two.run(&mut Fine, 300);
+    assert_eq!((two.count("outcome_fetched_total"), two.count("outcome_over_budget_total")), (100, 80));
+}
+
+#[test]
+fn tokens_go_from_one_that_does_not_need_them_to_one_that_does() {
+    for crawl in [false, true] {
+        let budget = match crawl {
+            true => Settings { pages_max: 90, ..settings() },
+            false => Settings { pages_per_domain: 90, ..settings() },
+        };
+        let mut two = Two::new(budget);
+        // Takes more than it needs, and forgets it.
+        two.worlds[1].tell_pages(&server(1, 0), 2);
+        two.run(&mut Fine, 10);
+        let whole = two.ledgers.keys().next().unwrap().clone();
+        assert!(two.ledgers[&whole].tokens(1) > 2);
+        two.worlds[1].crash();
+        two.worlds[0].tell_pages(&server(0, 0), 200);
+        two.run(&mut Fine, 300);
+        assert_eq!(two.count("outcome_fetched_total"), 90, "{:?}", two.ledgers);
+        assert_eq!(two.ledgers[&whole].tokens(1), 2);
+        assert_eq!(two.count("waiting"), if crawl { 112 } else { 0 });
+    }
+}
+
+#[test]
+fn a_crash_between_a_question_and_its_answer_loses_no_token() {
+    let mut two = Two::new(Settings { pages_per_domain: 20, ..settings() });
+    for _ in 0..10 {
+        let n = two.worlds[0].told.len();
+        two.worlds[0].tell(
+            &[format!("{}/more{n}", server(0, 0)), format!("{}/more{n}", server(0, 1))],
+            &super::world::addresses(),
+        );
+        two.worlds[0].ask(3);
+        for need in std::mem::take(&mut two.worlds[0].needs) {
+            two.ledgers.entry(need.whole.clone()).or_default().settle(&need);
+        }
+        two.worlds[0].crash();
+        two.run(&mut Fine, 3);
+    }
+    two.worlds[1].tell_pages(&server(1, 0), 40);
+    two.run(&mut Fine, 100);
+    assert_eq!((two.count("outcome_fetched_total"), two.count("outcome_over_budget_total")), (20, 40));
+}
+
+#[test]
+fn without_an_answer_the_ledger_is_asked_again() {
+    let mut two = Two::new(Settings { pages_per_domain: 20, ..settings() });
+    two.worlds[0].tell_pages(&server(0, 0), 2);
+    for _ in 0..3 {
+        let need = two.worlds[0].needs.pop().expect("a question");
+        two.worlds[0].answer(Settled { whole: need.whole, ledger: None });
+        assert!(two.worlds[0].needs.is_empty(), "not at once");
+        two.worlds[0].run(&mut Fine, 2 * SECOND);
+    }
+    two.run(&mut Fine, 10);
+    assert_eq!(two.count("outcome_fetched_total"), 2);
+}

@@ -1,0 +1,301 @@
+//! Tokens: rights to fetch a page, of budgets that several schedulers share: a registered domain's, and the crawl's.
+//!
+//! A [`Ledger`] for each budget lies in a key-value bucket of the broker, and says how many tokens each scheduler holds,
+//! counted from the beginning of the crawl. A scheduler takes them in blocks and gives back what its URLs do not need.
+//! What it has spent it knows itself: its pages fetched, with their outcomes. So nothing is lost when it dies between a
+//! change of the ledger and its answer: what it holds stands in the ledger still.
+//!
+//! Invariants: all schedulers together hold no more tokens than the budget has; none has more pages fetched and URLs in
+//! flight than it holds tokens; a budget is used up only when as many pages were fetched.
+
+use async_nats::jetstream::kv;
+use futures::future::{BoxFuture, FutureExt as _};
+use shared::stage::Shell;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
+
+/// Who takes tokens takes no fewer, as long as there are enough: what has few URLs now finds more.
+const TAKEN_MIN: u64 = 64;
+/// A broker that does not answer for so long is asked again later.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What a shared budget is of.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Whole {
+    /// The crawl: `limits.max_pages`.
+    Crawl,
+    /// A registered domain: `limits.pages_per_domain`.
+    Domain(String),
+}
+
+impl Whole {
+    /// The domain.
+    pub(crate) fn domain(&self) -> Option<&str> {
+        match self {
+            Whole::Crawl => None,
+            Whole::Domain(domain) => Some(domain),
+        }
+    }
+
+    /// Its key in the bucket, of letters that are allowed there.
+    pub fn key(&self) -> String {
+        match self {
+            Whole::Crawl => "crawl".to_owned(),
+            Whole::Domain(domain) => format!("domain.{}", domain.replace(':', "=").replace(['[', ']'], "")),
+        }
+    }
+}
+
+/// What a scheduler needs of a shared budget.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Need {
+    /// Of what.
+    pub whole: Whole,
+    /// Tokens in all.
+    pub max: u64,
+    /// How many schedulers there are, which of them asks, and in which epoch.
+    pub schedulers: u16,
+    /// The one that asks.
+    pub instance: u16,
+    /// Its epoch.
+    pub epoch: u64,
+    /// Pages that it has fetched since the crawl began.
+    pub fetched: u64,
+    /// URLs in flight.
+    pub in_flight: u64,
+    /// URLs that wait.
+    pub waiting: u64,
+}
+
+/// The ledger after a need was entered; none when the broker did not answer.
+#[derive(Clone, Debug)]
+pub struct Settled {
+    /// Of what.
+    pub whole: Whole,
+    /// The ledger.
+    pub ledger: Option<Ledger>,
+}
+
+/// What one scheduler holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Holding {
+    /// Its epoch when it last asked: an earlier life changes nothing any more.
+    epoch: u64,
+    /// Since the crawl began.
+    tokens: u64,
+    /// Pages fetched when it last asked.
+    fetched: u64,
+}
+
+/// Who holds how many tokens of a budget, by scheduler.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ledger(BTreeMap<u16, Holding>);
+
+impl Ledger {
+    /// Enters what a scheduler needs: it takes tokens as long as there are some, or gives back those that its URLs do
+    /// not need. False when nothing changes.
+    pub fn settle(&mut self, need: &Need) -> bool {
+        let others: u64 = self.others(need.instance).map(|(_, holding)| holding.tokens).sum();
+        let before = self.0.get(&need.instance).copied().unwrap_or_default();
+        if before.epoch > need.epoch {
+            return false;
+        }
+        let spent = need.fetched + need.in_flight;
+        // More than there are: the budget was made smaller. Fewer than were spent: the bucket was lost.
+        let held = before.tokens.min(need.max.saturating_sub(others)).max(spent);
+        let free = need.max.saturating_sub(others + held);
+        // The last ones go in small blocks, so that each scheduler gets some.
+        let block = free.div_ceil(2 * u64::from(need.schedulers));
+        let tokens = match (spent + need.waiting).checked_sub(held) {
+            Some(0) => held,
+            Some(missing) => held + missing.max(TAKEN_MIN).min(block),
+            None => spent + need.waiting,
+        };
+        let after = Holding { epoch: need.epoch, tokens, fetched: need.fetched };
+        self.0.insert(need.instance, after);
+        after != before
+    }
+
+    fn others(&self, instance: u16) -> impl Iterator<Item = (u16, Holding)> {
+        self.0.iter().map(|(&other, &holding)| (other, holding)).filter(move |&(other, _)| other != instance)
+    }
+
+    /// Tokens that a scheduler holds.
+    pub fn tokens(&self, instance: u16) -> u64 {
+        self.0.get(&instance).map_or(0, |holding| holding.tokens)
+    }
+
+    /// Pages that the other schedulers had fetched when they last asked.
+    pub fn fetched_elsewhere(&self, instance: u16) -> u64 {
+        self.others(instance).map(|(_, holding)| holding.fetched).sum()
+    }
+
+    /// The other schedulers that may have tokens to give back, or pages to tell of.
+    pub fn holders_elsewhere(&self, instance: u16) -> impl Iterator<Item = u16> {
+        self.others(instance).filter(|(_, holding)| holding.tokens > holding.fetched).map(|(other, _)| other)
+    }
+
+    /// As it lies in the bucket; none when that is not a ledger.
+    pub fn parse(text: &str) -> Option<Self> {
+        let line = |line: &str| {
+            let mut numbers = line.split(' ').map(str::parse::<u64>);
+            let mut next = || numbers.next()?.ok();
+            let instance = u16::try_from(next()?).ok()?;
+            Some((instance, Holding { epoch: next()?, tokens: next()?, fetched: next()? }))
+        };
+        text.lines().map(line).collect::<Option<_>>().map(Ledger)
+    }
+}
+
+/// A line for each scheduler: instance, epoch, tokens, pages fetched.
+impl fmt::Display for Ledger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (instance, Holding { epoch, tokens, fetched }) in &self.0 {
+            writeln!(f, "{instance} {epoch} {tokens} {fetched}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Enters needs into the ledgers of the bucket.
+#[derive(Debug)]
+pub struct TokenShell {
+    /// Key → ledger.
+    pub bucket: kv::Store,
+}
+
+impl Shell<crate::scheduler::Scheduler> for TokenShell {
+    fn perform(&mut self, need: Need) -> BoxFuture<'static, Settled> {
+        let bucket = self.bucket.clone();
+        async move {
+            let ledger = match tokio::time::timeout(ANSWER_TIMEOUT, enter(&bucket, &need)).await {
+                Ok(Ok(ledger)) => Some(ledger),
+                Ok(Err(error)) => {
+                    tracing::warn!("the tokens of '{}' cannot be asked for: {error:#}", need.whole.key());
+                    None
+                }
+                Err(_) => None,
+            };
+            Settled { whole: need.whole, ledger }
+        }
+        .boxed()
+    }
+}
+
+/// Reads, changes and writes the ledger until nobody else did so in between.
+async fn enter(bucket: &kv::Store, need: &Need) -> anyhow::Result<Ledger> {
+    let key = need.whole.key();
+    loop {
+        let entry = bucket.entry(&key).await?.filter(|entry| entry.operation == kv::Operation::Put);
+        let mut ledger = match &entry {
+            None => Ledger::default(),
+            Some(entry) => std::str::from_utf8(&entry.value)
+                .ok()
+                .and_then(Ledger::parse)
+                .ok_or_else(|| anyhow::anyhow!("the value of the key is no ledger: delete it, it is made anew"))?,
+        };
+        if !ledger.settle(need) {
+            return Ok(ledger);
+        }
+        let value = ledger.to_string().into();
+        let written = match entry {
+            None => match bucket.create(&key, value).await {
+                Err(error) if error.kind() != kv::CreateErrorKind::AlreadyExists => return Err(error.into()),
+                created => created.is_ok(),
+            },
+            Some(entry) => match bucket.update(&key, value, entry.revision).await {
+                Err(error) if error.kind() != kv::UpdateErrorKind::WrongLastRevision => return Err(error.into()),
+                updated => updated.is_ok(),
+            },
+        };
+        if written {
+            return Ok(ledger);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn need(instance: u16, max: u64, fetched: u64, in_flight: u64, waiting: u64) -> Need {
+        Need { whole: Whole::Crawl, max, schedulers: 2, instance, epoch: 5, fetched, in_flight, waiting }
+    }
+
+    #[test]
+    fn tokens_are_taken_in_blocks_and_given_back() {
+        let mut ledger = Ledger::default();
+        assert!(ledger.settle(&need(0, 1000, 0, 0, 3)));
+        assert_eq!(ledger.tokens(0), TAKEN_MIN, "more than it needs");
+        assert!(ledger.settle(&need(1, 1000, 0, 0, 5000)));
+        assert_eq!(ledger.tokens(1), 234, "a quarter of what is left");
+        assert!(ledger.settle(&need(0, 1000, 2, 1, 4)));
+        assert_eq!(ledger.tokens(0), 7, "but what its URLs need");
+        assert!(!ledger.settle(&need(0, 1000, 2, 1, 4)));
+        assert_eq!((ledger.fetched_elsewhere(1), ledger.holders_elsewhere(1).collect::<Vec<_>>()), (2, vec![0]));
+        assert_eq!(Ledger::parse(&ledger.to_string()), Some(ledger));
+    }
+
+    #[test]
+    fn what_was_spent_is_held_and_an_earlier_life_changes_nothing() {
+        let mut ledger = Ledger::default();
+        assert!(ledger.settle(&need(0, 100, 40, 2, 0)), "the bucket was lost");
+        assert_eq!(ledger.tokens(0), 42);
+        assert!(!ledger.settle(&Need { epoch: 4, ..need(0, 100, 10, 0, 0) }));
+        assert_eq!(ledger.tokens(0), 42);
+        for damaged in ["0 1 2", "x 1 2 3", "70000 1 2 3", "0 -1 2 3"] {
+            assert_eq!(Ledger::parse(damaged), None);
+        }
+    }
+
+    #[test]
+    fn keys_are_of_letters_that_a_bucket_takes() {
+        for (domain, key) in [("example.co.uk", "domain.example.co.uk"), ("[2001:db8::1]", "domain.2001=db8==1")] {
+            assert_eq!(Whole::Domain(domain.to_owned()).key(), key);
+        }
+    }
+
+    proptest! {
+        /// Goal: as many pages are fetched as the budget has, or as there are URLs; never more. Method: schedulers with
+        /// so many URLs each ask when they have no token left, and are called upon when another has none.
+        #[test]
+        fn a_budget_is_used_up_exactly(
+            urls in proptest::collection::vec(0u64..300, 1..5),
+            max in 1u64..500,
+            turns in proptest::collection::vec(any::<u16>(), 200),
+        ) {
+            let schedulers = urls.len() as u16;
+            let mut ledger = Ledger::default();
+            let mut fetched = vec![0; urls.len()];
+            let mut turns = turns.into_iter().cycle();
+            let mut rounds = 0;
+            while fetched.iter().sum::<u64>() < max.min(urls.iter().sum()) {
+                rounds += 1;
+                prop_assert!(rounds < 10_000, "nobody gets on");
+                let who = turns.next().unwrap_or_default() % schedulers;
+                let enter = |ledger: &mut Ledger, who: u16, fetched: &[u64]| {
+                    let place = usize::from(who);
+                    let waiting = urls[place] - fetched[place];
+                    ledger.settle(&Need { schedulers, ..need(who, max, fetched[place], 0, waiting) });
+                };
+                let place = usize::from(who);
+                if fetched[place] == urls[place] {
+                    continue;
+                }
+                if ledger.tokens(who) == fetched[place] {
+                    enter(&mut ledger, who, &fetched);
+                    for other in ledger.holders_elsewhere(who).collect::<Vec<_>>() {
+                        enter(&mut ledger, other, &fetched);
+                    }
+                }
+                if ledger.tokens(who) > fetched[place] {
+                    fetched[place] += 1;
+                }
+                let held: u64 = (0..schedulers).map(|who| ledger.tokens(who)).sum();
+                prop_assert!(held <= max, "{held} tokens of {max}");
+            }
+        }
+    }
+}
