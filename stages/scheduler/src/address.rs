@@ -40,7 +40,7 @@ impl NoAddress {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Known {
     Nothing,
-    Addresses(Vec<IpAddr>),
+    Addresses(Box<[IpAddr]>),
     None(NoAddress),
 }
 
@@ -167,7 +167,7 @@ impl Address {
                 for _ in 0..row.number()? {
                     addresses.push(row.address()?);
                 }
-                Known::Addresses(addresses)
+                Known::Addresses(addresses.into())
             }
             2 => Known::None(NoAddress::NoSuchName),
             3 => Known::None(NoAddress::Private),

@@ -172,31 +172,35 @@ impl Span {
     }
 }
 
-/// The waiting URLs of a server; their text is on disk.
+/// URLs that failed, or that came back from a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Queue {
+struct Tried {
     returned: VecDeque<u64>,
     retries: Span,
     /// When the first of the retries may be tried again.
     retry_at: Timestamp,
-    fresh: Fresh,
 }
 
-impl Default for Queue {
+impl Default for Tried {
     fn default() -> Self {
-        Queue {
-            returned: VecDeque::new(),
-            retries: Span { head: RETRIES, next: RETRIES },
-            retry_at: Timestamp::ZERO,
-            fresh: Fresh::default(),
-        }
+        let retries = Span { head: RETRIES, next: RETRIES };
+        Tried { returned: VecDeque::new(), retries, retry_at: Timestamp::ZERO }
     }
+}
+
+/// The waiting URLs of a server; their text is on disk.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Queue {
+    /// None as long as all went well.
+    tried: Option<Box<Tried>>,
+    fresh: Fresh,
 }
 
 impl Queue {
     /// How many URLs wait.
     pub(crate) fn len(&self) -> u64 {
-        self.returned.len() as u64 + self.retries.len() + self.fresh.len()
+        let tried = self.tried.as_ref().map_or(0, |tried| tried.returned.len() as u64 + tried.retries.len());
+        tried + self.fresh.len()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -205,7 +209,10 @@ impl Queue {
 
     /// From when on there is a URL to try; only for a queue that is not empty.
     pub(crate) fn ready_at(&self) -> Timestamp {
-        if self.returned.is_empty() && self.fresh.len() == 0 { self.retry_at } else { Timestamp::ZERO }
+        match &self.tried {
+            Some(tried) if tried.returned.is_empty() && self.fresh.len() == 0 => tried.retry_at,
+            _ => Timestamp::ZERO,
+        }
     }
 
     /// Takes on a new URL. `head_max`: slots of fresh URLs that are to be in memory.
@@ -238,17 +245,21 @@ impl Queue {
 
     /// Appends a URL that failed and is not to be tried before `at`, which its `not_before` says too.
     pub(crate) fn push_retry(&mut self, staged: &mut Staged<'_>, server: ServerKey, url: &StoredUrl, at: Timestamp) {
-        write_url(staged, server, self.retries.next, url);
-        if self.retries.len() == 0 {
-            self.retry_at = at;
+        let tried = self.tried.get_or_insert_default();
+        write_url(staged, server, tried.retries.next, url);
+        if tried.retries.len() == 0 {
+            tried.retry_at = at;
         }
-        self.retries.next += 1;
+        tried.retries.next += 1;
     }
 
     /// The URL that has waited for longest of those of its kind, returned, retried or fresh.
     pub(crate) fn first(&self, staged: &Staged<'_>, server: ServerKey) -> Result<Option<StoredUrl>, StoreError> {
-        let retry = (self.retries.len() > 0).then_some(self.retries.head);
-        match self.returned.front().copied().or(retry) {
+        let tried = self.tried.as_ref().and_then(|tried| {
+            let retry = (tried.retries.len() > 0).then_some(tried.retries.head);
+            tried.returned.front().copied().or(retry)
+        });
+        match tried {
             Some(slot) => read_url(staged, server, slot).map(Some),
             None => self.fresh.first(staged, server),
         }
@@ -260,7 +271,7 @@ impl Queue {
             if slot < RETRIES {
                 self.fresh.insert(slot, head_max);
             } else {
-                self.returned.push_front(slot);
+                self.tried.get_or_insert_default().returned.push_front(slot);
             }
         }
     }
@@ -281,6 +292,53 @@ impl Queue {
         if fresh_first {
             self.fresh.take(staged, server, limit, &mut |slot, url| taken.push((slot, url)))?;
         }
+        if let Some(tried) = &mut self.tried {
+            tried.take(staged, server, now, restore, limit, &mut taken)?;
+        }
+        self.fresh.take(staged, server, limit - taken.len(), &mut |slot, url| taken.push((slot, url)))?;
+        Ok(taken)
+    }
+
+    /// For the server's record.
+    pub(crate) fn write(&self, row: &mut Writer, store: impl Fn(Timestamp) -> u64) {
+        let none = Tried::default();
+        let tried = self.tried.as_deref().unwrap_or(&none);
+        row.number(tried.returned.len() as u64);
+        for &slot in &tried.returned {
+            // The uppermost bit to the lowest place keeps the numbers short.
+            row.number(slot.rotate_left(1));
+        }
+        row.number(tried.retries.head - RETRIES);
+        row.number(tried.retries.len());
+        row.number(store(tried.retry_at));
+        self.fresh.write(row);
+    }
+
+    pub(crate) fn read(row: &mut Reader<'_>, restore: impl Fn(u64) -> Timestamp) -> Option<Self> {
+        let mut returned = VecDeque::new();
+        for _ in 0..row.number()? {
+            returned.push_back(row.number()?.rotate_right(1));
+        }
+        let head = RETRIES.checked_add(row.number()?)?;
+        let retries = Span { head, next: head.checked_add(row.number()?)? };
+        let retry_at = restore(row.number()?);
+        let has_tried = !returned.is_empty() || retries.next > RETRIES;
+        let tried = has_tried.then(|| Box::new(Tried { returned, retries, retry_at }));
+        Some(Queue { tried, fresh: Fresh::read(row)? })
+    }
+}
+
+impl Tried {
+    /// Takes those that came back, then retries that are due, up to `limit` in all.
+    fn take(
+        &mut self,
+        staged: &Staged<'_>,
+        server: ServerKey,
+        now: Timestamp,
+        restore: impl Fn(u64) -> Timestamp,
+        limit: usize,
+        taken: &mut Vec<(u64, StoredUrl)>,
+    ) -> Result<(), StoreError> {
         while taken.len() < limit
             && let Some(&slot) = self.returned.front()
         {
@@ -288,10 +346,9 @@ impl Queue {
             self.returned.pop_front();
         }
         if self.retries.len() > 0 && self.retry_at <= now && taken.len() < limit {
-            self.take_retries(staged, server, now, restore, limit, &mut taken)?;
+            self.take_retries(staged, server, now, restore, limit, taken)?;
         }
-        self.fresh.take(staged, server, limit - taken.len(), &mut |slot, url| taken.push((slot, url)))?;
-        Ok(taken)
+        Ok(())
     }
 
     /// Takes retries that are due, and notes when the next one is.
@@ -327,31 +384,6 @@ impl Queue {
             None => {}
         }
         Ok(())
-    }
-
-    /// For the server's record.
-    pub(crate) fn write(&self, row: &mut Writer, store: impl Fn(Timestamp) -> u64) {
-        row.number(self.returned.len() as u64);
-        for &slot in &self.returned {
-            // The uppermost bit to the lowest place keeps the numbers short.
-            row.number(slot.rotate_left(1));
-        }
-        row.number(self.retries.head - RETRIES);
-        row.number(self.retries.len());
-        row.number(store(self.retry_at));
-        self.fresh.write(row);
-    }
-
-    pub(crate) fn read(row: &mut Reader<'_>, restore: impl Fn(u64) -> Timestamp) -> Option<Self> {
-        let mut returned = VecDeque::new();
-        for _ in 0..row.number()? {
-            returned.push_back(row.number()?.rotate_right(1));
-        }
-        let head = RETRIES.checked_add(row.number()?)?;
-        let retries = Span { head, next: head.checked_add(row.number()?)? };
-        let retry_at = restore(row.number()?);
-        let fresh = Fresh::read(row)?;
-        Some(Queue { returned, retries, retry_at, fresh })
     }
 }
 

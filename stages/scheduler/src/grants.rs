@@ -121,7 +121,7 @@ impl Scheduler {
             partition: key.partition,
             lease_ms: millis(self.settings.job_lease),
             kind: lease.kind(),
-            server: server.name.clone(),
+            server: server.name.to_string(),
             addresses: server.address.addresses().to_vec(),
             gap_ms: millis(server.gap(&self.settings)),
             requests,

@@ -97,7 +97,7 @@ impl Scheduler {
             return Ok(Idle::Elsewhere(key.partition));
         };
         let known = match self.servers.get(&key) {
-            Some(server) => Some(server.clone()),
+            Some(server) => Some((**server).clone()),
             None => self.store.get(SERVERS, &key.to_bytes())?.and_then(|row| Server::from_row(&row, partition.clock)),
         };
         let Some(mut server) = known else { return Ok(Idle::Unknown) };

@@ -40,12 +40,12 @@ impl Scheduler {
                 Todo::Job => Move::Ready(server.rank(staged, key, &self.settings, &self.speeds)?),
                 Todo::Resolve => {
                     server.address.asked(now, &self.settings);
-                    staged.refresh(key.partition, server.name.clone());
+                    staged.refresh(key.partition, server.name.to_string());
                     continue;
                 }
                 Todo::Errand(url) => {
                     server.robots.asked(now, &self.settings);
-                    let asker = server.name.clone();
+                    let asker = server.name.to_string();
                     self.want(url, asker, staged)?;
                     continue;
                 }

@@ -42,7 +42,7 @@ pub(crate) enum Rules {
 struct Known {
     rules: Rules,
     until: Timestamp,
-    crawl_delay: Duration,
+    crawl_delay_ms: u32,
 }
 
 /// A robots.txt asked of another server.
@@ -52,16 +52,23 @@ struct Errand {
     again_at: Timestamp,
 }
 
+/// Where redirects led.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Detour {
+    /// How many there were.
+    redirects: u8,
+    target: Box<str>,
+    /// When that is on another server.
+    errand: Option<Errand>,
+}
+
 /// The state of a server's robots.txt.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RobotsState {
     known: Option<Known>,
     /// Failed tries in a row.
     tries: u8,
-    /// Where redirects led, and how many there were.
-    target: Option<Box<str>>,
-    redirects: u8,
-    errand: Option<Errand>,
+    detour: Option<Box<Detour>>,
 }
 
 /// What an answer brings.
@@ -105,40 +112,45 @@ impl RobotsState {
 
     /// Crawl-delay of the last rules, also when they are stale: politeness does not lapse.
     pub(crate) fn crawl_delay(&self) -> Duration {
-        self.known.map_or(Duration::ZERO, |known| known.crawl_delay)
+        self.known.map_or(Duration::ZERO, |known| Duration::from_millis(known.crawl_delay_ms.into()))
     }
 
     /// URL to request on the server itself, when that is where robots.txt is to be got.
     pub(crate) fn own_url(&self, server: &str) -> String {
-        match &self.target {
-            Some(target) if self.errand.is_none() => target.to_string(),
+        match &self.detour {
+            Some(detour) if detour.errand.is_none() => detour.target.to_string(),
             _ => format!("{server}/robots.txt"),
         }
     }
 
     /// How to get at it.
     pub(crate) fn next(&self, now: Timestamp, settings: &Settings) -> Next {
-        match (&self.target, self.errand) {
-            (_, Some(errand)) if errand.again_at > now => Next::Wait(errand.again_at),
-            (_, Some(errand)) if errand.tries >= settings.attempts => Next::GiveUp,
-            (Some(target), Some(_)) => Next::Errand(target.to_string()),
-            _ => Next::Own,
+        let Some((errand, target)) = self.errand() else { return Next::Own };
+        match errand {
+            errand if errand.again_at > now => Next::Wait(errand.again_at),
+            errand if errand.tries >= settings.attempts => Next::GiveUp,
+            _ => Next::Errand(target.to_owned()),
         }
+    }
+
+    fn errand(&self) -> Option<(Errand, &str)> {
+        let detour = self.detour.as_ref()?;
+        Some((detour.errand?, &detour.target))
     }
 
     /// What was asked of another server, while its answer is awaited.
     pub(crate) fn errand_url(&self) -> Option<String> {
-        self.errand.and(self.target.as_ref()).map(|target| target.to_string())
+        self.errand().map(|(_, target)| target.to_owned())
     }
 
     /// Whether the answer of another server is awaited.
     pub(crate) fn awaits_errand(&self) -> bool {
-        self.errand.is_some()
+        self.errand().is_some()
     }
 
     /// The other server was asked.
     pub(crate) fn asked(&mut self, now: Timestamp, settings: &Settings) {
-        if let Some(errand) = &mut self.errand {
+        if let Some(errand) = self.detour.as_mut().and_then(|detour| detour.errand.as_mut()) {
             errand.tries = errand.tries.saturating_add(1);
             errand.again_at = now + back_off(settings, errand.tries);
         }
@@ -156,16 +168,19 @@ impl RobotsState {
         let Some(response) = response else { return self.failed(now, settings) };
         match response.status {
             200..=299 => Found::Text(&response.body[..response.body.len().min(BODY_BYTES_MAX)]),
-            300..=399 => match target_of(url, response) {
-                Some(target) if self.redirects < REDIRECTS_MAX => {
-                    self.redirects += 1;
-                    let elsewhere = server_of(&target) != server;
-                    self.errand = elsewhere.then_some(Errand { tries: 0, again_at: now });
-                    self.target = Some(target.into());
-                    Found::Redirect
+            300..=399 => {
+                let redirects = self.detour.as_ref().map_or(0, |detour| detour.redirects);
+                match target_of(url, response) {
+                    Some(target) if redirects < REDIRECTS_MAX => {
+                        let elsewhere = server_of(&target) != server;
+                        let errand = elsewhere.then_some(Errand { tries: 0, again_at: now });
+                        let detour = Detour { redirects: redirects + 1, target: target.into(), errand };
+                        self.detour = Some(Box::new(detour));
+                        Found::Redirect
+                    }
+                    _ => self.allow_all(now, settings),
                 }
-                _ => self.allow_all(now, settings),
-            },
+            }
             429 => self.failed(now, settings),
             400..=499 => self.allow_all(now, settings),
             _ => self.failed(now, settings),
@@ -202,7 +217,9 @@ impl RobotsState {
     }
 
     fn learn(&mut self, now: Timestamp, rules: Rules, lifetime: Duration, crawl_delay: Duration) {
-        let known = Known { rules, until: now + lifetime, crawl_delay };
+        // Rounded up: a pause must not become shorter.
+        let crawl_delay_ms = u32::try_from(crawl_delay.as_micros().div_ceil(1000)).unwrap_or(u32::MAX);
+        let known = Known { rules, until: now + lifetime, crawl_delay_ms };
         *self = RobotsState { known: Some(known), ..RobotsState::default() };
     }
 
@@ -215,7 +232,7 @@ impl RobotsState {
                 row.byte(1 + known.rules as u8);
                 row.number(clock.epoch());
                 row.number(clock.store(known.until));
-                row.number(u64::try_from(known.crawl_delay.as_millis()).unwrap_or(u64::MAX));
+                row.number(known.crawl_delay_ms.into());
             }
         }
     }
@@ -231,9 +248,9 @@ impl RobotsState {
             _ => return None,
         };
         let (epoch, until) = (row.number()?, row.number()?);
-        let crawl_delay = Duration::from_millis(row.number()?);
+        let crawl_delay_ms = row.small()?;
         let until = if epoch == clock.epoch() { clock.restore(until) } else { Timestamp::ZERO };
-        let known = Some(Known { rules, until, crawl_delay });
+        let known = Some(Known { rules, until, crawl_delay_ms });
         Some(RobotsState { known, tries, ..RobotsState::default() })
     }
 }

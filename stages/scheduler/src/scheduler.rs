@@ -64,7 +64,8 @@ pub struct Scheduler {
     pub(crate) epoch: u64,
     pub(crate) store: Arc<dyn Store>,
     pub(crate) partitions: BTreeMap<u16, Partition>,
-    pub(crate) servers: HashMap<ServerKey, Server>,
+    /// In play; boxed, as the table has more places than servers.
+    pub(crate) servers: HashMap<ServerKey, Box<Server>>,
     pub(crate) queue: ReadyQueue,
     pub(crate) connections: Connections,
     pub(crate) rules: RulesCache,
@@ -209,7 +210,7 @@ impl Scheduler {
                 .ok_or_else(|| corrupt(SERVERS, "a server's record is unreadable"))?;
             self.enter(key, server)?;
         }
-        Ok(self.servers.get_mut(&key))
+        Ok(self.servers.get_mut(&key).map(Box::as_mut))
     }
 
     /// Brings the server into memory, made when it is not known yet.
@@ -226,7 +227,7 @@ impl Scheduler {
             partition.hosts.enter(self.store.as_ref(), key, server.host)?;
         }
         self.shares.enter(self.store.as_ref(), key, &server)?;
-        self.servers.insert(key, server);
+        self.servers.insert(key, Box::new(server));
         Ok(())
     }
 
@@ -339,7 +340,7 @@ impl Scheduler {
             if let Entry::Occupied(server) = self.servers.entry(key)
                 && server.get().place == Place::Idle
             {
-                let Server { host, domain, .. } = server.remove();
+                let Server { host, domain, .. } = *server.remove();
                 if let Some(partition) = self.partitions.get_mut(&key.partition) {
                     partition.hosts.leave(key, host);
                 }

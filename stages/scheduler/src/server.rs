@@ -1,7 +1,8 @@
 //! A server: the unit of politeness. What is known of it, and what is to be done for it next.
 //!
-//! In memory only while there is something to do or to wait for: about 500 bytes and the job in hand; its URLs
-//! and its robots.txt are on disk, and so is its record, from which it comes back.
+//! In memory only while there is something to do or to wait for: less than 600 bytes with its places in all queues (and
+//! the best of its URLs as far as its rank hangs on them), and the job in hand; its URLs and its robots.txt are on
+//! disk, and so is its record, from which it comes back.
 
 use crate::address::{Address, Need};
 use crate::budget::Budgets;
@@ -122,7 +123,7 @@ pub(crate) struct Accounted {
 #[derive(Clone, Debug)]
 pub(crate) struct Server {
     /// `scheme://host[:port]`.
-    pub(crate) name: String,
+    pub(crate) name: Box<str>,
     /// Hash of its host's name.
     pub(crate) host: u64,
     /// Hash of its host's registered domain.
@@ -156,7 +157,7 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn new(name: &str) -> Self {
         Server {
-            name: name.to_owned(),
+            name: name.into(),
             host: fingerprint(host_of(name)),
             domain: fingerprint(registered_domain(host_of(name))),
             address: Address::default(),

@@ -1,10 +1,11 @@
 //! How fast the scheduler takes on URLs, chooses servers and fills jobs, and what a server in play and a waiting URL
 //! cost, with millions of both.
 //!
-//! The core is driven as the stage loop drives it, on one core of the machine: messages are decoded, and what a step
-//! makes is committed to a store on disk. No server is slow, none has a delay: all compete.
+//! The core is driven as the stage loop drives it, by one thread: messages are decoded, and what a step makes is
+//! committed to a store on disk. No server is slow, none has a delay: all compete. What is taken on is measured with the
+//! store's own threads; jobs without them, as they are busy with what was taken on before.
 
-use super::process::{Progress, cpu_s, resident};
+use super::process::{Progress, cpu_s, main_thread_cpu_s, resident};
 use anyhow::ensure;
 use scheduler::quality::Provider;
 use scheduler::scheduler::{Scheduler, TABLES};
@@ -40,7 +41,7 @@ pub struct Measured {
     pub servers: usize,
     /// URLs that wait.
     pub urls: usize,
-    /// URLs a second of CPU time taken on.
+    /// URLs a second of CPU time taken on, that of the store's threads counted.
     pub taken_on_per_s: f64,
     /// Seconds to open the state again.
     pub open_s: f64,
@@ -257,14 +258,14 @@ impl Process {
 
     /// URLs in so many jobs, and jobs a second of CPU time, or URLs where jobs have several.
     fn grant(&mut self, jobs: usize) -> anyhow::Result<(usize, f64)> {
-        let (began, mut granted, mut urls) = (cpu_s()?, 0, 0);
+        let (began, mut granted, mut urls) = (main_thread_cpu_s()?, 0, 0);
         while granted < jobs {
             let more = self.ask(FREE.min((jobs - granted) as u32))?;
             ensure!(!more.is_empty(), "no job after {granted}");
             granted += more.len();
             urls += more.into_iter().sum::<usize>();
         }
-        Ok((urls, urls as f64 / (cpu_s()? - began)))
+        Ok((urls, urls as f64 / (main_thread_cpu_s()? - began)))
     }
 
     /// The time of which one hundredth of the jobs need more, in milliseconds.

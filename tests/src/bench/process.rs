@@ -12,6 +12,12 @@ pub(super) fn cpu_s() -> anyhow::Result<f64> {
     Ok((stat.utime + stat.stime) as f64 / procfs::ticks_per_second() as f64)
 }
 
+/// CPU time of its main thread alone, in seconds.
+pub(super) fn main_thread_cpu_s() -> anyhow::Result<f64> {
+    let stat = procfs::process::Process::myself()?.task_main_thread()?.stat()?;
+    Ok((stat.utime + stat.stime) as f64 / procfs::ticks_per_second() as f64)
+}
+
 /// Resident memory of this process, in bytes.
 pub(super) fn resident() -> anyhow::Result<u64> {
     let kib = procfs::process::Process::myself()?.status()?.vmrss.context("no VmRSS")?;

@@ -343,7 +343,7 @@ impl World {
                 |other: &Server| matches!(other.place, Place::Ready(..)) && other.address.first() == Some(address);
             let is_taken = !self.core.connections.has_room(address);
             assert!(
-                is_taken || self.core.servers.values().any(heir),
+                is_taken || self.core.servers.values().any(|other| heir(other)),
                 "{} is held for {room:?}, which is free",
                 server.name
             );
