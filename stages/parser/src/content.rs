@@ -1,8 +1,8 @@
 //! The content-seen test as the parser asks it: pages wait until the dedup instance that owns their body's partition
 //! has said who had the body first.
 //!
-//! In: pages with the fingerprint of their body; answers. Out: asks, one at a time per dedup instance, so that what
-//! comes meanwhile goes together in the next; pages with the verdict on their body.
+//! In: pages with the fingerprint of their body; answers. Out: asks, one at a time per dedup instance, for what came in
+//! a moment and while the one before was out; pages with the verdict on their body.
 //!
 //! Invariant: every page comes out once. No answer in time counts as a body not met before.
 //!
@@ -10,10 +10,14 @@
 
 use shared::config::Pipeline;
 use shared::message::{Body, ContentAsk, ContentReply, Place};
+use shared::time::Timestamp;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// Bodies in one ask.
 const BODIES_MAX: usize = 256;
+/// A page waits so long for others to be asked about with it: an ask costs the broker as much for one as for many.
+const GATHER_FOR: Duration = Duration::from_millis(5);
 
 /// Work for the shell: to ask a dedup instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +60,8 @@ pub(crate) struct Content<P> {
 #[derive(Debug)]
 struct Line<P> {
     gathered: Vec<(Body, P)>,
+    /// When to ask about them, if no ask is out then.
+    ask_at: Timestamp,
     asked: Vec<(Body, P)>,
 }
 
@@ -65,23 +71,35 @@ impl<P> Content<P> {
         Content { partitions, instances, lines: BTreeMap::new() }
     }
 
-    /// A page waits for the verdict on its body; the ask to be sent, if it can be sent now.
-    pub(crate) fn wait(&mut self, body: Body, page: P) -> Option<Ask> {
+    /// A page waits for the verdict on its body.
+    pub(crate) fn wait(&mut self, now: Timestamp, body: Body, page: P) {
         let partition = (body.fingerprint % u64::from(self.partitions)) as u16;
         let dedup = Pipeline::owner(partition, self.instances);
-        let line = self.lines.entry(dedup).or_insert_with(|| Line { gathered: Vec::new(), asked: Vec::new() });
+        let line = self.lines.entry(dedup).or_default();
+        if line.gathered.is_empty() {
+            line.ask_at = now + GATHER_FOR;
+        }
         line.gathered.push((body, page));
-        line.next(dedup)
     }
 
-    /// An answer came: the pages that waited for it, and the next ask.
-    pub(crate) fn answered(&mut self, answer: Answer) -> (Vec<(P, Verdict)>, Option<Ask>) {
-        let Some(line) = self.lines.get_mut(&answer.dedup) else { return (Vec::new(), None) };
+    /// The asks to be sent now.
+    pub(crate) fn asks(&mut self, now: Timestamp) -> impl Iterator<Item = Ask> {
+        self.lines.iter_mut().filter_map(move |(&dedup, line)| line.next(now, dedup))
+    }
+
+    /// When there is an ask to be sent, if no answer comes before.
+    pub(crate) fn ask_at(&self) -> Option<Timestamp> {
+        let waiting = self.lines.values().filter(|line| line.asked.is_empty() && !line.gathered.is_empty());
+        waiting.map(|line| line.ask_at).min()
+    }
+
+    /// An answer came: the pages that waited for it.
+    pub(crate) fn answered(&mut self, answer: Answer) -> Vec<(P, Verdict)> {
+        let Some(line) = self.lines.get_mut(&answer.dedup) else { return Vec::new() };
         let first = answer.reply.unwrap_or_default().first;
         let mut first = first.into_iter().chain(std::iter::repeat(None));
         let pages = std::mem::take(&mut line.asked).into_iter();
-        let judged = pages.map(|(body, page)| (page, verdict(body.at, first.next().flatten()))).collect();
-        (judged, line.next(answer.dedup))
+        pages.map(|(body, page)| (page, verdict(body.at, first.next().flatten()))).collect()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -89,9 +107,16 @@ impl<P> Content<P> {
     }
 }
 
+impl<P> Default for Line<P> {
+    fn default() -> Self {
+        Line { gathered: Vec::new(), ask_at: Timestamp::ZERO, asked: Vec::new() }
+    }
+}
+
 impl<P> Line<P> {
-    fn next(&mut self, dedup: u16) -> Option<Ask> {
-        if !self.asked.is_empty() || self.gathered.is_empty() {
+    fn next(&mut self, now: Timestamp, dedup: u16) -> Option<Ask> {
+        let is_time = self.ask_at <= now || self.gathered.len() >= BODIES_MAX;
+        if !self.asked.is_empty() || self.gathered.is_empty() || !is_time {
             return None;
         }
         let n = self.gathered.len().min(BODIES_MAX);
@@ -121,27 +146,46 @@ mod tests {
         Content::new(4, 2)
     }
 
+    /// The dedup instances asked at a time, in milliseconds, and about what.
+    fn asks(content: &mut Content<u64>, millis: u64) -> Vec<(u16, Vec<Body>)> {
+        let now = Timestamp::from_micros(millis * 1000);
+        content.asks(now).map(|ask| (ask.dedup, ask.ask.bodies)).collect()
+    }
+
     #[test]
-    fn what_comes_while_an_ask_is_out_goes_together_in_the_next() {
+    fn what_comes_in_a_moment_or_while_an_ask_is_out_is_asked_about_together() {
         let mut content = content();
-        let first = content.wait(body(0, 1), 1).expect("an ask");
-        assert_eq!((first.dedup, &first.ask.bodies[..]), (0, &[body(0, 1)][..]));
-        assert_eq!(content.wait(body(2, 2), 2), None);
-        assert_eq!(content.wait(body(4, 3), 3), None);
-        assert_eq!(content.wait(body(1, 4), 4).expect("another owner").dedup, 1);
+        let at = |millis: u64| Timestamp::from_micros(millis * 1000);
+        content.wait(at(0), body(0, 1), 1);
+        content.wait(at(2), body(2, 2), 2);
+        content.wait(at(3), body(1, 4), 4);
+        assert_eq!((asks(&mut content, 4), content.ask_at()), (vec![], Some(at(5))));
+        assert_eq!(asks(&mut content, 5), [(0, vec![body(0, 1), body(2, 2)])]);
+        content.wait(at(6), body(4, 3), 3);
+        assert_eq!((asks(&mut content, 7), content.ask_at()), (vec![], Some(at(8))));
+        assert_eq!(asks(&mut content, 20), [(1, vec![body(1, 4)])]);
+        assert_eq!(content.ask_at(), None);
 
         let other = Some(Place { url: 9, links: 8 });
-        let reply = Some(ContentReply { first: vec![other] });
-        let (judged, next) = content.answered(Answer { dedup: 0, reply });
-        assert_eq!(judged, [(1, Verdict::OtherLinks)]);
-        assert_eq!(next.expect("an ask").ask.bodies, [body(2, 2), body(4, 3)]);
-
-        let (judged, next) = content.answered(Answer { dedup: 0, reply: None });
-        assert_eq!(judged, [(2, Verdict::First), (3, Verdict::First)]);
-        assert!(next.is_none() && !content.is_empty(), "the other owner has not answered");
+        let reply = Some(ContentReply { first: vec![other, None] });
+        let judged = content.answered(Answer { dedup: 0, reply });
+        assert_eq!(judged, [(1, Verdict::OtherLinks), (2, Verdict::First)]);
+        assert_eq!(asks(&mut content, 20), [(0, vec![body(4, 3)])]);
+        assert_eq!(content.answered(Answer { dedup: 0, reply: None }), [(3, Verdict::First)]);
+        assert!(!content.is_empty(), "the other owner has not answered");
         let same = Some(Place { url: 9, links: 7 });
-        let (judged, _) = content.answered(Answer { dedup: 1, reply: Some(ContentReply { first: vec![same] }) });
+        let judged = content.answered(Answer { dedup: 1, reply: Some(ContentReply { first: vec![same] }) });
         assert_eq!(judged, [(4, Verdict::SameLinks)]);
         assert!(content.is_empty());
+    }
+
+    #[test]
+    fn enough_for_an_ask_waits_for_no_more() {
+        let mut content = content();
+        for n in 0..BODIES_MAX as u64 + 3 {
+            content.wait(Timestamp::ZERO, body(0, n), n);
+        }
+        let asked = asks(&mut content, 0);
+        assert_eq!((asked.len(), asked[0].1.len()), (1, BODIES_MAX));
     }
 }

@@ -91,7 +91,7 @@ impl Parser {
         }
     }
 
-    fn page(&mut self, page: &Page, ticket: Ticket, out: &mut Output<Ask>) {
+    fn page(&mut self, now: Timestamp, page: &Page, ticket: Ticket, out: &mut Output<Ask>) {
         let headers: Vec<(&str, &[u8])> =
             page.headers.iter().map(|(name, value)| (name.as_str(), value.as_slice())).collect();
         let response = Response { url: &page.url, status: page.status, headers: &headers, body: &page.body };
@@ -103,7 +103,7 @@ impl Parser {
         match parsed.links.body.filter(|_| self.settings.content_seen) {
             Some(fingerprint) => {
                 let at = Place { url: url::fingerprint(&page.url), links: links_fingerprint(&parsed) };
-                out.effects.extend(self.content.wait(Body { fingerprint, at }, parsed));
+                self.content.wait(now, Body { fingerprint, at }, parsed);
             }
             None => publish(&parsed, out),
         }
@@ -111,9 +111,7 @@ impl Parser {
 
     /// Bodies were judged: their pages go on.
     fn judged(&mut self, answer: Answer, out: &mut Output<Ask>) {
-        let (judged, next) = self.content.answered(answer);
-        out.effects.extend(next);
-        for (mut parsed, verdict) in judged {
+        for (mut parsed, verdict) in self.content.answered(answer) {
             self.duplicates += u64::from(verdict != Verdict::First);
             if verdict == Verdict::SameLinks {
                 self.skipped += parsed.links.urls.len() as u64;
@@ -208,17 +206,18 @@ impl Core for Parser {
         decode(payload)
     }
 
-    fn step(&mut self, _now: Timestamp, event: Event<Page, Answer>, out: &mut Output<Ask>) -> Result<(), StoreError> {
+    fn step(&mut self, now: Timestamp, event: Event<Page, Answer>, out: &mut Output<Ask>) -> Result<(), StoreError> {
         match event {
-            Event::Message { ticket, input } => self.page(&input, ticket, out),
+            Event::Message { ticket, input } => self.page(now, &input, ticket, out),
             Event::Answer(answer) => self.judged(answer, out),
             Event::Stored(_) | Event::Wake | Event::Drain => {}
         }
+        out.effects.extend(self.content.asks(now));
         Ok(())
     }
 
     fn wake_at(&self) -> Option<Timestamp> {
-        None
+        self.content.ask_at()
     }
 
     fn is_idle(&self) -> bool {
@@ -327,9 +326,12 @@ mod tests {
             dedups: 1,
         };
         let mut parser = Parser::new(settings);
+        let mut now = Timestamp::ZERO;
         let mut step = |event| {
             let mut out = Output::default();
-            parser.step(Timestamp::ZERO, event, &mut out).unwrap();
+            parser.step(now, event, &mut out).unwrap();
+            now = now + std::time::Duration::from_secs(1);
+            parser.step(now, Event::Wake, &mut out).unwrap();
             (out.effects, out.publishes.len(), out.finished, parser.is_idle())
         };
         let html = [("content-type", "text/html")];
