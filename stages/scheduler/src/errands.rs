@@ -120,9 +120,7 @@ impl Scheduler {
             Found::Text(body) => {
                 let robots = Robots::parse(body, &self.settings.agent);
                 server.robots.set_text(now, robots.crawl_delay().unwrap_or_default(), &self.settings);
-                let is_new = || Ok(staged.get(ROBOTS, &key.to_bytes())?.as_deref() != Some(body));
                 if self.settings.sitemaps_per_server > 0
-                    && is_new()?
                     && let Some(first) = server.queue.first(staged, key)?
                     && let Some(found) = sitemaps_of(&self.settings, &robots, url, &first)
                 {

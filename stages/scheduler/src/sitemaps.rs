@@ -1,7 +1,8 @@
 //! Sitemaps named in a robots.txt: URLs like others, which take the whole way from `urls.found` on.
 //!
 //! They count as found by the URL that waited for the robots.txt first: on its topic, at its depth, so that the pages of
-//! a sitemap are as deep as those that it links to. Where those would be too deep no sitemap is asked for.
+//! a sitemap are as deep as those that it links to. Where those would be too deep no sitemap is asked for. They are found
+//! with each robots.txt that comes, changed or not: whether a URL is new the URL-seen test says.
 
 use crate::frontier::StoredUrl;
 use crate::robots::Robots;
