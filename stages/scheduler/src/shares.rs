@@ -124,6 +124,12 @@ impl Shares {
         }
     }
 
+    /// Whether no budget is in play.
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.shares.is_empty()
+    }
+
     /// The crawl has a budget, of which this scheduler has fetched so many pages.
     pub(crate) fn limit_crawl(&mut self, max: u64, fetched: u64) {
         let share = self.share(Whole::Crawl, max, fetched);
@@ -273,6 +279,9 @@ impl Shares {
             let Some(share) = self.shares.get_mut(&id) else { continue };
             if !share.is_short() && !share.called {
                 share.question = Question::None;
+                if let Id::Domain(domain) = id {
+                    self.forget(domain);
+                }
                 continue;
             }
             (share.question, share.called) = (Question::Out, false);

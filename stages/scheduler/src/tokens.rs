@@ -42,7 +42,12 @@ impl Whole {
     pub fn key(&self) -> String {
         match self {
             Whole::Crawl => "crawl".to_owned(),
-            Whole::Domain(domain) => format!("domain.{}", domain.replace(':', "=").replace(['[', ']'], "")),
+            Whole::Domain(domain) => {
+                let name = domain.replace(['[', ']'], "").replace(':', "=");
+                // A key cannot end with a dot, as a name may.
+                let end = if name.ends_with('.') { "=" } else { "" };
+                format!("domain.{name}{end}")
+            }
         }
     }
 }
@@ -252,7 +257,11 @@ mod tests {
 
     #[test]
     fn keys_are_of_letters_that_a_bucket_takes() {
-        for (domain, key) in [("example.co.uk", "domain.example.co.uk"), ("[2001:db8::1]", "domain.2001=db8==1")] {
+        for (domain, key) in [
+            ("example.co.uk", "domain.example.co.uk"),
+            ("example.com.", "domain.example.com.="),
+            ("[2001:db8::1]", "domain.2001=db8==1"),
+        ] {
             assert_eq!(Whole::Domain(domain.to_owned()).key(), key);
         }
     }

@@ -159,6 +159,7 @@ fn tokens_go_from_one_that_does_not_need_them_to_one_that_does() {
         two.run(&mut Fine, 300);
         assert_eq!(two.count("outcome_fetched_total"), 90, "{:?}", two.ledgers);
         assert_eq!(two.ledgers[&whole].tokens(1), 2);
+        assert!(crawl || two.worlds.iter().all(|world| world.core.shares.is_empty()), "nothing is in play");
         assert_eq!(two.count("waiting"), if crawl { 112 } else { 0 });
     }
 }
