@@ -11,7 +11,7 @@
 //! Source: Boldi, Marino, Santini and Vigna 2014 (BUbiNG's virtualiser: the tails of queues are on disk).
 
 use crate::codec::{Reader, Writer};
-use crate::frontier::{RETRIES, StoredUrl, URLS, corrupt, visit_urls};
+use crate::frontier::{RETRIES, StoredUrl, URLS, corrupt, read_url, visit_urls};
 use crate::server::ServerKey;
 use crate::staged::Staged;
 use shared::message::Quality;
@@ -21,6 +21,9 @@ use shared::stage::store::StoreError;
 const NUMBER_BITS: u32 = 40;
 /// Bits of a quality that are left out of an order: what remains tells qualities apart that differ by 1/30,000.
 const QUALITY_BITS_LEFT_OUT: u32 = 8;
+
+/// So many rows are read one by one: filters say which of the store's files has each. More are read in one go.
+const SINGLY_MAX: usize = 3;
 
 /// Where a URL stands among those of its server: 23 bits, the lowest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -133,7 +136,11 @@ impl Fresh {
         take: &mut dyn FnMut(u64, StoredUrl),
     ) -> Result<(), StoreError> {
         let from_head = self.head.len().min(limit);
-        if from_head > 0 {
+        if from_head <= SINGLY_MAX {
+            for slot in self.head.drain(..from_head) {
+                take(slot, read_url(staged, server, slot)?);
+            }
+        } else {
             let first = self.head[0];
             let mut slots = self.head.drain(..from_head).peekable();
             visit_urls(staged, server, first..RETRIES, &mut |slot, url| {
