@@ -3,7 +3,8 @@
 //! RFC 9309, section 2.3.1: a 2xx is read; redirects are followed, to other servers too, five in a row; other
 //! 3xx and 4xx mean that there is none, so all is allowed; 429, 5xx and no answer mean that it cannot be reached,
 //! so nothing is allowed. What cannot be reached is tried again after a wait, `attempts` times; until then the
-//! server's URLs wait, after that they are disallowed for a while.
+//! server's URLs wait, after that they are disallowed for a while. Silence of the scheduler that was asked for what lies
+//! on another server is no such try: that server may have to wait, or nobody be there to fetch; it is asked again.
 //!
 //! The text of a robots.txt lies in a table of its own, so that a server's record stays small.
 
@@ -48,7 +49,8 @@ struct Known {
 /// A robots.txt asked of another server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Errand {
-    tries: u8,
+    /// Times it was asked for.
+    asked: u8,
     again_at: Timestamp,
 }
 
@@ -88,8 +90,6 @@ pub(crate) enum Next {
     Errand(String),
     /// It was asked for there: wait until then.
     Wait(Timestamp),
-    /// It was asked for too often.
-    GiveUp,
 }
 
 impl RobotsState {
@@ -117,10 +117,9 @@ impl RobotsState {
     }
 
     /// How to get at it.
-    pub(crate) fn next(&self, now: Timestamp, settings: &Settings) -> Next {
+    pub(crate) fn next(&self, now: Timestamp) -> Next {
         match (&self.target, self.errand) {
             (_, Some(errand)) if errand.again_at > now => Next::Wait(errand.again_at),
-            (_, Some(errand)) if errand.tries >= settings.attempts => Next::GiveUp,
             (Some(target), Some(_)) => Next::Errand(target.to_string()),
             _ => Next::Own,
         }
@@ -139,8 +138,8 @@ impl RobotsState {
     /// The other server was asked.
     pub(crate) fn asked(&mut self, now: Timestamp, settings: &Settings) {
         if let Some(errand) = &mut self.errand {
-            errand.tries = errand.tries.saturating_add(1);
-            errand.again_at = now + back_off(settings, errand.tries);
+            errand.asked = errand.asked.saturating_add(1);
+            errand.again_at = now + back_off(settings, errand.asked);
         }
     }
 
@@ -160,7 +159,7 @@ impl RobotsState {
                 Some(target) if self.redirects < REDIRECTS_MAX => {
                     self.redirects += 1;
                     let elsewhere = server_of(&target) != server;
-                    self.errand = elsewhere.then_some(Errand { tries: 0, again_at: now });
+                    self.errand = elsewhere.then_some(Errand { asked: 0, again_at: now });
                     self.target = Some(target.into());
                     Found::Redirect
                 }
@@ -184,7 +183,7 @@ impl RobotsState {
     }
 
     /// There will be no answer.
-    pub(crate) fn give_up(&mut self, now: Timestamp, settings: &Settings) -> Found<'static> {
+    fn give_up(&mut self, now: Timestamp, settings: &Settings) -> Found<'static> {
         self.learn(now, Rules::Unreachable, settings.retry_wait_max.max(UNREACHABLE_MIN), self.crawl_delay());
         // When that has lapsed, and URLs still come, one more try decides.
         self.tries = settings.attempts.saturating_sub(1);
@@ -295,26 +294,30 @@ mod tests {
         for hop in 0..5 {
             let answer = response(301, Some(&format!("/{hop}#x")));
             assert_eq!(robots.answered(at(0), SERVER, URL, Some(&answer), &settings), Found::Redirect);
-            assert_eq!(robots.next(at(0), &settings), Next::Own);
+            assert_eq!(robots.next(at(0)), Next::Own);
             assert_eq!(robots.own_url(SERVER), format!("http://a.test/{hop}"));
         }
         assert_eq!(robots.answered(at(0), SERVER, URL, Some(&response(301, Some("/x"))), &settings), Found::AllowAll);
     }
 
     #[test]
-    fn another_server_is_asked_so_often_and_no_more() {
+    fn another_server_is_asked_until_it_answers_and_fails_so_often_and_no_more() {
         let settings = settings();
         let mut robots = RobotsState::default();
-        let answer = response(308, Some("https://www.a.test/robots.txt"));
-        assert_eq!(robots.answered(at(0), SERVER, URL, Some(&answer), &settings), Found::Redirect);
+        let redirect = response(308, Some("https://www.a.test/robots.txt"));
         let mut now = at(0);
-        for _ in 0..settings.attempts {
-            assert_eq!(robots.next(now, &settings), Next::Errand("https://www.a.test/robots.txt".into()));
-            robots.asked(now, &settings);
-            let Next::Wait(until) = robots.next(now, &settings) else { panic!("asks without a pause") };
-            now = until;
+        for tries in 1..=settings.attempts {
+            assert_eq!(robots.next(now), Next::Own);
+            assert_eq!(robots.answered(now, SERVER, URL, Some(&redirect), &settings), Found::Redirect);
+            for _ in 0..2 * settings.attempts {
+                assert_eq!(robots.next(now), Next::Errand("https://www.a.test/robots.txt".into()));
+                robots.asked(now, &settings);
+                let Next::Wait(until) = robots.next(now) else { panic!("asks without a pause") };
+                now = until;
+            }
+            let found = robots.answered(now, SERVER, "https://www.a.test/robots.txt", None, &settings);
+            assert_eq!(found == Found::Unreachable, tries == settings.attempts, "{found:?}");
         }
-        assert_eq!(robots.next(now, &settings), Next::GiveUp);
     }
 
     #[test]
