@@ -19,8 +19,14 @@ pub fn scheduling(folder: PathBuf, seed: Option<u64>) -> anyhow::Result<bool> {
     let findings = scheduling::run(&settings, &mut |progress| tracing::info!("{progress}"))?;
     line(format_args!("written  {0}/scheduling.csv {0}/scheduling-runs.csv {0}/scheduling.svg", folder.display()));
     let hold = all_hold(&findings.verdicts);
+    for throughput in &findings.throughput {
+        line(format_args!("pages/s  {throughput}"));
+    }
     for sensitivity in &findings.sensitivity {
         line(format_args!("varied   {sensitivity}"));
+    }
+    for default in &findings.defaults {
+        line(format_args!("default  {default}"));
     }
     for order_lost in &findings.order_lost {
         line(format_args!("order    {order_lost}"));

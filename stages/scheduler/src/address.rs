@@ -1,4 +1,7 @@
 //! What is known of a server's address, and when to ask for it again.
+//!
+//! Name servers that fail often enough end the URLs that wait for them. A question without any answer does not count:
+//! then it is the resolver, or the way to it, that is not there, and will be.
 
 use crate::clock::Clock;
 use crate::codec::{Reader, Writer};
@@ -51,8 +54,12 @@ pub(crate) struct Address {
     /// How long that holds.
     until: Timestamp,
     /// Questions asked in a row without an answer that helps.
-    tries: u8,
-    /// When to ask again, after `tries` questions.
+    questions: u8,
+    /// Of these, those on which the name servers failed.
+    failures: u8,
+    /// There is no answer to the last one yet.
+    is_asked: bool,
+    /// When to ask again, after so many questions.
     ask_at: Timestamp,
 }
 
@@ -69,50 +76,59 @@ pub(crate) enum Need {
 
 impl Default for Address {
     fn default() -> Self {
-        Address { known: Known::Nothing, until: Timestamp::ZERO, tries: 0, ask_at: Timestamp::ZERO }
+        Address::of(Known::Nothing, Timestamp::ZERO)
     }
 }
 
 impl Address {
+    /// That is known, and nothing was asked.
+    const fn of(known: Known, until: Timestamp) -> Self {
+        Address { known, until, questions: 0, failures: 0, is_asked: false, ask_at: Timestamp::ZERO }
+    }
+
     /// Takes what the resolver found out.
     pub(crate) fn learn(&mut self, now: Timestamp, resolution: &Resolution, settings: &Settings) {
         match resolution {
             Resolution::Addresses { addresses, ttl_s } if !addresses.is_empty() => {
                 let addresses = addresses.iter().copied().take(ADDRESSES_MAX).collect();
                 let lifetime = Duration::from_secs(u64::from(*ttl_s)).max(LIFETIME_MIN);
-                self.set(Known::Addresses(addresses), now + lifetime);
+                *self = Address::of(Known::Addresses(addresses), now + lifetime);
             }
             Resolution::Addresses { .. } | Resolution::NoAddress => {
-                self.set(Known::None(NoAddress::NoSuchName), now + none_for(settings));
+                *self = Address::of(Known::None(NoAddress::NoSuchName), now + none_for(settings));
             }
-            Resolution::Private => self.set(Known::None(NoAddress::Private), now + none_for(settings)),
-            // What is known holds. A failure that came without a question counts as the answer to one.
-            Resolution::Temporary if self.until <= now && self.tries == 0 => self.asked(now, settings),
-            Resolution::Temporary => {}
+            Resolution::Private => *self = Address::of(Known::None(NoAddress::Private), now + none_for(settings)),
+            // What is known holds, and one question fails once.
+            Resolution::Temporary if self.until > now || self.questions > 0 && !self.is_asked => {}
+            Resolution::Temporary => {
+                if self.questions == 0 {
+                    // It came without a question, and counts as the answer to one.
+                    self.asked(now, settings);
+                }
+                self.is_asked = false;
+                self.failures = self.failures.saturating_add(1);
+            }
         }
-    }
-
-    fn set(&mut self, known: Known, until: Timestamp) {
-        *self = Address { known, until, tries: 0, ask_at: Timestamp::ZERO };
     }
 
     /// A question went out.
     pub(crate) fn asked(&mut self, now: Timestamp, settings: &Settings) {
-        self.tries = self.tries.saturating_add(1);
-        self.ask_at = now + back_off(settings, self.tries);
+        self.questions = self.questions.saturating_add(1);
+        self.is_asked = true;
+        self.ask_at = now + back_off(settings, self.questions);
     }
 
-    /// What to do before the server can be contacted at `now`. After too many questions it counts as without
+    /// What to do before the server can be contacted at `now`. After too many failures it counts as without
     /// an address for a while.
     pub(crate) fn need(&mut self, now: Timestamp, settings: &Settings) -> Need {
         if self.until > now {
             return Need::Nothing;
         }
-        if self.tries > 0 && self.ask_at > now {
+        if self.questions > 0 && self.ask_at > now {
             return Need::Wait(self.ask_at);
         }
-        if self.tries >= settings.resolve_attempts {
-            self.set(Known::None(NoAddress::NoAnswer), now + none_for(settings));
+        if self.failures >= settings.resolve_attempts {
+            *self = Address::of(Known::None(NoAddress::NoAnswer), now + none_for(settings));
             return Need::Nothing;
         }
         Need::Ask
@@ -174,7 +190,7 @@ impl Address {
             4 => Known::None(NoAddress::NoAnswer),
             _ => return None,
         };
-        Some(Address { known, until, tries: 0, ask_at: Timestamp::ZERO })
+        Some(Address::of(known, until))
     }
 }
 
@@ -210,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn silence_and_failures_end_after_so_many_questions() {
+    fn failures_end_after_so_many_questions() {
         let settings = settings();
         let mut address = Address::default();
         address.learn(at(0), &Resolution::Temporary, &settings);
@@ -219,12 +235,39 @@ mod tests {
         for _ in 1..settings.resolve_attempts {
             assert_eq!(address.need(now, &settings), Need::Ask);
             address.asked(now, &settings);
+            // The broker repeats the answer.
+            address.learn(now, &Resolution::Temporary, &settings);
             address.learn(now, &Resolution::Temporary, &settings);
             let Need::Wait(until) = address.need(now, &settings) else { panic!("asks without a pause") };
             now = until;
         }
         assert_eq!(address.need(now, &settings), Need::Nothing);
         assert_eq!(address.missing(now), Some(NoAddress::NoAnswer));
+    }
+
+    /// Goal: a resolver that is away for long costs no URL. Method: no question is answered, for an hour and more; then
+    /// the name servers fail on one less than so many, and answer.
+    #[test]
+    fn silence_ends_nothing_and_is_asked_ever_less_often() {
+        let settings = settings();
+        let mut address = Address::default();
+        let (mut now, mut pause) = (at(0), Duration::ZERO);
+        while now < at(4_000) {
+            assert_eq!(address.need(now, &settings), Need::Ask);
+            address.asked(now, &settings);
+            let Need::Wait(until) = address.need(now, &settings) else { panic!("asks without a pause") };
+            assert!(until >= now + pause);
+            (pause, now) = (until.since(now), until);
+        }
+        for _ in 1..settings.resolve_attempts {
+            address.asked(now, &settings);
+            address.learn(now, &Resolution::Temporary, &settings);
+            let Need::Wait(until) = address.need(now, &settings) else { panic!("asks without a pause") };
+            now = until;
+        }
+        assert_eq!(address.need(now, &settings), Need::Ask);
+        address.learn(now, &found(100), &settings);
+        assert_eq!((address.need(now, &settings), address.missing(now)), (Need::Nothing, None));
     }
 
     #[test]

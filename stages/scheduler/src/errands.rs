@@ -2,7 +2,7 @@
 //!
 //! A robots.txt that lies on another server is fetched by a job of that server, so that P1 and P2 hold for it
 //! too. When its partition is another instance's, that one is asked; what is asked is soft state there, and is
-//! asked again until it is answered or was asked for often enough.
+//! asked again until it is answered.
 
 use crate::robots::Robots;
 use crate::robots_policy::{Found, ROBOTS};

@@ -126,7 +126,7 @@ impl Scheduler {
             Todo::Hold(Room::Address(address)) => Idle::AddressTaken(address),
             // What the next step does.
             Todo::Resolve | Todo::End | Todo::Refuse => Idle::AddressAwaited(Duration::ZERO),
-            Todo::Errand(_) | Todo::GiveUpRobots => Idle::RobotsAwaited(Duration::ZERO),
+            Todo::Errand(_) => Idle::RobotsAwaited(Duration::ZERO),
             Todo::Job if self.draining => Idle::Draining,
             Todo::Job if self.shares.crawl().left() == 0 => Idle::EnoughPages,
             Todo::Job => Idle::Ready { before: self.queue.before(server.place), credit: self.fetchers.credit(now) },

@@ -49,12 +49,6 @@ impl Scheduler {
                     self.want(url, asker, staged)?;
                     continue;
                 }
-                Todo::GiveUpRobots => {
-                    server.robots.give_up(now, &self.settings);
-                    staged.dirty.insert(key);
-                    staged.partitions.insert(key.partition);
-                    continue;
-                }
                 Todo::Refuse => {
                     for task in std::mem::take(&mut server.errands) {
                         self.deliver(now, &task.asker, None, staged)?;

@@ -3,7 +3,8 @@
 //! RFC 9309, section 2.3.1: a 2xx is read; redirects are followed, to other servers too, five in a row; other
 //! 3xx and 4xx mean that there is none, so all is allowed; 429, 5xx and no answer mean that it cannot be reached,
 //! so nothing is allowed. What cannot be reached is tried again after a wait, `attempts` times; until then the
-//! server's URLs wait, after that they are disallowed for a while.
+//! server's URLs wait, after that they are disallowed for a while. Silence of the scheduler that was asked for what lies
+//! on another server is no such try: that server may have to wait, or nobody be there to fetch; it is asked again.
 //!
 //! The text of a robots.txt lies in a table of its own, so that a server's record stays small.
 
@@ -48,7 +49,8 @@ struct Known {
 /// A robots.txt asked of another server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Errand {
-    tries: u8,
+    /// Times it was asked for.
+    asked: u8,
     again_at: Timestamp,
 }
 
@@ -95,8 +97,6 @@ pub(crate) enum Next {
     Errand(String),
     /// It was asked for there: wait until then.
     Wait(Timestamp),
-    /// It was asked for too often.
-    GiveUp,
 }
 
 impl RobotsState {
@@ -124,12 +124,11 @@ impl RobotsState {
     }
 
     /// How to get at it.
-    pub(crate) fn next(&self, now: Timestamp, settings: &Settings) -> Next {
-        let Some((errand, target)) = self.errand() else { return Next::Own };
-        match errand {
-            errand if errand.again_at > now => Next::Wait(errand.again_at),
-            errand if errand.tries >= settings.attempts => Next::GiveUp,
-            _ => Next::Errand(target.to_owned()),
+    pub(crate) fn next(&self, now: Timestamp) -> Next {
+        match self.errand() {
+            Some((errand, _)) if errand.again_at > now => Next::Wait(errand.again_at),
+            Some((_, target)) => Next::Errand(target.to_owned()),
+            None => Next::Own,
         }
     }
 
@@ -151,8 +150,8 @@ impl RobotsState {
     /// The other server was asked.
     pub(crate) fn asked(&mut self, now: Timestamp, settings: &Settings) {
         if let Some(errand) = self.detour.as_mut().and_then(|detour| detour.errand.as_mut()) {
-            errand.tries = errand.tries.saturating_add(1);
-            errand.again_at = now + back_off(settings, errand.tries);
+            errand.asked = errand.asked.saturating_add(1);
+            errand.again_at = now + back_off(settings, errand.asked);
         }
     }
 
@@ -173,7 +172,7 @@ impl RobotsState {
                 match target_of(url, response) {
                     Some(target) if redirects < REDIRECTS_MAX => {
                         let elsewhere = server_of(&target) != server;
-                        let errand = elsewhere.then_some(Errand { tries: 0, again_at: now });
+                        let errand = elsewhere.then_some(Errand { asked: 0, again_at: now });
                         let detour = Detour { redirects: redirects + 1, target: target.into(), errand };
                         self.detour = Some(Box::new(detour));
                         Found::Redirect
@@ -199,7 +198,7 @@ impl RobotsState {
     }
 
     /// There will be no answer.
-    pub(crate) fn give_up(&mut self, now: Timestamp, settings: &Settings) -> Found<'static> {
+    fn give_up(&mut self, now: Timestamp, settings: &Settings) -> Found<'static> {
         self.learn(now, Rules::Unreachable, settings.retry_wait_max.max(UNREACHABLE_MIN), self.crawl_delay());
         // When that has lapsed, and URLs still come, one more try decides.
         self.tries = settings.attempts.saturating_sub(1);
@@ -312,26 +311,30 @@ mod tests {
         for hop in 0..5 {
             let answer = response(301, Some(&format!("/{hop}#x")));
             assert_eq!(robots.answered(at(0), SERVER, URL, Some(&answer), &settings), Found::Redirect);
-            assert_eq!(robots.next(at(0), &settings), Next::Own);
+            assert_eq!(robots.next(at(0)), Next::Own);
             assert_eq!(robots.own_url(SERVER), format!("http://a.test/{hop}"));
         }
         assert_eq!(robots.answered(at(0), SERVER, URL, Some(&response(301, Some("/x"))), &settings), Found::AllowAll);
     }
 
     #[test]
-    fn another_server_is_asked_so_often_and_no_more() {
+    fn another_server_is_asked_until_it_answers_and_fails_so_often_and_no_more() {
         let settings = settings();
         let mut robots = RobotsState::default();
-        let answer = response(308, Some("https://www.a.test/robots.txt"));
-        assert_eq!(robots.answered(at(0), SERVER, URL, Some(&answer), &settings), Found::Redirect);
+        let redirect = response(308, Some("https://www.a.test/robots.txt"));
         let mut now = at(0);
-        for _ in 0..settings.attempts {
-            assert_eq!(robots.next(now, &settings), Next::Errand("https://www.a.test/robots.txt".into()));
-            robots.asked(now, &settings);
-            let Next::Wait(until) = robots.next(now, &settings) else { panic!("asks without a pause") };
-            now = until;
+        for tries in 1..=settings.attempts {
+            assert_eq!(robots.next(now), Next::Own);
+            assert_eq!(robots.answered(now, SERVER, URL, Some(&redirect), &settings), Found::Redirect);
+            for _ in 0..2 * settings.attempts {
+                assert_eq!(robots.next(now), Next::Errand("https://www.a.test/robots.txt".into()));
+                robots.asked(now, &settings);
+                let Next::Wait(until) = robots.next(now) else { panic!("asks without a pause") };
+                now = until;
+            }
+            let found = robots.answered(now, SERVER, "https://www.a.test/robots.txt", None, &settings);
+            assert_eq!(found == Found::Unreachable, tries == settings.attempts, "{found:?}");
         }
-        assert_eq!(robots.next(now, &settings), Next::GiveUp);
     }
 
     #[test]

@@ -83,8 +83,6 @@ pub(crate) enum Todo {
     Resolve,
     /// Its robots.txt is to be asked for on another server.
     Errand(String),
-    /// Its robots.txt was asked for too often.
-    GiveUpRobots,
     /// A job.
     Job,
     /// Errands for it cannot be done.
@@ -297,11 +295,10 @@ impl Server {
             Need::Nothing => return Todo::End,
         }
         if !errands && self.needs_robots(now, settings) {
-            match self.robots.next(now, settings) {
+            match self.robots.next(now) {
                 Next::Own => {}
                 Next::Errand(url) => return Todo::Errand(url),
                 Next::Wait(until) => return Todo::Wait(until, WaitFor::Robots),
-                Next::GiveUp => return Todo::GiveUpRobots,
             }
         }
         match self.address.first() {

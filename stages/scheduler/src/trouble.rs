@@ -12,7 +12,7 @@
 //! | 408, other 5xx, header too large | costs an attempt | never |
 //! | forbidden (P7) | ends | never |
 //!
-//! Names that cannot be resolved trouble no server: the questions for an address are counted in [`crate::address`],
+//! Names that cannot be resolved trouble no server: the failures of name servers are counted in [`crate::address`],
 //! with the same waits and a number of their own (`resolve_attempts`).
 //!
 //! Source: BUbiNG's waits by class of error (Boldi, Marino, Santini and Vigna 2014).

@@ -11,8 +11,8 @@ fn main() -> anyhow::Result<()> {
     for verdict in &findings.verdicts {
         println!("{verdict}");
     }
-    for line in findings.sensitivity.iter().chain(&findings.order_lost) {
-        println!("{line}");
+    for lines in [&findings.throughput, &findings.sensitivity, &findings.defaults, &findings.order_lost] {
+        lines.iter().for_each(|line| println!("{line}"));
     }
     Ok(())
 }

@@ -4,9 +4,10 @@
 //! `scheduling.svg`, a verdict on each claim, and lines on what the verdicts hang on.
 //!
 //! A made-up web (`web`) is crawled in simulated time (`crawl`) by the crawler's own scheduler, the same core that
-//! runs in a process, with each of its policies. It is told of a page, and what it is worth (`quality`), once a page
-//! that links to it was fetched. Then the same with one request per connection, with other numbers of connections,
-//! with several schedulers, and on webs with other links, latencies, sizes and seeds.
+//! runs in a process, with each policy (`policy`). It is told of a page, and what it is worth (`quality`), once a page
+//! that links to it was fetched. Then the same with one request per connection, with other numbers of connections and
+//! pages that cost CPU time; all that on webs of several seeds. Then on webs with other links, latencies and sizes,
+//! from other seeds, and with several schedulers.
 //!
 //! Invariant: all policies meet the same web, with the same latencies and qualities.
 //!
@@ -15,6 +16,7 @@
 mod crawl;
 mod curves;
 mod figure;
+mod policy;
 mod quality;
 mod runs;
 mod table;
@@ -25,10 +27,14 @@ mod web;
 
 use crate::Verdict;
 use anyhow::{Context as _, ensure};
-use runs::{CONNECTIONS, Runs};
+use crawl::{Seeds, Setup};
+use runs::{CONNECTIONS, CONNECTIONS_FEW, Runs, breadth_first, with_cpu};
 use std::fs;
 use std::path::PathBuf;
 use web::Shape;
+
+/// Webs on which each claim is judged: a seed and those that follow it.
+pub const SEEDS: u64 = 5;
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -37,7 +43,7 @@ pub struct Settings {
     pub servers: usize,
     /// Its pages: at least one for each server.
     pub pages: usize,
-    /// Of web and qualities: the same seed gives the same files.
+    /// Of web and qualities, and the first of [`SEEDS`]: the same seed gives the same files.
     pub seed: u64,
     /// Where the files go; made if it is not there.
     pub folder: PathBuf,
@@ -55,8 +61,12 @@ impl Default for Settings {
 pub struct Findings {
     /// On each claim.
     pub verdicts: Vec<Verdict>,
-    /// How the claims fare on other webs, a line for each.
+    /// Pages a second by connections, a line for each kind of servers and of CPU.
+    pub throughput: Vec<String>,
+    /// How the claims fare on other webs, and in other crawls: a line for each.
     pub sensitivity: Vec<String>,
+    /// What the crawler's default policy brings, and capacity without a table: a line for each number of connections.
+    pub defaults: Vec<String>,
     /// What capacity reaches with several schedulers, a line for each number.
     pub order_lost: Vec<String>,
 }
@@ -73,23 +83,33 @@ pub fn run(settings: &Settings, progress: &mut dyn FnMut(&str)) -> anyhow::Resul
     // Before the work, so that a wrong folder does not show after it.
     fs::create_dir_all(folder).with_context(|| format!("failed to make the folder {}", folder.display()))?;
 
-    let base = Shape { servers, pages, locality: 0.8, decades: 2.0, pages_deviation: 1.0, seed };
-    let others = [
-        Shape { locality: 0.6, ..base },
-        Shape { locality: 0.95, ..base },
-        Shape { decades: 1.0, ..base },
-        Shape { decades: 3.0, ..base },
-        Shape { pages_deviation: 0.3, ..base },
-        Shape { seed: seed.wrapping_add(1), ..base },
-        Shape { seed: seed.wrapping_add(2), ..base },
-    ];
+    let base = Shape { servers, pages, locality: 0.8, decades: 2.0, pages_deviation: 0.5, fast: false, seed };
+    let setup = breadth_first(CONNECTIONS);
+    let seeds: Vec<Shape> = (0..SEEDS).map(|number| Shape { seed: seed.wrapping_add(number), ..base }).collect();
     let mut runs = Runs::default();
-    runs.measure_all(base, progress)?;
-    for other in others {
-        runs.compare(other, progress)?;
+    for &shape in &seeds {
+        runs.measure_claims(shape, progress)?;
     }
+    let cpu = runs.page_cpu_us(base).unwrap_or_default();
+    let varied = [
+        (base, setup),
+        (base, Setup { connections: CONNECTIONS_FEW, ..setup }),
+        (base, with_cpu(CONNECTIONS, cpu)),
+        (base, Setup { seeds: Seeds::HomePages, ..setup }),
+        (base, Setup { seeds: Seeds::AllPages, ..setup }),
+        (Shape { pages_deviation: 0.0, ..base }, setup),
+        (Shape { pages_deviation: 1.0, ..base }, setup),
+        (Shape { decades: 1.0, ..base }, setup),
+        (Shape { decades: 3.0, ..base }, setup),
+        (Shape { locality: 0.6, ..base }, setup),
+        (Shape { locality: 0.95, ..base }, setup),
+    ];
+    for (shape, setup) in varied {
+        runs.compare(shape, setup, progress)?;
+    }
+    runs.measure_tables(base, progress)?;
 
-    let compared = runs.comparison(base, CONNECTIONS);
+    let compared = runs.comparison(base, setup);
     for (name, text) in [
         ("scheduling.csv", table::curves_csv(&compared)),
         ("scheduling-runs.csv", table::runs_csv(&runs.curves)),
@@ -99,10 +119,11 @@ pub fn run(settings: &Settings, progress: &mut dyn FnMut(&str)) -> anyhow::Resul
         fs::write(&file, text).with_context(|| format!("failed to write {}", file.display()))?;
         progress(&format!("wrote {}", file.display()));
     }
-    let shapes: Vec<Shape> = [base].into_iter().chain(others).collect();
     Ok(Findings {
-        verdicts: verdicts::judge(&runs, base),
-        sensitivity: verdicts::sensitivity(&runs, &shapes),
+        verdicts: verdicts::judge(&runs, &seeds),
+        throughput: verdicts::throughput(&runs, base),
+        sensitivity: varied.iter().filter_map(|&(shape, setup)| verdicts::varied(&runs, shape, setup)).collect(),
+        defaults: verdicts::defaults(&runs, base),
         order_lost: verdicts::order_lost(&runs, base),
     })
 }

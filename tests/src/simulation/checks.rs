@@ -9,6 +9,7 @@
 //! - P3: the counts of dedup and scheduler conserve after every step; each new URL has one outcome in the end.
 //! - P4: no URL is new twice.
 //! - P5: no page is requested by a robots.txt that is older than `politeness.robots_lifetime`.
+//! - Connections: of each scheduler no more jobs are out for an address than `politeness.connections_per_address`.
 //! - Budgets: of no host more pages are fetched than `limits.pages_per_host`, and of no registered domain more than
 //!   `limits.pages_per_domain`.
 
@@ -22,6 +23,7 @@ use shared::message::{Edge, JobId, NewUrls, Outcome, Outcomes, Report, RequestEn
 use shared::stage::Count;
 use shared::url::{host_of, path_of, registered_domain, server_of};
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// What has a budget.
@@ -33,6 +35,8 @@ enum Limit {
 
 struct Lease {
     server: String,
+    /// Its server's address that is tried first.
+    address: Option<IpAddr>,
     /// By the scheduler's clock.
     until: Micros,
     lease: Micros,
@@ -58,6 +62,8 @@ pub(crate) struct Checks {
     delay: Micros,
     download_pause: DownloadPause,
     robots_lifetime: Micros,
+    /// 0: no limit.
+    connections_per_address: usize,
     /// 0: no limit.
     pages_per_host: u64,
     pages_per_domain: u64,
@@ -87,6 +93,7 @@ impl Checks {
             delay: politeness.delay.as_micros() as Micros,
             download_pause: DownloadPause::new(politeness),
             robots_lifetime: politeness.robots_lifetime.as_micros() as Micros,
+            connections_per_address: politeness.connections_per_address as usize,
             pages_per_host: pipeline.limits.pages_per_host,
             pages_per_domain: pipeline.limits.pages_per_domain,
             faults,
@@ -125,8 +132,11 @@ impl Checks {
                     self.violated(format!("P1: {from:?} grants {:?} twice", job.id));
                 }
                 self.by_server.entry(job.server.clone()).or_default().push(job.id);
-                let lease = Lease { server: job.server, until: now + lease, lease, granted: now, ended: false };
+                let address = job.addresses.first().copied();
+                let lease =
+                    Lease { server: job.server, address, until: now + lease, lease, granted: now, ended: false };
                 self.leases.insert(job.id, lease);
+                self.shares_address(now, job.id);
             }
             Ok(ToFetcher::Renewed { job, .. }) => {
                 if let Some(lease) = self.leases.get_mut(&job) {
@@ -135,6 +145,18 @@ impl Checks {
             }
             Ok(ToFetcher::Revoked { .. }) => {}
             Err(error) => self.violated(format!("{from:?} sends an unreadable message: {error}")),
+        }
+    }
+
+    /// Whether a job that was just granted finds room at its address.
+    fn shares_address(&mut self, now: Micros, job: JobId) {
+        let address = self.leases.get(&job).and_then(|lease| lease.address);
+        let is_there = |(id, lease): &(&JobId, &Lease)| {
+            id.scheduler == job.scheduler && lease.address == address && !lease.ended && lease.until > now
+        };
+        let jobs = self.leases.iter().filter(is_there).count();
+        if self.connections_per_address > 0 && jobs > self.connections_per_address {
+            self.violated(format!("{jobs} jobs are out for {address:?}, the last is {job:?}"));
         }
     }
 

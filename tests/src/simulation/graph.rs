@@ -60,6 +60,8 @@ pub(crate) struct Server {
     pub(crate) url: String,
     pub(crate) name: Name,
     pub(crate) robots: Robots,
+    /// Sitemaps that its robots.txt names, wherever that lies. Their links are not read: to the crawl they are pages.
+    pub(crate) sitemaps: Vec<String>,
     pub(crate) pages: BTreeMap<String, Page>,
     /// Connects refused before the first is accepted; all, when none.
     pub(crate) refuses: Option<u32>,
@@ -103,6 +105,11 @@ impl Graph {
             let servers_linked: Vec<usize> =
                 (0..urls.len()).filter(|&other| other != hidden || number == hidden).collect();
             server.pages = pages_of(number, pages, &urls, &servers_linked, plan.pages_max, dice);
+            for _ in 0..dice.below(4) {
+                let other = *dice.pick(&servers_linked).unwrap_or(&number);
+                server.sitemaps.push(format!("{}/sitemap-{}.xml", urls[other], dice.below(3)));
+            }
+            server.pages.insert("/sitemap-0.xml".to_owned(), Page::Html(Vec::new()));
             if let Robots::Moved(target) = &mut server.robots {
                 let other = *dice.pick(&servers_linked).unwrap_or(&number);
                 *target = format!("{}/robots-of-{number}.txt", urls[other]);
@@ -128,8 +135,13 @@ impl Graph {
     }
 
     /// How each URL that a crawl from the seeds meets and follows must end. It goes no further from URLs that are
-    /// over budget.
-    pub(crate) fn truth(&self, follow: Follow, over_budget: impl Fn(&str) -> bool) -> BTreeMap<String, Outcome> {
+    /// over budget. Of the sitemaps in a robots.txt it asks for the first so many.
+    pub(crate) fn truth(
+        &self,
+        follow: Follow,
+        sitemaps: usize,
+        over_budget: impl Fn(&str) -> bool,
+    ) -> BTreeMap<String, Outcome> {
         let mut scope: BTreeSet<&str> = self.seeds.iter().map(|seed| host_of(seed)).collect();
         let hidden = self.servers.len() - 2;
         scope.insert(self.servers[hidden].host());
@@ -145,6 +157,7 @@ impl Graph {
             if !over_budget(url) {
                 left.extend(links);
             }
+            left.extend(self.sitemaps_for(url).iter().take(sitemaps).map(String::as_str));
         }
         truth
     }
@@ -172,6 +185,26 @@ impl Graph {
             Some(Page::Status(404 | 410)) => nothing(Outcome::Gone),
             Some(Page::Status(400..=499)) => nothing(Outcome::Refused),
             Some(Page::Status(_)) => nothing(Outcome::Failed),
+        }
+    }
+
+    /// The sitemaps that come to light when a URL waits for its server's robots.txt; none when that cannot be read.
+    fn sitemaps_for(&self, url: &str) -> &[String] {
+        match self.server(url).map(|number| &self.servers[number]) {
+            Some(server) if self.is_reached(server) && self.names_sitemaps(server) => &server.sitemaps,
+            _ => &[],
+        }
+    }
+
+    fn is_reached(&self, server: &Server) -> bool {
+        matches!(server.name, Name::Address(_)) && server.refuses.is_some()
+    }
+
+    fn names_sitemaps(&self, server: &Server) -> bool {
+        match &server.robots {
+            Robots::None | Robots::Unreachable => false,
+            Robots::Rules(_) | Robots::Recovering(_) => true,
+            Robots::Moved(target) => self.server(target).is_some_and(|number| self.is_reached(&self.servers[number])),
         }
     }
 
@@ -216,6 +249,7 @@ fn server(number: usize, dice: &mut Dice) -> Server {
             _ => Name::Address(0),
         },
         robots,
+        sitemaps: Vec::new(),
         pages: BTreeMap::new(),
         refuses: match dice.below(14) {
             0 if number > 0 => None,

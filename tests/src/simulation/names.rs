@@ -2,7 +2,7 @@
 
 use super::dice::Dice;
 use super::graph::{Graph, Name};
-use super::plan::{MILLISECOND, Micros, SECOND};
+use super::plan::{MILLISECOND, Micros, Plan, SECOND};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -23,13 +23,15 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    pub(crate) fn new(graph: &Graph) -> Names {
+    pub(crate) fn new(graph: &Graph, plan: &Plan) -> Names {
+        // Where connections to an address are limited, many a server shares one.
+        let addresses = if plan.pipeline.politeness.connections_per_address > 0 { 3 } else { usize::MAX };
         let mut hosts = HashMap::new();
         let mut failures = HashMap::new();
         for (number, server) in graph.servers.iter().enumerate() {
             let address = match server.name {
                 Name::Private => Ipv4Addr::new(10, 0, 0, number as u8),
-                Name::Address(_) | Name::Missing => address(number),
+                Name::Address(_) | Name::Missing => address(number % addresses),
             };
             if let Name::Address(times) = server.name {
                 failures.insert(server.host().to_owned(), times);
@@ -57,7 +59,7 @@ impl Names {
     }
 }
 
-/// The address of a server, by its number; none is private (P7).
-pub(crate) fn address(number: usize) -> Ipv4Addr {
+/// The address of that number; none is private (P7).
+fn address(number: usize) -> Ipv4Addr {
     Ipv4Addr::new(93, 184, (number >> 8) as u8, number as u8)
 }

@@ -80,6 +80,8 @@ impl Plan {
             0 => self.pipeline.limits.pages_per_host = 1 + self.seed / 2 % 12,
             _ => self.pipeline.limits.pages_per_domain = 1 + self.seed / 2 % 24,
         }
+        // A robots.txt that a used up budget leaves unread names no sitemaps: which ones are depends on the order.
+        self.pipeline.limits.sitemaps_per_server = 0;
         self
     }
 
@@ -135,6 +137,12 @@ impl Plan {
         set.push(format!("stages.dedup.store={}", dice.pick(&["disk", "disk", "memory"]).unwrap_or(&"disk")));
         // With little memory, what is known goes to the runs, and repeats are questions to them.
         set.push(format!("stages.dedup.buffer_bytes={}", dice.pick(&["4KiB", "64MiB"]).unwrap_or(&"64MiB")));
+        let policy = dice.pick(&["breadth-first", "performance", "quality", "capacity"]).unwrap_or(&"capacity");
+        set.push(format!("stages.scheduler.policy={policy}"));
+        set.push(format!("stages.scheduler.quality={}", dice.pick(&["depth", "flow", "zipf"]).unwrap_or(&"depth")));
+        set.push(format!("politeness.connections_per_address={}", dice.pick(&[0, 1, 2]).unwrap_or(&0)));
+        set.push(format!("politeness.download_factor={}", dice.pick(&[0, 1, 4]).unwrap_or(&1)));
+        set.push(format!("limits.sitemaps_per_server={}", dice.pick(&[0, 1, 5]).unwrap_or(&0)));
         set.push(format!("stages.scheduler.requests_per_connection={}", dice.pick(&[3, 50]).unwrap_or(&50)));
         set.push(format!("stages.scheduler.job_lease={}s", dice.pick(&[6, 20]).unwrap_or(&20)));
         set.push("stages.fetcher.renew_every=2s".to_owned());

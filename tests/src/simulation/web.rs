@@ -225,7 +225,8 @@ impl Graph {
             Robots::Rules(Some(seconds)) => format!("Crawl-delay: {seconds}\n"),
             _ => String::new(),
         };
-        format!("User-agent: *\n{crawl_delay}Disallow: /private/\n")
+        let sitemaps: String = self.servers[server].sitemaps.iter().map(|url| format!("Sitemap: {url}\n")).collect();
+        format!("User-agent: *\n{crawl_delay}Disallow: /private/\n{sitemaps}")
     }
 }
 

@@ -83,7 +83,7 @@ impl World {
         let pipeline = &plan.pipeline;
         let mut dice = Dice::new(plan.seed ^ 0xa076_1d64_78bd_642f);
         let graph = Graph::new(plan, &mut dice);
-        let names = Names::new(&graph);
+        let names = Names::new(&graph, plan);
         let around = Around {
             now: 0,
             agenda: Agenda::default(),
@@ -329,9 +329,10 @@ impl World {
     fn end(self) -> Result<Ended, Failure> {
         let checks = &self.around.checks;
         let (graph, follow) = (&self.around.web.graph, self.plan.pipeline.scope.follow);
-        let met = graph.truth(follow, |url| checks.is_over_budget(url));
+        let sitemaps = self.plan.pipeline.limits.sitemaps_per_server;
+        let met = graph.truth(follow, sitemaps, |url| checks.is_over_budget(url));
         // With faults, a page may have been fetched whose URL was in the end over budget.
-        let truth = if self.plan.faults.is_none() { met.clone() } else { graph.truth(follow, |_| false) };
+        let truth = if self.plan.faults.is_none() { met.clone() } else { graph.truth(follow, sitemaps, |_| false) };
         let mut wrong = Vec::new();
         for url in met.keys().filter(|url| !checks.new.contains_key(*url)) {
             wrong.push(format!("P4: {url} never was new"));

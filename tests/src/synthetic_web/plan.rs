@@ -244,6 +244,9 @@ impl Plan {
         match self.profile.latency {
             Latency::None => Duration::ZERO,
             Latency::Fixed { ms } => Duration::from_millis(ms),
+            Latency::FastAndSlow { fast_ms, slow_ms } => {
+                Duration::from_millis(if host.is_multiple_of(2) { fast_ms } else { slow_ms })
+            }
             Latency::Lognormal { median_ms, sigma } => {
                 let mut dice = Dice::new(self.profile.seed, Purpose::Latency, host, resource.number());
                 let ms = dice.lognormal(median_ms, sigma).min(LATENCY_MS_MAX as f64);

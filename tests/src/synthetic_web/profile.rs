@@ -30,6 +30,13 @@ pub enum Latency {
         /// Milliseconds.
         ms: u64,
     },
+    /// Every second host, from the first on, is fast, the others are slow.
+    FastAndSlow {
+        /// Milliseconds of a request to a fast host.
+        fast_ms: u64,
+        /// Milliseconds of a request to a slow host.
+        slow_ms: u64,
+    },
     /// Lognormal over URLs, at most [`LATENCY_MS_MAX`].
     Lognormal {
         /// Median in milliseconds.

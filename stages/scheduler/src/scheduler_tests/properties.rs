@@ -299,7 +299,13 @@ proptest! {
             world.step(Some(Input::Report(report)));
             world.receive();
         }
-        world.finish(&mut web, Duration::from_secs(48 * 3600));
+        // So do the answers to errands.
+        let end = world.now + Duration::from_secs(48 * 3600);
+        while world.count("waiting") + world.count("in_flight") > 0 && world.now < end {
+            way.happen(&mut world, &mut web, Happening::Errands);
+            world.run(&mut web, Duration::from_secs(300));
+        }
+        world.finish(&mut web, Duration::ZERO);
         prop_assert_eq!(world.outcomes.len(), world.told.len());
         for url in world.told.keys() {
             prop_assert!(world.outcomes.contains_key(url), "{} of {} is lost", url, server_of(url));

@@ -260,13 +260,33 @@ fn robots_txt_on_a_server_of_another_instance_is_asked_for_there() {
     assert_eq!(asking.outcome("http://a.test/1").0, Outcome::Disallowed);
 }
 
+/// An hour in which no fetcher is there for the other server is no reason to end URLs.
 #[test]
-fn an_errand_that_nobody_answers_ends() {
+fn an_errand_that_nobody_answers_is_asked_for_again_until_somebody_does() {
     let other = elsewhere(A);
     let mut world = World::owning(settings(), &[partition("a.test", 4)]);
     world.tell_pages(A, 1);
-    world.finish(&mut robots_txt(|_, _| redirect(&format!("{other}/robots.txt"))), HOUR);
-    assert_eq!(world.errands.len(), 4);
+    let mut web = robots_txt(|_, _| redirect(&format!("{other}/robots.txt")));
+    world.run(&mut web, HOUR);
+    assert!((5..100).contains(&world.errands.len()), "{}", world.errands.len());
+    assert_eq!(world.count("waiting"), 1);
+    let response = Some(RobotsResponse { status: 404, location: None, body: Vec::new() });
+    world.step(Some(Input::Errand(Errand::Found { server: A.into(), response })));
+    world.finish(&mut web, HOUR);
+    assert_eq!(world.outcome("http://a.test/0").0, Outcome::Fetched);
+}
+
+#[test]
+fn a_server_that_cannot_be_reached_for_the_robots_txt_of_another_ends_the_errand() {
+    let other = elsewhere(A);
+    let mut world = World::owning(settings(), &[partition("a.test", 4)]);
+    world.tell_pages(A, 1);
+    let mut web = robots_txt(|_, _| redirect(&format!("{other}/robots.txt")));
+    for _ in 0..settings().attempts {
+        world.run(&mut web, Duration::from_secs(600));
+        world.step(Some(Input::Errand(Errand::Found { server: A.into(), response: None })));
+    }
+    world.finish(&mut web, HOUR);
     assert_eq!(world.outcome("http://a.test/0"), (Outcome::Disallowed, "robots.txt unreachable"));
 }
 

@@ -318,13 +318,22 @@ fn a_temporary_failure_to_resolve_is_tried_again() {
 }
 
 #[test]
-fn name_servers_that_stay_silent_are_given_up() {
+fn name_servers_that_fail_are_given_up() {
     let mut world = World::polite();
     world.tell(&[format!("{A}/x")], &Resolution::Temporary);
-    let mut resolver = Resolver(Vec::new(), 0);
+    let mut resolver = Resolver(vec![Some(Resolution::Temporary); 9], 0);
     world.finish(&mut resolver, HOUR);
     assert_eq!(world.outcome("http://a.test/x"), (Outcome::Unresolvable, "name servers do not answer"));
     assert_eq!(resolver.1, 2);
+}
+
+#[test]
+fn a_resolver_that_is_away_is_waited_for() {
+    let mut world = World::polite();
+    world.tell(&[format!("{A}/x")], &Resolution::Temporary);
+    let mut resolver = Resolver(vec![None, None, None, None, None, Some(addresses())], 0);
+    world.finish(&mut resolver, HOUR);
+    assert_eq!((world.outcome("http://a.test/x").0, resolver.1), (Outcome::Fetched, 6));
 }
 
 #[test]

@@ -10,22 +10,25 @@
 //! ```
 //!
 //! Opening a connection takes the server's connection time, closing it as long again, as in the paper's `2 *
-//! ConnectionTime`; requests follow one another without a gap and without pipelining. Nothing else takes time. A
-//! server closes after the requests that it allows; what a job has left goes back.
+//! ConnectionTime`; requests follow one another without a gap and without pipelining. A page that has come takes its
+//! time on the crawler's one CPU, after those that came before it; only then goes the next request over its connection,
+//! as in the paper's single-threaded event loop. Nothing else takes time. A server closes after the requests that it
+//! allows; what a job has left goes back.
 //!
 //! A free connection is offered to one scheduler after another until one has a job for it, and taken back from those
 //! that have none, so that each job finds a connection free. With several schedulers each has the servers of one
 //! partition.
 //!
 //! Invariants, checked: never two connections to a server, never more than allowed in all, each page fetched once and
-//! only after a page that links to it, and all pages in the end.
+//! only once it was found, and all pages in the end.
 
+use super::policy::Policy;
 use super::web::Web;
 use anyhow::{Context as _, ensure};
 use scheduler::quality::Provider;
 use scheduler::scheduler::{Input, Scheduler};
 use scheduler::settings::Settings;
-use shared::config::{DownloadPause, OverBudget, Policy};
+use shared::config::{DownloadPause, OverBudget};
 use shared::message::{
     Ask, Job, Origin, Quality, ReadyUrls, Report, RequestEnd, RequestResult, Resolution, ServerResolution, ToFetcher,
     decode,
@@ -35,6 +38,7 @@ use shared::stage::{Core as _, Event, Output, Ticket};
 use shared::time::Timestamp;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,6 +58,60 @@ pub(super) struct Setup {
     pub(super) schedulers: u16,
     /// Whether servers serve more than one request per connection at all.
     pub(super) keep_alive: bool,
+    /// What is known from the beginning.
+    pub(super) seeds: Seeds,
+    /// Time that a page takes on the CPU, in microseconds.
+    pub(super) page_cpu_us: u64,
+}
+
+impl fmt::Display for Setup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} connections", self.connections)?;
+        if self.schedulers > 1 {
+            write!(f, ", {} schedulers", self.schedulers)?;
+        }
+        if !self.keep_alive {
+            write!(f, ", one request per connection")?;
+        }
+        if self.seeds != Seeds::FirstPage {
+            write!(f, ", from {}", self.seeds)?;
+        }
+        if self.page_cpu_us > 0 {
+            write!(f, ", {:.1} ms of CPU per page", self.page_cpu_us as f64 / 1e3)?;
+        }
+        Ok(())
+    }
+}
+
+/// What is known from the beginning; all else is found on pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Seeds {
+    /// The first page.
+    FirstPage,
+    /// The home page of each server.
+    HomePages,
+    /// All pages.
+    AllPages,
+}
+
+impl fmt::Display for Seeds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Seeds::FirstPage => "first page",
+            Seeds::HomePages => "home pages",
+            Seeds::AllPages => "all pages",
+        })
+    }
+}
+
+impl Seeds {
+    fn pages(self, web: &Web) -> Vec<usize> {
+        match self {
+            Seeds::FirstPage => vec![0],
+            Seeds::HomePages => web.servers.iter().map(|server| server.pages.start).collect(),
+            Seeds::AllPages => (0..web.pages.len()).collect(),
+        }
+    }
 }
 
 /// A page, and when its last byte came.
@@ -70,13 +128,13 @@ impl Fetched {
     }
 }
 
-/// Crawls all of a web from its first page; the pages in the order in which they came.
+/// Crawls all of a web; the pages in the order in which they came.
 ///
 /// # Errors
 /// When the scheduler breaks a promise, or leaves pages unfetched.
 pub(super) fn crawl(web: &Web, qualities: &[Quality], setup: Setup) -> anyhow::Result<Vec<Fetched>> {
     let mut crawl = Crawl::new(web, qualities, setup)?;
-    crawl.discover("", &[0])?;
+    crawl.discover(None, &setup.seeds.pages(web))?;
     crawl.offer()?;
     while let Some(Reverse((at, _, place))) = crawl.events.pop() {
         crawl.now = at;
@@ -94,7 +152,18 @@ struct Connection {
     /// Requests that it serves.
     limit: usize,
     results: Vec<RequestResult>,
-    closing: bool,
+    waits_for: WaitsFor,
+}
+
+/// What happens next to a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WaitsFor {
+    /// The last byte of a page comes.
+    Page,
+    /// The CPU is done with the page.
+    Cpu,
+    /// It is closed.
+    Close,
 }
 
 struct Crawl<'a> {
@@ -110,10 +179,15 @@ struct Crawl<'a> {
     /// When something happens next at a place; by time, then in the order in which it was found out.
     events: BinaryHeap<Reverse<(Timestamp, u64, usize)>>,
     events_made: u64,
+    /// When the CPU is done with all that has come.
+    cpu_free: Timestamp,
     /// Servers with a connection.
     connected: Vec<bool>,
-    /// Pages that a fetched page links to.
+    /// Seeds, and pages that a fetched page links to.
     found: Vec<bool>,
+    pages_found: u32,
+    /// Links that a page was away from a seed when it was found.
+    depths: Vec<u16>,
     fetched: Vec<Fetched>,
     is_fetched: Vec<bool>,
 }
@@ -131,25 +205,33 @@ impl<'a> Crawl<'a> {
             connections: (0..setup.connections).map(|_| None).collect(),
             events: BinaryHeap::new(),
             events_made: 0,
+            cpu_free: Timestamp::ZERO,
             connected: vec![false; web.servers.len()],
             found: vec![false; web.pages.len()],
+            pages_found: 0,
+            depths: vec![0; web.pages.len()],
             fetched: Vec::with_capacity(web.pages.len()),
             is_fetched: vec![false; web.pages.len()],
         })
     }
 
-    /// Tells the schedulers of those pages that are new.
-    fn discover(&mut self, on: &str, pages: &[usize]) -> anyhow::Result<()> {
-        let mut batches: BTreeMap<u16, Vec<usize>> = BTreeMap::new();
+    /// Tells the schedulers of those pages that are new, with what each is worth to the policy.
+    fn discover(&mut self, on: Option<usize>, pages: &[usize]) -> anyhow::Result<()> {
+        let depth = on.map_or(0, |on| self.depths[on] + 1);
+        let mut batches: BTreeMap<u16, Vec<(usize, Quality)>> = BTreeMap::new();
         for &page in pages {
             if !std::mem::replace(&mut self.found[page], true) {
+                self.depths[page] = depth;
+                let worth = self.setup.policy.worth(self.qualities[page], self.pages_found, depth);
+                self.pages_found += 1;
                 let partition = Web::partition(self.web.pages[page].server, self.setup.schedulers);
-                batches.entry(partition).or_default().push(page);
+                batches.entry(partition).or_default().push((page, worth));
             }
         }
+        let on = on.map(|on| self.web.url(on)).unwrap_or_default();
         for (partition, pages) in batches {
             let scheduler = &mut self.schedulers[usize::from(partition)];
-            let ready = scheduler.ready(self.web, self.qualities, on, &pages);
+            let ready = scheduler.ready(self.web, &on, &pages);
             let jobs = scheduler.step(self.now, Input::Ready(ready))?;
             ensure!(jobs.is_empty(), "a job that nobody asked for");
         }
@@ -181,24 +263,39 @@ impl<'a> Crawl<'a> {
         ensure!(!std::mem::replace(&mut self.connected[server], true), "a second connection to {}", job.server);
         let limit = if self.setup.keep_alive { self.web.servers[server].requests as usize } else { 1 };
         let opened = self.web.servers[server].connect_us;
-        self.connections[place] = Some(Connection { job, server, limit, results: Vec::new(), closing: false });
-        self.after(opened + self.web.pages[first].response_us, place);
+        self.connections[place] =
+            Some(Connection { job, server, limit, results: Vec::new(), waits_for: WaitsFor::Page });
+        self.happens(self.now + us(opened + self.web.pages[first].response_us), place);
         Ok(())
     }
 
-    /// Something happens so many microseconds from now.
-    fn after(&mut self, wait_us: u64, place: usize) {
+    /// Something happens then.
+    fn happens(&mut self, at: Timestamp, place: usize) {
         self.events_made += 1;
-        self.events.push(Reverse((self.now + Duration::from_micros(wait_us), self.events_made, place)));
+        self.events.push(Reverse((at, self.events_made, place)));
     }
 
-    /// A response came, or a connection is closed.
+    /// What a connection waited for has come.
     fn advance(&mut self, place: usize) -> anyhow::Result<()> {
         let mut connection = self.connections[place].take().context("an event without a connection")?;
-        if connection.closing {
-            self.connected[connection.server] = false;
-            return self.report(connection);
+        match connection.waits_for {
+            WaitsFor::Page => {
+                connection.waits_for = WaitsFor::Cpu;
+                self.cpu_free = self.cpu_free.max(self.now) + us(self.setup.page_cpu_us);
+                self.happens(self.cpu_free, place);
+                self.connections[place] = Some(connection);
+                Ok(())
+            }
+            WaitsFor::Cpu => self.fetched(connection, place),
+            WaitsFor::Close => {
+                self.connected[connection.server] = false;
+                self.report(connection)
+            }
         }
+    }
+
+    /// A page is there: its links are found, and the next one is requested.
+    fn fetched(&mut self, mut connection: Connection, place: usize) -> anyhow::Result<()> {
         let request = &connection.job.requests[connection.results.len()];
         let page = Web::page(&request.url).context("a URL that is not a page's")?;
         ensure!(self.found[page], "{} was not found yet", request.url);
@@ -206,18 +303,19 @@ impl<'a> Crawl<'a> {
         self.fetched.push(Fetched { at: self.now, page });
         connection.results.push(RequestResult { slot: request.slot, end: response(self.web.pages[page].response_us) });
         let web = self.web;
-        self.discover(&request.url, &web.pages[page].links)?;
+        self.discover(Some(page), &web.pages[page].links)?;
 
         let served = connection.results.len();
         let next = connection.job.requests.get(served).filter(|_| served < connection.limit);
         match next {
             Some(request) => {
                 let page = Web::page(&request.url).context("a URL that is not a page's")?;
-                self.after(web.pages[page].response_us, place);
+                connection.waits_for = WaitsFor::Page;
+                self.happens(self.now + us(web.pages[page].response_us), place);
             }
             None => {
-                connection.closing = true;
-                self.after(web.servers[connection.server].connect_us, place);
+                connection.waits_for = WaitsFor::Close;
+                self.happens(self.now + us(web.servers[connection.server].connect_us), place);
             }
         }
         self.connections[place] = Some(connection);
@@ -260,6 +358,10 @@ fn response(elapsed_us: u64) -> RequestEnd {
     }
 }
 
+fn us(micros: u64) -> Duration {
+    Duration::from_micros(micros)
+}
+
 fn micros(long: u64) -> u32 {
     u32::try_from(long).unwrap_or(u32::MAX)
 }
@@ -284,10 +386,10 @@ impl Instance {
     }
 
     /// A message of new pages, each with what it is worth.
-    fn ready(&mut self, web: &Web, qualities: &[Quality], on: &str, pages: &[usize]) -> ReadyUrls {
+    fn ready(&mut self, web: &Web, on: &str, pages: &[(usize, Quality)]) -> ReadyUrls {
         let mut ready = ReadyUrls { partition: self.partition, ..ReadyUrls::default() };
         let mut servers = BTreeMap::new();
-        for (index, &page) in (0..).zip(pages) {
+        for (index, &(page, worth)) in (0..).zip(pages) {
             let server = web.pages[page].server;
             let server_of = *servers.entry(server).or_insert_with(|| {
                 let resolution = Resolution::Addresses {
@@ -299,7 +401,7 @@ impl Instance {
             });
             self.serial += 1;
             ready.urls.push(&web.url(page));
-            ready.origins.push(origin(on, qualities[page]));
+            ready.origins.push(origin(on, worth));
             ready.origin_of.push(index);
             ready.server_of.push(server_of);
             ready.serials.push(self.serial);
@@ -369,7 +471,7 @@ fn settings(setup: Setup) -> Settings {
         respect_robots: false,
         robots_lifetime: FOR_EVER,
         agent: "rhumb".to_owned(),
-        policy: setup.policy,
+        policy: setup.policy.configured(),
         quality: Provider::Flow,
         requests_per_connection: 50,
         visit_budget: FOR_EVER,

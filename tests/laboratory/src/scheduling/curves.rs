@@ -3,22 +3,8 @@
 use super::crawl::{Fetched, Setup};
 use super::quality::Model;
 use super::web::Shape;
-use shared::config::Policy;
 use shared::message::Quality;
 use std::rc::Rc;
-
-/// All policies, in the order of the paper.
-pub(super) const POLICIES: [Policy; 4] = [Policy::BreadthFirst, Policy::Performance, Policy::Quality, Policy::Capacity];
-
-/// As in the configuration.
-pub(super) fn name(policy: Policy) -> &'static str {
-    match policy {
-        Policy::BreadthFirst => "breadth-first",
-        Policy::Performance => "performance",
-        Policy::Quality => "quality",
-        Policy::Capacity => "capacity",
-    }
-}
 
 /// Share of the pages over whose fetching throughput is measured: the last ones are those of a few servers, each with
 /// one connection, and tell about these alone.
@@ -91,8 +77,8 @@ impl Curves {
 
 #[cfg(test)]
 mod tests {
-    use super::super::runs::setup;
-    use super::super::tests::curves;
+    use super::super::policy::Policy;
+    use super::super::tests::{curves, setup};
     use super::*;
 
     #[test]

@@ -2,11 +2,11 @@
 //!
 //! Source: after the figures of Cao, Jiang and Singh 2003, section 5.
 
-use super::curves::{Curves, POLICIES, name};
+use super::curves::Curves;
+use super::policy::Policy;
 use super::quality::Model;
 use super::table::STEPS;
 use crate::plot;
-use shared::config::Policy;
 
 /// A panel with its labels.
 const PANEL: (f64, f64) = (300.0, 250.0);
@@ -20,6 +20,8 @@ const LEGEND: f64 = 34.0;
 fn style(policy: Policy) -> plot::Style {
     match policy {
         Policy::BreadthFirst => ("#999999", ""),
+        Policy::InTurn => ("#999999", "2 3"),
+        Policy::CapacityByDepth => ("#cc79a7", "7 4"),
         Policy::Performance => ("#009e73", "2 3"),
         Policy::Quality => ("#0072b2", "7 4"),
         Policy::Capacity => ("#d55e00", ""),
@@ -51,10 +53,10 @@ pub(super) fn svg(runs: &[&Curves]) -> String {
             elements.push(format!("<g transform=\"translate({x} {y})\">\n{panel}\n</g>"));
         }
     }
-    let step = width / POLICIES.len() as f64;
-    for (number, policy) in POLICIES.into_iter().enumerate() {
+    let step = width / Policy::ALL.len() as f64;
+    for (number, policy) in Policy::ALL.into_iter().enumerate() {
         let place = (step * (number as f64 + 0.2), height - LEGEND / 2.0);
-        elements.push(plot::sample(style(policy), place, name(policy)));
+        elements.push(plot::sample(style(policy), place, policy.name()));
     }
     let heading = "Pages and quality of a crawl, by policy";
     plot::figure((width, height), heading, heading, &elements)
@@ -101,20 +103,19 @@ fn panel(model: Model, kind: &Kind, runs: &[&Curves]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::runs::setup;
-    use super::super::tests::curves;
+    use super::super::tests::{curves, setup};
     use super::*;
     use crate::plot::tests::assert_well_formed;
 
     #[test]
     fn the_figure_is_well_formed_and_has_a_line_per_policy_and_panel() {
         let pages = [(1, 4.0), (2, 1.0), (3, 3.0), (4, 2.0)];
-        let runs = POLICIES.map(|policy| curves(setup(policy, 64), Model::Zipf, &pages, Some(3.0)));
+        let runs = Policy::ALL.map(|policy| curves(setup(policy, 64), Model::Zipf, &pages, Some(3.0)));
         let svg = svg(&runs.iter().collect::<Vec<_>>());
         assert_well_formed(&svg);
-        assert_eq!(svg.matches("<polyline ").count(), KINDS.len() * POLICIES.len());
-        for policy in POLICIES {
-            assert_eq!(svg.matches(&format!(">{}<", name(policy))).count(), 1);
+        assert_eq!(svg.matches("<polyline ").count(), KINDS.len() * Policy::ALL.len());
+        for policy in Policy::ALL {
+            assert_eq!(svg.matches(&format!(">{}<", policy.name())).count(), 1);
         }
         for points in svg.split("points=\"").skip(1) {
             for place in points.split('"').next().unwrap().split([' ', ',']) {

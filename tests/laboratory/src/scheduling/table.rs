@@ -1,6 +1,6 @@
 //! Tables: the curves of the comparison, and a row for each run, as CSV.
 
-use super::curves::{Curves, name};
+use super::curves::Curves;
 
 /// Steps of a curve.
 pub(super) const STEPS: u32 = 100;
@@ -15,7 +15,7 @@ pub(super) fn curves_csv(runs: &[&Curves]) -> String {
             text.push_str(&format!(
                 "{},{},{share:.2},{:.6},{:.6},{:.6}\n",
                 run.model,
-                name(run.setup.policy),
+                run.setup.policy,
                 run.pages_at(share),
                 run.quality_at(share),
                 run.quality_after(share),
@@ -28,7 +28,8 @@ pub(super) fn curves_csv(runs: &[&Curves]) -> String {
 /// What claims are judged by, a row a run.
 pub(super) fn runs_csv(runs: &[Curves]) -> String {
     let mut text = String::from(
-        "locality,decades,pages_deviation,seed,keep_alive,connections,schedulers,quality,policy,seconds,pages_per_second,\
+        "servers,fast,locality,decades,pages_deviation,seed,seeds,keep_alive,page_cpu_us,connections,schedulers,quality,policy,\
+         seconds,pages_per_second,\
          pages_at_half_time,quality_at_quarter,quality_at_30_percent,quality_at_third,quality_at_half_time,\
          quality_after_half_the_pages\n",
     );
@@ -36,16 +37,20 @@ pub(super) fn runs_csv(runs: &[Curves]) -> String {
         let (shape, setup) = (run.shape, run.setup);
         let at = [0.25, 0.3, 1.0 / 3.0, 0.5].map(|time| format!("{:.6}", run.quality_at(time))).join(",");
         text.push_str(&format!(
-            "{},{},{},{},{},{},{},{},{},{:.3},{:.3},{:.6},{at},{:.6}\n",
+            "{},{},{},{},{},{},{},{},{},{},{},{},{},{:.3},{:.3},{:.6},{at},{:.6}\n",
+            shape.servers,
+            shape.fast,
             shape.locality,
             shape.decades,
             shape.pages_deviation,
             shape.seed,
+            setup.seeds,
             setup.keep_alive,
+            setup.page_cpu_us,
             setup.connections,
             setup.schedulers,
             run.model,
-            name(setup.policy),
+            setup.policy,
             run.seconds(),
             run.throughput(),
             run.pages_at(0.5),

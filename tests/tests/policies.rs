@@ -1,0 +1,165 @@
+//! The scheduler's policies through all processes: the same pages whatever the policy, each policy in its own order.
+//!
+//! Order is looked at on a web of which every URL is a seed, over one connection, from servers that close a connection
+//! after five requests: what is requested next is then the policy's choice alone, and it chooses often.
+
+use rhumb_tests::harness::{Crawl, World};
+use rhumb_tests::synthetic_web::{Latency, PagesPerHost, Profile, RobotsShares};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::Duration;
+
+const AT_MOST: Duration = Duration::from_secs(120);
+
+/// Hosts and pages of the web on which order is looked at: few enough for all URLs to be one message of seeds.
+const HOSTS: usize = 4;
+const PAGES: usize = 40;
+/// Requests that a connection serves there.
+const REQUESTS: usize = 5;
+/// Good pages of each host, as many as two connections serve; the others are worth a thousandth.
+const GOOD: usize = PAGES / 4;
+
+/// Goal: a policy decides when a page is fetched and never whether. Method: each policy, with a quality of each kind,
+/// crawls a web with latencies, robots.txt, redirects, dead links and closing servers, and must request every URL of
+/// the truth once and count each under its outcome.
+#[test]
+fn every_policy_comes_to_the_same() {
+    let mixed = Profile::mixed();
+    let profile = Profile {
+        hosts: 40,
+        pages_per_host: PagesPerHost::HeavyTail { mean: 20 },
+        robots: RobotsShares { crawl_delay: 0.0, ..mixed.robots },
+        ..mixed
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut outcomes = BTreeMap::new();
+    for (policy, quality) in [
+        ("breadth-first", "depth"),
+        ("performance", "depth"),
+        ("quality", "table"),
+        ("capacity", "flow"),
+        ("capacity", "zipf"),
+    ] {
+        let world = World::new(profile.clone());
+        let crawl = with_table(world.crawl(), folder.path(), &world.web.truth().pages);
+        let finished = crawl
+            .set(&format!("stages.scheduler.policy={policy}"))
+            .set(&format!("stages.scheduler.quality={quality}"))
+            .run(AT_MOST);
+        world.assert_whole(&finished);
+        outcomes.insert((policy, quality), finished.summary.outcomes);
+    }
+    let first = &outcomes[&("breadth-first", "depth")];
+    assert!(["fetched", "redirected", "gone", "disallowed"].iter().all(|name| first[*name] > 0), "{first:?}");
+    assert!(outcomes.values().all(|other| other == first), "{outcomes:?}");
+}
+
+/// Goal: breadth-first is first in, first out, whatever pages are worth, among the URLs of a server and among servers.
+/// Method: the URLs of each host are requested in just the order of the seeds, which is not that of their names; and
+/// when half of all pages are requested, no host, fast or slow, has had much more or less than half of its own.
+#[test]
+fn breadth_first_is_first_in_first_out() {
+    let order = order("breadth-first", "table");
+    for host in 0..HOSTS {
+        let of_host = |urls: &[String]| urls.iter().filter(|url| is_of(url, host)).cloned().collect::<Vec<_>>();
+        assert_eq!(of_host(&order.requested), of_host(&order.seeds));
+        let half = order.first_half().filter(|url| is_of(url, host)).count();
+        assert!((PAGES / 4..=PAGES * 3 / 4).contains(&half), "host {host}: {half} in {:?}", order.requested);
+    }
+}
+
+/// Goal: performance requests fast servers first. Method: every second host takes 100 ms for a request, the others
+/// 5 ms. Slow ones have a connection each before that is known, so that some of the first requests are to them.
+#[test]
+fn performance_goes_to_fast_servers_first() {
+    let order = order("performance", "depth");
+    let fast = order.first_half().filter(|url| (0..HOSTS).step_by(2).any(|host| is_of(url, host))).count();
+    assert!(fast * 100 >= HOSTS * PAGES / 2 * 75, "{fast} fast ones in the first half of {:?}", order.requested);
+}
+
+/// Goal: quality requests the good pages before the bad ones, of each server and of all. Method: every fourth page is
+/// good. A connection that was opened before all good ones were known may have brought bad ones.
+#[test]
+fn quality_goes_to_good_pages_first() {
+    let order = order("quality", "table");
+    for host in 0..HOSTS {
+        let first = order.requested.iter().filter(|url| is_of(url, host)).take(GOOD);
+        let good = first.filter(|url| order.good.contains(*url)).count();
+        assert!(good + REQUESTS >= GOOD, "host {host}: {good} good ones at first in {:?}", order.requested);
+    }
+    let good = order.requested[..HOSTS * PAGES / 3].iter().filter(|url| order.good.contains(*url)).count();
+    assert!(good * 100 >= HOSTS * GOOD * 90, "{good} good ones in the first third of {:?}", order.requested);
+}
+
+/// Goal: capacity gathers quality faster than breadth-first. Method: every fourth page is good. When half of the pages
+/// are requested, breadth-first has about half of the good ones, capacity nearly all.
+#[test]
+fn capacity_gathers_quality_faster_than_breadth_first() {
+    let [breadth_first, capacity] = ["breadth-first", "capacity"].map(|policy| {
+        let order = order(policy, "table");
+        order.first_half().filter(|url| order.good.contains(*url)).count() * 100 / (HOSTS * GOOD)
+    });
+    assert!((30..=70).contains(&breadth_first) && capacity >= 90, "{breadth_first} % and {capacity} %");
+}
+
+/// A crawl of which all URLs were seeds.
+struct Order {
+    seeds: Vec<String>,
+    good: BTreeSet<String>,
+    /// Without robots.txt, in the order of the requests.
+    requested: Vec<String>,
+}
+
+impl Order {
+    fn first_half(&self) -> impl Iterator<Item = &String> {
+        self.requested[..self.requested.len() / 2].iter()
+    }
+}
+
+fn order(policy: &str, quality: &str) -> Order {
+    let world = World::new(Profile {
+        hosts: HOSTS as u32,
+        pages_per_host: PagesPerHost::Exactly(PAGES as u32),
+        request_caps: vec![(1.0, REQUESTS as u32)],
+        latency: Latency::FastAndSlow { fast_ms: 5, slow_ms: 100 },
+        ..Profile::raw()
+    });
+    let folder = tempfile::tempdir().expect("a folder");
+    let pages = world.web.truth().pages;
+    // Steps that have no factor in common with the number of pages come to each once.
+    let seeds: Vec<String> = (0..pages.len()).map(|step| pages[step * 97 % pages.len()].clone()).collect();
+    let file = folder.path().join("seeds.txt");
+    std::fs::write(&file, seeds.join("\n")).expect("a file");
+    let finished = with_table(world.bare("crawl"), folder.path(), &pages)
+        .arguments(&["--seeds", &file.display().to_string()])
+        .set("stages.fetcher.connections=1")
+        // It answers in the order of the questions, the sieve in that of fingerprints.
+        .set("stages.dedup.store=memory")
+        .set(&format!("stages.scheduler.policy={policy}"))
+        .set(&format!("stages.scheduler.quality={quality}"))
+        .run(AT_MOST);
+    world.assert_whole(&finished);
+    let mut contacts = world.web.contacts();
+    contacts.retain(|contact| !contact.url.ends_with("/robots.txt"));
+    contacts.sort_by_key(|contact| contact.at);
+    let requested = contacts.into_iter().map(|contact| contact.url).collect();
+    Order { seeds, good: good(&pages).cloned().collect(), requested }
+}
+
+/// Gives a crawl a table in which every fourth page is good.
+fn with_table(crawl: Crawl, folder: &Path, pages: &[String]) -> Crawl {
+    let good: BTreeSet<&String> = good(pages).collect();
+    let rows: Vec<String> =
+        pages.iter().map(|page| format!("{page} {}\n", if good.contains(page) { 1.0 } else { 0.001 })).collect();
+    let file = folder.join("qualities.txt");
+    std::fs::write(&file, rows.concat()).expect("a file");
+    crawl.set(&format!("stages.scheduler.quality_table={}", file.display()))
+}
+
+fn good(pages: &[String]) -> impl Iterator<Item = &String> {
+    pages.iter().step_by(PAGES / GOOD)
+}
+
+fn is_of(url: &str, host: usize) -> bool {
+    url.starts_with(&format!("http://h{host:04}."))
+}
