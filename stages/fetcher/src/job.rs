@@ -171,12 +171,14 @@ impl Running {
                 self.fail(kind, around);
                 // What was never contacted leaves the connection as it was.
                 self.stopped |= kind != FailureKind::Forbidden;
+                if kind == FailureKind::Reset && self.answered > 0 {
+                    self.closed_by_server(around);
+                }
             }
             End::Gone => {
                 self.next = index;
                 self.stopped = true;
-                self.closed_by_server = true;
-                around.tally.closed_by_server += 1;
+                self.closed_by_server(around);
             }
         }
         None
@@ -188,10 +190,9 @@ impl Running {
     }
 
     fn responded(&mut self, response: Response, around: &mut Surroundings, out: &mut Output<Effect>) -> Option<u64> {
-        let request = &mut self.job.requests[self.next - 1];
         let bytes = response.body.len() as u64;
         let result = RequestResult {
-            slot: request.slot,
+            slot: self.job.requests[self.next - 1].slot,
             end: RequestEnd::Response {
                 status: response.status,
                 bytes,
@@ -209,13 +210,13 @@ impl Running {
             self.stopped = true;
         } else if !response.keeps_open {
             self.stopped = true;
-            self.closed_by_server = true;
-            around.tally.closed_by_server += 1;
+            self.closed_by_server(around);
         }
         match self.job.kind {
             JobKind::Pages => {
                 around.tally.pages += 1;
                 let tag = around.tag();
+                let request = &mut self.job.requests[self.next - 1];
                 let page = page(std::mem::take(&mut request.url), request.origin.clone(), response);
                 out.publish_tagged(Token::None, &page, Vec::new(), tag);
                 self.unstored.push((tag, result));
@@ -231,6 +232,12 @@ impl Running {
                 None
             }
         }
+    }
+
+    /// The server has ended the connection, and so shown how many requests one serves.
+    fn closed_by_server(&mut self, around: &mut Surroundings) {
+        self.closed_by_server = true;
+        around.tally.closed_by_server += 1;
     }
 
     /// Counts the last request taken as failed.

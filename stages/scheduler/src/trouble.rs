@@ -9,8 +9,13 @@
 //! | no connection, no TLS, hung up on | goes back, as if untried | always |
 //! | 429, 503 | costs an attempt | always; as long as Retry-After says, if it does |
 //! | timeout, reset, not HTTP | costs an attempt | when its job brought no answer |
+//! | reset, its job brought an answer | goes back, as if untried | never |
 //! | 408, other 5xx, header too large | costs an attempt | never |
 //! | forbidden (P7) | ends | never |
+//!
+//! A connection that has served is reset by servers that serve no more than so many requests on one, and the request on
+//! its way is lost by chance: its URL goes first on the next connection, where a reset counts. So there are no more of
+//! these than there are answers.
 //!
 //! Names that cannot be resolved trouble no server: the questions for an address are counted in [`crate::address`],
 //! with the same waits and a number of their own (`resolve_attempts`).

@@ -452,6 +452,32 @@ fn a_servers_limit_of_requests_is_learned() {
 }
 
 #[test]
+fn a_request_lost_on_a_connection_that_has_served_costs_nothing_and_goes_first_on_the_next() {
+    let mut world = World::new(Settings { respect_robots: false, ..settings() });
+    world.tell_pages(A, 3);
+    let mut reset = pages(|_, _| RequestEnd::Failure(FailureKind::Reset));
+    world.ask(1);
+    world.request(0, &mut Fine);
+    world.pass(Duration::from_secs(1));
+    world.request(0, &mut reset);
+    let mut report = world.held.remove(0).report(true, true);
+    // A page is reported when it is stored, which may be after the next request failed.
+    report.results.swap(0, 1);
+    world.step(Some(Input::Report(report)));
+    assert_eq!((world.count("outcome_fetched_total"), world.count("retried_total")), (1, 0));
+
+    world.pass(Duration::from_secs(1));
+    world.ask(1);
+    let requests = &world.held[0].job.requests;
+    assert_eq!(requests.len(), 1, "what a connection serves");
+    assert_eq!((requests[0].url.as_str(), requests[0].attempts), ("http://a.test/1", 0));
+    world.request(0, &mut reset);
+    let report = world.held.remove(0).report(true, false);
+    world.step(Some(Input::Report(report)));
+    assert_eq!(world.count("retried_total"), 1, "alone on its connection it counts");
+}
+
+#[test]
 fn no_more_pages_are_asked_for_than_allowed() {
     let mut world = World::new(Settings { pages_max: 30, ..settings() });
     for server in ["http://a.test", "http://b.test", "http://c.test"] {
