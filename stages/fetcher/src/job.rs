@@ -320,6 +320,7 @@ impl Running {
             JobKind::Pages => around.settings.body_bytes_max,
             JobKind::Robots => ROBOTS_BYTES_MAX,
         };
+        let first_answer = self.job.first_answer_ms.filter(|_| self.answered == 0);
         around.tally.requests += 1;
         around.tally.connections += u64::from(self.phase == Phase::Unconnected);
         out.effect(Effect::Request(Fetch {
@@ -329,6 +330,7 @@ impl Running {
             target: self.target.clone(),
             lease_left: self.deadline.since(now),
             body_bytes_max,
+            timeout: first_answer.map(Duration::from_millis),
         }));
         self.next += 1;
         self.phase = Phase::Requesting;

@@ -167,6 +167,7 @@ fn job(ask: u64) -> Job {
         server: SERVER.into(),
         addresses: vec!["93.184.216.34".parse().unwrap()],
         gap_ms: 1000,
+        first_answer_ms: None,
         requests: (0..5).map(request).collect(),
     }
 }

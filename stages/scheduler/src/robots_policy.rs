@@ -131,6 +131,11 @@ impl RobotsState {
         self.errand.and(self.target.as_ref()).map(|target| target.to_string())
     }
 
+    /// Whether the last try brought no answer that says anything.
+    pub(crate) fn was_tried_in_vain(&self) -> bool {
+        self.tries > 0
+    }
+
     /// Whether the answer of another server is awaited.
     pub(crate) fn awaits_errand(&self) -> bool {
         self.errand.is_some()

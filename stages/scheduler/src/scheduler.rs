@@ -20,7 +20,7 @@ use crate::partition::{META, Partition};
 use crate::ready_queue::{Place, ReadyQueue};
 use crate::robots_policy::ROBOTS;
 use crate::rules_cache::RulesCache;
-use crate::server::{SERVERS, Server, ServerKey};
+use crate::server::{Load, SERVERS, Server, ServerKey};
 use crate::settings::Settings;
 use crate::speeds::Speeds;
 use crate::staged::Staged;
@@ -73,9 +73,8 @@ pub struct Scheduler {
     /// Jobs granted, and requests for addresses sent, in this epoch.
     pub(crate) jobs: u64,
     refreshes: u64,
-    /// URLs that wait, and that are in flight, over all servers.
-    waiting: u64,
-    pub(crate) in_flight: u64,
+    /// What all servers together have in hand.
+    pub(crate) load: Load,
     /// Messages for partitions of other instances, and parts of messages that make no sense.
     pub(crate) foreign: u64,
     pub(crate) malformed: u64,
@@ -124,8 +123,7 @@ impl Scheduler {
             opened: Vec::new(),
             jobs: 0,
             refreshes: 0,
-            waiting: 0,
-            in_flight: 0,
+            load: Load::default(),
             foreign: 0,
             malformed: 0,
             more: true,
@@ -229,13 +227,12 @@ impl Scheduler {
     /// Brings the sums over all servers, and over those of its host, up to date with one of them.
     pub(crate) fn account(&mut self, key: ServerKey) {
         if let Some(server) = self.servers.get_mut(&key) {
-            let (waiting, in_flight) = (server.queue.len(), server.in_flight());
-            self.waiting = self.waiting + waiting - server.accounted.0;
-            self.in_flight = self.in_flight + in_flight - server.accounted.1;
+            let (had, has) = (server.accounted, server.load());
+            self.load.replace(had, has);
             if let Some(partition) = self.partitions.get_mut(&key.partition) {
-                partition.hosts.account(server.host, in_flight, server.accounted.1);
+                partition.hosts.account(server.host, has.in_flight, had.in_flight);
             }
-            server.accounted = (waiting, in_flight);
+            server.accounted = has;
         }
     }
 
@@ -344,7 +341,7 @@ impl Scheduler {
     /// P3: every new URL waits, is in flight, or has ended.
     fn conserves(&self) -> bool {
         let totals = self.totals();
-        totals.new == totals.ended() + self.waiting + self.in_flight
+        totals.new == totals.ended() + self.load.waiting + self.load.in_flight
     }
 }
 
@@ -428,8 +425,8 @@ impl Core for Scheduler {
         let totals = self.totals();
         let mut counts = vec![
             ("new_total", totals.new),
-            ("waiting", self.waiting),
-            ("in_flight", self.in_flight),
+            ("waiting", self.load.waiting),
+            ("in_flight", self.load.in_flight),
             ("servers", self.servers.len() as u64),
             ("servers_ready", self.queue.ready() as u64),
             ("retried_total", totals.retried),

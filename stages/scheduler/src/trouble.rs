@@ -17,6 +17,10 @@
 //! its way is lost by chance: its URL goes first on the next connection, where a reset counts. So there are no more of
 //! these than there are answers.
 //!
+//! Servers in trouble, which were set aside or whose robots.txt was tried in vain, cost the others little: they hold few
+//! connections while those are short ([`crate::grants`]), and before they were tried in vain for the first time they
+//! have less time to answer (`first_answer_timeout`). Then they have as much as any.
+//!
 //! Names that cannot be resolved trouble no server: the questions for an address are counted in [`crate::address`],
 //! with the same waits and a number of their own (`resolve_attempts`).
 //!

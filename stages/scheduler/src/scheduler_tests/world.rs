@@ -334,7 +334,7 @@ impl World {
             assert_eq!(taken.get(host_of(&entry.url)), Some(&budget), "{} is over budget", entry.url);
         }
         for server in self.core.servers.values() {
-            *taken.entry(host_of(&server.name)).or_default() += server.in_flight();
+            *taken.entry(host_of(&server.name)).or_default() += server.load().in_flight;
         }
         assert!(taken.values().all(|&pages| pages <= budget), "more than {budget} pages: {taken:?}");
     }
