@@ -123,7 +123,7 @@ fn hostile_servers_cost_the_others_less_than_a_tenth() {
 #[test]
 fn servers_that_hold_connections_cost_the_others_less_than_a_tenth_when_connections_are_short() {
     let hostilities = vec![Hostility::Silent, Hostility::Drips, Hostility::RobotsDrips];
-    let race = Race { honest: 45, hostilities, pages_per_host: 40, delay_ms: 100, connections: 30 };
+    let race = Race { honest: 45, hostilities, pages_per_host: 40, delay_ms: 100, connections: 20 };
     race.assert_cost_below_a_tenth(5);
 }
 
