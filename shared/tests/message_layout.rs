@@ -120,6 +120,7 @@ fn messages_of_earlier_builds_are_read_as_what_they_were() {
             server: "http://a.test".into(),
             addresses: addresses.clone(),
             gap_ms: 1_000,
+            first_answer_ms: Some(15_000),
             requests: vec![Request { slot: 1, url: "http://a.test/".into(), origin: origin(), attempts: 0 }],
         }),
     );

@@ -141,6 +141,8 @@ impl World {
         assert_eq!(outcome("redirected"), Some(truth.redirects.len() as u64), "{}", json(summary));
         assert_eq!(outcome("gone"), Some(truth.not_found.len() as u64), "{}", json(summary));
         assert_eq!(outcome("disallowed"), Some(truth.disallowed.len() as u64), "{}", json(summary));
+        assert_eq!(outcome("refused"), Some(truth.refused.len() as u64), "{}", json(summary));
+        assert_eq!(outcome("failed"), Some(truth.failed.len() as u64), "{}", json(summary));
         assert_conserved(summary);
     }
 }
@@ -320,6 +322,21 @@ impl Running {
         rhumb(&all)
     }
 
+    /// Taps an edge from now on, to the crawl's end.
+    ///
+    /// # Panics
+    /// When the program cannot be run.
+    pub fn tap(&self, edge: &str) -> Tapped {
+        let lines = tempfile::tempfile().expect("a temporary file");
+        let child = Command::new(binaries().join("rhumb"))
+            .args(["tap", edge, "--format", "json", "--data", &path_text(&self.data())])
+            .stdin(Stdio::null())
+            .stdout(lines.try_clone().expect("a file"))
+            .spawn()
+            .expect("rhumb can be started");
+        Tapped { child, lines }
+    }
+
     /// How it stands; none while it cannot be asked.
     pub fn status(&self) -> Option<Summary> {
         serde_json::from_str(&self.rhumb(&["status", "--json"]).out).ok()
@@ -413,6 +430,32 @@ impl Drop for Running {
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
+    }
+}
+
+/// A tap, ended when dropped.
+pub struct Tapped {
+    child: Child,
+    lines: File,
+}
+
+impl Tapped {
+    /// What it showed, a message a line. The crawl has to have ended.
+    ///
+    /// # Panics
+    /// When the tap does not end, too.
+    pub fn lines(mut self) -> Vec<String> {
+        assert!(ended_within(&mut self.child, COMMAND_AT_MOST).is_some(), "the tap did not end with its crawl");
+        let mut text = String::new();
+        self.lines.rewind().and_then(|()| self.lines.read_to_string(&mut text)).expect("what was written can be read");
+        text.lines().map(str::to_owned).collect()
+    }
+}
+
+impl Drop for Tapped {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 

@@ -147,6 +147,8 @@ pub struct Limits {
     pub connect_timeout: Duration,
     #[serde(deserialize_with = "duration")]
     pub request_timeout: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub first_answer_timeout: Duration,
     pub redirects: u8,
     pub url_bytes_max: usize,
     pub segment_repeats: usize,

@@ -35,6 +35,7 @@ pub(super) fn errors(pipeline: &Pipeline) -> Vec<String> {
     check.within("limits.decoded_bytes_max", limits.decoded_bytes_max, Bytes(1 << 10), Bytes(1 << 30));
     check.lasting("limits.connect_timeout", limits.connect_timeout, millis(10), seconds(300));
     check.lasting("limits.request_timeout", limits.request_timeout, millis(10), hour);
+    check.lasting("limits.first_answer_timeout", limits.first_answer_timeout, millis(10), hour);
     check.within("limits.redirects", limits.redirects, 0, 50);
     check.within("limits.url_bytes_max", limits.url_bytes_max, 64, crate::url::URL_BYTES_MAX);
     check.within("limits.segment_repeats", limits.segment_repeats, 1, 1_000);

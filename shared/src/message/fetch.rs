@@ -97,6 +97,8 @@ pub struct Job {
     pub addresses: Vec<IpAddr>,
     /// Pause between two contacts, in milliseconds (P2).
     pub gap_ms: u64,
+    /// Time for the first answer, in milliseconds, when it is less than any other's.
+    pub first_answer_ms: Option<u64>,
     /// The requests in order.
     pub requests: Vec<Request>,
 }
@@ -378,7 +380,7 @@ impl EdgeMessage for AskReply {
 }
 impl EdgeMessage for ToFetcher {
     const EDGE: Edge = Edge::FetchJobs;
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 3;
 }
 impl EdgeMessage for Report {
     const EDGE: Edge = Edge::FetchReports;

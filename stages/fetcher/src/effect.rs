@@ -39,6 +39,8 @@ pub struct Request {
     pub lease_left: Duration,
     /// The body is cut there.
     pub body_bytes_max: usize,
+    /// How long it may take, when that is less than any other may.
+    pub timeout: Option<Duration>,
 }
 
 /// What a job may contact (P7).

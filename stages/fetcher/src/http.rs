@@ -216,7 +216,8 @@ impl Web {
         request: &Request,
     ) -> End {
         let begun = Instant::now();
-        let timeout = self.settings.request_timeout;
+        let longest = self.settings.request_timeout;
+        let timeout = request.timeout.map_or(longest, |timeout| timeout.min(longest));
         let sent_at = || match connection.link.connected() {
             Some(connected) if is_first => connected.at,
             Some(_) => begun,

@@ -171,12 +171,14 @@ impl Running {
                 self.fail(kind, around);
                 // What was never contacted leaves the connection as it was.
                 self.stopped |= kind != FailureKind::Forbidden;
+                if kind == FailureKind::Reset && self.answered > 0 {
+                    self.closed_by_server(around);
+                }
             }
             End::Gone => {
                 self.next = index;
                 self.stopped = true;
-                self.closed_by_server = true;
-                around.tally.closed_by_server += 1;
+                self.closed_by_server(around);
             }
         }
         None
@@ -188,10 +190,9 @@ impl Running {
     }
 
     fn responded(&mut self, response: Response, around: &mut Surroundings, out: &mut Output<Effect>) -> Option<u64> {
-        let request = &mut self.job.requests[self.next - 1];
         let bytes = response.body.len() as u64;
         let result = RequestResult {
-            slot: request.slot,
+            slot: self.job.requests[self.next - 1].slot,
             end: RequestEnd::Response {
                 status: response.status,
                 bytes,
@@ -209,13 +210,13 @@ impl Running {
             self.stopped = true;
         } else if !response.keeps_open {
             self.stopped = true;
-            self.closed_by_server = true;
-            around.tally.closed_by_server += 1;
+            self.closed_by_server(around);
         }
         match self.job.kind {
             JobKind::Pages => {
                 around.tally.pages += 1;
                 let tag = around.tag();
+                let request = &mut self.job.requests[self.next - 1];
                 let page = page(std::mem::take(&mut request.url), request.origin.clone(), response);
                 out.publish_tagged(Token::None, &page, Vec::new(), tag);
                 self.unstored.push((tag, result));
@@ -231,6 +232,12 @@ impl Running {
                 None
             }
         }
+    }
+
+    /// The server has ended the connection, and so shown how many requests one serves.
+    fn closed_by_server(&mut self, around: &mut Surroundings) {
+        self.closed_by_server = true;
+        around.tally.closed_by_server += 1;
     }
 
     /// Counts the last request taken as failed.
@@ -313,6 +320,7 @@ impl Running {
             JobKind::Pages => around.settings.body_bytes_max,
             JobKind::Robots => ROBOTS_BYTES_MAX,
         };
+        let first_answer = self.job.first_answer_ms.filter(|_| self.answered == 0);
         around.tally.requests += 1;
         around.tally.connections += u64::from(self.phase == Phase::Unconnected);
         out.effect(Effect::Request(Fetch {
@@ -322,6 +330,7 @@ impl Running {
             target: self.target.clone(),
             lease_left: self.deadline.since(now),
             body_bytes_max,
+            timeout: first_answer.map(Duration::from_millis),
         }));
         self.next += 1;
         self.phase = Phase::Requesting;

@@ -87,6 +87,7 @@ async fn an_address_literal_that_is_not_among_the_addresses_is_forbidden() {
             }),
             lease_left: std::time::Duration::from_secs(1),
             body_bytes_max: 1000,
+            timeout: None,
         }))
         .await
     else {

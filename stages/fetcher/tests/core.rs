@@ -167,6 +167,7 @@ fn job(ask: u64) -> Job {
         server: SERVER.into(),
         addresses: vec!["93.184.216.34".parse().unwrap()],
         gap_ms: 1000,
+        first_answer_ms: None,
         requests: (0..5).map(request).collect(),
     }
 }
@@ -496,6 +497,19 @@ fn a_failure_ends_the_job_and_leaves_the_rest_untried() {
     assert!(ends[1..].iter().all(|end| *end == RequestEnd::Untried));
     assert!(!bench.last().closed_by_server);
     assert_eq!(bench.count("failures_reset_total"), 1);
+}
+
+#[test]
+fn a_connection_that_is_reset_after_an_answer_has_shown_how_many_requests_it_serves() {
+    let mut bench = Bench::new(4);
+    let job = bench.grant(|job| job.gap_ms = 0);
+    bench.respond(job, 0);
+    bench.store_pages();
+    bench.end(job, 1, End::Failure(FailureKind::Reset));
+    bench.step(Event::Answer(Answer::Closed { job }));
+    let report = bench.last();
+    assert_eq!((report.closed_by_server, report.requests), (true, 1));
+    assert!(report.results.iter().any(|result| result.end == RequestEnd::Failure(FailureKind::Reset)));
 }
 
 #[test]

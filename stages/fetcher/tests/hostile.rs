@@ -7,7 +7,7 @@ mod common;
 use common::server::{Server, ok};
 use common::{Driver, failure, http_settings, is_response, job, run, run_with, settings};
 use fetcher::http::HttpSettings;
-use shared::message::{FailureKind, RequestEnd};
+use shared::message::{FailureKind, Job, RequestEnd};
 use std::time::{Duration, Instant};
 
 fn impatient() -> HttpSettings {
@@ -121,6 +121,26 @@ async fn a_slow_head_or_body_is_a_timeout() {
         fails_with(&server, impatient(), FailureKind::Timeout).await;
         assert!((200..1500).contains(&begun.elapsed().as_millis()), "{:?}", begun.elapsed());
     }
+}
+
+#[tokio::test]
+async fn the_first_answer_may_have_less_time_than_the_others() {
+    let silent = Server::start(|mut peer| async move { peer.hang().await }).await;
+    let begun = Instant::now();
+    let driver = run(Job { first_answer_ms: Some(200), ..job(&silent.name(), 2) }).await;
+    assert_eq!(driver.ends(), [failure(FailureKind::Timeout), RequestEnd::Untried]);
+    assert!((200..1500).contains(&begun.elapsed().as_millis()), "{:?}", begun.elapsed());
+
+    let slow_later = Server::start(|mut peer| async move {
+        for wait_ms in [0, 600] {
+            peer.request().await;
+            tokio::time::sleep(Duration::from_millis(wait_ms)).await;
+            peer.send(ok(b"page")).await;
+        }
+    })
+    .await;
+    let driver = run(Job { first_answer_ms: Some(200), ..job(&slow_later.name(), 2) }).await;
+    assert!(driver.ends().iter().all(is_response), "{:?}", driver.ends());
 }
 
 #[tokio::test]

@@ -19,6 +19,8 @@ use std::sync::Arc;
 
 /// URLs of a job take no more bytes than this, so that the broker takes the job.
 const JOB_BYTES_MAX: usize = 1 << 20;
+/// Of so many connections one is for servers in trouble while the others are in use.
+const TROUBLED_PART: u64 = 16;
 
 impl Scheduler {
     /// Grants one job, if there is one to be granted.
@@ -26,7 +28,8 @@ impl Scheduler {
         if self.draining {
             return Ok(Granted::NoneLeft);
         }
-        let (Some(grantee), Some(key)) = (self.fetchers.next(now), self.queue.first_ready()) else {
+        let (grantee, troubled_too) = (self.fetchers.next(now), self.has_room_for_trouble(now));
+        let (Some(grantee), Some(key)) = (grantee, self.queue.first_ready(troubled_too)) else {
             return Ok(Granted::NoneLeft);
         };
         let pages_left = self.shares.crawl().left();
@@ -54,6 +57,14 @@ impl Scheduler {
         }
         self.send_job(key, lease, requests, &grantee, staged);
         Ok(Granted::Job(grantee.fetcher))
+    }
+
+    /// Whether a server in trouble may be given a connection: lest those that keep theirs until a time-out take all, they
+    /// hold a small part of them, or of what is free more than the half.
+    fn has_room_for_trouble(&self, now: Timestamp) -> bool {
+        let free = self.fetchers.credit(now);
+        let connections = self.load.jobs + free;
+        self.load.troubled < (connections / TROUBLED_PART).max(1) || free > connections / 2
     }
 
     /// Takes URLs of a server for one connection. Those that its robots.txt disallows end here.
@@ -124,6 +135,7 @@ impl Scheduler {
             server: server.name.to_string(),
             addresses: server.address.addresses().to_vec(),
             gap_ms: millis(server.gap(&self.settings)),
+            first_answer_ms: server.is_stranger().then(|| millis(self.settings.first_answer_timeout)),
             requests,
         };
         self.connections.connect(lease.address);

@@ -37,7 +37,10 @@ impl Scheduler {
                     }
                     Move::Held(room)
                 }
-                Todo::Job => Move::Ready(server.rank(staged, key, &self.settings, &self.speeds)?),
+                Todo::Job => {
+                    let rank = server.rank(staged, key, &self.settings, &self.speeds)?;
+                    if server.is_in_trouble() { Move::Troubled(rank) } else { Move::Ready(rank) }
+                }
                 Todo::Resolve => {
                     server.address.asked(now, &self.settings);
                     staged.refresh(key.partition, server.name.to_string());

@@ -1,5 +1,6 @@
 //! Which server next: those that may be contacted, by rank (Cao, Jiang and Singh 2003, server level) and the order in
-//! which they became so; those that wait for a point in time; and those that wait for room that others take.
+//! which they became so, those in trouble apart; those that wait for a point in time; and those that wait for room that
+//! others take.
 //!
 //! A server is in one place only.
 
@@ -30,6 +31,8 @@ pub(crate) enum Place {
     Until(Timestamp),
     /// A job can be granted; by rank and turn.
     Ready(Rank, u64),
+    /// A job can be granted, but the server is in trouble; by rank and turn.
+    Troubled(Rank, u64),
     /// Nothing before there is room; by turn.
     Held(Room, u64),
     /// Its URLs end without a contact.
@@ -42,6 +45,7 @@ pub(crate) enum Move {
     Idle,
     Until(Timestamp),
     Ready(Rank),
+    Troubled(Rank),
     Held(Room),
     Ending,
 }
@@ -51,6 +55,7 @@ pub(crate) enum Move {
 pub(crate) struct ReadyQueue {
     waiting: BTreeSet<(Timestamp, ServerKey)>,
     ready: BTreeMap<(Rank, u64), ServerKey>,
+    troubled: BTreeMap<(Rank, u64), ServerKey>,
     held: BTreeMap<(Room, u64), ServerKey>,
     ending: BTreeSet<ServerKey>,
     turns: u64,
@@ -62,7 +67,8 @@ impl ReadyQueue {
         let turn = match (*place, to) {
             (Place::Held(room, _), Move::Held(same)) if room == same => return,
             (Place::Ready(rank, _), Move::Ready(same)) if rank == same => return,
-            (Place::Ready(_, turn), Move::Ready(_)) => turn,
+            (Place::Troubled(rank, _), Move::Troubled(same)) if rank == same => return,
+            (Place::Ready(_, turn), Move::Ready(_)) | (Place::Troubled(_, turn), Move::Troubled(_)) => turn,
             _ => {
                 self.turns += 1;
                 self.turns
@@ -75,6 +81,9 @@ impl ReadyQueue {
             }
             Place::Ready(rank, turn) => {
                 self.ready.remove(&(rank, turn));
+            }
+            Place::Troubled(rank, turn) => {
+                self.troubled.remove(&(rank, turn));
             }
             Place::Held(room, turn) => {
                 self.held.remove(&(room, turn));
@@ -93,6 +102,10 @@ impl ReadyQueue {
                 self.ready.insert((rank, turn), server);
                 Place::Ready(rank, turn)
             }
+            Move::Troubled(rank) => {
+                self.troubled.insert((rank, turn), server);
+                Place::Troubled(rank, turn)
+            }
             Move::Held(room) => {
                 self.held.insert((room, turn), server);
                 Place::Held(room, turn)
@@ -104,9 +117,10 @@ impl ReadyQueue {
         };
     }
 
-    /// The server that goes next.
-    pub(crate) fn first_ready(&self) -> Option<ServerKey> {
-        self.ready.first_key_value().map(|(_, server)| *server)
+    /// The server that goes next, whether one in trouble may or not.
+    pub(crate) fn first_ready(&self, troubled_too: bool) -> Option<ServerKey> {
+        let troubled = self.troubled.first_key_value().filter(|_| troubled_too);
+        self.ready.first_key_value().into_iter().chain(troubled).min_by_key(|(order, _)| **order).map(|(_, key)| *key)
     }
 
     /// The server that has been held for longest for want of this room.
@@ -129,17 +143,18 @@ impl ReadyQueue {
         self.waiting.first().map(|(at, _)| *at)
     }
 
-    /// How many servers go before one in that place.
+    /// How many servers of its kind go before one in that place.
     pub(crate) fn before(&self, place: Place) -> usize {
         match place {
             Place::Ready(rank, turn) => self.ready.range(..(rank, turn)).count(),
+            Place::Troubled(rank, turn) => self.troubled.range(..(rank, turn)).count(),
             _ => self.ready.len(),
         }
     }
 
     /// How many servers are ready.
     pub(crate) fn ready(&self) -> usize {
-        self.ready.len()
+        self.ready.len() + self.troubled.len()
     }
 }
 
@@ -173,6 +188,21 @@ mod tests {
     }
 
     #[test]
+    fn servers_in_trouble_take_turns_with_the_others_while_they_may() {
+        let mut queue = ReadyQueue::default();
+        let mut places = [Place::Idle; 4];
+        for (id, to) in [Move::Troubled, Move::Ready, Move::Troubled, Move::Ready].into_iter().enumerate() {
+            queue.place(server(id as u64), &mut places[id], to(Rank::default()));
+        }
+        assert_eq!(queue.ready(), 4);
+        for (troubled_too, next) in [(false, 1), (true, 0), (true, 2), (true, 3)] {
+            assert_eq!(queue.first_ready(troubled_too), Some(server(next)));
+            queue.place(server(next), &mut places[next as usize], Move::Idle);
+        }
+        assert_eq!((queue.first_ready(true), queue.ready()), (None, 0));
+    }
+
+    #[test]
     fn servers_go_in_the_order_in_which_they_became_ready() {
         let mut queue = ReadyQueue::default();
         let mut places = [Place::Idle; 4];
@@ -182,7 +212,7 @@ mod tests {
         queue.place(server(3), &mut places[3], Move::Until(Timestamp::from_micros(5)));
         queue.place(server(2), &mut places[2], Move::Ready(Rank::default()));
         let mut order = Vec::new();
-        while let Some(next) = queue.first_ready() {
+        while let Some(next) = queue.first_ready(false) {
             order.push(next.id);
             queue.place(next, &mut places[next.id as usize], Move::Idle);
         }

@@ -135,6 +135,7 @@ impl Scheduler {
                     shares: &mut self.shares,
                     server,
                     partition,
+                    served: lease.progressed || report.requests > 0,
                     lease,
                     staged,
                 };
@@ -174,7 +175,7 @@ impl Scheduler {
         let has_own_tries = trouble.is_some_and(|trouble| trouble.class().url == ForUrl::Attempt);
         if let Some(end) = end {
             if !has_own_tries {
-                take_trouble(now, server, lease, end, &self.settings);
+                take_trouble(now, server, lease, end, false, &self.settings);
             } else if trouble.is_some_and(|trouble| trouble.class().server == SetAside::Always) {
                 let wait = retry_after(&self.settings, end).unwrap_or_else(|| back_off(&self.settings, 1));
                 server.leave_alone(now, wait);
@@ -271,15 +272,22 @@ impl Scheduler {
 }
 
 /// The server answered, and in what time, or is set aside: as the end of a request says, and whether its job brought an
-/// answer before.
-fn take_trouble(now: Timestamp, server: &mut Server, lease: &mut Lease, end: &RequestEnd, settings: &Settings) {
+/// answer.
+fn take_trouble(
+    now: Timestamp,
+    server: &mut Server,
+    lease: &mut Lease,
+    end: &RequestEnd,
+    served: bool,
+    settings: &Settings,
+) {
     if let RequestEnd::Response { elapsed_us, .. } = end {
         server.downloaded(now, *elapsed_us, settings);
     }
     let Some(trouble) = Trouble::of(end) else { return server.answered() };
     let is_set_aside = match trouble.class().server {
         SetAside::Always => true,
-        SetAside::Unanswered => !lease.progressed,
+        SetAside::Unanswered => !served,
         SetAside::Never => false,
     };
     if is_set_aside {
@@ -311,6 +319,8 @@ struct Urls<'a, 's> {
     shares: &'a mut Shares,
     server: &'a mut Server,
     partition: &'a mut Partition,
+    /// The job brought an answer; its page may be reported after the request that failed behind it.
+    served: bool,
     lease: &'a mut Lease,
     staged: &'a mut Staged<'s>,
 }
@@ -323,18 +333,23 @@ impl Urls<'_, '_> {
         }
         let trouble = Trouble::of(&result.end);
         let contacted = trouble.is_none_or(Trouble::contacts);
-        let counts = contacted && trouble.is_none_or(|trouble| trouble.class().url != ForUrl::GoesBack);
+        let lost_with_its_connection = self.served && trouble == Some(Trouble::Reset);
+        let goes_back = trouble.is_some_and(|trouble| trouble.class().url == ForUrl::GoesBack);
+        let counts = contacted && !goes_back && !lost_with_its_connection;
         if let RequestEnd::Response { elapsed_us, .. } = result.end {
             self.speeds.response.add(elapsed_us);
             self.server.response_us = smooth(self.server.response_us, elapsed_us);
         }
         self.lease.contacted |= contacted;
         self.partition.counts.contacts += u64::from(contacted);
-        take_trouble(self.now, self.server, self.lease, &result.end, self.settings);
+        take_trouble(self.now, self.server, self.lease, &result.end, self.served, self.settings);
         self.lease.progressed |= trouble.is_none_or(Trouble::answers);
         let mut url = read_url(self.staged, self.key, result.slot)?;
         url.attempts = url.attempts.saturating_add(u8::from(counts));
-        let verdict = verdict(self.settings, &result.end, url.attempts);
+        let verdict = match lost_with_its_connection {
+            true => Verdict::Untried,
+            false => verdict(self.settings, &result.end, url.attempts),
+        };
         match verdict {
             Verdict::Untried => {}
             Verdict::Retry(wait) => self.retry(result.slot, url, wait),

@@ -142,6 +142,11 @@ impl RobotsState {
         self.errand().map(|(_, target)| target.to_owned())
     }
 
+    /// Whether the last try brought no answer that says anything.
+    pub(crate) fn was_tried_in_vain(&self) -> bool {
+        self.tries > 0
+    }
+
     /// Whether the answer of another server is awaited.
     pub(crate) fn awaits_errand(&self) -> bool {
         self.errand().is_some()

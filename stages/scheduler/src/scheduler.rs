@@ -20,7 +20,7 @@ use crate::partition::{META, Partition};
 use crate::ready_queue::{Place, ReadyQueue, Room};
 use crate::robots_policy::ROBOTS;
 use crate::rules_cache::RulesCache;
-use crate::server::{Accounted, SERVERS, Server, ServerKey};
+use crate::server::{Load, SERVERS, Server, ServerKey};
 use crate::settings::Settings;
 use crate::shares::{DOMAINS, Shares};
 use crate::speeds::Speeds;
@@ -77,8 +77,8 @@ pub struct Scheduler {
     /// Jobs granted, and requests for addresses sent, in this epoch.
     pub(crate) jobs: u64,
     refreshes: u64,
-    /// Over all servers.
-    sums: Accounted,
+    /// What all servers together have in hand.
+    pub(crate) load: Load,
     /// Messages for partitions of other instances, and parts of messages that make no sense.
     pub(crate) foreign: u64,
     pub(crate) malformed: u64,
@@ -129,7 +129,7 @@ impl Scheduler {
             opened: Vec::new(),
             jobs: 0,
             refreshes: 0,
-            sums: Accounted::default(),
+            load: Load::default(),
             foreign: 0,
             malformed: 0,
             more: true,
@@ -242,16 +242,14 @@ impl Scheduler {
         let waits = self.settings.over_budget == OverBudget::Wait;
         let is_over = waits && self.budgets(key).used_up().is_some();
         let Some(server) = self.servers.get_mut(&key) else { return };
-        let waiting = server.queue.len();
-        let now = Accounted { waiting, in_flight: server.in_flight(), over_budget: if is_over { waiting } else { 0 } };
-        let before = std::mem::replace(&mut server.accounted, now);
-        self.sums.waiting = self.sums.waiting + now.waiting - before.waiting;
-        self.sums.in_flight = self.sums.in_flight + now.in_flight - before.in_flight;
-        self.sums.over_budget = self.sums.over_budget + now.over_budget - before.over_budget;
+        let load = server.load();
+        let has = Load { over_budget: if is_over { load.waiting } else { 0 }, ..load };
+        let had = std::mem::replace(&mut server.accounted, has);
+        self.load.replace(had, has);
         if let Some(partition) = self.partitions.get_mut(&key.partition) {
-            partition.hosts.account(server.host, now.in_flight, before.in_flight);
+            partition.hosts.account(server.host, has.in_flight, had.in_flight);
         }
-        self.shares.account(server.domain, (now.waiting, now.in_flight), (before.waiting, before.in_flight));
+        self.shares.account(server.domain, had, has);
     }
 
     fn message(
@@ -360,7 +358,7 @@ impl Scheduler {
     /// P3: every new URL waits, is in flight, or has ended.
     fn conserves(&self) -> bool {
         let totals = self.totals();
-        totals.new == totals.ended() + self.sums.waiting + self.sums.in_flight
+        totals.new == totals.ended() + self.load.waiting + self.load.in_flight
     }
 }
 
@@ -446,9 +444,9 @@ impl Core for Scheduler {
         let totals = self.totals();
         let mut counts = vec![
             ("new_total", totals.new),
-            ("waiting", self.sums.waiting),
-            ("in_flight", self.sums.in_flight),
-            ("waiting_over_budget", self.sums.over_budget),
+            ("waiting", self.load.waiting),
+            ("in_flight", self.load.in_flight),
+            ("waiting_over_budget", self.load.over_budget),
             ("servers", self.servers.len() as u64),
             ("servers_ready", self.queue.ready() as u64),
             ("retried_total", totals.retried),

@@ -33,6 +33,7 @@ pub(crate) fn settings() -> Settings {
         quality: Provider::Depth,
         requests_per_connection: 50,
         visit_budget: Duration::from_secs(60),
+        first_answer_timeout: Duration::from_secs(15),
         job_lease: Duration::from_secs(20),
         attempts: 4,
         retry_wait: Duration::from_secs(30),

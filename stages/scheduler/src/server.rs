@@ -108,13 +108,30 @@ pub(crate) enum WaitFor {
     Robots,
 }
 
-/// URLs of a server, as the sums over all servers have them.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Accounted {
+/// What one server, or all of them, have in hand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Load {
+    /// URLs that wait.
     pub(crate) waiting: u64,
-    pub(crate) in_flight: u64,
-    /// Of those that wait: because a budget is used up.
+    /// Of those: because a budget is used up.
     pub(crate) over_budget: u64,
+    /// URLs in flight.
+    pub(crate) in_flight: u64,
+    /// Jobs that are out.
+    pub(crate) jobs: u64,
+    /// Jobs that are out for servers in trouble.
+    pub(crate) troubled: u64,
+}
+
+impl Load {
+    /// Puts what a server has in hand now in the place of what it had.
+    pub(crate) fn replace(&mut self, had: Load, has: Load) {
+        self.waiting = self.waiting + has.waiting - had.waiting;
+        self.over_budget = self.over_budget + has.over_budget - had.over_budget;
+        self.in_flight = self.in_flight + has.in_flight - had.in_flight;
+        self.jobs = self.jobs + has.jobs - had.jobs;
+        self.troubled = self.troubled + has.troubled - had.troubled;
+    }
 }
 
 /// A server.
@@ -148,8 +165,8 @@ pub(crate) struct Server {
     pub(crate) place: Place,
     /// The address to which it would take the next connection, or waits to.
     pub(crate) heir_of: Option<IpAddr>,
-    /// Its URLs as the scheduler has counted them.
-    pub(crate) accounted: Accounted,
+    /// What the scheduler has counted of it.
+    pub(crate) accounted: Load,
 }
 
 impl Server {
@@ -172,7 +189,7 @@ impl Server {
             errands: Vec::new(),
             place: Place::Idle,
             heir_of: None,
-            accounted: Accounted::default(),
+            accounted: Load::default(),
         }
     }
 
@@ -201,6 +218,17 @@ impl Server {
     /// Whether it was set aside and has not answered since.
     pub(crate) fn was_set_aside(&self) -> bool {
         self.failures > 0
+    }
+
+    /// Whether its last job, or its last try to get a robots.txt, brought nothing: the next one may not either, and hold
+    /// a connection until its time is over.
+    pub(crate) fn is_in_trouble(&self) -> bool {
+        self.was_set_aside() || self.robots.was_tried_in_vain()
+    }
+
+    /// Whether nothing is known of it: it has not sent a page yet, and was not tried in vain.
+    pub(crate) fn is_stranger(&self) -> bool {
+        self.response_us == 0 && !self.is_in_trouble()
     }
 
     /// The server is set aside: for as long as it asks for, or for longer with each time in a row.
@@ -335,9 +363,11 @@ impl Server {
         Ok(settings.policy().rank(Connection { pages, seconds, best }))
     }
 
-    /// URLs in flight.
-    pub(crate) fn in_flight(&self) -> u64 {
-        self.lease.as_ref().map_or(0, |lease| lease.slots.len() as u64)
+    /// What it adds to the sums over all servers.
+    pub(crate) fn load(&self) -> Load {
+        let load = Load { waiting: self.queue.len(), ..Load::default() };
+        let Some(lease) = &self.lease else { return load };
+        Load { in_flight: lease.slots.len() as u64, jobs: 1, troubled: u64::from(self.is_in_trouble()), ..load }
     }
 
     pub(crate) fn to_row(&self, clock: Clock) -> Vec<u8> {

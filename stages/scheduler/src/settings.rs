@@ -34,6 +34,8 @@ pub struct Settings {
     pub requests_per_connection: u32,
     /// How long a job is made to last at most, by its gaps.
     pub visit_budget: Duration,
+    /// Time for the first answer of a server of which nothing is known.
+    pub first_answer_timeout: Duration,
     /// Lease of a job between renewals.
     pub job_lease: Duration,
     /// Contacts for a URL, or for a robots.txt, before it has failed.
@@ -86,6 +88,7 @@ impl Settings {
             quality,
             requests_per_connection: scheduler.requests_per_connection.max(1),
             visit_budget: scheduler.visit_budget,
+            first_answer_timeout: pipeline.limits.first_answer_timeout,
             job_lease: scheduler.job_lease,
             attempts: scheduler.attempts.max(1),
             retry_wait: scheduler.retry_wait,

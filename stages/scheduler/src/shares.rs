@@ -9,7 +9,7 @@
 use crate::budget::Budget;
 use crate::codec::{Reader, Writer};
 use crate::frontier::corrupt;
-use crate::server::{Server, ServerKey};
+use crate::server::{Load, Server, ServerKey};
 use crate::settings::Settings;
 use crate::staged::Staged;
 use crate::tokens::{Need, Settled, Whole};
@@ -173,12 +173,12 @@ impl Shares {
         self.servers.range((domain, first)..).take_while(move |(other, _)| *other == domain).map(|&(_, key)| key)
     }
 
-    /// So many URLs of a domain wait and are in flight now, and so many did and were before.
-    pub(crate) fn account(&mut self, domain: u64, now: (u64, u64), before: (u64, u64)) {
+    /// A server of a domain has so many URLs in hand now, and had so many before.
+    pub(crate) fn account(&mut self, domain: u64, had: Load, has: Load) {
         for id in [Id::Crawl, Id::Domain(domain)] {
             if let Some(share) = self.shares.get_mut(&id) {
-                share.waiting = share.waiting + now.0 - before.0;
-                share.in_flight = share.in_flight + now.1 - before.1;
+                share.waiting = share.waiting + has.waiting - had.waiting;
+                share.in_flight = share.in_flight + has.in_flight - had.in_flight;
             }
         }
     }

@@ -9,10 +9,19 @@
 //! | no connection, no TLS, hung up on | goes back, as if untried | always |
 //! | 429, 503 | costs an attempt | always; as long as Retry-After says, if it does |
 //! | timeout, reset, not HTTP | costs an attempt | when its job brought no answer |
+//! | reset, its job brought an answer | goes back, as if untried | never |
 //! | 408, other 5xx, header too large | costs an attempt | never |
 //! | forbidden (P7) | ends | never |
 //!
-//! Names that cannot be resolved trouble no server: the failures of name servers are counted in [`crate::address`],
+//! A connection that has served is reset by servers that serve no more than so many requests on one, and the request on
+//! its way is lost by chance: its URL goes first on the next connection, where a reset counts. So there are no more of
+//! these than there are answers.
+//!
+//! Servers in trouble, which were set aside or whose robots.txt was tried in vain, cost the others little: they hold few
+//! connections while those are short ([`crate::grants`]), and before they were tried in vain for the first time they
+//! have less time to answer (`first_answer_timeout`). Then they have as much as any.
+//!
+//! Names that cannot be resolved trouble no server: the questions for an address are counted in [`crate::address`],
 //! with the same waits and a number of their own (`resolve_attempts`).
 //!
 //! Source: BUbiNG's waits by class of error (Boldi, Marino, Santini and Vigna 2014).

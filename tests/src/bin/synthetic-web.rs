@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use rhumb_tests::synthetic_web::{Latency, PagesPerHost, Profile, Report, SyntheticWeb, ask, measure};
+use rhumb_tests::synthetic_web::{Hostility, Latency, PagesPerHost, Profile, Report, SyntheticWeb, ask, measure};
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -119,6 +119,12 @@ struct Serve {
     /// Share of links that lead to a 404
     #[arg(long, value_name = "SHARE")]
     not_found: Option<f64>,
+    /// Share of the hosts that are hostile; never the first
+    #[arg(long, value_name = "SHARE")]
+    hostile: Option<f64>,
+    /// What hostile hosts do, each one in turn; repeatable; all kinds if not given
+    #[arg(long, value_enum, value_name = "KIND")]
+    hostility: Vec<Hostility>,
     /// Least time between two requests to a host that the report demands, in milliseconds
     #[arg(long, value_name = "MS")]
     expect_delay: Option<u64>,
@@ -167,6 +173,10 @@ impl Serve {
         replace(&mut profile.robots.crawl_delay_ms, self.crawl_delay);
         replace(&mut profile.redirects, self.redirects);
         replace(&mut profile.not_found, self.not_found);
+        replace(&mut profile.hostile, self.hostile);
+        if !self.hostility.is_empty() {
+            profile.hostilities = self.hostility.clone();
+        }
         replace(&mut profile.delay_expected_ms, self.expect_delay);
         replace(&mut profile.dns_latency_ms, self.dns_latency);
         profile.extra_hosts = self.extra_host.clone();

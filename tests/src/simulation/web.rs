@@ -162,13 +162,13 @@ fn send(number: ConnectionId, id: EffectId, request: Request, connect_us: Option
     let latency = around.dice.within(MILLISECOND..2 * around.web.graph.servers[server].latency);
     let breaks = !around.faults.is_none() && around.dice.chance(100);
     let end = around.web.answer(server, &path, nth);
+    let longest = around.web.request_timeout;
+    let timeout = request.timeout.map_or(longest, |timeout| longest.min(timeout.as_micros() as Micros));
     let (after, end) = match end {
         // No answer at all.
-        None => (around.web.request_timeout, End::Failure(FailureKind::Timeout)),
+        None => (timeout, End::Failure(FailureKind::Timeout)),
         Some(_) if breaks => (latency / 2, End::Failure(FailureKind::Reset)),
-        Some(_) if latency >= around.web.request_timeout => {
-            (around.web.request_timeout, End::Failure(FailureKind::Timeout))
-        }
+        Some(_) if latency >= timeout => (timeout, End::Failure(FailureKind::Timeout)),
         Some(response) => {
             if response.status == 200 {
                 *around.web.served.entry(request.url.clone()).or_insert(0) += 1;

@@ -1,16 +1,21 @@
 //! Behaviour: what the server does when a URL is requested.
 //!
 //! The one place that knows: a new way of answering (or of not answering) is a variant here, with
-//! its arm in `of`, in `ending` and in `perform`.
+//! its arm in `of`, in `ending` and in `perform`; a new wrong is a kind of [`Hostility`].
 
 use std::io;
 
 use tokio::net::TcpStream;
 
+use super::hostility::{Hostility, Verdict};
 use super::html;
 use super::http::{self, Body};
 use super::plan::{Link, Plan};
+use super::record::Recorder;
 use super::resource::Resource;
+
+const HTML: &str = "text/html; charset=utf-8";
+const PLAIN: &str = "text/plain; charset=utf-8";
 
 /// What the server does with a request for one URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +28,8 @@ pub(crate) enum Behaviour {
     NotFound,
     /// The host's robots.txt, or 404 where there is none.
     Robots,
+    /// What a hostile host does, and how the URL ends then.
+    Hostile(Hostility, Ending),
 }
 
 /// What a crawler that requests the URL ends with.
@@ -34,6 +41,10 @@ pub(crate) enum Ending {
     Redirected,
     /// Nothing there.
     NotFound,
+    /// No answer but that it is not wanted.
+    Refused,
+    /// No answer that can be used.
+    Failed,
     /// Rules, which are no page.
     Rules,
 }
@@ -41,6 +52,7 @@ pub(crate) enum Ending {
 /// One request's turn on a connection.
 pub(crate) struct Exchange<'a> {
     pub(crate) plan: &'a Plan,
+    pub(crate) recorder: &'a Recorder,
     pub(crate) host: u32,
     pub(crate) stream: &'a mut TcpStream,
     /// The request was HEAD: announce the body, do not send it.
@@ -61,11 +73,16 @@ pub(crate) struct Scratch {
 impl Behaviour {
     /// What `resource` of `host` does.
     pub(crate) fn of(plan: &Plan, host: u32, resource: Resource) -> Self {
-        match resource {
-            Resource::Robots => Self::Robots,
-            Resource::Gone(_) | Resource::Unknown => Self::NotFound,
-            Resource::Page(page) if plan.shape(host, page).redirect => Self::Redirect(plan.redirect_target(host, page)),
-            Resource::Page(page) => Self::Page(page),
+        let hostility = plan.site(host).hostility;
+        let wrong = hostility.and_then(|hostility| Some(Self::Hostile(hostility, hostility.pages()?)));
+        match (resource, wrong) {
+            (Resource::Robots, _) => Self::Robots,
+            (_, Some(wrong)) => wrong,
+            (Resource::Gone(_) | Resource::Unknown, None) => Self::NotFound,
+            (Resource::Page(page), None) if plan.shape(host, page).redirect => {
+                Self::Redirect(plan.redirect_target(host, page))
+            }
+            (Resource::Page(page), None) => Self::Page(page),
         }
     }
 
@@ -76,6 +93,7 @@ impl Behaviour {
             Self::Redirect(_) => Ending::Redirected,
             Self::NotFound => Ending::NotFound,
             Self::Robots => Ending::Rules,
+            Self::Hostile(_, ending) => ending,
         }
     }
 
@@ -85,31 +103,50 @@ impl Behaviour {
             Self::Page(page) => exchange.send_page(page).await,
             Self::Redirect(to) => {
                 let location = format!("Location: {}\r\n", exchange.plan.url(to.host, to.resource));
-                exchange.send("301 Moved Permanently", "text/html; charset=utf-8", &location, "<p>Moved.</p>").await
+                exchange.send("301 Moved Permanently", HTML, &location, b"<p>Moved.</p>").await
             }
-            Self::NotFound => exchange.send("404 Not Found", "text/html; charset=utf-8", "", "<p>Not here.</p>").await,
-            Self::Robots => match exchange.plan.site(exchange.host).robots.text() {
-                Some(text) => exchange.send("200 OK", "text/plain; charset=utf-8", "", &text).await,
-                None => exchange.send("404 Not Found", "text/plain; charset=utf-8", "", "no rules\n").await,
-            },
+            Self::NotFound => exchange.send("404 Not Found", HTML, "", b"<p>Not here.</p>").await,
+            Self::Robots => exchange.send_robots().await,
+            Self::Hostile(hostility, _) => hostility.answer(exchange).await,
         }
     }
 }
 
 impl Exchange<'_> {
     async fn send_page(self, page: u32) -> io::Result<()> {
+        let fields = format!("Content-Type: {HTML}\r\n{}", self.promise());
         let Scratch { head, page: own } = self.scratch;
         own.clear();
         let filler = html::render(self.plan, self.host, page, own);
         let parts = [own.as_bytes(), self.plan.filler.bytes(filler), html::TAIL.as_bytes()];
         let body = Body { parts, omitted: self.head_only };
-        let fields = "Content-Type: text/html; charset=utf-8\r\n";
-        http::write_response(self.stream, head, "200 OK", fields, self.close, body).await
+        let bytes = http::write_response(self.stream, head, "200 OK", &fields, self.close, body).await?;
+        self.recorder.sent(self.host, bytes);
+        Ok(())
     }
 
-    async fn send(self, status: &str, content_type: &str, fields: &str, text: &str) -> io::Result<()> {
-        let fields = format!("Content-Type: {content_type}\r\n{fields}");
-        let body = Body { parts: [text.as_bytes(), &[], &[]], omitted: self.head_only };
-        http::write_response(self.stream, &mut self.scratch.head, status, &fields, self.close, body).await
+    async fn send_robots(self) -> io::Result<()> {
+        let site = self.plan.site(self.host);
+        let text = site.robots.text();
+        match (site.hostility.filter(|hostility| hostility.robots() != Verdict::AsOnAnyHost), text) {
+            (Some(hostility), text) => hostility.answer_robots(self, &text.unwrap_or_default()).await,
+            (None, Some(text)) => self.send("200 OK", PLAIN, "", text.as_bytes()).await,
+            (None, None) => self.send("404 Not Found", PLAIN, "", b"no rules\n").await,
+        }
+    }
+
+    pub(crate) async fn send(self, status: &str, content_type: &str, fields: &str, body: &[u8]) -> io::Result<()> {
+        let fields = format!("Content-Type: {content_type}\r\n{}{fields}", self.promise());
+        let body = Body { parts: [body, &[], &[]], omitted: self.head_only };
+        let head = &mut self.scratch.head;
+        let bytes = http::write_response(self.stream, head, status, &fields, self.close, body).await?;
+        self.recorder.sent(self.host, bytes);
+        Ok(())
+    }
+
+    /// What a host that breaks its promise says of the connection.
+    fn promise(&self) -> &'static str {
+        let promises = self.plan.site(self.host).hostility.is_some_and(Hostility::breaks_its_promise);
+        if promises { "Keep-Alive: timeout=60, max=100\r\n" } else { "" }
     }
 }

@@ -107,6 +107,14 @@ impl Client {
         Ok(())
     }
 
+    /// Reads what comes next, whatever it is; 0 bytes at the end.
+    ///
+    /// # Errors
+    /// If the connection is lost.
+    pub async fn read(&mut self, bytes: &mut Vec<u8>) -> Result<usize> {
+        Ok(self.stream.read_buf(bytes).await?)
+    }
+
     async fn read_more(&mut self) -> Result<()> {
         ensure!(self.stream.read_buf(&mut self.buffer).await? > 0, "the connection ended early");
         Ok(())

@@ -22,6 +22,7 @@ pub(crate) enum Purpose {
     Size,
     Redirect,
     Latency,
+    Noise,
 }
 
 /// A stream of random numbers. The same coordinates always give the same stream.

@@ -136,8 +136,28 @@ pub(crate) async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -
     }
 }
 
+/// Waits, with an eye on the client: one that gives up meanwhile must not count as connected. What it
+/// sends goes to `buffer`.
+pub(crate) async fn wait(stream: &mut TcpStream, buffer: &mut Vec<u8>, duration: Duration) -> io::Result<()> {
+    if duration.is_zero() {
+        return Ok(());
+    }
+    let sleep = tokio::time::sleep(duration);
+    tokio::pin!(sleep);
+    loop {
+        tokio::select! {
+            () = &mut sleep => return Ok(()),
+            read = stream.read_buf(buffer), if buffer.len() < HEAD_BYTES_MAX => {
+                if read? == 0 {
+                    return Err(io::ErrorKind::ConnectionAborted.into());
+                }
+            }
+        }
+    }
+}
+
 /// Writes a response: status line, `fields` (whole header lines), length, body. `head` is scratch
-/// space.
+/// space. Returns the number of bytes.
 pub(crate) async fn write_response(
     stream: &mut TcpStream,
     head: &mut String,
@@ -145,7 +165,7 @@ pub(crate) async fn write_response(
     fields: &str,
     close: bool,
     body: Body<'_>,
-) -> io::Result<()> {
+) -> io::Result<usize> {
     use std::fmt::Write as _;
     head.clear();
     let connection = if close { "close" } else { "keep-alive" };
@@ -157,6 +177,7 @@ pub(crate) async fn write_response(
     debug_assert!(written.is_ok(), "writing to a string cannot fail");
     let [first, second, third] = if body.omitted { [&[][..]; 3] } else { body.parts };
     let mut slices = [IoSlice::new(head.as_bytes()), IoSlice::new(first), IoSlice::new(second), IoSlice::new(third)];
+    let bytes = slices.iter().map(|slice| slice.len()).sum();
     let mut rest = &mut slices[..];
     while !rest.is_empty() {
         match stream.write_vectored(rest).await? {
@@ -164,7 +185,7 @@ pub(crate) async fn write_response(
             written => IoSlice::advance_slices(&mut rest, written),
         }
     }
-    Ok(())
+    Ok(bytes)
 }
 
 /// A body in up to three parts.

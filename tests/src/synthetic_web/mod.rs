@@ -8,14 +8,17 @@
 //! thread and is much cheaper than any crawler, so that it can share a machine with what it
 //! measures.
 //!
+//! Some hosts may be hostile ([`Hostility`]); the truth says what a crawler should come to with them.
+//!
 //! Invariants: a profile and a port determine every byte that is served; every page can be reached
-//! from the first host's `/`; no input ends the process.
+//! from the first host's `/`, if no hostile host is in the way; no input ends the process.
 
 mod behaviour;
 pub mod client;
 mod control;
 mod dice;
 mod dns;
+mod hostility;
 mod html;
 mod http;
 mod load;
@@ -42,6 +45,7 @@ use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::oneshot;
 
 pub use control::ask;
+pub use hostility::Hostility;
 pub use load::{Load, measure};
 pub use profile::{HOSTS_MAX, LATENCY_MS_MAX, Latency, PagesPerHost, Profile, RobotsShares};
 pub use report::{Coverage, Listed, Report, Violations};
@@ -55,6 +59,8 @@ use server::Web;
 /// One request that a host received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Contact {
+    /// The host.
+    pub host: u32,
     /// Requested URL; without path if no page links to it.
     pub url: String,
     /// When it arrived, counted from the start of the web.
@@ -146,12 +152,23 @@ impl SyntheticWeb {
         for host in 0..self.web.plan.profile.hosts {
             let record = self.web.recorder.host(host);
             contacts.extend(record.contacts.iter().map(|contact| Contact {
+                host,
                 url: self.web.plan.url(host, contact.resource),
                 at: contact.at,
                 connection: contact.connection,
             }));
         }
         contacts
+    }
+
+    /// What a host does if it is hostile.
+    pub fn hostility(&self, host: u32) -> Option<Hostility> {
+        self.web.plan.site(host).hostility
+    }
+
+    /// The bytes of its answers that a host sent since the start or the last reset.
+    pub fn bytes_sent(&self, host: u32) -> u64 {
+        self.web.recorder.host(host).bytes_sent
     }
 
     /// Forgets all requests and violations; open connections stay known.
@@ -200,7 +217,7 @@ fn run(profile: Profile, report_start: &mpsc::Sender<Result<Started>>, stopped: 
 }
 
 async fn start(profile: Profile) -> Result<Started> {
-    let listeners = server::bind(profile.hosts, profile.port).context("failed to listen on the hosts' addresses")?;
+    let listeners = server::bind(&profile).context("failed to listen on the hosts' addresses")?;
     let port = listeners.first().context("a web needs hosts")?.local_addr()?.port();
     let dns_socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, profile.dns_port)).await.context("failed to bind DNS")?;
     let control_listener =

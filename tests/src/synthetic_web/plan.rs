@@ -5,8 +5,9 @@
 //!
 //! Invariant: every page, redirects and disallowed ones included, is linked from a page of its host
 //! with a smaller number that answers 200 and is allowed; page 0 of every host but the first from
-//! such a page of a host with a smaller number. So a crawl from the first host's `/` finds all of
-//! them.
+//! such a page of a host with a smaller number that is not hostile. So a crawl from the first host's
+//! `/` finds all of them, but for the pages of hostile hosts that give none: of those it finds what
+//! other hosts lead to.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -14,6 +15,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::dice::{Dice, Purpose};
+use super::hostility::{Hostility, Verdict};
 use super::html::Filler;
 use super::profile::{LATENCY_MS_MAX, Latency, PagesPerHost, Profile};
 use super::resource::{Form, Resource, Shape};
@@ -33,6 +35,8 @@ pub(crate) struct Site {
     pub(crate) robots: Robots,
     /// The server closes a connection after this many requests.
     pub(crate) request_cap: Option<u32>,
+    /// What it does if it is hostile.
+    pub(crate) hostility: Option<Hostility>,
     /// `children[child_starts[p]..child_starts[p + 1]]` are the pages that page p makes reachable.
     child_starts: Vec<u32>,
     children: Vec<u32>,
@@ -54,7 +58,7 @@ pub(crate) struct Plan {
     pub(crate) port: u16,
     pub(crate) sites: Vec<Site>,
     pub(crate) filler: Filler,
-    gone: OnceLock<Vec<BTreeSet<u32>>>,
+    led_to: OnceLock<Vec<BTreeSet<Resource>>>,
 }
 
 impl Plan {
@@ -62,7 +66,7 @@ impl Plan {
     pub(crate) fn new(profile: Profile, port: u16) -> Self {
         let filler = Filler::new(profile.seed);
         let sites = (0..profile.hosts).map(|host| Site::new(&profile, host)).collect();
-        let mut plan = Self { profile, port, sites, filler, gone: OnceLock::new() };
+        let mut plan = Self { profile, port, sites, filler, led_to: OnceLock::new() };
         for host in 0..plan.profile.hosts {
             plan.grow_tree(host);
         }
@@ -111,7 +115,7 @@ impl Plan {
     fn connect_hosts(&mut self) {
         for host in 1..self.profile.hosts {
             let mut dice = Dice::new(self.profile.seed, Purpose::HostParent, host, 0);
-            let parent = dice.below(host);
+            let parent = dice.below(host.min(self.profile.honest_hosts()));
             let page = self.open_page_below(&mut dice, parent, self.site(parent).pages);
             self.sites[parent as usize].child_hosts.push((page, host));
         }
@@ -215,28 +219,60 @@ impl Plan {
         if host >= from { host + 1 } else { host }
     }
 
-    /// The 404 links that a perfect crawl finds, by host. The first call walks all links of the
-    /// web.
-    pub(crate) fn gone(&self) -> &[BTreeSet<u32>] {
-        self.gone.get_or_init(|| {
-            let mut gone = vec![BTreeSet::new(); self.sites.len()];
-            if self.profile.not_found <= 0.0 {
-                return gone;
+    /// What a perfect crawl finds of a host, robots.txt apart.
+    pub(crate) fn found(&self, host: u32) -> impl Iterator<Item = Resource> {
+        let pages = if self.gives_pages(host) { self.site(host).pages } else { 0 };
+        (0..pages).map(Resource::Page).chain(self.led_to()[host as usize].iter().copied())
+    }
+
+    /// Whether a perfect crawl finds that.
+    pub(crate) fn is_found(&self, host: u32, resource: Resource) -> bool {
+        let is_page = matches!(resource, Resource::Page(_));
+        (is_page && self.gives_pages(host)) || self.led_to()[host as usize].contains(&resource)
+    }
+
+    /// What other pages lead to, by host, beside the pages of hosts that give all theirs. The first
+    /// call walks all links of the web.
+    fn led_to(&self) -> &[BTreeSet<Resource>] {
+        self.led_to.get_or_init(|| {
+            let mut led_to = vec![BTreeSet::new(); self.sites.len()];
+            if self.profile.not_found <= 0.0 && self.profile.hostile <= 0.0 {
+                return led_to;
             }
-            for host in 0..self.profile.hosts {
+            for host in (0..self.profile.hosts).filter(|host| self.gives_pages(*host)) {
                 for page in 0..self.site(host).pages {
-                    if !self.shape(host, page).is_open() {
-                        continue;
-                    }
-                    for link in self.links(host, page) {
-                        if let Resource::Gone(number) = link.resource {
-                            gone[link.host as usize].insert(number);
+                    for link in self.leads_to(host, page) {
+                        if !matches!(link.resource, Resource::Page(_)) || !self.gives_pages(link.host) {
+                            led_to[link.host as usize].insert(link.resource);
                         }
                     }
                 }
             }
-            gone
+            led_to
         })
+    }
+
+    /// Where a page leads a crawl that comes to it.
+    fn leads_to(&self, host: u32, page: u32) -> Vec<Link> {
+        match self.shape(host, page) {
+            shape if shape.is_disallowed() => Vec::new(),
+            shape if shape.redirect => vec![self.redirect_target(host, page)],
+            _ => self.links(host, page),
+        }
+    }
+
+    /// A crawl of the host comes to its pages, and from each to those that it links to.
+    fn gives_pages(&self, host: u32) -> bool {
+        self.site(host)
+            .hostility
+            .is_none_or(|hostility| hostility.pages().is_none() && hostility.robots() != Verdict::Unreachable)
+    }
+
+    /// Whether robots.txt forbids what is not robots.txt itself, or cannot be reached.
+    pub(crate) fn is_disallowed(&self, host: u32, resource: Resource) -> bool {
+        let hostility = self.site(host).hostility;
+        hostility.is_some_and(|hostility| hostility.robots() == Verdict::Unreachable)
+            || matches!(resource, Resource::Page(page) if self.shape(host, page).is_disallowed())
     }
 
     /// How long the server thinks about a request.
@@ -273,9 +309,17 @@ impl Site {
         // Multiples of the golden ratio spread evenly over 0..1: the shares hold for few hosts too,
         // and robots rules and request caps stay independent of each other.
         let spread = |ratio: f64| (f64::from(host) * ratio + (profile.seed % 1_000) as f64 / 1_000.0).fract();
+        let hostility = profile.hostility(host);
         Self {
             pages: page_count(profile, host),
-            robots: Robots::pick(&profile.robots, spread(0.618_033_988_749_895), spread(0.324_717_957_244_746)),
+            robots: match hostility.map(Hostility::robots) {
+                None | Some(Verdict::AsOnAnyHost) => {
+                    Robots::pick(&profile.robots, spread(0.618_033_988_749_895), spread(0.324_717_957_244_746))
+                }
+                Some(Verdict::Rules) => Robots::Rules { crawl_delay_ms: None },
+                Some(Verdict::AllowAll | Verdict::Unreachable) => Robots::AllowAll,
+            },
+            hostility,
             request_cap: pick_cap(&profile.request_caps, spread(0.754_877_666_246_693)),
             child_starts: Vec::new(),
             children: Vec::new(),

@@ -4,6 +4,8 @@ use std::net::IpAddr;
 
 use anyhow::{Result, ensure};
 
+use super::hostility::Hostility;
+
 /// The largest number of hosts a web can have; each has a loopback address of its own.
 pub const HOSTS_MAX: u32 = 50_000;
 
@@ -95,6 +97,12 @@ pub struct Profile {
     pub redirects: f64,
     /// Share of links that lead to a 404.
     pub not_found: f64,
+    /// Share of the hosts that are hostile: the last ones, never the first, and never those that
+    /// lead to others. So the other hosts have the same pages whether there are hostile ones or
+    /// not.
+    pub hostile: f64,
+    /// What hostile hosts do, each a kind in turn.
+    pub hostilities: Vec<Hostility>,
     /// Least time between two requests to a host that the report demands, in milliseconds; 0
     /// demands none.
     pub delay_expected_ms: u64,
@@ -133,6 +141,8 @@ impl Profile {
             },
             redirects: 0.0,
             not_found: 0.0,
+            hostile: 0.0,
+            hostilities: Hostility::ALL.to_vec(),
             delay_expected_ms: 0,
             dns_latency_ms: 0,
             extra_hosts: Vec::new(),
@@ -162,6 +172,18 @@ impl Profile {
         }
     }
 
+    /// Number of hosts that are not hostile; the first so many.
+    pub fn honest_hosts(&self) -> u32 {
+        let hostile = (f64::from(self.hosts) * self.hostile).round() as u32;
+        self.hosts.saturating_sub(hostile).max(1)
+    }
+
+    /// What a host does if it is hostile.
+    pub fn hostility(&self, host: u32) -> Option<Hostility> {
+        let number = host.checked_sub(self.honest_hosts())? as usize;
+        Some(self.hostilities[number % self.hostilities.len()])
+    }
+
     /// Checks every number against its range.
     ///
     /// # Errors
@@ -180,6 +202,7 @@ impl Profile {
             ("locality", self.locality),
             ("redirects", self.redirects),
             ("not_found", self.not_found),
+            ("hostile", self.hostile),
             ("robots.rules", self.robots.rules),
             ("robots.missing", self.robots.missing),
             ("robots.rules + robots.missing", self.robots.rules + self.robots.missing),
@@ -189,6 +212,7 @@ impl Profile {
         ] {
             ensure!((-1e-9..=1.0 + 1e-9).contains(&share), "{name} must be 0 to 1, not {share}");
         }
+        ensure!(!self.hostilities.is_empty(), "hostile hosts need at least one kind of hostility");
         for (share, cap) in &self.request_caps {
             ensure!(*share >= 0.0 && *cap > 0, "a request cap must be at least 1 with a share of at least 0");
         }

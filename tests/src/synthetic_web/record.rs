@@ -36,6 +36,8 @@ pub(crate) struct HostRecord {
     pub(crate) malformed: u32,
     /// Requests whose Host header named another host.
     pub(crate) misdirected: u32,
+    /// Bytes of answers that the kernel took.
+    pub(crate) bytes_sent: u64,
 }
 
 /// What all hosts and the DNS server saw.
@@ -106,6 +108,10 @@ impl Recorder {
         if contact.resource == Resource::Unknown && record.unknown_paths.len() < UNKNOWN_PATHS_MAX {
             record.unknown_paths.push(path.to_owned());
         }
+    }
+
+    pub(crate) fn sent(&self, host: u32, bytes: usize) {
+        self.host(host).bytes_sent += bytes as u64;
     }
 
     pub(crate) fn dns_query(&self) {

@@ -59,7 +59,7 @@ pub struct Report {
     pub not_found: Coverage,
     /// URLs of the three kinds above that were never requested.
     pub missing: Listed,
-    /// URLs requested more than once, robots.txt apart.
+    /// URLs requested more than once, robots.txt and hostile hosts apart.
     pub repeats: Listed,
     /// Broken manners.
     pub violations: Violations,
@@ -132,19 +132,12 @@ impl Report {
         for contact in &record.contacts {
             *requested.entry(contact.resource).or_default() += 1;
         }
-        let gone = &plan.gone()[host as usize];
-        let pages = (0..plan.site(host).pages).map(Resource::Page);
-        for resource in pages.chain(gone.iter().map(|number| Resource::Gone(*number))) {
+        for resource in plan.found(host) {
             let times = requested.get(&resource).copied().unwrap_or(0);
             self.add_url(plan, host, resource, times);
         }
         for (resource, times) in requested {
-            let linked = match resource {
-                Resource::Robots | Resource::Page(_) => true,
-                Resource::Gone(number) => gone.contains(&number),
-                Resource::Unknown => false,
-            };
-            if !linked {
+            if resource != Resource::Robots && !plan.is_found(host, resource) {
                 self.unexpected.count += times;
             }
         }
@@ -155,10 +148,11 @@ impl Report {
     }
 
     fn add_url(&mut self, plan: &Plan, host: u32, resource: Resource, times: u64) {
-        if times > 1 {
+        // A hostile host makes a crawler try again.
+        if times > 1 && plan.site(host).hostility.is_none() {
             self.repeats.add(|| plan.url(host, resource));
         }
-        if matches!(resource, Resource::Page(page) if plan.shape(host, page).is_disallowed()) {
+        if plan.is_disallowed(host, resource) {
             self.violations.robots += times;
             if times > 0 {
                 let seen = self.violations.robots;
@@ -170,7 +164,7 @@ impl Report {
             Ending::Fetched => &mut self.pages,
             Ending::Redirected => &mut self.redirects,
             Ending::NotFound => &mut self.not_found,
-            Ending::Rules => return,
+            Ending::Refused | Ending::Failed | Ending::Rules => return,
         };
         coverage.expected += 1;
         if times > 0 {

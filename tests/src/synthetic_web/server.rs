@@ -8,12 +8,13 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::io::AsyncReadExt as _;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use super::behaviour::{Behaviour, Exchange, Scratch};
+use super::hostility::{Hostility, UNREAD_BYTES};
 use super::http::{self, Body, Method, Parsed, Request};
-use super::plan::{Plan, host_address};
+use super::plan::{Plan, Site, host_address};
+use super::profile::Profile;
 use super::record::{Contact, Open, Recorder};
 use super::resource::Resource;
 
@@ -33,12 +34,12 @@ pub(crate) struct Web {
 
 /// Binds one listener per host, all on the same port. With `port` 0 a port is looked for that is
 /// free on all.
-pub(crate) fn bind(hosts: u32, port: u16) -> io::Result<Vec<TcpListener>> {
-    if port != 0 {
-        return bind_all(hosts, port);
+pub(crate) fn bind(profile: &Profile) -> io::Result<Vec<TcpListener>> {
+    if profile.port != 0 {
+        return bind_all(profile, profile.port);
     }
     for _ in 0..PORT_TRIES {
-        match bind_all(hosts, 0) {
+        match bind_all(profile, 0) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
             bound => return bound,
         }
@@ -46,11 +47,14 @@ pub(crate) fn bind(hosts: u32, port: u16) -> io::Result<Vec<TcpListener>> {
     Err(io::Error::new(io::ErrorKind::AddrInUse, "no port is free on the addresses of all hosts"))
 }
 
-fn bind_all(hosts: u32, mut port: u16) -> io::Result<Vec<TcpListener>> {
-    let mut listeners = Vec::with_capacity(hosts as usize);
-    for host in 0..hosts {
+fn bind_all(profile: &Profile, mut port: u16) -> io::Result<Vec<TcpListener>> {
+    let mut listeners = Vec::with_capacity(profile.hosts as usize);
+    for host in 0..profile.hosts {
         let socket = TcpSocket::new_v4()?;
         socket.set_reuseaddr(true)?;
+        if profile.hostility(host).is_some() {
+            socket.set_send_buffer_size(UNREAD_BYTES)?;
+        }
         socket.bind(SocketAddr::from((host_address(host), port)))?;
         let listener = socket.listen(BACKLOG)?;
         port = listener.local_addr()?.port();
@@ -98,7 +102,8 @@ async fn watch_parallel(web: Arc<Web>, host: u32, older: Vec<u32>) {
 /// use.
 async fn exchange_all(web: &Web, host: u32, open: &Open<'_>, stream: &mut TcpStream) -> io::Result<()> {
     let authority = web.plan.authority(host);
-    let request_cap = web.plan.site(host).request_cap.unwrap_or(u32::MAX);
+    let Site { request_cap, hostility, .. } = web.plan.site(host);
+    let request_cap = request_cap.unwrap_or(u32::MAX);
     let mut buffer = Vec::with_capacity(1024);
     let mut scratch = Scratch::default();
     let mut served = 0;
@@ -117,9 +122,14 @@ async fn exchange_all(web: &Web, host: u32, open: &Open<'_>, stream: &mut TcpStr
             return answer_plainly(stream, "421 Misdirected Request").await;
         }
         served += 1;
+        if served > 1 && *hostility == Some(Hostility::Resets) {
+            note(web, host, open, &request);
+            stream.set_zero_linger()?;
+            return Err(io::ErrorKind::ConnectionReset.into());
+        }
         let close = request.close || served >= request_cap;
         answer(web, host, open, stream, &mut buffer, &mut scratch, &request, close).await?;
-        if close {
+        if close || *hostility == Some(Hostility::Closes) {
             break;
         }
     }
@@ -137,33 +147,19 @@ async fn answer(
     request: &Request,
     close: bool,
 ) -> io::Result<()> {
-    let resource = Resource::of_path(&web.plan, host, &request.target);
-    let contact = Contact { at: web.recorder.now(), connection: open.connection, resource };
-    web.recorder.contact(host, contact, &request.target);
-    think(stream, buffer, web.plan.latency(host, resource)).await?;
+    let resource = note(web, host, open, request);
+    http::wait(stream, buffer, web.plan.latency(host, resource)).await?;
     let head_only = request.method == Method::Head;
-    let exchange = Exchange { plan: &web.plan, host, stream, head_only, close, scratch };
+    let exchange = Exchange { plan: &web.plan, recorder: &web.recorder, host, stream, head_only, close, scratch };
     Behaviour::of(&web.plan, host, resource).perform(exchange).await
 }
 
-/// Waits out a latency, with an eye on the client: one that gives up meanwhile must not count as
-/// connected.
-async fn think(stream: &mut TcpStream, buffer: &mut Vec<u8>, latency: Duration) -> io::Result<()> {
-    if latency.is_zero() {
-        return Ok(());
-    }
-    let sleep = tokio::time::sleep(latency);
-    tokio::pin!(sleep);
-    loop {
-        tokio::select! {
-            () = &mut sleep => return Ok(()),
-            read = stream.read_buf(buffer), if buffer.len() < http::HEAD_BYTES_MAX => {
-                if read? == 0 {
-                    return Err(io::ErrorKind::ConnectionAborted.into());
-                }
-            }
-        }
-    }
+/// Records a request.
+fn note(web: &Web, host: u32, open: &Open<'_>, request: &Request) -> Resource {
+    let resource = Resource::of_path(&web.plan, host, &request.target);
+    let contact = Contact { at: web.recorder.now(), connection: open.connection, resource };
+    web.recorder.contact(host, contact, &request.target);
+    resource
 }
 
 async fn refuse(web: &Web, host: u32, stream: &mut TcpStream, status: &str) -> io::Result<()> {
@@ -172,5 +168,6 @@ async fn refuse(web: &Web, host: u32, stream: &mut TcpStream, status: &str) -> i
 }
 
 async fn answer_plainly(stream: &mut TcpStream, status: &str) -> io::Result<()> {
-    http::write_response(stream, &mut String::new(), status, "", true, Body::default()).await
+    http::write_response(stream, &mut String::new(), status, "", true, Body::default()).await?;
+    Ok(())
 }

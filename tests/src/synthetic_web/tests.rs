@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::client::{Client, Response};
+use super::robots::Robots;
 use super::*;
 use url::Url;
 
@@ -432,4 +433,125 @@ async fn one_core_serves_many_times_what_a_crawler_fetches() {
     println!("{load:?}");
     let least = if cfg!(debug_assertions) { 2_000.0 } else { 20_000.0 };
     assert!(load.pages_per_core_s > least, "{load:?}");
+}
+
+/// What a host of each kind answers to a request for its `/` and for its robots.txt.
+#[tokio::test]
+async fn every_kind_of_hostility_does_what_it_says() {
+    let web = SyntheticWeb::start(hostile()).unwrap();
+    for host in 0..web.web.plan.profile.hosts {
+        let Some(hostility) = web.hostility(host) else { continue };
+        let (page, robots) = (answer(&web, host, "/").await, answer(&web, host, "/robots.txt").await);
+        let status = |answer: &[u8]| String::from_utf8_lossy(answer).split(' ').nth(1).map(str::to_owned);
+        let is = |answer: &[u8], expected: &str| status(answer).as_deref() == Some(expected);
+        use Hostility::*;
+        match hostility {
+            Refuses | RefusesForADay => {
+                assert!(is(&page, "429") && is(&robots, "404"));
+                let retry_after = String::from_utf8_lossy(&page).contains("\r\nRetry-After: 86400\r\n");
+                assert_eq!(retry_after, hostility == RefusesForADay);
+            }
+            Silent | HangsUp => assert!(page.is_empty() && is(&robots, "404"), "{hostility:?}"),
+            Closes | Resets => {
+                assert!(is(&page, "200") && page.ends_with(html::TAIL.as_bytes()), "{hostility:?}");
+                assert!(String::from_utf8_lossy(&page).contains("\r\nKeep-Alive: timeout=60, max=100\r\n"));
+                let mut client = connect(&web, host).await;
+                client.get("/").await.unwrap();
+                assert!(client.get("/").await.is_err(), "{hostility:?}");
+            }
+            BreaksOff => assert!(is(&page, "200") && page.len() < 100_000),
+            Drips => assert!(is(&page, "200") && (2..100).contains(&body(&page).len())),
+            Garbage => assert!(!page.is_empty() && !page.starts_with(b"HTTP")),
+            RobotsRefused => assert!(is(&robots, "429") && is(&page, "200")),
+            RobotsDrips => assert!(is(&robots, "200") && (2..100).contains(&body(&robots).len()) && is(&page, "200")),
+            RobotsEndless | RobotsHuge => {
+                assert!(robots.len() >= ROBOTS_READ && contains_rules(&body(&robots)[..1_000]));
+                let counted = String::from_utf8_lossy(&body(&robots)[1_000..500 << 10]);
+                assert!(counted.lines().skip(1).all(|line| line.starts_with('#')));
+                assert!(String::from_utf8_lossy(&robots).contains("\n\nUser-agent: *\nDisallow: /\n"));
+            }
+            RobotsBinary => assert!(body(&robots)[0] >= 0x80 && contains_rules(body(&robots))),
+            RobotsUtf16 => {
+                let text: Vec<u16> =
+                    body(&robots).chunks(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect();
+                assert!(contains_rules(String::from_utf16(&text).unwrap().as_bytes()));
+            }
+            RobotsLatin1 => {
+                assert!(body(&robots).starts_with(b"\xef\xbb\xbf") && std::str::from_utf8(body(&robots)).is_err());
+                assert!(contains_rules(body(&robots)));
+            }
+            RobotsLoop => assert!(is(&robots, "301")),
+        }
+    }
+    all_closed(&web).await;
+    assert_eq!(web.report().violations.parallel, 0);
+}
+
+/// A host of each kind behind as many that are honest, whose pages are the same without them.
+#[test]
+fn hostile_hosts_change_nothing_of_the_others_and_hide_only_their_own() {
+    let with = SyntheticWeb::start(hostile()).unwrap();
+    let honest = with.web.plan.profile.honest_hosts();
+    let without = SyntheticWeb::start(Profile { hosts: honest, hostile: 0.0, ..hostile() }).unwrap();
+    assert_eq!((honest, with.web.plan.profile.hosts), (17, 34));
+    let hidden = |truth: &Truth, host: u32| {
+        let prefix = format!("http://{}:", with.host_name(host));
+        let lists = [&truth.pages, &truth.redirects, &truth.disallowed, &truth.refused, &truth.failed];
+        lists.map(|list| list.iter().filter(|url| url.starts_with(&prefix)).count())
+    };
+    let (truth, truth_without) = (with.truth(), without.truth());
+    for host in 0..honest {
+        assert_eq!(hidden(&truth, host), hidden(&truth_without, host));
+        assert_eq!(with.hostility(host), None);
+    }
+    let pages = with.web.plan.site(honest).pages as usize;
+    for (host, hostility) in (honest..).zip(Hostility::ALL) {
+        assert_eq!(with.hostility(host), Some(hostility));
+        let [fetched, redirects, disallowed, refused, failed] = hidden(&truth, host);
+        let all = fetched + redirects + disallowed + refused + failed;
+        assert!(all > 0, "{hostility:?} is linked from the first host");
+        use Hostility::*;
+        match hostility {
+            Refuses | RefusesForADay => assert_eq!(refused, all),
+            Silent | HangsUp | Drips | Garbage => assert_eq!(failed, all),
+            BreaksOff => assert_eq!(fetched, all),
+            RobotsRefused | RobotsDrips => assert_eq!(disallowed, all),
+            Closes | Resets | RobotsLoop => assert_eq!((fetched + redirects, disallowed), (pages, 0)),
+            _ => assert!(fetched + redirects + disallowed == pages && disallowed > 0, "{hostility:?}"),
+        }
+    }
+}
+
+/// So much of an answer that goes on for ever is read, in bytes.
+const ROBOTS_READ: usize = 600 << 10;
+
+/// As many hosts as there are kinds of hostility, and a hostile one of each kind.
+fn hostile() -> Profile {
+    let mut profile = Profile { hosts: 2 * 17, hostile: 0.5, redirects: 0.1, ..small() };
+    profile.robots.missing = 1.0;
+    profile.robots.disallowed_pages = 0.3;
+    profile
+}
+
+/// All that comes within a moment, up to more than what counts of a robots.txt.
+async fn answer(web: &SyntheticWeb, host: u32, path: &str) -> Vec<u8> {
+    let mut client = connect(web, host).await;
+    client
+        .send(format!("GET {path} HTTP/1.1\r\nHost: {}\r\n\r\n", web.web.plan.authority(host)).as_bytes())
+        .await
+        .unwrap();
+    let mut bytes = Vec::new();
+    let read = async { while bytes.len() < ROBOTS_READ && client.read(&mut bytes).await.is_ok_and(|read| read > 0) {} };
+    let _ = tokio::time::timeout(Duration::from_millis(500), read).await;
+    bytes
+}
+
+fn body(answer: &[u8]) -> &[u8] {
+    let head = answer.windows(4).position(|window| window == b"\r\n\r\n").unwrap();
+    &answer[head + 4..]
+}
+
+fn contains_rules(text: &[u8]) -> bool {
+    let rules = Robots::Rules { crawl_delay_ms: None }.text().unwrap();
+    text.windows(rules.len()).any(|window| window == rules.as_bytes())
 }

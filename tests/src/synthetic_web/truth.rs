@@ -18,31 +18,32 @@ pub struct Truth {
     pub not_found: Vec<String>,
     /// Are linked or redirected to and must not be requested.
     pub disallowed: Vec<String>,
+    /// Are answered by a hostile host with 429, if they are requested at all.
+    pub refused: Vec<String>,
+    /// Get no answer from a hostile host, if they are requested at all.
+    pub failed: Vec<String>,
 }
 
 impl Truth {
     pub(crate) fn new(plan: &Plan) -> Self {
         let mut truth = Self::default();
         for host in 0..plan.profile.hosts {
-            for page in 0..plan.site(host).pages {
-                truth.place(plan, host, Resource::Page(page));
-            }
-            for number in &plan.gone()[host as usize] {
-                truth.place(plan, host, Resource::Gone(*number));
+            for resource in plan.found(host) {
+                truth.place(plan, host, resource);
             }
         }
         truth
     }
 
     fn place(&mut self, plan: &Plan, host: u32, resource: Resource) {
-        let list = match resource {
-            Resource::Page(page) if plan.shape(host, page).is_disallowed() => &mut self.disallowed,
-            _ => match Behaviour::of(plan, host, resource).ending() {
-                Ending::Fetched => &mut self.pages,
-                Ending::Redirected => &mut self.redirects,
-                Ending::NotFound => &mut self.not_found,
-                Ending::Rules => return,
-            },
+        let list = match Behaviour::of(plan, host, resource).ending() {
+            _ if plan.is_disallowed(host, resource) => &mut self.disallowed,
+            Ending::Fetched => &mut self.pages,
+            Ending::Redirected => &mut self.redirects,
+            Ending::NotFound => &mut self.not_found,
+            Ending::Refused => &mut self.refused,
+            Ending::Failed => &mut self.failed,
+            Ending::Rules => return,
         };
         list.push(plan.url(host, resource));
     }

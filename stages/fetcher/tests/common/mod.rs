@@ -76,6 +76,7 @@ pub(crate) fn job_for(server: &str, urls: &[String]) -> Job {
         server: server.to_owned(),
         addresses: vec![IpAddr::from([127, 0, 0, 1])],
         gap_ms: 0,
+        first_answer_ms: None,
         requests: urls.iter().enumerate().map(request).collect(),
     }
 }
@@ -262,5 +263,6 @@ pub(crate) fn fetch(number: u64, index: usize, server: &str, url: &str) -> Effec
         }),
         lease_left: Duration::from_secs(20),
         body_bytes_max: 1 << 20,
+        timeout: None,
     })
 }

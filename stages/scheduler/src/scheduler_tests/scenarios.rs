@@ -242,6 +242,66 @@ fn a_server_that_never_answers_or_always_refuses_costs_few_contacts_and_no_other
 }
 
 #[test]
+fn servers_in_trouble_hold_few_connections_while_others_need_them_and_half_of_them_otherwise() {
+    let retry_wait = Duration::from_secs(1);
+    let mut world = World::new(Settings { respect_robots: false, retry_wait, ..settings() });
+    (0..40).for_each(|n| world.tell_pages(&format!("http://silent{n}.test"), 2));
+    world.ask(40);
+    assert_eq!(world.held.len(), 40, "nobody knows yet");
+    let mut silent = pages(|_, _| RequestEnd::Failure(FailureKind::Timeout));
+    while !world.held.is_empty() {
+        world.request(0, &mut silent);
+        let report = world.held.remove(0).report(true, false);
+        world.step(Some(Input::Report(report)));
+    }
+    (0..30).for_each(|n| world.tell_pages(&format!("http://good{n}.test"), 2));
+    world.ask(30);
+    assert!(world.held.iter().all(|held| held.job.server.contains("good")), "the others are set aside");
+    world.pass(retry_wait);
+    world.step(None);
+    assert_eq!(world.count("servers_ready"), 40);
+    world.ask(2);
+    world.ask(1);
+    assert_eq!(world.held.len(), 32, "two of 32 connections");
+    for _ in 0..30 {
+        let report = world.held.remove(0).report(true, false);
+        world.step(Some(Input::Report(report)));
+    }
+    world.pass(Duration::from_millis(50));
+    world.ask(30);
+    assert_eq!(world.held.len(), 16, "half of 32");
+    assert!(world.held.iter().all(|held| held.job.server.contains("silent")));
+}
+
+#[test]
+fn a_server_that_has_not_sent_a_page_yet_has_little_time_once() {
+    let mut world = World::new(settings());
+    world.tell_pages(A, 3);
+    let mut times = Vec::new();
+    let mut asked = 0;
+    // The first page and, later, another are too late.
+    let mut web = pages(|_, _| {
+        asked += 1;
+        if asked == 1 || asked == 3 { RequestEnd::Failure(FailureKind::Timeout) } else { response(200) }
+    });
+    while world.count("outcome_fetched_total") < 3 {
+        world.ask(1);
+        for index in (0..world.held.len()).rev() {
+            times.push(world.held[index].job.first_answer_ms);
+            while world.request(index, &mut web) {
+                world.pass(Duration::from_secs(1));
+            }
+            let report = world.held.remove(index).report(true, false);
+            world.step(Some(Input::Report(report)));
+        }
+        world.pass(Duration::from_secs(1));
+    }
+    // robots.txt; the page that comes too late; then it was tried in vain, and then it is known.
+    assert_eq!(times[..2], [Some(15_000); 2]);
+    assert!(times.len() > 3 && times[2..].iter().all(Option::is_none), "{times:?}");
+}
+
+#[test]
 fn a_few_bad_pages_do_not_set_a_server_aside_for_long_nor_end_the_others() {
     for end in [RequestEnd::Failure(FailureKind::Timeout), response(503)] {
         let mut world = World::polite();
@@ -458,6 +518,32 @@ fn a_servers_limit_of_requests_is_learned() {
     assert_eq!(world.count("outcome_fetched_total"), 60);
     let mut job_sizes = world.held.iter().map(|held| held.job.requests.len());
     assert_eq!(job_sizes.next(), None);
+}
+
+#[test]
+fn a_request_lost_on_a_connection_that_has_served_costs_nothing_and_goes_first_on_the_next() {
+    let mut world = World::new(Settings { respect_robots: false, ..settings() });
+    world.tell_pages(A, 3);
+    let mut reset = pages(|_, _| RequestEnd::Failure(FailureKind::Reset));
+    world.ask(1);
+    world.request(0, &mut Fine);
+    world.pass(Duration::from_secs(1));
+    world.request(0, &mut reset);
+    let mut report = world.held.remove(0).report(true, true);
+    // A page is reported when it is stored, which may be after the next request failed.
+    report.results.swap(0, 1);
+    world.step(Some(Input::Report(report)));
+    assert_eq!((world.count("outcome_fetched_total"), world.count("retried_total")), (1, 0));
+
+    world.pass(Duration::from_secs(1));
+    world.ask(1);
+    let requests = &world.held[0].job.requests;
+    assert_eq!(requests.len(), 1, "what a connection serves");
+    assert_eq!((requests[0].url.as_str(), requests[0].attempts), ("http://a.test/1", 0));
+    world.request(0, &mut reset);
+    let report = world.held.remove(0).report(true, false);
+    world.step(Some(Input::Report(report)));
+    assert_eq!(world.count("retried_total"), 1, "alone on its connection it counts");
 }
 
 #[test]

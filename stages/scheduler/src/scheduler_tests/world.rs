@@ -367,7 +367,7 @@ impl World {
             );
         }
         for server in self.core.servers.values() {
-            *taken.entry(whole(&server.name)).or_default() += server.in_flight();
+            *taken.entry(whole(&server.name)).or_default() += server.load().in_flight;
         }
         assert!(taken.values().all(|&pages| pages <= budget), "more than {budget} pages: {taken:?}");
     }

@@ -475,6 +475,7 @@ fn settings(setup: Setup) -> Settings {
         quality: Provider::Flow,
         requests_per_connection: 50,
         visit_budget: FOR_EVER,
+        first_answer_timeout: FOR_EVER,
         job_lease: FOR_EVER,
         attempts: 1,
         retry_wait: Duration::ZERO,
