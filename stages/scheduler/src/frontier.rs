@@ -21,6 +21,7 @@ use crate::staged::Staged;
 use shared::message::{Origin, Outcome, OutcomeEntry, Quality};
 use shared::stage::store::{StoreError, Table};
 use shared::time::Timestamp;
+use shared::url::server_of;
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -73,7 +74,10 @@ impl StoredUrl {
     fn to_row(&self) -> Vec<u8> {
         let mut row = Writer::with_capacity(self.url.len() + self.origin.page.len() + self.origin.topic.len() + 24);
         row.text(&self.url);
-        row.text(&self.origin.page);
+        // Most pages link to their own server.
+        let page = self.origin.page.strip_prefix(server_of(&self.url));
+        row.byte(u8::from(page.is_some()));
+        row.text(page.unwrap_or(&self.origin.page));
         row.text(&self.origin.topic);
         row.number(u64::from(self.origin.depth));
         row.byte(self.origin.redirects);
@@ -87,10 +91,13 @@ impl StoredUrl {
 
     fn from_row(row: &[u8]) -> Option<Self> {
         let mut row = Reader::new(row)?;
+        let url = row.text()?.to_owned();
+        let of_server = if row.byte()? == 0 { "" } else { server_of(&url) };
+        let page = [of_server, row.text()?].concat();
         Some(StoredUrl {
-            url: row.text()?.to_owned(),
+            url,
             origin: Origin {
-                page: row.text()?.to_owned(),
+                page,
                 topic: row.text()?.to_owned(),
                 depth: u16::try_from(row.number()?).ok()?,
                 redirects: row.byte()?,
@@ -435,11 +442,14 @@ pub(crate) mod tests {
 
     #[test]
     fn a_url_comes_back_as_it_was_and_damage_gives_none() {
-        let stored = StoredUrl { not_before: 123_456_789, ..url(u64::MAX) };
-        let row = stored.to_row();
-        assert_eq!(StoredUrl::from_row(&row), Some(stored));
-        for length in 0..row.len() {
-            assert_eq!(StoredUrl::from_row(&row[..length]), None);
+        for page in ["http://a.test/", "http://a.test:8080/", "http://b.test/x", ""] {
+            let mut stored = StoredUrl { not_before: 123_456_789, ..url(u64::MAX) };
+            stored.origin.page = page.into();
+            let row = stored.to_row();
+            assert_eq!(StoredUrl::from_row(&row), Some(stored));
+            for length in 0..row.len() {
+                assert_eq!(StoredUrl::from_row(&row[..length]), None);
+            }
         }
     }
 

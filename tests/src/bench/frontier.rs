@@ -151,21 +151,21 @@ fn name(host: usize) -> String {
 }
 
 fn batch(partition: u16, hosts: &[usize], round: usize, serial: &mut u64) -> ReadyUrls {
-    let origin = Origin {
-        page: format!("http://{}/section/index.html", name(hosts[0])),
-        topic: "default".into(),
-        depth: 3,
-        redirects: 0,
-        seed: false,
-        flow: Quality::NONE,
-    };
-    let mut ready = ReadyUrls { partition, origins: vec![origin], ..ReadyUrls::default() };
+    let mut ready = ReadyUrls { partition, ..ReadyUrls::default() };
     for (server, &host) in (0..).zip(hosts) {
         let host = name(host);
+        ready.origins.push(Origin {
+            page: format!("http://{host}/section/index.html"),
+            topic: "default".into(),
+            depth: 3,
+            redirects: 0,
+            seed: false,
+            flow: Quality::NONE,
+        });
         for place in 0..URLS_OF_SERVER_IN_BATCH {
             *serial += 1;
             ready.urls.push(&format!("http://{host}/section/{round}/page-{}.html", round * 17 + place));
-            ready.origin_of.push(0);
+            ready.origin_of.push(server);
             ready.server_of.push(server);
             ready.serials.push(*serial);
         }
