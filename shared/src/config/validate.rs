@@ -75,6 +75,9 @@ pub(super) fn errors(pipeline: &Pipeline) -> Vec<String> {
     check.lasting("stages.resolver.cache.lifetime_max", resolver.cache.lifetime_max, resolver.cache.refresh, 24 * hour);
     check.lasting("stages.resolver.cache.negative", resolver.cache.negative, Duration::ZERO, hour);
     check.lasting("stages.resolver.cache.temporary", resolver.cache.temporary, Duration::ZERO, hour);
+    let temporary = resolver.cache.temporary;
+    check.lasting("stages.resolver.cache.temporary_max", resolver.cache.temporary_max, temporary, 24 * hour);
+    check.lasting("stages.resolver.cache.snapshot_every", resolver.cache.snapshot_every, Duration::ZERO, 24 * hour);
 
     let scheduler = &stages.scheduler;
     check.within("stages.scheduler.requests_per_connection", scheduler.requests_per_connection, 1, 1000);

@@ -98,7 +98,7 @@ impl Queries {
                 }
                 Err(_) => Found::Temporary,
             };
-            Answer { name, found }
+            Answer::Found { name, found }
         })
     }
 }
@@ -112,7 +112,7 @@ fn name_server(address: &SocketAddr) -> NameServerConfig {
 }
 
 async fn find(resolver: &TokioResolver, name: &str) -> Found {
-    let Ok(mut name) = Name::from_ascii(name) else { return Found::NoAddress };
+    let Ok(mut name) = Name::from_ascii(name) else { return Found::NoAddress { ttl_s: None } };
     // Without this the library would try search domains.
     name.set_fqdn(true);
     let (four, six) =
@@ -127,12 +127,12 @@ fn found(lookup: Result<Lookup, NetError>) -> Found {
             let records = lookup.answers();
             let addresses: Vec<IpAddr> = records.iter().filter_map(|record| record.data.ip_addr()).collect();
             let ttl_s = records.iter().map(|record| record.ttl).min().unwrap_or(0);
-            if addresses.is_empty() { Found::NoAddress } else { Found::Addresses { addresses, ttl_s } }
+            if addresses.is_empty() { Found::NoAddress { ttl_s: None } } else { Found::Addresses { addresses, ttl_s } }
         }
         Err(NetError::Dns(DnsError::NoRecordsFound(none)))
             if matches!(none.response_code, ResponseCode::NoError | ResponseCode::NXDomain) =>
         {
-            Found::NoAddress
+            Found::NoAddress { ttl_s: none.negative_ttl }
         }
         Err(error) => {
             tracing::debug!(%error, "a query failed");
@@ -146,6 +146,7 @@ fn found(lookup: Result<Lookup, NetError>) -> Found {
 fn together(both: [Found; 2]) -> Found {
     let mut addresses = Vec::new();
     let mut ttl_s = u32::MAX;
+    let mut none_ttl_s: Option<u32> = None;
     let mut failed = false;
     for found in both {
         match found {
@@ -153,13 +154,13 @@ fn together(both: [Found; 2]) -> Found {
                 addresses.extend(more);
                 ttl_s = ttl_s.min(ttl);
             }
-            Found::NoAddress => {}
+            Found::NoAddress { ttl_s: ttl } => none_ttl_s = [none_ttl_s, ttl].into_iter().flatten().min(),
             Found::Temporary => failed = true,
         }
     }
     match (addresses.is_empty(), failed) {
         (false, _) => Found::Addresses { addresses, ttl_s },
         (true, true) => Found::Temporary,
-        (true, false) => Found::NoAddress,
+        (true, false) => Found::NoAddress { ttl_s: none_ttl_s },
     }
 }

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use resolver::query::{Queries, Settings};
-use resolver::resolver::Found;
+use resolver::resolver::{Answer, Found};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -107,10 +107,12 @@ fn response(query: &[u8], code: u8, records: &[(u16, u32, Vec<u8>)]) -> Vec<u8> 
 }
 
 async fn find(queries: &Queries, name: &str) -> Found {
-    let answer = queries.resolve(name.to_owned()).await;
-    assert_eq!(answer.name, name);
-    answer.found
+    let Answer::Found { name: asked, found } = queries.resolve(name.to_owned()).await else { unreachable!() };
+    assert_eq!(asked, name);
+    found
 }
+
+const NONE: Found = Found::NoAddress { ttl_s: None };
 
 fn addresses(addresses: &[&str], ttl_s: u32) -> Found {
     Found::Addresses { addresses: addresses.iter().map(|address| address.parse().unwrap()).collect(), ttl_s }
@@ -131,7 +133,7 @@ async fn names_without_an_address_are_told_from_failures() {
     let server = NameServer::start().await;
     let queries = server.queries();
     for name in ["missing.test", "empty.test", "loop.test", "bad..name", &"x".repeat(64), "-", "x.invalid"] {
-        assert_eq!(find(&queries, name).await, Found::NoAddress, "{name}");
+        assert_eq!(find(&queries, name).await, NONE, "{name}");
     }
     for name in ["broken.test", "garbage.test", "short.test"] {
         assert_eq!(find(&queries, name).await, Found::Temporary, "{name}");
@@ -153,7 +155,7 @@ async fn silence_is_a_failure_in_bounded_time() {
 async fn a_name_is_asked_for_as_it_is_and_once_for_each_version() {
     let server = NameServer::start().await;
     let queries = server.queries();
-    assert_eq!(find(&queries, "missing").await, Found::NoAddress);
+    assert_eq!(find(&queries, "missing").await, NONE);
     assert_eq!(find(&queries, "both.test").await, find(&queries, "both.test.").await);
     let mut asked = server.asked.lock().unwrap().clone();
     asked.sort();
