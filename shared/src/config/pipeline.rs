@@ -381,6 +381,8 @@ pub struct Resolver {
     #[serde(deserialize_with = "duration")]
     pub timeout: Duration,
     pub attempts: usize,
+    #[serde(deserialize_with = "duration")]
+    pub hedge_after: Duration,
     pub cache: NameCache,
 }
 
