@@ -51,16 +51,6 @@ impl NameServers {
         NameServers { servers: vec![Standing::default(); count], turn: 0 }
     }
 
-    /// How many there are.
-    pub fn len(&self) -> usize {
-        self.servers.len()
-    }
-
-    /// Whether there is none.
-    pub fn is_empty(&self) -> bool {
-        self.servers.is_empty()
-    }
-
     /// The order in which to ask: those that do not rest, the soonest expected answer first; then the others, the
     /// one whose rest ends soonest first.
     pub fn order(&mut self, now: Instant) -> Vec<usize> {
@@ -116,11 +106,6 @@ impl NameServers {
             standing.measure(after);
         }
     }
-
-    /// How many rest.
-    pub fn resting(&self, now: Instant) -> usize {
-        self.servers.iter().filter(|standing| standing.rests_until.is_some_and(|until| until > now)).count()
-    }
 }
 
 impl Standing {
@@ -150,6 +135,10 @@ mod tests {
     use proptest::prelude::*;
 
     const MILLISECOND: Duration = Duration::from_millis(1);
+
+    fn resting(servers: &NameServers, now: Instant) -> usize {
+        servers.servers.iter().filter(|standing| standing.rests_until.is_some_and(|until| until > now)).count()
+    }
 
     fn ask(servers: &mut NameServers, now: Instant) -> usize {
         let server = servers.order(now)[0];
@@ -191,20 +180,20 @@ mod tests {
         for _ in 1..FAILURES_TO_REST {
             fail(&mut servers, now);
         }
-        assert_eq!(servers.resting(now), 0);
+        assert_eq!(resting(&servers, now), 0);
         for rest_s in [1, 2, 4, 8, 16, 32, 60, 60] {
             fail(&mut servers, now);
             let end = now + Duration::from_secs(rest_s);
-            assert_eq!((servers.resting(end - MILLISECOND), servers.resting(end)), (1, 0), "{rest_s}");
+            assert_eq!((resting(&servers, end - MILLISECOND), resting(&servers, end)), (1, 0), "{rest_s}");
             assert_eq!((servers.order(now), servers.order(now)), (vec![1, 0], vec![1, 0]));
             now = end;
         }
         fail(&mut servers, now);
         servers.asked(0);
         servers.answered(0, MILLISECOND);
-        assert_eq!(servers.resting(now), 0);
+        assert_eq!(resting(&servers, now), 0);
         fail(&mut servers, now);
-        assert_eq!(servers.resting(now), 0, "counted anew");
+        assert_eq!(resting(&servers, now), 0, "counted anew");
     }
 
     #[test]
@@ -242,7 +231,7 @@ mod tests {
                 let mut sorted = order.clone();
                 sorted.sort_unstable();
                 prop_assert_eq!(sorted, (0..count).collect::<Vec<_>>());
-                let awake = count - servers.resting(now);
+                let awake = count - resting(&servers, now);
                 for (place, &server) in order.iter().enumerate() {
                     let rests = servers.servers[server].rests_until.is_some_and(|until| until > now);
                     prop_assert_eq!(rests, place >= awake);
