@@ -69,6 +69,7 @@ fn embedded(high: u16, low: u16) -> Ipv4Addr {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     fn private(ip: &str) -> bool {
         is_private(ip.parse().unwrap())
@@ -179,6 +180,68 @@ mod tests {
         }
         for ip in ["::ffff:8.8.8.8", "64:ff9b::8.8.8.8", "2002:808:808::1", "2001:0:808:808:0:0:f7f7:f7f7"] {
             assert!(!private(ip), "{ip}");
+        }
+    }
+
+    /// Goal: no kind of range is forgotten. Method: the first and the last address of each, and those beside them that
+    /// belong to no such range.
+    #[test]
+    fn every_kind_of_range_is_private_from_end_to_end() {
+        for (kind, first, last, beside) in [
+            ("unspecified", "0.0.0.0", "0.255.255.255", "1.0.0.0"),
+            ("private", "10.0.0.0", "10.255.255.255", "11.0.0.0"),
+            ("shared", "100.64.0.0", "100.127.255.255", "100.128.0.0"),
+            ("loopback", "127.0.0.0", "127.255.255.255", "128.0.0.0"),
+            ("link-local", "169.254.0.0", "169.254.255.255", "169.255.0.0"),
+            ("private", "172.16.0.0", "172.31.255.255", "172.32.0.0"),
+            ("protocol assignments", "192.0.0.0", "192.0.0.255", "192.0.1.0"),
+            ("documentation", "192.0.2.0", "192.0.2.255", "192.0.3.0"),
+            ("6to4 relays", "192.88.99.0", "192.88.99.255", "192.88.100.0"),
+            ("private", "192.168.0.0", "192.168.255.255", "192.169.0.0"),
+            ("benchmarking", "198.18.0.0", "198.19.255.255", "198.20.0.0"),
+            ("documentation", "198.51.100.0", "198.51.100.255", "198.51.101.0"),
+            ("documentation", "203.0.113.0", "203.0.113.255", "203.0.114.0"),
+            ("multicast", "224.0.0.0", "239.255.255.255", "223.255.255.255"),
+            ("reserved and broadcast", "240.0.0.0", "255.255.255.255", "223.255.255.255"),
+            ("unspecified, loopback, IPv4-compatible", "::", "::ffff:ffff", "2000::"),
+            ("IPv4-mapped private", "::ffff:10.0.0.0", "::ffff:10.255.255.255", "::ffff:11.0.0.0"),
+            ("IPv4-translated", "::ffff:0:0:0", "::ffff:0:ffff:ffff", "2000::"),
+            ("NAT64 of private", "64:ff9b::172.16.0.0", "64:ff9b::172.31.255.255", "64:ff9b::172.32.0.0"),
+            ("NAT64 of a network", "64:ff9b:1::", "64:ff9b:1:ffff:ffff:ffff:ffff:ffff", "2000::"),
+            ("discard-only", "100::", "100::ffff:ffff:ffff:ffff", "2000::"),
+            ("protocol assignments", "2001:1::", "2001:1ff:ffff:ffff:ffff:ffff:ffff:ffff", "2001:200::"),
+            ("documentation", "2001:db8::", "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff", "2001:db9::"),
+            ("6to4 of private", "2002:c0a8::", "2002:c0a8:ffff:ffff:ffff:ffff:ffff:ffff", "2002:c0a9::"),
+            ("documentation", "3fff::", "3fff:fff:ffff:ffff:ffff:ffff:ffff:ffff", "3fff:1000::"),
+            ("segment routing", "5f00::", "5f00:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "3fff:ffff::"),
+            ("unique local", "fc00::", "fdff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "3fff:ffff::"),
+            ("link-local", "fe80::", "febf:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "3fff:ffff::"),
+            ("site-local", "fec0::", "feff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "3fff:ffff::"),
+            ("multicast", "ff00::", "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", "3fff:ffff::"),
+        ] {
+            assert!(private(first) && private(last), "{kind}: {first} to {last}");
+            assert!(!private(beside), "{kind}: {beside}");
+        }
+    }
+
+    proptest! {
+        /// Method: each form of a random IPv4 address against the address itself.
+        #[test]
+        fn every_form_of_an_address_is_judged_alike(ip: Ipv4Addr, rest: [u16; 5]) {
+            let [a, b, c, d] = ip.octets().map(u16::from);
+            let (high, low) = (a << 8 | b, c << 8 | d);
+            let expected = is_private(ip.into());
+            let [r1, r2, r3, r4, r5] = rest;
+            for form in [
+                ip.to_ipv6_mapped(),
+                Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, high, low),
+                Ipv6Addr::new(0x2002, high, low, r1, r2, r3, r4, r5),
+                Ipv6Addr::new(0x2001, 0, high, low, r1, r2, !0x0808, !0x0808),
+                Ipv6Addr::new(0x2001, 0, 0x0808, 0x0808, r1, r2, !high, !low),
+            ] {
+                prop_assert_eq!(is_private(form.into()), expected, "{}", form);
+            }
+            prop_assert!(is_private(Ipv6Addr::new(0, 0, 0, 0, 0, 0, high, low).into()), "IPv4-compatible");
         }
     }
 }

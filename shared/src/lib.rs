@@ -6,6 +6,7 @@
 //! - [`stage`]: the one loop that receives, steps a pure core, commits, publishes and settles;
 //! - [`url`] and [`address`]: canonical URLs, SURT, fingerprints, partitions, private addresses;
 //! - [`url_cache`]: fingerprints of URLs that are known, before the URL-seen test;
+//! - [`index`]: from a fingerprint to its slot, for caches;
 //! - [`telemetry`]: logs, metrics and health.
 //!
 //! A stage never depends on another stage; they meet here.
@@ -13,6 +14,7 @@
 pub mod address;
 pub mod bus;
 pub mod config;
+pub mod index;
 pub mod message;
 pub mod stage;
 pub mod telemetry;

@@ -262,6 +262,9 @@ mod tests {
             ("scope.follow=hosts", vec!["scope.follow", "hosts", "domain"]),
             ("limits.body_bytes_max=9MiB", vec!["limits.body_bytes_max", "9MiB"]),
             ("crawl=a.b", vec!["crawl", "a.b"]),
+            ("stages.resolver.hedge_after=2m", vec!["stages.resolver.hedge_after", "2m", "1ms to 1m"]),
+            ("stages.resolver.cache.temporary_max=1s", vec!["stages.resolver.cache.temporary_max", "30s to 1day"]),
+            ("stages.resolver.cache.snapshot_every=2d", vec!["stages.resolver.cache.snapshot_every", "0s to 1day"]),
             ("network.nameservers=[nonsense]", vec!["network.nameservers", "nonsense"]),
         ] {
             let message = load(&[assignment], &[]).expect_err(assignment).to_string();

@@ -383,13 +383,15 @@ pub struct Resolver {
     #[serde(deserialize_with = "duration")]
     pub timeout: Duration,
     pub attempts: usize,
-    pub cache: AddressCache,
+    #[serde(deserialize_with = "duration")]
+    pub hedge_after: Duration,
+    pub cache: NameCache,
 }
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "pipeline.yaml documents every key")]
-pub struct AddressCache {
+pub struct NameCache {
     pub entries: usize,
     #[serde(deserialize_with = "duration")]
     pub refresh: Duration,
@@ -399,6 +401,10 @@ pub struct AddressCache {
     pub negative: Duration,
     #[serde(deserialize_with = "duration")]
     pub temporary: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub temporary_max: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub snapshot_every: Duration,
 }
 
 #[derive(Clone, Debug, Deserialize)]

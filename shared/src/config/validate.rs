@@ -71,11 +71,15 @@ pub(super) fn errors(pipeline: &Pipeline) -> Vec<String> {
     check.within("stages.resolver.window", resolver.window, 1, 65_536);
     check.lasting("stages.resolver.timeout", resolver.timeout, millis(10), seconds(60));
     check.within("stages.resolver.attempts", resolver.attempts, 1, 10);
+    check.lasting("stages.resolver.hedge_after", resolver.hedge_after, millis(1), seconds(60));
     check.within("stages.resolver.cache.entries", resolver.cache.entries, 1, 100_000_000);
     check.lasting("stages.resolver.cache.refresh", resolver.cache.refresh, Duration::ZERO, 24 * hour);
     check.lasting("stages.resolver.cache.lifetime_max", resolver.cache.lifetime_max, resolver.cache.refresh, 24 * hour);
     check.lasting("stages.resolver.cache.negative", resolver.cache.negative, Duration::ZERO, hour);
     check.lasting("stages.resolver.cache.temporary", resolver.cache.temporary, Duration::ZERO, hour);
+    let temporary = resolver.cache.temporary;
+    check.lasting("stages.resolver.cache.temporary_max", resolver.cache.temporary_max, temporary, 24 * hour);
+    check.lasting("stages.resolver.cache.snapshot_every", resolver.cache.snapshot_every, Duration::ZERO, 24 * hour);
 
     let scheduler = &stages.scheduler;
     check.within("stages.scheduler.requests_per_connection", scheduler.requests_per_connection, 1, 1000);

@@ -8,12 +8,11 @@
 //! Source: Broder, Najork and Wiener 2003 (policies in sections 3 and 6, sizes in section 5: a cache for each link of
 //! the hosts in flight catches about four fifths of all links; one much smaller catches little).
 
-mod index;
 mod open;
 mod replacement;
 
-use self::index::Index;
 pub use self::replacement::{Clock, Lru, Random, Replacement};
+use crate::index::Index;
 
 /// A set of at most so many fingerprints.
 pub struct UrlCache {

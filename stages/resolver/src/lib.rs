@@ -1,5 +1,7 @@
 //! Which address? The cached, concurrent DNS stage.
 
-pub mod address_cache;
+pub mod name_cache;
+pub mod name_servers;
 pub mod query;
 pub mod resolver;
+pub mod snapshot_file;

@@ -6,6 +6,7 @@
 use futures::future::BoxFuture;
 use resolver::query::{self, Queries};
 use resolver::resolver::{Answer, Effect, Resolver, Settings};
+use resolver::snapshot_file::SnapshotFile;
 use shared::message::Edge;
 use shared::stage::{Context, Shell, Source, Stage};
 use std::process::ExitCode;
@@ -27,15 +28,38 @@ impl Stage for Resolving {
 
     fn open(context: &Context) -> anyhow::Result<(Resolver, DnsShell)> {
         let queries = Queries::new(&query::Settings::from(&context.pipeline))?;
-        Ok((Resolver::new(Settings::from(&context.pipeline)), DnsShell(queries)))
+        let file = SnapshotFile::new(&context.pipeline.instance_dir(Self::NAME, context.instance));
+        let mut core = Resolver::new(Settings::from(&context.pipeline));
+        if let Some((snapshot, age)) = file.read() {
+            match core.restore(&snapshot, age, context.now) {
+                Ok(names) => tracing::info!(names, "begins with the names of an earlier life"),
+                Err(_) => tracing::warn!("begins without names: the snapshot of an earlier life is damaged"),
+            }
+        }
+        Ok((core, DnsShell { queries, file }))
     }
 }
 
-struct DnsShell(Queries);
+struct DnsShell {
+    queries: Queries,
+    file: SnapshotFile,
+}
 
 impl Shell<Resolver> for DnsShell {
     fn perform(&mut self, effect: Effect) -> BoxFuture<'static, Answer> {
-        self.0.resolve(effect.name)
+        match effect {
+            Effect::Query { name } => self.queries.resolve(name),
+            Effect::Keep { snapshot } => {
+                let file = self.file.clone();
+                let written = tokio::task::spawn_blocking(move || file.write(&snapshot));
+                Box::pin(async move {
+                    if let Ok(Err(error)) = written.await {
+                        tracing::warn!(%error, "the names could not be kept for the next life");
+                    }
+                    Answer::Kept
+                })
+            }
+        }
     }
 }
 

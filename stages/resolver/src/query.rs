@@ -2,43 +2,59 @@
 //!
 //! In: a name. Out: its addresses of both versions, or why there are none. No cache: that is the core's.
 //!
+//! Each question goes to the name server that is expected to answer soonest; when it does not, or is late, another
+//! one is asked as well and the first that knows counts ([`NameServers`]). Over UDP, and over TCP when the answer does
+//! not fit a datagram: by a client each, since one client for both stays with TCP after anything failed over UDP.
+//!
 //! Names are asked for as they are, without search domains. Names that stand for this machine or for nothing
 //! (`localhost`, `invalid`, `onion`: RFC 6761, RFC 7686) are answered without a query. The hosts file counts only
 //! with the system's name servers.
 //!
-//! Invariants: every query ends, at the latest after all its attempts have timed out; none panics (P9).
+//! Invariants: every query ends, at the latest after all its attempts have timed out; none panics (P9); of an answer
+//! only those addresses count that belong to the name asked for, or to the last of its aliases.
 
+use crate::name_servers::NameServers;
 use crate::resolver::{Answer, Found};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
+use futures::stream::{FuturesUnordered, StreamExt as _};
 use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolveHosts, ResolverConfig};
 use hickory_resolver::lookup::Lookup;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::net::{DnsError, NetError};
-use hickory_resolver::proto::op::ResponseCode;
-use hickory_resolver::proto::rr::{Name, RecordType};
+use hickory_resolver::proto::op::{Message, ResponseCode};
+use hickory_resolver::proto::rr::{Name, RData, RecordType};
 use hickory_resolver::system_conf::read_system_conf;
 use shared::config::Pipeline;
 use std::net::{IpAddr, SocketAddr};
 use std::panic::AssertUnwindSafe;
-use std::time::Duration;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Over one TCP connection, which is made when an answer does not fit a datagram.
 const TCP_QUERIES_MAX: usize = 1024;
-/// Beyond the sum of all time-outs, before a query is given up from outside.
+/// An attempt may take so many time-outs of one question: it may need several, over TCP and for aliases.
+const TIMEOUTS_PER_ATTEMPT: u32 = 2;
+/// Beyond the sum of all attempts, before a query is given up from outside.
 const GRACE: Duration = Duration::from_secs(1);
+/// Aliases that are followed from a name to its addresses.
+const ALIASES_MAX: usize = 16;
+/// Last labels of names that no name server is asked for.
+const SPECIAL: [&[u8]; 3] = [b"localhost", b"invalid", b"onion"];
 
 /// How queries are made.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Empty: the system's.
     pub nameservers: Vec<SocketAddr>,
-    /// Of one query.
+    /// Of one question; an attempt may take twice as long when the answer needs TCP or leads to others.
     pub timeout: Duration,
     /// Queries for a name before it counts as a failure, at least one. Each repeats its datagram up to three times
     /// when nothing comes.
     pub attempts: usize,
+    /// Another name server is asked after so long without an answer at the soonest.
+    pub hedge_after: Duration,
 }
 
 impl From<&Pipeline> for Settings {
@@ -48,48 +64,54 @@ impl From<&Pipeline> for Settings {
             nameservers: pipeline.network.nameservers.clone(),
             timeout: resolver.timeout,
             attempts: resolver.attempts,
+            hedge_after: resolver.hedge_after,
         }
     }
 }
 
 /// Makes queries.
 #[derive(Clone, Debug)]
-pub struct Queries {
-    resolver: TokioResolver,
-    /// After which a query is given up, whatever the library waits for.
-    deadline: Duration,
+pub struct Queries(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    /// One for each name server.
+    clients: Vec<Client>,
+    servers: Mutex<NameServers>,
+    timeout: Duration,
+    attempts: usize,
+    hedge_after: Duration,
 }
 
 impl Queries {
     /// Configures the queries; fails when the system's name servers are wanted and cannot be read.
     pub fn new(settings: &Settings) -> Result<Self, NetError> {
         let (servers, hosts_file) = if settings.nameservers.is_empty() {
-            (read_system_conf()?.0.into_parts().2, ResolveHosts::Always)
+            (system_nameservers()?, ResolveHosts::Always)
         } else {
-            (settings.nameservers.iter().map(name_server).collect(), ResolveHosts::Never)
+            (settings.nameservers.clone(), ResolveHosts::Never)
         };
-        let config = ResolverConfig::from_name_servers(servers);
-        let mut builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
-        let options = builder.options_mut();
-        options.timeout = settings.timeout;
-        // The library counts what follows the first.
-        options.attempts = settings.attempts.saturating_sub(1);
-        options.cache_size = 0;
-        options.use_hosts_file = hosts_file;
-        // One name server after the other, not two at once: a query costs one query.
-        options.num_concurrent_reqs = 1;
-        options.max_active_requests = TCP_QUERIES_MAX;
-        // An alias holds no longer than its own record, which is otherwise left out.
-        options.preserve_intermediates = true;
-        let attempts = u32::try_from(settings.attempts).unwrap_or(u32::MAX).max(1);
-        Ok(Queries { resolver: builder.build()?, deadline: settings.timeout.saturating_mul(attempts) + GRACE })
+        let clients = servers
+            .into_iter()
+            .map(|server| Client::new(server, hosts_file, settings.timeout))
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(Queries(Arc::new(Inner {
+            servers: Mutex::new(NameServers::new(clients.len())),
+            clients,
+            timeout: settings.timeout,
+            attempts: settings.attempts.max(1),
+            hedge_after: settings.hedge_after,
+        })))
     }
 
     /// Asks for a name's addresses.
     pub fn resolve(&self, name: String) -> BoxFuture<'static, Answer> {
-        let (resolver, deadline) = (self.resolver.clone(), self.deadline);
+        let inner = self.0.clone();
         Box::pin(async move {
-            let lookups = AssertUnwindSafe(find(&resolver, &name)).catch_unwind();
+            // Whatever the library waits for.
+            let attempts = u32::try_from(inner.attempts).unwrap_or(u32::MAX);
+            let deadline = inner.timeout.saturating_mul(TIMEOUTS_PER_ATTEMPT).saturating_mul(attempts) + GRACE;
+            let lookups = AssertUnwindSafe(inner.find(&name)).catch_unwind();
             let found = match tokio::time::timeout(deadline, lookups).await {
                 Ok(Ok(found)) => found,
                 Ok(Err(_)) => {
@@ -98,47 +120,214 @@ impl Queries {
                 }
                 Err(_) => Found::Temporary,
             };
-            Answer { name, found }
+            Answer::Found { name, found }
         })
     }
 }
 
-fn name_server(address: &SocketAddr) -> NameServerConfig {
-    let mut connections = vec![ConnectionConfig::udp(), ConnectionConfig::tcp()];
-    for connection in &mut connections {
-        connection.port = address.port();
+impl Inner {
+    async fn find(&self, name: &str) -> Found {
+        let Ok(mut name) = Name::from_ascii(name) else { return Found::NoAddress { ttl_s: None } };
+        // Without this the library would try search domains.
+        name.set_fqdn(true);
+        if name.is_root() {
+            return Found::NoAddress { ttl_s: None };
+        }
+        let (four, six) = tokio::join!(self.look_up(&name, RecordType::A), self.look_up(&name, RecordType::AAAA));
+        together([four, six])
     }
-    NameServerConfig::new(address.ip(), true, connections)
+
+    /// Asks one name server after the other, and the next one already when the last one is late.
+    async fn look_up(&self, name: &Name, kind: RecordType) -> Found {
+        let order = self.servers().order(Instant::now());
+        if order.is_empty() {
+            return Found::Temporary;
+        }
+        if is_special(name) {
+            return found(name, kind, self.clients[0].udp.lookup(name.clone(), kind).await);
+        }
+        let mut under_way = FuturesUnordered::new();
+        let mut asked = 0;
+        let mut late_at = Instant::now();
+        loop {
+            let is_late = under_way.len() == 1 && order.len() > 1 && late_at <= Instant::now();
+            if (under_way.is_empty() || is_late) && asked < self.attempts {
+                let server = order[asked % order.len()];
+                asked += 1;
+                late_at = Instant::now() + self.servers().hedge_after(server).max(self.hedge_after);
+                under_way.push(self.ask(server, name, kind));
+            }
+            let may_ask_more = under_way.len() == 1 && order.len() > 1 && asked < self.attempts;
+            tokio::select! {
+                biased;
+                answer = under_way.next() => match answer {
+                    Some(Found::Temporary) => {}
+                    Some(found) => return found,
+                    None => return Found::Temporary,
+                },
+                () = tokio::time::sleep_until(late_at.into()), if may_ask_more => {}
+            }
+        }
+    }
+
+    async fn ask(&self, server: usize, name: &Name, kind: RecordType) -> Found {
+        let question = Question::new(self, server);
+        let timeout = self.timeout.saturating_mul(TIMEOUTS_PER_ATTEMPT);
+        let lookup = tokio::time::timeout(timeout, self.clients[server].lookup(name, kind)).await;
+        let lookup = lookup.unwrap_or(Err(NetError::Timeout));
+        question.end(lookup.as_ref().err());
+        found(name, kind, lookup)
+    }
+
+    fn servers(&self) -> MutexGuard<'_, NameServers> {
+        self.servers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-async fn find(resolver: &TokioResolver, name: &str) -> Found {
-    let Ok(mut name) = Name::from_ascii(name) else { return Found::NoAddress };
-    // Without this the library would try search domains.
-    name.set_fqdn(true);
-    let (four, six) =
-        tokio::join!(resolver.lookup(name.clone(), RecordType::A), resolver.lookup(name.clone(), RecordType::AAAA),);
-    together([found(four), found(six)])
+/// A question that is under way, and given up when it is dropped.
+struct Question<'a> {
+    inner: &'a Inner,
+    server: usize,
+    begun: Instant,
+    has_ended: bool,
+}
+
+impl<'a> Question<'a> {
+    fn new(inner: &'a Inner, server: usize) -> Self {
+        inner.servers().asked(server);
+        Question { inner, server, begun: Instant::now(), has_ended: false }
+    }
+
+    fn end(mut self, error: Option<&NetError>) {
+        self.has_ended = true;
+        let took = self.begun.elapsed();
+        match error {
+            // A failure of those that the name server asked in its turn says nothing of itself.
+            None
+            | Some(NetError::Dns(DnsError::NoRecordsFound(_) | DnsError::ResponseCode(ResponseCode::ServFail))) => {
+                self.inner.servers().answered(self.server, took);
+            }
+            Some(error) => {
+                tracing::debug!(server = self.server, %error, "a name server failed");
+                self.inner.servers().failed(self.server, took, Instant::now());
+            }
+        }
+    }
+}
+
+impl Drop for Question<'_> {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.inner.servers().left_behind(self.server, self.begun.elapsed());
+        }
+    }
+}
+
+/// Asks one name server, once.
+#[derive(Debug)]
+struct Client {
+    udp: TokioResolver,
+    tcp: TokioResolver,
+}
+
+impl Client {
+    fn new(server: SocketAddr, hosts_file: ResolveHosts, timeout: Duration) -> Result<Self, NetError> {
+        Ok(Client {
+            udp: resolver(server, ConnectionConfig::udp(), hosts_file, timeout)?,
+            tcp: resolver(server, ConnectionConfig::tcp(), hosts_file, timeout)?,
+        })
+    }
+
+    async fn lookup(&self, name: &Name, kind: RecordType) -> Result<Lookup, NetError> {
+        match self.udp.lookup(name.clone(), kind).await {
+            Err(NetError::Truncated) => self.tcp.lookup(name.clone(), kind).await,
+            lookup => lookup,
+        }
+    }
+}
+
+fn resolver(
+    server: SocketAddr,
+    mut connection: ConnectionConfig,
+    hosts_file: ResolveHosts,
+    timeout: Duration,
+) -> Result<TokioResolver, NetError> {
+    connection.port = server.port();
+    let server = NameServerConfig::new(server.ip(), true, vec![connection]);
+    let config = ResolverConfig::from_name_servers(vec![server]);
+    let mut builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
+    let options = builder.options_mut();
+    options.timeout = timeout;
+    // The library counts what follows the first.
+    options.attempts = 0;
+    options.cache_size = 0;
+    options.use_hosts_file = hosts_file;
+    options.num_concurrent_reqs = 1;
+    options.max_active_requests = TCP_QUERIES_MAX;
+    // Without its aliases it could not be told whether an address belongs to the name.
+    options.preserve_intermediates = true;
+    builder.build()
+}
+
+/// The system's name servers, each once.
+fn system_nameservers() -> Result<Vec<SocketAddr>, NetError> {
+    let mut servers = Vec::new();
+    for server in read_system_conf()?.0.name_servers() {
+        let port = server.connections.first().map_or(53, |connection| connection.port);
+        let address = SocketAddr::new(server.ip, port);
+        if !servers.contains(&address) {
+            servers.push(address);
+        }
+    }
+    Ok(servers)
+}
+
+fn is_special(name: &Name) -> bool {
+    let last = name.iter().next_back().unwrap_or_default();
+    SPECIAL.iter().any(|special| special.eq_ignore_ascii_case(last))
 }
 
 /// What one lookup found.
-fn found(lookup: Result<Lookup, NetError>) -> Found {
+fn found(name: &Name, kind: RecordType, lookup: Result<Lookup, NetError>) -> Found {
     match lookup {
-        Ok(lookup) => {
-            let records = lookup.answers();
-            let addresses: Vec<IpAddr> = records.iter().filter_map(|record| record.data.ip_addr()).collect();
-            let ttl_s = records.iter().map(|record| record.ttl).min().unwrap_or(0);
-            if addresses.is_empty() { Found::NoAddress } else { Found::Addresses { addresses, ttl_s } }
-        }
+        Ok(lookup) => addresses(name, kind, lookup.message()),
         Err(NetError::Dns(DnsError::NoRecordsFound(none)))
-            if matches!(none.response_code, ResponseCode::NoError | ResponseCode::NXDomain) =>
+            // Of an answer without a question the library says that it is about the root.
+            if matches!(none.response_code, ResponseCode::NoError | ResponseCode::NXDomain)
+                && !none.query.name().is_root() =>
         {
-            Found::NoAddress
+            Found::NoAddress { ttl_s: none.negative_ttl }
         }
-        Err(error) => {
-            tracing::debug!(%error, "a query failed");
-            Found::Temporary
-        }
+        Err(_) => Found::Temporary,
     }
+}
+
+/// The addresses of a name in an answer, found by way of its aliases; they hold as long as all records on the way.
+fn addresses(name: &Name, kind: RecordType, message: &Message) -> Found {
+    let mut names = vec![name];
+    let mut owner = name;
+    let mut ttl_s = u32::MAX;
+    while names.len() <= ALIASES_MAX {
+        let alias = message.answers.iter().find_map(|record| match &record.data {
+            RData::CNAME(target) if record.name == *owner => Some((&target.0, record.ttl)),
+            _ => None,
+        });
+        let Some((target, ttl)) = alias else { break };
+        owner = target;
+        names.push(target);
+        ttl_s = ttl_s.min(ttl);
+    }
+    // The library compares questions over UDP alone. That of the last alias asked for is the one that is left.
+    let [question] = &message.queries[..] else { return Found::Temporary };
+    if question.query_type() != kind || !names.contains(&question.name()) {
+        return Found::Temporary;
+    }
+    let mut addresses: Vec<IpAddr> = Vec::new();
+    for record in message.answers.iter().filter(|record| record.name == *owner && record.record_type() == kind) {
+        addresses.extend(record.data.ip_addr());
+        ttl_s = ttl_s.min(record.ttl);
+    }
+    if addresses.is_empty() { Found::NoAddress { ttl_s: None } } else { Found::Addresses { addresses, ttl_s } }
 }
 
 /// What the lookups for both versions found. With addresses of one, a failure of the other does not matter;
@@ -146,6 +335,7 @@ fn found(lookup: Result<Lookup, NetError>) -> Found {
 fn together(both: [Found; 2]) -> Found {
     let mut addresses = Vec::new();
     let mut ttl_s = u32::MAX;
+    let mut none_ttl_s: Option<u32> = None;
     let mut failed = false;
     for found in both {
         match found {
@@ -153,13 +343,13 @@ fn together(both: [Found; 2]) -> Found {
                 addresses.extend(more);
                 ttl_s = ttl_s.min(ttl);
             }
-            Found::NoAddress => {}
+            Found::NoAddress { ttl_s: ttl } => none_ttl_s = [none_ttl_s, ttl].into_iter().flatten().min(),
             Found::Temporary => failed = true,
         }
     }
     match (addresses.is_empty(), failed) {
         (false, _) => Found::Addresses { addresses, ttl_s },
         (true, true) => Found::Temporary,
-        (true, false) => Found::NoAddress,
+        (true, false) => Found::NoAddress { ttl_s: none_ttl_s },
     }
 }

@@ -2,15 +2,18 @@
 //!
 //! In: [`NewUrls`] and [`DnsRefresh`]. Out: [`ReadyUrls`], each URL with what is known of its server's address.
 //!
-//! URLs whose names are known leave at once; the others are parked under their names until the answer comes.
+//! URLs whose names are known leave at once; the others are parked under their names until the answer comes. Names
+//! in use are asked for again before what is known of them expires, while half of the window is free, so that what
+//! is in play does not wait. What is known goes to the shell as a snapshot from time to time and at the end.
 //!
 //! Invariants: each URL leaves exactly once, with its serial number and origin (P3); at most one query for a name
-//! and at most `window` queries are under way; unless allowed, a private address leaves with nothing (P7).
+//! and at most `window` queries are under way; unless allowed, a private address leaves with nothing, also one that
+//! an earlier life was allowed to remember (P7).
 //!
 //! Source: Najork and Heydon 2001, section 3 (DNS as the bottleneck of a crawler: many queries at once, answers
 //! cached).
 
-use crate::address_cache::{AddressCache, Known};
+use crate::name_cache::{ADDRESSES_MAX, Damaged, Kept, Kind, Known, NameCache, read_snapshot, seconds};
 use shared::address::is_private;
 use shared::config::Pipeline;
 use shared::message::{DnsRefresh, Edge, NewUrls, ReadyUrls, Resolution, ServerResolution, Undecodable, decode};
@@ -18,6 +21,7 @@ use shared::stage::store::StoreError;
 use shared::stage::{Core, Count, Event, Output, Ticket, Token};
 use shared::time::Timestamp;
 use shared::url::{address_literal, host_of, server_of};
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -27,10 +31,11 @@ const PARKED_URLS_MAX: u64 = 20_000;
 /// Parked URLs of a name leave together up to this many, and up to so many bytes.
 const BATCH_URLS_MAX: usize = 256;
 const BATCH_BYTES_MAX: usize = 512 << 10;
-/// Addresses of a name that are passed on.
-const ADDRESSES_MAX: usize = 16;
-/// A refresh is answered from the cache when the name was asked for so recently.
-const JUST_FOUND: Duration = Duration::from_secs(5);
+/// A refresh is not answered by a query when the last one failed so recently.
+const JUST_FAILED: Duration = Duration::from_secs(5);
+/// A name without address is remembered for at least so long, or for the most that is configured if that is less;
+/// also when its zone does not say how long (RFC 2308, section 5, would have it forgotten then).
+const NEGATIVE_MIN: Duration = Duration::from_secs(60);
 
 /// What the core is configured with.
 #[derive(Clone, Debug)]
@@ -43,10 +48,14 @@ pub struct Settings {
     pub refresh: Duration,
     /// And at most this long.
     pub lifetime_max: Duration,
-    /// How long a name without address is remembered.
+    /// How long a name without address is remembered at most.
     pub negative: Duration,
-    /// How long a failure is remembered.
+    /// How long a failure is remembered; twice as long with every further one,
     pub temporary: Duration,
+    /// up to this.
+    pub temporary_max: Duration,
+    /// How often a snapshot is taken at most; zero: never.
+    pub snapshot_every: Duration,
     /// Whether private addresses may be contacted.
     pub allow_private: bool,
 }
@@ -61,6 +70,8 @@ impl From<&Pipeline> for Settings {
             lifetime_max: resolver.cache.lifetime_max,
             negative: resolver.cache.negative,
             temporary: resolver.cache.temporary,
+            temporary_max: resolver.cache.temporary_max,
+            snapshot_every: resolver.cache.snapshot_every,
             allow_private: pipeline.network.allow_private_addresses,
         }
     }
@@ -75,20 +86,33 @@ pub enum Input {
     Refresh(DnsRefresh),
 }
 
-/// A query to make; each is answered, at the latest when it has timed out.
+/// Work for the shell; each is answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Effect {
-    /// The name.
-    pub name: String,
+pub enum Effect {
+    /// A query to make, which ends at the latest when it has timed out.
+    Query {
+        /// The name.
+        name: String,
+    },
+    /// A snapshot to write where the next life finds it.
+    Keep {
+        /// See [`NameCache::snapshot`].
+        snapshot: Vec<u8>,
+    },
 }
 
-/// What a query brought.
+/// What the shell's work brought.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
-    /// The name.
-    pub name: String,
-    /// What was found.
-    pub found: Found,
+pub enum Answer {
+    /// What a query brought.
+    Found {
+        /// The name.
+        name: String,
+        /// What was found.
+        found: Found,
+    },
+    /// The snapshot was written, or could not be.
+    Kept,
 }
 
 /// What name servers say of a name.
@@ -102,7 +126,10 @@ pub enum Found {
         ttl_s: u32,
     },
     /// It does not exist, or has no address.
-    NoAddress,
+    NoAddress {
+        /// For how many seconds that holds, if the zone says so.
+        ttl_s: Option<u32>,
+    },
     /// No answer, or a failure.
     Temporary,
 }
@@ -126,8 +153,13 @@ struct Kinds {
 /// The resolver's core.
 pub struct Resolver {
     settings: Settings,
-    cache: AddressCache,
-    /// By name that is asked for or queued, what waits for it.
+    cache: NameCache,
+    /// When to take the next snapshot; none while nothing is new.
+    snapshot_at: Option<Timestamp>,
+    /// A snapshot is being written.
+    keeping: bool,
+    draining: bool,
+    /// By name that is asked for or queued, what waits for it; nothing when it was asked for ahead of time.
     parked: HashMap<String, Vec<Draft>>,
     /// Names to ask for when the window allows.
     queue: VecDeque<String>,
@@ -138,6 +170,9 @@ pub struct Resolver {
     queries: u64,
     hits: u64,
     misses: u64,
+    /// Queries made ahead of time.
+    ahead: u64,
+    snapshots: u64,
     kinds: Kinds,
 }
 
@@ -145,8 +180,11 @@ impl Resolver {
     /// A core that knows no name.
     pub fn new(settings: Settings) -> Self {
         Resolver {
-            cache: AddressCache::new(settings.entries),
+            cache: NameCache::new(settings.entries),
             settings,
+            snapshot_at: None,
+            keeping: false,
+            draining: false,
             parked: HashMap::new(),
             queue: VecDeque::new(),
             in_flight: 0,
@@ -155,7 +193,35 @@ impl Resolver {
             queries: 0,
             hits: 0,
             misses: 0,
+            ahead: 0,
+            snapshots: 0,
             kinds: Kinds::default(),
+        }
+    }
+
+    /// Begins with what an earlier life knew when it took a snapshot `elapsed` ago; tells how many names that are.
+    ///
+    /// # Errors
+    /// The snapshot is damaged: nothing was taken from it.
+    pub fn restore(&mut self, snapshot: &[u8], elapsed: Duration, now: Timestamp) -> Result<usize, Damaged> {
+        for kept in read_snapshot(snapshot)? {
+            if self.may_restore(&kept) {
+                self.cache.restore(&kept, elapsed, now);
+            }
+        }
+        Ok(self.cache.len())
+    }
+
+    /// Whether the present settings would have had it found out.
+    fn may_restore(&self, kept: &Kept) -> bool {
+        let Settings { allow_private, lifetime_max, negative, .. } = self.settings;
+        match kept.kind {
+            Kind::Addresses => {
+                kept.lifetime <= lifetime_max && (allow_private || !kept.addresses.iter().any(|&ip| is_private(ip)))
+            }
+            Kind::NoAddress => kept.lifetime <= negative,
+            Kind::Private => kept.lifetime <= lifetime_max && !allow_private,
+            Kind::Temporary => false,
         }
     }
 
@@ -176,7 +242,7 @@ impl Resolver {
             out.publish(Token::Partition(ready.partition), &ready, vec![ticket]);
         }
         for (name, message) in waiting {
-            self.park(name, Draft { ticket, message }, out);
+            self.park(now, name, Draft { ticket, message }, out);
         }
     }
 
@@ -191,7 +257,7 @@ impl Resolver {
             if server != last || servers.is_empty() {
                 last = server;
                 last_index = *index_of.entry(server).or_insert_with(|| {
-                    servers.push((server, self.known(host_of(server), now, Duration::MAX)));
+                    servers.push((server, self.known(now, host_of(server), |_| true)));
                     servers.len() as u32 - 1
                 });
             }
@@ -200,17 +266,17 @@ impl Resolver {
         (servers, indices)
     }
 
-    /// What is known of a host, found out at most `age_max` ago.
-    fn known(&mut self, host: &str, now: Timestamp, age_max: Duration) -> Option<Resolution> {
+    /// What is known of a host, if that will do.
+    fn known(&mut self, now: Timestamp, host: &str, will_do: impl Fn(Known) -> bool) -> Option<Resolution> {
         if let Some(address) = address_literal(host) {
             return Some(self.permitted(vec![address], seconds(self.settings.lifetime_max)));
         }
-        let known = self.cache.get(host, now).filter(|known| now.since(known.found_at) <= age_max);
+        let known = self.cache.get(host, now).filter(|&known| will_do(known));
         match known {
             Some(_) => self.hits += 1,
             None => self.misses += 1,
         }
-        known.map(|known| still_holds(known, now))
+        known.map(|known| known.resolution(now))
     }
 
     /// Addresses that may be contacted, the fourth version of the protocol first; most networks have that.
@@ -232,14 +298,18 @@ impl Resolver {
         Resolution::Addresses { addresses: distinct, ttl_s }
     }
 
-    /// Answers from what was found out just now, and asks for the other names.
+    /// Answers from what is not about to expire and failures of just now, and asks for the other names.
     fn refresh(&mut self, now: Timestamp, ticket: Ticket, request: DnsRefresh, out: &mut Output<Effect>) {
         let blank = || ReadyUrls { partition: request.partition, refresh: request.number, ..ReadyUrls::default() };
         let mut ready = blank();
         let mut waiting: Vec<(String, ReadyUrls)> = Vec::new();
         for server in request.servers {
             let host = host_of(&server);
-            if let Some(resolution) = self.known(host, now, JUST_FOUND) {
+            let will_do = |known: Known| match known.kind() {
+                Kind::Temporary => known.age(now) <= JUST_FAILED,
+                _ => !known.is_about_to_expire(now),
+            };
+            if let Some(resolution) = self.known(now, host, will_do) {
                 ready.servers.push(ServerResolution { server, resolution });
                 continue;
             }
@@ -256,52 +326,73 @@ impl Resolver {
             out.finish(ticket);
         }
         for (name, message) in waiting {
-            self.park(name, Draft { ticket, message }, out);
+            self.park(now, name, Draft { ticket, message }, out);
         }
     }
 
-    fn park(&mut self, name: String, draft: Draft, out: &mut Output<Effect>) {
+    fn park(&mut self, now: Timestamp, name: String, draft: Draft, out: &mut Output<Effect>) {
         self.parked_urls += weight(&draft.message);
         *self.open.entry(draft.ticket).or_default() += 1;
-        let drafts = self.parked.entry(name.clone()).or_default();
-        if drafts.is_empty() {
-            self.queue.push_back(name);
+        match self.parked.entry(name) {
+            Entry::Occupied(mut parked) => parked.get_mut().push(draft),
+            Entry::Vacant(parked) => {
+                self.queue.push_back(parked.key().clone());
+                parked.insert(vec![draft]);
+            }
         }
-        drafts.push(draft);
-        self.ask(out);
+        self.ask(now, out);
     }
 
-    /// Asks for queued names while the window allows.
-    fn ask(&mut self, out: &mut Output<Effect>) {
+    /// Asks for queued names while the window allows, and then for names ahead of time.
+    fn ask(&mut self, now: Timestamp, out: &mut Output<Effect>) {
         while self.in_flight < self.settings.window.max(1) {
             let Some(name) = self.queue.pop_front() else { break };
-            self.in_flight += 1;
-            self.queries += 1;
-            out.effect(Effect { name });
+            self.query(name, out);
         }
+        while self.may_ask_ahead() {
+            let Some(name) = self.cache.take_due(now) else { break };
+            if !self.parked.contains_key(&name) {
+                self.parked.insert(name.clone(), Vec::new());
+                self.ahead += 1;
+                self.query(name, out);
+            }
+        }
+    }
+
+    fn may_ask_ahead(&self) -> bool {
+        !self.draining && self.in_flight * 2 < self.settings.window.max(1)
+    }
+
+    fn query(&mut self, name: String, out: &mut Output<Effect>) {
+        self.in_flight += 1;
+        self.queries += 1;
+        out.effect(Effect::Query { name });
     }
 
     /// Remembers what was found and passes on what waited for it.
-    fn answer(&mut self, now: Timestamp, Answer { name, found }: Answer, out: &mut Output<Effect>) {
-        // Every query parked something before it was made, and is answered once.
-        let Some(drafts) = self.parked.remove(&name) else { return };
+    fn answer(&mut self, now: Timestamp, name: &str, found: Found, out: &mut Output<Effect>) {
+        // Every query stands among the parked, and is answered once.
+        let Some(drafts) = self.parked.remove(name) else { return };
         self.in_flight -= 1;
-        let resolution = self.remember(now, &name, found);
+        let resolution = self.remember(now, name, found);
         self.parked_urls -= drafts.iter().map(|draft| weight(&draft.message)).sum::<u64>();
         publish_drafts(&drafts, &resolution, out);
         for Draft { ticket, .. } in drafts {
             self.close(ticket, out);
         }
-        self.ask(out);
+        self.ask(now, out);
     }
 
     /// What now holds for a name.
     fn remember(&mut self, now: Timestamp, name: &str, found: Found) -> Resolution {
+        let Settings { refresh, lifetime_max, negative, .. } = self.settings;
         let (resolution, lifetime) = match found {
-            Found::NoAddress => (Resolution::NoAddress, self.settings.negative),
-            Found::Temporary => (Resolution::Temporary, self.settings.temporary),
+            Found::NoAddress { ttl_s } => {
+                let lifetime = Duration::from_secs(ttl_s.unwrap_or(0).into());
+                (Resolution::NoAddress, lifetime.max(NEGATIVE_MIN).min(negative))
+            }
+            Found::Temporary => (Resolution::Temporary, self.back_off(name)),
             Found::Addresses { addresses, ttl_s } => {
-                let Settings { refresh, lifetime_max, .. } = self.settings;
                 let lifetime = Duration::from_secs(ttl_s.into()).max(refresh).min(lifetime_max);
                 (self.permitted(addresses, seconds(lifetime)), lifetime)
             }
@@ -314,13 +405,41 @@ impl Resolver {
             Resolution::Temporary => {
                 kinds.temporary += 1;
                 // A refresh that failed says nothing against what was found out before and still holds.
-                if let Some(known) = self.cache.get(name, now) {
-                    return still_holds(known, now);
+                if let Some(known) = self.cache.peek(name, now).filter(|known| known.kind() != Kind::Temporary) {
+                    let resolution = known.resolution(now);
+                    self.cache.postpone(name, lifetime, now);
+                    return resolution;
                 }
             }
         }
-        self.cache.insert(name, resolution.clone(), lifetime, now);
+        self.cache.insert(name, &resolution, lifetime, now);
+        if self.snapshot_at.is_none() && !self.settings.snapshot_every.is_zero() {
+            self.snapshot_at = Some(now + self.settings.snapshot_every);
+        }
         resolution
+    }
+
+    /// How long one more failure of a name is remembered.
+    fn back_off(&self, name: &str) -> Duration {
+        let doubled = 2u32.saturating_pow(self.cache.failures(name).into());
+        self.settings.temporary.saturating_mul(doubled).min(self.settings.temporary_max)
+    }
+
+    /// Has a snapshot written if there is something new and none is being written.
+    fn keep(&mut self, now: Timestamp, out: &mut Output<Effect>) {
+        if self.snapshot_at.is_some() && !self.keeping {
+            self.snapshot_at = None;
+            self.keeping = true;
+            self.snapshots += 1;
+            out.effect(Effect::Keep { snapshot: self.cache.snapshot(now) });
+        }
+    }
+
+    fn kept(&mut self, now: Timestamp, out: &mut Output<Effect>) {
+        self.keeping = false;
+        if self.draining {
+            self.keep(now, out);
+        }
     }
 
     /// One draft of the input less.
@@ -332,21 +451,6 @@ impl Resolver {
             out.finish(ticket);
         }
     }
-}
-
-/// A duration in whole seconds, rounded up.
-fn seconds(duration: Duration) -> u32 {
-    let whole = duration.as_secs() + u64::from(duration.subsec_nanos() > 0);
-    u32::try_from(whole).unwrap_or(u32::MAX)
-}
-
-/// What is known, with the time for which it still holds.
-fn still_holds(known: &Known, now: Timestamp) -> Resolution {
-    let mut resolution = known.resolution.clone();
-    if let Resolution::Addresses { ttl_s, .. } = &mut resolution {
-        *ttl_s = seconds(known.expires_at.since(now));
-    }
-    resolution
 }
 
 /// A server before its resolution is known.
@@ -528,15 +632,27 @@ impl Core for Resolver {
         match event {
             Event::Message { ticket, input: Input::New(batch) } => self.receive(now, ticket, batch, out),
             Event::Message { ticket, input: Input::Refresh(request) } => self.refresh(now, ticket, request, out),
-            Event::Answer(answer) => self.answer(now, answer, out),
-            // Nothing is held back, and answers come by themselves.
-            Event::Stored(_) | Event::Wake | Event::Drain => {}
+            Event::Answer(Answer::Found { name, found }) => self.answer(now, &name, found, out),
+            Event::Answer(Answer::Kept) => self.kept(now, out),
+            Event::Wake => {
+                self.ask(now, out);
+                if self.snapshot_at.is_some_and(|at| at <= now) {
+                    self.keep(now, out);
+                }
+            }
+            Event::Drain => {
+                self.draining = true;
+                self.keep(now, out);
+            }
+            Event::Stored(_) => {}
         }
         Ok(())
     }
 
     fn wake_at(&self) -> Option<Timestamp> {
-        None
+        let due = self.cache.due_at().filter(|_| self.may_ask_ahead());
+        let snapshot = self.snapshot_at.filter(|_| !self.draining && !self.keeping);
+        due.into_iter().chain(snapshot).min()
     }
 
     fn wants_input(&self) -> bool {
@@ -544,7 +660,7 @@ impl Core for Resolver {
     }
 
     fn is_idle(&self) -> bool {
-        self.parked.is_empty()
+        self.open.is_empty() && !self.keeping
     }
 
     fn counts(&self) -> Vec<Count> {
@@ -556,7 +672,10 @@ impl Core for Resolver {
             ("answers_no_address_total", self.kinds.no_address),
             ("answers_private_total", self.kinds.private),
             ("answers_temporary_total", self.kinds.temporary),
+            ("queries_ahead_total", self.ahead),
+            ("snapshots_total", self.snapshots),
             ("names_cached", self.cache.len() as u64),
+            ("names_cached_bytes", self.cache.bytes() as u64),
             ("names_in_flight", self.in_flight as u64),
             ("parked", self.parked_urls),
         ]

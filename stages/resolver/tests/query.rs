@@ -1,116 +1,63 @@
-//! Queries against a small name server on loopback that answers as it is told by the name.
+//! Queries against small name servers on loopback that answer as they are told by the name.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod name_server;
+
+use name_server::{
+    A, AAAA, CNAME, NXDOMAIN, NameServer, Query, REFUSED, Record, Reply, SERVFAIL, at_once, nothing, response, wire,
+};
 use resolver::query::{Queries, Settings};
-use resolver::resolver::Found;
-use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex};
+use resolver::resolver::{Answer, Found};
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
-use tokio::net::UdpSocket;
 
-const A: u16 = 1;
-const CNAME: u16 = 5;
-const AAAA: u16 = 28;
-const NXDOMAIN: u8 = 3;
-const SERVFAIL: u8 = 2;
+const MILLISECOND: Duration = Duration::from_millis(1);
 
-/// A name server, and what it was asked.
-struct NameServer {
-    address: SocketAddr,
-    asked: Arc<Mutex<Vec<(String, u16)>>>,
+fn queries(servers: &[&NameServer], timeout: Duration) -> Queries {
+    let nameservers = servers.iter().map(|server| server.address).collect();
+    Queries::new(&Settings { nameservers, timeout, attempts: 2, hedge_after: 20 * MILLISECOND }).unwrap()
 }
 
-impl NameServer {
-    async fn start() -> Self {
-        let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
-        let address = socket.local_addr().unwrap();
-        let asked = Arc::new(Mutex::new(Vec::new()));
-        let log = asked.clone();
-        tokio::spawn(async move {
-            let mut packet = [0; 1500];
-            loop {
-                let (length, from) = socket.recv_from(&mut packet).await.unwrap();
-                let (name, kind) = question(&packet[..length]);
-                log.lock().unwrap().push((name.clone(), kind));
-                if let Some(answer) = answer(&packet[..length], &name, kind) {
-                    socket.send_to(&answer, from).await.unwrap();
-                }
-            }
-        });
-        NameServer { address, asked }
-    }
-
-    fn queries(&self) -> Queries {
-        let settings = Settings { nameservers: vec![self.address], timeout: Duration::from_millis(300), attempts: 2 };
-        Queries::new(&settings).unwrap()
-    }
-
-    fn asked_for(&self, name: &str) -> usize {
-        self.asked.lock().unwrap().iter().filter(|(asked, _)| asked == name).count()
-    }
-}
-
-/// Name and type of the question.
-fn question(packet: &[u8]) -> (String, u16) {
-    let (mut at, mut labels) = (12, Vec::new());
-    while packet[at] != 0 {
-        let length = usize::from(packet[at]);
-        labels.push(String::from_utf8_lossy(&packet[at + 1..at + 1 + length]).into_owned());
-        at += 1 + length;
-    }
-    (labels.join("."), u16::from_be_bytes([packet[at + 1], packet[at + 2]]))
+/// A server that knows some names, and what to ask it with.
+async fn one_server() -> (NameServer, Queries) {
+    let server = NameServer::start(answer).await;
+    let queries = queries(&[&server], 300 * MILLISECOND);
+    (server, queries)
 }
 
 /// The answer to a query; none is silence.
-fn answer(query: &[u8], name: &str, kind: u16) -> Option<Vec<u8>> {
-    let four = |last: u8, ttl| (A, ttl, vec![192, 0, 2, last]);
+fn answer(query: &Query) -> Vec<Reply> {
+    let four = |last: u8, ttl| Record::new(A, ttl, &[192, 0, 2, last]);
     let six = |ttl| {
         let IpAddr::V6(address) = "2001:db8::1".parse().unwrap() else { unreachable!() };
-        (AAAA, ttl, address.octets().to_vec())
+        Record::new(AAAA, ttl, &address.octets())
     };
-    match (name, kind) {
-        ("both.test", A) => Some(response(query, 0, &[four(1, 300), four(2, 200)])),
-        ("both.test", AAAA) => Some(response(query, 0, &[six(100)])),
-        ("four.test", A) | ("half.test", A) => Some(response(query, 0, &[four(1, 300)])),
-        ("four.test", AAAA) | ("empty.test", _) => Some(response(query, 0, &[])),
-        ("half.test", AAAA) | ("broken.test", _) => Some(response(query, SERVFAIL, &[])),
+    at_once(match (query.name.as_str(), query.kind) {
+        ("both.test", A) => response(query, 0, &[four(1, 300), four(2, 200)]),
+        ("both.test", AAAA) => response(query, 0, &[six(100)]),
+        ("four.test", A) | ("half.test", A) => response(query, 0, &[four(1, 300)]),
+        ("four.test", AAAA) | ("empty.test", _) => response(query, 0, &[]),
+        ("half.test", AAAA) | ("broken.test", _) => response(query, SERVFAIL, &[]),
+        ("away.test", A) => nothing(query, NXDOMAIN, 90),
+        ("away.test", _) => nothing(query, 0, 80),
         // An alias of `four.test`, which the server leaves to be asked for.
-        ("alias.test", _) => Some(response(query, 0, &[(CNAME, 50, b"\x04four\x04test\x00".to_vec())])),
-        ("loop.test", _) => Some(response(query, 0, &[(CNAME, 50, b"\x04loop\x04test\x00".to_vec())])),
-        ("garbage.test", _) => Some([&query[..2], &[0xff; 40]].concat()),
-        ("short.test", _) => Some(query[..5].to_vec()),
-        ("silent.test", _) => None,
-        _ => Some(response(query, NXDOMAIN, &[])),
-    }
-}
-
-fn response(query: &[u8], code: u8, records: &[(u16, u32, Vec<u8>)]) -> Vec<u8> {
-    let mut end = 12;
-    while query[end] != 0 {
-        end += 1 + usize::from(query[end]);
-    }
-    let mut packet = query[..end + 5].to_vec();
-    packet[2] |= 0x80;
-    packet[3] = 0x80 | code;
-    packet[6..8].copy_from_slice(&(records.len() as u16).to_be_bytes());
-    packet[8..12].fill(0);
-    for (kind, ttl, data) in records {
-        packet.extend_from_slice(&[0xc0, 12]);
-        packet.extend_from_slice(&kind.to_be_bytes());
-        packet.extend_from_slice(&[0, 1]);
-        packet.extend_from_slice(&ttl.to_be_bytes());
-        packet.extend_from_slice(&(data.len() as u16).to_be_bytes());
-        packet.extend_from_slice(data);
-    }
-    packet
+        ("alias.test", _) => response(query, 0, &[Record::new(CNAME, 50, &wire("four.test"))]),
+        ("loop.test", _) => response(query, 0, &[Record::new(CNAME, 50, &wire("loop.test"))]),
+        ("garbage.test", _) => [&query.packet[..2], &[0xff; 40]].concat(),
+        ("short.test", _) => query.packet[..5].to_vec(),
+        ("silent.test", _) => return Vec::new(),
+        _ => response(query, NXDOMAIN, &[]),
+    })
 }
 
 async fn find(queries: &Queries, name: &str) -> Found {
-    let answer = queries.resolve(name.to_owned()).await;
-    assert_eq!(answer.name, name);
-    answer.found
+    let Answer::Found { name: asked, found } = queries.resolve(name.to_owned()).await else { unreachable!() };
+    assert_eq!(asked, name);
+    found
 }
+
+const NONE: Found = Found::NoAddress { ttl_s: None };
 
 fn addresses(addresses: &[&str], ttl_s: u32) -> Found {
     Found::Addresses { addresses: addresses.iter().map(|address| address.parse().unwrap()).collect(), ttl_s }
@@ -118,8 +65,7 @@ fn addresses(addresses: &[&str], ttl_s: u32) -> Found {
 
 #[tokio::test]
 async fn addresses_of_both_versions_come_with_the_shortest_lifetime() {
-    let server = NameServer::start().await;
-    let queries = server.queries();
+    let (_server, queries) = one_server().await;
     assert_eq!(find(&queries, "both.test").await, addresses(&["192.0.2.1", "192.0.2.2", "2001:db8::1"], 100));
     assert_eq!(find(&queries, "four.test").await, addresses(&["192.0.2.1"], 300));
     assert_eq!(find(&queries, "half.test").await, addresses(&["192.0.2.1"], 300));
@@ -128,11 +74,11 @@ async fn addresses_of_both_versions_come_with_the_shortest_lifetime() {
 
 #[tokio::test]
 async fn names_without_an_address_are_told_from_failures() {
-    let server = NameServer::start().await;
-    let queries = server.queries();
+    let (_server, queries) = one_server().await;
     for name in ["missing.test", "empty.test", "loop.test", "bad..name", &"x".repeat(64), "-", "x.invalid"] {
-        assert_eq!(find(&queries, name).await, Found::NoAddress, "{name}");
+        assert_eq!(find(&queries, name).await, NONE, "{name}");
     }
+    assert_eq!(find(&queries, "away.test").await, Found::NoAddress { ttl_s: Some(80) });
     for name in ["broken.test", "garbage.test", "short.test"] {
         assert_eq!(find(&queries, name).await, Found::Temporary, "{name}");
     }
@@ -140,8 +86,7 @@ async fn names_without_an_address_are_told_from_failures() {
 
 #[tokio::test]
 async fn silence_is_a_failure_in_bounded_time() {
-    let server = NameServer::start().await;
-    let queries = server.queries();
+    let (server, queries) = one_server().await;
     let begun = Instant::now();
     assert_eq!(find(&queries, "silent.test").await, Found::Temporary);
     assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
@@ -151,30 +96,25 @@ async fn silence_is_a_failure_in_bounded_time() {
 
 #[tokio::test]
 async fn a_name_is_asked_for_as_it_is_and_once_for_each_version() {
-    let server = NameServer::start().await;
-    let queries = server.queries();
-    assert_eq!(find(&queries, "missing").await, Found::NoAddress);
+    let (server, queries) = one_server().await;
+    assert_eq!(find(&queries, "missing").await, NONE);
     assert_eq!(find(&queries, "both.test").await, find(&queries, "both.test.").await);
-    let mut asked = server.asked.lock().unwrap().clone();
-    asked.sort();
-    asked.dedup();
+    let asked = server.asked();
     let both = |name: &str| [(name.to_owned(), A), (name.to_owned(), AAAA)];
     assert_eq!(asked, [both("both.test"), both("missing")].concat());
 }
 
 #[tokio::test]
 async fn names_of_this_machine_cost_no_query() {
-    let server = NameServer::start().await;
-    let queries = server.queries();
+    let (server, queries) = one_server().await;
     let Found::Addresses { addresses, .. } = find(&queries, "localhost").await else { panic!("no address") };
     assert!(addresses.iter().all(IpAddr::is_loopback));
-    assert!(server.asked.lock().unwrap().is_empty());
+    assert!(server.asked().is_empty());
 }
 
 #[tokio::test]
 async fn many_queries_run_at_once() {
-    let server = NameServer::start().await;
-    let queries = server.queries();
+    let (_server, queries) = one_server().await;
     let begun = Instant::now();
     let silent = (0..200).map(|_| find(&queries, "silent.test"));
     let found = (0..200).map(|_| find(&queries, "four.test"));
@@ -182,4 +122,62 @@ async fn many_queries_run_at_once() {
     assert!(silent.iter().all(|found| *found == Found::Temporary));
     assert!(found.iter().all(|found| *found == addresses(&["192.0.2.1"], 300)));
     assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
+}
+
+/// A server that answers every question for an address, or in some other way.
+async fn like(answer: impl Fn(&Query) -> Vec<Reply> + Send + Sync + 'static) -> NameServer {
+    NameServer::start(answer).await
+}
+
+fn good(query: &Query) -> Vec<u8> {
+    match query.kind {
+        A => response(query, 0, &[Record::new(A, 300, &[192, 0, 2, 1])]),
+        _ => response(query, 0, &[]),
+    }
+}
+
+/// Goal: a server that is away costs a wait once, not always. Method: it stays silent, the other one answers; the
+/// time-out is longer than the whole test may take.
+#[tokio::test]
+async fn another_server_is_asked_when_one_is_late() {
+    let silent = like(|_| Vec::new()).await;
+    let sound = like(|query| at_once(good(query))).await;
+    let queries = queries(&[&silent, &sound], 20_000 * MILLISECOND);
+    let begun = Instant::now();
+    for number in 0..50 {
+        assert_eq!(find(&queries, &format!("h{number}.test")).await, addresses(&["192.0.2.1"], 300));
+    }
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert!(silent.asked().len() <= 50, "asked {} times", silent.asked().len());
+}
+
+#[tokio::test]
+async fn another_server_is_asked_when_one_refuses_or_fails() {
+    for code in [REFUSED, SERVFAIL] {
+        let bad = like(move |query| at_once(response(query, code, &[]))).await;
+        let sound = like(|query| at_once(good(query))).await;
+        let queries = queries(&[&bad, &sound], 5_000 * MILLISECOND);
+        let begun = Instant::now();
+        for number in 0..20 {
+            assert_eq!(find(&queries, &format!("h{number}.test")).await, addresses(&["192.0.2.1"], 300), "{code}");
+        }
+        assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
+        if code == REFUSED {
+            assert!(bad.asked().len() <= 10, "asked {} times", bad.asked().len());
+        }
+    }
+}
+
+#[tokio::test]
+async fn servers_that_answer_alike_share_the_load() {
+    let slow = |query: &Query| vec![Reply(30 * MILLISECOND, good(query))];
+    let (one, other) = (like(slow).await, like(slow).await);
+    let queries = queries(&[&one, &other], 5_000 * MILLISECOND);
+    for round in 0..5 {
+        let names: Vec<String> = (0..40).map(|number| format!("h{number}.r{round}.test")).collect();
+        let found = futures::future::join_all(names.iter().map(|name| find(&queries, name))).await;
+        assert!(found.iter().all(|found| *found == addresses(&["192.0.2.1"], 300)));
+    }
+    let asked = [one.asked().len(), other.asked().len()];
+    assert!(asked.iter().all(|&asked| asked >= 60), "of 400 questions {asked:?}");
 }

@@ -5,6 +5,7 @@ use super::around::Around;
 use super::broker::Broker;
 use super::names::Found as FoundName;
 use super::node::{AnyNode, Node, Opening, Simulated};
+use super::plan::MILLISECOND;
 use super::{scope, web};
 use dedup::dedup::Dedup;
 use fetcher::core::Fetcher;
@@ -48,14 +49,19 @@ impl Simulated for Dedup {
 
 impl Simulated for Resolver {
     fn perform(effect: Self::Effect, id: EffectId, around: &mut Around) {
-        let name = effect.name;
-        let (after, found) = around.names.query(&name, &mut around.dice);
-        let found = match found {
-            FoundName::Address(address, ttl_s) => Found::Addresses { addresses: vec![address], ttl_s },
-            FoundName::Missing => Found::NoAddress,
-            FoundName::Failure => Found::Temporary,
+        let (after, answer) = match effect {
+            resolver::resolver::Effect::Query { name } => {
+                let (after, found) = around.names.query(&name, &mut around.dice);
+                let found = match found {
+                    FoundName::Address(address, ttl_s) => Found::Addresses { addresses: vec![address], ttl_s },
+                    FoundName::Missing => Found::NoAddress { ttl_s: None },
+                    FoundName::Failure => Found::Temporary,
+                };
+                (after, resolver::resolver::Answer::Found { name, found })
+            }
+            resolver::resolver::Effect::Keep { .. } => (MILLISECOND, resolver::resolver::Answer::Kept),
         };
-        around.answer(id, after, Answer::Resolver(resolver::resolver::Answer { name, found }));
+        around.answer(id, after, Answer::Resolver(answer));
     }
 
     fn accept(answer: Answer) -> Option<Self::Answer> {

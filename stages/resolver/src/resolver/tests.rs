@@ -12,6 +12,8 @@ fn settings() -> Settings {
         lifetime_max: Duration::from_secs(86_400),
         negative: Duration::from_secs(300),
         temporary: Duration::from_secs(30),
+        temporary_max: Duration::from_secs(100),
+        snapshot_every: Duration::from_secs(300),
         allow_private: false,
     }
 }
@@ -43,6 +45,10 @@ fn some(address: &str, ttl_s: u32) -> Found {
     Found::Addresses { addresses: vec![address.parse().unwrap()], ttl_s }
 }
 
+fn none() -> Found {
+    Found::NoAddress { ttl_s: None }
+}
+
 fn resolved(address: &str, ttl_s: u32) -> Resolution {
     Resolution::Addresses { addresses: vec![address.parse().unwrap()], ttl_s }
 }
@@ -54,6 +60,7 @@ struct Harness {
     publishes: Vec<Publish>,
     finished: Vec<Ticket>,
     asked: Vec<String>,
+    kept: Vec<Vec<u8>>,
 }
 
 impl Harness {
@@ -65,6 +72,7 @@ impl Harness {
             publishes: Vec::new(),
             finished: Vec::new(),
             asked: Vec::new(),
+            kept: Vec::new(),
         }
     }
 
@@ -73,7 +81,12 @@ impl Harness {
         self.core.step(self.now, event, &mut out).unwrap();
         self.publishes.append(&mut out.publishes);
         self.finished.append(&mut out.finished);
-        self.asked.extend(out.effects.into_iter().map(|effect| effect.name));
+        for effect in out.effects {
+            match effect {
+                Effect::Query { name } => self.asked.push(name),
+                Effect::Keep { snapshot } => self.kept.push(snapshot),
+            }
+        }
     }
 
     fn input(&mut self, input: Input) -> Ticket {
@@ -83,11 +96,18 @@ impl Harness {
     }
 
     fn answer(&mut self, name: &str, found: Found) {
-        self.step(Event::Answer(Answer { name: name.into(), found }));
+        self.step(Event::Answer(Answer::Found { name: name.into(), found }));
     }
 
     fn take(&mut self) -> Vec<ReadyUrls> {
         std::mem::take(&mut self.publishes).iter().map(|publish| decode(&publish.payload).unwrap()).collect()
+    }
+
+    fn wake_at_but_for_snapshots(&mut self) -> Option<Timestamp> {
+        let snapshot_at = self.core.snapshot_at.take();
+        let wake_at = self.core.wake_at();
+        self.core.snapshot_at = snapshot_at;
+        wake_at
     }
 
     fn count(&self, name: &str) -> u64 {
@@ -139,7 +159,7 @@ fn urls_wait_for_their_name_and_leave_with_its_address() {
             row("http://a.test/3", "http://a.test", address, 13),
         ]
     );
-    t.answer("b.test", Found::NoAddress);
+    t.answer("b.test", none());
     assert_eq!(t.finished, [second, first]);
     assert_eq!(rows(&t.take()[0]), [row("http://b.test/", "http://b.test", Resolution::NoAddress, 12)]);
     assert!(t.core.is_idle());
@@ -178,11 +198,11 @@ fn the_window_bounds_queries_and_names_queue_for_it() {
     let mut t = Harness::new(settings());
     t.input(new(1, &["http://a.test/", "http://b.test/", "http://c.test/", "http://d.test/"]));
     assert_eq!(t.asked, ["a.test", "b.test"]);
-    t.answer("b.test", Found::NoAddress);
+    t.answer("b.test", none());
     assert_eq!(t.asked, ["a.test", "b.test", "c.test"]);
-    t.answer("b.test", Found::NoAddress);
+    t.answer("b.test", none());
     assert_eq!(t.asked.len(), 3, "an answer that nobody waits for frees nothing");
-    t.answer("a.test", Found::NoAddress);
+    t.answer("a.test", none());
     assert_eq!(t.asked.len(), 4);
 }
 
@@ -192,7 +212,12 @@ fn each_kind_of_answer_is_remembered_for_its_time() {
         (some("8.8.8.1", 1), resolved("8.8.8.1", 1800), 1800),
         (some("8.8.8.1", 7200), resolved("8.8.8.1", 7200), 7200),
         (some("8.8.8.1", u32::MAX), resolved("8.8.8.1", 86_400), 86_400),
-        (Found::NoAddress, Resolution::NoAddress, 300),
+        (none(), Resolution::NoAddress, 60),
+        (Found::NoAddress { ttl_s: Some(0) }, Resolution::NoAddress, 60),
+        (Found::NoAddress { ttl_s: Some(200) }, Resolution::NoAddress, 200),
+        (Found::NoAddress { ttl_s: Some(u32::MAX) }, Resolution::NoAddress, 300),
+        (some("8.8.8.1", 0), resolved("8.8.8.1", 1800), 1800),
+        (some("8.8.8.1", 1 << 31), resolved("8.8.8.1", 86_400), 86_400),
         (Found::Temporary, Resolution::Temporary, 30),
         (some("10.0.0.1", 7200), Resolution::Private, 7200),
     ] {
@@ -237,18 +262,18 @@ fn address_literals_need_no_query() {
 }
 
 #[test]
-fn a_refresh_asks_anew_unless_the_name_was_just_asked_for() {
+fn a_refresh_asks_anew_when_what_is_known_is_about_to_expire() {
     let mut t = Harness::new(settings());
     t.input(new(1, &["http://a.test/"]));
     t.answer("a.test", some("8.8.8.1", 3600));
     t.take();
-    t.now = at(5);
+    t.now = at(3239);
     let ticket = t.input(refresh(9, &["http://a.test", "https://a.test"]));
     let message = t.take().remove(0);
     assert_eq!((message.refresh, message.urls.len(), message.servers.len(), message.partition), (9, 0, 2, 7));
-    assert_eq!(message.servers[1].resolution, resolved("8.8.8.1", 3595));
+    assert_eq!(message.servers[1].resolution, resolved("8.8.8.1", 361));
     assert_eq!(t.finished.last(), Some(&ticket));
-    t.now = at(6);
+    t.now = at(3240);
     let ticket = t.input(refresh(10, &["http://a.test:81", "http://8.8.8.9"]));
     assert_eq!(t.take()[0].servers[0].server, "http://8.8.8.9");
     assert_eq!(t.asked, ["a.test", "a.test"]);
@@ -266,15 +291,180 @@ fn a_refresh_asks_anew_unless_the_name_was_just_asked_for() {
 }
 
 #[test]
+fn a_refresh_asks_anew_after_a_failure_unless_that_was_just_now() {
+    let mut t = Harness::new(settings());
+    t.input(new(1, &["http://a.test/"]));
+    t.answer("a.test", Found::Temporary);
+    t.now = at(5);
+    t.input(refresh(1, &["http://a.test"]));
+    assert_eq!((t.take().len(), t.asked.len()), (2, 1));
+    t.now = at(6);
+    t.input(refresh(2, &["http://a.test"]));
+    assert_eq!((t.take().len(), t.asked.len()), (0, 2));
+}
+
+#[test]
+fn failures_are_remembered_longer_each_time() {
+    let mut t = Harness::new(settings());
+    let mut now_s = 0;
+    for (round, lifetime_s) in [30, 60, 100, 100].into_iter().enumerate() {
+        t.input(new(1, &["http://a.test/"]));
+        assert_eq!(t.asked.len(), round + 1);
+        t.answer("a.test", Found::Temporary);
+        t.now = at(now_s + lifetime_s - 1);
+        t.input(new(1, &["http://a.test/"]));
+        assert_eq!(t.asked.len(), round + 1);
+        now_s += lifetime_s;
+        t.now = at(now_s);
+    }
+    t.input(new(1, &["http://a.test/"]));
+    t.answer("a.test", some("8.8.8.1", 3600));
+    t.now = t.now + Duration::from_secs(3600);
+    t.input(new(1, &["http://a.test/"]));
+    t.answer("a.test", Found::Temporary);
+    t.now = t.now + Duration::from_secs(30);
+    t.input(new(1, &["http://a.test/"]));
+    assert_eq!(t.asked.len(), 7, "an answer ends the row");
+}
+
+#[test]
+fn names_in_use_are_asked_for_before_they_expire() {
+    let mut t = Harness::new(Settings { snapshot_every: Duration::ZERO, ..settings() });
+    t.input(new(1, &["http://used.test/", "http://unused.test/"]));
+    t.answer("used.test", some("8.8.8.1", 3600));
+    t.answer("unused.test", some("8.8.8.2", 3600));
+    t.now = at(10);
+    t.input(new(2, &["http://used.test/"]));
+    t.take();
+    assert_eq!(t.wake_at_but_for_snapshots(), Some(at(3240)));
+    t.now = at(3240);
+    t.step(Event::Wake);
+    assert_eq!(t.asked[2..], ["used.test"]);
+    assert!(t.core.is_idle(), "nobody waits for it");
+    // Somebody does now: there is one query none the less.
+    t.now = at(3601);
+    let ticket = t.input(new(3, &["http://used.test/x"]));
+    assert_eq!((t.asked.len(), t.core.is_idle()), (3, false));
+    t.answer("used.test", some("8.8.8.3", 3600));
+    assert_eq!(rows(&t.take()[0]), [row("http://used.test/x", "http://used.test", resolved("8.8.8.3", 3600), 3)]);
+    assert_eq!(t.finished.last(), Some(&ticket));
+    // It was not used since.
+    t.now = at(7200);
+    t.step(Event::Wake);
+    assert_eq!(t.asked.len(), 3);
+    assert_eq!((t.count("queries_ahead_total"), t.count("names_in_flight")), (1, 0));
+}
+
+#[test]
+fn a_query_ahead_of_time_that_failed_is_repeated_while_there_is_time() {
+    let mut t = Harness::new(settings());
+    t.input(new(1, &["http://a.test/"]));
+    t.answer("a.test", some("8.8.8.1", 1800));
+    t.input(new(2, &["http://a.test/"]));
+    let mut wakes = Vec::new();
+    while let Some(wake) = t.wake_at_but_for_snapshots() {
+        t.now = wake;
+        t.step(Event::Wake);
+        wakes.push(wake.since(Timestamp::ZERO).as_secs());
+        t.answer("a.test", Found::Temporary);
+    }
+    assert_eq!(wakes, [1620, 1650, 1710], "and 1810 is too late");
+    t.now = at(1799);
+    t.input(new(3, &["http://a.test/3"]));
+    assert_eq!(t.take().pop().unwrap().servers[0].resolution, resolved("8.8.8.1", 1));
+}
+
+#[test]
+fn what_is_asked_ahead_of_time_leaves_half_of_the_window_and_none_at_the_end() {
+    let mut t = Harness::new(Settings { window: 4, ..settings() });
+    let urls: Vec<String> = (0..6).map(|n| format!("http://h{n}.test/")).collect();
+    let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
+    t.input(new(1, &urls));
+    for n in 0..6 {
+        t.answer(&format!("h{n}.test"), some("8.8.8.1", 3600));
+    }
+    t.input(new(9, &urls));
+    t.now = at(3300);
+    t.step(Event::Wake);
+    assert_eq!(t.asked.len(), 8);
+    assert_eq!(t.wake_at_but_for_snapshots(), None, "the next answer will do");
+    let name = t.asked[7].clone();
+    t.answer(&name, some("8.8.8.1", 3600));
+    assert_eq!(t.asked.len(), 9);
+    t.step(Event::Drain);
+    let name = t.asked[8].clone();
+    t.answer(&name, some("8.8.8.1", 3600));
+    assert_eq!((t.asked.len(), t.core.wake_at()), (9, None));
+}
+
+#[test]
+fn a_snapshot_is_taken_when_something_is_new_and_at_the_end() {
+    let mut t = Harness::new(settings());
+    assert_eq!(t.core.wake_at(), None);
+    t.input(new(1, &["http://a.test/", "http://b.test/", "http://c.test/"]));
+    t.answer("a.test", some("8.8.8.1", 3600));
+    t.now = at(100);
+    t.answer("b.test", Found::NoAddress { ttl_s: Some(250) });
+    t.answer("c.test", Found::Temporary);
+    assert_eq!(t.core.wake_at(), Some(at(300)));
+    t.now = at(300);
+    t.step(Event::Wake);
+    assert_eq!((t.kept.len(), t.core.is_idle()), (1, false));
+    t.step(Event::Wake);
+    assert_eq!(t.kept.len(), 1, "one at a time, and nothing is new");
+    t.step(Event::Answer(Answer::Kept));
+    t.step(Event::Drain);
+    assert_eq!((t.kept.len(), t.core.is_idle()), (1, true));
+
+    let mut next = Harness::new(settings());
+    assert_eq!(next.core.restore(&t.kept[0], Duration::from_secs(40), Timestamp::ZERO), Ok(2));
+    next.input(new(5, &["http://a.test/", "http://b.test/"]));
+    let resolutions: Vec<_> = next.take()[0].servers.iter().map(|server| server.resolution.clone()).collect();
+    assert_eq!(resolutions, [resolved("8.8.8.1", 3600 - 340), Resolution::NoAddress]);
+    next.now = at(10);
+    next.input(new(7, &["http://b.test/", "http://c.test/"]));
+    assert_eq!(next.asked, ["b.test", "c.test"], "250 s are over; failures are forgotten");
+    next.answer("c.test", none());
+    next.step(Event::Drain);
+    assert_eq!((next.kept.len(), next.core.is_idle()), (1, false));
+    next.answer("b.test", none());
+    next.step(Event::Answer(Answer::Kept));
+    assert_eq!(next.kept.len(), 2, "something was new by then");
+    next.step(Event::Answer(Answer::Kept));
+    assert!(next.core.is_idle());
+}
+
+#[test]
+fn what_the_settings_forbid_now_is_not_taken_from_a_snapshot() {
+    let mut t = Harness::new(Settings { allow_private: true, ..settings() });
+    t.input(new(1, &["http://inner.test/", "http://outer.test/"]));
+    t.answer("inner.test", some("10.0.0.1", 3600));
+    t.answer("outer.test", some("8.8.8.1", 3600));
+    t.step(Event::Drain);
+    let mut strict = Harness::new(settings());
+    assert_eq!(strict.core.restore(&t.kept[0], Duration::ZERO, Timestamp::ZERO), Ok(1));
+    strict.input(new(1, &["http://inner.test/"]));
+    assert_eq!(strict.asked, ["inner.test"]);
+    strict.answer("inner.test", some("10.0.0.1", 3600));
+    strict.step(Event::Drain);
+    let mut open = Harness::new(Settings { allow_private: true, ..settings() });
+    assert_eq!(open.core.restore(&strict.kept[0], Duration::ZERO, Timestamp::ZERO), Ok(1));
+    open.input(new(1, &["http://inner.test/"]));
+    assert_eq!(open.asked, ["inner.test"], "that it is refused holds no more");
+    let mut short = Harness::new(Settings { lifetime_max: Duration::from_secs(1800), ..settings() });
+    assert_eq!(short.core.restore(&t.kept[0], Duration::ZERO, Timestamp::ZERO), Ok(0));
+}
+
+#[test]
 fn a_failed_refresh_leaves_what_still_holds() {
     let mut t = Harness::new(settings());
     t.input(new(1, &["http://a.test/"]));
     t.answer("a.test", some("8.8.8.1", 3600));
-    t.now = at(60);
+    t.now = at(3300);
     t.input(refresh(1, &["http://a.test"]));
     t.take();
     t.answer("a.test", Found::Temporary);
-    assert_eq!(t.take()[0].servers[0].resolution, resolved("8.8.8.1", 3540));
+    assert_eq!(t.take()[0].servers[0].resolution, resolved("8.8.8.1", 300));
 }
 
 #[test]
@@ -284,7 +474,7 @@ fn input_stops_while_too_much_is_parked() {
     let origin_of = vec![0; urls.len()];
     t.input(Input::New(NewUrls { partition: 7, origins: vec![origin("p")], urls, origin_of, first_serial: 1 }));
     assert!(!t.core.wants_input());
-    t.answer("a.test", Found::NoAddress);
+    t.answer("a.test", none());
     assert!(t.core.wants_input());
 }
 
@@ -304,7 +494,7 @@ proptest! {
         steps in proptest::collection::vec(
             (proptest::collection::vec((0u8..6, 0u8..2), 0..6), 0u8..4, 0usize..4, 0u64..200), 1..40),
     ) {
-        let mut t = Harness::new(Settings { entries: 3, ..settings() });
+        let mut t = Harness::new(Settings { entries: 3, snapshot_every: Duration::ZERO, ..settings() });
         let mut serial = 1;
         let mut expected = BTreeMap::new();
         let mut under_way: Vec<String> = Vec::new();
@@ -312,6 +502,7 @@ proptest! {
         let mut refreshes = 0;
         for (links, kind, pick, pause_s) in &steps {
             t.now = t.now + Duration::from_secs(*pause_s);
+            t.step(Event::Wake);
             let urls: Vec<String> = (serial..)
                 .zip(links)
                 .map(|(serial, (host, tls))| {
@@ -341,7 +532,7 @@ proptest! {
             prop_assert_eq!(under_way.iter().collect::<HashSet<_>>().len(), under_way.len());
             if !under_way.is_empty() {
                 let name = under_way.remove(pick % under_way.len());
-                t.answer(&name, [Found::NoAddress, Found::Temporary, some("8.8.8.8", 9)][usize::from(*kind) % 3].clone());
+                t.answer(&name, [none(), Found::Temporary, some("8.8.8.8", 9)][usize::from(*kind) % 3].clone());
                 under_way.extend(t.asked.drain(asked..));
             }
         }

@@ -1,9 +1,11 @@
-//! From a fingerprint to its slot: open addressing with linear probing, and no tombstones.
+//! From a fingerprint to its slot: open addressing with linear probing, and no tombstones. The caches of URLs and of
+//! names find their entries by it.
 //!
 //! Invariant: no cell between a fingerprint's home and its cell is empty, so a search ends at the first empty one.
 
-/// Slot + 1 in each cell; 0: empty. At most half of the cells are in use.
-pub(super) struct Index {
+/// Finds slots by fingerprint.
+pub struct Index {
+    /// Slot + 1 in each; 0: empty. At most half of them are in use.
     cells: Box<[u32]>,
     /// A home is the upper bits of a product: so many are left out.
     shift: u32,
@@ -14,7 +16,7 @@ const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Index {
     /// For so many slots.
-    pub(super) fn new(slots: usize) -> Self {
+    pub fn new(slots: usize) -> Self {
         let cells = (slots * 2).next_power_of_two().max(2);
         Index { cells: vec![0; cells].into_boxed_slice(), shift: 64 - cells.trailing_zeros() }
     }
@@ -27,8 +29,13 @@ impl Index {
         (cell + 1) & (self.cells.len() - 1)
     }
 
+    /// Bytes of memory that it takes.
+    pub fn bytes(&self) -> usize {
+        std::mem::size_of_val(&*self.cells)
+    }
+
     /// The slot of a fingerprint.
-    pub(super) fn find(&self, fingerprint: u64, slots: &[u64]) -> Option<u32> {
+    pub fn find(&self, fingerprint: u64, slots: &[u64]) -> Option<u32> {
         let mut cell = self.home(fingerprint);
         loop {
             let slot = self.cells[cell].checked_sub(1)?;
@@ -40,7 +47,7 @@ impl Index {
     }
 
     /// Takes in a slot, whose fingerprint is not here yet.
-    pub(super) fn insert(&mut self, slot: u32, slots: &[u64]) {
+    pub fn insert(&mut self, slot: u32, slots: &[u64]) {
         let mut cell = self.home(slots[slot as usize]);
         while self.cells[cell] != 0 {
             cell = self.after(cell);
@@ -49,7 +56,7 @@ impl Index {
     }
 
     /// Takes out a slot that is here, and moves back what would otherwise be cut off from its home.
-    pub(super) fn remove(&mut self, slot: u32, slots: &[u64]) {
+    pub fn remove(&mut self, slot: u32, slots: &[u64]) {
         let mut empty = self.home(slots[slot as usize]);
         while self.cells[empty] != slot + 1 {
             empty = self.after(empty);
