@@ -143,7 +143,7 @@ Examples:
         seeds: Option<PathBuf>,
         #[command(flatten)]
         which: Which,
-        /// Stop this run after so many pages (configuration key limits.max_pages)
+        /// Stop when the crawl has so many pages, those of earlier runs included (configuration key limits.max_pages)
         #[arg(long, value_name = "N")]
         max_pages: Option<u64>,
         /// Follow links at most so far from a seed (configuration key scope.max_depth)

@@ -33,7 +33,8 @@ impl Scheduler {
             return Ok(Granted::NoneLeft);
         };
         let pages_left = self.shares.crawl().left();
-        if pages_left == 0 {
+        let is_errand = self.servers.get(&key).is_some_and(|server| !server.errands.is_empty());
+        if pages_left == 0 && !is_errand {
             self.shares.want_for_crawl(now);
             return Ok(Granted::NoneLeft);
         }
@@ -123,6 +124,8 @@ impl Scheduler {
         else {
             return;
         };
+        // There is a longer one after it.
+        let is_short_try = server.is_stranger() && self.settings.attempts > 1;
         self.jobs += 1;
         partition.counts.jobs += 1;
         let job = Job {
@@ -135,7 +138,7 @@ impl Scheduler {
             server: server.name.to_string(),
             addresses: server.address.addresses().to_vec(),
             gap_ms: millis(server.gap(&self.settings)),
-            first_answer_ms: server.is_stranger().then(|| millis(self.settings.first_answer_timeout)),
+            first_answer_ms: is_short_try.then(|| millis(self.settings.first_answer_timeout)),
             requests,
         };
         self.connections.connect(lease.address);

@@ -42,7 +42,7 @@ pub enum Idle {
     OverBudget(&'static str),
     /// No more connections to its address are allowed.
     AddressTaken(IpAddr),
-    /// As many pages as allowed are fetched or in flight, over all servers.
+    /// The pages left of the crawl's budget are in flight, or other schedulers have them.
     EnoughPages,
     /// The scheduler is told to end.
     Draining,
@@ -71,10 +71,10 @@ impl fmt::Display for Idle {
             Idle::Retry(left) => write!(f, "the first retry is due in {left:.1?}"),
             Idle::AddressAwaited(left) => write!(f, "its address is awaited; asked for again in {left:.1?}"),
             Idle::RobotsAwaited(left) => write!(f, "its robots.txt is awaited; asked for again in {left:.1?}"),
-            Idle::BudgetReserved => f.write_str("URLs in flight may use up its host's or its domain's budget"),
+            Idle::BudgetReserved => f.write_str("the pages left of its host's or its domain's budget are taken by URLs in flight, or by other schedulers"),
             Idle::OverBudget(limit) => write!(f, "its URLs wait: over the budget of {limit}"),
             Idle::AddressTaken(address) => write!(f, "no more connections to {address} are allowed"),
-            Idle::EnoughPages => f.write_str("enough pages are fetched or in flight"),
+            Idle::EnoughPages => f.write_str("the pages left of the crawl's budget are taken by URLs in flight, or by other schedulers"),
             Idle::Draining => f.write_str("the scheduler is ending"),
             Idle::Ready { before, credit: 0 } => write!(f, "ready behind {before} servers; no fetcher asks for jobs"),
             Idle::Ready { before, credit } => write!(f, "ready behind {before} servers; {credit} jobs are asked for"),
@@ -109,7 +109,7 @@ impl Scheduler {
         let left = |until: Timestamp| until.since(now);
         if let Some((outcome, reason)) = server.verdict(now, &self.settings, budgets).filter(|_| server.lease.is_none())
         {
-            let until = server.verdict_until(now, budgets);
+            let until = server.verdict_until(now, &self.settings, budgets);
             return Ok(Idle::Ending(outcome, reason, until.map(left)));
         }
         Ok(match server.todo(now, &self.settings, budgets, &self.connections) {

@@ -3,6 +3,7 @@
 use crate::budget::{Budget, Budgets};
 use crate::frontier::End;
 use crate::jobs::Lease;
+use crate::policy::Rank;
 use crate::ready_queue::{Move, Room};
 use crate::scheduler::Scheduler;
 use crate::server::{ServerKey, Todo};
@@ -31,14 +32,13 @@ impl Scheduler {
                     Move::Idle
                 }
                 Todo::Wait(until, _) => Move::Until(until),
-                Todo::Hold(room) => {
-                    if let Room::Domain(domain) = room {
-                        self.shares.want_for_domain(now, domain);
-                    }
-                    Move::Held(room)
-                }
+                Todo::Hold(room) => Move::Held(room),
                 Todo::Job => {
-                    let rank = server.rank(staged, key, &self.settings, &self.speeds)?;
+                    // Others wait for errands, which are served even when no pages are left.
+                    let rank = match server.errands.is_empty() {
+                        true => server.rank(staged, key, &self.settings, &self.speeds)?,
+                        false => Rank::FIRST,
+                    };
                     if server.is_in_trouble() { Move::Troubled(rank) } else { Move::Ready(rank) }
                 }
                 Todo::Resolve => {
@@ -65,6 +65,7 @@ impl Scheduler {
             let heir_of =
                 server.address.first().filter(|_| matches!(to, Move::Ready(_) | Move::Held(Room::Address(_))));
             let heir_before = std::mem::replace(&mut server.heir_of, heir_of);
+            self.shares.want_for_domain(now, domain);
             if !matches!(to, Move::Ready(_)) {
                 for (budget, room) in [(budgets.host, Room::Host(host)), (budgets.domain, Room::Domain(domain))] {
                     if matches!(budget, Budget::Left(_)) {

@@ -30,6 +30,9 @@ pub(crate) struct Connection<'a> {
 pub(crate) struct Rank(Reverse<u32>);
 
 impl Rank {
+    /// Before all others.
+    pub(crate) const FIRST: Rank = Rank(Reverse(u32::MAX));
+
     /// From a number that is not negative.
     fn of(value: f64) -> Self {
         // Floats that are not negative are in the order of their bits.

@@ -144,7 +144,7 @@ impl RobotsState {
 
     /// Whether the last try brought no answer that says anything.
     pub(crate) fn was_tried_in_vain(&self) -> bool {
-        self.tries > 0
+        self.tries > 0 || self.known.is_some_and(|known| known.rules == Rules::Unreachable)
     }
 
     /// Whether the answer of another server is awaited.

@@ -141,7 +141,7 @@ impl Scheduler {
         }
         if this.settings.pages_max > 0 {
             let fetched = this.partitions.values().map(Partition::fetched).sum();
-            this.shares.limit_crawl(this.settings.pages_max, fetched);
+            this.shares.limit_crawl(now, this.settings.pages_max, fetched);
         }
         for &partition in partitions {
             this.open_servers(store.as_ref(), partition, now)?;

@@ -228,7 +228,7 @@ impl Server {
 
     /// Whether nothing is known of it: it has not sent a page yet, and was not tried in vain.
     pub(crate) fn is_stranger(&self) -> bool {
-        self.response_us == 0 && !self.is_in_trouble()
+        self.response_us == 0 && !self.is_in_trouble() && self.dead.is_none()
     }
 
     /// The server is set aside: for as long as it asks for, or for longer with each time in a row.
@@ -275,10 +275,10 @@ impl Server {
     }
 
     /// Until when its URLs end, if that is known.
-    pub(crate) fn verdict_until(&self, now: Timestamp, budgets: Budgets) -> Option<Timestamp> {
+    pub(crate) fn verdict_until(&self, now: Timestamp, settings: &Settings, budgets: Budgets) -> Option<Timestamp> {
         let dead_until = self.dead.map(|(_, until)| until).filter(|&until| until > now);
         match self.address.missing(now) {
-            _ if budgets.used_up().is_some() => None,
+            _ if budgets.used_up().is_some() && settings.over_budget == OverBudget::End => None,
             Some(_) => Some(self.address.until()),
             None => dead_until.or(self.robots.until()),
         }

@@ -4,7 +4,9 @@
 //! has none left while URLs wait asks the ledger, and calls upon schedulers that may have some to give back, until as
 //! many pages were fetched, over all of them, as the budget has. A single scheduler has all tokens and asks nobody.
 //!
-//! Invariant: tokens that are being given back are not spent: from the question on only those count that were kept.
+//! Invariants: tokens that are being given back are not spent: from the question on only those count that were kept.
+//! Budgets are taken in one order: tokens of the crawl are for URLs that have their domain's, so that nobody waits for
+//! one with the other in hand.
 
 use crate::budget::Budget;
 use crate::codec::{Reader, Writer};
@@ -25,6 +27,8 @@ pub(crate) const DOMAINS: Table = "domains";
 
 /// Between two questions for tokens, when there were none.
 const ASK_EVERY: Duration = Duration::from_secs(1);
+/// Questions that are out at once.
+const QUESTIONS_MAX: usize = 256;
 
 /// A shared budget, by the hash of the domain's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -59,6 +63,8 @@ struct Share {
     question: Question,
     /// Another scheduler has none left.
     called: bool,
+    /// The others are not called upon before then.
+    call_at: Timestamp,
 }
 
 impl Share {
@@ -70,7 +76,7 @@ impl Share {
         if self.fetched + self.elsewhere >= self.max {
             return Budget::UsedUp;
         }
-        match self.tokens.saturating_sub(self.spent()) {
+        match self.tokens.min(self.max).saturating_sub(self.spent()) {
             0 => Budget::Reserved,
             left => Budget::Left(left),
         }
@@ -95,6 +101,8 @@ pub(crate) struct Shares {
     servers: BTreeSet<(u64, ServerKey)>,
     /// Questions to be asked.
     due: BTreeSet<(Timestamp, Id)>,
+    /// Questions that are out.
+    out: usize,
 }
 
 impl Shares {
@@ -107,6 +115,7 @@ impl Shares {
             shares: HashMap::new(),
             servers: BTreeSet::new(),
             due: BTreeSet::new(),
+            out: 0,
         }
     }
 
@@ -121,6 +130,7 @@ impl Shares {
             elsewhere: 0,
             question: Question::None,
             called: false,
+            call_at: Timestamp::ZERO,
         }
     }
 
@@ -130,9 +140,13 @@ impl Shares {
         self.shares.is_empty()
     }
 
-    /// The crawl has a budget, of which this scheduler has fetched so many pages.
-    pub(crate) fn limit_crawl(&mut self, max: u64, fetched: u64) {
-        let share = self.share(Whole::Crawl, max, fetched);
+    /// The crawl has a budget, of which this scheduler has fetched so many pages: the others wait to hear of that.
+    pub(crate) fn limit_crawl(&mut self, now: Timestamp, max: u64, fetched: u64) {
+        let mut share = self.share(Whole::Crawl, max, fetched);
+        if self.schedulers > 1 {
+            (share.called, share.question) = (true, Question::Due(now));
+            self.due.insert((now, Id::Crawl));
+        }
         self.shares.insert(Id::Crawl, share);
     }
 
@@ -177,7 +191,8 @@ impl Shares {
     pub(crate) fn account(&mut self, domain: u64, had: Load, has: Load) {
         for id in [Id::Crawl, Id::Domain(domain)] {
             if let Some(share) = self.shares.get_mut(&id) {
-                share.waiting = share.waiting + has.waiting - had.waiting;
+                // What waits for a larger budget needs no tokens.
+                share.waiting = share.waiting + (has.waiting - has.over_budget) - (had.waiting - had.over_budget);
                 share.in_flight = share.in_flight + has.in_flight - had.in_flight;
             }
         }
@@ -257,25 +272,23 @@ impl Shares {
         Ok(())
     }
 
-    fn need(&self, share: &Share) -> Need {
-        Need {
-            whole: share.whole.clone(),
-            max: share.max,
-            schedulers: self.schedulers,
-            instance: self.instance,
-            epoch: self.epoch,
-            fetched: share.fetched,
-            in_flight: share.in_flight,
-            waiting: share.waiting,
+    /// URLs that need tokens of a budget.
+    fn needing(&self, id: Id) -> u64 {
+        if id == Id::Crawl && self.pages_per_domain > 0 {
+            let domains = self.shares.iter().filter(|(id, _)| **id != Id::Crawl);
+            return domains.map(|(_, share)| share.waiting.min(share.budget().left())).sum();
         }
+        self.shares.get(&id).map_or(0, |share| share.waiting)
     }
 
     /// Asks what is to be asked by now.
     pub(crate) fn ask(&mut self, now: Timestamp, staged: &mut Staged<'_>) {
-        while let Some(&(at, id)) = self.due.first()
+        while self.out < QUESTIONS_MAX
+            && let Some(&(at, id)) = self.due.first()
             && at <= now
         {
             self.due.pop_first();
+            let waiting = self.needing(id);
             let Some(share) = self.shares.get_mut(&id) else { continue };
             if !share.is_short() && !share.called {
                 share.question = Question::None;
@@ -285,15 +298,24 @@ impl Shares {
                 continue;
             }
             (share.question, share.called) = (Question::Out, false);
-            share.tokens = share.tokens.min(share.spent() + share.waiting);
-            let share = share.clone();
-            staged.needs.push(self.need(&share));
+            share.tokens = share.tokens.min(share.spent() + waiting);
+            self.out += 1;
+            staged.needs.push(Need {
+                whole: share.whole.clone(),
+                max: share.max,
+                schedulers: self.schedulers,
+                instance: self.instance,
+                epoch: self.epoch,
+                fetched: share.fetched,
+                in_flight: share.in_flight,
+                waiting,
+            });
         }
     }
 
     /// When there is something to be asked.
     pub(crate) fn ask_at(&self) -> Option<Timestamp> {
-        self.due.first().map(|&(at, _)| at)
+        self.due.first().filter(|_| self.out < QUESTIONS_MAX).map(|&(at, _)| at)
     }
 
     /// The ledger answers. The domain of which there is room now, if it is a domain's.
@@ -302,6 +324,7 @@ impl Shares {
             Whole::Crawl => Id::Crawl,
             Whole::Domain(domain) => Id::Domain(fingerprint(domain)),
         };
+        self.out = self.out.saturating_sub(1);
         let share = self.shares.get_mut(&id)?;
         share.question = Question::None;
         if let Some(ledger) = &settled.ledger {
@@ -309,9 +332,12 @@ impl Shares {
             share.elsewhere = ledger.fetched_elsewhere(self.instance);
         }
         if share.is_short() || share.called {
-            for other in settled.ledger.iter().flat_map(|ledger| ledger.holders_elsewhere(self.instance)) {
-                // Partition p is instance p's, as far as there are instances.
-                staged.errand(other, Errand::Tokens { domain: share.whole.domain().map(str::to_owned) });
+            if share.is_short() && share.call_at <= now {
+                share.call_at = now + ASK_EVERY;
+                for other in settled.ledger.iter().flat_map(|ledger| ledger.holders_elsewhere(self.instance)) {
+                    // Partition p is instance p's, as far as there are instances.
+                    staged.errand(other, Errand::Tokens { domain: share.whole.domain().map(str::to_owned) });
+                }
             }
             let at = if share.called { now } else { now + ASK_EVERY };
             share.question = Question::Due(at);

@@ -5,8 +5,9 @@
 //! What it has spent it knows itself: its pages fetched, with their outcomes. So nothing is lost when it dies between a
 //! change of the ledger and its answer: what it holds stands in the ledger still.
 //!
-//! Invariants: all schedulers together hold no more tokens than the budget has; none has more pages fetched and URLs in
-//! flight than it holds tokens; a budget is used up only when as many pages were fetched.
+//! Invariants: no token is given out while all schedulers together hold as many as the budget has; none spends more than
+//! it holds; a budget is used up only when as many pages were fetched. They may hold more when the budget was made
+//! smaller, or the bucket was lost.
 
 use async_nats::jetstream::kv;
 use futures::future::{BoxFuture, FutureExt as _};
@@ -42,12 +43,7 @@ impl Whole {
     pub fn key(&self) -> String {
         match self {
             Whole::Crawl => "crawl".to_owned(),
-            Whole::Domain(domain) => {
-                let name = domain.replace(['[', ']'], "").replace(':', "=");
-                // A key cannot end with a dot, as a name may.
-                let end = if name.ends_with('.') { "=" } else { "" };
-                format!("domain.{name}{end}")
-            }
+            Whole::Domain(domain) => format!("domain.{}", domain.replace(['[', ']'], "").replace(':', "=")),
         }
     }
 }
@@ -109,7 +105,7 @@ impl Ledger {
         let spent = need.fetched + need.in_flight;
         // More than there are: the budget was made smaller. Fewer than were spent: the bucket was lost.
         let held = before.tokens.min(need.max.saturating_sub(others)).max(spent);
-        let free = need.max.saturating_sub(others + held);
+        let free = if self.knows_all(need) { need.max.saturating_sub(others + held) } else { 0 };
         // The last ones go in small blocks, so that each scheduler gets some.
         let block = free.div_ceil(2 * u64::from(need.schedulers));
         let tokens = match (spent + need.waiting).checked_sub(held) {
@@ -120,6 +116,12 @@ impl Ledger {
         let after = Holding { epoch: need.epoch, tokens, fetched: need.fetched };
         self.0.insert(need.instance, after);
         after != before
+    }
+
+    /// Whether all have said what they have fetched: of the crawl each scheduler does so when it starts; of a domain only
+    /// those that have something of it.
+    fn knows_all(&self, need: &Need) -> bool {
+        need.whole != Whole::Crawl || self.others(need.instance).count() + 1 >= usize::from(need.schedulers)
     }
 
     fn others(&self, instance: u16) -> impl Iterator<Item = (u16, Holding)> {
@@ -226,7 +228,8 @@ mod tests {
     use proptest::prelude::*;
 
     fn need(instance: u16, max: u64, fetched: u64, in_flight: u64, waiting: u64) -> Need {
-        Need { whole: Whole::Crawl, max, schedulers: 2, instance, epoch: 5, fetched, in_flight, waiting }
+        let whole = Whole::Domain("a.test".into());
+        Need { whole, max, schedulers: 2, instance, epoch: 5, fetched, in_flight, waiting }
     }
 
     #[test]
@@ -244,6 +247,17 @@ mod tests {
     }
 
     #[test]
+    fn the_crawl_s_tokens_are_given_out_when_all_have_said_what_they_fetched() {
+        let mut ledger = Ledger::default();
+        let of_crawl = |need: Need| Need { whole: Whole::Crawl, ..need };
+        ledger.settle(&of_crawl(need(0, 100, 30, 0, 200)));
+        assert_eq!(ledger.tokens(0), 30);
+        ledger.settle(&of_crawl(need(1, 100, 60, 0, 0)));
+        ledger.settle(&of_crawl(need(0, 100, 30, 0, 200)));
+        assert_eq!((ledger.tokens(0), ledger.tokens(1)), (33, 60), "a quarter of the ten that are left");
+    }
+
+    #[test]
     fn what_was_spent_is_held_and_an_earlier_life_changes_nothing() {
         let mut ledger = Ledger::default();
         assert!(ledger.settle(&need(0, 100, 40, 2, 0)), "the bucket was lost");
@@ -257,11 +271,7 @@ mod tests {
 
     #[test]
     fn keys_are_of_letters_that_a_bucket_takes() {
-        for (domain, key) in [
-            ("example.co.uk", "domain.example.co.uk"),
-            ("example.com.", "domain.example.com.="),
-            ("[2001:db8::1]", "domain.2001=db8==1"),
-        ] {
+        for (domain, key) in [("example.co.uk", "domain.example.co.uk"), ("[2001:db8::1]", "domain.2001=db8==1")] {
             assert_eq!(Whole::Domain(domain.to_owned()).key(), key);
         }
     }

@@ -14,8 +14,8 @@
 //! | forbidden (P7) | ends | never |
 //!
 //! A connection that has served is reset by servers that serve no more than so many requests on one, and the request on
-//! its way is lost by chance: its URL goes first on the next connection, where a reset counts. So there are no more of
-//! these than there are answers.
+//! its way is lost by chance: its URL waits again as if it was never tried. A job in which nothing was answered is none of
+//! these, so there are no more of them than there are answers.
 //!
 //! Servers in trouble, which were set aside or whose robots.txt was tried in vain, cost the others little: they hold few
 //! connections while those are short ([`crate::grants`]), and before they were tried in vain for the first time they

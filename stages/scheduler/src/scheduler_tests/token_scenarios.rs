@@ -1,12 +1,17 @@
 //! Budgets that several schedulers share: of a registered domain, and of the crawl.
 
 use super::settings;
-use super::world::{Fine, Web, World, pages, response};
+use super::world::{Fine, Web, World, pages, redirect, response, robots, robots_txt};
 use crate::idle::Idle;
+use crate::scheduler::{Input, Scheduler};
+use crate::server::Server;
 use crate::settings::Settings;
 use crate::tokens::{Ledger, Settled, Whole};
+use crate::trouble::Trouble;
+use proptest::prelude::*;
 use shared::config::OverBudget;
 use shared::message::Outcome;
+use shared::time::Timestamp;
 use shared::url::partition;
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -38,7 +43,8 @@ impl Two {
 
     /// Answers of the ledgers and errands, until there are no more.
     fn exchange(&mut self) {
-        loop {
+        for round in 0.. {
+            assert!(round < 200, "they ask each other without a pause: {:?}", self.ledgers);
             let mut rests = true;
             for me in [0, 1] {
                 for need in std::mem::take(&mut self.worlds[me].needs) {
@@ -50,7 +56,7 @@ impl Two {
                 }
                 for (partition, errand) in std::mem::take(&mut self.worlds[me].errands) {
                     rests = false;
-                    self.worlds[usize::from(partition % 2)].step(Some(crate::scheduler::Input::Errand(errand)));
+                    self.worlds[usize::from(partition % 2)].step(Some(Input::Errand(errand)));
                 }
             }
             if rests {
@@ -197,4 +203,180 @@ fn without_an_answer_the_ledger_is_asked_again() {
     }
     two.run(&mut Fine, 10);
     assert_eq!(two.count("outcome_fetched_total"), 2);
+}
+
+#[test]
+fn an_errand_for_another_scheduler_needs_no_token() {
+    let mut two = Two::new(Settings { pages_max: 100, ..settings() });
+    for world in &mut two.worlds {
+        world.settings.respect_robots = true;
+        world.crash();
+    }
+    let (a, b) = (server(0, 0), server(1, 0));
+    let mut web = robots_txt(
+        |_, url: &str| {
+            if url.starts_with(&a) { redirect(&format!("{b}/robots.txt")) } else { robots(404, "") }
+        },
+    );
+    two.worlds[0].tell_pages(&a, 3);
+    two.run(&mut web, 4 * 3600);
+    assert_eq!(two.count("outcome_fetched_total"), 3, "{:?}", two.worlds[1].contacted());
+}
+
+#[test]
+fn tokens_are_not_kept_for_urls_over_the_budget_of_their_host() {
+    for crawl in [false, true] {
+        let budget = Settings { pages_per_host: 2, over_budget: OverBudget::Wait, ..settings() };
+        let mut two = Two::new(match crawl {
+            false => Settings { pages_per_domain: 20, ..budget },
+            true => Settings { pages_max: 20, ..budget },
+        });
+        two.worlds[0].tell_pages(&server(0, 0), 50);
+        two.run(&mut Fine, 30);
+        for number in 0..12 {
+            two.worlds[1].tell_pages(&server(1, number), 5);
+        }
+        two.run(&mut Fine, 600);
+        let left = two.count("waiting") - two.count("waiting_over_budget");
+        assert_eq!(
+            (two.count("outcome_fetched_total"), if crawl { 0 } else { left }),
+            (20, 0),
+            "crawl {crawl} {:?}",
+            two.ledgers
+        );
+    }
+}
+
+#[test]
+fn a_budget_of_the_crawl_that_a_resumed_run_brings_is_kept() {
+    let mut two = Two::new(settings());
+    two.worlds[0].tell_pages(&server(0, 0), 30);
+    two.worlds[1].tell_pages(&server(1, 0), 30);
+    two.run(&mut Fine, 200);
+    assert_eq!(two.count("outcome_fetched_total"), 60);
+    for world in &mut two.worlds {
+        world.settings.pages_max = 70;
+        world.crash();
+    }
+    two.worlds[0].tell_pages(&server(0, 1), 200);
+    two.run(&mut Fine, 600);
+    assert_eq!(two.count("outcome_fetched_total"), 70, "{:?}", two.ledgers);
+}
+
+#[test]
+fn a_budget_that_was_lowered_under_what_was_in_flight_is_kept() {
+    let mut two = Two::new(Settings { pages_per_domain: 200, ..settings() });
+    two.worlds[0].tell_pages(&server(0, 0), 60);
+    two.run(&mut Fine, 8);
+    two.worlds[0].tell_pages(&server(0, 1), 5);
+    let world = &mut two.worlds[0];
+    assert!(world.count("outcome_fetched_total") < 10 && world.count("in_flight") > 30);
+    world.held.clear();
+    let lower = Settings { pages_per_domain: 10, ..world.settings.clone() };
+    world.core = Scheduler::open(lower, 0, 1000, &world.owned, world.store.clone(), world.now).unwrap();
+    world.needs.clear();
+    two.run(&mut Fine, 300);
+    assert!(two.count("outcome_fetched_total") <= 10, "{} {:?}", two.count("outcome_fetched_total"), two.ledgers);
+}
+
+#[test]
+fn a_held_server_gets_a_token_when_the_one_that_used_the_others_up_has_no_more_urls() {
+    let mut two = Two::new(Settings { pages_per_domain: 3, ..settings() });
+    two.worlds[1].tell_pages(&server(1, 0), 2);
+    two.run(&mut Fine, 1);
+    two.worlds[1].tell_pages(&server(1, 1), 1);
+    two.run(&mut Fine, 600);
+    assert_eq!((two.count("outcome_fetched_total"), two.count("waiting")), (3, 0), "{:?}", two.ledgers);
+}
+
+#[test]
+fn schedulers_that_both_lack_tokens_do_not_call_each_other_without_a_pause() {
+    let mut two = Two::new(Settings { pages_max: 4, ..settings() });
+    for me in [0u16, 1] {
+        for number in 0..4 {
+            two.worlds[usize::from(me)].tell_pages(&server(me, number), 5);
+        }
+    }
+    for _ in 0..10 {
+        // Jobs are granted, and not worked on.
+        for world in &mut two.worlds {
+            world.pass(SECOND);
+            world.step(None);
+            world.ask(9);
+        }
+        two.exchange();
+    }
+}
+
+/// Scheduler 0 has the token of the domain, scheduler 1 the last one of the crawl; both have URLs of the domain.
+#[test]
+fn two_budgets_do_not_wait_for_each_other() {
+    let mut two = Two::new(Settings { pages_max: 8, pages_per_domain: 1, ..settings() });
+    two.worlds[1].tell_pages(&server_of_domain(1, 0, 0), 1);
+    two.run(&mut Fine, 5);
+    for domain in 1..=6 {
+        two.worlds[0].tell_pages(&server_of_domain(0, domain, 0), 1);
+    }
+    two.run(&mut Fine, 30);
+    assert_eq!(two.count("outcome_fetched_total"), 7);
+    two.worlds[0].tell_pages(&server_of_domain(0, 7, 0), 1);
+    two.worlds[1].tell_pages(&server_of_domain(1, 7, 0), 1);
+    two.run(&mut Fine, 600);
+    assert_eq!(two.count("outcome_fetched_total"), 8, "{:?}", two.ledgers);
+}
+
+#[test]
+fn questions_out_at_once_are_few() {
+    let mut two = Two::new(Settings { pages_per_domain: 3, ..settings() });
+    for domain in 0..500 {
+        two.worlds[0].tell_pages(&server_of_domain(0, domain, 0), 1);
+    }
+    assert!(two.worlds[0].needs.len() < 300, "{} questions are out", two.worlds[0].needs.len());
+}
+
+#[test]
+fn a_server_that_was_tried_in_vain_is_no_stranger() {
+    let now = Timestamp::from_micros(1_000_000);
+    let settings = Settings { server_failures_max: 1, ..settings() };
+    let mut server = Server::new("http://a.test");
+    server.set_aside(now, Trouble::Timeout, None, &settings);
+    let by_failure = server.is_stranger();
+    let settings = Settings { attempts: 1, ..settings };
+    let mut server = Server::new("http://a.test");
+    server.robots.failed(now, &settings);
+    assert_eq!((by_failure, server.is_stranger()), (false, false));
+}
+
+/// Domain d's server of a scheduler.
+fn server_of_domain(scheduler: u16, domain: usize, number: usize) -> String {
+    let hosts = (0..).map(|n| format!("h{n}.d{domain}.test"));
+    let host = hosts.filter(|host| partition(host, 4) % 2 == scheduler).nth(number).expect("there are enough");
+    format!("http://{host}")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 3000, ..ProptestConfig::default() })]
+    #[test]
+    fn two_schedulers_never_stall(
+        loads in proptest::collection::vec((0u16..2, 0usize..3, 0usize..3, 1usize..8), 1..12),
+        pages_max in 1u64..20,
+        pages_per_domain in 1u64..10,
+        wait: bool,
+    ) {
+        let mut two = Two::new(Settings {
+            pages_max, pages_per_domain, delay: Duration::from_millis(100),
+            over_budget: if wait { OverBudget::Wait } else { OverBudget::End }, ..settings() });
+        for (n, (scheduler, domain, number, urls)) in loads.into_iter().enumerate() {
+            let server = server_of_domain(scheduler, domain, number);
+            let urls: Vec<_> = (0..urls).map(|page| format!("{server}/{n}/{page}")).collect();
+            two.worlds[usize::from(scheduler)].tell(&urls, &super::world::addresses());
+            two.run(&mut Fine, 1);
+        }
+        two.run(&mut Fine, 60);
+        let fetched = two.count("outcome_fetched_total");
+        let left = two.count("waiting") - two.count("waiting_over_budget");
+        prop_assert!(fetched <= pages_max);
+        prop_assert!(fetched == pages_max || left == 0 && two.count("in_flight") == 0,
+            "fetched {fetched} of {pages_max}, {left} wait: {:?}", two.ledgers);
+    }
 }
