@@ -33,8 +33,8 @@ impl Scheduler {
             return Ok(Granted::NoneLeft);
         };
         let pages_left = self.shares.crawl().left();
-        let is_errand = self.servers.get(&key).is_some_and(|server| !server.errands.is_empty());
-        if pages_left == 0 && !is_errand {
+        // Errands need none.
+        if pages_left == 0 && self.servers.get(&key).is_none_or(|server| server.errands.is_empty()) {
             self.shares.want_for_crawl(now);
             return Ok(Granted::NoneLeft);
         }

@@ -71,10 +71,12 @@ impl fmt::Display for Idle {
             Idle::Retry(left) => write!(f, "the first retry is due in {left:.1?}"),
             Idle::AddressAwaited(left) => write!(f, "its address is awaited; asked for again in {left:.1?}"),
             Idle::RobotsAwaited(left) => write!(f, "its robots.txt is awaited; asked for again in {left:.1?}"),
-            Idle::BudgetReserved => f.write_str("the pages left of its host's or its domain's budget are taken by URLs in flight, or by other schedulers"),
+            Idle::BudgetReserved => {
+                f.write_str("what is left of its host's or its domain's budget is in flight, or other schedulers'")
+            }
             Idle::OverBudget(limit) => write!(f, "its URLs wait: over the budget of {limit}"),
             Idle::AddressTaken(address) => write!(f, "no more connections to {address} are allowed"),
-            Idle::EnoughPages => f.write_str("the pages left of the crawl's budget are taken by URLs in flight, or by other schedulers"),
+            Idle::EnoughPages => f.write_str("what is left of the crawl's budget is in flight, or other schedulers'"),
             Idle::Draining => f.write_str("the scheduler is ending"),
             Idle::Ready { before, credit: 0 } => write!(f, "ready behind {before} servers; no fetcher asks for jobs"),
             Idle::Ready { before, credit } => write!(f, "ready behind {before} servers; {credit} jobs are asked for"),
