@@ -9,7 +9,6 @@ pub mod url_cache;
 pub mod url_seen;
 
 use crate::harness::{Running, World};
-use crate::synthetic_web::Report;
 use anyhow::{Context as _, ensure};
 use rustix::process::Signal;
 use serde::Serialize;
@@ -17,6 +16,7 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use synthetic_web::Report;
 
 /// How long a crawl of a round may take.
 const ROUND_AT_MOST: Duration = Duration::from_secs(600);

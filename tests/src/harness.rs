@@ -5,7 +5,6 @@
 //! Invariants: one [`World`] at a time on this machine, so that no test disturbs another's timing; whatever was
 //! started has ended when its value is dropped; the folder of a failed test is kept.
 
-use crate::synthetic_web::{Profile, Report, SyntheticWeb};
 use anyhow::Context as _;
 use rhumb::handle::Handle;
 use rhumb::status::Summary;
@@ -16,6 +15,7 @@ use std::io::{Read as _, Seek as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
+use synthetic_web::{Profile, Report, SyntheticWeb};
 use tempfile::TempDir;
 
 /// How long a command that asks a running crawl something may take.

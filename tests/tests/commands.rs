@@ -1,13 +1,13 @@
 //! The commands beside `crawl`: a look, a push, a turn of the wheel, while a crawl runs and without one.
 
 use rhumb_tests::harness::{Running, World, assert_conserved, assert_manners, json, rhumb};
-use rhumb_tests::synthetic_web::{Latency, PagesPerHost, Profile};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::time::{Duration, Instant};
+use synthetic_web::{Latency, PagesPerHost, Profile};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const ENDS_WITHIN: Duration = Duration::from_secs(45);

@@ -1,11 +1,11 @@
 //! Whole crawls of the synthetic web: everything once, nothing else, politely, within what was asked.
 
 use rhumb_tests::harness::{World, assert_conserved, assert_manners, json};
-use rhumb_tests::synthetic_web::client::Client;
-use rhumb_tests::synthetic_web::{Latency, PagesPerHost, Profile, RobotsShares};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
+use synthetic_web::client::Client;
+use synthetic_web::{Latency, PagesPerHost, Profile, RobotsShares};
 
 const MINUTE: Duration = Duration::from_secs(60);
 

@@ -1,9 +1,9 @@
 //! Faults: a process ends in the middle of a crawl, asked to or not, and the crawl comes to the same (P1 to P3, P9).
 
 use rhumb_tests::harness::{Crawl, Running, World, assert_manners, json, signal};
-use rhumb_tests::synthetic_web::{Latency, PagesPerHost, Profile};
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
+use synthetic_web::{Latency, PagesPerHost, Profile};
 
 const HOSTS: u64 = 25;
 const PAGES_PER_HOST: u64 = 80;

@@ -2,10 +2,10 @@
 //! P9).
 
 use rhumb_tests::harness::{Crawl, World, json};
-use rhumb_tests::synthetic_web::{Hostility, Latency, PagesPerHost, Profile, RobotsShares};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
+use synthetic_web::{Hostility, Latency, PagesPerHost, Profile, RobotsShares};
 
 /// `limits.request_timeout`
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);

@@ -4,10 +4,10 @@
 //! after five requests: what is requested next is then the policy's choice alone, and it chooses often.
 
 use rhumb_tests::harness::{Crawl, World};
-use rhumb_tests::synthetic_web::{Latency, PagesPerHost, Profile, RobotsShares};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
+use synthetic_web::{Latency, PagesPerHost, Profile, RobotsShares};
 
 const AT_MOST: Duration = Duration::from_secs(120);
 

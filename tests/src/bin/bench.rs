@@ -9,11 +9,11 @@ use clap::Parser;
 use dedup::seen::memory_store_bytes;
 use rhumb_tests::bench::{self, Round, frontier, known_urls, url_cache, url_seen};
 use rhumb_tests::harness::World;
-use rhumb_tests::synthetic_web::{Latency, PagesPerHost, Profile};
 use serde_json::json;
 use shared::config::DedupStore;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use synthetic_web::{Latency, PagesPerHost, Profile};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

@@ -141,7 +141,7 @@ fn number_in(path: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::synthetic_web::profile::Profile;
+    use crate::profile::Profile;
 
     #[test]
     fn every_path_leads_back_to_its_page_and_no_other_spelling_does() {

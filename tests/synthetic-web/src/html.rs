@@ -219,7 +219,7 @@ fn write_relative(plan: &Plan, from_form: Form, link: Link, ampersand: &str, out
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::synthetic_web::profile::Profile;
+    use crate::profile::Profile;
 
     fn page_bytes(plan: &Plan, host: u32, page: u32) -> Vec<u8> {
         let mut own = String::new();

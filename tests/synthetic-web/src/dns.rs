@@ -210,8 +210,8 @@ pub(crate) fn query(name: &str, kind: u16) -> Vec<u8> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::dice::{Dice, Purpose};
     use super::*;
+    use crate::dice::{Dice, Purpose};
 
     fn zone() -> Zone {
         let extra = [

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use rhumb_tests::synthetic_web::{Hostility, Latency, PagesPerHost, Profile, Report, SyntheticWeb, ask, measure};
 use serde_json::json;
+use synthetic_web::{Hostility, Latency, PagesPerHost, Profile, Report, SyntheticWeb, ask, measure};
 use tokio::signal::unix::{SignalKind, signal};
 
 /// A web of many hosts on loopback addresses, with its own DNS server, for judging crawlers.
