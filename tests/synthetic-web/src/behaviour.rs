@@ -45,6 +45,8 @@ pub(crate) enum Ending {
     Refused,
     /// No answer that can be used.
     Failed,
+    /// No address to ask.
+    Unresolvable,
     /// Rules, which are no page.
     Rules,
 }

@@ -1,8 +1,8 @@
 //! DNS: a name server for the synthetic hosts (RFC 1035), over UDP on loopback.
 //!
 //! One question per query, answered from the plan: A for a host, nothing (NOERROR) for other types,
-//! NXDOMAIN for other names. What is no query gets no answer or an error code, and nothing it
-//! contains is followed.
+//! NXDOMAIN for other names; for hostile hosts as [`Hostility::name`] says. What is no query gets no
+//! answer or an error code, and nothing it contains is followed.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use tokio::net::UdpSocket;
 
+use super::hostility::{Hostility, NameAnswer};
 use super::plan::{host_address, host_of_name};
+use super::profile::Profile;
 use super::server::Web;
 
 /// How long an answer may be cached, in seconds.
@@ -28,6 +30,7 @@ const CLASS_ANY: u16 = 255;
 enum Code {
     NoError = 0,
     FormatError = 1,
+    ServerFailure = 2,
     NameError = 3,
     NotImplemented = 4,
     Refused = 5,
@@ -36,32 +39,60 @@ enum Code {
 /// The names the server knows.
 #[derive(Clone, Debug)]
 pub(crate) struct Zone {
-    hosts: u32,
+    profile: Profile,
     extra: BTreeMap<String, Vec<IpAddr>>,
+    /// By hostile host, questions for it.
+    asked: BTreeMap<u32, u32>,
 }
 
 impl Zone {
-    pub(crate) fn new(hosts: u32, extra_hosts: &[(String, IpAddr)]) -> Self {
+    pub(crate) fn new(profile: &Profile) -> Self {
         let mut extra: BTreeMap<String, Vec<IpAddr>> = BTreeMap::new();
-        for (name, address) in extra_hosts {
+        for (name, address) in &profile.extra_hosts {
             let name = name.trim_end_matches('.').to_ascii_lowercase();
             extra.entry(name).or_default().push(*address);
         }
-        Self { hosts, extra }
+        Self { profile: profile.clone(), extra, asked: BTreeMap::new() }
     }
 
-    /// All addresses of a name; `None` if there is no such name.
-    fn addresses(&self, name: &str) -> Option<Vec<IpAddr>> {
-        if let Some(host) = host_of_name(name, self.hosts) {
-            return Some(vec![host_address(host).into()]);
-        }
-        self.extra.get(&name.to_ascii_lowercase()).cloned()
+    /// What is said of a name, and its addresses.
+    fn look_up(&mut self, name: &str) -> (NameAnswer, Vec<IpAddr>) {
+        let Some(host) = host_of_name(name, self.profile.hosts) else {
+            return match self.extra.get(&name.to_ascii_lowercase()) {
+                Some(addresses) => (NameAnswer::Address(Duration::ZERO), addresses.clone()),
+                None => (NameAnswer::Missing, Vec::new()),
+            };
+        };
+        let said = match self.profile.hostility(host) {
+            Some(hostility) => self.ask_hostile(host, hostility),
+            None => NameAnswer::Address(Duration::ZERO),
+        };
+        (said, vec![host_address(host).into()])
+    }
+
+    fn ask_hostile(&mut self, host: u32, hostility: Hostility) -> NameAnswer {
+        let asked = self.asked.entry(host).or_default();
+        *asked += 1;
+        hostility.name(*asked - 1)
+    }
+}
+
+/// What is sent, and after how long.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) message: Vec<u8>,
+    pub(crate) after: Duration,
+}
+
+impl Answer {
+    fn at_once(message: Vec<u8>) -> Self {
+        Self { message, after: Duration::ZERO }
     }
 }
 
 /// Answers queries for ever, each after `latency`.
 pub(crate) async fn serve(web: Arc<Web>, socket: UdpSocket, latency: Duration) {
-    let zone = Zone::new(web.plan.profile.hosts, &web.plan.profile.extra_hosts);
+    let mut zone = Zone::new(&web.plan.profile);
     let socket = Arc::new(socket);
     let mut packet = [0; 4096];
     loop {
@@ -69,17 +100,18 @@ pub(crate) async fn serve(web: Arc<Web>, socket: UdpSocket, latency: Duration) {
         let Ok((length, from)) = socket.recv_from(&mut packet).await else {
             continue;
         };
-        let Some(answer) = answer(&packet[..length], &zone) else {
+        let Some(Answer { message, after }) = answer(&packet[..length], &mut zone) else {
             continue;
         };
         web.recorder.dns_query();
-        if latency.is_zero() {
-            send(&socket, &answer, from).await;
+        let after = after + latency;
+        if after.is_zero() {
+            send(&socket, &message, from).await;
         } else {
             let socket = Arc::clone(&socket);
             tokio::spawn(async move {
-                tokio::time::sleep(latency).await;
-                send(&socket, &answer, from).await;
+                tokio::time::sleep(after).await;
+                send(&socket, &message, from).await;
             });
         }
     }
@@ -98,8 +130,9 @@ struct Question {
     class: u16,
 }
 
-/// The answer to a packet; `None` for what is no query at all.
-pub(crate) fn answer(query: &[u8], zone: &Zone) -> Option<Vec<u8>> {
+/// The answer to a packet; `None` for what is no query at all, and for a name that is kept silent
+/// about.
+pub(crate) fn answer(query: &[u8], zone: &mut Zone) -> Option<Answer> {
     let header = query.get(..HEADER_BYTES)?;
     let is_response = header[2] & 0x80 != 0;
     if is_response {
@@ -107,25 +140,31 @@ pub(crate) fn answer(query: &[u8], zone: &Zone) -> Option<Vec<u8>> {
     }
     let operation = (header[2] >> 3) & 0x0f;
     if operation != 0 {
-        return Some(message(header, &[], Code::NotImplemented, &[]));
+        return Some(Answer::at_once(message(header, &[], Code::NotImplemented, &[])));
     }
     let questions = u16::from_be_bytes([header[4], header[5]]);
     let question = match read_question(query) {
         Some(question) if questions == 1 => question,
-        _ => return Some(message(header, &[], Code::FormatError, &[])),
+        _ => return Some(Answer::at_once(message(header, &[], Code::FormatError, &[]))),
     };
     let asked = &query[HEADER_BYTES..question.end];
     if question.class != CLASS_IN && question.class != CLASS_ANY {
-        return Some(message(header, asked, Code::Refused, &[]));
+        return Some(Answer::at_once(message(header, asked, Code::Refused, &[])));
     }
-    let Some(addresses) = zone.addresses(&question.name) else {
-        return Some(message(header, asked, Code::NameError, &[]));
+    let (said, addresses) = zone.look_up(&question.name);
+    let (code, after) = match said {
+        NameAnswer::Nothing => return None,
+        NameAnswer::Address(after) => (Code::NoError, after),
+        NameAnswer::Empty => (Code::NoError, Duration::ZERO),
+        NameAnswer::Missing => (Code::NameError, Duration::ZERO),
+        NameAnswer::Failure => (Code::ServerFailure, Duration::ZERO),
     };
-    let fitting: Vec<IpAddr> = addresses
-        .into_iter()
-        .filter(|address| question.kind == if address.is_ipv4() { TYPE_A } else { TYPE_AAAA })
-        .collect();
-    Some(message(header, asked, Code::NoError, &fitting))
+    let fits = |address: &IpAddr| question.kind == if address.is_ipv4() { TYPE_A } else { TYPE_AAAA };
+    let fitting: Vec<IpAddr> = match said {
+        NameAnswer::Address(_) => addresses.into_iter().filter(fits).collect(),
+        _ => Vec::new(),
+    };
+    Some(Answer { message: message(header, asked, code, &fitting), after })
 }
 
 /// Reads the first question. A compressed name is none: there is nothing before it to point at.
@@ -218,7 +257,11 @@ mod tests {
             ("other.test".to_owned(), "127.0.0.9".parse().unwrap()),
             ("other.test".to_owned(), "::1".parse().unwrap()),
         ];
-        Zone::new(50, &extra)
+        Zone::new(&Profile { hosts: 50, extra_hosts: extra.to_vec(), ..Profile::raw() })
+    }
+
+    fn answer(query: &[u8], zone: &mut Zone) -> Option<Vec<u8>> {
+        super::answer(query, zone).map(|answer| answer.message)
     }
 
     fn code(message: &[u8]) -> u8 {
@@ -232,7 +275,7 @@ mod tests {
     #[test]
     fn a_host_has_its_address_whatever_the_case_of_its_name() {
         for name in ["h0017.web.test", "H0017.wEb.TeSt"] {
-            let message = answer(&query(name, TYPE_A), &zone()).unwrap();
+            let message = answer(&query(name, TYPE_A), &mut zone()).unwrap();
             assert_eq!(&message[..4], &[0xab, 0xcd, 0x85, 0x80]);
             assert_eq!(answers(&message), 1);
             assert_eq!(message[message.len() - 4..], host_address(17).octets());
@@ -243,17 +286,17 @@ mod tests {
 
     #[test]
     fn a_host_has_nothing_else_and_other_names_do_not_exist() {
-        let other_type = answer(&query("h0017.web.test", TYPE_AAAA), &zone()).unwrap();
+        let other_type = answer(&query("h0017.web.test", TYPE_AAAA), &mut zone()).unwrap();
         assert_eq!((code(&other_type), answers(&other_type)), (0, 0));
-        let other_name = answer(&query("h0050.web.test", TYPE_A), &zone()).unwrap();
+        let other_name = answer(&query("h0050.web.test", TYPE_A), &mut zone()).unwrap();
         assert_eq!((code(&other_name), answers(&other_name)), (3, 0));
     }
 
     #[test]
     fn extra_names_have_the_addresses_given() {
-        let four = answer(&query("Other.test", TYPE_A), &zone()).unwrap();
+        let four = answer(&query("Other.test", TYPE_A), &mut zone()).unwrap();
         assert_eq!((answers(&four), &four[four.len() - 4..]), (1, &[127, 0, 0, 9][..]));
-        let six = answer(&query("other.test", TYPE_AAAA), &zone()).unwrap();
+        let six = answer(&query("other.test", TYPE_AAAA), &mut zone()).unwrap();
         assert_eq!((answers(&six), six[six.len() - 1]), (1, 1));
     }
 
@@ -261,7 +304,7 @@ mod tests {
     fn no_packet_does_harm() {
         let whole = query("h0017.web.test", TYPE_A);
         for length in 0..whole.len() {
-            let message = answer(&whole[..length], &zone());
+            let message = answer(&whole[..length], &mut zone());
             assert_eq!(message.is_none(), length < 12);
             assert!(message.is_none_or(|message| code(&message) == 1));
         }
@@ -273,11 +316,27 @@ mod tests {
                 let at = dice.below(packet.len() as u32) as usize;
                 packet[at] = dice.next() as u8;
             }
-            let message = answer(&packet, &zone());
+            let message = answer(&packet, &mut zone());
             assert!(message.is_none_or(|message| message.len() <= 512));
         }
         let mut pointer = whole[..12].to_vec();
         pointer.extend([0xc0, 12, 0, 1, 0, 1]);
-        assert_eq!(code(&answer(&pointer, &zone()).unwrap()), 1);
+        assert_eq!(code(&answer(&pointer, &mut zone()).unwrap()), 1);
+    }
+
+    #[test]
+    fn of_hostile_hosts_it_says_what_they_are() {
+        use Hostility::*;
+        let hostilities = vec![NameMissing, NameEmpty, NameFails, NameSilent, NameShy, NameSlow, Silent];
+        let profile = Profile { hosts: 8, hostile: 7.0 / 8.0, hostilities, ..Profile::raw() };
+        let mut zone = Zone::new(&profile);
+        let mut said = |host: u32| {
+            let answer = super::answer(&query(&format!("h{host:04}.web.test"), TYPE_A), &mut zone)?;
+            Some((code(&answer.message), answers(&answer.message), answer.after.as_millis()))
+        };
+        let expected = [Some((0, 1, 0)), Some((3, 0, 0)), Some((0, 0, 0)), Some((2, 0, 0)), None];
+        assert_eq!([0, 1, 2, 3, 4].map(&mut said), expected);
+        assert_eq!([0; 6].map(|_| said(5).unwrap().0), [2, 2, 2, 2, 0, 0]);
+        assert_eq!((said(6), said(7)), (Some((0, 1, 1_000)), Some((0, 1, 0))));
     }
 }

@@ -18,6 +18,11 @@ use super::http;
 const RETRY_AFTER_S: u32 = 86_400;
 /// Between two bytes of a body that drips.
 const DRIP_EVERY: Duration = Duration::from_millis(100);
+/// So many questions for a name that is shy are answered by a failure: for both versions of the
+/// protocol, twice.
+const SHY_FOR: u32 = 4;
+/// How long the answer for a slow name takes.
+const NAME_SLOW: Duration = Duration::from_secs(1);
 /// Length of the robots.txt that is too large, in bytes.
 const HUGE_BYTES: u64 = 100_000_000;
 /// How much of a robots.txt counts (RFC 9309, section 2.5).
@@ -63,11 +68,23 @@ pub enum Hostility {
     RobotsLatin1,
     /// Redirects robots.txt to itself
     RobotsLoop,
+    /// Has a name that does not exist
+    NameMissing,
+    /// Has a name without an address
+    NameEmpty,
+    /// Has a name that the DNS server fails on
+    NameFails,
+    /// Has a name that the DNS server does not answer for
+    NameSilent,
+    /// Has a name that the DNS server fails on at first
+    NameShy,
+    /// Has a name that the DNS server answers for after a second
+    NameSlow,
 }
 
 impl Hostility {
     /// All kinds.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 23] = [
         Self::Refuses,
         Self::RefusesForADay,
         Self::Silent,
@@ -85,6 +102,12 @@ impl Hostility {
         Self::RobotsUtf16,
         Self::RobotsLatin1,
         Self::RobotsLoop,
+        Self::NameMissing,
+        Self::NameEmpty,
+        Self::NameFails,
+        Self::NameSilent,
+        Self::NameShy,
+        Self::NameSlow,
     ];
 
     /// How every URL of the host ends that may be requested; `None` where each ends as it would on
@@ -95,6 +118,7 @@ impl Hostility {
             Self::Silent | Self::HangsUp | Self::Drips | Self::Garbage => Some(Ending::Failed),
             // With half a page in hand, and no link in it.
             Self::BreaksOff => Some(Ending::Fetched),
+            Self::NameMissing | Self::NameEmpty | Self::NameFails | Self::NameSilent => Some(Ending::Unresolvable),
             _ => None,
         }
     }
@@ -110,7 +134,22 @@ impl Hostility {
             }
             // Section 2.3.1.2: after five redirects there is none.
             Self::RobotsLoop => Verdict::AllowAll,
+            // Nobody comes to ask for it.
+            Self::NameMissing | Self::NameEmpty | Self::NameFails | Self::NameSilent => Verdict::AllowAll,
             _ => Verdict::AsOnAnyHost,
+        }
+    }
+
+    /// How the DNS server answers for its name when it has been asked for it so often before.
+    pub(crate) fn name(self, asked: u32) -> NameAnswer {
+        match self {
+            Self::NameMissing => NameAnswer::Missing,
+            Self::NameEmpty => NameAnswer::Empty,
+            Self::NameFails => NameAnswer::Failure,
+            Self::NameShy if asked < SHY_FOR => NameAnswer::Failure,
+            Self::NameSilent => NameAnswer::Nothing,
+            Self::NameSlow => NameAnswer::Address(NAME_SLOW),
+            _ => NameAnswer::Address(Duration::ZERO),
         }
     }
 
@@ -150,6 +189,7 @@ impl Hostility {
             Self::RobotsDrips => exchange.drip("text/plain", rules.as_bytes()).await,
             Self::RobotsEndless => exchange.pour(rules, u64::MAX).await,
             Self::RobotsHuge => exchange.pour(rules, HUGE_BYTES).await,
+            Self::NameMissing | Self::NameEmpty | Self::NameFails | Self::NameSilent => hung_up(),
             Self::RobotsLoop => {
                 let location = "Location: /robots.txt\r\n";
                 exchange.send("301 Moved Permanently", "text/plain", location, b"").await
@@ -169,6 +209,21 @@ impl Hostility {
             }
         }
     }
+}
+
+/// What the DNS server says of a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NameAnswer {
+    /// Its address, after so long.
+    Address(Duration),
+    /// NXDOMAIN.
+    Missing,
+    /// No record.
+    Empty,
+    /// SERVFAIL.
+    Failure,
+    /// Not a word.
+    Nothing,
 }
 
 /// What a crawler makes of a robots.txt.

@@ -164,7 +164,7 @@ impl Report {
             Ending::Fetched => &mut self.pages,
             Ending::Redirected => &mut self.redirects,
             Ending::NotFound => &mut self.not_found,
-            Ending::Refused | Ending::Failed | Ending::Rules => return,
+            Ending::Refused | Ending::Failed | Ending::Unresolvable | Ending::Rules => return,
         };
         coverage.expected += 1;
         if times > 0 {

@@ -481,6 +481,8 @@ async fn every_kind_of_hostility_does_what_it_says() {
                 assert!(contains_rules(body(&robots)));
             }
             RobotsLoop => assert!(is(&robots, "301")),
+            NameMissing | NameEmpty | NameFails | NameSilent => assert!(page.is_empty() && robots.is_empty()),
+            NameShy | NameSlow => assert!(is(&page, "200") && is(&robots, "404")),
         }
     }
     all_closed(&web).await;
@@ -493,10 +495,11 @@ fn hostile_hosts_change_nothing_of_the_others_and_hide_only_their_own() {
     let with = SyntheticWeb::start(hostile()).unwrap();
     let honest = with.web.plan.profile.honest_hosts();
     let without = SyntheticWeb::start(Profile { hosts: honest, hostile: 0.0, ..hostile() }).unwrap();
-    assert_eq!((honest, with.web.plan.profile.hosts), (17, 34));
+    assert_eq!((honest, with.web.plan.profile.hosts), (23, 46));
     let hidden = |truth: &Truth, host: u32| {
         let prefix = format!("http://{}:", with.host_name(host));
-        let lists = [&truth.pages, &truth.redirects, &truth.disallowed, &truth.refused, &truth.failed];
+        let lists =
+            [&truth.pages, &truth.redirects, &truth.disallowed, &truth.refused, &truth.failed, &truth.unresolvable];
         lists.map(|list| list.iter().filter(|url| url.starts_with(&prefix)).count())
     };
     let (truth, truth_without) = (with.truth(), without.truth());
@@ -507,8 +510,8 @@ fn hostile_hosts_change_nothing_of_the_others_and_hide_only_their_own() {
     let pages = with.web.plan.site(honest).pages as usize;
     for (host, hostility) in (honest..).zip(Hostility::ALL) {
         assert_eq!(with.hostility(host), Some(hostility));
-        let [fetched, redirects, disallowed, refused, failed] = hidden(&truth, host);
-        let all = fetched + redirects + disallowed + refused + failed;
+        let [fetched, redirects, disallowed, refused, failed, unresolvable] = hidden(&truth, host);
+        let all = fetched + redirects + disallowed + refused + failed + unresolvable;
         assert!(all > 0, "{hostility:?} is linked from the first host");
         use Hostility::*;
         match hostility {
@@ -516,7 +519,10 @@ fn hostile_hosts_change_nothing_of_the_others_and_hide_only_their_own() {
             Silent | HangsUp | Drips | Garbage => assert_eq!(failed, all),
             BreaksOff => assert_eq!(fetched, all),
             RobotsRefused | RobotsDrips => assert_eq!(disallowed, all),
-            Closes | Resets | RobotsLoop => assert_eq!((fetched + redirects, disallowed), (pages, 0)),
+            NameMissing | NameEmpty | NameFails | NameSilent => assert_eq!(unresolvable, all),
+            Closes | Resets | NameShy | NameSlow | RobotsLoop => {
+                assert_eq!((fetched + redirects, disallowed), (pages, 0))
+            }
             _ => assert!(fetched + redirects + disallowed == pages && disallowed > 0, "{hostility:?}"),
         }
     }
@@ -527,7 +533,7 @@ const ROBOTS_READ: usize = 600 << 10;
 
 /// As many hosts as there are kinds of hostility, and a hostile one of each kind.
 fn hostile() -> Profile {
-    let mut profile = Profile { hosts: 2 * 17, hostile: 0.5, redirects: 0.1, ..small() };
+    let mut profile = Profile { hosts: 2 * 23, hostile: 0.5, redirects: 0.1, ..small() };
     profile.robots.missing = 1.0;
     profile.robots.disallowed_pages = 0.3;
     profile

@@ -22,6 +22,8 @@ pub struct Truth {
     pub refused: Vec<String>,
     /// Get no answer from a hostile host, if they are requested at all.
     pub failed: Vec<String>,
+    /// Are on a host whose name has no address.
+    pub unresolvable: Vec<String>,
 }
 
 impl Truth {
@@ -43,6 +45,7 @@ impl Truth {
             Ending::NotFound => &mut self.not_found,
             Ending::Refused => &mut self.refused,
             Ending::Failed => &mut self.failed,
+            Ending::Unresolvable => &mut self.unresolvable,
             Ending::Rules => return,
         };
         list.push(plan.url(host, resource));
