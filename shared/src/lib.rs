@@ -19,5 +19,6 @@ pub mod message;
 pub mod stage;
 pub mod telemetry;
 pub mod time;
+pub mod tls;
 pub mod url;
 pub mod url_cache;

@@ -92,9 +92,9 @@ fn messages_of_earlier_builds_are_read_as_what_they_were() {
             servers: vec![
                 ServerResolution {
                     server: "http://a.test".into(),
-                    resolution: Resolution::Addresses { addresses: addresses.clone(), ttl_s: 60 },
+                    resolution: Some(Resolution::Addresses { addresses: addresses.clone(), ttl_s: 60 }),
                 },
-                ServerResolution { server: "https://b.test:8443".into(), resolution: Resolution::Temporary },
+                ServerResolution { server: "https://b.test:8443".into(), resolution: None },
             ],
             origins: vec![origin()],
             urls: urls(),

@@ -5,6 +5,7 @@
 pub mod frontier;
 pub mod known_urls;
 mod process;
+pub mod slow_dns;
 pub mod url_cache;
 pub mod url_seen;
 
@@ -77,7 +78,8 @@ impl Round {
     }
 }
 
-fn median(mut numbers: Vec<f64>) -> f64 {
+/// The median of some numbers; 0 of none.
+pub fn median(mut numbers: Vec<f64>) -> f64 {
     numbers.sort_by(f64::total_cmp);
     numbers.get(numbers.len() / 2).copied().unwrap_or(0.0)
 }

@@ -143,6 +143,7 @@ impl World {
         assert_eq!(outcome("disallowed"), Some(truth.disallowed.len() as u64), "{}", json(summary));
         assert_eq!(outcome("refused"), Some(truth.refused.len() as u64), "{}", json(summary));
         assert_eq!(outcome("failed"), Some(truth.failed.len() as u64), "{}", json(summary));
+        assert_eq!(outcome("unresolvable"), Some(truth.unresolvable.len() as u64), "{}", json(summary));
         assert_conserved(summary);
     }
 }

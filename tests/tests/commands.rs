@@ -3,7 +3,7 @@
 use rhumb_tests::harness::{Running, World, assert_conserved, assert_manners, json, rhumb};
 use rustix::process::Signal;
 use serde_json::Value;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::time::{Duration, Instant};
@@ -91,6 +91,53 @@ fn what_a_crawl_finds_is_exported_for_a_later_one() {
     assert_eq!(frequent.code, 0, "{}", frequent.err);
     assert_eq!(frequent.out.lines().count(), 20, "{}", frequent.out);
     world.assert_whole(&crawl.finish(MINUTE));
+}
+
+#[test]
+fn why_tells_where_a_url_is() {
+    let world = World::new(slow_web());
+    let crawl = world.crawl().set("scope.follow=host").set("politeness.delay=2s").start();
+    crawl.handle();
+    let seed = &world.web.seed_urls()[0];
+    let other = &world.web.seed_urls()[1];
+    let name = world.web.host_name(0);
+    let end = Instant::now() + MINUTE;
+    let reasons = |url: &str| -> BTreeMap<String, String> {
+        let said = crawl.rhumb(&["why", url, "--json"]);
+        assert_eq!(said.code, 0, "{}", said.err);
+        let said: Value = serde_json::from_str(&said.out).expect("JSON");
+        assert_eq!(said["url"], url);
+        let reasons = said["reasons"].as_array().expect("reasons").iter();
+        reasons.map(|of| (of["stage"].as_str().unwrap().into(), of["reason"].as_str().unwrap().into())).collect()
+    };
+    while !reasons(seed).get("dedup").is_some_and(|reason| reason.starts_with("seen")) {
+        assert!(Instant::now() < end, "the seed is not seen: {:?}", reasons(seed));
+    }
+    // All that is found waits for the delay.
+    let page = loop {
+        let tapped = crawl.rhumb(&["tap", "urls.new", "--limit", "1", "--format", "json"]);
+        let line: Value = serde_json::from_str(&tapped.out).expect("JSON");
+        let urls = line["message"]["urls"].as_array().expect("URLs").clone();
+        if let Some(url) = urls.last() {
+            break url.as_str().expect("a URL").to_owned();
+        }
+    };
+    let of = loop {
+        let of = reasons(&page);
+        if of.get("scheduler").is_some_and(|reason| reason.starts_with("waits; ")) {
+            break of;
+        }
+        assert!(Instant::now() < end, "{of:?}");
+    };
+    assert!(of["scheduler"].contains(&format!("http://{name}:")), "{of:?}");
+    assert!(of["resolver"].starts_with(&format!("{name} has 127.")), "{of:?}");
+    assert_eq!(of["dedup"], "seen: it passed the URL-seen test");
+    let of = reasons(other);
+    assert_eq!(of["host-splitter"], "a link to it is filtered: scope");
+    assert_eq!(of["dedup"], "not seen yet");
+    let said = crawl.rhumb(&["why", seed]);
+    assert!(said.out.starts_with(&format!("{seed} (partition ")) && said.out.lines().count() >= 3, "{}", said.out);
+    assert_eq!(crawl.rhumb(&["why", "ftp://a.test/"]).code, 2);
 }
 
 #[test]

@@ -45,6 +45,7 @@ fn a_bad_setting_is_refused_with_key_value_and_what_is_accepted() {
         ("limits.over_budget=drop", &["limits.over_budget", "drop", "end", "wait"]),
         ("limits.body_bytes_max=9MiB", &["limits.body_bytes_max", "9MiB"]),
         ("network.nameservers=[nonsense]", &["network.nameservers", "nonsense"]),
+        ("network.nameservers=['tls://dns.example']", &["network.nameservers", "tls://dns.example", "tls://9.9.9.9#"]),
         ("stages.fetcher.renew_every=15s", &["stages.fetcher.renew_every", "15s", "10s"]),
         ("stages.scheduler.policy=best", &["stages.scheduler.policy", "best", "breadth-first"]),
         ("crawl=a.b", &["crawl", "a.b"]),

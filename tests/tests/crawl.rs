@@ -77,6 +77,19 @@ fn host_splitters_share_the_hosts() {
     world.assert_whole(&crawl.finish(MINUTE));
 }
 
+/// Each name is asked for by one resolver of several, which then knows it: three resolvers ask about as often as one.
+#[test]
+fn resolvers_share_the_names() {
+    let profile = Profile { hosts: 200, pages_per_host: PagesPerHost::Exactly(20), ..Profile::raw() };
+    let world = World::new(Profile { latency: Latency::Fixed { ms: 20 }, ..profile });
+    let crawl = world.crawl().set("stages.resolver.replicas=3").start();
+    crawl.handle();
+    world.assert_whole(&crawl.finish(MINUTE));
+    let queries = world.web.report().dns_queries;
+    // For both versions of the protocol. Without a preference it would be about 1,000.
+    assert!((400..500).contains(&queries), "{queries} queries for 200 names");
+}
+
 #[test]
 fn scope_host_stays_on_the_hosts_of_the_seeds() {
     let world = World::new(small());

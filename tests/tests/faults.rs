@@ -32,6 +32,46 @@ fn the_end_of_the_resolver_loses_and_repeats_nothing() {
     ends_without_a_trace("resolver");
 }
 
+/// Goal: what a resolver knows outlives it. Method: it is killed when all names are known and written down; its
+/// successor, to whom URLs of all hosts come, asks for next to none.
+#[test]
+fn a_killed_resolver_still_knows_its_names() {
+    let world = world();
+    let mut crawl = crawl(&world).set("stages.resolver.cache.snapshot_every=100ms").start();
+    until_share(&mut crawl, 1, 2);
+    std::thread::sleep(Duration::from_millis(300));
+    let before = world.web.report().dns_queries;
+    assert!(before >= 2 * HOSTS, "for both versions of the protocol, {before}");
+    end_and_replace(&mut crawl, "resolver", Signal::KILL);
+    let finished = crawl.finish(CRAWL_AT_MOST);
+    world.assert_whole(&finished);
+    let after = world.web.report().dns_queries;
+    assert!(after - before < HOSTS / 10, "{before} questions before, {after} in all");
+}
+
+/// Goal: names that are being asked for may be lost with the resolver, and no URL is. Method: the name server takes a
+/// second; the resolver is killed while it waits for most of the names.
+#[test]
+fn a_resolver_killed_while_it_asks_loses_no_url() {
+    let world = World::new(Profile {
+        hosts: HOSTS as u32,
+        pages_per_host: PagesPerHost::Exactly(10),
+        dns_latency_ms: 1_000,
+        ..Profile::raw()
+    });
+    let crawl = crawl(&world).set("stages.scheduler.retry_wait=1s");
+    let mut crawl = crawl.start();
+    // The first page is there, and with it the names of others.
+    crawl.until(CRAWL_AT_MOST, |summary| summary.pages > 0 && summary.urls_new > HOSTS / 2);
+    let asked = world.web.report().dns_queries;
+    assert!(asked > HOSTS / 2, "names are asked for when they are found: {asked}");
+    end_and_replace(&mut crawl, "resolver", Signal::KILL);
+    assert_accounted_for_until_the_end(&mut crawl);
+    let finished = crawl.finish(CRAWL_AT_MOST);
+    world.assert_whole(&finished);
+    assert_eq!(finished.summary.restarts, 1, "{}", json(&finished.summary));
+}
+
 #[test]
 fn the_end_of_the_scheduler_loses_and_repeats_nothing() {
     ends_without_a_trace("scheduler");

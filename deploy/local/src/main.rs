@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use rhumb::crawl::{Ending, Plan, SUPERVISOR, SupervisorRequest};
 use rhumb::output::line;
-use rhumb::{crawl, dead, delete, export, handle, inject, lab, status, tap, windows};
+use rhumb::{crawl, dead, delete, export, handle, inject, lab, status, tap, why, windows};
 use shared::config::{Layers, Pipeline};
 use shared::message::Edge;
 use std::io::IsTerminal as _;
@@ -232,6 +232,20 @@ Examples:
         #[command(flatten)]
         which: Which,
     },
+    /// Tells where a URL is now and why: filtered, seen, waiting for what until when
+    #[command(after_help = "Every process that knows something of the URL says it in a line.
+
+Example:
+  rhumb why https://example.org/page --data rhumb-data")]
+    Why {
+        /// The URL
+        url: String,
+        /// As JSON
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        which: Which,
+    },
     /// Lists the corrupt messages that stages put aside
     Dead {
         /// Send each again to where it came from
@@ -386,6 +400,12 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
             }
             let tap = tap::Tap { edge, partition, host, json: format == Format::Json, limit, headers_only: headers };
             tap::run(&running, &tap).await?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Why { url, json, which } => {
+            let url = shared::url::canonical(&url, None, None)
+                .map_err(|reason| BadArguments(format!("'{url}' is no URL that can be crawled: {reason}")))?;
+            why::run(&handle::find(&which.layers()).await?, &url, json).await?;
             Ok(ExitCode::SUCCESS)
         }
         Command::Dead { replay, json, which } => {

@@ -4,10 +4,11 @@ use crate::crawl::{SUPERVISOR, SupervisorRequest};
 use anyhow::Context as _;
 use async_nats::jetstream;
 use futures::StreamExt as _;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use shared::bus::{Bus, consumer_name, lane_consumers};
-use shared::config::Pipeline;
-use shared::message::Outcome;
+use shared::config::{Pipeline, Retention};
+use shared::message::{Edge, Outcome};
 use shared::stage::{ControlRequest, ProcessStatus};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -98,9 +99,10 @@ const QUIET: Duration = Duration::from_millis(250);
 impl Snapshot {
     /// Asks all processes (`expected` of them, if known) and looks at all streams.
     pub async fn take(bus: &Bus, pipeline: &Pipeline, expected: Option<usize>) -> anyhow::Result<Snapshot> {
-        let processes = ask_all(bus, expected).await?;
+        let mut processes: Vec<ProcessStatus> = ask_all(bus, &ControlRequest::Status, expected).await?;
+        processes.sort_by(|a, b| (&a.stage, a.instance).cmp(&(&b.stage, b.instance)));
         let mut snapshot = Snapshot { processes, ..Snapshot::default() };
-        for (key, _) in pipeline.edges.streams() {
+        for (key, edge) in pipeline.edges.streams() {
             let Ok(stream) = bus.jetstream.get_stream(bus.subjects.stream(key)).await else { continue };
             let state = &stream.cached_info().state;
             if key == "dead" {
@@ -108,10 +110,11 @@ impl Snapshot {
                 continue;
             }
             snapshot.last_sequences.insert(key.to_owned(), state.last_sequence);
-            let mut backlog = 0;
-            for name in required_consumers(key, pipeline) {
-                backlog += consumer_backlog(&stream, &name).await?;
-            }
+            let backlog = match edge.retention {
+                // A work queue holds what is not acked, and nothing else.
+                Retention::WorkQueue => state.messages,
+                Retention::Interest | Retention::Limits => required_backlog(&stream, key, pipeline).await,
+            };
             snapshot.backlog.insert(key.to_owned(), backlog);
         }
         Ok(snapshot)
@@ -223,35 +226,48 @@ impl Snapshot {
     }
 }
 
+/// Messages of a stream that its required consumers have not been given or have not acked.
+async fn required_backlog(stream: &jetstream::stream::Stream, key: &str, pipeline: &Pipeline) -> u64 {
+    let mut backlog = 0;
+    for name in required_consumers(key, pipeline) {
+        backlog += match stream.consumer_info(name).await {
+            Ok(info) => info.num_pending + info.num_ack_pending as u64,
+            // It does not exist yet.
+            Err(_) => stream.cached_info().state.messages,
+        };
+    }
+    backlog
+}
+
 fn required_consumers(key: &str, pipeline: &Pipeline) -> Vec<String> {
     let owned = |stage: &str, replicas: u16| (0..replicas).map(|i| consumer_name(stage, Some(i))).collect();
+    let in_lanes = |stage: &str, edge| {
+        lane_consumers(stage, edge, pipeline.partitions).into_iter().map(|consumer| consumer.name).collect()
+    };
     match key {
-        "urls.found" => lane_consumers("host-splitter").map(|(_, name)| name).collect(),
+        "urls.found" => in_lanes("host-splitter", Edge::UrlsFound),
         "urls.split" => owned("dedup", pipeline.stages.dedup.replicas),
-        "urls.new" => vec!["resolver".into()],
+        "urls.new" => in_lanes("resolver", Edge::UrlsNew),
         "urls.ready" | "fetch.reports" => owned("scheduler", pipeline.stages.scheduler.replicas),
         "pages" => vec!["parser".into()],
         _ => Vec::new(),
     }
 }
 
-/// Messages that a consumer has not been given or has not acked; everything while it does not exist yet.
-async fn consumer_backlog(stream: &jetstream::stream::Stream, name: &str) -> anyhow::Result<u64> {
-    match stream.consumer_info(name).await {
-        Ok(info) => Ok(info.num_pending + info.num_ack_pending as u64),
-        Err(_) => Ok(stream.cached_info().state.messages),
-    }
-}
-
-async fn ask_all(bus: &Bus, expected: Option<usize>) -> anyhow::Result<Vec<ProcessStatus>> {
+/// Asks all processes (`expected` of them, if known) the same.
+pub(crate) async fn ask_all<T: DeserializeOwned>(
+    bus: &Bus,
+    request: &ControlRequest,
+    expected: Option<usize>,
+) -> anyhow::Result<Vec<T>> {
     let inbox = bus.client.new_inbox();
     let mut answers = bus.client.subscribe(inbox.clone()).await.context("cannot subscribe")?;
-    let request = serde_json::to_vec(&ControlRequest::Status)?;
+    let request = serde_json::to_vec(request)?;
     bus.client.publish_with_reply(bus.subjects.control("all"), inbox, request.into()).await?;
-    let mut processes: Vec<ProcessStatus> = Vec::new();
+    let mut given = Vec::new();
     let end = tokio::time::Instant::now() + ANSWER_TIMEOUT;
-    while expected.is_none_or(|expected| processes.len() < expected) {
-        let patience = match (expected, processes.is_empty()) {
+    while expected.is_none_or(|expected| given.len() < expected) {
+        let patience = match (expected, given.is_empty()) {
             (None, false) => (tokio::time::Instant::now() + QUIET).min(end),
             _ => end,
         };
@@ -259,15 +275,14 @@ async fn ask_all(bus: &Bus, expected: Option<usize>) -> anyhow::Result<Vec<Proce
             // A subject nobody listens to is answered by the broker, with a status.
             Ok(Some(answer)) if answer.status.is_some() => break,
             Ok(Some(answer)) => {
-                if let Ok(process) = serde_json::from_slice(&answer.payload) {
-                    processes.push(process);
+                if let Ok(answer) = serde_json::from_slice(&answer.payload) {
+                    given.push(answer);
                 }
             }
             Ok(None) | Err(_) => break,
         }
     }
-    processes.sort_by(|a, b| (&a.stage, a.instance).cmp(&(&b.stage, b.instance)));
-    Ok(processes)
+    Ok(given)
 }
 
 /// How a crawl stands, as another command sees it.

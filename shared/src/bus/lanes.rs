@@ -1,5 +1,8 @@
 //! Lanes: slices of a shared edge by host, so that what an instance remembers of a host is of use to it again.
 //!
+//! `urls.found` has a subject for each lane, by the host of the page that the links are from; `urls.new` has one for
+//! each partition, and every eighth partition is in the same lane.
+//!
 //! Every lane is a consumer of its own, and every instance takes part in every lane: no message waits for an instance
 //! that is away. Of those with room for a message the broker chooses the one that prefers the lane most. So n instances
 //! have n caches of different hosts, a busy or dead instance's lanes go to the others at once, and nobody need know how
@@ -8,14 +11,15 @@
 //! Invariant: which lane a message travels in, and who takes it, changes what it costs and never what comes of it.
 
 use crate::message::Edge;
+use crate::stage::Token;
 use crate::url::partition;
 
 /// Lanes of an edge. All of them together cost the broker about 3 microseconds a message more than one consumer does.
 pub const LANES: u16 = 8;
 
-/// Whether messages of the edge travel in lanes. One of no lane is taken by any instance.
+/// Whether messages of the edge travel in lanes.
 pub fn has_lanes(edge: Edge) -> bool {
-    edge == Edge::UrlsFound
+    matches!(edge, Edge::UrlsFound | Edge::UrlsNew)
 }
 
 /// The lane of what belongs to a host.
@@ -34,10 +38,32 @@ pub(crate) fn priority(instance: u16, lane: u16) -> usize {
     favourites.iter().position(|&favourite| favourite == instance % LANES).unwrap_or(favourites.len())
 }
 
-/// The consumer of a lane, and that of what is in no lane.
-pub fn lane_consumers(stage: &str) -> impl Iterator<Item = (Option<u16>, String)> {
-    let lanes = (0..LANES).map(move |lane| (Some(lane), format!("{stage}-lane-{lane}")));
-    std::iter::once((None, stage.to_owned())).chain(lanes)
+/// One of a stage's consumers of an edge with lanes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LaneConsumer {
+    /// Its name.
+    pub name: String,
+    /// Its lane. What is in none is taken by any instance.
+    pub lane: Option<u16>,
+    /// Where its messages belong on the edge.
+    pub tokens: Vec<Token>,
+}
+
+/// The consumers of a stage on an edge with lanes; of every message one takes it.
+pub fn lane_consumers(stage: &str, edge: Edge, partitions: u16) -> Vec<LaneConsumer> {
+    let in_lane = |lane, tokens| LaneConsumer { name: format!("{stage}-lane-{lane}"), lane: Some(lane), tokens };
+    match edge {
+        Edge::UrlsFound => {
+            let others = LaneConsumer { name: stage.to_owned(), lane: None, tokens: vec![Token::None] };
+            std::iter::once(others).chain((0..LANES).map(|lane| in_lane(lane, vec![Token::Lane(lane)]))).collect()
+        }
+        _ => (0..LANES.min(partitions))
+            .map(|lane| {
+                let partitions = (lane..partitions).step_by(usize::from(LANES));
+                in_lane(lane, partitions.map(Token::Partition).collect())
+            })
+            .collect(),
+    }
 }
 
 #[cfg(test)]
@@ -69,6 +95,17 @@ mod tests {
             // Only those that prefer the new one move.
             assert!(moved.clone().all(|lane| preferred(instances + 1, lane) == instances));
             assert!(moved.count() <= usize::from(LANES / 2));
+        }
+    }
+
+    #[test]
+    fn every_partition_is_in_one_lane() {
+        for partitions in [1, 7, 8, 64, 100] {
+            let consumers = lane_consumers("resolver", Edge::UrlsNew, partitions);
+            assert!(consumers.iter().all(|consumer| !consumer.tokens.is_empty()));
+            let tokens: Vec<Token> = consumers.into_iter().flat_map(|consumer| consumer.tokens).collect();
+            assert_eq!(tokens.len(), usize::from(partitions));
+            assert!((0..partitions).all(|partition| tokens.contains(&Token::Partition(partition))));
         }
     }
 }

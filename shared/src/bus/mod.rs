@@ -9,7 +9,7 @@ mod streams;
 mod subjects;
 
 pub(crate) use lanes::priority;
-pub use lanes::{LANES, has_lanes, lane_consumers, lane_of};
+pub use lanes::{LANES, LaneConsumer, has_lanes, lane_consumers, lane_of};
 pub use publisher::{Outgoing, Publisher};
 pub(crate) use streams::PRIORITY_GROUP;
 pub use streams::{BUCKETS, Buckets, Consumer, consumer_name, ensure_buckets, ensure_streams};

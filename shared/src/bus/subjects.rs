@@ -62,10 +62,14 @@ impl Subjects {
         self.template(edge).contains("{partition}")
     }
 
+    fn has_subjects_of_lanes(&self, edge: Edge) -> bool {
+        has_lanes(edge) && !self.has_partitions(edge)
+    }
+
     /// All subjects of an edge, by wildcards.
     pub fn all(&self, edge: Edge) -> Vec<String> {
         let all = wildcard(&self.prefix, self.template(edge));
-        let lanes = has_lanes(edge).then(|| format!("{all}.*"));
+        let lanes = self.has_subjects_of_lanes(edge).then(|| format!("{all}.*"));
         std::iter::once(all).chain(lanes).collect()
     }
 
@@ -79,7 +83,7 @@ impl Subjects {
         let rest = subject.strip_prefix(&self.prefix)?;
         let fits = |edge: Edge, template: &str| match rest.rsplit_once('.') {
             _ if matches(template, rest) => true,
-            Some((rest, _)) => has_lanes(edge) && matches(template, rest),
+            Some((rest, _)) => self.has_subjects_of_lanes(edge) && matches(template, rest),
             None => false,
         };
         self.templates.iter().find(|(edge, template)| fits(*edge, template)).map(|(edge, _)| *edge)

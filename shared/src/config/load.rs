@@ -241,7 +241,7 @@ mod tests {
         .unwrap();
         assert_eq!(pipeline.stages.host_splitter.replicas, 3);
         assert_eq!(pipeline.politeness.delay, Duration::ZERO);
-        assert_eq!(pipeline.network.nameservers, ["127.0.0.1:5353".parse::<std::net::SocketAddr>().unwrap()]);
+        assert_eq!(pipeline.network.nameservers, ["127.0.0.1:5353".parse().unwrap()]);
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 mod download_pause;
 mod load;
+mod name_server;
 mod patterns;
 mod pipeline;
 mod units;
@@ -13,6 +14,7 @@ mod validate;
 
 pub use download_pause::DownloadPause;
 pub use load::{ConfigError, Layers};
+pub use name_server::{NameServer, Transport};
 pub use patterns::Patterns;
 pub use pipeline::*;
 pub use units::Bytes;

@@ -1,7 +1,7 @@
 //! The keys of `pipeline.yaml`. What each means, its default and its range stand in that file.
 
-use super::Patterns;
 use super::units::{Bytes, duration};
+use super::{NameServer, Patterns};
 use crate::message::Edge;
 use serde::Deserialize;
 use std::net::SocketAddr;
@@ -86,7 +86,7 @@ pub struct Broker {
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "pipeline.yaml documents every key")]
 pub struct Network {
-    pub nameservers: Vec<SocketAddr>,
+    pub nameservers: Vec<NameServer>,
     pub allow_private_addresses: bool,
     pub user_agent: String,
 }

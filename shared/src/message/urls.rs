@@ -149,11 +149,12 @@ pub enum Resolution {
 pub struct ServerResolution {
     /// `scheme://host[:port]`, as in the canonical URLs.
     pub server: String,
-    /// Its address.
-    pub resolution: Resolution,
+    /// Its address. None while that is pending: what comes of the question follows in a message of its own.
+    pub resolution: Option<Resolution>,
 }
 
-/// `urls.ready.<p>`: new URLs with the addresses of their servers; no URLs when it answers `dns.refresh`.
+/// `urls.ready.<p>`: new URLs with the addresses of their servers; without URLs, addresses that were pending or that
+/// `dns.refresh` asked for.
 #[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadyUrls {
     /// Partition of all of them.
@@ -170,7 +171,7 @@ pub struct ReadyUrls {
     pub server_of: Vec<u32>,
     /// For each URL its serial number, see [`NewUrls::first_serial`].
     pub serials: Vec<u64>,
-    /// [`DnsRefresh::number`] of the request that this answers; 0 when it carries URLs.
+    /// [`DnsRefresh::number`] of the request that this answers at once; else 0.
     pub refresh: u64,
 }
 
@@ -203,7 +204,7 @@ impl EdgeMessage for NewUrls {
 }
 impl EdgeMessage for ReadyUrls {
     const EDGE: Edge = Edge::UrlsReady;
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 3;
 }
 impl EdgeMessage for DnsRefresh {
     const EDGE: Edge = Edge::DnsRefresh;

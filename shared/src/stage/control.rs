@@ -1,4 +1,5 @@
-//! What a process answers when it is asked how it is: the basis of `rhumb status`.
+//! What a process answers when it is asked how it is, or what it knows of a URL: the basis of `rhumb status` and
+//! `rhumb why`.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -31,10 +32,23 @@ pub struct ProcessStatus {
     pub counts: BTreeMap<String, u64>,
 }
 
+/// A process's answer to the question about a URL.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+pub struct ProcessReason {
+    /// The stage.
+    pub stage: String,
+    /// Ordinal of the instance.
+    pub instance: u16,
+    /// What it knows, in a line; none when that is nothing.
+    pub reason: Option<String>,
+}
+
 /// The request on a control subject.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum ControlRequest {
     /// Answer with a [`ProcessStatus`].
     Status,
+    /// Answer with a [`ProcessReason`] about this canonical URL.
+    Why(String),
 }

@@ -199,6 +199,14 @@ pub trait Core {
         true
     }
 
+    /// What it knows of a canonical URL, in a line for an operator; none when that is nothing. Changes nothing.
+    ///
+    /// # Errors
+    /// Its store cannot be read.
+    fn why(&self, _now: Timestamp, _url: &str) -> Result<Option<String>, StoreError> {
+        Ok(None)
+    }
+
     /// Its numbers.
     fn counts(&self) -> Vec<Count>;
 }

@@ -1,7 +1,7 @@
 //! Where a stage's inputs come from: durable consumers of streams, and core NATS subscriptions.
 
 use super::Token;
-use crate::bus::{Bus, Consumer, PRIORITY_GROUP, consumer_name, has_lanes, lane_consumers, priority};
+use crate::bus::{Bus, Consumer, LaneConsumer, PRIORITY_GROUP, consumer_name, has_lanes, lane_consumers, priority};
 use crate::config::Pipeline;
 use crate::message::Edge;
 use anyhow::Context as _;
@@ -92,9 +92,10 @@ impl Inputs<'_> {
                 let name = consumer_name(self.stage, Some(self.instance));
                 vec![(None, consumer(name, self.owned_subjects(edge)))]
             }
-            _ if has_lanes(edge) => lane_consumers(self.stage)
-                .map(|(lane, name)| {
-                    let filters = vec![subjects.of(edge, &lane.map_or(Token::None, Token::Lane))];
+            _ if has_lanes(edge) => lane_consumers(self.stage, edge, self.pipeline.partitions)
+                .into_iter()
+                .map(|LaneConsumer { name, lane, tokens }| {
+                    let filters = tokens.iter().map(|token| subjects.of(edge, token)).collect();
                     (lane, Consumer { name, filters, has_lanes: lane.is_some() })
                 })
                 .collect(),

@@ -21,7 +21,7 @@ mod tickets;
 
 pub use applied::Applied;
 pub use args::Args;
-pub use control::{ControlRequest, ProcessStatus};
+pub use control::{ControlRequest, ProcessReason, ProcessStatus};
 pub use core::{Core, Count, Event, Output, Publish, Send, Ticket, Token};
 pub use inputs::Source;
 pub use ownership::Ownership;

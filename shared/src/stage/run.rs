@@ -4,7 +4,7 @@
 //! when all its outputs are in their streams; with state, when input position, changes and outbox are in one
 //! commit. Nothing is committed by an owner past the deadline of its lease.
 
-use super::control::{ControlRequest, ProcessStatus};
+use super::control::{ControlRequest, ProcessReason, ProcessStatus};
 use super::inputs::{Identity, Inputs, SoftInputs, SoftMessage, Source, StreamInputs, StreamMessage};
 use super::outbox::{LOOP, Outbox};
 use super::ownership::Ownership;
@@ -383,8 +383,12 @@ impl<C: Core, S: Shell<C>> Loop<C, S> {
     async fn publish(&mut self, out: &mut Output<C::Effect>) {
         for Publish { edge, token, payload, causes, tag } in out.publishes.drain(..) {
             let subject = self.process.context.bus.subjects.of(edge, &token);
-            // The same message made again from the same input has the same id.
-            let id = format!("{:016x}", xxhash_rust::xxh3::xxh3_64(&payload));
+            let id = match causes.is_empty() {
+                // Nothing makes it again, and one like it may be news.
+                true => format!("{:016x}-{}", self.process.context.life, self.published),
+                // The same message made again from the same input has the same id.
+                false => format!("{:016x}", xxhash_rust::xxh3::xxh3_64(&payload)),
+            };
             for &cause in &causes {
                 self.tickets.reference(cause);
             }
@@ -579,14 +583,26 @@ impl<C: Core, S: Shell<C>> Loop<C, S> {
     }
 
     async fn answer(&mut self, request: async_nats::Message) {
-        let (Some(reply), Ok(ControlRequest::Status)) = (request.reply, serde_json::from_slice(&request.payload))
-        else {
-            return;
+        let (Some(reply), Ok(question)) = (request.reply, serde_json::from_slice(&request.payload)) else { return };
+        let answer = match question {
+            ControlRequest::Status => serde_json::to_vec(&self.status()),
+            ControlRequest::Why(url) => serde_json::to_vec(&self.reason(&url)),
         };
+        if let Ok(payload) = answer {
+            let _ = self.process.context.bus.client.publish(reply, payload.into()).await;
+        }
+    }
+
+    fn reason(&self, url: &str) -> ProcessReason {
+        let reason = self.core.why(self.now(), url).unwrap_or_else(|error| Some(format!("cannot tell: {error}")));
+        ProcessReason { stage: self.process.stage.to_owned(), instance: self.process.context.instance, reason }
+    }
+
+    fn status(&self) -> ProcessStatus {
         let pid = std::process::id();
         let (cpu_s, peak_rss_bytes) = telemetry::process_usage(pid).unwrap_or_default();
         let readiness = self.readiness();
-        let status = ProcessStatus {
+        ProcessStatus {
             stage: self.process.stage.to_owned(),
             instance: self.process.context.instance,
             pid,
@@ -598,9 +614,6 @@ impl<C: Core, S: Shell<C>> Loop<C, S> {
             reason: readiness.err().unwrap_or_default(),
             idle: self.is_drained(),
             counts: self.counts().into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
-        };
-        if let Ok(payload) = serde_json::to_vec(&status) {
-            let _ = self.process.context.bus.client.publish(reply, payload.into()).await;
         }
     }
 

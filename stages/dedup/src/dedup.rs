@@ -468,6 +468,14 @@ impl Core for Dedup {
         self.waiting.is_empty()
     }
 
+    fn why(&self, _: Timestamp, url: &str) -> Result<Option<String>, StoreError> {
+        let host = host_of(url);
+        let Some(place) = self.place_of_host(host) else { return Ok(None) };
+        let number = self.owned[usize::from(place)].number;
+        let is_seen = self.seen.knows(number, fingerprint(host), fingerprint(url)).map_err(failed)?;
+        Ok(Some(if is_seen { "seen: it passed the URL-seen test" } else { "not seen yet" }.into()))
+    }
+
     fn counts(&self) -> Vec<Count> {
         let Counters { found, filtered, repeated, new } = self.counters;
         let by = |reason: FilterReason| filtered[reason as usize];

@@ -14,6 +14,7 @@ use reqwest::header::{ACCEPT, ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, Heade
 use reqwest::{StatusCode, Version};
 use shared::config::Pipeline;
 use shared::message::{Ask, FailureKind, JobId};
+use shared::tls::client_config;
 use std::collections::HashMap;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -100,7 +101,8 @@ impl Http {
     ///
     /// When the user agent cannot be a header's value, or no root certificates can be had.
     pub fn new(settings: HttpSettings, ask: SendAsk) -> anyhow::Result<Http> {
-        let tls = crate::tls::client_config(settings.accept_invalid_certificates).context("cannot set up TLS")?;
+        let mut tls = client_config(settings.accept_invalid_certificates).context("cannot set up TLS")?;
+        tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         let user_agent =
             HeaderValue::from_str(&settings.user_agent).context("network.user_agent cannot be sent as a header")?;
         let mut headers = HeaderMap::new();

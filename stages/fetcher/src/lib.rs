@@ -18,4 +18,3 @@ mod connection;
 mod failure;
 mod job;
 mod tally;
-mod tls;

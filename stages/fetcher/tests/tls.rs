@@ -30,8 +30,10 @@ struct Secure {
 
 impl Secure {
     fn start(protocol: &'static str) -> Secure {
-        let certificate = CertificateDer::from(include_bytes!("data/certificate.der").as_slice());
-        let key = PrivateKeyDer::try_from(include_bytes!("data/key.der").as_slice()).unwrap();
+        let certificate =
+            CertificateDer::from(include_bytes!("../../../shared/tests/certificate/certificate.der").as_slice());
+        let key =
+            PrivateKeyDer::try_from(include_bytes!("../../../shared/tests/certificate/key.der").as_slice()).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut config = rustls::ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()

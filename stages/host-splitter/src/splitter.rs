@@ -492,6 +492,21 @@ impl Core for Splitter {
         self.parked.is_empty() && self.pending_urls == 0 && self.dropped.causes.is_empty()
     }
 
+    /// As a link of whatever topic follows it, however deep.
+    fn why(&self, _: Timestamp, url: &str) -> Result<Option<String>, StoreError> {
+        let verdict = match checked_host(url, self.settings.url_bytes_max) {
+            None => Err(FilterReason::Form),
+            Some(host)
+                if self.settings.follow != Follow::Any
+                    && !self.scope.keys().any(|topic| self.partition_in_scope(topic, host).is_ok()) =>
+            {
+                Err(FilterReason::Scope)
+            }
+            Some(_) => self.settings.filters.rejection(url).map_or(Ok(()), Err),
+        };
+        Ok(verdict.err().map(|reason| format!("a link to it is filtered: {}", reason.name())))
+    }
+
     fn counts(&self) -> Vec<Count> {
         let filtered = |reason: FilterReason| self.filtered_total[reason as usize];
         vec![

@@ -5,6 +5,7 @@
 //! Each question goes to the name server that is expected to answer soonest; when it does not, or is late, another
 //! one is asked as well and the first that knows counts ([`NameServers`]). Over UDP, and over TCP when the answer does
 //! not fit a datagram: by a client each, since one client for both stays with TCP after anything failed over UDP.
+//! Over TLS or HTTPS where the configuration says so; then over nothing else.
 //!
 //! Names are asked for as they are, without search domains. Names that stand for this machine or for nothing
 //! (`localhost`, `invalid`, `onion`: RFC 6761, RFC 7686) are answered without a query. The hosts file counts only
@@ -26,7 +27,9 @@ use hickory_resolver::net::{DnsError, NetError};
 use hickory_resolver::proto::op::{Message, ResponseCode};
 use hickory_resolver::proto::rr::{Name, RData, RecordType};
 use hickory_resolver::system_conf::read_system_conf;
-use shared::config::Pipeline;
+use rustls::ClientConfig;
+use shared::config::{NameServer, Pipeline, Transport};
+use shared::tls;
 use std::net::{IpAddr, SocketAddr};
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -47,7 +50,7 @@ const SPECIAL: [&[u8]; 3] = [b"localhost", b"invalid", b"onion"];
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Empty: the system's.
-    pub nameservers: Vec<SocketAddr>,
+    pub nameservers: Vec<NameServer>,
     /// Of one question; an attempt may take twice as long when the answer needs TCP or leads to others.
     pub timeout: Duration,
     /// Queries for a name before it counts as a failure, at least one. Each repeats its datagram up to three times
@@ -84,8 +87,24 @@ struct Inner {
 }
 
 impl Queries {
-    /// Configures the queries; fails when the system's name servers are wanted and cannot be read.
+    /// Configures the queries.
+    ///
+    /// # Errors
+    /// The system's name servers are wanted and cannot be read; TLS is wanted and cannot be set up.
     pub fn new(settings: &Settings) -> Result<Self, NetError> {
+        let is_plain = settings.nameservers.iter().all(|server| server.transport == Transport::Plain);
+        let tls = match is_plain {
+            true => None,
+            false => Some(tls::client_config(false).map_err(|error| NetError::Msg(error.to_string()))?),
+        };
+        Queries::with_tls(settings, tls)
+    }
+
+    /// The same with other ideas of which certificates to trust; `tls` may be left out when no name server needs it.
+    ///
+    /// # Errors
+    /// The system's name servers are wanted and cannot be read.
+    pub fn with_tls(settings: &Settings, tls: Option<ClientConfig>) -> Result<Self, NetError> {
         let (servers, hosts_file) = if settings.nameservers.is_empty() {
             (system_nameservers()?, ResolveHosts::Always)
         } else {
@@ -93,7 +112,7 @@ impl Queries {
         };
         let clients = servers
             .into_iter()
-            .map(|server| Client::new(server, hosts_file, settings.timeout))
+            .map(|server| Client::new(&server, tls.as_ref(), hosts_file, settings.timeout))
             .collect::<Result<Vec<_>, _>>()?;
         Ok(Queries(Arc::new(Inner {
             servers: Mutex::new(NameServers::new(clients.len())),
@@ -144,7 +163,7 @@ impl Inner {
             return Found::Temporary;
         }
         if is_special(name) {
-            return found(name, kind, self.clients[0].udp.lookup(name.clone(), kind).await);
+            return found(name, kind, self.clients[0].first.lookup(name.clone(), kind).await);
         }
         let mut under_way = FuturesUnordered::new();
         let mut asked = 0;
@@ -226,22 +245,33 @@ impl Drop for Question<'_> {
 /// Asks one name server, once.
 #[derive(Debug)]
 struct Client {
-    udp: TokioResolver,
-    tcp: TokioResolver,
+    first: TokioResolver,
+    /// When the answer of the first does not fit.
+    second: Option<TokioResolver>,
 }
 
 impl Client {
-    fn new(server: SocketAddr, hosts_file: ResolveHosts, timeout: Duration) -> Result<Self, NetError> {
-        Ok(Client {
-            udp: resolver(server, ConnectionConfig::udp(), hosts_file, timeout)?,
-            tcp: resolver(server, ConnectionConfig::tcp(), hosts_file, timeout)?,
-        })
+    fn new(
+        server: &NameServer,
+        tls: Option<&ClientConfig>,
+        hosts_file: ResolveHosts,
+        timeout: Duration,
+    ) -> Result<Self, NetError> {
+        let (first, second) = match &server.transport {
+            Transport::Plain => (ConnectionConfig::udp(), Some(ConnectionConfig::tcp())),
+            Transport::Tls { name } => (ConnectionConfig::tls(name.as_str().into()), None),
+            Transport::Https { name, path } => {
+                (ConnectionConfig::https(name.as_str().into(), Some(path.as_str().into())), None)
+            }
+        };
+        let over = |connection| resolver(server.address, connection, tls, hosts_file, timeout);
+        Ok(Client { first: over(first)?, second: second.map(over).transpose()? })
     }
 
     async fn lookup(&self, name: &Name, kind: RecordType) -> Result<Lookup, NetError> {
-        match self.udp.lookup(name.clone(), kind).await {
-            Err(NetError::Truncated) => self.tcp.lookup(name.clone(), kind).await,
-            lookup => lookup,
+        match (self.first.lookup(name.clone(), kind).await, &self.second) {
+            (Err(NetError::Truncated), Some(second)) => second.lookup(name.clone(), kind).await,
+            (lookup, _) => lookup,
         }
     }
 }
@@ -249,6 +279,7 @@ impl Client {
 fn resolver(
     server: SocketAddr,
     mut connection: ConnectionConfig,
+    tls: Option<&ClientConfig>,
     hosts_file: ResolveHosts,
     timeout: Duration,
 ) -> Result<TokioResolver, NetError> {
@@ -256,6 +287,9 @@ fn resolver(
     let server = NameServerConfig::new(server.ip(), true, vec![connection]);
     let config = ResolverConfig::from_name_servers(vec![server]);
     let mut builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
+    if let Some(tls) = tls {
+        builder = builder.with_tls_config(tls.clone());
+    }
     let options = builder.options_mut();
     options.timeout = timeout;
     // The library counts what follows the first.
@@ -270,13 +304,13 @@ fn resolver(
 }
 
 /// The system's name servers, each once.
-fn system_nameservers() -> Result<Vec<SocketAddr>, NetError> {
-    let mut servers = Vec::new();
+fn system_nameservers() -> Result<Vec<NameServer>, NetError> {
+    let mut servers: Vec<NameServer> = Vec::new();
     for server in read_system_conf()?.0.name_servers() {
         let port = server.connections.first().map_or(53, |connection| connection.port);
-        let address = SocketAddr::new(server.ip, port);
-        if !servers.contains(&address) {
-            servers.push(address);
+        let server = NameServer::from(SocketAddr::new(server.ip, port));
+        if !servers.contains(&server) {
+            servers.push(server);
         }
     }
     Ok(servers)

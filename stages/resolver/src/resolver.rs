@@ -1,10 +1,12 @@
 //! The resolver's core: which address?
 //!
-//! In: [`NewUrls`] and [`DnsRefresh`]. Out: [`ReadyUrls`], each URL with what is known of its server's address.
+//! In: [`NewUrls`] and [`DnsRefresh`]. Out: [`ReadyUrls`]: URLs with what is known of their servers' addresses, and
+//! addresses alone that were found out since.
 //!
-//! URLs whose names are known leave at once; the others are parked under their names until the answer comes. Names
-//! in use are asked for again before what is known of them expires, while half of the window is free, so that what
-//! is in play does not wait. What is known goes to the shell as a snapshot from time to time and at the end.
+//! URLs leave at once, whatever is known: a server's address may be pending, and follows. To wait for it is the
+//! scheduler's part, which asks again when no answer came; so what waits here may be lost. Names in use are asked for
+//! again before what is known of them expires, while half of the window is free, so that what is in play does not
+//! wait. What is known goes to the shell as a snapshot from time to time and at the end.
 //!
 //! Invariants: each URL leaves exactly once, with its serial number and origin (P3); at most one query for a name
 //! and at most `window` queries are under way; unless allowed, a private address leaves with nothing, also one that
@@ -21,16 +23,12 @@ use shared::stage::store::StoreError;
 use shared::stage::{Core, Count, Event, Output, Ticket, Token};
 use shared::time::Timestamp;
 use shared::url::{address_literal, host_of, server_of};
-use std::collections::hash_map::Entry;
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// With more URLs parked, no further input is taken.
-const PARKED_URLS_MAX: u64 = 20_000;
-/// Parked URLs of a name leave together up to this many, and up to so many bytes.
-const BATCH_URLS_MAX: usize = 256;
-const BATCH_BYTES_MAX: usize = 512 << 10;
+/// With more servers that wait for their names, no further input is taken.
+const SERVERS_WAITING_MAX: usize = 20_000;
 /// A refresh is not answered by a query when the last one failed so recently.
 const JUST_FAILED: Duration = Duration::from_secs(5);
 /// A name without address is remembered for at least so long, or for the most that is configured if that is less;
@@ -134,11 +132,11 @@ pub enum Found {
     Temporary,
 }
 
-/// Something that waits for a name: URLs of one input, or the servers of a refresh.
-struct Draft {
-    ticket: Ticket,
-    /// Complete but for the resolutions.
-    message: ReadyUrls,
+/// What waits for a name: servers of the partition of its host, each once; none when it was asked for ahead of time.
+#[derive(Default)]
+struct Waiting {
+    partition: u16,
+    servers: Vec<String>,
 }
 
 /// Answers by kind.
@@ -159,14 +157,12 @@ pub struct Resolver {
     /// A snapshot is being written.
     keeping: bool,
     draining: bool,
-    /// By name that is asked for or queued, what waits for it; nothing when it was asked for ahead of time.
-    parked: HashMap<String, Vec<Draft>>,
+    /// By name that is asked for or queued, what waits for it.
+    waiting: HashMap<String, Waiting>,
+    servers_waiting: usize,
     /// Names to ask for when the window allows.
     queue: VecDeque<String>,
     in_flight: usize,
-    /// By input, how many of its drafts are parked.
-    open: HashMap<Ticket, usize>,
-    parked_urls: u64,
     queries: u64,
     hits: u64,
     misses: u64,
@@ -185,11 +181,10 @@ impl Resolver {
             snapshot_at: None,
             keeping: false,
             draining: false,
-            parked: HashMap::new(),
+            waiting: HashMap::new(),
+            servers_waiting: 0,
             queue: VecDeque::new(),
             in_flight: 0,
-            open: HashMap::new(),
-            parked_urls: 0,
             queries: 0,
             hits: 0,
             misses: 0,
@@ -225,30 +220,33 @@ impl Resolver {
         }
     }
 
-    /// Passes on the URLs whose names are known and parks the others.
+    /// Passes a batch on, with what is known of its servers, and asks for the names of the others.
     fn receive(&mut self, now: Timestamp, ticket: Ticket, batch: NewUrls, out: &mut Output<Effect>) {
+        let partition = batch.partition;
         let (servers, server_of) = self.servers_of(now, &batch);
-        if servers.iter().all(|(_, known)| known.is_some()) {
-            let servers = servers
-                .into_iter()
-                .filter_map(|(server, known)| Some(ServerResolution { server: server.to_owned(), resolution: known? }))
-                .collect();
-            publish_whole(ticket, batch, servers, server_of, out);
-            out.finish(ticket);
-            return;
+        for ServerResolution { server, .. } in servers.iter().filter(|found| found.resolution.is_none()) {
+            self.wait(partition, server);
         }
-        let Parts { ready, waiting } = split(&batch, &servers, &server_of);
-        if !ready.urls.is_empty() {
-            out.publish(Token::Partition(ready.partition), &ready, vec![ticket]);
-        }
-        for (name, message) in waiting {
-            self.park(now, name, Draft { ticket, message }, out);
+        let message = ReadyUrls {
+            partition,
+            serials: (0..batch.urls.len() as u64).map(|at| batch.first_serial.wrapping_add(at)).collect(),
+            servers,
+            origins: batch.origins,
+            urls: batch.urls,
+            origin_of: batch.origin_of,
+            server_of,
+            refresh: 0,
+        };
+        out.publish(Token::Partition(partition), &message, vec![ticket]);
+        out.finish(ticket);
+        if !self.queue.is_empty() {
+            self.ask(now, out);
         }
     }
 
     /// The servers of a batch, each once, with what is known of them; and for each URL the index of its server.
-    fn servers_of<'a>(&mut self, now: Timestamp, batch: &'a NewUrls) -> (Vec<(&'a str, Option<Resolution>)>, Vec<u32>) {
-        let mut servers = Vec::new();
+    fn servers_of(&mut self, now: Timestamp, batch: &NewUrls) -> (Vec<ServerResolution>, Vec<u32>) {
+        let mut servers: Vec<ServerResolution> = Vec::new();
         let mut indices = Vec::with_capacity(batch.urls.len());
         let mut index_of = HashMap::new();
         let (mut last, mut last_index) = ("", 0);
@@ -257,7 +255,8 @@ impl Resolver {
             if server != last || servers.is_empty() {
                 last = server;
                 last_index = *index_of.entry(server).or_insert_with(|| {
-                    servers.push((server, self.known(now, host_of(server), |_| true)));
+                    let resolution = self.known(now, host_of(server), |_| true);
+                    servers.push(ServerResolution { server: server.to_owned(), resolution });
                     servers.len() as u32 - 1
                 });
             }
@@ -300,47 +299,42 @@ impl Resolver {
 
     /// Answers from what is not about to expire and failures of just now, and asks for the other names.
     fn refresh(&mut self, now: Timestamp, ticket: Ticket, request: DnsRefresh, out: &mut Output<Effect>) {
-        let blank = || ReadyUrls { partition: request.partition, refresh: request.number, ..ReadyUrls::default() };
-        let mut ready = blank();
-        let mut waiting: Vec<(String, ReadyUrls)> = Vec::new();
+        let partition = request.partition;
+        let mut ready = ReadyUrls { partition, refresh: request.number, ..ReadyUrls::default() };
         for server in request.servers {
-            let host = host_of(&server);
             let will_do = |known: Known| match known.kind() {
                 Kind::Temporary => known.age(now) <= JUST_FAILED,
                 _ => !known.is_about_to_expire(now),
             };
-            if let Some(resolution) = self.known(now, host, will_do) {
-                ready.servers.push(ServerResolution { server, resolution });
-                continue;
+            match self.known(now, host_of(&server), will_do) {
+                None => self.wait(partition, &server),
+                resolution => ready.servers.push(ServerResolution { server, resolution }),
             }
-            let at = waiting.iter().position(|(name, _)| name == host).unwrap_or_else(|| {
-                waiting.push((host.to_owned(), blank()));
-                waiting.len() - 1
-            });
-            waiting[at].1.servers.push(unresolved(server));
         }
         if !ready.servers.is_empty() {
-            out.publish(Token::Partition(ready.partition), &ready, vec![ticket]);
+            out.publish(Token::Partition(partition), &ready, vec![ticket]);
         }
-        if waiting.is_empty() {
-            out.finish(ticket);
-        }
-        for (name, message) in waiting {
-            self.park(now, name, Draft { ticket, message }, out);
+        out.finish(ticket);
+        if !self.queue.is_empty() {
+            self.ask(now, out);
         }
     }
 
-    fn park(&mut self, now: Timestamp, name: String, draft: Draft, out: &mut Output<Effect>) {
-        self.parked_urls += weight(&draft.message);
-        *self.open.entry(draft.ticket).or_default() += 1;
-        match self.parked.entry(name) {
-            Entry::Occupied(mut parked) => parked.get_mut().push(draft),
-            Entry::Vacant(parked) => {
-                self.queue.push_back(parked.key().clone());
-                parked.insert(vec![draft]);
+    /// A server waits for its name, which is asked for unless it is already.
+    fn wait(&mut self, partition: u16, server: &str) {
+        let name = host_of(server);
+        let waiting = match self.waiting.get_mut(name) {
+            Some(waiting) => waiting,
+            None => {
+                self.queue.push_back(name.to_owned());
+                self.waiting.entry(name.to_owned()).or_default()
             }
+        };
+        waiting.partition = partition;
+        if !waiting.servers.iter().any(|known| known == server) {
+            waiting.servers.push(server.to_owned());
+            self.servers_waiting += 1;
         }
-        self.ask(now, out);
     }
 
     /// Asks for queued names while the window allows, and then for names ahead of time.
@@ -351,8 +345,8 @@ impl Resolver {
         }
         while self.may_ask_ahead() {
             let Some(name) = self.cache.take_due(now) else { break };
-            if !self.parked.contains_key(&name) {
-                self.parked.insert(name.clone(), Vec::new());
+            if !self.waiting.contains_key(&name) {
+                self.waiting.insert(name.clone(), Waiting::default());
                 self.ahead += 1;
                 self.query(name, out);
             }
@@ -369,16 +363,19 @@ impl Resolver {
         out.effect(Effect::Query { name });
     }
 
-    /// Remembers what was found and passes on what waited for it.
+    /// Remembers what was found and tells those that wait for it, in a message of its own.
     fn answer(&mut self, now: Timestamp, name: &str, found: Found, out: &mut Output<Effect>) {
-        // Every query stands among the parked, and is answered once.
-        let Some(drafts) = self.parked.remove(name) else { return };
+        // Every query has an entry, and is answered once.
+        let Some(Waiting { partition, servers }) = self.waiting.remove(name) else { return };
         self.in_flight -= 1;
+        self.servers_waiting -= servers.len();
         let resolution = self.remember(now, name, found);
-        self.parked_urls -= drafts.iter().map(|draft| weight(&draft.message)).sum::<u64>();
-        publish_drafts(&drafts, &resolution, out);
-        for Draft { ticket, .. } in drafts {
-            self.close(ticket, out);
+        if !servers.is_empty() {
+            let found = |server| ServerResolution { server, resolution: Some(resolution.clone()) };
+            let servers = servers.into_iter().map(found).collect();
+            // The input is settled. Should this be lost with the process, the scheduler asks.
+            let message = ReadyUrls { partition, servers, ..ReadyUrls::default() };
+            out.publish(Token::Partition(partition), &message, Vec::new());
         }
         self.ask(now, out);
     }
@@ -441,171 +438,6 @@ impl Resolver {
             self.keep(now, out);
         }
     }
-
-    /// One draft of the input less.
-    fn close(&mut self, ticket: Ticket, out: &mut Output<Effect>) {
-        let Some(open) = self.open.get_mut(&ticket) else { return };
-        *open -= 1;
-        if *open == 0 {
-            self.open.remove(&ticket);
-            out.finish(ticket);
-        }
-    }
-}
-
-/// A server before its resolution is known.
-fn unresolved(server: String) -> ServerResolution {
-    ServerResolution { server, resolution: Resolution::Temporary }
-}
-
-/// How much a draft counts against [`PARKED_URLS_MAX`].
-fn weight(message: &ReadyUrls) -> u64 {
-    message.urls.len().max(1) as u64
-}
-
-/// Publishes a batch whose names are all known: nothing is copied.
-fn publish_whole(
-    ticket: Ticket,
-    batch: NewUrls,
-    servers: Vec<ServerResolution>,
-    server_of: Vec<u32>,
-    out: &mut Output<Effect>,
-) {
-    let message = ReadyUrls {
-        partition: batch.partition,
-        serials: (0..batch.urls.len() as u64).map(|at| batch.first_serial.wrapping_add(at)).collect(),
-        servers,
-        origins: batch.origins,
-        urls: batch.urls,
-        origin_of: batch.origin_of,
-        server_of,
-        refresh: 0,
-    };
-    out.publish(Token::Partition(message.partition), &message, vec![ticket]);
-}
-
-/// A batch taken apart.
-struct Parts {
-    /// URLs whose names are known.
-    ready: ReadyUrls,
-    /// The others by name; resolutions missing.
-    waiting: Vec<(String, ReadyUrls)>,
-}
-
-/// A part of a batch being filled.
-struct Part {
-    message: ReadyUrls,
-    /// For each origin of the batch its index in the message.
-    origin_at: Vec<Option<u32>>,
-}
-
-impl Part {
-    fn new(batch: &NewUrls) -> Self {
-        let message = ReadyUrls { partition: batch.partition, ..ReadyUrls::default() };
-        Part { message, origin_at: vec![None; batch.origins.len()] }
-    }
-
-    fn push(&mut self, batch: &NewUrls, at: usize, url: &str, server: u32) {
-        let message = &mut self.message;
-        let origin = batch.origin_of[at] as usize;
-        let origin = *self.origin_at[origin].get_or_insert_with(|| {
-            message.origins.push(batch.origins[origin].clone());
-            message.origins.len() as u32 - 1
-        });
-        message.urls.push(url);
-        message.origin_of.push(origin);
-        message.server_of.push(server);
-        message.serials.push(batch.first_serial.wrapping_add(at as u64));
-    }
-}
-
-/// Takes a batch apart by what is known of its servers.
-fn split(batch: &NewUrls, servers: &[(&str, Option<Resolution>)], server_of: &[u32]) -> Parts {
-    let mut parts = vec![Part::new(batch)];
-    let mut names: Vec<&str> = Vec::new();
-    let mut part_of_name = HashMap::new();
-    // For each server its part, and its index there.
-    let places: Vec<(usize, u32)> = servers
-        .iter()
-        .map(|(server, known)| {
-            let part = match known {
-                Some(_) => 0,
-                None => *part_of_name.entry(host_of(server)).or_insert_with_key(|name| {
-                    names.push(name);
-                    parts.push(Part::new(batch));
-                    parts.len() - 1
-                }),
-            };
-            let servers = &mut parts[part].message.servers;
-            servers.push(ServerResolution {
-                server: (*server).to_owned(),
-                resolution: known.clone().unwrap_or(Resolution::Temporary),
-            });
-            (part, servers.len() as u32 - 1)
-        })
-        .collect();
-    for (at, (url, &server)) in batch.urls.iter().zip(server_of).enumerate() {
-        let (part, server) = places[server as usize];
-        parts[part].push(batch, at, url, server);
-    }
-    let mut messages = parts.into_iter().map(|part| part.message);
-    let ready = messages.next().unwrap_or_default();
-    Parts { ready, waiting: names.into_iter().map(str::to_owned).zip(messages).collect() }
-}
-
-/// Publishes drafts whose name is resolved now: URLs of several inputs together, answers to refreshes each alone.
-fn publish_drafts(drafts: &[Draft], resolution: &Resolution, out: &mut Output<Effect>) {
-    let mut merged = ReadyUrls::default();
-    let mut causes: Vec<Ticket> = Vec::new();
-    for Draft { ticket, message } in drafts {
-        if message.refresh != 0 || message.urls.is_empty() {
-            let mut message = message.clone();
-            resolve(&mut message.servers, resolution);
-            out.publish(Token::Partition(message.partition), &message, vec![*ticket]);
-            continue;
-        }
-        let full = merged.urls.len() >= BATCH_URLS_MAX || merged.urls.bytes() >= BATCH_BYTES_MAX;
-        if !causes.is_empty() && (full || merged.partition != message.partition) {
-            out.publish(Token::Partition(merged.partition), &merged, std::mem::take(&mut causes));
-            merged = ReadyUrls::default();
-        }
-        merged.partition = message.partition;
-        append(&mut merged, message);
-        resolve(&mut merged.servers, resolution);
-        causes.push(*ticket);
-    }
-    if !causes.is_empty() {
-        out.publish(Token::Partition(merged.partition), &merged, causes);
-    }
-}
-
-fn resolve(servers: &mut [ServerResolution], resolution: &Resolution) {
-    for server in servers {
-        server.resolution = resolution.clone();
-    }
-}
-
-/// Appends the URLs of a draft of the same name; its servers differ in scheme and port at most.
-fn append(merged: &mut ReadyUrls, draft: &ReadyUrls) {
-    let servers_at: Vec<u32> = draft
-        .servers
-        .iter()
-        .map(|server| {
-            let at = merged.servers.iter().position(|known| known.server == server.server).unwrap_or_else(|| {
-                merged.servers.push(server.clone());
-                merged.servers.len() - 1
-            });
-            at as u32
-        })
-        .collect();
-    let origins_before = merged.origins.len() as u32;
-    merged.origins.extend_from_slice(&draft.origins);
-    merged.origin_of.extend(draft.origin_of.iter().map(|origin| origins_before + origin));
-    merged.server_of.extend(draft.server_of.iter().map(|&server| servers_at[server as usize]));
-    merged.serials.extend_from_slice(&draft.serials);
-    for url in draft.urls.iter() {
-        merged.urls.push(url);
-    }
 }
 
 impl Core for Resolver {
@@ -656,11 +488,29 @@ impl Core for Resolver {
     }
 
     fn wants_input(&self) -> bool {
-        self.parked_urls <= PARKED_URLS_MAX
+        self.servers_waiting <= SERVERS_WAITING_MAX
     }
 
     fn is_idle(&self) -> bool {
-        self.open.is_empty() && !self.keeping
+        self.servers_waiting == 0 && !self.keeping
+    }
+
+    fn why(&self, now: Timestamp, url: &str) -> Result<Option<String>, StoreError> {
+        let name = host_of(url);
+        let known = self.cache.peek(name, now).map(|known| {
+            let left = known.left(now).as_secs();
+            match known.kind() {
+                Kind::Addresses => {
+                    let addresses: Vec<String> = known.addresses().map(|address| address.to_string()).collect();
+                    format!("{name} has {} for {left} s more", addresses.join(", "))
+                }
+                Kind::NoAddress => format!("{name} does not exist or has no address; asked again in {left} s"),
+                Kind::Private => format!("{name} has private addresses alone; asked again in {left} s"),
+                Kind::Temporary => format!("the name servers failed on {name}; asked again in {left} s"),
+            }
+        });
+        let asked = self.waiting.contains_key(name).then(|| format!("{name} is being asked for"));
+        Ok(known.into_iter().chain(asked).reduce(|known, asked| format!("{known}; {asked}")))
     }
 
     fn counts(&self) -> Vec<Count> {
@@ -677,7 +527,7 @@ impl Core for Resolver {
             ("names_cached", self.cache.len() as u64),
             ("names_cached_bytes", self.cache.bytes() as u64),
             ("names_in_flight", self.in_flight as u64),
-            ("parked", self.parked_urls),
+            ("servers_waiting", self.servers_waiting as u64),
         ]
     }
 }

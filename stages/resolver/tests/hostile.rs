@@ -26,7 +26,7 @@ const FALSE: [u8; 4] = [203, 0, 113, 66];
 const NONE: Found = Found::NoAddress { ttl_s: None };
 
 fn queries(server: &NameServer, timeout: Duration, attempts: usize) -> Queries {
-    let nameservers = vec![server.address];
+    let nameservers = vec![server.address.into()];
     Queries::new(&Settings { nameservers, timeout, attempts, hedge_after: timeout }).unwrap()
 }
 

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 const MILLISECOND: Duration = Duration::from_millis(1);
 
 fn queries(servers: &[&NameServer], timeout: Duration) -> Queries {
-    let nameservers = servers.iter().map(|server| server.address).collect();
+    let nameservers = servers.iter().map(|server| server.address.into()).collect();
     Queries::new(&Settings { nameservers, timeout, attempts: 2, hedge_after: 20 * MILLISECOND }).unwrap()
 }
 
@@ -180,4 +180,31 @@ async fn servers_that_answer_alike_share_the_load() {
     }
     let asked = [one.asked().len(), other.asked().len()];
     assert!(asked.iter().all(|&asked| asked >= 60), "of 400 questions {asked:?}");
+}
+
+/// Goal: name servers are asked over TLS and over HTTPS when they are written so, and not when their certificate is not
+/// one to be trusted. Method: the test's own certificate, which the system does not know.
+#[tokio::test]
+async fn name_servers_are_asked_over_tls_and_over_https() {
+    for (scheme, path) in [("tls", None), ("https", Some("/ask"))] {
+        let server = NameServer::start_encrypted(path, answer).await;
+        let text = format!("{scheme}://{}{}#dns.test", server.address, path.unwrap_or_default());
+        let settings = Settings {
+            nameservers: vec![text.parse().unwrap()],
+            timeout: 2000 * MILLISECOND,
+            attempts: 2,
+            hedge_after: 20 * MILLISECOND,
+        };
+        let queries = Queries::with_tls(&settings, Some(shared::tls::client_config(true).unwrap())).unwrap();
+        let names = ["both.test", "away.test", "broken.test", "four.test"];
+        let found = futures::future::join_all(names.map(|name| find(&queries, name))).await;
+        assert!(matches!(&found[0], Found::Addresses { addresses, .. } if addresses.len() == 3), "{scheme}: {found:?}");
+        assert_eq!(found[1..3], [Found::NoAddress { ttl_s: Some(80) }, Found::Temporary], "{scheme}");
+        assert!(matches!(found[3], Found::Addresses { .. }));
+        assert_eq!(server.asked_for("both.test"), 2);
+
+        let wary = Queries::new(&settings).unwrap();
+        assert_eq!(find(&wary, "both.test").await, Found::Temporary, "{scheme}");
+        assert_eq!(server.asked_for("both.test"), 2);
+    }
 }

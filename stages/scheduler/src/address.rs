@@ -111,6 +111,13 @@ impl Address {
         }
     }
 
+    /// The resolver asks on its own account. When nothing comes of that, the scheduler asks.
+    pub(crate) fn pending(&mut self, now: Timestamp, settings: &Settings) {
+        if self.until <= now && self.questions == 0 {
+            self.asked(now, settings);
+        }
+    }
+
     /// A question went out.
     pub(crate) fn asked(&mut self, now: Timestamp, settings: &Settings) {
         self.questions = self.questions.saturating_add(1);
@@ -243,6 +250,25 @@ mod tests {
         }
         assert_eq!(address.need(now, &settings), Need::Nothing);
         assert_eq!(address.missing(now), Some(NoAddress::NoAnswer));
+    }
+
+    #[test]
+    fn a_pending_address_counts_as_asked_for_and_is_no_failure() {
+        let settings = settings();
+        let mut address = Address::default();
+        address.pending(at(0), &settings);
+        assert_eq!(address.need(at(1), &settings), Need::Wait(at(30)));
+        address.pending(at(20), &settings);
+        assert_eq!(address.need(at(20), &settings), Need::Wait(at(30)), "with other URLs");
+        address.learn(at(21), &found(100), &settings);
+        assert_eq!(address.need(at(22), &settings), Need::Nothing);
+        address.pending(at(50), &settings);
+        assert_eq!(address.need(at(120), &settings), Need::Nothing, "what is known holds");
+        let mut silent = Address::default();
+        for _ in 0..9 {
+            silent.pending(at(0), &settings);
+        }
+        assert_eq!(silent.need(at(30), &settings), Need::Ask, "nobody answered");
     }
 
     /// Goal: a resolver that is away for long costs no URL. Method: no question is answered, for an hour and more; then

@@ -19,7 +19,7 @@ use crate::fresh::{Fresh, Order};
 use crate::server::ServerKey;
 use crate::staged::Staged;
 use shared::message::{Origin, Outcome, OutcomeEntry, Quality};
-use shared::stage::store::{StoreError, Table};
+use shared::stage::store::{Store, StoreError, Table};
 use shared::time::Timestamp;
 use shared::url::server_of;
 use std::collections::VecDeque;
@@ -412,12 +412,23 @@ pub(crate) fn visit_urls(
     if unreadable { Err(corrupt(URLS, "a waiting URL is unreadable")) } else { Ok(()) }
 }
 
+/// Visits all URLs of a server that are committed, in order, until `visit` returns false; unreadable ones are left out.
+pub(crate) fn scan_urls(
+    store: &dyn Store,
+    server: ServerKey,
+    visit: &mut dyn FnMut(u64, StoredUrl) -> bool,
+) -> Result<(), StoreError> {
+    store.scan(URLS, &url_key(server, 0), &url_key(server, u64::MAX), &mut |key, row| {
+        slot_of(key).zip(StoredUrl::from_row(row)).is_none_or(|(slot, url)| visit(slot, url))
+    })
+}
+
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
     use shared::stage::Output;
-    use shared::stage::store::{MemoryStore, Store as _};
+    use shared::stage::store::MemoryStore;
     use std::collections::{BTreeMap, BTreeSet};
     use std::time::Duration;
 

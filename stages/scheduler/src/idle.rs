@@ -3,15 +3,20 @@
 //! Asking changes nothing, and brings no server into memory.
 
 use crate::budget::Budgets;
+use crate::frontier::scan_urls;
 use crate::ready_queue::Room;
 use crate::scheduler::Scheduler;
 use crate::server::{SERVERS, Server, Todo, WaitFor};
 use shared::message::Outcome;
 use shared::stage::store::StoreError;
 use shared::time::Timestamp;
+use shared::url::server_of;
 use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
+
+/// So many of a server's URLs are looked at to find one: a tenth of a second of the scheduler's time.
+const LOOKED_AT_MAX: usize = 100_000;
 
 /// Why a server is not being fetched. All durations are what is left of a wait.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -84,13 +89,65 @@ impl fmt::Display for Idle {
     }
 }
 
+/// Where a URL is that its scheduler was asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whereabouts {
+    InFlight,
+    /// After so many attempts.
+    Waiting(u8),
+    /// Not among the first so many URLs of its server.
+    NotAmongFirst(usize),
+    /// It has ended, or has not come.
+    Absent,
+}
+
+impl fmt::Display for Whereabouts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Whereabouts::InFlight => f.write_str("in flight"),
+            Whereabouts::Waiting(0) => f.write_str("waits"),
+            Whereabouts::Waiting(attempts) => write!(f, "waits after {attempts} attempts"),
+            Whereabouts::NotAmongFirst(n) => write!(f, "not among the first {n} URLs of its server that wait"),
+            Whereabouts::Absent => f.write_str("does not wait: it has ended, or has not come yet"),
+        }
+    }
+}
+
 impl Scheduler {
+    /// Where a URL is, and why its server is not being fetched; none when another instance owns it.
+    pub(crate) fn why_url(&self, now: Timestamp, url: &str) -> Result<Option<String>, StoreError> {
+        let server = server_of(url);
+        Ok(match self.why_idle(now, server)? {
+            Idle::Elsewhere(_) => None,
+            Idle::Unknown => Some(format!("no URL of {server} has come")),
+            idle => Some(format!("{}; {server}: {idle}", self.whereabouts(server, url)?)),
+        })
+    }
+
+    fn whereabouts(&self, server: &str, url: &str) -> Result<Whereabouts, StoreError> {
+        let key = self.key_of(server);
+        let mut found = Whereabouts::Absent;
+        let mut looked_at = 0;
+        scan_urls(self.store.as_ref(), key, &mut |slot, stored| {
+            looked_at += 1;
+            if stored.url == url {
+                let lease = self.servers.get(&key).and_then(|server| server.lease.as_ref());
+                let in_flight = lease.is_some_and(|lease| lease.slots.contains(&slot));
+                found = if in_flight { Whereabouts::InFlight } else { Whereabouts::Waiting(stored.attempts) };
+            } else if looked_at == LOOKED_AT_MAX {
+                found = Whereabouts::NotAmongFirst(looked_at);
+            }
+            found == Whereabouts::Absent
+        })?;
+        Ok(found)
+    }
+
     /// Why a server, `scheme://host[:port]`, is not being fetched at `now`.
     ///
     /// # Errors
     ///
     /// The store cannot be read.
-    pub fn why(&self, now: Timestamp, server: &str) -> Result<Idle, StoreError> {
+    pub fn why_idle(&self, now: Timestamp, server: &str) -> Result<Idle, StoreError> {
         if server.parse::<shared::url::Server>().is_err() {
             return Ok(Idle::Unknown);
         }

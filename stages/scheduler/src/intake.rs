@@ -54,7 +54,7 @@ impl Scheduler {
                 None => {
                     let key = ServerKey::of(ready.partition, &found.server);
                     self.load_or_make(key, &found.server)?;
-                    self.learn_address(now, key, &found.resolution, staged);
+                    self.learn_address(now, key, found.resolution.as_ref(), staged);
                     keys[server] = Some(key);
                     key
                 }
@@ -78,14 +78,17 @@ impl Scheduler {
         for found in &ready.servers {
             let key = ServerKey::of(ready.partition, &found.server);
             self.load(key)?;
-            self.learn_address(now, key, &found.resolution, staged);
+            self.learn_address(now, key, found.resolution.as_ref(), staged);
         }
         Ok(())
     }
 
-    fn learn_address(&mut self, now: Timestamp, key: ServerKey, found: &Resolution, staged: &mut Staged<'_>) {
+    fn learn_address(&mut self, now: Timestamp, key: ServerKey, found: Option<&Resolution>, staged: &mut Staged<'_>) {
         if let Some(server) = self.servers.get_mut(&key) {
-            server.address.learn(now, found, &self.settings);
+            match found {
+                Some(found) => server.address.learn(now, found, &self.settings),
+                None => server.address.pending(now, &self.settings),
+            }
             staged.touch(key);
         }
     }

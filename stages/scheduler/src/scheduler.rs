@@ -440,6 +440,10 @@ impl Core for Scheduler {
         if self.more { Some(Timestamp::ZERO) } else { dues.into_iter().flatten().min() }
     }
 
+    fn why(&self, now: Timestamp, url: &str) -> Result<Option<String>, StoreError> {
+        self.why_url(now, url)
+    }
+
     fn counts(&self) -> Vec<Count> {
         let totals = self.totals();
         let mut counts = vec![

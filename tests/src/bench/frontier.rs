@@ -170,7 +170,7 @@ fn batch(partition: u16, hosts: &[usize], round: usize, serial: &mut u64) -> Rea
             ready.serials.push(*serial);
         }
         let addresses = vec![std::net::IpAddr::from([192, 0, 2, 1])];
-        let resolution = Resolution::Addresses { addresses, ttl_s: 86_400 };
+        let resolution = Some(Resolution::Addresses { addresses, ttl_s: 86_400 });
         ready.servers.push(ServerResolution { server: format!("http://{host}"), resolution });
     }
     ready

@@ -7,7 +7,8 @@
 use anyhow::{Context as _, ensure};
 use clap::Parser;
 use dedup::seen::memory_store_bytes;
-use rhumb_tests::bench::{self, Round, frontier, known_urls, url_cache, url_seen};
+use rhumb_tests::bench::slow_dns::{self, Steady};
+use rhumb_tests::bench::{self, Round, frontier, known_urls, median, url_cache, url_seen};
 use rhumb_tests::harness::World;
 use serde_json::json;
 use shared::config::DedupStore;
@@ -43,6 +44,10 @@ struct Cli {
     /// The crawl alone with 8, 64 and 256 partitions, instead
     #[arg(long, conflicts_with = "scaling")]
     partitions_sweep: bool,
+    /// A DNS server that takes MS milliseconds (300 without) beside one that answers at once, 500 hosts of 120 pages,
+    /// after the first seconds of a crawl, instead
+    #[arg(long, value_name = "MS", num_args = 0..=1, default_missing_value = "300")]
+    slow_dns: Option<u64>,
     /// Lookups a second of the URL cache, by policy, instead
     #[arg(long)]
     url_cache: bool,
@@ -84,6 +89,8 @@ fn main() -> anyhow::Result<ExitCode> {
         frontier(&cli, servers)?;
     } else if let Some(sizes) = &cli.url_seen {
         url_seen(&cli, sizes)?;
+    } else if let Some(latency_ms) = cli.slow_dns {
+        slow_dns(&cli, latency_ms)?;
     } else if cli.scaling {
         scaling(&cli)?;
     } else if cli.partitions_sweep {
@@ -234,6 +241,36 @@ fn print_url_seen(measured: &url_seen::Measured, growth: f64) {
         measured.leaves_median_ms,
         measured.leaves_p99_ms,
     );
+}
+
+fn slow_dns(cli: &Cli, latency_ms: u64) -> anyhow::Result<()> {
+    ensure!(cli.rounds > 0, "--rounds must be at least 1");
+    let round = |dns_latency_ms| {
+        let profile = Profile { hosts: 500, pages_per_host: PagesPerHost::Exactly(120), ..Profile::raw() };
+        slow_dns::measure(&World::new(Profile { dns_latency_ms, ..profile }), &cli.set)
+    };
+    let (mut instant, mut slow) = (Vec::new(), Vec::new());
+    for _ in 0..cli.rounds {
+        instant.push(round(0)?);
+        slow.push(round(latency_ms)?);
+    }
+    let of = |number: fn(&Steady) -> f64| {
+        let [instant, slow] = [&instant, &slow].map(|rounds| median(rounds.iter().map(number).collect()));
+        (instant, slow, slow / instant)
+    };
+    let (pages_per_s, cpu, whole) = (of(|r| r.pages_per_s), of(|r| r.cpu_ms_per_page), of(|r| r.whole_pages_per_s));
+    if cli.json {
+        println!("{}", json!({ "latency_ms": latency_ms, "instant": instant, "slow": slow }));
+        return Ok(());
+    }
+    println!("500 hosts x 120 pages, medians of {} rounds of each, after the first seconds", cli.rounds);
+    println!("{:<24} {:>12} {:>12} {:>8}", "DNS answers", "at once", format!("after {latency_ms} ms"), "ratio");
+    for (name, (instant, slow, ratio)) in
+        [("pages/s", pages_per_s), ("CPU ms/page", cpu), ("pages/s, whole crawl", whole)]
+    {
+        println!("{name:<24} {instant:>12.3} {slow:>12.3} {ratio:>8.3}");
+    }
+    Ok(())
 }
 
 fn scaling(cli: &Cli) -> anyhow::Result<()> {

@@ -317,7 +317,11 @@ impl<C: Simulated> Life<C> {
     fn publish_all(&mut self, out: &mut Output<C::Effect>, left: &mut usize, around: &mut Around) -> Result<(), Died> {
         for Publish { edge, token, payload, causes, tag } in out.publishes.drain(..) {
             spend(left)?;
-            let id = format!("{:016x}", xxhash_rust::xxh3::xxh3_64(&payload));
+            self.next_output += 1;
+            let id = match causes.is_empty() {
+                true => format!("{:?}-{}", self.process, self.next_output),
+                false => format!("{:016x}", xxhash_rust::xxh3::xxh3_64(&payload)),
+            };
             for cause in &causes {
                 if let Some(held) = self.tickets.get_mut(cause) {
                     held.references += 1;

@@ -80,7 +80,7 @@ impl Simulated for Scheduler {
     }
 
     fn why_idle(&self, now: Timestamp, server: &str) -> Option<String> {
-        match self.why(now, server).expect("a store in memory does not fail") {
+        match self.why_idle(now, server).expect("a store in memory does not fail") {
             Idle::Elsewhere(_) => None,
             why => Some(why.to_string()),
         }

@@ -127,6 +127,9 @@ pub trait SeenStore: Send {
     /// Whether no question waits.
     fn is_idle(&self) -> bool;
 
+    /// Whether a URL of a partition is known. Changes nothing; a question that waits for its answer makes none known.
+    fn knows(&self, partition: u16, host: u64, url: u64) -> Result<bool, SeenError>;
+
     /// URLs known in a partition.
     fn known(&self, partition: u16) -> u64;
 

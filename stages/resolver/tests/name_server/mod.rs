@@ -1,13 +1,19 @@
-//! A name server on loopback, over UDP and TCP, that answers as a test tells it, well or badly.
+//! A name server on loopback that answers as a test tells it, well or badly: over UDP and TCP, over TLS, or over HTTPS.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(dead_code, reason = "each test binary uses some of it")]
 
+use bytes::Bytes;
+use rustls::ServerConfig;
+use rustls::crypto::ring::default_provider;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream, UdpSocket};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
 pub(crate) const A: u16 = 1;
 pub(crate) const CNAME: u16 = 5;
@@ -56,6 +62,20 @@ impl NameServer {
         });
         tokio::spawn(serve_udp(Arc::new(udp), handler.clone()));
         tokio::spawn(serve_tcp(tcp, handler));
+        NameServer { address, asked }
+    }
+
+    /// Over TLS, or over HTTPS when there is a path.
+    pub(crate) async fn start_encrypted(path: Option<&'static str>, answer: fn(&Query) -> Vec<Reply>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let log = asked.clone();
+        let handler: Handler = Arc::new(move |query| {
+            log.lock().unwrap().push((query.name.clone(), query.kind));
+            answer(query)
+        });
+        tokio::spawn(serve_tls(listener, path, handler));
         NameServer { address, asked }
     }
 
@@ -110,7 +130,63 @@ async fn serve_tcp(listener: TcpListener, handler: Handler) {
     }
 }
 
-async fn converse(mut stream: TcpStream, handler: Handler) -> std::io::Result<()> {
+async fn serve_tls(listener: TcpListener, path: Option<&'static str>, handler: Handler) {
+    let certificate = include_bytes!("../../../../shared/tests/certificate/certificate.der");
+    let key = include_bytes!("../../../../shared/tests/certificate/key.der");
+    let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(
+            vec![CertificateDer::from(certificate.as_slice())],
+            PrivateKeyDer::try_from(key.as_slice()).unwrap(),
+        )
+        .unwrap();
+    config.alpn_protocols = path.map(|_| b"h2".to_vec()).into_iter().collect();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    loop {
+        let (stream, _) = listener.accept().await.unwrap();
+        let (acceptor, handler) = (acceptor.clone(), handler.clone());
+        tokio::spawn(async move {
+            // A client that does not trust the certificate leaves.
+            let Ok(stream) = acceptor.accept(stream).await else { return };
+            match path {
+                None => drop(converse(stream, handler).await),
+                Some(path) => drop(converse_over_http(stream, path, handler).await),
+            }
+        });
+    }
+}
+
+async fn converse_over_http(
+    stream: TlsStream<TcpStream>,
+    path: &'static str,
+    handler: Handler,
+) -> Result<(), h2::Error> {
+    let mut connection = h2::server::handshake(stream).await?;
+    while let Some(request) = connection.accept().await {
+        let (request, mut respond) = request?;
+        let handler = handler.clone();
+        tokio::spawn(async move {
+            let status = if request.uri().path() == path { 200 } else { 404 };
+            let mut packet = Vec::new();
+            let mut body = request.into_body();
+            while let Some(part) = body.data().await {
+                packet.extend_from_slice(&part?);
+            }
+            for Reply(after, bytes) in handler(&query(&packet, true)) {
+                tokio::time::sleep(after).await;
+                let head = http::Response::builder().status(status).header("content-type", "application/dns-message");
+                let head = head.header("content-length", bytes.len()).body(()).unwrap();
+                respond.send_response(head, false)?.send_data(Bytes::from(bytes), true)?;
+            }
+            Ok::<_, h2::Error>(())
+        });
+    }
+    Ok(())
+}
+
+async fn converse(mut stream: impl AsyncRead + AsyncWrite + Unpin, handler: Handler) -> std::io::Result<()> {
     loop {
         let length = stream.read_u16().await?;
         let mut packet = vec![0; length.into()];

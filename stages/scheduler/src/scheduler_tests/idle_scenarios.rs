@@ -15,7 +15,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 const SECOND: Duration = Duration::from_secs(1);
 
 fn why(world: &World, server: &str) -> Idle {
-    world.core.why(world.now, server).unwrap()
+    world.core.why_idle(world.now, server).unwrap()
 }
 
 #[test]

@@ -146,13 +146,14 @@ fn server_name(server: u8) -> String {
     format!("{scheme}://s{}.test", server / 2)
 }
 
-fn resolution(kind: u8) -> Resolution {
-    match kind {
+fn resolution(kind: u8) -> Option<Resolution> {
+    Some(match kind {
         0 => Resolution::NoAddress,
         1 => Resolution::Temporary,
         2 => Resolution::Addresses { addresses: vec!["192.0.2.9".parse().unwrap()], ttl_s: 60 },
+        3 => return None,
         _ => addresses(),
-    }
+    })
 }
 
 impl Way {
@@ -163,7 +164,7 @@ impl Way {
                 format!("{}/{}", server_name(server), self.pages)
             })
             .collect();
-        let batch = world.batch(&urls, &resolution(kind));
+        let batch = world.batch(&urls, resolution(kind).as_ref());
         self.batches.push(batch.clone());
         batch
     }
@@ -201,7 +202,7 @@ impl Way {
                     let mut answer =
                         ReadyUrls { partition: refresh.partition, refresh: refresh.number, ..ReadyUrls::default() };
                     for server in refresh.servers {
-                        if let Some(resolution) = web.resolve(&server) {
+                        if let resolution @ Some(_) = web.resolve(&server) {
                             answer.servers.push(shared::message::ServerResolution { server, resolution });
                         }
                     }

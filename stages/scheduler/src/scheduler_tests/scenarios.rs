@@ -567,7 +567,7 @@ fn no_more_pages_are_asked_for_than_allowed() {
 fn repeated_batches_change_nothing() {
     let mut world = World::polite();
     let urls: Vec<_> = (0..20).map(|page| format!("{A}/{page}")).collect();
-    let batch = world.batch(&urls, &addresses());
+    let batch = world.batch(&urls, Some(&addresses()));
     let half = ReadyUrls { urls: urls[..10].iter().collect(), serials: batch.serials[..10].to_vec(), ..batch.clone() };
     for ready in [&half, &batch, &half, &batch] {
         world.step(Some(Input::Ready(ready.clone())));
@@ -582,7 +582,7 @@ fn repeated_batches_change_nothing() {
 #[test]
 fn messages_that_make_no_sense_are_counted_and_ignored() {
     let mut world = World::owning(settings(), &[partition("a.test", 4)]);
-    let batch = world.batch(&[format!("{A}/0"), format!("{A}/1"), format!("{A}/2")], &addresses());
+    let batch = world.batch(&[format!("{A}/0"), format!("{A}/1"), format!("{A}/2")], Some(&addresses()));
     let odd = ReadyUrls { server_of: vec![0, 9], origin_of: vec![7, 0, 0], serials: vec![1], ..batch.clone() };
     world.step(Some(Input::Ready(odd)));
     assert_eq!((world.count("malformed_total"), world.count("new_total")), (3, 0));

@@ -69,7 +69,7 @@ fn measure(name: &str, store: Arc<dyn Store>) {
                     ready.server_of.push(server as u32);
                     ready.serials.push(serials[usize::from(partition)]);
                 }
-                ready.servers.push(ServerResolution { server: name, resolution: addresses() });
+                ready.servers.push(ServerResolution { server: name, resolution: Some(addresses()) });
             }
             bench.step(Edge::UrlsReady, &encode(&ready));
         }

@@ -108,7 +108,7 @@ fn what_is_in_flight_of_a_domain_is_reserved_and_comes_back_to_its_other_hosts()
     world.tell_pages(&second, 2);
     world.ask(2);
     assert_eq!(world.held.len(), 1, "two pages are in flight, no more are to be");
-    assert_eq!(world.core.why(world.now, &second).unwrap(), Idle::BudgetReserved);
+    assert_eq!(world.core.why_idle(world.now, &second).unwrap(), Idle::BudgetReserved);
     world.run(&mut pages(|_, url| response(if url.starts_with(&first) { 404 } else { 200 })), 20 * SECOND);
     assert_eq!((world.count("outcome_gone_total"), world.count("outcome_fetched_total")), (2, 2));
 }
@@ -127,7 +127,7 @@ fn urls_over_budget_wait_for_a_larger_one_when_they_are_to() {
         assert_eq!((world.count("outcome_fetched_total"), world.count("waiting")), (4, 6));
         assert_eq!(world.count("waiting_over_budget"), 6);
         let limit = if per_host { "pages per host" } else { "pages per domain" };
-        assert_eq!(world.core.why(world.now, &server).unwrap(), Idle::OverBudget(limit));
+        assert_eq!(world.core.why_idle(world.now, &server).unwrap(), Idle::OverBudget(limit));
         world.settings = budget(9);
         world.crash();
         world.run(&mut Fine, HOUR);

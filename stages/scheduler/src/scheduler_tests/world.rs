@@ -373,14 +373,14 @@ impl World {
     }
 
     /// A batch of new URLs, numbered, all of servers of one partition.
-    pub(crate) fn batch(&mut self, urls: &[String], resolution: &Resolution) -> ReadyUrls {
+    pub(crate) fn batch(&mut self, urls: &[String], resolution: Option<&Resolution>) -> ReadyUrls {
         let home = partition(host_of(&urls[0]), self.settings.partitions);
         let mut ready = ReadyUrls { partition: home, origins: vec![origin()], ..ReadyUrls::default() };
         for url in urls {
             assert_eq!(partition(host_of(url), self.settings.partitions), home);
             let server = server_of(url);
             let index = ready.servers.iter().position(|known| known.server == server).unwrap_or_else(|| {
-                ready.servers.push(ServerResolution { server: server.to_owned(), resolution: resolution.clone() });
+                ready.servers.push(ServerResolution { server: server.to_owned(), resolution: resolution.cloned() });
                 ready.servers.len() - 1
             });
             let serial = self.serials.entry(home).or_default();
@@ -395,7 +395,7 @@ impl World {
     }
 
     pub(crate) fn tell(&mut self, urls: &[String], resolution: &Resolution) {
-        let ready = self.batch(urls, resolution);
+        let ready = self.batch(urls, Some(resolution));
         self.step(Some(Input::Ready(ready)));
     }
 
@@ -570,7 +570,7 @@ impl World {
             let mut answer =
                 ReadyUrls { partition: refresh.partition, refresh: refresh.number, ..ReadyUrls::default() };
             for server in refresh.servers {
-                if let Some(resolution) = web.resolve(&server) {
+                if let resolution @ Some(_) = web.resolve(&server) {
                     answer.servers.push(ServerResolution { server, resolution });
                 }
             }
@@ -582,8 +582,9 @@ impl World {
     pub(crate) fn finish(&mut self, web: &mut dyn Web, longest: Duration) {
         let start = self.now;
         while self.count("waiting") + self.count("in_flight") > 0 {
-            let idle =
-                || self.core.servers.values().map(|server| self.core.why(self.now, &server.name).unwrap().to_string());
+            let idle = || {
+                self.core.servers.values().map(|server| self.core.why_idle(self.now, &server.name).unwrap().to_string())
+            };
             let has_time = self.now.since(start) < longest;
             assert!(has_time, "the crawl does not end: {:?}, {:?}", self.core.counts(), idle().collect::<Vec<_>>());
             self.advance(web, 64, start + longest);

@@ -396,7 +396,7 @@ impl Instance {
                     addresses: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
                     ttl_s: micros(FOR_EVER.as_secs()),
                 };
-                ready.servers.push(ServerResolution { server: Web::name(server), resolution });
+                ready.servers.push(ServerResolution { server: Web::name(server), resolution: Some(resolution) });
                 ready.servers.len() as u32 - 1
             });
             self.serial += 1;

@@ -106,6 +106,11 @@ impl SeenStore for Memory {
         Ok(Verdict::New)
     }
 
+    fn knows(&self, partition: u16, _: u64, url: u64) -> Result<bool, SeenError> {
+        let of = self.partitions.get(usize::from(partition)).and_then(Option::as_ref);
+        of.map(|_| self.table.knows(url)).ok_or(SeenError::Partition(partition))
+    }
+
     fn flush_at(&self) -> Option<Timestamp> {
         None
     }

@@ -106,6 +106,11 @@ impl Table {
         });
     }
 
+    /// Whether a fingerprint is in it.
+    pub(super) fn knows(&self, fingerprint: u64) -> bool {
+        self.contains(&Spot::of(fingerprint))
+    }
+
     /// Memory held, in bytes.
     pub(super) fn bytes(&self) -> usize {
         let ends = self.ends.capacity() * size_of::<u32>();

@@ -400,6 +400,11 @@ impl SeenStore for Sieve {
         Ok(Verdict::Later)
     }
 
+    fn knows(&self, partition: u16, host: u64, url: u64) -> Result<bool, SeenError> {
+        let place = self.place_of.get(usize::from(partition)).copied().flatten();
+        self.partitions[usize::from(place.ok_or(SeenError::Partition(partition))?)].knows((host, url))
+    }
+
     /// At once when the buffer is full or the log too long, and as long as either is being dealt with or filters are
     /// being filled.
     fn flush_at(&self) -> Option<Timestamp> {

@@ -135,6 +135,21 @@ impl Partition {
         self.unfiltered.is_some() || self.filters.may_contain(url)
     }
 
+    /// Whether the URL is known; questions are not.
+    pub(super) fn knows(&self, key: Key) -> Result<bool, SeenError> {
+        if !self.may_know(key) {
+            return Ok(false);
+        }
+        let mut asked = [Asked { key, place: 0, found: self.delta.contains(key) }];
+        let mut window = Window::default();
+        for run in self.runs() {
+            if !asked[0].found {
+                run.find(&mut asked, &mut window)?;
+            }
+        }
+        Ok(asked[0].found)
+    }
+
     /// Whether the filters hold all that the runs hold.
     pub(super) fn is_filtered(&self) -> bool {
         self.unfiltered.is_none()

@@ -1,5 +1,5 @@
-//! The TLS configuration that all connections share: made once, because it takes a thousand times as long as a
-//! client made from it.
+//! The TLS configuration that all connections of a process share: made once, because it takes a thousand times as long
+//! as a client made from it.
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
@@ -8,9 +8,12 @@ use rustls::{ClientConfig, DigitallySignedStruct, Error, SignatureScheme};
 use rustls_platform_verifier::Verifier;
 use std::sync::Arc;
 
-/// TLS 1.2 and 1.3 with HTTP/2 and HTTP/1.1. Trusts the system's root certificates and Mozilla's; every
+/// TLS 1.2 and 1.3, no protocol above it named yet. Trusts the system's root certificates and Mozilla's; every
 /// certificate when `accept_invalid_certificates`.
-pub(crate) fn client_config(accept_invalid_certificates: bool) -> Result<ClientConfig, Error> {
+///
+/// # Errors
+/// The system's root certificates cannot be used.
+pub fn client_config(accept_invalid_certificates: bool) -> Result<ClientConfig, Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let verifier: Arc<dyn ServerCertVerifier> = if accept_invalid_certificates {
         Arc::new(AnyCertificate(provider.clone()))
@@ -18,13 +21,11 @@ pub(crate) fn client_config(accept_invalid_certificates: bool) -> Result<ClientC
         let roots = webpki_root_certs::TLS_SERVER_ROOT_CERTS.iter().cloned();
         Arc::new(Verifier::new_with_extra_roots(roots, provider.clone())?)
     };
-    let mut config = ClientConfig::builder_with_provider(provider)
+    Ok(ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()?
         .dangerous()
         .with_custom_certificate_verifier(verifier)
-        .with_no_client_auth();
-    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-    Ok(config)
+        .with_no_client_auth())
 }
 
 /// Believes every certificate, but still that the server holds its key.
