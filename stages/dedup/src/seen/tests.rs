@@ -125,7 +125,11 @@ impl Model {
 
     fn take(&mut self, step: &Step) {
         match step {
-            Step::Ask(urls) => urls.iter().for_each(|&url| self.ask(url)),
+            Step::Ask(urls) => urls.iter().for_each(|&url| {
+                self.ask(url);
+                let known = self.known.contains(&url);
+                assert_eq!(self.store().knows(url.0, url.1, url.2).unwrap(), known, "{url:?}");
+            }),
             Step::Flush { after_s, all } => self.flush(*after_s, *all),
             Step::Commit => {
                 if let Some(bytes) = self.store().stage().unwrap() {
