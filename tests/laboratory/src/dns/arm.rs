@@ -83,9 +83,9 @@ impl Arm {
         1.0 - self.queries as f64 / self.names.max(1) as f64
     }
 
-    /// Of a lookup, in the mean.
-    pub(super) fn latency_mean(&self) -> Duration {
-        self.latency.div_f64(self.queries.max(1) as f64)
+    /// Of what all lookups took together, what one took in the mean.
+    pub(super) fn each(&self, all: Duration) -> Duration {
+        all.div_f64(self.queries.max(1) as f64)
     }
 
     /// Names a second that no client can surpass that keeps to this window and makes these lookups: window / latency x
@@ -123,7 +123,7 @@ pub(super) mod tests {
     fn rates_and_the_bound_follow_from_what_was_counted() {
         let arm = arm(Way::Few, 10);
         assert_eq!((arm.rate(), arm.rate_before_tail(), arm.hit_rate()), (10.0, Some(18.0), 0.5));
-        assert_eq!(arm.latency_mean(), Duration::from_millis(100));
+        assert_eq!(arm.each(arm.latency), Duration::from_millis(100));
         // 400 s of latency in a window of 2 take 200 s at least.
         assert_eq!(arm.bound(), 50.0);
     }

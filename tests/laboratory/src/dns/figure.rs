@@ -85,8 +85,14 @@ fn short(value: f64) -> String {
     }
 }
 
-/// Bars beside one another under names; each of these has some of a colour, and words at its end.
-fn bars(heading: &str, axis: Axis, label: &str, bars: &[(String, Vec<(f64, &str, String)>)]) -> String {
+/// How long a bar is, its colour, and words at its end.
+type Bar<'a> = (f64, &'a str, String);
+
+/// A line's name and points.
+type Curve<'a> = (&'a str, plot::Style, Vec<(f64, f64)>);
+
+/// Bars below one another, some for each name.
+fn bars(heading: &str, axis: Axis, label: &str, bars: &[(String, Vec<Bar<'_>>)]) -> String {
     let (top, bottom) = (MARGIN.1, PANEL.1 - MARGIN.3);
     let mut lines = vec![title(heading)];
     for value in axis.ticks() {
@@ -151,7 +157,7 @@ struct Lines<'a> {
 }
 
 impl Lines<'_> {
-    fn draw(&self, curves: &[(&str, plot::Style, Vec<(f64, f64)>)]) -> String {
+    fn draw(&self, curves: &[Curve<'_>]) -> String {
         let (left, right) = self.x.places;
         let (bottom, top) = self.y.places;
         let mut lines = vec![title(self.heading)];

@@ -30,7 +30,6 @@ const RECEIVE_BYTES: usize = 4 << 20;
 const PACKET_BYTES: usize = 512;
 const HEADER_BYTES: usize = 12;
 const TYPE_A: u16 = 1;
-const TYPE_AAAA: u16 = 28;
 /// For how many seconds answers hold; the crawler uses them longer.
 const TTL_S: u32 = 300;
 /// The record of an address without the address: owner (the name asked for), type, class, time to live, length.
@@ -241,6 +240,7 @@ mod tests {
     use std::time::Duration;
 
     const FROM: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 1);
+    const TYPE_AAAA: u16 = 28;
     const LATENCY: Latency = Latency { seed: 1, scale: 1.0 };
 
     fn packet(name: &str, kind: u16) -> Vec<u8> {

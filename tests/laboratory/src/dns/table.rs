@@ -25,7 +25,7 @@ fn arms(arms: &[Arm]) -> String {
     );
     for arm in arms {
         let time = if arm.clock == Clock::Real { "real" } else { "simulated" };
-        let lookup_ms = |sum: Duration| 1e3 * sum.as_secs_f64() / arm.queries.max(1) as f64;
+        let lookup_ms = |all: Duration| 1e3 * arm.each(all).as_secs_f64();
         let note = match arm.way {
             Way::Window => "the first fifth of the trace: names are drawn independently of one another",
             Way::SerialCachedUnrefreshed => "what the cache would bring if it never asked again",

@@ -9,7 +9,7 @@ fn small() -> Settings {
         hosts: 800,
         latency_scale: 0.01,
         entries: vec![64, 256],
-        table_names: vec![100, 500],
+        table_names: vec![20, 50],
         rounds: 1,
         row: Duration::from_millis(350),
         ..Settings::default()
