@@ -29,6 +29,23 @@ pub(super) struct Latency {
     pub(super) scale: f64,
 }
 
+/// How long one waits for an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Patience {
+    /// For one attempt.
+    pub(super) timeout: Duration,
+    pub(super) attempts: u32,
+}
+
+/// What a lookup costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Cost {
+    pub(super) took: Duration,
+    pub(super) is_answered: bool,
+    /// How often the name was asked in all.
+    pub(super) asked: u32,
+}
+
 impl Latency {
     /// How long the answer takes to the question for a name that was asked `asked` times before; none: for ever.
     pub(super) fn of(self, name: u32, asked: u32) -> Option<Duration> {
@@ -44,12 +61,19 @@ impl Latency {
         Some(Duration::from_secs_f64(milliseconds * self.scale / 1e3))
     }
 
-    /// What a lookup costs who waits so long at most, and whether it is answered by then.
-    pub(super) fn cost(self, name: u32, asked: u32, patience: Duration) -> (Duration, bool) {
-        match self.of(name, asked) {
-            Some(latency) if latency < patience => (latency, true),
-            _ => (patience, false),
+    /// How long a lookup takes of one who waits for each attempt as long as `patience` has it, whether it is answered
+    /// by then, and how often the name was asked after it.
+    pub(super) fn cost(self, name: u32, mut asked: u32, patience: Patience) -> Cost {
+        let mut took = Duration::ZERO;
+        for _ in 0..patience.attempts {
+            let latency = self.of(name, asked);
+            asked += 1;
+            if let Some(latency) = latency.filter(|&latency| latency < patience.timeout) {
+                return Cost { took: took + latency, is_answered: true, asked };
+            }
+            took += patience.timeout;
         }
+        Cost { took, is_answered: false, asked }
     }
 
     fn random(self, name: u32, asked: u32) -> Xoshiro256PlusPlus {
@@ -93,8 +117,14 @@ mod tests {
     fn a_name_that_is_never_answered_is_not_answered_later_either() {
         let silent = (0..).find(|&name| PAPER.of(name, 0).is_none()).unwrap();
         assert!((0..100).all(|asked| PAPER.of(silent, asked).is_none()));
-        assert_eq!(PAPER.cost(silent, 0, Duration::from_secs(10)), (Duration::from_secs(10), false));
-        let slow = (0..).find(|&name| PAPER.of(name, 0).is_some_and(|took| took > Duration::from_secs(10))).unwrap();
-        assert_eq!(PAPER.cost(slow, 0, Duration::from_secs(10)), (Duration::from_secs(10), false));
+        let patience = Patience { timeout: Duration::from_secs(5), attempts: 2 };
+        let given_up = Cost { took: Duration::from_secs(10), is_answered: false, asked: 2 };
+        assert_eq!(PAPER.cost(silent, 0, patience), given_up);
+        let is_slow = |name, asked| PAPER.of(name, asked).is_some_and(|took| took > patience.timeout);
+        let slow = (0..).find(|&name| is_slow(name, 0) && !is_slow(name, 1)).unwrap();
+        let took = patience.timeout + PAPER.of(slow, 1).unwrap();
+        assert_eq!(PAPER.cost(slow, 0, patience), Cost { took, is_answered: true, asked: 2 });
+        let took = PAPER.of(slow, 1).unwrap();
+        assert_eq!(PAPER.cost(slow, 1, patience), Cost { took, is_answered: true, asked: 2 });
     }
 }

@@ -4,8 +4,8 @@
 //! types that there is none, with the record that says how long that holds (RFC 2308). What is no question for such a
 //! name gets no answer.
 //!
-//! A question that repeats one under way is answered with it, as a name server does that asks others in its turn. So
-//! that a client repeats a datagram does not make it luckier.
+//! A datagram that repeats one under way, with its number, is dropped: the answer to the first will come. So to repeat
+//! datagrams makes no client luckier. A question with a new number is a new one.
 //!
 //! Invariants: a thread of its own; no more than [`PENDING_MAX`] answers wait to be sent, further questions are dropped;
 //! nothing that comes ends it.
@@ -14,7 +14,7 @@ use super::latency::Latency;
 use super::names::Names;
 use anyhow::Context as _;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket as StdSocket};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -90,7 +90,8 @@ impl NameServer {
         let address = socket.local_addr()?;
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
         let (stop, stopped) = oneshot::channel();
-        let questions = Questions { names, latency, asked: HashMap::new(), pending: BinaryHeap::new() };
+        let questions =
+            Questions { names, latency, asked: HashMap::new(), under_way: HashSet::new(), pending: BinaryHeap::new() };
         let thread = std::thread::Builder::new().name("name-server".to_owned()).spawn(move || {
             runtime.block_on(async {
                 let Ok(socket) = UdpSocket::from_std(socket) else { return };
@@ -140,39 +141,34 @@ async fn serve(socket: UdpSocket, mut questions: Questions) {
     }
 }
 
-/// How often a name was asked for a type, and when the last question is answered.
-#[derive(Default)]
-struct Asked {
-    times: u32,
-    until: Option<Instant>,
-}
+/// A question: name, type and the number that the client gave it.
+type Key = (u32, u16, [u8; 2]);
 
 /// What was asked, and what is to be answered when.
 struct Questions {
     names: Arc<Names>,
     latency: Latency,
-    asked: HashMap<(u32, u16), Asked>,
-    pending: BinaryHeap<Reverse<(Instant, SocketAddr, Vec<u8>)>>,
+    /// By name and type, how often it was asked.
+    asked: HashMap<(u32, u16), u32>,
+    /// Answers that wait: the same questions as in `pending`.
+    under_way: HashSet<Key>,
+    pending: BinaryHeap<Reverse<(Instant, Key, SocketAddr, Vec<u8>)>>,
 }
 
 impl Questions {
     fn receive(&mut self, now: Instant, packet: &[u8], from: SocketAddr) {
         let Some(question) = question(packet) else { return };
         let Some(number) = self.names.number(&question.name) else { return };
-        if self.pending.len() >= PENDING_MAX {
+        let key = (number, question.kind, [packet[0], packet[1]]);
+        if self.pending.len() >= PENDING_MAX || self.under_way.contains(&key) {
             return;
         }
         let asked = self.asked.entry((number, question.kind)).or_default();
-        let until = match asked.until.filter(|&until| until > now) {
-            Some(until) => until,
-            None => {
-                let Some(latency) = self.latency.of(number, asked.times) else { return };
-                asked.times += 1;
-                now + latency
-            }
-        };
-        asked.until = Some(until);
-        self.pending.push(Reverse((until, from, answer(&packet[..question.end], question.kind, number))));
+        let Some(latency) = self.latency.of(number, *asked) else { return };
+        *asked += 1;
+        self.under_way.insert(key);
+        let answer = answer(&packet[..question.end], question.kind, number);
+        self.pending.push(Reverse((now + latency, key, from, answer)));
     }
 
     fn due_at(&self) -> Option<Instant> {
@@ -181,7 +177,9 @@ impl Questions {
 
     fn take_due(&mut self, now: Instant) -> Option<(Vec<u8>, SocketAddr)> {
         self.due_at().filter(|&due_at| due_at <= now)?;
-        self.pending.pop().map(|Reverse((_, to, answer))| (answer, to))
+        let Reverse((_, key, to, answer)) = self.pending.pop()?;
+        self.under_way.remove(&key);
+        Some((answer, to))
     }
 }
 
@@ -255,11 +253,17 @@ mod tests {
 
     fn questions() -> Questions {
         let names = Arc::new(Names::new(1_000, 1));
-        Questions { names, latency: LATENCY, asked: HashMap::new(), pending: BinaryHeap::new() }
+        Questions {
+            names,
+            latency: LATENCY,
+            asked: HashMap::new(),
+            under_way: HashSet::new(),
+            pending: BinaryHeap::new(),
+        }
     }
 
     #[test]
-    fn a_question_is_answered_when_the_model_says_so_and_repeats_with_it() {
+    fn a_question_is_answered_when_the_model_says_so_and_its_repeats_are_dropped() {
         let mut questions = questions();
         let number = (0..).find(|&name| LATENCY.of(name, 0).is_some()).unwrap();
         let name = questions.names.get(number).to_owned();
@@ -272,7 +276,7 @@ mod tests {
         assert!(questions.take_due(due_at - Duration::from_micros(1)).is_none());
         let answers: Vec<Vec<u8>> =
             std::iter::from_fn(|| questions.take_due(due_at)).map(|(answer, _)| answer).collect();
-        assert_eq!(answers.len(), 3, "both types take the same time");
+        assert_eq!(answers.len(), 2, "both types take the same time");
         questions.receive(due_at, &packet(&name, TYPE_A), FROM);
         assert_eq!(questions.due_at(), Some(due_at + LATENCY.of(number, 1).unwrap()));
         for answer in answers {

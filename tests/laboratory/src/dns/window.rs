@@ -8,7 +8,7 @@
 
 use super::arm::{Arm, Clock, Way};
 use super::cpu;
-use super::latency::Latency;
+use super::latency::{Latency, Patience};
 use super::name_server::NameServer;
 use super::trace::Trace;
 use anyhow::Context as _;
@@ -44,10 +44,10 @@ pub(super) fn pipeline(scale: f64) -> anyhow::Result<Pipeline> {
     Ok(pipeline)
 }
 
-/// How long the crawler's queries wait for a name without an answer.
-pub(super) fn patience(pipeline: &Pipeline) -> Duration {
+/// How long the crawler's queries wait for an answer.
+pub(super) fn patience(pipeline: &Pipeline) -> Patience {
     let resolver = &pipeline.stages.resolver;
-    resolver.timeout * u32::try_from(resolver.attempts).unwrap_or(u32::MAX)
+    Patience { timeout: resolver.timeout, attempts: u32::try_from(resolver.attempts).unwrap_or(u32::MAX) }
 }
 
 /// Resolves a trace by the crawler's parts, with its cache or without.
@@ -92,7 +92,7 @@ struct Lookups<'a> {
     begun: Instant,
     cpu_before: Duration,
     model: Latency,
-    patience: Duration,
+    patience: Patience,
     /// By name, how often it was asked for.
     asked: Vec<u32>,
     count: u64,
@@ -104,7 +104,7 @@ struct Lookups<'a> {
 }
 
 impl<'a> Lookups<'a> {
-    fn new(queries: Queries, trace: &'a Trace, model: Latency, patience: Duration, tell: mpsc::Sender<String>) -> Self {
+    fn new(queries: Queries, trace: &'a Trace, model: Latency, patience: Patience, tell: mpsc::Sender<String>) -> Self {
         Lookups {
             queries,
             trace,
@@ -127,8 +127,9 @@ impl<'a> Lookups<'a> {
     fn begin(&mut self, name: String, resolved: u64) {
         if let Some(number) = self.trace.names.number(&name) {
             let asked = &mut self.asked[number as usize];
-            self.latency_modelled += self.model.cost(number, *asked, self.patience).0;
-            *asked += 1;
+            let cost = self.model.cost(number, *asked, self.patience);
+            *asked = cost.asked;
+            self.latency_modelled += cost.took;
         }
         self.count += 1;
         self.before_tail = Some((resolved, self.begun.elapsed()));
@@ -248,8 +249,9 @@ mod tests {
     const LATENCY: Latency = Latency { seed: 3, scale: 0.01 };
 
     #[test]
-    fn lookups_of_the_shipped_resolver_wait_for_ten_seconds() {
-        assert_eq!(patience(&pipeline(1.0).unwrap()), Duration::from_secs(10));
+    fn lookups_of_the_shipped_resolver_wait_five_seconds_twice() {
+        let twice = Patience { timeout: Duration::from_secs(5), attempts: 2 };
+        assert_eq!(patience(&pipeline(1.0).unwrap()), twice);
         assert_eq!(pipeline(1.0).unwrap().stages.resolver.window, WINDOW);
     }
 
