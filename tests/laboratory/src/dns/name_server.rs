@@ -5,7 +5,8 @@
 //! name gets no answer.
 //!
 //! A datagram that repeats one under way, with its number, is dropped: the answer to the first will come. So to repeat
-//! datagrams makes no client luckier. A question with a new number is a new one.
+//! datagrams makes no client luckier. A question with a new number is a new one. An answer that would come after the
+//! client's time-out is not sent: nobody waits for it, and its port may be another question's by then.
 //!
 //! Invariants: a thread of its own; no more than [`PENDING_MAX`] answers wait to be sent, further questions are dropped;
 //! nothing that comes ends it.
@@ -18,6 +19,7 @@ use std::collections::{BinaryHeap, HashMap, HashSet};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket as StdSocket};
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 use tokio::net::UdpSocket;
 use tokio::runtime;
 use tokio::sync::oneshot;
@@ -81,8 +83,8 @@ pub(super) struct NameServer {
 }
 
 impl NameServer {
-    /// Starts one that knows these names.
-    pub(super) fn start(names: Arc<Names>, latency: Latency) -> anyhow::Result<Self> {
+    /// Starts one that knows these names, for clients that wait so long for an answer.
+    pub(super) fn start(names: Arc<Names>, latency: Latency, timeout: Duration) -> anyhow::Result<Self> {
         let socket = StdSocket::bind((Ipv4Addr::LOCALHOST, 0)).context("failed to bind a name server")?;
         socket.set_nonblocking(true)?;
         // As much as the system allows.
@@ -90,8 +92,7 @@ impl NameServer {
         let address = socket.local_addr()?;
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
         let (stop, stopped) = oneshot::channel();
-        let questions =
-            Questions { names, latency, asked: HashMap::new(), under_way: HashSet::new(), pending: BinaryHeap::new() };
+        let questions = Questions::new(names, latency, timeout);
         let thread = std::thread::Builder::new().name("name-server".to_owned()).spawn(move || {
             runtime.block_on(async {
                 let Ok(socket) = UdpSocket::from_std(socket) else { return };
@@ -135,8 +136,10 @@ async fn serve(socket: UdpSocket, mut questions: Questions) {
             () = sleep_until(due_at.unwrap_or_else(Instant::now)), if due_at.is_some() => {}
         }
         while let Some((answer, to)) = questions.take_due(Instant::now()) {
-            // A client that is gone needs no answer.
-            let _ = socket.send_to(&answer, to).await;
+            if let Some(answer) = answer {
+                // A client that is gone needs none.
+                let _ = socket.send_to(&answer, to).await;
+            }
         }
     }
 }
@@ -148,14 +151,21 @@ type Key = (u32, u16, [u8; 2]);
 struct Questions {
     names: Arc<Names>,
     latency: Latency,
+    timeout: Duration,
     /// By name and type, how often it was asked.
     asked: HashMap<(u32, u16), u32>,
     /// Answers that wait: the same questions as in `pending`.
     under_way: HashSet<Key>,
-    pending: BinaryHeap<Reverse<(Instant, Key, SocketAddr, Vec<u8>)>>,
+    /// What is to be sent when; nothing when it would be too late.
+    pending: BinaryHeap<Reverse<(Instant, Key, SocketAddr, Option<Vec<u8>>)>>,
 }
 
 impl Questions {
+    fn new(names: Arc<Names>, latency: Latency, timeout: Duration) -> Self {
+        let (asked, under_way, pending) = (HashMap::new(), HashSet::new(), BinaryHeap::new());
+        Questions { names, latency, timeout, asked, under_way, pending }
+    }
+
     fn receive(&mut self, now: Instant, packet: &[u8], from: SocketAddr) {
         let Some(question) = question(packet) else { return };
         let Some(number) = self.names.number(&question.name) else { return };
@@ -167,15 +177,17 @@ impl Questions {
         let Some(latency) = self.latency.of(number, *asked) else { return };
         *asked += 1;
         self.under_way.insert(key);
-        let answer = answer(&packet[..question.end], question.kind, number);
-        self.pending.push(Reverse((now + latency, key, from, answer)));
+        let is_in_time = latency < self.timeout;
+        let answer = is_in_time.then(|| answer(&packet[..question.end], question.kind, number));
+        self.pending.push(Reverse((now + latency.min(self.timeout), key, from, answer)));
     }
 
     fn due_at(&self) -> Option<Instant> {
         self.pending.peek().map(|Reverse((due_at, ..))| *due_at)
     }
 
-    fn take_due(&mut self, now: Instant) -> Option<(Vec<u8>, SocketAddr)> {
+    /// Something that is due, and to whom it goes.
+    fn take_due(&mut self, now: Instant) -> Option<(Option<Vec<u8>>, SocketAddr)> {
         self.due_at().filter(|&due_at| due_at <= now)?;
         let Reverse((_, key, to, answer)) = self.pending.pop()?;
         self.under_way.remove(&key);
@@ -235,7 +247,6 @@ fn answer(packet: &[u8], kind: u16, number: u32) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Duration;
 
     const FROM: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 1);
     const TYPE_AAAA: u16 = 28;
@@ -251,21 +262,16 @@ mod tests {
         packet
     }
 
+    const TIMEOUT: Duration = Duration::from_secs(5);
+
     fn questions() -> Questions {
-        let names = Arc::new(Names::new(1_000, 1));
-        Questions {
-            names,
-            latency: LATENCY,
-            asked: HashMap::new(),
-            under_way: HashSet::new(),
-            pending: BinaryHeap::new(),
-        }
+        Questions::new(Arc::new(Names::new(1_000, 1)), LATENCY, TIMEOUT)
     }
 
     #[test]
     fn a_question_is_answered_when_the_model_says_so_and_its_repeats_are_dropped() {
         let mut questions = questions();
-        let number = (0..).find(|&name| LATENCY.of(name, 0).is_some()).unwrap();
+        let number = (0..).find(|&name| LATENCY.of(name, 0).is_some_and(|latency| latency < TIMEOUT)).unwrap();
         let name = questions.names.get(number).to_owned();
         let now = Instant::now();
         questions.receive(now, &packet(&name.to_ascii_uppercase(), TYPE_A), FROM);
@@ -275,14 +281,27 @@ mod tests {
         questions.receive(now, &packet(&name, TYPE_AAAA), FROM);
         assert!(questions.take_due(due_at - Duration::from_micros(1)).is_none());
         let answers: Vec<Vec<u8>> =
-            std::iter::from_fn(|| questions.take_due(due_at)).map(|(answer, _)| answer).collect();
+            std::iter::from_fn(|| questions.take_due(due_at)).filter_map(|(answer, _)| answer).collect();
         assert_eq!(answers.len(), 2, "both types take the same time");
         questions.receive(due_at, &packet(&name, TYPE_A), FROM);
-        assert_eq!(questions.due_at(), Some(due_at + LATENCY.of(number, 1).unwrap()));
+        assert_eq!(questions.due_at(), Some(due_at + LATENCY.of(number, 1).unwrap().min(TIMEOUT)));
         for answer in answers {
             assert_eq!((&answer[..2], answer[2] & 0x80, answer[3] & 0x0f), (&[7, 9][..], 0x80, 0));
             assert_eq!(answer[7] + answer[9], 1, "an address, or that there is none");
         }
+    }
+
+    #[test]
+    fn an_answer_that_comes_too_late_is_not_sent_and_the_next_question_is_a_new_one() {
+        let mut questions = questions();
+        let late = (0..1_000).find(|&name| LATENCY.of(name, 0).is_some_and(|latency| latency > TIMEOUT)).unwrap();
+        let now = Instant::now();
+        let packet = packet(questions.names.get(late), TYPE_A);
+        questions.receive(now, &packet, FROM);
+        questions.receive(now, &packet, FROM);
+        assert_eq!(questions.take_due(now + TIMEOUT), Some((None, FROM)));
+        questions.receive(now + TIMEOUT, &packet, FROM);
+        assert_eq!(questions.due_at(), Some(now + TIMEOUT + LATENCY.of(late, 1).unwrap().min(TIMEOUT)));
     }
 
     #[test]

@@ -27,7 +27,9 @@ fn arms(arms: &[Arm]) -> String {
         let time = if arm.clock == Clock::Real { "real" } else { "simulated" };
         let lookup_ms = |all: Duration| 1e3 * arm.each(all).as_secs_f64();
         let note = match arm.way {
-            Way::Window => "the first fifth of the trace: names are drawn independently of one another",
+            Way::Window => {
+                "the first fifth of the trace as names are drawn independently; lookups of a name at once share an answer"
+            }
             Way::SerialCachedUnrefreshed => "what the cache would bring if it never asked again",
             _ => "",
         };

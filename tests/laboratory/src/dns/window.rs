@@ -4,6 +4,10 @@
 //! through the resolver's core as they would in its process, and `Queries` do its lookups; only the broker is missing.
 //! Both resolve on one thread; the name server has another.
 //!
+//! Lookups of one name that are under way at once share an answer in the DNS library, so that without a cache those of
+//! a popular name mostly come while it is slow, and take longer in the mean than the model says of one lookup. The
+//! resolver's core never asks twice at once.
+//!
 //! Invariant: a lookup begins as soon as the window has room and a name is wanted.
 
 use super::arm::{Arm, Clock, Way};
@@ -58,7 +62,7 @@ pub(super) fn resolve(
     pipeline: &Pipeline,
     progress: &mut dyn FnMut(&str),
 ) -> anyhow::Result<Arm> {
-    let server = NameServer::start(trace.names.clone(), latency)?;
+    let server = NameServer::start(trace.names.clone(), latency, pipeline.stages.resolver.timeout)?;
     let settings = query::Settings { nameservers: vec![server.address()], ..query::Settings::from(pipeline) };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (tell, told) = mpsc::channel();
