@@ -147,6 +147,9 @@ async fn serve(socket: UdpSocket, mut questions: Questions) {
 /// A question: name, type and the number that the client gave it.
 type Key = (u32, u16, [u8; 2]);
 
+/// When what is sent for a question, and where to.
+type Pending = (Instant, Key, SocketAddr, Option<Vec<u8>>);
+
 /// What was asked, and what is to be answered when.
 struct Questions {
     names: Arc<Names>,
@@ -157,7 +160,7 @@ struct Questions {
     /// Answers that wait: the same questions as in `pending`.
     under_way: HashSet<Key>,
     /// What is to be sent when; nothing when it would be too late.
-    pending: BinaryHeap<Reverse<(Instant, Key, SocketAddr, Option<Vec<u8>>)>>,
+    pending: BinaryHeap<Reverse<Pending>>,
 }
 
 impl Questions {
