@@ -1,7 +1,7 @@
 //! `rhumb lab`: experiments of the papers, run here; a verdict line per claim.
 
 use crate::output::line;
-use laboratory::{Verdict, scheduling, url_cache};
+use laboratory::{Verdict, dns, scheduling, url_cache};
 use std::path::PathBuf;
 
 /// Runs the experiment on URL caches; whether all claims hold.
@@ -32,6 +32,16 @@ pub fn scheduling(folder: PathBuf, seed: Option<u64>) -> anyhow::Result<bool> {
         line(format_args!("order    {order_lost}"));
     }
     Ok(hold)
+}
+
+/// Runs the experiment on names and pages a second; whether all claims hold.
+pub fn dns(folder: PathBuf, seed: Option<u64>) -> anyhow::Result<bool> {
+    let defaults = dns::Settings::default();
+    let settings = dns::Settings { folder: folder.clone(), seed: seed.unwrap_or(defaults.seed), ..defaults };
+    let verdicts = dns::run(&settings, &mut |progress| tracing::info!("{progress}"))?;
+    let tables = ["arms", "hit-rates", "tables", "rows"].map(|table| format!("{}/dns-{table}.csv", folder.display()));
+    line(format_args!("written  {} {}/dns.svg", tables.join(" "), folder.display()));
+    Ok(all_hold(&verdicts))
 }
 
 /// Prints each verdict.

@@ -2,14 +2,18 @@
 //!
 //! In: the settings of an experiment. Out: a table (CSV), a figure (SVG) and a [`Verdict`] on each claim.
 //!
-//! Invariants: the same settings give the same files and verdicts; a claim states its tolerance before it is judged,
-//! and one that fails is reported like one that holds.
+//! Invariants: the same settings give the same files and verdicts, apart from what is measured in real time, which
+//! the experiment says of itself; a claim states its tolerance before it is judged, and one that fails is reported like
+//! one that holds.
 //!
+//! - [`dns`]: name caches, concurrent lookups, and the queues and sockets of a crawler (Yin, Yin and Huang 2008; the
+//!   cached, non-blocking resolver for crawlers, 2008).
 //! - [`scheduling`]: which server next, and which of its URLs (Cao, Jiang and Singh 2003).
 //! - [`url_cache`]: URL caching in front of the URL-seen test (Broder, Najork and Wiener 2003).
 
 use std::fmt;
 
+pub mod dns;
 mod plot;
 mod random;
 pub mod scheduling;
