@@ -3,6 +3,18 @@
 //!
 //! Invariant: no cell between a fingerprint's home and its cell is empty, so a search ends at the first empty one.
 
+/// What a slot holds is known by its fingerprint.
+pub trait Fingerprinted {
+    /// The fingerprint.
+    fn fingerprint(&self) -> u64;
+}
+
+impl Fingerprinted for u64 {
+    fn fingerprint(&self) -> u64 {
+        *self
+    }
+}
+
 /// Finds slots by fingerprint.
 pub struct Index {
     /// Slot + 1 in each; 0: empty. At most half of them are in use.
@@ -35,11 +47,11 @@ impl Index {
     }
 
     /// The slot of a fingerprint.
-    pub fn find(&self, fingerprint: u64, slots: &[u64]) -> Option<u32> {
+    pub fn find<S: Fingerprinted>(&self, fingerprint: u64, slots: &[S]) -> Option<u32> {
         let mut cell = self.home(fingerprint);
         loop {
             let slot = self.cells[cell].checked_sub(1)?;
-            if slots[slot as usize] == fingerprint {
+            if slots[slot as usize].fingerprint() == fingerprint {
                 return Some(slot);
             }
             cell = self.after(cell);
@@ -47,8 +59,8 @@ impl Index {
     }
 
     /// Takes in a slot, whose fingerprint is not here yet.
-    pub fn insert(&mut self, slot: u32, slots: &[u64]) {
-        let mut cell = self.home(slots[slot as usize]);
+    pub fn insert<S: Fingerprinted>(&mut self, slot: u32, slots: &[S]) {
+        let mut cell = self.home(slots[slot as usize].fingerprint());
         while self.cells[cell] != 0 {
             cell = self.after(cell);
         }
@@ -56,8 +68,8 @@ impl Index {
     }
 
     /// Takes out a slot that is here, and moves back what would otherwise be cut off from its home.
-    pub fn remove(&mut self, slot: u32, slots: &[u64]) {
-        let mut empty = self.home(slots[slot as usize]);
+    pub fn remove<S: Fingerprinted>(&mut self, slot: u32, slots: &[S]) {
+        let mut empty = self.home(slots[slot as usize].fingerprint());
         while self.cells[empty] != slot + 1 {
             empty = self.after(empty);
         }
@@ -65,7 +77,7 @@ impl Index {
         loop {
             cell = self.after(cell);
             let Some(other) = self.cells[cell].checked_sub(1) else { break };
-            let home = self.home(slots[other as usize]);
+            let home = self.home(slots[other as usize].fingerprint());
             // Whether its home lies at or before the empty cell, going round.
             let mask = self.cells.len() - 1;
             if (cell.wrapping_sub(home) & mask) >= (cell.wrapping_sub(empty) & mask) {

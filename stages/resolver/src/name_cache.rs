@@ -17,7 +17,7 @@ mod snapshot;
 
 pub use self::snapshot::{Damaged, Kept, read as read_snapshot};
 
-use shared::index::Index;
+use shared::index::{Fingerprinted, Index};
 use shared::message::Resolution;
 use shared::time::Timestamp;
 use std::collections::BTreeSet;
@@ -52,6 +52,8 @@ pub enum Kind {
 }
 
 struct Slot {
+    /// Of the name. Beside the rest, so that a lookup waits for memory once less.
+    hash: u64,
     /// The name, then its addresses of four bytes, then those of sixteen.
     bytes: Box<[u8]>,
     expires_at: Timestamp,
@@ -67,6 +69,12 @@ struct Slot {
     wanted: bool,
     /// Failures since the last answer of another kind.
     failures: u8,
+}
+
+impl Fingerprinted for Slot {
+    fn fingerprint(&self) -> u64 {
+        self.hash
+    }
 }
 
 impl Slot {
@@ -127,8 +135,6 @@ impl<'a> Known<'a> {
 /// The cache.
 pub struct NameCache {
     slots: Vec<Slot>,
-    /// Hashes of names by slot.
-    hashes: Vec<u64>,
     slot_of: Index,
     hasher: RandomState,
     hand: usize,
@@ -145,7 +151,6 @@ impl NameCache {
         let capacity = capacity.max(1);
         NameCache {
             slots: Vec::with_capacity(capacity),
-            hashes: Vec::with_capacity(capacity),
             slot_of: Index::new(capacity),
             hasher: RandomState::new(),
             hand: 0,
@@ -167,7 +172,7 @@ impl NameCache {
 
     /// Bytes of memory that the names in it take, and the index for all that it has room for.
     pub fn bytes(&self) -> usize {
-        let slots = self.slots.len() * (size_of::<Slot>() + size_of::<u64>());
+        let slots = self.slots.len() * size_of::<Slot>();
         slots + self.text_bytes + self.slot_of.bytes() + self.due.len() * DUE_BYTES
     }
 
@@ -254,6 +259,7 @@ impl NameCache {
         }
         let (bytes, four) = pack(name, resolution);
         let slot = Slot {
+            hash: self.hasher.hash_one(name),
             bytes,
             expires_at: now + left,
             lifetime_micros: u64::try_from(lifetime.as_micros()).unwrap_or(u64::MAX),
@@ -269,15 +275,14 @@ impl NameCache {
             Kind::Addresses => slot.expires_at - ahead(lifetime),
             _ => NEVER,
         };
-        let at = self.place(name, slot, now);
+        let at = self.place(slot, now);
         self.schedule(at, due_at);
     }
 
     /// Puts a slot where the name's is, or else where there is room or room can be made.
-    fn place(&mut self, name: &str, slot: Slot, now: Timestamp) -> usize {
-        let hash = self.hasher.hash_one(name);
+    fn place(&mut self, slot: Slot, now: Timestamp) -> usize {
         self.text_bytes += slot.bytes.len();
-        if let Some(at) = self.slot_of.find(hash, &self.hashes) {
+        if let Some(at) = self.slot_of.find(slot.hash, &self.slots) {
             let at = at as usize;
             let used = self.slots[at].used;
             self.replace(at, Slot { used, ..slot });
@@ -285,16 +290,14 @@ impl NameCache {
         }
         let at = if self.slots.len() < self.capacity {
             self.slots.push(slot);
-            self.hashes.push(hash);
             self.slots.len() - 1
         } else {
             let at = self.vacate(now);
-            self.slot_of.remove(at as u32, &self.hashes);
+            self.slot_of.remove(at as u32, &self.slots);
             self.replace(at, slot);
-            self.hashes[at] = hash;
             at
         };
-        self.slot_of.insert(at as u32, &self.hashes);
+        self.slot_of.insert(at as u32, &self.slots);
         at
     }
 
@@ -328,7 +331,7 @@ impl NameCache {
     }
 
     fn find(&self, name: &str) -> Option<usize> {
-        let at = self.slot_of.find(self.hasher.hash_one(name), &self.hashes)? as usize;
+        let at = self.slot_of.find(self.hasher.hash_one(name), &self.slots)? as usize;
         (self.slots[at].name() == name.as_bytes()).then_some(at)
     }
 }

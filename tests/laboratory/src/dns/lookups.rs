@@ -47,7 +47,7 @@ impl Kind {
         match self {
             Kind::SkipCheck => "skip-check",
             Kind::Chained => "times-33 chains",
-            Kind::NameCache => "name cache of the crawler",
+            Kind::NameCache => "crawler's cache",
         }
     }
 }

@@ -63,7 +63,7 @@ pub(super) fn resolve(
     progress: &mut dyn FnMut(&str),
 ) -> anyhow::Result<Arm> {
     let server = NameServer::start(trace.names.clone(), latency, pipeline.stages.resolver.timeout)?;
-    let settings = query::Settings { nameservers: vec![server.address()], ..query::Settings::from(pipeline) };
+    let settings = query::Settings { nameservers: vec![server.address().into()], ..query::Settings::from(pipeline) };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (tell, told) = mpsc::channel();
     std::thread::scope(|scope| {
