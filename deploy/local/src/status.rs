@@ -110,10 +110,11 @@ impl Snapshot {
                 continue;
             }
             snapshot.last_sequences.insert(key.to_owned(), state.last_sequence);
+            let required = required_consumers(key, pipeline);
             let backlog = match edge.retention {
                 // A work queue holds what is not acked, and nothing else.
-                Retention::WorkQueue => state.messages,
-                Retention::Interest | Retention::Limits => required_backlog(&stream, key, pipeline).await,
+                Retention::WorkQueue if !required.is_empty() => state.messages,
+                _ => backlog(&stream, &required).await,
             };
             snapshot.backlog.insert(key.to_owned(), backlog);
         }
@@ -226,10 +227,10 @@ impl Snapshot {
     }
 }
 
-/// Messages of a stream that its required consumers have not been given or have not acked.
-async fn required_backlog(stream: &jetstream::stream::Stream, key: &str, pipeline: &Pipeline) -> u64 {
+/// Messages of a stream that some of its consumers have not been given or have not acked.
+async fn backlog(stream: &jetstream::stream::Stream, consumers: &[String]) -> u64 {
     let mut backlog = 0;
-    for name in required_consumers(key, pipeline) {
+    for name in consumers {
         backlog += match stream.consumer_info(name).await {
             Ok(info) => info.num_pending + info.num_ack_pending as u64,
             // It does not exist yet.

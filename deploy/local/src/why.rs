@@ -1,13 +1,14 @@
 //! `rhumb why`: where a URL is now, and why.
 //!
-//! Every process is asked; those that know something of the URL say it in a line.
+//! Every process is asked; those that know something of the URL say it in a line. Those that should have answered and
+//! did not are named.
 
 use crate::handle::Running;
 use crate::output::line;
 use crate::status::ask_all;
 use anyhow::ensure;
 use serde::Serialize;
-use shared::stage::{ControlRequest, ProcessReason};
+use shared::stage::{ControlRequest, ProcessReason, ProcessStatus};
 use shared::url::{host_of, partition};
 
 /// Stages in the order in which a URL passes them.
@@ -20,6 +21,8 @@ struct Whereabouts {
     url: String,
     partition: u16,
     reasons: Vec<ProcessReason>,
+    /// Processes that did not answer in time.
+    silent: Vec<String>,
 }
 
 /// Asks all processes about a URL and prints what they know.
@@ -28,18 +31,30 @@ struct Whereabouts {
 /// No process of the crawl answers.
 pub async fn run(running: &Running, url: &str, json: bool) -> anyhow::Result<()> {
     let url = running.pipeline.url.rewrite(url);
-    let mut reasons: Vec<ProcessReason> = ask_all(&running.bus, &ControlRequest::Why(url.clone()), None).await?;
+    let processes: Vec<ProcessStatus> = ask_all(&running.bus, &ControlRequest::Status, None).await?;
+    let request = ControlRequest::Why(url.clone());
+    let mut reasons: Vec<ProcessReason> = ask_all(&running.bus, &request, Some(processes.len())).await?;
     ensure!(!reasons.is_empty(), "no process of the crawl answers");
+    let has_answered = |process: &&ProcessStatus| {
+        reasons.iter().any(|other| (&other.stage, other.instance) == (&process.stage, process.instance))
+    };
+    let silent = processes.iter().filter(|process| !has_answered(process));
+    let silent: Vec<String> = silent.map(|process| format!("{} {}", process.stage, process.instance)).collect();
     reasons.retain(|process| process.reason.is_some());
     reasons.sort_by_key(|process| (ORDER.iter().position(|stage| *stage == process.stage), process.instance));
+    // What all instances of a stage say is said once.
+    reasons.dedup_by(|next, last| (&next.stage, &next.reason) == (&last.stage, &last.reason));
     let partition = partition(host_of(&url), running.pipeline.partitions);
     if json {
-        line(serde_json::to_string(&Whereabouts { url, partition, reasons })?);
+        line(serde_json::to_string(&Whereabouts { url, partition, reasons, silent })?);
         return Ok(());
     }
     line(format_args!("{url} (partition {partition})"));
     for ProcessReason { stage, instance, reason } in &reasons {
         line(format_args!("{:16} {}", format!("{stage} {instance}"), reason.as_deref().unwrap_or_default()));
+    }
+    for process in silent {
+        line(format_args!("{process:16} did not answer"));
     }
     Ok(())
 }

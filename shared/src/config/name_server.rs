@@ -1,5 +1,6 @@
 //! Where a name server is and how it is asked, as operators write it.
 
+use rustls::pki_types::ServerName;
 use serde::{Deserialize, Deserializer, de};
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -55,29 +56,44 @@ impl FromStr for NameServer {
                 "'{text}' is no name server such as 9.9.9.9:53, tls://9.9.9.9#dns.quad9.net or https://9.9.9.9/dns-query"
             )
         };
+        let server = NameServer::read(text).ok_or_else(wrong)?;
+        let (name, path) = match &server.transport {
+            Transport::Plain => (None, ""),
+            Transport::Tls { name } => (Some(name), ""),
+            Transport::Https { name, path } => (Some(name), path.as_str()),
+        };
+        // What no server could answer to would end every URL of the crawl as unresolvable.
+        let is_name = name.is_none_or(|name| ServerName::try_from(name.as_str()).is_ok());
+        let is_path = path.bytes().all(|byte| byte.is_ascii_graphic() && !b"{}<>\"`?|^\\".contains(&byte));
+        if is_name && is_path && server.address.port() != 0 { Ok(server) } else { Err(wrong()) }
+    }
+}
+
+impl NameServer {
+    fn read(text: &str) -> Option<Self> {
         if let Ok(address) = text.parse::<SocketAddr>() {
-            return Ok(address.into());
+            return Some(address.into());
         }
-        let (scheme, rest) = text.split_once("://").ok_or_else(wrong)?;
+        let (scheme, rest) = text.split_once("://")?;
         let (rest, name) = rest.split_once('#').unwrap_or((rest, ""));
         let (authority, path) = rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash));
         let host = || authority.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(authority);
         let address = |port| match authority.parse::<SocketAddr>() {
-            Ok(address) => Ok(address),
-            Err(_) => host().parse::<IpAddr>().map(|ip| SocketAddr::new(ip, port)).map_err(|_| wrong()),
+            Ok(address) => Some(address),
+            Err(_) => host().parse::<IpAddr>().map(|ip| SocketAddr::new(ip, port)).ok(),
         };
         let named = |address: SocketAddr| if name.is_empty() { address.ip().to_string() } else { name.to_owned() };
         match (scheme, path) {
             ("tls", "" | "/") => {
                 let address = address(TLS_PORT)?;
-                Ok(NameServer { address, transport: Transport::Tls { name: named(address) } })
+                Some(NameServer { address, transport: Transport::Tls { name: named(address) } })
             }
             ("https", path) => {
                 let address = address(HTTPS_PORT)?;
                 let path = if path.len() > 1 { path } else { HTTPS_PATH }.to_owned();
-                Ok(NameServer { address, transport: Transport::Https { name: named(address), path } })
+                Some(NameServer { address, transport: Transport::Https { name: named(address), path } })
             }
-            _ => Err(wrong()),
+            _ => None,
         }
     }
 }
@@ -128,6 +144,10 @@ mod tests {
             "http://9.9.9.9/",
             "tls://9.9.9.9/x",
             "https://u@9.9.9.9/",
+            "9.9.9.9:0",
+            "tls://9.9.9.9#no name",
+            "tls://9.9.9.9#a..b",
+            "https://9.9.9.9/dns-query{?dns}",
         ] {
             let error = text.parse::<NameServer>().unwrap_err();
             assert!(error.starts_with(&format!("'{text}' is no name server such as")), "{error}");

@@ -9,7 +9,7 @@
 //! wait. What is known goes to the shell as a snapshot from time to time and at the end.
 //!
 //! Invariants: each URL leaves exactly once, with its serial number and origin (P3); at most one query for a name
-//! and at most `window` queries are under way; unless allowed, a private address leaves with nothing, also one that
+//! and at most `window` queries are under way; what waits is bounded (P6); unless allowed, a private address leaves with nothing, also one that
 //! an earlier life was allowed to remember (P7).
 //!
 //! Source: Najork and Heydon 2001, section 3 (DNS as the bottleneck of a crawler: many queries at once, answers
@@ -27,8 +27,10 @@ use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// With more servers that wait for their names, no further input is taken.
+/// So many servers may wait for their names, and so many for the same name: what their answer tells fits a message.
+/// Beyond, a server is pending without being asked for; the scheduler asks when its turn comes.
 const SERVERS_WAITING_MAX: usize = 20_000;
+const SERVERS_PER_NAME_MAX: usize = 256;
 /// A refresh is not answered by a query when the last one failed so recently.
 const JUST_FAILED: Duration = Duration::from_secs(5);
 /// A name without address is remembered for at least so long, or for the most that is configured if that is less;
@@ -320,8 +322,11 @@ impl Resolver {
         }
     }
 
-    /// A server waits for its name, which is asked for unless it is already.
+    /// A server waits for its name, which is asked for unless it is already; when there is room.
     fn wait(&mut self, partition: u16, server: &str) {
+        if self.servers_waiting >= SERVERS_WAITING_MAX {
+            return;
+        }
         let name = host_of(server);
         let waiting = match self.waiting.get_mut(name) {
             Some(waiting) => waiting,
@@ -331,7 +336,7 @@ impl Resolver {
             }
         };
         waiting.partition = partition;
-        if !waiting.servers.iter().any(|known| known == server) {
+        if waiting.servers.len() < SERVERS_PER_NAME_MAX && !waiting.servers.iter().any(|known| known == server) {
             waiting.servers.push(server.to_owned());
             self.servers_waiting += 1;
         }
@@ -487,12 +492,9 @@ impl Core for Resolver {
         due.into_iter().chain(snapshot).min()
     }
 
-    fn wants_input(&self) -> bool {
-        self.servers_waiting <= SERVERS_WAITING_MAX
-    }
-
+    /// A drain does not wait for answers: the scheduler asks its next resolver.
     fn is_idle(&self) -> bool {
-        self.servers_waiting == 0 && !self.keeping
+        !self.keeping && (self.draining || self.servers_waiting == 0)
     }
 
     fn why(&self, now: Timestamp, url: &str) -> Result<Option<String>, StoreError> {
@@ -504,9 +506,9 @@ impl Core for Resolver {
                     let addresses: Vec<String> = known.addresses().map(|address| address.to_string()).collect();
                     format!("{name} has {} for {left} s more", addresses.join(", "))
                 }
-                Kind::NoAddress => format!("{name} does not exist or has no address; asked again in {left} s"),
-                Kind::Private => format!("{name} has private addresses alone; asked again in {left} s"),
-                Kind::Temporary => format!("the name servers failed on {name}; asked again in {left} s"),
+                Kind::NoAddress => format!("{name} does not exist or has no address; that holds for {left} s more"),
+                Kind::Private => format!("{name} has private addresses alone; that holds for {left} s more"),
+                Kind::Temporary => format!("the name servers failed on {name}; that is remembered for {left} s more"),
             }
         });
         let asked = self.waiting.contains_key(name).then(|| format!("{name} is being asked for"));

@@ -107,6 +107,8 @@ impl Address {
                 }
                 self.is_asked = false;
                 self.failures = self.failures.saturating_add(1);
+                // The next question is another one, not the same failure again.
+                self.ask_at = now + back_off(settings, self.questions);
             }
         }
     }

@@ -103,11 +103,15 @@ impl Fresh {
         &self.head
     }
 
+    /// Where they lie.
+    pub(crate) fn span(&self) -> std::ops::Range<u64> {
+        self.head.first().copied().unwrap_or(self.tail)..RETRIES
+    }
+
     /// The first one.
     pub(crate) fn first(&self, staged: &Staged<'_>, server: ServerKey) -> Result<Option<StoredUrl>, StoreError> {
-        let from = self.head.first().copied().unwrap_or(self.tail);
         let mut first = None;
-        visit_urls(staged, server, from..RETRIES, &mut |_, url| {
+        visit_urls(staged, server, self.span(), &mut |_, url| {
             first = Some(url);
             false
         })?;

@@ -235,6 +235,15 @@ impl Queue {
         write_url(staged, server, slot, url);
     }
 
+    /// Where the URLs that wait lie, in the order in which they go.
+    pub(crate) fn spans(&self) -> Vec<Range<u64>> {
+        let tried = self.tried.iter().flat_map(|tried| {
+            let returned = tried.returned.iter().map(|&slot| slot..slot + 1);
+            returned.chain(std::iter::once(tried.retries.head..tried.retries.next))
+        });
+        tried.chain(std::iter::once(self.fresh.span())).collect()
+    }
+
     /// Slots of the fresh URLs that go first, as many as are in memory.
     pub(crate) fn head(&self) -> &[u64] {
         self.fresh.head()
@@ -412,14 +421,15 @@ pub(crate) fn visit_urls(
     if unreadable { Err(corrupt(URLS, "a waiting URL is unreadable")) } else { Ok(()) }
 }
 
-/// Visits all URLs of a server that are committed, in order, until `visit` returns false; unreadable ones are left out.
+/// Visits the committed URLs of a range of slots in order until `visit` returns false; unreadable ones are left out.
 pub(crate) fn scan_urls(
     store: &dyn Store,
     server: ServerKey,
-    visit: &mut dyn FnMut(u64, StoredUrl) -> bool,
+    slots: Range<u64>,
+    visit: &mut dyn FnMut(StoredUrl) -> bool,
 ) -> Result<(), StoreError> {
-    store.scan(URLS, &url_key(server, 0), &url_key(server, u64::MAX), &mut |key, row| {
-        slot_of(key).zip(StoredUrl::from_row(row)).is_none_or(|(slot, url)| visit(slot, url))
+    store.scan(URLS, &url_key(server, slots.start), &url_key(server, slots.end), &mut |_, row| {
+        StoredUrl::from_row(row).is_none_or(&mut *visit)
     })
 }
 

@@ -6,7 +6,7 @@ use crate::budget::Budgets;
 use crate::frontier::scan_urls;
 use crate::ready_queue::Room;
 use crate::scheduler::Scheduler;
-use crate::server::{SERVERS, Server, Todo, WaitFor};
+use crate::server::{SERVERS, Server, ServerKey, Todo, WaitFor};
 use shared::message::Outcome;
 use shared::stage::store::StoreError;
 use shared::time::Timestamp;
@@ -126,20 +126,36 @@ impl Scheduler {
 
     fn whereabouts(&self, server: &str, url: &str) -> Result<Whereabouts, StoreError> {
         let key = self.key_of(server);
+        let Some(server) = self.known(key)? else { return Ok(Whereabouts::Absent) };
+        let in_flight = server.lease.iter().flat_map(|lease| &lease.slots).map(|&slot| (slot..slot + 1, true));
+        let waiting = server.queue.spans().into_iter().map(|span| (span, false));
         let mut found = Whereabouts::Absent;
         let mut looked_at = 0;
-        scan_urls(self.store.as_ref(), key, &mut |slot, stored| {
-            looked_at += 1;
-            if stored.url == url {
-                let lease = self.servers.get(&key).and_then(|server| server.lease.as_ref());
-                let in_flight = lease.is_some_and(|lease| lease.slots.contains(&slot));
-                found = if in_flight { Whereabouts::InFlight } else { Whereabouts::Waiting(stored.attempts) };
-            } else if looked_at == LOOKED_AT_MAX {
-                found = Whereabouts::NotAmongFirst(looked_at);
+        for (span, is_in_flight) in in_flight.chain(waiting) {
+            scan_urls(self.store.as_ref(), key, span, &mut |stored| {
+                looked_at += 1;
+                found = match stored.url == url {
+                    true if is_in_flight => Whereabouts::InFlight,
+                    true => Whereabouts::Waiting(stored.attempts),
+                    false if looked_at == LOOKED_AT_MAX => Whereabouts::NotAmongFirst(looked_at),
+                    false => Whereabouts::Absent,
+                };
+                found == Whereabouts::Absent
+            })?;
+            if found != Whereabouts::Absent {
+                break;
             }
-            found == Whereabouts::Absent
-        })?;
+        }
         Ok(found)
+    }
+
+    /// A server as it is now, in memory or not.
+    fn known(&self, key: ServerKey) -> Result<Option<Server>, StoreError> {
+        let Some(partition) = self.partitions.get(&key.partition) else { return Ok(None) };
+        Ok(match self.servers.get(&key) {
+            Some(server) => Some((**server).clone()),
+            None => self.store.get(SERVERS, &key.to_bytes())?.and_then(|row| Server::from_row(&row, partition.clock)),
+        })
     }
 
     /// Why a server, `scheme://host[:port]`, is not being fetched at `now`.
@@ -155,11 +171,7 @@ impl Scheduler {
         let Some(partition) = self.partitions.get(&key.partition) else {
             return Ok(Idle::Elsewhere(key.partition));
         };
-        let known = match self.servers.get(&key) {
-            Some(server) => Some((**server).clone()),
-            None => self.store.get(SERVERS, &key.to_bytes())?.and_then(|row| Server::from_row(&row, partition.clock)),
-        };
-        let Some(mut server) = known else { return Ok(Idle::Unknown) };
+        let Some(mut server) = self.known(key)? else { return Ok(Idle::Unknown) };
         let store = self.store.as_ref();
         let budgets = Budgets {
             host: partition.hosts.stored_budget(store, key.partition, server.host)?,

@@ -1,7 +1,8 @@
 //! Slow DNS: what a name server that takes long costs a crawl whose names are asked for when they are found.
 //!
-//! In: a [`World`] with or without DNS latency. Out: pages a second and CPU time per page of a crawl of all its hosts,
-//! from a few seconds after the first request to the last one: before that, no name is known to anybody.
+//! In: a [`World`] with or without DNS latency. Out: requests a second (all but one a host are pages) and CPU time per
+//! request of a crawl of all its hosts, from a few seconds after the first request to the last one: before that, no
+//! name is known to anybody.
 
 use crate::bench::ROUND_AT_MOST;
 use crate::harness::World;
@@ -18,14 +19,14 @@ const POLL: Duration = Duration::from_millis(5);
 /// A crawl after its first seconds.
 #[derive(Clone, Debug, Serialize)]
 pub struct Steady {
-    /// Pages in that time.
-    pub pages: usize,
+    /// Requests in that time.
+    pub requests: usize,
     /// A second.
-    pub pages_per_s: f64,
-    /// CPU milliseconds per page, of the stages and the broker.
-    pub cpu_ms_per_page: f64,
+    pub requests_per_s: f64,
+    /// CPU milliseconds per request, of the stages and the broker.
+    pub cpu_ms_per_request: f64,
     /// Of the whole crawl, from its first request to its last.
-    pub whole_pages_per_s: f64,
+    pub whole_requests_per_s: f64,
 }
 
 /// Crawls the world from its first page.
@@ -41,18 +42,18 @@ pub fn measure(world: &World, set: &[String]) -> anyhow::Result<Steady> {
     }
     sleep(FIRST);
     let cpu_before = cpu_s(&crawl.status().context("the crawl cannot be asked")?);
-    let (pages_before, at_before) = progress(world)?;
+    let (before, at_before) = progress(world)?;
     let finished = crawl.finish(ROUND_AT_MOST);
     let report = world.web.report();
     ensure!(report.ok && finished.summary.complete, "the crawl was not perfect: {}", serde_json::to_string(&report)?);
-    let (pages_after, at_after) = progress(world)?;
-    let pages = pages_after - pages_before;
-    ensure!(pages > pages_after / 4, "only {pages} of {pages_after} pages came after the first seconds");
+    let (after, at_after) = progress(world)?;
+    let requests = after - before;
+    ensure!(requests > after / 4, "only {requests} of {after} requests came after the first seconds");
     Ok(Steady {
-        pages,
-        pages_per_s: pages as f64 / at_after.saturating_sub(at_before).as_secs_f64(),
-        cpu_ms_per_page: (cpu_s(&finished.summary) - cpu_before) * 1e3 / pages as f64,
-        whole_pages_per_s: pages_after as f64 / report.elapsed_s,
+        requests,
+        requests_per_s: requests as f64 / at_after.saturating_sub(at_before).as_secs_f64(),
+        cpu_ms_per_request: (cpu_s(&finished.summary) - cpu_before) * 1e3 / requests as f64,
+        whole_requests_per_s: after as f64 / report.elapsed_s,
     })
 }
 

@@ -258,7 +258,8 @@ fn slow_dns(cli: &Cli, latency_ms: u64) -> anyhow::Result<()> {
         let [instant, slow] = [&instant, &slow].map(|rounds| median(rounds.iter().map(number).collect()));
         (instant, slow, slow / instant)
     };
-    let (pages_per_s, cpu, whole) = (of(|r| r.pages_per_s), of(|r| r.cpu_ms_per_page), of(|r| r.whole_pages_per_s));
+    let (rate, cpu) = (of(|r| r.requests_per_s), of(|r| r.cpu_ms_per_request));
+    let whole = of(|r| r.whole_requests_per_s);
     if cli.json {
         println!("{}", json!({ "latency_ms": latency_ms, "instant": instant, "slow": slow }));
         return Ok(());
@@ -266,7 +267,7 @@ fn slow_dns(cli: &Cli, latency_ms: u64) -> anyhow::Result<()> {
     println!("500 hosts x 120 pages, medians of {} rounds of each, after the first seconds", cli.rounds);
     println!("{:<24} {:>12} {:>12} {:>8}", "DNS answers", "at once", format!("after {latency_ms} ms"), "ratio");
     for (name, (instant, slow, ratio)) in
-        [("pages/s", pages_per_s), ("CPU ms/page", cpu), ("pages/s, whole crawl", whole)]
+        [("requests/s", rate), ("CPU ms/request", cpu), ("requests/s, whole crawl", whole)]
     {
         println!("{name:<24} {instant:>12.3} {slow:>12.3} {ratio:>8.3}");
     }

@@ -474,15 +474,39 @@ fn a_failed_refresh_leaves_what_still_holds() {
     assert_eq!(t.last(), Some(resolved("8.8.8.1", 300)));
 }
 
+/// Goal: what waits is bounded, whatever comes, and an answer fits a message. Method: more names than may wait, by new
+/// URLs and by refreshes, and more servers of one name than an answer holds.
 #[test]
-fn input_stops_while_too_many_servers_wait() {
+fn so_many_servers_wait_and_no_more() {
+    let batch = |servers: std::ops::Range<usize>| {
+        let urls: UrlList = servers.map(|n| format!("http://h{n}.test/")).collect();
+        let origin_of = vec![0; urls.len()];
+        Input::New(NewUrls { partition: 7, origins: vec![origin("p")], urls, origin_of, first_serial: 1 })
+    };
     let mut t = Harness::new(settings());
-    let urls: UrlList = (0..=SERVERS_WAITING_MAX).map(|n| format!("http://h{}.test:{}/", n / 2, n % 2 + 81)).collect();
-    let origin_of = vec![0; urls.len()];
-    t.input(Input::New(NewUrls { partition: 7, origins: vec![origin("p")], urls, origin_of, first_serial: 1 }));
-    assert!(!t.core.wants_input());
+    t.input(batch(0..SERVERS_WAITING_MAX + 5));
+    assert!(t.take()[0].servers.iter().all(|found| found.resolution.is_none()));
+    t.input(refresh(1, &["http://other.test"]));
+    assert_eq!((t.count("servers_waiting"), t.take().len()), (SERVERS_WAITING_MAX as u64, 0));
     t.answer("h0.test", none());
-    assert!(t.core.wants_input());
+    t.input(refresh(2, &["http://other.test"]));
+    assert_eq!(t.count("servers_waiting"), SERVERS_WAITING_MAX as u64);
+
+    let mut t = Harness::new(settings());
+    let servers: Vec<String> = (1..2 * SERVERS_PER_NAME_MAX).map(|port| format!("http://a.test:{port}")).collect();
+    t.input(refresh(1, &servers.iter().map(String::as_str).collect::<Vec<_>>()));
+    t.answer("a.test", some("2001:4860::1", 60));
+    assert_eq!(t.take()[0].servers.len(), SERVERS_PER_NAME_MAX);
+    assert_eq!(t.count("servers_waiting"), 0);
+}
+
+#[test]
+fn a_drain_does_not_wait_for_names() {
+    let mut t = Harness::new(Settings { snapshot_every: Duration::ZERO, ..settings() });
+    t.input(new(1, &["http://a.test/"]));
+    assert!(!t.core.is_idle());
+    t.step(Event::Drain);
+    assert!(t.core.is_idle());
 }
 
 #[test]

@@ -15,21 +15,24 @@ use super::cpu;
 use super::latency::{Latency, Patience};
 use super::name_server::NameServer;
 use super::trace::Trace;
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use futures::future::{BoxFuture, ready};
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use resolver::query::{self, Queries};
 use resolver::resolver::{Answer, Effect, Input, Resolver, Settings};
 use shared::config::{Layers, Pipeline};
-use shared::message::{NewUrls, Origin, Quality, UrlList};
+use shared::message::{NewUrls, Origin, Quality, ReadyUrls, UrlList, decode};
 use shared::stage::{Core as _, Event, Output, Ticket};
 use shared::time::Timestamp;
+use std::collections::HashMap;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 /// Lookups under way, names in the cache: as shipped.
 pub(super) const WINDOW: usize = 1_024;
 const ENTRIES: usize = 50_000;
+/// With more URLs pending, no more are given to the resolver: fewer than it may have waiting.
+const PENDING_MAX: u64 = 15_000;
 /// URLs of a batch.
 const BATCH: usize = 256;
 /// Lines of progress.
@@ -197,9 +200,10 @@ async fn cached(mut lookups: Lookups<'_>, mut core: Resolver) -> anyhow::Result<
     let trace = lookups.trace;
     let mut batches = trace.draws.chunks(BATCH).zip(0..);
     let mut wanted = 0;
+    let mut pending = Pending::default();
     loop {
         let mut out = Output::default();
-        let batch = if core.wants_input() { batches.next() } else { None };
+        let batch = if pending.all < PENDING_MAX { batches.next() } else { None };
         let event = match batch {
             Some((draws, number)) => {
                 wanted += draws.len() as u64;
@@ -219,16 +223,43 @@ async fn cached(mut lookups: Lookups<'_>, mut core: Resolver) -> anyhow::Result<
         };
         let now = Timestamp::from_micros(lookups.begun.elapsed().as_micros() as u64);
         core.step(now, event, &mut out).context("the resolver failed")?;
-        let parked = core.counts().into_iter().find(|(name, _)| *name == "parked").map_or(0, |(_, parked)| parked);
+        for publish in &out.publishes {
+            pending.follow(&decode(&publish.payload).context("the resolver says what cannot be read")?);
+        }
+        let resolved = wanted - pending.all;
         for effect in out.effects {
             match effect {
-                Effect::Query { name } => lookups.begin(name, wanted - parked),
+                Effect::Query { name } => lookups.begin(name, resolved),
                 Effect::Keep { .. } => lookups.under_way.push(Box::pin(ready((Answer::Kept, None)))),
             }
         }
-        lookups.tell(wanted - parked);
+        lookups.tell(resolved);
     }
+    ensure!(pending.all == 0, "{} URLs were left without an answer", pending.all);
     Ok(lookups.into_arm())
+}
+
+/// URLs whose addresses are pending, by server.
+#[derive(Default)]
+struct Pending {
+    urls: HashMap<String, u64>,
+    all: u64,
+}
+
+impl Pending {
+    /// Takes note of what the resolver says.
+    fn follow(&mut self, message: &ReadyUrls) {
+        for &server in &message.server_of {
+            let found = &message.servers[server as usize];
+            if found.resolution.is_none() {
+                *self.urls.entry(found.server.clone()).or_default() += 1;
+                self.all += 1;
+            }
+        }
+        for found in message.servers.iter().filter(|found| found.resolution.is_some()) {
+            self.all -= self.urls.remove(&found.server).unwrap_or(0);
+        }
+    }
 }
 
 /// A batch as dedup would send it.
@@ -275,7 +306,11 @@ mod tests {
                 arm.elapsed >= arm.latency_modelled / WINDOW as u32 && arm.latency >= arm.latency_modelled,
                 "{arm:?}"
             );
-            assert!(arm.before_tail.unwrap().1 <= arm.elapsed && arm.cpu.unwrap() > Duration::ZERO, "{arm:?}");
+            let (names, elapsed) = arm.before_tail.unwrap();
+            assert!(
+                0 < names && names < arm.names && elapsed <= arm.elapsed && arm.cpu.unwrap() > Duration::ZERO,
+                "{arm:?}"
+            );
         }
         assert!(lines > 2);
     }
