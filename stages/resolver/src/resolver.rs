@@ -9,8 +9,8 @@
 //! wait. What is known goes to the shell as a snapshot from time to time and at the end.
 //!
 //! Invariants: each URL leaves exactly once, with its serial number and origin (P3); at most one query for a name
-//! and at most `window` queries are under way; what waits is bounded (P6); unless allowed, a private address leaves with nothing, also one that
-//! an earlier life was allowed to remember (P7).
+//! and at most `window` queries are under way; what waits is bounded (P6); unless allowed, a private address leaves with
+//! nothing, also one that an earlier life was allowed to remember (P7).
 //!
 //! Source: Najork and Heydon 2001, section 3 (DNS as the bottleneck of a crawler: many queries at once, answers
 //! cached).

@@ -54,6 +54,28 @@ fn a_server_is_ready_then_connected_then_delayed() {
     assert_eq!(why(&world, A), Idle::Draining);
 }
 
+/// The URL of a server that waits, that is in a job, that failed, and that has ended; of a server in memory and of one
+/// that is not.
+#[test]
+fn a_url_waits_is_in_flight_and_ends() {
+    let mut world = World::new(Settings { respect_robots: false, requests_per_connection: 1, ..settings() });
+    world.tell_pages(A, 2);
+    let why = |world: &World, page: &str| world.core.why_url(world.now, &format!("{A}/{page}")).unwrap().unwrap();
+    assert!(why(&world, "0").starts_with("waits; http://a.test: ready behind 0 servers"), "{}", why(&world, "0"));
+    world.ask(1);
+    assert!(why(&world, "0").starts_with("in flight; http://a.test: connected"), "{}", why(&world, "0"));
+    assert!(why(&world, "1").starts_with("waits; "));
+    assert!(why(&world, "2").starts_with("does not wait: it has ended, or has not come yet; "));
+    assert_eq!(world.core.why_url(world.now, "http://b.test/").unwrap().unwrap(), "no URL of http://b.test has come");
+    world.held.clear();
+    world.run(&mut pages(|_, _| response(500)), 30 * SECOND);
+    assert!(why(&world, "0").starts_with("waits after 1 attempts; "), "{}", why(&world, "0"));
+    world.finish(&mut Fine, HOUR);
+    world.run(&mut Fine, HOUR);
+    assert_eq!(world.count("servers"), 0);
+    assert!(why(&world, "0").starts_with("does not wait: "), "{}", why(&world, "0"));
+}
+
 #[test]
 fn a_server_in_trouble_is_set_aside_and_then_its_urls_end() {
     let mut world = World::new(Settings { respect_robots: false, ..settings() });
