@@ -307,10 +307,8 @@ mod tests {
                 "{arm:?}"
             );
             let (names, elapsed) = arm.before_tail.unwrap();
-            assert!(
-                0 < names && names < arm.names && elapsed <= arm.elapsed && arm.cpu.unwrap() > Duration::ZERO,
-                "{arm:?}"
-            );
+            // With the cache all lookups begin at once: none has ended when the last one begins.
+            assert!(names < arm.names && elapsed <= arm.elapsed && arm.cpu.unwrap() > Duration::ZERO, "{arm:?}");
         }
         assert!(lines > 2);
     }
