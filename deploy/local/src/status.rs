@@ -7,7 +7,7 @@ use futures::StreamExt as _;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use shared::bus::{Bus, consumer_name, lane_consumers};
-use shared::config::{Pipeline, Retention};
+use shared::config::Pipeline;
 use shared::message::{Edge, Outcome};
 use shared::stage::{ControlRequest, ProcessStatus};
 use std::collections::{BTreeMap, BTreeSet};
@@ -102,7 +102,7 @@ impl Snapshot {
         let mut processes: Vec<ProcessStatus> = ask_all(bus, &ControlRequest::Status, expected).await?;
         processes.sort_by(|a, b| (&a.stage, a.instance).cmp(&(&b.stage, b.instance)));
         let mut snapshot = Snapshot { processes, ..Snapshot::default() };
-        for (key, edge) in pipeline.edges.streams() {
+        for (key, _) in pipeline.edges.streams() {
             let Ok(stream) = bus.jetstream.get_stream(bus.subjects.stream(key)).await else { continue };
             let state = &stream.cached_info().state;
             if key == "dead" {
@@ -110,12 +110,8 @@ impl Snapshot {
                 continue;
             }
             snapshot.last_sequences.insert(key.to_owned(), state.last_sequence);
-            let required = required_consumers(key, pipeline);
-            let backlog = match edge.retention {
-                // A work queue holds what is not acked, and nothing else.
-                Retention::WorkQueue if !required.is_empty() => state.messages,
-                _ => backlog(&stream, &required).await,
-            };
+            // Not by the messages in it: after a full disk a work queue was seen to keep one that is acked.
+            let backlog = backlog(&stream, &required_consumers(key, pipeline)).await;
             snapshot.backlog.insert(key.to_owned(), backlog);
         }
         Ok(snapshot)
