@@ -33,7 +33,7 @@ pub async fn run(running: &Running, url: &str, json: bool) -> anyhow::Result<()>
     let url = running.pipeline.url.rewrite(url);
     let processes: Vec<ProcessStatus> = ask_all(&running.bus, &ControlRequest::Status, None).await?;
     let request = ControlRequest::Why(url.clone());
-    let mut reasons: Vec<ProcessReason> = ask_all(&running.bus, &request, Some(processes.len())).await?;
+    let mut reasons: Vec<ProcessReason> = ask_all(&running.bus, &request, None).await?;
     ensure!(!reasons.is_empty(), "no process of the crawl answers");
     let has_answered = |process: &&ProcessStatus| {
         reasons.iter().any(|other| (&other.stage, other.instance) == (&process.stage, process.instance))
