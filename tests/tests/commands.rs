@@ -96,8 +96,8 @@ fn what_a_crawl_finds_is_exported_for_a_later_one() {
 #[test]
 fn why_tells_where_a_url_is() {
     let world = World::new(slow_web());
-    let crawl = world.crawl().set("scope.follow=host").set("politeness.delay=2s").start();
-    crawl.handle();
+    let mut crawl = world.crawl().set("scope.follow=host").set("politeness.delay=2s").start();
+    crawl.until(MINUTE, |summary| summary.urls_new > 0);
     let seed = &world.web.seed_urls()[0];
     let other = &world.web.seed_urls()[1];
     let name = world.web.host_name(0);
