@@ -47,12 +47,17 @@ fn origin() -> Origin {
         depth: 3,
         redirects: 1,
         seed: true,
+        again: false,
         flow: Quality::SEED,
     }
 }
 
 fn urls() -> UrlList {
     ["http://a.test/", "https://b.test:8443/x?y=%20"].into_iter().collect()
+}
+
+fn validators() -> Validators {
+    Validators { etag: "\"x\"".into(), last_modified: "Thu, 01 Jan 1970 00:00:00 GMT".into() }
 }
 
 fn job() -> JobId {
@@ -68,7 +73,14 @@ fn messages_of_earlier_builds_are_read_as_what_they_were() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fuzz/seeds/messages");
     let mut kept = Kept { folder, read: BTreeSet::new(), written: BTreeSet::new() };
 
-    kept.check("links", &FoundUrls { origin: origin(), urls: urls() });
+    kept.check(
+        "links",
+        &FoundUrls {
+            origin: origin(),
+            urls: urls(),
+            anchors: vec![Anchor { text: "a".into(), context: "an a".into() }, Anchor::default()],
+        },
+    );
     let reasons = vec![FilterReason::Scope, FilterReason::Parameters];
     kept.check("reasons", &FilteredUrls { origin: origin(), urls: urls(), reasons });
     kept.check(
@@ -121,12 +133,26 @@ fn messages_of_earlier_builds_are_read_as_what_they_were() {
             addresses: addresses.clone(),
             gap_ms: 1_000,
             first_answer_ms: Some(15_000),
-            requests: vec![Request { slot: 1, url: "http://a.test/".into(), origin: origin(), attempts: 0 }],
+            requests: vec![Request {
+                slot: 1,
+                url: "http://a.test/".into(),
+                origin: origin(),
+                attempts: 0,
+                validators: validators(),
+            }],
         }),
     );
     kept.check("renewed", &ToFetcher::Renewed { job: job(), sequence: 1 });
-    let response =
-        RequestEnd::Response { status: 200, bytes: 9, truncated: true, elapsed_us: 7, retry_after_s: Some(1) };
+    let response = RequestEnd::Response {
+        status: 200,
+        bytes: 9,
+        truncated: true,
+        elapsed_us: 7,
+        retry_after_s: Some(1),
+        fetched_at_ms: 8,
+        media_type: "text/html".into(),
+        validators: validators(),
+    };
     kept.check(
         "report",
         &Report {
@@ -155,6 +181,8 @@ fn messages_of_earlier_builds_are_read_as_what_they_were() {
             fetched_at_ms: 1,
             elapsed_us: 2,
             address: addresses.first().copied(),
+            http_version: HttpVersion::Http2,
+            request_headers: vec![("user-agent".into(), b"rhumb".to_vec())],
             headers: vec![("content-type".into(), b"text/html".to_vec())],
             truncated: false,
             body: b"<base href=/b/><a href=../y?z>".to_vec(),
@@ -165,6 +193,8 @@ fn messages_of_earlier_builds_are_read_as_what_they_were() {
         origin: origin(),
         outcome: Outcome::Failed,
         status: 0,
+        fetched_at_ms: 1,
+        media_type: "text/html".into(),
         bytes: 0,
         truncated: false,
         elapsed_us: 2,
@@ -179,6 +209,10 @@ fn messages_of_earlier_builds_are_read_as_what_they_were() {
     let place = Place { url: 1, links: 2 };
     kept.check("ask", &ContentAsk { bodies: vec![Body { fingerprint: 3, at: place }] });
     kept.check("reply", &ContentReply { first: vec![None, Some(place)] });
+
+    let document =
+        Document { url: "http://a.test/".into(), fetched_at_ms: 1, title: "A".into(), language: "en".into(), links: 2 };
+    kept.check("entries", &Documents { entries: vec![document] });
 
     assert!(kept.written.is_empty(), "were missing and are written now: {:?}", kept.written);
     let files = std::fs::read_dir(&kept.folder).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());

@@ -66,11 +66,12 @@ pub async fn inject(bus: &Bus, topic: &str, seeds: &[String]) -> anyhow::Result<
         depth: 0,
         redirects: 0,
         seed: true,
+        again: false,
         flow: Quality::SEED,
     };
     let mut publisher = Publisher::new(bus).await?;
     for chunk in seeds.chunks(SEEDS_PER_MESSAGE) {
-        let payload = encode(&FoundUrls { origin: origin.clone(), urls: chunk.iter().collect() });
+        let payload = encode(&FoundUrls { origin: origin.clone(), urls: chunk.iter().collect(), anchors: Vec::new() });
         let id = format!("inject-{:016x}-{}", xxhash(&payload), std::process::id());
         let subject = bus.subjects.of(Edge::UrlsFound, &Token::None);
         publisher.publish(Outgoing { subject, id, headers: Vec::new(), payload }).await;

@@ -6,7 +6,7 @@ use async_nats::jetstream;
 use futures::StreamExt as _;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use shared::bus::{Bus, consumer_name, lane_consumers};
+use shared::bus::{Bus, consumer_name, lane_consumers, required_by_interest};
 use shared::config::Pipeline;
 use shared::message::{Edge, Outcome};
 use shared::stage::{ControlRequest, ProcessStatus};
@@ -246,8 +246,11 @@ fn required_consumers(key: &str, pipeline: &Pipeline) -> Vec<String> {
         "urls.split" => owned("dedup", pipeline.stages.dedup.replicas),
         "urls.new" => in_lanes("resolver", Edge::UrlsNew),
         "urls.ready" | "fetch.reports" => owned("scheduler", pipeline.stages.scheduler.replicas),
-        "pages" => vec!["parser".into()],
-        _ => Vec::new(),
+        _ => required_by_interest(pipeline)
+            .into_iter()
+            .filter(|(required, _)| *required == key)
+            .map(|(_, stage)| consumer_name(stage, None))
+            .collect(),
     }
 }
 

@@ -28,11 +28,25 @@ pub async fn ensure_streams(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<()
     }
     // A stream with retention by interest drops what is published while nobody is interested: its required
     // consumer exists before anything can be published.
-    let pages = &pipeline.edges.pages;
-    let filters = bus.subjects.held_by("pages", pages);
-    Consumer { name: "parser".into(), filters, has_lanes: false }.ensure(bus, "pages", pages).await?;
+    for (key, stage) in required_by_interest(pipeline) {
+        let Some((_, edge)) = pipeline.edges.streams().into_iter().find(|(other, _)| *other == key) else { continue };
+        let filters = bus.subjects.held_by(key, edge);
+        Consumer { name: consumer_name(stage, None), filters, has_lanes: false }.ensure(bus, key, edge).await?;
+    }
     Ok(())
 }
+
+/// The streams with retention by interest, each with a stage that must get all that is in it.
+pub fn required_by_interest(pipeline: &Pipeline) -> Vec<(&'static str, &'static str)> {
+    let mut required = vec![("pages", "parser")];
+    if pipeline.stages.archiver.replicas > 0 {
+        required.extend(ARCHIVED.map(|key| (key, "archiver")));
+    }
+    required
+}
+
+/// The streams that the archiver keeps.
+const ARCHIVED: [&str; 3] = ["pages", "documents", "outcomes"];
 
 fn stream_config(bus: &Bus, key: &str, edge: &StreamEdge) -> Config {
     Config {

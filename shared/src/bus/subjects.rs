@@ -31,6 +31,7 @@ impl Subjects {
             Edge::DnsRefresh => &edges.dns.refresh.subject,
             Edge::Errands => &edges.errands.subject,
             Edge::ContentAsks => &edges.content.asks.subject,
+            Edge::Documents => &edges.documents.subject,
             Edge::UrlsFiltered => &edges.urls.filtered.subject,
         };
         Subjects {

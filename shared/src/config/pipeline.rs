@@ -35,6 +35,12 @@ impl Pipeline {
         self.data.join(stage).join(instance.to_string())
     }
 
+    /// Where the archiver keeps what was fetched.
+    pub fn archive_dir(&self) -> PathBuf {
+        let dir = &self.stages.archiver.dir;
+        if dir.as_os_str().is_empty() { self.data.join("archive") } else { dir.clone() }
+    }
+
     /// The file by which commands find a running crawl.
     pub fn control_file(data: &Path) -> PathBuf {
         data.join("control.json")
@@ -166,6 +172,7 @@ pub struct Edges {
     pub fetch: FetchEdges,
     pub dns: DnsEdges,
     pub content: ContentEdges,
+    pub documents: StreamEdge,
     pub errands: CoreEdge,
     pub dead: StreamEdge,
 }
@@ -252,7 +259,7 @@ pub enum Retention {
 
 impl Edges {
     /// The streams with their keys below `edges`.
-    pub fn streams(&self) -> [(&'static str, &StreamEdge); 8] {
+    pub fn streams(&self) -> [(&'static str, &StreamEdge); 9] {
         [
             ("urls.found", &self.urls.found),
             ("urls.split", &self.urls.split),
@@ -260,6 +267,7 @@ impl Edges {
             ("urls.ready", &self.urls.ready),
             ("pages", &self.pages),
             ("outcomes", &self.outcomes),
+            ("documents", &self.documents),
             ("fetch.reports", &self.fetch.reports),
             ("dead", &self.dead),
         ]
@@ -282,6 +290,7 @@ pub struct Stages {
     pub scheduler: Scheduler,
     pub fetcher: Fetcher,
     pub parser: Parser,
+    pub archiver: Archiver,
 }
 
 /// What every stage is configured with.
@@ -295,7 +304,7 @@ pub struct Common {
 
 impl Stages {
     /// The settings that every stage has, by stage, in the order of the picture.
-    pub fn common(&self) -> [(&'static str, Common); 6] {
+    pub fn common(&self) -> [(&'static str, Common); 7] {
         let common = |replicas, listen| Common { replicas, listen };
         [
             ("host-splitter", common(self.host_splitter.replicas, self.host_splitter.listen)),
@@ -304,6 +313,7 @@ impl Stages {
             ("scheduler", common(self.scheduler.replicas, self.scheduler.listen)),
             ("fetcher", common(self.fetcher.replicas, self.fetcher.listen)),
             ("parser", common(self.parser.replicas, self.parser.listen)),
+            ("archiver", common(self.archiver.replicas, self.archiver.listen)),
         ]
     }
 }
@@ -493,4 +503,19 @@ pub struct Parser {
     pub listen: SocketAddr,
     pub pages_in_hand: u32,
     pub content_seen: bool,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "pipeline.yaml documents every key")]
+pub struct Archiver {
+    pub replicas: u16,
+    pub listen: SocketAddr,
+    pub dir: PathBuf,
+    pub file_bytes_max: Bytes,
+    #[serde(deserialize_with = "duration")]
+    pub file_age_max: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub linger: Duration,
+    pub digests: usize,
 }

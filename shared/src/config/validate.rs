@@ -51,7 +51,9 @@ pub(super) fn errors(pipeline: &Pipeline) -> Vec<String> {
 
     let stages = &pipeline.stages;
     for (stage, common) in stages.common() {
-        check.within(&format!("stages.{stage}.replicas"), common.replicas, 1, 1000);
+        // The archiver alone is not needed for a crawl.
+        let replicas_min = u16::from(stage != "archiver");
+        check.within(&format!("stages.{stage}.replicas"), common.replicas, replicas_min, 1000);
     }
     check.within("stages.host-splitter.batch_urls_max", stages.host_splitter.batch_urls_max, 1, 4096);
     check.lasting("stages.host-splitter.linger", stages.host_splitter.linger, Duration::ZERO, seconds(5));
@@ -99,6 +101,12 @@ pub(super) fn errors(pipeline: &Pipeline) -> Vec<String> {
     check.lasting("stages.fetcher.ask_lifetime", fetcher.ask_lifetime, millis(100), seconds(10));
     check.lasting("stages.fetcher.renew_every", fetcher.renew_every, millis(100), scheduler.job_lease / 2);
     check.within("stages.parser.pages_in_hand", stages.parser.pages_in_hand, 1, 1000);
+
+    let archiver = &stages.archiver;
+    check.within("stages.archiver.file_bytes_max", archiver.file_bytes_max, Bytes(1 << 20), Bytes(64 << 30));
+    check.lasting("stages.archiver.file_age_max", archiver.file_age_max, seconds(1), 30 * 24 * hour);
+    check.lasting("stages.archiver.linger", archiver.linger, millis(1), seconds(10));
+    check.within("stages.archiver.digests", archiver.digests, 0, 1_000_000_000);
 
     check.user_agent(pipeline);
     check.0

@@ -1,4 +1,5 @@
-//! The question whether a body was met before, and its answer.
+//! What the parser knows of bodies: the question whether one was met before, its answer, and what a document says of
+//! itself.
 
 use super::{Edge, EdgeMessage};
 use rkyv::{Archive, Deserialize, Serialize};
@@ -36,6 +37,32 @@ pub struct ContentReply {
     pub first: Vec<Option<Place>>,
 }
 
+/// `documents`: what parsed documents say of themselves, when anybody is there to keep it.
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Documents {
+    /// One entry a document.
+    pub entries: Vec<Document>,
+}
+
+/// What a document says of itself.
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Document {
+    /// Its URL.
+    pub url: String,
+    /// [`Page::fetched_at_ms`](super::Page::fetched_at_ms) of the response that it came in.
+    pub fetched_at_ms: u64,
+    /// Its title, white space collapsed, at most 256 bytes; empty without one.
+    pub title: String,
+    /// Its language as a tag of BCP 47, as `html lang` or Content-Language say it, at most 35 bytes; empty without one.
+    pub language: String,
+    /// How many links it has that can be crawled.
+    pub links: u32,
+}
+
+impl EdgeMessage for Documents {
+    const EDGE: Edge = Edge::Documents;
+    const VERSION: u8 = 1;
+}
 impl EdgeMessage for ContentAsk {
     const EDGE: Edge = Edge::ContentAsks;
     const VERSION: u8 = 2;

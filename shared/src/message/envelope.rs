@@ -107,9 +107,11 @@ mod tests {
                 depth: 3,
                 redirects: 0,
                 seed: false,
+                again: false,
                 flow: Quality::NONE,
             },
             urls: ["http://a.test/1", "http://b.test/é"].into_iter().collect(),
+            anchors: Vec::new(),
         }
     }
 

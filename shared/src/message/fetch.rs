@@ -114,6 +114,17 @@ pub struct Request {
     pub origin: Origin,
     /// Tries before this one that contacted the server.
     pub attempts: u8,
+    /// What an earlier response said of its version: asked for again only if that has changed.
+    pub validators: Validators,
+}
+
+/// By what a server tells whether a response is still the same (RFC 9110, section 8.8); empty when it did not say.
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Validators {
+    /// `ETag`, at most 256 bytes.
+    pub etag: String,
+    /// `Last-Modified`, at most 64 bytes.
+    pub last_modified: String,
 }
 
 /// `fetch.reports.<p>`: what a job measured and how its URLs ended since the report before. Sent with every
@@ -168,6 +179,12 @@ pub enum RequestEnd {
         elapsed_us: u32,
         /// Retry-After in seconds, when the server sent one.
         retry_after_s: Option<u32>,
+        /// When the response came, in milliseconds since 1970.
+        fetched_at_ms: u64,
+        /// `type/subtype` of Content-Type in lower case, at most 64 bytes; empty without one.
+        media_type: String,
+        /// For the next time that the URL is fetched.
+        validators: Validators,
     },
     /// No response.
     Failure(FailureKind),
@@ -238,6 +255,11 @@ pub struct Page {
     pub elapsed_us: u32,
     /// The address that answered.
     pub address: Option<IpAddr>,
+    /// Of the protocol.
+    pub http_version: HttpVersion,
+    /// Headers of the request, names in lower case.
+    #[serde(serialize_with = "super::tap::headers")]
+    pub request_headers: Vec<(String, Vec<u8>)>,
     /// Response headers as sent, names in lower case.
     #[serde(serialize_with = "super::tap::headers")]
     pub headers: Vec<(String, Vec<u8>)>,
@@ -246,6 +268,22 @@ pub struct Page {
     /// The body.
     #[serde(serialize_with = "super::tap::length")]
     pub body: Vec<u8>,
+}
+
+/// A version of HTTP.
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[rkyv(derive(Debug, PartialEq))]
+pub enum HttpVersion {
+    /// HTTP/1.0 and what came before it.
+    #[serde(rename = "http/1.0")]
+    Http10,
+    /// HTTP/1.1.
+    #[default]
+    #[serde(rename = "http/1.1")]
+    Http11,
+    /// HTTP/2.
+    #[serde(rename = "h2")]
+    Http2,
 }
 
 /// How a new URL ended, exactly one of these.
@@ -332,6 +370,10 @@ pub struct OutcomeEntry {
     pub outcome: Outcome,
     /// HTTP status of the last response, 0 without one.
     pub status: u16,
+    /// When the last response came, in milliseconds since 1970; 0 without one.
+    pub fetched_at_ms: u64,
+    /// Its `type/subtype` in lower case; empty without one.
+    pub media_type: String,
     /// Bytes of the body.
     pub bytes: u64,
     /// The body was cut.
@@ -380,19 +422,19 @@ impl EdgeMessage for AskReply {
 }
 impl EdgeMessage for ToFetcher {
     const EDGE: Edge = Edge::FetchJobs;
-    const VERSION: u8 = 3;
+    const VERSION: u8 = 4;
 }
 impl EdgeMessage for Report {
     const EDGE: Edge = Edge::FetchReports;
-    const VERSION: u8 = 1;
+    const VERSION: u8 = 2;
 }
 impl EdgeMessage for Page {
     const EDGE: Edge = Edge::Pages;
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 3;
 }
 impl EdgeMessage for Outcomes {
     const EDGE: Edge = Edge::Outcomes;
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 3;
 }
 impl EdgeMessage for Errand {
     const EDGE: Edge = Edge::Errands;

@@ -13,6 +13,7 @@
 //! | `outcomes.<p>` | [`Outcomes`] | scheduler → archiver (and any other consumer) |
 //! | `dns.refresh.<p>` | [`DnsRefresh`] | scheduler → resolver |
 //! | `content.asks.<d>` | [`ContentAsk`] | parser → dedup |
+//! | `documents` | [`Documents`] | parser → archiver (and any other consumer) |
 //! | `urls.filtered` | [`FilteredUrls`] | host-splitter → taps |
 //! | `errands.<p>` | [`Errand`] | scheduler → scheduler of another partition |
 //!
@@ -68,11 +69,13 @@ pub enum Edge {
     UrlsFiltered = 12,
     /// Bodies: were they met before?
     ContentAsks = 13,
+    /// What parsed documents say of themselves.
+    Documents = 14,
 }
 
 impl Edge {
     /// All edges, in the order of the picture.
-    pub const ALL: [Edge; 13] = [
+    pub const ALL: [Edge; 14] = [
         Edge::UrlsFound,
         Edge::UrlsSplit,
         Edge::UrlsNew,
@@ -86,6 +89,7 @@ impl Edge {
         Edge::Errands,
         Edge::UrlsFiltered,
         Edge::ContentAsks,
+        Edge::Documents,
     ];
 
     /// The edge's name, as operators write it (`rhumb tap urls.new`).
@@ -104,6 +108,7 @@ impl Edge {
             Edge::Errands => "errands",
             Edge::UrlsFiltered => "urls.filtered",
             Edge::ContentAsks => "content.asks",
+            Edge::Documents => "documents",
         }
     }
 

@@ -1,8 +1,8 @@
 //! Messages as a person or a script reads them at a tap: JSON, bodies as their length.
 
 use super::{
-    Ask, ContentAsk, DnsRefresh, Edge, Errand, FilteredUrls, FoundUrls, NewUrls, Outcomes, Page, ReadyUrls, Report,
-    SplitUrls, ToFetcher, Undecodable, decode,
+    Ask, ContentAsk, DnsRefresh, Documents, Edge, Errand, FilteredUrls, FoundUrls, NewUrls, Outcomes, Page, ReadyUrls,
+    Report, SplitUrls, ToFetcher, Undecodable, decode,
 };
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
@@ -25,6 +25,7 @@ pub fn json(edge: Edge, payload: &[u8]) -> Result<Value, Undecodable> {
         Edge::DnsRefresh => value(decode::<DnsRefresh>(payload)),
         Edge::Errands => value(decode::<Errand>(payload)),
         Edge::ContentAsks => value(decode::<ContentAsk>(payload)),
+        Edge::Documents => value(decode::<Documents>(payload)),
         Edge::UrlsFiltered => value(decode::<FilteredUrls>(payload)),
     }
 }
@@ -84,9 +85,11 @@ mod tests {
                 depth: 1,
                 redirects: 0,
                 seed: false,
+                again: false,
                 flow: Quality::NONE,
             },
             urls: ["http://b.test/x", "http://c.test/"].into_iter().collect(),
+            anchors: Vec::new(),
         };
         let json = json(Edge::UrlsFound, &encode(&message)).unwrap();
         assert_eq!(json["origin"]["page"], "http://a.test/");

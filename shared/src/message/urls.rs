@@ -16,6 +16,9 @@ pub struct Origin {
     pub redirects: u8,
     /// A seed, or what a seed redirected to: its host joins the scope.
     pub seed: bool,
+    /// To be fetched although met before (`rhumb inject --again`): the URL-seen test lets them pass. Holds for what they
+    /// redirect to, not for their links.
+    pub again: bool,
     /// What flowed to each of these URLs: a seed has 1, and a page shares what it has equally among its links (a form
     /// of OPIC that looks at each page once: Abiteboul, Preda and Cobena 2003).
     pub flow: Quality,
@@ -29,6 +32,17 @@ pub struct FoundUrls {
     pub origin: Origin,
     /// The URLs.
     pub urls: UrlList,
+    /// For each URL what was written about it, when `stages.parser.anchors` is on; else empty.
+    pub anchors: Vec<Anchor>,
+}
+
+/// What a page says about one of its links, for those who score URLs.
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Anchor {
+    /// The text of the link, white space collapsed, at most 128 bytes.
+    pub text: String,
+    /// The text around the link, white space collapsed, at most 256 bytes.
+    pub context: String,
 }
 
 /// Why a found URL did not go on to the URL-seen test.
@@ -188,23 +202,23 @@ pub struct DnsRefresh {
 
 impl EdgeMessage for FoundUrls {
     const EDGE: Edge = Edge::UrlsFound;
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 3;
 }
 impl EdgeMessage for FilteredUrls {
     const EDGE: Edge = Edge::UrlsFiltered;
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 3;
 }
 impl EdgeMessage for SplitUrls {
     const EDGE: Edge = Edge::UrlsSplit;
-    const VERSION: u8 = 3;
+    const VERSION: u8 = 4;
 }
 impl EdgeMessage for NewUrls {
     const EDGE: Edge = Edge::UrlsNew;
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 3;
 }
 impl EdgeMessage for ReadyUrls {
     const EDGE: Edge = Edge::UrlsReady;
-    const VERSION: u8 = 3;
+    const VERSION: u8 = 4;
 }
 impl EdgeMessage for DnsRefresh {
     const EDGE: Edge = Edge::DnsRefresh;

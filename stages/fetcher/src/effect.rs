@@ -1,6 +1,6 @@
 //! What the core asks of its shell, and what comes back.
 
-use shared::message::{Ask, AskReply, FailureKind, JobId};
+use shared::message::{Ask, AskReply, FailureKind, HttpVersion, JobId, Validators};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -104,6 +104,13 @@ pub enum End {
     Gone,
 }
 
+/// The longest `type/subtype` that is passed on, in bytes.
+const MEDIA_TYPE_BYTES_MAX: usize = 64;
+/// The longest `ETag` that is passed on.
+const ETAG_BYTES_MAX: usize = 256;
+/// The longest `Last-Modified` that is passed on; a date has 29 bytes.
+const LAST_MODIFIED_BYTES_MAX: usize = 64;
+
 /// A response.
 #[derive(Clone, Debug)]
 pub struct Response {
@@ -117,6 +124,10 @@ pub struct Response {
     pub truncated: bool,
     /// The server keeps the connection open for another request, as far as its answer tells.
     pub keeps_open: bool,
+    /// Of the protocol.
+    pub http_version: HttpVersion,
+    /// Headers of the request as sent, names in lower case.
+    pub request_headers: Vec<(String, Vec<u8>)>,
     /// When its head came, in milliseconds since 1970.
     pub fetched_at_ms: u64,
     /// From sending the request to the end of the body, in microseconds.
@@ -130,6 +141,23 @@ impl Response {
     pub fn header(&self, name: &str) -> Option<&str> {
         let (_, value) = self.headers.iter().find(|(other, _)| other == name)?;
         std::str::from_utf8(value).ok()
+    }
+
+    /// `type/subtype` of Content-Type in lower case; empty when there is none, or none of a sensible length.
+    pub fn media_type(&self) -> String {
+        let value = self.header("content-type").unwrap_or_default();
+        let media_type = value.split([';', ',']).next().unwrap_or_default().trim().to_ascii_lowercase();
+        if media_type.len() <= MEDIA_TYPE_BYTES_MAX { media_type } else { String::new() }
+    }
+
+    /// What the response says of its version; what is too long counts as not said.
+    pub fn validators(&self) -> Validators {
+        let short =
+            |name, bytes_max| self.header(name).filter(|value| value.len() <= bytes_max).unwrap_or_default().to_owned();
+        Validators {
+            etag: short("etag", ETAG_BYTES_MAX),
+            last_modified: short("last-modified", LAST_MODIFIED_BYTES_MAX),
+        }
     }
 
     /// Retry-After in seconds from the response on; a date is counted from when the response came

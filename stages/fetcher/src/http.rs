@@ -13,7 +13,7 @@ use anyhow::Context as _;
 use reqwest::header::{ACCEPT, ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, HeaderMap, HeaderValue};
 use reqwest::{StatusCode, Version};
 use shared::config::Pipeline;
-use shared::message::{Ask, FailureKind, JobId};
+use shared::message::{Ask, FailureKind, HttpVersion, JobId};
 use shared::tls::client_config;
 use std::collections::HashMap;
 use std::pin::{Pin, pin};
@@ -270,6 +270,12 @@ impl Web {
             fetched_at_ms,
             elapsed_us: micros(sent_at().elapsed()),
             address: response.remote_addr().map(|address| address.ip()),
+            http_version: match response.version() {
+                Version::HTTP_2 => HttpVersion::Http2,
+                Version::HTTP_11 => HttpVersion::Http11,
+                _ => HttpVersion::Http10,
+            },
+            request_headers: headers(&self.headers),
             headers: headers(response.headers()),
             body,
         }))

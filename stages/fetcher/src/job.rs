@@ -199,6 +199,9 @@ impl Running {
                 truncated: response.truncated,
                 elapsed_us: response.elapsed_us,
                 retry_after_s: response.retry_after_s(),
+                fetched_at_ms: response.fetched_at_ms,
+                media_type: response.media_type(),
+                validators: response.validators(),
             },
         };
         self.answered += 1;
@@ -398,6 +401,8 @@ fn page(url: String, origin: shared::message::Origin, response: Response) -> Pag
         fetched_at_ms: response.fetched_at_ms,
         elapsed_us: response.elapsed_us,
         address: response.address,
+        http_version: response.http_version,
+        request_headers: response.request_headers,
         headers: response.headers,
         truncated: response.truncated,
         body: response.body,

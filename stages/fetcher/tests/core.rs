@@ -6,8 +6,8 @@ use fetcher::core::{Fetcher, Settings};
 use fetcher::effect::{Answer, Asked, Effect, End, Response};
 use shared::config::DownloadPause;
 use shared::message::{
-    AskReply, Edge, FailureKind, Job, JobId, JobKind, Origin, Page, Quality, Report, Request, RequestEnd, ToFetcher,
-    decode,
+    AskReply, Edge, FailureKind, HttpVersion, Job, JobId, JobKind, Origin, Page, Quality, Report, Request, RequestEnd,
+    ToFetcher, Validators, decode,
 };
 use shared::stage::{Core as _, Event, Output, Ticket, Token};
 use shared::time::Timestamp;
@@ -153,10 +153,22 @@ impl Bench {
 }
 
 fn job(ask: u64) -> Job {
-    let origin =
-        Origin { page: String::new(), topic: "t".into(), depth: 0, redirects: 0, seed: true, flow: Quality::SEED };
-    let request =
-        |slot: u64| Request { slot: slot + 100, url: format!("{SERVER}/{slot}"), origin: origin.clone(), attempts: 0 };
+    let origin = Origin {
+        page: String::new(),
+        topic: "t".into(),
+        depth: 0,
+        redirects: 0,
+        seed: true,
+        again: false,
+        flow: Quality::SEED,
+    };
+    let request = |slot: u64| Request {
+        slot: slot + 100,
+        url: format!("{SERVER}/{slot}"),
+        origin: origin.clone(),
+        attempts: 0,
+        validators: Validators::default(),
+    };
     Job {
         id: JobId { scheduler: 0, epoch: 2, number: 1 },
         life: 9,
@@ -179,6 +191,8 @@ fn response() -> Response {
         body: b"page".to_vec(),
         truncated: false,
         keeps_open: true,
+        http_version: HttpVersion::Http11,
+        request_headers: Vec::new(),
         fetched_at_ms: 1_000_000,
         elapsed_us: 0,
         address: None,

@@ -157,7 +157,7 @@ fn links_fingerprint(parsed: &Parsed) -> u64 {
 /// Puts the links into messages; the page is finished.
 fn publish(parsed: &Parsed, out: &mut Output<Ask>) {
     let Parsed { ticket, origin, links } = parsed;
-    let mut message = FoundUrls { origin: origin.clone(), urls: UrlList::new() };
+    let mut message = FoundUrls { origin: origin.clone(), urls: UrlList::new(), anchors: Vec::new() };
     // Links of a host's pages are much alike: they go where their URLs were met before.
     let lane = Token::Lane(lane_of(url::host_of(&origin.page)));
     for url in links.urls.iter().chain(&links.literal) {
@@ -181,6 +181,7 @@ fn linked(page: &Page, links: usize) -> Origin {
         depth: page.origin.depth.saturating_add(1),
         redirects: 0,
         seed: false,
+        again: false,
         flow: page.origin.flow.shared_among(links),
     }
 }
@@ -193,6 +194,7 @@ fn redirected(page: &Page) -> Origin {
         depth: page.origin.depth,
         redirects: page.origin.redirects.saturating_add(1),
         seed: page.origin.seed,
+        again: page.origin.again,
         flow: page.origin.flow,
     }
 }
@@ -241,7 +243,7 @@ impl Core for Parser {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shared::message::Quality;
+    use shared::message::{HttpVersion, Quality};
 
     fn page(status: u16, headers: &[(&str, &str)], body: &str) -> Page {
         Page {
@@ -252,12 +254,15 @@ mod tests {
                 depth: 3,
                 redirects: 1,
                 seed: true,
+                again: false,
                 flow: Quality::SEED,
             },
             status,
             fetched_at_ms: 0,
             elapsed_us: 0,
             address: None,
+            http_version: HttpVersion::Http11,
+            request_headers: Vec::new(),
             headers: headers.iter().map(|(name, value)| ((*name).into(), value.as_bytes().to_vec())).collect(),
             truncated: false,
             body: body.as_bytes().to_vec(),

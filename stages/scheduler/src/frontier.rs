@@ -47,7 +47,7 @@ pub(crate) struct StoredUrl {
 }
 
 /// How a URL ended.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct End {
     pub(crate) outcome: Outcome,
     pub(crate) reason: &'static str,
@@ -55,12 +55,23 @@ pub(crate) struct End {
     pub(crate) bytes: u64,
     pub(crate) truncated: bool,
     pub(crate) elapsed_us: u32,
+    pub(crate) fetched_at_ms: u64,
+    pub(crate) media_type: String,
 }
 
 impl End {
     /// Without a response.
     pub(crate) fn without_response(outcome: Outcome, reason: &'static str) -> Self {
-        End { outcome, reason, status: 0, bytes: 0, truncated: false, elapsed_us: 0 }
+        End {
+            outcome,
+            reason,
+            status: 0,
+            bytes: 0,
+            truncated: false,
+            elapsed_us: 0,
+            fetched_at_ms: 0,
+            media_type: String::new(),
+        }
     }
 }
 
@@ -82,6 +93,7 @@ impl StoredUrl {
         row.number(u64::from(self.origin.depth));
         row.byte(self.origin.redirects);
         row.byte(u8::from(self.origin.seed));
+        row.byte(u8::from(self.origin.again));
         row.number(u64::from(self.origin.flow.to_bits()));
         row.number(self.serial);
         row.byte(self.attempts);
@@ -102,6 +114,7 @@ impl StoredUrl {
                 depth: u16::try_from(row.number()?).ok()?,
                 redirects: row.byte()?,
                 seed: row.byte()? != 0,
+                again: row.byte()? != 0,
                 flow: Quality::from_bits(row.small()?),
             },
             serial: row.number()?,
@@ -121,6 +134,8 @@ impl StoredUrl {
             origin: self.origin,
             outcome: end.outcome,
             status: end.status,
+            fetched_at_ms: end.fetched_at_ms,
+            media_type: end.media_type,
             bytes: end.bytes,
             truncated: end.truncated,
             elapsed_us: end.elapsed_us,
@@ -453,6 +468,7 @@ pub(crate) mod tests {
                 depth: 2,
                 redirects: 1,
                 seed: true,
+                again: false,
                 flow: Quality::SEED,
             },
             serial: number,

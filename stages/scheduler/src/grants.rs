@@ -11,7 +11,7 @@ use crate::scheduler::{Granted, Scheduler};
 use crate::server::{Server, ServerKey, Todo};
 use crate::settings::Settings;
 use crate::staged::Staged;
-use shared::message::{Job, JobId, Origin, Outcome, Quality, Request, ToFetcher};
+use shared::message::{Job, JobId, Origin, Outcome, Quality, Request, ToFetcher, Validators};
 use shared::stage::store::StoreError;
 use shared::time::Timestamp;
 use shared::url::path_of;
@@ -100,7 +100,13 @@ impl Scheduler {
                 } else if robots.as_ref().is_none_or(|robots| robots.allows(path_of(&url.url))) {
                     bytes += url.bytes();
                     lease.slots.push_back(slot);
-                    requests.push(Request { slot, url: url.url, origin: url.origin, attempts: url.attempts });
+                    requests.push(Request {
+                        slot,
+                        url: url.url,
+                        origin: url.origin,
+                        attempts: url.attempts,
+                        validators: Validators::default(),
+                    });
                 } else {
                     staged.endings_left -= 1;
                     partition.end(staged, key, slot, url, End::without_response(Outcome::Disallowed, "robots.txt"));
@@ -165,9 +171,16 @@ fn robots_request(settings: &Settings, now: Timestamp, server: &mut Server, leas
         !same
     });
     lease.robots = Some(RobotsTask { own: own && url == own_url, url: url.clone(), askers });
-    let origin =
-        Origin { page: String::new(), topic: String::new(), depth: 0, redirects: 0, seed: false, flow: Quality::NONE };
-    Request { slot: ROBOTS_SLOT, url, origin, attempts: 0 }
+    let origin = Origin {
+        page: String::new(),
+        topic: String::new(),
+        depth: 0,
+        redirects: 0,
+        seed: false,
+        again: false,
+        flow: Quality::NONE,
+    };
+    Request { slot: ROBOTS_SLOT, url, origin, attempts: 0, validators: Validators::default() }
 }
 
 /// The rules that the server's URLs are matched against; none when all are allowed.

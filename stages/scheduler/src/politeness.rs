@@ -109,10 +109,19 @@ pub(crate) fn smooth(estimate: u32, measured: u32) -> u32 {
 mod tests {
     use super::*;
     use crate::scheduler_tests::settings;
-    use shared::message::FailureKind;
+    use shared::message::{FailureKind, Validators};
 
     fn response(status: u16, retry_after_s: Option<u32>) -> RequestEnd {
-        RequestEnd::Response { status, bytes: 1, truncated: false, elapsed_us: 1, retry_after_s }
+        RequestEnd::Response {
+            status,
+            bytes: 1,
+            truncated: false,
+            elapsed_us: 1,
+            retry_after_s,
+            fetched_at_ms: 0,
+            media_type: String::new(),
+            validators: Validators::default(),
+        }
     }
 
     #[test]

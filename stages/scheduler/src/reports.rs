@@ -374,9 +374,9 @@ impl Urls<'_, '_> {
 }
 
 fn end_of(end: &RequestEnd, outcome: Outcome, reason: &'static str) -> End {
-    match *end {
-        RequestEnd::Response { status, bytes, truncated, elapsed_us, .. } => {
-            End { outcome, reason, status, bytes, truncated, elapsed_us }
+    match end {
+        &RequestEnd::Response { status, bytes, truncated, elapsed_us, fetched_at_ms, ref media_type, .. } => {
+            End { outcome, reason, status, bytes, truncated, elapsed_us, fetched_at_ms, media_type: media_type.clone() }
         }
         _ => End::without_response(outcome, reason),
     }

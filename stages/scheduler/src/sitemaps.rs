@@ -19,7 +19,7 @@ pub(crate) fn sitemaps_of(settings: &Settings, robots: &Robots, url: &str, first
     let sitemaps = robots.sitemaps().iter().take(settings.sitemaps_per_server);
     let urls: UrlList = sitemaps.filter_map(|sitemap| canonical(sitemap, Some(&base), None).ok()).collect();
     let origin = Origin { page: url.to_owned(), redirects: 0, seed: false, ..first.origin.clone() };
-    (!urls.is_empty()).then_some(FoundUrls { origin, urls })
+    (!urls.is_empty()).then_some(FoundUrls { origin, urls, anchors: Vec::new() })
 }
 
 #[cfg(test)]

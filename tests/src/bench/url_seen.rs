@@ -395,6 +395,7 @@ impl Web {
             depth: 1,
             redirects: 0,
             seed: false,
+            again: false,
             flow: Quality::NONE,
         };
         let origin_of = vec![0; urls.len()];

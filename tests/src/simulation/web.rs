@@ -8,7 +8,7 @@ use super::checks::Answered;
 use super::graph::{Graph, Page, Robots};
 use super::plan::{MILLISECOND, Micros, Plan};
 use fetcher::effect::{Answer as Fetched, End, Request, Response};
-use shared::message::{FailureKind, JobId};
+use shared::message::{FailureKind, HttpVersion, JobId};
 use shared::url::{path_of, server_of};
 use std::collections::{BTreeMap, HashMap};
 
@@ -266,6 +266,8 @@ impl Web {
 fn status(status: u16) -> Response {
     Response {
         status,
+        http_version: HttpVersion::Http11,
+        request_headers: Vec::new(),
         headers: Vec::new(),
         body: b"no".to_vec(),
         truncated: false,

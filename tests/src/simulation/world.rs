@@ -154,9 +154,10 @@ impl World {
             depth: 0,
             redirects: 0,
             seed: true,
+            again: false,
             flow: Quality::SEED,
         };
-        let found = FoundUrls { origin, urls: self.around.web.graph.seeds.iter().collect() };
+        let found = FoundUrls { origin, urls: self.around.web.graph.seeds.iter().collect(), anchors: Vec::new() };
         let message =
             Outgoing { edge: Edge::UrlsFound, token: Token::None, id: "seeds".into(), payload: encode(&found) };
         self.around.broker.store(0, &message);

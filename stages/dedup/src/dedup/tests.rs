@@ -48,7 +48,15 @@ fn open(state: &State, partitions: &[u16]) -> Dedup {
 }
 
 fn origin(page: &str) -> Origin {
-    Origin { page: page.into(), topic: "t".into(), depth: 1, redirects: 0, seed: false, flow: Quality::NONE }
+    Origin {
+        page: page.into(),
+        topic: "t".into(),
+        depth: 1,
+        redirects: 0,
+        seed: false,
+        again: false,
+        flow: Quality::NONE,
+    }
 }
 
 fn batch(urls: &[(&str, u32)], pages: &[&str]) -> SplitUrls {

@@ -9,7 +9,7 @@ use fetcher::effect::{Answer, Asked, Effect};
 use fetcher::http::{Http, HttpSettings};
 use shared::message::{
     Ask, AskReply, Edge, FailureKind, Job, JobId, JobKind, Origin, Page, Quality, Report, Request, RequestEnd,
-    ToFetcher, decode,
+    ToFetcher, Validators, decode,
 };
 use shared::stage::{Core as _, Event, Output, Ticket};
 use shared::time::Timestamp;
@@ -58,6 +58,7 @@ pub(crate) fn job_for(server: &str, urls: &[String]) -> Job {
         depth: 1,
         redirects: 0,
         seed: false,
+        again: false,
         flow: Quality::NONE,
     };
     let request = |(slot, url): (usize, &String)| Request {
@@ -65,6 +66,7 @@ pub(crate) fn job_for(server: &str, urls: &[String]) -> Job {
         url: url.clone(),
         origin: origin.clone(),
         attempts: 0,
+        validators: Validators::default(),
     };
     Job {
         id: JobId { scheduler: 0, epoch: 1, number: 0 },

@@ -30,13 +30,14 @@ fn settings(follow: Follow) -> Settings {
 fn found(seed: bool, urls: &[&str]) -> FoundUrls {
     let origin = Origin {
         page: if seed { String::new() } else { "http://page.test/".into() },
+        again: false,
         topic: "t".into(),
         depth: u16::from(!seed),
         redirects: 0,
         seed,
         flow: Quality::NONE,
     };
-    FoundUrls { origin, urls: urls.iter().collect() }
+    FoundUrls { origin, urls: urls.iter().collect(), anchors: Vec::new() }
 }
 
 /// A core with what it has put out so far.

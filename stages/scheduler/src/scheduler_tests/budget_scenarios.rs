@@ -4,7 +4,7 @@ use super::settings;
 use super::world::{Fine, Web, World, addresses, elsewhere, pages, redirect, response, robots, robots_txt};
 use crate::scheduler::Input;
 use crate::settings::Settings;
-use shared::message::{Outcome, RequestEnd, Resolution};
+use shared::message::{Outcome, RequestEnd, Resolution, Validators};
 use std::time::Duration;
 
 const A: &str = "http://a.test";
@@ -139,8 +139,16 @@ fn urls_of_a_server_that_is_left_alone_or_retried_later_end_with_the_budget_of_t
     world.tell_pages(A_TLS, 1);
     world.tell_pages(A_8080, 1);
     world.ask(2);
-    let busy =
-        RequestEnd::Response { status: 429, bytes: 0, truncated: false, elapsed_us: 1, retry_after_s: Some(3600) };
+    let busy = RequestEnd::Response {
+        status: 429,
+        bytes: 0,
+        truncated: false,
+        elapsed_us: 1,
+        retry_after_s: Some(3600),
+        fetched_at_ms: 0,
+        media_type: String::new(),
+        validators: Validators::default(),
+    };
     work(&mut world, A_TLS, 1, &mut pages(|_, _| busy.clone()));
     work(&mut world, A_8080, 1, &mut pages(|_, _| response(500)));
     world.tell_pages(A, 2);

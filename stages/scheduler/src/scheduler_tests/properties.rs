@@ -7,7 +7,7 @@ use crate::scheduler::Input;
 use crate::settings::Settings;
 use proptest::prelude::*;
 use shared::config::Policy;
-use shared::message::{Errand, FailureKind, ReadyUrls, Report, RequestEnd, Resolution, RobotsResponse};
+use shared::message::{Errand, FailureKind, ReadyUrls, Report, RequestEnd, Resolution, RobotsResponse, Validators};
 use shared::time::Timestamp;
 use shared::url::{fingerprint, host_of, partition, server_of};
 use std::time::Duration;
@@ -29,9 +29,16 @@ impl Web for Wild {
     fn page(&mut self, _: Timestamp, url: &str) -> RequestEnd {
         match self.dice(url) % 16 {
             0 => response(500),
-            1 => {
-                RequestEnd::Response { status: 503, bytes: 0, truncated: false, elapsed_us: 9, retry_after_s: Some(5) }
-            }
+            1 => RequestEnd::Response {
+                status: 503,
+                bytes: 0,
+                truncated: false,
+                elapsed_us: 9,
+                retry_after_s: Some(5),
+                fetched_at_ms: 0,
+                media_type: String::new(),
+                validators: Validators::default(),
+            },
             2 => RequestEnd::Failure(FailureKind::Connect),
             3 => RequestEnd::Failure(FailureKind::Reset),
             4 => RequestEnd::Failure(FailureKind::Timeout),
@@ -45,6 +52,9 @@ impl Web for Wild {
                 truncated: false,
                 elapsed_us: 3_000_000,
                 retry_after_s: None,
+                fetched_at_ms: 0,
+                media_type: String::new(),
+                validators: Validators::default(),
             },
             _ => response(200),
         }

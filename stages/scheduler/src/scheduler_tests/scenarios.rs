@@ -5,7 +5,9 @@ use super::world::{Fine, Web, World, addresses, elsewhere, pages, response, robo
 use crate::scheduler::{Input, Scheduler};
 use crate::settings::Settings;
 use shared::config::DownloadPause;
-use shared::message::{Errand, FailureKind, JobId, Outcome, ReadyUrls, Report, RequestEnd, Resolution, ToFetcher};
+use shared::message::{
+    Errand, FailureKind, JobId, Outcome, ReadyUrls, Report, RequestEnd, Resolution, ToFetcher, Validators,
+};
 use shared::stage::store::Store as _;
 use shared::stage::{Core as _, Event, Output};
 use shared::time::Timestamp;
@@ -140,6 +142,9 @@ fn a_slow_server_is_left_alone_for_as_long_as_it_took() {
             truncated: false,
             elapsed_us: 4_000_000,
             retry_after_s: None,
+            fetched_at_ms: 0,
+            media_type: String::new(),
+            validators: Validators::default(),
         };
         world.finish(&mut pages(|_, _| slow.clone()), HOUR);
         let waits: Vec<_> = world.contacts.windows(2).map(|pair| pair[1].0.since(pair[0].0).as_secs()).collect();
@@ -181,9 +186,16 @@ fn retry_after_holds_for_the_server() {
     world.tell_pages(A, 3);
     let mut first = true;
     let mut web = pages(|_, _| match std::mem::take(&mut first) {
-        true => {
-            RequestEnd::Response { status: 503, bytes: 0, truncated: false, elapsed_us: 1, retry_after_s: Some(600) }
-        }
+        true => RequestEnd::Response {
+            status: 503,
+            bytes: 0,
+            truncated: false,
+            elapsed_us: 1,
+            retry_after_s: Some(600),
+            fetched_at_ms: 0,
+            media_type: String::new(),
+            validators: Validators::default(),
+        },
         false => response(200),
     });
     world.finish(&mut web, HOUR);
@@ -195,8 +207,16 @@ fn retry_after_holds_for_the_server() {
 fn retry_after_survives_a_crash() {
     let mut world = World::polite();
     world.tell_pages(A, 2);
-    let answer =
-        RequestEnd::Response { status: 429, bytes: 0, truncated: false, elapsed_us: 1, retry_after_s: Some(600) };
+    let answer = RequestEnd::Response {
+        status: 429,
+        bytes: 0,
+        truncated: false,
+        elapsed_us: 1,
+        retry_after_s: Some(600),
+        fetched_at_ms: 0,
+        media_type: String::new(),
+        validators: Validators::default(),
+    };
     world.run(&mut pages(|_, _| answer.clone()), Duration::from_secs(5));
     world.crash();
     world.finish(&mut Fine, HOUR);

@@ -11,7 +11,7 @@ use shared::bus::lane_of;
 use shared::message::{
     Ask, AskReply, DnsRefresh, Edge, Errand, FailureKind, FoundUrls, Job, JobKind, Origin, Outcome, OutcomeEntry,
     Outcomes, Quality, ReadyUrls, Report, RequestEnd, RequestResult, Resolution, RobotsResponse, ServerResolution,
-    ToFetcher, decode,
+    ToFetcher, Validators, decode,
 };
 use shared::stage::store::{MemoryStore, Store as _};
 use shared::stage::{Core as _, Event, Output, Ticket, Token};
@@ -33,6 +33,7 @@ pub(crate) fn origin() -> Origin {
         depth: 1,
         redirects: 0,
         seed: false,
+        again: false,
         flow: Quality::NONE,
     }
 }
@@ -42,7 +43,16 @@ pub(crate) fn addresses() -> Resolution {
 }
 
 pub(crate) fn response(status: u16) -> RequestEnd {
-    RequestEnd::Response { status, bytes: 100, truncated: false, elapsed_us: 20_000, retry_after_s: None }
+    RequestEnd::Response {
+        status,
+        bytes: 100,
+        truncated: false,
+        elapsed_us: 20_000,
+        retry_after_s: None,
+        fetched_at_ms: 0,
+        media_type: String::new(),
+        validators: Validators::default(),
+    }
 }
 
 pub(crate) fn robots(status: u16, body: &str) -> Result<RobotsResponse, FailureKind> {
@@ -499,6 +509,9 @@ impl World {
                         truncated: false,
                         elapsed_us: 1,
                         retry_after_s: None,
+                        fetched_at_ms: 0,
+                        media_type: String::new(),
+                        validators: Validators::default(),
                     };
                     self.held[index].robots = Some(response);
                     end

@@ -31,7 +31,7 @@ use scheduler::settings::Settings;
 use shared::config::{DownloadPause, OverBudget};
 use shared::message::{
     Ask, Job, Origin, Quality, ReadyUrls, Report, RequestEnd, RequestResult, Resolution, ServerResolution, ToFetcher,
-    decode,
+    Validators, decode,
 };
 use shared::stage::store::{MemoryStore, Store as _};
 use shared::stage::{Core as _, Event, Output, Ticket};
@@ -355,6 +355,9 @@ fn response(elapsed_us: u64) -> RequestEnd {
         truncated: false,
         elapsed_us: micros(elapsed_us),
         retry_after_s: None,
+        fetched_at_ms: 0,
+        media_type: String::new(),
+        validators: Validators::default(),
     }
 }
 
@@ -455,6 +458,7 @@ fn origin(page: &str, quality: Quality) -> Origin {
         depth: u16::from(!page.is_empty()),
         redirects: 0,
         seed: page.is_empty(),
+        again: false,
         flow: quality,
     }
 }
