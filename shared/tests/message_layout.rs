@@ -190,6 +190,7 @@ fn messages_of_earlier_builds_are_read_as_what_they_were() {
     );
     let entry = OutcomeEntry {
         url: "http://a.test/".into(),
+        serial: 1,
         origin: origin(),
         outcome: Outcome::Failed,
         status: 0,

@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use async_nats::jetstream::kv;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use serde::{Deserialize, Serialize};
-use shared::bus::{Bus, ensure_buckets, ensure_streams};
+use shared::bus::{Bus, ensure_buckets, ensure_streams, leave_unarchived};
 use shared::config::{Durability, Layers, Pipeline};
 use shared::stage::{Ownership, ProcessStatus, new_life};
 use shared::telemetry;
@@ -137,6 +137,7 @@ impl<'a> Crawl<'a> {
         let url = broker.as_ref().map_or(plan.pipeline.broker.url.as_str(), Broker::url).to_owned();
         let bus = Bus::connect(&url, &plan.pipeline, "rhumb").await?;
         ensure_streams(&bus, &plan.pipeline).await?;
+        leave_unarchived(&bus, &plan.pipeline).await?;
         let leases = ensure_buckets(&bus, plan.pipeline.ownership_lease).await?.leases;
         if broker.is_some() {
             // Of a `rhumb` that was killed: the lock on the data directory says that it is gone.

@@ -12,7 +12,9 @@ pub(crate) use lanes::priority;
 pub use lanes::{LANES, LaneConsumer, has_lanes, lane_consumers, lane_of};
 pub use publisher::{Outgoing, Publisher};
 pub(crate) use streams::PRIORITY_GROUP;
-pub use streams::{BUCKETS, Buckets, Consumer, consumer_name, ensure_buckets, ensure_streams, required_by_interest};
+pub use streams::{
+    BUCKETS, Buckets, Consumer, consumer_name, ensure_buckets, ensure_streams, leave_unarchived, required_by_interest,
+};
 pub use subjects::Subjects;
 
 use crate::config::{ConfigError, Pipeline};

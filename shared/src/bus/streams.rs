@@ -45,6 +45,22 @@ pub fn required_by_interest(pipeline: &Pipeline) -> Vec<(&'static str, &'static 
     required
 }
 
+/// Ends the part that an archiver took in the crawl, when it has none any more: what it did not get would fill the
+/// streams. For who starts a whole crawl; nothing happens when there is an archiver or was none.
+///
+/// # Errors
+/// The broker does not answer.
+pub async fn leave_unarchived(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<()> {
+    if pipeline.stages.archiver.replicas > 0 {
+        return Ok(());
+    }
+    for key in ARCHIVED {
+        let stream = bus.jetstream.get_stream(bus.subjects.stream(key)).await?;
+        let _ = stream.delete_consumer(&consumer_name("archiver", None)).await;
+    }
+    Ok(())
+}
+
 /// The streams that the archiver keeps.
 const ARCHIVED: [&str; 3] = ["pages", "documents", "outcomes"];
 

@@ -364,6 +364,8 @@ pub struct Outcomes {
 pub struct OutcomeEntry {
     /// The URL.
     pub url: String,
+    /// Its serial number, see [`NewUrls::first_serial`](super::NewUrls::first_serial).
+    pub serial: u64,
     /// How it was found.
     pub origin: Origin,
     /// How it ended.

@@ -131,6 +131,7 @@ impl StoredUrl {
     pub(crate) fn into_outcome(self, end: End) -> OutcomeEntry {
         OutcomeEntry {
             url: self.url,
+            serial: self.serial,
             origin: self.origin,
             outcome: end.outcome,
             status: end.status,

@@ -1,0 +1,647 @@
+//! The heart of the archiver: what is written together, what waits for what, what was written before.
+//!
+//! In: pages, documents, outcomes. Out: batches to write, one at a time; an input is finished when its batch is written.
+//! An outcome of a page waits a little for what the page's document says of itself, so that its line has the title.
+
+use crate::crawl_log;
+use crate::digests::Digests;
+use crate::folder::{Batch, Found, page_key};
+use crate::page;
+use crate::recent::Recent;
+use crate::record::Writer;
+use crate::time::date;
+use shared::config::Pipeline;
+use shared::message::{Document, Documents, Edge, Outcome, OutcomeEntry, Outcomes, Page, Undecodable, decode};
+use shared::stage::store::StoreError;
+use shared::stage::{Core, Count, Event, Output, Ticket};
+use shared::time::Timestamp;
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// A batch of so many bytes is written at once.
+const BATCH_BYTES: usize = 4 << 20;
+/// No input is taken while so many bytes wait to be written.
+const WAITING_BYTES_MAX: usize = 16 << 20;
+/// Nor while so many outcomes wait for their documents.
+const WAITING_OUTCOMES_MAX: usize = 20_000;
+/// How long an outcome waits for the document of its page.
+const DOCUMENT_WAIT: Duration = Duration::from_secs(3);
+/// How long a document is kept for an outcome: longer than a job takes to report it.
+const OUTCOME_WAIT: Duration = Duration::from_secs(30);
+/// How long after a failure the same is tried again.
+const RETRY_WAIT: Duration = Duration::from_secs(1);
+
+/// What the core is configured with.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// A file is finished when it has so many bytes.
+    pub file_bytes_max: u64,
+    /// Or when it is so old.
+    pub file_age_max: Duration,
+    /// How long a page waits for others.
+    pub linger: Duration,
+    /// Bodies remembered.
+    pub digests: usize,
+    /// The time since 1970 at the origin of the process's own, in milliseconds.
+    pub origin_ms: u64,
+}
+
+impl Settings {
+    /// From the configuration.
+    pub fn new(pipeline: &Pipeline, origin_ms: u64) -> Self {
+        let archiver = &pipeline.stages.archiver;
+        Settings {
+            file_bytes_max: archiver.file_bytes_max.0,
+            file_age_max: archiver.file_age_max,
+            linger: archiver.linger,
+            digests: archiver.digests,
+            origin_ms,
+        }
+    }
+}
+
+/// What comes in.
+#[derive(Debug)]
+pub enum Input {
+    /// A response.
+    Page(Box<Page>),
+    /// What documents say of themselves.
+    Documents(Documents),
+    /// How URLs ended.
+    Outcomes(Outcomes),
+}
+
+/// What the folder is to do.
+#[derive(Clone, Debug)]
+pub enum Effect {
+    /// Write and sync; answered by [`Answer::Written`].
+    Write(Arc<Batch>),
+    /// Finish the open file; answered by [`Answer::Finished`].
+    Finish,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub enum Answer {
+    /// The batch is on the disk, and the open file has so many bytes; none: it could not be written.
+    Written(Option<u64>),
+    /// The open file is finished, or will be at the next start.
+    Finished,
+}
+
+/// What waits for the folder.
+#[derive(Default)]
+struct Gathered {
+    batch: Batch,
+    tickets: Vec<Ticket>,
+    since: Timestamp,
+}
+
+impl Gathered {
+    fn is_empty(&self) -> bool {
+        self.tickets.is_empty()
+    }
+
+    fn bytes(&self) -> usize {
+        self.batch.members.len() + self.batch.lines.len()
+    }
+}
+
+/// What the folder is at.
+enum Work {
+    Idle,
+    Writing(Arc<Batch>, Vec<Ticket>),
+    /// A write failed: the same again then.
+    Failed(Arc<Batch>, Vec<Ticket>, Timestamp),
+    Finishing,
+}
+
+/// A page: URL fingerprint and when it came.
+type PageKey = (u64, u64);
+
+/// The core.
+pub struct Archiver {
+    settings: Settings,
+    writer: Writer,
+    digests: Digests,
+    pages_written: Recent,
+    outcomes_written: Recent,
+    gathered: Gathered,
+    work: Work,
+    /// When the open file was begun.
+    file_since: Option<Timestamp>,
+    file_bytes: u64,
+    draining: bool,
+    /// Documents that wait for an outcome.
+    documents: HashMap<PageKey, (Document, Ticket)>,
+    documents_until: VecDeque<(Timestamp, PageKey)>,
+    /// Outcomes that wait for a document.
+    outcomes: HashMap<PageKey, (OutcomeEntry, Ticket)>,
+    outcomes_until: BTreeSet<(Timestamp, PageKey)>,
+    /// Entries of an input that wait.
+    entries_left: HashMap<Ticket, usize>,
+    tally: Tally,
+}
+
+#[derive(Default)]
+struct Tally {
+    pages: u64,
+    revisits: u64,
+    body_bytes: u64,
+    repeated: u64,
+    outcomes: u64,
+    documents: u64,
+    files: u64,
+    failures: u64,
+}
+
+impl Archiver {
+    /// An archiver that goes on from what was found.
+    pub fn new(settings: Settings, found: Found) -> Self {
+        let mut digests = Digests::new(settings.digests);
+        for (digest, original) in found.bodies {
+            digests.insert(digest, original);
+        }
+        Archiver {
+            settings,
+            writer: Writer::new(),
+            digests,
+            pages_written: found.pages.into_iter().collect(),
+            outcomes_written: found.outcomes.into_iter().collect(),
+            gathered: Gathered::default(),
+            work: Work::Idle,
+            file_since: None,
+            file_bytes: 0,
+            draining: false,
+            documents: HashMap::new(),
+            documents_until: VecDeque::new(),
+            outcomes: HashMap::new(),
+            outcomes_until: BTreeSet::new(),
+            entries_left: HashMap::new(),
+            tally: Tally::default(),
+        }
+    }
+
+    /// The input is finished with the batch that is being gathered.
+    fn finish_with_batch(&mut self, now: Timestamp, ticket: Ticket) {
+        if self.gathered.is_empty() {
+            self.gathered.since = now;
+        }
+        self.gathered.tickets.push(ticket);
+    }
+
+    fn page(&mut self, now: Timestamp, ticket: Ticket, page: &Page) {
+        // One that comes again may be in a batch that is not written yet: it is finished after that.
+        self.finish_with_batch(now, ticket);
+        if !self.pages_written.insert(page_key(&page.url, &date(page.fetched_at_ms))) {
+            self.tally.repeated += 1;
+            return;
+        }
+        let batch = &mut self.gathered.batch;
+        let written = page::write(page, &mut self.digests, &mut self.writer, &mut batch.members);
+        batch.entries.push((written.line, written.response));
+        self.tally.pages += 1;
+        self.tally.revisits += u64::from(written.is_revisit);
+        self.tally.body_bytes += page.body.len() as u64;
+    }
+
+    fn documents(&mut self, now: Timestamp, ticket: Ticket, documents: Documents) {
+        self.entries_left.insert(ticket, documents.entries.len() + 1);
+        for document in documents.entries {
+            self.tally.documents += 1;
+            let key = (shared::url::fingerprint(&document.url), document.fetched_at_ms);
+            if let Some((entry, outcome_ticket)) = self.outcomes.remove(&key) {
+                self.log(now, &entry, Some(&document));
+                self.entry_done(now, outcome_ticket);
+            } else if let Some((_, repeated)) = self.documents.insert(key, (document, ticket)) {
+                self.entry_done(now, repeated);
+                continue;
+            } else {
+                self.documents_until.push_back((now + OUTCOME_WAIT, key));
+                continue;
+            }
+            self.entry_done(now, ticket);
+        }
+        self.entry_done(now, ticket);
+    }
+
+    fn outcomes(&mut self, now: Timestamp, ticket: Ticket, outcomes: Outcomes) {
+        self.entries_left.insert(ticket, outcomes.entries.len() + 1);
+        for entry in outcomes.entries {
+            let key = (shared::url::fingerprint(&entry.url), entry.fetched_at_ms);
+            if let Some((document, document_ticket)) = self.documents.remove(&key) {
+                self.log(now, &entry, Some(&document));
+                self.entry_done(now, document_ticket);
+            } else if is_document(&entry) && !self.draining && !self.outcomes.contains_key(&key) {
+                self.outcomes_until.insert((now + DOCUMENT_WAIT, key));
+                self.outcomes.insert(key, (entry, ticket));
+                continue;
+            } else {
+                self.log(now, &entry, None);
+            }
+            self.entry_done(now, ticket);
+        }
+        self.entry_done(now, ticket);
+    }
+
+    /// One entry of an input is in the batch; the input is finished with its last.
+    fn entry_done(&mut self, now: Timestamp, ticket: Ticket) {
+        let Some(left) = self.entries_left.get_mut(&ticket) else { return };
+        *left -= 1;
+        if *left == 0 {
+            self.entries_left.remove(&ticket);
+            self.finish_with_batch(now, ticket);
+        }
+    }
+
+    fn log(&mut self, now: Timestamp, entry: &OutcomeEntry, document: Option<&Document>) {
+        if !self.outcomes_written.insert(crawl_log::key(&entry.url, entry.serial)) {
+            self.tally.repeated += 1;
+            return;
+        }
+        let now_ms = self.settings.origin_ms + now.as_micros() / 1000;
+        self.gathered.batch.lines.push_str(&crawl_log::line(entry, document, now_ms));
+        self.tally.outcomes += 1;
+    }
+
+    /// What has waited long enough goes on without what it waited for; all of it when the end has come.
+    fn stop_waiting(&mut self, now: Timestamp) {
+        while let Some(&(until, key)) = self.outcomes_until.first()
+            && (until <= now || self.draining)
+        {
+            self.outcomes_until.pop_first();
+            if let Some((entry, ticket)) = self.outcomes.remove(&key) {
+                self.log(now, &entry, None);
+                self.entry_done(now, ticket);
+            }
+        }
+        while let Some(&(until, key)) = self.documents_until.front()
+            && (until <= now || self.draining)
+        {
+            self.documents_until.pop_front();
+            if let Some((_, ticket)) = self.documents.remove(&key) {
+                self.entry_done(now, ticket);
+            }
+        }
+    }
+
+    fn answered(&mut self, now: Timestamp, answer: Answer, out: &mut Output<Effect>) {
+        match (answer, std::mem::replace(&mut self.work, Work::Idle)) {
+            (Answer::Written(Some(bytes)), Work::Writing(_, tickets)) => {
+                out.finished.extend(tickets);
+                self.file_bytes = bytes;
+                if bytes > 0 && self.file_since.is_none() {
+                    self.file_since = Some(now);
+                    self.tally.files += 1;
+                }
+            }
+            (Answer::Written(None), Work::Writing(batch, tickets)) => {
+                self.tally.failures += 1;
+                self.work = Work::Failed(batch, tickets, now + RETRY_WAIT);
+            }
+            (Answer::Finished, Work::Finishing) => (self.file_since, self.file_bytes) = (None, 0),
+            (_, work) => self.work = work,
+        }
+    }
+
+    /// Gives the folder its next work, if it is time for any.
+    fn go_on(&mut self, now: Timestamp, out: &mut Output<Effect>) {
+        match &self.work {
+            Work::Failed(_, _, at) if now >= *at => {
+                let Work::Failed(batch, tickets, _) = std::mem::replace(&mut self.work, Work::Idle) else { return };
+                self.write(batch, tickets, out);
+            }
+            Work::Idle
+                if self.file_is_full(now) || (self.draining && self.is_written() && self.file_since.is_some()) =>
+            {
+                self.work = Work::Finishing;
+                out.effect(Effect::Finish);
+            }
+            Work::Idle if self.batch_is_due(now) => {
+                let Gathered { batch, tickets, .. } = std::mem::take(&mut self.gathered);
+                self.write(Arc::new(batch), tickets, out);
+            }
+            _ => {}
+        }
+    }
+
+    fn write(&mut self, batch: Arc<Batch>, tickets: Vec<Ticket>, out: &mut Output<Effect>) {
+        out.effect(Effect::Write(batch.clone()));
+        self.work = Work::Writing(batch, tickets);
+    }
+
+    fn file_is_full(&self, now: Timestamp) -> bool {
+        self.file_since.is_some_and(|since| {
+            self.file_bytes >= self.settings.file_bytes_max || now >= since + self.settings.file_age_max
+        })
+    }
+
+    fn batch_is_due(&self, now: Timestamp) -> bool {
+        let has_waited = now >= self.gathered.since + self.settings.linger;
+        !self.gathered.is_empty() && (has_waited || self.gathered.bytes() >= BATCH_BYTES || self.draining)
+    }
+
+    /// Whether all that came is on the disk.
+    fn is_written(&self) -> bool {
+        self.gathered.is_empty() && self.entries_left.is_empty()
+    }
+}
+
+/// Whether a document may be known of it: the parser tells of pages that are HTML.
+fn is_document(entry: &OutcomeEntry) -> bool {
+    let is_html = matches!(entry.media_type.as_str(), "" | "text/html" | "application/xhtml+xml");
+    entry.outcome == Outcome::Fetched && is_html
+}
+
+impl Core for Archiver {
+    type Input = Input;
+    type Effect = Effect;
+    type Answer = Answer;
+
+    fn decode(edge: Edge, payload: &[u8]) -> Result<Input, Undecodable> {
+        match edge {
+            Edge::Documents => decode(payload).map(Input::Documents),
+            Edge::Outcomes => decode(payload).map(Input::Outcomes),
+            _ => decode(payload).map(|page| Input::Page(Box::new(page))),
+        }
+    }
+
+    fn step(
+        &mut self,
+        now: Timestamp,
+        event: Event<Input, Answer>,
+        out: &mut Output<Effect>,
+    ) -> Result<(), StoreError> {
+        match event {
+            Event::Message { ticket, input } => match input {
+                Input::Page(page) => self.page(now, ticket, &page),
+                Input::Documents(documents) => self.documents(now, ticket, documents),
+                Input::Outcomes(outcomes) => self.outcomes(now, ticket, outcomes),
+            },
+            Event::Answer(answer) => self.answered(now, answer, out),
+            Event::Drain => self.draining = true,
+            Event::Stored(_) | Event::Wake => {}
+        }
+        self.stop_waiting(now);
+        self.go_on(now, out);
+        Ok(())
+    }
+
+    fn wake_at(&self) -> Option<Timestamp> {
+        let work = match &self.work {
+            Work::Failed(_, _, at) => Some(*at),
+            Work::Idle if !self.gathered.is_empty() => Some(self.gathered.since + self.settings.linger),
+            Work::Idle => self.file_since.map(|since| since + self.settings.file_age_max),
+            Work::Writing(..) | Work::Finishing => None,
+        };
+        let outcome = self.outcomes_until.first().map(|(until, _)| *until);
+        let document = self.documents_until.front().map(|(until, _)| *until);
+        [work, outcome, document].into_iter().flatten().min()
+    }
+
+    fn wants_input(&self) -> bool {
+        self.gathered.bytes() < WAITING_BYTES_MAX && self.outcomes.len() < WAITING_OUTCOMES_MAX
+    }
+
+    fn is_idle(&self) -> bool {
+        let is_done = matches!(self.work, Work::Idle) && self.is_written();
+        is_done && (!self.draining || self.file_since.is_none())
+    }
+
+    fn counts(&self) -> Vec<Count> {
+        vec![
+            ("pages_total", self.tally.pages),
+            ("revisits_total", self.tally.revisits),
+            ("body_bytes_total", self.tally.body_bytes),
+            ("outcomes_total", self.tally.outcomes),
+            ("documents_total", self.tally.documents),
+            ("repeated_total", self.tally.repeated),
+            ("files_total", self.tally.files),
+            ("write_failures_total", self.tally.failures),
+            ("file_bytes", self.file_bytes),
+            ("waiting_bytes", self.gathered.bytes() as u64),
+        ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::tests::page;
+    use shared::message::{Origin, Quality};
+
+    const LINGER: Duration = Duration::from_millis(200);
+
+    struct Bench {
+        core: Archiver,
+        now: Timestamp,
+        tickets: u64,
+        out: Output<Effect>,
+    }
+
+    impl Bench {
+        fn new() -> Bench {
+            let settings = Settings {
+                file_bytes_max: 1000,
+                file_age_max: Duration::from_secs(60),
+                linger: LINGER,
+                digests: 10,
+                origin_ms: 0,
+            };
+            let core = Archiver::new(settings, Found::default());
+            Bench { core, now: Timestamp::ZERO, tickets: 0, out: Output::default() }
+        }
+
+        fn step(&mut self, event: Event<Input, Answer>) {
+            self.core.step(self.now, event, &mut self.out).unwrap();
+        }
+
+        fn input(&mut self, input: Input) -> Ticket {
+            self.tickets += 1;
+            let ticket = Ticket(self.tickets);
+            self.step(Event::Message { ticket, input });
+            ticket
+        }
+
+        fn page(&mut self, url: &str, at: u64) -> Ticket {
+            self.input(Input::Page(Box::new(page(url, at, url.as_bytes()))))
+        }
+
+        fn outcome(&mut self, urls: &[(&str, u64, Outcome)]) -> Ticket {
+            let entries = urls.iter().map(|(url, at, outcome)| entry(url, *at, *outcome)).collect();
+            self.input(Input::Outcomes(Outcomes { entries }))
+        }
+
+        fn document(&mut self, url: &str, at: u64) -> Ticket {
+            let document =
+                Document { url: url.into(), fetched_at_ms: at, title: format!("title {url}"), ..Document::default() };
+            self.input(Input::Documents(Documents { entries: vec![document] }))
+        }
+
+        fn wait(&mut self, wait: Duration) {
+            self.now = self.now + wait;
+            self.step(Event::Wake);
+        }
+
+        /// The batch that is to be written: URLs of its pages, its lines.
+        fn batch(&mut self) -> Option<(Vec<String>, String)> {
+            let effect = self.out.effects.pop()?;
+            assert!(self.out.effects.is_empty(), "one thing at a time");
+            let Effect::Write(batch) = effect else { panic!("{effect:?}") };
+            Some((batch.entries.iter().map(|(line, _)| line.url.clone()).collect(), batch.lines.clone()))
+        }
+
+        fn written(&mut self, bytes: u64) -> Vec<Ticket> {
+            self.step(Event::Answer(Answer::Written(Some(bytes))));
+            std::mem::take(&mut self.out.finished)
+        }
+    }
+
+    fn entry(url: &str, fetched_at_ms: u64, outcome: Outcome) -> OutcomeEntry {
+        OutcomeEntry {
+            url: url.into(),
+            serial: fetched_at_ms,
+            origin: Origin {
+                page: String::new(),
+                topic: "t".into(),
+                depth: 0,
+                redirects: 0,
+                seed: true,
+                again: false,
+                flow: Quality::SEED,
+            },
+            outcome,
+            status: 200,
+            fetched_at_ms,
+            media_type: "text/html".into(),
+            bytes: 1,
+            truncated: false,
+            elapsed_us: 1,
+            attempts: 1,
+            reason: String::new(),
+        }
+    }
+
+    #[test]
+    fn pages_are_written_together_and_finished_when_they_are_on_the_disk() {
+        let mut bench = Bench::new();
+        let first = bench.page("http://a.test/1", 1);
+        assert!(bench.batch().is_none() && bench.core.wake_at() == Some(bench.now + LINGER));
+        let second = bench.page("http://a.test/2", 2);
+        bench.wait(LINGER);
+        let (urls, _) = bench.batch().expect("a batch");
+        assert_eq!(urls, ["http://a.test/1", "http://a.test/2"]);
+        let third = bench.page("http://a.test/3", 3);
+        bench.wait(LINGER);
+        assert!(bench.batch().is_none() && bench.out.finished.is_empty(), "one is being written");
+        assert_eq!(bench.written(500), [first, second]);
+        assert_eq!(bench.batch().expect("the next batch").0, ["http://a.test/3"]);
+        assert_eq!(bench.written(600), [third]);
+    }
+
+    #[test]
+    fn what_comes_again_is_not_written_again_nor_finished_before_it_is_written() {
+        let mut bench = Bench::new();
+        let first = bench.page("http://a.test/", 1);
+        bench.wait(LINGER);
+        bench.batch().expect("a batch");
+        let again = bench.page("http://a.test/", 1);
+        assert!(bench.out.finished.is_empty(), "the page is not on the disk yet");
+        assert_eq!(bench.written(500), [first]);
+        bench.wait(LINGER);
+        assert_eq!(bench.batch(), Some((vec![], String::new())));
+        assert_eq!(bench.written(500), [again]);
+        let later = bench.page("http://a.test/", 2);
+        bench.wait(LINGER);
+        assert_eq!(bench.batch().expect("another response of the URL").0.len(), 1);
+        assert_eq!(bench.written(600), [later]);
+
+        for expected in [1, 0] {
+            let ticket = bench.outcome(&[("http://a.test/", 0, Outcome::Gone)]);
+            bench.wait(LINGER);
+            assert_eq!(bench.batch().expect("a batch").1.lines().count(), expected);
+            assert_eq!(bench.written(600), [ticket]);
+        }
+    }
+
+    #[test]
+    fn a_write_that_fails_is_tried_again_and_nothing_is_lost() {
+        let mut bench = Bench::new();
+        let ticket = bench.page("http://a.test/", 1);
+        bench.wait(LINGER);
+        let batch = bench.batch();
+        bench.step(Event::Answer(Answer::Written(None)));
+        assert!(bench.out.finished.is_empty() && bench.batch().is_none());
+        assert!(!bench.core.is_idle());
+        bench.wait(RETRY_WAIT);
+        assert_eq!(bench.batch(), batch);
+        assert_eq!(bench.written(500), [ticket]);
+    }
+
+    #[test]
+    fn an_outcome_waits_for_the_title_of_its_page_but_not_for_long() {
+        let mut bench = Bench::new();
+        // The document first, the outcome first, no document at all, and one that has none.
+        let document = bench.document("http://a.test/1", 1);
+        let known = bench.outcome(&[("http://a.test/1", 1, Outcome::Fetched)]);
+        let both = bench.outcome(&[("http://a.test/2", 2, Outcome::Fetched), ("http://a.test/3", 3, Outcome::Fetched)]);
+        let gone = bench.outcome(&[("http://a.test/4", 4, Outcome::Gone)]);
+        let late = bench.document("http://a.test/2", 2);
+        bench.wait(LINGER);
+        let (_, lines) = bench.batch().expect("a batch");
+        let titles: Vec<bool> = lines.lines().map(|line| line.contains("\"title\":\"title http://a.test/")).collect();
+        assert_eq!(titles, [true, false, true], "{lines}");
+        assert_eq!(bench.written(0), [document, known, gone, late]);
+        assert!(!bench.core.is_idle());
+        bench.wait(DOCUMENT_WAIT);
+        bench.wait(LINGER);
+        assert!(bench.batch().expect("a batch").1.contains("a.test/3"));
+        assert_eq!(bench.written(0), [both]);
+        assert!(bench.core.is_idle());
+
+        // A document whose outcome never comes.
+        let alone = bench.document("http://a.test/5", 5);
+        bench.wait(OUTCOME_WAIT);
+        bench.wait(LINGER);
+        assert_eq!(bench.batch(), Some((vec![], String::new())));
+        assert_eq!(bench.written(0), [alone]);
+    }
+
+    #[test]
+    fn a_file_is_finished_when_it_is_large_or_old_or_the_end_has_come() {
+        let mut bench = Bench::new();
+        let finishes = |bench: &mut Bench| {
+            let effect = bench.out.effects.pop();
+            let is_finish = matches!(effect, Some(Effect::Finish));
+            if is_finish {
+                bench.step(Event::Answer(Answer::Finished));
+            }
+            is_finish
+        };
+        bench.page("http://a.test/1", 1);
+        bench.wait(LINGER);
+        bench.batch().expect("a batch");
+        bench.written(1000);
+        assert!(finishes(&mut bench), "large");
+
+        bench.page("http://a.test/2", 2);
+        bench.wait(LINGER);
+        bench.batch().expect("a batch");
+        bench.written(500);
+        assert!(!finishes(&mut bench));
+        assert_eq!(bench.core.wake_at(), Some(bench.now + Duration::from_secs(60)));
+        bench.wait(Duration::from_secs(60));
+        assert!(finishes(&mut bench), "old");
+
+        bench.page("http://a.test/3", 3);
+        bench.outcome(&[("http://a.test/9", 9, Outcome::Fetched)]);
+        bench.step(Event::Drain);
+        let (urls, lines) = bench.batch().expect("what is held");
+        assert_eq!((urls.len(), lines.lines().count()), (1, 1));
+        assert!(!bench.core.is_idle());
+        bench.written(500);
+        assert!(finishes(&mut bench), "the end");
+        assert!(bench.core.is_idle());
+    }
+}

@@ -1,0 +1,123 @@
+//! `crawl.jsonl`: how every URL ended, a JSON object a line.
+
+use crate::time::date;
+use serde::{Deserialize, Serialize};
+use shared::message::{Document, Outcome, OutcomeEntry};
+
+/// A line, in the order of its keys.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct Line<'a> {
+    /// When the response came; without one, when the line was written.
+    time: String,
+    url: &'a str,
+    outcome: Outcome,
+    /// HTTP status of the last response; 0 without one.
+    status: u16,
+    /// Media type.
+    #[serde(rename = "type")]
+    media_type: &'a str,
+    /// Of the body.
+    bytes: u64,
+    truncated: bool,
+    /// From sending the last request to the end of its body, in milliseconds.
+    duration_ms: f64,
+    attempts: u8,
+    reason: &'a str,
+    /// The page on which the URL stood; empty for a seed.
+    via: &'a str,
+    /// Links from a seed.
+    depth: u16,
+    /// Redirects in a row.
+    redirects: u8,
+    topic: &'a str,
+    title: &'a str,
+    language: &'a str,
+    /// With the URL it tells a line from all others.
+    serial: u64,
+}
+
+/// The line of an outcome, with its end; `now_ms` is the time where there was no response.
+pub(crate) fn line(entry: &OutcomeEntry, document: Option<&Document>, now_ms: u64) -> String {
+    let OutcomeEntry { url, serial, origin, outcome, status, media_type, bytes, truncated, attempts, reason, .. } =
+        entry;
+    let line = Line {
+        time: date(if entry.fetched_at_ms == 0 { now_ms } else { entry.fetched_at_ms }),
+        url,
+        outcome: *outcome,
+        status: *status,
+        media_type,
+        bytes: *bytes,
+        truncated: *truncated,
+        duration_ms: f64::from(entry.elapsed_us) / 1000.0,
+        attempts: *attempts,
+        reason,
+        via: &origin.page,
+        depth: origin.depth,
+        redirects: origin.redirects,
+        topic: &origin.topic,
+        title: document.map_or("", |document| &document.title),
+        language: document.map_or("", |document| &document.language),
+        serial: *serial,
+    };
+    let mut text = serde_json::to_string(&line).unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+/// Tells a line from all others.
+pub(crate) fn key(url: &str, serial: u64) -> u64 {
+    shared::url::fingerprint(url) ^ serial.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+
+/// The key of a line that was written.
+pub(crate) fn key_of(line: &str) -> Option<u64> {
+    #[derive(Deserialize)]
+    struct Identity {
+        url: String,
+        serial: u64,
+    }
+    let Identity { url, serial } = serde_json::from_str(line).ok()?;
+    Some(key(&url, serial))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shared::message::{Origin, Quality};
+
+    #[test]
+    fn a_line_says_how_a_url_ended_and_can_be_told_from_others() {
+        let entry = OutcomeEntry {
+            url: "http://a.test/\"x".into(),
+            serial: 7,
+            origin: Origin {
+                page: "http://a.test/".into(),
+                topic: "t".into(),
+                depth: 2,
+                redirects: 1,
+                seed: false,
+                again: false,
+                flow: Quality::NONE,
+            },
+            outcome: Outcome::NotModified,
+            status: 304,
+            fetched_at_ms: 1000,
+            media_type: "text/html".into(),
+            bytes: 0,
+            truncated: false,
+            elapsed_us: 1500,
+            attempts: 2,
+            reason: String::new(),
+        };
+        let document = Document { title: "A".into(), language: "en".into(), ..Document::default() };
+        let text = line(&entry, Some(&document), 5000);
+        let expected = r#"{"time":"1970-01-01T00:00:01.000Z","url":"http://a.test/\"x","outcome":"not-modified","status":304,"type":"text/html","bytes":0,"truncated":false,"duration_ms":1.5,"attempts":2,"reason":"","via":"http://a.test/","depth":2,"redirects":1,"topic":"t","title":"A","language":"en","serial":7}"#;
+        assert_eq!(text, format!("{expected}\n"));
+        assert_eq!(key_of(&text), Some(key(&entry.url, 7)));
+        assert_ne!(key_of(&text), Some(key(&entry.url, 8)));
+        assert_eq!(key_of(&text[..text.len() - 2]), None);
+
+        let without = OutcomeEntry { fetched_at_ms: 0, ..entry };
+        assert!(line(&without, None, 5000).starts_with(r#"{"time":"1970-01-01T00:00:05.000Z""#));
+    }
+}

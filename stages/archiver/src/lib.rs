@@ -1,0 +1,20 @@
+//! Archiver: keeps what was fetched, in the formats that archives read.
+//!
+//! In:  responses as the servers sent them (fetcher), what documents say of themselves (parser), outcomes (scheduler).
+//! Out: WARC files, a CDXJ index beside each, and `crawl.jsonl`, a line for every outcome.
+//!
+//! Invariants: an input is acked only when what it became is on the disk and synced (P3), and becomes that once,
+//! however often it is delivered; a file with its final name is whole; memory is bounded by configuration (P6).
+//!
+//! [`core`] decides, without a clock or a file; [`folder`] does what it says.
+
+pub mod core;
+pub mod folder;
+
+mod crawl_log;
+mod digests;
+mod index;
+mod page;
+mod recent;
+mod record;
+mod time;

@@ -1,0 +1,96 @@
+//! Archiver: keeps what was fetched.
+//!
+//! In:  responses (fetcher), what documents say of themselves (parser), outcomes (scheduler).
+//! Out: WARC files, a CDXJ index beside each, and `crawl.jsonl`.
+
+use archiver::core::{Answer, Archiver, Effect, Settings};
+use archiver::folder::{Folder, FolderSettings};
+use futures::future::BoxFuture;
+use shared::config::Pipeline;
+use shared::message::Edge;
+use shared::stage::{Context, Shell, Source, Stage};
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Messages asked of the broker at once: a pull ends at 8 MiB before.
+const BATCH: usize = 64;
+
+struct Archiving;
+
+impl Stage for Archiving {
+    const NAME: &'static str = "archiver";
+    const ABOUT: &'static str =
+        "Archiver: keeps what was fetched in WARC files with an index, and a line for every outcome";
+    type Core = Archiver;
+    type Shell = FolderShell;
+
+    fn sources() -> Vec<Source> {
+        vec![Source::Shared(Edge::Pages), Source::Shared(Edge::Documents), Source::Shared(Edge::Outcomes)]
+    }
+
+    fn batch(_pipeline: &Pipeline) -> usize {
+        BATCH
+    }
+
+    fn open(context: &Context) -> anyhow::Result<(Archiver, FolderShell)> {
+        let pipeline = &context.pipeline;
+        let settings = FolderSettings {
+            dir: pipeline.archive_dir(),
+            crawl: pipeline.crawl.clone(),
+            instance: context.instance,
+            digests: pipeline.stages.archiver.digests,
+            about: about(pipeline),
+        };
+        let (folder, found) = Folder::open(settings)?;
+        let origin_ms = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |elapsed| elapsed.as_millis() as u64);
+        let core = Archiver::new(Settings::new(pipeline, origin_ms), found);
+        Ok((core, FolderShell(Arc::new(Mutex::new(folder)))))
+    }
+}
+
+/// What every file says of itself.
+fn about(pipeline: &Pipeline) -> Vec<(String, String)> {
+    let robots = if pipeline.politeness.respect_robots { "obey" } else { "ignore" };
+    [
+        ("software", concat!("rhumb/", env!("CARGO_PKG_VERSION"))),
+        ("format", "WARC File Format 1.1"),
+        ("conformsTo", "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"),
+        ("isPartOf", &pipeline.crawl),
+        ("http-header-user-agent", &pipeline.user_agent()),
+        ("robots", robots),
+    ]
+    .map(|(name, value)| (name.to_owned(), value.to_owned()))
+    .into()
+}
+
+struct FolderShell(Arc<Mutex<Folder>>);
+
+impl Shell<Archiver> for FolderShell {
+    fn perform(&mut self, effect: Effect) -> BoxFuture<'static, Answer> {
+        let folder = self.0.clone();
+        // The core has one thing done at a time: the lock is free.
+        let work = tokio::task::spawn_blocking(move || {
+            let mut folder = folder.lock().unwrap_or_else(PoisonError::into_inner);
+            match effect {
+                Effect::Write(batch) => Answer::Written(noted(folder.write(&batch))),
+                Effect::Finish => {
+                    noted(folder.finish());
+                    Answer::Finished
+                }
+            }
+        });
+        Box::pin(async move { work.await.unwrap_or(Answer::Written(None)) })
+    }
+}
+
+fn noted<T>(result: anyhow::Result<T>) -> Option<T> {
+    result.inspect_err(|error| tracing::error!("{error:#}: is the disk full?")).ok()
+}
+
+fn main() -> ExitCode {
+    shared::stage::main::<Archiving>()
+}

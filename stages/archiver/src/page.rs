@@ -1,0 +1,282 @@
+//! A page as WARC records: the request, what is known of the URL, and the response last.
+//!
+//! In: a page. Out: gzip members and the line for the index. The body is as the server sent it without its transfer
+//! coding, the content coding kept; a body that is in the archive is referred to (revisit), and so is one that the
+//! server says has not changed.
+//! Source: WARC 1.1, sections 6.2 to 6.7.
+
+use crate::digests::{Digests, Original};
+use crate::index::{Line, REVISIT};
+use crate::record::{Digest, Record, Writer, record_id};
+use crate::time::date;
+use http::StatusCode;
+use shared::message::{HttpVersion, Page};
+use shared::url::{path_of, server_of};
+use std::ops::Range;
+
+const RESPONSE: &str = "application/http;msgtype=response";
+const REQUEST: &str = "application/http;msgtype=request";
+const SAME_BODY: &str = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest";
+const NOT_MODIFIED: &str = "http://netpreserve.org/warc/1.1/revisit/server-not-modified";
+
+/// The line of a page's response, and where in the buffer the response lies.
+pub(crate) struct Written {
+    pub(crate) line: Line,
+    pub(crate) response: Range<usize>,
+    pub(crate) is_revisit: bool,
+}
+
+/// Appends a page's records.
+pub(crate) fn write(page: &Page, digests: &mut Digests, writer: &mut Writer, out: &mut Vec<u8>) -> Written {
+    let date = date(page.fetched_at_ms);
+    let id = |kind| record_id(kind, &page.url, &date);
+    let response_id = id("response");
+    let address = page.address.map(|address| address.to_string());
+    let mut shared = vec![("WARC-Target-URI", page.url.as_str())];
+    shared.extend(address.as_deref().map(|address| ("WARC-IP-Address", address)));
+    if page.http_version == HttpVersion::Http2 {
+        shared.push(("WARC-Protocol", "h2"));
+    }
+
+    let mut fields = shared.clone();
+    fields.push(("WARC-Concurrent-To", &response_id));
+    let request = request_head(page);
+    let mut record = Record {
+        kind: "request",
+        id: &id("request"),
+        date: &date,
+        fields: &fields,
+        content_type: REQUEST,
+        block: [&request, &[]],
+        is_coded: false,
+    };
+    writer.write(&record, out);
+
+    let about = about(page);
+    (record.kind, record.content_type, record.block) = ("metadata", "application/warc-fields", [about.as_bytes(), &[]]);
+    let metadata_id = id("metadata");
+    record.id = &metadata_id;
+    let fields = [("WARC-Target-URI", page.url.as_str()), ("WARC-Concurrent-To", &response_id)];
+    record.fields = &fields;
+    writer.write(&record, out);
+
+    let digest = Digest::of(&[&page.body]);
+    let digest_text = digest.text();
+    let mut fields = shared;
+    fields.push(("WARC-Payload-Digest", &digest_text));
+    let is_kept_whole = !page.truncated && !page.body.is_empty();
+    let original = if is_kept_whole { digests.get(digest) } else { None };
+    if page.status == StatusCode::NOT_MODIFIED.as_u16() {
+        fields.push(("WARC-Profile", NOT_MODIFIED));
+    } else if let Some(Original { url, date }) = &original {
+        fields.push(("WARC-Profile", SAME_BODY));
+        fields.push(("WARC-Refers-To-Target-URI", url));
+        fields.push(("WARC-Refers-To-Date", date));
+    }
+    let is_revisit = original.is_some() || page.status == StatusCode::NOT_MODIFIED.as_u16();
+    if page.truncated {
+        // By length, or because the server ended early or was too slow: the head tells no more.
+        fields.push(("WARC-Truncated", "unspecified"));
+    }
+    let head = response_head(page);
+    let record = Record {
+        kind: if is_revisit { "revisit" } else { "response" },
+        id: &response_id,
+        date: &date,
+        fields: &fields,
+        content_type: RESPONSE,
+        block: [&head, if is_revisit { &[] } else { &page.body }],
+        is_coded: header(page, "content-encoding").is_some(),
+    };
+    let response = writer.write(&record, out);
+    if is_kept_whole && original.is_none() && !is_revisit {
+        digests.insert(digest, Original { url: page.url.clone(), date: date.clone() });
+    }
+    let media_type = header(page, "content-type").unwrap_or_default();
+    let media_type = media_type.split(|&byte| matches!(byte, b';' | b',')).next().unwrap_or_default().trim_ascii();
+    let media_type = String::from_utf8_lossy(media_type).to_ascii_lowercase();
+    let mime = if is_revisit { REVISIT } else { &media_type };
+    Written { line: Line::new(&page.url, page.fetched_at_ms, mime, page.status, digest), response, is_revisit }
+}
+
+fn header<'a>(page: &'a Page, name: &str) -> Option<&'a [u8]> {
+    page.headers.iter().find(|(other, _)| other == name).map(|(_, value)| value.as_slice())
+}
+
+/// Archives read HTTP/1.1: what came over HTTP/2 is written as if it had come so, and `WARC-Protocol` tells.
+fn version(page: &Page) -> &'static str {
+    match page.http_version {
+        HttpVersion::Http10 => "HTTP/1.0",
+        HttpVersion::Http11 | HttpVersion::Http2 => "HTTP/1.1",
+    }
+}
+
+fn request_head(page: &Page) -> Vec<u8> {
+    let server = server_of(&page.url);
+    let authority = server.split_once("://").map_or(server, |(_, authority)| authority);
+    let mut head = format!("GET {} {}\r\nhost: {authority}\r\n", path_of(&page.url), version(page)).into_bytes();
+    for (name, value) in &page.request_headers {
+        push_header(&mut head, name, value);
+    }
+    head.extend_from_slice(b"\r\n");
+    head
+}
+
+/// Status line and headers. The transfer coding is undone, so the header that names it goes under another name, and the
+/// length is said.
+fn response_head(page: &Page) -> Vec<u8> {
+    let reason = StatusCode::from_u16(page.status).ok().and_then(|status| status.canonical_reason());
+    let mut head = format!("{} {} {}\r\n", version(page), page.status, reason.unwrap_or("")).into_bytes();
+    let mut was_coded = false;
+    for (name, value) in &page.headers {
+        if name == "transfer-encoding" {
+            was_coded = true;
+            push_header(&mut head, "x-crawler-transfer-encoding", value);
+        } else {
+            push_header(&mut head, name, value);
+        }
+    }
+    if was_coded && header(page, "content-length").is_none() {
+        push_header(&mut head, "content-length", page.body.len().to_string().as_bytes());
+    }
+    head.extend_from_slice(b"\r\n");
+    head
+}
+
+fn push_header(head: &mut Vec<u8>, name: &str, value: &[u8]) {
+    for part in [name.as_bytes(), b": ", value, b"\r\n"] {
+        head.extend_from_slice(part);
+    }
+}
+
+/// How the URL was found and how long it took, in the words of WARC's metadata records.
+fn about(page: &Page) -> String {
+    let origin = &page.origin;
+    let mut about = String::new();
+    let mut field = |name: &str, value: &str| {
+        about.push_str(name);
+        about.push_str(": ");
+        about.push_str(value);
+        about.push_str("\r\n");
+    };
+    if !origin.page.is_empty() {
+        field("via", &origin.page);
+    }
+    let hops = "L".repeat(usize::from(origin.depth.min(HOPS_MAX))) + &"R".repeat(usize::from(origin.redirects));
+    field("hopsFromSeed", &hops);
+    field("fetchTimeMs", &(page.elapsed_us / 1000).to_string());
+    field("topic", &origin.topic);
+    about
+}
+
+/// Links from a seed that are spelled out; the line would only grow.
+const HOPS_MAX: u16 = 1000;
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use shared::message::{Origin, Quality};
+    use std::io::Read as _;
+
+    pub(crate) fn page(url: &str, fetched_at_ms: u64, body: &[u8]) -> Page {
+        Page {
+            url: url.into(),
+            origin: Origin {
+                page: "http://a.test/".into(),
+                topic: "default".into(),
+                depth: 2,
+                redirects: 1,
+                seed: false,
+                again: false,
+                flow: Quality::NONE,
+            },
+            status: 200,
+            fetched_at_ms,
+            elapsed_us: 12_345,
+            address: Some([127, 1, 0, 1].into()),
+            http_version: HttpVersion::Http11,
+            request_headers: vec![("user-agent".into(), b"rhumb".to_vec())],
+            headers: vec![
+                ("content-type".into(), b"Text/HTML; charset=utf-8".to_vec()),
+                ("transfer-encoding".into(), b"chunked".to_vec()),
+            ],
+            truncated: false,
+            body: body.to_vec(),
+        }
+    }
+
+    /// What each member holds.
+    fn members(mut bytes: &[u8]) -> Vec<String> {
+        let mut members = Vec::new();
+        while !bytes.is_empty() {
+            let mut decoder = flate2::bufread::GzDecoder::new(bytes);
+            let mut text = Vec::new();
+            decoder.read_to_end(&mut text).unwrap();
+            members.push(String::from_utf8(text).unwrap());
+            bytes = decoder.into_inner();
+        }
+        members
+    }
+
+    fn written(page: &Page, digests: &mut Digests) -> (Written, Vec<String>) {
+        let mut out = Vec::new();
+        let written = write(page, digests, &mut Writer::new(), &mut out);
+        assert_eq!(written.response.end, out.len(), "the response is last: its end is the page's");
+        (written, members(&out))
+    }
+
+    #[test]
+    fn a_page_is_a_request_what_is_known_of_it_and_its_response() {
+        let (written, members) = written(&page("http://a.test:81/x?y", 1000, b"<p>hi"), &mut Digests::new(10));
+        let [request, metadata, response] = &members[..] else { panic!("{members:?}") };
+        assert!(request.contains("WARC-Type: request\r\n"), "{request}");
+        assert!(
+            request.contains("\r\n\r\nGET /x?y HTTP/1.1\r\nhost: a.test:81\r\nuser-agent: rhumb\r\n\r\n"),
+            "{request}"
+        );
+        let about = "\r\n\r\nvia: http://a.test/\r\nhopsFromSeed: LLR\r\nfetchTimeMs: 12\r\ntopic: default\r\n";
+        assert!(metadata.contains(about), "{metadata}");
+        assert!(response.contains("WARC-Type: response\r\n"), "{response}");
+        assert!(response.contains("WARC-IP-Address: 127.1.0.1\r\n"), "{response}");
+        let digest = Digest::of(&[b"<p>hi"]).text();
+        assert!(response.contains(&format!("WARC-Payload-Digest: {digest}\r\n")), "{response}");
+        let block = "\r\n\r\nHTTP/1.1 200 OK\r\ncontent-type: Text/HTML; charset=utf-8\r\n\
+                     x-crawler-transfer-encoding: chunked\r\ncontent-length: 5\r\n\r\n<p>hi\r\n\r\n";
+        assert!(response.ends_with(block), "{response}");
+        let id = record_id("response", "http://a.test:81/x?y", "1970-01-01T00:00:01.000Z");
+        assert!(response.contains(&format!("WARC-Record-ID: {id}\r\n")));
+        assert!([request, metadata].iter().all(|other| other.contains(&format!("WARC-Concurrent-To: {id}\r\n"))));
+        assert_eq!((written.line.mime.as_str(), written.line.status.as_str()), ("text/html", "200"));
+        assert!(!written.is_revisit);
+    }
+
+    #[test]
+    fn a_body_that_comes_again_or_has_not_changed_is_referred_to() {
+        let mut digests = Digests::new(10);
+        written(&page("http://a.test/1", 1000, b"same"), &mut digests);
+        let (again, members) = written(&page("http://a.test/2", 2000, b"same"), &mut digests);
+        assert_eq!((again.is_revisit, again.line.mime.as_str()), (true, "warc/revisit"));
+        let revisit = &members[2];
+        for expected in [
+            "WARC-Type: revisit\r\n",
+            "WARC-Profile: http://netpreserve.org/warc/1.1/revisit/identical-payload-digest\r\n",
+            "WARC-Refers-To-Target-URI: http://a.test/1\r\nWARC-Refers-To-Date: 1970-01-01T00:00:01.000Z\r\n",
+        ] {
+            assert!(revisit.contains(expected), "{revisit}");
+        }
+        assert!(revisit.ends_with("content-length: 4\r\n\r\n\r\n\r\n"), "no body: {revisit}");
+
+        let (same, members) = written(&Page { status: 304, ..page("http://a.test/1", 3000, b"") }, &mut digests);
+        assert!(same.is_revisit && members[2].contains("server-not-modified\r\n"), "{}", members[2]);
+
+        for other in [
+            Page { truncated: true, ..page("http://a.test/3", 4000, b"same") },
+            page("http://a.test/4", 4000, b""),
+            page("http://a.test/5", 4000, b""),
+        ] {
+            let (written, members) = written(&other, &mut digests);
+            assert!(!written.is_revisit, "{}", members[2]);
+            assert_eq!(members[2].contains("WARC-Truncated"), other.truncated);
+        }
+    }
+}
