@@ -1,8 +1,8 @@
 //! How to add a stage: this one counts the titles of pages.
 //!
 //! ```text
-//! rhumb crawl https://example.org/ …                            in one terminal, and in another:
-//! count-titles --set broker.url=$(jq -r .broker rhumb-data/control.json) --set stages.parser.listen=127.0.0.1:0
+//! rhumb crawl https://example.org/ --data rhumb-data …             in one terminal, and in another:
+//! RHUMB__BROKER__URL=$(jq -r .broker rhumb-data/control.json) count-titles
 //! ```
 //!
 //! A stage is a core, which knows no broker and no clock, and a line for where its input comes from; the loop that runs

@@ -1,0 +1,195 @@
+//! The archive of a crawl: every page and every outcome once, whatever becomes of the archiver; and how a further stage
+//! takes part.
+
+use flate2::read::MultiGzDecoder;
+use rhumb_tests::harness::{Finished, Running, World, binaries, json, signal};
+use rustix::process::Signal;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use synthetic_web::{Latency, PagesPerHost, Profile};
+
+const CRAWL_AT_MOST: Duration = Duration::from_secs(90);
+
+/// A record of a WARC file.
+#[derive(Debug)]
+struct Record {
+    kind: String,
+    url: String,
+    block: Vec<u8>,
+}
+
+/// The records of all files with their final name, each of which must be whole.
+fn records(dir: &Path) -> Vec<Record> {
+    let mut records = Vec::new();
+    for path in files(dir, ".warc.gz") {
+        let mut bytes = Vec::new();
+        MultiGzDecoder::new(File::open(&path).unwrap()).read_to_end(&mut bytes).unwrap();
+        let mut rest = bytes.as_slice();
+        while !rest.is_empty() {
+            let head_bytes = rest.windows(4).position(|end| end == b"\r\n\r\n").expect("a record's head") + 4;
+            let head = std::str::from_utf8(&rest[..head_bytes]).unwrap();
+            assert!(head.starts_with("WARC/1.1\r\n"), "{head}");
+            let field = |name: &str| {
+                let line = head.lines().find_map(|line| line.strip_prefix(name));
+                line.map(|value| value.trim_start_matches(": ").to_owned()).unwrap_or_default()
+            };
+            let length: usize = field("Content-Length").parse().unwrap();
+            let block = rest[head_bytes..head_bytes + length].to_vec();
+            assert_eq!(&rest[head_bytes + length..][..4], b"\r\n\r\n");
+            records.push(Record { kind: field("WARC-Type"), url: field("WARC-Target-URI"), block });
+            rest = &rest[head_bytes + length + 4..];
+        }
+    }
+    records
+}
+
+fn files(dir: &Path, suffix: &str) -> Vec<PathBuf> {
+    let paths = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let mut paths: Vec<PathBuf> = paths.filter(|path| path.to_str().unwrap().ends_with(suffix)).collect();
+    paths.sort();
+    paths
+}
+
+/// Asserts that the archive has each response and each outcome of a whole crawl once.
+fn assert_archived(dir: &Path, finished: &Finished) {
+    assert!(files(dir, ".open").is_empty(), "all files are finished");
+    let mut responses: BTreeMap<String, u32> = BTreeMap::new();
+    let records = records(dir);
+    for Record { kind, url, block } in &records {
+        if kind == "response" || kind == "revisit" {
+            assert!(block.starts_with(b"HTTP/1.1 "), "{url}");
+            *responses.entry(url.clone()).or_default() += 1;
+        }
+    }
+    let outcome = |name: &str| finished.summary.outcomes.get(name).copied().unwrap_or(0);
+    let answered = outcome("fetched") + outcome("redirected") + outcome("gone");
+    assert_eq!(responses.len() as u64, answered, "{}", json(&finished.summary));
+    assert!(responses.values().all(|&times| times == 1), "{responses:?}");
+    for kind in ["request", "metadata"] {
+        let n = records.iter().filter(|record| record.kind == kind).count();
+        assert_eq!(n as u64, answered, "one {kind} for each");
+    }
+    let indexed: usize =
+        files(dir, ".cdxj").iter().map(|path| fs::read_to_string(path).unwrap().lines().count()).sum();
+    assert_eq!(indexed as u64, answered);
+
+    let mut outcomes: BTreeMap<String, u64> = BTreeMap::new();
+    let mut urls: BTreeMap<String, u32> = BTreeMap::new();
+    for line in fs::read_to_string(dir.join("crawl.jsonl")).unwrap().lines() {
+        let line: Value = serde_json::from_str(line).expect("a line is an object");
+        *outcomes.entry(line["outcome"].as_str().unwrap().to_owned()).or_default() += 1;
+        *urls.entry(line["url"].as_str().unwrap().to_owned()).or_default() += 1;
+    }
+    let expected: BTreeMap<String, u64> =
+        finished.summary.outcomes.iter().filter(|(_, n)| **n > 0).map(|(name, n)| (name.clone(), *n)).collect();
+    assert_eq!(outcomes, expected);
+    assert!(urls.values().all(|&times| times == 1), "a line for each");
+}
+
+fn world() -> World {
+    World::new(Profile {
+        hosts: 20,
+        pages_per_host: PagesPerHost::Exactly(60),
+        latency: Latency::Fixed { ms: 100 },
+        ..Profile::raw()
+    })
+}
+
+/// Goal: the archive is whole although the archiver is killed again and again. Method: small files, so that kills hit
+/// their ends, too; every response and every outcome must be there once.
+#[test]
+fn an_archiver_that_is_killed_loses_and_repeats_nothing() {
+    let world = world();
+    let mut crawl = world
+        .crawl()
+        .set("stages.archiver.replicas=1")
+        .set("stages.archiver.file_bytes_max=1MiB")
+        .set("stages.archiver.linger=50ms")
+        .start();
+    for part in 1..=4 {
+        crawl.until(CRAWL_AT_MOST, |summary| summary.pages >= part * 200);
+        let archiver = crawl.pid("archiver");
+        signal(archiver, Signal::KILL);
+        crawl.until_replaced("archiver", archiver, Duration::from_secs(15));
+    }
+    let finished = crawl.finish(CRAWL_AT_MOST);
+    world.assert_whole(&finished);
+    assert_eq!(finished.summary.restarts, 4, "{}", json(&finished.summary));
+    assert_archived(&world.data().join("archive"), &finished);
+}
+
+/// Goal: what the archiver could not keep before the end, it keeps when the crawl goes on, and another folder than the
+/// usual is used when one is named.
+#[test]
+fn a_crawl_that_is_resumed_goes_on_with_its_archive() {
+    let world = world();
+    let dir = world.data().with_file_name("kept");
+    let set = format!("stages.archiver.dir={}", dir.display());
+    let mut crawl = world.crawl().set("stages.archiver.replicas=1").set(&set).start();
+    crawl.until(CRAWL_AT_MOST, |summary| summary.pages >= 300);
+    crawl.signal(Signal::INT);
+    assert_eq!(crawl.exit_code(CRAWL_AT_MOST), 130);
+    let finished = world.resume().run(CRAWL_AT_MOST);
+    world.assert_whole(&finished);
+    assert_archived(&dir, &finished);
+    assert_eq!(files(&dir, ".warc.gz").len(), 2, "a file for each run");
+}
+
+/// Goal: a stage that is no part of the pipeline gets every page. Method: the example counts those of a crawl.
+#[test]
+fn a_further_stage_gets_every_page() {
+    let world = world();
+    let mut up = world.up().start();
+    let broker = format!("broker.url={}", up.handle().broker);
+    let mut example = Command::new(binaries().join("count-titles"))
+        .args(["--set", &broker, "--set", "crawl=default"])
+        .stderr(Stdio::piped())
+        .stdin(Stdio::null())
+        .spawn()
+        .expect("the example can be started");
+    let log = BufReader::new(example.stderr.take().expect("a pipe"));
+    let listen = log
+        .lines()
+        .map_while(Result::ok)
+        .find_map(|line| Some(line.split_once("listen=")?.1.split_whitespace().next()?.to_owned()))
+        .expect("the example tells where it listens");
+    inject(&up, &world);
+    let finished = up.until(CRAWL_AT_MOST, |summary| {
+        summary.pages == world.web.truth().pages.len() as u64 && summary.waiting + summary.in_flight == 0
+    });
+    let pages = finished.outcomes.values().sum::<u64>();
+    let metrics = || {
+        let client = reqwest::Client::new();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let url = format!("http://{listen}/metrics");
+        runtime.block_on(async { client.get(url).send().await.unwrap().text().await.unwrap() })
+    };
+    let count = |text: &str, name: &str| -> u64 {
+        let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("no {name} in {text}"));
+        line.rsplit(' ').next().unwrap().parse().unwrap()
+    };
+    let end = std::time::Instant::now() + Duration::from_secs(10);
+    loop {
+        let text = metrics();
+        let titles = count(&text, "rhumb_count_titles_titles_total");
+        if count(&text, "rhumb_count_titles_pages_total") == pages && titles == finished.pages {
+            break;
+        }
+        assert!(std::time::Instant::now() < end, "{pages} pages: {text}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    signal(example.id(), Signal::TERM);
+    assert!(example.wait().unwrap().success());
+    up.signal(Signal::INT);
+    up.exit_code(CRAWL_AT_MOST);
+}
+
+fn inject(up: &Running, world: &World) {
+    let said = up.rhumb(&["inject", &world.web.seed_urls()[0]]);
+    assert_eq!(said.code, 0, "{}", said.err);
+}
