@@ -14,6 +14,8 @@
 //! from the first host's `/`, if no hostile host is in the way; no input ends the process.
 
 mod behaviour;
+mod bomb;
+mod byway;
 pub mod client;
 mod control;
 mod dice;
@@ -28,8 +30,11 @@ mod record;
 mod report;
 mod resource;
 mod robots;
+mod secure;
 mod server;
+mod tongue;
 mod truth;
+mod validators;
 
 #[cfg(test)]
 mod tests;
@@ -47,7 +52,7 @@ use tokio::sync::oneshot;
 pub use control::ask;
 pub use hostility::Hostility;
 pub use load::{Load, measure};
-pub use profile::{HOSTS_MAX, LATENCY_MS_MAX, Latency, PagesPerHost, Profile, RobotsShares};
+pub use profile::{CrawlLimits, HOSTS_MAX, LATENCY_MS_MAX, Latency, PagesPerHost, Profile, RobotsShares};
 pub use report::{Coverage, Listed, Report, Violations};
 pub use truth::Truth;
 
