@@ -1,12 +1,12 @@
 //! Bombs: pages that are small as sent and become large when their content coding is undone.
 //!
 //! A bomb is a page in its coding, then a coded block of zeros, again and again. The block is made
-//! once and fits behind any page, so that a bomb costs next to nothing to send.
+//! once, before anything is served, and fits behind any page: so a bomb costs next to nothing to
+//! send, and no other host has to wait for it.
 //!
 //! Sources: RFC 1951, section 3.2; RFC 7932, section 9.
 
 use std::io::{self, Write as _};
-use std::sync::OnceLock;
 
 use brotli::CompressorWriter;
 use flate2::Compression;
@@ -15,32 +15,40 @@ use flate2::write::{DeflateEncoder, GzEncoder};
 /// What a gzip bomb becomes: 1 GiB, from 1 MiB. More would be cut off by a crawler's bound on what is sent.
 const GZIP_BYTES: usize = 1 << 30;
 const GZIP_BLOCK_BYTES: usize = 1 << 20;
-/// What a brotli bomb becomes: 16 GiB, from less than 100 KiB.
+/// What a brotli bomb becomes: 16 GiB, from less than 1 MiB.
 const BROTLI_BYTES: usize = 1 << 34;
-const BROTLI_BLOCK_BYTES: usize = 16 << 20;
+const BROTLI_BLOCK_BYTES: usize = 4 << 20;
 const BROTLI_BUFFER_BYTES: usize = 64 << 10;
 const BROTLI_QUALITY: u32 = 5;
-/// The largest window of RFC 7932, as a power of two.
-const BROTLI_WINDOW: u32 = 24;
+/// The window as a power of two: a small one is made sooner.
+const BROTLI_WINDOW: u32 = 18;
 
-/// The page and 1 GiB of zeros, without an end.
-pub(crate) fn gzip(page: &[u8]) -> io::Result<Vec<u8>> {
-    static BLOCK: OnceLock<Vec<u8>> = OnceLock::new();
-    let block = match BLOCK.get() {
-        Some(block) => block,
-        None => {
-            let made = gzip_block()?;
-            BLOCK.get_or_init(|| made)
-        }
-    };
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    encoder.write_all(page)?;
-    encoder.flush()?;
-    let mut bomb = encoder.get_ref().clone();
-    for _ in 0..GZIP_BYTES / GZIP_BLOCK_BYTES {
-        bomb.extend_from_slice(block);
+/// What bombs are made of.
+#[derive(Debug)]
+pub(crate) struct Bombs {
+    gzip_block: Vec<u8>,
+    brotli_block: Vec<u8>,
+}
+
+impl Bombs {
+    pub(crate) fn new() -> io::Result<Self> {
+        Ok(Self { gzip_block: gzip_block()?, brotli_block: brotli_block()? })
     }
-    Ok(bomb)
+
+    /// The page and 1 GiB of zeros, without an end.
+    pub(crate) fn gzip(&self, page: &[u8]) -> io::Result<Vec<u8>> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(page)?;
+        encoder.flush()?;
+        let bomb = encoder.get_ref();
+        Ok([&bomb[..], &self.gzip_block.repeat(GZIP_BYTES / GZIP_BLOCK_BYTES)].concat())
+    }
+
+    /// The page and 16 GiB of zeros, without an end.
+    pub(crate) fn brotli(&self, page: &[u8]) -> io::Result<Vec<u8>> {
+        let bomb = brotli_beginning(&[page, &[0; BROTLI_BUFFER_BYTES]])?;
+        Ok([&bomb[..], &self.brotli_block.repeat(BROTLI_BYTES / BROTLI_BLOCK_BYTES)].concat())
+    }
 }
 
 /// Refers to nothing before itself, and ends with a whole byte.
@@ -49,23 +57,6 @@ fn gzip_block() -> io::Result<Vec<u8>> {
     encoder.write_all(&vec![0; GZIP_BLOCK_BYTES])?;
     encoder.flush()?;
     Ok(encoder.get_ref().clone())
-}
-
-/// The page and 16 GiB of zeros, without an end.
-pub(crate) fn brotli(page: &[u8]) -> io::Result<Vec<u8>> {
-    static BLOCK: OnceLock<Vec<u8>> = OnceLock::new();
-    let block = match BLOCK.get() {
-        Some(block) => block,
-        None => {
-            let made = brotli_block()?;
-            BLOCK.get_or_init(|| made)
-        }
-    };
-    let mut bomb = brotli_beginning(&[page, &[0; BROTLI_BUFFER_BYTES]])?;
-    for _ in 0..BROTLI_BYTES / BROTLI_BLOCK_BYTES {
-        bomb.extend_from_slice(block);
-    }
-    Ok(bomb)
 }
 
 /// Fits behind zeros: it goes on as they do, and leaves all as it found it.
@@ -96,10 +87,11 @@ mod tests {
 
     #[test]
     fn a_bomb_begins_with_its_page_and_goes_on_with_zeros() {
+        let bombs = Bombs::new().unwrap();
         for page in [&b"<a href=/>x</a>"[..], &b"<p>page</p>".repeat(5_000)] {
-            let (gzip, brotli) = (gzip(page).unwrap(), brotli(page).unwrap());
+            let (gzip, brotli) = (bombs.gzip(page).unwrap(), bombs.brotli(page).unwrap());
             assert!(gzip.len() < (1 << 20) + (64 << 10), "{}", gzip.len());
-            assert!(brotli.len() < 128 << 10, "{}", brotli.len());
+            assert!(brotli.len() < 1 << 20, "{}", brotli.len());
             let streams: [Box<dyn io::Read>; 2] = [
                 Box::new(flate2::read::GzDecoder::new(&gzip[..])),
                 Box::new(brotli::Decompressor::new(&brotli[..], 4_096)),

@@ -225,6 +225,11 @@ impl Hostility {
         }
     }
 
+    /// None of its pages is answered with anything that can be used.
+    pub(crate) fn answers_nothing(self) -> bool {
+        matches!(self.pages(), Some(Ending::Refused | Ending::Failed))
+    }
+
     /// What its robots.txt comes to.
     pub(crate) fn robots(self) -> Verdict {
         match self {
@@ -258,6 +263,11 @@ impl Hostility {
     /// The host speaks HTTP/2 over TLS, and nothing else.
     pub fn is_secure(self) -> bool {
         matches!(self, Self::Http2 | Self::Http2GoAway | Self::Http2Resets)
+    }
+
+    /// Its pages are small as sent and become huge.
+    pub(crate) fn sends_bombs(self) -> bool {
+        matches!(self, Self::GzipBomb | Self::BrotliBomb)
     }
 
     /// The encoding of its pages and a word that is written in their paths and queries.

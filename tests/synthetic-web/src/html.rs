@@ -217,9 +217,11 @@ fn write_head(place: Place<'_>, page: u32, refresh: Option<&Link>, dice: &mut Di
         Some(Hostility::TagSoup) => out.push_str(SOUP),
         _ => out.push_str("</head>\n<body id=\"top\">\n"),
     }
+    // Where there is a base, even this would lead to it.
+    let page_itself = if hostility == Some(Hostility::Based) { "/" } else { "" };
     let _ = write!(
         out,
-        "<h1>{title}</h1>\n<p><a href=\"#end\">Down</a> <a href=\"mailto:keeper@h{host:04}.test\">write</a></p>\n"
+        "<h1>{title}</h1>\n<p><a href=\"{page_itself}#end\">Down</a> <a href=\"mailto:keeper@h{host:04}.test\">write</a></p>\n"
     );
     if hostility == Some(Hostility::Srcset) {
         write_images(place, page, out);

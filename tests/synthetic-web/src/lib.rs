@@ -229,7 +229,7 @@ async fn start(profile: Profile) -> Result<Started> {
         TcpListener::bind((Ipv4Addr::LOCALHOST, profile.control_port)).await.context("failed to bind control")?;
     let recorder = Recorder::new(profile.hosts, profile.delay_expected_ms);
     let dns_latency = Duration::from_millis(profile.dns_latency_ms);
-    let web = Arc::new(Web { plan: Plan::new(profile, port), recorder });
+    let web = Arc::new(Web { plan: Plan::new(profile, port).with_bombs()?, recorder });
     let started = Started {
         web: Arc::clone(&web),
         dns: dns_socket.local_addr()?,

@@ -10,10 +10,12 @@
 //! other hosts lead to.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::net::Ipv4Addr;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use super::bomb::Bombs;
 use super::byway;
 use super::dice::{Dice, Purpose};
 use super::hostility::{Hostility, Verdict};
@@ -63,6 +65,8 @@ pub(crate) struct Plan {
     pub(crate) sites: Vec<Site>,
     pub(crate) filler: Filler,
     led_to: OnceLock<Vec<BTreeSet<Resource>>>,
+    /// Where there is a host that sends them.
+    bombs: Option<Bombs>,
 }
 
 impl Plan {
@@ -70,7 +74,7 @@ impl Plan {
     pub(crate) fn new(profile: Profile, port: u16) -> Self {
         let filler = Filler::new(profile.seed);
         let sites = (0..profile.hosts).map(|host| Site::new(&profile, host)).collect();
-        let mut plan = Self { profile, port, sites, filler, led_to: OnceLock::new() };
+        let mut plan = Self { profile, port, sites, filler, led_to: OnceLock::new(), bombs: None };
         for host in 0..plan.profile.hosts {
             plan.grow_tree(host);
         }
@@ -330,6 +334,19 @@ impl Plan {
         url
     }
 
+    /// Makes what bombs are made of, where there is a host that sends them.
+    pub(crate) fn with_bombs(mut self) -> io::Result<Self> {
+        let sends_bombs = |site: &Site| site.hostility.is_some_and(Hostility::sends_bombs);
+        if self.sites.iter().any(sends_bombs) {
+            self.bombs = Some(Bombs::new()?);
+        }
+        Ok(self)
+    }
+
+    pub(crate) fn bombs(&self) -> io::Result<&Bombs> {
+        self.bombs.as_ref().ok_or_else(|| io::Error::other("no bombs were made"))
+    }
+
     /// How the host writes if it does not write in English.
     pub(crate) fn tongue(&self, host: u32) -> Option<Tongue> {
         self.site(host).hostility?.tongue()
@@ -345,6 +362,9 @@ impl Site {
         Self {
             pages: page_count(profile, host),
             robots: match hostility.map(Hostility::robots) {
+                // Whether a crawler gives such a server up before it looks at the rules for a URL
+                // is not for the truth to say.
+                _ if hostility.is_some_and(Hostility::answers_nothing) => Robots::Missing,
                 None | Some(Verdict::AsOnAnyHost) => {
                     Robots::pick(&profile.robots, spread(0.618_033_988_749_895), spread(0.324_717_957_244_746))
                 }

@@ -54,7 +54,6 @@ fn escaped(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use crate::Hostility;
 
     #[test]

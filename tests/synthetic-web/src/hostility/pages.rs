@@ -5,7 +5,6 @@ use std::io;
 use super::Hostility;
 use super::answers::{head, hung_up};
 use crate::behaviour::{Exchange, HTML};
-use crate::bomb;
 
 /// What the announced length of a short body is too large by.
 const BYTES_MISSING: usize = 5_000;
@@ -64,11 +63,11 @@ impl Hostility {
                 hung_up()
             }
             Self::GzipBomb => {
-                let bomb = bomb::gzip(page.as_bytes())?;
+                let bomb = exchange.plan.bombs()?.gzip(page.as_bytes())?;
                 exchange.send("200 OK", HTML, "Content-Encoding: gzip\r\n", &bomb).await
             }
             Self::BrotliBomb => {
-                let bomb = bomb::brotli(page.as_bytes())?;
+                let bomb = exchange.plan.bombs()?.brotli(page.as_bytes())?;
                 exchange.send("200 OK", HTML, "Content-Encoding: br\r\n", &bomb).await
             }
             _ => {
