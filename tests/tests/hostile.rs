@@ -26,6 +26,8 @@ const CRAWL_AT_MOST: Duration = Duration::from_secs(120);
 const MEMORY_BYTES_MAX: u64 = 1_000_000_000;
 /// `limits.body_bytes_max`
 const BODY_BYTES_MAX: u64 = 2 << 20;
+/// `limits.decoded_bytes_max`
+const DECODED_BYTES_MAX: u64 = 4 << 20;
 /// What ends mazes that have no end of their own.
 const CRAWL_LIMITS: CrawlLimits =
     CrawlLimits { redirects: 10, segment_repeats: 5, query_parameters: 12, pages_per_host: 100, images: false };
@@ -131,7 +133,7 @@ fn a_robots_txt_of_any_kind_is_bounded_and_obeyed_as_far_as_it_can_be_read() {
 fn hostile_servers_cost_the_others_less_than_a_tenth() {
     let kinds = Hostility::ALL.len() as u32;
     let hostilities = Hostility::ALL.to_vec();
-    let race = Race { honest: 9 * kinds, hostilities, pages_per_host: 8, delay_ms: 800, connections: 600 };
+    let race = Race { honest: 9 * kinds, hostilities, pages_per_host: 6, delay_ms: 1_600, connections: 600 };
     race.assert_cost_below_a_tenth(kinds);
 }
 
@@ -219,6 +221,7 @@ fn hurried(crawl: Crawl) -> Crawl {
         .set("stages.resolver.timeout=1500ms")
         .set(&format!("stages.resolver.cache.temporary={}ms", RETRY_WAIT.as_millis()))
         .set(&format!("limits.body_bytes_max={BODY_BYTES_MAX}"))
+        .set(&format!("limits.decoded_bytes_max={DECODED_BYTES_MAX}"))
         .set(&format!("limits.redirects={}", CRAWL_LIMITS.redirects))
         .set(&format!("limits.segment_repeats={}", CRAWL_LIMITS.segment_repeats))
         .set(&format!("limits.query_parameters={}", CRAWL_LIMITS.query_parameters))
