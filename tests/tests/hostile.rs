@@ -32,6 +32,8 @@ const DECODED_BYTES_MAX: u64 = 4 << 20;
 const CRAWL_LIMITS: CrawlLimits =
     CrawlLimits { redirects: 10, segment_repeats: 5, query_parameters: 12, pages_per_host: 100, images: false };
 
+/// Answers of a server before it takes leave, and the one that may be on its way then.
+const GOES_AWAY_AFTER: usize = 6;
 /// What counts of a robots.txt (RFC 9309, section 2.5).
 const ROBOTS_BYTES_MAX: u64 = 500 << 10;
 /// What a server may have sent beyond what was read: it lies in the buffers of both kernels.
@@ -88,6 +90,13 @@ fn a_crawl_through_every_hazard_ends_with_exactly_what_is_there() {
         println!("{hostility:?}: {found} URLs, {robots} + {pages} contacts, {} bytes", world.web.bytes_sent(host));
         assert!(robots <= robots_at_most(hostility), "{hostility:?}: {robots} requests for robots.txt");
         assert!(pages <= pages_at_most(hostility, found, elapsed), "{hostility:?}: {pages} contacts for {found} URLs");
+        if hostility == Hostility::Http2GoAway {
+            let longest = requests_by_connection(&world, host).into_values().max();
+            assert!(
+                longest.is_some_and(|requests| requests <= GOES_AWAY_AFTER),
+                "{longest:?} requests on a connection"
+            );
+        }
     }
 }
 
@@ -262,6 +271,15 @@ fn contacts(world: &World, host: u32) -> (usize, usize) {
     (pages.len(), robots.len())
 }
 
+/// How many requests came on each connection to a host.
+fn requests_by_connection(world: &World, host: u32) -> BTreeMap<u32, usize> {
+    let mut requests = BTreeMap::new();
+    for contact in world.web.contacts().into_iter().filter(|contact| contact.host == host) {
+        *requests.entry(contact.connection).or_default() += 1;
+    }
+    requests
+}
+
 /// `stages.scheduler.attempts`, when there is no answer, and one more when that has lapsed; five redirects.
 fn robots_at_most(hostility: Hostility) -> usize {
     match hostility {
@@ -295,7 +313,7 @@ fn pages_at_most(hostility: Hostility, urls: usize, elapsed: Duration) -> usize 
         // One in ten is sent away, and what was on its way may be lost with each connection.
         Hostility::Busy => 2 * urls,
         // A page is lost with each connection at most.
-        Hostility::Closes | Hostility::Resets | Hostility::Http2Resets | Hostility::Http2GoAway => 2 * urls,
+        Hostility::Closes | Hostility::Resets | Hostility::Http2Resets => 2 * urls,
         _ => urls,
     }
 }
