@@ -7,14 +7,17 @@ use std::io;
 
 use tokio::net::TcpStream;
 
+use super::byway;
 use super::hostility::{Hostility, Verdict};
 use super::html;
-use super::http::{self, Body};
+use super::http::{self, Body, Request};
 use super::plan::{Link, Plan};
 use super::record::Recorder;
 use super::resource::Resource;
+use super::validators::Validators;
 
-const HTML: &str = "text/html; charset=utf-8";
+/// The type of a page.
+pub(crate) const HTML: &str = "text/html; charset=utf-8";
 const PLAIN: &str = "text/plain; charset=utf-8";
 
 /// What the server does with a request for one URL.
@@ -22,6 +25,10 @@ const PLAIN: &str = "text/plain; charset=utf-8";
 pub(crate) enum Behaviour {
     /// 200 with the page of that number.
     Page(u32),
+    /// 200 with a page that leads on and on, and how it ends for a crawler within its limits.
+    Byway(u32, Ending),
+    /// 200 with an image.
+    Image,
     /// 301 to another URL.
     Redirect(Link),
     /// 404.
@@ -47,6 +54,8 @@ pub(crate) enum Ending {
     Failed,
     /// No address to ask.
     Unresolvable,
+    /// A page too many.
+    OverBudget,
     /// Rules, which are no page.
     Rules,
 }
@@ -57,6 +66,7 @@ pub(crate) struct Exchange<'a> {
     pub(crate) recorder: &'a Recorder,
     pub(crate) host: u32,
     pub(crate) stream: &'a mut TcpStream,
+    pub(crate) request: &'a Request,
     /// The request was HEAD: announce the body, do not send it.
     pub(crate) head_only: bool,
     /// Announce that the connection closes after this response.
@@ -85,13 +95,15 @@ impl Behaviour {
                 Self::Redirect(plan.redirect_target(host, page))
             }
             (Resource::Page(page), None) => Self::Page(page),
+            (Resource::Byway(number), None) => byway::behaviour(plan, host, number),
         }
     }
 
     /// How the URL ends for a crawler that may and does request it.
     pub(crate) fn ending(self) -> Ending {
         match self {
-            Self::Page(_) => Ending::Fetched,
+            Self::Page(_) | Self::Image => Ending::Fetched,
+            Self::Byway(_, ending) => ending,
             Self::Redirect(_) => Ending::Redirected,
             Self::NotFound => Ending::NotFound,
             Self::Robots => Ending::Rules,
@@ -103,6 +115,11 @@ impl Behaviour {
     pub(crate) async fn perform(self, exchange: Exchange<'_>) -> io::Result<()> {
         match self {
             Self::Page(page) => exchange.send_page(page).await,
+            Self::Byway(number, _) => {
+                let page = byway::render(exchange.plan, exchange.host, number);
+                exchange.send("200 OK", HTML, "", page.as_bytes()).await
+            }
+            Self::Image => exchange.send("200 OK", "image/gif", "", byway::IMAGE).await,
             Self::Redirect(to) => {
                 let location = format!("Location: {}\r\n", exchange.plan.url(to.host, to.resource));
                 exchange.send("301 Moved Permanently", HTML, &location, b"<p>Moved.</p>").await
@@ -116,10 +133,23 @@ impl Behaviour {
 
 impl Exchange<'_> {
     async fn send_page(self, page: u32) -> io::Result<()> {
-        let fields = format!("Content-Type: {HTML}\r\n{}", self.promise());
+        let site = self.plan.site(self.host);
+        if let Some(hostility) = site.hostility.filter(|hostility| hostility.sends_pages_oddly()) {
+            let whole = html::whole(self.plan, self.host, page);
+            return hostility.send_page(self, whole).await;
+        }
+        let validators = self.validators(page);
+        if let Some(validators) = validators.as_ref().filter(|validators| validators.match_those_of(self.request)) {
+            return self.send_not_modified(&validators.fields()).await;
+        }
+        let validators = validators.map(|validators| validators.fields()).unwrap_or_default();
+        let fields = format!("Content-Type: {HTML}\r\n{}{validators}", self.promise());
+        // A session begins with each request.
+        let session = site.hostility.filter(|hostility| *hostility == Hostility::Sessions);
+        let session = session.map(|_| self.recorder.host(self.host).contacts.len() as u32);
         let Scratch { head, page: own } = self.scratch;
         own.clear();
-        let filler = html::render(self.plan, self.host, page, own);
+        let filler = html::render(self.plan, self.host, page, session, own);
         let parts = [own.as_bytes(), self.plan.filler.bytes(filler), html::TAIL.as_bytes()];
         let body = Body { parts, omitted: self.head_only };
         let bytes = http::write_response(self.stream, head, "200 OK", &fields, self.close, body).await?;
@@ -137,8 +167,31 @@ impl Exchange<'_> {
         }
     }
 
+    fn validators(&self, page: u32) -> Option<Validators> {
+        self.plan.profile.validators.then(|| Validators::of(self.plan, self.host, page))
+    }
+
+    /// Says that a page is as it was. Such an answer ends with its head.
+    async fn send_not_modified(self, fields: &str) -> io::Result<()> {
+        let head = &mut self.scratch.head;
+        let bytes = http::write_head(self.stream, head, "304 Not Modified", fields, self.close).await?;
+        self.recorder.sent(self.host, bytes);
+        Ok(())
+    }
+
     pub(crate) async fn send(self, status: &str, content_type: &str, fields: &str, body: &[u8]) -> io::Result<()> {
-        let fields = format!("Content-Type: {content_type}\r\n{}{fields}", self.promise());
+        self.send_typed(status, Some(content_type), fields, body).await
+    }
+
+    pub(crate) async fn send_typed(
+        self,
+        status: &str,
+        content_type: Option<&str>,
+        fields: &str,
+        body: &[u8],
+    ) -> io::Result<()> {
+        let content_type = content_type.map(|value| format!("Content-Type: {value}\r\n")).unwrap_or_default();
+        let fields = format!("{content_type}{}{fields}", self.promise());
         let body = Body { parts: [body, &[], &[]], omitted: self.head_only };
         let head = &mut self.scratch.head;
         let bytes = http::write_response(self.stream, head, status, &fields, self.close, body).await?;

@@ -75,7 +75,7 @@ impl Client {
         Ok(self.stream.write_all(bytes).await?)
     }
 
-    /// Reads one response; `with_body` is false after HEAD.
+    /// Reads one response; `with_body` is false after HEAD and for 304.
     ///
     /// # Errors
     /// If the connection ends before the response does.
@@ -88,8 +88,11 @@ impl Client {
         };
         let head = String::from_utf8_lossy(&self.buffer[..head_bytes]).into_owned();
         let status = head.split(' ').nth(1).context("no status")?.parse()?;
-        let length: usize = header(&head, "content-length").context("no length")?.parse()?;
-        let end = if with_body { head_bytes + length } else { head_bytes };
+        let end = if with_body {
+            head_bytes + header(&head, "content-length").context("no length")?.parse::<usize>()?
+        } else {
+            head_bytes
+        };
         while self.buffer.len() < end {
             self.read_more().await?;
         }

@@ -1,35 +1,34 @@
 //! Hostility: what a hostile host does wrong, whatever the crawler does right.
 //!
 //! Each kind is one wrong; all else of the host is as it should be, so that a test can tell what a
-//! kind leads to. What must come of each is said once, in [`Hostility::pages`] and
-//! [`Hostility::robots`].
+//! kind leads to. What must come of each is said once: in [`Hostility::pages`] and
+//! [`Hostility::robots`], and in `byway` for what a host has beside its pages. All other kinds change
+//! nothing of what a crawl finds: each page is fetched, and all its links are found, however it is
+//! sent and written.
 
-use std::io;
+mod answers;
+mod pages;
+
 use std::time::Duration;
 
 use clap::ValueEnum;
-use tokio::io::AsyncWriteExt as _;
+use encoding_rs::{SHIFT_JIS, UTF_16LE, WINDOWS_1251};
 
-use super::behaviour::{Ending, Exchange};
-use super::dice::{Dice, Purpose};
-use super::http;
+use super::behaviour::Ending;
+use super::tongue::Tongue;
 
-/// The Retry-After of a host that asks to be left alone, in seconds: longer than any crawl.
-const RETRY_AFTER_S: u32 = 86_400;
-/// Between two bytes of a body that drips.
-const DRIP_EVERY: Duration = Duration::from_millis(100);
 /// So many questions for a name that is shy are answered by a failure: for both versions of the
 /// protocol, twice.
 const SHY_FOR: u32 = 4;
 /// How long the answer for a slow name takes.
 const NAME_SLOW: Duration = Duration::from_secs(1);
-/// Length of the robots.txt that is too large, in bytes.
-const HUGE_BYTES: u64 = 100_000_000;
-/// How much of a robots.txt counts (RFC 9309, section 2.5).
-const ROBOTS_BYTES_MAX: usize = 500 << 10;
 /// What may wait in the kernel to be sent to a crawler that reads no more, in bytes: only with a
 /// bound on it does the number of bytes sent tell how many were read.
 pub(crate) const UNREAD_BYTES: u32 = 64 << 10;
+/// The Retry-After of a host that is busy.
+pub(crate) const BUSY_FOR: Duration = Duration::from_secs(1);
+/// A busy host serves all but every so many requests.
+pub(crate) const BUSY_EVERY: usize = 10;
 
 /// What a hostile host does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ValueEnum)]
@@ -80,11 +79,75 @@ pub enum Hostility {
     NameShy,
     /// Has a name that the DNS server answers for after a second
     NameSlow,
+    /// Answers every request but that for robots.txt with 500
+    ServerErrors,
+    /// The same with 410
+    Vanished,
+    /// Answers every tenth request, from the first on, with 503 and a Retry-After of a second
+    Busy,
+    /// Sends the head of each answer a byte at a time, for ever
+    HeadDrips,
+    /// Sends 300 KiB of header fields with each page
+    HeadHuge,
+    /// Sends header fields that do not end, as fast as they are read
+    HeadEndless,
+    /// Sends each page without a head, as before HTTP/1.0
+    HeadMissing,
+    /// Announces a body and closes the connection instead
+    BodyMissing,
+    /// Announces a body longer than the page and closes the connection after the page
+    BodyShort,
+    /// Sends comments behind each page, without end, as fast as they are read
+    BodyEndless,
+    /// Sends each page as a chunk and then what is no chunk
+    BodyChunks,
+    /// Sends pages in gzip that become 1 GiB
+    GzipBomb,
+    /// Sends pages in brotli that become 16 GiB
+    BrotliBomb,
+    /// Says that its pages are images
+    Mistyped,
+    /// Does not say what its pages are
+    Untyped,
+    /// Writes HTML as badly as can still be read in one way only
+    TagSoup,
+    /// Has links that refer to a base
+    Based,
+    /// Has links in refreshes
+    Refreshes,
+    /// Has images in several sizes, as no crawler of pages follows
+    Srcset,
+    /// Has pages in windows-1251, with paths and queries in Cyrillic
+    Cyrillic,
+    /// Has pages in Shift_JIS, with paths and queries in Japanese
+    Japanese,
+    /// Has pages in UTF-16, with paths and queries that are not ASCII
+    Utf16,
+    /// Has a calendar whose months lead to the next one, for ever
+    Calendar,
+    /// Has a page under every path, with a link relative to it
+    Spiral,
+    /// Has pages whose links add a parameter to their query, for ever
+    Filters,
+    /// Has links with a new session id in each
+    Sessions,
+    /// Has each page under a second URL
+    Copies,
+    /// Redirects in circles
+    RedirectLoop,
+    /// Redirects on and on
+    RedirectsForEver,
+    /// Speaks HTTP/2 over TLS, and does nothing wrong
+    Http2,
+    /// The same; takes leave (GOAWAY) after five answers on a connection
+    Http2GoAway,
+    /// The same; breaks off (RST_STREAM) every third request
+    Http2Resets,
 }
 
 impl Hostility {
     /// All kinds.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 55] = [
         Self::Refuses,
         Self::RefusesForADay,
         Self::Silent,
@@ -108,6 +171,38 @@ impl Hostility {
         Self::NameSilent,
         Self::NameShy,
         Self::NameSlow,
+        Self::ServerErrors,
+        Self::Vanished,
+        Self::Busy,
+        Self::HeadDrips,
+        Self::HeadHuge,
+        Self::HeadEndless,
+        Self::HeadMissing,
+        Self::BodyMissing,
+        Self::BodyShort,
+        Self::BodyEndless,
+        Self::BodyChunks,
+        Self::GzipBomb,
+        Self::BrotliBomb,
+        Self::Mistyped,
+        Self::Untyped,
+        Self::TagSoup,
+        Self::Based,
+        Self::Refreshes,
+        Self::Srcset,
+        Self::Cyrillic,
+        Self::Japanese,
+        Self::Utf16,
+        Self::Calendar,
+        Self::Spiral,
+        Self::Filters,
+        Self::Sessions,
+        Self::Copies,
+        Self::RedirectLoop,
+        Self::RedirectsForEver,
+        Self::Http2,
+        Self::Http2GoAway,
+        Self::Http2Resets,
     ];
 
     /// How every URL of the host ends that may be requested; `None` where each ends as it would on
@@ -116,11 +211,23 @@ impl Hostility {
         match self {
             Self::Refuses | Self::RefusesForADay => Some(Ending::Refused),
             Self::Silent | Self::HangsUp | Self::Drips | Self::Garbage => Some(Ending::Failed),
+            Self::ServerErrors
+            | Self::HeadDrips
+            | Self::HeadHuge
+            | Self::HeadEndless
+            | Self::HeadMissing
+            | Self::BodyMissing => Some(Ending::Failed),
+            Self::Vanished => Some(Ending::NotFound),
             // With half a page in hand, and no link in it.
             Self::BreaksOff => Some(Ending::Fetched),
             Self::NameMissing | Self::NameEmpty | Self::NameFails | Self::NameSilent => Some(Ending::Unresolvable),
             _ => None,
         }
+    }
+
+    /// None of its pages is answered with anything that can be used.
+    pub(crate) fn answers_nothing(self) -> bool {
+        matches!(self.pages(), Some(Ending::Refused | Ending::Failed))
     }
 
     /// What its robots.txt comes to.
@@ -153,61 +260,30 @@ impl Hostility {
         }
     }
 
+    /// The host speaks HTTP/2 over TLS, and nothing else.
+    pub fn is_secure(self) -> bool {
+        matches!(self, Self::Http2 | Self::Http2GoAway | Self::Http2Resets)
+    }
+
+    /// Its pages are small as sent and become huge.
+    pub(crate) fn sends_bombs(self) -> bool {
+        matches!(self, Self::GzipBomb | Self::BrotliBomb)
+    }
+
+    /// The encoding of its pages and a word that is written in their paths and queries.
+    pub(crate) fn tongue(self) -> Option<Tongue> {
+        match self {
+            Self::Cyrillic => Some(Tongue { encoding: WINDOWS_1251, word: "карта" }),
+            // The second byte of its first sign is a backslash in ASCII.
+            Self::Japanese => Some(Tongue { encoding: SHIFT_JIS, word: "表示" }),
+            Self::Utf16 => Some(Tongue { encoding: UTF_16LE, word: "Ωmega-é" }),
+            _ => None,
+        }
+    }
+
     /// The host promises to serve more requests on a connection than it does.
     pub(crate) fn breaks_its_promise(self) -> bool {
         matches!(self, Self::Closes | Self::Resets)
-    }
-
-    /// Answers a request for a URL other than robots.txt, of a host whose pages end as
-    /// [`pages`](Self::pages) says.
-    pub(crate) async fn answer(self, mut exchange: Exchange<'_>) -> io::Result<()> {
-        match self {
-            Self::Refuses => exchange.refuse("").await,
-            Self::RefusesForADay => exchange.refuse(&format!("Retry-After: {RETRY_AFTER_S}\r\n")).await,
-            Self::Silent => exchange.wait(Duration::MAX).await,
-            Self::BreaksOff => {
-                exchange.write(&head("text/html", "Content-Length: 100000\r\n")).await?;
-                exchange.write("<p>half a page</p>\n".repeat(1_000).as_bytes()).await?;
-                // The half is there before the reset is, which would void it.
-                exchange.wait(DRIP_EVERY).await?;
-                exchange.reset()
-            }
-            Self::Drips => exchange.drip("text/html", b"").await,
-            Self::Garbage => {
-                let noise = noise(exchange.host, 1_000);
-                exchange.write(&noise).await?;
-                hung_up()
-            }
-            _ => hung_up(),
-        }
-    }
-
-    /// Answers the request for robots.txt. `rules` is what it says where it says anything.
-    pub(crate) async fn answer_robots(self, exchange: Exchange<'_>, rules: &str) -> io::Result<()> {
-        match self {
-            Self::RobotsRefused => exchange.refuse("").await,
-            Self::RobotsDrips => exchange.drip("text/plain", rules.as_bytes()).await,
-            Self::RobotsEndless => exchange.pour(rules, u64::MAX).await,
-            Self::RobotsHuge => exchange.pour(rules, HUGE_BYTES).await,
-            Self::NameMissing | Self::NameEmpty | Self::NameFails | Self::NameSilent => hung_up(),
-            Self::RobotsLoop => {
-                let location = "Location: /robots.txt\r\n";
-                exchange.send("301 Moved Permanently", "text/plain", location, b"").await
-            }
-            Self::RobotsBinary => {
-                let noise = noise(exchange.host, 10_000);
-                let body = [&noise[..], b"\n", rules.as_bytes(), b"\n", &noise[..]].concat();
-                exchange.send("200 OK", "text/plain", "", &body).await
-            }
-            Self::RobotsUtf16 => {
-                let body: Vec<u8> = format!("\u{feff}{rules}").encode_utf16().flat_map(u16::to_le_bytes).collect();
-                exchange.send("200 OK", "text/plain; charset=utf-8", "", &body).await
-            }
-            _ => {
-                let body = [b"\xef\xbb\xbf# caf\xe9\n", rules.as_bytes(), b"Disallow: /caf\xe9/\n"].concat();
-                exchange.send("200 OK", "text/plain; charset=utf-8", "", &body).await
-            }
-        }
     }
 }
 
@@ -237,73 +313,4 @@ pub(crate) enum Verdict {
     AllowAll,
     /// It cannot be reached, so nothing is allowed.
     Unreachable,
-}
-
-impl Exchange<'_> {
-    async fn refuse(self, fields: &str) -> io::Result<()> {
-        self.send("429 Too Many Requests", "text/plain", fields, b"not now\n").await
-    }
-
-    /// Sends `beginning`, then a byte at a time until the crawler goes away.
-    async fn drip(mut self, content_type: &str, beginning: &[u8]) -> io::Result<()> {
-        self.write(&head(content_type, "")).await?;
-        self.write(beginning).await?;
-        loop {
-            self.wait(DRIP_EVERY).await?;
-            self.write(b"#").await?;
-        }
-    }
-
-    /// Sends a robots.txt of so many bytes: the rules; then comments; then, behind what counts of
-    /// it, that nothing is allowed.
-    async fn pour(mut self, rules: &str, bytes: u64) -> io::Result<()> {
-        let length = if bytes < u64::MAX { format!("Content-Length: {bytes}\r\n") } else { String::new() };
-        self.write(&head("text/plain", &length)).await?;
-        let comments = "# nothing\n".repeat(ROBOTS_BYTES_MAX / 10);
-        let beginning = [rules, &comments, "\nUser-agent: *\nDisallow: /\n"].concat();
-        self.write(beginning.as_bytes()).await?;
-        let mut left = bytes - beginning.len() as u64;
-        while left > 0 {
-            let part = left.min(comments.len() as u64);
-            self.write(&comments.as_bytes()[..part as usize]).await?;
-            left -= part;
-        }
-        hung_up()
-    }
-
-    /// Ends the connection as a crash does.
-    fn reset(self) -> io::Result<()> {
-        self.stream.set_zero_linger()?;
-        hung_up()
-    }
-
-    async fn wait(&mut self, duration: Duration) -> io::Result<()> {
-        http::wait(self.stream, &mut Vec::new(), duration).await
-    }
-
-    async fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let mut rest = bytes;
-        while !rest.is_empty() {
-            let written = self.stream.write(rest).await?;
-            self.recorder.sent(self.host, written);
-            rest = &rest[written..];
-        }
-        Ok(())
-    }
-}
-
-/// The head of an answer, without an end of its body unless `fields` has one.
-fn head(content_type: &str, fields: &str) -> Vec<u8> {
-    format!("HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\n{fields}\r\n").into_bytes()
-}
-
-/// Bytes that are no line of anything: no text, no line ends.
-fn noise(host: u32, bytes: usize) -> Vec<u8> {
-    let mut dice = Dice::new(0, Purpose::Noise, host, 0);
-    (0..bytes).map(|_| 0x80 | dice.next() as u8).collect()
-}
-
-/// The connection is of no further use.
-fn hung_up() -> io::Result<()> {
-    Err(io::ErrorKind::ConnectionAborted.into())
 }

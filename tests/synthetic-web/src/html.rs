@@ -7,7 +7,9 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
+use super::byway;
 use super::dice::{Dice, Purpose};
+use super::hostility::Hostility;
 use super::plan::{Link, Plan};
 use super::resource::{Form, Resource};
 
@@ -27,6 +29,11 @@ const WORDS: [&str; 96] = [
 /// Ends every page.
 pub(crate) const TAIL: &str = "</main>\n<footer><p>Set in plain type. <a name=\"end\">End of page.</a></p></footer>\n\
                                </body>\n</html>\n";
+
+/// What relative links of a host with a base refer to.
+const BASE: &str = "/base/of/all/";
+/// Directories between the root and that.
+const BASE_DEPTH: usize = 3;
 
 /// Text without links, in whole blocks, shared by all pages.
 #[derive(Debug)]
@@ -120,19 +127,41 @@ fn write_block(dice: &mut Dice, out: &mut String) {
     }
 }
 
+/// Where links stand: what decides how they are spelled.
+#[derive(Clone, Copy)]
+struct Place<'a> {
+    plan: &'a Plan,
+    host: u32,
+    form: Form,
+    hostility: Option<Hostility>,
+    /// The session of the visitor, in each link that stays on the host.
+    session: Option<u32>,
+}
+
+/// A page in one piece.
+pub(crate) fn whole(plan: &Plan, host: u32, page: u32) -> String {
+    let mut whole = String::new();
+    let filler = render(plan, host, page, None, &mut whole);
+    whole.push_str(plan.filler.text.get(filler).unwrap_or_default());
+    whole.push_str(TAIL);
+    whole
+}
+
 /// Renders a page: appends its own part to `out` and returns which filler follows it. [`TAIL`]
 /// comes last.
-pub(crate) fn render(plan: &Plan, host: u32, page: u32, out: &mut String) -> Range<usize> {
+pub(crate) fn render(plan: &Plan, host: u32, page: u32, session: Option<u32>, out: &mut String) -> Range<usize> {
     let start = out.len();
     let mut dice = Dice::new(plan.profile.seed, Purpose::Spelling, host, page);
-    write_head(plan, host, page, &mut dice, out);
+    let place = Place { plan, host, form: plan.shape(host, page).form, hostility: plan.site(host).hostility, session };
     let links = plan.links(host, page);
-    let form = plan.shape(host, page).form;
+    let refreshes = place.hostility == Some(Hostility::Refreshes);
+    let (refresh, links) = links.split_at(usize::from(refreshes).min(links.len()));
+    write_head(place, page, refresh.first(), &mut dice, out);
     let (nav, text) = links.split_at(links.len().min(8));
     out.push_str("<nav>\n<ul>\n");
     for link in nav {
         out.push_str("<li>");
-        write_anchor(plan, host, form, *link, &mut dice, out);
+        write_anchor(place, *link, &mut dice, out);
         out.push_str("</li>\n");
     }
     out.push_str("</ul>\n</nav>\n<main>\n");
@@ -141,10 +170,13 @@ pub(crate) fn render(plan: &Plan, host: u32, page: u32, out: &mut String) -> Ran
         for link in group {
             out.push_str(plan.filler.phrase(&mut dice));
             out.push(' ');
-            write_anchor(plan, host, form, *link, &mut dice, out);
+            write_anchor(place, *link, &mut dice, out);
             out.push_str(", ");
         }
         out.push_str("and more.</p>\n");
+    }
+    if place.hostility == Some(Hostility::TagSoup) {
+        out.push_str(OPEN_COMMENT);
     }
     let mut dice = Dice::new(plan.profile.seed, Purpose::Size, host, page);
     let size = dice.lognormal(f64::from(plan.profile.page_bytes_median), plan.profile.page_bytes_sigma) as usize;
@@ -152,20 +184,68 @@ pub(crate) fn render(plan: &Plan, host: u32, page: u32, out: &mut String) -> Ran
     plan.filler.slice(&mut dice, size.saturating_sub(own).min(FILLER_BYTES))
 }
 
-fn write_head(plan: &Plan, host: u32, page: u32, dice: &mut Dice, out: &mut String) {
+/// What is before the first link of a page that is badly written: its head is never closed.
+const SOUP: &str = "</div></table><p<b>>1 < 2 && 3 > 2 &nosuch; <![CDATA[ x ]]> <?php echo ?> \0 \u{fffd}\n";
+/// It hides all that comes up to the end of the next comment, which are no links.
+const OPEN_COMMENT: &str = "<!-- never closed here <a href=\"/in-an-open-comment.html\">\n";
+
+fn write_head(place: Place<'_>, page: u32, refresh: Option<&Link>, dice: &mut Dice, out: &mut String) {
+    let Place { plan, host, hostility, .. } = place;
     let title = plan.filler.phrase(dice);
+    let charset = match hostility {
+        Some(Hostility::Cyrillic) => "<meta http-equiv=content-type content='text/html; charset=windows-1251'>",
+        // Said elsewhere.
+        Some(Hostility::Japanese | Hostility::Utf16) => "",
+        _ => "<meta charset=\"utf-8\">",
+    };
     let _ = write!(
         out,
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n{charset}\n\
          <title>{title} ({page}) - h{host:04}</title>\n\
          <meta name=\"viewport\" content=\"width=device-width\">\n\
-         <style>body {{ margin: 2em }} .text {{ line-height: 1.4 }}</style>\n</head>\n\
-         <body id=\"top\">\n<h1>{title}</h1>\n<p><a href=\"#end\">Down</a> <a href=\"mailto:keeper@h{host:04}.test\">\
-         write</a></p>\n"
+         <style>body {{ margin: 2em }} .text {{ line-height: 1.4 }}</style>\n"
+    );
+    if hostility == Some(Hostility::Based) {
+        let _ = writeln!(out, "<base href=\"http://{}{BASE}\">", plan.authority(host));
+    }
+    if let Some(link) = refresh {
+        out.push_str("<meta http-equiv=\"Refresh\" content=\"30; URL='");
+        write_reference(place, *link, dice, out);
+        out.push_str("'\">\n");
+    }
+    match hostility {
+        Some(Hostility::TagSoup) => out.push_str(SOUP),
+        _ => out.push_str("</head>\n<body id=\"top\">\n"),
+    }
+    // Where there is a base, even this would lead to it.
+    let page_itself = if hostility == Some(Hostility::Based) { "/" } else { "" };
+    let _ = write!(
+        out,
+        "<h1>{title}</h1>\n<p><a href=\"{page_itself}#end\">Down</a> <a href=\"mailto:keeper@h{host:04}.test\">write</a></p>\n"
+    );
+    if hostility == Some(Hostility::Srcset) {
+        write_images(place, page, out);
+    }
+}
+
+/// In three sizes: none is a link, and none must be taken for one.
+fn write_images(place: Place<'_>, page: u32, out: &mut String) {
+    let [small, medium, large] = byway::images(page).map(|image| {
+        let mut path = String::new();
+        image.write_path(place.plan, place.host, "&amp;", &mut path);
+        path
+    });
+    let _ = writeln!(
+        out,
+        "<picture><source srcset=\"{large} 2x, {medium} 1.5x\" media=\"(min-width: 800px)\">\
+         <img src=\"{small}\" srcset=\"{medium} 640w,{large} 1280w\" alt=\"a > b\"></picture>"
     );
 }
 
-fn write_anchor(plan: &Plan, from: u32, from_form: Form, link: Link, dice: &mut Dice, out: &mut String) {
+fn write_anchor(place: Place<'_>, link: Link, dice: &mut Dice, out: &mut String) {
+    if place.hostility == Some(Hostility::TagSoup) {
+        return write_bad_anchor(place, link, dice, out);
+    }
     let (open, close, end) = match dice.below(20) {
         0 => ("<A HREF=\"", "\">", "</A>"),
         1 => ("<a class='link' href='", "'>", "</a>"),
@@ -173,28 +253,58 @@ fn write_anchor(plan: &Plan, from: u32, from_form: Form, link: Link, dice: &mut 
         _ => ("<a href=\"", "\">", "</a>"),
     };
     out.push_str(open);
-    write_reference(plan, from, from_form, link, dice, out);
+    write_reference(place, link, dice, out);
     if dice.chance(0.1) {
         let _ = write!(out, "#s{}", dice.below(9));
     }
     out.push_str(close);
-    out.push_str(plan.filler.phrase(dice));
+    out.push_str(place.plan.filler.phrase(dice));
+    out.push_str(end);
+}
+
+/// An anchor in which browsers find the link all the same, and nothing else (HTML Living Standard,
+/// section 13.2.5).
+fn write_bad_anchor(place: Place<'_>, link: Link, dice: &mut Dice, out: &mut String) {
+    let (open, close) = match dice.below(8) {
+        0 => ("<a href=", ">"),
+        1 => ("<a title=\"a > b\" href=\"", "\">"),
+        2 => ("<a/href=\"", "\"/>"),
+        // The first of two counts.
+        3 => ("<a href=\"", "\" href=\"/second.html\">"),
+        4 => ("<A\tHREF\n=\r\n'", "'class=x\"y>"),
+        // Line ends and tabs in a URL do not count.
+        5 => ("<a href=\"\t", "\n\t\">"),
+        6 => ("<p <b <a><i><a =x href=\"", "\"onclick=\"<a href=/quoted.html>\">"),
+        _ => ("<<a href = \"", "\" / / data-x='<!-- >"),
+    };
+    // The last one quotes all up to here.
+    let end = if close.ends_with("<!-- >") { "'></a >" } else { "</b>" };
+    out.push_str(open);
+    write_reference(place, link, dice, out);
+    out.push_str(close);
+    out.push_str(place.plan.filler.phrase(dice));
     out.push_str(end);
 }
 
 /// Spells a link: absolute, without scheme, from the root, or from the page it stands on.
-fn write_reference(plan: &Plan, from: u32, from_form: Form, link: Link, dice: &mut Dice, out: &mut String) {
+fn write_reference(place: Place<'_>, link: Link, dice: &mut Dice, out: &mut String) {
+    let Place { plan, host: from, .. } = place;
     let ampersand = if dice.chance(0.8) { "&amp;" } else { "&" };
     let roll = dice.below(100);
     if link.host != from || roll < 20 {
-        let scheme = if roll.is_multiple_of(10) { "//" } else { "http://" };
-        out.push_str(scheme);
+        let scheme = plan.scheme(link.host);
+        // Without scheme it has that of the page.
+        if roll.is_multiple_of(10) && scheme == plan.scheme(from) {
+            out.push_str("//");
+        } else {
+            let _ = write!(out, "{scheme}://");
+        }
         write_authority(plan, link.host, out);
-        link.resource.write_path(plan, link.host, ampersand, out);
+        write_path(place, link, ampersand, out);
     } else if roll < 35 {
-        write_relative(plan, from_form, link, ampersand, out);
+        write_relative(place, link, ampersand, out);
     } else {
-        link.resource.write_path(plan, link.host, ampersand, out);
+        write_path(place, link, ampersand, out);
     }
 }
 
@@ -202,16 +312,32 @@ fn write_authority(plan: &Plan, host: u32, out: &mut String) {
     out.push_str(&plan.authority(host));
 }
 
-fn write_relative(plan: &Plan, from_form: Form, link: Link, ampersand: &str, out: &mut String) {
-    if from_form.depth() == 0 {
+fn write_path(place: Place<'_>, link: Link, ampersand: &str, out: &mut String) {
+    let start = out.len();
+    if link.host != place.host {
+        return link.resource.write_path(place.plan, link.host, ampersand, out);
+    }
+    link.resource.write_own_path(place.plan, link.host, ampersand, out);
+    if let Some(session) = place.session {
+        let _ = match out[start..].contains('?') {
+            true => write!(out, "{ampersand}PHPSESSID={session:08x}"),
+            false if session.is_multiple_of(2) => write!(out, "?PHPSESSID={session:08x}"),
+            false => write!(out, ";jsessionid={session:08x}"),
+        };
+    }
+}
+
+fn write_relative(place: Place<'_>, link: Link, ampersand: &str, out: &mut String) {
+    let depth = if place.hostility == Some(Hostility::Based) { BASE_DEPTH } else { place.form.depth() };
+    if depth == 0 {
         out.push_str("./");
     }
-    for _ in 0..from_form.depth() {
+    for _ in 0..depth {
         out.push_str("../");
     }
     if link.resource != Resource::Page(0) {
         let slash = out.len();
-        link.resource.write_path(plan, link.host, ampersand, out);
+        write_path(place, link, ampersand, out);
         out.remove(slash);
     }
 }
@@ -223,7 +349,7 @@ mod tests {
 
     fn page_bytes(plan: &Plan, host: u32, page: u32) -> Vec<u8> {
         let mut own = String::new();
-        let filler = render(plan, host, page, &mut own);
+        let filler = render(plan, host, page, None, &mut own);
         [own.as_bytes(), plan.filler.bytes(filler), TAIL.as_bytes()].concat()
     }
 

@@ -31,6 +31,10 @@ pub(crate) struct Request {
     pub(crate) target: String,
     /// The Host header; empty when there is none.
     pub(crate) host: String,
+    /// If-None-Match; empty when there is none.
+    pub(crate) if_none_match: String,
+    /// If-Modified-Since; empty when there is none.
+    pub(crate) if_modified_since: String,
     /// The client wants no further request on this connection.
     pub(crate) close: bool,
 }
@@ -97,12 +101,16 @@ fn parse_head(head: &str) -> Result<Request, &'static str> {
         "HTTP/1.0" => true,
         _ => return Err("505 HTTP Version Not Supported"),
     };
-    let mut host = "";
+    let (mut host, mut if_none_match, mut if_modified_since) = ("", "", "");
     for line in lines.take_while(|line| !line.is_empty()) {
         let (name, value) = line.split_once(':').ok_or(BAD)?;
         let value = value.trim();
         if name.eq_ignore_ascii_case("host") {
             host = value;
+        } else if name.eq_ignore_ascii_case("if-none-match") {
+            if_none_match = value;
+        } else if name.eq_ignore_ascii_case("if-modified-since") {
+            if_modified_since = value;
         } else if name.eq_ignore_ascii_case("connection") {
             let has = |token: &str| value.split(',').any(|part| part.trim().eq_ignore_ascii_case(token));
             close = has("close") || (close && !has("keep-alive"));
@@ -113,7 +121,14 @@ fn parse_head(head: &str) -> Result<Request, &'static str> {
         }
     }
     let target = path_of(target).ok_or(BAD)?.to_owned();
-    Ok(Request { method, target, host: host.to_owned(), close })
+    Ok(Request {
+        method,
+        target,
+        host: host.to_owned(),
+        if_none_match: if_none_match.to_owned(),
+        if_modified_since: if_modified_since.to_owned(),
+        close,
+    })
 }
 
 fn path_of(target: &str) -> Option<&str> {
@@ -186,6 +201,21 @@ pub(crate) async fn write_response(
         }
     }
     Ok(bytes)
+}
+
+/// Writes a response that has no body. Returns the number of bytes.
+pub(crate) async fn write_head(
+    stream: &mut TcpStream,
+    head: &mut String,
+    status: &str,
+    fields: &str,
+    close: bool,
+) -> io::Result<usize> {
+    let connection = if close { "close" } else { "keep-alive" };
+    head.clear();
+    head.push_str(&format!("HTTP/1.1 {status}\r\nServer: synthetic\r\n{fields}Connection: {connection}\r\n\r\n"));
+    stream.write_all(head.as_bytes()).await?;
+    Ok(head.len())
 }
 
 /// A body in up to three parts.

@@ -14,6 +14,8 @@
 //! from the first host's `/`, if no hostile host is in the way; no input ends the process.
 
 mod behaviour;
+mod bomb;
+mod byway;
 pub mod client;
 mod control;
 mod dice;
@@ -28,8 +30,11 @@ mod record;
 mod report;
 mod resource;
 mod robots;
+mod secure;
 mod server;
+mod tongue;
 mod truth;
+mod validators;
 
 #[cfg(test)]
 mod tests;
@@ -47,7 +52,7 @@ use tokio::sync::oneshot;
 pub use control::ask;
 pub use hostility::Hostility;
 pub use load::{Load, measure};
-pub use profile::{HOSTS_MAX, LATENCY_MS_MAX, Latency, PagesPerHost, Profile, RobotsShares};
+pub use profile::{CrawlLimits, HOSTS_MAX, LATENCY_MS_MAX, Latency, PagesPerHost, Profile, RobotsShares};
 pub use report::{Coverage, Listed, Report, Violations};
 pub use truth::Truth;
 
@@ -224,7 +229,7 @@ async fn start(profile: Profile) -> Result<Started> {
         TcpListener::bind((Ipv4Addr::LOCALHOST, profile.control_port)).await.context("failed to bind control")?;
     let recorder = Recorder::new(profile.hosts, profile.delay_expected_ms);
     let dns_latency = Duration::from_millis(profile.dns_latency_ms);
-    let web = Arc::new(Web { plan: Plan::new(profile, port), recorder });
+    let web = Arc::new(Web { plan: Plan::new(profile, port).with_bombs()?, recorder });
     let started = Started {
         web: Arc::clone(&web),
         dns: dns_socket.local_addr()?,

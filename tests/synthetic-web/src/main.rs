@@ -125,6 +125,28 @@ struct Serve {
     /// What hostile hosts do, each one in turn; repeatable; all kinds if not given
     #[arg(long, value_enum, value_name = "KIND")]
     hostility: Vec<Hostility>,
+    /// One hostile host of each kind, behind the others, which are as many as --hosts says without
+    /// them
+    #[arg(long, conflicts_with_all = ["hostile", "hostility"])]
+    all_hazards: bool,
+    /// Redirects in a row that the crawler follows; the truth counts with this and the next four
+    #[arg(long, value_name = "N")]
+    crawl_redirects: Option<u32>,
+    /// How often the crawler lets the same segment stand in a path
+    #[arg(long, value_name = "N")]
+    crawl_segment_repeats: Option<u32>,
+    /// Parameters of a URL that the crawler takes
+    #[arg(long, value_name = "N")]
+    crawl_query_parameters: Option<u32>,
+    /// Pages of a host that the crawler fetches
+    #[arg(long, value_name = "N")]
+    crawl_pages_per_host: Option<u32>,
+    /// The crawler fetches images
+    #[arg(long)]
+    crawl_images: bool,
+    /// Pages have an ETag and a Last-Modified and answer 304 to who has them
+    #[arg(long)]
+    validators: bool,
     /// Least time between two requests to a host that the report demands, in milliseconds
     #[arg(long, value_name = "MS")]
     expect_delay: Option<u64>,
@@ -177,6 +199,16 @@ impl Serve {
         if !self.hostility.is_empty() {
             profile.hostilities = self.hostility.clone();
         }
+        if self.all_hazards {
+            profile = profile.with_all_hazards();
+        }
+        let limits = &mut profile.crawl_limits;
+        replace(&mut limits.redirects, self.crawl_redirects);
+        replace(&mut limits.segment_repeats, self.crawl_segment_repeats);
+        replace(&mut limits.query_parameters, self.crawl_query_parameters);
+        replace(&mut limits.pages_per_host, self.crawl_pages_per_host);
+        limits.images = self.crawl_images;
+        profile.validators = self.validators;
         replace(&mut profile.delay_expected_ms, self.expect_delay);
         replace(&mut profile.dns_latency_ms, self.dns_latency);
         profile.extra_hosts = self.extra_host.clone();

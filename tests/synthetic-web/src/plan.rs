@@ -10,16 +10,20 @@
 //! other hosts lead to.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::net::Ipv4Addr;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use super::bomb::Bombs;
+use super::byway;
 use super::dice::{Dice, Purpose};
 use super::hostility::{Hostility, Verdict};
 use super::html::Filler;
 use super::profile::{LATENCY_MS_MAX, Latency, PagesPerHost, Profile};
 use super::resource::{Form, Resource, Shape};
 use super::robots::Robots;
+use super::tongue::Tongue;
 
 /// The domain all hosts are in.
 const DOMAIN: &str = "web.test";
@@ -37,6 +41,8 @@ pub(crate) struct Site {
     pub(crate) request_cap: Option<u32>,
     /// What it does if it is hostile.
     pub(crate) hostility: Option<Hostility>,
+    /// What a perfect crawl finds of it beside its pages, the first so many byways.
+    pub(crate) byways: u32,
     /// `children[child_starts[p]..child_starts[p + 1]]` are the pages that page p makes reachable.
     child_starts: Vec<u32>,
     children: Vec<u32>,
@@ -59,6 +65,8 @@ pub(crate) struct Plan {
     pub(crate) sites: Vec<Site>,
     pub(crate) filler: Filler,
     led_to: OnceLock<Vec<BTreeSet<Resource>>>,
+    /// Where there is a host that sends them.
+    bombs: Option<Bombs>,
 }
 
 impl Plan {
@@ -66,11 +74,14 @@ impl Plan {
     pub(crate) fn new(profile: Profile, port: u16) -> Self {
         let filler = Filler::new(profile.seed);
         let sites = (0..profile.hosts).map(|host| Site::new(&profile, host)).collect();
-        let mut plan = Self { profile, port, sites, filler, led_to: OnceLock::new() };
+        let mut plan = Self { profile, port, sites, filler, led_to: OnceLock::new(), bombs: None };
         for host in 0..plan.profile.hosts {
             plan.grow_tree(host);
         }
         plan.connect_hosts();
+        for host in 0..plan.profile.hosts {
+            plan.sites[host as usize].byways = byway::count(&plan, host);
+        }
         plan
     }
 
@@ -179,6 +190,7 @@ impl Plan {
             };
             links.push(link);
         }
+        links.extend(byway::linked_from(self, host, &links));
         links
     }
 
@@ -222,13 +234,18 @@ impl Plan {
     /// What a perfect crawl finds of a host, robots.txt apart.
     pub(crate) fn found(&self, host: u32) -> impl Iterator<Item = Resource> {
         let pages = if self.gives_pages(host) { self.site(host).pages } else { 0 };
-        (0..pages).map(Resource::Page).chain(self.led_to()[host as usize].iter().copied())
+        let byways = (0..self.site(host).byways).filter(move |number| byway::exists(self, host, *number));
+        let led_to = self.led_to()[host as usize].iter().copied();
+        (0..pages).map(Resource::Page).chain(byways.map(Resource::Byway)).chain(led_to)
     }
 
     /// Whether a perfect crawl finds that.
     pub(crate) fn is_found(&self, host: u32, resource: Resource) -> bool {
-        let is_page = matches!(resource, Resource::Page(_));
-        (is_page && self.gives_pages(host)) || self.led_to()[host as usize].contains(&resource)
+        match resource {
+            Resource::Page(_) if self.gives_pages(host) => true,
+            Resource::Byway(number) => number < self.site(host).byways && byway::exists(self, host, number),
+            _ => self.led_to()[host as usize].contains(&resource),
+        }
     }
 
     /// What other pages lead to, by host, beside the pages of hosts that give all theirs. The first
@@ -242,7 +259,12 @@ impl Plan {
             for host in (0..self.profile.hosts).filter(|host| self.gives_pages(*host)) {
                 for page in 0..self.site(host).pages {
                     for link in self.leads_to(host, page) {
-                        if !matches!(link.resource, Resource::Page(_)) || !self.gives_pages(link.host) {
+                        let is_found_anyway = match link.resource {
+                            Resource::Page(_) => self.gives_pages(link.host),
+                            Resource::Byway(_) => true,
+                            _ => false,
+                        };
+                        if !is_found_anyway {
                             led_to[link.host as usize].insert(link.resource);
                         }
                     }
@@ -297,10 +319,37 @@ impl Plan {
         if self.port == 80 { name } else { format!("{name}:{}", self.port) }
     }
 
+    /// The URL without its path.
+    pub(crate) fn origin(&self, host: u32) -> String {
+        format!("{}://{}", self.scheme(host), self.authority(host))
+    }
+
+    pub(crate) fn scheme(&self, host: u32) -> &'static str {
+        if self.site(host).hostility.is_some_and(Hostility::is_secure) { "https" } else { "http" }
+    }
+
     pub(crate) fn url(&self, host: u32, resource: Resource) -> String {
-        let mut url = format!("http://{}", self.authority(host));
+        let mut url = self.origin(host);
         resource.write_path(self, host, "&", &mut url);
         url
+    }
+
+    /// Makes what bombs are made of, where there is a host that sends them.
+    pub(crate) fn with_bombs(mut self) -> io::Result<Self> {
+        let sends_bombs = |site: &Site| site.hostility.is_some_and(Hostility::sends_bombs);
+        if self.sites.iter().any(sends_bombs) {
+            self.bombs = Some(Bombs::new()?);
+        }
+        Ok(self)
+    }
+
+    pub(crate) fn bombs(&self) -> io::Result<&Bombs> {
+        self.bombs.as_ref().ok_or_else(|| io::Error::other("no bombs were made"))
+    }
+
+    /// How the host writes if it does not write in English.
+    pub(crate) fn tongue(&self, host: u32) -> Option<Tongue> {
+        self.site(host).hostility?.tongue()
     }
 }
 
@@ -313,6 +362,9 @@ impl Site {
         Self {
             pages: page_count(profile, host),
             robots: match hostility.map(Hostility::robots) {
+                // Whether a crawler gives such a server up before it looks at the rules for a URL
+                // is not for the truth to say.
+                _ if hostility.is_some_and(Hostility::answers_nothing) => Robots::Missing,
                 None | Some(Verdict::AsOnAnyHost) => {
                     Robots::pick(&profile.robots, spread(0.618_033_988_749_895), spread(0.324_717_957_244_746))
                 }
@@ -320,6 +372,7 @@ impl Site {
                 Some(Verdict::AllowAll | Verdict::Unreachable) => Robots::AllowAll,
             },
             hostility,
+            byways: 0,
             request_cap: pick_cap(&profile.request_caps, spread(0.754_877_666_246_693)),
             child_starts: Vec::new(),
             children: Vec::new(),

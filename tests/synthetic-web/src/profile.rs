@@ -67,6 +67,30 @@ pub struct RobotsShares {
     pub crawl_delay_ms: u64,
 }
 
+/// Limits of the crawler that is judged. Some hostile hosts have no end: what a perfect crawl finds
+/// of them is what these let it find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CrawlLimits {
+    /// Redirects in a row that are followed.
+    pub redirects: u32,
+    /// How often the same segment may stand in a path, at least 1.
+    pub segment_repeats: u32,
+    /// Parameters of a URL, at least 1.
+    pub query_parameters: u32,
+    /// Pages fetched of one host, after which its other URLs are over budget. More than twice the
+    /// pages that a host of [`Hostility::Calendar`] has, or it is left to chance which of them are
+    /// fetched before its months have used it up.
+    pub pages_per_host: u32,
+    /// Images are fetched, too.
+    pub images: bool,
+}
+
+impl Default for CrawlLimits {
+    fn default() -> Self {
+        Self { redirects: 10, segment_repeats: 5, query_parameters: 100, pages_per_host: 1_000, images: false }
+    }
+}
+
 /// What a synthetic web looks like. Two webs of equal profile and port are equal byte by byte.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
@@ -103,6 +127,11 @@ pub struct Profile {
     pub hostile: f64,
     /// What hostile hosts do, each a kind in turn.
     pub hostilities: Vec<Hostility>,
+    /// What the crawler is limited to: the truth counts with it where nothing else ends what a
+    /// hostile host offers.
+    pub crawl_limits: CrawlLimits,
+    /// Pages come with an ETag and a Last-Modified, and are not sent again to who has them.
+    pub validators: bool,
     /// Least time between two requests to a host that the report demands, in milliseconds; 0
     /// demands none.
     pub delay_expected_ms: u64,
@@ -143,6 +172,8 @@ impl Profile {
             not_found: 0.0,
             hostile: 0.0,
             hostilities: Hostility::ALL.to_vec(),
+            crawl_limits: CrawlLimits::default(),
+            validators: false,
             delay_expected_ms: 0,
             dns_latency_ms: 0,
             extra_hosts: Vec::new(),
@@ -170,6 +201,16 @@ impl Profile {
             not_found: 0.03,
             ..Self::raw()
         }
+    }
+
+    /// The same with one hostile host of each kind behind its hosts.
+    #[must_use]
+    pub fn with_all_hazards(mut self) -> Self {
+        let kinds = Hostility::ALL.len() as u32;
+        self.hosts += kinds;
+        self.hostile = f64::from(kinds) / f64::from(self.hosts);
+        self.hostilities = Hostility::ALL.to_vec();
+        self
     }
 
     /// Number of hosts that are not hostile; the first so many.
@@ -212,6 +253,16 @@ impl Profile {
         ] {
             ensure!((-1e-9..=1.0 + 1e-9).contains(&share), "{name} must be 0 to 1, not {share}");
         }
+        let limits = &self.crawl_limits;
+        ensure!(
+            limits.segment_repeats > 0 && limits.query_parameters > 0,
+            "a path must be allowed a segment and a query a parameter"
+        );
+        let has_calendar = self.hostile > 0.0 && self.hostilities.contains(&Hostility::Calendar);
+        ensure!(
+            !has_calendar || u64::from(limits.pages_per_host) > 2 * u64::from(pages),
+            "a host that is a calendar needs crawl_limits.pages_per_host above twice its {pages} pages"
+        );
         ensure!(!self.hostilities.is_empty(), "hostile hosts need at least one kind of hostility");
         for (share, cap) in &self.request_caps {
             ensure!(*share >= 0.0 && *cap > 0, "a request cap must be at least 1 with a share of at least 0");

@@ -34,6 +34,10 @@ pub(crate) struct HostRecord {
     pub(crate) parallel: u32,
     /// Requests that were none, or of a method other than GET and HEAD.
     pub(crate) malformed: u32,
+    /// Before this no request is wanted: a Retry-After.
+    pub(crate) busy_until: Duration,
+    /// Requests that came before.
+    pub(crate) hasty: u32,
     /// Requests whose Host header named another host.
     pub(crate) misdirected: u32,
     /// Bytes of answers that the kernel took.
@@ -104,10 +108,17 @@ impl Recorder {
 
     pub(crate) fn contact(&self, host: u32, contact: Contact, path: &str) {
         let mut record = self.host(host);
+        record.hasty += u32::from(contact.at < record.busy_until);
         record.contacts.push(contact);
         if contact.resource == Resource::Unknown && record.unknown_paths.len() < UNKNOWN_PATHS_MAX {
             record.unknown_paths.push(path.to_owned());
         }
+    }
+
+    /// From now on, for so long, no request is wanted.
+    pub(crate) fn busy(&self, host: u32, duration: Duration) {
+        let until = self.now() + duration;
+        self.host(host).busy_until = until;
     }
 
     pub(crate) fn sent(&self, host: u32, bytes: usize) {

@@ -40,7 +40,8 @@ pub struct Violations {
     pub robots: u64,
     /// Connections accepted while another to the same host was open and stayed so.
     pub parallel: u64,
-    /// Requests that came too soon after the one before to the same host.
+    /// Requests that came too soon after the one before to the same host, or before a Retry-After
+    /// of a second was over.
     pub early: u64,
     /// The first 20 of each kind, in words.
     pub examples: Vec<String>,
@@ -122,6 +123,7 @@ impl Report {
         self.malformed += u64::from(record.malformed);
         self.misdirected += u64::from(record.misdirected);
         self.violations.parallel += u64::from(record.parallel);
+        self.violations.early += u64::from(record.hasty);
         if record.contacts.first().is_some_and(|contact| contact.resource != Resource::Robots) {
             self.hosts_without_robots_first += 1;
         }
@@ -142,9 +144,9 @@ impl Report {
             }
         }
         let space = LISTED_MAX.saturating_sub(self.unexpected.listed.len());
-        let authority = plan.authority(host);
+        let origin = plan.origin(host);
         let unknown = record.unknown_paths.iter().take(space);
-        self.unexpected.listed.extend(unknown.map(|path| format!("http://{authority}{path}")));
+        self.unexpected.listed.extend(unknown.map(|path| format!("{origin}{path}")));
     }
 
     fn add_url(&mut self, plan: &Plan, host: u32, resource: Resource, times: u64) {
@@ -164,7 +166,11 @@ impl Report {
             Ending::Fetched => &mut self.pages,
             Ending::Redirected => &mut self.redirects,
             Ending::NotFound => &mut self.not_found,
-            Ending::Refused | Ending::Failed | Ending::Unresolvable | Ending::Rules => return,
+            Ending::OverBudget if times > 0 => {
+                self.unexpected.count += times;
+                return;
+            }
+            Ending::Refused | Ending::Failed | Ending::Unresolvable | Ending::OverBudget | Ending::Rules => return,
         };
         coverage.expected += 1;
         if times > 0 {

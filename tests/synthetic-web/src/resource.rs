@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
+use super::byway;
 use super::plan::Plan;
+use super::tongue::Tongue;
 
 /// What a path names. Host and resource together are one URL, except for `Unknown`, which is any
 /// path of no page.
@@ -14,12 +16,14 @@ pub(crate) enum Resource {
     Page(u32),
     /// A path that pages link to and that answers 404.
     Gone(u32),
+    /// What a hostile host has beside its pages.
+    Byway(u32),
     /// A path that no page links to.
     Unknown,
 }
 
-/// How a page's path is spelled. All are canonical: lower case, parameters sorted, nothing to
-/// escape.
+/// How a page's path is spelled. All are canonical: lower case, parameters sorted; of hosts whose
+/// pages are not in English, Flat and View have a word of their language, escaped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// `/`
@@ -69,9 +73,13 @@ impl Form {
         }
     }
 
-    fn write_path(self, page: u32, ampersand: &str, out: &mut String) {
+    fn write_path(self, page: u32, word: &Word, ampersand: &str, out: &mut String) {
         let written = match self {
             Self::Root => out.write_str("/"),
+            Self::Flat if !word.in_path.is_empty() => write!(out, "/{}/{page}.html", word.in_path),
+            Self::View if !word.in_query.is_empty() => {
+                write!(out, "/view?id={page}{ampersand}v={}{ampersand}q={}", page % 7, word.in_query)
+            }
             Self::Flat => write!(out, "/p/{page}.html"),
             Self::Deep => write!(out, "/a/{}/{page}.html", page / 100),
             Self::Item => write!(out, "/item?id={page}"),
@@ -84,12 +92,40 @@ impl Form {
     }
 }
 
+/// A word in some paths and queries of a host; empty on most.
+#[derive(Clone, Debug, Default)]
+struct Word {
+    in_path: String,
+    in_query: String,
+}
+
+impl Word {
+    fn escaped(tongue: Option<Tongue>) -> Self {
+        tongue.map_or_else(Self::default, |tongue| Self { in_path: tongue.in_path(), in_query: tongue.in_query() })
+    }
+
+    fn as_it_is(tongue: Option<Tongue>) -> Self {
+        let word = tongue.map_or("", |tongue| tongue.word).to_owned();
+        Self { in_path: word.clone(), in_query: word }
+    }
+}
+
 impl Resource {
     /// Appends path and query. `ampersand` is `&`, or `&amp;` inside HTML. `Unknown` has no path.
     pub(crate) fn write_path(self, plan: &Plan, host: u32, ampersand: &str, out: &mut String) {
+        self.write(plan, host, &Word::escaped(plan.tongue(host)), ampersand, out);
+    }
+
+    /// The same as pages of the host spell it: in their language, nothing escaped.
+    pub(crate) fn write_own_path(self, plan: &Plan, host: u32, ampersand: &str, out: &mut String) {
+        self.write(plan, host, &Word::as_it_is(plan.tongue(host)), ampersand, out);
+    }
+
+    fn write(self, plan: &Plan, host: u32, word: &Word, ampersand: &str, out: &mut String) {
         match self {
             Self::Robots => out.push_str("/robots.txt"),
-            Self::Page(page) => plan.shape(host, page).form.write_path(page, ampersand, out),
+            Self::Page(page) => plan.shape(host, page).form.write_path(page, word, ampersand, out),
+            Self::Byway(number) => byway::write_path(plan, host, number, ampersand, out),
             Self::Gone(number) => {
                 let written = write!(out, "/gone/{number}.html");
                 debug_assert!(written.is_ok(), "writing to a string cannot fail");
@@ -104,6 +140,10 @@ impl Resource {
         if path == "/robots.txt" {
             return Self::Robots;
         }
+        let byway = byway::candidate(plan, host, path).map(Self::Byway);
+        if let Some(byway) = byway.filter(|byway| byway.is_spelled(plan, host, path)) {
+            return byway;
+        }
         let site = plan.site(host);
         let resource = match number_in(path) {
             None => Self::Page(0),
@@ -111,9 +151,13 @@ impl Resource {
             Some(number) if number < site.pages => Self::Page(number),
             Some(_) => return Self::Unknown,
         };
+        if resource.is_spelled(plan, host, path) { resource } else { Self::Unknown }
+    }
+
+    fn is_spelled(self, plan: &Plan, host: u32, path: &str) -> bool {
         let mut spelled = String::with_capacity(40);
-        resource.write_path(plan, host, "&", &mut spelled);
-        if spelled == path { resource } else { Self::Unknown }
+        self.write_path(plan, host, "&", &mut spelled);
+        spelled == path
     }
 
     /// A number that differs between most resources of a host; for seeding.
@@ -121,6 +165,7 @@ impl Resource {
         match self {
             Self::Page(page) => page,
             Self::Gone(number) => !number,
+            Self::Byway(number) => number ^ (1 << 30),
             Self::Robots => u32::MAX / 2,
             Self::Unknown => u32::MAX / 3,
         }

@@ -11,12 +11,13 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use super::behaviour::{Behaviour, Exchange, Scratch};
-use super::hostility::{Hostility, UNREAD_BYTES};
+use super::hostility::{BUSY_EVERY, BUSY_FOR, Hostility, UNREAD_BYTES};
 use super::http::{self, Body, Method, Parsed, Request};
 use super::plan::{Plan, Site, host_address};
 use super::profile::Profile;
 use super::record::{Contact, Open, Recorder};
 use super::resource::Resource;
+use super::secure;
 
 /// A new connection may be seen before the end of the one it follows: this long the older ones may
 /// take to show it.
@@ -81,6 +82,11 @@ async fn serve(web: Arc<Web>, host: u32, mut stream: TcpStream) {
     let open = web.recorder.open(host);
     if !open.older.is_empty() {
         tokio::spawn(watch_parallel(Arc::clone(&web), host, open.older.clone()));
+    }
+    if web.plan.site(host).hostility.is_some_and(Hostility::is_secure) {
+        // Whatever ends the connection has ended it for good.
+        let _ = secure::serve(&web, host, &open, stream).await;
+        return;
     }
     let ended = stream.set_nodelay(true).is_err() || exchange_all(&web, host, &open, &mut stream).await.is_err();
     drop(open);
@@ -147,18 +153,48 @@ async fn answer(
     request: &Request,
     close: bool,
 ) -> io::Result<()> {
-    let resource = note(web, host, open, request);
+    let mut resource = note(web, host, open, request);
+    if resource == Resource::Unknown && web.plan.site(host).hostility == Some(Hostility::Sessions) {
+        // Not among what is linked, but there for a crawler that keeps session ids.
+        resource = Resource::of_path(&web.plan, host, without_session(&request.target));
+    }
     http::wait(stream, buffer, web.plan.latency(host, resource)).await?;
     let head_only = request.method == Method::Head;
-    let exchange = Exchange { plan: &web.plan, recorder: &web.recorder, host, stream, head_only, close, scratch };
+    let exchange =
+        Exchange { plan: &web.plan, recorder: &web.recorder, host, stream, request, head_only, close, scratch };
+    if is_busy(web, host, resource) {
+        web.recorder.busy(host, BUSY_FOR);
+        return exchange.send_busy().await;
+    }
     Behaviour::of(&web.plan, host, resource).perform(exchange).await
+}
+
+/// A path as it was before a session id was put behind it.
+fn without_session(path: &str) -> &str {
+    let cut = [";jsessionid=", "?PHPSESSID=", "&PHPSESSID="].iter().filter_map(|name| path.find(name)).min();
+    &path[..cut.unwrap_or(path.len())]
+}
+
+/// Whether the host has no time for the last request.
+fn is_busy(web: &Web, host: u32, resource: Resource) -> bool {
+    if web.plan.site(host).hostility != Some(Hostility::Busy) || resource == Resource::Robots {
+        return false;
+    }
+    let record = web.recorder.host(host);
+    let requests = record.contacts.iter().filter(|contact| contact.resource != Resource::Robots).count();
+    requests % BUSY_EVERY == 1
 }
 
 /// Records a request.
 fn note(web: &Web, host: u32, open: &Open<'_>, request: &Request) -> Resource {
-    let resource = Resource::of_path(&web.plan, host, &request.target);
+    note_path(web, host, open, &request.target)
+}
+
+/// Records a request for a path.
+pub(crate) fn note_path(web: &Web, host: u32, open: &Open<'_>, path: &str) -> Resource {
+    let resource = Resource::of_path(&web.plan, host, path);
     let contact = Contact { at: web.recorder.now(), connection: open.connection, resource };
-    web.recorder.contact(host, contact, &request.target);
+    web.recorder.contact(host, contact, path);
     resource
 }
 
