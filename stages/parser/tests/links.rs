@@ -23,7 +23,7 @@ fn every_source_of_links_is_read_and_nothing_else() {
         ("<a href=?q>", &["http://h.example/dir/page?q"]),
         ("<a href='/a\n\tb'>", &["http://h.example/ab"]),
         ("<a href=/1 href=/2>", &["http://h.example/1"]),
-        ("<a href>", &[]),
+        ("<a href>", &["http://h.example/dir/page"]),
         ("<a name=/a>", &[]),
         ("<a data-href=/a>", &[]),
         ("<area href=/a>", &["http://h.example/a"]),
@@ -197,7 +197,7 @@ fn the_target_of_a_redirect_is_its_only_link() {
         ("http://bücher.example/".as_bytes(), &["http://xn--bcher-kva.example/"]),
     ];
     for (location, expected) in cases {
-        for status in [301, 302, 303, 307, 308] {
+        for status in [300, 301, 302, 303, 307, 308] {
             let headers: [(&str, &[u8]); 2] = [("content-type", b"text/html"), ("Location", location)];
             let found = fetched(status, &headers, b"<a href=/no>");
             assert_eq!(found.urls, *expected, "{status} {:?}", String::from_utf8_lossy(location));
@@ -239,6 +239,7 @@ fn only_html_with_status_2xx_is_scanned() {
         (500, "text/html", "<a href=/a>", 0),
         (304, "text/html", "<a href=/a>", 0),
         (300, "text/html", "<a href=/a>", 0),
+        (204, "text/html", "<a href=/a>", 1),
         (301, "text/html", "<a href=/a>", 0),
         (999, "text/html", "<a href=/a>", 0),
     ];
