@@ -376,10 +376,8 @@ impl<'a> Scanner<'a> {
             let rest = &self.document[at..];
             let is_end = rest.starts_with(b"</") && self.has_word(at + 2, "script");
             match part {
-                Part::Escaped | Part::DoubleEscaped if rest[0] == b'>' => {
-                    if self.document[dashes..at].ends_with(b"--") {
-                        part = Part::Plain;
-                    }
+                Part::Escaped | Part::DoubleEscaped if self.document[dashes..from].ends_with(b"-->") => {
+                    part = Part::Plain
                 }
                 Part::Plain | Part::Escaped if is_end => return Some(at),
                 Part::DoubleEscaped if is_end => part = Part::Escaped,

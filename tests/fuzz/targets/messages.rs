@@ -21,8 +21,8 @@ use scheduler::scheduler::Scheduler;
 use shared::config::Pipeline;
 use shared::message::envelope::HEADER_BYTES;
 use shared::message::{
-    Ask, AskReply, ContentAsk, ContentReply, DnsRefresh, Documents, Edge, EdgeMessage, Errand, FilteredUrls, FoundUrls, NewUrls,
-    Outcomes, Page, ReadyUrls, Report, SplitUrls, ToFetcher, decode, encode, tap,
+    Ask, AskReply, ContentAsk, ContentReply, DnsRefresh, Documents, Edge, EdgeMessage, Errand, FilteredUrls, FoundUrls,
+    NewUrls, Outcomes, Page, ReadyUrls, Report, SplitUrls, ToFetcher, decode, encode, tap,
 };
 use shared::stage::{Core, Event, Output, Ticket};
 use shared::time::Timestamp;
