@@ -457,6 +457,75 @@ fn links_lists_the_links_of_a_document() {
     let plain = rhumb(&["links", &file, "--base", "http://a.test/page", "--content-type", "text/plain"]);
     assert_eq!((plain.code, plain.out.as_str()), (0, ""), "{}", plain.err);
     assert_eq!(rhumb(&["links", &file, "--base", "nonsense"]).code, 2);
+    assert_eq!(rhumb(&["links", &file, "--base", "http://a.test/", "--header", "nonsense"]).code, 2);
+    assert_eq!(rhumb(&["links", &file, "--base", "http://a.test/", "--set", "stages.parser.nofollow=no"]).code, 2);
+}
+
+#[test]
+fn links_finds_every_source_of_links() {
+    // Each line: the document, more arguments, and the sources and URLs that are found.
+    let cases: &[(&str, &[&str], &[&str])] = &[
+        ("<a href=/x>", &[], &["a http://a.test/x"]),
+        ("<area href=/x>", &[], &["area http://a.test/x"]),
+        (
+            "<link rel=next href=/x><link rel=canonical href=/y>",
+            &[],
+            &["link http://a.test/x", "canonical http://a.test/y"],
+        ),
+        ("<iframe src=/x></iframe><frame src=/y>", &[], &["frame http://a.test/x", "frame http://a.test/y"]),
+        ("<meta http-equiv=refresh content='0;url=/x'>", &[], &["meta-refresh http://a.test/x"]),
+        ("<form action=/x>", &[], &[]),
+        ("<form action=/x>", &["--set", "stages.parser.forms=true"], &["form http://a.test/x"]),
+        ("<link rel=amphtml href=/x>", &["--set", "stages.parser.amphtml=true"], &["link http://a.test/x"]),
+        ("<img src=/x srcset='/y 2x'>", &[], &[]),
+        (
+            "<img src=/x srcset='/y 2x'>",
+            &["--set", "stages.parser.embedded=true"],
+            &["image http://a.test/x", "srcset http://a.test/y"],
+        ),
+        (
+            "<script src=/x></script><video poster=/y>",
+            &["--set", "stages.parser.embedded=true"],
+            &["script http://a.test/x", "media http://a.test/y"],
+        ),
+        ("<a rel=nofollow href=/x>", &["--set", "stages.parser.nofollow=ignore"], &["a http://a.test/x"]),
+        ("<a href=/x>", &["--header", "X-Robots-Tag: nofollow"], &[]),
+        ("", &["--header", "Link: </x>; rel=next"], &["link-header http://a.test/x"]),
+        ("", &["--header", "Refresh: 0; url=/x"], &["refresh-header http://a.test/x"]),
+        ("", &["--header", "Content-Location: /x"], &["content-location http://a.test/x"]),
+        ("", &["--header", "Location: /x", "--status", "302"], &["location http://a.test/x"]),
+        (
+            "<urlset><url><loc>http://a.test/x</loc></url></urlset>",
+            &["--content-type", "text/xml"],
+            &["sitemap http://a.test/x"],
+        ),
+        ("<rss><channel><item><link>/x</link></item></channel></rss>", &[], &["feed http://a.test/x"]),
+        ("<feed><entry><link href='/x'/></entry></feed>", &[], &["feed http://a.test/x"]),
+        ("http://a.test/x\n", &["--content-type", "text/plain"], &["text http://a.test/x"]),
+    ];
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("document");
+    let file = path.display().to_string();
+    for (document, more, expected) in cases {
+        std::fs::write(&path, document).expect("a file");
+        let said =
+            rhumb(&[["links", &file, "--base", "http://a.test/sitemap.txt", "--json"].as_slice(), more].concat());
+        assert_eq!(said.code, 0, "{document} {more:?}: {}", said.err);
+        let found: Value = serde_json::from_str(&said.out).expect("JSON");
+        let links: Vec<String> = found["links"].as_array().expect("links").iter().map(source_and_url).collect();
+        assert_eq!(links, *expected, "{document} {more:?}");
+    }
+    std::fs::write(&path, "<html lang=de><title>A &amp; B</title>see <a href=/x>the page</a>").expect("a file");
+    let said = rhumb(&["links", &file, "--base", "http://a.test/", "--json", "--set", "stages.parser.anchors=true"]);
+    let found: Value = serde_json::from_str(&said.out).expect("JSON");
+    assert_eq!((&found["title"], &found["language"]), (&"A & B".into(), &"de".into()), "{found}");
+    assert_eq!((&found["charset"], &found["nofollow"]), (&"UTF-8".into(), &false.into()), "{found}");
+    let anchor = &found["links"][0]["anchor"];
+    assert_eq!((&anchor["text"], &anchor["context"]), (&"the page".into(), &"see the page".into()), "{found}");
+}
+
+fn source_and_url(link: &Value) -> String {
+    format!("{} {}", link["source"].as_str().unwrap_or("?"), link["url"].as_str().unwrap_or("?"))
 }
 
 #[test]

@@ -48,6 +48,9 @@ fn a_bad_setting_is_refused_with_key_value_and_what_is_accepted() {
         ("network.nameservers=['tls://dns.example']", &["network.nameservers", "tls://dns.example", "tls://9.9.9.9#"]),
         ("stages.fetcher.renew_every=15s", &["stages.fetcher.renew_every", "15s", "10s"]),
         ("stages.scheduler.policy=best", &["stages.scheduler.policy", "best", "breadth-first"]),
+        ("stages.parser.nofollow=no", &["stages.parser.nofollow", "no", "obey", "ignore"]),
+        ("stages.parser.images=true", &["stages.parser", "images", "embedded"]),
+        ("stages.parser.forms=get", &["stages.parser.forms", "get"]),
         ("crawl=a.b", &["crawl", "a.b"]),
         ("crawl", &["--set", "crawl"]),
     ] {

@@ -310,7 +310,17 @@ Example:
         #[arg(long, default_value = "rhumb")]
         agent: String,
     },
-    /// The links found in a document, one a line
+    /// The links found in a document, one a line: of HTML, of a sitemap or feed, and of the headers that came with it
+    #[command(
+        after_help = "What is taken the keys below stages.parser say: embedded, forms, amphtml, anchors, nofollow.
+
+Examples:
+  rhumb links page.html --base https://example.org/page.html
+  rhumb links page.html --base https://example.org/ --json --set stages.parser.anchors=true
+  rhumb links sitemap.xml.gz --base https://example.org/sitemap.xml.gz --content-type application/gzip
+  rhumb links paper.pdf --base https://example.org/paper.pdf --content-type application/pdf \\
+      --header 'Link: </papers/>; rel=up' --header 'X-Robots-Tag: noindex'"
+    )]
     Links {
         /// The document
         file: PathBuf,
@@ -320,6 +330,18 @@ Example:
         /// Its Content-Type header
         #[arg(long, value_name = "TYPE", default_value = "text/html")]
         content_type: String,
+        /// Another header that came with it: Link, Refresh, Location, Content-Location, Content-Language,
+        /// Content-Encoding, X-Robots-Tag. Repeatable
+        #[arg(long, value_name = "NAME: VALUE")]
+        header: Vec<String>,
+        /// The status it came with
+        #[arg(long, value_name = "STATUS", default_value_t = 200)]
+        status: u16,
+        /// As JSON: each link with its source and, with stages.parser.anchors, its text; title, language and charset
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        which: Which,
     },
 }
 
@@ -466,10 +488,11 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Robots { file, url, agent } => {
             windows::robots(&file, &url, &agent).map_err(|error| BadArguments(format!("{error:#}")).into())
         }
-        Command::Links { file, base, content_type } => {
-            let pipeline = handle::local(&Layers::default())?;
-            windows::links(&file, &base, &content_type, &pipeline)
-                .map_err(|error| BadArguments(format!("{error:#}")).into())
+        Command::Links { file, base, content_type, header, status, json, which } => {
+            let pipeline = handle::local(&which.layers())?;
+            let document =
+                windows::Document { file: &file, base: &base, status, content_type: &content_type, headers: &header };
+            windows::links(&document, &pipeline, json).map_err(|error| BadArguments(format!("{error:#}")).into())
         }
     }
 }

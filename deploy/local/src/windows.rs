@@ -45,21 +45,62 @@ pub fn robots(file: &Path, url: &str, agent: &str) -> anyhow::Result<ExitCode> {
     Ok(if allowed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Prints the links found in a document, one a line.
-pub fn links(file: &Path, base: &str, content_type: &str, pipeline: &Pipeline) -> anyhow::Result<ExitCode> {
+/// A response that a file stands for.
+pub struct Document<'a> {
+    /// Its body.
+    pub file: &'a Path,
+    /// Its URL.
+    pub base: &'a str,
+    /// Its status.
+    pub status: u16,
+    /// Its Content-Type.
+    pub content_type: &'a str,
+    /// Its other headers, `Name: value` each.
+    pub headers: &'a [String],
+}
+
+/// Prints the links found in a document, one a line, or all that the parser finds out about it.
+pub fn links(document: &Document<'_>, pipeline: &Pipeline, as_json: bool) -> anyhow::Result<ExitCode> {
+    let Document { file, base, status, content_type, headers } = *document;
     let body = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     let base =
         shared::url::canonical(base, None, None).with_context(|| format!("'{base}' is no URL that can be crawled"))?;
-    let headers = [("content-type", content_type.as_bytes())];
-    let response = parser::page::Response { url: &base, status: 200, headers: &headers, body: &body };
-    let limits = parser::page::Limits {
-        decoded_bytes_max: pipeline.limits.decoded_bytes_max.as_usize(),
-        links_per_page_max: pipeline.limits.links_per_page,
-        url_bytes_max: pipeline.limits.url_bytes_max,
-    };
+    let mut all = vec![("content-type", content_type.as_bytes())];
+    for header in headers {
+        let (name, value) =
+            header.split_once(':').with_context(|| format!("'{header}' is no header: accepted is 'Name: value'"))?;
+        all.push((name.trim(), value.trim().as_bytes()));
+    }
+    let response = parser::page::Response { url: &base, status, headers: &all, body: &body };
+    let settings = parser::core::Settings::from(pipeline);
+    let mut found = parser::page::links_by(&response, &settings.limits, &settings.options, &settings.agent);
     // As the parser hands them on.
-    for url in pipeline.url.rewrite_all(parser::page::links(&response, &limits, &pipeline.user_agent()).urls) {
-        line(url);
+    found.rewrite(&settings.rules);
+    if as_json {
+        line(described(&found));
+    } else {
+        found.urls.iter().for_each(line);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn described(found: &parser::page::Links) -> serde_json::Value {
+    let link = |(number, url): (usize, &String)| {
+        let mut link = json!({ "url": url, "source": found.sources[number].name() });
+        if let Some(anchor) = found.anchors.get(number) {
+            link["anchor"] = json!(anchor);
+        }
+        link
+    };
+    let links: Vec<_> = found.urls.iter().enumerate().map(link).collect();
+    json!({
+        "links": links,
+        "title": found.title,
+        "language": found.language,
+        "charset": found.charset,
+        "redirect": found.redirect,
+        "nofollow": found.nofollow,
+        "uncrawlable": found.uncrawlable,
+        "truncated": found.truncated,
+    })
 }

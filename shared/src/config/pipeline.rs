@@ -503,6 +503,22 @@ pub struct Parser {
     pub listen: SocketAddr,
     pub pages_in_hand: u32,
     pub content_seen: bool,
+    pub embedded: bool,
+    pub forms: bool,
+    pub amphtml: bool,
+    pub anchors: bool,
+    pub nofollow: Nofollow,
+}
+
+/// What a page's wish that links be not followed means: `rel` of a link, robots `meta`, `X-Robots-Tag`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Nofollow {
+    /// They are not.
+    #[default]
+    Obey,
+    /// Nothing.
+    Ignore,
 }
 
 #[derive(Clone, Debug, Deserialize)]

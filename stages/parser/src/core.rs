@@ -1,13 +1,16 @@
 //! The parser's core: a message of found URLs for each page that has any; several when they are very long.
 //!
 //! In: [`Page`]s. Out: [`FoundUrls`], caused by their page, when the content-seen test has judged its body: the links
-//! of a body that another page of the same server had first are left out. Keeps nothing but pages that wait for that.
+//! of a body that another page of the same server had first are left out. While there is an archiver also what documents
+//! say of themselves, gathered over several pages. Keeps nothing but pages that wait for one of these.
 
 use crate::content::{Answer, Ask, Content, Verdict};
-use crate::page::{Limits, Links, Response, links};
+use crate::documents::Gathered;
+use crate::options::Options;
+use crate::page::{Limits, Links, Response, links_by};
 use shared::bus::lane_of;
 use shared::config::Pipeline;
-use shared::message::{Body, Edge, FoundUrls, Origin, Page, Place, Undecodable, UrlList, decode};
+use shared::message::{Body, Document, Edge, FoundUrls, Origin, Page, Place, Undecodable, UrlList, decode};
 use shared::stage::store::StoreError;
 use shared::stage::{Core, Count, Event, Output, Ticket, Token};
 use shared::time::Timestamp;
@@ -21,12 +24,18 @@ const MESSAGE_BYTES_MAX: usize = 512 << 10;
 pub struct Settings {
     /// How much of a page is taken.
     pub limits: Limits,
+    /// Which links are taken.
+    pub options: Options,
     /// How canonical URLs are rewritten.
     pub rules: Rules,
     /// Whom robots directives may address.
     pub agent: String,
     /// Whether bodies are looked up among those met before.
     pub content_seen: bool,
+    /// Whether anybody keeps what documents say of themselves.
+    pub documents: bool,
+    /// Pages taken from the broker at once.
+    pub pages_in_hand: usize,
     /// Partitions of the crawl.
     pub partitions: u16,
     /// Instances of dedup, among which they are shared out.
@@ -43,7 +52,10 @@ impl From<&Pipeline> for Settings {
                 url_bytes_max: pipeline.limits.url_bytes_max,
             },
             agent: pipeline.user_agent(),
+            options: Options::from(pipeline),
             content_seen: pipeline.stages.parser.content_seen,
+            documents: pipeline.stages.archiver.replicas > 0,
+            pages_in_hand: pipeline.stages.parser.pages_in_hand as usize,
             partitions: pipeline.partitions,
             dedups: pipeline.stages.dedup.replicas,
         }
@@ -56,6 +68,7 @@ struct Parsed {
     ticket: Ticket,
     origin: Origin,
     links: Links,
+    document: Option<Document>,
 }
 
 /// The parser.
@@ -63,6 +76,7 @@ struct Parsed {
 pub struct Parser {
     settings: Settings,
     content: Content<Parsed>,
+    gathered: Gathered,
     duplicates: u64,
     skipped: u64,
     pages: u64,
@@ -77,9 +91,11 @@ impl Parser {
     /// A parser.
     pub fn new(settings: Settings) -> Self {
         let content = Content::new(settings.partitions, settings.dedups);
+        let gathered = Gathered::new(settings.pages_in_hand);
         Parser {
             settings,
             content,
+            gathered,
             duplicates: 0,
             skipped: 0,
             pages: 0,
@@ -95,29 +111,41 @@ impl Parser {
         let headers: Vec<(&str, &[u8])> =
             page.headers.iter().map(|(name, value)| (name.as_str(), value.as_slice())).collect();
         let response = Response { url: &page.url, status: page.status, headers: &headers, body: &page.body };
-        let mut links = links(&response, &self.settings.limits, &self.settings.agent);
+        let Settings { limits, options, agent, .. } = &self.settings;
+        let mut links = links_by(&response, limits, options, agent);
         self.rewrite(page, &mut links);
         self.count(page, &links);
         let origin = if links.redirect { redirected(page) } else { linked(page, links.urls.len()) };
-        let parsed = Parsed { ticket, origin, links };
+        let document = (self.settings.documents && links.charset.is_some()).then(|| document(page, &mut links));
+        let parsed = Parsed { ticket, origin, links, document };
         match parsed.links.body.filter(|_| self.settings.content_seen) {
             Some(fingerprint) => {
                 let at = Place { url: url::fingerprint(&page.url), links: links_fingerprint(&parsed) };
                 self.content.wait(now, Body { fingerprint, at }, parsed);
             }
-            None => publish(&parsed, out),
+            None => self.finish(now, parsed, out),
         }
     }
 
     /// Bodies were judged: their pages go on.
-    fn judged(&mut self, answer: Answer, out: &mut Output<Ask>) {
+    fn judged(&mut self, now: Timestamp, answer: Answer, out: &mut Output<Ask>) {
         for (mut parsed, verdict) in self.content.answered(answer) {
             self.duplicates += u64::from(verdict != Verdict::First);
             if verdict == Verdict::SameLinks {
                 self.skipped += parsed.links.urls.len() as u64;
                 parsed.links.urls.clear();
+                parsed.links.anchors.clear();
             }
-            publish(&parsed, out);
+            self.finish(now, parsed, out);
+        }
+    }
+
+    /// Publishes the links; the page is finished, or its entry waits for others.
+    fn finish(&mut self, now: Timestamp, mut parsed: Parsed, out: &mut Output<Ask>) {
+        publish(&parsed, self.settings.options.anchors, out);
+        match parsed.document.take() {
+            Some(document) => self.gathered.add(now, document, parsed.ticket),
+            None => out.finish(parsed.ticket),
         }
     }
 
@@ -130,7 +158,7 @@ impl Parser {
         if links.redirect && links.urls.first().is_some_and(|target| rules.rewrite(target) == page.url) {
             links.literal = links.urls.pop();
         }
-        links.urls = rules.rewrite_all(std::mem::take(&mut links.urls));
+        links.rewrite(rules);
     }
 
     fn count(&mut self, page: &Page, links: &Links) {
@@ -154,23 +182,37 @@ fn links_fingerprint(parsed: &Parsed) -> u64 {
     url::body_fingerprint(text.as_bytes())
 }
 
-/// Puts the links into messages; the page is finished.
-fn publish(parsed: &Parsed, out: &mut Output<Ask>) {
-    let Parsed { ticket, origin, links } = parsed;
+/// What a document says of itself.
+fn document(page: &Page, links: &mut Links) -> Document {
+    Document {
+        url: page.url.clone(),
+        fetched_at_ms: page.fetched_at_ms,
+        title: std::mem::take(&mut links.title),
+        language: std::mem::take(&mut links.language),
+        links: u32::try_from(links.urls.len()).unwrap_or(u32::MAX),
+    }
+}
+
+/// Puts the links into messages.
+fn publish(parsed: &Parsed, with_anchors: bool, out: &mut Output<Ask>) {
+    let Parsed { ticket, origin, links, .. } = parsed;
     let mut message = FoundUrls { origin: origin.clone(), urls: UrlList::new(), anchors: Vec::new() };
     // Links of a host's pages are much alike: they go where their URLs were met before.
     let lane = Token::Lane(lane_of(url::host_of(&origin.page)));
+    let mut anchors = links.anchors.iter();
     for url in links.urls.iter().chain(&links.literal) {
         if message.urls.bytes() + url.len() > MESSAGE_BYTES_MAX {
             out.publish(lane.clone(), &message, vec![*ticket]);
             message.urls = UrlList::new();
+            message.anchors.clear();
         }
         message.urls.push(url);
+        let anchor = || anchors.next().cloned().unwrap_or_default();
+        message.anchors.extend(with_anchors.then(anchor));
     }
     if !message.urls.is_empty() {
         out.publish(lane, &message, vec![*ticket]);
     }
-    out.finish(*ticket);
 }
 
 /// A link leads one step away from the seed; what has flowed to the page flows on, to so many links.
@@ -211,19 +253,21 @@ impl Core for Parser {
     fn step(&mut self, now: Timestamp, event: Event<Page, Answer>, out: &mut Output<Ask>) -> Result<(), StoreError> {
         match event {
             Event::Message { ticket, input } => self.page(now, &input, ticket, out),
-            Event::Answer(answer) => self.judged(answer, out),
-            Event::Stored(_) | Event::Wake | Event::Drain => {}
+            Event::Answer(answer) => self.judged(now, answer, out),
+            Event::Drain => self.gathered.drain(),
+            Event::Stored(_) | Event::Wake => {}
         }
+        self.gathered.publish(now, out);
         out.effects.extend(self.content.asks(now));
         Ok(())
     }
 
     fn wake_at(&self) -> Option<Timestamp> {
-        self.content.ask_at()
+        self.content.ask_at().into_iter().chain(self.gathered.publish_at()).min()
     }
 
     fn is_idle(&self) -> bool {
-        self.content.is_empty()
+        self.content.is_empty() && self.gathered.is_empty()
     }
 
     fn counts(&self) -> Vec<Count> {
@@ -243,7 +287,7 @@ impl Core for Parser {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shared::message::{HttpVersion, Quality};
+    use shared::message::{Documents, HttpVersion, Quality};
 
     fn page(status: u16, headers: &[(&str, &str)], body: &str) -> Page {
         Page {
@@ -269,6 +313,20 @@ mod tests {
         }
     }
 
+    fn settings() -> Settings {
+        Settings {
+            limits: Limits { decoded_bytes_max: 16 << 20, links_per_page_max: 5000, url_bytes_max: 2048 },
+            options: Options::default(),
+            rules: Rules::default(),
+            agent: "rhumb".into(),
+            content_seen: true,
+            documents: false,
+            pages_in_hand: 64,
+            partitions: 4,
+            dedups: 1,
+        }
+    }
+
     fn found(page: Page) -> Option<FoundUrls> {
         let mut messages = messages(page);
         assert!(messages.len() <= 1);
@@ -276,15 +334,7 @@ mod tests {
     }
 
     fn messages(page: Page) -> Vec<FoundUrls> {
-        let limits = Limits { decoded_bytes_max: 16 << 20, links_per_page_max: 5000, url_bytes_max: 2048 };
-        let mut parser = Parser::new(Settings {
-            limits,
-            rules: Rules::default(),
-            agent: "rhumb".into(),
-            content_seen: false,
-            partitions: 4,
-            dedups: 1,
-        });
+        let mut parser = Parser::new(Settings { content_seen: false, ..settings() });
         let mut out = Output::default();
         parser.step(Timestamp::ZERO, Event::Message { ticket: Ticket(7), input: page }, &mut out).unwrap();
         assert_eq!(out.finished, [Ticket(7)]);
@@ -321,16 +371,7 @@ mod tests {
 
     #[test]
     fn links_of_a_body_that_were_taken_from_another_page_are_left_out() {
-        let limits = Limits { decoded_bytes_max: 16 << 20, links_per_page_max: 5000, url_bytes_max: 2048 };
-        let settings = Settings {
-            limits,
-            rules: Rules::default(),
-            agent: "rhumb".into(),
-            content_seen: true,
-            partitions: 4,
-            dedups: 1,
-        };
-        let mut parser = Parser::new(settings);
+        let mut parser = Parser::new(settings());
         let mut now = Timestamp::ZERO;
         let mut step = |event| {
             let mut out = Output::default();
@@ -374,5 +415,65 @@ mod tests {
     fn a_page_without_links_makes_no_message() {
         assert_eq!(found(page(200, &[("content-type", "text/html")], "nothing")), None);
         assert_eq!(found(page(404, &[("content-type", "text/html")], "<a href=/y>y</a>")), None);
+    }
+    #[test]
+    fn what_documents_say_of_themselves_is_gathered_and_their_pages_finish_with_it() {
+        let mut parser = Parser::new(Settings { content_seen: false, documents: true, ..settings() });
+        let mut step = |millis: u64, event| {
+            let mut out = Output::default();
+            parser.step(Timestamp::from_micros(millis * 1000), event, &mut out).unwrap();
+            let said = out.publishes.into_iter().filter(|publish| publish.edge == Edge::Documents);
+            let said: Vec<(Documents, Vec<Ticket>)> =
+                said.map(|publish| (decode(&publish.payload).unwrap(), publish.causes)).collect();
+            (said, out.finished, parser.wake_at(), parser.is_idle())
+        };
+        let html = [("content-type", "text/html")];
+        let message = |ticket, title: &str| Event::Message {
+            ticket: Ticket(ticket),
+            input: page(200, &html, &format!("<html lang=de><title>{title}</title><a href=/y>y</a>")),
+        };
+        let at = |millis: u64| Some(Timestamp::from_micros(millis * 1000));
+        let entry = |title: &str| Document {
+            url: "http://a.test/x".into(),
+            fetched_at_ms: 0,
+            title: title.into(),
+            language: "de".into(),
+            links: 1,
+        };
+
+        assert_eq!(step(0, message(1, "One")), (vec![], vec![], at(100), false));
+        let redirect = Event::Message { ticket: Ticket(2), input: page(301, &[("location", "/z")], "") };
+        assert_eq!(step(10, redirect), (vec![], vec![Ticket(2)], at(100), false), "a redirect is no document");
+        assert_eq!(step(20, message(3, "Two")), (vec![], vec![], at(100), false));
+        let both = Documents { entries: vec![entry("One"), entry("Two")] };
+        let tickets = vec![Ticket(1), Ticket(3)];
+        assert_eq!(step(100, Event::Wake), (vec![(both, tickets.clone())], tickets, None, true));
+
+        for ticket in 4..35 {
+            assert!(step(200, message(ticket, "More")).0.is_empty());
+        }
+        let (said, finished, ..) = step(200, message(35, "Last"));
+        assert_eq!((said.len(), said[0].0.entries.len(), finished.len()), (1, 32, 32), "half of the pages in hand");
+
+        step(300, message(40, "Before the end"));
+        assert_eq!(step(301, Event::Drain).1, [Ticket(40)]);
+        assert_eq!(step(302, message(41, "After it")).1, [Ticket(41)], "nothing waits any more");
+    }
+
+    #[test]
+    fn anchors_travel_beside_their_urls() {
+        let options = Options { anchors: true, ..Options::default() };
+        let mut parser = Parser::new(Settings { content_seen: false, options, ..settings() });
+        let mut anchors = |input| {
+            let mut out = Output::default();
+            parser.step(Timestamp::ZERO, Event::Message { ticket: Ticket(7), input }, &mut out).unwrap();
+            let found: FoundUrls = decode(&out.publishes[0].payload).unwrap();
+            assert_eq!(found.urls.len(), found.anchors.len());
+            found.anchors.into_iter().map(|anchor| anchor.text).collect::<Vec<_>>()
+        };
+        let html = [("content-type", "text/html")];
+        assert_eq!(anchors(page(200, &html, "<a href=/y>why</a> and <a href=/z>zed</a>")), ["why", "zed"]);
+        assert_eq!(anchors(page(301, &[("location", "http://b.test/")], "")), [""]);
+        assert_eq!(anchors(page(301, &[("location", "http://a.test/%78")], "")), [""], "a literal target, too");
     }
 }

@@ -1,44 +1,32 @@
-//! Links: finds the URLs a document mentions, as they are written.
+//! Links: finds the URLs an HTML document mentions, as they are written.
 //!
 //! In: the bytes of a document in an encoding that contains ASCII. Out: where in the document the values lie, in
-//! document order, and what the document says about itself (base, nofollow). Nothing is decoded or copied here.
+//! document order, and what the document says about itself (base, title, language, nofollow). Nothing is decoded or
+//! copied here, but for the text around links when that is wanted.
 //!
-//! Invariants: any bytes are accepted; an error of the tokenizer (memory limit) keeps what was found before it;
-//! memory is bounded by the document's size and a constant.
+//! Invariants: any bytes are accepted; memory is bounded by the document's size.
 //! Source: HTML Living Standard, sections 4.2.4, 4.6.6 and 13.2.
 
 use std::borrow::Cow;
-use std::cell::RefCell;
 use std::ops::Range;
-use std::sync::LazyLock;
 
-use lol_html::html_content::Element;
-use lol_html::{AsciiCompatibleEncoding, ElementContentHandlers, HtmlRewriter, MemorySettings, Selector, Settings};
+use encoding_rs::Encoding;
 
+use crate::options::Options;
+use crate::prose::Prose;
 use crate::robots_meta::meta_says_nofollow;
-
-/// Most memory the tokenizer may use beside the document, in bytes: deep nesting grows its stack. Documents some
-/// hundred thousand elements deep keep the links before that depth.
-const TOKENIZER_BYTES_MAX: usize = 16 << 20;
-
-/// What kind of value a [`Mention`] points at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// A link to another page: `a`, `area`, `iframe`, `frame`, `link` that leads to a page.
-    Link,
-    /// The page's own preferred address: `link rel=canonical`.
-    Canonical,
-    /// The content of a `meta` refresh, which contains a URL.
-    Refresh,
-}
+use crate::scanner::{Dialect, Scanner, Token, raw_text};
+use crate::source::Source;
 
 /// An attribute value that is, or contains, a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mention {
     /// Where the value lies in the document, without its quotes, in bytes.
     pub at: Range<usize>,
-    /// What it is.
-    pub kind: Kind,
+    /// What it is the value of.
+    pub source: Source,
+    /// Where in [`Mentions::prose`] the link's text is.
+    pub words: Range<usize>,
 }
 
 /// What a document says.
@@ -50,161 +38,249 @@ pub struct Mentions {
     pub base: Option<Range<usize>>,
     /// A robots `meta` says nofollow or none.
     pub nofollow: bool,
+    /// Where the text of the first `title` lies.
+    pub title: Option<Range<usize>>,
+    /// Where the language that `html` names lies, else that of a `meta`.
+    pub language: Option<Range<usize>>,
+    /// The document's text, when [`Options::anchors`] wants it.
+    pub prose: Prose,
 }
 
-/// Makes the content of `noscript` readable to a tokenizer that takes scripting for granted.
-///
-/// Crawlers run no scripts, so what is in `noscript` is on the page. Renaming the start tag in place does it without
-/// moving anything; the end tag without a start is ignored by every HTML tokenizer.
-pub fn expose_noscript(mut document: Cow<'_, [u8]>) -> Cow<'_, [u8]> {
-    const TAG: &[u8] = b"<noscript";
-    let found: Vec<usize> = [b"<n", b"<N"]
-        .into_iter()
-        .flat_map(|start| memchr::memmem::find_iter(&document, start))
-        .filter(|&at| document[at..].get(..TAG.len()).is_some_and(|tag| tag.eq_ignore_ascii_case(TAG)))
-        .collect();
-    if !found.is_empty() {
-        let bytes = document.to_mut();
-        for at in found {
-            bytes[at + 1] = b'x';
-        }
+/// Attribute values or texts of a document in an encoding that contains ASCII, decoded, their references resolved.
+pub(crate) fn text<'d>(written: &'d [u8], encoding: &'static Encoding, is_attribute: bool) -> Cow<'d, str> {
+    let (text, _) = encoding.decode_without_bom_handling(written);
+    if memchr::memchr(b'&', written).is_none() {
+        text
+    } else if is_attribute {
+        htmlize::unescape_attribute(text)
+    } else {
+        htmlize::unescape(text)
     }
-    document
 }
 
 /// Finds what `document` mentions.
 ///
-/// `agent` is the product token that robots `meta` elements may address. Links that say `nofollow`, `ugc` or
-/// `sponsored` are left out.
-pub fn mentions(document: &[u8], encoding: AsciiCompatibleEncoding, agent: &str) -> Mentions {
-    let found = RefCell::new(Mentions::default());
-    let mut settings = Settings::new()
-        .with_encoding(encoding)
-        .with_strict(false)
-        .with_memory_settings(MemorySettings::new().with_max_allowed_memory_usage(TOKENIZER_BYTES_MAX));
-    for (tag, selector) in SELECTORS.iter() {
-        let handler = |element: &mut Element<'_, '_>| {
-            record(*tag, &Attributes { document, element }, agent, &mut found.borrow_mut());
-            Ok(())
-        };
-        settings = settings.append_element_content_handler((
-            Cow::Borrowed(selector),
-            ElementContentHandlers::default().element(handler),
-        ));
-    }
-    let mut tokenizer = HtmlRewriter::new(settings, |_: &[u8]| {});
-    // After an error the tokenizer must not be used again; what was found stays.
-    if tokenizer.write(document).is_ok() {
-        let _ = tokenizer.end();
-    } else {
-        drop(tokenizer);
-    }
-    found.into_inner()
+/// `agent` is the product token that robots `meta` elements may address.
+pub fn mentions(document: &[u8], encoding: &'static Encoding, options: &Options, agent: &str) -> Mentions {
+    let scanner = Scanner::new(document, Dialect::Html);
+    let mut reader = Reader { document, encoding, options, agent, scanner, found: Mentions::default(), link: None };
+    reader.read();
+    reader.found
 }
 
-#[derive(Clone, Copy, Debug)]
-enum Tag {
-    Anchor,
-    Link,
-    Frame,
-    Base,
-    Meta,
-}
-
-/// Tag names alone: the tokenizer reads attributes only of the tags that match.
-static SELECTORS: LazyLock<Vec<(Tag, Selector)>> = LazyLock::new(|| {
-    [
-        (Tag::Anchor, "a, area"),
-        (Tag::Link, "link"),
-        (Tag::Frame, "iframe, frame"),
-        (Tag::Base, "base"),
-        (Tag::Meta, "meta"),
-    ]
-    .into_iter()
-    .map(|(tag, selector)| (tag, selector.parse().expect("a list of tag names is a selector")))
-    .collect()
-});
-
-/// The attributes of one tag, by their place in the document: no copies.
-struct Attributes<'a, 'r, 't> {
+struct Reader<'a> {
     document: &'a [u8],
-    element: &'a Element<'r, 't>,
+    encoding: &'static Encoding,
+    options: &'a Options,
+    agent: &'a str,
+    scanner: Scanner<'a>,
+    found: Mentions,
+    /// The link whose text is being read: its place among the values, and where its text begins.
+    link: Option<(usize, usize)>,
 }
 
-impl Attributes<'_, '_, '_> {
-    /// Where the values of the first attributes of these names lie; an attribute without a value has none.
-    fn find<const N: usize>(&self, names: [&str; N]) -> [Option<Range<usize>>; N] {
-        let mut found = [const { None }; N];
-        for attribute in self.element.attributes() {
-            let Some(name) = attribute.name_source_location() else { continue };
-            let name = &self.document[name.bytes()];
-            for (slot, wanted) in found.iter_mut().zip(names) {
-                if slot.is_none() && name.eq_ignore_ascii_case(wanted.as_bytes()) {
-                    *slot = attribute.value_source_location().map(|value| value.bytes());
+impl<'a> Reader<'a> {
+    fn read(&mut self) {
+        let mut is_title = false;
+        // Text of scripts and the like is not for readers.
+        let mut is_raw = false;
+        while let Some(token) = self.scanner.next() {
+            if std::mem::take(&mut is_title) {
+                self.found.title = Some(self.scanner.text());
+            }
+            if self.options.anchors {
+                self.prose(&token, std::mem::take(&mut is_raw));
+            }
+            let Token::Start(name) = token else { continue };
+            is_raw = raw_text(name).is_some();
+            // The first title, and no tooltip of a drawing.
+            is_title = self.found.title.is_none() && name.eq_ignore_ascii_case(b"title") && !self.scanner.is_foreign();
+            // A tag that does not end is none; the scanner says so by itself.
+            let _ = self.element(name);
+        }
+        self.end_link();
+    }
+
+    /// Reads the text before a token.
+    fn prose(&mut self, token: &Token<'_>, is_raw: bool) {
+        if !is_raw {
+            self.found.prose.add(&text(&self.document[self.scanner.text()], self.encoding, false));
+        }
+        let (Token::Start(name) | Token::End(name)) = token else { return };
+        if name.eq_ignore_ascii_case(b"a") {
+            self.end_link();
+        } else if !INLINE.iter().any(|inline| name.eq_ignore_ascii_case(inline.as_bytes())) {
+            self.found.prose.space();
+        }
+    }
+
+    fn end_link(&mut self) {
+        if let Some((link, start)) = self.link.take() {
+            let end = self.found.prose.place();
+            self.found.values[link].words = start..end.max(start);
+        }
+    }
+
+    fn mention(&mut self, at: Option<Range<usize>>, source: Source) {
+        let Some(at) = at else { return };
+        let start = if self.options.anchors { self.found.prose.place() } else { 0 };
+        if self.options.anchors && source == Source::A {
+            self.link = Some((self.found.values.len(), start));
+        }
+        self.found.values.push(Mention { at, source, words: start..start });
+    }
+
+    /// A start tag; none when it is not whole.
+    fn element(&mut self, name: &[u8]) -> Option<()> {
+        const NAME_BYTES_MAX: usize = 6;
+        if name.len() > NAME_BYTES_MAX {
+            return None;
+        }
+        let mut lower = [0; NAME_BYTES_MAX];
+        let lower = &mut lower[..name.len()];
+        lower.copy_from_slice(name);
+        lower.make_ascii_lowercase();
+        match &*lower {
+            b"a" => self.link(Source::A),
+            b"area" => self.link(Source::Area),
+            b"link" => {
+                let [href, rel] = self.scanner.values(["href", "rel"])?;
+                if let Some(source) = source_of_link(self.bytes(&rel), self.options) {
+                    self.mention(href, source);
                 }
+                Some(())
             }
+            b"iframe" | b"frame" => self.values(["src"], Source::Frame),
+            b"base" if self.found.base.is_none() => {
+                [self.found.base] = self.scanner.values(["href"])?;
+                Some(())
+            }
+            b"meta" => self.meta(),
+            b"html" if self.found.language.is_none() => {
+                let [lang, xml_lang] = self.scanner.values(["lang", "xml:lang"])?;
+                self.found.language = lang.or(xml_lang);
+                Some(())
+            }
+            b"form" if self.options.forms => self.form(),
+            b"img" => self.image(),
+            _ if self.options.embedded => self.embedded(lower),
+            _ => None,
         }
-        found
     }
 
-    fn bytes(&self, at: Option<Range<usize>>) -> &[u8] {
-        at.map_or(&[], |at| &self.document[at])
+    fn values<const N: usize>(&mut self, names: [&str; N], source: Source) -> Option<()> {
+        self.scanner.values(names)?.into_iter().for_each(|value| self.mention(value, source));
+        Some(())
+    }
+
+    fn link(&mut self, source: Source) -> Option<()> {
+        let [href, rel] = self.scanner.values(["href", "rel"])?;
+        if !self.is_unwanted(&rel) {
+            self.mention(href, source);
+        }
+        Some(())
+    }
+
+    fn form(&mut self) -> Option<()> {
+        let [action, method, rel] = self.scanner.values(["action", "method", "rel"])?;
+        let method = self.bytes(&method).trim_ascii();
+        // Any other word than these means GET.
+        let is_get = !method.eq_ignore_ascii_case(b"post") && !method.eq_ignore_ascii_case(b"dialog");
+        if is_get && !self.bytes(&action).is_empty() && !self.is_unwanted(&rel) {
+            self.mention(action, Source::Form);
+        }
+        Some(())
+    }
+
+    fn image(&mut self) -> Option<()> {
+        if !self.options.embedded && !self.options.anchors {
+            return None;
+        }
+        let [src, srcset, alt] = self.scanner.values(["src", "srcset", "alt"])?;
+        if self.options.anchors {
+            // What stands for the image is read in its place.
+            let alt = text(self.bytes(&alt), self.encoding, true).into_owned();
+            self.found.prose.add(&alt);
+        }
+        if self.options.embedded {
+            self.mention(src, Source::Image);
+            self.mention(srcset, Source::Srcset);
+        }
+        Some(())
+    }
+
+    fn embedded(&mut self, name: &[u8]) -> Option<()> {
+        match name {
+            b"source" => {
+                let [src, srcset] = self.scanner.values(["src", "srcset"])?;
+                self.mention(src, Source::Media);
+                self.mention(srcset, Source::Srcset);
+                Some(())
+            }
+            b"script" => self.values(["src"], Source::Script),
+            b"video" => self.values(["src", "poster"], Source::Media),
+            b"audio" | b"track" => self.values(["src"], Source::Media),
+            b"embed" => self.values(["src"], Source::Image),
+            b"object" => self.values(["data"], Source::Image),
+            _ => None,
+        }
+    }
+
+    fn meta(&mut self) -> Option<()> {
+        let [name, http_equiv, content] = self.scanner.values(["name", "http-equiv", "content"])?;
+        let http_equiv = self.bytes(&http_equiv).trim_ascii();
+        if http_equiv.eq_ignore_ascii_case(b"content-language") && self.found.language.is_none() {
+            self.found.language.clone_from(&content);
+        }
+        if http_equiv.eq_ignore_ascii_case(b"refresh") {
+            self.mention(content, Source::MetaRefresh);
+        } else {
+            self.found.nofollow |= meta_says_nofollow(self.bytes(&name), self.bytes(&content), self.agent);
+        }
+        Some(())
+    }
+
+    fn is_unwanted(&self, rel: &Option<Range<usize>>) -> bool {
+        self.options.obeys_nofollow() && has_word(self.bytes(rel), &["nofollow", "ugc", "sponsored"])
+    }
+
+    fn bytes(&self, at: &Option<Range<usize>>) -> &'a [u8] {
+        at.clone().map_or(&[], |at| &self.document[at])
     }
 }
 
-fn record(tag: Tag, attributes: &Attributes<'_, '_, '_>, agent: &str, found: &mut Mentions) {
-    match tag {
-        Tag::Anchor => {
-            let [href, rel] = attributes.find(["href", "rel"]);
-            if let Some(at) = href
-                && !has_word(attributes.bytes(rel), &["nofollow", "ugc", "sponsored"])
-            {
-                found.values.push(Mention { at, kind: Kind::Link });
-            }
-        }
-        Tag::Link => {
-            let [href, rel] = attributes.find(["href", "rel"]);
-            if let (Some(at), Some(kind)) = (href, kind_of_link(attributes.bytes(rel))) {
-                found.values.push(Mention { at, kind });
-            }
-        }
-        Tag::Frame => {
-            if let [Some(at)] = attributes.find(["src"]) {
-                found.values.push(Mention { at, kind: Kind::Link });
-            }
-        }
-        Tag::Base => {
-            if found.base.is_none() {
-                [found.base] = attributes.find(["href"]);
-            }
-        }
-        Tag::Meta => record_meta(attributes, agent, found),
-    }
-}
-
-fn record_meta(attributes: &Attributes<'_, '_, '_>, agent: &str, found: &mut Mentions) {
-    let [name, http_equiv, content] = attributes.find(["name", "http-equiv", "content"]);
-    let Some(content) = content else { return };
-    if attributes.bytes(http_equiv).trim_ascii().eq_ignore_ascii_case(b"refresh") {
-        found.values.push(Mention { at: content.clone(), kind: Kind::Refresh });
-    }
-    found.nofollow |= meta_says_nofollow(attributes.bytes(name), attributes.bytes(Some(content)), agent);
-}
-
-/// What a `link` of this `rel` leads to, `None` when it is no page.
-fn kind_of_link(rel: &[u8]) -> Option<Kind> {
-    if has_word(rel, &["stylesheet", "icon"]) {
-        None
+/// What a `link` (or a `Link` header) of this `rel` is the source of, if it is wanted.
+pub(crate) fn source_of_link(rel: &[u8], options: &Options) -> Option<Source> {
+    if has_word(rel, &EMBEDDED_RELATIONS) {
+        options.embedded.then_some(Source::Link)
     } else if has_word(rel, &["canonical"]) {
-        Some(Kind::Canonical)
+        Some(Source::Canonical)
+    } else if has_word(rel, &["amphtml"]) {
+        options.amphtml.then_some(Source::Link)
+    } else if options.obeys_nofollow() && has_word(rel, &["nofollow"]) {
+        None
     } else {
-        has_word(rel, &PAGE_RELATIONS).then_some(Kind::Link)
+        has_word(rel, &PAGE_RELATIONS).then_some(Source::Link)
     }
 }
 
-/// Relations whose targets are pages: those of HTML that lead on, and the older ones by which documents are still
-/// joined (HTML 4.01, section 6.12).
-const PAGE_RELATIONS: [&str; 19] = [
+/// Relations whose targets are what a page is made with; a style sheet remains one when it is an alternate.
+const EMBEDDED_RELATIONS: [&str; 10] = [
+    "stylesheet",
+    "icon",
+    "apple-touch-icon",
+    "apple-touch-icon-precomposed",
+    "mask-icon",
+    "image_src",
+    "manifest",
+    "preload",
+    "modulepreload",
+    "prefetch",
+];
+
+/// Relations whose targets are pages: those of HTML and of feeds that lead on, and the older ones by which documents are
+/// still joined (HTML 4.01, section 6.12).
+const PAGE_RELATIONS: [&str; 25] = [
     "next",
     "prev",
     "previous",
@@ -224,6 +300,18 @@ const PAGE_RELATIONS: [&str; 19] = [
     "search",
     "author",
     "license",
+    "related",
+    "via",
+    "replies",
+    "current",
+    "next-archive",
+    "prev-archive",
+];
+
+/// Elements that do not part the text before them from that behind.
+const INLINE: [&str; 20] = [
+    "a", "abbr", "b", "bdi", "bdo", "cite", "code", "em", "font", "i", "kbd", "mark", "small", "span", "strong", "sub",
+    "sup", "tt", "u", "wbr",
 ];
 
 fn has_word(words: &[u8], wanted: &[&str]) -> bool {

@@ -1,26 +1,37 @@
 //! Page: from a fetched response to its links.
 //!
-//! In: status, headers and body exactly as the server sent them. Out: canonical, absolute URLs, each once, in the
-//! order of the document, and what was left out.
+//! In: status, headers and body exactly as the server sent them. Out: canonical, absolute URLs, each once, those of the
+//! headers first, then in the order of the document; what the document says of itself; what was left out.
 //!
 //! Invariants: never fails and never panics, whatever the response holds; output and work are bounded by [`Limits`];
 //! the same response always gives the same links.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
 use encoding_rs::{Encoding, UTF_8};
-use lol_html::AsciiCompatibleEncoding;
-use shared::url::{body_fingerprint, canonical};
+use shared::message::Anchor;
+use shared::url::{Rules, body_fingerprint, canonical, fingerprint};
 use url::Url;
 
-use crate::charset::charset;
+use crate::charset::{Charset, charset};
 use crate::content_coding::{self, Ending};
-use crate::links::{Kind, Mentions, expose_noscript, mentions};
+use crate::feed;
+use crate::link_header::links_in;
+use crate::links::{Mention, Mentions, mentions, source_of_link, text};
 use crate::media_type::is_html;
+use crate::options::Options;
+use crate::prose::collapsed;
 use crate::refresh::refresh_target;
 use crate::robots_meta::header_says_nofollow;
+use crate::source::Source;
+use crate::srcset;
+
+/// Bytes of a title that are kept.
+const TITLE_BYTES_MAX: usize = 256;
+/// Bytes of a language tag that are kept (RFC 5646, section 4.4.1).
+const LANGUAGE_BYTES_MAX: usize = 35;
 
 /// How much of a page is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,17 +67,26 @@ impl<'a> Response<'a> {
 /// The links of a response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Links {
-    /// Canonical, absolute URLs, each once, in document order; of a redirect its target, unless that is the page
-    /// itself.
+    /// Canonical, absolute URLs, each once; of a redirect its target, unless that is the page itself.
     pub urls: Vec<String>,
+    /// For each URL where it was found first.
+    pub sources: Vec<Source>,
+    /// For each URL what is written about it, with [`Options::anchors`]; else empty.
+    pub anchors: Vec<Anchor>,
     /// Fingerprint of the decoded body of a document; none without a body.
     pub body: Option<u64>,
+    /// The encoding of a document that was read, HTML or a feed; none when there was nothing to be read.
+    pub charset: Option<&'static str>,
+    /// The document's title, white space collapsed, at most 256 bytes; empty without one.
+    pub title: String,
+    /// Its language as a tag of BCP 47, at most 35 bytes; empty without one.
+    pub language: String,
     /// The response redirects, and `urls` or `literal` hold the target.
     pub redirect: bool,
     /// The target of a redirect to another spelling of the page's own canonical URL, absolute, as the server spells
     /// it. The caller requests it once, as it is. None when it is spelled like the page's URL: a loop.
     pub literal: Option<String>,
-    /// A robots `meta` or `X-Robots-Tag` says nofollow, so links were left out.
+    /// A robots `meta` or `X-Robots-Tag` says nofollow, so links were left out if that is obeyed.
     pub nofollow: bool,
     /// Distinct hrefs that are no crawlable URL: another scheme, malformed, too long.
     pub uncrawlable: u32,
@@ -76,35 +96,70 @@ pub struct Links {
     pub ending: Ending,
 }
 
+impl Links {
+    /// Rewrites the URLs, each once afterwards.
+    pub fn rewrite(&mut self, rules: &Rules) {
+        if !rules.are_active() {
+            return;
+        }
+        let mut met = HashSet::new();
+        let rewritten: Vec<String> = self.urls.iter().map(|url| rules.rewrite(url)).collect();
+        let is_new: Vec<bool> = rewritten.iter().map(|url| met.insert(fingerprint(url))).collect();
+        self.urls = kept(rewritten, &is_new);
+        self.sources = kept(std::mem::take(&mut self.sources), &is_new);
+        self.anchors = kept(std::mem::take(&mut self.anchors), &is_new);
+    }
+}
+
+fn kept<T>(values: Vec<T>, is_kept: &[bool]) -> Vec<T> {
+    values.into_iter().zip(is_kept).filter_map(|(value, is_kept)| is_kept.then_some(value)).collect()
+}
+
+/// Finds the links of a response as the shipped configuration wants them: see [`links_by`].
+pub fn links(response: &Response<'_>, limits: &Limits, agent: &str) -> Links {
+    links_by(response, limits, &Options::default(), agent)
+}
+
 /// Finds the links of a response.
 ///
 /// `agent` is our product token (or a user agent string that starts with it), which robots directives may address.
 ///
-/// - Status 301, 302, 303, 307 or 308 with a `Location`: the target is the only link.
-/// - Status 2xx and HTML, declared or recognised by its start: the links of the document.
+/// - Status 300, 301, 302, 303, 307 or 308 with a `Location`: the target is the only link.
+/// - Status 2xx: the links of the headers and, if it is HTML (declared or recognised by its start), a sitemap or a feed
+///   (recognised by its root element, gzipped or not), those of the document.
 /// - Anything else has no links.
 ///
-/// Nofollow leaves out links, not directions of the page about itself: a redirect, a meta refresh and
-/// `link rel=canonical` are taken in any case.
-pub fn links(response: &Response<'_>, limits: &Limits, agent: &str) -> Links {
+/// Nofollow leaves out links, not what the page says of itself: [`Source::is_about_page`].
+pub fn links_by(response: &Response<'_>, limits: &Limits, options: &Options, agent: &str) -> Links {
     let Ok(page) = Url::parse(response.url) else { return Links::default() };
     match response.status {
-        301 | 302 | 303 | 307 | 308 => match response.headers("location").next() {
-            Some(location) => redirect(location, &page, limits),
+        300..=303 | 307 | 308 => match response.headers("location").next() {
+            Some(location) => redirect(location, &page, limits, options),
             None => Links::default(),
         },
-        200..=299 => document_links(response, &page, limits, agent),
+        200..=299 => {
+            let says_nofollow = response.headers("x-robots-tag").any(|value| header_says_nofollow(value, agent));
+            let links = Links { nofollow: says_nofollow, ..Links::default() };
+            let mut collector = Collector { page: &page, limits, options, links, places: HashMap::new() };
+            collector.headers(response);
+            collector.body(response, agent);
+            collector.links
+        }
         _ => Links::default(),
     }
 }
 
-fn redirect(location: &[u8], page: &Url, limits: &Limits) -> Links {
-    let location = ascii_location(location);
+fn redirect(location: &[u8], page: &Url, limits: &Limits, options: &Options) -> Links {
+    let location = ascii(location);
     let mut links = Links { redirect: true, ..Links::default() };
     let target = canonical(&location, Some(page), None).ok().filter(|url| url.len() <= limits.url_bytes_max);
     match target {
         None => links.uncrawlable = 1,
-        Some(url) if url != page.as_str() => links.urls.push(url),
+        Some(url) if url != page.as_str() => {
+            links.urls.push(url);
+            links.sources.push(Source::Location);
+            links.anchors.extend(options.anchors.then(Anchor::default));
+        }
         Some(_) => links.literal = literal(&location, page).filter(|url| url.len() <= limits.url_bytes_max),
     }
     links
@@ -117,10 +172,11 @@ fn literal(location: &str, page: &Url) -> Option<String> {
     (target != *page).then(|| target.into())
 }
 
-/// Escapes the bytes outside ASCII one by one: whatever encoding the server meant, it gets its own bytes back.
-fn ascii_location(location: &[u8]) -> String {
-    let mut text = String::with_capacity(location.len());
-    for &byte in location.trim_ascii() {
+/// A header's value, the bytes outside ASCII escaped one by one: whatever encoding the server meant, it gets its own
+/// bytes back.
+fn ascii(value: &[u8]) -> String {
+    let mut text = String::with_capacity(value.len());
+    for &byte in value.trim_ascii() {
         if byte.is_ascii() {
             text.push(char::from(byte));
         } else {
@@ -131,54 +187,178 @@ fn ascii_location(location: &[u8]) -> String {
     text
 }
 
-fn document_links(response: &Response<'_>, page: &Url, limits: &Limits, agent: &str) -> Links {
-    let decoded = content_coding::decode(response.headers("content-encoding"), response.body, limits.decoded_bytes_max);
-    let body = (!decoded.body.is_empty()).then(|| body_fingerprint(&decoded.body));
-    let mut links = Links { ending: decoded.ending, body, ..Links::default() };
-    let content_type = response.headers("content-type").next();
-    if !is_html(content_type, &decoded.body) {
-        return links;
-    }
-    let document = Document::new(decoded.body, content_type, page.host_str());
-    let found = mentions(&document.bytes, document.scanned_as, agent);
-    links.nofollow = found.nofollow || response.headers("x-robots-tag").any(|value| header_says_nofollow(value, agent));
-    resolve(&found, &document, page, limits, &mut links);
-    links
+/// The links of a response with status 2xx, as they come together.
+struct Collector<'a> {
+    page: &'a Url,
+    limits: &'a Limits,
+    options: &'a Options,
+    links: Links,
+    /// Where each URL stands among the links, by its fingerprint.
+    places: HashMap<u64, usize>,
 }
 
-/// A document ready for scanning.
+impl Collector<'_> {
+    fn headers(&mut self, response: &Response<'_>) {
+        let page = self.page;
+        for value in response.headers("link") {
+            for link in links_in(&ascii(value)) {
+                match source_of_link(link.rel.as_bytes(), self.options) {
+                    Some(Source::Canonical) => self.take(link.target, Source::Canonical, page, None, None),
+                    Some(_) => self.take(link.target, Source::LinkHeader, page, None, None),
+                    None => true,
+                };
+            }
+        }
+        for value in response.headers("refresh") {
+            if let Some(target) = refresh_target(&ascii(value)) {
+                self.take(target, Source::RefreshHeader, page, None, None);
+            }
+        }
+        for (name, source) in [("location", Source::Location), ("content-location", Source::ContentLocation)] {
+            if let Some(value) = response.headers(name).next() {
+                self.take(&ascii(value), source, page, None, None);
+            }
+        }
+    }
+
+    fn body(&mut self, response: &Response<'_>, agent: &str) {
+        let bytes_max = self.limits.decoded_bytes_max;
+        let decoded = content_coding::decode(response.headers("content-encoding"), response.body, bytes_max);
+        self.links.ending = decoded.ending;
+        self.links.body = (!decoded.body.is_empty()).then(|| body_fingerprint(&decoded.body));
+        let content_type = response.headers("content-type").next();
+        let body = unzipped(decoded.body, self.page, bytes_max);
+        let charset = || charset(&body, content_type, self.page.host_str());
+        if let Some(kind) = feed::kind(&utf_8_head(&body)) {
+            let charset = charset();
+            self.feed(&decoded_text(&body, charset), kind, charset);
+        } else if is_html(content_type, &body) {
+            let charset = charset();
+            self.html(Document::new(body, charset), charset, agent);
+        } else if is_text_sitemap(content_type, self.page) {
+            let charset = charset();
+            self.lines(&decoded_text(&body, charset), charset);
+        }
+        if self.links.charset.is_some() && self.links.language.is_empty() {
+            let said = response.headers("content-language").next().unwrap_or_default();
+            self.links.language = language(&String::from_utf8_lossy(said));
+        }
+    }
+
+    fn html(&mut self, document: Document<'_>, charset: Charset, agent: &str) {
+        let found = mentions(&document.bytes, document.encoding, self.options, agent);
+        let said = |at: &Option<std::ops::Range<usize>>, is_attribute| {
+            at.clone().map_or(Cow::Borrowed(""), |at| text(&document.bytes[at], document.encoding, is_attribute))
+        };
+        self.links.charset = Some(charset.encoding.name());
+        self.links.title = collapsed(&said(&found.title, false), TITLE_BYTES_MAX);
+        self.links.language = language(&said(&found.language, true));
+        self.links.nofollow |= found.nofollow;
+        self.mentioned(&found, &document);
+    }
+
+    /// Takes what an HTML document mentions.
+    fn mentioned(&mut self, found: &Mentions, document: &Document<'_>) {
+        let base = document.base(found, self.page);
+        // Repeated spellings are the common case and comparing them is cheap. Only the first text of a link is kept,
+        // unless that is empty.
+        let mut seen = HashSet::new();
+        for mention in &found.values {
+            let value = &document.bytes[mention.at.clone()];
+            let is_plain = !matches!(mention.source, Source::MetaRefresh | Source::Srcset);
+            if is_plain && !self.options.anchors && !seen.insert(without_fragment(value)) {
+                continue;
+            }
+            let value = text(value, document.encoding, true);
+            let mut take = |href: &str| {
+                let about = Some((found, mention));
+                self.take(href, mention.source, &base, document.query_encoding, about)
+            };
+            let goes_on = match mention.source {
+                Source::MetaRefresh => refresh_target(&value).is_none_or(take),
+                Source::Srcset => srcset::urls(&value).all(take),
+                _ => take(&value),
+            };
+            if !goes_on {
+                return;
+            }
+        }
+    }
+
+    fn feed(&mut self, document: &str, kind: feed::Kind, charset: Charset) {
+        let page = self.page;
+        let options = self.options;
+        let about = feed::links(document, kind, options, |source, href, base| {
+            let base = base.and_then(|base| page.join(base).ok());
+            self.take(href, source, base.as_ref().unwrap_or(page), None, None)
+        });
+        self.links.charset = Some(charset.encoding.name());
+        self.links.title = collapsed(&about.title, TITLE_BYTES_MAX);
+        self.links.language = language(&about.language);
+    }
+
+    fn lines(&mut self, document: &str, charset: Charset) {
+        let page = self.page;
+        feed::lines(document).all(|line| self.take(line, Source::Text, page, None, None));
+        self.links.charset = Some(charset.encoding.name());
+    }
+
+    /// Takes a link, written like this, if it is wanted, new and a URL; says whether there may be more.
+    fn take(
+        &mut self,
+        href: &str,
+        source: Source,
+        base: &Url,
+        query_encoding: Option<&'static Encoding>,
+        about: Option<(&Mentions, &Mention)>,
+    ) -> bool {
+        if self.links.nofollow && self.options.obeys_nofollow() && !source.is_about_page() {
+            return true;
+        }
+        let url = canonical(href, Some(base), query_encoding).ok();
+        let Some(url) = url.filter(|url| url.len() <= self.limits.url_bytes_max) else {
+            self.links.uncrawlable += 1;
+            return true;
+        };
+        let anchor = || about.map(|(found, mention)| found.prose.anchor(&mention.words)).unwrap_or_default();
+        let fingerprint = fingerprint(&url);
+        if let Some(&place) = self.places.get(&fingerprint) {
+            if self.options.anchors && self.links.anchors[place].text.is_empty() {
+                self.links.anchors[place] = anchor();
+            }
+            return true;
+        }
+        if self.links.urls.len() == self.limits.links_per_page_max {
+            self.links.truncated = true;
+            return false;
+        }
+        self.places.insert(fingerprint, self.links.urls.len());
+        self.links.anchors.extend(self.options.anchors.then(anchor));
+        self.links.sources.push(source);
+        self.links.urls.push(url);
+        true
+    }
+}
+
+/// An HTML document ready for scanning.
 struct Document<'a> {
     bytes: Cow<'a, [u8]>,
     /// The encoding of `bytes`; UTF-8 where the document's own does not contain ASCII.
-    scanned_as: AsciiCompatibleEncoding,
+    encoding: &'static Encoding,
     /// The encoding of non-ASCII queries, `None` for UTF-8.
     query_encoding: Option<&'static Encoding>,
 }
 
 impl<'a> Document<'a> {
-    fn new(body: Cow<'a, [u8]>, content_type: Option<&[u8]>, host: Option<&str>) -> Self {
-        let charset = charset(&body, content_type, host);
+    fn new(body: Cow<'a, [u8]>, charset: Charset) -> Self {
         let output = charset.encoding.output_encoding();
         let query_encoding = (output != UTF_8).then_some(output);
-        let (bytes, scanned_as) = match AsciiCompatibleEncoding::new(charset.encoding) {
-            Some(encoding) => (body, encoding),
-            // UTF-16 and ISO-2022-JP.
-            None => {
-                let (text, _) = charset.encoding.decode_without_bom_handling(&body[charset.mark_bytes..]);
-                (Cow::Owned(text.into_owned().into_bytes()), AsciiCompatibleEncoding::utf_8())
-            }
-        };
-        Document { bytes: expose_noscript(bytes), scanned_as, query_encoding }
-    }
-
-    /// An attribute value as text: decoded, character references resolved.
-    fn text<'v>(&self, value: &'v [u8]) -> Cow<'v, str> {
-        let encoding: &'static Encoding = self.scanned_as.into();
-        let (text, _) = encoding.decode_without_bom_handling(value);
-        if memchr::memchr(b'&', value).is_none() {
-            return text;
+        if charset.encoding.is_ascii_compatible() {
+            return Document { bytes: body, encoding: charset.encoding, query_encoding };
         }
-        htmlize::unescape_attribute(text)
+        // UTF-16 and ISO-2022-JP.
+        let bytes = Cow::Owned(decoded_text(&body, charset).into_owned().into_bytes());
+        Document { bytes, encoding: UTF_8, query_encoding }
     }
 
     /// What relative URLs refer to: the first `base` if it has a URL that can be one, else the page.
@@ -186,48 +366,61 @@ impl<'a> Document<'a> {
         found
             .base
             .as_ref()
-            .and_then(|at| page.join(&self.text(&self.bytes[at.clone()])).ok())
+            .and_then(|at| page.join(&text(&self.bytes[at.clone()], self.encoding, true)).ok())
             .filter(|base| !matches!(base.scheme(), "data" | "javascript"))
             .unwrap_or_else(|| page.clone())
     }
 }
 
-/// Turns what the document mentions into canonical URLs, each once.
-fn resolve(found: &Mentions, document: &Document<'_>, page: &Url, limits: &Limits, links: &mut Links) {
-    let base = document.base(found, page);
-    // Repeated spellings are the common case and comparing them is cheap; different spellings of one URL are told
-    // apart only once they are canonical.
-    let mut seen_values = HashSet::new();
-    let mut seen_urls = HashSet::new();
-    for mention in &found.values {
-        if links.nofollow && mention.kind == Kind::Link {
-            continue;
+fn decoded_text(body: &[u8], charset: Charset) -> Cow<'_, str> {
+    charset.encoding.decode_without_bom_handling(&body[charset.mark_bytes..]).0
+}
+
+/// The beginning of a body, as text that contains ASCII.
+fn utf_8_head(body: &[u8]) -> Cow<'_, [u8]> {
+    let head = &body[..body.len().min(feed::HEAD_BYTES)];
+    match Encoding::for_bom(head) {
+        Some((encoding, mark_bytes)) if encoding != UTF_8 => {
+            Cow::Owned(encoding.decode_without_bom_handling(&head[mark_bytes..]).0.into_owned().into_bytes())
         }
-        let value = &document.bytes[mention.at.clone()];
-        if !seen_values.insert((mention.kind == Kind::Refresh, without_fragment(value))) {
-            continue;
-        }
-        let text = document.text(value);
-        let href = match mention.kind {
-            Kind::Link | Kind::Canonical => Some(&*text),
-            Kind::Refresh => refresh_target(&text),
-        };
-        let Some(href) = href else { continue };
-        let url = canonical(href, Some(&base), document.query_encoding).ok();
-        let Some(url) = url.filter(|url| url.len() <= limits.url_bytes_max) else {
-            links.uncrawlable += 1;
-            continue;
-        };
-        if seen_urls.contains(&url) {
-            continue;
-        }
-        if links.urls.len() == limits.links_per_page_max {
-            links.truncated = true;
-            return;
-        }
-        seen_urls.insert(url.clone());
-        links.urls.push(url);
+        _ => Cow::Borrowed(head),
     }
+}
+
+/// Undoes gzip where it is not a coding of the body but the body itself: `sitemap.xml.gz`. What else is packed remains
+/// as it is.
+fn unzipped<'a>(body: Cow<'a, [u8]>, page: &Url, bytes_max: usize) -> Cow<'a, [u8]> {
+    if !body.starts_with(&[0x1F, 0x8B]) {
+        return body;
+    }
+    let plain =
+        |bytes_max| content_coding::decode([b"gzip".as_slice()].into_iter(), &body, bytes_max).body.into_owned();
+    // Most archives are none of these, and are not unpacked for nothing.
+    let is_feed = feed::kind(&utf_8_head(&plain(feed::HEAD_BYTES.min(bytes_max)))).is_some();
+    if is_feed || has_text_sitemap_name(page) { Cow::Owned(plain(bytes_max)) } else { body }
+}
+
+/// Text, or packed text, by the name of a sitemap.
+fn is_text_sitemap(content_type: Option<&[u8]>, page: &Url) -> bool {
+    let essence = content_type.and_then(|value| value.split(|&byte| byte == b';').next()).unwrap_or_default();
+    let is_markup = [&b"html"[..], b"xml", b"json"].iter().any(|word| memchr::memmem::find(essence, word).is_some());
+    !is_markup && has_text_sitemap_name(page)
+}
+
+/// `sitemap.txt`, `sitemap-2.txt.gz` and the like.
+fn has_text_sitemap_name(page: &Url) -> bool {
+    let name = page.path().rsplit('/').next().unwrap_or_default().to_ascii_lowercase();
+    name.starts_with("sitemap") && (name.ends_with(".txt") || name.ends_with(".txt.gz"))
+}
+
+/// The first tag of a list of languages, if it is one.
+fn language(said: &str) -> String {
+    let tag = said.split([',', ';']).next().unwrap_or_default().trim();
+    // Many write `en_GB`.
+    let tag = tag.replace('_', "-");
+    let is_tag =
+        tag.len() <= LANGUAGE_BYTES_MAX && tag.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+    if is_tag { tag } else { String::new() }
 }
 
 /// Cuts an attribute value before its fragment, where that is visible without decoding.

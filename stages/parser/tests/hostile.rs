@@ -137,12 +137,3 @@ fn large_hostile_documents_end_soon() {
         assert!(links(&response, &limits, "rhumb").urls.len() <= 5000);
     }
 }
-
-#[test]
-fn links_before_the_place_where_the_tokenizer_gives_up_are_kept() {
-    let document = format!("<a href=/a>{}<a href=/b>", "<div>".repeat(1 << 20));
-    let limits = Limits { decoded_bytes_max: 16 << 20, ..LIMITS };
-    let headers: [(&str, &[u8]); 1] = [("content-type", b"text/html")];
-    let response = Response { url: "http://h.example/", status: 200, headers: &headers, body: document.as_bytes() };
-    assert_eq!(links(&response, &limits, "rhumb").urls.first().map(String::as_str), Some("http://h.example/a"));
-}

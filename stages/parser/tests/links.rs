@@ -1,6 +1,9 @@
 //! From responses to links: a case for each source of links and each way to leave some out.
 
-use parser::page::{Limits, Links, Response, links};
+use parser::options::Options;
+use parser::page::{Limits, Links, Response, links, links_by};
+use parser::source::Source;
+use shared::config::Nofollow;
 
 const LIMITS: Limits = Limits { decoded_bytes_max: 1 << 20, links_per_page_max: 100, url_bytes_max: 2048 };
 const PAGE: &str = "http://h.example/dir/page";
@@ -13,6 +16,148 @@ fn html(body: &str) -> Links {
     fetched(200, &[("content-type", b"text/html; charset=utf-8")], body.as_bytes())
 }
 
+const HTML: (&str, &[u8]) = ("content-type", b"text/html; charset=utf-8");
+const DEFAULT: Options =
+    Options { embedded: false, forms: false, amphtml: false, anchors: false, nofollow: Nofollow::Obey };
+
+fn found_by(options: &Options, headers: &[(&str, &[u8])], body: &str) -> Links {
+    let response = Response { url: PAGE, status: 200, headers, body: body.as_bytes() };
+    let found = links_by(&response, &LIMITS, options, "rhumb");
+    assert_eq!(found.urls.len(), found.sources.len());
+    found
+}
+
+/// What was found, as `SOURCE PATH`.
+fn paths(found: &Links) -> Vec<String> {
+    let path = |(source, url): (&Source, &String)| {
+        format!("{} {}", source.name(), url.strip_prefix("http://h.example").unwrap_or(url))
+    };
+    found.sources.iter().zip(&found.urls).map(path).collect()
+}
+
+#[test]
+fn what_a_page_embeds_is_taken_when_wanted() {
+    let cases: &[(&str, &[&str])] = &[
+        ("<img src=/a>", &["image /a"]),
+        ("<img src=/a srcset='/b 1x, /c 2x, /d'>", &["image /a", "srcset /b", "srcset /c", "srcset /d"]),
+        ("<picture><source srcset='/a 2x' media=x><img src=/b></picture>", &["srcset /a", "image /b"]),
+        ("<script src=/a>'<img src=/no>'</script>", &["script /a"]),
+        (
+            "<video src=/a poster=/b><source src=/c><track src=/d></video>",
+            &["media /a", "media /b", "media /c", "media /d"],
+        ),
+        ("<audio src=/a>", &["media /a"]),
+        ("<embed src=/a><object data=/b>", &["image /a", "image /b"]),
+        ("<link rel='shortcut icon' href=/a><link rel='alternate stylesheet' href=/b>", &["link /a", "link /b"]),
+        ("<link rel=preload href=/a><link rel=manifest href=/b>", &["link /a", "link /b"]),
+        ("<link rel=preconnect href=/a><link rel=dns-prefetch href=/b>", &[]),
+        ("<img src='data:image/png;base64,x'>", &[]),
+    ];
+    for (body, expected) in cases {
+        assert_eq!(paths(&found_by(&Options { embedded: true, ..DEFAULT }, &[HTML], body)), *expected, "{body}");
+        assert_eq!(paths(&found_by(&DEFAULT, &[HTML], body)), [""; 0], "{body}");
+    }
+}
+
+#[test]
+fn forms_and_amp_pages_are_taken_when_wanted() {
+    let cases: &[(&str, &[&str])] = &[
+        ("<form action=/a>", &["form /a"]),
+        ("<form action=/a method=GET>", &["form /a"]),
+        ("<form action=/a method=nonsense>", &["form /a"]),
+        ("<form action=/a method=Post>", &[]),
+        ("<form action=/a method=dialog>", &[]),
+        ("<form action=''><form>", &[]),
+        ("<form action=/a rel=nofollow>", &[]),
+        ("<link rel=amphtml href=/a>", &["link /a"]),
+    ];
+    for (body, expected) in cases {
+        let options = Options { forms: true, amphtml: true, ..DEFAULT };
+        assert_eq!(paths(&found_by(&options, &[HTML], body)), *expected, "{body}");
+        assert_eq!(paths(&found_by(&DEFAULT, &[HTML], body)), [""; 0], "{body}");
+    }
+}
+
+#[test]
+fn headers_have_links_too_whatever_the_body() {
+    let cases: &[(&str, &str, &[&str])] = &[
+        ("Link", "</a>; rel=next, <b>; rel=\"prev\"", &["link-header /a", "link-header /dir/b"]),
+        ("link", "</a>; rel=canonical", &["canonical /a"]),
+        ("link", "</a>; rel=stylesheet, </b>; rel=amphtml, </c>", &[]),
+        ("link", "</a>; rel=next; anchor=\"/other\"", &[]),
+        ("Refresh", "3; url=/a", &["refresh-header /a"]),
+        ("refresh", "3", &[]),
+        ("Content-Location", "/a", &["content-location /a"]),
+        ("content-location", "/caf\u{E9}", &["content-location /caf%C3%A9"]),
+        ("Location", "/a", &["location /a"]),
+        ("content-location", "mailto:a@b", &[]),
+    ];
+    for (name, value, expected) in cases {
+        let pdf: (&str, &[u8]) = ("content-type", b"application/pdf");
+        assert_eq!(paths(&found_by(&DEFAULT, &[pdf, (name, value.as_bytes())], "%PDF")), *expected, "{name}: {value}");
+    }
+    let both = found_by(&DEFAULT, &[HTML, ("link", b"</a>; rel=next")], "<base href=/x/><a href=b><a href=/a>");
+    assert_eq!(paths(&both), ["link-header /a", "a /x/b"]);
+}
+
+#[test]
+fn nofollow_means_what_the_operator_says() {
+    let body = "<a rel=nofollow href=/1><a href=/2><meta name=robots content=nofollow><link rel=canonical href=/3>";
+    assert_eq!(paths(&found_by(&DEFAULT, &[HTML], body)), ["canonical /3"]);
+    let ignoring = found_by(&Options { nofollow: Nofollow::Ignore, ..DEFAULT }, &[HTML], body);
+    assert_eq!(paths(&ignoring), ["a /1", "a /2", "canonical /3"]);
+    assert!(ignoring.nofollow, "that it was said is told");
+    let header: (&str, &[u8]) = ("x-robots-tag", b"nofollow");
+    let link: (&str, &[u8]) = ("link", b"</4>; rel=next, </5>; rel=canonical");
+    assert_eq!(paths(&found_by(&DEFAULT, &[HTML, header, link], "<a href=/6>")), ["canonical /5"]);
+}
+
+#[test]
+fn a_document_says_its_title_language_and_encoding() {
+    let long = format!("<title>{}</title>", "é".repeat(1000));
+    let cases: &[(&str, &str, &str)] = &[
+        ("<title> A\n &amp;\tB </title><title>C</title>", "A & B", ""),
+        ("<svg><title>drawing</title></svg><title>page</title>", "page", ""),
+        ("<title><b>x</b></title>", "<b>x</b>", ""),
+        ("<title>open", "open", ""),
+        ("<title></title><title>second</title>", "", ""),
+        ("<html lang=de-AT><meta http-equiv=content-language content=fr>", "", "de-AT"),
+        ("<html xml:lang=en_GB>", "", "en-GB"),
+        ("<meta http-equiv=Content-Language content='fr, en'>", "", "fr"),
+        ("<html lang='not a tag'>", "", ""),
+        ("<p>", "", ""),
+        (&long, &"é".repeat(128), ""),
+    ];
+    for (body, title, language) in cases {
+        let found = html(body);
+        assert_eq!((found.title.as_str(), found.language.as_str()), (*title, *language), "{body}");
+        assert_eq!(found.charset, Some("UTF-8"));
+    }
+    let headers: [(&str, &[u8]); 2] = [("content-type", b"text/html; charset=koi8-r"), ("content-language", b"ru, en")];
+    let found = fetched(200, &headers, b"<title>\xF0\xD2\xC9</title>");
+    assert_eq!((found.title.as_str(), found.language.as_str(), found.charset), ("При", "ru", Some("KOI8-R")));
+    assert_eq!(fetched(200, &[("content-type", b"image/png")], b"\x89PNG").charset, None);
+}
+
+#[test]
+fn anchors_are_the_text_of_links_and_what_stands_around_them() {
+    let body = "<title>no</title><p>See <a href=/a>the\n <b>b</b>old&amp;<img alt=' image'></a>, or<script>no</script>\
+        <p><a href=/b></a><ul><li>again <a href=/b>bee</a><li><a href=/c>open<area href=/d><a href=/a>no more</a>";
+    let found = found_by(&Options { anchors: true, ..DEFAULT }, &[HTML], body);
+    let texts: Vec<&str> = found.anchors.iter().map(|anchor| anchor.text.as_str()).collect();
+    assert_eq!(paths(&found), ["a /a", "a /b", "a /c", "area /d"]);
+    assert_eq!(texts, ["the bold& image", "bee", "open", ""]);
+    assert_eq!(found.anchors[0].context, "See the bold& image, or again bee open no more");
+    let none = found_by(&DEFAULT, &[HTML], body);
+    assert_eq!((none.urls, none.anchors.len()), (found.urls, 0), "the same links without them");
+
+    let long = format!("<p>{0} <a href=/a>{0}</a> {0}", "wörd ".repeat(100));
+    let found = found_by(&Options { anchors: true, ..DEFAULT }, &[HTML], &long);
+    let anchor = &found.anchors[0];
+    assert!((120..=128).contains(&anchor.text.len()) && (240..=256).contains(&anchor.context.len()), "{anchor:?}");
+    assert!(anchor.context.contains(&anchor.text));
+}
+
 #[test]
 fn every_source_of_links_is_read_and_nothing_else() {
     let cases: &[(&str, &[&str])] = &[
@@ -23,7 +168,7 @@ fn every_source_of_links_is_read_and_nothing_else() {
         ("<a href=?q>", &["http://h.example/dir/page?q"]),
         ("<a href='/a\n\tb'>", &["http://h.example/ab"]),
         ("<a href=/1 href=/2>", &["http://h.example/1"]),
-        ("<a href>", &[]),
+        ("<a href>", &["http://h.example/dir/page"]),
         ("<a name=/a>", &[]),
         ("<a data-href=/a>", &[]),
         ("<area href=/a>", &["http://h.example/a"]),
@@ -197,7 +342,7 @@ fn the_target_of_a_redirect_is_its_only_link() {
         ("http://bücher.example/".as_bytes(), &["http://xn--bcher-kva.example/"]),
     ];
     for (location, expected) in cases {
-        for status in [301, 302, 303, 307, 308] {
+        for status in [300, 301, 302, 303, 307, 308] {
             let headers: [(&str, &[u8]); 2] = [("content-type", b"text/html"), ("Location", location)];
             let found = fetched(status, &headers, b"<a href=/no>");
             assert_eq!(found.urls, *expected, "{status} {:?}", String::from_utf8_lossy(location));
@@ -239,6 +384,7 @@ fn only_html_with_status_2xx_is_scanned() {
         (500, "text/html", "<a href=/a>", 0),
         (304, "text/html", "<a href=/a>", 0),
         (300, "text/html", "<a href=/a>", 0),
+        (204, "text/html", "<a href=/a>", 1),
         (301, "text/html", "<a href=/a>", 0),
         (999, "text/html", "<a href=/a>", 0),
     ];

@@ -21,8 +21,8 @@ use scheduler::scheduler::Scheduler;
 use shared::config::Pipeline;
 use shared::message::envelope::HEADER_BYTES;
 use shared::message::{
-    Ask, AskReply, ContentAsk, ContentReply, DnsRefresh, Edge, EdgeMessage, Errand, FilteredUrls, FoundUrls, NewUrls,
-    Outcomes, Page, ReadyUrls, Report, SplitUrls, ToFetcher, decode, encode, tap,
+    Ask, AskReply, ContentAsk, ContentReply, DnsRefresh, Documents, Edge, EdgeMessage, Errand, FilteredUrls, FoundUrls,
+    NewUrls, Outcomes, Page, ReadyUrls, Report, SplitUrls, ToFetcher, decode, encode, tap,
 };
 use shared::stage::{Core, Event, Output, Ticket};
 use shared::time::Timestamp;
@@ -53,6 +53,7 @@ fuzz_target!(|data: &[u8]| {
         Edge::FetchReports => read::<Scheduler>(edge, &check::<Report>(data)),
         Edge::Pages => take(Parser::new((&*PIPELINE).into()), edge, &check::<Page>(data)),
         Edge::Outcomes => drop(check::<Outcomes>(data)),
+        Edge::Documents => drop(check::<Documents>(data)),
         Edge::DnsRefresh => take(Resolver::new((&*PIPELINE).into()), edge, &check::<DnsRefresh>(data)),
         Edge::Errands => read::<Scheduler>(edge, &check::<Errand>(data)),
         Edge::UrlsFiltered => drop(check::<FilteredUrls>(data)),

@@ -1,0 +1,38 @@
+//! Options: which links an operator wants, and what is kept of them.
+
+use shared::config::{Nofollow, Pipeline};
+
+/// What is taken beside links to other pages.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// What pages are made with, too: images, scripts, style sheets, media, icons.
+    pub embedded: bool,
+    /// Where forms lead that are sent by GET.
+    pub forms: bool,
+    /// `link rel=amphtml`: the same page again, for slow devices.
+    pub amphtml: bool,
+    /// The text of links and around them.
+    pub anchors: bool,
+    /// What a page's wish not to be followed means.
+    pub nofollow: Nofollow,
+}
+
+impl From<&Pipeline> for Options {
+    fn from(pipeline: &Pipeline) -> Self {
+        let parser = &pipeline.stages.parser;
+        Options {
+            embedded: parser.embedded,
+            forms: parser.forms,
+            amphtml: parser.amphtml,
+            anchors: parser.anchors,
+            nofollow: parser.nofollow,
+        }
+    }
+}
+
+impl Options {
+    /// Whether links that say `nofollow` and the like are left out.
+    pub fn obeys_nofollow(&self) -> bool {
+        self.nofollow == Nofollow::Obey
+    }
+}
