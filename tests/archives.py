@@ -1,0 +1,229 @@
+"""What tests/archives checks: crawls, kills the archiver, reads the archive back.
+
+Arguments: the folder of the programs, a folder with web.json, where a synthetic web says where it is.
+"""
+
+import collections
+import glob
+import gzip
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from urllib.parse import urlsplit
+
+from fastwarc.warc import ArchiveIterator, WarcRecordType
+
+BINARIES, FOLDER = sys.argv[1:]
+WEB = json.loads(open(f"{FOLDER}/web.json").readline())
+DATA = f"{FOLDER}/data"
+ARCHIVE = f"{DATA}/archive"
+SETTINGS = {
+    "network.nameservers": f'["{WEB["dns"]}"]',
+    "network.allow_private_addresses": "true",
+    "politeness.delay": "0s",
+    "politeness.retry_after_max": "1s",
+    "limits.request_timeout": "2s",
+    "limits.body_bytes_max": "2MiB",
+    "limits.decoded_bytes_max": "4MiB",
+    "limits.query_parameters": "12",
+    "limits.pages_per_host": "100",
+    "url.drop_session_ids": "true",
+    "stages.scheduler.retry_wait": "500ms",
+    "stages.scheduler.retry_wait_max": "8s",
+    "stages.scheduler.server_failures_max": "4",
+    "stages.resolver.timeout": "1500ms",
+    "stages.resolver.cache.temporary": "500ms",
+    "stages.fetcher.accept_invalid_certificates": "true",
+    "stages.archiver.replicas": "1",
+    "stages.archiver.file_bytes_max": "4MiB",
+}
+# How often a body is asked for that a server gives only now and then.
+TRIES = 8
+failures = []
+
+
+def check(holds, message):
+    if not holds:
+        failures.append(message)
+
+
+def rhumb(*arguments):
+    command = [f"{BINARIES}/rhumb", *arguments, "--data", DATA]
+    return subprocess.run(command, capture_output=True, text=True, timeout=30).stdout
+
+
+def crawl():
+    """Runs the crawl and kills its archiver three times; returns the summary."""
+    command = [f"{BINARIES}/rhumb", "crawl", WEB["seeds"][0], "--data", DATA, "--scope", "any"]
+    command += ["--summary", f"{FOLDER}/summary.json"]
+    for key, value in SETTINGS.items():
+        command += ["--set", f"{key}={value}"]
+    with open(f"{FOLDER}/rhumb.log", "w") as log:
+        running = subprocess.Popen(command, stdout=log, stderr=log)
+        kills = 0
+        try:
+            end = time.monotonic() + 240
+            while running.poll() is None:
+                if time.monotonic() > end:
+                    raise SystemExit("the crawl did not end within 240 s")
+                time.sleep(0.5)
+                status = json.loads(rhumb("status", "--json") or "{}")
+                pids = [p["pid"] for p in status.get("processes", []) if p["stage"] == "archiver"]
+                if pids and kills < 3 and status["pages"] >= 150 * (kills + 1):
+                    os.kill(pids[0], signal.SIGKILL)
+                    kills += 1
+        finally:
+            if running.poll() is None:
+                running.terminate()
+                running.wait(60)
+    check(running.returncode == 0, f"rhumb ended with {running.returncode}: {open(f'{FOLDER}/rhumb.log').read()[-2000:]}")
+    check(kills == 3, f"the archiver was killed {kills} times only")
+    return json.load(open(f"{FOLDER}/summary.json"))
+
+
+def served(url, request_head, at_most):
+    """The body that the web serves for a request, without its transfer coding, up to so many bytes; its status."""
+    parts = urlsplit(url)
+    host = int(parts.hostname[1:5]) + 1
+    address = (f"127.1.{host // 256}.{host % 256}", parts.port)
+    lines = [line for line in request_head.split(b"\r\n") if line]
+    with socket.create_connection(address, timeout=5) as stream:
+        stream.sendall(b"\r\n".join(lines) + b"\r\nconnection: close\r\n\r\n")
+        received = b""
+        try:
+            while piece := stream.recv(1 << 16):
+                received += piece
+                if len(received) > at_most + (1 << 20):
+                    break
+        except OSError:
+            pass
+    head, _, body = received.partition(b"\r\n\r\n")
+    status = int(head.split(b" ")[1]) if head.startswith(b"HTTP/1.") else 0
+    if b"transfer-encoding: chunked" in head.lower():
+        body = b"".join(chunks(body))
+    return status, body
+
+
+def served_h2(url):
+    """The same over HTTP/2, by curl."""
+    parts = urlsplit(url)
+    host = int(parts.hostname[1:5]) + 1
+    resolve = f"{parts.hostname}:{parts.port}:127.1.{host // 256}.{host % 256}"
+    command = ["curl", "-sk", "--http2", "--resolve", resolve, "-m", "5", "-w", "%{stderr}%{http_code}", url]
+    got = subprocess.run(command, capture_output=True, timeout=10)
+    return int(got.stderr or 0), got.stdout
+
+
+def chunks(body):
+    while body:
+        size, found, rest = body.partition(b"\r\n")
+        try:
+            size = int(size.split(b";")[0], 16)
+        except ValueError:
+            return
+        if not found or size == 0:
+            return
+        yield rest[:size]
+        body = rest[size + 2 :]
+
+
+def read_archive():
+    """All records of all files: requests by URL, responses in order; each is checked by its digests."""
+    requests, responses = {}, []
+    for path in sorted(glob.glob(f"{ARCHIVE}/*.warc.gz")):
+        with open(path, "rb") as stream:
+            for record in ArchiveIterator(stream, parse_http=False):
+                url = record.headers.get("WARC-Target-URI")
+                check(record.verify_block_digest(consume=False), f"fastwarc: digest of a block of {url}")
+                if record.record_type == WarcRecordType.request:
+                    requests[url] = record.reader.read()
+                elif record.record_type in (WarcRecordType.response, WarcRecordType.revisit):
+                    head, _, body = record.reader.read().partition(b"\r\n\r\n")
+                    responses.append((url, int(head.split(b" ")[1]), head, body, dict(record.headers)))
+    return requests, responses
+
+
+def check_bodies(requests, responses):
+    """Each body is what the web serves."""
+    originals = {(url, headers["WARC-Date"]): body for url, _, _, body, headers in responses}
+    compared, tls = 0, 0
+    for url, status, head, body, headers in responses:
+        if headers["WARC-Type"] == "revisit":
+            refers = (headers.get("WARC-Refers-To-Target-URI"), headers.get("WARC-Refers-To-Date"))
+            check(refers in originals, f"{url} refers to {refers}, which is not there")
+            body = originals.get(refers, b"")
+        for _ in range(TRIES):
+            if url.startswith("https:"):
+                now, expected = served_h2(url)
+            else:
+                now, expected = served(url, requests[url], len(body))
+            if now == status:
+                break
+        check(now == status, f"{url} was {status} and is {now}")
+        if "WARC-Truncated" in headers:
+            # What follows may not have come before the connection broke.
+            check(expected.startswith(body) or body.startswith(expected), f"{url}: another body")
+        else:
+            check(expected == body, f"{url}: {len(body)} bytes are not the {len(expected)} that are served")
+        compared += 1
+        tls += url.startswith("https:")
+    return compared, tls
+
+
+def check_indexes():
+    lines = 0
+    for path in glob.glob(f"{ARCHIVE}/*.cdxj"):
+        texts = open(path).read().splitlines()
+        check(texts == sorted(texts), f"{path} is not sorted")
+        for text in texts:
+            entry = json.loads(text[text.index("{") :])
+            with open(f"{ARCHIVE}/{entry['filename']}", "rb") as stream:
+                stream.seek(int(entry["offset"]))
+                member = gzip.decompress(stream.read(int(entry["length"])))
+            check(f"WARC-Target-URI: {entry['url']}\r\n".encode() in member, f"{path}: {entry['url']} is elsewhere")
+            check(entry["digest"].encode() in member, f"{path}: {entry['url']} has another digest")
+            lines += 1
+    return lines
+
+
+def main():
+    summary = crawl()
+    check(summary["complete"], "the crawl is not complete")
+    files = sorted(glob.glob(f"{ARCHIVE}/*.warc.gz"))
+    check(not glob.glob(f"{ARCHIVE}/*.open"), "a file is not finished")
+    warcio = subprocess.run(["warcio", "check", *files], capture_output=True, text=True)
+    check(warcio.returncode == 0, f"warcio check: {warcio.stdout[-2000:]}{warcio.stderr[-2000:]}")
+
+    requests, responses = read_archive()
+    compared, tls = check_bodies(requests, responses)
+    indexed = check_indexes()
+    check(indexed == len(responses), f"{indexed} lines of indexes for {len(responses)} responses")
+
+    outcomes, log = collections.Counter(), {}
+    for text in open(f"{ARCHIVE}/crawl.jsonl"):
+        line = json.loads(text)
+        outcomes[line["outcome"]] += 1
+        check(line["url"] not in log, f"{line['url']} has two lines")
+        log[line["url"]] = line
+    expected = {name: n for name, n in summary["outcomes"].items() if n}
+    check(dict(outcomes) == expected, f"crawl.jsonl has {dict(outcomes)}, the summary {expected}")
+    archived = {url for url, *_ in responses}
+    for url, line in log.items():
+        if line["outcome"] in ("fetched", "redirected", "gone"):
+            check(url in archived, f"{url} is {line['outcome']} and not in the archive")
+    titles = sum(1 for line in log.values() if line["title"])
+    check(titles > summary["pages"] // 2, f"{titles} titles of {summary['pages']} pages")
+
+    kinds = collections.Counter(headers["WARC-Type"] for *_, headers in responses)
+    print(f"archives: {len(files)} files, {dict(kinds)}, {compared} bodies compared ({tls} of HTTP/2), {titles} titles")
+    for failure in failures[:30]:
+        print(f"failed: {failure}")
+    print("1 passed, 0 failed" if not failures else f"0 passed, 1 failed ({len(failures)} reasons)")
+    sys.exit(1 if failures else 0)
+
+
+main()
