@@ -509,7 +509,7 @@ fn links_finds_every_source_of_links() {
     for (document, more, expected) in cases {
         std::fs::write(&path, document).expect("a file");
         let said =
-            rhumb(&[["links", &file, "--base", "http://a.test/sitemap.txt", "--json"].as_slice(), more].concat());
+            rhumb(&[["links", &file, "--base", "http://a.test/sitemap.txt", "--json"].as_slice(), *more].concat());
         assert_eq!(said.code, 0, "{document} {more:?}: {}", said.err);
         let found: Value = serde_json::from_str(&said.out).expect("JSON");
         let links: Vec<String> = found["links"].as_array().expect("links").iter().map(source_and_url).collect();
