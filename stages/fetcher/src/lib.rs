@@ -14,7 +14,9 @@ pub mod effect;
 pub mod http;
 
 mod asks;
+mod body;
 mod connection;
+mod cookies;
 mod failure;
 mod job;
 mod tally;

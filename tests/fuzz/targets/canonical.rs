@@ -85,7 +85,7 @@ fn check(url: &str) {
 fn is_split(url: &str) -> bool {
     let mut splitter = Splitter::new(Settings::from(&*PIPELINE), UrlCache::fixed(&[]), 0);
     let origin =
-        Origin { page: String::new(), topic: "t".into(), depth: 0, redirects: 0, seed: true, again: false, flow: Quality::SEED };
+        Origin { page: String::new(), topic: "t".into(), depth: 0, redirects: 0, seed: true, again: 0, flow: Quality::SEED };
     let input = FoundUrls { origin, urls: [url].into_iter().collect(), anchors: Vec::new() };
     splitter
         .step(Timestamp::ZERO, Event::Message { ticket: Ticket(1), input }, &mut Output::default())
