@@ -9,8 +9,9 @@ use std::pin::pin;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A body's buffer starts no larger, whatever length its server announces.
-const RESERVED_MAX: usize = 256 << 10;
+/// A body's buffer starts no larger, whatever length its server announces: thousands that announce much and send little
+/// must not cost what they announce.
+const RESERVED_MAX: usize = 16 << 10;
 
 /// What a body may cost.
 #[derive(Clone, Copy, Debug)]

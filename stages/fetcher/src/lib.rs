@@ -11,6 +11,7 @@
 
 pub mod core;
 pub mod effect;
+pub mod files;
 pub mod http;
 
 mod asks;
