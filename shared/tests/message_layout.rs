@@ -47,7 +47,7 @@ fn origin() -> Origin {
         depth: 3,
         redirects: 1,
         seed: true,
-        again: false,
+        again: 4,
         flow: Quality::SEED,
     }
 }
@@ -164,10 +164,12 @@ fn messages_of_earlier_builds_are_read_as_what_they_were() {
             last: true,
             results: vec![
                 RequestResult { slot: 1, end: response },
-                RequestResult { slot: 2, end: RequestEnd::Failure(FailureKind::Timeout) },
+                RequestResult { slot: 2, end: RequestEnd::Failure(FailureKind::Slow) },
             ],
             connect_us: Some(5),
             requests: 2,
+            busy_us: 6,
+            elapsed_us: 7,
             closed_by_server: false,
             robots: Some(robots()),
         },

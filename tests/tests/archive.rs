@@ -74,8 +74,7 @@ fn assert_archived(dir: &Path, finished: &Finished) {
         let n = records.iter().filter(|record| record.kind == kind).count();
         assert_eq!(n as u64, answered, "one {kind} for each");
     }
-    let indexed: usize =
-        files(dir, ".cdxj").iter().map(|path| fs::read_to_string(path).unwrap().lines().count()).sum();
+    let indexed: usize = files(dir, ".cdxj").iter().map(|path| fs::read_to_string(path).unwrap().lines().count()).sum();
     assert_eq!(indexed as u64, answered);
 
     let mut outcomes: BTreeMap<String, u64> = BTreeMap::new();

@@ -155,7 +155,7 @@ impl<'a> Crawl<'a> {
         let mut processes = Processes::new(Launch { binaries: binaries()?, config, set, logs: data.join("logs") })?;
         processes.start_all(&plan.pipeline)?;
         Handle { broker: url, crawl: plan.pipeline.crawl.clone() }.write(&data)?;
-        inject(&bus, &plan.topic, &plan.seeds).await?;
+        inject(&bus, &plan.topic, &plan.seeds, 0).await?;
         Ok(Crawl {
             plan,
             broker,

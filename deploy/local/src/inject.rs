@@ -58,15 +58,23 @@ pub fn check_length(seeds: &[String], url_bytes_max: usize) -> Result<(), String
     })
 }
 
-/// Publishes seeds and waits until the broker has stored them.
-pub async fn inject(bus: &Bus, topic: &str, seeds: &[String]) -> anyhow::Result<()> {
+/// A number that no other injection has: by it the URL-seen test tells one that comes twice from the next.
+pub fn injection() -> u64 {
+    let since_1970 = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+    // 64 bits of nanoseconds last until 2554.
+    u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX).max(1)
+}
+
+/// Publishes seeds and waits until the broker has stored them. `again`: an [`injection`] that wants them fetched although
+/// they were met before; 0: none.
+pub async fn inject(bus: &Bus, topic: &str, seeds: &[String], again: u64) -> anyhow::Result<()> {
     let origin = Origin {
         page: String::new(),
         topic: topic.to_owned(),
         depth: 0,
         redirects: 0,
         seed: true,
-        again: false,
+        again,
         flow: Quality::SEED,
     };
     let mut publisher = Publisher::new(bus).await?;

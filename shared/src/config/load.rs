@@ -176,12 +176,16 @@ fn set(base: &mut Tree, key: &str, value: Tree) {
     merge(base, nested);
 }
 
+/// The key whose value is not shown: there may be a password in it.
+const SECRET: &str = "network.proxy";
+
 fn read(tree: Tree) -> Result<Pipeline, ConfigError> {
     let pipeline: Pipeline = serde_path_to_error::deserialize(&tree).map_err(|error| {
         let key = error.path().to_string();
         let pointer = format!("/{}", key.replace(['.', '['], "/").replace(']', ""));
         // For an unknown key the path already names it; a whole section would be no help as a value.
-        let value = tree.pointer(&pointer).filter(|value| !value.is_object()).map(Tree::to_string);
+        let may_show = |value: &&Tree| !value.is_object() && key != SECRET;
+        let value = tree.pointer(&pointer).filter(may_show).map(Tree::to_string);
         ConfigError::Type { key, value, error: accepted(&error.into_inner().to_string()) }
     })?;
     let errors = validate::errors(&pipeline);
@@ -245,6 +249,23 @@ mod tests {
     }
 
     #[test]
+    fn what_requests_say_is_configured() {
+        let set = [
+            "network.user_agent=t (a@b)",
+            "network.headers={Accept-Language: 'de, en'}",
+            "network.headers.x-crawl=yes",
+            "limits.skip_types=[application/zip, video/*, image/svg+xml]",
+            "network.proxy=socks5://u:p@127.0.0.1:1080",
+        ];
+        let pipeline = load(&set, &[]).unwrap();
+        let headers: Vec<_> =
+            pipeline.network.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        assert_eq!(headers, [("Accept-Language", "de, en"), ("x-crawl", "yes")]);
+        assert_eq!(pipeline.network.proxy.url().and_then(|url| url.password()), Some("p"));
+        assert!(load(&["network.user_agent=t (a@b)"], &[]).unwrap().network.proxy.url().is_none());
+    }
+
+    #[test]
     fn errors_name_key_value_and_what_is_accepted() {
         for (assignment, wanted) in [
             ("partitons=8", vec!["partitons", "unknown field"]),
@@ -266,6 +287,17 @@ mod tests {
             ("stages.resolver.cache.temporary_max=1s", vec!["stages.resolver.cache.temporary_max", "30s to 1day"]),
             ("stages.resolver.cache.snapshot_every=2d", vec!["stages.resolver.cache.snapshot_every", "0s to 1day"]),
             ("network.nameservers=[nonsense]", vec!["network.nameservers", "nonsense"]),
+            ("network.proxy=socks4://127.0.0.1", vec!["network.proxy", "socks5h://"]),
+            ("network.headers={Host: x}", vec!["network.headers.Host", "if-none-match"]),
+            ("network.headers={'a b': x}", vec!["network.headers.a b"]),
+            ("network.headers={x: \"a\\nb\"}", vec!["network.headers.x", "printable"]),
+            ("network.headers.x=5", vec!["network.headers.x", "5"]),
+            ("limits.skip_types=[image]", vec!["limits.skip_types", "image", "video/*"]),
+            ("limits.skip_types=[Image/png]", vec!["limits.skip_types", "Image/png"]),
+            ("limits.skip_types=['*/*']", vec!["limits.skip_types", "*/*"]),
+            ("limits.transfer_rate_window=0s", vec!["limits.transfer_rate_window", "10ms to 1h"]),
+            ("limits.first_byte_timeout=2h", vec!["limits.first_byte_timeout", "10ms to 1h"]),
+            ("stages.fetcher.streams=0", vec!["stages.fetcher.streams", "1 to 100"]),
         ] {
             let message = load(&[assignment], &[]).expect_err(assignment).to_string();
             for part in wanted {

@@ -9,6 +9,7 @@ mod load;
 mod name_server;
 mod patterns;
 mod pipeline;
+mod proxy;
 mod units;
 mod validate;
 
@@ -17,4 +18,5 @@ pub use load::{ConfigError, Layers};
 pub use name_server::{NameServer, Transport};
 pub use patterns::Patterns;
 pub use pipeline::*;
+pub use proxy::Proxy;
 pub use units::Bytes;

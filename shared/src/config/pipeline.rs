@@ -1,9 +1,10 @@
 //! The keys of `pipeline.yaml`. What each means, its default and its range stand in that file.
 
 use super::units::{Bytes, duration};
-use super::{NameServer, Patterns};
+use super::{NameServer, Patterns, Proxy};
 use crate::message::Edge;
 use serde::Deserialize;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -95,6 +96,9 @@ pub struct Network {
     pub nameservers: Vec<NameServer>,
     pub allow_private_addresses: bool,
     pub user_agent: String,
+    pub headers: BTreeMap<String, String>,
+    pub cookies: bool,
+    pub proxy: Proxy,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -154,7 +158,13 @@ pub struct Limits {
     #[serde(deserialize_with = "duration")]
     pub request_timeout: Duration,
     #[serde(deserialize_with = "duration")]
+    pub first_byte_timeout: Duration,
+    pub transfer_rate_min: Bytes,
+    #[serde(deserialize_with = "duration")]
+    pub transfer_rate_window: Duration,
+    #[serde(deserialize_with = "duration")]
     pub first_answer_timeout: Duration,
+    pub skip_types: Vec<String>,
     pub redirects: u8,
     pub url_bytes_max: usize,
     pub segment_repeats: usize,
@@ -492,6 +502,7 @@ pub struct Fetcher {
     pub ask_lifetime: Duration,
     #[serde(deserialize_with = "duration")]
     pub renew_every: Duration,
+    pub streams: u32,
     pub accept_invalid_certificates: bool,
 }
 

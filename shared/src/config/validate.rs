@@ -35,6 +35,12 @@ pub(super) fn errors(pipeline: &Pipeline) -> Vec<String> {
     check.within("limits.decoded_bytes_max", limits.decoded_bytes_max, Bytes(1 << 10), Bytes(1 << 30));
     check.lasting("limits.connect_timeout", limits.connect_timeout, millis(10), seconds(300));
     check.lasting("limits.request_timeout", limits.request_timeout, millis(10), hour);
+    check.lasting("limits.first_byte_timeout", limits.first_byte_timeout, millis(10), hour);
+    check.within("limits.transfer_rate_min", limits.transfer_rate_min, Bytes(0), Bytes(1 << 30));
+    check.lasting("limits.transfer_rate_window", limits.transfer_rate_window, millis(10), hour);
+    for media_type in &limits.skip_types {
+        check.media_type("limits.skip_types", media_type);
+    }
     check.lasting("limits.first_answer_timeout", limits.first_answer_timeout, millis(10), hour);
     check.within("limits.redirects", limits.redirects, 0, 50);
     check.within("limits.url_bytes_max", limits.url_bytes_max, 64, crate::url::URL_BYTES_MAX);
@@ -100,6 +106,7 @@ pub(super) fn errors(pipeline: &Pipeline) -> Vec<String> {
     check.within("stages.fetcher.connections", fetcher.connections, 1, 10_000);
     check.lasting("stages.fetcher.ask_lifetime", fetcher.ask_lifetime, millis(100), seconds(10));
     check.lasting("stages.fetcher.renew_every", fetcher.renew_every, millis(100), scheduler.job_lease / 2);
+    check.within("stages.fetcher.streams", fetcher.streams, 1, 100);
     check.within("stages.parser.pages_in_hand", stages.parser.pages_in_hand, 1, 1000);
 
     let archiver = &stages.archiver;
@@ -109,7 +116,37 @@ pub(super) fn errors(pipeline: &Pipeline) -> Vec<String> {
     check.within("stages.archiver.digests", archiver.digests, 0, 1_000_000_000);
 
     check.user_agent(pipeline);
+    for (name, value) in &pipeline.network.headers {
+        check.header(name, value);
+    }
     check.0
+}
+
+/// Headers of a request that are made by the client, or for which there are other keys.
+const OWN_HEADERS: [&str; 18] = [
+    "accept-encoding",
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "http2-settings",
+    "if-match",
+    "if-modified-since",
+    "if-none-match",
+    "if-range",
+    "if-unmodified-since",
+    "keep-alive",
+    "proxy-authorization",
+    "range",
+    "te",
+    "transfer-encoding",
+    "upgrade",
+    "user-agent",
+];
+
+/// What names of headers and media types are made of (RFC 9110, section 5.6.2).
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 struct Check(Vec<String>);
@@ -154,6 +191,34 @@ impl Check {
                 "configuration key {key} = '{prefix}': accepted are beginnings of URLs in SURT form, such as \
                  'https://(org,example,' or 'https://(org,example,)/docs/' (`rhumb canonical URL` shows a URL's)"
             ));
+        }
+    }
+
+    fn media_type(&mut self, key: &str, pattern: &str) {
+        let is_name = |name: &str| !name.is_empty() && name.bytes().all(|byte| is_token(byte) && byte != b'*');
+        let is_good =
+            pattern.split_once('/').is_some_and(|(of, subtype)| is_name(of) && (subtype == "*" || is_name(subtype)));
+        if !is_good || pattern.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            self.0.push(format!(
+                "configuration key {key} = '{pattern}': accepted are media types in lower case, such as application/zip, \
+                 or all of a kind, such as video/*"
+            ));
+        }
+    }
+
+    /// A header of every request. What the client sends by itself, or what other keys are for, is not for operators.
+    fn header(&mut self, name: &str, value: &str) {
+        let is_name = !name.is_empty() && name.bytes().all(is_token);
+        let is_ours = OWN_HEADERS.iter().any(|own| own.eq_ignore_ascii_case(name));
+        if !is_name || is_ours {
+            self.0.push(format!(
+                "configuration key network.headers.{name}: accepted are names of headers but {}",
+                OWN_HEADERS.join(", ")
+            ));
+        }
+        if !value.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+            // Not shown: it may be what an operator keeps secret.
+            self.0.push(format!("configuration key network.headers.{name}: accepted are printable ASCII characters"));
         }
     }
 

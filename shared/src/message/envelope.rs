@@ -107,7 +107,7 @@ mod tests {
                 depth: 3,
                 redirects: 0,
                 seed: false,
-                again: false,
+                again: 0,
                 flow: Quality::NONE,
             },
             urls: ["http://a.test/1", "http://b.test/é"].into_iter().collect(),

@@ -149,6 +149,10 @@ pub struct Report {
     pub connect_us: Option<u32>,
     /// Requests answered on the connection so far.
     pub requests: u32,
+    /// How long at least one of them was in hand so far, in microseconds; 0: not measured.
+    pub busy_us: u64,
+    /// Their times together, in microseconds: more than `busy_us` when they overlapped.
+    pub elapsed_us: u64,
     /// Whether the server closed the connection after its last answer: `requests` is then its limit.
     pub closed_by_server: bool,
     /// What a robots job brought.
@@ -173,7 +177,8 @@ pub enum RequestEnd {
         status: u16,
         /// Bytes of the body, as sent, after truncation.
         bytes: u64,
-        /// The body was longer than `limits.body_bytes_max`, or ended early.
+        /// The body was longer than `limits.body_bytes_max`, ended early, did not come in time, or was not wanted
+        /// (`limits.skip_types`).
         truncated: bool,
         /// From sending the request to the end of the body, in microseconds.
         elapsed_us: u32,
@@ -199,10 +204,14 @@ pub enum RequestEnd {
 pub enum FailureKind {
     /// The connection was refused or could not be made in time.
     Connect,
-    /// The TLS handshake failed.
+    /// The TLS handshake failed, for another reason than the certificate.
     Tls,
-    /// No answer within `limits.request_timeout`.
+    /// Nobody that is trusted vouches for the server's certificate, or it is out of date, or for another name.
+    Certificate,
+    /// No answer within `limits.first_byte_timeout`, or not all of it within `limits.request_timeout`.
     Timeout,
+    /// The body came more slowly than `limits.transfer_rate_min`.
+    Slow,
     /// The connection was lost after the request was sent: contacted, unknown.
     Reset,
     /// What came is not HTTP.
@@ -219,7 +228,9 @@ impl FailureKind {
         match self {
             FailureKind::Connect => "connect",
             FailureKind::Tls => "tls",
+            FailureKind::Certificate => "certificate",
             FailureKind::Timeout => "timeout",
+            FailureKind::Slow => "slow",
             FailureKind::Reset => "reset",
             FailureKind::Protocol => "protocol",
             FailureKind::HeaderTooLarge => "header-too-large",
@@ -263,7 +274,8 @@ pub struct Page {
     /// Response headers as sent, names in lower case.
     #[serde(serialize_with = "super::tap::headers")]
     pub headers: Vec<(String, Vec<u8>)>,
-    /// The body was longer than `limits.body_bytes_max`, or ended early.
+    /// The body was longer than `limits.body_bytes_max`, ended early, did not come in time, or was not wanted
+    /// (`limits.skip_types`).
     pub truncated: bool,
     /// The body.
     #[serde(serialize_with = "super::tap::length")]
@@ -424,19 +436,19 @@ impl EdgeMessage for AskReply {
 }
 impl EdgeMessage for ToFetcher {
     const EDGE: Edge = Edge::FetchJobs;
-    const VERSION: u8 = 4;
+    const VERSION: u8 = 5;
 }
 impl EdgeMessage for Report {
     const EDGE: Edge = Edge::FetchReports;
-    const VERSION: u8 = 2;
+    const VERSION: u8 = 3;
 }
 impl EdgeMessage for Page {
     const EDGE: Edge = Edge::Pages;
-    const VERSION: u8 = 3;
+    const VERSION: u8 = 4;
 }
 impl EdgeMessage for Outcomes {
     const EDGE: Edge = Edge::Outcomes;
-    const VERSION: u8 = 3;
+    const VERSION: u8 = 4;
 }
 impl EdgeMessage for Errand {
     const EDGE: Edge = Edge::Errands;

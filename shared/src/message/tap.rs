@@ -85,7 +85,7 @@ mod tests {
                 depth: 1,
                 redirects: 0,
                 seed: false,
-                again: false,
+                again: 0,
                 flow: Quality::NONE,
             },
             urls: ["http://b.test/x", "http://c.test/"].into_iter().collect(),

@@ -16,9 +16,10 @@ pub struct Origin {
     pub redirects: u8,
     /// A seed, or what a seed redirected to: its host joins the scope.
     pub seed: bool,
-    /// To be fetched although met before (`rhumb inject --again`): the URL-seen test lets them pass. Holds for what they
-    /// redirect to, not for their links.
-    pub again: bool,
+    /// Which injection wants them fetched although they were met before (`rhumb inject --again`); 0: none. The URL-seen
+    /// test lets each URL pass once for each injection, however often its messages come. Holds for what they redirect to,
+    /// not for their links.
+    pub again: u64,
     /// What flowed to each of these URLs: a seed has 1, and a page shares what it has equally among its links (a form
     /// of OPIC that looks at each page once: Abiteboul, Preda and Cobena 2003).
     pub flow: Quality,
@@ -202,23 +203,23 @@ pub struct DnsRefresh {
 
 impl EdgeMessage for FoundUrls {
     const EDGE: Edge = Edge::UrlsFound;
-    const VERSION: u8 = 3;
+    const VERSION: u8 = 4;
 }
 impl EdgeMessage for FilteredUrls {
     const EDGE: Edge = Edge::UrlsFiltered;
-    const VERSION: u8 = 3;
+    const VERSION: u8 = 4;
 }
 impl EdgeMessage for SplitUrls {
     const EDGE: Edge = Edge::UrlsSplit;
-    const VERSION: u8 = 4;
+    const VERSION: u8 = 5;
 }
 impl EdgeMessage for NewUrls {
     const EDGE: Edge = Edge::UrlsNew;
-    const VERSION: u8 = 3;
+    const VERSION: u8 = 4;
 }
 impl EdgeMessage for ReadyUrls {
     const EDGE: Edge = Edge::UrlsReady;
-    const VERSION: u8 = 4;
+    const VERSION: u8 = 5;
 }
 impl EdgeMessage for DnsRefresh {
     const EDGE: Edge = Edge::DnsRefresh;

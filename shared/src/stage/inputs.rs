@@ -73,11 +73,6 @@ impl Inputs<'_> {
         let mut identities = Vec::new();
         for source in sources {
             let (Source::Shared(edge) | Source::Owned(edge)) = *source else { continue };
-            if edge == Edge::UrlsNew {
-                // Builds without lanes had one consumer for all, which bars those of the lanes.
-                let stream = self.bus.jetstream.get_stream(self.bus.subjects.stream(edge.name())).await?;
-                let _ = stream.delete_consumer(&consumer_name(self.stage, None)).await;
-            }
             for (lane, consumer) in self.consumers(*source, edge) {
                 inputs.push(self.pull(edge, lane, consumer).await?);
             }

@@ -508,7 +508,7 @@ mod tests {
                 depth: 0,
                 redirects: 0,
                 seed: true,
-                again: false,
+                again: 0,
                 flow: Quality::SEED,
             },
             outcome,

@@ -96,7 +96,7 @@ mod tests {
                 depth: 2,
                 redirects: 1,
                 seed: false,
-                again: false,
+                again: 0,
                 flow: Quality::NONE,
             },
             outcome: Outcome::NotModified,

@@ -187,7 +187,7 @@ pub(crate) mod tests {
                 depth: 2,
                 redirects: 1,
                 seed: false,
-                again: false,
+                again: 0,
                 flow: Quality::NONE,
             },
             status: 200,

@@ -8,6 +8,10 @@
 //! Fingerprints, numbers, counts and outputs of a step are one commit, made before the next step: a step that
 //! is given again after a crash finds the store either as before it or as after it.
 //!
+//! A URL that was injected again ([`Origin::again`]) is new once more for each injection: what is asked then is whether
+//! that injection's URL was met before, by a fingerprint of both, which is kept as those of URLs are. So its messages may
+//! come as often as they like. The URL itself becomes known besides; links to it are repeats.
+//!
 //! A URL is looked for in the URL cache first (certain when there), then in the URL-seen store, which answers at once
 //! or later: an input is finished, and so acked, when all its URLs are decided.
 //!
@@ -75,6 +79,8 @@ struct Waiting {
     /// Its place in the batch.
     index: usize,
     ticket: Ticket,
+    /// Whether the answer decides what becomes of it, rather than making it known.
+    decides: bool,
 }
 
 /// An input with URLs that wait: how many.
@@ -196,16 +202,23 @@ impl Dedup {
                 self.misrouted += 1;
                 continue;
             };
-            let fingerprint = fingerprint(url);
+            let origin = &batch.origins[origin as usize];
+            let number = self.owned[usize::from(place)].number;
+            let fingerprint = match origin.again {
+                0 => fingerprint(url),
+                again => of_injected(url, again),
+            };
             if self.cache.contains(fingerprint) {
                 self.counters.repeat();
                 continue;
             }
-            let origin = &batch.origins[origin as usize];
-            let number = self.owned[usize::from(place)].number;
+            if origin.again != 0 {
+                waiting += usize::from(self.make_known(now, place, host_fingerprint, url, index, ticket)?);
+            }
             match self.seen.ask(now, number, host_fingerprint, fingerprint, self.next_token).map_err(failed)? {
                 Verdict::Later => {
-                    self.waiting.insert(self.next_token, Waiting { place, fingerprint, index, ticket });
+                    let decides = true;
+                    self.waiting.insert(self.next_token, Waiting { place, fingerprint, index, ticket, decides });
                     self.next_token += 1;
                     waiting += 1;
                 }
@@ -220,6 +233,27 @@ impl Dedup {
         }
         self.idle_at = now + IDLE;
         Ok(())
+    }
+
+    /// Makes a URL known that is new because of its injection. Whether its input has to wait for that.
+    fn make_known(
+        &mut self,
+        now: Timestamp,
+        place: u16,
+        host: u64,
+        url: &str,
+        index: usize,
+        ticket: Ticket,
+    ) -> Result<bool, StoreError> {
+        let fingerprint = fingerprint(url);
+        let number = self.owned[usize::from(place)].number;
+        let verdict = self.seen.ask(now, number, host, fingerprint, self.next_token).map_err(failed)?;
+        if verdict != Verdict::Later {
+            return Ok(false);
+        }
+        self.waiting.insert(self.next_token, Waiting { place, fingerprint, index, ticket, decides: false });
+        self.next_token += 1;
+        Ok(true)
     }
 
     /// What is known of a URL now. One that is remembered before its commit: if that fails, the process ends.
@@ -266,12 +300,15 @@ impl Dedup {
         let mut answers = Vec::new();
         self.seen.flush(now, all, &mut answers).map_err(failed)?;
         for (token, is_new) in answers {
-            let Some(Waiting { place, fingerprint, index, ticket }) = self.waiting.remove(&token) else { continue };
+            let Some(asked) = self.waiting.remove(&token) else { continue };
+            let Waiting { place, fingerprint, index, ticket, decides } = asked;
             let Some(held) = self.held.get_mut(&ticket) else { continue };
             held.waiting -= 1;
             let (batch, is_last) = (Arc::clone(&held.batch), held.waiting == 0);
             let origin = &batch.origins[batch.origin_of[index] as usize];
-            self.decide(is_new, place, fingerprint, batch.urls.get(index), origin, ticket, news);
+            if decides {
+                self.decide(is_new, place, fingerprint, batch.urls.get(index), origin, ticket, news);
+            }
             if is_last {
                 self.held.remove(&ticket);
                 self.held_bytes -= bytes_of(&batch);
@@ -410,6 +447,11 @@ impl Counters {
         let (&[found, repeated, new], filtered) = numbers.split_first_chunk()?;
         Some(Counters { found, filtered: filtered.try_into().ok()?, repeated, new })
     }
+}
+
+/// What stands for a URL of an injection in the URL-seen test; no URL has a space.
+fn of_injected(url: &str, again: u64) -> u64 {
+    fingerprint(&format!("{again} {url}"))
 }
 
 /// What dedup is given.

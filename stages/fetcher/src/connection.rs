@@ -1,9 +1,11 @@
 //! The one connection of a job: a client that can open a single connection, to the job's server alone.
 //!
 //! Invariants: a second connect is refused, never opened (P1); a connection that is there only after the lease
-//! is over is dropped unused (P1); names are answered with the job's addresses, for the job's host alone, and
-//! literals were compared with them before the client was made (P7).
+//! is over is dropped unused (P1); names are answered with the job's addresses, for the job's host alone (and the
+//! proxy's, through which a client goes with all it asks for), and literals were compared with them before the client
+//! was made (P7).
 
+use crate::cookies::Cookies;
 use crate::effect::{Request, Target};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use std::error::Error;
@@ -49,6 +51,7 @@ impl Error for Refused {}
 /// A job's client.
 pub(crate) struct Connection {
     pub(crate) client: reqwest::Client,
+    pub(crate) cookies: Option<Arc<Cookies>>,
     pub(crate) link: Arc<Link>,
     /// The job's server, parsed by the client's own parser.
     server: reqwest::Url,
@@ -56,8 +59,12 @@ pub(crate) struct Connection {
 
 impl Connection {
     /// The job's connection, not opened yet. None when its server is not one that its addresses allow (P7).
+    ///
+    /// `proxy_host`: a name that is resolved by the system, because the connection goes there.
     pub(crate) fn new(
         builder: reqwest::ClientBuilder,
+        proxy_host: Option<Arc<str>>,
+        cookies: Option<Arc<Cookies>>,
         request: &Request,
     ) -> Result<Option<Connection>, reqwest::Error> {
         let Target { server, addresses } = request.target.as_ref();
@@ -69,11 +76,15 @@ impl Connection {
             return Ok(None);
         }
         let link = Arc::new(Link::new(Instant::now() + request.lease_left));
+        let builder = match &cookies {
+            Some(cookies) => builder.cookie_provider(cookies.clone()),
+            None => builder,
+        };
         let client = builder
-            .dns_resolver(JobAddresses { host, addresses: of_one_family(addresses) })
+            .dns_resolver(JobAddresses { host, addresses: of_one_family(addresses), proxy_host })
             .connector_layer(OneConnection { link: link.clone() })
             .build()?;
-        Ok(Some(Connection { client, link, server }))
+        Ok(Some(Connection { client, cookies, link, server }))
     }
 
     /// Whether a URL, as the client understands it, is on the job's server.
@@ -100,14 +111,22 @@ fn of_one_family(addresses: &[IpAddr]) -> Vec<IpAddr> {
     addresses.iter().copied().filter(|address| address.is_ipv4() == first_is_ipv4).collect()
 }
 
-/// Answers the job's host with the job's addresses and nothing else.
+/// Answers the job's host with the job's addresses, and the proxy's, if there is one, with its own; nothing else.
 struct JobAddresses {
     host: String,
     addresses: Vec<IpAddr>,
+    proxy_host: Option<Arc<str>>,
 }
 
 impl Resolve for JobAddresses {
     fn resolve(&self, name: Name) -> Resolving {
+        let proxy_host = self.proxy_host.as_ref().filter(|host| host.eq_ignore_ascii_case(name.as_str()));
+        if let Some(host) = proxy_host.filter(|_| !self.host.eq_ignore_ascii_case(name.as_str())).cloned() {
+            return Box::pin(async move {
+                let addresses: Vec<SocketAddr> = tokio::net::lookup_host((host.as_ref(), 0)).await?.collect();
+                Ok(Box::new(addresses.into_iter()) as Addrs)
+            });
+        }
         let answer: Result<Addrs, BoxError> = if name.as_str().eq_ignore_ascii_case(&self.host) {
             // Port 0: the URL's port is used.
             let addresses = self.addresses.clone().into_iter();

@@ -35,6 +35,8 @@ pub struct Settings {
     pub allow_private_addresses: bool,
     /// A longer body is cut there.
     pub body_bytes_max: usize,
+    /// Requests at once on a connection of HTTP/2, where no pauses are asked for.
+    pub streams: usize,
 }
 
 impl Settings {
@@ -51,6 +53,7 @@ impl Settings {
             download_pause: DownloadPause::new(&pipeline.politeness),
             allow_private_addresses: pipeline.network.allow_private_addresses,
             body_bytes_max: pipeline.limits.body_bytes_max.as_usize(),
+            streams: fetcher.streams as usize,
         }
     }
 }

@@ -37,6 +37,10 @@ pub struct Request {
     pub target: Arc<Target>,
     /// How much longer the job's lease holds: a connection that takes longer to open is not used (P1).
     pub lease_left: Duration,
+    /// What is known of the version that was fetched before: only another is wanted.
+    pub validators: Validators,
+    /// Whether it is a page: one of a media type that is not wanted is not read.
+    pub is_page: bool,
     /// The body is cut there.
     pub body_bytes_max: usize,
     /// How long it may take, when that is less than any other may.
@@ -100,7 +104,8 @@ pub enum End {
     Response(Box<Response>),
     /// Without one.
     Failure(FailureKind),
-    /// The server had closed the connection before the request was sent: the server was not contacted.
+    /// The server had closed the connection before the request was sent, or says that it did not look at it: the server was
+    /// not contacted.
     Gone,
 }
 
@@ -120,7 +125,7 @@ pub struct Response {
     pub headers: Vec<(String, Vec<u8>)>,
     /// The body as sent, content encoding kept.
     pub body: Vec<u8>,
-    /// The body was cut, or ended early.
+    /// The body was cut, ended early, or was not read.
     pub truncated: bool,
     /// The server keeps the connection open for another request, as far as its answer tells.
     pub keeps_open: bool,

@@ -15,8 +15,17 @@ pub(crate) fn end_of(error: &reqwest::Error, is_https: bool) -> End {
         Some(Refused::Host) => return End::Failure(FailureKind::Forbidden),
         None => {}
     }
+    if causes.not_processed {
+        return End::Gone;
+    }
     End::Failure(if error.is_connect() {
-        if causes.tls || (is_https && causes.ended_early) { FailureKind::Tls } else { FailureKind::Connect }
+        if causes.certificate {
+            FailureKind::Certificate
+        } else if causes.tls || (is_https && causes.ended_early) {
+            FailureKind::Tls
+        } else {
+            FailureKind::Connect
+        }
     } else if error.is_timeout() {
         FailureKind::Timeout
     } else if causes.head_too_large {
@@ -36,6 +45,9 @@ pub(crate) fn end_of(error: &reqwest::Error, is_https: bool) -> End {
 struct Causes {
     refused: Option<Refused>,
     tls: bool,
+    certificate: bool,
+    /// The server says of an HTTP/2 request that it did not look at it (RFC 9113, sections 6.8 and 8.7).
+    not_processed: bool,
     ended_early: bool,
     head_too_large: bool,
     not_http: bool,
@@ -59,8 +71,14 @@ impl Causes {
     fn note(&mut self, error: &(dyn Error + 'static)) {
         if let Some(refused) = error.downcast_ref::<Refused>() {
             self.refused = Some(*refused);
-        } else if error.is::<rustls::Error>() {
+        } else if let Some(error) = error.downcast_ref::<rustls::Error>() {
             self.tls = true;
+            self.certificate = matches!(error, rustls::Error::InvalidCertificate(_));
+        } else if let Some(error) = error.downcast_ref::<h2::Error>() {
+            let is_refused = error.is_reset() && error.reason() == Some(h2::Reason::REFUSED_STREAM);
+            // A server that ends in good order names the last request that it answers.
+            let is_too_late = error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR);
+            self.not_processed |= error.is_remote() && (is_refused || is_too_late);
         } else if let Some(error) = error.downcast_ref::<io::Error>() {
             self.ended_early |= matches!(
                 error.kind(),

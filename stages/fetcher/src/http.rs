@@ -6,20 +6,27 @@
 //! Must run on a current-thread runtime: on several threads the client's pool was seen to open a second
 //! connection while the first was on its way back.
 
+use crate::body::{self, Body};
 use crate::connection::{Connected, Connection};
 use crate::effect::{Answer, Asked, Effect, End, Request, Response};
 use crate::failure::end_of;
 use anyhow::Context as _;
-use reqwest::header::{ACCEPT, ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, HeaderMap, HeaderValue};
+use reqwest::cookie::CookieStore as _;
+use reqwest::header::{
+    ACCEPT, ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, COOKIE, HeaderMap, HeaderName, HeaderValue, IF_MODIFIED_SINCE,
+    IF_NONE_MATCH,
+};
 use reqwest::{StatusCode, Version};
-use shared::config::Pipeline;
-use shared::message::{Ask, FailureKind, HttpVersion, JobId};
+use shared::config::{Pipeline, Proxy};
+use shared::message::{Ask, FailureKind, HttpVersion, JobId, Validators};
 use shared::tls::client_config;
 use std::collections::HashMap;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
 use tokio::time::Instant;
+
+pub use crate::body::Rate;
 
 /// A boxed future, as the stage loop takes it.
 pub type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -33,8 +40,8 @@ const ACCEPTED: &str = "text/html,application/xhtml+xml,application/xml;q=0.9,*/
 const ENCODINGS: &str = "gzip, deflate, br, zstd";
 /// Headers of a response, at most. The client stops at 100 unless told; there are pages with more.
 const HEADERS_MAX: usize = 256;
-/// A body's buffer starts no larger, whatever length its server announces.
-const BODY_RESERVED_MAX: usize = 256 << 10;
+/// A body that is not wanted is read all the same when its server announces no more bytes: a new connection costs more.
+const UNWANTED_BYTES_MAX: u64 = 16 << 10;
 /// HTTP/2: bytes a server may send ahead of what was read, for a stream and for the connection.
 const WINDOW_BYTES: u32 = 1 << 20;
 /// What a message needs beside a page's URLs, headers and body.
@@ -54,6 +61,18 @@ pub struct HttpSettings {
     pub connect_timeout: Duration,
     /// From sending a request to the end of its body.
     pub request_timeout: Duration,
+    /// From sending a request to the end of the response's head.
+    pub first_byte_timeout: Duration,
+    /// How fast a body has to come.
+    pub transfer_rate: Rate,
+    /// Media types, or `type/*`, whose bodies are not read.
+    pub skip_types: Vec<String>,
+    /// Further headers of every request, or others in the place of ours.
+    pub headers: Vec<(String, String)>,
+    /// Whether a connection gives back the cookies that were set on it.
+    pub cookies: bool,
+    /// Through whom servers are reached.
+    pub proxy: Proxy,
     /// All headers of a response together.
     pub header_bytes_max: usize,
     /// A URL.
@@ -72,6 +91,12 @@ impl HttpSettings {
             user_agent: pipeline.user_agent(),
             connect_timeout: limits.connect_timeout,
             request_timeout: limits.request_timeout,
+            first_byte_timeout: limits.first_byte_timeout,
+            transfer_rate: Rate { bytes_min: limits.transfer_rate_min.0, window: limits.transfer_rate_window },
+            skip_types: limits.skip_types.clone(),
+            headers: pipeline.network.headers.clone().into_iter().collect(),
+            cookies: pipeline.network.cookies,
+            proxy: pipeline.network.proxy.clone(),
             header_bytes_max: limits.header_bytes_max.as_usize(),
             url_bytes_max: limits.url_bytes_max,
             message_bytes_max: pipeline.broker.max_payload.as_usize(),
@@ -91,6 +116,8 @@ struct Web {
     settings: HttpSettings,
     headers: HeaderMap,
     tls: rustls::ClientConfig,
+    proxy: Option<reqwest::Proxy>,
+    proxy_host: Option<Arc<str>>,
     connections: Mutex<HashMap<JobId, Arc<Connection>>>,
 }
 
@@ -99,7 +126,8 @@ impl Http {
     ///
     /// # Errors
     ///
-    /// When the user agent cannot be a header's value, or no root certificates can be had.
+    /// When the user agent or a configured header cannot be sent, the client takes no such proxy, or no root certificates
+    /// can be had.
     pub fn new(settings: HttpSettings, ask: SendAsk) -> anyhow::Result<Http> {
         let mut tls = client_config(settings.accept_invalid_certificates).context("cannot set up TLS")?;
         tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
@@ -109,7 +137,16 @@ impl Http {
         headers.insert(reqwest::header::USER_AGENT, user_agent);
         headers.insert(ACCEPT, HeaderValue::from_static(ACCEPTED));
         headers.insert(ACCEPT_ENCODING, HeaderValue::from_static(ENCODINGS));
-        let web = Web { settings, headers, tls, connections: Mutex::default() };
+        for (name, value) in &settings.headers {
+            let sent = HeaderName::try_from(name).ok().zip(HeaderValue::try_from(value).ok());
+            let (name, value) = sent.with_context(|| format!("network.headers.{name} cannot be sent as a header"))?;
+            headers.insert(name, value);
+        }
+        let proxy = settings.proxy.url().map(|url| reqwest::Proxy::all(url.clone())).transpose();
+        // The error would show the URL, with its password.
+        let Ok(proxy) = proxy else { anyhow::bail!("network.proxy cannot be used") };
+        let proxy_host = settings.proxy.url().and_then(|url| url.host_str()).map(Arc::from);
+        let web = Web { settings, headers, tls, proxy, proxy_host, connections: Mutex::default() };
         Ok(Http { web: Arc::new(web), ask })
     }
 
@@ -172,7 +209,7 @@ impl Web {
             return (None, End::Failure(FailureKind::Forbidden));
         }
         let is_first = connection.link.connected().is_none();
-        let end = self.request_in_time(&connection, url, is_first, &request).await;
+        let end = self.exchange(&connection, url, is_first, &request).await;
         let connected = connection.link.connected().filter(|_| is_first);
         (connected.map(|Connected { took, .. }| micros(took)), end)
     }
@@ -182,7 +219,8 @@ impl Web {
         if let Some(connection) = self.connections().get(&request.job) {
             return Ok(Some(connection.clone()));
         }
-        let Some(connection) = Connection::new(self.client(), request)? else {
+        let cookies = self.settings.cookies.then(Arc::default);
+        let Some(connection) = Connection::new(self.client(), self.proxy_host.clone(), cookies, request)? else {
             return Ok(None);
         };
         let connection = Arc::new(connection);
@@ -192,11 +230,15 @@ impl Web {
 
     fn client(&self) -> reqwest::ClientBuilder {
         let header_bytes_max = u32::try_from(self.settings.header_bytes_max).unwrap_or(u32::MAX);
-        reqwest::Client::builder()
+        let builder = reqwest::Client::builder().no_proxy();
+        let builder = match &self.proxy {
+            Some(proxy) => builder.proxy(proxy.clone()),
+            None => builder,
+        };
+        builder
             .tls_backend_preconfigured(self.tls.clone())
             .default_headers(self.headers.clone())
             .connect_timeout(self.settings.connect_timeout)
-            .no_proxy()
             .redirect(reqwest::redirect::Policy::none())
             .retry(reqwest::retry::never())
             .referer(false)
@@ -210,13 +252,7 @@ impl Web {
 
     /// The time for a request counts from when it was sent, that is, for the first one, from when the connection
     /// was there; the time for that is bounded by the client.
-    async fn request_in_time(
-        &self,
-        connection: &Connection,
-        url: reqwest::Url,
-        is_first: bool,
-        request: &Request,
-    ) -> End {
+    async fn exchange(&self, connection: &Connection, url: reqwest::Url, is_first: bool, request: &Request) -> End {
         let begun = Instant::now();
         let longest = self.settings.request_timeout;
         let timeout = request.timeout.map_or(longest, |timeout| timeout.min(longest));
@@ -225,28 +261,27 @@ impl Web {
             Some(_) => begun,
             None => begun + self.settings.connect_timeout,
         };
-        let mut exchange = pin!(self.exchange(connection, url, request, &sent_at));
-        let mut deadline = begun + timeout;
-        loop {
-            match tokio::time::timeout_at(deadline, &mut exchange).await {
-                Ok(end) => return end,
-                Err(_) if sent_at() + timeout > deadline => deadline = sent_at() + timeout,
-                Err(_) => return End::Failure(FailureKind::Timeout),
-            }
-        }
+        let own_headers = self.own_headers(connection, &url, &request.validators);
+        let sent = connection.client.get(url).headers(conditions(&request.validators)).send();
+        let to_head = timeout.min(self.settings.first_byte_timeout);
+        let response = match in_time(sent, begun, to_head, &sent_at).await {
+            Some(Ok(response)) => response,
+            Some(Err(error)) => return end_of(&error, connection.is_https()),
+            None => return End::Failure(FailureKind::Timeout),
+        };
+        self.take(connection, response, own_headers, sent_at(), timeout, request).await
     }
 
-    async fn exchange(
+    /// Reads what follows a head, as far as it is wanted.
+    async fn take(
         &self,
         connection: &Connection,
-        url: reqwest::Url,
+        mut response: reqwest::Response,
+        request_headers: Vec<(String, Vec<u8>)>,
+        sent_at: Instant,
+        timeout: Duration,
         request: &Request,
-        sent_at: &(impl Fn() -> Instant + Sync),
     ) -> End {
-        let mut response = match connection.client.get(url).send().await {
-            Ok(response) => response,
-            Err(error) => return end_of(&error, connection.is_https()),
-        };
         let fetched_at_ms = SystemTime::UNIX_EPOCH.elapsed().map_or(0, millis);
         let head_bytes = head_bytes(response.headers());
         if head_bytes > self.settings.header_bytes_max {
@@ -254,57 +289,110 @@ impl Web {
         }
         let beside = head_bytes + 2 * self.settings.url_bytes_max + ENVELOPE_BYTES;
         let bytes_max = request.body_bytes_max.min(self.settings.message_bytes_max.saturating_sub(beside));
-        let mut truncated = false;
-        let body = match read_body(&mut response, bytes_max).await {
-            Body::Whole(body) => body,
-            Body::Cut(body) => {
-                truncated = true;
-                body
-            }
-            Body::Failed(error) => return end_of(&error, connection.is_https()),
-        };
-        End::Response(Box::new(Response {
+        let limits = body::Limits { bytes_max, until: sent_at + timeout, rate: self.settings.transfer_rate };
+        let mut taken = Response {
             status: response.status().as_u16(),
-            keeps_open: !truncated && keeps_open(&response),
-            truncated,
+            keeps_open: keeps_open(&response),
+            truncated: false,
             fetched_at_ms,
-            elapsed_us: micros(sent_at().elapsed()),
-            address: response.remote_addr().map(|address| address.ip()),
+            elapsed_us: 0,
+            // Through a proxy nobody knows who answered.
+            address: response.remote_addr().map(|address| address.ip()).filter(|_| self.proxy.is_none()),
             http_version: match response.version() {
                 Version::HTTP_2 => HttpVersion::Http2,
                 Version::HTTP_11 => HttpVersion::Http11,
                 _ => HttpVersion::Http10,
             },
-            request_headers: headers(&self.headers),
+            request_headers,
             headers: headers(response.headers()),
-            body,
-        }))
+            body: Vec::new(),
+        };
+        if request.is_page && self.is_unwanted(&taken, &response) {
+            taken.truncated = true;
+            taken.keeps_open &= pass_over(response, limits).await;
+        } else {
+            match body::read(&mut response, limits).await {
+                Body::Whole(body) => taken.body = body,
+                Body::Cut(body) => {
+                    taken.body = body;
+                    taken.truncated = true;
+                    taken.keeps_open = false;
+                }
+                Body::Failed(error) => return end_of(&error, connection.is_https()),
+                Body::Late(kind) => return End::Failure(kind),
+            }
+        }
+        taken.elapsed_us = micros(sent_at.elapsed());
+        End::Response(Box::new(taken))
+    }
+
+    /// Headers of a request as they are sent, but those that the client makes for its connection (Host).
+    fn own_headers(
+        &self,
+        connection: &Connection,
+        url: &reqwest::Url,
+        validators: &Validators,
+    ) -> Vec<(String, Vec<u8>)> {
+        let mut sent = headers(&self.headers);
+        sent.extend(headers(&conditions(validators)));
+        let cookies = connection.cookies.as_ref().and_then(|cookies| cookies.cookies(url));
+        sent.extend(cookies.map(|cookies| (COOKIE.as_str().to_owned(), cookies.as_bytes().to_vec())));
+        sent
+    }
+
+    /// Whether the body of a page is not to be read (`limits.skip_types`).
+    fn is_unwanted(&self, head: &Response, response: &reqwest::Response) -> bool {
+        let has_body = (200..300).contains(&head.status) && response.content_length() != Some(0);
+        if !has_body || self.settings.skip_types.is_empty() {
+            return false;
+        }
+        let media_type = head.media_type();
+        self.settings.skip_types.iter().any(|unwanted| match unwanted.strip_suffix('*') {
+            Some(of) => media_type.starts_with(of),
+            None => media_type == *unwanted,
+        })
     }
 }
 
-enum Body {
-    Whole(Vec<u8>),
-    /// Longer than allowed, or ended early.
-    Cut(Vec<u8>),
-    /// Nothing of it came.
-    Failed(reqwest::Error),
-}
-
-async fn read_body(response: &mut reqwest::Response, bytes_max: usize) -> Body {
-    let announced = response.content_length().and_then(|length| usize::try_from(length).ok());
-    let mut body = Vec::with_capacity(announced.unwrap_or(0).min(bytes_max).min(BODY_RESERVED_MAX));
+/// What a request brings in so long after it was sent; none when that is over. `sent_at` may become later while the
+/// connection is opened.
+async fn in_time<T>(
+    sent: impl Future<Output = T>,
+    begun: Instant,
+    timeout: Duration,
+    sent_at: &(impl Fn() -> Instant + Sync),
+) -> Option<T> {
+    let mut sent = pin!(sent);
+    let mut deadline = begun + timeout;
     loop {
-        match response.chunk().await {
-            Ok(None) => return Body::Whole(body),
-            Ok(Some(chunk)) if chunk.len() > bytes_max - body.len() => {
-                body.extend_from_slice(&chunk[..bytes_max - body.len()]);
-                return Body::Cut(body);
-            }
-            Ok(Some(chunk)) => body.extend_from_slice(&chunk),
-            Err(error) if body.is_empty() => return Body::Failed(error),
-            Err(_) => return Body::Cut(body),
+        match tokio::time::timeout_at(deadline, &mut sent).await {
+            Ok(brought) => return Some(brought),
+            Err(_) if sent_at() + timeout > deadline => deadline = sent_at() + timeout,
+            Err(_) => return None,
         }
     }
+}
+
+/// Has done with a body that is not wanted. Whether the connection serves another request: over HTTP/2 the server is told
+/// to stop, over HTTP/1.1 what it sends has to be read.
+async fn pass_over(mut response: reqwest::Response, limits: body::Limits) -> bool {
+    if response.version() == Version::HTTP_2 {
+        return true;
+    }
+    let is_small = response.content_length().is_some_and(|length| length <= UNWANTED_BYTES_MAX);
+    let limits = body::Limits { bytes_max: UNWANTED_BYTES_MAX as usize, ..limits };
+    is_small && matches!(body::read(&mut response, limits).await, Body::Whole(_))
+}
+
+/// Asks for a response only when it is another than that which was fetched before (RFC 9110, section 13.1).
+fn conditions(validators: &Validators) -> HeaderMap {
+    let mut conditions = HeaderMap::new();
+    for (name, value) in [(IF_NONE_MATCH, &validators.etag), (IF_MODIFIED_SINCE, &validators.last_modified)] {
+        if let Some(value) = HeaderValue::from_str(value).ok().filter(|value| !value.is_empty()) {
+            conditions.insert(name, value);
+        }
+    }
+    conditions
 }
 
 /// Bytes of the headers as they stand in a message of HTTP/1.1, at least what they take in ours.
@@ -314,9 +402,7 @@ fn head_bytes(headers: &HeaderMap) -> usize {
 }
 
 fn headers(headers: &HeaderMap) -> Vec<(String, Vec<u8>)> {
-    let owned = |(name, value): (&reqwest::header::HeaderName, &HeaderValue)| {
-        (name.as_str().to_owned(), value.as_bytes().to_vec())
-    };
+    let owned = |(name, value): (&HeaderName, &HeaderValue)| (name.as_str().to_owned(), value.as_bytes().to_vec());
     headers.iter().map(owned).collect()
 }
 

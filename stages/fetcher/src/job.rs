@@ -1,5 +1,6 @@
-//! A connection job in hand: requests one after the other over one connection, then its close, then the last
-//! report.
+//! A connection job in hand: requests over one connection, then its close, then the last report. Requests go one after
+//! the other; several at once only when the connection has shown that it is HTTP/2 and nobody asks for a pause between
+//! contacts ([`Settings::streams`]).
 //!
 //! Invariants: a request is sent only before the lease's deadline (P1), after the gap (P2), to the job's server
 //! (P7), and while at most [`UNSTORED_MAX`] pages wait for their stream. A URL enters a report as answered only
@@ -8,7 +9,10 @@
 use crate::core::Settings;
 use crate::effect::{Effect, End, Request as Fetch, Response, Target};
 use crate::tally::Tally;
-use shared::message::{FailureKind, Job, JobKind, Page, Report, Request, RequestEnd, RequestResult, RobotsResponse};
+use shared::config::DownloadPause;
+use shared::message::{
+    FailureKind, HttpVersion, Job, JobKind, Page, Report, Request, RequestEnd, RequestResult, RobotsResponse,
+};
 use shared::stage::{Output, Token};
 use shared::time::Timestamp;
 use shared::{address, url};
@@ -42,7 +46,13 @@ pub(crate) struct Running {
     target: Arc<Target>,
     /// Index of the next request.
     next: usize,
+    /// Indexes of the requests in hand.
+    in_hand: Vec<usize>,
+    /// Indexes of requests that were taken and did not reach the server.
+    unreached: Vec<usize>,
     phase: Phase,
+    /// Requests that may be in hand at once.
+    streams: usize,
     /// No further request, whatever the lease says.
     stopped: bool,
     deadline: Timestamp,
@@ -60,6 +70,11 @@ pub(crate) struct Running {
     robots: Option<RobotsResponse>,
     connect_us: Option<u32>,
     answered: u32,
+    /// Since when there has been a request in hand.
+    busy_since: Timestamp,
+    /// How long there was before that, and how long the answered ones took together.
+    busy: Duration,
+    elapsed: Duration,
     closed_by_server: bool,
 }
 
@@ -67,9 +82,7 @@ pub(crate) struct Running {
 enum Phase {
     /// No request was made yet.
     Unconnected,
-    /// A request is in hand.
-    Requesting,
-    /// Between two requests.
+    /// A connection is there, or on its way.
     Open,
     Closing,
     Closed,
@@ -86,7 +99,10 @@ impl Running {
             job,
             target,
             next: 0,
+            in_hand: Vec::new(),
+            unreached: Vec::new(),
             phase: Phase::Unconnected,
+            streams: 1,
             stopped: false,
             deadline,
             not_before: now,
@@ -99,13 +115,16 @@ impl Running {
             robots: None,
             connect_us: None,
             answered: 0,
+            busy_since: now,
+            busy: Duration::ZERO,
+            elapsed: Duration::ZERO,
             closed_by_server: false,
         }
     }
 
     /// Whether a connection of the job may be open.
     pub(crate) fn is_connected(&self) -> bool {
-        matches!(self.phase, Phase::Requesting | Phase::Open | Phase::Closing)
+        matches!(self.phase, Phase::Open | Phase::Closing)
     }
 
     /// Pages on their way to their stream.
@@ -154,10 +173,9 @@ impl Running {
         around: &mut Surroundings,
         out: &mut Output<Effect>,
     ) -> Option<u64> {
-        if self.phase != Phase::Requesting || index + 1 != self.next {
-            return None;
-        }
-        self.phase = Phase::Open;
+        let place = self.in_hand.iter().position(|&in_hand| in_hand == index)?;
+        self.in_hand.swap_remove(place);
+        self.idle_again(now, connect_us);
         // Strictly: from the end of a response, not from its request (P2).
         self.leave_alone(now, Duration::from_millis(self.job.gap_ms));
         self.connect_us = self.connect_us.or(connect_us);
@@ -165,10 +183,11 @@ impl Running {
             End::Response(response) => {
                 let took = Duration::from_micros(response.elapsed_us.into());
                 self.leave_alone(now, around.settings.download_pause.after(took));
-                return self.responded(*response, around, out);
+                self.elapsed += took;
+                return self.responded(index, *response, around, out);
             }
             End::Failure(kind) => {
-                self.fail(kind, around);
+                self.fail(index, kind, around);
                 // What was never contacted leaves the connection as it was.
                 self.stopped |= kind != FailureKind::Forbidden;
                 if kind == FailureKind::Reset && self.answered > 0 {
@@ -176,7 +195,7 @@ impl Running {
                 }
             }
             End::Gone => {
-                self.next = index;
+                self.unreached.push(index);
                 self.stopped = true;
                 self.closed_by_server(around);
             }
@@ -184,15 +203,31 @@ impl Running {
         None
     }
 
+    /// Counts the time in which there was a request in hand, when it was the last one; without that to connect.
+    fn idle_again(&mut self, now: Timestamp, connect_us: Option<u32>) {
+        if let Some(connect_us) = connect_us.filter(|_| self.connect_us.is_none()) {
+            self.busy_since = (self.busy_since + Duration::from_micros(connect_us.into())).min(now);
+        }
+        if self.in_hand.is_empty() {
+            self.busy += now.since(self.busy_since);
+        }
+    }
+
     /// No request for so long, at least.
     fn leave_alone(&mut self, now: Timestamp, wait: Duration) {
         self.not_before = self.not_before.max(now + wait);
     }
 
-    fn responded(&mut self, response: Response, around: &mut Surroundings, out: &mut Output<Effect>) -> Option<u64> {
+    fn responded(
+        &mut self,
+        index: usize,
+        response: Response,
+        around: &mut Surroundings,
+        out: &mut Output<Effect>,
+    ) -> Option<u64> {
         let bytes = response.body.len() as u64;
         let result = RequestResult {
-            slot: self.job.requests[self.next - 1].slot,
+            slot: self.job.requests[index].slot,
             end: RequestEnd::Response {
                 status: response.status,
                 bytes,
@@ -209,17 +244,22 @@ impl Running {
         around.tally.truncated += u64::from(response.truncated);
         // The server asks to be left alone: for how long, the scheduler decides (P2).
         self.stopped |= matches!(response.status, 429 | 503);
-        if response.truncated {
+        if !response.keeps_open {
             self.stopped = true;
-        } else if !response.keeps_open {
-            self.stopped = true;
-            self.closed_by_server(around);
+            if !response.truncated {
+                self.closed_by_server(around);
+            }
+        }
+        if response.http_version == HttpVersion::Http2 && self.job.gap_ms == 0 {
+            // With a pause after each answer there is nothing to gain, and P2 to lose.
+            let pauses = around.settings.download_pause != DownloadPause::default();
+            self.streams = if pauses { 1 } else { around.settings.streams };
         }
         match self.job.kind {
             JobKind::Pages => {
                 around.tally.pages += 1;
                 let tag = around.tag();
-                let request = &mut self.job.requests[self.next - 1];
+                let request = &mut self.job.requests[index];
                 let page = page(std::mem::take(&mut request.url), request.origin.clone(), response);
                 out.publish_tagged(Token::None, &page, Vec::new(), tag);
                 self.unstored.push((tag, result));
@@ -239,26 +279,31 @@ impl Running {
 
     /// The server has ended the connection, and so shown how many requests one serves.
     fn closed_by_server(&mut self, around: &mut Surroundings) {
+        around.tally.closed_by_server += u64::from(!self.closed_by_server);
         self.closed_by_server = true;
-        around.tally.closed_by_server += 1;
     }
 
-    /// Counts the last request taken as failed.
-    fn fail(&mut self, kind: FailureKind, around: &mut Surroundings) {
+    /// Counts a request as failed.
+    fn fail(&mut self, index: usize, kind: FailureKind, around: &mut Surroundings) {
         around.tally.failed(kind);
-        let slot = self.job.requests[self.next - 1].slot;
+        let slot = self.job.requests[index].slot;
         self.results.push(RequestResult { slot, end: RequestEnd::Failure(kind) });
     }
 
     /// Does what can be done now. Returns whether the job is over.
     pub(crate) fn advance(&mut self, now: Timestamp, around: &mut Surroundings, out: &mut Output<Effect>) -> bool {
-        if matches!(self.phase, Phase::Unconnected | Phase::Open) {
+        while matches!(self.phase, Phase::Unconnected | Phase::Open) && self.in_hand.len() < self.streams {
             self.skip_forbidden(around);
             if self.is_finished(now, around) {
-                self.close(out);
-            } else if self.may_request(now) {
-                self.request(now, around, out);
+                if self.in_hand.is_empty() {
+                    self.close(out);
+                }
+                break;
             }
+            if !self.may_request(now) {
+                break;
+            }
+            self.request(now, around, out);
         }
         if self.phase == Phase::Closed && self.unstored.is_empty() && self.report_tag.is_none() {
             self.report_last(around, out);
@@ -273,7 +318,11 @@ impl Running {
     /// When to advance the job although nothing came.
     pub(crate) fn wake_at(&self) -> Option<Timestamp> {
         let renewal = self.may_renew().then_some(self.renew_at);
-        let waiting = matches!(self.phase, Phase::Unconnected | Phase::Open);
+        let waiting = match self.phase {
+            Phase::Unconnected => true,
+            Phase::Open => self.in_hand.is_empty(),
+            Phase::Closing | Phase::Closed => false,
+        };
         let next = waiting.then(|| {
             if self.unstored.len() <= UNSTORED_MAX { self.not_before.min(self.deadline) } else { self.deadline }
         });
@@ -290,8 +339,8 @@ impl Running {
         while let Some(request) = self.job.requests.get(self.next)
             && !self.may_contact(request)
         {
+            self.fail(self.next, FailureKind::Forbidden, around);
             self.next += 1;
-            self.fail(FailureKind::Forbidden, around);
         }
     }
 
@@ -308,7 +357,10 @@ impl Running {
             return true;
         }
         let expired = now >= self.deadline;
-        around.tally.jobs_expired += u64::from(expired);
+        if expired {
+            self.stopped = true;
+            around.tally.jobs_expired += 1;
+        }
         expired
     }
 
@@ -330,13 +382,19 @@ impl Running {
             job: self.job.id,
             index: self.next,
             url: self.job.requests[self.next].url.clone(),
+            validators: self.job.requests[self.next].validators.clone(),
+            is_page: self.job.kind == JobKind::Pages,
             target: self.target.clone(),
             lease_left: self.deadline.since(now),
             body_bytes_max,
             timeout: first_answer.map(Duration::from_millis),
         }));
+        if self.in_hand.is_empty() {
+            self.busy_since = now;
+        }
+        self.in_hand.push(self.next);
         self.next += 1;
-        self.phase = Phase::Requesting;
+        self.phase = Phase::Open;
     }
 
     fn close(&mut self, out: &mut Output<Effect>) {
@@ -350,7 +408,7 @@ impl Running {
 
     /// One report at a time, so that they reach their stream in order; none when it would come too late.
     fn may_renew(&self) -> bool {
-        let in_use = matches!(self.phase, Phase::Unconnected | Phase::Requesting | Phase::Open);
+        let in_use = matches!(self.phase, Phase::Unconnected | Phase::Open);
         // A full stream keeps pages waiting after the close: without a lease they would all be fetched again.
         let needed = (in_use && !self.stopped) || !self.unstored.is_empty();
         needed && self.report_tag.is_none() && self.renew_at < self.deadline
@@ -366,9 +424,11 @@ impl Running {
     }
 
     fn report_last(&mut self, around: &mut Surroundings, out: &mut Output<Effect>) {
-        for request in &self.job.requests[self.next..] {
+        self.unreached.sort_unstable();
+        for index in self.unreached.drain(..).chain(self.next..self.job.requests.len()) {
             around.tally.untried += 1;
-            self.results.push(RequestResult { slot: request.slot, end: RequestEnd::Untried });
+            let slot = self.job.requests[index].slot;
+            self.results.push(RequestResult { slot, end: RequestEnd::Untried });
         }
         let report = self.report(true, around);
         out.publish(Token::Partition(self.job.partition), &report, Vec::new());
@@ -387,10 +447,16 @@ impl Running {
             results: std::mem::take(&mut self.results),
             connect_us: self.connect_us,
             requests: self.answered,
+            busy_us: micros(self.busy),
+            elapsed_us: micros(self.elapsed),
             closed_by_server: self.closed_by_server,
             robots: self.robots.take(),
         }
     }
+}
+
+fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 fn page(url: String, origin: shared::message::Origin, response: Response) -> Page {

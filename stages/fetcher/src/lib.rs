@@ -11,10 +11,13 @@
 
 pub mod core;
 pub mod effect;
+pub mod files;
 pub mod http;
 
 mod asks;
+mod body;
 mod connection;
+mod cookies;
 mod failure;
 mod job;
 mod tally;

@@ -32,6 +32,16 @@ impl Stage for Fetching {
 
     fn open(context: &Context) -> anyhow::Result<(Fetcher, HttpShell)> {
         let pipeline = &context.pipeline;
+        let connections = pipeline.stages.fetcher.connections;
+        let room = fetcher::files::allow(connections);
+        if room < connections {
+            tracing::warn!(
+                connections,
+                room,
+                "more connections than the limit of open files has room for: raise it (ulimit -n), or lower \
+                 stages.fetcher.connections"
+            );
+        }
         let core = Fetcher::new(Settings::new(pipeline, context.instance, context.life));
         let bus = context.bus.clone();
         let ask: SendAsk = Arc::new(move |scheduler: u16, ask: Ask| {

@@ -25,9 +25,11 @@ pub(crate) struct Tally {
 }
 
 /// The kinds of failure with the names of their counts.
-const KINDS: [(FailureKind, &str); 7] = [
+const KINDS: [(FailureKind, &str); 9] = [
     (FailureKind::Connect, "failures_connect_total"),
     (FailureKind::Tls, "failures_tls_total"),
+    (FailureKind::Certificate, "failures_certificate_total"),
+    (FailureKind::Slow, "failures_slow_total"),
     (FailureKind::Timeout, "failures_timeout_total"),
     (FailureKind::Reset, "failures_reset_total"),
     (FailureKind::Protocol, "failures_protocol_total"),

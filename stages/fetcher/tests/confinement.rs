@@ -7,7 +7,7 @@ mod common;
 use common::server::{Server, ok};
 use common::{failure, fetch, http_settings, is_response, job, job_for, run, run_with, settings};
 use fetcher::effect::{Answer, End};
-use shared::message::{FailureKind, JobKind, RequestEnd};
+use shared::message::{FailureKind, JobKind, RequestEnd, Validators};
 use std::net::IpAddr;
 
 #[tokio::test]
@@ -86,6 +86,8 @@ async fn an_address_literal_that_is_not_among_the_addresses_is_forbidden() {
                 addresses: rebound.addresses.clone(),
             }),
             lease_left: std::time::Duration::from_secs(1),
+            validators: Validators::default(),
+            is_page: true,
             body_bytes_max: 1000,
             timeout: None,
         }))

@@ -37,6 +37,7 @@ impl Bench {
             download_pause: DownloadPause { factor: 2, max: Duration::from_secs(30) },
             allow_private_addresses: false,
             body_bytes_max: 1000,
+            streams: 4,
         });
         let mut bench = Bench {
             core,
@@ -159,7 +160,7 @@ fn job(ask: u64) -> Job {
         depth: 0,
         redirects: 0,
         seed: true,
-        again: false,
+        again: 0,
         flow: Quality::SEED,
     };
     let request = |slot: u64| Request {

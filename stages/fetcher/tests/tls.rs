@@ -5,7 +5,7 @@
 mod common;
 
 use bytes::Bytes;
-use common::{Driver, failure, fetch, http_settings, job, run_with, settings};
+use common::{Driver, failure, fetch, http_settings, is_response, job, run_with, settings};
 use fetcher::effect::{Answer, Effect, End};
 use fetcher::http::HttpSettings;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -24,12 +24,19 @@ use tokio_rustls::server::TlsStream;
 struct Secure {
     name: String,
     accepted: Arc<AtomicUsize>,
+    /// Requests of `/slow` in hand at once, at most.
+    at_once: Arc<AtomicUsize>,
     /// What came of each connection when its client had closed: whether the TCP stream ended.
     ended: mpsc::Receiver<bool>,
 }
 
 impl Secure {
     fn start(protocol: &'static str) -> Secure {
+        Secure::start_with(protocol, None)
+    }
+
+    /// `goes_away`: answers one request, and to the next says for that reason that it did not look at it.
+    fn start_with(protocol: &'static str, goes_away: Option<h2::Reason>) -> Secure {
         let certificate =
             CertificateDer::from(include_bytes!("../../../shared/tests/certificate/certificate.der").as_slice());
         let key =
@@ -47,6 +54,8 @@ impl Secure {
         let (tell_name, name) = mpsc::channel();
         let (tell_end, ended) = mpsc::channel();
         let count = accepted.clone();
+        let at_once = Arc::new(AtomicUsize::new(0));
+        let most = at_once.clone();
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async move {
@@ -57,19 +66,19 @@ impl Secure {
                     let (stream, _) = listener.accept().await.unwrap();
                     count.fetch_add(1, Ordering::SeqCst);
                     let Ok(stream) = acceptor.accept(stream).await else { continue };
-                    let tell_end = tell_end.clone();
+                    let (tell_end, most) = (tell_end.clone(), most.clone());
                     tokio::spawn(async move {
-                        if protocol == "h2" {
-                            serve_h2(stream).await
-                        } else {
-                            serve_h1(stream).await
+                        match (protocol, goes_away) {
+                            ("h2", None) => serve_h2(stream, &most).await,
+                            ("h2", Some(reason)) => serve_one_and_go_away(stream, reason).await,
+                            _ => serve_h1(stream).await,
                         }
                         let _ = tell_end.send(true);
                     });
                 }
             });
         });
-        Secure { name: name.recv().unwrap(), accepted, ended }
+        Secure { name: name.recv().unwrap(), accepted, at_once, ended }
     }
 }
 
@@ -81,10 +90,32 @@ async fn serve_h1(mut stream: TlsStream<TcpStream>) {
     }
 }
 
-async fn serve_h2(stream: TlsStream<TcpStream>) {
+/// How long `/slow` takes.
+const SLOW: std::time::Duration = std::time::Duration::from_millis(50);
+
+async fn serve_h2(stream: TlsStream<TcpStream>, most_at_once: &Arc<AtomicUsize>) {
     let mut connection = h2::server::handshake(stream).await.unwrap();
+    let in_hand = Arc::new(AtomicUsize::new(0));
     while let Some(Ok((request, mut respond))) = connection.accept().await {
         let endless = request.uri().path() == "/endless";
+        match request.uri().path() {
+            "/refused" => respond.send_reset(h2::Reason::REFUSED_STREAM),
+            "/reset" => respond.send_reset(h2::Reason::INTERNAL_ERROR),
+            "/slow" => {
+                most_at_once.fetch_max(in_hand.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                let in_hand = in_hand.clone();
+                tokio::spawn(async move {
+                    tokio::time::sleep(SLOW).await;
+                    in_hand.fetch_sub(1, Ordering::SeqCst);
+                    respond.send_response(http::Response::new(()), true).unwrap();
+                });
+                continue;
+            }
+            _ => {}
+        }
+        if matches!(request.uri().path(), "/refused" | "/reset") {
+            continue;
+        }
         let mut body = respond.send_response(http::Response::new(()), false).unwrap();
         tokio::spawn(async move {
             let _ = body.send_data(Bytes::from_static(b"page"), !endless);
@@ -99,6 +130,37 @@ async fn serve_h2(stream: TlsStream<TcpStream>) {
                 }
             }
         });
+    }
+}
+
+/// Answers the first request by a bare 200, to the second says that the first was the last one. Frames by hand (RFC 9113,
+/// section 4.1), as the server's library takes every request.
+async fn serve_one_and_go_away(mut stream: TlsStream<TcpStream>, reason: h2::Reason) {
+    const SETTINGS: u8 = 4;
+    const HEADERS: u8 = 1;
+    let mut preface = [0; 24];
+    stream.read_exact(&mut preface).await.unwrap();
+    stream.write_all(&[0, 0, 0, SETTINGS, 0, 0, 0, 0, 0]).await.unwrap();
+    let mut requests = 0;
+    let mut head = [0; 9];
+    while stream.read_exact(&mut head).await.is_ok() {
+        let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+        let mut payload = vec![0; length];
+        stream.read_exact(&mut payload).await.unwrap();
+        match head[3] {
+            SETTINGS if head[4] == 0 => stream.write_all(&[0, 0, 0, SETTINGS, 1, 0, 0, 0, 0]).await.unwrap(),
+            HEADERS if requests == 0 => {
+                requests += 1;
+                // Its end, and that of its headers; `:status: 200` is number 8 of the static table.
+                stream.write_all(&[0, 0, 1, HEADERS, 5, 0, 0, 0, 1, 0x88]).await.unwrap();
+            }
+            HEADERS => {
+                let mut go_away = vec![0, 0, 8, 7, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+                go_away.extend(u32::from(reason).to_be_bytes());
+                stream.write_all(&go_away).await.unwrap();
+            }
+            _ => {}
+        }
     }
 }
 
@@ -121,10 +183,84 @@ async fn fifty_requests_are_one_connection_with_tls_and_with_http_2() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_nobody_vouches_for_is_a_tls_failure() {
-    let server = Secure::start("http/1.1");
-    let driver = run_with(job(&server.name, 2), settings(), http_settings()).await;
-    assert_eq!(driver.ends(), [failure(FailureKind::Tls), RequestEnd::Untried]);
+async fn a_certificate_that_nobody_vouches_for_is_a_failure_of_its_own() {
+    for protocol in ["http/1.1", "h2"] {
+        let server = Secure::start(protocol);
+        let driver = run_with(job(&server.name, 2), settings(), http_settings()).await;
+        assert_eq!(driver.ends(), [failure(FailureKind::Certificate), RequestEnd::Untried]);
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_a_server_did_not_look_at_costs_no_attempt() {
+    let server = Secure::start("h2");
+    for (path, end) in [("refused", RequestEnd::Untried), ("reset", failure(FailureKind::Reset))] {
+        let mut three = job(&server.name, 3);
+        three.requests[1].url = format!("{}/{path}", server.name);
+        let driver = run_with(three, settings(), trusting()).await;
+        assert!(is_response(&driver.ends()[0]));
+        assert_eq!(driver.ends()[1..], [end, RequestEnd::Untried], "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_goes_away_in_good_order_says_what_it_did_not_look_at() {
+    for (reason, end) in
+        [(h2::Reason::NO_ERROR, RequestEnd::Untried), (h2::Reason::INTERNAL_ERROR, failure(FailureKind::Reset))]
+    {
+        let server = Secure::start_with("h2", Some(reason));
+        let driver = run_with(job(&server.name, 3), settings(), trusting()).await;
+        assert!(is_response(&driver.ends()[0]), "{:?}", driver.ends());
+        assert_eq!(driver.ends()[1..], [end, RequestEnd::Untried], "{reason}");
+        assert!(driver.last_report().closed_by_server);
+        assert_eq!(driver.last_report().requests, 1);
+        assert_eq!(server.accepted.load(Ordering::SeqCst), 1);
+    }
+}
+
+#[tokio::test]
+async fn requests_overlap_on_http_2_where_nobody_asks_for_a_pause_and_that_is_measured() {
+    for (streams, gap_ms, pauses, at_once) in [(8, 0, 0, 8), (1, 0, 0, 1), (8, 1, 0, 1), (8, 0, 1, 1)] {
+        let server = Secure::start("h2");
+        let mut slow = job(&server.name, 17);
+        slow.gap_ms = gap_ms;
+        for request in &mut slow.requests {
+            request.url = format!("{}/slow", server.name);
+        }
+        let mut several = settings();
+        several.streams = streams;
+        several.download_pause =
+            shared::config::DownloadPause { factor: pauses, max: std::time::Duration::from_millis(u64::from(pauses)) };
+        let driver = run_with(slow, several, trusting()).await;
+        assert_eq!(driver.ends().iter().filter(|end| is_response(end)).count(), 17, "{:?}", driver.ends());
+        assert_eq!(server.at_once.load(Ordering::SeqCst), at_once, "{streams} {gap_ms} {pauses}");
+        assert_eq!(server.accepted.load(Ordering::SeqCst), 1);
+        let report = driver.last_report();
+        // The first goes alone, to show the protocol: 17 take the time of three, or less with luck in the ordering.
+        let overlap = report.elapsed_us as f64 / report.busy_us as f64;
+        let expected = if at_once > 1 { 3.0..8.0 } else { 0.8..1.05 };
+        assert!(expected.contains(&overlap), "{streams} {gap_ms} {pauses}: {overlap}");
+        assert!(report.busy_us >= SLOW.as_micros() as u64);
+    }
+}
+
+#[tokio::test]
+async fn one_of_several_requests_at_once_that_is_refused_takes_no_other_with_it() {
+    let server = Secure::start("h2");
+    let mut mixed = job(&server.name, 8);
+    for request in &mut mixed.requests[1..] {
+        request.url = format!("{}/slow", server.name);
+    }
+    mixed.requests[3].url = format!("{}/refused", server.name);
+    let mut several = settings();
+    several.streams = 4;
+    let driver = run_with(mixed, several, trusting()).await;
+    let ends = driver.ends();
+    // Requests 1, 2 and 4 were in hand with it; the others had not begun.
+    let answered: Vec<usize> = (0..8).filter(|&index| is_response(&ends[index])).collect();
+    assert_eq!(answered, [0, 1, 2, 4], "{ends:?}");
+    assert!(ends.iter().filter(|end| !is_response(end)).all(|end| *end == RequestEnd::Untried));
+    assert_eq!(ends.len(), 8);
 }
 
 #[tokio::test]

@@ -5,7 +5,8 @@
 //! Invariants: every found URL is either placed in a batch or counted, as repeated or under one [`FilterReason`], and both
 //! leave in messages caused by the input (P3); URLs of one host always go to the same partition. A URL is
 //! judged only when the shared scope is known, and a seed only when its hosts have joined it. A URL that the cache
-//! knows is counted as repeated instead of being placed: it enters the cache only when a batch with it is stored.
+//! knows is counted as repeated instead of being placed: it enters the cache only when a batch with it is stored. One that
+//! is to be fetched again is placed whatever the cache knows.
 //!
 //! Sources: Heydon and Najork 1999, section 3.5 (URL filters) and Najork and Heydon 2001, section 3 (the host
 //! splitter); Broder, Najork and Wiener 2003, section 7 (a cache before it saves the messages of repeats).
@@ -284,7 +285,8 @@ impl Splitter {
             match verdict {
                 Ok(partition) => {
                     let fingerprint = fingerprint(url);
-                    if self.cache.contains(fingerprint) {
+                    // What is to be fetched again is known; whether it was let pass already dedup knows.
+                    if found.origin.again == 0 && self.cache.contains(fingerprint) {
                         self.repeated_total += 1;
                         self.drop(now, ticket, found).repeated += 1;
                     } else {

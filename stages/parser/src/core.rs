@@ -223,7 +223,7 @@ fn linked(page: &Page, links: usize) -> Origin {
         depth: page.origin.depth.saturating_add(1),
         redirects: 0,
         seed: false,
-        again: false,
+        again: 0,
         flow: page.origin.flow.shared_among(links),
     }
 }
@@ -298,7 +298,7 @@ mod tests {
                 depth: 3,
                 redirects: 1,
                 seed: true,
-                again: false,
+                again: 0,
                 flow: Quality::SEED,
             },
             status,

@@ -5,7 +5,7 @@
 use std::net::IpAddr;
 
 /// Version of all rows; the first byte of each.
-const VERSION: u8 = 6;
+const VERSION: u8 = 7;
 
 /// Writes a row.
 pub(crate) struct Writer(Vec<u8>);

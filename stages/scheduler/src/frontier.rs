@@ -93,7 +93,7 @@ impl StoredUrl {
         row.number(u64::from(self.origin.depth));
         row.byte(self.origin.redirects);
         row.byte(u8::from(self.origin.seed));
-        row.byte(u8::from(self.origin.again));
+        row.number(self.origin.again);
         row.number(u64::from(self.origin.flow.to_bits()));
         row.number(self.serial);
         row.byte(self.attempts);
@@ -114,7 +114,7 @@ impl StoredUrl {
                 depth: u16::try_from(row.number()?).ok()?,
                 redirects: row.byte()?,
                 seed: row.byte()? != 0,
-                again: row.byte()? != 0,
+                again: row.number()?,
                 flow: Quality::from_bits(row.small()?),
             },
             serial: row.number()?,
@@ -469,7 +469,7 @@ pub(crate) mod tests {
                 depth: 2,
                 redirects: 1,
                 seed: true,
-                again: false,
+                again: 1 << 40,
                 flow: Quality::SEED,
             },
             serial: number,

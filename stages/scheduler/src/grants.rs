@@ -1,7 +1,7 @@
 //! Grants connection jobs: for the server of the highest rank, to the fetcher whose turn it is.
 
 use crate::fetchers::Grantee;
-use crate::frontier::{End, corrupt};
+use crate::frontier::{End, StoredUrl, corrupt};
 use crate::jobs::{GRACE, JOBS, Lease, ROBOTS_SLOT, RobotsTask, job_key};
 use crate::politeness::requests_max;
 use crate::robots::Robots;
@@ -11,6 +11,7 @@ use crate::scheduler::{Granted, Scheduler};
 use crate::server::{Server, ServerKey, Todo};
 use crate::settings::Settings;
 use crate::staged::Staged;
+use crate::validators;
 use shared::message::{Job, JobId, Origin, Outcome, Quality, Request, ToFetcher, Validators};
 use shared::stage::store::StoreError;
 use shared::time::Timestamp;
@@ -100,13 +101,12 @@ impl Scheduler {
                 } else if robots.as_ref().is_none_or(|robots| robots.allows(path_of(&url.url))) {
                     bytes += url.bytes();
                     lease.slots.push_back(slot);
-                    requests.push(Request {
-                        slot,
-                        url: url.url,
-                        origin: url.origin,
-                        attempts: url.attempts,
-                        validators: Validators::default(),
-                    });
+                    let validators = match url.origin.again {
+                        0 => Validators::default(),
+                        _ => validators::read(staged, key, &url.url)?,
+                    };
+                    let StoredUrl { url, origin, attempts, .. } = url;
+                    requests.push(Request { slot, url, origin, attempts, validators });
                 } else {
                     staged.endings_left -= 1;
                     partition.end(staged, key, slot, url, End::without_response(Outcome::Disallowed, "robots.txt"));
@@ -177,7 +177,7 @@ fn robots_request(settings: &Settings, now: Timestamp, server: &mut Server, leas
         depth: 0,
         redirects: 0,
         seed: false,
-        again: false,
+        again: 0,
         flow: Quality::NONE,
     };
     Request { slot: ROBOTS_SLOT, url, origin, attempts: 0, validators: Validators::default() }

@@ -46,6 +46,7 @@ mod sitemaps;
 mod speeds;
 mod staged;
 mod trouble;
+mod validators;
 
 #[cfg(test)]
 mod scheduler_tests;

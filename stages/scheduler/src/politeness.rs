@@ -6,7 +6,7 @@
 
 use crate::settings::Settings;
 use crate::trouble::{ForUrl, Trouble};
-use shared::message::{Outcome, RequestEnd};
+use shared::message::{Outcome, Report, RequestEnd};
 use std::time::Duration;
 
 /// No failure is without a wait, whatever is configured.
@@ -46,6 +46,17 @@ pub(crate) fn learn_requests(settings: &Settings, learned: u32, requests: u32, c
     } else {
         learned
     }
+}
+
+/// How much the requests of a server's connection overlap, in thousandths, after another connection: the times of its
+/// requests together by the time in which there was one. 0 when it is not known; one request overlaps with nothing.
+pub(crate) fn learn_overlap(learned: u32, report: &Report) -> u32 {
+    if report.requests < 2 || report.busy_us == 0 {
+        return learned;
+    }
+    let permille = u128::from(report.elapsed_us) * 1000 / u128::from(report.busy_us);
+    let most = 1000 * report.requests;
+    smooth(learned, u32::try_from(permille).unwrap_or(u32::MAX).clamp(1000, most))
 }
 
 /// What becomes of a URL.
@@ -125,6 +136,31 @@ mod tests {
     }
 
     #[test]
+    fn the_overlap_is_what_connections_of_several_requests_show() {
+        let report = |requests, elapsed_us, busy_us| Report {
+            job: shared::message::JobId { scheduler: 0, epoch: 1, number: 1 },
+            fetcher: "f".into(),
+            partition: 0,
+            server: "http://a.test".into(),
+            sequence: 1,
+            last: true,
+            results: Vec::new(),
+            connect_us: None,
+            requests,
+            busy_us,
+            elapsed_us,
+            closed_by_server: false,
+            robots: None,
+        };
+        assert_eq!(learn_overlap(0, &report(1, 500, 500)), 0, "one shows nothing");
+        assert_eq!(learn_overlap(0, &report(5, 0, 0)), 0, "not measured");
+        assert_eq!(learn_overlap(0, &report(10, 1000, 1000)), 1000);
+        assert_eq!(learn_overlap(1000, &report(10, 4000, 1000)), 1600, "a fifth of the way");
+        assert_eq!(learn_overlap(0, &report(3, 9000, 1000)), 3000, "no more than there are requests");
+        assert_eq!(learn_overlap(0, &report(3, 900, 1000)), 1000);
+    }
+
+    #[test]
     fn every_status_has_its_outcome() {
         let settings = Settings { attempts: 1, ..settings() };
         for (status, outcome) in [
@@ -161,7 +197,7 @@ mod tests {
         for end in [response(403, None), response(404, None), RequestEnd::Failure(FailureKind::Forbidden)] {
             assert!(matches!(verdict(&settings, &end, 1), Verdict::Ends(..)));
         }
-        for kind in [FailureKind::Connect, FailureKind::Tls] {
+        for kind in [FailureKind::Connect, FailureKind::Tls, FailureKind::Certificate] {
             assert_eq!(verdict(&settings, &RequestEnd::Failure(kind), 200), Verdict::Untried);
         }
     }

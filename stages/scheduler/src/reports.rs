@@ -7,7 +7,7 @@
 use crate::frontier::{End, StoredUrl, read_url, remove_url, write_url};
 use crate::jobs::{GRACE, JOBS, Lease, ROBOTS_SLOT, job_key};
 use crate::partition::Partition;
-use crate::politeness::{Verdict, back_off, learn_requests, retry_after, smooth, verdict};
+use crate::politeness::{Verdict, back_off, learn_overlap, learn_requests, retry_after, smooth, verdict};
 use crate::scheduler::Scheduler;
 use crate::server::{ErrandTask, Server, ServerKey};
 use crate::settings::Settings;
@@ -15,6 +15,7 @@ use crate::shares::Shares;
 use crate::speeds::Speeds;
 use crate::staged::Staged;
 use crate::trouble::{ForUrl, SetAside, Trouble};
+use crate::validators;
 use shared::message::{Outcome, Report, RequestEnd, RequestResult, ToFetcher};
 use shared::stage::store::StoreError;
 use shared::time::Timestamp;
@@ -307,6 +308,7 @@ fn measure(server: &mut Server, lease: &Lease, report: &Report, settings: &Setti
     if lease.robots.is_none() {
         server.requests_learned =
             learn_requests(settings, server.requests_learned, report.requests, report.closed_by_server);
+        server.overlap_permille = learn_overlap(server.overlap_permille, report);
     }
 }
 
@@ -354,6 +356,7 @@ impl Urls<'_, '_> {
             Verdict::Untried => {}
             Verdict::Retry(wait) => self.retry(result.slot, url, wait),
             Verdict::Ends(outcome, reason) => {
+                validators::note(self.staged, self.key, &url, &result.end);
                 let end = end_of(&result.end, outcome, reason);
                 if outcome == Outcome::Fetched {
                     self.shares.fetched(self.staged, self.server.domain);

@@ -26,6 +26,7 @@ use crate::shares::{DOMAINS, Shares};
 use crate::speeds::Speeds;
 use crate::staged::Staged;
 use crate::tokens::{Need, Settled};
+use crate::validators::VALIDATORS;
 use shared::config::OverBudget;
 use shared::message::{Ask, AskReply, Edge, Errand, Outcome, ReadyUrls, Report, Undecodable, decode};
 use shared::stage::store::{Store, StoreError, Table};
@@ -36,7 +37,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// The tables of the scheduler's state.
-pub const TABLES: [Table; 7] = [URLS, SERVERS, JOBS, ROBOTS, HOSTS, DOMAINS, META];
+pub const TABLES: [Table; 8] = [URLS, SERVERS, JOBS, ROBOTS, HOSTS, DOMAINS, VALIDATORS, META];
 
 /// URLs that a step ends without a contact, servers it looks after because their wait is over, and jobs it
 /// grants, at most: what is left is done by the next step, which follows at once.

@@ -28,8 +28,8 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 /// How much faster a connection that serves several requests is than one request after another, p of Cao, Jiang and
-/// Singh 2003.
-const OVERLAP: f64 = 1.2;
+/// Singh 2003, as long as it was not measured, in thousandths.
+const OVERLAP_PERMILLE: u32 = 1200;
 
 /// Table of servers: partition and server → record.
 pub(crate) const SERVERS: Table = "servers";
@@ -158,6 +158,8 @@ pub(crate) struct Server {
     pub(crate) connect_us: u32,
     /// Smoothed time of a request, in microseconds; 0: not known.
     pub(crate) response_us: u32,
+    /// Smoothed overlap of the requests of a connection, in thousandths; 0: not known.
+    pub(crate) overlap_permille: u32,
     /// Time of its last response, in microseconds; 0: not known.
     download_us: u32,
     pub(crate) lease: Option<Box<Lease>>,
@@ -184,6 +186,7 @@ impl Server {
             requests_learned: 0,
             connect_us: 0,
             response_us: 0,
+            overlap_permille: 0,
             download_us: 0,
             lease: None,
             errands: Vec::new(),
@@ -356,7 +359,12 @@ impl Server {
         let best = self.queue.head();
         let best = &best[..best.len().min(pages)];
         let pages = (pages as u64).min(self.queue.len()).max(1);
-        let overlap = if self.requests_learned == 1 { 1.0 } else { OVERLAP };
+        let overlap_permille = match (self.requests_learned, self.overlap_permille) {
+            (1, _) => 1000,
+            (_, 0) => OVERLAP_PERMILLE,
+            (_, measured) => measured,
+        };
+        let overlap = f64::from(overlap_permille) / 1000.0;
         let seconds = 2.0 * speeds.connect.or_own(self.connect_us)
             + pages as f64 * speeds.response.or_own(self.response_us) / overlap
             + (pages - 1) as f64 * gap.as_secs_f64();
@@ -383,6 +391,7 @@ impl Server {
         row.number(u64::from(self.requests_learned));
         row.number(u64::from(self.connect_us));
         row.number(u64::from(self.response_us));
+        row.number(u64::from(self.overlap_permille));
         row.number(u64::from(self.download_us));
         row.finish()
     }
@@ -401,6 +410,7 @@ impl Server {
         server.requests_learned = row.small()?;
         server.connect_us = row.small()?;
         server.response_us = row.small()?;
+        server.overlap_permille = row.small()?;
         server.download_us = row.small()?;
         Some(server)
     }
@@ -432,7 +442,7 @@ mod tests {
             server.set_aside(at(5), Trouble::Tls, None, &settings);
         }
         (server.requests_learned, server.connect_us) = (5, 600);
-        (server.response_us, server.download_us) = (70_000, 90_000);
+        (server.response_us, server.overlap_permille, server.download_us) = (70_000, 1300, 90_000);
         let row = server.to_row(clock);
         let read = Server::from_row(&row, clock).unwrap();
         assert_eq!(format!("{read:?}"), format!("{server:?}"));

@@ -6,9 +6,9 @@
 //!
 //! | trouble | its URL | its server is set aside |
 //! | --- | --- | --- |
-//! | no connection, no TLS, hung up on | goes back, as if untried | always |
+//! | no connection, no TLS, no valid certificate, hung up on | goes back, as if untried | always |
 //! | 429, 503 | costs an attempt | always; as long as Retry-After says, if it does |
-//! | timeout, reset, not HTTP | costs an attempt | when its job brought no answer |
+//! | timeout, too slow, reset, not HTTP | costs an attempt | when its job brought no answer |
 //! | reset, its job brought an answer | goes back, as if untried | never |
 //! | 408, other 5xx, header too large | costs an attempt | never |
 //! | forbidden (P7) | ends | never |
@@ -55,6 +55,10 @@ pub(crate) enum Trouble {
     Unavailable = 11,
     /// Another 5xx.
     ServerError = 12,
+    /// A certificate that is not trusted.
+    Certificate = 13,
+    /// A body that came too slowly.
+    Slow = 14,
 }
 
 /// What becomes of the URL.
@@ -89,7 +93,7 @@ pub(crate) struct Class {
 }
 
 impl Trouble {
-    const ALL: [Trouble; 12] = [
+    const ALL: [Trouble; 14] = [
         Trouble::Connect,
         Trouble::Tls,
         Trouble::HungUp,
@@ -102,6 +106,8 @@ impl Trouble {
         Trouble::TooManyRequests,
         Trouble::Unavailable,
         Trouble::ServerError,
+        Trouble::Certificate,
+        Trouble::Slow,
     ];
 
     /// What was wrong with a request that ended so, if anything was.
@@ -109,7 +115,9 @@ impl Trouble {
         Some(match end {
             RequestEnd::Failure(FailureKind::Connect) => Trouble::Connect,
             RequestEnd::Failure(FailureKind::Tls) => Trouble::Tls,
+            RequestEnd::Failure(FailureKind::Certificate) => Trouble::Certificate,
             RequestEnd::Failure(FailureKind::Timeout) => Trouble::Timeout,
+            RequestEnd::Failure(FailureKind::Slow) => Trouble::Slow,
             RequestEnd::Failure(FailureKind::Reset) => Trouble::Reset,
             RequestEnd::Failure(FailureKind::Protocol) => Trouble::Protocol,
             RequestEnd::Failure(FailureKind::HeaderTooLarge) => Trouble::HeaderTooLarge,
@@ -130,10 +138,12 @@ impl Trouble {
         let (url, server, outcome, reason) = match self {
             Trouble::Connect => (GoesBack, Always, Failed, FailureKind::Connect.name()),
             Trouble::Tls => (GoesBack, Always, Failed, FailureKind::Tls.name()),
+            Trouble::Certificate => (GoesBack, Always, Failed, FailureKind::Certificate.name()),
             Trouble::HungUp => (GoesBack, Always, Failed, "connection ended before a request"),
             Trouble::TooManyRequests => (Attempt, Always, Refused, "too many requests"),
             Trouble::Unavailable => (Attempt, Always, Failed, "service unavailable"),
             Trouble::Timeout => (Attempt, Unanswered, Failed, FailureKind::Timeout.name()),
+            Trouble::Slow => (Attempt, Unanswered, Failed, FailureKind::Slow.name()),
             Trouble::Reset => (Attempt, Unanswered, Failed, FailureKind::Reset.name()),
             Trouble::Protocol => (Attempt, Unanswered, Failed, FailureKind::Protocol.name()),
             Trouble::HeaderTooLarge => (Attempt, Never, Failed, FailureKind::HeaderTooLarge.name()),
@@ -167,7 +177,7 @@ mod tests {
     fn each_trouble_comes_back_from_its_byte() {
         for byte in 0..=u8::MAX {
             let trouble = Trouble::from_byte(byte);
-            assert_eq!(trouble.is_some(), (1..=12).contains(&byte));
+            assert_eq!(trouble.is_some(), (1..=14).contains(&byte));
             assert!(trouble.is_none_or(|trouble| trouble as u8 == byte));
         }
     }

@@ -90,7 +90,7 @@ fn is_split(url: &str) -> bool {
         depth: 0,
         redirects: 0,
         seed: true,
-        again: false,
+        again: 0,
         flow: Quality::SEED,
     };
     let input = FoundUrls { origin, urls: [url].into_iter().collect(), anchors: Vec::new() };

@@ -160,7 +160,7 @@ fn batch(partition: u16, hosts: &[usize], round: usize, serial: &mut u64) -> Rea
             depth: 3,
             redirects: 0,
             seed: false,
-            again: false,
+            again: 0,
             flow: Quality::NONE,
         });
         for place in 0..URLS_OF_SERVER_IN_BATCH {

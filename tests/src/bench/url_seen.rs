@@ -395,7 +395,7 @@ impl Web {
             depth: 1,
             redirects: 0,
             seed: false,
-            again: false,
+            again: 0,
             flow: Quality::NONE,
         };
         let origin_of = vec![0; urls.len()];

@@ -98,6 +98,8 @@ pub(crate) enum Happening {
     Ack { edge: Edge, consumer: usize, sequence: u64 },
     /// A delivery has not been acked in time, unless it has.
     Overdue { edge: Edge, consumer: usize, sequence: u64, delivery: u64 },
+    /// URLs are injected: a message from outside is stored.
+    Injection(Outgoing),
     /// A fault, or its repair.
     Incident(Place, Incident),
     /// The scope bucket takes an entry.

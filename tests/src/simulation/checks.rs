@@ -7,7 +7,7 @@
 //!   before a Retry-After is over, by the job that was told, or by one granted after the scheduler was told; inside a
 //!   job none before the pause that the last answer's duration asks for.
 //! - P3: the counts of dedup and scheduler conserve after every step; each new URL has one outcome in the end.
-//! - P4: no URL is new twice.
+//! - P4: no URL is new twice, but once more for each injection that wants it again.
 //! - P5: no page is requested by a robots.txt that is older than `politeness.robots_lifetime`.
 //! - Connections: of each scheduler no more jobs are out for an address than `politeness.connections_per_address`.
 //! - Budgets: of no host more pages are fetched than `limits.pages_per_host`, and of no registered domain more than
@@ -57,6 +57,16 @@ struct Politeness {
     told: HashMap<JobId, Micros>,
 }
 
+/// A URL's way through the URL-seen test: its first, or that of an injection that wants it again.
+fn pass(url: &str, again: u64) -> String {
+    if again == 0 { url.to_owned() } else { format!("{url} again {again}") }
+}
+
+/// The URL of a way through the URL-seen test.
+pub(crate) fn url_of(pass: &str) -> &str {
+    pass.split(' ').next().unwrap_or_default()
+}
+
 /// What has been seen so far, and what was wrong with it.
 pub(crate) struct Checks {
     delay: Micros,
@@ -76,7 +86,7 @@ pub(crate) struct Checks {
     politeness: HashMap<String, Politeness>,
     ids: HashSet<String>,
     serials: HashMap<(u16, u64), String>,
-    /// URLs that passed the URL-seen test.
+    /// URLs that passed the URL-seen test, each time that they did ([`pass`]).
     pub(crate) new: BTreeMap<String, (u16, u64)>,
     /// How URLs ended, with the reason.
     pub(crate) outcomes: BTreeMap<String, (Outcome, String)>,
@@ -213,12 +223,13 @@ impl Checks {
     }
 
     fn finds_new(&mut self, new: &NewUrls) {
-        for (serial, url) in (new.first_serial..).zip(new.urls.iter()) {
+        for ((serial, url), &origin) in (new.first_serial..).zip(new.urls.iter()).zip(&new.origin_of) {
+            let url = pass(url, new.origins[origin as usize].again);
             let place = (new.partition, serial);
-            if let Some(before) = self.new.insert(url.to_owned(), place) {
+            if let Some(before) = self.new.insert(url.clone(), place) {
                 self.violated(format!("P4: {url} is new twice: as {before:?} and as {place:?}"));
             }
-            if let Some(other) = self.serials.insert(place, url.to_owned()) {
+            if let Some(other) = self.serials.insert(place, url.clone()) {
                 self.violated(format!("P4: {place:?} stands for {other} and for {url}"));
             }
             if serial > 1 && !self.serials.contains_key(&(new.partition, serial - 1)) {
@@ -230,11 +241,12 @@ impl Checks {
     fn ends(&mut self, outcomes: &Outcomes) {
         for entry in &outcomes.entries {
             let end = (entry.outcome, entry.reason.clone());
-            if !self.new.contains_key(&entry.url) {
-                self.violated(format!("P3: {} ends {end:?} and never was new", entry.url));
+            let url = pass(&entry.url, entry.origin.again);
+            if !self.new.contains_key(&url) {
+                self.violated(format!("P3: {url} ends {end:?} and never was new"));
             }
-            if let Some(before) = self.outcomes.insert(entry.url.clone(), end.clone()) {
-                self.violated(format!("P3: {} ends {before:?} and {end:?}", entry.url));
+            if let Some(before) = self.outcomes.insert(url.clone(), end.clone()) {
+                self.violated(format!("P3: {url} ends {before:?} and {end:?}"));
             }
             if entry.outcome == Outcome::Fetched {
                 self.fetches(host_of(&entry.url));

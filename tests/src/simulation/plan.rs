@@ -16,6 +16,8 @@ pub struct Plan {
     pub seed: u64,
     /// What goes wrong.
     pub faults: Faults,
+    /// Injections of the first seeds again, by number, and when; the same one may come twice.
+    pub again: Vec<(u64, Micros)>,
     /// Servers of the web.
     pub servers: usize,
     /// Pages of each server at most.
@@ -68,6 +70,11 @@ impl Plan {
         };
         let servers = dice.within(5..10) as usize;
         let mut plan = Plan { servers, pages_max: 14, faults, ..Plan::drawn(seed, &mut dice) };
+        if seed % 3 == 0 {
+            // While faults last: an injection, its message once more after a while, and another injection.
+            let until = plan.faults.until_s * SECOND;
+            plan.again = vec![(7, until / 5), (7, until / 2), (8, until * 4 / 5)];
+        }
         plan.shorten_memory(&mut dice);
         plan
     }
@@ -80,6 +87,8 @@ impl Plan {
             0 => self.pipeline.limits.pages_per_host = 1 + self.seed / 2 % 12,
             _ => self.pipeline.limits.pages_per_domain = 1 + self.seed / 2 % 24,
         }
+        // What is fetched again uses up budgets that the web's truth knows nothing of.
+        self.again.clear();
         // A robots.txt that a used up budget leaves unread names no sitemaps: which ones are depends on the order.
         self.pipeline.limits.sitemaps_per_server = 0;
         self
@@ -154,6 +163,6 @@ impl Plan {
             .load_with(std::iter::empty())
             .unwrap_or_else(|error| panic!("the simulation's configuration is not valid: {error}"));
         let capacity = *dice.pick(&[1, 4, 1000]).unwrap_or(&1000);
-        Plan { seed, faults: Faults::default(), servers: 0, pages_max: 0, capacity, pipeline }
+        Plan { seed, faults: Faults::default(), again: Vec::new(), servers: 0, pages_max: 0, capacity, pipeline }
     }
 }

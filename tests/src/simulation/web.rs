@@ -8,7 +8,7 @@ use super::checks::Answered;
 use super::graph::{Graph, Page, Robots};
 use super::plan::{MILLISECOND, Micros, Plan};
 use fetcher::effect::{Answer as Fetched, End, Request, Response};
-use shared::message::{FailureKind, HttpVersion, JobId};
+use shared::message::{FailureKind, HttpVersion, JobId, Validators};
 use shared::url::{path_of, server_of};
 use std::collections::{BTreeMap, HashMap};
 
@@ -161,7 +161,7 @@ fn send(number: ConnectionId, id: EffectId, request: Request, connect_us: Option
     let nth = *nth;
     let latency = around.dice.within(MILLISECOND..2 * around.web.graph.servers[server].latency);
     let breaks = !around.faults.is_none() && around.dice.chance(100);
-    let end = around.web.answer(server, &path, nth);
+    let end = around.web.answer(server, &path, nth).map(|response| conditional(response, &request.validators));
     let longest = around.web.request_timeout;
     let timeout = request.timeout.map_or(longest, |timeout| longest.min(timeout.as_micros() as Micros));
     let (after, end) = match end {
@@ -278,6 +278,15 @@ fn status(status: u16) -> Response {
     }
 }
 
+/// The version of every page.
+const ETAG: &str = "\"1\"";
+
+/// A page that has not changed is not sent to whoever has it.
+fn conditional(response: Response, known: &Validators) -> Response {
+    let has_it = response.header("etag").is_some_and(|etag| etag == known.etag);
+    if has_it { Response { body: Vec::new(), headers: response.headers, ..status(304) } } else { response }
+}
+
 fn text(body: String) -> Response {
     let headers = vec![("content-type".to_owned(), b"text/plain".to_vec())];
     Response { headers, body: body.into_bytes(), ..status(200) }
@@ -292,6 +301,9 @@ fn html(links: &[String]) -> Response {
     for link in links {
         body.push_str(&format!("<p><a href=\"{link}\">a link</a></p>\n"));
     }
-    let headers = vec![("content-type".to_owned(), b"text/html; charset=utf-8".to_vec())];
+    let headers = vec![
+        ("content-type".to_owned(), b"text/html; charset=utf-8".to_vec()),
+        ("etag".to_owned(), ETAG.as_bytes().to_vec()),
+    ];
     Response { headers, body: body.into_bytes(), ..status(200) }
 }

@@ -3,7 +3,7 @@
 use super::agenda::{Agenda, Happening, Incident, Input, Place, Process, StageName};
 use super::around::Around;
 use super::broker::{Broker, Outgoing};
-use super::checks::Checks;
+use super::checks::{Checks, url_of};
 use super::dice::Dice;
 use super::graph::Graph;
 use super::names::Names;
@@ -34,6 +34,8 @@ pub struct Ended {
     pub urls: usize,
     /// Pages with outcome fetched.
     pub fetched: usize,
+    /// URLs injected again with outcome not-modified.
+    pub not_modified: usize,
     /// Requests that servers saw.
     pub contacts: u64,
     /// URLs with outcome over-budget.
@@ -154,14 +156,22 @@ impl World {
             depth: 0,
             redirects: 0,
             seed: true,
-            again: false,
+            again: 0,
             flow: Quality::SEED,
         };
-        let found = FoundUrls { origin, urls: self.around.web.graph.seeds.iter().collect(), anchors: Vec::new() };
-        let message =
-            Outgoing { edge: Edge::UrlsFound, token: Token::None, id: "seeds".into(), payload: encode(&found) };
-        self.around.broker.store(0, &message);
+        let seeds: Vec<String> = self.around.web.graph.seeds.clone();
+        let message = |origin: Origin, urls: &[String], id: String| {
+            let found = FoundUrls { origin, urls: urls.iter().collect(), anchors: Vec::new() };
+            Outgoing { edge: Edge::UrlsFound, token: Token::None, id, payload: encode(&found) }
+        };
+        self.around.broker.store(0, &message(origin.clone(), &seeds, "seeds".into()));
         self.around.dispatch(Edge::UrlsFound);
+        for (time, &(again, at)) in self.plan.again.iter().enumerate() {
+            let origin = Origin { again, ..origin.clone() };
+            let first = &seeds[..seeds.len().min(2)];
+            let injected = message(origin, first, format!("again {time}"));
+            self.around.agenda.at(at, Happening::Injection(injected));
+        }
     }
 
     fn happens(&mut self, happening: Happening) {
@@ -177,6 +187,10 @@ impl World {
                 self.overdue(edge, consumer, sequence, delivery);
             }
             Happening::Incident(place, incident) => self.incident(place, incident),
+            Happening::Injection(message) => {
+                around.broker.store(around.now, &message);
+                around.dispatch(message.edge);
+            }
             Happening::Join(id, topic, entry) => scope::joined(id, topic, entry, around),
         }
     }
@@ -325,8 +339,8 @@ impl World {
         lines
     }
 
-    /// What must be true when all is quiet: every URL that can be met was new once and ended as the web has it, or over
-    /// a budget when as many pages were fetched.
+    /// What must be true when all is quiet: every URL that can be met was new once (and once more for each injection that
+    /// wanted it again) and ended as the web has it, or over a budget when as many pages were fetched.
     fn end(self) -> Result<Ended, Failure> {
         let checks = &self.around.checks;
         let (graph, follow) = (&self.around.web.graph, self.plan.pipeline.scope.follow);
@@ -339,10 +353,11 @@ impl World {
             wrong.push(format!("P4: {url} never was new"));
         }
         for url in checks.new.keys() {
-            match (checks.outcomes.get(url), truth.get(url)) {
+            match (checks.outcomes.get(url), truth.get(url_of(url))) {
                 (_, None) => wrong.push(format!("P4: {url} is new, and no page links to it")),
                 (None, _) => wrong.push(format!("P3: {url} has no outcome")),
                 (Some((outcome, _)), Some(expected)) if outcome == expected => {}
+                (Some((Outcome::NotModified, _)), Some(Outcome::Fetched)) if url_of(url) != url => {}
                 (Some((Outcome::OverBudget, reason)), _) if checks.is_used_up(url, reason) => {}
                 (Some(end), Some(expected)) => {
                     wrong.push(format!("P3: {url} ends {end:?}, the web has it as {expected:?}"));
@@ -358,7 +373,7 @@ impl World {
             }
         }
         for (url, (outcome, _)) in &checks.outcomes {
-            if *outcome == Outcome::Fetched && !self.around.web.served.contains_key(url) {
+            if *outcome == Outcome::Fetched && !self.around.web.served.contains_key(url_of(url)) {
                 wrong.push(format!("P3: {url} was fetched, and nobody served it"));
             }
         }
@@ -377,6 +392,7 @@ impl World {
             steps: self.steps,
             seconds: self.around.now / SECOND,
             urls: checks.new.len(),
+            not_modified: checks.outcomes.values().filter(|(outcome, _)| *outcome == Outcome::NotModified).count(),
             fetched: checks.outcomes.values().filter(|(outcome, _)| *outcome == Outcome::Fetched).count(),
             over_budget: checks.outcomes.keys().filter(|url| checks.is_over_budget(url)).count(),
             contacts: self.around.web.contacts,

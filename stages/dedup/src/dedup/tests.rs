@@ -48,15 +48,7 @@ fn open(state: &State, partitions: &[u16]) -> Dedup {
 }
 
 fn origin(page: &str) -> Origin {
-    Origin {
-        page: page.into(),
-        topic: "t".into(),
-        depth: 1,
-        redirects: 0,
-        seed: false,
-        again: false,
-        flow: Quality::NONE,
-    }
+    Origin { page: page.into(), topic: "t".into(), depth: 1, redirects: 0, seed: false, again: 0, flow: Quality::NONE }
 }
 
 fn batch(urls: &[(&str, u32)], pages: &[&str]) -> SplitUrls {
@@ -161,6 +153,36 @@ fn a_step_that_was_not_committed_never_was() {
     let mut core = open(&store, &[0, 1, 2, 3]);
     assert_eq!(counts(&core)["found_total"], 0);
     assert_eq!(run(&mut core, batch(&[("http://a.test/", 0)], &["p"])).len(), 1);
+}
+
+/// The URLs of a batch as an injection wants them.
+fn injected(again: u64, urls: &[&str]) -> SplitUrls {
+    let urls: Vec<(&str, u32)> = urls.iter().map(|url| (*url, 0)).collect();
+    SplitUrls { origins: vec![Origin { again, ..origin("") }], ..batch(&urls, &["p"]) }
+}
+
+#[test]
+fn a_url_that_is_injected_again_is_new_once_more_for_each_injection() {
+    for kind in [DedupStore::Disk, DedupStore::Memory] {
+        let state = State::with(kind);
+        let mut core = open(&state, &[0, 1, 2, 3]);
+        let news = |core: &mut Dedup, input| -> Vec<String> {
+            let news = run(core, input);
+            news.iter().flat_map(|new| new.urls.iter().map(str::to_owned).collect::<Vec<_>>()).collect()
+        };
+        assert_eq!(news(&mut core, batch(&[("http://a.test/1", 0)], &["p"])), ["http://a.test/1"]);
+        assert_eq!(news(&mut core, injected(7, &["http://a.test/1"])), ["http://a.test/1"]);
+        // The same injection in another message, in this life and the next.
+        assert!(news(&mut core, injected(7, &["http://a.test/1", "http://a.test/1"])).is_empty());
+        let mut core = open(&state, &[0, 1, 2, 3]);
+        assert!(news(&mut core, injected(7, &["http://a.test/1"])).is_empty());
+        assert_eq!(news(&mut core, injected(8, &["http://a.test/1"])), ["http://a.test/1"]);
+        // One that was not met before is known from then on.
+        assert_eq!(news(&mut core, injected(8, &["http://a.test/2"])), ["http://a.test/2"]);
+        assert!(news(&mut core, batch(&[("http://a.test/2", 0)], &["p"])).is_empty());
+        assert_conserved(&core);
+        assert_eq!((counts(&core)["new_total"], counts(&core)["repeated_total"]), (4, 4));
+    }
 }
 
 proptest! {

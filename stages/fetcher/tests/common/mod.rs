@@ -6,7 +6,8 @@ pub(crate) mod server;
 
 use fetcher::core::{Fetcher, Settings};
 use fetcher::effect::{Answer, Asked, Effect};
-use fetcher::http::{Http, HttpSettings};
+use fetcher::http::{Http, HttpSettings, Rate};
+use shared::config::Proxy;
 use shared::message::{
     Ask, AskReply, Edge, FailureKind, Job, JobId, JobKind, Origin, Page, Quality, Report, Request, RequestEnd,
     ToFetcher, Validators, decode,
@@ -30,6 +31,7 @@ pub(crate) fn settings() -> Settings {
         download_pause: shared::config::DownloadPause::default(),
         allow_private_addresses: true,
         body_bytes_max: 1 << 20,
+        streams: 1,
     }
 }
 
@@ -38,6 +40,12 @@ pub(crate) fn http_settings() -> HttpSettings {
         user_agent: "test-agent/1 (mail@example.org)".into(),
         connect_timeout: Duration::from_secs(2),
         request_timeout: Duration::from_secs(2),
+        first_byte_timeout: Duration::from_secs(2),
+        transfer_rate: Rate { bytes_min: 1024, window: Duration::from_secs(10) },
+        skip_types: Vec::new(),
+        headers: Vec::new(),
+        cookies: false,
+        proxy: Proxy::default(),
         header_bytes_max: 64 << 10,
         url_bytes_max: 2048,
         message_bytes_max: 8 << 20,
@@ -58,7 +66,7 @@ pub(crate) fn job_for(server: &str, urls: &[String]) -> Job {
         depth: 1,
         redirects: 0,
         seed: false,
-        again: false,
+        again: 0,
         flow: Quality::NONE,
     };
     let request = |(slot, url): (usize, &String)| Request {
@@ -264,6 +272,8 @@ pub(crate) fn fetch(number: u64, index: usize, server: &str, url: &str) -> Effec
             addresses: vec![IpAddr::from([127, 0, 0, 1])],
         }),
         lease_left: Duration::from_secs(20),
+        validators: Validators::default(),
+        is_page: true,
         body_bytes_max: 1 << 20,
         timeout: None,
     })

@@ -30,7 +30,7 @@ fn settings(follow: Follow) -> Settings {
 fn found(seed: bool, urls: &[&str]) -> FoundUrls {
     let origin = Origin {
         page: if seed { String::new() } else { "http://page.test/".into() },
-        again: false,
+        again: 0,
         topic: "t".into(),
         depth: u16::from(!seed),
         redirects: 0,

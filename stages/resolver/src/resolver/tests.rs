@@ -19,15 +19,7 @@ fn settings() -> Settings {
 }
 
 fn origin(page: &str) -> Origin {
-    Origin {
-        page: page.into(),
-        topic: "t".into(),
-        depth: 1,
-        redirects: 0,
-        seed: false,
-        again: false,
-        flow: Quality::NONE,
-    }
+    Origin { page: page.into(), topic: "t".into(), depth: 1, redirects: 0, seed: false, again: 0, flow: Quality::NONE }
 }
 
 /// New URLs, each with a page of its own.

@@ -94,6 +94,8 @@ fn measure(name: &str, store: Arc<dyn Store>) {
                 sequence: 1,
                 last: true,
                 requests: results.len() as u32,
+                busy_us: 0,
+                elapsed_us: 0,
                 results,
                 connect_us: Some(1000),
                 closed_by_server: false,

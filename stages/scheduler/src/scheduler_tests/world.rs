@@ -33,7 +33,7 @@ pub(crate) fn origin() -> Origin {
         depth: 1,
         redirects: 0,
         seed: false,
-        again: false,
+        again: 0,
         flow: Quality::NONE,
     }
 }
@@ -156,6 +156,8 @@ impl Held {
             results: std::mem::take(&mut self.results),
             connect_us: self.connected.then_some(30_000),
             requests: self.served,
+            busy_us: 0,
+            elapsed_us: 0,
             closed_by_server,
             robots: self.robots.take(),
         }
@@ -533,7 +535,8 @@ impl World {
         let pause = self.settings.download_pause.after(took);
         held.at = self.now + gap.max(pause);
         held.next += 1;
-        held.connected = !matches!(end, RequestEnd::Failure(FailureKind::Connect | FailureKind::Tls));
+        held.connected =
+            !matches!(end, RequestEnd::Failure(FailureKind::Connect | FailureKind::Tls | FailureKind::Certificate));
         held.served += u32::from(matches!(end, RequestEnd::Response { .. }));
         let broken = !matches!(end, RequestEnd::Response { status: 0..=428 | 430..=502 | 504.., .. });
         held.results.push(RequestResult { slot, end });

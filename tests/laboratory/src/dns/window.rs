@@ -272,7 +272,7 @@ fn urls(trace: &Trace, draws: &[u32]) -> NewUrls {
         depth: 1,
         redirects: 0,
         seed: false,
-        again: false,
+        again: 0,
         flow: Quality::NONE,
     };
     NewUrls { partition: 0, origins: vec![origin], origin_of: vec![0; draws.len()], urls, first_serial: 1 }

@@ -339,6 +339,9 @@ impl<'a> Crawl<'a> {
             results,
             connect_us: Some(micros(self.web.servers[server].connect_us)),
             requests: u32::try_from(served).unwrap_or(u32::MAX),
+            // The paper's overlap holds, by which the web here answers.
+            busy_us: 0,
+            elapsed_us: 0,
             closed_by_server: served == limit,
             robots: None,
         };
@@ -458,7 +461,7 @@ fn origin(page: &str, quality: Quality) -> Origin {
         depth: u16::from(!page.is_empty()),
         redirects: 0,
         seed: page.is_empty(),
-        again: false,
+        again: 0,
         flow: quality,
     }
 }
