@@ -140,7 +140,7 @@ async fn socks(peer: &mut Peer) -> Vec<u8> {
     stream.write_all(&[5, method]).await.unwrap();
     if method == 2 {
         for _ in 0..2 {
-            let mut head = vec![0; 2];
+            let mut head = [0; 2];
             stream.read_exact(&mut head[..1]).await.unwrap();
             if head[0] == 1 {
                 stream.read_exact(&mut head[1..]).await.unwrap();

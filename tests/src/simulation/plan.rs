@@ -70,7 +70,7 @@ impl Plan {
         };
         let servers = dice.within(5..10) as usize;
         let mut plan = Plan { servers, pages_max: 14, faults, ..Plan::drawn(seed, &mut dice) };
-        if seed % 3 == 0 {
+        if seed.is_multiple_of(3) {
             // While faults last: an injection, its message once more after a while, and another injection.
             let until = plan.faults.until_s * SECOND;
             plan.again = vec![(7, until / 5), (7, until / 2), (8, until * 4 / 5)];
