@@ -2,7 +2,7 @@
 //! takes part.
 
 use flate2::read::MultiGzDecoder;
-use rhumb_tests::harness::{Finished, Running, World, binaries, json, signal};
+use rhumb_tests::harness::{Finished, Running, World, binaries, json, rhumb, signal};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -28,17 +28,19 @@ fn records(dir: &Path) -> Vec<Record> {
     let mut records = Vec::new();
     for path in files(dir, ".warc.gz") {
         let mut bytes = Vec::new();
-        MultiGzDecoder::new(File::open(&path).unwrap()).read_to_end(&mut bytes).unwrap();
+        MultiGzDecoder::new(File::open(&path).expect("what was kept can be read"))
+            .read_to_end(&mut bytes)
+            .expect("what was kept can be read");
         let mut rest = bytes.as_slice();
         while !rest.is_empty() {
             let head_bytes = rest.windows(4).position(|end| end == b"\r\n\r\n").expect("a record's head") + 4;
-            let head = std::str::from_utf8(&rest[..head_bytes]).unwrap();
+            let head = std::str::from_utf8(&rest[..head_bytes]).expect("what was kept can be read");
             assert!(head.starts_with("WARC/1.1\r\n"), "{head}");
             let field = |name: &str| {
                 let line = head.lines().find_map(|line| line.strip_prefix(name));
                 line.map(|value| value.trim_start_matches(": ").to_owned()).unwrap_or_default()
             };
-            let length: usize = field("Content-Length").parse().unwrap();
+            let length: usize = field("Content-Length").parse().expect("what was kept can be read");
             let block = rest[head_bytes..head_bytes + length].to_vec();
             assert_eq!(&rest[head_bytes + length..][..4], b"\r\n\r\n");
             records.push(Record { kind: field("WARC-Type"), url: field("WARC-Target-URI"), block });
@@ -49,8 +51,11 @@ fn records(dir: &Path) -> Vec<Record> {
 }
 
 fn files(dir: &Path, suffix: &str) -> Vec<PathBuf> {
-    let paths = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
-    let mut paths: Vec<PathBuf> = paths.filter(|path| path.to_str().unwrap().ends_with(suffix)).collect();
+    let paths = fs::read_dir(dir)
+        .expect("what was kept can be read")
+        .map(|entry| entry.expect("what was kept can be read").path());
+    let mut paths: Vec<PathBuf> =
+        paths.filter(|path| path.to_str().expect("what was kept can be read").ends_with(suffix)).collect();
     paths.sort();
     paths
 }
@@ -74,15 +79,18 @@ fn assert_archived(dir: &Path, finished: &Finished) {
         let n = records.iter().filter(|record| record.kind == kind).count();
         assert_eq!(n as u64, answered, "one {kind} for each");
     }
-    let indexed: usize = files(dir, ".cdxj").iter().map(|path| fs::read_to_string(path).unwrap().lines().count()).sum();
+    let indexed: usize = files(dir, ".cdxj")
+        .iter()
+        .map(|path| fs::read_to_string(path).expect("what was kept can be read").lines().count())
+        .sum();
     assert_eq!(indexed as u64, answered);
 
     let mut outcomes: BTreeMap<String, u64> = BTreeMap::new();
     let mut urls: BTreeMap<String, u32> = BTreeMap::new();
-    for line in fs::read_to_string(dir.join("crawl.jsonl")).unwrap().lines() {
+    for line in fs::read_to_string(dir.join("crawl.jsonl")).expect("what was kept can be read").lines() {
         let line: Value = serde_json::from_str(line).expect("a line is an object");
-        *outcomes.entry(line["outcome"].as_str().unwrap().to_owned()).or_default() += 1;
-        *urls.entry(line["url"].as_str().unwrap().to_owned()).or_default() += 1;
+        *outcomes.entry(line["outcome"].as_str().expect("what was kept can be read").to_owned()).or_default() += 1;
+        *urls.entry(line["url"].as_str().expect("what was kept can be read").to_owned()).or_default() += 1;
     }
     let expected: BTreeMap<String, u64> =
         finished.summary.outcomes.iter().filter(|(_, n)| **n > 0).map(|(name, n)| (name.clone(), *n)).collect();
@@ -139,6 +147,29 @@ fn a_crawl_that_is_resumed_goes_on_with_its_archive() {
     assert_eq!(files(&dir, ".warc.gz").len(), 2, "a file for each run");
 }
 
+/// Goal: what was fetched last is kept, too, when a crawl ends before it is complete. Method: one that ends at a number
+/// of pages; a second crawl in the same folder, whose URLs have the same numbers, has all its lines.
+#[test]
+fn a_crawl_that_ends_at_a_limit_is_archived_to_its_end_and_another_adds_to_it() {
+    let world = world();
+    let dir = world.data().with_file_name("kept");
+    let set = format!("stages.archiver.dir={}", dir.display());
+    let mut lines = 0;
+    for _ in 0..2 {
+        let crawl = world.crawl().arguments(&["--max-pages", "200"]).set("stages.archiver.replicas=1").set(&set);
+        let finished = crawl.run(CRAWL_AT_MOST);
+        assert_eq!((finished.code, finished.summary.complete), (0, false));
+        lines += finished.summary.outcomes.values().sum::<u64>();
+        let text = fs::read_to_string(dir.join("crawl.jsonl")).expect("a log");
+        assert_eq!(text.lines().count() as u64, lines, "{}", json(&finished.summary));
+        assert!(files(&dir, ".open").is_empty());
+        let deleted = rhumb(&["delete", "--yes", "--data", world.data().to_str().expect("a path")]);
+        assert_eq!(deleted.code, 0, "{}", deleted.err);
+    }
+    let answers = records(&dir).iter().filter(|record| matches!(record.kind.as_str(), "response" | "revisit")).count();
+    assert!(answers as u64 >= lines, "{answers} responses, {lines} outcomes");
+}
+
 /// Goal: a stage that is no part of the pipeline gets every page. Method: the example counts those of a crawl.
 #[test]
 fn a_further_stage_gets_every_page() {
@@ -146,7 +177,8 @@ fn a_further_stage_gets_every_page() {
     let mut up = world.up().start();
     let broker = format!("broker.url={}", up.handle().broker);
     let mut example = Command::new(binaries().join("count-titles"))
-        .args(["--set", &broker, "--set", "crawl=default"])
+        .args(["--set", &broker, "--config"])
+        .arg(up.data().join("configuration.json"))
         .stderr(Stdio::piped())
         .stdin(Stdio::null())
         .spawn()
@@ -164,13 +196,23 @@ fn a_further_stage_gets_every_page() {
     let pages = finished.outcomes.values().sum::<u64>();
     let metrics = || {
         let client = reqwest::Client::new();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_all().build().expect("what was kept can be read");
         let url = format!("http://{listen}/metrics");
-        runtime.block_on(async { client.get(url).send().await.unwrap().text().await.unwrap() })
+        runtime.block_on(async {
+            client
+                .get(url)
+                .send()
+                .await
+                .expect("what was kept can be read")
+                .text()
+                .await
+                .expect("what was kept can be read")
+        })
     };
     let count = |text: &str, name: &str| -> u64 {
         let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("no {name} in {text}"));
-        line.rsplit(' ').next().unwrap().parse().unwrap()
+        line.rsplit(' ').next().expect("what was kept can be read").parse().expect("what was kept can be read")
     };
     let end = std::time::Instant::now() + Duration::from_secs(10);
     loop {
@@ -183,7 +225,7 @@ fn a_further_stage_gets_every_page() {
         std::thread::sleep(Duration::from_millis(100));
     }
     signal(example.id(), Signal::TERM);
-    assert!(example.wait().unwrap().success());
+    assert!(example.wait().expect("what was kept can be read").success());
     up.signal(Signal::INT);
     up.exit_code(CRAWL_AT_MOST);
 }

@@ -7,7 +7,7 @@ use crate::inject::inject;
 use crate::lock::{LOCK, lock};
 use crate::processes::{Launch, Processes, binaries};
 use crate::progress::Progress;
-use crate::status::{ProcessUse, Snapshot, Summary, Supervision};
+use crate::status::{ProcessUse, Snapshot, Summary, Supervision, unarchived};
 use anyhow::Context as _;
 use async_nats::jetstream::kv;
 use futures::stream::{FuturesUnordered, StreamExt as _};
@@ -79,6 +79,9 @@ const SNAPSHOT_EVERY_MAX: Duration = Duration::from_secs(1);
 const DISK_FULL: &str = "no space left on device";
 /// How long the end of a crawl waits for the last reports to be taken in.
 const LAST_LOOK_MAX: Duration = Duration::from_secs(3);
+/// How long for the archiver to keep what was fetched last.
+const ARCHIVE_MAX: Duration = Duration::from_secs(40);
+const ARCHIVE_LOOK: Duration = Duration::from_millis(50);
 /// A disk with less free is full, in bytes.
 const NO_ROOM: u64 = 1 << 20;
 /// A full disk has room again from so much free on, in bytes.
@@ -338,6 +341,10 @@ impl<'a> Crawl<'a> {
             "dedup" | "scheduler" => anyhow::bail!(
                 "{stage} owns the partitions' state: its replicas are fixed for the life of a crawl (stages.{stage}.replicas)"
             ),
+            "archiver" if (self.plan.pipeline.stages.archiver.replicas == 0) != (replicas == 0) => anyhow::bail!(
+                "whether there is an archiver is fixed for a run: stop it and go on with --resume --set \
+                 stages.archiver.replicas={replicas}"
+            ),
             _ if !self.plan.pipeline.stages.common().iter().any(|(known, _)| *known == stage) => {
                 anyhow::bail!("there is no stage '{stage}'")
             }
@@ -345,7 +352,7 @@ impl<'a> Crawl<'a> {
         }
     }
 
-    /// Ends all processes. The fetchers first: what they did last then goes into the summary.
+    /// Ends all processes. The fetchers first: what they did last then goes into the summary. The archiver last.
     async fn drain(&mut self) {
         self.processes.drain_fetchers().await;
         let end = Instant::now() + LAST_LOOK_MAX;
@@ -359,7 +366,25 @@ impl<'a> Crawl<'a> {
                 }
             }
         }
+        self.processes.drain_all_but("archiver").await;
+        self.archive_the_rest().await;
         self.processes.drain().await;
+    }
+
+    /// Gives the archiver time for what the others did last: a crawl that ended at a limit may never go on.
+    async fn archive_the_rest(&self) {
+        if self.plan.pipeline.stages.archiver.replicas == 0 {
+            return;
+        }
+        let end = Instant::now() + ARCHIVE_MAX;
+        let mut left = None;
+        while left != Some(0) && Instant::now() < end && self.bus.is_connected() {
+            left = unarchived(&self.bus, &self.plan.pipeline).await.ok();
+            tokio::time::sleep(ARCHIVE_LOOK).await;
+        }
+        if left != Some(0) {
+            tracing::warn!("what was fetched last is not archived yet: --resume goes on with it");
+        }
     }
 
     /// Drains and stops all, and writes the summary.

@@ -205,6 +205,11 @@ impl Processes {
         self.end(|stage| stage == "fetcher").await;
     }
 
+    /// Ends all processes but those of a stage.
+    pub async fn drain_all_but(&mut self, last: &str) {
+        self.end(|stage| stage != last).await;
+    }
+
     /// Ends all processes that are left.
     pub async fn drain(&mut self) {
         self.end(|_| true).await;

@@ -236,6 +236,21 @@ async fn backlog(stream: &jetstream::stream::Stream, consumers: &[String]) -> u6
     backlog
 }
 
+/// Messages that the archiver has not acked.
+///
+/// # Errors
+/// The broker does not answer.
+pub async fn unarchived(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<u64> {
+    let mut left = 0;
+    for (key, stage) in required_by_interest(pipeline) {
+        if stage == "archiver" {
+            let stream = bus.jetstream.get_stream(bus.subjects.stream(key)).await?;
+            left += backlog(&stream, &[consumer_name(stage, None)]).await;
+        }
+    }
+    Ok(left)
+}
+
 fn required_consumers(key: &str, pipeline: &Pipeline) -> Vec<String> {
     let owned = |stage: &str, replicas: u16| (0..replicas).map(|i| consumer_name(stage, Some(i))).collect();
     let in_lanes = |stage: &str, edge| {

@@ -176,17 +176,21 @@ fn set(base: &mut Tree, key: &str, value: Tree) {
     merge(base, nested);
 }
 
-/// The key whose value is not shown: there may be a password in it.
-const SECRET: &str = "network.proxy";
+/// Keys whose values are not shown: there may be a password in them.
+const SECRETS: [&str; 2] = ["network.proxy", "network.headers."];
 
 fn read(tree: Tree) -> Result<Pipeline, ConfigError> {
     let pipeline: Pipeline = serde_path_to_error::deserialize(&tree).map_err(|error| {
         let key = error.path().to_string();
         let pointer = format!("/{}", key.replace(['.', '['], "/").replace(']', ""));
         // For an unknown key the path already names it; a whole section would be no help as a value.
-        let may_show = |value: &&Tree| !value.is_object() && key != SECRET;
-        let value = tree.pointer(&pointer).filter(may_show).map(Tree::to_string);
-        ConfigError::Type { key, value, error: accepted(&error.into_inner().to_string()) }
+        let is_secret = SECRETS.iter().any(|secret| key.starts_with(secret));
+        let value = tree.pointer(&pointer).filter(|value| !value.is_object() && !is_secret).map(Tree::to_string);
+        let error = error.into_inner().to_string();
+        // The error would show a number.
+        let is_type = is_secret && error.starts_with("invalid type");
+        let error = if is_type { "accepted is text (in quotes)".to_owned() } else { accepted(&error) };
+        ConfigError::Type { key, value, error }
     })?;
     let errors = validate::errors(&pipeline);
     if errors.is_empty() { Ok(pipeline) } else { Err(ConfigError::Range(errors)) }
@@ -291,7 +295,7 @@ mod tests {
             ("network.headers={Host: x}", vec!["network.headers.Host", "if-none-match"]),
             ("network.headers={'a b': x}", vec!["network.headers.a b"]),
             ("network.headers={x: \"a\\nb\"}", vec!["network.headers.x", "printable"]),
-            ("network.headers.x=5", vec!["network.headers.x", "5"]),
+            ("network.headers.x=5", vec!["network.headers.x", "text (in quotes)"]),
             ("limits.skip_types=[image]", vec!["limits.skip_types", "image", "video/*"]),
             ("limits.skip_types=[Image/png]", vec!["limits.skip_types", "Image/png"]),
             ("limits.skip_types=['*/*']", vec!["limits.skip_types", "*/*"]),

@@ -15,7 +15,7 @@ use shared::message::{Document, Documents, Edge, Outcome, OutcomeEntry, Outcomes
 use shared::stage::store::StoreError;
 use shared::stage::{Core, Count, Event, Output, Ticket};
 use shared::time::Timestamp;
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +25,8 @@ const BATCH_BYTES: usize = 4 << 20;
 const WAITING_BYTES_MAX: usize = 16 << 20;
 /// Nor while so many outcomes wait for their documents.
 const WAITING_OUTCOMES_MAX: usize = 20_000;
+/// So many documents wait for their outcomes, the oldest go first.
+const WAITING_DOCUMENTS_MAX: usize = 20_000;
 /// How long an outcome waits for the document of its page.
 const DOCUMENT_WAIT: Duration = Duration::from_secs(3);
 /// How long a document is kept for an outcome: longer than a job takes to report it.
@@ -86,8 +88,10 @@ pub enum Effect {
 pub enum Answer {
     /// The batch is on the disk, and the open file has so many bytes; none: it could not be written.
     Written(Option<u64>),
-    /// The open file is finished, or will be at the next start.
-    Finished,
+    /// Whether the open file is finished.
+    Finished(bool),
+    /// The folder failed in a way that it should not; what was asked for is asked for again.
+    Broken,
 }
 
 /// What waits for the folder.
@@ -115,6 +119,8 @@ enum Work {
     /// A write failed: the same again then.
     Failed(Arc<Batch>, Vec<Ticket>, Timestamp),
     Finishing,
+    /// The same for the end of a file.
+    Unfinished(Timestamp),
 }
 
 /// A page: URL fingerprint and when it came.
@@ -139,6 +145,8 @@ pub struct Archiver {
     /// Outcomes that wait for a document.
     outcomes: HashMap<PageKey, (OutcomeEntry, Ticket)>,
     outcomes_until: BTreeSet<(Timestamp, PageKey)>,
+    /// Pages whose outcomes did not wait for a document, or not long enough.
+    logged_without: Late,
     /// Entries of an input that wait.
     entries_left: HashMap<Ticket, usize>,
     tally: Tally,
@@ -178,6 +186,7 @@ impl Archiver {
             documents_until: VecDeque::new(),
             outcomes: HashMap::new(),
             outcomes_until: BTreeSet::new(),
+            logged_without: Late::default(),
             entries_left: HashMap::new(),
             tally: Tally::default(),
         }
@@ -211,7 +220,9 @@ impl Archiver {
         for document in documents.entries {
             self.tally.documents += 1;
             let key = (shared::url::fingerprint(&document.url), document.fetched_at_ms);
-            if let Some((entry, outcome_ticket)) = self.outcomes.remove(&key) {
+            if self.logged_without.remove(key) {
+                // Too late.
+            } else if let Some((entry, outcome_ticket)) = self.outcomes.remove(&key) {
                 self.log(now, &entry, Some(&document));
                 self.entry_done(now, outcome_ticket);
             } else if let Some((_, repeated)) = self.documents.insert(key, (document, ticket)) {
@@ -233,12 +244,12 @@ impl Archiver {
             if let Some((document, document_ticket)) = self.documents.remove(&key) {
                 self.log(now, &entry, Some(&document));
                 self.entry_done(now, document_ticket);
-            } else if is_document(&entry) && !self.draining && !self.outcomes.contains_key(&key) {
+            } else if may_be_document(&entry) && !self.draining && !self.outcomes.contains_key(&key) {
                 self.outcomes_until.insert((now + DOCUMENT_WAIT, key));
                 self.outcomes.insert(key, (entry, ticket));
                 continue;
             } else {
-                self.log(now, &entry, None);
+                self.log_without(now, &entry, key);
             }
             self.entry_done(now, ticket);
         }
@@ -265,6 +276,11 @@ impl Archiver {
         self.tally.outcomes += 1;
     }
 
+    fn log_without(&mut self, now: Timestamp, entry: &OutcomeEntry, key: PageKey) {
+        self.log(now, entry, None);
+        self.logged_without.insert(key);
+    }
+
     /// What has waited long enough goes on without what it waited for; all of it when the end has come.
     fn stop_waiting(&mut self, now: Timestamp) {
         while let Some(&(until, key)) = self.outcomes_until.first()
@@ -272,12 +288,12 @@ impl Archiver {
         {
             self.outcomes_until.pop_first();
             if let Some((entry, ticket)) = self.outcomes.remove(&key) {
-                self.log(now, &entry, None);
+                self.log_without(now, &entry, key);
                 self.entry_done(now, ticket);
             }
         }
         while let Some(&(until, key)) = self.documents_until.front()
-            && (until <= now || self.draining)
+            && (until <= now || self.draining || self.documents.len() > WAITING_DOCUMENTS_MAX)
         {
             self.documents_until.pop_front();
             if let Some((_, ticket)) = self.documents.remove(&key) {
@@ -296,11 +312,15 @@ impl Archiver {
                     self.tally.files += 1;
                 }
             }
-            (Answer::Written(None), Work::Writing(batch, tickets)) => {
+            (Answer::Written(None) | Answer::Broken, Work::Writing(batch, tickets)) => {
                 self.tally.failures += 1;
                 self.work = Work::Failed(batch, tickets, now + RETRY_WAIT);
             }
-            (Answer::Finished, Work::Finishing) => (self.file_since, self.file_bytes) = (None, 0),
+            (Answer::Finished(true), Work::Finishing) => (self.file_since, self.file_bytes) = (None, 0),
+            (Answer::Finished(false) | Answer::Broken, Work::Finishing) => {
+                self.tally.failures += 1;
+                self.work = Work::Unfinished(now + RETRY_WAIT);
+            }
             (_, work) => self.work = work,
         }
     }
@@ -312,11 +332,11 @@ impl Archiver {
                 let Work::Failed(batch, tickets, _) = std::mem::replace(&mut self.work, Work::Idle) else { return };
                 self.write(batch, tickets, out);
             }
+            Work::Unfinished(at) if now >= *at => self.finish_file(out),
             Work::Idle
                 if self.file_is_full(now) || (self.draining && self.is_written() && self.file_since.is_some()) =>
             {
-                self.work = Work::Finishing;
-                out.effect(Effect::Finish);
+                self.finish_file(out);
             }
             Work::Idle if self.batch_is_due(now) => {
                 let Gathered { batch, tickets, .. } = std::mem::take(&mut self.gathered);
@@ -324,6 +344,11 @@ impl Archiver {
             }
             _ => {}
         }
+    }
+
+    fn finish_file(&mut self, out: &mut Output<Effect>) {
+        self.work = Work::Finishing;
+        out.effect(Effect::Finish);
     }
 
     fn write(&mut self, batch: Arc<Batch>, tickets: Vec<Ticket>, out: &mut Output<Effect>) {
@@ -348,10 +373,36 @@ impl Archiver {
     }
 }
 
-/// Whether a document may be known of it: the parser tells of pages that are HTML.
-fn is_document(entry: &OutcomeEntry) -> bool {
-    let is_html = matches!(entry.media_type.as_str(), "" | "text/html" | "application/xhtml+xml");
-    entry.outcome == Outcome::Fetched && is_html
+/// Whether a document may be known of it: the parser tells of what it reads.
+fn may_be_document(entry: &OutcomeEntry) -> bool {
+    let is_text = matches!(entry.media_type.as_str(), "" | "application/xhtml+xml" | "application/xml")
+        || entry.media_type.starts_with("text/")
+        || entry.media_type.ends_with("+xml");
+    entry.outcome == Outcome::Fetched && is_text
+}
+
+/// The last pages whose lines are written without what their documents say.
+#[derive(Default)]
+struct Late {
+    pages: HashSet<PageKey>,
+    order: VecDeque<PageKey>,
+}
+
+impl Late {
+    fn insert(&mut self, page: PageKey) {
+        if self.pages.insert(page) {
+            self.order.push_back(page);
+        }
+        if self.order.len() > WAITING_OUTCOMES_MAX
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.pages.remove(&oldest);
+        }
+    }
+
+    fn remove(&mut self, page: PageKey) -> bool {
+        self.pages.remove(&page)
+    }
 }
 
 impl Core for Archiver {
@@ -390,7 +441,7 @@ impl Core for Archiver {
 
     fn wake_at(&self) -> Option<Timestamp> {
         let work = match &self.work {
-            Work::Failed(_, _, at) => Some(*at),
+            Work::Failed(_, _, at) | Work::Unfinished(at) => Some(*at),
             Work::Idle if !self.gathered.is_empty() => Some(self.gathered.since + self.settings.linger),
             Work::Idle => self.file_since.map(|since| since + self.settings.file_age_max),
             Work::Writing(..) | Work::Finishing => None,
@@ -577,6 +628,15 @@ mod tests {
         bench.wait(RETRY_WAIT);
         assert_eq!(bench.batch(), batch);
         assert_eq!(bench.written(500), [ticket]);
+
+        bench.step(Event::Drain);
+        for is_finished in [false, true] {
+            assert!(matches!(bench.out.effects.pop(), Some(Effect::Finish)));
+            assert!(!bench.core.is_idle());
+            bench.step(Event::Answer(Answer::Finished(is_finished)));
+            bench.wait(RETRY_WAIT);
+        }
+        assert!(bench.core.is_idle());
     }
 
     #[test]
@@ -600,6 +660,12 @@ mod tests {
         assert_eq!(bench.written(0), [both]);
         assert!(bench.core.is_idle());
 
+        // A document that comes too late holds nothing up.
+        let late = bench.document("http://a.test/3", 3);
+        bench.wait(LINGER);
+        assert_eq!(bench.batch(), Some((vec![], String::new())));
+        assert_eq!(bench.written(0), [late]);
+
         // A document whose outcome never comes.
         let alone = bench.document("http://a.test/5", 5);
         bench.wait(OUTCOME_WAIT);
@@ -615,7 +681,7 @@ mod tests {
             let effect = bench.out.effects.pop();
             let is_finish = matches!(effect, Some(Effect::Finish));
             if is_finish {
-                bench.step(Event::Answer(Answer::Finished));
+                bench.step(Event::Answer(Answer::Finished(true)));
             }
             is_finish
         };

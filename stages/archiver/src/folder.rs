@@ -19,7 +19,7 @@ use anyhow::Context as _;
 use rustix::fs::{FlockOperation, flock};
 use std::collections::VecDeque;
 use std::fs::{self, File};
-use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _, SeekFrom};
+use std::io::{self, BufRead as _, BufReader, BufWriter, Read as _, Seek as _, SeekFrom, Write as _};
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -27,6 +27,10 @@ use std::time::SystemTime;
 
 /// Of the log's end that is read at a start.
 const LOG_TAIL_BYTES: u64 = 32 << 20;
+/// A file whose index has so many bytes is full: the index is sorted in memory.
+const INDEX_BYTES_MAX: u64 = 64 << 20;
+/// Lines of indexes that are read at a start, for each body to be remembered.
+const LINES_PER_BODY: usize = 4;
 
 /// What a folder is made with.
 #[derive(Clone, Debug)]
@@ -57,6 +61,7 @@ pub struct Batch {
 /// What an earlier life left.
 #[derive(Default)]
 pub struct Found {
+    // The pages may be of an earlier crawl in the same folder: they tell when they came.
     /// Keys of the pages written last.
     pub(crate) pages: Vec<u64>,
     /// Keys of the outcomes written last.
@@ -65,10 +70,19 @@ pub struct Found {
     pub(crate) bodies: Vec<(Digest, Original)>,
 }
 
+impl Found {
+    /// The log is of an earlier crawl in the same folder, whose outcomes have the same numbers.
+    pub fn forget_outcomes(&mut self) {
+        self.outcomes.clear();
+    }
+}
+
 /// The files.
 pub struct Folder {
     settings: FolderSettings,
     open: Option<OpenFile>,
+    /// Names of files that could not be finished.
+    unfinished: Vec<String>,
     log: Grown,
     number: u32,
     writer: Writer,
@@ -140,13 +154,16 @@ impl Folder {
         let mut found = Found::default();
         let (log, outcomes) = open_log(&dir.join(log_name(settings.instance)))?;
         found.outcomes = outcomes;
-        let folder = Folder { settings, open: None, log, number: 0, writer: Writer::new(), _lock: lock };
+        let unfinished = Vec::new();
+        let folder = Folder { settings, open: None, unfinished, log, number: 0, writer: Writer::new(), _lock: lock };
         folder.finish_what_was_left()?;
         folder.read_indexes(&mut found)?;
+        sync_dir(&dir).with_context(|| format!("cannot sync {}", dir.display()))?;
         Ok((folder, found))
     }
 
-    /// Writes and syncs a batch; returns how many bytes the open file has then.
+    /// Writes and syncs a batch; returns how many bytes the open file has then, the most there are when its index is
+    /// full.
     ///
     /// # Errors
     /// Nothing of the batch counts as written; the same batch may be tried again.
@@ -162,7 +179,8 @@ impl Folder {
             open.journal.take_back(journal);
         }
         written?;
-        Ok(self.open.as_ref().map_or(0, |open| open.warc.bytes))
+        let bytes = |open: &OpenFile| if open.journal.bytes < INDEX_BYTES_MAX { open.warc.bytes } else { u64::MAX };
+        Ok(self.open.as_ref().map_or(0, bytes))
     }
 
     fn write_records(&mut self, batch: &Batch) -> anyhow::Result<()> {
@@ -212,7 +230,16 @@ impl Folder {
             let file = file.with_context(|| format!("cannot create {}", path.display()))?;
             anyhow::Ok(Grown { file, bytes: 0, is_clean: true })
         };
-        let mut open = OpenFile { journal: create("cdxj")?, warc: create("warc.gz")?, info_bytes: 0, name };
+        let journal = create("cdxj")?;
+        let removed = |error| {
+            // Nothing is in them; each try takes another name.
+            for extension in ["cdxj", "warc.gz"] {
+                let _ = fs::remove_file(dir.join(format!("{name}.{extension}.open")));
+            }
+            error
+        };
+        let warc = create("warc.gz").map_err(removed)?;
+        let mut open = OpenFile { journal, warc, info_bytes: 0, name: name.clone() };
         let (filename, date) = (format!("{}.warc.gz", open.name), date(now_ms));
         let text: String = about.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
         let record = Record {
@@ -226,53 +253,67 @@ impl Folder {
         };
         let mut member = Vec::new();
         self.writer.write(&record, &mut member);
-        open.warc.append(&member).with_context(|| format!("cannot write {filename}.open in {}", dir.display()))?;
+        let written = open.warc.append(&member).and_then(|()| sync_dir(dir));
+        written.with_context(|| format!("cannot write {filename}.open in {}", dir.display())).map_err(removed)?;
         open.info_bytes = open.warc.bytes;
         Ok(open)
     }
 
-    /// Finishes the open file, if there is one.
+    /// Finishes the open file, if there is one, and those that could not be finished before.
     ///
     /// # Errors
-    /// The file stays as it is, and is finished at the next start.
+    /// Nothing is lost: it may be tried again, and is at the next start.
     pub fn finish(&mut self) -> anyhow::Result<()> {
-        match self.open.take() {
-            Some(open) => finish(&self.settings.dir, &open.name),
-            None => Ok(()),
+        self.unfinished.extend(self.open.take().map(|open| open.name));
+        while let Some(name) = self.unfinished.last() {
+            finish(&self.settings.dir, name)?;
+            self.unfinished.pop();
         }
+        Ok(())
     }
 
     /// Cuts files that were open when the process died behind the last page that is whole, and finishes them.
     fn finish_what_was_left(&self) -> anyhow::Result<()> {
-        let suffix = format!("-{:03}.cdxj.open", self.settings.instance);
-        for name in self.names(&suffix)? {
+        let FolderSettings { dir, instance, .. } = &self.settings;
+        for name in self.names(".cdxj.open")? {
             let name = name.trim_end_matches(".cdxj.open");
-            finish(&self.settings.dir, name)?;
+            let Some(of) = name.rsplit('-').next().and_then(|of| of.parse::<u16>().ok()) else { continue };
+            if of == *instance {
+                finish(dir, name)?;
+            } else if let Ok(_lock) = lock(dir, of) {
+                // Of an instance that does not run: there may be fewer than there were.
+                finish(dir, name)?;
+                open_log(&dir.join(log_name(of)))?;
+            }
         }
         Ok(())
     }
 
     /// Reads the indexes of finished files of all instances, the newest first, until enough is known.
     fn read_indexes(&self, found: &mut Found) -> anyhow::Result<()> {
-        let mut lines = Vec::new();
-        let mut bodies = 0;
+        let digests = self.settings.digests;
+        let lines_max = digests.saturating_mul(LINES_PER_BODY);
+        let mut pages: Vec<(String, u64)> = Vec::new();
+        let mut lines = 0;
         for name in self.names(".cdxj")?.iter().rev() {
-            if bodies >= self.settings.digests && lines.len() >= KEPT {
+            if lines >= KEPT && (found.bodies.len() >= digests || lines >= lines_max) {
                 break;
             }
-            let text =
-                fs::read_to_string(self.settings.dir.join(name)).with_context(|| format!("cannot read {name}"))?;
-            let of_file: Vec<Line> = text.lines().filter_map(Line::parse).collect();
-            bodies += of_file.iter().filter(|line| line.mime != REVISIT).count();
-            lines.extend(of_file);
+            let file = File::open(self.settings.dir.join(name)).with_context(|| format!("cannot read {name}"))?;
+            for line in BufReader::new(file).lines() {
+                let Some(line) = Line::parse(&line.with_context(|| format!("cannot read {name}"))?) else { continue };
+                lines += 1;
+                pages.push((line.date.clone(), page_key(&line.url, &line.date)));
+                let is_original = line.mime != REVISIT && found.bodies.len() < digests;
+                if let Some(digest) = Digest::parse(&line.digest).filter(|_| is_original) {
+                    found.bodies.push((digest, Original { url: line.url, date: line.date }));
+                }
+            }
+            pages.sort_unstable();
+            pages.drain(..pages.len().saturating_sub(KEPT));
         }
-        lines.sort_by(|a, b| a.date.cmp(&b.date));
-        let first = lines.len().saturating_sub(KEPT);
-        found.pages = lines[first..].iter().map(|line| page_key(&line.url, &line.date)).collect();
-        let originals = lines.into_iter().filter(|line| line.mime != REVISIT && line.status != "304");
-        found.bodies = originals
-            .filter_map(|line| Some((Digest::parse(&line.digest)?, Original { url: line.url, date: line.date })))
-            .collect();
+        found.pages = pages.into_iter().map(|(_, key)| key).collect();
+        found.bodies.sort_unstable_by(|(_, a), (_, b)| a.date.cmp(&b.date));
         Ok(())
     }
 
@@ -386,11 +427,12 @@ fn read_journal(path: &Path) -> io::Result<Vec<String>> {
 
 fn write_index(dir: &Path, name: &str, mut lines: Vec<String>) -> io::Result<()> {
     lines.sort_unstable();
-    let mut text = lines.join("\n");
-    text.push('\n');
     let unfinished = dir.join(format!("{name}.cdxj.sorted"));
-    fs::write(&unfinished, text)?;
-    File::open(&unfinished)?.sync_all()?;
+    let mut index = BufWriter::new(File::create(&unfinished)?);
+    for line in lines {
+        writeln!(index, "{line}")?;
+    }
+    index.into_inner()?.sync_all()?;
     fs::rename(&unfinished, dir.join(format!("{name}.cdxj")))
 }
 

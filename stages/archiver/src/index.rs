@@ -15,7 +15,7 @@ pub(crate) struct Line {
     /// Media type; `warc/revisit` for a record without the body.
     pub(crate) mime: String,
     pub(crate) status: String,
-    /// Of the payload.
+    /// Of the payload; `-` when that is not known.
     pub(crate) digest: String,
     /// Of the gzip member, in bytes.
     #[serde(with = "text")]
@@ -32,12 +32,12 @@ pub(crate) const REVISIT: &str = "warc/revisit";
 
 impl Line {
     /// A line; where the record lies is known when it is written.
-    pub(crate) fn new(url: &str, fetched_at_ms: u64, mime: &str, status: u16, digest: Digest) -> Line {
+    pub(crate) fn new(url: &str, fetched_at_ms: u64, mime: &str, status: u16, digest: Option<Digest>) -> Line {
         Line {
             url: url.to_owned(),
             mime: if mime.is_empty() { "unk".to_owned() } else { mime.to_owned() },
             status: status.to_string(),
-            digest: digest.text(),
+            digest: digest.map_or("-".to_owned(), Digest::text),
             length: 0,
             offset: 0,
             filename: String::new(),
@@ -54,7 +54,8 @@ impl Line {
 
     /// Reads what [`Line::text`] wrote.
     pub(crate) fn parse(text: &str) -> Option<Line> {
-        serde_json::from_str(&text[text.find('{')?..]).ok()
+        // Key, timestamp, object; no URL has a space.
+        serde_json::from_str(text.splitn(3, ' ').nth(2)?).ok()
     }
 }
 
@@ -83,7 +84,8 @@ fn key(canonical: &str) -> String {
         }
     }
     key.make_ascii_lowercase();
-    key
+    // The first brace of a line is where readers look for the object.
+    key.replace('{', "%7b").replace('}', "%7d")
 }
 
 /// Numbers as text, as the format has them.
@@ -112,6 +114,7 @@ mod tests {
             ("http://h1.web.test:8080/x", "test,web,h1:8080)/x"),
             ("http://127.0.0.1:81/", "127.0.0.1:81)/"),
             ("http://[2001:db8::1]/", "[2001:db8::1])/"),
+            ("http://a.test/?q={1}", "test,a)/?q=%7b1%7d"),
         ] {
             assert_eq!(key(url), expected, "{url}");
         }
@@ -119,10 +122,13 @@ mod tests {
 
     #[test]
     fn a_line_comes_back_as_it_was() {
-        let mut line = Line::new("http://a.test/é", 1_769_860_800_123, "", 200, Digest([7; 20]));
+        let mut line = Line::new("http://a.test/{é}", 1_769_860_800_123, "", 200, Some(Digest([7; 20])));
         (line.length, line.offset, line.filename) = (5, 6, "x.warc.gz".to_owned());
         let text = line.text();
-        assert!(text.starts_with("test,a)/é 20260131120000 {\"url\":\"http://a.test/é\",\"mime\":\"unk\","), "{text}");
+        assert!(
+            text.starts_with("test,a)/%7bé%7d 20260131120000 {\"url\":\"http://a.test/{é}\",\"mime\":\"unk\","),
+            "{text}"
+        );
         assert!(text.contains("\"length\":\"5\",\"offset\":\"6\""), "{text}");
         assert_eq!(Line::parse(&text), Some(line));
         assert_eq!(Line::parse(&text[..text.len() - 1]), None);

@@ -3,6 +3,7 @@
 //! In:  responses (fetcher), what documents say of themselves (parser), outcomes (scheduler).
 //! Out: WARC files, a CDXJ index beside each, and `crawl.jsonl`.
 
+use anyhow::Context as _;
 use archiver::core::{Answer, Archiver, Effect, Settings};
 use archiver::folder::{Folder, FolderSettings};
 use futures::future::BoxFuture;
@@ -45,7 +46,14 @@ impl Stage for Archiving {
             digests: pipeline.stages.archiver.digests,
             about: about(pipeline),
         };
-        let (folder, found) = Folder::open(settings)?;
+        let (folder, mut found) = Folder::open(settings)?;
+        // Goes with the crawl's state, while the archive stays.
+        let marker = pipeline.instance_dir(Self::NAME, context.instance).join("begun");
+        if !marker.exists() {
+            found.forget_outcomes();
+            let begun = std::fs::create_dir_all(marker.with_file_name("")).and_then(|()| std::fs::write(&marker, ""));
+            begun.with_context(|| format!("cannot write {}", marker.display()))?;
+        }
         let origin_ms = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |elapsed| elapsed.as_millis() as u64);
         let core = Archiver::new(Settings::new(pipeline, origin_ms), found);
         Ok((core, FolderShell(Arc::new(Mutex::new(folder)))))
@@ -77,13 +85,10 @@ impl Shell<Archiver> for FolderShell {
             let mut folder = folder.lock().unwrap_or_else(PoisonError::into_inner);
             match effect {
                 Effect::Write(batch) => Answer::Written(noted(folder.write(&batch))),
-                Effect::Finish => {
-                    noted(folder.finish());
-                    Answer::Finished
-                }
+                Effect::Finish => Answer::Finished(noted(folder.finish()).is_some()),
             }
         });
-        Box::pin(async move { work.await.unwrap_or(Answer::Written(None)) })
+        Box::pin(async move { work.await.unwrap_or(Answer::Broken) })
     }
 }
 

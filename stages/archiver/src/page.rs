@@ -19,6 +19,9 @@ const REQUEST: &str = "application/http;msgtype=request";
 const SAME_BODY: &str = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest";
 const NOT_MODIFIED: &str = "http://netpreserve.org/warc/1.1/revisit/server-not-modified";
 
+/// The longest media type that an index repeats, in bytes.
+const MEDIA_TYPE_BYTES_MAX: usize = 127;
+
 /// The line of a page's response, and where in the buffer the response lies.
 pub(crate) struct Written {
     pub(crate) line: Line,
@@ -60,20 +63,27 @@ pub(crate) fn write(page: &Page, digests: &mut Digests, writer: &mut Writer, out
     record.fields = &fields;
     writer.write(&record, out);
 
+    // Of a response that has not changed the payload is the one that was sent before.
+    let is_not_modified = page.status == StatusCode::NOT_MODIFIED.as_u16();
     let digest = Digest::of(&[&page.body]);
     let digest_text = digest.text();
     let mut fields = shared;
-    fields.push(("WARC-Payload-Digest", &digest_text));
+    if !is_not_modified {
+        fields.push(("WARC-Payload-Digest", &digest_text));
+    }
     let is_kept_whole = !page.truncated && !page.body.is_empty();
     let original = if is_kept_whole { digests.get(digest) } else { None };
-    if page.status == StatusCode::NOT_MODIFIED.as_u16() {
+    if is_not_modified {
         fields.push(("WARC-Profile", NOT_MODIFIED));
+        fields.push(("WARC-Refers-To-Target-URI", &page.url));
     } else if let Some(Original { url, date }) = &original {
         fields.push(("WARC-Profile", SAME_BODY));
         fields.push(("WARC-Refers-To-Target-URI", url));
         fields.push(("WARC-Refers-To-Date", date));
+        // The record ends behind the headers of a response that has a body.
+        fields.push(("WARC-Truncated", "length"));
     }
-    let is_revisit = original.is_some() || page.status == StatusCode::NOT_MODIFIED.as_u16();
+    let is_revisit = original.is_some() || is_not_modified;
     if page.truncated {
         // By length, or because the server ended early or was too slow: the head tells no more.
         fields.push(("WARC-Truncated", "unspecified"));
@@ -95,7 +105,14 @@ pub(crate) fn write(page: &Page, digests: &mut Digests, writer: &mut Writer, out
     let media_type = header(page, "content-type").unwrap_or_default();
     let media_type = media_type.split(|&byte| matches!(byte, b';' | b',')).next().unwrap_or_default().trim_ascii();
     let media_type = String::from_utf8_lossy(media_type).to_ascii_lowercase();
-    let mime = if is_revisit { REVISIT } else { &media_type };
+    // What a server calls its responses must not pass for a word of the index.
+    let is_sensible = media_type.len() <= MEDIA_TYPE_BYTES_MAX && media_type != REVISIT;
+    let mime = match (is_revisit, is_sensible) {
+        (true, _) => REVISIT,
+        (false, true) => &media_type,
+        (false, false) => "",
+    };
+    let digest = (!is_not_modified).then_some(digest);
     Written { line: Line::new(&page.url, page.fetched_at_ms, mime, page.status, digest), response, is_revisit }
 }
 
@@ -114,7 +131,8 @@ fn version(page: &Page) -> &'static str {
 fn request_head(page: &Page) -> Vec<u8> {
     let server = server_of(&page.url);
     let authority = server.split_once("://").map_or(server, |(_, authority)| authority);
-    let mut head = format!("GET {} {}\r\nhost: {authority}\r\n", path_of(&page.url), version(page)).into_bytes();
+    // What was sent, whatever the server answered.
+    let mut head = format!("GET {} HTTP/1.1\r\nhost: {authority}\r\n", path_of(&page.url)).into_bytes();
     for (name, value) in &page.request_headers {
         push_header(&mut head, name, value);
     }
@@ -268,6 +286,8 @@ pub(crate) mod tests {
 
         let (same, members) = written(&Page { status: 304, ..page("http://a.test/1", 3000, b"") }, &mut digests);
         assert!(same.is_revisit && members[2].contains("server-not-modified\r\n"), "{}", members[2]);
+        assert!(!members[2].contains("Payload-Digest") && same.line.digest == "-", "{}", members[2]);
+        assert!(members[2].contains("WARC-Refers-To-Target-URI: http://a.test/1\r\n"), "{}", members[2]);
 
         for other in [
             Page { truncated: true, ..page("http://a.test/3", 4000, b"same") },

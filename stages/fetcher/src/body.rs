@@ -70,7 +70,8 @@ pub(crate) async fn read(response: &mut reqwest::Response, limits: Limits) -> Bo
                 if is_slow {
                     return late(body, begun, limits.rate, FailureKind::Slow);
                 }
-                (window_ends, before_window) = (window_ends + limits.rate.window, body.len());
+                // From now on: a process that was paused has not measured anything meanwhile.
+                (window_ends, before_window) = (Instant::now() + limits.rate.window, body.len());
                 alarm.as_mut().reset(limits.until.min(window_ends));
                 continue;
             }

@@ -410,7 +410,8 @@ impl Running {
     fn may_renew(&self) -> bool {
         let in_use = matches!(self.phase, Phase::Unconnected | Phase::Open);
         // A full stream keeps pages waiting after the close: without a lease they would all be fetched again.
-        let needed = (in_use && !self.stopped) || !self.unstored.is_empty();
+        // What is in hand when no more is requested takes its time, too.
+        let needed = (in_use && (!self.stopped || !self.in_hand.is_empty())) || !self.unstored.is_empty();
         needed && self.report_tag.is_none() && self.renew_at < self.deadline
     }
 

@@ -38,11 +38,11 @@ impl Stage for Fetching {
             tracing::warn!(
                 connections,
                 room,
-                "more connections than the limit of open files has room for: raise it (ulimit -n), or lower \
-                 stages.fetcher.connections"
+                "fewer connections than stages.fetcher.connections: the limit of open files (ulimit -n) has no room for more"
             );
         }
-        let core = Fetcher::new(Settings::new(pipeline, context.instance, context.life));
+        let settings = Settings::new(pipeline, context.instance, context.life);
+        let core = Fetcher::new(Settings { connections: room.clamp(1, connections), ..settings });
         let bus = context.bus.clone();
         let ask: SendAsk = Arc::new(move |scheduler: u16, ask: Ask| {
             let bus = bus.clone();

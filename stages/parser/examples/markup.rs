@@ -9,6 +9,7 @@ mod oracle;
 
 use parser::links::{Mentions, mentions};
 use parser::options::Options;
+use parser::scanner::Dialect;
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -51,7 +52,7 @@ fn main() -> ExitCode {
 }
 
 fn extracted(document: &str) -> Mentions {
-    mentions(document.as_bytes(), encoding_rs::UTF_8, &Options::default(), "rhumb")
+    mentions(document.as_bytes(), Dialect::Html, encoding_rs::UTF_8, &Options::default(), "rhumb")
 }
 
 fn best(documents: &[(PathBuf, String)], extract: impl Fn(&str)) -> Duration {

@@ -10,7 +10,7 @@ use crate::options::Options;
 use crate::page::{Limits, Links, Response, links_by};
 use shared::bus::lane_of;
 use shared::config::Pipeline;
-use shared::message::{Body, Document, Edge, FoundUrls, Origin, Page, Place, Undecodable, UrlList, decode};
+use shared::message::{Anchor, Body, Document, Edge, FoundUrls, Origin, Page, Place, Undecodable, UrlList, decode};
 use shared::stage::store::StoreError;
 use shared::stage::{Core, Count, Event, Output, Ticket, Token};
 use shared::time::Timestamp;
@@ -200,15 +200,20 @@ fn publish(parsed: &Parsed, with_anchors: bool, out: &mut Output<Ask>) {
     // Links of a host's pages are much alike: they go where their URLs were met before.
     let lane = Token::Lane(lane_of(url::host_of(&origin.page)));
     let mut anchors = links.anchors.iter();
+    let mut anchor_bytes = 0;
     for url in links.urls.iter().chain(&links.literal) {
-        if message.urls.bytes() + url.len() > MESSAGE_BYTES_MAX {
+        if message.urls.bytes() + anchor_bytes + url.len() > MESSAGE_BYTES_MAX {
+            anchor_bytes = 0;
             out.publish(lane.clone(), &message, vec![*ticket]);
             message.urls = UrlList::new();
             message.anchors.clear();
         }
         message.urls.push(url);
-        let anchor = || anchors.next().cloned().unwrap_or_default();
-        message.anchors.extend(with_anchors.then(anchor));
+        if with_anchors {
+            let anchor = anchors.next().cloned().unwrap_or_default();
+            anchor_bytes += size_of::<Anchor>() + anchor.text.len() + anchor.context.len();
+            message.anchors.push(anchor);
+        }
     }
     if !message.urls.is_empty() {
         out.publish(lane, &message, vec![*ticket]);

@@ -11,6 +11,7 @@
 use std::borrow::Cow;
 
 use encoding_rs::UTF_8;
+use shared::url::URL_BYTES_MAX;
 
 use crate::links::{source_of_link, text};
 use crate::options::Options;
@@ -173,7 +174,8 @@ impl<'a> Reader<'a> {
 
     fn root(&mut self, name: &'a [u8]) -> Option<()> {
         let [base, language] = self.values(["xml:base", "xml:lang"])?;
-        self.base = base.map(Cow::into_owned);
+        // A longer one makes no URL that could be crawled, and would be read anew for each link.
+        self.base = base.filter(|base| base.len() <= URL_BYTES_MAX).map(Cow::into_owned);
         self.about.language = language.unwrap_or_default().into_owned();
         self.root = Some(prefix(name));
         Some(())

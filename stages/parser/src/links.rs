@@ -61,8 +61,14 @@ pub(crate) fn text<'d>(written: &'d [u8], encoding: &'static Encoding, is_attrib
 /// Finds what `document` mentions.
 ///
 /// `agent` is the product token that robots `meta` elements may address.
-pub fn mentions(document: &[u8], encoding: &'static Encoding, options: &Options, agent: &str) -> Mentions {
-    let scanner = Scanner::new(document, Dialect::Html);
+pub fn mentions(
+    document: &[u8],
+    dialect: Dialect,
+    encoding: &'static Encoding,
+    options: &Options,
+    agent: &str,
+) -> Mentions {
+    let scanner = Scanner::new(document, dialect);
     let mut reader = Reader { document, encoding, options, agent, scanner, found: Mentions::default(), link: None };
     reader.read();
     reader.found

@@ -34,13 +34,19 @@ const STARTS: [&str; 17] = [
 
 /// Whether the response is HTML.
 pub fn is_html(content_type: Option<&[u8]>, body: &[u8]) -> bool {
-    let essence = content_type
+    essence(content_type).eq_ignore_ascii_case(b"text/html") || is_xhtml(content_type) || starts_like_html(body)
+}
+
+/// Whether the server calls it XHTML: browsers read it as XML then, where every element may close itself.
+pub fn is_xhtml(content_type: Option<&[u8]>) -> bool {
+    essence(content_type).eq_ignore_ascii_case(b"application/xhtml+xml")
+}
+
+fn essence(content_type: Option<&[u8]>) -> &[u8] {
+    content_type
         .and_then(|value| value.split(|&byte| byte == b';' || byte == b',').next())
         .unwrap_or_default()
-        .trim_ascii();
-    essence.eq_ignore_ascii_case(b"text/html")
-        || essence.eq_ignore_ascii_case(b"application/xhtml+xml")
-        || starts_like_html(body)
+        .trim_ascii()
 }
 
 fn starts_like_html(body: &[u8]) -> bool {

@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 
 use encoding_rs::{Encoding, UTF_8};
 use shared::message::Anchor;
-use shared::url::{Rules, body_fingerprint, canonical, fingerprint};
+use shared::url::{Rules, URL_BYTES_MAX, body_fingerprint, canonical, fingerprint};
 use url::Url;
 
 use crate::charset::{Charset, charset};
@@ -20,11 +20,12 @@ use crate::content_coding::{self, Ending};
 use crate::feed;
 use crate::link_header::links_in;
 use crate::links::{Mention, Mentions, mentions, source_of_link, text};
-use crate::media_type::is_html;
+use crate::media_type::{is_html, is_xhtml};
 use crate::options::Options;
 use crate::prose::collapsed;
 use crate::refresh::refresh_target;
 use crate::robots_meta::header_says_nofollow;
+use crate::scanner::Dialect;
 use crate::source::Source;
 use crate::srcset;
 
@@ -234,7 +235,8 @@ impl Collector<'_> {
             self.feed(&decoded_text(&body, charset), kind, charset);
         } else if is_html(content_type, &body) {
             let charset = charset();
-            self.html(Document::new(body, charset), charset, agent);
+            let dialect = if is_xhtml(content_type) { Dialect::Xhtml } else { Dialect::Html };
+            self.html(Document::new(body, charset), dialect, charset, agent);
         } else if is_text_sitemap(content_type, self.page) {
             let charset = charset();
             self.lines(&decoded_text(&body, charset), charset);
@@ -245,8 +247,8 @@ impl Collector<'_> {
         }
     }
 
-    fn html(&mut self, document: Document<'_>, charset: Charset, agent: &str) {
-        let found = mentions(&document.bytes, document.encoding, self.options, agent);
+    fn html(&mut self, document: Document<'_>, dialect: Dialect, charset: Charset, agent: &str) {
+        let found = mentions(&document.bytes, dialect, document.encoding, self.options, agent);
         let said = |at: &Option<std::ops::Range<usize>>, is_attribute| {
             at.clone().map_or(Cow::Borrowed(""), |at| text(&document.bytes[at], document.encoding, is_attribute))
         };
@@ -367,7 +369,8 @@ impl<'a> Document<'a> {
             .base
             .as_ref()
             .and_then(|at| page.join(&text(&self.bytes[at.clone()], self.encoding, true)).ok())
-            .filter(|base| !matches!(base.scheme(), "data" | "javascript"))
+            // A longer one makes no URL that could be crawled, and would be read anew for each link.
+            .filter(|base| base.as_str().len() <= URL_BYTES_MAX && !matches!(base.scheme(), "data" | "javascript"))
             .unwrap_or_else(|| page.clone())
     }
 }

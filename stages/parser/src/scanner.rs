@@ -70,6 +70,8 @@ pub struct Attribute<'a> {
 pub enum Dialect {
     /// HTML.
     Html,
+    /// The same, but that `<script/>` and the like are whole.
+    Xhtml,
     /// XML, as far as it can be read by the rules of HTML: no raw text, CDATA everywhere. More lenient than XML is.
     Xml,
 }
@@ -243,7 +245,8 @@ impl<'a> Scanner<'a> {
             self.foreign.end(name);
             return;
         }
-        if !self.foreign.is_inside() {
+        let is_whole = closes_itself && self.dialect == Dialect::Xhtml;
+        if !self.foreign.is_inside() && !is_whole {
             self.raw = raw_text(name);
         }
         self.foreign.start(name, closes_itself);
@@ -305,9 +308,25 @@ impl<'a> Scanner<'a> {
         }
         // A doctype, too, ends at the first `>`, even in quotes; only XML may declare entities in it.
         match (self.dialect, memchr2(b'>', b'[', rest)) {
-            (Dialect::Xml, Some(at)) if rest[at] == b'[' => self.skip_past(start + at, b"]>"),
+            (Dialect::Xml, Some(at)) if rest[at] == b'[' => self.internal_subset(start + at),
             _ => self.skip_past(start, b">"),
         }
+    }
+
+    /// The declarations in a doctype of XML, from their `[` on: they end with `]` and, perhaps behind white space, `>`.
+    fn internal_subset(&mut self, start: usize) -> Token<'a> {
+        let mut from = start;
+        while let Some(found) = memchr(b']', &self.document[from..]) {
+            from += found + 1;
+            let end = self.past(from, SPACE);
+            if self.document.get(end) == Some(&b'>') {
+                self.at = end + 1;
+                return Token::Other;
+            }
+            from = end;
+        }
+        self.at = self.document.len();
+        Token::Other
     }
 
     /// A comment, from behind `<!--`; it ends with `-->` or `--!>`, or at once with `>` or `->`.

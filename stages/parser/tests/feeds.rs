@@ -54,6 +54,11 @@ fn every_kind_of_feed_has_its_links() {
             Source::Sitemap,
             &["http://h.example/a", "http://h.example/de"],
         ),
+        (
+            "<!DOCTYPE urlset [ <!ENTITY x \"[y]\"> ]\n><urlset><url><loc>/a</loc></url></urlset>",
+            Source::Sitemap,
+            &["http://h.example/a"],
+        ),
         ("<urlset><url><loc>/a</loc></url><url><loc>/b", Source::Sitemap, &["http://h.example/a"]),
         ("<urlset><url><loc></loc><loc/></url></urlset>", Source::Sitemap, &[]),
         (

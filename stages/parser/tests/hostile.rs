@@ -126,6 +126,8 @@ fn large_hostile_documents_end_soon() {
         format!("<a {}>", "a ".repeat(2 << 20)),
         format!("<a href='/{}'>", "../".repeat(1 << 20)),
         (0..400_000).map(|n| format!("<a href={n}>")).collect(),
+        format!("<base href='/{}/'>", "x".repeat(2 << 20)) + &"<a href=y>".repeat(200_000),
+        format!("<feed xml:base='/{}/'>", "x".repeat(2 << 20)) + &"<link href='y'/>".repeat(130_000),
     ];
     for document in documents {
         let response = Response {

@@ -423,3 +423,13 @@ fn values_are_read_and_queries_written_in_the_encoding_of_the_document() {
         assert_eq!(found.urls, [expected], "{content_type} {:?}", String::from_utf8_lossy(body));
     }
 }
+
+#[test]
+fn in_xhtml_every_element_may_close_itself() {
+    let document = b"<html><head><script src='a.js'/><title/></head><body><a href='/x'>x</a></body></html>";
+    for (content_type, expected) in [("application/xhtml+xml", 1), ("text/html", 0)] {
+        let headers: [(&str, &[u8]); 1] = [("content-type", content_type.as_bytes())];
+        let response = Response { url: PAGE, status: 200, headers: &headers, body: document };
+        assert_eq!(links(&response, &LIMITS, "rhumb").urls.len(), expected, "{content_type}");
+    }
+}

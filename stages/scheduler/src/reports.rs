@@ -285,12 +285,22 @@ fn take_trouble(
     if let RequestEnd::Response { elapsed_us, .. } = end {
         server.downloaded(now, *elapsed_us, settings);
     }
-    let Some(trouble) = Trouble::of(end) else { return server.answered() };
+    // Of requests at once a job's first trouble counts: the streak is one of jobs.
+    let is_first = lease.trouble.is_none();
+    let Some(trouble) = Trouble::of(end) else {
+        if is_first {
+            server.answered();
+        }
+        return;
+    };
     let is_set_aside = match trouble.class().server {
         SetAside::Always => true,
         SetAside::Unanswered => !served,
         SetAside::Never => false,
     };
+    if !is_first {
+        return;
+    }
     if is_set_aside {
         server.set_aside(now, trouble, retry_after(settings, end), settings);
         lease.trouble = Some(trouble);

@@ -18,7 +18,7 @@ pub(crate) fn sitemaps_of(settings: &Settings, robots: &Robots, url: &str, first
     let base = url::Url::parse(url).ok()?;
     let sitemaps = robots.sitemaps().iter().take(settings.sitemaps_per_server);
     let urls: UrlList = sitemaps.filter_map(|sitemap| canonical(sitemap, Some(&base), None).ok()).collect();
-    let origin = Origin { page: url.to_owned(), redirects: 0, seed: false, ..first.origin.clone() };
+    let origin = Origin { page: url.to_owned(), redirects: 0, seed: false, again: 0, ..first.origin.clone() };
     (!urls.is_empty()).then_some(FoundUrls { origin, urls, anchors: Vec::new() })
 }
 
@@ -39,7 +39,7 @@ mod tests {
         let urls: Vec<_> = found.urls.iter().collect();
         assert_eq!(urls, ["http://www.a.test/map.xml", "http://b.test/x%20y", "https://c.test/map.gz"]);
         let first = url(3).origin;
-        assert_eq!(found.origin, Origin { page: ROBOTS.into(), redirects: 0, seed: false, ..first });
+        assert_eq!(found.origin, Origin { page: ROBOTS.into(), redirects: 0, seed: false, again: 0, ..first });
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! rhumb crawl https://example.org/ --data rhumb-data …             in one terminal, and in another:
-//! RHUMB__BROKER__URL=$(jq -r .broker rhumb-data/control.json) count-titles
+//! count-titles --config rhumb-data/configuration.json --set broker.url=$(jq -r .broker rhumb-data/control.json)
 //! ```
 //!
 //! A stage is a core, which knows no broker and no clock, and a line for where its input comes from; the loop that runs
