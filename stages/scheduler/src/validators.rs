@@ -116,7 +116,7 @@ mod tests {
             ("W/\"x\"", "", 9),
             ("", "Thu, 01 Jan 1970 00:00:00 GMT", 3),
             ("", "Sunday, 06-Nov-94 08:49:37 GMT", 34),
-            ("", "yesterday", 12),
+            ("", "yesterday", 13),
         ] {
             let written = validators(etag, date);
             let row = to_row(&written);

@@ -15,7 +15,7 @@ use super::{nodes, scope, web};
 use shared::message::{Edge, FoundUrls, Origin, Outcome, Quality, encode, tap};
 use shared::stage::Token;
 use shared::url::server_of;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 
 /// Simulated time in which a crawl must end.
@@ -340,7 +340,7 @@ impl World {
     }
 
     /// What must be true when all is quiet: every URL that can be met was new once (and once more for each injection that
-    /// wanted it again) and ended as the web has it, or over a budget when as many pages were fetched.
+    /// wanted it again, or for that alone when it came first) and ended as the web has it, or over a budget when as many pages were fetched.
     fn end(self) -> Result<Ended, Failure> {
         let checks = &self.around.checks;
         let (graph, follow) = (&self.around.web.graph, self.plan.pipeline.scope.follow);
@@ -349,7 +349,8 @@ impl World {
         // With faults, a page may have been fetched whose URL was in the end over budget.
         let truth = if self.plan.faults.is_none() { met.clone() } else { graph.truth(follow, sitemaps, |_| false) };
         let mut wrong = Vec::new();
-        for url in met.keys().filter(|url| !checks.new.contains_key(*url)) {
+        let new: BTreeSet<&str> = checks.new.keys().map(|url| url_of(url)).collect();
+        for url in met.keys().filter(|url| !new.contains(url.as_str())) {
             wrong.push(format!("P4: {url} never was new"));
         }
         for url in checks.new.keys() {
