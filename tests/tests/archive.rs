@@ -7,9 +7,10 @@ use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use synthetic_web::{Latency, PagesPerHost, Profile};
 
@@ -176,14 +177,16 @@ fn a_further_stage_gets_every_page() {
     let world = world();
     let mut up = world.up().start();
     let broker = format!("broker.url={}", up.handle().broker);
-    let mut example = Command::new(binaries().join("count-titles"))
-        .args(["--set", &broker, "--config"])
-        .arg(up.data().join("configuration.json"))
-        .stderr(Stdio::piped())
-        .stdin(Stdio::null())
-        .spawn()
-        .expect("the example can be started");
-    let log = BufReader::new(example.stderr.take().expect("a pipe"));
+    let mut example = Example(
+        Command::new(binaries().join("count-titles"))
+            .args(["--set", &broker, "--config"])
+            .arg(up.data().join("configuration.json"))
+            .stderr(Stdio::piped())
+            .stdin(Stdio::null())
+            .spawn()
+            .expect("the example can be started"),
+    );
+    let log = BufReader::new(example.0.stderr.take().expect("a pipe"));
     let listen = log
         .lines()
         .map_while(Result::ok)
@@ -195,20 +198,11 @@ fn a_further_stage_gets_every_page() {
     });
     let pages = finished.outcomes.values().sum::<u64>();
     let metrics = || {
-        let client = reqwest::Client::new();
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_all().build().expect("what was kept can be read");
-        let url = format!("http://{listen}/metrics");
-        runtime.block_on(async {
-            client
-                .get(url)
-                .send()
-                .await
-                .expect("what was kept can be read")
-                .text()
-                .await
-                .expect("what was kept can be read")
-        })
+        let mut stream = TcpStream::connect(&listen).expect("the example listens");
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").expect("a request");
+        let mut text = String::new();
+        stream.read_to_string(&mut text).expect("an answer");
+        text
     };
     let count = |text: &str, name: &str| -> u64 {
         let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("no {name} in {text}"));
@@ -224,10 +218,20 @@ fn a_further_stage_gets_every_page() {
         assert!(std::time::Instant::now() < end, "{pages} pages: {text}");
         std::thread::sleep(Duration::from_millis(100));
     }
-    signal(example.id(), Signal::TERM);
-    assert!(example.wait().expect("what was kept can be read").success());
+    signal(example.0.id(), Signal::TERM);
+    assert!(example.0.wait().expect("its end").success());
     up.signal(Signal::INT);
     up.exit_code(CRAWL_AT_MOST);
+}
+
+/// The example; killed when dropped.
+struct Example(Child);
+
+impl Drop for Example {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 fn inject(up: &Running, world: &World) {
