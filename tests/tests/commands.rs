@@ -82,7 +82,7 @@ fn what_a_crawl_finds_is_exported_for_a_later_one() {
     let world = World::new(slow_web());
     let crawl = world.crawl().set("stages.fetcher.connections=8").start();
     crawl.handle();
-    let links = crawl.rhumb(&["export", "links", "--for", "1s"]);
+    let links = crawl.rhumb(&["export", "links", "--for", "2s"]);
     assert_eq!(links.code, 0, "{}", links.err);
     let is_link =
         |line: &str| line.split_once('\t').is_some_and(|(host, url)| !host.is_empty() && url.starts_with("http://"));

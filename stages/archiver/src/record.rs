@@ -8,8 +8,8 @@ use libdeflater::{CompressionLvl, Compressor};
 use sha1::{Digest as _, Sha1};
 use std::ops::Range;
 
-/// How hard text is compressed, from 1 to 12: harder takes twice the time for a twentieth of the size.
-const LEVEL: i32 = 4;
+/// How hard text is compressed, from 1 to 12: of what an archiver does compression is most.
+const LEVEL: i32 = 1;
 /// What is compressed already is only wrapped.
 const LEVEL_OF_CODED: i32 = 0;
 
