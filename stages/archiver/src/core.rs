@@ -15,7 +15,7 @@ use shared::message::{Document, Documents, Edge, Outcome, OutcomeEntry, Outcomes
 use shared::stage::store::StoreError;
 use shared::stage::{Core, Count, Event, Output, Ticket};
 use shared::time::Timestamp;
-use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -131,8 +131,8 @@ pub struct Archiver {
     settings: Settings,
     writer: Writer,
     digests: Digests,
-    pages_written: Recent,
-    outcomes_written: Recent,
+    pages_written: Recent<u64>,
+    outcomes_written: Recent<u64>,
     gathered: Gathered,
     work: Work,
     /// When the open file was begun.
@@ -146,7 +146,7 @@ pub struct Archiver {
     outcomes: HashMap<PageKey, (OutcomeEntry, Ticket)>,
     outcomes_until: BTreeSet<(Timestamp, PageKey)>,
     /// Pages whose outcomes did not wait for a document, or not long enough.
-    logged_without: Late,
+    logged_without: Recent<PageKey>,
     /// Entries of an input that wait.
     entries_left: HashMap<Ticket, usize>,
     tally: Tally,
@@ -186,7 +186,7 @@ impl Archiver {
             documents_until: VecDeque::new(),
             outcomes: HashMap::new(),
             outcomes_until: BTreeSet::new(),
-            logged_without: Late::default(),
+            logged_without: Recent::default(),
             entries_left: HashMap::new(),
             tally: Tally::default(),
         }
@@ -220,7 +220,7 @@ impl Archiver {
         for document in documents.entries {
             self.tally.documents += 1;
             let key = (shared::url::fingerprint(&document.url), document.fetched_at_ms);
-            if self.logged_without.remove(key) {
+            if self.logged_without.contains(&key) {
                 // Too late.
             } else if let Some((entry, outcome_ticket)) = self.outcomes.remove(&key) {
                 self.log(now, &entry, Some(&document));
@@ -381,30 +381,6 @@ fn may_be_document(entry: &OutcomeEntry) -> bool {
     entry.outcome == Outcome::Fetched && is_text
 }
 
-/// The last pages whose lines are written without what their documents say.
-#[derive(Default)]
-struct Late {
-    pages: HashSet<PageKey>,
-    order: VecDeque<PageKey>,
-}
-
-impl Late {
-    fn insert(&mut self, page: PageKey) {
-        if self.pages.insert(page) {
-            self.order.push_back(page);
-        }
-        if self.order.len() > WAITING_OUTCOMES_MAX
-            && let Some(oldest) = self.order.pop_front()
-        {
-            self.pages.remove(&oldest);
-        }
-    }
-
-    fn remove(&mut self, page: PageKey) -> bool {
-        self.pages.remove(&page)
-    }
-}
-
 impl Core for Archiver {
     type Input = Input;
     type Effect = Effect;
@@ -477,237 +453,4 @@ impl Core for Archiver {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::page::tests::page;
-    use shared::message::{Origin, Quality};
-
-    const LINGER: Duration = Duration::from_millis(200);
-
-    struct Bench {
-        core: Archiver,
-        now: Timestamp,
-        tickets: u64,
-        out: Output<Effect>,
-    }
-
-    impl Bench {
-        fn new() -> Bench {
-            let settings = Settings {
-                file_bytes_max: 1000,
-                file_age_max: Duration::from_secs(60),
-                linger: LINGER,
-                digests: 10,
-                origin_ms: 0,
-            };
-            let core = Archiver::new(settings, Found::default());
-            Bench { core, now: Timestamp::ZERO, tickets: 0, out: Output::default() }
-        }
-
-        fn step(&mut self, event: Event<Input, Answer>) {
-            self.core.step(self.now, event, &mut self.out).unwrap();
-        }
-
-        fn input(&mut self, input: Input) -> Ticket {
-            self.tickets += 1;
-            let ticket = Ticket(self.tickets);
-            self.step(Event::Message { ticket, input });
-            ticket
-        }
-
-        fn page(&mut self, url: &str, at: u64) -> Ticket {
-            self.input(Input::Page(Box::new(page(url, at, url.as_bytes()))))
-        }
-
-        fn outcome(&mut self, urls: &[(&str, u64, Outcome)]) -> Ticket {
-            let entries = urls.iter().map(|(url, at, outcome)| entry(url, *at, *outcome)).collect();
-            self.input(Input::Outcomes(Outcomes { entries }))
-        }
-
-        fn document(&mut self, url: &str, at: u64) -> Ticket {
-            let document =
-                Document { url: url.into(), fetched_at_ms: at, title: format!("title {url}"), ..Document::default() };
-            self.input(Input::Documents(Documents { entries: vec![document] }))
-        }
-
-        fn wait(&mut self, wait: Duration) {
-            self.now = self.now + wait;
-            self.step(Event::Wake);
-        }
-
-        /// The batch that is to be written: URLs of its pages, its lines.
-        fn batch(&mut self) -> Option<(Vec<String>, String)> {
-            let effect = self.out.effects.pop()?;
-            assert!(self.out.effects.is_empty(), "one thing at a time");
-            let Effect::Write(batch) = effect else { panic!("{effect:?}") };
-            Some((batch.entries.iter().map(|(line, _)| line.url.clone()).collect(), batch.lines.clone()))
-        }
-
-        fn written(&mut self, bytes: u64) -> Vec<Ticket> {
-            self.step(Event::Answer(Answer::Written(Some(bytes))));
-            std::mem::take(&mut self.out.finished)
-        }
-    }
-
-    fn entry(url: &str, fetched_at_ms: u64, outcome: Outcome) -> OutcomeEntry {
-        OutcomeEntry {
-            url: url.into(),
-            serial: fetched_at_ms,
-            origin: Origin {
-                page: String::new(),
-                topic: "t".into(),
-                depth: 0,
-                redirects: 0,
-                seed: true,
-                again: 0,
-                flow: Quality::SEED,
-            },
-            outcome,
-            status: 200,
-            fetched_at_ms,
-            media_type: "text/html".into(),
-            bytes: 1,
-            truncated: false,
-            elapsed_us: 1,
-            attempts: 1,
-            reason: String::new(),
-        }
-    }
-
-    #[test]
-    fn pages_are_written_together_and_finished_when_they_are_on_the_disk() {
-        let mut bench = Bench::new();
-        let first = bench.page("http://a.test/1", 1);
-        assert!(bench.batch().is_none() && bench.core.wake_at() == Some(bench.now + LINGER));
-        let second = bench.page("http://a.test/2", 2);
-        bench.wait(LINGER);
-        let (urls, _) = bench.batch().expect("a batch");
-        assert_eq!(urls, ["http://a.test/1", "http://a.test/2"]);
-        let third = bench.page("http://a.test/3", 3);
-        bench.wait(LINGER);
-        assert!(bench.batch().is_none() && bench.out.finished.is_empty(), "one is being written");
-        assert_eq!(bench.written(500), [first, second]);
-        assert_eq!(bench.batch().expect("the next batch").0, ["http://a.test/3"]);
-        assert_eq!(bench.written(600), [third]);
-    }
-
-    #[test]
-    fn what_comes_again_is_not_written_again_nor_finished_before_it_is_written() {
-        let mut bench = Bench::new();
-        let first = bench.page("http://a.test/", 1);
-        bench.wait(LINGER);
-        bench.batch().expect("a batch");
-        let again = bench.page("http://a.test/", 1);
-        assert!(bench.out.finished.is_empty(), "the page is not on the disk yet");
-        assert_eq!(bench.written(500), [first]);
-        bench.wait(LINGER);
-        assert_eq!(bench.batch(), Some((vec![], String::new())));
-        assert_eq!(bench.written(500), [again]);
-        let later = bench.page("http://a.test/", 2);
-        bench.wait(LINGER);
-        assert_eq!(bench.batch().expect("another response of the URL").0.len(), 1);
-        assert_eq!(bench.written(600), [later]);
-
-        for expected in [1, 0] {
-            let ticket = bench.outcome(&[("http://a.test/", 0, Outcome::Gone)]);
-            bench.wait(LINGER);
-            assert_eq!(bench.batch().expect("a batch").1.lines().count(), expected);
-            assert_eq!(bench.written(600), [ticket]);
-        }
-    }
-
-    #[test]
-    fn a_write_that_fails_is_tried_again_and_nothing_is_lost() {
-        let mut bench = Bench::new();
-        let ticket = bench.page("http://a.test/", 1);
-        bench.wait(LINGER);
-        let batch = bench.batch();
-        bench.step(Event::Answer(Answer::Written(None)));
-        assert!(bench.out.finished.is_empty() && bench.batch().is_none());
-        assert!(!bench.core.is_idle());
-        bench.wait(RETRY_WAIT);
-        assert_eq!(bench.batch(), batch);
-        assert_eq!(bench.written(500), [ticket]);
-
-        bench.step(Event::Drain);
-        for is_finished in [false, true] {
-            assert!(matches!(bench.out.effects.pop(), Some(Effect::Finish)));
-            assert!(!bench.core.is_idle());
-            bench.step(Event::Answer(Answer::Finished(is_finished)));
-            bench.wait(RETRY_WAIT);
-        }
-        assert!(bench.core.is_idle());
-    }
-
-    #[test]
-    fn an_outcome_waits_for_the_title_of_its_page_but_not_for_long() {
-        let mut bench = Bench::new();
-        // The document first, the outcome first, no document at all, and one that has none.
-        let document = bench.document("http://a.test/1", 1);
-        let known = bench.outcome(&[("http://a.test/1", 1, Outcome::Fetched)]);
-        let both = bench.outcome(&[("http://a.test/2", 2, Outcome::Fetched), ("http://a.test/3", 3, Outcome::Fetched)]);
-        let gone = bench.outcome(&[("http://a.test/4", 4, Outcome::Gone)]);
-        let late = bench.document("http://a.test/2", 2);
-        bench.wait(LINGER);
-        let (_, lines) = bench.batch().expect("a batch");
-        let titles: Vec<bool> = lines.lines().map(|line| line.contains("\"title\":\"title http://a.test/")).collect();
-        assert_eq!(titles, [true, false, true], "{lines}");
-        assert_eq!(bench.written(0), [document, known, gone, late]);
-        assert!(!bench.core.is_idle());
-        bench.wait(DOCUMENT_WAIT);
-        bench.wait(LINGER);
-        assert!(bench.batch().expect("a batch").1.contains("a.test/3"));
-        assert_eq!(bench.written(0), [both]);
-        assert!(bench.core.is_idle());
-
-        // A document that comes too late holds nothing up.
-        let late = bench.document("http://a.test/3", 3);
-        bench.wait(LINGER);
-        assert_eq!(bench.batch(), Some((vec![], String::new())));
-        assert_eq!(bench.written(0), [late]);
-
-        // A document whose outcome never comes.
-        let alone = bench.document("http://a.test/5", 5);
-        bench.wait(OUTCOME_WAIT);
-        bench.wait(LINGER);
-        assert_eq!(bench.batch(), Some((vec![], String::new())));
-        assert_eq!(bench.written(0), [alone]);
-    }
-
-    #[test]
-    fn a_file_is_finished_when_it_is_large_or_old_or_the_end_has_come() {
-        let mut bench = Bench::new();
-        let finishes = |bench: &mut Bench| {
-            let effect = bench.out.effects.pop();
-            let is_finish = matches!(effect, Some(Effect::Finish));
-            if is_finish {
-                bench.step(Event::Answer(Answer::Finished(true)));
-            }
-            is_finish
-        };
-        bench.page("http://a.test/1", 1);
-        bench.wait(LINGER);
-        bench.batch().expect("a batch");
-        bench.written(1000);
-        assert!(finishes(&mut bench), "large");
-
-        bench.page("http://a.test/2", 2);
-        bench.wait(LINGER);
-        bench.batch().expect("a batch");
-        bench.written(500);
-        assert!(!finishes(&mut bench));
-        assert_eq!(bench.core.wake_at(), Some(bench.now + Duration::from_secs(60)));
-        bench.wait(Duration::from_secs(60));
-        assert!(finishes(&mut bench), "old");
-
-        bench.page("http://a.test/3", 3);
-        bench.outcome(&[("http://a.test/9", 9, Outcome::Fetched)]);
-        bench.step(Event::Drain);
-        let (urls, lines) = bench.batch().expect("what is held");
-        assert_eq!((urls.len(), lines.lines().count()), (1, 1));
-        assert!(!bench.core.is_idle());
-        bench.written(500);
-        assert!(finishes(&mut bench), "the end");
-        assert!(bench.core.is_idle());
-    }
-}
+mod tests;

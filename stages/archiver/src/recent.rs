@@ -3,20 +3,31 @@
 //! Invariant: at most [`KEPT`] keys, and the last so many of all that were given are among them.
 
 use std::collections::{HashSet, VecDeque};
+use std::hash::Hash;
 
 /// Far more than inputs that a broker can deliver again: those in hand of a life that ended.
 pub(crate) const KEPT: usize = 1 << 16;
 
 /// The last keys.
-#[derive(Default)]
-pub(crate) struct Recent {
-    keys: HashSet<u64>,
-    order: VecDeque<u64>,
+pub(crate) struct Recent<K> {
+    keys: HashSet<K>,
+    order: VecDeque<K>,
 }
 
-impl Recent {
+impl<K> Default for Recent<K> {
+    fn default() -> Self {
+        Recent { keys: HashSet::new(), order: VecDeque::new() }
+    }
+}
+
+impl<K: Copy + Eq + Hash> Recent<K> {
+    /// Whether the key is one of the last.
+    pub(crate) fn contains(&self, key: &K) -> bool {
+        self.keys.contains(key)
+    }
+
     /// Whether the key is new.
-    pub(crate) fn insert(&mut self, key: u64) -> bool {
+    pub(crate) fn insert(&mut self, key: K) -> bool {
         if !self.keys.insert(key) {
             return false;
         }
@@ -30,8 +41,8 @@ impl Recent {
     }
 }
 
-impl FromIterator<u64> for Recent {
-    fn from_iter<I: IntoIterator<Item = u64>>(keys: I) -> Self {
+impl<K: Copy + Eq + Hash> FromIterator<K> for Recent<K> {
+    fn from_iter<I: IntoIterator<Item = K>>(keys: I) -> Self {
         let mut recent = Recent::default();
         for key in keys {
             recent.insert(key);
@@ -46,7 +57,7 @@ mod tests {
 
     #[test]
     fn a_key_is_new_once_and_only_the_last_ones_are_known() {
-        let mut recent: Recent = (0..KEPT as u64 + 1).collect();
+        let mut recent: Recent<u64> = (0..KEPT as u64 + 1).collect();
         assert_eq!(recent.keys.len(), KEPT);
         assert!(!recent.insert(1));
         assert!(recent.insert(0), "the first one made room");

@@ -143,10 +143,11 @@ async fn no_request_is_made_past_the_deadline() {
 async fn confirmed_renewals_carry_a_job_past_its_first_lease() {
     let server = Server::answering(ok(b"page")).await;
     let mut twenty = job(&server.name(), 20);
-    twenty.gap_ms = 30;
-    twenty.lease_ms = 250;
+    // Three leases in all, each long enough for a machine that is busy elsewhere.
+    twenty.gap_ms = 150;
+    twenty.lease_ms = 1000;
     let mut quick = settings();
-    quick.renew_every = Duration::from_millis(100);
+    quick.renew_every = Duration::from_millis(200);
     let driver = run_with(twenty, quick, http_settings()).await;
     assert!(driver.ends().iter().all(is_response));
     assert!(driver.reports.len() > 4, "{} reports", driver.reports.len());
