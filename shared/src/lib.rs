@@ -7,6 +7,7 @@
 //! - [`url`] and [`address`]: canonical URLs, SURT, fingerprints, partitions, private addresses;
 //! - [`url_cache`]: fingerprints of URLs that are known, before the URL-seen test;
 //! - [`index`]: from a fingerprint to its slot, for caches;
+//! - [`content_coding`]: bodies without their content codings, within limits;
 //! - [`telemetry`]: logs, metrics and health.
 //!
 //! A stage never depends on another stage; they meet here.
@@ -14,6 +15,7 @@
 pub mod address;
 pub mod bus;
 pub mod config;
+pub mod content_coding;
 pub mod index;
 pub mod message;
 pub mod stage;

@@ -149,7 +149,8 @@ fn a_crawl_that_is_resumed_goes_on_with_its_archive() {
 }
 
 /// Goal: what was fetched last is kept, too, when a crawl ends before it is complete. Method: one that ends at a number
-/// of pages; a second crawl in the same folder, whose URLs have the same numbers, has all its lines.
+/// of pages; a second crawl in the same folder, whose URLs have the same numbers, has all its lines. The archiver is
+/// killed on the way, so that the end has to wait for what it had.
 #[test]
 fn a_crawl_that_ends_at_a_limit_is_archived_to_its_end_and_another_adds_to_it() {
     let world = world();
@@ -157,8 +158,14 @@ fn a_crawl_that_ends_at_a_limit_is_archived_to_its_end_and_another_adds_to_it() 
     let set = format!("stages.archiver.dir={}", dir.display());
     let mut lines = 0;
     for _ in 0..2 {
-        let crawl = world.crawl().arguments(&["--max-pages", "200"]).set("stages.archiver.replicas=1").set(&set);
-        let finished = crawl.run(CRAWL_AT_MOST);
+        let mut crawl = world.crawl().arguments(&["--max-pages", "200"]).set("stages.archiver.replicas=1").set(&set);
+        for edge in ["pages", "documents", "outcomes"] {
+            crawl = crawl.set(&format!("edges.{edge}.ack_wait=5s"));
+        }
+        let mut crawl = crawl.start();
+        crawl.until(CRAWL_AT_MOST, |summary| summary.pages >= 80);
+        signal(crawl.pid("archiver"), Signal::KILL);
+        let finished = crawl.finish(CRAWL_AT_MOST);
         assert_eq!((finished.code, finished.summary.complete), (0, false));
         lines += finished.summary.outcomes.values().sum::<u64>();
         let text = fs::read_to_string(dir.join("crawl.jsonl")).expect("a log");

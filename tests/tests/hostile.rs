@@ -107,12 +107,12 @@ fn a_crawl_through_every_hazard_ends_with_exactly_what_is_there() {
 fn a_robots_txt_of_any_kind_is_bounded_and_obeyed_as_far_as_it_can_be_read() {
     let hostilities: Vec<Hostility> =
         Hostility::ALL.into_iter().filter(|hostility| format!("{hostility:?}").starts_with("Robots")).collect();
-    assert_eq!(hostilities.len(), 8);
+    assert_eq!(hostilities.len(), 10);
     let world = World::new(Profile {
-        hosts: 9,
+        hosts: 11,
         pages_per_host: PagesPerHost::Exactly(60),
         robots: RobotsShares { disallowed_pages: 0.3, ..Profile::raw().robots },
-        hostile: 8.0 / 9.0,
+        hostile: 10.0 / 11.0,
         hostilities,
         ..Profile::raw()
     });
@@ -125,7 +125,8 @@ fn a_robots_txt_of_any_kind_is_bounded_and_obeyed_as_far_as_it_can_be_read() {
         let sent = world.web.bytes_sent(host);
         println!("{hostility:?}: {robots} + {pages} contacts, {sent} bytes");
         assert!(robots <= robots_at_most(hostility), "{hostility:?}: {robots} requests for robots.txt");
-        let is_obeyed = !matches!(hostility, Hostility::RobotsRefused | Hostility::RobotsDrips);
+        let is_obeyed =
+            !matches!(hostility, Hostility::RobotsRefused | Hostility::RobotsDrips | Hostility::RobotsShort);
         assert_eq!(pages > 0, is_obeyed, "{hostility:?}: {pages} pages");
         let is_endless = matches!(hostility, Hostility::RobotsEndless | Hostility::RobotsHuge);
         assert!(!is_endless || sent > ROBOTS_BYTES_MAX, "{hostility:?}: {sent} bytes");
@@ -283,7 +284,7 @@ fn requests_by_connection(world: &World, host: u32) -> BTreeMap<u32, usize> {
 /// `stages.scheduler.attempts`, when there is no answer, and one more when that has lapsed; five redirects.
 fn robots_at_most(hostility: Hostility) -> usize {
     match hostility {
-        Hostility::RobotsRefused | Hostility::RobotsDrips => ATTEMPTS + 1,
+        Hostility::RobotsRefused | Hostility::RobotsDrips | Hostility::RobotsShort => ATTEMPTS + 1,
         Hostility::RobotsLoop => 1 + 5,
         Hostility::NameMissing | Hostility::NameEmpty | Hostility::NameFails | Hostility::NameSilent => 0,
         _ => 1,
@@ -306,7 +307,7 @@ fn pages_at_most(hostility: Hostility, urls: usize, elapsed: Duration) -> usize 
             let lapses_after = RETRY_WAIT * (1 << (SERVER_FAILURES_MAX - 1));
             SERVER_FAILURES_MAX + (elapsed.as_secs_f64() / lapses_after.as_secs_f64()) as usize
         }
-        Hostility::RobotsRefused | Hostility::RobotsDrips => 0,
+        Hostility::RobotsRefused | Hostility::RobotsDrips | Hostility::RobotsShort => 0,
         Hostility::NameMissing | Hostility::NameEmpty | Hostility::NameFails | Hostility::NameSilent => 0,
         // Each counts for its URL alone.
         Hostility::ServerErrors | Hostility::HeadHuge | Hostility::HeadEndless => ATTEMPTS * urls,

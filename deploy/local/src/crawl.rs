@@ -79,7 +79,7 @@ const SNAPSHOT_EVERY_MAX: Duration = Duration::from_secs(1);
 const DISK_FULL: &str = "no space left on device";
 /// How long the end of a crawl waits for the last reports to be taken in.
 const LAST_LOOK_MAX: Duration = Duration::from_secs(3);
-/// How long for the archiver to keep what was fetched last.
+/// How long for the archiver to keep what was fetched last, once that was given to it: longer than a document waits.
 const ARCHIVE_MAX: Duration = Duration::from_secs(40);
 const ARCHIVE_LOOK: Duration = Duration::from_millis(50);
 /// A disk with less free is full, in bytes.
@@ -297,17 +297,22 @@ impl<'a> Crawl<'a> {
     /// Notices a full disk, and that it has room again. A nats-server that met a full disk refuses what it is sent
     /// until it is started anew (2.15.1: a stream keeps its first write error).
     async fn look_after_disk(&mut self) -> anyhow::Result<()> {
-        let data = &self.plan.pipeline.data;
-        let free = bytes_free(data);
+        let plan = self.plan;
+        let pipeline = &plan.pipeline;
+        let archive = pipeline.archive_dir();
+        let is_archived = pipeline.stages.archiver.replicas > 0;
+        let folders = std::iter::once(&pipeline.data).chain(is_archived.then_some(&archive));
+        let rooms = folders.map(|folder| (bytes_free(folder), folder));
+        let (free, folder) = rooms.min_by_key(|(free, _)| *free).unwrap_or((u64::MAX, &pipeline.data));
         let broker_says_full = self.snapshot.processes.iter().any(|process| process.reason.contains(DISK_FULL));
         if !self.disk_is_full && (free < NO_ROOM || broker_says_full) {
             self.disk_is_full = true;
             let room = ROOM >> 20;
             match self.broker {
-                Some(_) => tracing::error!("the disk of {} is full: the crawl waits for {room} MiB", data.display()),
+                Some(_) => tracing::error!("the disk of {} is full: the crawl waits for {room} MiB", folder.display()),
                 None => tracing::error!(
                     "the disk of the broker or of {} is full: free {room} MiB, then restart the broker",
-                    data.display()
+                    folder.display()
                 ),
             }
         }
@@ -366,19 +371,28 @@ impl<'a> Crawl<'a> {
                 }
             }
         }
-        self.processes.drain_all_but("archiver").await;
+        self.processes.drain_all_but_archiver().await;
         self.archive_the_rest().await;
         self.processes.drain().await;
     }
 
     /// Gives the archiver time for what the others did last: a crawl that ended at a limit may never go on.
-    async fn archive_the_rest(&self) {
-        if self.plan.pipeline.stages.archiver.replicas == 0 {
+    async fn archive_the_rest(&mut self) {
+        let plan = self.plan;
+        let pipeline = &plan.pipeline;
+        if pipeline.stages.archiver.replicas == 0 {
             return;
         }
-        let end = Instant::now() + ARCHIVE_MAX;
+        // What one had that was killed is given out again after that.
+        let edges = &pipeline.edges;
+        let given_again = edges.pages.ack_wait.max(edges.documents.ack_wait).max(edges.outcomes.ack_wait);
+        let end = Instant::now() + given_again + ARCHIVE_MAX;
         let mut left = None;
         while left != Some(0) && Instant::now() < end && self.bus.is_connected() {
+            if let Err(error) = self.processes.look_after() {
+                tracing::error!("{error:#}");
+                break;
+            }
             left = unarchived(&self.bus, &self.plan.pipeline).await.ok();
             tokio::time::sleep(ARCHIVE_LOOK).await;
         }

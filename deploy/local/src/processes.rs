@@ -46,6 +46,8 @@ pub struct Processes {
     restarts: u64,
 }
 
+/// It ends last.
+const ARCHIVER: &str = "archiver";
 /// First wait before a process that died is started again; doubles with each death in quick succession.
 const RESTART_WAIT: Duration = Duration::from_millis(100);
 const RESTART_WAIT_MAX: Duration = Duration::from_secs(10);
@@ -198,16 +200,16 @@ impl Processes {
         Ok(())
     }
 
-    /// Ends the fetchers, and starts nothing any more: to be called while there are schedulers that take back what
-    /// they offered them and hear what they did last.
+    /// Ends the fetchers, and starts nothing any more but the archiver: to be called while there are schedulers that
+    /// take back what they offered them and hear what they did last.
     pub async fn drain_fetchers(&mut self) {
-        self.due.clear();
+        self.due.retain(|(stage, _), _| stage == ARCHIVER);
         self.end(|stage| stage == "fetcher").await;
     }
 
-    /// Ends all processes but those of a stage.
-    pub async fn drain_all_but(&mut self, last: &str) {
-        self.end(|stage| stage != last).await;
+    /// Ends all processes but the archiver.
+    pub async fn drain_all_but_archiver(&mut self) {
+        self.end(|stage| stage != ARCHIVER).await;
     }
 
     /// Ends all processes that are left.

@@ -544,5 +544,6 @@ pub struct Archiver {
     pub file_age_max: Duration,
     #[serde(deserialize_with = "duration")]
     pub linger: Duration,
+    pub compression: u8,
     pub digests: usize,
 }

@@ -113,6 +113,7 @@ pub(super) fn errors(pipeline: &Pipeline) -> Vec<String> {
     check.within("stages.archiver.file_bytes_max", archiver.file_bytes_max, Bytes(1 << 20), Bytes(64 << 30));
     check.lasting("stages.archiver.file_age_max", archiver.file_age_max, seconds(1), 30 * 24 * hour);
     check.lasting("stages.archiver.linger", archiver.linger, millis(1), seconds(10));
+    check.within("stages.archiver.compression", archiver.compression, 0, 12);
     check.within("stages.archiver.digests", archiver.digests, 0, 1_000_000_000);
 
     check.user_agent(pipeline);

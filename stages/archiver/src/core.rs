@@ -21,6 +21,8 @@ use std::time::Duration;
 
 /// A batch of so many bytes is written at once.
 const BATCH_BYTES: usize = 4 << 20;
+/// So many inputs as well: fewer than a broker gives out before one is acked.
+const BATCH_INPUTS: usize = 64;
 /// No input is taken while so many bytes wait to be written.
 const WAITING_BYTES_MAX: usize = 16 << 20;
 /// Nor while so many outcomes wait for their documents.
@@ -43,6 +45,10 @@ pub struct Settings {
     pub file_age_max: Duration,
     /// How long a page waits for others.
     pub linger: Duration,
+    /// How hard records are compressed, from 0 to 12.
+    pub compression: u8,
+    /// How long a document is kept for an outcome.
+    pub outcome_wait: Duration,
     /// Bodies remembered.
     pub digests: usize,
     /// The time since 1970 at the origin of the process's own, in milliseconds.
@@ -57,6 +63,9 @@ impl Settings {
             file_bytes_max: archiver.file_bytes_max.0,
             file_age_max: archiver.file_age_max,
             linger: archiver.linger,
+            compression: archiver.compression,
+            // Among several, the outcome came to another as likely as not.
+            outcome_wait: if archiver.replicas > 1 { DOCUMENT_WAIT } else { OUTCOME_WAIT },
             digests: archiver.digests,
             origin_ms,
         }
@@ -172,8 +181,8 @@ impl Archiver {
             digests.insert(digest, original);
         }
         Archiver {
+            writer: Writer::new(settings.compression),
             settings,
-            writer: Writer::new(),
             digests,
             pages_written: found.pages.into_iter().collect(),
             outcomes_written: found.outcomes.into_iter().collect(),
@@ -229,7 +238,7 @@ impl Archiver {
                 self.entry_done(now, repeated);
                 continue;
             } else {
-                self.documents_until.push_back((now + OUTCOME_WAIT, key));
+                self.documents_until.push_back((now + self.settings.outcome_wait, key));
                 continue;
             }
             self.entry_done(now, ticket);
@@ -364,7 +373,8 @@ impl Archiver {
 
     fn batch_is_due(&self, now: Timestamp) -> bool {
         let has_waited = now >= self.gathered.since + self.settings.linger;
-        !self.gathered.is_empty() && (has_waited || self.gathered.bytes() >= BATCH_BYTES || self.draining)
+        let is_full = self.gathered.bytes() >= BATCH_BYTES || self.gathered.tickets.len() >= BATCH_INPUTS;
+        !self.gathered.is_empty() && (has_waited || is_full || self.draining)
     }
 
     /// Whether all that came is on the disk.

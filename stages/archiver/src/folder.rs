@@ -23,7 +23,7 @@ use std::io::{self, BufRead as _, BufReader, BufWriter, Read as _, Seek as _, Se
 use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 /// Of the log's end that is read at a start.
 const LOG_TAIL_BYTES: u64 = 32 << 20;
@@ -31,6 +31,10 @@ const LOG_TAIL_BYTES: u64 = 32 << 20;
 const INDEX_BYTES_MAX: u64 = 64 << 20;
 /// Lines of indexes that are read at a start, for each body to be remembered.
 const LINES_PER_BODY: usize = 4;
+
+/// How long a start waits for its files.
+const LOCK_WAIT: Duration = Duration::from_secs(3);
+const LOCK_LOOK: Duration = Duration::from_millis(50);
 
 /// What a folder is made with.
 #[derive(Clone, Debug)]
@@ -43,6 +47,9 @@ pub struct FolderSettings {
     pub instance: u16,
     /// Bodies that are remembered, over all finished files that are there.
     pub digests: usize,
+    /// Where in the log the crawl's own lines begin, in bytes: what is before is of an earlier crawl in the same folder,
+    /// whose outcomes have the same numbers. Of a crawl that begins it is not known yet.
+    pub log_begun: Option<u64>,
     /// Of the `warcinfo` record, name and value each.
     pub about: Vec<(String, String)>,
 }
@@ -68,13 +75,6 @@ pub struct Found {
     pub(crate) outcomes: Vec<u64>,
     /// Bodies, the oldest first.
     pub(crate) bodies: Vec<(Digest, Original)>,
-}
-
-impl Found {
-    /// The log is of an earlier crawl in the same folder, whose outcomes have the same numbers.
-    pub fn forget_outcomes(&mut self) {
-        self.outcomes.clear();
-    }
 }
 
 /// The files.
@@ -150,16 +150,21 @@ impl Folder {
     pub fn open(settings: FolderSettings) -> anyhow::Result<(Folder, Found)> {
         let dir = settings.dir.clone();
         fs::create_dir_all(&dir).with_context(|| format!("cannot create the archive's folder {}", dir.display()))?;
-        let lock = lock(&dir, settings.instance)?;
+        let lock = own_lock(&dir, settings.instance)?;
         let mut found = Found::default();
-        let (log, outcomes) = open_log(&dir.join(log_name(settings.instance)))?;
+        let (log, outcomes) = open_log(&dir.join(log_name(settings.instance)), settings.log_begun.unwrap_or(u64::MAX))?;
         found.outcomes = outcomes;
         let unfinished = Vec::new();
-        let folder = Folder { settings, open: None, unfinished, log, number: 0, writer: Writer::new(), _lock: lock };
+        let folder = Folder { settings, open: None, unfinished, log, number: 0, writer: Writer::new(0), _lock: lock };
         folder.finish_what_was_left()?;
         folder.read_indexes(&mut found)?;
         sync_dir(&dir).with_context(|| format!("cannot sync {}", dir.display()))?;
         Ok((folder, found))
+    }
+
+    /// Length of the log, in bytes.
+    pub fn log_bytes(&self) -> u64 {
+        self.log.bytes
     }
 
     /// Writes and syncs a batch; returns how many bytes the open file has then, the most there are when its index is
@@ -283,7 +288,7 @@ impl Folder {
             } else if let Ok(_lock) = lock(dir, of) {
                 // Of an instance that does not run: there may be fewer than there were.
                 finish(dir, name)?;
-                open_log(&dir.join(log_name(of)))?;
+                open_log(&dir.join(log_name(of)), u64::MAX)?;
             }
         }
         Ok(())
@@ -335,6 +340,17 @@ impl Folder {
     }
 }
 
+/// The lock of the process's own files. Another instance may hold it for a moment, that finishes what was left.
+fn own_lock(dir: &Path, instance: u16) -> anyhow::Result<File> {
+    let end = Instant::now() + LOCK_WAIT;
+    loop {
+        match lock(dir, instance) {
+            Err(_) if Instant::now() < end => std::thread::sleep(LOCK_LOOK),
+            locked => return locked,
+        }
+    }
+}
+
 fn lock(dir: &Path, instance: u16) -> anyhow::Result<File> {
     let path = dir.join(format!(".lock-{instance:03}"));
     let file = File::options().create(true).truncate(false).write(true).open(&path);
@@ -353,8 +369,9 @@ fn log_name(instance: u16) -> String {
     if instance == 0 { "crawl.jsonl".into() } else { format!("crawl-{instance}.jsonl") }
 }
 
-/// Opens the log, without the half line that a killed process may have left, and reads which outcomes are at its end.
-fn open_log(path: &Path) -> anyhow::Result<(Grown, Vec<u64>)> {
+/// Opens the log, without the half line that a killed process may have left, and reads which outcomes are at its end, in
+/// the lines that begin at `begun` or later.
+fn open_log(path: &Path, begun: u64) -> anyhow::Result<(Grown, Vec<u64>)> {
     let error = || format!("cannot open {}", path.display());
     let mut file =
         File::options().create(true).truncate(false).read(true).write(true).open(path).with_context(error)?;
@@ -367,7 +384,8 @@ fn open_log(path: &Path) -> anyhow::Result<(Grown, Vec<u64>)> {
     let bytes = start + whole as u64;
     file.set_len(bytes).with_context(error)?;
     let mut keys = VecDeque::with_capacity(KEPT);
-    for line in tail[..whole].split(|&byte| byte == b'\n') {
+    let own = usize::try_from(begun.saturating_sub(start)).map_or(whole, |own| own.min(whole));
+    for line in tail[own..whole].split(|&byte| byte == b'\n') {
         if let Some(key) = std::str::from_utf8(line).ok().and_then(crawl_log::key_of) {
             if keys.len() == KEPT {
                 keys.pop_front();
@@ -450,12 +468,12 @@ mod tests {
 
     fn settings(dir: &Path, instance: u16) -> FolderSettings {
         let about = vec![("software".to_owned(), "rhumb".to_owned())];
-        FolderSettings { dir: dir.to_owned(), crawl: "c".into(), instance, digests: 100, about }
+        FolderSettings { dir: dir.to_owned(), crawl: "c".into(), instance, digests: 100, log_begun: Some(0), about }
     }
 
     fn batch(pages: &[Page], lines: &str) -> Batch {
         let mut batch = Batch { lines: lines.to_owned(), ..Batch::default() };
-        let (mut digests, mut writer) = (Digests::new(100), Writer::new());
+        let (mut digests, mut writer) = (Digests::new(100), Writer::new(1));
         for page in pages {
             let written = page::write(page, &mut digests, &mut writer, &mut batch.members);
             batch.entries.push((written.line, written.response));
@@ -602,5 +620,20 @@ mod tests {
         let error = Folder::open(settings(dir.path(), 0)).err().expect("the folder is taken");
         assert!(format!("{error:#}").contains("another archiver with instance 0"), "{error:#}");
         Folder::open(settings(dir.path(), 1)).unwrap();
+    }
+
+    #[test]
+    fn lines_of_an_earlier_crawl_are_not_taken_for_those_of_this_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let line = "{\"url\":\"http://a.test/\",\"serial\":1}\n";
+        let open = |log_begun| Folder::open(FolderSettings { log_begun, ..settings(dir.path(), 0) }).unwrap();
+        open(None).0.write(&batch(&[], line)).unwrap();
+        let (mut folder, found) = open(None);
+        assert_eq!((folder.log_bytes(), found.outcomes.len()), (line.len() as u64, 0));
+        let begun = Some(folder.log_bytes());
+        folder.write(&batch(&[], &(line.replace('1', "2") + line))).unwrap();
+        drop(folder);
+        let keys = [2, 1].map(|serial| crawl_log::key("http://a.test/", serial));
+        assert_eq!(open(begun).1.outcomes, keys);
     }
 }

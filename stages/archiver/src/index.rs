@@ -1,12 +1,14 @@
 //! A line of a CDXJ index: where in which file a response lies.
 //!
 //! Key (SURT and timestamp), a space, a JSON object; the lines of a finished index are sorted by their bytes.
-//! Source: the CDXJ format of pywb and OpenWayback; SURT as in their keys, without scheme and `www`.
+//! Source: the CDXJ format of pywb; SURT as in its keys (surt 0.3), by which it looks a URL up.
 
 use crate::record::Digest;
 use crate::time::date;
+use percent_encoding::{AsciiSet, CONTROLS, percent_decode, percent_encode};
 use serde::{Deserialize, Serialize};
-use shared::url::{address_literal, host_of, path_of, server_of};
+use shared::url::{host_of, path_of, server_of};
+use std::borrow::Cow;
 
 /// What an index says of a record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,33 +61,55 @@ impl Line {
     }
 }
 
-/// The key of a canonical URL: `org,example)/path?query`, what belongs to a site side by side.
+/// The key of a canonical URL: `org,example)/path?query`, what belongs to a site side by side. Session ids are kept.
 fn key(canonical: &str) -> String {
     let host = host_of(canonical);
     let server = server_of(canonical);
     let port = &server[server.rfind(host).map_or(server.len(), |at| at + host.len())..];
-    let mut key = if address_literal(host).is_some() {
-        host.to_owned()
-    } else {
-        let host = host.strip_prefix("www.").filter(|rest| rest.contains('.')).unwrap_or(host);
-        host.rsplit('.').collect::<Vec<_>>().join(",")
+    let (path, query) = match path_of(canonical).split_once('?') {
+        Some((path, query)) => (path, plainly(query)),
+        None => (path_of(canonical), String::new()),
+    };
+    let path = plainly(path);
+    let mut key = match host.strip_prefix('[') {
+        Some(address) => address.trim_end_matches(']').to_owned(),
+        None => without_www(host).rsplit('.').collect::<Vec<_>>().join(","),
     };
     key.push_str(port);
     key.push(')');
-    let path = path_of(canonical);
-    match path.split_once('?') {
-        None => key.push_str(path),
-        Some((path, query)) => {
-            let mut parameters: Vec<&str> = query.split('&').collect();
-            parameters.sort_unstable();
-            key.push_str(path);
-            key.push('?');
-            key.push_str(&parameters.join("&"));
-        }
+    for name in path.split('/').filter(|name| !name.is_empty()) {
+        key.push('/');
+        key.push_str(name);
     }
-    key.make_ascii_lowercase();
-    // The first brace of a line is where readers look for the object.
-    key.replace('{', "%7b").replace('}', "%7d")
+    if key.ends_with(')') {
+        key.push('/');
+    }
+    if !query.is_empty() {
+        // By name, then value: `a=` comes before `a-b=`.
+        let mut parameters: Vec<&str> = query.split('&').collect();
+        parameters.sort_by_key(|parameter| parameter.split_once('=').map_or((*parameter, None), |(n, v)| (n, Some(v))));
+        key.push('?');
+        key.push_str(&parameters.join("&"));
+    }
+    key
+}
+
+/// Without a first label of `www` and digits.
+fn without_www(host: &str) -> &str {
+    let rest = host.strip_prefix("www").map(|rest| rest.trim_start_matches(|c: char| c.is_ascii_digit()));
+    rest.and_then(|rest| rest.strip_prefix('.')).unwrap_or(host)
+}
+
+/// In lower case, and escaped only where it must be.
+fn plainly(text: &str) -> String {
+    const ESCAPED: &AsciiSet = &CONTROLS.add(b' ').add(b'#').add(b'%');
+    let mut bytes = text.as_bytes().to_vec();
+    // What was escaped several times as well.
+    while let Cow::Owned(decoded) = Cow::from(percent_decode(&bytes)) {
+        bytes = decoded;
+    }
+    bytes.make_ascii_lowercase();
+    percent_encode(&bytes, ESCAPED).to_string().to_ascii_lowercase()
 }
 
 /// Numbers as text, as the format has them.
@@ -107,14 +131,27 @@ mod tests {
 
     #[test]
     fn keys_are_those_that_archives_look_up() {
+        // As surt 0.3.1 prints them.
         for (url, expected) in [
             ("http://www.example.org/A/b?z=1&a=2", "org,example)/a/b?a=2&z=1"),
             ("https://example.org/", "org,example)/"),
-            ("http://www.org/", "org,www)/"),
+            ("https://example.org/docs/", "org,example)/docs"),
+            ("https://example.org/docs/?a=1", "org,example)/docs?a=1"),
+            ("http://a.test/a//", "test,a)/a"),
+            ("http://www.org/", "org)/"),
+            ("http://www2.example.org/", "org,example)/"),
+            ("http://www3www.a.test/", "test,a,www3www)/"),
             ("http://h1.web.test:8080/x", "test,web,h1:8080)/x"),
-            ("http://127.0.0.1:81/", "127.0.0.1:81)/"),
-            ("http://[2001:db8::1]/", "[2001:db8::1])/"),
-            ("http://a.test/?q={1}", "test,a)/?q=%7b1%7d"),
+            ("http://127.0.0.1:81/", "1,0,0,127:81)/"),
+            ("http://[2001:db8::1]/", "2001:db8::1)/"),
+            ("http://a.test/x?", "test,a)/x"),
+            ("http://a.test/?q={1}", "test,a)/?q={1}"),
+            ("http://a.test/?B=1&a=2", "test,a)/?a=2&b=1"),
+            ("http://a.test/?a-b=1&a=2", "test,a)/?a=2&a-b=1"),
+            ("http://a.test/?b=2&b=1&&a", "test,a)/?&a&b=1&b=2"),
+            ("http://a.test/?a=b=c&a=b&a", "test,a)/?a&a=b&a=b=c"),
+            ("http://a.test/%7Eb%2fc%2525?c=%20D", "test,a)/~b/c%25?c=%20d"),
+            ("http://a.test/%C3%A9?%c3%bc=1", "test,a)/%c3%a9?%c3%bc=1"),
         ] {
             assert_eq!(key(url), expected, "{url}");
         }
@@ -126,7 +163,7 @@ mod tests {
         (line.length, line.offset, line.filename) = (5, 6, "x.warc.gz".to_owned());
         let text = line.text();
         assert!(
-            text.starts_with("test,a)/%7bé%7d 20260131120000 {\"url\":\"http://a.test/{é}\",\"mime\":\"unk\","),
+            text.starts_with("test,a)/{%c3%a9} 20260131120000 {\"url\":\"http://a.test/{é}\",\"mime\":\"unk\","),
             "{text}"
         );
         assert!(text.contains("\"length\":\"5\",\"offset\":\"6\""), "{text}");

@@ -4,7 +4,7 @@
 //! Out: WARC files, a CDXJ index beside each, and `crawl.jsonl`, a line for every outcome.
 //!
 //! Invariants: an input is acked only when what it became is on the disk and synced (P3), and becomes that once,
-//! however often it is delivered; a file with its final name is whole; memory is bounded by configuration (P6).
+//! however often it is delivered to an instance; a file with its final name is whole; memory is bounded by configuration (P6).
 //!
 //! [`core`] decides, without a clock or a file; [`folder`] does what it says.
 

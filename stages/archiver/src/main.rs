@@ -10,6 +10,9 @@ use futures::future::BoxFuture;
 use shared::config::Pipeline;
 use shared::message::Edge;
 use shared::stage::{Context, Shell, Source, Stage};
+use std::fs::File;
+use std::io;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
@@ -39,25 +42,34 @@ impl Stage for Archiving {
 
     fn open(context: &Context) -> anyhow::Result<(Archiver, FolderShell)> {
         let pipeline = &context.pipeline;
+        // Goes with the crawl's state, while the archive stays.
+        let marker = pipeline.instance_dir(Self::NAME, context.instance).join("begun");
+        let log_begun = std::fs::read_to_string(&marker).ok().and_then(|bytes| bytes.parse().ok());
         let settings = FolderSettings {
             dir: pipeline.archive_dir(),
             crawl: pipeline.crawl.clone(),
             instance: context.instance,
             digests: pipeline.stages.archiver.digests,
+            log_begun,
             about: about(pipeline),
         };
-        let (folder, mut found) = Folder::open(settings)?;
-        // Goes with the crawl's state, while the archive stays.
-        let marker = pipeline.instance_dir(Self::NAME, context.instance).join("begun");
-        if !marker.exists() {
-            found.forget_outcomes();
-            let begun = std::fs::create_dir_all(marker.with_file_name("")).and_then(|()| std::fs::write(&marker, ""));
-            begun.with_context(|| format!("cannot write {}", marker.display()))?;
+        let (folder, found) = Folder::open(settings)?;
+        if log_begun.is_none() {
+            begin(&marker, folder.log_bytes()).with_context(|| format!("cannot write {}", marker.display()))?;
         }
         let origin_ms = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |elapsed| elapsed.as_millis() as u64);
         let core = Archiver::new(Settings::new(pipeline, origin_ms), found);
         Ok((core, FolderShell(Arc::new(Mutex::new(folder)))))
     }
+}
+
+/// Marks where the log begins, before the first line is written: whole or not at all.
+fn begin(marker: &Path, log_bytes: u64) -> io::Result<()> {
+    let unfinished = marker.with_extension("new");
+    std::fs::create_dir_all(marker.with_file_name(""))?;
+    std::fs::write(&unfinished, log_bytes.to_string())?;
+    File::open(&unfinished)?.sync_all()?;
+    std::fs::rename(&unfinished, marker)
 }
 
 /// What every file says of itself.

@@ -65,7 +65,7 @@ pub(crate) fn write(page: &Page, digests: &mut Digests, writer: &mut Writer, out
 
     // Of a response that has not changed the payload is the one that was sent before.
     let is_not_modified = page.status == StatusCode::NOT_MODIFIED.as_u16();
-    let digest = Digest::of(&[&page.body]);
+    let digest = Digest::of(&page.body);
     let digest_text = digest.text();
     let mut fields = shared;
     if !is_not_modified {
@@ -141,20 +141,19 @@ fn request_head(page: &Page) -> Vec<u8> {
 }
 
 /// Status line and headers. The transfer coding is undone, so the header that names it goes under another name, and the
-/// length is said.
+/// length is said: the server's own has not been true beside a coding.
 fn response_head(page: &Page) -> Vec<u8> {
     let reason = StatusCode::from_u16(page.status).ok().and_then(|status| status.canonical_reason());
     let mut head = format!("{} {} {}\r\n", version(page), page.status, reason.unwrap_or("")).into_bytes();
-    let mut was_coded = false;
+    let was_coded = header(page, "transfer-encoding").is_some();
     for (name, value) in &page.headers {
-        if name == "transfer-encoding" {
-            was_coded = true;
-            push_header(&mut head, "x-crawler-transfer-encoding", value);
-        } else {
-            push_header(&mut head, name, value);
+        match name.as_str() {
+            "transfer-encoding" => push_header(&mut head, "x-crawler-transfer-encoding", value),
+            "content-length" if was_coded => push_header(&mut head, "x-crawler-content-length", value),
+            _ => push_header(&mut head, name, value),
         }
     }
-    if was_coded && header(page, "content-length").is_none() {
+    if was_coded && page.status != StatusCode::NOT_MODIFIED.as_u16() {
         push_header(&mut head, "content-length", page.body.len().to_string().as_bytes());
     }
     head.extend_from_slice(b"\r\n");
@@ -238,7 +237,7 @@ pub(crate) mod tests {
 
     fn written(page: &Page, digests: &mut Digests) -> (Written, Vec<String>) {
         let mut out = Vec::new();
-        let written = write(page, digests, &mut Writer::new(), &mut out);
+        let written = write(page, digests, &mut Writer::new(1), &mut out);
         assert_eq!(written.response.end, out.len(), "the response is last: its end is the page's");
         (written, members(&out))
     }
@@ -256,8 +255,10 @@ pub(crate) mod tests {
         assert!(metadata.contains(about), "{metadata}");
         assert!(response.contains("WARC-Type: response\r\n"), "{response}");
         assert!(response.contains("WARC-IP-Address: 127.1.0.1\r\n"), "{response}");
-        let digest = Digest::of(&[b"<p>hi"]).text();
+        let digest = Digest::of(b"<p>hi").text();
         assert!(response.contains(&format!("WARC-Payload-Digest: {digest}\r\n")), "{response}");
+        let has_block_digest = [request, metadata, response].map(|record| record.contains("WARC-Block-Digest: sha1:"));
+        assert_eq!(has_block_digest, [true, true, false]);
         let block = "\r\n\r\nHTTP/1.1 200 OK\r\ncontent-type: Text/HTML; charset=utf-8\r\n\
                      x-crawler-transfer-encoding: chunked\r\ncontent-length: 5\r\n\r\n<p>hi\r\n\r\n";
         assert!(response.ends_with(block), "{response}");
@@ -266,6 +267,15 @@ pub(crate) mod tests {
         assert!([request, metadata].iter().all(|other| other.contains(&format!("WARC-Concurrent-To: {id}\r\n"))));
         assert_eq!((written.line.mime.as_str(), written.line.status.as_str()), ("text/html", "200"));
         assert!(!written.is_revisit);
+    }
+
+    #[test]
+    fn a_length_beside_a_coding_does_not_count() {
+        let mut page = page("http://a.test/", 1000, b"<p>hi");
+        page.headers.push(("content-length".into(), b"3".to_vec()));
+        let (_, members) = written(&page, &mut Digests::new(10));
+        let head = "\r\nx-crawler-content-length: 3\r\ncontent-length: 5\r\n\r\n<p>hi";
+        assert!(members[2].contains(head), "{}", members[2]);
     }
 
     #[test]

@@ -8,23 +8,13 @@ use libdeflater::{CompressionLvl, Compressor};
 use sha1::{Digest as _, Sha1};
 use std::ops::Range;
 
-/// How hard text is compressed, from 1 to 12: of what an archiver does compression is most.
-const LEVEL: i32 = 1;
-/// What is compressed already is only wrapped.
-const LEVEL_OF_CODED: i32 = 0;
-
 /// SHA-1 of some bytes, as WARC fields have it: `sha1:` and base 32.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Digest(pub(crate) [u8; 20]);
 
 impl Digest {
-    /// Of parts that follow each other.
-    pub(crate) fn of(parts: &[&[u8]]) -> Digest {
-        let mut hash = Sha1::new();
-        for part in parts {
-            hash.update(part);
-        }
-        Digest(hash.finalize().into())
+    pub(crate) fn of(bytes: &[u8]) -> Digest {
+        Digest(Sha1::digest(bytes).into())
     }
 
     /// Reads what [`Digest::text`] wrote.
@@ -59,7 +49,7 @@ pub(crate) struct Record<'a> {
     pub(crate) fields: &'a [(&'static str, &'a str)],
     /// `Content-Type` of the block.
     pub(crate) content_type: &'static str,
-    /// The block's parts: the second is what is large.
+    /// The block's parts: the second is the payload, whose digest is among the fields, or empty.
     pub(crate) block: [&'a [u8]; 2],
     /// The block is compressed already.
     pub(crate) is_coded: bool,
@@ -74,9 +64,10 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    pub(crate) fn new() -> Writer {
-        let compressor = |level| Compressor::new(CompressionLvl::new(level).unwrap_or_default());
-        Writer { text: compressor(LEVEL), coded: compressor(LEVEL_OF_CODED), plain: Vec::new() }
+    /// Compresses so hard, from 0 (not at all) to 12; what is compressed already is only wrapped.
+    pub(crate) fn new(compression: u8) -> Writer {
+        let compressor = |level: u8| Compressor::new(CompressionLvl::new(level.into()).unwrap_or_default());
+        Writer { text: compressor(compression), coded: compressor(0), plain: Vec::new() }
     }
 
     /// Appends a record; returns where in `out` it lies.
@@ -94,7 +85,11 @@ impl Writer {
         for (name, value) in record.fields {
             field(name, value);
         }
-        field("WARC-Block-Digest", &Digest::of(&record.block).text());
+        // A payload has a digest among the fields, and the member ends with a checksum of all: another pass over what is
+        // large would tell nothing new.
+        if body.is_empty() {
+            field("WARC-Block-Digest", &Digest::of(head).text());
+        }
         field("Content-Type", record.content_type);
         field("Content-Length", &(head.len() + body.len()).to_string());
         for part in [b"\r\n", head, body, b"\r\n\r\n"] {
@@ -119,7 +114,7 @@ mod tests {
 
     #[test]
     fn a_record_is_a_member_of_its_own_with_the_digest_of_its_block() {
-        let mut writer = Writer::new();
+        let mut writer = Writer::new(1);
         let mut out = b"before".to_vec();
         let id = record_id("metadata", "http://a.test/", "d");
         for is_coded in [false, true] {
@@ -140,7 +135,7 @@ mod tests {
                 "WARC/1.1\r\nWARC-Type: metadata\r\nWARC-Record-ID: {id}\r\nWARC-Date: 2026-01-31T12:00:00.123Z\r\n\
                  WARC-Target-URI: http://a.test/\r\nWARC-Block-Digest: {}\r\n\
                  Content-Type: application/warc-fields\r\nContent-Length: 8\r\n\r\nvia: x\r\n\r\n\r\n",
-                Digest::of(&[b"via: x\r\n"]).text()
+                Digest::of(b"via: x\r\n").text()
             );
             assert_eq!(text, expected);
         }
@@ -148,8 +143,8 @@ mod tests {
 
     #[test]
     fn digests_and_ids_are_spelled_as_the_standard_says() {
-        // The example of RFC 3174, "abc".
-        let digest = Digest::of(&[b"a", b"bc"]);
+        // The example of RFC 3174.
+        let digest = Digest::of(b"abc");
         assert_eq!(digest.text(), "sha1:VGMT4NSHA2AWVOR6EVYXQUGCNSONBWE5");
         assert_eq!(Digest::parse(&digest.text()), Some(digest));
         assert_eq!(Digest::parse("md5:x"), None);

@@ -4,6 +4,7 @@
 //! is cut. What came of it is kept when it came no more slowly than bodies may, so that a large page of a server that
 //! stalls is not lost; a body that drips has failed, or it would be kept for a few bytes.
 
+use reqwest::StatusCode;
 use shared::message::FailureKind;
 use std::pin::pin;
 use std::time::Duration;
@@ -47,13 +48,15 @@ pub(crate) enum Body {
     Cut(Vec<u8>),
     /// Nothing of it came.
     Failed(reqwest::Error),
-    /// Not there in time, and too little of it.
-    Late(FailureKind),
+    /// Not there in time and too little of it, or nothing of what was announced.
+    Lost(FailureKind),
 }
 
 /// Reads the rest of a response whose head has just come.
 pub(crate) async fn read(response: &mut reqwest::Response, limits: Limits) -> Body {
-    let announced = response.content_length().and_then(|length| usize::try_from(length).ok());
+    // What is said of the length where there is no body is that of another response (RFC 9110, section 8.6).
+    let has_none = matches!(response.status(), StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    let announced = response.content_length().filter(|_| !has_none).and_then(|length| usize::try_from(length).ok());
     let mut body = Vec::with_capacity(announced.unwrap_or(0).min(limits.bytes_max).min(RESERVED_MAX));
     let begun = Instant::now();
     let (mut window_ends, mut before_window) = (begun + limits.rate.window, 0);
@@ -78,6 +81,10 @@ pub(crate) async fn read(response: &mut reqwest::Response, limits: Limits) -> Bo
             chunk = response.chunk() => chunk,
         };
         match chunk {
+            // An HTTP/2 stream that is reset without an error ends like one that is whole.
+            Ok(None) if announced.is_some_and(|bytes| body.len() < bytes) => {
+                return if body.is_empty() { Body::Lost(FailureKind::Reset) } else { Body::Cut(body) };
+            }
             Ok(None) => return Body::Whole(body),
             Ok(Some(chunk)) if chunk.len() > limits.bytes_max - body.len() => {
                 body.extend_from_slice(&chunk[..limits.bytes_max - body.len()]);
@@ -92,5 +99,5 @@ pub(crate) async fn read(response: &mut reqwest::Response, limits: Limits) -> Bo
 
 fn late(body: Vec<u8>, begun: Instant, rate: Rate, kind: FailureKind) -> Body {
     let is_useful = !body.is_empty() && body.len() as u128 >= rate.bytes_in(begun.elapsed());
-    if is_useful { Body::Cut(body) } else { Body::Late(kind) }
+    if is_useful { Body::Cut(body) } else { Body::Lost(kind) }
 }

@@ -245,7 +245,8 @@ impl Web {
             .pool_max_idle_per_host(1)
             .pool_idle_timeout(None)
             .http1_max_headers(HEADERS_MAX)
-            .http2_max_header_list_size(header_bytes_max)
+            // Twice: what is a little too large is told from what is no HTTP, which is all that the client says of it.
+            .http2_max_header_list_size(header_bytes_max.saturating_mul(2))
             .http2_initial_stream_window_size(WINDOW_BYTES)
             .http2_initial_connection_window_size(WINDOW_BYTES)
     }
@@ -261,8 +262,9 @@ impl Web {
             Some(_) => begun,
             None => begun + self.settings.connect_timeout,
         };
-        let own_headers = self.own_headers(connection, &url, &request.validators);
-        let sent = connection.client.get(url).headers(conditions(&request.validators)).send();
+        let particular = particular(request);
+        let own_headers = self.own_headers(connection, &url, &particular);
+        let sent = connection.client.get(url).headers(particular).send();
         let to_head = timeout.min(self.settings.first_byte_timeout);
         let response = match in_time(sent, begun, to_head, &sent_at).await {
             Some(Ok(response)) => response,
@@ -287,7 +289,8 @@ impl Web {
         if head_bytes > self.settings.header_bytes_max {
             return End::Failure(FailureKind::HeaderTooLarge);
         }
-        let beside = head_bytes + 2 * self.settings.url_bytes_max + ENVELOPE_BYTES;
+        let sent_bytes: usize = request_headers.iter().map(|(name, value)| field_bytes(name, value)).sum();
+        let beside = head_bytes + sent_bytes + 2 * self.settings.url_bytes_max + ENVELOPE_BYTES;
         let bytes_max = request.body_bytes_max.min(self.settings.message_bytes_max.saturating_sub(beside));
         let limits = body::Limits { bytes_max, until: sent_at + timeout, rate: self.settings.transfer_rate };
         let mut taken = Response {
@@ -319,7 +322,7 @@ impl Web {
                     taken.keeps_open = false;
                 }
                 Body::Failed(error) => return end_of(&error, connection.is_https()),
-                Body::Late(kind) => return End::Failure(kind),
+                Body::Lost(kind) => return End::Failure(kind),
             }
         }
         taken.elapsed_us = micros(sent_at.elapsed());
@@ -331,10 +334,10 @@ impl Web {
         &self,
         connection: &Connection,
         url: &reqwest::Url,
-        validators: &Validators,
+        particular: &HeaderMap,
     ) -> Vec<(String, Vec<u8>)> {
         let mut sent = headers(&self.headers);
-        sent.extend(headers(&conditions(validators)));
+        sent.extend(headers(particular));
         let cookies = connection.cookies.as_ref().and_then(|cookies| cookies.cookies(url));
         sent.extend(cookies.map(|cookies| (COOKIE.as_str().to_owned(), cookies.as_bytes().to_vec())));
         sent
@@ -384,21 +387,30 @@ async fn pass_over(mut response: reqwest::Response, limits: body::Limits) -> boo
     is_small && matches!(body::read(&mut response, limits).await, Body::Whole(_))
 }
 
-/// Asks for a response only when it is another than that which was fetched before (RFC 9110, section 13.1).
-fn conditions(validators: &Validators) -> HeaderMap {
-    let mut conditions = HeaderMap::new();
-    for (name, value) in [(IF_NONE_MATCH, &validators.etag), (IF_MODIFIED_SINCE, &validators.last_modified)] {
+/// Headers of this request alone: a page only when it is another than that which was fetched before (RFC 9110, section
+/// 13.1), a robots.txt as it is.
+fn particular(request: &Request) -> HeaderMap {
+    let mut particular = HeaderMap::new();
+    if !request.is_page {
+        particular.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    }
+    let Validators { etag, last_modified } = &request.validators;
+    for (name, value) in [(IF_NONE_MATCH, etag), (IF_MODIFIED_SINCE, last_modified)] {
         if let Some(value) = HeaderValue::from_str(value).ok().filter(|value| !value.is_empty()) {
-            conditions.insert(name, value);
+            particular.insert(name, value);
         }
     }
-    conditions
+    particular
 }
 
 /// Bytes of the headers as they stand in a message of HTTP/1.1, at least what they take in ours.
 fn head_bytes(headers: &HeaderMap) -> usize {
+    headers.iter().map(|(name, value)| field_bytes(name.as_str(), value.as_bytes())).sum()
+}
+
+fn field_bytes(name: &str, value: &[u8]) -> usize {
     const BESIDE: usize = 16;
-    headers.iter().map(|(name, value)| name.as_str().len() + value.len() + BESIDE).sum()
+    name.len() + value.len() + BESIDE
 }
 
 fn headers(headers: &HeaderMap) -> Vec<(String, Vec<u8>)> {

@@ -10,6 +10,7 @@ use crate::core::Settings;
 use crate::effect::{Effect, End, Request as Fetch, Response, Target};
 use crate::tally::Tally;
 use shared::config::DownloadPause;
+use shared::content_coding::{self, Decoded, Ending};
 use shared::message::{
     FailureKind, HttpVersion, Job, JobKind, Page, Report, Request, RequestEnd, RequestResult, RobotsResponse,
 };
@@ -267,11 +268,13 @@ impl Running {
             }
             JobKind::Robots => {
                 around.tally.robots += 1;
-                let location = response.header("location").map(str::to_owned);
-                let Response { status, mut body, .. } = response;
-                body.truncate(ROBOTS_BYTES_MAX);
-                self.robots = Some(RobotsResponse { status, location, body });
-                self.results.push(result);
+                match robots_response(&response) {
+                    Ok(robots) => {
+                        self.robots = Some(robots);
+                        self.results.push(result);
+                    }
+                    Err(kind) => self.fail(index, kind, around),
+                }
                 None
             }
         }
@@ -458,6 +461,24 @@ impl Running {
 
 fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+/// What rules there are, without their coding. Rules that are not all there say nothing: what is missing would count as
+/// allowed (RFC 9309, section 2.3.1.4).
+fn robots_response(response: &Response) -> Result<RobotsResponse, FailureKind> {
+    let has_rules = (200..300).contains(&response.status);
+    if has_rules && response.truncated && response.body.len() < ROBOTS_BYTES_MAX {
+        return Err(FailureKind::Reset);
+    }
+    let codings = response.headers.iter().filter(|(name, _)| name == "content-encoding");
+    let values = codings.map(|(_, value)| value.as_slice());
+    let Decoded { body, ending } = content_coding::decode(values, &response.body, ROBOTS_BYTES_MAX);
+    let is_cut = response.truncated || response.body.len() >= ROBOTS_BYTES_MAX;
+    if has_rules && ending == Ending::Broken && !is_cut {
+        return Err(FailureKind::Protocol);
+    }
+    let location = response.header("location").map(str::to_owned);
+    Ok(RobotsResponse { status: response.status, location, body: body.into_owned() })
 }
 
 fn page(url: String, origin: shared::message::Origin, response: Response) -> Page {

@@ -7,7 +7,10 @@ mod common;
 use common::server::{Server, ok};
 use common::{failure, fetch, http_settings, is_response, job, job_for, run, run_with, settings};
 use fetcher::effect::{Answer, End};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use shared::message::{FailureKind, JobKind, RequestEnd, Validators};
+use std::io::Write as _;
 use std::net::IpAddr;
 
 #[tokio::test]
@@ -182,6 +185,45 @@ async fn a_robots_txt_goes_back_in_the_report_cut_to_500_kib() {
     let found = report.robots.as_ref().unwrap();
     assert_eq!((found.status, found.body.len()), (200, 512_000));
     assert!(is_response(&report.results[0].end));
+}
+
+/// What is missing of rules would count as allowed.
+#[tokio::test]
+async fn a_robots_txt_comes_without_its_coding_and_whole_or_not_at_all() {
+    const RULES: &[u8] = b"User-agent: *\nDisallow: /a\nDisallow: /b\n";
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
+    gzip.write_all(RULES).unwrap();
+    let gzip = gzip.finish().unwrap();
+    let answer = |status: &str, fields: &str, announced: usize, body: &[u8]| {
+        let head = format!("HTTP/1.1 {status}\r\n{fields}Content-Length: {announced}\r\n\r\n");
+        [head.as_bytes(), body].concat()
+    };
+    const CODED: &str = "Content-Encoding: gzip\r\n";
+    for (response, expected) in [
+        (answer("200 OK", "", RULES.len(), RULES), Ok((200, RULES))),
+        (answer("200 OK", CODED, gzip.len(), &gzip), Ok((200, RULES))),
+        (answer("200 OK", "", RULES.len(), &RULES[..30]), Err(FailureKind::Reset)),
+        (answer("200 OK", CODED, gzip.len(), &gzip[..30]), Err(FailureKind::Reset)),
+        (answer("200 OK", CODED, 30, &gzip[..30]), Err(FailureKind::Protocol)),
+        (answer("200 OK", CODED, RULES.len(), RULES), Err(FailureKind::Protocol)),
+        (answer("404 Not Found", "", 100, b"no"), Ok((404, b"no"))),
+    ] {
+        let shown = String::from_utf8_lossy(&response).into_owned();
+        let server = Server::once(response).await;
+        let mut robots = job_for(&server.name(), &[format!("{}/robots.txt", server.name())]);
+        robots.kind = JobKind::Robots;
+        let driver = run(robots).await;
+        let found = driver.last_report().robots.clone();
+        match expected {
+            Ok((status, body)) => {
+                let found = found.unwrap_or_else(|| panic!("{shown}"));
+                assert_eq!((found.status, found.body.as_slice()), (status, body), "{shown}");
+            }
+            Err(kind) => assert_eq!((found, driver.ends()), (None, vec![failure(kind)]), "{shown}"),
+        }
+        let head = &server.requests()[0];
+        assert!(head.contains("accept-encoding: identity\r\n") && !head.contains("gzip"), "{head}");
+    }
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@
 mod common;
 
 use bytes::Bytes;
-use common::{Driver, failure, fetch, http_settings, is_response, job, run_with, settings};
+use common::{Driver, failure, fetch, http_settings, is_response, job, job_for, run_with, settings};
 use fetcher::effect::{Answer, Effect, End};
 use fetcher::http::HttpSettings;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -111,6 +111,18 @@ async fn serve_h2(stream: TlsStream<TcpStream>, most_at_once: &Arc<AtomicUsize>)
                 });
                 continue;
             }
+            "/cut" | "/void" => {
+                let page = http::Response::builder().header("content-length", "100").body(()).unwrap();
+                let mut body = respond.send_response(page, false).unwrap();
+                if request.uri().path() == "/cut" {
+                    body.send_data(Bytes::from_static(b"page"), false).unwrap();
+                }
+                tokio::spawn(async move {
+                    tokio::time::sleep(SLOW).await;
+                    body.send_reset(h2::Reason::NO_ERROR);
+                });
+                continue;
+            }
             _ => {}
         }
         if matches!(request.uri().path(), "/refused" | "/reset") {
@@ -200,6 +212,22 @@ async fn a_request_that_a_server_did_not_look_at_costs_no_attempt() {
         let driver = run_with(three, settings(), trusting()).await;
         assert!(is_response(&driver.ends()[0]));
         assert_eq!(driver.ends()[1..], [end, RequestEnd::Untried], "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_that_ends_before_its_announced_length_is_no_whole_one() {
+    let server = Secure::start("h2");
+    let urls = ["cut", "void"].map(|path| format!("{}/{path}", server.name));
+    for (url, kept) in urls.iter().zip([Some(&b"page"[..]), None]) {
+        let driver = run_with(job_for(&server.name, std::slice::from_ref(url)), settings(), trusting()).await;
+        match kept {
+            Some(body) => {
+                assert!(driver.pages[0].truncated && is_response(&driver.ends()[0]));
+                assert_eq!(driver.pages[0].body, body);
+            }
+            None => assert_eq!(driver.ends(), [failure(FailureKind::Reset)]),
+        }
     }
 }
 

@@ -2,7 +2,6 @@
 
 pub mod charset;
 pub mod content;
-pub mod content_coding;
 pub mod core;
 pub mod documents;
 pub mod feed;

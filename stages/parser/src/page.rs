@@ -11,12 +11,12 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
 use encoding_rs::{Encoding, UTF_8};
+use shared::content_coding::{self, Ending};
 use shared::message::Anchor;
 use shared::url::{Rules, URL_BYTES_MAX, body_fingerprint, canonical, fingerprint};
 use url::Url;
 
 use crate::charset::{Charset, charset};
-use crate::content_coding::{self, Ending};
 use crate::feed;
 use crate::link_header::links_in;
 use crate::links::{Mention, Mentions, mentions, source_of_link, text};
@@ -106,9 +106,19 @@ impl Links {
         let mut met = HashSet::new();
         let rewritten: Vec<String> = self.urls.iter().map(|url| rules.rewrite(url)).collect();
         let is_new: Vec<bool> = rewritten.iter().map(|url| met.insert(fingerprint(url))).collect();
-        self.urls = kept(rewritten, &is_new);
-        self.sources = kept(std::mem::take(&mut self.sources), &is_new);
-        self.anchors = kept(std::mem::take(&mut self.anchors), &is_new);
+        self.urls = rewritten;
+        self.keep(&is_new);
+    }
+
+    fn retain(&mut self, is_wanted: impl Fn(Source) -> bool) {
+        let wanted: Vec<bool> = self.sources.iter().map(|source| is_wanted(*source)).collect();
+        self.keep(&wanted);
+    }
+
+    fn keep(&mut self, wanted: &[bool]) {
+        self.urls = kept(std::mem::take(&mut self.urls), wanted);
+        self.sources = kept(std::mem::take(&mut self.sources), wanted);
+        self.anchors = kept(std::mem::take(&mut self.anchors), wanted);
     }
 }
 
@@ -141,9 +151,13 @@ pub fn links_by(response: &Response<'_>, limits: &Limits, options: &Options, age
         200..=299 => {
             let says_nofollow = response.headers("x-robots-tag").any(|value| header_says_nofollow(value, agent));
             let links = Links { nofollow: says_nofollow, ..Links::default() };
-            let mut collector = Collector { page: &page, limits, options, links, places: HashMap::new() };
+            let mut collector = Collector { page: &page, limits, options, links, places: HashMap::new(), in_vain: 0 };
             collector.headers(response);
             collector.body(response, agent);
+            if !says_nofollow && collector.links.nofollow && options.obeys_nofollow() {
+                // The page says it after its headers were read.
+                collector.links.retain(Source::is_about_page);
+            }
             collector.links
         }
         _ => Links::default(),
@@ -188,6 +202,9 @@ fn ascii(value: &[u8]) -> String {
     text
 }
 
+/// How many links may bring nothing, for each that a page may have.
+const IN_VAIN: usize = 4;
+
 /// The links of a response with status 2xx, as they come together.
 struct Collector<'a> {
     page: &'a Url,
@@ -196,6 +213,8 @@ struct Collector<'a> {
     links: Links,
     /// Where each URL stands among the links, by its fingerprint.
     places: HashMap<u64, usize>,
+    /// Links so far that were there already, or are no URLs.
+    in_vain: usize,
 }
 
 impl Collector<'_> {
@@ -290,9 +309,14 @@ impl Collector<'_> {
     fn feed(&mut self, document: &str, kind: feed::Kind, charset: Charset) {
         let page = self.page;
         let options = self.options;
+        // The root's: one for all links.
+        let mut joined: Option<Url> = None;
         let about = feed::links(document, kind, options, |source, href, base| {
-            let base = base.and_then(|base| page.join(base).ok());
-            self.take(href, source, base.as_ref().unwrap_or(page), None, None)
+            let base = joined.get_or_insert_with(|| {
+                let base = base.and_then(|base| page.join(base).ok());
+                base.filter(|base| base.as_str().len() <= URL_BYTES_MAX).unwrap_or_else(|| page.clone())
+            });
+            self.take(href, source, base, None, None)
         });
         self.links.charset = Some(charset.encoding.name());
         self.links.title = collapsed(&about.title, TITLE_BYTES_MAX);
@@ -320,7 +344,7 @@ impl Collector<'_> {
         let url = canonical(href, Some(base), query_encoding).ok();
         let Some(url) = url.filter(|url| url.len() <= self.limits.url_bytes_max) else {
             self.links.uncrawlable += 1;
-            return true;
+            return self.in_vain();
         };
         let anchor = || about.map(|(found, mention)| found.prose.anchor(&mention.words)).unwrap_or_default();
         let fingerprint = fingerprint(&url);
@@ -328,7 +352,7 @@ impl Collector<'_> {
             if self.options.anchors && self.links.anchors[place].text.is_empty() {
                 self.links.anchors[place] = anchor();
             }
-            return true;
+            return self.in_vain();
         }
         if self.links.urls.len() == self.limits.links_per_page_max {
             self.links.truncated = true;
@@ -339,6 +363,15 @@ impl Collector<'_> {
         self.links.sources.push(source);
         self.links.urls.push(url);
         true
+    }
+}
+
+impl Collector<'_> {
+    /// Counts a link that brought nothing: a page of nothing else would cost far more time than its size allows.
+    fn in_vain(&mut self) -> bool {
+        self.in_vain += 1;
+        self.links.truncated |= self.in_vain > IN_VAIN * self.limits.links_per_page_max;
+        !self.links.truncated
     }
 }
 

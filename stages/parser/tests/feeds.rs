@@ -2,10 +2,10 @@
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use parser::content_coding::Ending;
 use parser::options::Options;
 use parser::page::{Limits, Links, Response, links_by};
 use parser::source::Source;
+use shared::content_coding::Ending;
 use std::io::Write as _;
 use std::path::Path;
 

@@ -129,6 +129,21 @@ fn large_hostile_documents_end_soon() {
         format!("<base href='/{}/'>", "x".repeat(2 << 20)) + &"<a href=y>".repeat(200_000),
         format!("<feed xml:base='/{}/'>", "x".repeat(2 << 20)) + &"<link href='y'/>".repeat(130_000),
     ];
+    let base = "x".repeat(4_000);
+    let in_vain = [
+        format!("<urlset xml:base='/{base}/'>") + &"<loc>a</loc>".repeat(200_000),
+        format!("<base href='/{base}/'>") + &(0..200_000).map(|n| format!("<a href={n}>")).collect::<String>(),
+    ];
+    for document in in_vain {
+        let headers: &[(&str, &[u8])] = &[("content-type", b"text/html")];
+        let found = links(
+            &Response { url: "http://h.example/", status: 200, headers, body: document.as_bytes() },
+            &limits,
+            "rhumb",
+        );
+        assert!(found.urls.is_empty() && found.truncated, "links that are too long are not read for ever");
+        assert_eq!(found.uncrawlable, 4 * 5000 + 1);
+    }
     for document in documents {
         let response = Response {
             url: "http://h.example/",

@@ -110,6 +110,8 @@ fn nofollow_means_what_the_operator_says() {
     let header: (&str, &[u8]) = ("x-robots-tag", b"nofollow");
     let link: (&str, &[u8]) = ("link", b"</4>; rel=next, </5>; rel=canonical");
     assert_eq!(paths(&found_by(&DEFAULT, &[HTML, header, link], "<a href=/6>")), ["canonical /5"]);
+    let meta = "<a href=/6><meta name=robots content=nofollow>";
+    assert_eq!(paths(&found_by(&DEFAULT, &[HTML, link], meta)), ["canonical /5"], "of what was read before, too");
 }
 
 #[test]

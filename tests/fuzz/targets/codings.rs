@@ -9,7 +9,7 @@
 use flate2::Compression;
 use flate2::write::{GzEncoder, ZlibEncoder};
 use libfuzzer_sys::fuzz_target;
-use parser::content_coding::{Ending, decode};
+use shared::content_coding::{Ending, decode};
 use std::io::Write as _;
 
 const CODINGS: [&str; 8] =

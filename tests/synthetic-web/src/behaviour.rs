@@ -14,6 +14,7 @@ use super::http::{self, Body, Request};
 use super::plan::{Link, Plan};
 use super::record::Recorder;
 use super::resource::Resource;
+use super::sitemap;
 use super::validators::Validators;
 
 /// The type of a page.
@@ -29,6 +30,8 @@ pub(crate) enum Behaviour {
     Byway(u32, Ending),
     /// 200 with an image.
     Image,
+    /// 200 with the sitemap of that number.
+    Map(u32),
     /// 301 to another URL.
     Redirect(Link),
     /// 404.
@@ -102,7 +105,7 @@ impl Behaviour {
     /// How the URL ends for a crawler that may and does request it.
     pub(crate) fn ending(self) -> Ending {
         match self {
-            Self::Page(_) | Self::Image => Ending::Fetched,
+            Self::Page(_) | Self::Image | Self::Map(_) => Ending::Fetched,
             Self::Byway(_, ending) => ending,
             Self::Redirect(_) => Ending::Redirected,
             Self::NotFound => Ending::NotFound,
@@ -120,6 +123,10 @@ impl Behaviour {
                 exchange.send("200 OK", HTML, "", page.as_bytes()).await
             }
             Self::Image => exchange.send("200 OK", "image/gif", "", byway::IMAGE).await,
+            Self::Map(number) => {
+                let (content_type, map) = sitemap::render(exchange.plan, exchange.host, number)?;
+                exchange.send("200 OK", content_type, "", &map).await
+            }
             Self::Redirect(to) => {
                 let location = format!("Location: {}\r\n", exchange.plan.url(to.host, to.resource));
                 exchange.send("301 Moved Permanently", HTML, &location, b"<p>Moved.</p>").await
@@ -159,7 +166,10 @@ impl Exchange<'_> {
 
     async fn send_robots(self) -> io::Result<()> {
         let site = self.plan.site(self.host);
-        let text = site.robots.text();
+        let mut text = site.robots.text();
+        if site.hostility == Some(Hostility::Mapped) {
+            text = text.map(|text| text + &sitemap::robots_line(self.plan, self.host));
+        }
         match (site.hostility.filter(|hostility| hostility.robots() != Verdict::AsOnAnyHost), text) {
             (Some(hostility), text) => hostility.answer_robots(self, &text.unwrap_or_default()).await,
             (None, Some(text)) => self.send("200 OK", PLAIN, "", text.as_bytes()).await,

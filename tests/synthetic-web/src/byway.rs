@@ -10,6 +10,7 @@ use super::behaviour::{Behaviour, Ending};
 use super::hostility::Hostility;
 use super::plan::{Link, Plan};
 use super::resource::Resource;
+use super::sitemap;
 
 /// Redirects that lead to one another in a circle.
 const LOOP: u32 = 3;
@@ -35,6 +36,7 @@ pub(crate) fn count(plan: &Plan, host: u32) -> u32 {
         // The first one was not redirected to.
         Some(Hostility::RedirectsForEver) => limits.redirects + 1,
         Some(Hostility::Srcset) if limits.images => IMAGES * site.pages,
+        Some(Hostility::Mapped) => sitemap::MAPS + sitemap::MAPPED,
         _ => 0,
     }
 }
@@ -65,6 +67,10 @@ pub(crate) fn write_path(plan: &Plan, host: u32, number: u32, ampersand: &str, o
             write!(out, "{join}copy=1")
         }
         Some(Hostility::Srcset) => write!(out, "/img/{number}.gif"),
+        Some(Hostility::Mapped) => match sitemap::path(number) {
+            Some(path) => out.write_str(path),
+            None => write!(out, "/mapped/{number}"),
+        },
         _ => write!(out, "/hop/{number}"),
     };
     debug_assert!(written.is_ok(), "writing to a string cannot fail");
@@ -89,6 +95,7 @@ pub(crate) fn candidate(plan: &Plan, host: u32, path: &str) -> Option<u32> {
             }
         }
         Hostility::Srcset => last(path.strip_prefix("/img/")?),
+        Hostility::Mapped => sitemap::number(path).or_else(|| last(path.strip_prefix("/mapped/")?)),
         Hostility::RedirectLoop | Hostility::RedirectsForEver => last(path.strip_prefix("/hop/")?),
         _ => None,
     }
@@ -129,6 +136,7 @@ pub(crate) fn behaviour(plan: &Plan, host: u32, number: u32) -> Behaviour {
         Some(Hostility::RedirectLoop) => to(number),
         Some(Hostility::RedirectsForEver) => to(number.saturating_add(1)),
         Some(Hostility::Srcset) => Behaviour::Image,
+        Some(Hostility::Mapped) if number < sitemap::MAPS => Behaviour::Map(number),
         Some(Hostility::Calendar) if number + 1 >= site.byways => Behaviour::Byway(number, Ending::OverBudget),
         _ => Behaviour::Byway(number, Ending::Fetched),
     }
@@ -140,6 +148,8 @@ pub(crate) fn render(plan: &Plan, host: u32, number: u32) -> String {
     match plan.site(host).hostility {
         // Relative, as the links of a page are that is served under any path.
         Some(Hostility::Spiral) => next.push_str("deeper/"),
+        // The maps lead to the next one.
+        Some(Hostility::Mapped) => next.push('/'),
         _ => write_path(plan, host, number.saturating_add(1), "&amp;", &mut next),
     }
     format!(

@@ -67,6 +67,10 @@ pub enum Hostility {
     RobotsLatin1,
     /// Redirects robots.txt to itself
     RobotsLoop,
+    /// Sends a robots.txt in gzip, whether that was asked for or not
+    RobotsPacked,
+    /// Announces a robots.txt longer than what it sends of it
+    RobotsShort,
     /// Has a name that does not exist
     NameMissing,
     /// Has a name without an address
@@ -137,6 +141,8 @@ pub enum Hostility {
     RedirectLoop,
     /// Redirects on and on
     RedirectsForEver,
+    /// Has pages that only the sitemaps lead to that its robots.txt names
+    Mapped,
     /// Speaks HTTP/2 over TLS, and does nothing wrong
     Http2,
     /// The same; takes leave (GOAWAY) after five answers on a connection
@@ -147,7 +153,7 @@ pub enum Hostility {
 
 impl Hostility {
     /// All kinds.
-    pub const ALL: [Self; 55] = [
+    pub const ALL: [Self; 58] = [
         Self::Refuses,
         Self::RefusesForADay,
         Self::Silent,
@@ -165,6 +171,8 @@ impl Hostility {
         Self::RobotsUtf16,
         Self::RobotsLatin1,
         Self::RobotsLoop,
+        Self::RobotsPacked,
+        Self::RobotsShort,
         Self::NameMissing,
         Self::NameEmpty,
         Self::NameFails,
@@ -200,6 +208,7 @@ impl Hostility {
         Self::Copies,
         Self::RedirectLoop,
         Self::RedirectsForEver,
+        Self::Mapped,
         Self::Http2,
         Self::Http2GoAway,
         Self::Http2Resets,
@@ -234,11 +243,14 @@ impl Hostility {
     pub(crate) fn robots(self) -> Verdict {
         match self {
             // RFC 9309, section 2.3.1.4: it cannot be reached.
-            Self::RobotsRefused | Self::RobotsDrips => Verdict::Unreachable,
+            Self::RobotsRefused | Self::RobotsDrips | Self::RobotsShort => Verdict::Unreachable,
             // Section 2.5: what comes first counts. Section 2.2: what can be read counts.
-            Self::RobotsEndless | Self::RobotsHuge | Self::RobotsBinary | Self::RobotsUtf16 | Self::RobotsLatin1 => {
-                Verdict::Rules
-            }
+            Self::RobotsEndless
+            | Self::RobotsHuge
+            | Self::RobotsBinary
+            | Self::RobotsUtf16
+            | Self::RobotsLatin1
+            | Self::RobotsPacked => Verdict::Rules,
             // Section 2.3.1.2: after five redirects there is none.
             Self::RobotsLoop => Verdict::AllowAll,
             // Nobody comes to ask for it.

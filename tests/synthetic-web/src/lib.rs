@@ -32,6 +32,7 @@ mod resource;
 mod robots;
 mod secure;
 mod server;
+mod sitemap;
 mod tongue;
 mod truth;
 mod validators;

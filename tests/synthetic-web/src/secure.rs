@@ -118,7 +118,7 @@ fn content(plan: &Plan, host: u32, resource: Resource) -> Content {
             Some(text) => Content { content_type: "text/plain", ..html(StatusCode::OK, text.as_bytes()) },
             None => html(StatusCode::NOT_FOUND, b"no rules"),
         },
-        Behaviour::Byway(..) | Behaviour::Image | Behaviour::NotFound | Behaviour::Hostile(..) => {
+        Behaviour::Byway(..) | Behaviour::Image | Behaviour::Map(..) | Behaviour::NotFound | Behaviour::Hostile(..) => {
             html(StatusCode::NOT_FOUND, b"<p>Not here.</p>")
         }
     }

@@ -19,6 +19,8 @@ impl Bench {
             file_bytes_max: 1000,
             file_age_max: Duration::from_secs(60),
             linger: LINGER,
+            compression: 1,
+            outcome_wait: OUTCOME_WAIT,
             digests: 10,
             origin_ms: 0,
         };

@@ -1,8 +1,10 @@
 //! Answers of hostile hosts: what they send instead of a page, and for robots.txt.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::time::Duration;
 
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use tokio::io::AsyncWriteExt as _;
 
 use super::{BUSY_FOR, Hostility};
@@ -65,7 +67,7 @@ impl Hostility {
     }
 
     /// Answers the request for robots.txt. `rules` is what it says where it says anything.
-    pub(crate) async fn answer_robots(self, exchange: Exchange<'_>, rules: &str) -> io::Result<()> {
+    pub(crate) async fn answer_robots(self, mut exchange: Exchange<'_>, rules: &str) -> io::Result<()> {
         match self {
             Self::RobotsRefused => exchange.refuse("").await,
             Self::RobotsDrips => exchange.drip("text/plain", rules.as_bytes()).await,
@@ -80,6 +82,18 @@ impl Hostility {
                 let noise = noise(exchange.host, 10_000);
                 let body = [&noise[..], b"\n", rules.as_bytes(), b"\n", &noise[..]].concat();
                 exchange.send("200 OK", "text/plain", "", &body).await
+            }
+            Self::RobotsPacked => {
+                let mut packed = GzEncoder::new(Vec::new(), Compression::default());
+                packed.write_all(rules.as_bytes())?;
+                exchange.send("200 OK", "text/plain", "Content-Encoding: gzip\r\n", &packed.finish()?).await
+            }
+            Self::RobotsShort => {
+                // Its end, with the rules, is missing.
+                let text = format!("# rules\n{rules}");
+                exchange.write(&head("text/plain", &format!("Content-Length: {}\r\n", text.len()))).await?;
+                exchange.write(&text.as_bytes()[..20]).await?;
+                hung_up()
             }
             Self::RobotsUtf16 => {
                 let body: Vec<u8> = format!("\u{feff}{rules}").encode_utf16().flat_map(u16::to_le_bytes).collect();

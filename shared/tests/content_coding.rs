@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use flate2::Compression;
 use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
-use parser::content_coding::{Decoded, Ending, decode};
+use shared::content_coding::{Decoded, Ending, decode};
 
 const BYTES_MAX: usize = 1 << 20;
 
