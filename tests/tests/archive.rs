@@ -158,12 +158,12 @@ fn a_crawl_that_ends_at_a_limit_is_archived_to_its_end_and_another_adds_to_it() 
     let set = format!("stages.archiver.dir={}", dir.display());
     let mut lines = 0;
     for _ in 0..2 {
-        let mut crawl = world.crawl().arguments(&["--max-pages", "200"]).set("stages.archiver.replicas=1").set(&set);
+        let mut crawl = world.crawl().arguments(&["--max-pages", "600"]).set("stages.archiver.replicas=1").set(&set);
         for edge in ["pages", "documents", "outcomes"] {
             crawl = crawl.set(&format!("edges.{edge}.ack_wait=5s"));
         }
         let mut crawl = crawl.start();
-        crawl.until(CRAWL_AT_MOST, |summary| summary.pages >= 80);
+        crawl.until(CRAWL_AT_MOST, |summary| summary.pages >= 60);
         signal(crawl.pid("archiver"), Signal::KILL);
         let finished = crawl.finish(CRAWL_AT_MOST);
         assert_eq!((finished.code, finished.summary.complete), (0, false));

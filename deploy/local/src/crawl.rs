@@ -388,7 +388,8 @@ impl<'a> Crawl<'a> {
         let given_again = edges.pages.ack_wait.max(edges.documents.ack_wait).max(edges.outcomes.ack_wait);
         let end = Instant::now() + given_again + ARCHIVE_MAX;
         let mut left = None;
-        while left != Some(0) && Instant::now() < end && self.bus.is_connected() {
+        // One that died finishes its file when it is there again.
+        while (left != Some(0) || self.processes.awaits_restart()) && Instant::now() < end && self.bus.is_connected() {
             if let Err(error) = self.processes.look_after() {
                 tracing::error!("{error:#}");
                 break;

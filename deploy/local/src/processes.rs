@@ -212,6 +212,11 @@ impl Processes {
         self.end(|stage| stage != ARCHIVER).await;
     }
 
+    /// Whether a process that died is to be started again.
+    pub fn awaits_restart(&self) -> bool {
+        !self.due.is_empty()
+    }
+
     /// Ends all processes that are left.
     pub async fn drain(&mut self) {
         self.end(|_| true).await;
