@@ -106,14 +106,14 @@ async fn does_what_it_says(web: &SyntheticWeb, host: u32, hostility: Hostility) 
         Japanese => assert!(is_whole(&page) && contains(&page, b"/\x95\\\x8e\xa6/")),
         Utf16 => assert!(body(&page).starts_with(b"\xff\xfe<\0!\0")),
         Calendar => {
-            assert!(contains(&page, b"\"/calendar/2000/1\""));
+            assert!(contains(&page, b"calendar/2000/1"));
             let december = answer(web, host, "/calendar/2011/12").await;
             assert!(is(&december, "200") && contains(&december, b"\"/calendar/2012/1\""));
             assert!(is(&answer(web, host, "/calendar/2011/13").await, "404"));
         }
         Spiral => {
             let deeper = answer(web, host, &format!("/{}", "deeper/".repeat(99))).await;
-            assert!(contains(&page, b"\"/deeper/\"") && contains(&deeper, b"\"deeper/\""));
+            assert!(contains(&page, b"deeper/") && contains(&deeper, b"\"deeper/\""));
         }
         Filters => {
             let filtered = answer(web, host, "/filter?f0=1&f1=1").await;
@@ -223,7 +223,10 @@ fn hostile() -> Profile {
     profile
 }
 
-/// All that comes within a moment, up to more than what counts of a robots.txt.
+/// So long is waited for the rest of an answer, which some never send.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// An answer as far as it comes in time, up to more than what counts of a robots.txt.
 async fn answer(web: &SyntheticWeb, host: u32, path: &str) -> Vec<u8> {
     let mut client = connect(web, host).await;
     client
@@ -231,9 +234,18 @@ async fn answer(web: &SyntheticWeb, host: u32, path: &str) -> Vec<u8> {
         .await
         .unwrap();
     let mut bytes = Vec::new();
-    let read = async { while bytes.len() < ROBOTS_READ && client.read(&mut bytes).await.is_ok_and(|read| read > 0) {} };
-    let _ = tokio::time::timeout(Duration::from_millis(500), read).await;
+    let read = async {
+        while bytes.len() < ROBOTS_READ && !has_come(&bytes) && client.read(&mut bytes).await.is_ok_and(|read| read > 0)
+        {
+        }
+    };
+    let _ = tokio::time::timeout(PATIENCE, read).await;
     bytes
+}
+
+/// Whether all is there that an answer announces.
+fn has_come(answer: &[u8]) -> bool {
+    contains(answer, b"\r\n\r\n") && announced(answer).is_some_and(|bytes| body(answer).len() >= bytes)
 }
 
 fn body(answer: &[u8]) -> &[u8] {
