@@ -13,8 +13,13 @@ use std::ops::Range;
 pub(crate) struct Digest(pub(crate) [u8; 20]);
 
 impl Digest {
-    pub(crate) fn of(bytes: &[u8]) -> Digest {
-        Digest(Sha1::digest(bytes).into())
+    /// Of parts that follow each other.
+    pub(crate) fn of(parts: &[&[u8]]) -> Digest {
+        let mut hash = Sha1::new();
+        for part in parts {
+            hash.update(part);
+        }
+        Digest(hash.finalize().into())
     }
 
     /// Reads what [`Digest::text`] wrote.
@@ -49,7 +54,7 @@ pub(crate) struct Record<'a> {
     pub(crate) fields: &'a [(&'static str, &'a str)],
     /// `Content-Type` of the block.
     pub(crate) content_type: &'static str,
-    /// The block's parts: the second is the payload, whose digest is among the fields, or empty.
+    /// The block's parts: the second is what is large.
     pub(crate) block: [&'a [u8]; 2],
     /// The block is compressed already.
     pub(crate) is_coded: bool,
@@ -85,11 +90,7 @@ impl Writer {
         for (name, value) in record.fields {
             field(name, value);
         }
-        // A payload has a digest among the fields, and the member ends with a checksum of all: another pass over what is
-        // large would tell nothing new.
-        if body.is_empty() {
-            field("WARC-Block-Digest", &Digest::of(head).text());
-        }
+        field("WARC-Block-Digest", &Digest::of(&record.block).text());
         field("Content-Type", record.content_type);
         field("Content-Length", &(head.len() + body.len()).to_string());
         for part in [b"\r\n", head, body, b"\r\n\r\n"] {
@@ -135,7 +136,7 @@ mod tests {
                 "WARC/1.1\r\nWARC-Type: metadata\r\nWARC-Record-ID: {id}\r\nWARC-Date: 2026-01-31T12:00:00.123Z\r\n\
                  WARC-Target-URI: http://a.test/\r\nWARC-Block-Digest: {}\r\n\
                  Content-Type: application/warc-fields\r\nContent-Length: 8\r\n\r\nvia: x\r\n\r\n\r\n",
-                Digest::of(b"via: x\r\n").text()
+                Digest::of(&[b"via: x\r\n"]).text()
             );
             assert_eq!(text, expected);
         }
@@ -144,7 +145,7 @@ mod tests {
     #[test]
     fn digests_and_ids_are_spelled_as_the_standard_says() {
         // The example of RFC 3174.
-        let digest = Digest::of(b"abc");
+        let digest = Digest::of(&[b"a", b"bc"]);
         assert_eq!(digest.text(), "sha1:VGMT4NSHA2AWVOR6EVYXQUGCNSONBWE5");
         assert_eq!(Digest::parse(&digest.text()), Some(digest));
         assert_eq!(Digest::parse("md5:x"), None);
