@@ -187,7 +187,7 @@ def check_indexes():
         texts = open(path).read().splitlines()
         check(texts == sorted(texts), f"{path} is not sorted")
         for text in texts:
-            entry = json.loads(text[text.index("{") :])
+            entry = json.loads(text.split(" ", 2)[2])
             with open(f"{ARCHIVE}/{entry['filename']}", "rb") as stream:
                 stream.seek(int(entry["offset"]))
                 member = gzip.decompress(stream.read(int(entry["length"])))
