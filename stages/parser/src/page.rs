@@ -364,9 +364,7 @@ impl Collector<'_> {
         self.links.urls.push(url);
         true
     }
-}
 
-impl Collector<'_> {
     /// Counts a link that brought nothing: a page of nothing else would cost far more time than its size allows.
     fn in_vain(&mut self) -> bool {
         self.in_vain += 1;

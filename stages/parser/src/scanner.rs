@@ -405,7 +405,7 @@ impl<'a> Scanner<'a> {
                     dashes = at + 2;
                     from = at + 4;
                 }
-                Part::Escaped if self.has_word(at + 1, "script") => part = Part::DoubleEscaped,
+                Part::Escaped if rest[0] == b'<' && self.has_word(at + 1, "script") => part = Part::DoubleEscaped,
                 _ => {}
             }
         }

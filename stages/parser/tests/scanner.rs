@@ -65,6 +65,7 @@ fn odd_markup_has_the_tags_that_the_standard_finds() {
         ("<script><!--><script></script><a>", &["script", "/script", "a"]),
         ("<script><!---><script></script><a>", &["script", "/script", "a"]),
         ("<script><!-- <scripts></script><a>", &["script", "/script", "a"]),
+        ("<script><!--<b>script></script><a>", &["script", "/script", "a"]),
         ("<script><!--<script/ x></script ><a></script><b>", &["script", "/script", "b"]),
         ("<style><a></style ><b>", &["style", "/style", "b"]),
         ("<title><a></titles></title/><b>", &["title", "/title", "b"]),
@@ -101,7 +102,7 @@ fn xml_has_no_raw_text_and_cdata_everywhere() {
 
 /// Markup of the kind that tells tokenizers apart.
 fn markup() -> impl Strategy<Value = String> {
-    const PIECES: [&str; 72] = [
+    const PIECES: [&str; 74] = [
         "<",
         ">",
         "/",
@@ -155,6 +156,8 @@ fn markup() -> impl Strategy<Value = String> {
         "<script",
         "</script",
         "<SCRIPT ",
+        "script>",
+        "script ",
         "<style>",
         "</style>",
         "<title>",
