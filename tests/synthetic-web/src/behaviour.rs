@@ -166,11 +166,8 @@ impl Exchange<'_> {
 
     async fn send_robots(self) -> io::Result<()> {
         let site = self.plan.site(self.host);
-        let mut text = site.robots.text();
-        if site.hostility == Some(Hostility::Mapped) {
-            text = text.map(|text| text + &sitemap::robots_line(self.plan, self.host));
-        }
-        match (site.hostility.filter(|hostility| hostility.robots() != Verdict::AsOnAnyHost), text) {
+        let hostility = site.hostility.filter(|hostility| hostility.robots() != Verdict::AsOnAnyHost);
+        match (hostility, site.robots.text()) {
             (Some(hostility), text) => hostility.answer_robots(self, &text.unwrap_or_default()).await,
             (None, Some(text)) => self.send("200 OK", PLAIN, "", text.as_bytes()).await,
             (None, None) => self.send("404 Not Found", PLAIN, "", b"no rules\n").await,

@@ -253,6 +253,8 @@ impl Hostility {
             | Self::RobotsPacked => Verdict::Rules,
             // Section 2.3.1.2: after five redirects there is none.
             Self::RobotsLoop => Verdict::AllowAll,
+            // Its pages are behind the sitemaps.
+            Self::Mapped => Verdict::AllowAll,
             // Nobody comes to ask for it.
             Self::NameMissing | Self::NameEmpty | Self::NameFails | Self::NameSilent => Verdict::AllowAll,
             _ => Verdict::AsOnAnyHost,
@@ -321,7 +323,7 @@ pub(crate) enum Verdict {
     AsOnAnyHost,
     /// There are rules in it, and they hold.
     Rules,
-    /// There is none.
+    /// There is none, or it forbids nothing.
     AllowAll,
     /// It cannot be reached, so nothing is allowed.
     Unreachable,

@@ -365,7 +365,6 @@ impl Site {
                 // Whether a crawler gives such a server up before it looks at the rules for a URL
                 // is not for the truth to say.
                 _ if hostility.is_some_and(Hostility::answers_nothing) => Robots::Missing,
-                _ if hostility == Some(Hostility::Mapped) => Robots::AllowAll,
                 None | Some(Verdict::AsOnAnyHost) => {
                     Robots::pick(&profile.robots, spread(0.618_033_988_749_895), spread(0.324_717_957_244_746))
                 }

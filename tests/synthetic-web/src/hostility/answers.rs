@@ -10,7 +10,7 @@ use tokio::io::AsyncWriteExt as _;
 use super::{BUSY_FOR, Hostility};
 use crate::behaviour::Exchange;
 use crate::dice::{Dice, Purpose};
-use crate::http;
+use crate::{http, sitemap};
 
 /// The Retry-After of a host that asks to be left alone, in seconds: longer than any crawl.
 const RETRY_AFTER_S: u32 = 86_400;
@@ -77,6 +77,10 @@ impl Hostility {
             Self::RobotsLoop => {
                 let location = "Location: /robots.txt\r\n";
                 exchange.send("301 Moved Permanently", "text/plain", location, b"").await
+            }
+            Self::Mapped => {
+                let text = rules.to_owned() + &sitemap::robots_line(exchange.plan, exchange.host);
+                exchange.send("200 OK", "text/plain", "", text.as_bytes()).await
             }
             Self::RobotsBinary => {
                 let noise = noise(exchange.host, 10_000);
