@@ -1,6 +1,7 @@
 //! Hostile hosts do what they say, and the truth knows what comes of it.
 
 use super::*;
+use memchr::memmem;
 use std::io::Read as _;
 
 /// Kinds of hostility.
@@ -249,7 +250,7 @@ fn has_come(answer: &[u8]) -> bool {
 }
 
 fn body(answer: &[u8]) -> &[u8] {
-    let head = answer.windows(4).position(|window| window == b"\r\n\r\n").unwrap();
+    let head = memmem::find(answer, b"\r\n\r\n").unwrap();
     &answer[head + 4..]
 }
 
@@ -259,7 +260,7 @@ fn contains_rules(text: &[u8]) -> bool {
 }
 
 fn contains(bytes: &[u8], part: &[u8]) -> bool {
-    bytes.windows(part.len()).any(|window| window == part)
+    memmem::find(bytes, part).is_some()
 }
 
 fn is_whole(answer: &[u8]) -> bool {
