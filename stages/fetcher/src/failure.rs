@@ -79,7 +79,8 @@ impl Causes {
             // A server that ends in good order names the last request that it answers.
             let is_too_late = error.is_go_away() && error.reason() == Some(h2::Reason::NO_ERROR);
             self.not_processed |= error.is_remote() && (is_refused || is_too_late);
-            self.not_http |= !error.is_remote() && error.reason() == Some(h2::Reason::PROTOCOL_ERROR);
+            // The library found fault with what the server sends.
+            self.not_http |= error.is_library();
         } else if let Some(error) = error.downcast_ref::<io::Error>() {
             self.ended_early |= matches!(
                 error.kind(),

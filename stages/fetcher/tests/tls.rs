@@ -128,7 +128,12 @@ async fn serve_h2(stream: TlsStream<TcpStream>, most_at_once: &Arc<AtomicUsize>)
         if matches!(request.uri().path(), "/refused" | "/reset") {
             continue;
         }
-        let mut body = respond.send_response(http::Response::new(()), false).unwrap();
+        let mut page = http::Response::new(());
+        if let Some(bytes) = request.uri().path().strip_prefix("/wordy/") {
+            let words = "x".repeat(bytes.parse().unwrap());
+            page.headers_mut().insert("x", words.parse().unwrap());
+        }
+        let mut body = respond.send_response(page, false).unwrap();
         tokio::spawn(async move {
             let _ = body.send_data(Bytes::from_static(b"page"), !endless);
             if !endless {
@@ -289,6 +294,23 @@ async fn one_of_several_requests_at_once_that_is_refused_takes_no_other_with_it(
     assert_eq!(answered, [0, 1, 2, 4], "{ends:?}");
     assert!(ends.iter().filter(|end| !is_response(end)).all(|end| *end == RequestEnd::Untried));
     assert_eq!(ends.len(), 8);
+}
+
+#[tokio::test]
+async fn a_head_too_large_over_http_2_ends_its_request() {
+    for (kib, kind) in [
+        (70, FailureKind::HeaderTooLarge),
+        // Where the client itself stops reading.
+        (140, FailureKind::Protocol),
+        (4 << 10, FailureKind::Protocol),
+    ] {
+        let server = Secure::start("h2");
+        let mut wordy = job(&server.name, 2);
+        wordy.requests[0].url = format!("{}/wordy/{}", server.name, kib << 10);
+        let driver = run_with(wordy, settings(), trusting()).await;
+        assert_eq!(driver.ends(), [failure(kind), RequestEnd::Untried], "{kib} KiB");
+        assert!(driver.pages.is_empty());
+    }
 }
 
 #[tokio::test]
