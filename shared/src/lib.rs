@@ -8,6 +8,7 @@
 //! - [`url_cache`]: fingerprints of URLs that are known, before the URL-seen test;
 //! - [`index`]: from a fingerprint to its slot, for caches;
 //! - [`content_coding`]: bodies without their content codings, within limits;
+//! - [`whole_file`]: files that are replaced whole;
 //! - [`telemetry`]: logs, metrics and health.
 //!
 //! A stage never depends on another stage; they meet here.
@@ -24,3 +25,4 @@ pub mod time;
 pub mod tls;
 pub mod url;
 pub mod url_cache;
+pub mod whole_file;

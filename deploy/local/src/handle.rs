@@ -5,8 +5,7 @@ use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use shared::bus::Bus;
 use shared::config::{ConfigError, Layers, Pipeline};
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use shared::whole_file;
 use std::path::Path;
 
 /// What `control.json` holds.
@@ -107,14 +106,9 @@ pub fn keep(layers: &Layers, data: &Path) -> anyhow::Result<()> {
     write(&Pipeline::kept_file(data), layers.text()?.as_bytes())
 }
 
-/// Replaces a file in one step. It may hold a password of the broker: only its owner may read it.
+/// It may hold a password of the broker.
 fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    let new = path.with_extension("json.new");
-    let create = || std::fs::File::options().create(true).write(true).truncate(true).mode(0o600).open(&new);
-    create()
-        .and_then(|mut file| file.write_all(bytes))
-        .and_then(|()| std::fs::rename(&new, path))
-        .with_context(|| format!("cannot write {}", path.display()))
+    whole_file::replace(path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Finds the running crawl that a configuration points to: by `control.json` in its data directory, else by

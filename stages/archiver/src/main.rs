@@ -10,9 +10,7 @@ use futures::future::BoxFuture;
 use shared::config::Pipeline;
 use shared::message::Edge;
 use shared::stage::{Context, Shell, Source, Stage};
-use std::fs::File;
-use std::io;
-use std::path::Path;
+use shared::whole_file;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::SystemTime;
@@ -55,21 +53,14 @@ impl Stage for Archiving {
         };
         let (folder, found) = Folder::open(settings)?;
         if log_begun.is_none() {
-            begin(&marker, folder.log_bytes()).with_context(|| format!("cannot write {}", marker.display()))?;
+            // Before the first line is written.
+            whole_file::replace(&marker, folder.log_bytes().to_string().as_bytes())
+                .with_context(|| format!("cannot write {}", marker.display()))?;
         }
         let origin_ms = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |elapsed| elapsed.as_millis() as u64);
         let core = Archiver::new(Settings::new(pipeline, origin_ms), found);
         Ok((core, FolderShell(Arc::new(Mutex::new(folder)))))
     }
-}
-
-/// Marks where the log begins, before the first line is written: whole or not at all.
-fn begin(marker: &Path, log_bytes: u64) -> io::Result<()> {
-    let unfinished = marker.with_extension("new");
-    std::fs::create_dir_all(marker.with_file_name(""))?;
-    std::fs::write(&unfinished, log_bytes.to_string())?;
-    File::open(&unfinished)?.sync_all()?;
-    std::fs::rename(&unfinished, marker)
 }
 
 /// What every file says of itself.

@@ -5,6 +5,7 @@
 //!
 //! The file: a mark, the time of writing in milliseconds since 1970, a checksum of all the rest, the snapshot.
 
+use shared::whole_file;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -43,18 +44,13 @@ impl SnapshotFile {
     }
 
     fn write_at(&self, time: SystemTime, snapshot: &[u8]) -> io::Result<()> {
-        if let Some(folder) = self.0.parent() {
-            std::fs::create_dir_all(folder)?;
-        }
         let millis = u64::try_from(time.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis()).unwrap_or(u64::MAX);
         let mut bytes = Vec::with_capacity(24 + snapshot.len());
         bytes.extend_from_slice(MARK);
         bytes.extend_from_slice(&millis.to_le_bytes());
         bytes.extend_from_slice(&xxh3_64_with_seed(snapshot, millis).to_le_bytes());
         bytes.extend_from_slice(snapshot);
-        let new = self.0.with_extension("new");
-        std::fs::write(&new, bytes)?;
-        std::fs::rename(&new, &self.0)
+        whole_file::replace(&self.0, &bytes)
     }
 }
 
