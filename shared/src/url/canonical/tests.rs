@@ -208,14 +208,18 @@ fn a_link_costs_little() {
         ),
     ];
     for (kind, links) in kinds {
-        let rounds = 20_000;
-        let start = std::time::Instant::now();
-        for _ in 0..rounds {
-            for link in links {
-                let _ = std::hint::black_box(canonical(std::hint::black_box(link), Some(&page), Some(UTF_8)));
+        const ROUNDS: u128 = 1_000;
+        let timed = || {
+            let start = std::time::Instant::now();
+            for _ in 0..ROUNDS {
+                for link in links {
+                    let _ = std::hint::black_box(canonical(std::hint::black_box(link), Some(&page), Some(UTF_8)));
+                }
             }
-        }
-        let each_ns = start.elapsed().as_nanos() / (rounds * links.len() as u128);
+            start.elapsed().as_nanos() / (ROUNDS * links.len() as u128)
+        };
+        // What else the machine does only adds to it.
+        let each_ns = (0..20).map(|_| timed()).min().unwrap();
         println!("{kind}: {each_ns} ns a link");
         assert!(each_ns < 50_000, "{kind}: {each_ns} ns a link");
     }
