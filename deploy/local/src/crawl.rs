@@ -378,8 +378,7 @@ impl<'a> Crawl<'a> {
 
     /// Gives the archiver time for what the others did last: a crawl that ended at a limit may never go on.
     async fn archive_the_rest(&mut self) {
-        let plan = self.plan;
-        let pipeline = &plan.pipeline;
+        let pipeline = &self.plan.pipeline;
         if pipeline.stages.archiver.replicas == 0 {
             return;
         }
@@ -394,7 +393,7 @@ impl<'a> Crawl<'a> {
                 tracing::error!("{error:#}");
                 break;
             }
-            left = unarchived(&self.bus, &self.plan.pipeline).await.ok();
+            left = unarchived(&self.bus, pipeline).await.ok();
             tokio::time::sleep(ARCHIVE_LOOK).await;
         }
         if left != Some(0) {
