@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use shared::bus::{Bus, Outgoing, Publisher};
-use shared::message::{Edge, FoundUrls, Origin, Quality, encode};
+use shared::message::{Edge, FoundUrls, Origin, encode};
 use shared::stage::Token;
 use std::path::Path;
 use std::time::Duration;
@@ -68,15 +68,7 @@ pub fn injection() -> u64 {
 /// Publishes seeds and waits until the broker has stored them. `again`: an [`injection`] that wants them fetched although
 /// they were met before; 0: none.
 pub async fn inject(bus: &Bus, topic: &str, seeds: &[String], again: u64) -> anyhow::Result<()> {
-    let origin = Origin {
-        page: String::new(),
-        topic: topic.to_owned(),
-        depth: 0,
-        redirects: 0,
-        seed: true,
-        again,
-        flow: Quality::SEED,
-    };
+    let origin = Origin { again, ..Origin::seed(topic) };
     let mut publisher = Publisher::new(bus).await?;
     for chunk in seeds.chunks(SEEDS_PER_MESSAGE) {
         let payload = encode(&FoundUrls { origin: origin.clone(), urls: chunk.iter().collect(), anchors: Vec::new() });

@@ -96,20 +96,12 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{FoundUrls, Origin, Quality, SplitUrls, UrlList};
+    use crate::message::{FoundUrls, Origin, SplitUrls, UrlList};
     use proptest::prelude::*;
 
     fn found() -> FoundUrls {
         FoundUrls {
-            origin: Origin {
-                page: "http://a.test/".into(),
-                topic: "default".into(),
-                depth: 3,
-                redirects: 0,
-                seed: false,
-                again: 0,
-                flow: Quality::NONE,
-            },
+            origin: Origin { page: "http://a.test/".into(), topic: "default".into(), depth: 3, ..Origin::default() },
             urls: ["http://a.test/1", "http://b.test/é"].into_iter().collect(),
             anchors: Vec::new(),
         }

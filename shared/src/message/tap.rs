@@ -74,20 +74,12 @@ pub(super) fn headers<S: Serializer>(headers: &[(String, Vec<u8>)], serializer: 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{Origin, Quality, encode};
+    use crate::message::{Origin, encode};
 
     #[test]
     fn a_message_becomes_json_with_its_urls() {
         let message = FoundUrls {
-            origin: Origin {
-                page: "http://a.test/".into(),
-                topic: "t".into(),
-                depth: 1,
-                redirects: 0,
-                seed: false,
-                again: 0,
-                flow: Quality::NONE,
-            },
+            origin: Origin { page: "http://a.test/".into(), topic: "t".into(), depth: 1, ..Origin::default() },
             urls: ["http://b.test/x", "http://c.test/"].into_iter().collect(),
             anchors: Vec::new(),
         };

@@ -3,8 +3,8 @@
 use super::{Edge, EdgeMessage, Quality, UrlList};
 use rkyv::{Archive, Deserialize, Serialize};
 
-/// How URLs were found: the trace of discovery that travels with them to their outcome.
-#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq, Hash)]
+/// How URLs were found: the trace of discovery that travels with them to their outcome. By default nothing is known.
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Origin {
     /// The page on which the URLs stood; empty for a seed.
     pub page: String,
@@ -23,6 +23,13 @@ pub struct Origin {
     /// What flowed to each of these URLs: a seed has 1, and a page shares what it has equally among its links (a form
     /// of OPIC that looks at each page once: Abiteboul, Preda and Cobena 2003).
     pub flow: Quality,
+}
+
+impl Origin {
+    /// Of the seeds of a topic.
+    pub fn seed(topic: &str) -> Self {
+        Origin { topic: topic.to_owned(), seed: true, flow: Quality::SEED, ..Origin::default() }
+    }
 }
 
 /// `urls.found`: the links of one page, or seeds. All URLs are canonical, apart from the literal target of

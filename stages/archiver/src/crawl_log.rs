@@ -83,7 +83,7 @@ pub(crate) fn key_of(line: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shared::message::{Origin, Quality};
+    use shared::message::Origin;
 
     #[test]
     fn a_line_says_how_a_url_ended_and_can_be_told_from_others() {
@@ -95,9 +95,7 @@ mod tests {
                 topic: "t".into(),
                 depth: 2,
                 redirects: 1,
-                seed: false,
-                again: 0,
-                flow: Quality::NONE,
+                ..Origin::default()
             },
             outcome: Outcome::NotModified,
             status: 304,

@@ -192,7 +192,7 @@ const HOPS_MAX: u16 = 1000;
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use shared::message::{Origin, Quality};
+    use shared::message::Origin;
     use std::io::Read as _;
 
     pub(crate) fn page(url: &str, fetched_at_ms: u64, body: &[u8]) -> Page {
@@ -203,9 +203,7 @@ pub(crate) mod tests {
                 topic: "default".into(),
                 depth: 2,
                 redirects: 1,
-                seed: false,
-                again: 0,
-                flow: Quality::NONE,
+                ..Origin::default()
             },
             status: 200,
             fetched_at_ms,

@@ -6,7 +6,7 @@ use fetcher::core::{Fetcher, Settings};
 use fetcher::effect::{Answer, Asked, Effect, End, Response};
 use shared::config::DownloadPause;
 use shared::message::{
-    AskReply, Edge, FailureKind, HttpVersion, Job, JobId, JobKind, Origin, Page, Quality, Report, Request, RequestEnd,
+    AskReply, Edge, FailureKind, HttpVersion, Job, JobId, JobKind, Origin, Page, Report, Request, RequestEnd,
     ToFetcher, Validators, decode,
 };
 use shared::stage::{Core as _, Event, Output, Ticket, Token};
@@ -154,15 +154,7 @@ impl Bench {
 }
 
 fn job(ask: u64) -> Job {
-    let origin = Origin {
-        page: String::new(),
-        topic: "t".into(),
-        depth: 0,
-        redirects: 0,
-        seed: true,
-        again: 0,
-        flow: Quality::SEED,
-    };
+    let origin = Origin::seed("t");
     let request = |slot: u64| Request {
         slot: slot + 100,
         url: format!("{SERVER}/{slot}"),

@@ -292,20 +292,12 @@ impl Core for Parser {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shared::message::{Documents, HttpVersion, Quality};
+    use shared::message::{Documents, HttpVersion};
 
     fn page(status: u16, headers: &[(&str, &str)], body: &str) -> Page {
         Page {
             url: "http://a.test/x".into(),
-            origin: Origin {
-                page: String::new(),
-                topic: "t".into(),
-                depth: 3,
-                redirects: 1,
-                seed: true,
-                again: 0,
-                flow: Quality::SEED,
-            },
+            origin: Origin { depth: 3, redirects: 1, ..Origin::seed("t") },
             status,
             fetched_at_ms: 0,
             elapsed_us: 0,

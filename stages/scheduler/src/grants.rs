@@ -12,7 +12,7 @@ use crate::server::{Server, ServerKey, Todo};
 use crate::settings::Settings;
 use crate::staged::Staged;
 use crate::validators;
-use shared::message::{Job, JobId, Origin, Outcome, Quality, Request, ToFetcher, Validators};
+use shared::message::{Job, JobId, Origin, Outcome, Request, ToFetcher, Validators};
 use shared::stage::store::StoreError;
 use shared::time::Timestamp;
 use shared::url::path_of;
@@ -171,15 +171,7 @@ fn robots_request(settings: &Settings, now: Timestamp, server: &mut Server, leas
         !same
     });
     lease.robots = Some(RobotsTask { own: own && url == own_url, url: url.clone(), askers });
-    let origin = Origin {
-        page: String::new(),
-        topic: String::new(),
-        depth: 0,
-        redirects: 0,
-        seed: false,
-        again: 0,
-        flow: Quality::NONE,
-    };
+    let origin = Origin::default();
     Request { slot: ROBOTS_SLOT, url, origin, attempts: 0, validators: Validators::default() }
 }
 

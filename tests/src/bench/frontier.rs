@@ -12,7 +12,7 @@ use scheduler::scheduler::{Scheduler, TABLES};
 use scheduler::settings::Settings;
 use serde::Serialize;
 use shared::config::{Layers, Pipeline};
-use shared::message::{Ask, Edge, Origin, Quality, ReadyUrls, Resolution, ServerResolution, ToFetcher, decode, encode};
+use shared::message::{Ask, Edge, Origin, ReadyUrls, Resolution, ServerResolution, ToFetcher, decode, encode};
 use shared::stage::disk::{DiskStore, StoreOptions};
 use shared::stage::store::Store;
 use shared::stage::{Core as _, Event, Output, Ticket};
@@ -158,10 +158,7 @@ fn batch(partition: u16, hosts: &[usize], round: usize, serial: &mut u64) -> Rea
             page: format!("http://{host}/section/index.html"),
             topic: "default".into(),
             depth: 3,
-            redirects: 0,
-            seed: false,
-            again: 0,
-            flow: Quality::NONE,
+            ..Origin::default()
         });
         for place in 0..URLS_OF_SERVER_IN_BATCH {
             *serial += 1;

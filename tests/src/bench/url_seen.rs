@@ -10,7 +10,7 @@ use dedup::dedup::{Dedup, Settings, TABLES};
 use dedup::seen::{self, Answer, SeenStore, Verdict, memory_store_bytes};
 use serde::{Deserialize, Serialize};
 use shared::config::{DedupStore, Layers, Pipeline};
-use shared::message::{Edge, NewUrls, Origin, Quality, SplitUrls, decode, encode};
+use shared::message::{Edge, NewUrls, Origin, SplitUrls, decode, encode};
 use shared::stage::disk::{DiskStore, StoreOptions};
 use shared::stage::store::{Changes, Store, Table};
 use shared::stage::{Core as _, Event, Output, Ticket};
@@ -389,15 +389,7 @@ impl Web {
             }
             urls.push(url);
         }
-        let origin = Origin {
-            page: "http://a.test/".into(),
-            topic: "t".into(),
-            depth: 1,
-            redirects: 0,
-            seed: false,
-            again: 0,
-            flow: Quality::NONE,
-        };
+        let origin = Origin { page: "http://a.test/".into(), topic: "t".into(), depth: 1, ..Origin::default() };
         let origin_of = vec![0; urls.len()];
         let urls = urls.iter().map(String::as_str).collect();
         (SplitUrls { origins: vec![origin], urls, origin_of, ..SplitUrls::default() }, news)

@@ -12,7 +12,7 @@ use super::plan::{MILLISECOND, Micros, Plan, SECOND};
 use super::scope::ScopeBucket;
 use super::web::Web;
 use super::{nodes, scope, web};
-use shared::message::{Edge, FoundUrls, Origin, Outcome, Quality, encode, tap};
+use shared::message::{Edge, FoundUrls, Origin, Outcome, encode, tap};
 use shared::stage::Token;
 use shared::url::server_of;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -150,15 +150,7 @@ impl World {
 
     /// Puts the seeds on their way, as `inject` does.
     fn sow(&mut self) {
-        let origin = Origin {
-            page: String::new(),
-            topic: "default".into(),
-            depth: 0,
-            redirects: 0,
-            seed: true,
-            again: 0,
-            flow: Quality::SEED,
-        };
+        let origin = Origin::seed("default");
         let seeds: Vec<String> = self.around.web.graph.seeds.clone();
         let message = |origin: Origin, urls: &[String], id: String| {
             let found = FoundUrls { origin, urls: urls.iter().collect(), anchors: Vec::new() };

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::page::tests::page;
-use shared::message::{Origin, Quality};
+use shared::message::Origin;
 
 const LINGER: Duration = Duration::from_millis(200);
 
@@ -77,15 +77,7 @@ fn entry(url: &str, fetched_at_ms: u64, outcome: Outcome) -> OutcomeEntry {
     OutcomeEntry {
         url: url.into(),
         serial: fetched_at_ms,
-        origin: Origin {
-            page: String::new(),
-            topic: "t".into(),
-            depth: 0,
-            redirects: 0,
-            seed: true,
-            again: 0,
-            flow: Quality::SEED,
-        },
+        origin: Origin::seed("t"),
         outcome,
         status: 200,
         fetched_at_ms,

@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 use shared::config::DedupStore;
-use shared::message::{Body, Origin, Quality};
+use shared::message::{Body, Origin};
 use shared::stage::store::{Changes, MemoryStore};
 use std::collections::{HashMap, HashSet};
 
@@ -48,7 +48,7 @@ fn open(state: &State, partitions: &[u16]) -> Dedup {
 }
 
 fn origin(page: &str) -> Origin {
-    Origin { page: page.into(), topic: "t".into(), depth: 1, redirects: 0, seed: false, again: 0, flow: Quality::NONE }
+    Origin { page: page.into(), topic: "t".into(), depth: 1, ..Origin::default() }
 }
 
 fn batch(urls: &[(&str, u32)], pages: &[&str]) -> SplitUrls {

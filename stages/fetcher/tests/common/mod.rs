@@ -9,8 +9,8 @@ use fetcher::effect::{Answer, Asked, Effect};
 use fetcher::http::{Http, HttpSettings, Rate};
 use shared::config::Proxy;
 use shared::message::{
-    Ask, AskReply, Edge, FailureKind, Job, JobId, JobKind, Origin, Page, Quality, Report, Request, RequestEnd,
-    ToFetcher, Validators, decode,
+    Ask, AskReply, Edge, FailureKind, Job, JobId, JobKind, Origin, Page, Report, Request, RequestEnd, ToFetcher,
+    Validators, decode,
 };
 use shared::stage::{Core as _, Event, Output, Ticket};
 use shared::time::Timestamp;
@@ -60,15 +60,7 @@ pub(crate) fn job(server: &str, paths: usize) -> Job {
 }
 
 pub(crate) fn job_for(server: &str, urls: &[String]) -> Job {
-    let origin = Origin {
-        page: "http://example.org/".into(),
-        topic: "t".into(),
-        depth: 1,
-        redirects: 0,
-        seed: false,
-        again: 0,
-        flow: Quality::NONE,
-    };
+    let origin = Origin { page: "http://example.org/".into(), topic: "t".into(), depth: 1, ..Origin::default() };
     let request = |(slot, url): (usize, &String)| Request {
         slot: slot as u64,
         url: url.clone(),

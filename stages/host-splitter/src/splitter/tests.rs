@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 use shared::config::Patterns;
-use shared::message::{Origin, Quality};
+use shared::message::Origin;
 use shared::stage::{Publish, Send};
 use shared::url_cache::Clock;
 
@@ -30,12 +30,10 @@ fn settings(follow: Follow) -> Settings {
 fn found(seed: bool, urls: &[&str]) -> FoundUrls {
     let origin = Origin {
         page: if seed { String::new() } else { "http://page.test/".into() },
-        again: 0,
         topic: "t".into(),
         depth: u16::from(!seed),
-        redirects: 0,
         seed,
-        flow: Quality::NONE,
+        ..Origin::default()
     };
     FoundUrls { origin, urls: urls.iter().collect(), anchors: Vec::new() }
 }

@@ -1,6 +1,6 @@
 use super::*;
 use proptest::prelude::*;
-use shared::message::{Origin, Quality, UrlList, encode};
+use shared::message::{Origin, UrlList, encode};
 use shared::stage::Publish;
 use std::collections::{BTreeMap, HashSet};
 
@@ -19,7 +19,7 @@ fn settings() -> Settings {
 }
 
 fn origin(page: &str) -> Origin {
-    Origin { page: page.into(), topic: "t".into(), depth: 1, redirects: 0, seed: false, again: 0, flow: Quality::NONE }
+    Origin { page: page.into(), topic: "t".into(), depth: 1, ..Origin::default() }
 }
 
 /// New URLs, each with a page of its own.

@@ -10,8 +10,8 @@ use crate::tokens::{Need, Settled};
 use shared::bus::lane_of;
 use shared::message::{
     Ask, AskReply, DnsRefresh, Edge, Errand, FailureKind, FoundUrls, Job, JobKind, Origin, Outcome, OutcomeEntry,
-    Outcomes, Quality, ReadyUrls, Report, RequestEnd, RequestResult, Resolution, RobotsResponse, ServerResolution,
-    ToFetcher, Validators, decode,
+    Outcomes, ReadyUrls, Report, RequestEnd, RequestResult, Resolution, RobotsResponse, ServerResolution, ToFetcher,
+    Validators, decode,
 };
 use shared::stage::store::{MemoryStore, Store as _};
 use shared::stage::{Core as _, Event, Output, Ticket, Token};
@@ -27,15 +27,7 @@ const LIFE: u64 = 7;
 const RENEW_EVERY: Duration = Duration::from_secs(5);
 
 pub(crate) fn origin() -> Origin {
-    Origin {
-        page: "http://seed.test/".into(),
-        topic: "default".into(),
-        depth: 1,
-        redirects: 0,
-        seed: false,
-        again: 0,
-        flow: Quality::NONE,
-    }
+    Origin { page: "http://seed.test/".into(), topic: "default".into(), depth: 1, ..Origin::default() }
 }
 
 pub(crate) fn addresses() -> Resolution {

@@ -21,7 +21,7 @@ use futures::stream::{FuturesUnordered, StreamExt as _};
 use resolver::query::{self, Queries};
 use resolver::resolver::{Answer, Effect, Input, Resolver, Settings};
 use shared::config::{Layers, Pipeline};
-use shared::message::{NewUrls, Origin, Quality, ReadyUrls, UrlList, decode};
+use shared::message::{NewUrls, Origin, ReadyUrls, UrlList, decode};
 use shared::stage::{Core as _, Event, Output, Ticket};
 use shared::time::Timestamp;
 use std::collections::HashMap;
@@ -270,10 +270,7 @@ fn urls(trace: &Trace, draws: &[u32]) -> NewUrls {
         page: "http://page.example/".to_owned(),
         topic: "laboratory".to_owned(),
         depth: 1,
-        redirects: 0,
-        seed: false,
-        again: 0,
-        flow: Quality::NONE,
+        ..Origin::default()
     };
     NewUrls { partition: 0, origins: vec![origin], origin_of: vec![0; draws.len()], urls, first_serial: 1 }
 }
