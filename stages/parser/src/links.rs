@@ -266,23 +266,17 @@ pub(crate) fn source_of_link(rel: &[u8], options: &Options) -> Option<Source> {
     } else if options.obeys_nofollow() && has_word(rel, &["nofollow"]) {
         None
     } else {
-        has_word(rel, &PAGE_RELATIONS).then_some(Source::Link)
+        let is_wanted = has_word(rel, &PAGE_RELATIONS) || options.embedded && has_word(rel, &HINTS);
+        is_wanted.then_some(Source::Link)
     }
 }
 
+/// Relations that say when to load a target, not what it is.
+const HINTS: [&str; 3] = ["preload", "modulepreload", "prefetch"];
+
 /// Relations whose targets are what a page is made with; a style sheet remains one when it is an alternate.
-const EMBEDDED_RELATIONS: [&str; 10] = [
-    "stylesheet",
-    "icon",
-    "apple-touch-icon",
-    "apple-touch-icon-precomposed",
-    "mask-icon",
-    "image_src",
-    "manifest",
-    "preload",
-    "modulepreload",
-    "prefetch",
-];
+const EMBEDDED_RELATIONS: [&str; 7] =
+    ["stylesheet", "icon", "apple-touch-icon", "apple-touch-icon-precomposed", "mask-icon", "image_src", "manifest"];
 
 /// Relations whose targets are pages: those of HTML and of feeds that lead on, and the older ones by which documents are
 /// still joined (HTML 4.01, section 6.12).

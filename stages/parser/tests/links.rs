@@ -85,6 +85,7 @@ fn headers_have_links_too_whatever_the_body() {
         ("link", "</a>; rel=canonical", &["canonical /a"]),
         ("link", "</a>; rel=stylesheet, </b>; rel=amphtml, </c>", &[]),
         ("link", "</a>; rel=next; anchor=\"/other\"", &[]),
+        ("link", "</a>; rel=\"next prefetch\", </b>; rel=prefetch", &["link-header /a"]),
         ("Refresh", "3; url=/a", &["refresh-header /a"]),
         ("refresh", "3", &[]),
         ("Content-Location", "/a", &["content-location /a"]),
