@@ -88,10 +88,14 @@ fn label(value: &[u8]) -> Option<&[u8]> {
 /// The encoding a document declares in `head`, its first bytes: in `<meta>`, or in an XML declaration.
 fn prescan(head: &[u8]) -> Option<&'static Encoding> {
     match head {
-        [b'<', 0, b'?', 0, b'x', 0, ..] => return Some(UTF_16LE),
-        [0, b'<', 0, b'?', 0, b'x', ..] => return Some(UTF_16BE),
-        _ => {}
+        [b'<', 0, b'?', 0, b'x', 0, ..] => Some(UTF_16LE),
+        [0, b'<', 0, b'?', 0, b'x', ..] => Some(UTF_16BE),
+        _ => meta(head).or_else(|| xml_declaration(head)).map(as_declared),
     }
+}
+
+/// The encoding that a `<meta>` declares; none when `head` ends before one that does.
+fn meta(head: &[u8]) -> Option<&'static Encoding> {
     let mut at = 0;
     while let Some(found) = memchr::memchr(b'<', head.get(at..)?) {
         at += found;
@@ -102,7 +106,7 @@ fn prescan(head: &[u8]) -> Option<&'static Encoding> {
         } else if is_meta(rest) {
             let mut attributes = Attributes { head, at: at + 5 };
             if let Some(encoding) = declared(&mut attributes) {
-                return Some(as_declared(encoding));
+                return Some(encoding);
             }
             at = attributes.at;
         } else if let [b'<', b'/', c, ..] | [b'<', c, ..] = rest
@@ -118,7 +122,7 @@ fn prescan(head: &[u8]) -> Option<&'static Encoding> {
             at += 1;
         }
     }
-    xml_declaration(head).map(as_declared)
+    None
 }
 
 fn is_meta(rest: &[u8]) -> bool {

@@ -29,6 +29,8 @@ fn mark_header_and_declaration_are_believed_in_this_order() {
         (b"<meta charset=x-user-defined>", "", WINDOWS_1252),
         (b"<meta charset=iso-2022-kr>\xE9 la", "", WINDOWS_1252),
         (b"<?xml version='1.0' encoding=\"koi8-r\"?><html>", "", KOI8_R),
+        (b"<?xml version='1.0' encoding=\"koi8-r\"?><!-- \xd2\xd5", "", KOI8_R),
+        (b"<?xml version='1.0' encoding=\"koi8-r\"?><p \xd2='", "", KOI8_R),
         (b"<\0?\0x\0m\0l\0", "", UTF_16LE),
         (b"\0<\0?\0x", "", UTF_16BE),
         (far.as_bytes(), "", UTF_8),
