@@ -10,6 +10,7 @@ use crate::options::Options;
 use crate::page::{Limits, Links, Response, links_by};
 use shared::bus::lane_of;
 use shared::config::Pipeline;
+use shared::content_coding::Ending;
 use shared::message::{Anchor, Body, Document, Edge, FoundUrls, Origin, Page, Place, Undecodable, UrlList, decode};
 use shared::stage::store::StoreError;
 use shared::stage::{Core, Count, Event, Output, Ticket, Token};
@@ -85,6 +86,9 @@ pub struct Parser {
     redirects: u64,
     uncrawlable: u64,
     nofollow: u64,
+    truncated: u64,
+    cut: u64,
+    broken: u64,
 }
 
 impl Parser {
@@ -104,6 +108,9 @@ impl Parser {
             redirects: 0,
             uncrawlable: 0,
             nofollow: 0,
+            truncated: 0,
+            cut: 0,
+            broken: 0,
         }
     }
 
@@ -168,6 +175,9 @@ impl Parser {
         self.redirects += u64::from(links.redirect);
         self.uncrawlable += u64::from(links.uncrawlable);
         self.nofollow += u64::from(links.nofollow);
+        self.truncated += u64::from(links.truncated);
+        self.cut += u64::from(links.ending == Ending::Cut);
+        self.broken += u64::from(links.ending == Ending::Broken);
     }
 }
 
@@ -283,6 +293,10 @@ impl Core for Parser {
             ("redirects_total", self.redirects),
             ("uncrawlable_total", self.uncrawlable),
             ("nofollow_total", self.nofollow),
+            // Pages of which not all links, or not all of the body, could be taken.
+            ("truncated_links_total", self.truncated),
+            ("cut_bodies_total", self.cut),
+            ("broken_codings_total", self.broken),
             ("duplicate_bodies_total", self.duplicates),
             ("skipped_links_total", self.skipped),
         ]
