@@ -90,7 +90,11 @@ impl Address {
     pub(crate) fn learn(&mut self, now: Timestamp, resolution: &Resolution, settings: &Settings) {
         match resolution {
             Resolution::Addresses { addresses, ttl_s } if !addresses.is_empty() => {
-                let addresses = addresses.iter().copied().take(ADDRESSES_MAX).collect();
+                let mut addresses: Box<[IpAddr]> = addresses.iter().copied().take(ADDRESSES_MAX).collect();
+                // By the family that it was reached by last it is reached again.
+                if let Some(before) = self.first() {
+                    addresses.sort_by_key(|address| address.is_ipv4() != before.is_ipv4());
+                }
                 let lifetime = Duration::from_secs(u64::from(*ttl_s)).max(LIFETIME_MIN);
                 *self = Address::of(Known::Addresses(addresses), now + lifetime);
             }
@@ -164,6 +168,16 @@ impl Address {
         }
     }
 
+    /// There was no connection to the first one: the next job tries those of the other version of the protocol, if
+    /// there are any. A fetcher tries one version only, lest the server see two connections.
+    pub(crate) fn turn(&mut self) {
+        if let Some(first) = self.first()
+            && let Known::Addresses(addresses) = &mut self.known
+        {
+            addresses.sort_by_key(|address| address.is_ipv4() == first.is_ipv4());
+        }
+    }
+
     /// The one that is tried first.
     pub(crate) fn first(&self) -> Option<IpAddr> {
         self.addresses().first().copied()
@@ -232,6 +246,30 @@ mod tests {
         assert_eq!(address.need(at(60), &settings), Need::Wait(at(90)));
         address.learn(at(61), &found(100), &settings);
         assert_eq!(address.need(at(160), &settings), Need::Nothing);
+    }
+
+    #[test]
+    fn a_server_that_is_not_reached_by_one_version_of_the_protocol_is_tried_by_the_other() {
+        let settings = settings();
+        let mut address = Address::default();
+        address.turn();
+        address.learn(at(0), &found(100), &settings);
+        let firsts: Vec<bool> = (0..4)
+            .map(|_| {
+                let is_ipv4 = address.first().unwrap().is_ipv4();
+                address.turn();
+                is_ipv4
+            })
+            .collect();
+        assert_eq!(firsts, [true, false, true, false]);
+        address.turn();
+        address.learn(at(200), &found(100), &settings);
+        assert!(address.first().unwrap().is_ipv6(), "it stays with what worked");
+        assert_eq!(address.addresses().len(), 2);
+        let one = Resolution::Addresses { addresses: vec!["192.0.2.1".parse().unwrap()], ttl_s: 100 };
+        address.learn(at(400), &one, &settings);
+        address.turn();
+        assert!(address.first().unwrap().is_ipv4());
     }
 
     #[test]

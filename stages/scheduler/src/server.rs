@@ -242,6 +242,9 @@ impl Server {
         retry_after: Option<Duration>,
         settings: &Settings,
     ) {
+        if trouble == Trouble::Connect {
+            self.address.turn();
+        }
         self.failures = self.failures.saturating_add(1);
         let wait = back_off(settings, self.failures);
         self.leave_alone(now, retry_after.unwrap_or(wait));
