@@ -9,8 +9,10 @@ use synthetic_web::{CrawlLimits, Hostility, Latency, PagesPerHost, Profile, Robo
 
 /// `limits.request_timeout`
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
-/// `limits.first_answer_timeout`, the same part of the one above as by default
+/// `limits.first_answer_timeout`, the same part of `request_timeout` as by default
 const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
+/// `limits.transfer_rate_window`, the same part
+const TRANSFER_RATE_WINDOW: Duration = Duration::from_millis(333);
 /// `stages.scheduler.retry_wait`
 const RETRY_WAIT: Duration = Duration::from_millis(500);
 /// `stages.scheduler.retry_wait_max`
@@ -194,6 +196,7 @@ impl Race {
         let crawl = hurried(world.bare("crawl").arguments(&world.web.seed_urls()))
             .set(&format!("politeness.delay={}ms", self.delay_ms))
             .set(&format!("limits.first_answer_timeout={}ms", FIRST_ANSWER_TIMEOUT.as_millis()))
+            .set(&format!("limits.transfer_rate_window={}ms", TRANSFER_RATE_WINDOW.as_millis()))
             .set(&format!("stages.fetcher.connections={}", self.connections));
         let mut crawl = crawl.start();
         let end = Instant::now() + CRAWL_AT_MOST;

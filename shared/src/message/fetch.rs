@@ -97,7 +97,7 @@ pub struct Job {
     pub addresses: Vec<IpAddr>,
     /// Pause between two contacts, in milliseconds (P2).
     pub gap_ms: u64,
-    /// Time for the first answer, in milliseconds, when it is less than any other's.
+    /// Time for the head of the first answer, in milliseconds, when it is less than any other's.
     pub first_answer_ms: Option<u64>,
     /// The requests in order.
     pub requests: Vec<Request>,

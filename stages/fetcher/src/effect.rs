@@ -43,8 +43,8 @@ pub struct Request {
     pub is_page: bool,
     /// The body is cut there.
     pub body_bytes_max: usize,
-    /// How long it may take, when that is less than any other may.
-    pub timeout: Option<Duration>,
+    /// How long the head of its response may take, when that is less than any other's may.
+    pub head_timeout: Option<Duration>,
 }
 
 /// What a job may contact (P7).

@@ -255,8 +255,9 @@ impl Web {
     /// was there; the time for that is bounded by the client.
     async fn exchange(&self, connection: &Connection, url: reqwest::Url, is_first: bool, request: &Request) -> End {
         let begun = Instant::now();
-        let longest = self.settings.request_timeout;
-        let timeout = request.timeout.map_or(longest, |timeout| timeout.min(longest));
+        let timeout = self.settings.request_timeout;
+        let first_byte = self.settings.first_byte_timeout.min(timeout);
+        let to_head = request.head_timeout.map_or(first_byte, |timeout| timeout.min(first_byte));
         let sent_at = || match connection.link.connected() {
             Some(connected) if is_first => connected.at,
             Some(_) => begun,
@@ -265,7 +266,6 @@ impl Web {
         let particular = particular(request);
         let own_headers = self.own_headers(connection, &url, &particular);
         let sent = connection.client.get(url).headers(particular).send();
-        let to_head = timeout.min(self.settings.first_byte_timeout);
         let response = match in_time(sent, begun, to_head, &sent_at).await {
             Some(Ok(response)) => response,
             Some(Err(error)) => return end_of(&error, connection.is_https()),

@@ -390,7 +390,7 @@ impl Running {
             target: self.target.clone(),
             lease_left: self.deadline.since(now),
             body_bytes_max,
-            timeout: first_answer.map(Duration::from_millis),
+            head_timeout: first_answer.map(Duration::from_millis),
         }));
         if self.in_hand.is_empty() {
             self.busy_since = now;

@@ -92,7 +92,7 @@ async fn an_address_literal_that_is_not_among_the_addresses_is_forbidden() {
             validators: Validators::default(),
             is_page: true,
             body_bytes_max: 1000,
-            timeout: None,
+            head_timeout: None,
         }))
         .await
     else {

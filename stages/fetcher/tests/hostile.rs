@@ -141,6 +141,17 @@ async fn the_first_answer_may_have_less_time_than_the_others() {
     .await;
     let driver = run(Job { first_answer_ms: Some(200), ..job(&slow_later.name(), 2) }).await;
     assert!(driver.ends().iter().all(is_response), "{:?}", driver.ends());
+
+    // A body is none of a server that does not answer.
+    let slow_body = Server::start(|mut peer| async move {
+        peer.request().await;
+        peer.send("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n").await;
+        tokio::time::sleep(Duration::from_millis(600)).await;
+        peer.send("page").await;
+    })
+    .await;
+    let driver = run(Job { first_answer_ms: Some(200), ..job(&slow_body.name(), 1) }).await;
+    assert!(driver.pages[0].body == b"page" && !driver.pages[0].truncated, "{:?}", driver.ends());
 }
 
 #[tokio::test]

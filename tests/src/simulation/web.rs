@@ -163,7 +163,7 @@ fn send(number: ConnectionId, id: EffectId, request: Request, connect_us: Option
     let breaks = !around.faults.is_none() && around.dice.chance(100);
     let end = around.web.answer(server, &path, nth).map(|response| conditional(response, &request.validators));
     let longest = around.web.request_timeout;
-    let timeout = request.timeout.map_or(longest, |timeout| longest.min(timeout.as_micros() as Micros));
+    let timeout = request.head_timeout.map_or(longest, |timeout| longest.min(timeout.as_micros() as Micros));
     let (after, end) = match end {
         // No answer at all.
         None => (timeout, End::Failure(FailureKind::Timeout)),

@@ -267,6 +267,6 @@ pub(crate) fn fetch(number: u64, index: usize, server: &str, url: &str) -> Effec
         validators: Validators::default(),
         is_page: true,
         body_bytes_max: 1 << 20,
-        timeout: None,
+        head_timeout: None,
     })
 }
