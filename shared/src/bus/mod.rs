@@ -17,7 +17,7 @@ pub use streams::{
 };
 pub use subjects::Subjects;
 
-use crate::config::{ConfigError, Pipeline};
+use crate::config::{Bytes, ConfigError, Pipeline};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -54,6 +54,7 @@ impl Bus {
             match options(name, connected.clone()).connect(url).await {
                 Ok(client) => {
                     check_version(url, &client.server_info().version)?;
+                    check_payload(url, Bytes(client.server_info().max_payload as u64))?;
                     let mut jetstream = async_nats::jetstream::new(client.clone());
                     jetstream.set_timeout(API_TIMEOUT);
                     let subjects = Arc::new(Subjects::new(pipeline));
@@ -62,7 +63,7 @@ impl Bus {
                 Err(error) => {
                     if reported.is_none_or(|at| at.elapsed() >= pipeline.broker.connect_report_every) {
                         tracing::warn!(
-                            broker = url,
+                            broker = shown(url),
                             waited_s = started.elapsed().as_secs(),
                             %error,
                             "the broker cannot be reached; trying on (set broker.url, or start it there)"
@@ -74,6 +75,11 @@ impl Bus {
                 }
             }
         }
+    }
+
+    /// The largest message that both take, the configuration (`broker.max_payload`) and the broker.
+    pub fn max_payload(&self, pipeline: &Pipeline) -> Bytes {
+        pipeline.broker.max_payload.min(Bytes(self.client.server_info().max_payload as u64))
     }
 
     /// Whether the connection stands right now.
@@ -94,8 +100,31 @@ fn check_version(url: &str, version: &str) -> Result<(), ConfigError> {
     }
     let (major, minor) = OLDEST_BROKER;
     Err(ConfigError::Range(vec![format!(
-        "configuration key broker.url = '{url}': nats-server {version} runs there; {major}.{minor} or newer is needed"
+        "configuration key broker.url = '{}': nats-server {version} runs there; {major}.{minor} or newer is needed",
+        shown(url)
     )]))
+}
+
+/// The smallest `max_payload` that a broker may have: that of a nats-server which nobody told another.
+pub const MAX_PAYLOAD_MIN: Bytes = Bytes(1 << 20);
+
+fn check_payload(url: &str, max_payload: Bytes) -> Result<(), ConfigError> {
+    if max_payload >= MAX_PAYLOAD_MIN {
+        return Ok(());
+    }
+    Err(ConfigError::Range(vec![format!(
+        "configuration key broker.url = '{}': the nats-server there takes messages of {max_payload}; {MAX_PAYLOAD_MIN} or \
+         more are needed (max_payload in its configuration)",
+        shown(url)
+    )]))
+}
+
+/// A broker's URL as logs and errors have it: without name and password.
+pub fn shown(url: &str) -> String {
+    match url.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?.1))) {
+        Some((scheme, host)) => format!("{scheme}://{host}"),
+        None => url.to_owned(),
+    }
 }
 
 fn options(name: &str, connected: Arc<AtomicU64>) -> async_nats::ConnectOptions {
@@ -131,6 +160,25 @@ fn options(name: &str, connected: Arc<AtomicU64>) -> async_nats::ConnectOptions 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_broker_whose_messages_are_too_small_is_refused() {
+        assert!(check_payload("nats://b.test", Bytes(1 << 20)).is_ok());
+        let text = check_payload("nats://u:secret@b.test:4222", Bytes(64 << 10)).unwrap_err().to_string();
+        assert!(text.contains("broker.url = 'nats://b.test:4222'") && text.contains("64KiB; 1MiB or more"), "{text}");
+    }
+
+    #[test]
+    fn passwords_are_not_shown() {
+        for (url, expected) in [
+            ("nats://b.test:4222", "nats://b.test:4222"),
+            ("tls://u:p@ss@b.test", "tls://b.test"),
+            ("nats://token@[::1]:4222", "nats://[::1]:4222"),
+            ("nonsense", "nonsense"),
+        ] {
+            assert_eq!(shown(url), expected);
+        }
+    }
 
     #[test]
     fn a_broker_that_is_too_old_is_refused_by_name_and_version() {

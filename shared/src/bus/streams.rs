@@ -80,7 +80,7 @@ fn stream_config(bus: &Bus, key: &str, edge: &StreamEdge) -> Config {
         // A full stream refuses, and its publishers wait; only dead letters give way to newer ones.
         discard: match edge.retention {
             Retention::Limits => DiscardPolicy::Old,
-            _ => DiscardPolicy::New,
+            Retention::WorkQueue | Retention::Interest => DiscardPolicy::New,
         },
         max_bytes: if edge.bytes_max.0 == 0 { -1 } else { i64::try_from(edge.bytes_max.0).unwrap_or(i64::MAX) },
         max_messages: -1,
@@ -172,12 +172,20 @@ pub struct Buckets {
     pub tokens: kv::Store,
 }
 
-/// Creates the crawl's key-value buckets, those that are not there.
+/// Creates the crawl's key-value buckets that are not there; `lease` may differ from that of an earlier run.
 pub async fn ensure_buckets(bus: &Bus, lease: Duration) -> anyhow::Result<Buckets> {
     let create = |name: &str, max_age: Duration| {
         let bucket = bus.subjects.bucket(name);
         async move {
             if let Ok(store) = bus.jetstream.get_key_value(&bucket).await {
+                let mut config = store.stream.cached_info().config.clone();
+                if config.max_age != max_age {
+                    config.max_age = max_age;
+                    config.duplicate_window = config.duplicate_window.min(max_age);
+                    let updated = bus.jetstream.update_stream(config).await;
+                    updated
+                        .with_context(|| format!("key-value bucket {bucket} cannot be made to fit ownership_lease"))?;
+                }
                 return Ok(store);
             }
             bus.jetstream

@@ -8,8 +8,22 @@ use std::path::{Path, PathBuf};
 pub(super) const SHIPPED: &str = include_str!("../../../pipeline.yaml");
 
 /// Keys that name files, as JSON pointers.
-const FILES: [&str; 3] =
-    ["/stages/host-splitter/cache/file", "/stages/dedup/cache/file", "/stages/scheduler/quality_table"];
+const FILES: [&str; 4] = [
+    "/stages/host-splitter/cache/file",
+    "/stages/dedup/cache/file",
+    "/stages/scheduler/quality_table",
+    "/stages/archiver/dir",
+];
+
+/// What the names of environment variables begin with that are keys.
+pub const VARIABLES: &str = "RHUMB__";
+
+/// The environment variables of this process. A name that is no text is none of ours; a value that is none is shown to
+/// whoever gave it.
+pub fn environment() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
+}
 
 /// A configuration that cannot be used; the message names key, value and what is accepted.
 #[derive(Debug, thiserror::Error)]
@@ -60,7 +74,7 @@ pub struct Layers {
 impl Layers {
     /// Reads and checks the configuration, taking the environment from the process.
     pub fn load(&self) -> Result<Pipeline, ConfigError> {
-        self.load_with(std::env::vars())
+        self.load_with(environment())
     }
 
     /// Reads and checks the configuration with the environment given.
@@ -91,7 +105,7 @@ impl Layers {
     /// The same, to be written to a file that [`Layers::file`] may name later, from another directory: files that it
     /// names are named by absolute paths.
     pub fn text(&self) -> Result<String, ConfigError> {
-        let mut tree = self.tree(std::env::vars())?;
+        let mut tree = self.tree(environment())?;
         for pointer in FILES {
             if let Some(Tree::String(file)) = tree.pointer_mut(pointer)
                 && !file.is_empty()
@@ -111,7 +125,7 @@ impl Layers {
 
 /// `RHUMB__STAGES__HOST_SPLITTER__REPLICAS` is `stages.host-splitter.replicas`.
 fn key_of_variable(name: &str) -> Option<String> {
-    let segments: Vec<String> = name.strip_prefix("RHUMB__")?.split("__").map(str::to_ascii_lowercase).collect();
+    let segments: Vec<String> = name.strip_prefix(VARIABLES)?.split("__").map(str::to_ascii_lowercase).collect();
     let stage_name = |at: usize| at == 1 && segments[0] == "stages";
     let segments: Vec<String> = segments
         .iter()
@@ -279,6 +293,11 @@ mod tests {
             ("network=5", vec!["network", "5", "section of keys"]),
             ("broker.url=foo bar", vec!["broker.url", "foo bar", "nats://"]),
             ("broker.url=http://127.0.0.1:1", vec!["broker.url", "http://127.0.0.1:1", "nats://"]),
+            ("broker.url=http://u:secret@127.0.0.1:1", vec!["broker.url = 'http://127.0.0.1:1'"]),
+            ("broker.sync_interval=0s", vec!["broker.sync_interval", "1ms to 1day"]),
+            ("edges.urls.found.retention=interest", vec!["edges.urls.found.retention", "work-queue"]),
+            ("edges.pages.retention=limits", vec!["edges.pages.retention", "interest"]),
+            ("edges.pages.bytes_max=1MiB", vec!["edges.pages.bytes_max", "1MiB", "16MiB"]),
             ("limits.url_bytes_max=65536", vec!["limits.url_bytes_max", "65536", "4096"]),
             ("partitions=0", vec!["partitions", "0", "1", "4096"]),
             ("partitions=abc", vec!["partitions", "abc"]),

@@ -14,7 +14,7 @@ mod units;
 mod validate;
 
 pub use download_pause::DownloadPause;
-pub use load::{ConfigError, Layers};
+pub use load::{ConfigError, Layers, VARIABLES, environment};
 pub use name_server::{NameServer, Transport};
 pub use patterns::Patterns;
 pub use pipeline::*;

@@ -1,6 +1,7 @@
 //! Ranges: what type alone does not say. Every message names key, value and the accepted range.
 
-use super::{Bytes, CachePolicy, Pipeline, StreamEdge, UrlCacheSettings};
+use super::{Bytes, CachePolicy, Pipeline, Retention, StreamEdge, UrlCacheSettings};
+use crate::bus;
 use std::fmt::Display;
 use std::time::Duration;
 
@@ -13,8 +14,10 @@ pub(super) fn errors(pipeline: &Pipeline) -> Vec<String> {
     check.name("crawl", &pipeline.crawl);
     check.within("partitions", pipeline.partitions, 1, 4096);
     check.lasting("ownership_lease", pipeline.ownership_lease, seconds(2), seconds(60));
-    check.within("broker.max_payload", pipeline.broker.max_payload, Bytes(1 << 20), Bytes(8 << 20));
+    check.within("broker.max_payload", pipeline.broker.max_payload, bus::MAX_PAYLOAD_MIN, Bytes(8 << 20));
     check.url("broker.url", &pipeline.broker.url);
+    let sync_interval = pipeline.broker.sync_interval;
+    check.lasting("broker.sync_interval", sync_interval, millis(1), 24 * hour);
     check.lasting("broker.connect_report_every", pipeline.broker.connect_report_every, seconds(1), hour);
 
     check.lasting("politeness.delay", pipeline.politeness.delay, Duration::ZERO, hour);
@@ -52,7 +55,7 @@ pub(super) fn errors(pipeline: &Pipeline) -> Vec<String> {
     check.within("limits.links_per_page", limits.links_per_page, 1, 100_000);
 
     for (key, edge) in pipeline.edges.streams() {
-        check.stream(&format!("edges.{key}"), edge);
+        check.stream(key, edge, pipeline.broker.max_payload);
     }
 
     let stages = &pipeline.stages;
@@ -180,8 +183,9 @@ impl Check {
         });
         if !value.is_empty() && !is_good {
             self.0.push(format!(
-                "configuration key {key} = '{value}': accepted are nats://host:port, tls://host:port, or nothing for a \
-                 private server"
+                "configuration key {key} = '{}': accepted are nats://host:port, tls://host:port, or nothing for a \
+                 private server",
+                bus::shown(value)
             ));
         }
     }
@@ -233,7 +237,25 @@ impl Check {
         }
     }
 
-    fn stream(&mut self, key: &str, edge: &StreamEdge) {
+    fn stream(&mut self, name: &str, edge: &StreamEdge, max_payload: Bytes) {
+        let key = &format!("edges.{name}");
+        // Who takes part is known when the streams are made: with another retention what nobody has taken yet would go.
+        let (accepted, spelled) = match name {
+            "pages" | "documents" | "outcomes" => (Retention::Interest, "interest"),
+            "dead" => (Retention::Limits, "limits"),
+            _ => (Retention::WorkQueue, "work-queue"),
+        };
+        if edge.retention != accepted {
+            self.0.push(format!("configuration key {key}.retention: accepted is {spelled}, or messages would be lost"));
+        }
+        let bytes_min = Bytes(2 * max_payload.0);
+        if edge.bytes_max.0 != 0 && edge.bytes_max < bytes_min {
+            let bytes = edge.bytes_max;
+            self.0.push(format!(
+                "configuration key {key}.bytes_max = {bytes}: accepted are 0 (no bound) and from {bytes_min} on, twice \
+                 broker.max_payload"
+            ));
+        }
         self.within(&format!("{key}.replicas"), edge.replicas, 1, 5);
         self.within(&format!("{key}.unacked_max"), edge.unacked_max, 1, 1_000_000);
         let second = Duration::from_secs(1);

@@ -111,7 +111,8 @@ pub fn main<S: Stage>() -> ExitCode {
     let command = Args::command().name(S::NAME).about(S::ABOUT).after_help(
         "Run by `rhumb crawl` or `rhumb up`; on its own for deployments that run each stage by themselves:\n  \
          BROKER=nats://127.0.0.1:4222\n  \
-         RHUMB__BROKER__URL=$BROKER <stage> --config pipeline.yaml --instance 0",
+         RHUMB__BROKER__URL=$BROKER <stage> --config pipeline.yaml --instance 0 \\\n    \
+         --set 'network.user_agent=mybot/1.0 (+https://example.org/bot)'",
     );
     let args = match command.try_get_matches().and_then(|matches| Args::from_arg_matches(&matches)) {
         Ok(args) => args,
@@ -155,7 +156,7 @@ pub fn main<S: Stage>() -> ExitCode {
     }
 }
 
-async fn start<S: Stage>(pipeline: Pipeline, instance: u16) -> anyhow::Result<()> {
+async fn start<S: Stage>(mut pipeline: Pipeline, instance: u16) -> anyhow::Result<()> {
     let shutdown = shutdown_signal()?;
     let url = pipeline.broker.url.clone();
     let name = format!("{}-{instance}", S::NAME);
@@ -164,6 +165,7 @@ async fn start<S: Stage>(pipeline: Pipeline, instance: u16) -> anyhow::Result<()
         bus = Bus::connect(&url, &pipeline, &name) => bus?,
         () = &mut shutdown => return Ok(()),
     };
+    pipeline.broker.max_payload = bus.max_payload(&pipeline);
     ensure_streams(&bus, &pipeline).await?;
     let state = S::state(&pipeline);
     let lease = pipeline.ownership_lease;
