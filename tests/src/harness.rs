@@ -100,7 +100,8 @@ impl World {
     }
 
     fn in_data(&self, command: &str) -> Crawl {
-        let crawl = Crawl { folder: self.folder.path().to_owned(), arguments: vec![command.to_owned()] };
+        let folder = self.folder.path().to_owned();
+        let crawl = Crawl { folder, arguments: vec![command.to_owned()], environment: Vec::new() };
         if command == "crawl" { crawl.arguments(&["--summary", &path_text(&self.summary_file())]) } else { crawl }
             .arguments(&["--data", &path_text(&self.data())])
     }
@@ -184,6 +185,7 @@ fn path_text(path: &Path) -> String {
 pub struct Crawl {
     folder: PathBuf,
     arguments: Vec<String>,
+    environment: Vec<(String, String)>,
 }
 
 /// How a crawl ended.
@@ -202,6 +204,13 @@ impl Crawl {
         self.arguments(&["--set", assignment])
     }
 
+    /// Adds an environment variable.
+    #[must_use]
+    pub fn environment(mut self, name: &str, value: &str) -> Crawl {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
     /// Adds arguments (seeds, limits).
     #[must_use]
     pub fn arguments<S: AsRef<str>>(mut self, arguments: &[S]) -> Crawl {
@@ -218,6 +227,7 @@ impl Crawl {
         let log = File::options().create(true).append(true).open(self.folder.join("rhumb.log")).expect("a log file");
         let child = Command::new(binaries().join("rhumb"))
             .args(&self.arguments)
+            .envs(self.environment)
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("a log file"))
             .stderr(log)

@@ -1,5 +1,6 @@
 //! The commands beside `crawl`: a look, a push, a turn of the wheel, while a crawl runs and without one.
 
+use rhumb::broker::{Broker, BrokerOptions};
 use rhumb_tests::harness::{Running, World, assert_conserved, assert_manners, json, rhumb};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -7,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::time::{Duration, Instant};
-use synthetic_web::{Latency, PagesPerHost, Profile};
+use synthetic_web::{Hostility, Latency, PagesPerHost, Profile};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const ENDS_WITHIN: Duration = Duration::from_secs(45);
@@ -260,6 +261,38 @@ fn a_crawl_is_run_by_one_rhumb_alone() {
     assert_eq!(second.code, 1, "{}", second.err);
     assert!(second.err.contains("another rhumb") && second.err.contains("'default'"), "{}", second.err);
     world.assert_whole(&crawl.finish(MINUTE));
+}
+
+#[test]
+fn arguments_come_before_the_environment_in_every_process() {
+    let world = World::new(Profile { hosts: 5, pages_per_host: PagesPerHost::Exactly(20), ..Profile::raw() });
+    // By the environment no link would be followed, and no address of the web be contacted.
+    let crawl = world
+        .crawl()
+        .environment("RHUMB__SCOPE__MAX_DEPTH", "0")
+        .environment("RHUMB__NETWORK__ALLOW_PRIVATE_ADDRESSES", "false")
+        .set("scope.max_depth=1000");
+    world.assert_whole(&crawl.run(MINUTE));
+}
+
+#[test]
+fn a_broker_of_small_messages_is_enough_and_longer_pages_are_cut() {
+    let hostilities = vec![Hostility::BodyEndless];
+    let pages_per_host = PagesPerHost::Exactly(5);
+    let world = World::new(Profile { hosts: 4, hostile: 0.5, hostilities, pages_per_host, ..Profile::raw() });
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    let folder = tempfile::tempdir().expect("a folder");
+    // A nats-server's own default.
+    let options = BrokerOptions { max_payload: 1 << 20, ..BrokerOptions::new(folder.path()) };
+    let mut broker = runtime.block_on(Broker::start(options)).expect("a broker");
+    let crawl = world.crawl().set(&format!("broker.url={}", broker.url())).start();
+    let log = crawl.data().with_file_name("rhumb.log");
+    let finished = crawl.finish(MINUTE);
+    world.assert_counted(&finished);
+    assert!(finished.summary.bytes > 10 * 900_000 && finished.summary.bytes < 11 << 20, "{}", json(&finished.summary));
+    let log = std::fs::read_to_string(log).expect("the log");
+    assert!(log.contains("messages of at most 1MiB"), "{log}");
+    runtime.block_on(broker.stop()).expect("a broker that stops");
 }
 
 #[test]

@@ -12,8 +12,8 @@ use anyhow::Context as _;
 use async_nats::jetstream::kv;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use serde::{Deserialize, Serialize};
-use shared::bus::{Bus, ensure_buckets, ensure_streams, leave_unarchived};
-use shared::config::{Durability, Layers, Pipeline};
+use shared::bus::{Bus, ensure_buckets, ensure_streams, leave_unarchived, shown};
+use shared::config::{Common, ConfigError, Durability, Layers, Pipeline};
 use shared::stage::{Ownership, ProcessStatus, new_life};
 use shared::telemetry;
 use shared::url_cache::UrlCache;
@@ -22,6 +22,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use tokio::signal::unix::{SignalKind, signal};
 
 /// What to crawl and for how long.
 #[derive(Clone, Debug)]
@@ -129,6 +130,9 @@ impl<'a> Crawl<'a> {
             UrlCache::open(&format!("stages.{key}.cache"), cache)?;
         }
         scheduler::quality::Provider::open(&stages.scheduler)?;
+        for (stage, common) in stages.common() {
+            check_ports(stage, common, common.replicas)?;
+        }
         let data = &plan.pipeline.data;
         std::fs::create_dir_all(data)
             .with_context(|| format!("cannot create the data directory {}", data.display()))?;
@@ -139,6 +143,13 @@ impl<'a> Crawl<'a> {
             if plan.pipeline.broker.url.is_empty() { Some(start_broker(&plan.pipeline, &data).await?) } else { None };
         let url = broker.as_ref().map_or(plan.pipeline.broker.url.as_str(), Broker::url).to_owned();
         let bus = Bus::connect(&url, &plan.pipeline, "rhumb").await?;
+        let (wanted, max_payload) = (plan.pipeline.broker.max_payload, bus.max_payload(&plan.pipeline));
+        if max_payload < wanted {
+            tracing::warn!(
+                "the broker takes messages of at most {max_payload} (max_payload in its configuration), not the {wanted} of \
+                 broker.max_payload: longer pages are cut there"
+            );
+        }
         ensure_streams(&bus, &plan.pipeline).await?;
         leave_unarchived(&bus, &plan.pipeline).await?;
         let leases = ensure_buckets(&bus, plan.pipeline.ownership_lease).await?.leases;
@@ -150,15 +161,15 @@ impl<'a> Crawl<'a> {
 
         keep(&plan.layers, &data)?;
         let set = vec![
-            assignment("broker.url", &url),
             assignment("data", &data.display().to_string()),
             format!("limits.max_pages={}", plan.pipeline.limits.max_pages),
         ];
-        let config = Pipeline::kept_file(&data);
-        let mut processes = Processes::new(Launch { binaries: binaries()?, config, set, logs: data.join("logs") })?;
+        // Before there is a stage, and thereby a crawl: if the seeds cannot all be stored, it has not begun.
+        inject(&bus, &plan.topic, &plan.seeds, 0).await?;
+        let (config, logs) = (Pipeline::kept_file(&data), data.join("logs"));
+        let mut processes = Processes::new(Launch { binaries: binaries()?, config, broker: url.clone(), set, logs })?;
         processes.start_all(&plan.pipeline)?;
         Handle { broker: url, crawl: plan.pipeline.crawl.clone() }.write(&data)?;
-        inject(&bus, &plan.topic, &plan.seeds, 0).await?;
         Ok(Crawl {
             plan,
             broker,
@@ -181,14 +192,15 @@ impl<'a> Crawl<'a> {
     /// Until complete, at a limit, or interrupted.
     async fn watch(&mut self) -> anyhow::Result<Ending> {
         let mut requests = self.bus.client.subscribe(self.bus.subjects.control(SUPERVISOR)).await?;
-        let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
         let (plan, bus) = (self.plan, self.bus.clone());
         // At most one at a time. A process that is away makes it wait: not the supervision.
         let mut snapshots = FuturesUnordered::new();
         let mut next_snapshot = Instant::now();
         loop {
             tokio::select! {
-                _ = tokio::signal::ctrl_c() => return Ok(Ending::Interrupted),
+                _ = interrupt.recv() => return Ok(Ending::Interrupted),
                 _ = terminate.recv() => return Ok(Ending::Interrupted),
                 Some(request) = requests.next() => self.answer(request).await,
                 Some(snapshot) = snapshots.next() => {
@@ -197,12 +209,12 @@ impl<'a> Crawl<'a> {
                         Ok(snapshot) => self.learn(snapshot),
                         Err(_) => false,
                     };
-                    if plan.ends && (self.is_over || self.at_limit()) {
-                        return Ok(Ending::Done);
-                    }
                     next_snapshot = Instant::now() + if quiet { LOOK_EVERY } else { self.snapshot_every() };
                 }
                 () = tokio::time::sleep(LOOK_EVERY) => {}
+            }
+            if plan.ends && (self.is_over || self.at_limit()) {
+                return Ok(Ending::Done);
             }
             if self.lease.as_ref().is_some_and(Ownership::is_lost) {
                 anyhow::bail!("another rhumb has taken over the crawl '{}' on its broker", plan.pipeline.crawl);
@@ -353,7 +365,13 @@ impl<'a> Crawl<'a> {
             _ if !self.plan.pipeline.stages.common().iter().any(|(known, _)| *known == stage) => {
                 anyhow::bail!("there is no stage '{stage}'")
             }
-            _ => self.processes.scale(stage, replicas),
+            _ => {
+                let stages = self.plan.pipeline.stages.common();
+                if let Some((_, common)) = stages.into_iter().find(|(known, _)| *known == stage) {
+                    check_ports(stage, common, replicas)?;
+                }
+                self.processes.scale(stage, replicas)
+            }
         }
     }
 
@@ -445,14 +463,28 @@ impl<'a> Crawl<'a> {
     }
 }
 
+/// Instances on one machine each need a port of their own.
+fn check_ports(stage: &str, common: Common, replicas: u16) -> anyhow::Result<()> {
+    if replicas > 1 && common.listen.port() != 0 {
+        let listen = common.listen;
+        return Err(ConfigError::Range(vec![format!(
+            "configuration key stages.{stage}.listen = {listen}: {replicas} instances here cannot share a port; accepted is \
+             port 0, for a free one each"
+        )])
+        .into());
+    }
+    Ok(())
+}
+
 /// Takes the lease of the crawl's supervisor, waiting for that of a `rhumb` that was killed to end.
 async fn take_lease(leases: kv::Store, pipeline: &Pipeline, broker: &str) -> anyhow::Result<Ownership> {
     let (lease, life) = (pipeline.ownership_lease, new_life(SUPERVISOR));
     match tokio::time::timeout(lease * 3 / 2, Ownership::take(leases, SUPERVISOR, 0, life, lease)).await {
         Ok(taken) => taken,
         Err(_) => anyhow::bail!(
-            "another rhumb runs the crawl '{}' on {broker}: give this one a name of its own (--set crawl=NAME)",
-            pipeline.crawl
+            "another rhumb runs the crawl '{}' on {}: give this one a name of its own (--set crawl=NAME)",
+            pipeline.crawl,
+            shown(broker)
         ),
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::lock::{LOCK, lock};
 use anyhow::Context as _;
-use shared::bus::{BUCKETS, Bus};
+use shared::bus::{BUCKETS, Bus, shown};
 use shared::config::Pipeline;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -26,11 +26,18 @@ pub async fn run(pipeline: &Pipeline) -> anyhow::Result<()> {
     if !pipeline.broker.url.is_empty() {
         tokio::time::timeout(BROKER_TIMEOUT, delete_streams(pipeline))
             .await
-            .with_context(|| format!("the broker at {} does not answer", pipeline.broker.url))??;
+            .with_context(|| format!("the broker at {} does not answer", shown(&pipeline.broker.url)))??;
     }
     let stages = pipeline.stages.common();
     for name in stages.iter().map(|(stage, _)| *stage).chain(LEFT) {
         remove(&data.join(name))?;
+    }
+    for entry in std::fs::read_dir(data).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        // What the broker's log was before it began anew, and what was to replace a file when `rhumb` was killed.
+        if name.starts_with("broker.log.") || name.ends_with(".json.new") {
+            remove(&entry.path())?;
+        }
     }
     // Only when nothing of others is in it.
     let _ = std::fs::remove_dir(data);

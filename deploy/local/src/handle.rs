@@ -3,7 +3,7 @@
 
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
-use shared::bus::Bus;
+use shared::bus::{Bus, shown};
 use shared::config::{ConfigError, Layers, Pipeline};
 use shared::whole_file;
 use std::path::Path;
@@ -131,7 +131,8 @@ pub async fn find(layers: &Layers) -> anyhow::Result<Running> {
     let connecting = Bus::connect(&url, &pipeline, "rhumb");
     let bus = tokio::time::timeout(std::time::Duration::from_secs(5), connecting).await.map_err(|_| {
         anyhow::anyhow!(
-            "the broker at {url} does not answer: the crawl has stopped? `rhumb crawl --resume` continues it"
+            "the broker at {} does not answer: the crawl has stopped? `rhumb crawl --resume` continues it",
+            shown(&url)
         )
     })??;
     Ok(Running { pipeline, bus, has_handle })

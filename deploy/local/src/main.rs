@@ -11,6 +11,7 @@ use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// A web crawler made as a dataflow of separate processes over NATS.
 #[derive(Parser)]
@@ -176,8 +177,8 @@ Examples:
         /// Write the final numbers to this file, as JSON
         #[arg(long, value_name = "FILE")]
         summary: Option<PathBuf>,
-        /// Go on with the crawl that the data directory holds, with the configuration that it was begun with
-        /// (unless --config names another) and what --set changes
+        /// Go on with the crawl that the data directory holds, with the configuration of its last run (unless
+        /// --config names another) and what the environment and --set change from now on
         #[arg(long)]
         resume: bool,
     },
@@ -226,7 +227,7 @@ Examples:
     /// Prints the messages on an edge as they pass, without any effect on the crawl
     #[command(
         after_help = "Edges: urls.found urls.split urls.new urls.ready fetch.asks fetch.jobs fetch.reports pages outcomes \
-dns.refresh errands urls.filtered content.asks
+dns.refresh errands urls.filtered content.asks documents
 
 Examples:
   rhumb tap urls.new --limit 5 --format json
@@ -354,6 +355,8 @@ const EXIT_ARGUMENTS: u8 = 2;
 const EXIT_INTERRUPTED: u8 = 130;
 /// How long a look at a crawl may take.
 const LOOK_AT_MOST: Duration = Duration::from_secs(10);
+/// So many looks in a row must find something wrong.
+const LOOKS_AT_WRONG: u32 = 3;
 
 /// An error that is the caller's: exit 2.
 #[derive(Debug, thiserror::Error)]
@@ -442,6 +445,8 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
                 let last = n_partitions - 1;
                 return Err(BadArguments(format!("there is no partition {partition}: they are 0 to {last}")).into());
             }
+            // As URLs have it.
+            let host = host.map(|host| host.to_ascii_lowercase());
             let tap = tap::Tap { edge, partition, host, json: format == Format::Json, limit, headers_only: headers };
             tap::run(&running, &tap).await?;
             Ok(ExitCode::SUCCESS)
@@ -597,11 +602,20 @@ async fn scale(stages: &[String], which: &Which) -> anyhow::Result<ExitCode> {
 
 async fn show_status(json: bool, watch: bool, check: bool, which: &Which) -> anyhow::Result<ExitCode> {
     let running = handle::find(&which.layers()).await?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
     loop {
-        let look = status::look(&running.bus, &running.pipeline);
-        let (snapshot, summary) = tokio::time::timeout(LOOK_AT_MOST, look)
-            .await
-            .context("the broker or the processes of the crawl do not answer: has it just stopped?")??;
+        let mut looks = 0;
+        let (snapshot, summary) = loop {
+            looks += 1;
+            let look = status::look(&running.bus, &running.pipeline);
+            let (snapshot, summary) = tokio::time::timeout(LOOK_AT_MOST, look)
+                .await
+                .context("the broker or the processes of the crawl do not answer: has it just stopped?")??;
+            // Processes do not answer at the same moment: what is wrong of a crawl is still wrong in the next looks.
+            if !check || looks == LOOKS_AT_WRONG || snapshot.violations().is_empty() {
+                break (snapshot, summary);
+            }
+        };
         if json {
             line(serde_json::to_string(&summary)?);
         } else {
@@ -628,7 +642,7 @@ async fn show_status(json: bool, watch: bool, check: bool, which: &Which) -> any
         }
         tokio::select! {
             () = tokio::time::sleep(Duration::from_secs(1)) => {}
-            _ = tokio::signal::ctrl_c() => return Ok(ExitCode::SUCCESS),
+            _ = interrupt.recv() => return Ok(ExitCode::SUCCESS),
         }
     }
 }

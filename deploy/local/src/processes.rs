@@ -5,7 +5,7 @@
 
 use anyhow::Context as _;
 use rustix::process::{Pid, Signal, kill_process};
-use shared::config::Pipeline;
+use shared::config::{Pipeline, VARIABLES, environment};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,9 @@ pub struct Launch {
     pub binaries: PathBuf,
     /// `--config`.
     pub config: PathBuf,
-    /// `--set` assignments, broker and data directory among them.
+    /// The broker's URL. Given in the environment, where other users do not see a password in it.
+    pub broker: String,
+    /// `--set` assignments, the data directory among them.
     pub set: Vec<String>,
     /// Where the logs go.
     pub logs: PathBuf,
@@ -147,6 +149,14 @@ impl Processes {
         for assignment in &self.launch.set {
             command.arg("--set").arg(assignment);
         }
+        // What the environment says is in the file already, below what `--set` of `rhumb` says.
+        for (name, _) in environment() {
+            if name.starts_with(VARIABLES) {
+                command.env_remove(name);
+            }
+        }
+        command
+            .env(format!("{VARIABLES}BROKER__URL"), serde_json::Value::from(self.launch.broker.as_str()).to_string());
         let child = command
             .stdin(Stdio::null())
             .stdout(Stdio::null())

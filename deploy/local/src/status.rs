@@ -166,7 +166,13 @@ impl Snapshot {
             && self.processes.iter().all(|process| process.idle)
             && self.total("scheduler", "waiting") == self.total("scheduler", "waiting_over_budget")
             && self.total("scheduler", "in_flight") == 0
+            && self.has_all_streams(pipeline)
             && self.backlog.values().all(|&backlog| backlog == 0)
+    }
+
+    /// Whether the broker told of every stream what lies in it.
+    fn has_all_streams(&self, pipeline: &Pipeline) -> bool {
+        pipeline.edges.streams().iter().all(|(key, _)| *key == "dead" || self.backlog.contains_key(*key))
     }
 
     fn covers_partitions(&self, pipeline: &Pipeline) -> bool {

@@ -23,7 +23,7 @@ pub struct Tap {
     pub json: bool,
     /// End after so many messages.
     pub limit: Option<u64>,
-    /// Of pages, leave out the response headers as well as the body.
+    /// Leave out bodies.
     pub headers_only: bool,
 }
 
