@@ -217,6 +217,10 @@ impl Archiver {
             return;
         }
         let batch = &mut self.gathered.batch;
+        if batch.members.is_empty() {
+            // At once: a buffer that grows is copied each time.
+            batch.members.reserve(BATCH_BYTES + page.body.len());
+        }
         let written = page::write(page, &mut self.digests, &mut self.writer, &mut batch.members);
         batch.entries.push((written.line, written.response));
         self.tally.pages += 1;
