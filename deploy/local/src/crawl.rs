@@ -3,7 +3,7 @@
 
 use crate::broker::{Broker, BrokerOptions};
 use crate::handle::{Handle, assignment, keep};
-use crate::inject::inject;
+use crate::inject::{Seeds, inject};
 use crate::lock::{LOCK, lock};
 use crate::processes::{Launch, Processes, binaries};
 use crate::progress::Progress;
@@ -12,7 +12,7 @@ use anyhow::Context as _;
 use async_nats::jetstream::kv;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use serde::{Deserialize, Serialize};
-use shared::bus::{Bus, ensure_buckets, ensure_streams, leave_unarchived, shown};
+use shared::bus::{Buckets, Bus, ensure_buckets, ensure_streams, leave_unarchived, shown};
 use shared::config::{Common, ConfigError, Durability, Layers, Pipeline};
 use shared::stage::{Ownership, ProcessStatus, new_life};
 use shared::telemetry;
@@ -152,24 +152,25 @@ impl<'a> Crawl<'a> {
         }
         ensure_streams(&bus, &plan.pipeline).await?;
         leave_unarchived(&bus, &plan.pipeline).await?;
-        let leases = ensure_buckets(&bus, plan.pipeline.ownership_lease).await?.leases;
+        let Buckets { leases, lease, .. } = ensure_buckets(&bus, plan.pipeline.ownership_lease).await?;
         if broker.is_some() {
             // Of a `rhumb` that was killed: the lock on the data directory says that it is gone.
             let _ = leases.purge(format!("{SUPERVISOR}.0")).await;
         }
-        let lease = Some(take_lease(leases, &plan.pipeline, &url).await?);
+        let lease = Some(take_lease(leases, lease, &plan.pipeline, &url).await?);
 
         keep(&plan.layers, &data)?;
         let set = vec![
             assignment("data", &data.display().to_string()),
             format!("limits.max_pages={}", plan.pipeline.limits.max_pages),
         ];
-        // Before there is a stage, and thereby a crawl: if the seeds cannot all be stored, it has not begun.
-        inject(&bus, &plan.topic, &plan.seeds, 0).await?;
+        let seeds = Seeds::keep(&data, &plan.seeds)?;
         let (config, logs) = (Pipeline::kept_file(&data), data.join("logs"));
         let mut processes = Processes::new(Launch { binaries: binaries()?, config, broker: url.clone(), set, logs })?;
         processes.start_all(&plan.pipeline)?;
         Handle { broker: url, crawl: plan.pipeline.crawl.clone() }.write(&data)?;
+        inject(&bus, &plan.topic, &seeds.urls, 0).await?;
+        seeds.are_stored()?;
         Ok(Crawl {
             plan,
             broker,
@@ -477,8 +478,13 @@ fn check_ports(stage: &str, common: Common, replicas: u16) -> anyhow::Result<()>
 }
 
 /// Takes the lease of the crawl's supervisor, waiting for that of a `rhumb` that was killed to end.
-async fn take_lease(leases: kv::Store, pipeline: &Pipeline, broker: &str) -> anyhow::Result<Ownership> {
-    let (lease, life) = (pipeline.ownership_lease, new_life(SUPERVISOR));
+async fn take_lease(
+    leases: kv::Store,
+    lease: Duration,
+    pipeline: &Pipeline,
+    broker: &str,
+) -> anyhow::Result<Ownership> {
+    let life = new_life(SUPERVISOR);
     match tokio::time::timeout(lease * 3 / 2, Ownership::take(leases, SUPERVISOR, 0, life, lease)).await {
         Ok(taken) => taken,
         Err(_) => anyhow::bail!(

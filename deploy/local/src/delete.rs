@@ -1,5 +1,6 @@
 //! `rhumb delete`: the end of a crawl's streams, buckets and state. Nothing else in the data directory is touched.
 
+use crate::inject::SEEDS;
 use crate::lock::{LOCK, lock};
 use anyhow::Context as _;
 use shared::bus::{BUCKETS, Bus, shown};
@@ -9,8 +10,19 @@ use std::path::Path;
 use std::time::Duration;
 
 /// What a crawl leaves in its data directory beside the folders of its stages.
-const LEFT: [&str; 8] =
-    ["logs", "jetstream", "broker.conf", "broker.log", "broker.lock", "control.json", "configuration.json", LOCK];
+const LEFT: [&str; 11] = [
+    "logs",
+    "jetstream",
+    "broker.conf",
+    "broker.log",
+    "broker.lock",
+    "control.json",
+    "control.json.new",
+    "configuration.json",
+    "configuration.json.new",
+    SEEDS,
+    LOCK,
+];
 /// How long a broker of the operator's may take to answer.
 const BROKER_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -34,8 +46,9 @@ pub async fn run(pipeline: &Pipeline) -> anyhow::Result<()> {
     }
     for entry in std::fs::read_dir(data).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
-        // What the broker's log was before it began anew, and what was to replace a file when `rhumb` was killed.
-        if name.starts_with("broker.log.") || name.ends_with(".json.new") {
+        // What the broker's log was before it began anew has the time behind its name.
+        let time = name.strip_prefix("broker.log.").unwrap_or_default();
+        if !time.is_empty() && time.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
             remove(&entry.path())?;
         }
     }

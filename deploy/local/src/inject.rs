@@ -4,7 +4,8 @@ use anyhow::Context as _;
 use shared::bus::{Bus, Outgoing, Publisher};
 use shared::message::{Edge, FoundUrls, Origin, encode};
 use shared::stage::Token;
-use std::path::Path;
+use shared::whole_file;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Seeds in one message.
@@ -34,6 +35,50 @@ pub fn seeds(urls: &[String], file: Option<&Path>) -> Result<Vec<String>, String
         }
     }
     Ok(seeds)
+}
+
+/// Seeds of a crawl on their way to the broker: in a file, so that `--resume` goes on with those of a start that was cut
+/// short.
+pub struct Seeds {
+    /// The seeds, those of such a start first.
+    pub urls: Vec<String>,
+    file: PathBuf,
+}
+
+/// The file, in the data directory.
+pub const SEEDS: &str = "seeds.unstored";
+
+impl Seeds {
+    /// Puts seeds into the file in `data`.
+    ///
+    /// # Errors
+    /// The file cannot be read or written.
+    pub fn keep(data: &Path, seeds: &[String]) -> anyhow::Result<Self> {
+        let file = data.join(SEEDS);
+        let left = match std::fs::read_to_string(&file) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            left => left.with_context(|| format!("cannot read {}", file.display()))?,
+        };
+        let urls: Vec<String> = left.lines().map(str::to_owned).chain(seeds.iter().cloned()).collect();
+        if !urls.is_empty() {
+            let written = whole_file::replace(&file, urls.join("\n").as_bytes());
+            written.with_context(|| format!("cannot write {}", file.display()))?;
+        }
+        Ok(Seeds { urls, file })
+    }
+
+    /// The broker has them all.
+    ///
+    /// # Errors
+    /// The file cannot be removed.
+    pub fn are_stored(self) -> anyhow::Result<()> {
+        match std::fs::remove_file(&self.file) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(error).with_context(|| format!("cannot remove {}", self.file.display()))
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 fn canonical(url: &str) -> Result<String, String> {
@@ -95,4 +140,24 @@ pub async fn inject(bus: &Bus, topic: &str, seeds: &[String], again: u64) -> any
 fn xxhash(payload: &[u8]) -> u64 {
     // The envelope's checksum is the hash of the message.
     payload.get(8..16).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seeds_of_a_start_that_was_cut_short_are_there_at_the_next() {
+        let folder = tempfile::tempdir().unwrap();
+        let [a, b] = ["http://a.test/", "http://b.test/"].map(str::to_owned);
+        assert!(Seeds::keep(folder.path(), &[]).unwrap().urls.is_empty());
+        drop(Seeds::keep(folder.path(), std::slice::from_ref(&a)).unwrap());
+        let both = Seeds::keep(folder.path(), std::slice::from_ref(&b)).unwrap();
+        assert_eq!(both.urls, [a, b.clone()]);
+        both.are_stored().unwrap();
+        let last = Seeds::keep(folder.path(), std::slice::from_ref(&b)).unwrap();
+        assert_eq!(last.urls, [b]);
+        last.are_stored().unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
 }

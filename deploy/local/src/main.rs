@@ -544,6 +544,7 @@ fn check_shape(pipeline: &Pipeline) -> anyhow::Result<()> {
         [
             ("crawl", pipeline.crawl.clone()),
             ("partitions", pipeline.partitions.to_string()),
+            ("ownership_lease", humantime::format_duration(pipeline.ownership_lease).to_string()),
             ("stages.dedup.replicas", pipeline.stages.dedup.replicas.to_string()),
             ("stages.scheduler.replicas", pipeline.stages.scheduler.replicas.to_string()),
         ]
@@ -608,9 +609,12 @@ async fn show_status(json: bool, watch: bool, check: bool, which: &Which) -> any
         let (snapshot, summary) = loop {
             looks += 1;
             let look = status::look(&running.bus, &running.pipeline);
-            let (snapshot, summary) = tokio::time::timeout(LOOK_AT_MOST, look)
-                .await
-                .context("the broker or the processes of the crawl do not answer: has it just stopped?")??;
+            let looked = tokio::select! {
+                looked = tokio::time::timeout(LOOK_AT_MOST, look) => looked,
+                _ = interrupt.recv() => return Ok(ExitCode::from(EXIT_INTERRUPTED)),
+            };
+            let (snapshot, summary) =
+                looked.context("the broker or the processes of the crawl do not answer: has it just stopped?")??;
             // Processes do not answer at the same moment: what is wrong of a crawl is still wrong in the next looks.
             if !check || looks == LOOKS_AT_WRONG || snapshot.violations().is_empty() {
                 break (snapshot, summary);

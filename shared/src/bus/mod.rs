@@ -121,10 +121,9 @@ fn check_payload(url: &str, max_payload: Bytes) -> Result<(), ConfigError> {
 
 /// A broker's URL as logs and errors have it: without name and password.
 pub fn shown(url: &str) -> String {
-    match url.split_once("://").and_then(|(scheme, rest)| Some((scheme, rest.rsplit_once('@')?.1))) {
-        Some((scheme, host)) => format!("{scheme}://{host}"),
-        None => url.to_owned(),
-    }
+    let Some((before, host)) = url.rsplit_once('@') else { return url.to_owned() };
+    let scheme = before.split_once("://").map_or("nats", |(scheme, _)| scheme);
+    format!("{scheme}://{host}")
 }
 
 fn options(name: &str, connected: Arc<AtomicU64>) -> async_nats::ConnectOptions {
@@ -174,6 +173,7 @@ mod tests {
             ("nats://b.test:4222", "nats://b.test:4222"),
             ("tls://u:p@ss@b.test", "tls://b.test"),
             ("nats://token@[::1]:4222", "nats://[::1]:4222"),
+            ("u:secret@b.test:4222", "nats://b.test:4222"),
             ("nonsense", "nonsense"),
         ] {
             assert_eq!(shown(url), expected);

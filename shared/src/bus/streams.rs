@@ -170,22 +170,16 @@ pub struct Buckets {
     pub scope: kv::Store,
     /// What each scheduler has of the budgets that they share.
     pub tokens: kv::Store,
+    /// How long a key of `leases` lasts. What the configuration says holds for a bucket that is new.
+    pub lease: Duration,
 }
 
-/// Creates the crawl's key-value buckets that are not there; `lease` may differ from that of an earlier run.
+/// Creates the crawl's key-value buckets, those that are not there.
 pub async fn ensure_buckets(bus: &Bus, lease: Duration) -> anyhow::Result<Buckets> {
     let create = |name: &str, max_age: Duration| {
         let bucket = bus.subjects.bucket(name);
         async move {
             if let Ok(store) = bus.jetstream.get_key_value(&bucket).await {
-                let mut config = store.stream.cached_info().config.clone();
-                if config.max_age != max_age {
-                    config.max_age = max_age;
-                    config.duplicate_window = config.duplicate_window.min(max_age);
-                    let updated = bus.jetstream.update_stream(config).await;
-                    updated
-                        .with_context(|| format!("key-value bucket {bucket} cannot be made to fit ownership_lease"))?;
-                }
                 return Ok(store);
             }
             bus.jetstream
@@ -201,8 +195,10 @@ pub async fn ensure_buckets(bus: &Bus, lease: Duration) -> anyhow::Result<Bucket
         }
     };
     let [leases, scope, tokens] = BUCKETS;
+    let leases = create(leases, lease).await?;
     Ok(Buckets {
-        leases: create(leases, lease).await?,
+        lease: leases.stream.cached_info().config.max_age,
+        leases,
         scope: create(scope, Duration::ZERO).await?,
         tokens: create(tokens, Duration::ZERO).await?,
     })

@@ -191,7 +191,7 @@ fn set(base: &mut Tree, key: &str, value: Tree) {
 }
 
 /// Keys whose values are not shown: there may be a password in them.
-const SECRETS: [&str; 2] = ["network.proxy", "network.headers."];
+const SECRETS: [&str; 3] = ["broker.url", "network.proxy", "network.headers."];
 
 fn read(tree: Tree) -> Result<Pipeline, ConfigError> {
     let pipeline: Pipeline = serde_path_to_error::deserialize(&tree).map_err(|error| {
@@ -294,10 +294,12 @@ mod tests {
             ("broker.url=foo bar", vec!["broker.url", "foo bar", "nats://"]),
             ("broker.url=http://127.0.0.1:1", vec!["broker.url", "http://127.0.0.1:1", "nats://"]),
             ("broker.url=http://u:secret@127.0.0.1:1", vec!["broker.url = 'http://127.0.0.1:1'"]),
+            ("broker.url=[nats://127.0.0.1:1]", vec!["broker.url", "text (in quotes)"]),
             ("broker.sync_interval=0s", vec!["broker.sync_interval", "1ms to 1day"]),
             ("edges.urls.found.retention=interest", vec!["edges.urls.found.retention", "work-queue"]),
             ("edges.pages.retention=limits", vec!["edges.pages.retention", "interest"]),
             ("edges.pages.bytes_max=1MiB", vec!["edges.pages.bytes_max", "1MiB", "16MiB"]),
+            ("edges.urls.found.bytes_max=1MiB", vec!["edges.urls.found.bytes_max", "1MiB", "2MiB"]),
             ("limits.url_bytes_max=65536", vec!["limits.url_bytes_max", "65536", "4096"]),
             ("partitions=0", vec!["partitions", "0", "1", "4096"]),
             ("partitions=abc", vec!["partitions", "abc"]),

@@ -168,8 +168,8 @@ async fn start<S: Stage>(mut pipeline: Pipeline, instance: u16) -> anyhow::Resul
     pipeline.broker.max_payload = bus.max_payload(&pipeline);
     ensure_streams(&bus, &pipeline).await?;
     let state = S::state(&pipeline);
-    let lease = pipeline.ownership_lease;
-    let buckets = ensure_buckets(&bus, lease).await?;
+    let buckets = ensure_buckets(&bus, pipeline.ownership_lease).await?;
+    let lease = buckets.lease;
     let life = new_life(&name);
 
     let mut store: Option<Arc<dyn Store>> = None;

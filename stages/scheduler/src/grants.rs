@@ -18,8 +18,8 @@ use shared::time::Timestamp;
 use shared::url::path_of;
 use std::sync::Arc;
 
-/// URLs of a job take no more bytes than this, so that the broker takes the job.
-const JOB_BYTES_MAX: usize = 1 << 20;
+/// URLs of a job take no more bytes than this: well below the smallest `broker.max_payload`.
+const JOB_BYTES_MAX: usize = 512 << 10;
 /// Of so many connections one is for servers in trouble while the others are in use.
 const TROUBLED_PART: u64 = 16;
 

@@ -242,7 +242,8 @@ impl Server {
         retry_after: Option<Duration>,
         settings: &Settings,
     ) {
-        if trouble == Trouble::Connect {
+        // One that was reached is away; of one that never was it is not known by which version it can be.
+        if trouble == Trouble::Connect && self.is_stranger() {
             self.address.turn();
         }
         self.failures = self.failures.saturating_add(1);

@@ -12,9 +12,9 @@ use shared::stage::{Output, Token};
 use shared::url::host_of;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Entries and bytes of one message of outcomes.
+/// Entries and bytes of one message of outcomes: well below the smallest `broker.max_payload`.
 const OUTCOMES_MAX: usize = 500;
-const OUTCOME_BYTES_MAX: usize = 1 << 20;
+const OUTCOME_BYTES_MAX: usize = 512 << 10;
 /// Servers in one request for addresses.
 const REFRESHES_MAX: usize = 256;
 
