@@ -276,6 +276,18 @@ fn arguments_come_before_the_environment_in_every_process() {
 }
 
 #[test]
+fn seeds_of_a_start_that_was_cut_short_are_crawled_by_the_next() {
+    let world = World::new(Profile { hosts: 5, pages_per_host: PagesPerHost::Exactly(5), ..Profile::raw() });
+    let [first, second] = [0, 1].map(|host| world.web.seed_urls()[host].clone());
+    std::fs::create_dir_all(world.data()).expect("a data directory");
+    let unstored = world.data().join("seeds.unstored");
+    std::fs::write(&unstored, second).expect("a file");
+    let finished = world.bare("crawl").arguments(&[first]).set("scope.max_depth=0").run(MINUTE);
+    assert_eq!((finished.code, finished.summary.complete, finished.summary.pages), (0, true, 2));
+    assert!(!unstored.exists());
+}
+
+#[test]
 fn a_broker_of_small_messages_is_enough_and_longer_pages_are_cut() {
     let hostilities = vec![Hostility::BodyEndless];
     let pages_per_host = PagesPerHost::Exactly(5);
