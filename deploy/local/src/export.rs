@@ -9,6 +9,7 @@ use shared::message::{Edge, FoundUrls, decode};
 use shared::url::host_of;
 use std::collections::HashMap;
 use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// Between two looks whether the crawl is still there.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -37,6 +38,7 @@ pub async fn frequent_urls(running: &Running, wanted: usize, at_most: Option<Dur
 async fn each(running: &Running, at_most: Option<Duration>, mut take: impl FnMut(FoundUrls)) -> anyhow::Result<()> {
     let mut messages = subscribe(&running.bus.client, running.bus.subjects.all(Edge::UrlsFound)).await?;
     let mut look = tokio::time::interval(LOOK_EVERY);
+    let mut interrupt = signal(SignalKind::interrupt())?;
     let mut end = std::pin::pin!(tokio::time::sleep(at_most.unwrap_or(Duration::MAX)));
     loop {
         tokio::select! {
@@ -46,7 +48,7 @@ async fn each(running: &Running, at_most: Option<Duration>, mut take: impl FnMut
                 None => return Ok(()),
             },
             () = &mut end => return Ok(()),
-            _ = tokio::signal::ctrl_c() => return Ok(()),
+            _ = interrupt.recv() => return Ok(()),
             _ = look.tick() => {
                 if running.has_handle && Handle::read(&running.pipeline.data)?.is_none() {
                     return Ok(());

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use shared::message::{Edge, tap};
 use shared::stage::Token;
 use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// What to show.
 #[derive(Clone, Debug)]
@@ -43,10 +44,11 @@ pub async fn run(running: &Running, tap: &Tap) -> anyhow::Result<()> {
     let mut messages = subscribe(&running.bus.client, subjects).await?;
     let mut shown = 0;
     let mut look = tokio::time::interval(LOOK_EVERY);
+    let mut interrupt = signal(SignalKind::interrupt())?;
     while tap.limit.is_none_or(|limit| shown < limit) {
         let message = tokio::select! {
             message = messages.next() => message,
-            _ = tokio::signal::ctrl_c() => break,
+            _ = interrupt.recv() => break,
             _ = look.tick() => {
                 let has_stopped = running.has_handle && Handle::read(&running.pipeline.data)?.is_none();
                 if has_stopped { break } else { continue }
