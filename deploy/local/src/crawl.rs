@@ -170,7 +170,7 @@ impl<'a> Crawl<'a> {
         processes.start_all(&plan.pipeline)?;
         Handle { broker: url, crawl: plan.pipeline.crawl.clone() }.write(&data)?;
         inject(&bus, &plan.topic, &seeds.urls, 0).await?;
-        seeds.are_stored()?;
+        seeds.stored()?;
         Ok(Crawl {
             plan,
             broker,
@@ -355,6 +355,10 @@ impl<'a> Crawl<'a> {
     }
 
     fn scale(&mut self, stage: &str, replicas: u16) -> anyhow::Result<()> {
+        let stages = self.plan.pipeline.stages.common();
+        let Some((_, common)) = stages.into_iter().find(|(known, _)| *known == stage) else {
+            anyhow::bail!("there is no stage '{stage}'");
+        };
         match stage {
             "dedup" | "scheduler" => anyhow::bail!(
                 "{stage} owns the partitions' state: its replicas are fixed for the life of a crawl (stages.{stage}.replicas)"
@@ -363,14 +367,8 @@ impl<'a> Crawl<'a> {
                 "whether there is an archiver is fixed for a run: stop it and go on with --resume --set \
                  stages.archiver.replicas={replicas}"
             ),
-            _ if !self.plan.pipeline.stages.common().iter().any(|(known, _)| *known == stage) => {
-                anyhow::bail!("there is no stage '{stage}'")
-            }
             _ => {
-                let stages = self.plan.pipeline.stages.common();
-                if let Some((_, common)) = stages.into_iter().find(|(known, _)| *known == stage) {
-                    check_ports(stage, common, replicas)?;
-                }
+                check_ports(stage, common, replicas)?;
                 self.processes.scale(stage, replicas)
             }
         }

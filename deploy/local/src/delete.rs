@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// What a crawl leaves in its data directory beside the folders of its stages.
-const LEFT: [&str; 11] = [
+const LEFT: [&str; 12] = [
     "logs",
     "jetstream",
     "broker.conf",
@@ -21,6 +21,7 @@ const LEFT: [&str; 11] = [
     "configuration.json",
     "configuration.json.new",
     SEEDS,
+    "seeds.unstored.new",
     LOCK,
 ];
 /// How long a broker of the operator's may take to answer.

@@ -67,11 +67,11 @@ impl Seeds {
         Ok(Seeds { urls, file })
     }
 
-    /// The broker has them all.
+    /// The broker has them all: the file goes.
     ///
     /// # Errors
     /// The file cannot be removed.
-    pub fn are_stored(self) -> anyhow::Result<()> {
+    pub fn stored(self) -> anyhow::Result<()> {
         match std::fs::remove_file(&self.file) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 Err(error).with_context(|| format!("cannot remove {}", self.file.display()))
@@ -154,10 +154,10 @@ mod tests {
         drop(Seeds::keep(folder.path(), std::slice::from_ref(&a)).unwrap());
         let both = Seeds::keep(folder.path(), std::slice::from_ref(&b)).unwrap();
         assert_eq!(both.urls, [a, b.clone()]);
-        both.are_stored().unwrap();
+        both.stored().unwrap();
         let last = Seeds::keep(folder.path(), std::slice::from_ref(&b)).unwrap();
         assert_eq!(last.urls, [b]);
-        last.are_stored().unwrap();
+        last.stored().unwrap();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
     }
 }
