@@ -338,9 +338,12 @@ fn what_is_fixed_for_the_life_of_a_crawl_is_not_changed_by_resuming_it() {
     let world = World::new(slow_web());
     let limited = world.crawl().arguments(&["--max-pages", "50"]).run(MINUTE);
     assert_eq!((limited.code, limited.summary.complete, limited.summary.pages), (0, false, 50));
-    for (change, key) in
-        [("partitions=8", "partitions"), ("crawl=other", "crawl"), ("stages.dedup.replicas=2", "stages.dedup")]
-    {
+    for (change, key) in [
+        ("partitions=8", "partitions"),
+        ("crawl=other", "crawl"),
+        ("ownership_lease=9s", "ownership_lease"),
+        ("stages.dedup.replicas=2", "stages.dedup"),
+    ] {
         let data = world.data().display().to_string();
         let said = rhumb(&["crawl", "--resume", "--data", &data, "--set", change]);
         assert_eq!(said.code, 2, "{change}: {}", said.err);
