@@ -39,7 +39,7 @@ pub fn robots(file: &Path, url: &str, agent: &str) -> anyhow::Result<ExitCode> {
     let body = std::fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
     let canonical =
         shared::url::canonical(url, None, None).with_context(|| format!("'{url}' is no URL that can be crawled"))?;
-    let robots = scheduler::robots::Robots::parse(&body, agent);
+    let robots = scheduler::Robots::parse(&body, agent);
     let allowed = robots.allows(shared::url::path_of(&canonical));
     line(if allowed { "allowed" } else { "disallowed" });
     Ok(if allowed { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -5,48 +5,33 @@
 //! tokens (a key-value bucket).
 //!
 //! Invariants: one lease on a server at any time (P1); no contact before its next-contact time (P2); new URLs =
-//! outcomes + waiting + in flight in every commit (P3); robots.txt is obeyed (P5); of a host no more pages are fetched
-//! than its budget.
+//! outcomes + waiting + in flight in every commit (P3); robots.txt is obeyed (P5); no more pages of a host are fetched
+//! than its budget allows.
 //!
-//! [`scheduler`] holds the core; what it does with each kind of event stands in `intake`, `places`, `grants`,
-//! `reports` and `errands`; `idle` says why it does nothing; the rest are the nouns it works with.
+//! Imports go one way, from the left to the right:
+//!
+//! ```text
+//! shell ─▶ core ─▶ servers ─▶ frontier, budget, robots ─▶ politeness, step ─▶ settings ─▶ ranking ─▶ keys
+//!                                                                    └──────▶ store, tokens ─────────▶
+//! ```
 
-pub mod idle;
-pub mod quality;
-pub mod robots;
-pub mod scheduler;
-pub mod settings;
+mod budget;
+mod core;
+mod frontier;
+mod keys;
+mod politeness;
+mod ranking;
+mod robots;
+mod servers;
+mod settings;
+mod shell;
+mod step;
+mod store;
 pub mod tokens;
 
-mod address;
-mod budget;
-mod clock;
-mod codec;
-mod connections;
-mod counts;
-mod errands;
-mod fetchers;
-mod fresh;
-mod frontier;
-mod grants;
-mod hosts;
-mod intake;
-mod jobs;
-mod partition;
-mod places;
-mod policy;
-mod politeness;
-mod ready_queue;
-mod reports;
-mod robots_policy;
-mod rules_cache;
-mod server;
-mod shares;
-mod sitemaps;
-mod speeds;
-mod staged;
-mod trouble;
-mod validators;
-
-#[cfg(test)]
-mod scheduler_tests;
+pub use crate::core::idle::Idle;
+pub use crate::core::scheduler::{Input, Scheduler, TABLES};
+pub use crate::ranking::quality;
+pub use crate::robots::robots_txt::Robots;
+pub use crate::settings::Settings;
+pub use crate::shell::TokenShell;

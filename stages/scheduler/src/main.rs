@@ -5,9 +5,7 @@
 //! tokens (a key-value bucket).
 
 use scheduler::quality::Provider;
-use scheduler::scheduler::{Scheduler, TABLES};
-use scheduler::settings::Settings;
-use scheduler::tokens::TokenShell;
+use scheduler::{Scheduler, Settings, TABLES, TokenShell};
 use shared::config::Pipeline;
 use shared::message::Edge;
 use shared::stage::disk::StoreOptions;

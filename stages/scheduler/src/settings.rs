@@ -1,7 +1,7 @@
 //! What the scheduler needs of the configuration.
 
-use crate::policy::{self, Policy};
-use crate::quality::Provider;
+use crate::ranking::policy::{self, Policy};
+use crate::ranking::quality::Provider;
 use shared::config::{self, DownloadPause, OverBudget, Pipeline};
 use std::time::Duration;
 
@@ -124,8 +124,44 @@ fn product_token(user_agent: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    /// The settings of `pipeline.yaml`, for four partitions.
+    pub(crate) fn settings() -> Settings {
+        Settings {
+            partitions: 4,
+            delay: Duration::from_secs(1),
+            crawl_delay_max: Duration::from_secs(60),
+            download_pause: DownloadPause { factor: 1, max: Duration::from_secs(60) },
+            retry_after_max: Duration::from_secs(3600),
+            connections_per_address: 0,
+            respect_robots: true,
+            robots_lifetime: Duration::from_secs(24 * 3600),
+            agent: "rhumb".into(),
+            policy: config::Policy::BreadthFirst,
+            quality: Provider::Depth,
+            requests_per_connection: 50,
+            visit_budget: Duration::from_secs(60),
+            first_answer_timeout: Duration::from_secs(15),
+            job_lease: Duration::from_secs(20),
+            attempts: 4,
+            retry_wait: Duration::from_secs(30),
+            retry_wait_max: Duration::from_secs(900),
+            robots_cache_bytes: 1 << 20,
+            resolve_attempts: 3,
+            server_failures_max: 6,
+            ask_lifetime: Duration::from_secs(1),
+            no_address_lifetime: Duration::from_secs(300),
+            schedulers: 1,
+            pages_max: 0,
+            pages_per_domain: 0,
+            over_budget: OverBudget::End,
+            pages_per_host: 0,
+            sitemaps_per_server: 0,
+            max_depth: u16::MAX,
+        }
+    }
 
     #[test]
     fn the_product_token_ends_before_the_version() {

@@ -9,41 +9,35 @@
 //! it holds; a budget is used up only when as many pages were fetched. They may hold more when the budget was made
 //! smaller, or the bucket was lost.
 
-use async_nats::jetstream::kv;
-use futures::future::{BoxFuture, FutureExt as _};
-use shared::stage::Shell;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::time::Duration;
 
 /// Who takes tokens takes no fewer, as long as there are enough: what has few URLs now finds more.
 const TAKEN_MIN: u64 = 64;
-/// A broker that does not answer for so long is asked again later.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What a shared budget is of.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Whole {
+pub enum SharedBudget {
     /// The crawl: `limits.max_pages`.
     Crawl,
     /// A registered domain: `limits.pages_per_domain`.
     Domain(String),
 }
 
-impl Whole {
+impl SharedBudget {
     /// The domain.
     pub(crate) fn domain(&self) -> Option<&str> {
         match self {
-            Whole::Crawl => None,
-            Whole::Domain(domain) => Some(domain),
+            SharedBudget::Crawl => None,
+            SharedBudget::Domain(domain) => Some(domain),
         }
     }
 
     /// Its key in the bucket, of letters that are allowed there.
     pub fn key(&self) -> String {
         match self {
-            Whole::Crawl => "crawl".to_owned(),
-            Whole::Domain(domain) => format!("domain.{}", domain.replace(['[', ']'], "").replace(':', "=")),
+            SharedBudget::Crawl => "crawl".to_owned(),
+            SharedBudget::Domain(domain) => format!("domain.{}", domain.replace(['[', ']'], "").replace(':', "=")),
         }
     }
 }
@@ -52,7 +46,7 @@ impl Whole {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Need {
     /// Of what.
-    pub whole: Whole,
+    pub budget: SharedBudget,
     /// Tokens in all.
     pub max: u64,
     /// How many schedulers there are, which of them asks, and in which epoch.
@@ -73,7 +67,7 @@ pub struct Need {
 #[derive(Clone, Debug)]
 pub struct Settled {
     /// Of what.
-    pub whole: Whole,
+    pub budget: SharedBudget,
     /// The ledger.
     pub ledger: Option<Ledger>,
 }
@@ -121,7 +115,7 @@ impl Ledger {
     /// Whether all have said what they have fetched: of the crawl each scheduler does so when it starts; of a domain only
     /// those that have something of it.
     fn knows_all(&self, need: &Need) -> bool {
-        need.whole != Whole::Crawl || self.others(need.instance).count() + 1 >= usize::from(need.schedulers)
+        need.budget != SharedBudget::Crawl || self.others(need.instance).count() + 1 >= usize::from(need.schedulers)
     }
 
     fn others(&self, instance: u16) -> impl Iterator<Item = (u16, Holding)> {
@@ -165,71 +159,14 @@ impl fmt::Display for Ledger {
     }
 }
 
-/// Enters needs into the ledgers of the bucket.
-#[derive(Debug)]
-pub struct TokenShell {
-    /// Key → ledger.
-    pub bucket: kv::Store,
-}
-
-impl Shell<crate::scheduler::Scheduler> for TokenShell {
-    fn perform(&mut self, need: Need) -> BoxFuture<'static, Settled> {
-        let bucket = self.bucket.clone();
-        async move {
-            let ledger = match tokio::time::timeout(ANSWER_TIMEOUT, enter(&bucket, &need)).await {
-                Ok(Ok(ledger)) => Some(ledger),
-                Ok(Err(error)) => {
-                    tracing::warn!("the tokens of '{}' cannot be asked for: {error:#}", need.whole.key());
-                    None
-                }
-                Err(_) => None,
-            };
-            Settled { whole: need.whole, ledger }
-        }
-        .boxed()
-    }
-}
-
-/// Reads, changes and writes the ledger until nobody else did so in between.
-async fn enter(bucket: &kv::Store, need: &Need) -> anyhow::Result<Ledger> {
-    let key = need.whole.key();
-    loop {
-        let entry = bucket.entry(&key).await?.filter(|entry| entry.operation == kv::Operation::Put);
-        let mut ledger = match &entry {
-            None => Ledger::default(),
-            Some(entry) => std::str::from_utf8(&entry.value)
-                .ok()
-                .and_then(Ledger::parse)
-                .ok_or_else(|| anyhow::anyhow!("the value of the key is no ledger: delete it, it is made anew"))?,
-        };
-        if !ledger.settle(need) {
-            return Ok(ledger);
-        }
-        let value = ledger.to_string().into();
-        let written = match entry {
-            None => match bucket.create(&key, value).await {
-                Err(error) if error.kind() != kv::CreateErrorKind::AlreadyExists => return Err(error.into()),
-                created => created.is_ok(),
-            },
-            Some(entry) => match bucket.update(&key, value, entry.revision).await {
-                Err(error) if error.kind() != kv::UpdateErrorKind::WrongLastRevision => return Err(error.into()),
-                updated => updated.is_ok(),
-            },
-        };
-        if written {
-            return Ok(ledger);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
     fn need(instance: u16, max: u64, fetched: u64, in_flight: u64, waiting: u64) -> Need {
-        let whole = Whole::Domain("a.test".into());
-        Need { whole, max, schedulers: 2, instance, epoch: 5, fetched, in_flight, waiting }
+        let budget = SharedBudget::Domain("a.test".into());
+        Need { budget, max, schedulers: 2, instance, epoch: 5, fetched, in_flight, waiting }
     }
 
     #[test]
@@ -249,7 +186,7 @@ mod tests {
     #[test]
     fn the_crawl_s_tokens_are_given_out_when_all_have_said_what_they_fetched() {
         let mut ledger = Ledger::default();
-        let of_crawl = |need: Need| Need { whole: Whole::Crawl, ..need };
+        let of_crawl = |need: Need| Need { budget: SharedBudget::Crawl, ..need };
         ledger.settle(&of_crawl(need(0, 100, 30, 0, 200)));
         assert_eq!(ledger.tokens(0), 30);
         ledger.settle(&of_crawl(need(1, 100, 60, 0, 0)));
@@ -272,7 +209,7 @@ mod tests {
     #[test]
     fn keys_are_of_letters_that_a_bucket_takes() {
         for (domain, key) in [("example.co.uk", "domain.example.co.uk"), ("[2001:db8::1]", "domain.2001=db8==1")] {
-            assert_eq!(Whole::Domain(domain.to_owned()).key(), key);
+            assert_eq!(SharedBudget::Domain(domain.to_owned()).key(), key);
         }
     }
 

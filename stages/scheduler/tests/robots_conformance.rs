@@ -2,7 +2,7 @@
 //! Method: triples of agent, path and verdict, derived by hand from the RFC's text for each file of the folder of
 //! conformance data; where that is absent the tests say so and check nothing else. A file without triples fails.
 
-use scheduler::robots::Robots;
+use scheduler::Robots;
 use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};

@@ -17,7 +17,7 @@ use rkyv::rancor::Error as Rancor;
 use rkyv::ser::allocator::ArenaHandle;
 use rkyv::util::AlignedVec;
 use rkyv::{Deserialize, Serialize};
-use scheduler::scheduler::Scheduler;
+use scheduler::Scheduler;
 use shared::config::Pipeline;
 use shared::message::envelope::HEADER_BYTES;
 use shared::message::{

@@ -8,8 +8,7 @@
 use super::process::{Progress, cpu_s, main_thread_cpu_s, resident};
 use anyhow::ensure;
 use scheduler::quality::Provider;
-use scheduler::scheduler::{Scheduler, TABLES};
-use scheduler::settings::Settings;
+use scheduler::{Scheduler, Settings, TABLES};
 use serde::Serialize;
 use shared::config::{Layers, Pipeline};
 use shared::message::{Ask, Edge, Origin, ReadyUrls, Resolution, ServerResolution, ToFetcher, decode, encode};
@@ -222,10 +221,7 @@ impl Process {
         self.event(Event::Message { ticket: Ticket(self.steps), input })
     }
 
-    fn event(
-        &mut self,
-        event: Event<scheduler::scheduler::Input, scheduler::tokens::Settled>,
-    ) -> anyhow::Result<Vec<usize>> {
+    fn event(&mut self, event: Event<scheduler::Input, scheduler::tokens::Settled>) -> anyhow::Result<Vec<usize>> {
         let mut out = Output::default();
         self.core.step(self.now(), event, &mut out)?;
         self.store.commit(&out.changes)?;

@@ -204,13 +204,13 @@ impl Around {
     pub(crate) fn ask_for_tokens(&mut self, id: EffectId, need: Need) {
         let from = id.process.place;
         let lost = self.is_lost(from);
-        let ledger = self.ledgers.entry(need.whole.key()).or_default();
+        let ledger = self.ledgers.entry(need.budget.key()).or_default();
         if !lost {
             ledger.settle(&need);
         }
         let ledger = Some(ledger.clone()).filter(|_| !lost && !self.is_lost(from));
         let after = if ledger.is_some() { self.latency() } else { TOKENS_TIMEOUT };
-        self.answer(id, after, Answer::Scheduler(Settled { whole: need.whole, ledger }));
+        self.answer(id, after, Answer::Scheduler(Settled { budget: need.budget, ledger }));
     }
 
     /// Sends a request, unless it is lost; when nobody is there, says after how long that is known.

@@ -26,8 +26,7 @@ use super::policy::Policy;
 use super::web::Web;
 use anyhow::{Context as _, ensure};
 use scheduler::quality::Provider;
-use scheduler::scheduler::{Input, Scheduler};
-use scheduler::settings::Settings;
+use scheduler::{Input, Scheduler, Settings};
 use shared::config::{DownloadPause, OverBudget};
 use shared::message::{
     Ask, Job, Origin, Quality, ReadyUrls, Report, RequestEnd, RequestResult, Resolution, ServerResolution, ToFetcher,

@@ -1,0 +1,5 @@
+//! Budgets of pages: of a host, of a registered domain, of the crawl.
+
+pub(crate) mod hosts;
+pub(crate) mod left;
+pub(crate) mod shares;

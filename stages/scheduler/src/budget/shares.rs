@@ -1,0 +1,374 @@
+//! Shares: what this scheduler has of budgets that all schedulers share.
+//!
+//! A share says how many tokens are held, and how many of them URLs in flight and pages fetched have taken. One that
+//! has none left while URLs wait asks the ledger, and calls upon schedulers that may have some to give back, until as
+//! many pages were fetched, over all of them, as the budget has. A single scheduler has all tokens and asks nobody.
+//!
+//! Invariants: tokens that are being given back are not spent: from the question on only those count that were kept.
+//! Budgets are taken in one order: tokens of the crawl are for URLs that have their domain's, so that nobody waits for
+//! one with the other in hand.
+
+use crate::budget::left::Budget;
+use crate::keys::load::Load;
+use crate::keys::server_key::ServerKey;
+use crate::settings::Settings;
+use crate::step::staged::Staged;
+use crate::store::codec::{Reader, Writer};
+use crate::store::rows::corrupt;
+use crate::tokens::{Need, Settled, SharedBudget};
+use shared::message::Errand;
+use shared::stage::store::{Store, StoreError, Table};
+use shared::time::Timestamp;
+use shared::url::{fingerprint, host_of, registered_domain};
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+/// Table of registered domains: domain → pages fetched, over all partitions of the instance.
+pub(crate) const DOMAINS: Table = "domains";
+
+/// Between two questions for tokens, when there were none.
+const ASK_EVERY: Duration = Duration::from_secs(1);
+/// Questions that are out at once.
+const QUESTIONS_MAX: usize = 256;
+
+/// A shared budget, by the hash of the domain's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Id {
+    Crawl,
+    Domain(u64),
+}
+
+/// Whether the ledger is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Question {
+    /// No.
+    None,
+    /// At that time.
+    Due(Timestamp),
+    /// The answer is awaited.
+    Out,
+}
+
+/// What this scheduler has of one budget.
+#[derive(Clone, Debug)]
+struct Share {
+    budget: SharedBudget,
+    max: u64,
+    /// Tokens held, since the crawl began.
+    tokens: u64,
+    fetched: u64,
+    in_flight: u64,
+    waiting: u64,
+    /// Pages that the other schedulers have fetched, as far as is known.
+    elsewhere: u64,
+    question: Question,
+    /// Another scheduler has none left.
+    called: bool,
+    /// The others are not called upon before then.
+    call_at: Timestamp,
+}
+
+impl Share {
+    fn spent(&self) -> u64 {
+        self.fetched + self.in_flight
+    }
+
+    fn budget(&self) -> Budget {
+        if self.fetched + self.elsewhere >= self.max {
+            return Budget::UsedUp;
+        }
+        match self.tokens.min(self.max).saturating_sub(self.spent()) {
+            0 => Budget::Reserved,
+            left => Budget::Left(left),
+        }
+    }
+
+    /// URLs wait for tokens that others may have.
+    fn is_short(&self) -> bool {
+        self.waiting > 0 && self.tokens < self.max && self.budget() == Budget::Reserved
+    }
+}
+
+/// All shares in play.
+#[derive(Debug)]
+pub(crate) struct Shares {
+    /// Of one domain; 0: no limit.
+    pages_per_domain: u64,
+    schedulers: u16,
+    instance: u16,
+    epoch: u64,
+    shares: HashMap<Id, Share>,
+    /// Servers in play of domains that have a budget: domain and server.
+    servers: BTreeSet<(u64, ServerKey)>,
+    /// Questions to be asked.
+    due: BTreeSet<(Timestamp, Id)>,
+    /// Questions that are out.
+    out: usize,
+}
+
+impl Shares {
+    pub(crate) fn new(settings: &Settings, instance: u16, epoch: u64) -> Self {
+        Shares {
+            pages_per_domain: settings.pages_per_domain,
+            schedulers: settings.schedulers,
+            instance,
+            epoch,
+            shares: HashMap::new(),
+            servers: BTreeSet::new(),
+            due: BTreeSet::new(),
+            out: 0,
+        }
+    }
+
+    fn share(&self, budget: SharedBudget, max: u64, fetched: u64) -> Share {
+        Share {
+            budget,
+            max,
+            tokens: if self.schedulers == 1 { max } else { 0 },
+            fetched,
+            in_flight: 0,
+            waiting: 0,
+            elsewhere: 0,
+            question: Question::None,
+            called: false,
+            call_at: Timestamp::ZERO,
+        }
+    }
+
+    /// Whether no budget is in play.
+    #[cfg(test)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.shares.is_empty()
+    }
+
+    /// The crawl has a budget, of which this scheduler has fetched so many pages: the others wait to hear of that.
+    pub(crate) fn limit_crawl(&mut self, now: Timestamp, max: u64, fetched: u64) {
+        let mut share = self.share(SharedBudget::Crawl, max, fetched);
+        if self.schedulers > 1 {
+            (share.called, share.question) = (true, Question::Due(now));
+            self.due.insert((now, Id::Crawl));
+        }
+        self.shares.insert(Id::Crawl, share);
+    }
+
+    /// A server comes into play, and its domain with it.
+    pub(crate) fn enter(
+        &mut self,
+        store: &dyn Store,
+        key: ServerKey,
+        domain: u64,
+        server: &str,
+    ) -> Result<(), StoreError> {
+        if self.pages_per_domain == 0 {
+            return Ok(());
+        }
+        let id = Id::Domain(domain);
+        if !self.shares.contains_key(&id) {
+            let name = registered_domain(host_of(server)).to_owned();
+            let share = self.share(SharedBudget::Domain(name), self.pages_per_domain, stored(store, domain)?);
+            self.shares.insert(id, share);
+        }
+        self.servers.insert((domain, key));
+        Ok(())
+    }
+
+    /// A server leaves memory, and its domain with the last of them.
+    pub(crate) fn leave(&mut self, key: ServerKey, domain: u64) {
+        if self.servers.remove(&(domain, key)) {
+            self.forget(domain);
+        }
+    }
+
+    /// A domain without servers in play leaves memory. Not while an answer is awaited: that of a later question could
+    /// overtake it.
+    fn forget(&mut self, domain: u64) {
+        let id = Id::Domain(domain);
+        let is_asked = self.shares.get(&id).is_some_and(|share| share.question != Question::None);
+        if !is_asked && self.servers_of(domain).next().is_none() {
+            self.shares.remove(&id);
+        }
+    }
+
+    fn servers_of(&self, domain: u64) -> impl Iterator<Item = ServerKey> {
+        let first = ServerKey { partition: 0, id: 0 };
+        self.servers.range((domain, first)..).take_while(move |(other, _)| *other == domain).map(|&(_, key)| key)
+    }
+
+    /// A server of a domain has so many URLs in hand now, and had so many before.
+    pub(crate) fn account(&mut self, domain: u64, had: Load, has: Load) {
+        for id in [Id::Crawl, Id::Domain(domain)] {
+            if let Some(share) = self.shares.get_mut(&id) {
+                // What waits for a larger budget needs no tokens.
+                share.waiting = share.waiting + (has.waiting - has.over_budget) - (had.waiting - had.over_budget);
+                share.in_flight = share.in_flight + has.in_flight - had.in_flight;
+            }
+        }
+    }
+
+    /// A page of a domain was fetched. With the last that may be, all that waits of the domain is looked after.
+    pub(crate) fn fetched(&mut self, staged: &mut Staged<'_>, domain: u64) {
+        if let Some(crawl) = self.shares.get_mut(&Id::Crawl) {
+            crawl.fetched += 1;
+        }
+        let Some(share) = self.shares.get_mut(&Id::Domain(domain)) else { return };
+        share.fetched += 1;
+        let mut row = Writer::with_capacity(4);
+        row.number(share.fetched);
+        staged.rows.put(DOMAINS, domain.to_be_bytes().to_vec(), row.finish());
+        if share.budget() == Budget::UsedUp {
+            self.servers_of(domain).for_each(|key| staged.unsettle(key));
+        }
+    }
+
+    /// What is left of the crawl's budget.
+    pub(crate) fn crawl(&self) -> Budget {
+        self.shares.get(&Id::Crawl).map_or(Budget::UNLIMITED, Share::budget)
+    }
+
+    /// What is left of a domain's budget, while a server of it is in play.
+    pub(crate) fn domain(&self, domain: u64) -> Budget {
+        self.shares.get(&Id::Domain(domain)).map_or(Budget::UNLIMITED, Share::budget)
+    }
+
+    /// What is left of the budget of a domain that may not be in play.
+    pub(crate) fn stored_domain(&self, store: &dyn Store, domain: u64) -> Result<Budget, StoreError> {
+        if self.pages_per_domain == 0 || self.shares.contains_key(&Id::Domain(domain)) {
+            return Ok(self.domain(domain));
+        }
+        Ok(self.share(SharedBudget::Crawl, self.pages_per_domain, stored(store, domain)?).budget())
+    }
+
+    /// A job could be granted if the crawl had pages left.
+    pub(crate) fn want_for_crawl(&mut self, now: Timestamp) {
+        self.want(Id::Crawl, now);
+    }
+
+    /// A server waits for its domain to have pages left.
+    pub(crate) fn want_for_domain(&mut self, now: Timestamp, domain: u64) {
+        self.want(Id::Domain(domain), now);
+    }
+
+    fn want(&mut self, id: Id, at: Timestamp) {
+        if let Some(share) = self.shares.get_mut(&id)
+            && share.question == Question::None
+            && share.is_short()
+        {
+            share.question = Question::Due(at);
+            self.due.insert((at, id));
+        }
+    }
+
+    /// Another scheduler has no token left of a domain's budget, or of the crawl's: what is not needed here goes back.
+    pub(crate) fn call(&mut self, now: Timestamp, domain: Option<&str>, store: &dyn Store) -> Result<(), StoreError> {
+        let id = domain.map_or(Id::Crawl, |domain| Id::Domain(fingerprint(domain)));
+        if let (Some(domain), Id::Domain(hash), false) = (domain, id, self.shares.contains_key(&id))
+            && self.pages_per_domain > 0
+        {
+            let share =
+                self.share(SharedBudget::Domain(domain.to_owned()), self.pages_per_domain, stored(store, hash)?);
+            self.shares.insert(id, share);
+        }
+        let Some(share) = self.shares.get_mut(&id) else { return Ok(()) };
+        share.called = true;
+        if share.question != Question::Out {
+            if let Question::Due(at) = share.question {
+                self.due.remove(&(at, id));
+            }
+            share.question = Question::Due(now);
+            self.due.insert((now, id));
+        }
+        Ok(())
+    }
+
+    /// URLs that need tokens of a budget.
+    fn needing(&self, id: Id) -> u64 {
+        if id == Id::Crawl && self.pages_per_domain > 0 {
+            let domains = self.shares.iter().filter(|(id, _)| **id != Id::Crawl);
+            return domains.map(|(_, share)| share.waiting.min(share.budget().left())).sum();
+        }
+        self.shares.get(&id).map_or(0, |share| share.waiting)
+    }
+
+    /// Asks what is to be asked by now.
+    pub(crate) fn ask(&mut self, staged: &mut Staged<'_>) {
+        let now = staged.now;
+        while self.out < QUESTIONS_MAX
+            && let Some(&(at, id)) = self.due.first()
+            && at <= now
+        {
+            self.due.pop_first();
+            let waiting = self.needing(id);
+            let Some(share) = self.shares.get_mut(&id) else { continue };
+            if !share.is_short() && !share.called {
+                share.question = Question::None;
+                if let Id::Domain(domain) = id {
+                    self.forget(domain);
+                }
+                continue;
+            }
+            (share.question, share.called) = (Question::Out, false);
+            share.tokens = share.tokens.min(share.spent() + waiting);
+            self.out += 1;
+            staged.messages.need(Need {
+                budget: share.budget.clone(),
+                max: share.max,
+                schedulers: self.schedulers,
+                instance: self.instance,
+                epoch: self.epoch,
+                fetched: share.fetched,
+                in_flight: share.in_flight,
+                waiting,
+            });
+        }
+    }
+
+    /// When there is something to be asked.
+    pub(crate) fn ask_at(&self) -> Option<Timestamp> {
+        self.due.first().filter(|_| self.out < QUESTIONS_MAX).map(|&(at, _)| at)
+    }
+
+    /// The ledger answers. The domain of which there is room now, if it is a domain's.
+    pub(crate) fn settled(&mut self, settled: &Settled, staged: &mut Staged<'_>) -> Option<u64> {
+        let now = staged.now;
+        let id = match &settled.budget {
+            SharedBudget::Crawl => Id::Crawl,
+            SharedBudget::Domain(domain) => Id::Domain(fingerprint(domain)),
+        };
+        self.out = self.out.saturating_sub(1);
+        let share = self.shares.get_mut(&id)?;
+        share.question = Question::None;
+        if let Some(ledger) = &settled.ledger {
+            share.tokens = ledger.tokens(self.instance);
+            share.elsewhere = ledger.fetched_elsewhere(self.instance);
+        }
+        if share.is_short() || share.called {
+            if share.is_short() && share.call_at <= now {
+                share.call_at = now + ASK_EVERY;
+                for other in settled.ledger.iter().flat_map(|ledger| ledger.holders_elsewhere(self.instance)) {
+                    // Partition p is instance p's, as far as there are instances.
+                    staged.messages.errand(other, Errand::Tokens { domain: share.budget.domain().map(str::to_owned) });
+                }
+            }
+            let at = if share.called { now } else { now + ASK_EVERY };
+            share.question = Question::Due(at);
+            self.due.insert((at, id));
+        }
+        let Id::Domain(domain) = id else { return None };
+        let budget = share.budget();
+        if budget == Budget::UsedUp {
+            self.servers_of(domain).for_each(|key| staged.unsettle(key));
+        }
+        self.forget(domain);
+        matches!(budget, Budget::Left(_)).then_some(domain)
+    }
+}
+
+/// Pages of a domain that were fetched.
+fn stored(store: &dyn Store, domain: u64) -> Result<u64, StoreError> {
+    match store.get(DOMAINS, &domain.to_be_bytes())? {
+        Some(row) => {
+            Reader::new(&row).and_then(|mut row| row.number()).ok_or_else(|| corrupt(DOMAINS, "a row is unreadable"))
+        }
+        None => Ok(0),
+    }
+}

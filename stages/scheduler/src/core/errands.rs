@@ -1,0 +1,198 @@
+//! Robots.txt across servers: answers for a server, and requests that a redirect leads to another one.
+//!
+//! A robots.txt that lies on another server is fetched by a job of that server, so that P1 and P2 hold for it
+//! too. When its partition is another instance's, that one is asked; what is asked is soft state there, and is
+//! asked again until it is answered.
+
+use crate::keys::server_key::ServerKey;
+use crate::robots::robots_txt::Robots;
+use crate::robots::rules_cache::RulesCache;
+use crate::robots::sitemaps::sitemaps_of;
+use crate::robots::state::{Found, ROBOTS, Rules};
+use crate::servers::in_play::Servers;
+use crate::servers::server::{ErrandTask, Server};
+use crate::step::staged::Staged;
+use crate::store::rows::corrupt;
+use shared::message::{Errand, RobotsResponse};
+use shared::stage::store::StoreError;
+use shared::url::server_of;
+use std::sync::Arc;
+
+/// Errands that a server takes at a time; those that find no room are asked for again.
+const ERRANDS_MAX: usize = 64;
+
+/// Gets robots.txt from wherever it lies, and keeps the rules in it.
+pub(crate) struct Errands {
+    rules: RulesCache,
+}
+
+impl Errands {
+    /// `rules_bytes_max`: memory for parsed rules, in bytes.
+    pub(crate) fn new(rules_bytes_max: usize) -> Self {
+        Errands { rules: RulesCache::new(rules_bytes_max) }
+    }
+
+    /// Takes a message from the scheduler of another partition; `key` is the server of this instance that it is about.
+    ///
+    /// # Errors
+    ///
+    /// The store cannot be read, or a row is not understood.
+    pub(crate) fn take(
+        &mut self,
+        key: ServerKey,
+        errand: Errand,
+        servers: &mut Servers,
+        staged: &mut Staged<'_>,
+    ) -> Result<(), StoreError> {
+        match errand {
+            Errand::Wanted { url, server } => take_on(key, url, server, servers, staged),
+            Errand::Found { response, .. } => self.found(key, response.as_ref(), servers, staged),
+            Errand::Tokens { .. } => Ok(()),
+        }
+    }
+
+    /// `asker` wants to know what lies at `url`, on another server.
+    ///
+    /// # Errors
+    ///
+    /// The store cannot be read, or a row is not understood.
+    pub(crate) fn want(
+        &self,
+        url: String,
+        asker: String,
+        servers: &mut Servers,
+        staged: &mut Staged<'_>,
+    ) -> Result<(), StoreError> {
+        let key = servers.key_of(server_of(&url));
+        if servers.owns(key.partition) {
+            return take_on(key, url, asker, servers, staged);
+        }
+        staged.messages.errand(key.partition, Errand::Wanted { url, server: asker });
+        Ok(())
+    }
+
+    /// Tells `asker` the answer to what it wanted; none when the other server cannot be reached.
+    ///
+    /// # Errors
+    ///
+    /// The store cannot be read, or a row is not understood.
+    pub(crate) fn deliver(
+        &mut self,
+        asker: &str,
+        response: Option<RobotsResponse>,
+        servers: &mut Servers,
+        staged: &mut Staged<'_>,
+    ) -> Result<(), StoreError> {
+        let key = servers.key_of(asker);
+        if servers.owns(key.partition) {
+            return self.found(key, response.as_ref(), servers, staged);
+        }
+        staged.messages.errand(key.partition, Errand::Found { server: asker.to_owned(), response });
+        Ok(())
+    }
+
+    /// The answer to an errand; one that nobody waits for any more is ignored.
+    fn found(
+        &mut self,
+        key: ServerKey,
+        response: Option<&RobotsResponse>,
+        servers: &mut Servers,
+        staged: &mut Staged<'_>,
+    ) -> Result<(), StoreError> {
+        staged.unsettle(key);
+        let Some(url) = servers.load(key)?.and_then(|server| server.robots.errand_url()) else { return Ok(()) };
+        self.answered(key, &url, response, servers, staged)
+    }
+
+    /// Takes the answer to the request for a server's robots.txt at `url`, wherever that was; none when there was none.
+    ///
+    /// # Errors
+    ///
+    /// The store cannot be read, or a row is not understood.
+    pub(crate) fn answered(
+        &mut self,
+        key: ServerKey,
+        url: &str,
+        response: Option<&RobotsResponse>,
+        servers: &mut Servers,
+        staged: &mut Staged<'_>,
+    ) -> Result<(), StoreError> {
+        let (now, settings) = (staged.now, staged.settings);
+        let Some(in_play) = servers.in_play(key, "taking a robots.txt") else { return Ok(()) };
+        let (server, partition) = (in_play.server, in_play.partition);
+        staged.touch(key);
+        partition.counts.robots += u64::from(response.is_some());
+        match server.robots.answered(now, &server.name, url, response, settings) {
+            Found::Text(body) => {
+                let robots = Robots::parse(body, &settings.agent);
+                server.robots.set_text(now, robots.crawl_delay().unwrap_or_default(), settings);
+                if settings.sitemaps_per_server > 0
+                    && let Some(first) = server.queue.first(&staged.rows, key)?
+                    && let Some(found) = sitemaps_of(settings, &robots, url, &first.origin)
+                {
+                    staged.messages.found(found);
+                }
+                self.rules.put(key, Arc::new(robots));
+                staged.rows.put(ROBOTS, key.to_bytes(), body.to_vec());
+                // Its Crawl-delay counts from now on, wherever it came from.
+                let gap = server.gap(settings);
+                server.leave_alone(now, gap);
+            }
+            Found::Wait(wait) => server.leave_alone(now, wait),
+            Found::AllowAll | Found::Redirect | Found::Unreachable => {}
+        }
+        Ok(())
+    }
+
+    /// The rules that the server's URLs are matched against; none when all are allowed.
+    ///
+    /// # Errors
+    ///
+    /// The store cannot be read, or the text is missing.
+    pub(crate) fn rules(
+        &mut self,
+        key: ServerKey,
+        server: &Server,
+        staged: &Staged<'_>,
+    ) -> Result<Option<Arc<Robots>>, StoreError> {
+        let settings = staged.settings;
+        if !settings.respect_robots {
+            return Ok(None);
+        }
+        match server.robots.rules(staged.now) {
+            Some(Rules::AllowAll) => Ok(None),
+            Some(Rules::Text) => {
+                if let Some(robots) = self.rules.get(key) {
+                    return Ok(Some(robots));
+                }
+                let text = staged.rows.get(ROBOTS, &key.to_bytes())?;
+                let text = text.ok_or_else(|| corrupt(ROBOTS, "a robots.txt is missing"))?;
+                let robots = Arc::new(Robots::parse(&text, &settings.agent));
+                self.rules.put(key, Arc::clone(&robots));
+                Ok(Some(robots))
+            }
+            Some(Rules::Unreachable) | None => Ok(Some(Arc::new(Robots::disallow_all()))),
+        }
+    }
+}
+
+/// A server takes on an errand for another one, unless it has it already or has too many.
+fn take_on(
+    key: ServerKey,
+    url: String,
+    asker: String,
+    servers: &mut Servers,
+    staged: &mut Staged<'_>,
+) -> Result<(), StoreError> {
+    servers.load_or_make(key, server_of(&url))?;
+    let Some(in_play) = servers.in_play(key, "taking on an errand") else { return Ok(()) };
+    let server = in_play.server;
+    let under_way = server.lease.as_ref().and_then(|lease| lease.robots.as_ref());
+    let under_way = under_way.is_some_and(|task| task.url == url && task.askers.contains(&asker));
+    let task = ErrandTask { url, asker };
+    if !under_way && server.errands.len() < ERRANDS_MAX && !server.errands.contains(&task) {
+        server.errands.push(task);
+    }
+    staged.unsettle(key);
+    Ok(())
+}

@@ -1,0 +1,229 @@
+//! Grants connection jobs: for the server of the highest rank, to the fetcher whose turn it is.
+
+use crate::core::errands::Errands;
+use crate::core::fetchers::{Fetchers, Grantee};
+use crate::core::places::Places;
+use crate::frontier::rows::FrontierUrl;
+use crate::frontier::url_end::UrlEnd;
+use crate::frontier::validators;
+use crate::keys::server_key::ServerKey;
+use crate::politeness::visit::requests_max;
+use crate::servers::in_play::Servers;
+use crate::servers::lease::{GRACE, JOBS, Lease, ROBOTS_SLOT, RobotsTask};
+use crate::servers::server::Server;
+use crate::servers::todo::Todo;
+use crate::settings::Settings;
+use crate::step::staged::Staged;
+use shared::message::{Job, JobId, Origin, Outcome, Request, ToFetcher, Validators};
+use shared::stage::store::StoreError;
+use shared::time::Timestamp;
+use shared::url::path_of;
+
+/// Bytes of URLs in a job, at most: well below the smallest `broker.max_payload`.
+const JOB_BYTES_MAX: usize = 512 << 10;
+/// One connection in this many is for servers in trouble while the others are in use.
+const TROUBLED_PART: u64 = 16;
+
+/// What became of an attempt to grant a job.
+pub(crate) enum Granted {
+    /// A job for this fetcher.
+    Job(String),
+    /// None for that server now; there may be for the next.
+    Nothing,
+    /// No server is ready, no fetcher has credit, or enough pages were fetched.
+    NoneLeft,
+}
+
+/// Gives jobs to fetchers.
+pub(crate) struct Grants {
+    instance: u16,
+    epoch: u64,
+    /// Jobs granted in this epoch.
+    jobs: u64,
+    pub(crate) fetchers: Fetchers,
+    /// Told to end: a job granted now might go to a fetcher that ends as well, and block its server for a lease.
+    is_draining: bool,
+}
+
+impl Grants {
+    pub(crate) fn new(instance: u16, epoch: u64) -> Self {
+        Grants { instance, epoch, jobs: 0, fetchers: Fetchers::default(), is_draining: false }
+    }
+
+    /// Grants nothing more.
+    pub(crate) fn drain(&mut self) {
+        self.is_draining = true;
+    }
+
+    /// Whether nothing more is granted.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.is_draining
+    }
+
+    /// Grants one job, if there is one to be granted.
+    ///
+    /// # Errors
+    ///
+    /// The store cannot be read, or a row is not understood.
+    pub(crate) fn grant(
+        &mut self,
+        servers: &mut Servers,
+        places: &mut Places,
+        errands: &mut Errands,
+        staged: &mut Staged<'_>,
+    ) -> Result<Granted, StoreError> {
+        if self.is_draining {
+            return Ok(Granted::NoneLeft);
+        }
+        let (now, settings) = (staged.now, staged.settings);
+        let (grantee, troubled_too) = (self.fetchers.next(now), self.has_room_for_trouble(now, servers));
+        let (Some(grantee), Some(key)) = (grantee, places.queue.first_ready(troubled_too)) else {
+            return Ok(Granted::NoneLeft);
+        };
+        let pages_left = servers.shares().crawl().left();
+        // Errands need none.
+        if pages_left == 0 && servers.get(key).is_none_or(|server| server.errands.is_empty()) {
+            servers.shares_mut().want_for_crawl(now);
+            return Ok(Granted::NoneLeft);
+        }
+        let budgets = servers.budgets(key);
+        let Some(in_play) = servers.in_play(key, "granting a job to a server that is ready") else {
+            return Ok(Granted::NoneLeft);
+        };
+        let server = in_play.server;
+        staged.touch(key);
+        let todo = server.todo(now, settings, budgets, &places.connections);
+        let Some(address) = server.address.first().filter(|_| todo == Todo::Job) else {
+            return Ok(Granted::Nothing);
+        };
+        let id = JobId { scheduler: self.instance, epoch: self.epoch, number: self.jobs + 1 };
+        let mut lease = Lease::new(id, address, now + settings.job_lease + GRACE, &grantee.fetcher, grantee.life);
+        let requests = if !server.errands.is_empty() || server.needs_robots(now, settings) {
+            vec![robots_request(settings, now, server, &mut lease)]
+        } else {
+            fill(key, pages_left.min(budgets.left()), &mut lease, servers, errands, staged)?
+        };
+        if requests.is_empty() {
+            return Ok(Granted::Nothing);
+        }
+        places.connect(address);
+        self.send_job(key, lease, requests, &grantee, servers, staged);
+        Ok(Granted::Job(grantee.fetcher))
+    }
+
+    /// Whether a server in trouble may be given a connection. Those that keep theirs until a time-out would else take all:
+    /// they hold a small part of them, or more than half of what is free.
+    fn has_room_for_trouble(&self, now: Timestamp, servers: &Servers) -> bool {
+        let (free, load) = (self.fetchers.credit(now), servers.load_of_all());
+        let connections = load.jobs + free;
+        load.troubled < (connections / TROUBLED_PART).max(1) || free > connections / 2
+    }
+
+    /// Stages the lease, and the job that is sent once it is committed.
+    fn send_job(
+        &mut self,
+        key: ServerKey,
+        lease: Lease,
+        requests: Vec<Request>,
+        grantee: &Grantee,
+        servers: &mut Servers,
+        staged: &mut Staged<'_>,
+    ) {
+        let Some(in_play) = servers.in_play(key, "granting a job") else { return };
+        let (server, partition, settings) = (in_play.server, in_play.partition, staged.settings);
+        // There is a longer one after it.
+        let is_short_try = server.is_stranger() && settings.attempts > 1;
+        self.jobs += 1;
+        partition.counts.jobs += 1;
+        let job = Job {
+            id: lease.id,
+            life: grantee.life,
+            ask: grantee.ask,
+            partition: key.partition,
+            lease_ms: millis(settings.job_lease),
+            kind: lease.kind(),
+            server: server.name.to_string(),
+            addresses: server.address.addresses().to_vec(),
+            gap_ms: millis(server.gap(settings)),
+            first_answer_ms: is_short_try.then(|| millis(settings.first_answer_timeout)),
+            requests,
+        };
+        staged.rows.put(JOBS, key.to_bytes(), lease.to_row());
+        staged.messages.send(&grantee.fetcher, ToFetcher::Job(job));
+        server.lease = Some(Box::new(lease));
+        self.fetchers.granted(grantee);
+        servers.account(key);
+    }
+}
+
+/// Takes URLs of a server for one connection. Those that its robots.txt disallows end here.
+fn fill(
+    key: ServerKey,
+    pages_left: u64,
+    lease: &mut Lease,
+    servers: &mut Servers,
+    errands: &mut Errands,
+    staged: &mut Staged<'_>,
+) -> Result<Vec<Request>, StoreError> {
+    let Some(in_play) = servers.in_play(key, "filling a job") else { return Ok(Vec::new()) };
+    let (server, partition) = (in_play.server, in_play.partition);
+    let settings = staged.settings;
+    let robots = errands.rules(key, server, staged)?;
+    let limit = requests_max(settings, server.requests_learned, server.gap(settings));
+    let limit = limit.min(usize::try_from(pages_left).unwrap_or(usize::MAX));
+    let (clock, fresh_first) = (partition.clock, server.was_set_aside());
+    let mut requests = Vec::new();
+    let mut bytes = 0;
+    while requests.len() < limit && bytes < JOB_BYTES_MAX && staged.endings_left > 0 {
+        let wanted = (limit - requests.len()).min(staged.endings_left);
+        let restore = |stored| clock.restore(stored);
+        let urls = server.queue.take(&staged.rows, key, staged.now, restore, wanted, fresh_first)?;
+        if urls.is_empty() {
+            break;
+        }
+        let mut left = Vec::new();
+        for (slot, url) in urls {
+            if bytes >= JOB_BYTES_MAX {
+                left.push(slot);
+            } else if robots.as_ref().is_none_or(|robots| robots.allows(path_of(&url.url))) {
+                bytes += url.bytes();
+                lease.slots.push_back(slot);
+                let validators = match url.origin.again {
+                    0 => Validators::default(),
+                    _ => validators::read(&staged.rows, key, &url.url)?,
+                };
+                let FrontierUrl { url, origin, attempts, .. } = url;
+                requests.push(Request { slot, url, origin, attempts, validators });
+            } else {
+                staged.endings_left -= 1;
+                partition.end(staged, key, slot, url, UrlEnd::without_response(Outcome::Disallowed, "robots.txt"));
+            }
+        }
+        server.queue.give_back(left.into_iter(), settings.head_max());
+    }
+    Ok(requests)
+}
+
+/// The one request of a robots job: for others that wait for an answer first, else for the server itself. Who
+/// wants the same gets the same answer.
+fn robots_request(settings: &Settings, now: Timestamp, server: &mut Server, lease: &mut Lease) -> Request {
+    let own = server.needs_robots(now, settings) && !server.robots.awaits_errand();
+    let own_url = server.robots.own_url(&server.name);
+    let url = server.errands.first().map_or_else(|| own_url.clone(), |task| task.url.clone());
+    let mut askers = Vec::new();
+    server.errands.retain(|task| {
+        let same = task.url == url;
+        if same {
+            askers.push(task.asker.clone());
+        }
+        !same
+    });
+    lease.robots = Some(RobotsTask { own: own && url == own_url, url: url.clone(), askers });
+    let origin = Origin::default();
+    Request { slot: ROBOTS_SLOT, url, origin, attempts: 0, validators: Validators::default() }
+}
+
+fn millis(duration: std::time::Duration) -> u64 {
+    // Rounded up: a gap must not become shorter on its way.
+    u64::try_from(duration.as_micros().div_ceil(1000)).unwrap_or(u64::MAX)
+}

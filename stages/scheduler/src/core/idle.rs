@@ -1,0 +1,211 @@
+//! Why a server is not being fetched: the answer for an operator, made of what the scheduler itself decides by.
+//!
+//! Asking changes nothing, and brings no server into memory.
+
+use crate::core::grants::Grants;
+use crate::core::places::Places;
+use crate::frontier::rows::scan_urls;
+use crate::keys::room::Room;
+use crate::servers::in_play::Servers;
+use crate::servers::todo::{Todo, WaitFor};
+use crate::settings::Settings;
+use shared::message::Outcome;
+use shared::stage::store::StoreError;
+use shared::time::Timestamp;
+use shared::url::server_of;
+use std::fmt;
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// So many of a server's URLs are looked at to find one: a tenth of a second of the scheduler's time.
+const LOOKED_AT_MAX: usize = 100_000;
+
+/// Why a server is not being fetched. All durations are what is left of a wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Idle {
+    /// No URL of it has come to its scheduler.
+    Unknown,
+    /// It belongs to that partition, which another instance owns.
+    Elsewhere(u16),
+    /// None of its URLs waits.
+    NothingWaiting,
+    /// Its URLs end without a contact; for so long, or as long as the crawl lasts.
+    Ending(Outcome, &'static str, Option<Duration>),
+    /// A job is out for it, whose lease expires then.
+    Connected(Duration),
+    /// The pause between two contacts.
+    Delay(Duration),
+    /// It refused, or did not answer, and is set aside.
+    BackOff(Duration),
+    /// All its URLs failed before; the first is tried again then.
+    Retry(Duration),
+    /// Its address is asked for; once more then.
+    AddressAwaited(Duration),
+    /// Its robots.txt is asked of another server; once more then.
+    RobotsAwaited(Duration),
+    /// URLs in flight may use up the budget of its host, or of its domain, or other schedulers have what is left.
+    BudgetReserved,
+    /// A budget is used up: its URLs wait for a larger one.
+    OverBudget(&'static str),
+    /// No more connections to its address are allowed.
+    AddressTaken(IpAddr),
+    /// The pages left of the crawl's budget are in flight, or other schedulers have them.
+    EnoughPages,
+    /// The scheduler is told to end.
+    Draining,
+    /// It may be contacted.
+    Ready {
+        /// Servers that go before it.
+        before: usize,
+        /// Jobs that fetchers ask for now.
+        credit: u64,
+    },
+}
+
+impl fmt::Display for Idle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Idle::Unknown => f.write_str("no URL of it is known here"),
+            Idle::Elsewhere(partition) => write!(f, "partition {partition} is another scheduler's"),
+            Idle::NothingWaiting => f.write_str("nothing waits"),
+            Idle::Ending(outcome, reason, None) => write!(f, "its URLs end {}: {reason}", outcome.name()),
+            Idle::Ending(outcome, reason, Some(left)) => {
+                write!(f, "its URLs end {}: {reason}; for {left:.1?} more", outcome.name())
+            }
+            Idle::Connected(left) => write!(f, "connected; the lease expires in {left:.1?}"),
+            Idle::Delay(left) => write!(f, "delay for {left:.1?} more"),
+            Idle::BackOff(left) => write!(f, "set aside for {left:.1?} more"),
+            Idle::Retry(left) => write!(f, "the first retry is due in {left:.1?}"),
+            Idle::AddressAwaited(left) => write!(f, "its address is awaited; asked for again in {left:.1?}"),
+            Idle::RobotsAwaited(left) => write!(f, "its robots.txt is awaited; asked for again in {left:.1?}"),
+            Idle::BudgetReserved => {
+                f.write_str("what is left of its host's or its domain's budget is in flight, or other schedulers'")
+            }
+            Idle::OverBudget(limit) => write!(f, "its URLs wait: over the budget of {limit}"),
+            Idle::AddressTaken(address) => write!(f, "no more connections to {address} are allowed"),
+            Idle::EnoughPages => f.write_str("what is left of the crawl's budget is in flight, or other schedulers'"),
+            Idle::Draining => f.write_str("the scheduler is ending"),
+            Idle::Ready { before, credit: 0 } => write!(f, "ready behind {before} servers; no fetcher asks for jobs"),
+            Idle::Ready { before, credit } => write!(f, "ready behind {before} servers; {credit} jobs are asked for"),
+        }
+    }
+}
+
+/// Where a URL is that its scheduler was asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whereabouts {
+    InFlight,
+    /// After so many attempts.
+    Waiting(u8),
+    /// Not among the first so many URLs of its server.
+    NotAmongFirst(usize),
+    /// It has ended, or has not come.
+    Absent,
+}
+
+impl fmt::Display for Whereabouts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Whereabouts::InFlight => f.write_str("in flight"),
+            Whereabouts::Waiting(0) => f.write_str("waits"),
+            Whereabouts::Waiting(attempts) => write!(f, "waits after {attempts} attempts"),
+            Whereabouts::NotAmongFirst(n) => write!(f, "not among the first {n} URLs of its server that wait"),
+            Whereabouts::Absent => f.write_str("does not wait: it has ended, or has not come yet"),
+        }
+    }
+}
+
+/// A question of an operator, and the parts that know the answer.
+pub(crate) struct Inquiry<'a> {
+    pub(crate) now: Timestamp,
+    pub(crate) settings: &'a Settings,
+    pub(crate) servers: &'a Servers,
+    pub(crate) places: &'a Places,
+    pub(crate) grants: &'a Grants,
+}
+
+impl Inquiry<'_> {
+    /// Where a URL is, and why its server is not being fetched; none when another instance owns it.
+    ///
+    /// # Errors
+    ///
+    /// The store cannot be read.
+    pub(crate) fn why_url(&self, url: &str) -> Result<Option<String>, StoreError> {
+        let server = server_of(url);
+        Ok(match self.why_idle(server)? {
+            Idle::Elsewhere(_) => None,
+            Idle::Unknown => Some(format!("no URL of {server} has come")),
+            idle => Some(format!("{}; {server}: {idle}", self.whereabouts(server, url)?)),
+        })
+    }
+
+    fn whereabouts(&self, server: &str, url: &str) -> Result<Whereabouts, StoreError> {
+        let key = self.servers.key_of(server);
+        let Some(server) = self.servers.look_up(key)? else { return Ok(Whereabouts::Absent) };
+        let in_flight = server.lease.iter().flat_map(|lease| &lease.slots).map(|&slot| (slot..slot + 1, true));
+        let waiting = server.queue.spans().into_iter().map(|span| (span, false));
+        let mut found = Whereabouts::Absent;
+        let mut looked_at = 0;
+        for (span, is_in_flight) in in_flight.chain(waiting) {
+            scan_urls(self.servers.store().as_ref(), key, span, &mut |stored| {
+                looked_at += 1;
+                found = match stored.url == url {
+                    true if is_in_flight => Whereabouts::InFlight,
+                    true => Whereabouts::Waiting(stored.attempts),
+                    false if looked_at == LOOKED_AT_MAX => Whereabouts::NotAmongFirst(looked_at),
+                    false => Whereabouts::Absent,
+                };
+                found == Whereabouts::Absent
+            })?;
+            if found != Whereabouts::Absent {
+                break;
+            }
+        }
+        Ok(found)
+    }
+
+    /// Why a server, `scheme://host[:port]`, is not being fetched at `now`.
+    ///
+    /// # Errors
+    ///
+    /// The store cannot be read.
+    pub(crate) fn why_idle(&self, server: &str) -> Result<Idle, StoreError> {
+        let (now, settings) = (self.now, self.settings);
+        if server.parse::<shared::url::Server>().is_err() {
+            return Ok(Idle::Unknown);
+        }
+        let key = self.servers.key_of(server);
+        if !self.servers.owns(key.partition) {
+            return Ok(Idle::Elsewhere(key.partition));
+        }
+        let Some(mut server) = self.servers.look_up(key)? else { return Ok(Idle::Unknown) };
+        let budgets = self.servers.stored_budgets(key, &server)?;
+        let left = |until: Timestamp| until.since(now);
+        if let Some((outcome, reason)) = server.why_urls_end(now, settings, budgets).filter(|_| server.lease.is_none())
+        {
+            let until = server.urls_end_until(now, settings, budgets);
+            return Ok(Idle::Ending(outcome, reason, until.map(left)));
+        }
+        Ok(match server.todo(now, settings, budgets, &self.places.connections) {
+            Todo::Nothing | Todo::Wait(_, WaitFor::Nobody) => Idle::NothingWaiting,
+            Todo::Wait(until, WaitFor::Lease) => Idle::Connected(left(until)),
+            Todo::Wait(until, WaitFor::Contact) if server.was_set_aside() => Idle::BackOff(left(until)),
+            Todo::Wait(until, WaitFor::Contact) => Idle::Delay(left(until)),
+            Todo::Wait(until, WaitFor::Retry) => Idle::Retry(left(until)),
+            Todo::Wait(until, WaitFor::Address) => Idle::AddressAwaited(left(until)),
+            Todo::Wait(until, WaitFor::Robots) => Idle::RobotsAwaited(left(until)),
+            Todo::Hold(Room::Host(_) | Room::Domain(_)) => {
+                budgets.used_up().map_or(Idle::BudgetReserved, Idle::OverBudget)
+            }
+            Todo::Hold(Room::Address(address)) => Idle::AddressTaken(address),
+            // What the next step does.
+            Todo::Resolve | Todo::End | Todo::Refuse => Idle::AddressAwaited(Duration::ZERO),
+            Todo::Errand(_) => Idle::RobotsAwaited(Duration::ZERO),
+            Todo::Job if self.grants.is_draining() => Idle::Draining,
+            Todo::Job if self.servers.shares().crawl().left() == 0 => Idle::EnoughPages,
+            Todo::Job => {
+                Idle::Ready { before: self.places.queue.before(server.place), credit: self.grants.fetchers.credit(now) }
+            }
+        })
+    }
+}

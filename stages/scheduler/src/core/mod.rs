@@ -1,0 +1,18 @@
+//! The core: takes events, keeps servers in their places, grants jobs, and commits what changed.
+//!
+//! [`scheduler`] owns the parts and runs a step. Each kind of event has a file: `intake` (new URLs), `reports` (what
+//! jobs brought), `errands` (robots.txt across servers), `fetchers` (asks). `places` finds each server its place,
+//! `grants` gives jobs, `idle` says why a server waits.
+
+pub(crate) mod errands;
+pub(crate) mod fetchers;
+pub(crate) mod grants;
+pub(crate) mod idle;
+pub(crate) mod intake;
+pub(crate) mod places;
+pub(crate) mod reports;
+pub(crate) mod results;
+pub(crate) mod scheduler;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,279 @@
+//! Reports of jobs: how URLs ended, what the connection was like; and leases that expire without one.
+//!
+//! A report counts once, whatever the broker repeats: by its sequence number, and because a slot that has left
+//! its job is never looked at again. A job ends when its last report and all before it came; reports of other
+//! jobs change nothing.
+
+use crate::core::errands::Errands;
+use crate::core::fetchers::Fetchers;
+use crate::core::places::Places;
+use crate::core::results::{JobUrls, take_trouble};
+use crate::frontier::rows::{read_url, write_url};
+use crate::frontier::url_end::UrlEnd;
+use crate::keys::server_key::ServerKey;
+use crate::politeness::pauses::{back_off, retry_after};
+use crate::politeness::trouble::{ForUrl, SetAside, Trouble};
+use crate::politeness::url_fate::UrlFate;
+use crate::politeness::visit::{learn_overlap, learn_requests, smooth};
+use crate::ranking::speeds::Speeds;
+use crate::servers::in_play::{InPlay, Servers};
+use crate::servers::lease::{GRACE, JOBS, Lease, ROBOTS_SLOT};
+use crate::servers::server::{ErrandTask, Server};
+use crate::settings::Settings;
+use crate::step::staged::Staged;
+use shared::message::{Outcome, Report, RequestEnd, RequestResult, ToFetcher};
+use shared::stage::store::StoreError;
+use std::time::Duration;
+
+/// A server of which a job came back untouched is not granted again at once: whoever sends jobs back would be
+/// sent them as fast as messages go.
+const UNTOUCHED_PAUSE: Duration = Duration::from_millis(100);
+
+/// What a report changes.
+pub(crate) struct Reports<'a> {
+    pub(crate) servers: &'a mut Servers,
+    pub(crate) places: &'a mut Places,
+    pub(crate) errands: &'a mut Errands,
+    pub(crate) fetchers: &'a mut Fetchers,
+}
+
+impl Reports<'_> {
+    /// Takes a report of a partition that this instance owns.
+    ///
+    /// # Errors
+    ///
+    /// The store cannot be read, or a row is not understood.
+    pub(crate) fn take(&mut self, report: &Report, staged: &mut Staged<'_>) -> Result<(), StoreError> {
+        let key = ServerKey::of(report.partition, &report.server);
+        staged.unsettle(key);
+        let held = self.servers.load(key)?.and_then(|server| match &server.lease {
+            Some(lease) if lease.id == report.job => server.lease.take(),
+            _ => None,
+        });
+        let Some(mut lease) = held else {
+            if !report.last {
+                staged.messages.send(&report.fetcher, ToFetcher::Revoked { job: report.job });
+            }
+            return self.heed(key, report, staged);
+        };
+        if lease.reports.insert(u64::from(report.sequence)) {
+            self.apply(key, &mut lease, report, staged)?;
+            staged.touch(key);
+            if lease.is_over() {
+                return self.finish(key, *lease, staged);
+            }
+            lease.deadline = staged.now + staged.settings.job_lease + GRACE;
+            if lease.last.is_none() {
+                let (job, sequence) = (report.job, report.sequence);
+                let answer = if self.may_go_on(key, &lease, staged) {
+                    ToFetcher::Renewed { job, sequence }
+                } else {
+                    ToFetcher::Revoked { job }
+                };
+                staged.messages.send(&report.fetcher, answer);
+            }
+            staged.rows.put(JOBS, key.to_bytes(), lease.to_row());
+        }
+        if let Some(InPlay { server, .. }) = self.servers.in_play(key, "keeping a lease") {
+            server.lease = Some(lease);
+        }
+        Ok(())
+    }
+
+    /// Whether the rules hold under which a job was granted: one that waits for a full stream may outlast them
+    /// (P5). Rules lapse earlier than they must, by more than what is left of the lease.
+    fn may_go_on(&self, key: ServerKey, lease: &Lease, staged: &Staged<'_>) -> bool {
+        lease.robots.is_some()
+            || !staged.settings.respect_robots
+            || self.servers.get(key).is_some_and(|server| server.robots.rules(staged.now).is_some())
+    }
+
+    /// A report of another's job, or of one that has expired: its URLs are not its own, but what the server asks
+    /// for holds whoever was told (P2), and so does the pause after its answer.
+    fn heed(&mut self, key: ServerKey, report: &Report, staged: &mut Staged<'_>) -> Result<(), StoreError> {
+        let asked_for = |result: &RequestResult| match result.end {
+            RequestEnd::Response { elapsed_us, .. } => {
+                let pause = staged.settings.download_pause.after(Duration::from_micros(elapsed_us.into()));
+                Some(retry_after(staged.settings, &result.end).unwrap_or_default().max(pause))
+            }
+            _ => None,
+        };
+        let wait = report.results.iter().filter_map(asked_for).max();
+        if let Some(wait) = wait
+            && let Some(server) = self.servers.load(key)?
+        {
+            server.leave_alone(staged.now, wait);
+            staged.touch(key);
+        }
+        Ok(())
+    }
+
+    /// What a report that was not seen before says.
+    fn apply(
+        &mut self,
+        key: ServerKey,
+        lease: &mut Lease,
+        report: &Report,
+        staged: &mut Staged<'_>,
+    ) -> Result<(), StoreError> {
+        lease.contacted |= report.connect_us.is_some() || report.requests > 0;
+        if report.last {
+            lease.last = Some(report.sequence);
+            if let Some(server) = self.servers.get_mut(key) {
+                measure(server, lease, report, staged.settings, &mut self.places.speeds);
+            }
+        }
+        if lease.robots.is_some() {
+            return self.apply_robots(key, lease, report, staged);
+        }
+        let Some(InPlay { server, partition, shares }) = self.servers.in_play(key, "taking a report of pages") else {
+            return Ok(());
+        };
+        let mut untried = Vec::new();
+        for result in &report.results {
+            if lease.take(result.slot) {
+                let mut urls = JobUrls {
+                    key,
+                    speeds: &mut self.places.speeds,
+                    shares: &mut *shares,
+                    server: &mut *server,
+                    partition: &mut *partition,
+                    served: lease.progressed || report.requests > 0,
+                    lease: &mut *lease,
+                    staged: &mut *staged,
+                };
+                if urls.apply(result)? == UrlFate::Untried {
+                    untried.push(result.slot);
+                }
+            }
+        }
+        server.queue.give_back(untried.into_iter(), staged.settings.head_max());
+        Ok(())
+    }
+
+    /// The report of a robots job.
+    fn apply_robots(
+        &mut self,
+        key: ServerKey,
+        lease: &mut Lease,
+        report: &Report,
+        staged: &mut Staged<'_>,
+    ) -> Result<(), StoreError> {
+        let end = report.results.iter().find(|result| result.slot == ROBOTS_SLOT).map(|result| &result.end);
+        let end = end.filter(|end| **end != RequestEnd::Untried);
+        if end.is_none() && report.robots.is_none() {
+            return Ok(());
+        }
+        let Some(InPlay { server, partition, .. }) = self.servers.in_play(key, "taking a report of a robots.txt")
+        else {
+            return Ok(());
+        };
+        let trouble = end.and_then(Trouble::of);
+        let contacted = trouble.is_none_or(Trouble::contacts);
+        lease.contacted |= contacted;
+        partition.counts.contacts += u64::from(contacted);
+        // Tries to get a robots.txt are counted by themselves, so that it is out of reach as RFC 9309 has it in the end;
+        // but a server that refuses is left alone.
+        let has_own_tries = trouble.is_some_and(|trouble| trouble.class().url == ForUrl::Attempt);
+        if let Some(end) = end {
+            if !has_own_tries {
+                take_trouble(server, lease, end, false, staged);
+            } else if trouble.is_some_and(|trouble| trouble.class().server == SetAside::Always) {
+                let wait = retry_after(staged.settings, end).unwrap_or_else(|| back_off(staged.settings, 1));
+                server.leave_alone(staged.now, wait);
+            }
+        }
+        let answered = trouble.is_none_or(|trouble| trouble.class().url != ForUrl::GoesBack);
+        let Some(task) = lease.robots.as_ref().filter(|_| answered && !lease.progressed) else { return Ok(()) };
+        if task.own {
+            self.errands.answered(key, &task.url, report.robots.as_ref(), self.servers, staged)?;
+        }
+        for asker in &task.askers {
+            self.errands.deliver(asker, report.robots.clone(), self.servers, staged)?;
+        }
+        lease.progressed = true;
+        Ok(())
+    }
+
+    /// A job's connection is closed, and all its reports came.
+    fn finish(&mut self, key: ServerKey, lease: Lease, staged: &mut Staged<'_>) -> Result<(), StoreError> {
+        let restored = lease.holder.is_none();
+        let hung_up = lease.contacted && !lease.progressed && lease.trouble.is_none();
+        let trouble = lease.trouble.or(hung_up.then_some(Trouble::HungUp));
+        self.places.close(lease.address, staged);
+        let askers = match lease.robots {
+            Some(task) if !lease.progressed => task.askers.into_iter().map(|asker| (task.url.clone(), asker)).collect(),
+            _ => Vec::new(),
+        };
+        staged.rows.remove(JOBS, key.to_bytes());
+        let Some(InPlay { server, .. }) = self.servers.in_play(key, "ending a job") else { return Ok(()) };
+        server.queue.give_back(lease.slots.into_iter(), staged.settings.head_max());
+        if hung_up {
+            server.set_aside(staged.now, Trouble::HungUp, None, staged.settings);
+        }
+        let touched = lease.contacted || restored || trouble.is_some();
+        let pause = if touched { server.gap(staged.settings) } else { UNTOUCHED_PAUSE };
+        server.leave_alone(staged.now, pause);
+        if trouble.is_none() {
+            server.errands.extend(askers.into_iter().map(|(url, asker)| ErrandTask { url, asker }));
+            return Ok(());
+        }
+        for (_, asker) in askers {
+            self.errands.deliver(&asker, None, self.servers, staged)?;
+        }
+        Ok(())
+    }
+
+    /// A lease ran out: what became of its URLs nobody knows. Its holder may have had the first one in hand.
+    pub(crate) fn expire(&mut self, key: ServerKey, staged: &mut Staged<'_>) -> Result<(), StoreError> {
+        staged.touch(key);
+        let Some(InPlay { server, partition, .. }) = self.servers.in_play(key, "expiring a lease") else {
+            return Ok(());
+        };
+        let Some(mut lease) = server.lease.take() else { return Ok(()) };
+        partition.counts.leases_expired += 1;
+        partition.counts.refetched += lease.slots.len() as u64;
+        staged.rows.remove(JOBS, key.to_bytes());
+        if let (Some((fetcher, life)), 0, 0) = (&lease.holder, lease.reports.low(), lease.reports.ranges()) {
+            self.fetchers.lost(fetcher, *life);
+        }
+        if let Some(&first) = lease.slots.front() {
+            let mut url = read_url(&staged.rows, key, first)?;
+            url.attempts = url.attempts.saturating_add(1);
+            if url.attempts >= staged.settings.attempts {
+                partition.counts.refetched -= 1;
+                lease.slots.pop_front();
+                partition.end(staged, key, first, url, UrlEnd::without_response(Outcome::Failed, "lease expired"));
+            } else {
+                write_url(&mut staged.rows, key, first, &url);
+            }
+        }
+        let slots = std::mem::take(&mut lease.slots);
+        server.queue.give_back(slots.into_iter(), staged.settings.head_max());
+        let gap = server.gap(staged.settings);
+        server.leave_alone(staged.now, gap);
+        self.places.close(lease.address, staged);
+        if let Some(task) = lease.robots.filter(|_| !lease.progressed) {
+            if task.own {
+                self.errands.answered(key, &task.url, None, self.servers, staged)?;
+            }
+            for asker in &task.askers {
+                self.errands.deliver(asker, None, self.servers, staged)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Estimates after a connection, kept for ranking and for the length of the next job.
+fn measure(server: &mut Server, lease: &Lease, report: &Report, settings: &Settings, speeds: &mut Speeds) {
+    if let Some(connect_us) = report.connect_us {
+        speeds.connect.add(connect_us);
+        server.connect_us = smooth(server.connect_us, connect_us);
+    }
+    if lease.robots.is_none() {
+        server.requests_learned =
+            learn_requests(settings, server.requests_learned, report.requests, report.closed_by_server);
+        server.overlap_permille = learn_overlap(server.overlap_permille, report);
+    }
+}

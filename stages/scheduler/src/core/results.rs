@@ -1,0 +1,119 @@
+//! Results of requests: what each means for its URL, for its server, and for what is known of both.
+//!
+//! In: the result of one request of a job. Out: an outcome, a retry, or the URL as it was.
+
+use crate::budget::shares::Shares;
+use crate::frontier::rows::{FrontierUrl, read_url, remove_url};
+use crate::frontier::url_end::UrlEnd;
+use crate::frontier::validators;
+use crate::keys::server_key::ServerKey;
+use crate::politeness::pauses::retry_after;
+use crate::politeness::trouble::{ForUrl, SetAside, Trouble};
+use crate::politeness::url_fate::{UrlFate, url_fate};
+use crate::politeness::visit::smooth;
+use crate::ranking::speeds::Speeds;
+use crate::servers::lease::Lease;
+use crate::servers::partition::Partition;
+use crate::servers::server::Server;
+use crate::step::staged::Staged;
+use shared::message::{Outcome, RequestEnd, RequestResult};
+use shared::stage::store::StoreError;
+use std::time::Duration;
+
+/// A job's URLs while its report is taken.
+pub(crate) struct JobUrls<'a, 's> {
+    pub(crate) key: ServerKey,
+    pub(crate) speeds: &'a mut Speeds,
+    pub(crate) shares: &'a mut Shares,
+    pub(crate) server: &'a mut Server,
+    pub(crate) partition: &'a mut Partition,
+    /// The job brought an answer; its page may be reported after the request that failed behind it.
+    pub(crate) served: bool,
+    pub(crate) lease: &'a mut Lease,
+    pub(crate) staged: &'a mut Staged<'s>,
+}
+
+impl JobUrls<'_, '_> {
+    /// What becomes of one URL. One that is untried is left to the caller.
+    pub(crate) fn apply(&mut self, result: &RequestResult) -> Result<UrlFate, StoreError> {
+        if result.end == RequestEnd::Untried {
+            return Ok(UrlFate::Untried);
+        }
+        let trouble = Trouble::of(&result.end);
+        let contacted = trouble.is_none_or(Trouble::contacts);
+        let lost_with_its_connection = self.served && trouble == Some(Trouble::Reset);
+        let goes_back = trouble.is_some_and(|trouble| trouble.class().url == ForUrl::GoesBack);
+        let counts = contacted && !goes_back && !lost_with_its_connection;
+        if let RequestEnd::Response { elapsed_us, .. } = result.end {
+            self.speeds.response.add(elapsed_us);
+            self.server.response_us = smooth(self.server.response_us, elapsed_us);
+        }
+        self.lease.contacted |= contacted;
+        self.partition.counts.contacts += u64::from(contacted);
+        take_trouble(self.server, self.lease, &result.end, self.served, self.staged);
+        self.lease.progressed |= trouble.is_none_or(Trouble::answers);
+        let mut url = read_url(&self.staged.rows, self.key, result.slot)?;
+        url.attempts = url.attempts.saturating_add(u8::from(counts));
+        let fate = match lost_with_its_connection {
+            true => UrlFate::Untried,
+            false => url_fate(self.staged.settings, &result.end, url.attempts),
+        };
+        match fate {
+            UrlFate::Untried => {}
+            UrlFate::Retry(wait) => self.retry(result.slot, url, wait),
+            UrlFate::Ends(outcome, reason) => {
+                validators::note(&mut self.staged.rows, self.key, &url, &result.end);
+                let end = UrlEnd::of(&result.end, outcome, reason);
+                if outcome == Outcome::Fetched {
+                    self.shares.fetched(self.staged, self.server.domain);
+                }
+                self.partition.end(self.staged, self.key, result.slot, url, end);
+            }
+        }
+        Ok(fate)
+    }
+
+    fn retry(&mut self, slot: u64, mut url: FrontierUrl, wait: Duration) {
+        let at = self.staged.now.max(self.server.next_contact) + wait;
+        url.not_before = self.partition.clock.store(at);
+        self.partition.counts.retried += 1;
+        remove_url(&mut self.staged.rows, self.key, slot);
+        self.server.queue.push_retry(&mut self.staged.rows, self.key, &url, at);
+    }
+}
+
+/// The server answered, and in what time, or is set aside: as the end of a request says, and whether its job brought an
+/// answer.
+pub(crate) fn take_trouble(
+    server: &mut Server,
+    lease: &mut Lease,
+    end: &RequestEnd,
+    served: bool,
+    staged: &Staged<'_>,
+) {
+    if let RequestEnd::Response { elapsed_us, .. } = end {
+        server.downloaded(staged.now, *elapsed_us, staged.settings);
+    }
+    // Of requests at once a job's first trouble counts: the streak is one of jobs.
+    let is_first = lease.trouble.is_none();
+    let Some(trouble) = Trouble::of(end) else {
+        if is_first {
+            server.answered();
+        }
+        return;
+    };
+    let is_set_aside = match trouble.class().server {
+        SetAside::Always => true,
+        SetAside::Unanswered => !served,
+        SetAside::Never => false,
+    };
+    if !is_first {
+        return;
+    }
+    if is_set_aside {
+        server.set_aside(staged.now, trouble, retry_after(staged.settings, end), staged.settings);
+        lease.trouble = Some(trouble);
+    } else if trouble.answers() {
+        server.answered();
+    }
+}

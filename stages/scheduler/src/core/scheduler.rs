@@ -1,0 +1,325 @@
+//! The scheduler's core: takes events, keeps servers in their places, and commits what changed.
+//!
+//! In: new URLs with addresses, reports of jobs, asks of fetchers, errands, tokens. Out: outcomes; sitemaps; jobs,
+//! renewals and revocations; requests for addresses; errands; needs of tokens.
+//!
+//! Invariants: a server has at most one lease, committed before its job is sent (P1); none is granted before
+//! the server's next-contact time, which survives restarts (P2); after every step each new URL waits, is in
+//! flight or has exactly one outcome (P3); a URL is only granted under a fresh robots.txt (P5), and within all
+//! budgets; memory holds servers in play, never URLs (P6).
+//!
+//! Sources: Cao, Jiang and Singh 2003, two-level scheduling; Najork and Heydon 2001, Mercator's back queues.
+
+use crate::budget::hosts::HOSTS;
+use crate::budget::shares::DOMAINS;
+use crate::core::errands::Errands;
+use crate::core::grants::{Granted, Grants};
+use crate::core::idle::{Idle, Inquiry};
+use crate::core::intake;
+use crate::core::places::Places;
+use crate::core::reports::Reports;
+use crate::frontier::rows::URLS;
+use crate::frontier::validators::VALIDATORS;
+use crate::keys::room::Room;
+use crate::keys::server_key::ServerKey;
+use crate::robots::state::ROBOTS;
+use crate::servers::counts::outcome_metric;
+use crate::servers::in_play::Servers;
+use crate::servers::lease::JOBS;
+use crate::servers::partition::META;
+use crate::servers::server::SERVERS;
+use crate::settings::Settings;
+use crate::step::staged::Staged;
+use crate::tokens::{Need, Settled};
+use shared::message::{Ask, AskReply, Edge, Errand, Outcome, ReadyUrls, Report, Undecodable, decode};
+use shared::stage::store::{Store, StoreError, Table};
+use shared::stage::{Core, Count, Event, Output};
+use shared::time::Timestamp;
+use std::sync::Arc;
+
+/// The tables of the scheduler's state.
+pub const TABLES: [Table; 8] = [URLS, SERVERS, JOBS, ROBOTS, HOSTS, DOMAINS, VALIDATORS, META];
+
+/// URLs that one step ends without a contact, at most. The next step follows at once and does the rest.
+const ENDINGS_PER_STEP: usize = 1000;
+/// Servers that one step looks after because their wait is over, at most.
+const DUE_PER_STEP: usize = 1000;
+/// Jobs that one step grants, at most.
+const JOBS_PER_STEP: usize = 64;
+
+/// A message for the scheduler.
+#[derive(Clone, Debug)]
+pub enum Input {
+    /// New URLs, or addresses that were asked for.
+    Ready(ReadyUrls),
+    /// What a job brought.
+    Report(Report),
+    /// A fetcher asks for jobs.
+    Ask(Ask),
+    /// From the scheduler of another partition.
+    Errand(Errand),
+}
+
+/// The scheduler's core: it owns the parts, and runs each step over them.
+pub struct Scheduler {
+    settings: Arc<Settings>,
+    epoch: u64,
+    pub(crate) servers: Servers,
+    pub(crate) places: Places,
+    errands: Errands,
+    grants: Grants,
+    /// Servers read from the store whose place is not found yet.
+    opened: Vec<ServerKey>,
+    /// Requests for addresses sent in this epoch.
+    refreshes: u64,
+    /// Messages for partitions of other instances.
+    foreign: u64,
+    /// Messages, and parts of messages, that make no sense.
+    malformed: u64,
+    /// There is more to do than one step does.
+    more: bool,
+}
+
+impl std::fmt::Debug for Scheduler {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Scheduler").field("epoch", &self.epoch).finish_non_exhaustive()
+    }
+}
+
+impl Scheduler {
+    /// Rebuilds the scheduler of `partitions` from its store.
+    ///
+    /// `epoch` must be larger than in any earlier life: it tells the jobs of this one from theirs. Outstanding
+    /// jobs get a full lease from `now` on, waits go on from where they were.
+    ///
+    /// # Errors
+    ///
+    /// The store cannot be read, or a row is not understood.
+    pub fn open(
+        settings: Settings,
+        instance: u16,
+        epoch: u64,
+        partitions: &[u16],
+        store: Arc<dyn Store>,
+        now: Timestamp,
+    ) -> Result<Self, StoreError> {
+        let servers = Servers::open(&settings, instance, epoch, partitions, store, now)?;
+        let mut places = Places::new(settings.connections_per_address);
+        servers.all().filter_map(|server| server.lease.as_ref()).for_each(|lease| places.connect(lease.address));
+        Ok(Scheduler {
+            epoch,
+            places,
+            errands: Errands::new(settings.robots_cache_bytes),
+            grants: Grants::new(instance, epoch),
+            opened: servers.keys(),
+            servers,
+            settings: Arc::new(settings),
+            refreshes: 0,
+            foreign: 0,
+            malformed: 0,
+            more: true,
+        })
+    }
+
+    /// Where a server belongs.
+    #[cfg(test)]
+    pub(crate) fn key_of(&self, server: &str) -> ServerKey {
+        self.servers.key_of(server)
+    }
+
+    /// Takes a message. Gives the fetcher's name when it is an ask, which is answered at the end of the step.
+    fn message(&mut self, input: Input, staged: &mut Staged<'_>) -> Result<Option<String>, StoreError> {
+        match input {
+            Input::Ready(ReadyUrls { partition, .. }) | Input::Report(Report { partition, .. })
+                if !self.servers.owns(partition) =>
+            {
+                self.foreign += 1;
+            }
+            Input::Ready(ready) => self.malformed += intake::take_on(&mut self.servers, &ready, staged)?,
+            Input::Report(report) => self.reports().take(&report, staged)?,
+            Input::Errand(errand) => self.errand(errand, staged)?,
+            Input::Ask(ask) => {
+                self.grants.fetchers.ask(staged.now, &ask, staged.settings.ask_lifetime);
+                return Ok(Some(ask.fetcher));
+            }
+        }
+        Ok(None)
+    }
+
+    /// A message from the scheduler of another partition.
+    fn errand(&mut self, errand: Errand, staged: &mut Staged<'_>) -> Result<(), StoreError> {
+        let name = match &errand {
+            Errand::Wanted { url, .. } => shared::url::server_of(url),
+            Errand::Found { server, .. } => server,
+            Errand::Tokens { domain } => return self.servers.call_for_tokens(staged.now, domain.as_deref()),
+        };
+        if name.parse::<shared::url::Server>().is_err() {
+            self.malformed += 1;
+            return Ok(());
+        }
+        let key = self.servers.key_of(name);
+        if !self.servers.owns(key.partition) {
+            self.foreign += 1;
+            return Ok(());
+        }
+        self.errands.take(key, errand, &mut self.servers, staged)
+    }
+
+    /// The parts that a report, or a lease that expires without one, changes.
+    fn reports(&mut self) -> Reports<'_> {
+        Reports {
+            servers: &mut self.servers,
+            places: &mut self.places,
+            errands: &mut self.errands,
+            fetchers: &mut self.grants.fetchers,
+        }
+    }
+
+    /// Looks after servers whose wait is over.
+    fn look_after_due(&mut self, staged: &mut Staged<'_>) -> Result<(), StoreError> {
+        for _ in 0..DUE_PER_STEP {
+            let Some(key) = self.places.queue.first_due(staged.now) else { return Ok(()) };
+            let lease = self.servers.get(key).and_then(|server| server.lease.as_ref());
+            if lease.is_some_and(|lease| lease.deadline <= staged.now) {
+                self.reports().expire(key, staged)?;
+            }
+            self.places.find(key, &mut self.servers, &mut self.errands, staged)?;
+        }
+        self.more = true;
+        Ok(())
+    }
+
+    /// Finds places, ends URLs and grants jobs until nothing more can be done now, or enough was.
+    ///
+    /// Gives the fetchers that got a job, one entry for each.
+    fn settle(&mut self, staged: &mut Staged<'_>) -> Result<Vec<String>, StoreError> {
+        let mut granted = Vec::new();
+        loop {
+            while let Some(key) = staged.unsettled.pop_front() {
+                self.places.find(key, &mut self.servers, &mut self.errands, staged)?;
+            }
+            if let Some(key) = self.places.queue.first_ending() {
+                if staged.endings_left == 0 {
+                    self.more = true;
+                    return Ok(granted);
+                }
+                Places::end_waiting(key, &mut self.servers, staged)?;
+                continue;
+            }
+            if granted.len() >= JOBS_PER_STEP || staged.endings_left == 0 {
+                self.more = true;
+                return Ok(granted);
+            }
+            match self.grants.grant(&mut self.servers, &mut self.places, &mut self.errands, staged)? {
+                Granted::Job(fetcher) => granted.push(fetcher),
+                Granted::Nothing => {}
+                Granted::NoneLeft => return Ok(granted),
+            }
+        }
+    }
+
+    fn inquiry(&self, now: Timestamp) -> Inquiry<'_> {
+        let Scheduler { settings, servers, places, grants, .. } = self;
+        Inquiry { now, settings, servers, places, grants }
+    }
+
+    /// Why a server, `scheme://host[:port]`, is not being fetched at `now`.
+    ///
+    /// # Errors
+    ///
+    /// The store cannot be read.
+    pub fn why_idle(&self, now: Timestamp, server: &str) -> Result<Idle, StoreError> {
+        self.inquiry(now).why_idle(server)
+    }
+}
+
+impl Core for Scheduler {
+    type Input = Input;
+    type Effect = Need;
+    type Answer = Settled;
+
+    fn decode(edge: Edge, payload: &[u8]) -> Result<Input, Undecodable> {
+        match edge {
+            Edge::UrlsReady => decode(payload).map(Input::Ready),
+            Edge::FetchReports => decode(payload).map(Input::Report),
+            Edge::FetchAsks => decode(payload).map(Input::Ask),
+            Edge::Errands => decode(payload).map(Input::Errand),
+            _ => Err(Undecodable::Corrupt(format!("the scheduler takes nothing from edge {}", edge.name()))),
+        }
+    }
+
+    fn step(&mut self, now: Timestamp, event: Event<Input, Settled>, out: &mut Output<Need>) -> Result<(), StoreError> {
+        let (settings, store) = (Arc::clone(&self.settings), Arc::clone(self.servers.store()));
+        let mut staged = Staged::new(now, &settings, store.as_ref(), ENDINGS_PER_STEP);
+        self.more = false;
+        for key in std::mem::take(&mut self.opened) {
+            staged.unsettle(key);
+        }
+        let mut asked = None;
+        match event {
+            Event::Message { ticket, input } => {
+                out.finish(ticket);
+                asked = self.message(input, &mut staged)?.map(|asker| (ticket, asker));
+            }
+            Event::Drain => self.grants.drain(),
+            Event::Answer(settled) => {
+                if let Some(domain) = self.servers.shares_mut().settled(&settled, &mut staged) {
+                    self.places.pass_on(Room::Domain(domain), &mut staged);
+                }
+            }
+            Event::Stored(_) | Event::Wake => {}
+        }
+        self.look_after_due(&mut staged)?;
+        let granted = self.settle(&mut staged)?;
+        if let Some((ticket, asker)) = asked {
+            let granted = granted.iter().filter(|fetcher| **fetcher == asker).count();
+            out.reply(ticket, &AskReply { granted: u32::try_from(granted).unwrap_or(u32::MAX) });
+        }
+        self.servers.shares_mut().ask(&mut staged);
+        self.servers.save(&mut staged);
+        let (epoch, refreshes) = (self.epoch, &mut self.refreshes);
+        staged.flush(out, || {
+            *refreshes += 1;
+            // Different in every life, so that no answer is taken for one to an earlier life's request.
+            (epoch << 32).wrapping_add(*refreshes)
+        });
+        debug_assert!(self.servers.conserves(), "P3: new URLs = outcomes + waiting + in flight");
+        Ok(())
+    }
+
+    fn wake_at(&self) -> Option<Timestamp> {
+        let dues = [self.places.queue.next_due(), self.servers.shares().ask_at()];
+        if self.more { Some(Timestamp::ZERO) } else { dues.into_iter().flatten().min() }
+    }
+
+    fn why(&self, now: Timestamp, url: &str) -> Result<Option<String>, StoreError> {
+        self.inquiry(now).why_url(url)
+    }
+
+    fn counts(&self) -> Vec<Count> {
+        let (totals, load) = (self.servers.totals(), self.servers.load_of_all());
+        let mut counts = vec![
+            ("new_total", totals.new),
+            ("waiting", load.waiting),
+            ("in_flight", load.in_flight),
+            ("waiting_over_budget", load.over_budget),
+            ("servers", self.servers.len() as u64),
+            ("servers_ready", self.places.queue.ready() as u64),
+            ("retried_total", totals.retried),
+            ("refetched_total", totals.refetched),
+            ("contacts_total", totals.contacts),
+            ("jobs_granted_total", totals.jobs),
+            ("leases_expired_total", totals.leases_expired),
+            ("bytes_total", totals.bytes),
+            ("serials_repeated_total", totals.repeated),
+            ("robots_fetched_total", totals.robots),
+            ("foreign_total", self.foreign),
+            ("malformed_total", self.malformed),
+            ("invariants_broken_total", self.servers.invariants_broken()),
+        ];
+        for outcome in Outcome::ALL {
+            counts.push((outcome_metric(outcome), totals.outcomes[outcome as usize]));
+        }
+        counts
+    }
+}

@@ -1,0 +1,90 @@
+//! What must hold after every step: P3, budgets, and connections by address.
+
+use super::world::World;
+use crate::frontier::rows::URLS;
+use crate::keys::room::Room;
+use crate::ranking::ready_queue::QueuePlace;
+use crate::servers::server::Server;
+use shared::message::Outcome;
+use shared::stage::Core as _;
+use shared::stage::store::Store as _;
+use shared::url::{host_of, registered_domain};
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+impl World {
+    /// P3, by the counts and by what lies in the store.
+    pub(crate) fn check(&self) {
+        let (waiting, in_flight) = (self.count("waiting"), self.count("in_flight"));
+        let ended: u64 =
+            self.core.counts().iter().filter(|(name, _)| name.starts_with("outcome_")).map(|(_, count)| count).sum();
+        assert_eq!(self.count("new_total"), ended + waiting + in_flight, "P3");
+        assert_eq!(ended, self.outcomes.len() as u64, "P3: outcomes counted and published");
+        let mut rows = 0;
+        self.store
+            .scan(URLS, &[], &[0xff; 20], &mut |_, _| {
+                rows += 1;
+                true
+            })
+            .unwrap();
+        assert_eq!(rows, waiting + in_flight, "P3: each URL that has not ended is in the store");
+        let limits =
+            [(self.settings.pages_per_host, "pages per host"), (self.settings.pages_per_domain, "pages per domain")];
+        for (budget, limit) in limits {
+            if budget > 0 {
+                self.check_budget(budget, limit);
+            }
+        }
+        self.check_connections();
+    }
+
+    /// To no address more connections than allowed; nobody waits for room that is there.
+    fn check_connections(&self) {
+        let max = self.settings.connections_per_address;
+        let mut open: BTreeMap<IpAddr, u32> = BTreeMap::new();
+        for held in self.held.iter().filter(|held| held.lease_end > self.now) {
+            *open.entry(held.job.addresses[0]).or_default() += 1;
+        }
+        assert!(max == 0 || open.values().all(|&open| open <= max), "more than {max} connections: {open:?}");
+        let mut leased: BTreeMap<IpAddr, u32> = BTreeMap::new();
+        for lease in self.core.servers.all().filter_map(|server| server.lease.as_ref()) {
+            *leased.entry(lease.address).or_default() += 1;
+        }
+        for (&address, &leases) in &leased {
+            assert_eq!(self.core.places.connections.open(address), leases, "connections to {address}");
+        }
+        for server in self.core.servers.all() {
+            let QueuePlace::Held(room @ Room::Address(address), _) = server.place else { continue };
+            let takes_it =
+                |other: &Server| matches!(other.place, QueuePlace::Ready(..)) && other.address.first() == Some(address);
+            let is_taken = !self.core.places.connections.has_room(address);
+            assert!(
+                is_taken || self.core.servers.all().any(|other| takes_it(other)),
+                "{} is held for {room:?}, which is free",
+                server.name
+            );
+        }
+    }
+
+    /// Of nothing more pages than its budget are fetched or in flight; nothing is over it before it is used up, if that
+    /// is for one scheduler to say.
+    fn check_budget(&self, budget: u64, limit: &str) {
+        let budget_of = |url| if limit == "pages per host" { host_of(url) } else { registered_domain(host_of(url)) };
+        let mut taken: BTreeMap<&str, u64> = BTreeMap::new();
+        for entry in self.outcomes.values().filter(|entry| entry.outcome == Outcome::Fetched) {
+            *taken.entry(budget_of(&entry.url)).or_default() += 1;
+        }
+        for entry in self.outcomes.values().filter(|entry| entry.outcome == Outcome::OverBudget) {
+            let is_used_up = taken.get(budget_of(&entry.url)) == Some(&budget);
+            assert!(
+                is_used_up || self.settings.schedulers > 1 || entry.reason != limit,
+                "{} is over budget",
+                entry.url
+            );
+        }
+        for server in self.core.servers.all() {
+            *taken.entry(budget_of(&server.name)).or_default() += server.load().in_flight;
+        }
+        assert!(taken.values().all(|&pages| pages <= budget), "more than {budget} pages: {taken:?}");
+    }
+}

@@ -1,0 +1,175 @@
+//! Jobs: leases, renewals and reports, lost, late and repeated; one situation a test.
+
+use super::web::{Fine, Web};
+use super::world::World;
+use crate::core::scheduler::Input;
+use crate::settings::Settings;
+use crate::settings::tests::settings;
+use shared::config::DownloadPause;
+use shared::message::{JobId, Outcome, Report, ToFetcher};
+use shared::stage::{Core as _, Event, Output};
+use std::time::Duration;
+
+const A: &str = "http://a.test";
+const HOUR: Duration = Duration::from_secs(3600);
+
+#[test]
+fn a_scheduler_that_is_told_to_end_grants_nothing_more_but_still_hears_reports() {
+    let mut world = World::new(Settings { respect_robots: false, requests_per_connection: 2, ..settings() });
+    world.tell_pages(A, 4);
+    world.ask(1);
+    assert_eq!(world.held.len(), 1);
+    let mut out = Output::default();
+    world.core.step(world.now, Event::Drain, &mut out).unwrap();
+    world.tell_pages("http://b.test", 3);
+    world.ask(4);
+    assert_eq!(world.held.len(), 1);
+    let report = world.held[0].report(true, false);
+    world.step(Some(Input::Report(report)));
+    assert_eq!((world.count("in_flight"), world.count("waiting")), (0, 7));
+    world.ask(4);
+    assert_eq!(world.count("jobs_granted_total"), 1);
+}
+
+#[test]
+fn an_expired_lease_is_granted_again_once_and_costs_the_first_url_an_attempt() {
+    let mut world = World::new(Settings { respect_robots: false, ..settings() });
+    world.tell_pages(A, 5);
+    world.ask(1);
+    let lost = world.held.remove(0);
+    world.pass(Duration::from_secs(21));
+    world.step(None);
+    world.ask(1);
+    assert!(world.held.is_empty(), "the lease holds");
+    world.pass(Duration::from_secs(2));
+    world.finish(&mut Fine, HOUR);
+    assert_eq!(world.count("leases_expired_total"), 1);
+    assert_eq!(world.count("refetched_total"), 5);
+    assert_eq!(world.outcomes[&lost.job.requests[0].url].attempts, 2);
+    assert_eq!(world.outcomes[&lost.job.requests[1].url].attempts, 1);
+    let urls: Vec<_> = (0..5).map(|page| format!("{A}/{page}")).collect();
+    assert_eq!(world.contacted(), urls, "in their old order");
+}
+
+#[test]
+fn a_url_that_kills_its_fetchers_fails() {
+    let mut world = World::new(Settings { respect_robots: false, ..settings() });
+    world.tell_pages(A, 1);
+    for _ in 0..4 {
+        world.ask(1);
+        assert_eq!(world.held.len(), 1);
+        world.held.clear();
+        world.pass(Duration::from_secs(23));
+        world.step(None);
+        world.pass(Duration::from_secs(2));
+        world.step(None);
+    }
+    assert_eq!(world.outcome("http://a.test/0"), (Outcome::Failed, "lease expired"));
+    assert_eq!(world.count("refetched_total"), 3);
+}
+
+#[test]
+fn renewals_keep_a_long_job_and_its_partial_reports_count() {
+    let mut world = World::new(Settings { respect_robots: false, ..settings() });
+    world.tell_pages(A, 40);
+    world.run(&mut Fine, Duration::from_secs(38));
+    assert_eq!(world.count("jobs_granted_total"), 1);
+    let settled = world.count("outcome_fetched_total");
+    assert!(settled >= 33, "{settled}");
+    // The fetcher dies: only what it did since its last report is fetched twice.
+    world.held.clear();
+    world.pass(Duration::from_secs(30));
+    world.finish(&mut Fine, HOUR);
+    assert_eq!(world.count("refetched_total"), 40 - settled);
+}
+
+#[test]
+fn reports_of_unknown_jobs_are_revoked_and_change_nothing() {
+    let mut world = World::new(Settings { respect_robots: false, ..settings() });
+    world.tell_pages(A, 3);
+    world.ask(1);
+    let report =
+        Report { job: JobId { scheduler: 3, epoch: 1, number: 77 }, ..world.held[0].clone().report(false, false) };
+    world.step(Some(Input::Report(Report { last: true, ..report.clone() })));
+    assert!(world.inbox.is_empty());
+    world.step(Some(Input::Report(report.clone())));
+    assert_eq!(world.inbox.pop_front(), Some(ToFetcher::Revoked { job: report.job }));
+    world.step(Some(Input::Report(Report { server: "http://unknown.test".into(), ..report.clone() })));
+    assert_eq!(world.inbox.pop_front(), Some(ToFetcher::Revoked { job: report.job }));
+    world.step(Some(Input::Report(Report { partition: 99, ..report })));
+    assert!(world.inbox.is_empty());
+    assert_eq!(world.count("in_flight"), 3);
+}
+
+#[test]
+fn reports_may_come_twice_and_out_of_order() {
+    let (delay, download_pause) = (Duration::ZERO, DownloadPause::default());
+    let mut world = World::new(Settings { respect_robots: false, delay, download_pause, ..settings() });
+    world.tell_pages(A, 4);
+    world.ask(1);
+    let mut reports = Vec::new();
+    for _ in 0..3 {
+        world.request(0, &mut Fine);
+        reports.push(world.held[0].report(false, false));
+    }
+    world.request(0, &mut Fine);
+    let last = world.held[0].report(true, false);
+    for report in [&reports[1], &last, &reports[1], &reports[2], &last] {
+        world.step(Some(Input::Report(report.clone())));
+    }
+    assert_eq!((world.count("outcome_fetched_total"), world.count("in_flight")), (3, 1));
+    world.crash();
+    world.step(Some(Input::Report(reports[1].clone())));
+    assert_eq!(world.count("in_flight"), 1, "the job waits for the report that is missing");
+    world.step(Some(Input::Report(reports[0].clone())));
+    assert_eq!((world.count("outcome_fetched_total"), world.count("in_flight")), (4, 0));
+    assert_eq!(world.count("contacts_total"), 4);
+}
+
+#[test]
+fn a_servers_limit_of_requests_is_learned() {
+    struct Short;
+    impl Web for Short {
+        fn requests_per_connection(&self) -> usize {
+            5
+        }
+    }
+    let mut world = World::new(Settings { respect_robots: false, ..settings() });
+    world.tell_pages(A, 60);
+    world.finish(&mut Short, HOUR);
+    assert_eq!(world.count("jobs_granted_total"), 12);
+    assert_eq!(world.count("outcome_fetched_total"), 60);
+    let mut job_sizes = world.held.iter().map(|held| held.job.requests.len());
+    assert_eq!(job_sizes.next(), None);
+}
+
+#[test]
+fn a_job_survives_a_crash_and_its_reports_are_taken() {
+    let mut world = World::polite();
+    world.tell_pages(A, 3);
+    world.run(&mut Fine, Duration::from_millis(1500));
+    assert_eq!(world.count("in_flight"), 3);
+    world.crash();
+    assert_eq!(world.count("in_flight"), 3);
+    world.finish(&mut Fine, HOUR);
+    assert_eq!(world.contacted().len(), 4);
+    assert_eq!(world.count("leases_expired_total"), 0);
+}
+
+#[test]
+fn a_fetcher_that_sends_jobs_back_untouched_does_not_get_them_as_fast_as_messages_go() {
+    let mut world = World::new(Settings { respect_robots: false, ..settings() });
+    world.tell_pages(A, 3);
+    for _ in 0..5 {
+        world.ask(1);
+        assert_eq!(world.held.len(), 1);
+        let report = world.held.remove(0).report(true, false);
+        world.step(Some(Input::Report(report)));
+        world.ask(1);
+        assert!(world.held.is_empty());
+        world.pass(Duration::from_millis(100));
+        world.step(None);
+    }
+    world.finish(&mut Fine, HOUR);
+    assert!(world.outcomes.values().all(|entry| entry.attempts == 1));
+}

@@ -1,0 +1,17 @@
+//! The scheduler against made-up resolvers, fetchers and servers. Everything passes through its core, its messages and a
+//! store in memory; P1 to P3 and the budgets are checked after every step.
+
+mod address_scenarios;
+mod budget_scenarios;
+mod checks;
+mod fetching;
+mod idle_scenarios;
+mod job_scenarios;
+mod properties;
+mod robots_scenarios;
+mod scenarios;
+mod timing;
+mod token_scenarios;
+mod trouble_scenarios;
+mod web;
+mod world;

@@ -1,0 +1,174 @@
+//! What a URL costs, from its arrival to its outcome. Run by hand, in a release build.
+
+use super::web::{addresses, origin, response, robots, robots_txt};
+use super::world::World;
+use crate::core::scheduler::{Scheduler, TABLES};
+use crate::settings::Settings;
+use crate::settings::tests::settings;
+use shared::config::{Bytes, DownloadPause, Durability};
+use shared::message::{Ask, Edge, ReadyUrls, Report, RequestResult, ServerResolution, ToFetcher, decode, encode};
+use shared::stage::disk::{DiskStore, StoreOptions};
+use shared::stage::store::{MemoryStore, Store};
+use shared::stage::{Core as _, Event, Output, Ticket};
+use shared::time::Timestamp;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const SERVERS: usize = 200;
+const PAGES: usize = 500;
+
+/// Steps and commits; time in the core and in the store is summed up apart.
+struct Bench {
+    core: Scheduler,
+    store: Arc<dyn Store>,
+    now: Timestamp,
+    core_time: Duration,
+    commit_time: Duration,
+    steps: u64,
+    jobs: Vec<shared::message::Job>,
+}
+
+impl Bench {
+    fn step(&mut self, edge: Edge, payload: &[u8]) {
+        self.now = self.now + Duration::from_micros(10);
+        let start = Instant::now();
+        let input = Scheduler::decode(edge, payload).unwrap();
+        let mut out = Output::default();
+        self.core.step(self.now, Event::Message { ticket: Ticket(self.steps), input }, &mut out).unwrap();
+        let stepped = Instant::now();
+        self.store.commit(&out.changes).unwrap();
+        self.commit_time += stepped.elapsed();
+        self.core_time += stepped - start;
+        self.steps += 1;
+        for send in out.sends {
+            if let Ok(ToFetcher::Job(job)) = decode(&send.payload) {
+                self.jobs.push(job);
+            }
+        }
+    }
+
+    /// Batches of 100 URLs of ten servers, as they come from a crawl.
+    fn tell(&mut self) {
+        let mut serials = [0u64; 64];
+        for round in 0..PAGES / 10 {
+            for group in 0..SERVERS / 10 {
+                let partition = (group % 64) as u16;
+                let mut ready = ReadyUrls { partition, origins: vec![origin()], ..ReadyUrls::default() };
+                for server in 0..10 {
+                    let name = format!("http://host-{}.example.test", group * 10 + server);
+                    for page in 0..10 {
+                        serials[usize::from(partition)] += 1;
+                        ready.urls.push(&format!("{name}/section/{round}/page-{page}.html?id={}", round * 10 + page));
+                        ready.origin_of.push(0);
+                        ready.server_of.push(server as u32);
+                        ready.serials.push(serials[usize::from(partition)]);
+                    }
+                    ready.servers.push(ServerResolution { server: name, resolution: Some(addresses()) });
+                }
+                self.step(Edge::UrlsReady, &encode(&ready));
+            }
+        }
+    }
+
+    /// Fetches all of them: every job that is granted is reported at once.
+    fn fetch(&mut self) {
+        let mut received = 0;
+        for number in 1.. {
+            let ask = Ask { fetcher: "f".into(), ask: number, free: 64, received, life: 1 };
+            self.step(Edge::FetchAsks, &encode(&ask));
+            if self.jobs.is_empty() {
+                break;
+            }
+            for job in std::mem::take(&mut self.jobs) {
+                received += 1;
+                let results: Vec<_> = job
+                    .requests
+                    .iter()
+                    .map(|request| RequestResult { slot: request.slot, end: response(200) })
+                    .collect();
+                let report = Report {
+                    job: job.id,
+                    fetcher: "f".into(),
+                    partition: job.partition,
+                    server: job.server,
+                    sequence: 1,
+                    last: true,
+                    requests: results.len() as u32,
+                    busy_us: 0,
+                    elapsed_us: 0,
+                    results,
+                    connect_us: Some(1000),
+                    closed_by_server: false,
+                    robots: None,
+                };
+                self.step(Edge::FetchReports, &encode(&report));
+            }
+        }
+    }
+}
+
+fn measure(name: &str, store: Arc<dyn Store>) {
+    let settings = Settings { delay: Duration::ZERO, respect_robots: false, partitions: 64, ..settings() };
+    let partitions: Vec<u16> = (0..64).collect();
+    let now = Timestamp::from_micros(1);
+    let core = Scheduler::open(settings, 0, 1, &partitions, Arc::clone(&store), now).unwrap();
+    let mut bench =
+        Bench { core, store, now, core_time: Duration::ZERO, commit_time: Duration::ZERO, steps: 0, jobs: Vec::new() };
+    bench.tell();
+    let (arrival_core, arrival_commit) = (bench.core_time, bench.commit_time);
+    bench.fetch();
+    let urls = (SERVERS * PAGES) as u64;
+    let fetched = bench.core.counts().into_iter().find(|(name, _)| *name == "outcome_fetched_total").unwrap().1;
+    assert_eq!(fetched, urls);
+    let per_url = |time: Duration| time.as_nanos() as f64 / urls as f64 / 1000.0;
+    println!(
+        "{name}: {urls} URLs, {} steps; µs a URL: core {:.2} (arrival {:.2}), commit {:.2} (arrival {:.2})",
+        bench.steps,
+        per_url(bench.core_time),
+        per_url(arrival_core),
+        per_url(bench.commit_time),
+        per_url(arrival_commit),
+    );
+    println!("a server in memory: {} bytes", size_of::<crate::servers::server::Server>());
+}
+
+#[test]
+#[ignore = "a measurement: cargo test --release -p scheduler timing -- --ignored --nocapture"]
+fn what_a_url_costs() {
+    measure("memory", Arc::new(MemoryStore::default()));
+    let dir = tempfile::tempdir().unwrap();
+    let options =
+        StoreOptions { memtable_bytes: Bytes(8 << 20), cache_bytes: Bytes(32 << 20), durability: Durability::Process };
+    measure("disk", Arc::new(DiskStore::open(dir.path(), &TABLES, options).unwrap()));
+}
+
+/// Jobs for a server with a robots.txt of 500 KiB.
+fn measure_rules(robots_cache_bytes: usize) {
+    let settings = Settings {
+        delay: Duration::ZERO,
+        download_pause: DownloadPause::default(),
+        requests_per_connection: 10,
+        robots_cache_bytes,
+        ..settings()
+    };
+    let mut world = World::new(settings);
+    world.tell_pages("http://a.test", 1000);
+    let rules: String = (0..12_000).map(|n| format!("Disallow: /some/where/{n}/nobody-goes\n")).collect();
+    let text = format!("User-agent: *\n{rules}");
+    let mut web = robots_txt(|_, _| robots(200, &text));
+    let start = Instant::now();
+    world.finish(&mut web, Duration::from_secs(3600));
+    let jobs = world.count("jobs_granted_total");
+    println!(
+        "{} KiB kept: {jobs} jobs, {:?} each, a test's world included",
+        robots_cache_bytes >> 10,
+        start.elapsed() / jobs as u32
+    );
+}
+
+#[test]
+#[ignore = "a measurement: cargo test --release -p scheduler timing -- --ignored --nocapture"]
+fn what_a_large_robots_txt_costs() {
+    measure_rules(0);
+    measure_rules(16 << 20);
+}

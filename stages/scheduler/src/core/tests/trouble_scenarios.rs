@@ -1,0 +1,311 @@
+//! Servers that fail, refuse, or are slow: what it costs their URLs and them; one situation a test.
+
+use super::web::{Fine, addresses, pages, response, robots_txt};
+use super::world::World;
+use crate::core::scheduler::Input;
+use crate::settings::Settings;
+use crate::settings::tests::settings;
+use shared::config::DownloadPause;
+use shared::message::{FailureKind, Outcome, RequestEnd, Validators};
+use shared::url::server_of;
+use std::time::Duration;
+
+const A: &str = "http://a.test";
+const HOUR: Duration = Duration::from_secs(3600);
+
+#[test]
+fn statuses_and_failures_end_or_are_tried_again() {
+    let mut world = World::polite();
+    let paths = ["ok", "gone", "moved", "forbidden", "broken", "busy", "reset", "flaky", "private"];
+    world.tell(&paths.map(|path| format!("{A}/{path}")), &addresses());
+    let mut flaky = 0;
+    let mut web = pages(|_, url| match url.rsplit('/').next().unwrap() {
+        "ok" => response(200),
+        "gone" => response(404),
+        "moved" => response(302),
+        "forbidden" => response(403),
+        "broken" => response(500),
+        "busy" => response(429),
+        "reset" => RequestEnd::Failure(FailureKind::Reset),
+        "private" => RequestEnd::Failure(FailureKind::Forbidden),
+        _ => {
+            flaky += 1;
+            if flaky < 4 { RequestEnd::Failure(FailureKind::Timeout) } else { response(200) }
+        }
+    });
+    world.finish(&mut web, 2 * HOUR);
+    for (path, outcome, attempts) in [
+        ("ok", Outcome::Fetched, 1),
+        ("gone", Outcome::Gone, 1),
+        ("moved", Outcome::Redirected, 1),
+        ("forbidden", Outcome::Refused, 1),
+        ("broken", Outcome::Failed, 4),
+        ("busy", Outcome::Refused, 4),
+        ("reset", Outcome::Failed, 4),
+        ("private", Outcome::Failed, 0),
+        ("flaky", Outcome::Fetched, 4),
+    ] {
+        let entry = &world.outcomes[&format!("{A}/{path}")];
+        assert_eq!((entry.outcome, entry.attempts), (outcome, attempts), "{path}");
+    }
+    assert_eq!(world.count("retried_total"), 12);
+}
+
+#[test]
+fn a_url_that_fails_does_not_hold_up_the_others() {
+    let mut world = World::polite();
+    world.tell_pages(A, 100);
+    let mut web = pages(|_, url| if url.ends_with("/0") { response(500) } else { response(200) });
+    let start = world.now;
+    world.finish(&mut web, HOUR);
+    let last_good = world.contacts.iter().rev().find(|(_, url)| !url.ends_with("/0")).unwrap().0;
+    assert!(last_good.since(start) <= Duration::from_secs(104));
+}
+
+#[test]
+fn a_slow_server_is_left_alone_for_as_long_as_it_took() {
+    for (factor, longest, pause) in [(0, 60, 1), (1, 60, 4), (10, 60, 40), (100, 60, 60), (10, 20, 20)] {
+        let download_pause = DownloadPause { factor, max: Duration::from_secs(longest) };
+        let mut world = World::new(Settings { download_pause, requests_per_connection: 2, ..settings() });
+        world.tell_pages(A, 4);
+        let slow = RequestEnd::Response {
+            status: 200,
+            bytes: 1,
+            truncated: false,
+            elapsed_us: 4_000_000,
+            retry_after_s: None,
+            fetched_at_ms: 0,
+            media_type: String::new(),
+            validators: Validators::default(),
+        };
+        world.finish(&mut pages(|_, _| slow.clone()), HOUR);
+        let waits: Vec<_> = world.contacts.windows(2).map(|pair| pair[1].0.since(pair[0].0).as_secs()).collect();
+        assert_eq!(waits, [1, pause, pause, pause], "inside a job and between two");
+    }
+}
+
+#[test]
+fn retry_after_holds_for_the_server() {
+    let mut world = World::polite();
+    world.tell_pages(A, 3);
+    let mut first = true;
+    let mut web = pages(|_, _| match std::mem::take(&mut first) {
+        true => RequestEnd::Response {
+            status: 503,
+            bytes: 0,
+            truncated: false,
+            elapsed_us: 1,
+            retry_after_s: Some(600),
+            fetched_at_ms: 0,
+            media_type: String::new(),
+            validators: Validators::default(),
+        },
+        false => response(200),
+    });
+    world.finish(&mut web, HOUR);
+    assert_eq!(world.contacts[2].0.since(world.contacts[1].0), Duration::from_secs(600));
+    assert_eq!(world.count("outcome_fetched_total"), 3);
+}
+
+#[test]
+fn retry_after_survives_a_crash() {
+    let mut world = World::polite();
+    world.tell_pages(A, 2);
+    let answer = RequestEnd::Response {
+        status: 429,
+        bytes: 0,
+        truncated: false,
+        elapsed_us: 1,
+        retry_after_s: Some(600),
+        fetched_at_ms: 0,
+        media_type: String::new(),
+        validators: Validators::default(),
+    };
+    world.run(&mut pages(|_, _| answer.clone()), Duration::from_secs(5));
+    world.crash();
+    world.finish(&mut Fine, HOUR);
+    assert_eq!(world.count("outcome_fetched_total"), 2);
+}
+
+#[test]
+fn a_dead_server_ends_its_urls() {
+    for kind in [FailureKind::Connect, FailureKind::Tls] {
+        let mut world = World::polite();
+        world.tell_pages(A, 2500);
+        world.finish(&mut robots_txt(|_, _| Err(kind)), HOUR);
+        assert_eq!(world.contacted().len(), 6);
+        assert_eq!(world.outcome("http://a.test/7"), (Outcome::Failed, kind.name()));
+        // A later URL gets one more connection.
+        world.tell(&[format!("{A}/later")], &addresses());
+        world.finish(&mut robots_txt(|_, _| Err(kind)), 2 * HOUR);
+        assert!(world.contacted().len() <= 7);
+    }
+}
+
+#[test]
+fn a_server_that_never_answers_or_always_refuses_costs_few_contacts_and_no_other_server_anything() {
+    for (end, outcome) in [
+        (RequestEnd::Failure(FailureKind::Timeout), (Outcome::Failed, "timeout")),
+        (RequestEnd::Failure(FailureKind::Reset), (Outcome::Failed, "reset")),
+        (RequestEnd::Failure(FailureKind::Protocol), (Outcome::Failed, "protocol")),
+        (response(429), (Outcome::Refused, "too many requests")),
+        (response(503), (Outcome::Failed, "service unavailable")),
+    ] {
+        let mut world = World::polite();
+        world.tell_pages(A, 2500);
+        world.tell_pages("http://b.test", 200);
+        let start = world.now;
+        world.finish(&mut pages(|_, url| if server_of(url) == A { end.clone() } else { response(200) }), HOUR);
+        let contacts = |server| world.contacts.iter().filter(move |(_, url)| server_of(url) == server);
+        let waits: Vec<_> = contacts(A).map(|(at, _)| at.since(start).as_secs()).collect();
+        assert_eq!(waits, [0, 1, 31, 91, 211, 451, 931], "robots.txt, then waits that double");
+        assert_eq!(world.outcome("http://a.test/2499"), outcome);
+        assert!(contacts("http://b.test").all(|(at, _)| at.since(start) <= Duration::from_secs(200)));
+        assert_eq!(world.count("outcome_fetched_total"), 200);
+    }
+}
+
+#[test]
+fn servers_in_trouble_hold_few_connections_while_others_need_them_and_half_of_them_otherwise() {
+    let retry_wait = Duration::from_secs(1);
+    let mut world = World::new(Settings { respect_robots: false, retry_wait, ..settings() });
+    (0..40).for_each(|n| world.tell_pages(&format!("http://silent{n}.test"), 2));
+    world.ask(40);
+    assert_eq!(world.held.len(), 40, "nobody knows yet");
+    let mut silent = pages(|_, _| RequestEnd::Failure(FailureKind::Timeout));
+    while !world.held.is_empty() {
+        world.request(0, &mut silent);
+        let report = world.held.remove(0).report(true, false);
+        world.step(Some(Input::Report(report)));
+    }
+    (0..30).for_each(|n| world.tell_pages(&format!("http://good{n}.test"), 2));
+    world.ask(30);
+    assert!(world.held.iter().all(|held| held.job.server.contains("good")), "the others are set aside");
+    world.pass(retry_wait);
+    world.step(None);
+    assert_eq!(world.count("servers_ready"), 40);
+    world.ask(2);
+    world.ask(1);
+    assert_eq!(world.held.len(), 32, "two of 32 connections");
+    for _ in 0..30 {
+        let report = world.held.remove(0).report(true, false);
+        world.step(Some(Input::Report(report)));
+    }
+    world.pass(Duration::from_millis(50));
+    world.ask(30);
+    assert_eq!(world.held.len(), 16, "half of 32");
+    assert!(world.held.iter().all(|held| held.job.server.contains("silent")));
+}
+
+#[test]
+fn a_server_that_has_not_sent_a_page_yet_has_little_time_once() {
+    let mut world = World::new(settings());
+    world.tell_pages(A, 3);
+    let mut times = Vec::new();
+    let mut asked = 0;
+    // The first page and, later, another are too late.
+    let mut web = pages(|_, _| {
+        asked += 1;
+        if asked == 1 || asked == 3 { RequestEnd::Failure(FailureKind::Timeout) } else { response(200) }
+    });
+    while world.count("outcome_fetched_total") < 3 {
+        world.ask(1);
+        for index in (0..world.held.len()).rev() {
+            times.push(world.held[index].job.first_answer_ms);
+            while world.request(index, &mut web) {
+                world.pass(Duration::from_secs(1));
+            }
+            let report = world.held.remove(index).report(true, false);
+            world.step(Some(Input::Report(report)));
+        }
+        world.pass(Duration::from_secs(1));
+    }
+    // robots.txt; the page that comes too late; then it was tried in vain, and then it is known.
+    assert_eq!(times[..2], [Some(15_000); 2]);
+    assert!(times.len() > 3 && times[2..].iter().all(Option::is_none), "{times:?}");
+}
+
+#[test]
+fn a_few_bad_pages_do_not_set_a_server_aside_for_long_nor_end_the_others() {
+    for end in [RequestEnd::Failure(FailureKind::Timeout), response(503)] {
+        let mut world = World::polite();
+        world.tell_pages(A, 100);
+        let bad = |url: &str| ["/0", "/1", "/60"].iter().any(|path| url.ends_with(path) && url.len() <= 16);
+        world.finish(&mut pages(|_, url| if bad(url) { end.clone() } else { response(200) }), HOUR);
+        assert_eq!(world.count("outcome_fetched_total"), 97);
+        assert_eq!(world.count("outcome_failed_total"), 3);
+        assert!(world.outcomes.values().all(|entry| entry.attempts <= if bad(&entry.url) { 4 } else { 1 }));
+    }
+}
+
+#[test]
+fn a_refusal_sets_the_server_aside_and_an_answer_ends_that() {
+    let mut world = World::polite();
+    world.tell_pages(A, 3);
+    let mut asked = 0;
+    let mut web = pages(|_, _| {
+        asked += 1;
+        response(if asked % 2 == 1 { 429 } else { 200 })
+    });
+    world.finish(&mut web, HOUR);
+    let waits: Vec<_> = world.contacts.windows(2).map(|pair| pair[1].0.since(pair[0].0).as_secs()).collect();
+    // /0 is refused, /1 answered, /2 refused; both wait for longer than the server; then /0 is answered, and /2 refused
+    // once more.
+    assert_eq!(waits, [1, 30, 1, 30, 30, 90], "{:?}", world.contacted());
+}
+
+#[test]
+fn failures_to_connect_cost_no_attempt() {
+    let mut world = World::polite();
+    world.tell_pages(A, 3);
+    let mut tries = 0;
+    let mut web = pages(|_, _| {
+        tries += 1;
+        if tries % 6 == 0 { response(200) } else { RequestEnd::Failure(FailureKind::Connect) }
+    });
+    world.finish(&mut web, 3 * HOUR);
+    assert!(world.outcomes.values().all(|entry| (entry.outcome, entry.attempts) == (Outcome::Fetched, 1)));
+}
+
+#[test]
+fn a_request_lost_on_a_connection_that_has_served_costs_nothing_and_goes_first_on_the_next() {
+    let mut world = World::new(Settings { respect_robots: false, ..settings() });
+    world.tell_pages(A, 3);
+    let mut reset = pages(|_, _| RequestEnd::Failure(FailureKind::Reset));
+    world.ask(1);
+    world.request(0, &mut Fine);
+    world.pass(Duration::from_secs(1));
+    world.request(0, &mut reset);
+    let mut report = world.held.remove(0).report(true, true);
+    // A page is reported when it is stored, which may be after the next request failed.
+    report.results.swap(0, 1);
+    world.step(Some(Input::Report(report)));
+    assert_eq!((world.count("outcome_fetched_total"), world.count("retried_total")), (1, 0));
+
+    world.pass(Duration::from_secs(1));
+    world.ask(1);
+    let requests = &world.held[0].job.requests;
+    assert_eq!(requests.len(), 1, "what a connection serves");
+    assert_eq!((requests[0].url.as_str(), requests[0].attempts), ("http://a.test/1", 0));
+    world.request(0, &mut reset);
+    let report = world.held.remove(0).report(true, false);
+    world.step(Some(Input::Report(report)));
+    assert_eq!(world.count("retried_total"), 1, "alone on its connection it counts");
+}
+
+#[test]
+fn a_server_that_hangs_up_before_every_request_is_dead_in_the_end() {
+    let mut world = World::new(Settings { respect_robots: false, ..settings() });
+    world.tell_pages(A, 3);
+    for _ in 0..6 {
+        world.ask(1);
+        let mut held = world.held.remove(0);
+        held.connected = true;
+        world.step(Some(Input::Report(held.report(true, true))));
+        world.pass(HOUR);
+        if world.count("waiting") > 0 {
+            world.step(None);
+        }
+    }
+    assert_eq!(world.outcome("http://a.test/0"), (Outcome::Failed, "connection ended before a request"));
+}

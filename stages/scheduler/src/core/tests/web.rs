@@ -1,0 +1,83 @@
+//! The web that tests crawl: what its servers and name servers answer.
+
+use shared::message::{FailureKind, Origin, RequestEnd, Resolution, RobotsResponse, Validators};
+use shared::time::Timestamp;
+
+pub(crate) fn origin() -> Origin {
+    Origin { page: "http://seed.test/".into(), topic: "default".into(), depth: 1, ..Origin::default() }
+}
+
+pub(crate) fn addresses() -> Resolution {
+    Resolution::Addresses { addresses: vec!["192.0.2.1".parse().unwrap()], ttl_s: 86_400 }
+}
+
+pub(crate) fn response(status: u16) -> RequestEnd {
+    RequestEnd::Response {
+        status,
+        bytes: 100,
+        truncated: false,
+        elapsed_us: 20_000,
+        retry_after_s: None,
+        fetched_at_ms: 0,
+        media_type: String::new(),
+        validators: Validators::default(),
+    }
+}
+
+pub(crate) fn robots(status: u16, body: &str) -> Result<RobotsResponse, FailureKind> {
+    Ok(RobotsResponse { status, location: None, body: body.as_bytes().to_vec() })
+}
+
+pub(crate) fn redirect(location: &str) -> Result<RobotsResponse, FailureKind> {
+    Ok(RobotsResponse { status: 301, location: Some(location.to_owned()), body: Vec::new() })
+}
+
+/// What the web answers; the default is a web where all is well.
+pub(crate) trait Web {
+    fn page(&mut self, _now: Timestamp, _url: &str) -> RequestEnd {
+        response(200)
+    }
+    fn robots(&mut self, _now: Timestamp, _url: &str) -> Result<RobotsResponse, FailureKind> {
+        robots(404, "")
+    }
+    fn resolve(&mut self, _server: &str) -> Option<Resolution> {
+        Some(addresses())
+    }
+    /// Requests that a connection to it serves.
+    fn requests_per_connection(&self) -> usize {
+        usize::MAX
+    }
+}
+
+/// All is well.
+pub(crate) struct Fine;
+impl Web for Fine {}
+
+/// A web whose answers are closures.
+pub(crate) struct With<P, R> {
+    page: P,
+    robots: R,
+}
+
+impl<P, R> Web for With<P, R>
+where
+    P: FnMut(Timestamp, &str) -> RequestEnd,
+    R: FnMut(Timestamp, &str) -> Result<RobotsResponse, FailureKind>,
+{
+    fn page(&mut self, now: Timestamp, url: &str) -> RequestEnd {
+        (self.page)(now, url)
+    }
+    fn robots(&mut self, now: Timestamp, url: &str) -> Result<RobotsResponse, FailureKind> {
+        (self.robots)(now, url)
+    }
+}
+
+/// A web of such pages, without robots.txt.
+pub(crate) fn pages(page: impl FnMut(Timestamp, &str) -> RequestEnd) -> impl Web {
+    With { page, robots: |_, _: &str| robots(404, "") }
+}
+
+/// A web of such robots.txt, where all pages are fine.
+pub(crate) fn robots_txt(robots: impl FnMut(Timestamp, &str) -> Result<RobotsResponse, FailureKind>) -> impl Web {
+    With { page: |_, _: &str| response(200), robots }
+}

@@ -1,0 +1,241 @@
+//! A world around the core: it steps and commits it, gives it URLs, and lets it crash; `fetching` is its fetcher, `checks`
+//! looks after every step.
+
+use super::fetching::Held;
+use super::web::{addresses, origin};
+use crate::core::scheduler::{Input, Scheduler};
+use crate::settings::Settings;
+use crate::settings::tests::settings;
+use crate::tokens::{Need, Settled};
+use shared::bus::lane_of;
+use shared::message::{
+    Ask, AskReply, DnsRefresh, Edge, Errand, FoundUrls, Outcome, OutcomeEntry, Outcomes, ReadyUrls, Resolution,
+    ServerResolution, ToFetcher, decode,
+};
+use shared::stage::store::{MemoryStore, Store as _};
+use shared::stage::{Core as _, Event, Output, Ticket, Token};
+use shared::time::Timestamp;
+use shared::url::{host_of, partition, server_of};
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+pub(crate) const FETCHER: &str = "fetcher-0";
+const LIFE: u64 = 7;
+
+/// A server whose partition is another's than `server`'s.
+pub(crate) fn elsewhere(server: &str) -> String {
+    let home = partition(host_of(server), 4);
+    (0..).map(|n| format!("http://e{n}.test")).find(|other| partition(host_of(other), 4) != home).unwrap()
+}
+
+pub(crate) struct World {
+    pub(crate) settings: Settings,
+    pub(super) instance: u16,
+    pub(crate) owned: Vec<u16>,
+    pub(crate) store: Arc<MemoryStore>,
+    pub(crate) core: Scheduler,
+    pub(crate) now: Timestamp,
+    pub(super) epoch: u64,
+    pub(super) ticket: u64,
+    pub(super) serials: BTreeMap<u16, u64>,
+    /// New URLs told to the scheduler.
+    pub(crate) told: BTreeMap<String, u16>,
+    pub(crate) outcomes: BTreeMap<String, OutcomeEntry>,
+    pub(crate) inbox: VecDeque<ToFetcher>,
+    pub(crate) refreshes: VecDeque<DnsRefresh>,
+    pub(crate) errands: Vec<(u16, Errand)>,
+    /// Asked of the ledgers.
+    pub(crate) needs: Vec<Need>,
+    /// URLs that the scheduler found.
+    pub(crate) found: Vec<FoundUrls>,
+    pub(crate) held: Vec<Held>,
+    pub(super) ask: u64,
+    pub(super) received: u64,
+    /// Contacts: when, and which URL.
+    pub(crate) contacts: Vec<(Timestamp, String)>,
+    pub(super) last_contact: BTreeMap<String, Timestamp>,
+    /// Servers that must be left alone until then.
+    pub(crate) not_before: BTreeMap<String, Timestamp>,
+}
+
+impl World {
+    pub(crate) fn new(settings: Settings) -> Self {
+        Self::owning(settings, &[0, 1, 2, 3])
+    }
+
+    pub(crate) fn owning(settings: Settings, owned: &[u16]) -> Self {
+        Self::of(settings, 3, owned)
+    }
+
+    /// The world of one of several schedulers.
+    pub(crate) fn of(settings: Settings, instance: u16, owned: &[u16]) -> Self {
+        let store = Arc::new(MemoryStore::default());
+        let now = Timestamp::from_micros(1_000_000);
+        let core = Scheduler::open(settings.clone(), instance, 1, owned, store.clone(), now).unwrap();
+        World {
+            settings,
+            instance,
+            owned: owned.to_vec(),
+            store,
+            core,
+            now,
+            epoch: 1,
+            ticket: 0,
+            serials: BTreeMap::new(),
+            told: BTreeMap::new(),
+            outcomes: BTreeMap::new(),
+            inbox: VecDeque::new(),
+            refreshes: VecDeque::new(),
+            errands: Vec::new(),
+            needs: Vec::new(),
+            found: Vec::new(),
+            held: Vec::new(),
+            ask: 0,
+            received: 0,
+            contacts: Vec::new(),
+            last_contact: BTreeMap::new(),
+            not_before: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn polite() -> Self {
+        Self::new(settings())
+    }
+
+    /// Steps the core without committing what it made.
+    pub(crate) fn step_only(&mut self, input: Option<Input>) -> Output<Need> {
+        let mut out = Output::default();
+        self.ticket += 1;
+        let ticket = Ticket(self.ticket);
+        let asks = matches!(input, Some(Input::Ask(_)));
+        let event = match input {
+            Some(input) => Event::Message { ticket, input },
+            None => Event::Wake,
+        };
+        let message = matches!(event, Event::Message { .. });
+        self.core.step(self.now, event, &mut out).unwrap();
+        assert_eq!(out.finished, if message { vec![ticket] } else { vec![] });
+        assert_eq!(out.replies.len(), usize::from(asks));
+        out
+    }
+
+    /// The ledger answers.
+    pub(crate) fn answer(&mut self, settled: Settled) {
+        let mut out = Output::default();
+        self.core.step(self.now, Event::Answer(settled), &mut out).unwrap();
+        self.commit(out);
+    }
+
+    /// Steps the core, commits, takes what it sends, and checks P3 and budgets.
+    pub(crate) fn step(&mut self, input: Option<Input>) {
+        let out = self.step_only(input);
+        self.commit(out);
+    }
+
+    fn commit(&mut self, out: Output<Need>) {
+        self.store.commit(&out.changes).unwrap();
+        self.needs.extend(out.effects);
+        let mut granted = 0;
+        for send in out.sends {
+            match (send.edge, send.token) {
+                (Edge::FetchJobs, Token::Instance(fetcher)) => {
+                    assert_eq!(fetcher, FETCHER);
+                    let message = decode(&send.payload).unwrap();
+                    granted += u32::from(matches!(message, ToFetcher::Job(_)));
+                    self.inbox.push_back(message);
+                }
+                (Edge::DnsRefresh, Token::Partition(_)) => self.refreshes.push_back(decode(&send.payload).unwrap()),
+                (Edge::Errands, Token::Partition(p)) => self.errands.push((p, decode(&send.payload).unwrap())),
+                other => panic!("sent on {other:?}"),
+            }
+        }
+        for (_, reply) in out.replies {
+            assert_eq!(decode::<AskReply>(&reply).unwrap().granted, granted);
+        }
+        for publish in out.publishes {
+            if publish.edge == Edge::UrlsFound {
+                let found: FoundUrls = decode(&publish.payload).unwrap();
+                assert_eq!(publish.token, Token::Lane(lane_of(host_of(&found.origin.page))));
+                self.found.push(found);
+                continue;
+            }
+            let outcomes: Outcomes = decode(&publish.payload).unwrap();
+            for entry in outcomes.entries {
+                assert_eq!(publish.token, Token::Partition(self.told[&entry.url]), "an outcome of its partition");
+                let before = self.outcomes.insert(entry.url.clone(), entry);
+                assert!(before.is_none(), "P3: a second outcome: {before:?}");
+            }
+        }
+        self.check();
+    }
+
+    pub(crate) fn count(&self, name: &str) -> u64 {
+        self.core.counts().into_iter().find(|(found, _)| *found == name).expect("a count of that name").1
+    }
+
+    /// A batch of new URLs, numbered, all of servers of one partition.
+    pub(crate) fn batch(&mut self, urls: &[String], resolution: Option<&Resolution>) -> ReadyUrls {
+        let home = partition(host_of(&urls[0]), self.settings.partitions);
+        let mut ready = ReadyUrls { partition: home, origins: vec![origin()], ..ReadyUrls::default() };
+        for url in urls {
+            assert_eq!(partition(host_of(url), self.settings.partitions), home);
+            let server = server_of(url);
+            let index = ready.servers.iter().position(|known| known.server == server).unwrap_or_else(|| {
+                ready.servers.push(ServerResolution { server: server.to_owned(), resolution: resolution.cloned() });
+                ready.servers.len() - 1
+            });
+            let serial = self.serials.entry(home).or_default();
+            *serial += 1;
+            ready.urls.push(url);
+            ready.origin_of.push(0);
+            ready.server_of.push(index as u32);
+            ready.serials.push(*serial);
+            assert!(self.told.insert(url.clone(), home).is_none(), "tests name each URL once");
+        }
+        ready
+    }
+
+    pub(crate) fn tell(&mut self, urls: &[String], resolution: &Resolution) {
+        let ready = self.batch(urls, Some(resolution));
+        self.step(Some(Input::Ready(ready)));
+    }
+
+    /// `n` URLs of a server.
+    pub(crate) fn tell_pages(&mut self, server: &str, n: usize) {
+        let urls: Vec<_> = (0..n).map(|page| format!("{server}/{page}")).collect();
+        self.tell(&urls, &addresses());
+    }
+
+    pub(crate) fn pass(&mut self, wait: Duration) {
+        self.now = self.now + wait;
+    }
+
+    /// The process dies; another one opens what was committed, by a clock of another origin.
+    pub(crate) fn crash(&mut self) {
+        self.epoch += 1;
+        self.needs.clear();
+        self.core = {
+            let (settings, store) = (self.settings.clone(), self.store.clone());
+            Scheduler::open(settings, self.instance, self.epoch, &self.owned, store, self.now).unwrap()
+        };
+        self.check();
+    }
+
+    pub(crate) fn ask(&mut self, free: u32) {
+        self.ask += 1;
+        let ask = Ask { fetcher: FETCHER.into(), ask: self.ask, free, received: self.received, life: LIFE };
+        self.step(Some(Input::Ask(ask)));
+        self.receive();
+    }
+
+    pub(crate) fn outcome(&self, url: &str) -> (Outcome, &str) {
+        let entry = self.outcomes.get(url).unwrap_or_else(|| panic!("{url} has not ended"));
+        (entry.outcome, &entry.reason)
+    }
+
+    /// URLs contacted, in order.
+    pub(crate) fn contacted(&self) -> Vec<&str> {
+        self.contacts.iter().map(|(_, url)| url.as_str()).collect()
+    }
+}

@@ -1,0 +1,168 @@
+//! The URLs of a server that were never tried, in the order in which they are to be.
+//!
+//! A URL's slot is its order and a number that is never given out again, so that the rows of a server lie on disk as
+//! they are to be taken. The *head*, the slots of the first of them, is in memory, as far as the policy looks at
+//! them; the *tail* is on disk alone.
+//!
+//! Invariants: head and tail hold each waiting URL once, all of the head before all of the tail; a row that is not
+//! waiting lies before the tail's beginning, or is in flight. Nothing is taken from a server that has URLs in flight,
+//! so the tail is never read then.
+//!
+//! Source: Boldi, Marino, Santini and Vigna 2014 (BUbiNG's virtualiser: the tails of queues are on disk).
+
+use crate::frontier::rows::{FrontierUrl, URLS, read_url, visit_urls};
+use crate::keys::server_key::ServerKey;
+use crate::keys::slot::{Order, RETRIES};
+use crate::store::codec::{Reader, Writer};
+use crate::store::rows::{Rows, corrupt};
+use shared::stage::store::StoreError;
+
+/// So many rows are read one by one: filters say which of the store's files has each. More are read in one go.
+const SINGLY_MAX: usize = 3;
+
+/// The URLs of a server that were never tried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Fresh {
+    /// In order.
+    head: Vec<u64>,
+    /// All others are there or later; [`RETRIES`] when there are none.
+    tail: u64,
+    tail_urls: u64,
+    /// Number of the next one.
+    next: u64,
+}
+
+impl Default for Fresh {
+    fn default() -> Self {
+        Fresh { head: Vec::new(), tail: RETRIES, tail_urls: 0, next: 0 }
+    }
+}
+
+impl Fresh {
+    /// How many wait.
+    pub(crate) fn len(&self) -> u64 {
+        self.head.len() as u64 + self.tail_urls
+    }
+
+    /// The slot of a new URL, which waits from now on. `head_max`: slots that are to be in memory.
+    pub(crate) fn push(&mut self, order: Order, head_max: usize) -> u64 {
+        let slot = order.slot(self.next);
+        self.next += 1;
+        self.insert(slot, head_max);
+        slot
+    }
+
+    /// A URL that was taken waits again.
+    pub(crate) fn insert(&mut self, slot: u64, head_max: usize) {
+        if slot >= self.tail {
+            self.tail_urls += 1;
+            return;
+        }
+        let place = self.head.partition_point(|&other| other < slot);
+        self.head.insert(place, slot);
+        if self.head.len() > head_max
+            && let Some(last) = self.head.pop()
+        {
+            self.tail = last;
+            self.tail_urls += 1;
+        }
+    }
+
+    /// The first slots, as many as are in memory.
+    pub(crate) fn head(&self) -> &[u64] {
+        &self.head
+    }
+
+    /// Where they lie.
+    pub(crate) fn span(&self) -> std::ops::Range<u64> {
+        self.head.first().copied().unwrap_or(self.tail)..RETRIES
+    }
+
+    /// The first one.
+    pub(crate) fn first(&self, rows: &Rows<'_>, server: ServerKey) -> Result<Option<FrontierUrl>, StoreError> {
+        let mut first = None;
+        visit_urls(rows, server, self.span(), &mut |_, url| {
+            first = Some(url);
+            false
+        })?;
+        Ok(first)
+    }
+
+    /// Reads slots into memory, until there are so many or no more.
+    pub(crate) fn read_head(&mut self, rows: &Rows<'_>, server: ServerKey, wanted: usize) -> Result<(), StoreError> {
+        let mut read = Vec::new();
+        self.read_tail(rows, server, wanted.saturating_sub(self.head.len()), &mut |slot, _| read.push(slot))?;
+        self.head.append(&mut read);
+        Ok(())
+    }
+
+    /// Takes up to `limit` URLs from the front: fewer only when there are no more. Their rows stay.
+    pub(crate) fn take(
+        &mut self,
+        rows: &Rows<'_>,
+        server: ServerKey,
+        limit: usize,
+        take: &mut dyn FnMut(u64, FrontierUrl),
+    ) -> Result<(), StoreError> {
+        let from_head = self.head.len().min(limit);
+        if from_head <= SINGLY_MAX {
+            for slot in self.head.drain(..from_head) {
+                take(slot, read_url(rows, server, slot)?);
+            }
+        } else {
+            let first = self.head[0];
+            let mut slots = self.head.drain(..from_head).peekable();
+            visit_urls(rows, server, first..RETRIES, &mut |slot, url| {
+                if slots.next_if_eq(&slot).is_some() {
+                    take(slot, url);
+                }
+                slots.peek().is_some()
+            })?;
+            if slots.next().is_some() {
+                return Err(corrupt(URLS, "a waiting URL is missing"));
+            }
+        }
+        self.read_tail(rows, server, limit - from_head, take)
+    }
+
+    /// Takes so many URLs from the tail, or all.
+    fn read_tail(
+        &mut self,
+        rows: &Rows<'_>,
+        server: ServerKey,
+        wanted: usize,
+        take: &mut dyn FnMut(u64, FrontierUrl),
+    ) -> Result<(), StoreError> {
+        let mut left = (wanted as u64).min(self.tail_urls);
+        if left == 0 {
+            return Ok(());
+        }
+        let (from, tail, tail_urls) = (self.tail, &mut self.tail, &mut self.tail_urls);
+        visit_urls(rows, server, from..RETRIES, &mut |slot, url| {
+            take(slot, url);
+            *tail = slot + 1;
+            *tail_urls -= 1;
+            left -= 1;
+            left > 0
+        })?;
+        if left > 0 {
+            return Err(corrupt(URLS, "fewer URLs than the server's queue has"));
+        }
+        if self.tail_urls == 0 {
+            self.tail = RETRIES;
+        }
+        Ok(())
+    }
+
+    /// For the server's record.
+    pub(crate) fn write(&self, row: &mut Writer) {
+        row.number(self.next);
+        row.number(self.len());
+        row.number(self.head.first().copied().unwrap_or(self.tail));
+    }
+
+    pub(crate) fn read(row: &mut Reader<'_>) -> Option<Self> {
+        let (next, urls, tail) = (row.number()?, row.number()?, row.number()?);
+        Some(Fresh { head: Vec::new(), tail: tail.min(RETRIES), tail_urls: urls, next })
+    }
+}

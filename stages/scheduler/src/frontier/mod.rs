@@ -1,0 +1,11 @@
+//! The frontier: URLs known and not yet ended, on disk, in a queue for each server.
+//!
+//! A URL lies in the table of URLs under partition, server and slot until the commit that also holds its outcome.
+//! Neither a granted job nor a crash takes it away (P3).
+
+pub(crate) mod fresh;
+pub(crate) mod queue;
+pub(crate) mod rows;
+pub(crate) mod tried;
+pub(crate) mod url_end;
+pub(crate) mod validators;

@@ -1,0 +1,339 @@
+//! The queue of a server: its waiting URLs, in the order in which they go.
+//!
+//! [`Tried`] URLs go first. [`Fresh`] ones, which were never tried, go last; but they go first after their server was set
+//! aside, lest the URLs that fail keep it so.
+//!
+//! Each kind is read from its first slot. A read from the beginning of the server's range would meet the rows already
+//! removed.
+
+use crate::frontier::fresh::Fresh;
+use crate::frontier::rows::{FrontierUrl, read_url, write_url};
+use crate::frontier::tried::Tried;
+use crate::keys::server_key::ServerKey;
+use crate::keys::slot::{Order, RETRIES};
+use crate::store::codec::{Reader, Writer};
+use crate::store::rows::Rows;
+use shared::stage::store::StoreError;
+use shared::time::Timestamp;
+use std::ops::Range;
+
+/// The waiting URLs of a server; their text is on disk.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Queue {
+    /// None as long as all went well.
+    tried: Option<Box<Tried>>,
+    fresh: Fresh,
+}
+
+impl Queue {
+    /// How many URLs wait.
+    pub(crate) fn len(&self) -> u64 {
+        self.tried.as_ref().map_or(0, |tried| tried.len()) + self.fresh.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// From when on there is a URL to try; only for a queue that is not empty.
+    pub(crate) fn ready_at(&self) -> Timestamp {
+        match &self.tried {
+            Some(tried) if self.fresh.len() == 0 => tried.ready_at(),
+            _ => Timestamp::ZERO,
+        }
+    }
+
+    /// Takes on a new URL. `head_max`: slots of fresh URLs that are to be in memory.
+    pub(crate) fn push(
+        &mut self,
+        rows: &mut Rows<'_>,
+        server: ServerKey,
+        url: &FrontierUrl,
+        order: Order,
+        head_max: usize,
+    ) {
+        let slot = self.fresh.push(order, head_max);
+        write_url(rows, server, slot, url);
+    }
+
+    /// Where the URLs that wait lie, in the order in which they go.
+    pub(crate) fn spans(&self) -> Vec<Range<u64>> {
+        let tried = self.tried.iter().flat_map(|tried| tried.spans());
+        tried.chain(std::iter::once(self.fresh.span())).collect()
+    }
+
+    /// Slots of the fresh URLs that go first, as many as are in memory.
+    pub(crate) fn head(&self) -> &[u64] {
+        self.fresh.head()
+    }
+
+    /// Reads slots of fresh URLs into memory, until there are so many or no more.
+    pub(crate) fn read_head(&mut self, rows: &Rows<'_>, server: ServerKey, wanted: usize) -> Result<(), StoreError> {
+        self.fresh.read_head(rows, server, wanted)
+    }
+
+    /// Appends a URL that failed and is not to be tried before `at`, which its `not_before` says too.
+    pub(crate) fn push_retry(&mut self, rows: &mut Rows<'_>, server: ServerKey, url: &FrontierUrl, at: Timestamp) {
+        self.tried.get_or_insert_default().push(rows, server, url, at);
+    }
+
+    /// The URL that has waited for longest of those of its kind, returned, retried or fresh.
+    pub(crate) fn first(&self, rows: &Rows<'_>, server: ServerKey) -> Result<Option<FrontierUrl>, StoreError> {
+        match self.tried.as_ref().and_then(|tried| tried.first()) {
+            Some(slot) => read_url(rows, server, slot).map(Some),
+            None => self.fresh.first(rows, server),
+        }
+    }
+
+    /// Puts slots that were taken back to where they were.
+    pub(crate) fn give_back(&mut self, slots: impl DoubleEndedIterator<Item = u64>, head_max: usize) {
+        for slot in slots.rev() {
+            if slot < RETRIES {
+                self.fresh.insert(slot, head_max);
+            } else {
+                self.tried.get_or_insert_default().give_back(slot);
+            }
+        }
+    }
+
+    /// Takes up to `limit` URLs that may be tried at `now` from the front: fewer only when there are no more.
+    /// Their rows stay. `restore` reads points of the partition's clock. With `now` at the end of time it
+    /// takes retries that are not due as well. `fresh_first`: those that never failed go before the others.
+    pub(crate) fn take(
+        &mut self,
+        rows: &Rows<'_>,
+        server: ServerKey,
+        now: Timestamp,
+        restore: impl Fn(u64) -> Timestamp,
+        limit: usize,
+        fresh_first: bool,
+    ) -> Result<Vec<(u64, FrontierUrl)>, StoreError> {
+        let mut taken = Vec::with_capacity(limit.min(64));
+        if fresh_first {
+            self.fresh.take(rows, server, limit, &mut |slot, url| taken.push((slot, url)))?;
+        }
+        if let Some(tried) = &mut self.tried {
+            tried.take(rows, server, now, restore, limit, &mut taken)?;
+        }
+        self.fresh.take(rows, server, limit - taken.len(), &mut |slot, url| taken.push((slot, url)))?;
+        Ok(taken)
+    }
+
+    /// For the server's record.
+    pub(crate) fn write(&self, row: &mut Writer, store: impl Fn(Timestamp) -> u64) {
+        match &self.tried {
+            Some(tried) => tried.write(row, store),
+            None => Tried::default().write(row, store),
+        }
+        self.fresh.write(row);
+    }
+
+    pub(crate) fn read(row: &mut Reader<'_>, restore: impl Fn(u64) -> Timestamp) -> Option<Self> {
+        Some(Queue { tried: Tried::read(row, restore)?, fresh: Fresh::read(row)? })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frontier::rows::remove_url;
+    use crate::frontier::rows::tests::url;
+    use proptest::prelude::*;
+    use shared::message::Quality;
+    use shared::stage::Output;
+    use shared::stage::store::{MemoryStore, Store as _};
+    use std::collections::{BTreeMap, BTreeSet, VecDeque};
+    use std::time::Duration;
+
+    const SERVER: ServerKey = ServerKey { partition: 3, id: 0xfeed };
+
+    #[derive(Clone, Debug)]
+    enum Move {
+        Push(u8),
+        Retry(u64),
+        Take(usize, bool),
+        GiveBack,
+        EndTaken,
+        Commit { reopen: bool },
+        Look(usize),
+        Pass(u64),
+    }
+
+    fn moves() -> impl Strategy<Value = Vec<Move>> {
+        let one = prop_oneof![
+            4 => (0u8..5).prop_map(Move::Push),
+            2 => (0u64..20).prop_map(Move::Retry),
+            4 => (0usize..5, any::<bool>()).prop_map(|(limit, fresh_first)| Move::Take(limit, fresh_first)),
+            1 => Just(Move::GiveBack),
+            1 => Just(Move::EndTaken),
+            2 => any::<bool>().prop_map(|reopen| Move::Commit { reopen }),
+            3 => (0usize..8).prop_map(Move::Look),
+            1 => (0u64..10).prop_map(Move::Pass),
+        ];
+        proptest::collection::vec(one, 0..80)
+    }
+
+    /// What a queue is to hold, as plain lists of serial numbers.
+    struct Model<'a> {
+        rows: Rows<'a>,
+        queue: Queue,
+        by_quality: bool,
+        head_max: usize,
+        now: Timestamp,
+        /// URLs pushed so far.
+        pushed: u64,
+        /// While URLs are in flight none are taken but by those who took them, at once.
+        pushed_since_taken: bool,
+        orders: BTreeMap<u64, Order>,
+        returned: VecDeque<u64>,
+        retries: VecDeque<(u64, Timestamp)>,
+        /// The best first, of equal ones the first.
+        fresh: BTreeSet<(Order, u64)>,
+        taken: Vec<(u64, FrontierUrl)>,
+    }
+
+    impl<'a> Model<'a> {
+        fn new(store: &'a MemoryStore, by_quality: bool, head_max: usize) -> Self {
+            Model {
+                rows: Rows::new(store),
+                queue: Queue::default(),
+                by_quality,
+                head_max,
+                now: Timestamp::ZERO,
+                pushed: 0,
+                pushed_since_taken: false,
+                orders: BTreeMap::new(),
+                returned: VecDeque::new(),
+                retries: VecDeque::new(),
+                fresh: BTreeSet::new(),
+                taken: Vec::new(),
+            }
+        }
+
+        fn make(&mut self, store: &'a MemoryStore, next: Move) {
+            match next {
+                Move::Push(quality) => self.push(quality),
+                Move::Retry(wait) => self.retry(wait),
+                Move::Look(slots) if self.taken.is_empty() => self.look(slots.min(self.head_max)),
+                Move::Take(..) if self.pushed_since_taken && !self.taken.is_empty() => {}
+                Move::Take(limit, fresh_first) => self.take(limit, fresh_first),
+                Move::Look(_) => {}
+                Move::GiveBack => self.give_back(),
+                Move::EndTaken => {
+                    for (slot, _) in self.taken.drain(..) {
+                        remove_url(&mut self.rows, SERVER, slot);
+                    }
+                }
+                Move::Commit { reopen } => self.commit(store, reopen),
+                Move::Pass(micros) => self.now = self.now + Duration::from_micros(micros),
+            }
+        }
+
+        fn push(&mut self, quality: u8) {
+            self.pushed += 1;
+            let order = Order::of(Quality::new(quality.into()).unwrap());
+            let order = if self.by_quality { order } else { Order::LAST };
+            self.queue.push(&mut self.rows, SERVER, &url(self.pushed), order, self.head_max);
+            self.fresh.insert((order, self.pushed));
+            self.orders.insert(self.pushed, order);
+            self.pushed_since_taken = true;
+        }
+
+        fn retry(&mut self, wait: u64) {
+            let Some((slot, failed)) = self.taken.pop() else { return };
+            remove_url(&mut self.rows, SERVER, slot);
+            let at = self.now + Duration::from_micros(wait);
+            let failed = FrontierUrl { not_before: at.as_micros(), ..failed };
+            self.queue.push_retry(&mut self.rows, SERVER, &failed, at);
+            self.retries.push_back((failed.serial, at));
+        }
+
+        fn look(&mut self, slots: usize) {
+            self.queue.read_head(&self.rows, SERVER, slots).unwrap();
+            assert!(self.queue.head().len() >= slots.min(self.fresh.len()));
+            let first: Vec<u64> = self.fresh.iter().map(|(order, number)| order.slot(number - 1)).collect();
+            assert!(first.starts_with(self.queue.head()));
+        }
+
+        fn take(&mut self, limit: usize, fresh_first: bool) {
+            self.pushed_since_taken = false;
+            let restore = Timestamp::from_micros;
+            let urls = self.queue.take(&self.rows, SERVER, self.now, restore, limit, fresh_first).unwrap();
+            let mut expected = Vec::new();
+            while fresh_first
+                && expected.len() < limit
+                && let Some((_, serial)) = self.fresh.pop_first()
+            {
+                expected.push(serial);
+            }
+            while expected.len() < limit
+                && let Some(serial) = self.returned.pop_front()
+            {
+                expected.push(serial);
+            }
+            while expected.len() < limit && self.retries.front().is_some_and(|&(_, at)| at <= self.now) {
+                expected.extend(self.retries.pop_front().map(|(serial, _)| serial));
+            }
+            while expected.len() < limit
+                && let Some((_, serial)) = self.fresh.pop_first()
+            {
+                expected.push(serial);
+            }
+            assert_eq!(urls.iter().map(|(_, url)| url.serial).collect::<Vec<_>>(), expected);
+            self.taken.extend(urls);
+        }
+
+        fn give_back(&mut self) {
+            self.queue.give_back(self.taken.iter().map(|(slot, _)| *slot), self.head_max);
+            for (slot, url) in self.taken.drain(..).rev() {
+                if slot < RETRIES {
+                    self.fresh.insert((self.orders[&url.serial], url.serial));
+                } else {
+                    self.returned.push_front(url.serial);
+                }
+            }
+        }
+
+        fn commit(&mut self, store: &'a MemoryStore, reopen: bool) {
+            let mut out = Output::<()>::default();
+            std::mem::replace(&mut self.rows, Rows::new(store)).flush(&mut out);
+            store.commit(&out.changes).unwrap();
+            let mut row = Writer::with_capacity(0);
+            self.queue.write(&mut row, Timestamp::as_micros);
+            let row = row.finish();
+            let read = Queue::read(&mut Reader::new(&row).unwrap(), Timestamp::from_micros).unwrap();
+            assert_eq!((read.len(), read.ready_at()), (self.queue.len(), self.queue.ready_at()));
+            if reopen {
+                self.queue = read;
+            }
+        }
+
+        fn check(&self) {
+            assert_eq!(self.queue.len() as usize, self.returned.len() + self.retries.len() + self.fresh.len());
+            if self.returned.is_empty()
+                && self.fresh.is_empty()
+                && let Some(&(_, at)) = self.retries.front()
+            {
+                assert_eq!(self.queue.ready_at(), at);
+            }
+        }
+    }
+
+    proptest! {
+        /// Goal: no URL is lost or doubled; returned retries come first, retries not before their time, fresh ones
+        /// in order. Method: against plain lists, with commits and reopening between any two moves.
+        #[test]
+        fn a_queue_gives_retries_first_and_the_best_of_the_others(
+            moves in moves(),
+            by_quality: bool,
+            head_max in 0usize..6,
+        ) {
+            let store = MemoryStore::default();
+            let mut model = Model::new(&store, by_quality, head_max);
+            for next in moves {
+                model.make(&store, next);
+                model.check();
+            }
+        }
+    }
+}

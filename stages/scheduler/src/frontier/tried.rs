@@ -1,0 +1,167 @@
+//! The URLs of a server that were tried before: those that came back from a job untouched, and those that failed.
+//!
+//! - *returned*: retries that a job took and did not contact. They go first, in their order. There are never more than one
+//!   job's.
+//! - *retries*: failed at least once, each with a point in time before which it is not tried again. They lie in a span of
+//!   slots without gaps.
+//!
+//! Invariant: a slot of a retry is never given out again.
+
+use crate::frontier::rows::{FrontierUrl, URLS, read_url, visit_urls, write_url};
+use crate::keys::server_key::ServerKey;
+use crate::keys::slot::RETRIES;
+use crate::store::codec::{Reader, Writer};
+use crate::store::rows::{Rows, corrupt};
+use shared::stage::store::StoreError;
+use shared::time::Timestamp;
+use std::collections::VecDeque;
+use std::ops::Range;
+
+/// Slots from `head` (included) to `next` (not included).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Span {
+    head: u64,
+    next: u64,
+}
+
+impl Span {
+    const fn len(self) -> u64 {
+        self.next - self.head
+    }
+}
+
+/// URLs that failed, or that came back from a job untouched.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Tried {
+    returned: VecDeque<u64>,
+    retries: Span,
+    /// When the first of the retries may be tried again.
+    retry_at: Timestamp,
+}
+
+impl Default for Tried {
+    fn default() -> Self {
+        let retries = Span { head: RETRIES, next: RETRIES };
+        Tried { returned: VecDeque::new(), retries, retry_at: Timestamp::ZERO }
+    }
+}
+
+impl Tried {
+    /// How many wait.
+    pub(crate) fn len(&self) -> u64 {
+        self.returned.len() as u64 + self.retries.len()
+    }
+
+    /// From when on there is one to try; only when there is one at all.
+    pub(crate) fn ready_at(&self) -> Timestamp {
+        if self.returned.is_empty() { self.retry_at } else { Timestamp::ZERO }
+    }
+
+    /// The slot of the one that goes first.
+    pub(crate) fn first(&self) -> Option<u64> {
+        let retry = (self.retries.len() > 0).then_some(self.retries.head);
+        self.returned.front().copied().or(retry)
+    }
+
+    /// Where they lie, in the order in which they go.
+    pub(crate) fn spans(&self) -> impl Iterator<Item = Range<u64>> {
+        let returned = self.returned.iter().map(|&slot| slot..slot + 1);
+        returned.chain(std::iter::once(self.retries.head..self.retries.next))
+    }
+
+    /// Appends a URL that failed and is not to be tried before `at`, which its `not_before` says too.
+    pub(crate) fn push(&mut self, rows: &mut Rows<'_>, server: ServerKey, url: &FrontierUrl, at: Timestamp) {
+        write_url(rows, server, self.retries.next, url);
+        if self.retries.len() == 0 {
+            self.retry_at = at;
+        }
+        self.retries.next += 1;
+    }
+
+    /// A URL that a job took and did not contact goes before all others.
+    pub(crate) fn give_back(&mut self, slot: u64) {
+        self.returned.push_front(slot);
+    }
+
+    /// Takes those that came back, then retries that are due, up to `limit` in all.
+    pub(crate) fn take(
+        &mut self,
+        rows: &Rows<'_>,
+        server: ServerKey,
+        now: Timestamp,
+        restore: impl Fn(u64) -> Timestamp,
+        limit: usize,
+        taken: &mut Vec<(u64, FrontierUrl)>,
+    ) -> Result<(), StoreError> {
+        while taken.len() < limit
+            && let Some(&slot) = self.returned.front()
+        {
+            taken.push((slot, read_url(rows, server, slot)?));
+            self.returned.pop_front();
+        }
+        if self.retries.len() > 0 && self.retry_at <= now && taken.len() < limit {
+            self.take_retries(rows, server, now, restore, limit, taken)?;
+        }
+        Ok(())
+    }
+
+    /// Takes retries that are due, and notes when the next one is.
+    fn take_retries(
+        &mut self,
+        rows: &Rows<'_>,
+        server: ServerKey,
+        now: Timestamp,
+        restore: impl Fn(u64) -> Timestamp,
+        limit: usize,
+        taken: &mut Vec<(u64, FrontierUrl)>,
+    ) -> Result<(), StoreError> {
+        let mut head = self.retries.head;
+        let (mut next_at, mut gap) = (None, false);
+        visit_urls(rows, server, head..self.retries.next, &mut |slot, url| {
+            let at = restore(url.not_before);
+            gap = slot != head;
+            if gap || at > now || taken.len() >= limit {
+                next_at = Some(at);
+                return false;
+            }
+            taken.push((slot, url));
+            head += 1;
+            true
+        })?;
+        self.retries.head = head;
+        if gap {
+            return Err(corrupt(URLS, "a waiting URL is missing"));
+        }
+        match next_at {
+            Some(at) => self.retry_at = at,
+            None if self.retries.len() > 0 => return Err(corrupt(URLS, "fewer retries than the server's queue has")),
+            None => {}
+        }
+        Ok(())
+    }
+
+    /// For the server's record.
+    pub(crate) fn write(&self, row: &mut Writer, store: impl Fn(Timestamp) -> u64) {
+        row.number(self.returned.len() as u64);
+        for &slot in &self.returned {
+            // The uppermost bit to the lowest place keeps the numbers short.
+            row.number(slot.rotate_left(1));
+        }
+        row.number(self.retries.head - RETRIES);
+        row.number(self.retries.len());
+        row.number(store(self.retry_at));
+    }
+
+    /// From the server's record; the inner one is none when nothing failed so far.
+    pub(crate) fn read(row: &mut Reader<'_>, restore: impl Fn(u64) -> Timestamp) -> Option<Option<Box<Self>>> {
+        let mut returned = VecDeque::new();
+        for _ in 0..row.number()? {
+            returned.push_back(row.number()?.rotate_right(1));
+        }
+        let head = RETRIES.checked_add(row.number()?)?;
+        let retries = Span { head, next: head.checked_add(row.number()?)? };
+        let retry_at = restore(row.number()?);
+        let has_tried = !returned.is_empty() || retries.next > RETRIES;
+        Some(has_tried.then(|| Box::new(Tried { returned, retries, retry_at })))
+    }
+}

@@ -1,0 +1,160 @@
+//! What servers said of the versions of the URLs fetched, for those that are injected again.
+//!
+//! A row is written in the commit that holds the URL's outcome: of a whole 2xx response that had validators. It is read
+//! and brought up to date when its URL is to be fetched again; a response without any, or that the URL is gone, takes it
+//! away. On disk it takes some 25 bytes and what the server says, an entity tag of mostly 20 to 40 bytes; a date takes 5.
+//! Nothing of it is in memory (P6).
+//!
+//! Source: RFC 9110, sections 8.8 and 13.1.
+
+use crate::frontier::rows::FrontierUrl;
+use crate::keys::server_key::ServerKey;
+use crate::store::codec::{Reader, Writer};
+use crate::store::rows::Rows;
+use shared::message::{RequestEnd, Validators};
+use shared::stage::store::{StoreError, Table};
+use shared::url::fingerprint;
+use std::time::{Duration, SystemTime};
+
+/// Table of validators: partition, server and URL fingerprint → validators.
+pub(crate) const VALIDATORS: Table = "validators";
+
+/// What a server said of the URL when it was fetched last; nothing when it did not, or the URL was never fetched.
+pub(crate) fn read(rows: &Rows<'_>, server: ServerKey, url: &str) -> Result<Validators, StoreError> {
+    let row = rows.get(VALIDATORS, &key(server, url))?;
+    // A row that is not understood costs a response that could have been spared, nothing else.
+    Ok(row.and_then(|row| from_row(&row)).unwrap_or_default())
+}
+
+/// Keeps what the response that ends a URL says.
+pub(crate) fn note(rows: &mut Rows<'_>, server: ServerKey, url: &FrontierUrl, end: &RequestEnd) {
+    let RequestEnd::Response { status, truncated, ref validators, .. } = *end else { return };
+    // A URL has a row only when it was fetched before.
+    let has_row = url.origin.again != 0;
+    match status {
+        200..=299 if !truncated && *validators != Validators::default() => {
+            rows.put(VALIDATORS, key(server, &url.url), to_row(validators));
+        }
+        // Of what was cut, the rest is wanted next time.
+        200..=299 | 404 | 410 if has_row => rows.remove(VALIDATORS, key(server, &url.url)),
+        _ => {}
+    }
+}
+
+fn key(server: ServerKey, url: &str) -> Vec<u8> {
+    let mut key = server.to_bytes();
+    key.extend_from_slice(&fingerprint(url).to_be_bytes());
+    key
+}
+
+fn to_row(validators: &Validators) -> Vec<u8> {
+    let Validators { etag, last_modified } = validators;
+    let mut row = Writer::with_capacity(etag.len() + 8);
+    row.text(etag);
+    match seconds_of(last_modified) {
+        Some(seconds) => row.number(seconds + 1),
+        None => {
+            row.number(0);
+            row.text(last_modified);
+        }
+    }
+    row.finish()
+}
+
+fn from_row(row: &[u8]) -> Option<Validators> {
+    let mut row = Reader::new(row)?;
+    let etag = row.text()?.to_owned();
+    let last_modified = match row.number()? {
+        0 => row.text()?.to_owned(),
+        seconds => date_of(seconds - 1),
+    };
+    Some(Validators { etag, last_modified })
+}
+
+/// Seconds since 1970 of a date that is written as dates are to be; the server must get back what it sent.
+fn seconds_of(date: &str) -> Option<u64> {
+    let seconds = httpdate::parse_http_date(date).ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs();
+    (date_of(seconds) == date).then_some(seconds)
+}
+
+fn date_of(seconds: u64) -> String {
+    // The last date that can be written is in the year 9999.
+    let at = SystemTime::UNIX_EPOCH + Duration::from_secs(seconds.min(253_402_300_799));
+    httpdate::fmt_http_date(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frontier::rows::tests::url;
+    use shared::stage::Output;
+    use shared::stage::store::{MemoryStore, Store as _};
+
+    const SERVER: ServerKey = ServerKey { partition: 3, id: 7 };
+
+    fn validators(etag: &str, last_modified: &str) -> Validators {
+        Validators { etag: etag.into(), last_modified: last_modified.into() }
+    }
+
+    fn response(status: u16, truncated: bool, validators: Validators) -> RequestEnd {
+        RequestEnd::Response {
+            status,
+            bytes: 1,
+            truncated,
+            elapsed_us: 1,
+            retry_after_s: None,
+            fetched_at_ms: 0,
+            media_type: String::new(),
+            validators,
+        }
+    }
+
+    #[test]
+    fn validators_come_back_as_the_server_wrote_them() {
+        for (etag, date, bytes) in [
+            ("\"abc\"", "Sun, 06 Nov 1994 08:49:37 GMT", 12),
+            ("W/\"x\"", "", 9),
+            ("", "Thu, 01 Jan 1970 00:00:00 GMT", 3),
+            ("", "Sunday, 06-Nov-94 08:49:37 GMT", 34),
+            ("", "yesterday", 13),
+        ] {
+            let written = validators(etag, date);
+            let row = to_row(&written);
+            assert_eq!((from_row(&row), row.len()), (Some(written), bytes));
+            for length in 0..row.len() {
+                assert_eq!(from_row(&row[..length]), None);
+            }
+        }
+    }
+
+    #[test]
+    fn the_last_whole_page_counts_and_what_is_gone_has_none() {
+        let store = MemoryStore::default();
+        let mut rows = Rows::new(&store);
+        let first = url(1);
+        let mut again = url(1);
+        again.origin.again = 9;
+        let (one, two) = (validators("\"1\"", ""), validators("\"2\"", ""));
+        let none = Validators::default();
+        let fresh = FrontierUrl { origin: shared::message::Origin { again: 0, ..first.origin.clone() }, ..first };
+        for (url, status, truncated, sent, kept) in [
+            (&fresh, 404, false, &one, &none),
+            (&fresh, 200, true, &one, &none),
+            (&fresh, 200, false, &none, &none),
+            (&fresh, 200, false, &one, &one),
+            (&again, 304, false, &two, &one),
+            (&again, 503, false, &none, &one),
+            (&again, 200, false, &two, &two),
+            (&again, 200, true, &one, &none),
+            (&again, 206, false, &one, &one),
+            (&again, 410, false, &none, &none),
+        ] {
+            note(&mut rows, SERVER, url, &response(status, truncated, sent.clone()));
+            assert_eq!(read(&rows, SERVER, &url.url).unwrap(), *kept, "{status} {truncated} {sent:?}");
+        }
+        let mut out = Output::<()>::default();
+        rows.flush(&mut out);
+        store.commit(&out.changes).unwrap();
+        assert_eq!(store.get(VALIDATORS, &key(SERVER, &fresh.url)).unwrap(), None);
+    }
+}

@@ -1,0 +1,8 @@
+//! The words in which rooms speak of servers and URLs: keys of the store's rows, and what servers share.
+//!
+//! Nothing here knows a store, a time or a setting; every other room may import it.
+
+pub(crate) mod load;
+pub(crate) mod room;
+pub(crate) mod server_key;
+pub(crate) mod slot;

@@ -1,0 +1,103 @@
+//! A visit: how many URLs the next job of a server gets, and what a finished one teaches.
+//!
+//! Source: Cao, Jiang and Singh 2003, the length of a connection and its time.
+
+use crate::settings::Settings;
+use shared::message::Report;
+use std::time::Duration;
+
+/// Number of URLs in the next job for a server: what one of its connections serves, and what fits into a visit.
+/// `learned` is the server's own limit of requests for a connection, 0 when it is not known.
+pub(crate) fn requests_max(settings: &Settings, learned: u32, gap: Duration) -> usize {
+    let limit = if learned == 0 { settings.requests_per_connection } else { learned };
+    let in_visit = match gap.as_micros() {
+        0 => u128::MAX,
+        gap => 1 + settings.visit_budget.as_micros() / gap,
+    };
+    usize::try_from(u128::from(limit.max(1)).min(in_visit)).unwrap_or(usize::MAX)
+}
+
+/// The server's limit of requests for a connection after one that served `requests`; 0 when it is not known.
+/// A server that closes has shown its limit; one that did not close at what was taken for it has a higher one.
+pub(crate) fn learn_requests(settings: &Settings, learned: u32, requests: u32, closed_by_server: bool) -> u32 {
+    let most = settings.requests_per_connection;
+    if closed_by_server && requests > 0 {
+        requests.min(most)
+    } else if learned > 0 && requests >= learned {
+        learned.saturating_mul(2).min(most)
+    } else {
+        learned
+    }
+}
+
+/// How much the requests of a server's connection overlap, in thousandths, after another connection: the times of its
+/// requests together by the time in which there was one. 0 when it is not known; one request overlaps with nothing.
+pub(crate) fn learn_overlap(learned: u32, report: &Report) -> u32 {
+    if report.requests < 2 || report.busy_us == 0 {
+        return learned;
+    }
+    let permille = u128::from(report.elapsed_us) * 1000 / u128::from(report.busy_us);
+    let most = 1000 * report.requests;
+    smooth(learned, u32::try_from(permille).unwrap_or(u32::MAX).clamp(1000, most))
+}
+
+/// A smoothed estimate after another measurement: 0.8 of the old and 0.2 of the new (Cao, Jiang and Singh 2003).
+/// 0 means that nothing was measured.
+pub(crate) fn smooth(estimate: u32, measured: u32) -> u32 {
+    if estimate == 0 {
+        return measured.max(1);
+    }
+    let sum = 4 * u64::from(estimate) + u64::from(measured);
+    u32::try_from(sum / 5).unwrap_or(u32::MAX).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::tests::settings;
+
+    #[test]
+    fn the_overlap_is_what_connections_of_several_requests_show() {
+        let report = |requests, elapsed_us, busy_us| Report {
+            job: shared::message::JobId { scheduler: 0, epoch: 1, number: 1 },
+            fetcher: "f".into(),
+            partition: 0,
+            server: "http://a.test".into(),
+            sequence: 1,
+            last: true,
+            results: Vec::new(),
+            connect_us: None,
+            requests,
+            busy_us,
+            elapsed_us,
+            closed_by_server: false,
+            robots: None,
+        };
+        assert_eq!(learn_overlap(0, &report(1, 500, 500)), 0, "one shows nothing");
+        assert_eq!(learn_overlap(0, &report(5, 0, 0)), 0, "not measured");
+        assert_eq!(learn_overlap(0, &report(10, 1000, 1000)), 1000);
+        assert_eq!(learn_overlap(1000, &report(10, 4000, 1000)), 1600, "a fifth of the way");
+        assert_eq!(learn_overlap(0, &report(3, 9000, 1000)), 3000, "no more than there are requests");
+        assert_eq!(learn_overlap(0, &report(3, 900, 1000)), 1000);
+    }
+
+    #[test]
+    fn a_job_is_as_long_as_a_connection_and_a_visit_allow() {
+        let settings = settings();
+        assert_eq!(requests_max(&settings, 0, Duration::ZERO), 50);
+        assert_eq!(requests_max(&settings, 7, Duration::ZERO), 7);
+        assert_eq!(requests_max(&settings, 0, Duration::from_secs(10)), 7);
+        assert_eq!(requests_max(&settings, 0, Duration::from_secs(3600)), 1);
+    }
+
+    #[test]
+    fn the_limit_of_a_connection_is_learned_and_unlearned() {
+        let settings = settings();
+        assert_eq!(learn_requests(&settings, 0, 5, true), 5);
+        assert_eq!(learn_requests(&settings, 5, 5, false), 10);
+        assert_eq!(learn_requests(&settings, 40, 40, false), 50);
+        assert_eq!(learn_requests(&settings, 5, 3, false), 5);
+        assert_eq!(learn_requests(&settings, 0, 500, true), 50);
+        assert_eq!(learn_requests(&settings, 0, 0, true), 0);
+    }
+}

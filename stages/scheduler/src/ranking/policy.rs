@@ -1,0 +1,147 @@
+//! Which server next, and which of its URLs: the four policies of Cao, Jiang and Singh 2003.
+//!
+//! | policy | URLs of a server | servers |
+//! | --- | --- | --- |
+//! | breadth-first | first in, first out | first in, first out |
+//! | performance | first in, first out | pages a second of the next connection: `R = P / T` |
+//! | quality | the best first | the best URL |
+//! | capacity | the best first | quality a second of the next connection: `C = (Q1 + … + QP) / T` |
+//!
+//! `P` is the number of pages of the next connection, `T` its time ([`Connection`]).
+
+use crate::keys::slot::{Order, quality_of};
+use shared::config;
+use shared::message::Quality;
+use std::cmp::Reverse;
+
+/// What the next connection to a server is expected to bring.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Connection<'a> {
+    /// P: what a connection serves, but no more than there is to fetch.
+    pub(crate) pages: u64,
+    /// T: two connection times (it is opened and closed), the response times, the gaps between.
+    pub(crate) seconds: f64,
+    /// Slots of the best of its URLs, at most P; empty when URLs go first in, first out.
+    pub(crate) best: &'a [u64],
+}
+
+/// The rank of a server; of two the greater goes first. Equal ones go in the order in which they became ready.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Rank(Reverse<u32>);
+
+impl Rank {
+    /// Before all others.
+    pub(crate) const FIRST: Rank = Rank(Reverse(u32::MAX));
+
+    /// From a number that is not negative.
+    fn of(value: f64) -> Self {
+        // Floats that are not negative are in the order of their bits.
+        Rank(Reverse((value as f32).max(0.0).to_bits()))
+    }
+}
+
+/// An order of servers, and of the URLs of each.
+pub(crate) trait Policy: Send + Sync {
+    /// Whether the best URLs of a server go first.
+    fn by_quality(&self) -> bool;
+
+    /// The rank of a server.
+    fn rank(&self, next: Connection<'_>) -> Rank;
+}
+
+/// Where a URL of such a quality stands among those of its server.
+pub(crate) fn order(policy: &dyn Policy, quality: Quality) -> Order {
+    if policy.by_quality() { Order::of(quality) } else { Order::LAST }
+}
+
+/// The policy of that name.
+pub(crate) fn of(name: config::Policy) -> &'static dyn Policy {
+    match name {
+        config::Policy::BreadthFirst => &BreadthFirst,
+        config::Policy::Performance => &Performance,
+        config::Policy::Quality => &BestQuality,
+        config::Policy::Capacity => &Capacity,
+    }
+}
+
+struct BreadthFirst;
+
+impl Policy for BreadthFirst {
+    fn by_quality(&self) -> bool {
+        false
+    }
+
+    fn rank(&self, _: Connection<'_>) -> Rank {
+        Rank::default()
+    }
+}
+
+struct Performance;
+
+impl Policy for Performance {
+    fn by_quality(&self) -> bool {
+        false
+    }
+
+    fn rank(&self, next: Connection<'_>) -> Rank {
+        Rank::of(next.pages as f64 / next.seconds)
+    }
+}
+
+struct BestQuality;
+
+impl Policy for BestQuality {
+    fn by_quality(&self) -> bool {
+        true
+    }
+
+    fn rank(&self, next: Connection<'_>) -> Rank {
+        Rank::of(next.best.first().map_or(0.0, |&slot| f64::from(quality_of(slot).get())))
+    }
+}
+
+struct Capacity;
+
+impl Policy for Capacity {
+    fn by_quality(&self) -> bool {
+        true
+    }
+
+    fn rank(&self, next: Connection<'_>) -> Rank {
+        let sum: f64 = next.best.iter().map(|&slot| f64::from(quality_of(slot).get())).sum();
+        Rank::of(sum / next.seconds)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slots(qualities: &[f32]) -> Vec<u64> {
+        qualities.iter().map(|&quality| Order::of(Quality::new(quality).unwrap()).slot(7)).collect()
+    }
+
+    fn rank(name: config::Policy, pages: u64, seconds: f64, best: &[f32]) -> Rank {
+        of(name).rank(Connection { pages, seconds, best: &slots(best) })
+    }
+
+    #[test]
+    fn each_policy_prefers_what_it_is_for() {
+        use config::Policy::{BreadthFirst, Capacity, Performance, Quality};
+        // Many good pages slowly, few very good ones, many bad ones fast.
+        let (slow, few, fast) = ((10, 20.0, vec![2.0; 10]), (1, 2.0, vec![9.0]), (50, 5.0, vec![0.5; 50]));
+        let best = |name| {
+            let servers = [("slow", &slow), ("few", &few), ("fast", &fast)];
+            servers.into_iter().min_by_key(|(_, (pages, seconds, best))| rank(name, *pages, *seconds, best)).unwrap().0
+        };
+        assert_eq!((best(Performance), best(Quality), best(Capacity)), ("fast", "few", "fast"));
+        assert_eq!(best(BreadthFirst), "slow", "all are equal: the first");
+        assert!(rank(Capacity, 10, 2.0, &[2.0; 10]) < rank(Capacity, 50, 5.0, &[0.5; 50]));
+    }
+
+    #[test]
+    fn equal_numbers_are_equal_ranks_and_none_is_last() {
+        assert_eq!(rank(config::Policy::Performance, 4, 2.0, &[]), rank(config::Policy::Performance, 2, 1.0, &[]));
+        assert!(rank(config::Policy::Quality, 1, 1.0, &[0.1]) < rank(config::Policy::Quality, 1, 1.0, &[]));
+    }
+}

@@ -1,0 +1,119 @@
+//! What the quality of a URL is: fixed when it is discovered, whatever the crawl learns later.
+//!
+//! Sources: Cao, Jiang and Singh 2003 (precomputed PageRank, Zipf); Abiteboul, Preda and Cobena 2003 (OPIC, of which
+//! `flow` looks at each page once).
+
+use shared::config::{self, ConfigError, QualityProvider};
+use shared::message::{Origin, Quality};
+use shared::url::fingerprint;
+use std::collections::HashMap;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::sync::Arc;
+
+/// Ranks that `zipf` draws from.
+const ZIPF_RANKS: u64 = 1_000_000;
+
+/// Where qualities come from.
+#[derive(Clone, Debug)]
+pub enum Provider {
+    /// 1 for a seed, a half one link away, a third two links away, …
+    Depth,
+    /// What has flowed to the URL (see [`Origin::flow`]).
+    Flow,
+    /// A number for each of the URLs of a file, by fingerprint; others have none.
+    Table(Arc<HashMap<u64, Quality>>),
+    /// 1 / k, where k is drawn evenly, for a URL always the same.
+    Zipf,
+}
+
+impl Provider {
+    /// The one that is configured.
+    ///
+    /// # Errors
+    /// The table cannot be read, or is no table.
+    pub fn open(scheduler: &config::Scheduler) -> Result<Self, ConfigError> {
+        Ok(match scheduler.quality {
+            QualityProvider::Depth => Provider::Depth,
+            QualityProvider::Flow => Provider::Flow,
+            QualityProvider::Table => Provider::Table(Arc::new(read_table(&scheduler.quality_table)?)),
+            QualityProvider::Zipf => Provider::Zipf,
+        })
+    }
+
+    /// The quality of a URL that was found so.
+    pub(crate) fn quality(&self, url: &str, origin: &Origin) -> Quality {
+        match self {
+            Provider::Depth => Quality::SEED.shared_among(1 + usize::from(origin.depth)),
+            Provider::Flow => origin.flow,
+            Provider::Table(table) => table.get(&fingerprint(url)).copied().unwrap_or_default(),
+            Provider::Zipf => Quality::SEED.shared_among(1 + (fingerprint(url) % ZIPF_RANKS) as usize),
+        }
+    }
+}
+
+/// Reads lines of a URL, white space and a number; empty lines and lines that start with `#` are skipped.
+fn read_table(path: &Path) -> Result<HashMap<u64, Quality>, ConfigError> {
+    let shown = path.display();
+    let bad = |what: String| {
+        ConfigError::Range(vec![format!("configuration key stages.scheduler.quality_table = '{shown}': {what}")])
+    };
+    let unreadable =
+        |error| bad(format!("it cannot be read: {error}; the quality 'table' needs a file of URLs and numbers"));
+    let file = std::fs::File::open(path).map_err(unreadable)?;
+    let mut table = HashMap::new();
+    for (number, line) in (1..).zip(BufReader::new(file).lines()) {
+        let line = line.map_err(unreadable)?;
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let parts = line.rsplit_once(char::is_whitespace);
+        let quality = parts.and_then(|(_, quality)| Quality::new(quality.parse().ok()?));
+        let url = parts.and_then(|(url, _)| shared::url::canonical(url.trim(), None, None).ok());
+        let (Some(url), Some(quality)) = (url, quality) else {
+            return Err(bad(format!(
+                "line {number} is not a URL and a number from 0, such as 'https://example.org/ 0.25': '{line}'"
+            )));
+        };
+        table.insert(fingerprint(&url), quality);
+    }
+    Ok(table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearer_to_a_seed_the_better() {
+        let of = |depth| Provider::Depth.quality("http://a.test/", &Origin { depth, ..Origin::default() }).get();
+        assert_eq!([of(0), of(1), of(3)], [1.0, 0.5, 0.25]);
+        assert!(of(u16::MAX) > 0.0);
+    }
+
+    #[test]
+    fn zipf_draws_always_the_same_and_seldom_much() {
+        let of = |n: u32| Provider::Zipf.quality(&format!("http://a.test/{n}"), &Origin::default()).get();
+        assert_eq!(of(1), of(1));
+        // Of k even in 1 to 1,000,000, one in a hundred is below 10,000.
+        let good = (0..20_000).filter(|&n| of(n) > 1e-4).count();
+        assert!((120..280).contains(&good), "{good}");
+    }
+
+    #[test]
+    fn a_table_says_what_each_url_is_worth() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(&file, "# PageRank\n\nHTTP://a.test:80/x\t0.25\nhttp://b.test/  3e-5\n").unwrap();
+        let table = Provider::Table(Arc::new(read_table(file.path()).unwrap()));
+        let of = |url| table.quality(url, &Origin::default()).get();
+        assert_eq!([of("http://a.test/x"), of("http://b.test/"), of("http://c.test/")], [0.25, 3e-5, 0.0]);
+        for bad in ["http://a.test/", "http://a.test/ -1", "http://a.test/ x", "nonsense 1", "http://a.test/ inf"] {
+            std::fs::write(&file, format!("http://b.test/ 1\n{bad}\n")).unwrap();
+            let error = read_table(file.path()).unwrap_err().to_string();
+            assert!(error.contains("line 2") && error.contains(bad), "{error}");
+        }
+        let missing = read_table(Path::new("/nowhere/table")).unwrap_err().to_string();
+        assert!(missing.contains("stages.scheduler.quality_table = '/nowhere/table'"), "{missing}");
+    }
+}

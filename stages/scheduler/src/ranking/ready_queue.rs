@@ -1,0 +1,215 @@
+//! Which server next: those that may be contacted, by rank (Cao, Jiang and Singh 2003, server level) and the order in
+//! which they became so, those in trouble apart; those that wait for a point in time; and those that wait for room that
+//! others take.
+//!
+//! A server is in one place only.
+
+use crate::keys::room::Room;
+use crate::keys::server_key::ServerKey;
+use crate::ranking::policy::Rank;
+use shared::time::Timestamp;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Where a server is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum QueuePlace {
+    /// Nothing is to be done for it.
+    #[default]
+    Idle,
+    /// Nothing before then: a contact, an answer that is awaited, the end of a lease.
+    Until(Timestamp),
+    /// A job can be granted; by rank and turn.
+    Ready(Rank, u64),
+    /// A job can be granted, but the server is in trouble; by rank and turn.
+    Troubled(Rank, u64),
+    /// Nothing before there is room; by turn.
+    Held(Room, u64),
+    /// Its URLs end without a contact.
+    Ending,
+}
+
+/// Where a server is to go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum MoveTo {
+    Idle,
+    Until(Timestamp),
+    Ready(Rank),
+    Troubled(Rank),
+    Held(Room),
+    Ending,
+}
+
+/// All servers with something to do, by place.
+#[derive(Debug, Default)]
+pub(crate) struct ReadyQueue {
+    waiting: BTreeSet<(Timestamp, ServerKey)>,
+    ready: BTreeMap<(Rank, u64), ServerKey>,
+    troubled: BTreeMap<(Rank, u64), ServerKey>,
+    held: BTreeMap<(Room, u64), ServerKey>,
+    ending: BTreeSet<ServerKey>,
+    turns: u64,
+}
+
+impl ReadyQueue {
+    /// Moves a server; one that stays ready, or held, keeps its turn.
+    pub(crate) fn place(&mut self, server: ServerKey, place: &mut QueuePlace, to: MoveTo) {
+        let turn = match (*place, to) {
+            (QueuePlace::Held(room, _), MoveTo::Held(same)) if room == same => return,
+            (QueuePlace::Ready(rank, _), MoveTo::Ready(same)) if rank == same => return,
+            (QueuePlace::Troubled(rank, _), MoveTo::Troubled(same)) if rank == same => return,
+            (QueuePlace::Ready(_, turn), MoveTo::Ready(_)) | (QueuePlace::Troubled(_, turn), MoveTo::Troubled(_)) => {
+                turn
+            }
+            _ => {
+                self.turns += 1;
+                self.turns
+            }
+        };
+        match *place {
+            QueuePlace::Idle => {}
+            QueuePlace::Until(at) => {
+                self.waiting.remove(&(at, server));
+            }
+            QueuePlace::Ready(rank, turn) => {
+                self.ready.remove(&(rank, turn));
+            }
+            QueuePlace::Troubled(rank, turn) => {
+                self.troubled.remove(&(rank, turn));
+            }
+            QueuePlace::Held(room, turn) => {
+                self.held.remove(&(room, turn));
+            }
+            QueuePlace::Ending => {
+                self.ending.remove(&server);
+            }
+        }
+        *place = match to {
+            MoveTo::Idle => QueuePlace::Idle,
+            MoveTo::Until(at) => {
+                self.waiting.insert((at, server));
+                QueuePlace::Until(at)
+            }
+            MoveTo::Ready(rank) => {
+                self.ready.insert((rank, turn), server);
+                QueuePlace::Ready(rank, turn)
+            }
+            MoveTo::Troubled(rank) => {
+                self.troubled.insert((rank, turn), server);
+                QueuePlace::Troubled(rank, turn)
+            }
+            MoveTo::Held(room) => {
+                self.held.insert((room, turn), server);
+                QueuePlace::Held(room, turn)
+            }
+            MoveTo::Ending => {
+                self.ending.insert(server);
+                QueuePlace::Ending
+            }
+        };
+    }
+
+    /// The server that goes next, whether one in trouble may or not.
+    pub(crate) fn first_ready(&self, troubled_too: bool) -> Option<ServerKey> {
+        let troubled = self.troubled.first_key_value().filter(|_| troubled_too);
+        self.ready.first_key_value().into_iter().chain(troubled).min_by_key(|(order, _)| **order).map(|(_, key)| *key)
+    }
+
+    /// The server that has been held for longest for want of this room.
+    pub(crate) fn first_held(&self, room: Room) -> Option<ServerKey> {
+        self.held.range((room, 0)..=(room, u64::MAX)).next().map(|(_, server)| *server)
+    }
+
+    /// A server whose URLs end without a contact.
+    pub(crate) fn first_ending(&self) -> Option<ServerKey> {
+        self.ending.first().copied()
+    }
+
+    /// The server that has waited until `now` or before, longest first.
+    pub(crate) fn first_due(&self, now: Timestamp) -> Option<ServerKey> {
+        self.waiting.first().filter(|(at, _)| *at <= now).map(|(_, server)| *server)
+    }
+
+    /// When the next wait is over.
+    pub(crate) fn next_due(&self) -> Option<Timestamp> {
+        self.waiting.first().map(|(at, _)| *at)
+    }
+
+    /// How many servers of its kind go before one in that place.
+    pub(crate) fn before(&self, place: QueuePlace) -> usize {
+        match place {
+            QueuePlace::Ready(rank, turn) => self.ready.range(..(rank, turn)).count(),
+            QueuePlace::Troubled(rank, turn) => self.troubled.range(..(rank, turn)).count(),
+            _ => self.ready.len(),
+        }
+    }
+
+    /// How many servers are ready.
+    pub(crate) fn ready(&self) -> usize {
+        self.ready.len() + self.troubled.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn server(id: u64) -> ServerKey {
+        ServerKey { partition: 0, id }
+    }
+
+    #[test]
+    fn held_servers_go_in_the_order_in_which_they_came() {
+        let mut queue = ReadyQueue::default();
+        let mut places = [QueuePlace::Idle; 4];
+        let [seven, eight] = [7, 8].map(Room::Host);
+        for (id, room) in [(2, seven), (0, seven), (3, eight), (1, seven), (2, seven)] {
+            queue.place(server(id as u64), &mut places[id], MoveTo::Held(room));
+        }
+        let mut order = Vec::new();
+        while let Some(next) = queue.first_held(seven) {
+            order.push(next.id);
+            queue.place(next, &mut places[next.id as usize], MoveTo::Ready(Rank::default()));
+        }
+        assert_eq!(order, [2, 0, 1]);
+        assert_eq!((queue.first_held(Room::Host(6)), queue.first_held(eight)), (None, Some(server(3))));
+        // The same server, for want of another room.
+        let address = Room::Address("192.0.2.1".parse().unwrap());
+        queue.place(server(3), &mut places[3], MoveTo::Held(address));
+        assert_eq!((queue.first_held(eight), queue.first_held(address)), (None, Some(server(3))));
+    }
+
+    #[test]
+    fn servers_in_trouble_take_turns_with_the_others_while_they_may() {
+        let mut queue = ReadyQueue::default();
+        let mut places = [QueuePlace::Idle; 4];
+        for (id, to) in [MoveTo::Troubled, MoveTo::Ready, MoveTo::Troubled, MoveTo::Ready].into_iter().enumerate() {
+            queue.place(server(id as u64), &mut places[id], to(Rank::default()));
+        }
+        assert_eq!(queue.ready(), 4);
+        for (troubled_too, next) in [(false, 1), (true, 0), (true, 2), (true, 3)] {
+            assert_eq!(queue.first_ready(troubled_too), Some(server(next)));
+            queue.place(server(next), &mut places[next as usize], MoveTo::Idle);
+        }
+        assert_eq!((queue.first_ready(true), queue.ready()), (None, 0));
+    }
+
+    #[test]
+    fn servers_go_in_the_order_in_which_they_became_ready() {
+        let mut queue = ReadyQueue::default();
+        let mut places = [QueuePlace::Idle; 4];
+        for id in [2, 0, 3, 1] {
+            queue.place(server(id as u64), &mut places[id], MoveTo::Ready(Rank::default()));
+        }
+        queue.place(server(3), &mut places[3], MoveTo::Until(Timestamp::from_micros(5)));
+        queue.place(server(2), &mut places[2], MoveTo::Ready(Rank::default()));
+        let mut order = Vec::new();
+        while let Some(next) = queue.first_ready(false) {
+            order.push(next.id);
+            queue.place(next, &mut places[next.id as usize], MoveTo::Idle);
+        }
+        assert_eq!(order, [2, 0, 1]);
+        assert_eq!(queue.first_due(Timestamp::from_micros(4)), None);
+        assert_eq!(queue.first_due(Timestamp::from_micros(5)), Some(server(3)));
+        assert_eq!(queue.next_due(), Some(Timestamp::from_micros(5)));
+    }
+}

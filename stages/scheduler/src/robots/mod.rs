@@ -1,0 +1,6 @@
+//! robots.txt: its rules by RFC 9309, what is known of a server's, the parsed rules in memory, and its sitemaps.
+
+pub(crate) mod robots_txt;
+pub(crate) mod rules_cache;
+pub(crate) mod sitemaps;
+pub(crate) mod state;

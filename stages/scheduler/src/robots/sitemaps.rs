@@ -1,0 +1,62 @@
+//! Sitemaps named in a robots.txt: URLs like others, which take the whole way from `urls.found` on.
+//!
+//! They count as found by the URL that waited for the robots.txt first: on its topic, at its depth, so that the pages of
+//! a sitemap are as deep as those that it links to. Where those would be too deep no sitemap is asked for. They are found
+//! with each robots.txt that comes, changed or not: whether a URL is new the URL-seen test says.
+
+use crate::robots::robots_txt::Robots;
+use crate::settings::Settings;
+use shared::message::{FoundUrls, Origin, UrlList};
+use shared::url::canonical;
+
+/// The sitemaps in the robots.txt at `url`, which `first` waited for; none when there are none to be followed.
+pub(crate) fn sitemaps_of(settings: &Settings, robots: &Robots, url: &str, first: &Origin) -> Option<FoundUrls> {
+    if first.depth >= settings.max_depth {
+        return None;
+    }
+    let base = url::Url::parse(url).ok()?;
+    let sitemaps = robots.sitemaps().iter().take(settings.sitemaps_per_server);
+    let urls: UrlList = sitemaps.filter_map(|sitemap| canonical(sitemap, Some(&base), None).ok()).collect();
+    let origin = Origin { page: url.to_owned(), redirects: 0, seed: false, again: 0, ..first.clone() };
+    (!urls.is_empty()).then_some(FoundUrls { origin, urls, anchors: Vec::new() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::tests::settings;
+
+    fn first() -> Origin {
+        Origin {
+            page: "http://a.test/".into(),
+            topic: "t".into(),
+            depth: 2,
+            redirects: 1,
+            seed: true,
+            ..Origin::default()
+        }
+    }
+
+    const ROBOTS: &str = "http://www.a.test/robots.txt";
+
+    #[test]
+    fn the_first_so_many_that_can_be_crawled_are_found_where_the_first_url_was() {
+        let settings = Settings { sitemaps_per_server: 4, ..settings() };
+        let text = "Sitemap: /map.xml\nsitemap: http://B.test:80/x y#z\nSitemap: ftp://a.test/\n\
+                    User-agent: *\nSitemap: https://c.test/map.gz\nSitemap: /fifth.xml\n";
+        let found = sitemaps_of(&settings, &Robots::parse(text.as_bytes(), "rhumb"), ROBOTS, &first()).unwrap();
+        let urls: Vec<_> = found.urls.iter().collect();
+        assert_eq!(urls, ["http://www.a.test/map.xml", "http://b.test/x%20y", "https://c.test/map.gz"]);
+        assert_eq!(found.origin, Origin { page: ROBOTS.into(), redirects: 0, seed: false, again: 0, ..first() });
+    }
+
+    #[test]
+    fn none_is_found_where_there_is_none_or_its_pages_would_be_too_deep() {
+        let settings = Settings { sitemaps_per_server: 4, ..settings() };
+        let robots = Robots::parse(b"Sitemap: /map.xml\n", "rhumb");
+        assert_eq!(sitemaps_of(&settings, &Robots::allow_all(), ROBOTS, &first()), None);
+        let at_max = Settings { max_depth: first().depth, ..settings.clone() };
+        assert_eq!(sitemaps_of(&at_max, &robots, ROBOTS, &first()), None);
+        assert!(sitemaps_of(&settings, &robots, ROBOTS, &first()).is_some());
+    }
+}

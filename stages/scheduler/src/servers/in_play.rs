@@ -1,0 +1,375 @@
+//! The servers in play: those that this instance has in memory, with their partitions and budgets.
+//!
+//! In: servers by key, from memory or from their records. Out: records, counts and clocks of what a step changed.
+//!
+//! Invariants: a server is in memory once; its host and its domain are in memory with it; the sums over all servers are
+//! those of the servers (P3). Memory holds servers with something to do or to wait for, never URLs (P6).
+
+use crate::budget::hosts::Hosts;
+use crate::budget::left::{Budget, Budgets};
+use crate::budget::shares::Shares;
+use crate::keys::load::Load;
+use crate::keys::server_key::{ServerKey, keys_of};
+use crate::ranking::ready_queue::QueuePlace;
+use crate::servers::counts::Counts;
+use crate::servers::lease::{GRACE, JOBS, Lease};
+use crate::servers::partition::Partition;
+use crate::servers::server::{SERVERS, Server};
+use crate::settings::Settings;
+use crate::step::staged::Staged;
+use crate::store::rows::corrupt;
+use shared::config::OverBudget;
+use shared::stage::store::{Store, StoreError};
+use shared::time::Timestamp;
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+/// The servers in play.
+pub(crate) struct Servers {
+    store: Arc<dyn Store>,
+    /// Partitions of the crawl, of all instances.
+    n_partitions: u16,
+    /// Whether URLs over a budget wait for a larger one.
+    over_budget_waits: bool,
+    partitions: BTreeMap<u16, Partition>,
+    /// Boxed, as the table has more places than servers.
+    in_memory: HashMap<ServerKey, Box<Server>>,
+    shares: Shares,
+    /// What all servers together have in hand.
+    load: Load,
+    /// Look-ups that found nothing where there must be something.
+    invariants_broken: u64,
+}
+
+/// A server in memory, with what its URLs count for.
+pub(crate) struct InPlay<'a> {
+    pub(crate) server: &'a mut Server,
+    pub(crate) partition: &'a mut Partition,
+    pub(crate) shares: &'a mut Shares,
+}
+
+impl Servers {
+    /// Reads the servers of `partitions` that have something to do or to wait for; the others come when they are needed.
+    ///
+    /// Outstanding jobs get a full lease from `now` on, and waits go on from where they were.
+    ///
+    /// # Errors
+    ///
+    /// The store cannot be read, or a row is not understood.
+    pub(crate) fn open(
+        settings: &Settings,
+        instance: u16,
+        epoch: u64,
+        partitions: &[u16],
+        store: Arc<dyn Store>,
+        now: Timestamp,
+    ) -> Result<Self, StoreError> {
+        let mut this = Servers {
+            store: Arc::clone(&store),
+            n_partitions: settings.partitions,
+            over_budget_waits: settings.over_budget == OverBudget::Wait,
+            partitions: BTreeMap::new(),
+            in_memory: HashMap::new(),
+            shares: Shares::new(settings, instance, epoch),
+            load: Load::default(),
+            invariants_broken: 0,
+        };
+        for &partition in partitions {
+            let hosts = Hosts::new(settings.pages_per_host);
+            this.partitions.insert(partition, Partition::open(store.as_ref(), partition, hosts, now, epoch)?);
+        }
+        if settings.pages_max > 0 {
+            let fetched = this.partitions.values().map(Partition::fetched).sum();
+            this.shares.limit_crawl(now, settings.pages_max, fetched);
+        }
+        for &partition in partitions {
+            this.open_servers(store.as_ref(), partition, now)?;
+            this.open_leases(store.as_ref(), partition, now + settings.job_lease + GRACE)?;
+        }
+        for key in this.keys() {
+            this.account(key);
+        }
+        Ok(this)
+    }
+
+    fn open_servers(&mut self, store: &dyn Store, partition: u16, now: Timestamp) -> Result<(), StoreError> {
+        let Some(clock) = self.partitions.get(&partition).map(|partition| partition.clock) else { return Ok(()) };
+        let mut servers = Vec::new();
+        let mut unreadable = false;
+        let (from, to) = keys_of(partition);
+        store.scan(SERVERS, &from, &to, &mut |key, row| {
+            match (ServerKey::from_bytes(key), Server::from_row(row, clock)) {
+                (Some(key), Some(server)) => {
+                    if !server.queue.is_empty() || server.next_contact > now {
+                        servers.push((key, server));
+                    }
+                }
+                _ => unreadable = true,
+            }
+            !unreadable
+        })?;
+        for (key, server) in servers {
+            self.enter(key, server)?;
+        }
+        if unreadable { Err(corrupt(SERVERS, "a server's record is unreadable")) } else { Ok(()) }
+    }
+
+    fn open_leases(&mut self, store: &dyn Store, partition: u16, deadline: Timestamp) -> Result<(), StoreError> {
+        let mut leases = Vec::new();
+        let mut unreadable = false;
+        let (from, to) = keys_of(partition);
+        store.scan(JOBS, &from, &to, &mut |key, row| {
+            match (ServerKey::from_bytes(key), Lease::from_row(row, deadline)) {
+                (Some(key), Some(lease)) => leases.push((key, lease)),
+                _ => unreadable = true,
+            }
+            !unreadable
+        })?;
+        for (key, lease) in leases {
+            match self.load(key)? {
+                Some(server) => server.lease = Some(Box::new(lease)),
+                None => unreadable = true,
+            }
+        }
+        if unreadable { Err(corrupt(JOBS, "a job is unreadable, or its server is unknown")) } else { Ok(()) }
+    }
+
+    /// The store from which servers are read.
+    pub(crate) fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    /// Where a server belongs.
+    pub(crate) fn key_of(&self, server: &str) -> ServerKey {
+        let partition = shared::url::partition(shared::url::host_of(server), self.n_partitions);
+        ServerKey::of(partition, server)
+    }
+
+    /// Whether this instance owns the partition.
+    pub(crate) fn owns(&self, partition: u16) -> bool {
+        self.partitions.contains_key(&partition)
+    }
+
+    /// A partition of this instance.
+    pub(crate) fn partition(&mut self, partition: u16) -> Option<&mut Partition> {
+        self.partitions.get_mut(&partition)
+    }
+
+    /// Keys of the servers in memory, in order.
+    pub(crate) fn keys(&self) -> Vec<ServerKey> {
+        let mut keys: Vec<_> = self.in_memory.keys().copied().collect();
+        keys.sort_unstable();
+        keys
+    }
+
+    /// The servers in memory.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Server> {
+        self.in_memory.values().map(Box::as_ref)
+    }
+
+    /// How many servers are in memory.
+    pub(crate) fn len(&self) -> usize {
+        self.in_memory.len()
+    }
+
+    /// The server, if it is in memory.
+    pub(crate) fn get(&self, key: ServerKey) -> Option<&Server> {
+        self.in_memory.get(&key).map(Box::as_ref)
+    }
+
+    /// The server, if it is in memory.
+    pub(crate) fn get_mut(&mut self, key: ServerKey) -> Option<&mut Server> {
+        self.in_memory.get_mut(&key).map(Box::as_mut)
+    }
+
+    /// A server that must be in memory, in a partition that must be owned; `doing` says what needs it.
+    ///
+    /// Only a fault of the program makes it none. A debug build stops at once; a release build counts and logs it, and
+    /// the caller leaves the server as it is.
+    pub(crate) fn in_play(&mut self, key: ServerKey, doing: &'static str) -> Option<InPlay<'_>> {
+        match (self.in_memory.get_mut(&key), self.partitions.get_mut(&key.partition)) {
+            (Some(server), Some(partition)) => Some(InPlay { server, partition, shares: &mut self.shares }),
+            (server, partition) => {
+                let missing = match (server, partition) {
+                    (None, _) => "the server is not in memory",
+                    _ => "its partition is not owned",
+                };
+                self.invariants_broken += 1;
+                tracing::error!(partition = key.partition, doing, missing, "an invariant of the scheduler is broken");
+                debug_assert!(false, "{doing}: {missing}");
+                None
+            }
+        }
+    }
+
+    /// The server, from memory or from its record.
+    ///
+    /// # Errors
+    ///
+    /// The store cannot be read, or the record is not understood.
+    pub(crate) fn load(&mut self, key: ServerKey) -> Result<Option<&mut Server>, StoreError> {
+        if !self.in_memory.contains_key(&key)
+            && let Some(partition) = self.partitions.get(&key.partition)
+            && let Some(row) = self.store.get(SERVERS, &key.to_bytes())?
+        {
+            let server = Server::from_row(&row, partition.clock)
+                .ok_or_else(|| corrupt(SERVERS, "a server's record is unreadable"))?;
+            self.enter(key, server)?;
+        }
+        Ok(self.get_mut(key))
+    }
+
+    /// Brings the server into memory; makes it when it is not known yet.
+    ///
+    /// # Errors
+    ///
+    /// The store cannot be read, or the record is not understood.
+    pub(crate) fn load_or_make(&mut self, key: ServerKey, name: &str) -> Result<(), StoreError> {
+        if self.load(key)?.is_none() {
+            self.enter(key, Server::new(name))?;
+        }
+        Ok(())
+    }
+
+    /// The server as it is now, without bringing it into memory.
+    ///
+    /// # Errors
+    ///
+    /// The store cannot be read.
+    pub(crate) fn look_up(&self, key: ServerKey) -> Result<Option<Server>, StoreError> {
+        let Some(partition) = self.partitions.get(&key.partition) else { return Ok(None) };
+        Ok(match self.get(key) {
+            Some(server) => Some(server.clone()),
+            None => self.store.get(SERVERS, &key.to_bytes())?.and_then(|row| Server::from_row(&row, partition.clock)),
+        })
+    }
+
+    /// A server comes into play, its host and its domain with it.
+    fn enter(&mut self, key: ServerKey, server: Server) -> Result<(), StoreError> {
+        if let Some(partition) = self.partitions.get_mut(&key.partition) {
+            partition.hosts.enter(self.store.as_ref(), key, server.host)?;
+        }
+        self.shares.enter(self.store.as_ref(), key, server.domain, &server.name)?;
+        self.in_memory.insert(key, Box::new(server));
+        Ok(())
+    }
+
+    /// A server with nothing to do leaves memory, and its host and its domain with the last of their servers.
+    fn leave(&mut self, key: ServerKey) {
+        if let Entry::Occupied(server) = self.in_memory.entry(key)
+            && server.get().place == QueuePlace::Idle
+        {
+            let Server { host, domain, .. } = *server.remove();
+            if let Some(partition) = self.partitions.get_mut(&key.partition) {
+                partition.hosts.leave(key, host);
+            }
+            self.shares.leave(key, domain);
+        }
+    }
+
+    /// Brings the sums over all servers, and over those of its host and its domain, up to date with one of them.
+    pub(crate) fn account(&mut self, key: ServerKey) {
+        let is_over = self.over_budget_waits && self.budgets(key).used_up().is_some();
+        let Some(server) = self.in_memory.get_mut(&key) else { return };
+        let load = server.load();
+        let has = Load { over_budget: if is_over { load.waiting } else { 0 }, ..load };
+        let had = std::mem::replace(&mut server.accounted, has);
+        self.load.replace(had, has);
+        if let Some(partition) = self.partitions.get_mut(&key.partition) {
+            partition.hosts.account(server.host, has.in_flight, had.in_flight);
+        }
+        self.shares.account(server.domain, had, has);
+    }
+
+    /// What all servers together have in hand.
+    pub(crate) fn load_of_all(&self) -> Load {
+        self.load
+    }
+
+    /// What is left for the pages of a server in memory.
+    pub(crate) fn budgets(&self, key: ServerKey) -> Budgets {
+        match (self.in_memory.get(&key), self.partitions.get(&key.partition)) {
+            (Some(server), Some(partition)) => {
+                Budgets { host: partition.hosts.budget(server.host), domain: self.shares.domain(server.domain) }
+            }
+            _ => Budgets { host: Budget::UNLIMITED, domain: Budget::UNLIMITED },
+        }
+    }
+
+    /// What is left for the pages of a server that may not be in memory.
+    ///
+    /// # Errors
+    ///
+    /// The store cannot be read, or a row is not understood.
+    pub(crate) fn stored_budgets(&self, key: ServerKey, server: &Server) -> Result<Budgets, StoreError> {
+        let store = self.store.as_ref();
+        let host = match self.partitions.get(&key.partition) {
+            Some(partition) => partition.hosts.stored_budget(store, key.partition, server.host)?,
+            None => Budget::UNLIMITED,
+        };
+        Ok(Budgets { host, domain: self.shares.stored_domain(store, server.domain)? })
+    }
+
+    /// What this instance has of budgets that all schedulers share.
+    pub(crate) fn shares(&self) -> &Shares {
+        &self.shares
+    }
+
+    /// What this instance has of budgets that all schedulers share.
+    pub(crate) fn shares_mut(&mut self) -> &mut Shares {
+        &mut self.shares
+    }
+
+    /// Another scheduler has no token left of a domain's budget, or of the crawl's when no domain is named.
+    ///
+    /// # Errors
+    ///
+    /// The store cannot be read, or a row is not understood.
+    pub(crate) fn call_for_tokens(&mut self, now: Timestamp, domain: Option<&str>) -> Result<(), StoreError> {
+        self.shares.call(now, domain, self.store.as_ref())
+    }
+
+    /// Writes what changed in a step, and lets go of servers that have nothing to do.
+    pub(crate) fn save(&mut self, staged: &mut Staged<'_>) {
+        for key in std::mem::take(&mut staged.dirty) {
+            let clock = self.partitions.get(&key.partition).map(|partition| partition.clock);
+            if let (Some(server), Some(clock)) = (self.in_memory.get(&key), clock) {
+                staged.rows.put(SERVERS, key.to_bytes(), server.to_row(clock));
+            }
+        }
+        for partition in std::mem::take(&mut staged.serials) {
+            if let Some(state) = self.partitions.get(&partition) {
+                state.save_serials(staged, partition);
+            }
+        }
+        for partition in std::mem::take(&mut staged.partitions) {
+            if let Some(state) = self.partitions.get(&partition) {
+                state.save(staged, partition);
+            }
+        }
+        for key in std::mem::take(&mut staged.idle) {
+            self.leave(key);
+        }
+    }
+
+    /// What was counted, over all partitions.
+    pub(crate) fn totals(&self) -> Counts {
+        let mut totals = Counts::default();
+        for partition in self.partitions.values() {
+            totals.add(&partition.counts);
+        }
+        totals
+    }
+
+    /// How often a server or a partition was missing that must be there.
+    pub(crate) fn invariants_broken(&self) -> u64 {
+        self.invariants_broken
+    }
+
+    /// P3: every new URL waits, is in flight, or has ended.
+    pub(crate) fn conserves(&self) -> bool {
+        let totals = self.totals();
+        totals.new == totals.ended() + self.load.waiting + self.load.in_flight
+    }
+}

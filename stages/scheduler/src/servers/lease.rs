@@ -1,0 +1,218 @@
+//! Connection jobs as the scheduler sees them: leases, with the URLs that have not ended.
+//!
+//! A lease is committed before its job is sent, so that a server contacted by a fetcher is never without one,
+//! whatever crashes (P1, P2). It ends when all reports up to the last one came, or when it expires.
+
+use crate::politeness::trouble::Trouble;
+use crate::store::codec::{Reader, Writer};
+use shared::message::{JobId, JobKind};
+use shared::stage::Applied;
+use shared::stage::store::Table;
+use shared::time::Timestamp;
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// Table of jobs: partition and server → lease.
+pub(crate) const JOBS: Table = "jobs";
+/// The scheduler waits this much longer than the lease: for the request in hand, and for the last report.
+pub(crate) const GRACE: Duration = Duration::from_secs(2);
+/// Slot of the one request of a robots job.
+pub(crate) const ROBOTS_SLOT: u64 = u64::MAX;
+
+/// A robots.txt that a job fetches.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RobotsTask {
+    /// What is requested.
+    pub(crate) url: String,
+    /// Whether it is the job's server's own.
+    pub(crate) own: bool,
+    /// Other servers for which it stands.
+    pub(crate) askers: Vec<String>,
+}
+
+/// A granted job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lease {
+    pub(crate) id: JobId,
+    /// The address that its connection counts for.
+    pub(crate) address: IpAddr,
+    /// Slots of the URLs that have not ended, in the order of the job; none in a robots job.
+    pub(crate) slots: VecDeque<u64>,
+    /// What a robots job fetches; none in a pages job.
+    pub(crate) robots: Option<RobotsTask>,
+    /// Sequence numbers of the reports that came.
+    pub(crate) reports: Applied,
+    /// Sequence number of the last report, when it came.
+    pub(crate) last: Option<u32>,
+    /// The server was contacted.
+    pub(crate) contacted: bool,
+    /// A page was answered; what a robots job is for was found out.
+    pub(crate) progressed: bool,
+    /// Because of this its server was set aside.
+    pub(crate) trouble: Option<Trouble>,
+    /// When it expires.
+    pub(crate) deadline: Timestamp,
+    /// Whom the job was sent to, and in which of its lives; not known after a restart.
+    pub(crate) holder: Option<(String, u64)>,
+}
+
+impl Lease {
+    pub(crate) fn new(id: JobId, address: IpAddr, deadline: Timestamp, fetcher: &str, life: u64) -> Self {
+        Lease {
+            id,
+            address,
+            slots: VecDeque::new(),
+            robots: None,
+            reports: Applied::default(),
+            last: None,
+            contacted: false,
+            progressed: false,
+            trouble: None,
+            deadline,
+            holder: Some((fetcher.to_owned(), life)),
+        }
+    }
+
+    /// What it fetches.
+    pub(crate) fn kind(&self) -> JobKind {
+        if self.robots.is_some() { JobKind::Robots } else { JobKind::Pages }
+    }
+
+    /// Takes a slot out; false when it is not, or no longer, in the job.
+    pub(crate) fn take(&mut self, slot: u64) -> bool {
+        match self.slots.iter().position(|&held| held == slot) {
+            Some(place) => self.slots.remove(place).is_some(),
+            None => false,
+        }
+    }
+
+    /// Whether all its reports came.
+    pub(crate) fn is_over(&self) -> bool {
+        self.last.is_some_and(|last| self.reports.low() >= u64::from(last))
+    }
+
+    pub(crate) fn to_row(&self) -> Vec<u8> {
+        let mut row = Writer::with_capacity(32 + 3 * self.slots.len());
+        row.number(u64::from(self.id.scheduler));
+        row.number(self.id.epoch);
+        row.number(self.id.number);
+        row.address(self.address);
+        row.bytes(&self.reports.to_bytes());
+        row.number(self.last.map_or(0, u64::from));
+        row.byte(u8::from(self.contacted) | u8::from(self.progressed) << 1);
+        row.byte(self.trouble.map_or(0, |trouble| trouble as u8));
+        row.number(self.slots.len() as u64);
+        for &slot in &self.slots {
+            row.number(slot.rotate_left(1));
+        }
+        match &self.robots {
+            None => row.byte(0),
+            Some(task) => {
+                row.byte(1 + u8::from(task.own));
+                row.text(&task.url);
+                row.number(task.askers.len() as u64);
+                for asker in &task.askers {
+                    row.text(asker);
+                }
+            }
+        }
+        row.finish()
+    }
+
+    /// A lease of an earlier life lasts in full from now on; its id tells it from later ones.
+    pub(crate) fn from_row(row: &[u8], deadline: Timestamp) -> Option<Self> {
+        let mut row = Reader::new(row)?;
+        let id = JobId { scheduler: u16::try_from(row.number()?).ok()?, epoch: row.number()?, number: row.number()? };
+        let address = row.address()?;
+        let reports = Applied::from_bytes(row.bytes()?)?;
+        let last = Some(row.small()?).filter(|&last| last > 0);
+        let flags = row.byte()?;
+        let trouble = Trouble::from_byte(row.byte()?);
+        let mut slots = VecDeque::new();
+        for _ in 0..row.number()? {
+            slots.push_back(row.number()?.rotate_right(1));
+        }
+        let robots = match row.byte()? {
+            0 => None,
+            own => {
+                let mut task = RobotsTask { url: row.text()?.to_owned(), own: own == 2, askers: Vec::new() };
+                for _ in 0..row.number()? {
+                    task.askers.push(row.text()?.to_owned());
+                }
+                Some(task)
+            }
+        };
+        Some(Lease {
+            id,
+            address,
+            slots,
+            robots,
+            reports,
+            last,
+            // Nobody knows what happened meanwhile.
+            contacted: true,
+            progressed: flags & 2 != 0,
+            trouble,
+            deadline,
+            holder: None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lease() -> Lease {
+        let id = JobId { scheduler: 3, epoch: 1 << 40, number: 77 };
+        let mut lease = Lease::new(id, "192.0.2.1".parse().unwrap(), Timestamp::from_micros(5), "fetcher-0", 9);
+        lease.slots = [4, 5, (1 << 63) + 2].into();
+        lease
+    }
+
+    #[test]
+    fn a_lease_comes_back_as_it_was_and_counts_as_contacted() {
+        let mut pages = lease();
+        pages.reports.insert(1);
+        pages.reports.insert(3);
+        pages.last = Some(4);
+        pages.trouble = Some(Trouble::Tls);
+        pages.progressed = true;
+        let mut robots = lease();
+        robots.slots.clear();
+        robots.robots = Some(RobotsTask {
+            url: "http://a/r".into(),
+            own: true,
+            askers: vec!["http://b".into(), "http://c".into()],
+        });
+        for lease in [pages, robots] {
+            let deadline = Timestamp::from_micros(99);
+            let row = lease.to_row();
+            let expected = Lease { contacted: true, holder: None, deadline, ..lease };
+            assert_eq!(Lease::from_row(&row, deadline), Some(expected));
+            for length in 0..row.len() {
+                assert_eq!(Lease::from_row(&row[..length], deadline), None);
+            }
+        }
+    }
+
+    #[test]
+    fn it_is_over_when_all_reports_up_to_the_last_came_in_any_order() {
+        let mut lease = lease();
+        lease.last = Some(3);
+        for (sequence, over) in [(3, false), (1, false), (2, true)] {
+            lease.reports.insert(sequence);
+            assert_eq!(lease.is_over(), over);
+        }
+    }
+
+    #[test]
+    fn a_slot_is_taken_once() {
+        let mut lease = lease();
+        assert!(lease.take(5));
+        assert!(!lease.take(5));
+        assert!(!lease.take(17));
+        assert_eq!(lease.slots, [4, (1 << 63) + 2]);
+    }
+}

@@ -1,0 +1,287 @@
+//! A server: the unit of politeness. What is known of it, and what is to be done for it next.
+//!
+//! In memory only while there is something to do or to wait for: less than 600 bytes with its places in all queues (and
+//! the best of its URLs as far as its rank hangs on them), and the job in hand; its URLs and its robots.txt are on
+//! disk, and so is its record, from which it comes back.
+
+use crate::frontier::queue::Queue;
+use crate::keys::load::Load;
+use crate::keys::server_key::ServerKey;
+use crate::politeness::pauses::{back_off, gap};
+use crate::politeness::trouble::Trouble;
+use crate::politeness::visit::requests_max;
+use crate::ranking::policy::{Connection, Rank};
+use crate::ranking::ready_queue::QueuePlace;
+use crate::ranking::speeds::Speeds;
+use crate::robots::state::RobotsState;
+use crate::servers::address::Address;
+use crate::servers::lease::Lease;
+use crate::settings::Settings;
+use crate::store::clock::Clock;
+use crate::store::codec::{Reader, Writer};
+use crate::store::rows::Rows;
+use shared::message::Outcome;
+use shared::stage::store::{StoreError, Table};
+use shared::time::Timestamp;
+use shared::url::{fingerprint, host_of, registered_domain};
+use std::net::IpAddr;
+use std::time::Duration;
+
+/// How much faster a connection that serves several requests is than one request after another, p of Cao, Jiang and
+/// Singh 2003, as long as it was not measured, in thousandths.
+const OVERLAP_PERMILLE: u32 = 1200;
+
+/// Table of servers: partition and server → record.
+pub(crate) const SERVERS: Table = "servers";
+
+/// A robots.txt that is to be fetched here for another server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ErrandTask {
+    pub(crate) url: String,
+    /// The server for which it stands.
+    pub(crate) asker: String,
+}
+
+/// A server.
+#[derive(Clone, Debug)]
+pub(crate) struct Server {
+    /// `scheme://host[:port]`.
+    pub(crate) name: Box<str>,
+    /// Hash of its host's name.
+    pub(crate) host: u64,
+    /// Hash of its host's registered domain.
+    pub(crate) domain: u64,
+    pub(crate) address: Address,
+    pub(crate) robots: RobotsState,
+    pub(crate) queue: Queue,
+    /// No contact before then (P2).
+    pub(crate) next_contact: Timestamp,
+    /// Times in a row that it was set aside.
+    failures: u8,
+    /// Its URLs end until then, because of this.
+    dead: Option<(Trouble, Timestamp)>,
+    /// Requests that one of its connections serves; 0: not known.
+    pub(crate) requests_learned: u32,
+    /// Smoothed time to connect, in microseconds; 0: not known.
+    pub(crate) connect_us: u32,
+    /// Smoothed time of a request, in microseconds; 0: not known.
+    pub(crate) response_us: u32,
+    /// Smoothed overlap of the requests of a connection, in thousandths; 0: not known.
+    pub(crate) overlap_permille: u32,
+    /// Time of its last response, in microseconds; 0: not known.
+    download_us: u32,
+    pub(crate) lease: Option<Box<Lease>>,
+    pub(crate) errands: Vec<ErrandTask>,
+    pub(crate) place: QueuePlace,
+    /// The address to which it would take the next connection, or waits to.
+    pub(crate) claimed_address: Option<IpAddr>,
+    /// What the scheduler has counted of it.
+    pub(crate) accounted: Load,
+}
+
+impl Server {
+    pub(crate) fn new(name: &str) -> Self {
+        Server {
+            name: name.into(),
+            host: fingerprint(host_of(name)),
+            domain: fingerprint(registered_domain(host_of(name))),
+            address: Address::default(),
+            robots: RobotsState::default(),
+            queue: Queue::default(),
+            next_contact: Timestamp::ZERO,
+            failures: 0,
+            dead: None,
+            requests_learned: 0,
+            connect_us: 0,
+            response_us: 0,
+            overlap_permille: 0,
+            download_us: 0,
+            lease: None,
+            errands: Vec::new(),
+            place: QueuePlace::Idle,
+            claimed_address: None,
+            accounted: Load::default(),
+        }
+    }
+
+    /// Pause between two contacts.
+    pub(crate) fn gap(&self, settings: &Settings) -> Duration {
+        let crawl_delay = if settings.respect_robots { self.robots.crawl_delay() } else { Duration::ZERO };
+        gap(settings, crawl_delay, Duration::from_micros(self.download_us.into()))
+    }
+
+    /// No contact for so long, at least.
+    pub(crate) fn leave_alone(&mut self, now: Timestamp, wait: Duration) {
+        self.next_contact = self.next_contact.max(now + wait);
+    }
+
+    /// A response took so long.
+    pub(crate) fn downloaded(&mut self, now: Timestamp, elapsed_us: u32, settings: &Settings) {
+        self.download_us = elapsed_us;
+        self.leave_alone(now, self.gap(settings));
+    }
+
+    /// The server answered.
+    pub(crate) fn answered(&mut self) {
+        self.failures = 0;
+    }
+
+    /// Until when its URLs end because it did not answer; none when that is over, or never was.
+    pub(crate) fn dead_until(&self, now: Timestamp) -> Option<Timestamp> {
+        self.dead.map(|(_, until)| until).filter(|&until| until > now)
+    }
+
+    /// Whether it was set aside and has not answered since.
+    pub(crate) fn was_set_aside(&self) -> bool {
+        self.failures > 0
+    }
+
+    /// Whether its last job, or its last try to get a robots.txt, brought nothing: the next one may not either, and hold
+    /// a connection until its time is over.
+    pub(crate) fn is_in_trouble(&self) -> bool {
+        self.was_set_aside() || self.robots.was_tried_in_vain()
+    }
+
+    /// Whether nothing is known of it: it has not sent a page yet, and was not tried in vain.
+    pub(crate) fn is_stranger(&self) -> bool {
+        self.response_us == 0 && !self.is_in_trouble() && self.dead.is_none()
+    }
+
+    /// The server is set aside: for as long as it asks for, or for longer with each time in a row.
+    pub(crate) fn set_aside(
+        &mut self,
+        now: Timestamp,
+        trouble: Trouble,
+        retry_after: Option<Duration>,
+        settings: &Settings,
+    ) {
+        // One that was reached is away; of one that never was it is not known by which version it can be.
+        if trouble == Trouble::Connect && self.is_stranger() {
+            self.address.turn();
+        }
+        self.failures = self.failures.saturating_add(1);
+        let wait = back_off(settings, self.failures);
+        self.leave_alone(now, retry_after.unwrap_or(wait));
+        if self.failures >= settings.server_failures_max {
+            self.dead = Some((trouble, now + wait));
+            // When that has lapsed, and URLs still come, one more job decides.
+            self.failures = settings.server_failures_max.saturating_sub(1);
+        }
+    }
+
+    /// Why no connection to it is even tried, as long as that holds.
+    pub(crate) fn out_of_reach(&self, now: Timestamp) -> Option<(Outcome, &'static str)> {
+        if let Some(why) = self.address.missing(now) {
+            return Some((Outcome::Unresolvable, why.reason()));
+        }
+        match self.dead {
+            Some((trouble, until)) if until > now => Some((trouble.class().outcome, trouble.class().reason)),
+            _ => None,
+        }
+    }
+
+    /// The rank of the server, as it stands.
+    pub(crate) fn rank(
+        &mut self,
+        rows: &Rows<'_>,
+        key: ServerKey,
+        settings: &Settings,
+        speeds: &Speeds,
+    ) -> Result<Rank, StoreError> {
+        let gap = self.gap(settings);
+        let pages = requests_max(settings, self.requests_learned, gap);
+        if settings.policy().by_quality() {
+            self.queue.read_head(rows, key, pages.min(settings.head_max()))?;
+        }
+        let best = self.queue.head();
+        let best = &best[..best.len().min(pages)];
+        let pages = (pages as u64).min(self.queue.len()).max(1);
+        let overlap_permille = match (self.requests_learned, self.overlap_permille) {
+            (1, _) => 1000,
+            (_, 0) => OVERLAP_PERMILLE,
+            (_, measured) => measured,
+        };
+        let overlap = f64::from(overlap_permille) / 1000.0;
+        let seconds = 2.0 * speeds.connect.or_own(self.connect_us)
+            + pages as f64 * speeds.response.or_own(self.response_us) / overlap
+            + (pages - 1) as f64 * gap.as_secs_f64();
+        Ok(settings.policy().rank(Connection { pages, seconds, best }))
+    }
+
+    /// What it adds to the sums over all servers.
+    pub(crate) fn load(&self) -> Load {
+        let load = Load { waiting: self.queue.len(), ..Load::default() };
+        let Some(lease) = &self.lease else { return load };
+        Load { in_flight: lease.slots.len() as u64, jobs: 1, troubled: u64::from(self.is_in_trouble()), ..load }
+    }
+
+    pub(crate) fn to_row(&self, clock: Clock) -> Vec<u8> {
+        let mut row = Writer::with_capacity(self.name.len() + 80);
+        row.text(&self.name);
+        self.address.write(&mut row, clock);
+        self.robots.write(&mut row, clock);
+        self.queue.write(&mut row, |at| clock.store(at));
+        row.number(clock.store(self.next_contact));
+        row.byte(self.failures);
+        row.byte(self.dead.map_or(0, |(trouble, _)| trouble as u8));
+        row.number(self.dead.map_or(0, |(_, until)| clock.store(until)));
+        row.number(u64::from(self.requests_learned));
+        row.number(u64::from(self.connect_us));
+        row.number(u64::from(self.response_us));
+        row.number(u64::from(self.overlap_permille));
+        row.number(u64::from(self.download_us));
+        row.finish()
+    }
+
+    pub(crate) fn from_row(row: &[u8], clock: Clock) -> Option<Self> {
+        let mut row = Reader::new(row)?;
+        let mut server = Server::new(row.text()?);
+        server.address = Address::read(&mut row, clock)?;
+        server.robots = RobotsState::read(&mut row, clock)?;
+        server.queue = Queue::read(&mut row, |stored| clock.restore(stored))?;
+        server.next_contact = clock.restore(row.number()?);
+        server.failures = row.byte()?;
+        let trouble = Trouble::from_byte(row.byte()?);
+        let until = clock.restore(row.number()?);
+        server.dead = trouble.map(|trouble| (trouble, until));
+        server.requests_learned = row.small()?;
+        server.connect_us = row.small()?;
+        server.response_us = row.small()?;
+        server.overlap_permille = row.small()?;
+        server.download_us = row.small()?;
+        Some(server)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::tests::settings;
+    use shared::message::Resolution;
+
+    const fn at(seconds: u64) -> Timestamp {
+        Timestamp::from_micros(seconds * 1_000_000)
+    }
+
+    #[test]
+    fn a_record_comes_back_as_it_was() {
+        let (settings, clock) = (settings(), Clock::resume(7, at(0), 1));
+        let mut server = Server::new("https://a.test:8443");
+        let resolution = Resolution::Addresses { addresses: vec!["::1".parse().unwrap()], ttl_s: 300 };
+        server.address.learn(at(2), &resolution, &settings);
+        server.robots.set_text(at(3), Duration::from_secs(9), &settings);
+        server.queue.give_back([3, 5].into_iter(), 0);
+        server.leave_alone(at(4), Duration::from_secs(60));
+        for _ in 0..settings.server_failures_max {
+            server.set_aside(at(5), Trouble::Tls, None, &settings);
+        }
+        (server.requests_learned, server.connect_us) = (5, 600);
+        (server.response_us, server.overlap_permille, server.download_us) = (70_000, 1300, 90_000);
+        let row = server.to_row(clock);
+        let read = Server::from_row(&row, clock).unwrap();
+        assert_eq!(format!("{read:?}"), format!("{server:?}"));
+        for length in 0..row.len() {
+            assert!(Server::from_row(&row[..length], clock).is_none());
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! What is to be done for a server next: the one decision from which its place, its jobs and its `why` follow.
+
+use crate::budget::left::Budgets;
+use crate::keys::room::Room;
+use crate::politeness::connections::Connections;
+use crate::robots::state::{Next, Rules};
+use crate::servers::address::Need;
+use crate::servers::server::Server;
+use crate::settings::Settings;
+use shared::config::OverBudget;
+use shared::message::Outcome;
+use shared::time::Timestamp;
+
+/// What is to be done for a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Todo {
+    /// Nothing.
+    Nothing,
+    /// Nothing before then.
+    Wait(Timestamp, WaitFor),
+    /// Nothing before there is room.
+    Hold(Room),
+    /// Its address is to be asked for.
+    Resolve,
+    /// Its robots.txt is to be asked for on another server.
+    Errand(String),
+    /// A job.
+    Job,
+    /// Errands for it cannot be done.
+    Refuse,
+    /// Its waiting URLs end, without a contact.
+    End,
+}
+
+/// What a server waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WaitFor {
+    /// The end of its lease.
+    Lease,
+    /// Its next contact may be made; nothing waits for that.
+    Nobody,
+    /// Its next contact may be made.
+    Contact,
+    /// The first of its URLs, which all failed before, may be tried again.
+    Retry,
+    /// Its address.
+    Address,
+    /// Its robots.txt, from another server.
+    Robots,
+}
+
+impl Server {
+    /// How all its waiting URLs end, as long as that holds.
+    pub(crate) fn why_urls_end(
+        &self,
+        now: Timestamp,
+        settings: &Settings,
+        budgets: Budgets,
+    ) -> Option<(Outcome, &'static str)> {
+        if let Some(limit) = budgets.used_up().filter(|_| settings.over_budget == OverBudget::End) {
+            return Some((Outcome::OverBudget, limit));
+        }
+        let unreachable = settings.respect_robots && self.robots.rules(now) == Some(Rules::Unreachable);
+        self.out_of_reach(now).or(unreachable.then_some((Outcome::Disallowed, "robots.txt unreachable")))
+    }
+
+    /// Until when its URLs end, if that is known.
+    pub(crate) fn urls_end_until(&self, now: Timestamp, settings: &Settings, budgets: Budgets) -> Option<Timestamp> {
+        match self.address.missing(now) {
+            _ if budgets.used_up().is_some() && settings.over_budget == OverBudget::End => None,
+            Some(_) => Some(self.address.until()),
+            None => self.dead_until(now).or(self.robots.until()),
+        }
+    }
+
+    /// What is to be done for it now; `budgets` is what is left for its pages.
+    pub(crate) fn todo(
+        &mut self,
+        now: Timestamp,
+        settings: &Settings,
+        budgets: Budgets,
+        connections: &Connections,
+    ) -> Todo {
+        if let Some(lease) = &self.lease {
+            return Todo::Wait(lease.deadline, WaitFor::Lease);
+        }
+        let (urls, errands) = (!self.queue.is_empty(), !self.errands.is_empty());
+        if !urls && !errands {
+            let is_over = self.next_contact <= now;
+            return if is_over { Todo::Nothing } else { Todo::Wait(self.next_contact, WaitFor::Nobody) };
+        }
+        if errands && self.out_of_reach(now).is_some() {
+            return Todo::Refuse;
+        }
+        if urls && self.why_urls_end(now, settings, budgets).is_some() {
+            return Todo::End;
+        }
+        if let Some(room) = self.room_wanted(budgets).filter(|_| !errands) {
+            return Todo::Hold(room);
+        }
+        if self.next_contact > now {
+            return Todo::Wait(self.next_contact, WaitFor::Contact);
+        }
+        if !errands && self.queue.ready_at() > now {
+            return Todo::Wait(self.queue.ready_at(), WaitFor::Retry);
+        }
+        match self.address.need(now, settings) {
+            Need::Ask => return Todo::Resolve,
+            Need::Wait(until) => return Todo::Wait(until, WaitFor::Address),
+            Need::Nothing if self.address.missing(now).is_none() => {}
+            Need::Nothing if errands => return Todo::Refuse,
+            Need::Nothing => return Todo::End,
+        }
+        if !errands && self.needs_robots(now, settings) {
+            match self.robots.next(now) {
+                Next::Own => {}
+                Next::Errand(url) => return Todo::Errand(url),
+                Next::Wait(until) => return Todo::Wait(until, WaitFor::Robots),
+            }
+        }
+        match self.address.first() {
+            Some(address) if !connections.has_room(address) => Todo::Hold(Room::Address(address)),
+            _ => Todo::Job,
+        }
+    }
+
+    /// Whether its robots.txt has to be got before its URLs.
+    pub(crate) fn needs_robots(&self, now: Timestamp, settings: &Settings) -> bool {
+        settings.respect_robots && !self.queue.is_empty() && self.robots.rules(now).is_none()
+    }
+
+    /// What it has to wait for before its pages may be fetched, by what is left for them.
+    fn room_wanted(&self, budgets: Budgets) -> Option<Room> {
+        match (budgets.host.left(), budgets.domain.left()) {
+            (0, _) => Some(Room::Host(self.host)),
+            (_, 0) => Some(Room::Domain(self.domain)),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::budget::left::Budget;
+    use crate::politeness::trouble::Trouble;
+    use crate::settings::tests::settings;
+
+    const BUDGETS: Budgets = Budgets { host: Budget::Left(1), domain: Budget::UNLIMITED };
+
+    const fn at(seconds: u64) -> Timestamp {
+        Timestamp::from_micros(seconds * 1_000_000)
+    }
+
+    #[test]
+    fn a_server_that_cannot_be_connected_to_is_dead_after_so_many_failures_in_a_row() {
+        let settings = settings();
+        let mut server = Server::new("http://a.test");
+        for _ in 1..settings.server_failures_max {
+            server.set_aside(at(0), Trouble::Connect, None, &settings);
+        }
+        server.answered();
+        for _ in 1..settings.server_failures_max {
+            assert_eq!(server.why_urls_end(at(1), &settings, BUDGETS), None);
+            server.set_aside(at(0), Trouble::Connect, None, &settings);
+        }
+        server.set_aside(at(0), Trouble::Connect, None, &settings);
+        assert_eq!(server.why_urls_end(at(1), &settings, BUDGETS), Some((Outcome::Failed, "connect")));
+        // Later one more connection decides.
+        let later = server.next_contact;
+        assert_eq!(server.why_urls_end(later, &settings, BUDGETS), None);
+        server.set_aside(later, Trouble::Connect, None, &settings);
+        assert!(server.why_urls_end(later, &settings, BUDGETS).is_some());
+    }
+}

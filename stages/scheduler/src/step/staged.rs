@@ -1,0 +1,70 @@
+//! What one step has made so far: rows and messages, and the servers that are still to be looked after.
+//!
+//! A step notes which servers it touched; at its end the core finds each its place and writes its record.
+
+use crate::keys::server_key::ServerKey;
+use crate::settings::Settings;
+use crate::step::messages::Messages;
+use crate::store::rows::Rows;
+use crate::tokens::Need;
+use shared::stage::Output;
+use shared::stage::store::Store;
+use shared::time::Timestamp;
+use std::collections::{BTreeSet, VecDeque};
+
+/// One step: when it runs, by which settings, and what it has made.
+pub(crate) struct Staged<'a> {
+    pub(crate) now: Timestamp,
+    pub(crate) settings: &'a Settings,
+    pub(crate) rows: Rows<'a>,
+    pub(crate) messages: Messages,
+    /// Servers whose record changed.
+    pub(crate) dirty: BTreeSet<ServerKey>,
+    /// Partitions whose counts changed.
+    pub(crate) partitions: BTreeSet<u16>,
+    /// Partitions that took on new URLs.
+    pub(crate) serials: BTreeSet<u16>,
+    /// Servers whose place has to be found anew.
+    pub(crate) unsettled: VecDeque<ServerKey>,
+    /// Servers that have nothing to do.
+    pub(crate) idle: BTreeSet<ServerKey>,
+    /// URLs that this step may still end without a contact.
+    pub(crate) endings_left: usize,
+}
+
+impl<'a> Staged<'a> {
+    pub(crate) fn new(now: Timestamp, settings: &'a Settings, store: &'a dyn Store, endings_left: usize) -> Self {
+        Staged {
+            now,
+            settings,
+            rows: Rows::new(store),
+            messages: Messages::default(),
+            dirty: BTreeSet::new(),
+            partitions: BTreeSet::new(),
+            serials: BTreeSet::new(),
+            unsettled: VecDeque::new(),
+            idle: BTreeSet::new(),
+            endings_left,
+        }
+    }
+
+    /// Notes that the server's record is to be written and its place found anew.
+    pub(crate) fn touch(&mut self, key: ServerKey) {
+        self.dirty.insert(key);
+        self.partitions.insert(key.partition);
+        self.unsettle(key);
+    }
+
+    /// Notes that the server's place is to be found anew.
+    pub(crate) fn unsettle(&mut self, key: ServerKey) {
+        if self.unsettled.back() != Some(&key) {
+            self.unsettled.push_back(key);
+        }
+    }
+
+    /// Hands everything over. `refresh_number` gives each request for addresses its number.
+    pub(crate) fn flush(self, out: &mut Output<Need>, refresh_number: impl FnMut() -> u64) {
+        self.rows.flush(out);
+        self.messages.flush(out, refresh_number);
+    }
+}
