@@ -8,11 +8,17 @@
 //! outcomes + waiting + in flight in every commit (P3); robots.txt is obeyed (P5); no more pages of a host are fetched
 //! than its budget allows.
 //!
-//! Imports go one way, from the left to the right:
+//! Rooms import one way, from an upper line to the ones below it:
 //!
 //! ```text
-//! shell ─▶ core ─▶ servers ─▶ frontier, budget, robots ─▶ politeness, step ─▶ settings ─▶ ranking ─▶ keys
-//!                                                                    └──────▶ store, tokens ─────────▶
+//! shell                            the needs of tokens, at the broker
+//! core                             steps, and what each kind of event does
+//! servers                          servers in play, their leases and partitions
+//! frontier  budget  robots         URLs, pages left, robots.txt
+//! politeness  step                 pauses and troubles; what a step makes
+//! settings
+//! ranking                          policies, qualities, the queue of servers
+//! store  tokens  keys              rows, ledgers, keys
 //! ```
 
 mod budget;

@@ -14,7 +14,7 @@ pub struct Settings {
     pub delay: Duration,
     /// A longer Crawl-delay counts as this.
     pub crawl_delay_max: Duration,
-    /// How long a server is left alone, by how long its last answer took.
+    /// Pause after an answer, by how long the answer took.
     pub download_pause: DownloadPause,
     /// A longer Retry-After counts as this.
     pub retry_after_max: Duration,
@@ -28,13 +28,13 @@ pub struct Settings {
     pub agent: String,
     /// Which server is next.
     pub policy: config::Policy,
-    /// What the quality of a URL is.
+    /// Source of the qualities of URLs.
     pub quality: Provider,
     /// URLs in a job for a server whose own limit is not known.
     pub requests_per_connection: u32,
-    /// How long a job is made to last at most, by its gaps.
+    /// Time that a job may take at most, by its gaps.
     pub visit_budget: Duration,
-    /// Time for the first answer of a server of which nothing is known.
+    /// Time for the first answer of a server that was never contacted.
     pub first_answer_timeout: Duration,
     /// Lease of a job between renewals.
     pub job_lease: Duration,
@@ -50,9 +50,9 @@ pub struct Settings {
     pub resolve_attempts: u8,
     /// Times in a row that a server is set aside before its URLs have failed.
     pub server_failures_max: u8,
-    /// How long an ask for jobs holds.
+    /// Time for which an ask for jobs holds.
     pub ask_lifetime: Duration,
-    /// How long the answer that a server has no address holds.
+    /// Time for which the answer that a server has no address holds.
     pub no_address_lifetime: Duration,
     /// Schedulers of the crawl, which share its budgets.
     pub schedulers: u16,

@@ -1,9 +1,13 @@
-//! Tokens: rights to fetch a page, of budgets that several schedulers share: a registered domain's, and the crawl's.
+//! Tokens: rights to fetch a page. They divide budgets that several schedulers share: a registered domain's, and the
+//! crawl's.
 //!
-//! A [`Ledger`] for each budget lies in a key-value bucket of the broker, and says how many tokens each scheduler holds,
-//! counted from the beginning of the crawl. A scheduler takes them in blocks and gives back what its URLs do not need.
-//! What it has spent it knows itself: its pages fetched, with their outcomes. So nothing is lost when it dies between a
-//! change of the ledger and its answer: what it holds stands in the ledger still.
+//! Each budget has a [`Ledger`] in a key-value bucket of the broker. It says how many tokens each scheduler holds, counted
+//! from the beginning of the crawl. A scheduler takes tokens in blocks and gives back what its URLs do not need. It knows
+//! itself what it has spent: its pages fetched, kept with their outcomes. So nothing is lost when it dies between a change
+//! of the ledger and the answer: the ledger still says what it holds.
+//!
+//! The text of a ledger is written and parsed by hand: four numbers a line. A serializer would change what lies in the
+//! bucket, which schedulers of an older version read.
 //!
 //! Invariants: no token is given out while all schedulers together hold as many as the budget has; none spends more than
 //! it holds; a budget is used up only when as many pages were fetched. They may hold more when the budget was made
@@ -12,10 +16,10 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Who takes tokens takes no fewer, as long as there are enough: what has few URLs now finds more.
+/// Tokens that a scheduler takes at least, as long as there are enough: one that has few URLs now finds more.
 const TAKEN_MIN: u64 = 64;
 
-/// What a shared budget is of.
+/// A budget that schedulers share.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SharedBudget {
     /// The crawl: `limits.max_pages`.
@@ -45,13 +49,13 @@ impl SharedBudget {
 /// What a scheduler needs of a shared budget.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Need {
-    /// Of what.
+    /// The budget.
     pub budget: SharedBudget,
-    /// Tokens in all.
+    /// Tokens of the budget, in all.
     pub max: u64,
-    /// How many schedulers there are, which of them asks, and in which epoch.
+    /// Number of schedulers of the crawl.
     pub schedulers: u16,
-    /// The one that asks.
+    /// The scheduler that asks.
     pub instance: u16,
     /// Its epoch.
     pub epoch: u64,
@@ -66,7 +70,7 @@ pub struct Need {
 /// The ledger after a need was entered; none when the broker did not answer.
 #[derive(Clone, Debug)]
 pub struct Settled {
-    /// Of what.
+    /// The budget.
     pub budget: SharedBudget,
     /// The ledger.
     pub ledger: Option<Ledger>,
@@ -137,7 +141,7 @@ impl Ledger {
         self.others(instance).filter(|(_, holding)| holding.tokens > holding.fetched).map(|(other, _)| other)
     }
 
-    /// As it lies in the bucket; none when that is not a ledger.
+    /// Parses a ledger as it lies in the bucket; none when the text is no ledger.
     pub fn parse(text: &str) -> Option<Self> {
         let line = |line: &str| {
             let mut numbers = line.split(' ').map(str::parse::<u64>);
@@ -215,7 +219,7 @@ mod tests {
 
     proptest! {
         /// Goal: as many pages are fetched as the budget has, or as there are URLs; never more. Method: schedulers with
-        /// so many URLs each ask when they have no token left, and are called upon when another has none.
+        /// a random number of URLs each ask when they have no token left, and are called upon when another has none.
         #[test]
         fn a_budget_is_used_up_exactly(
             urls in proptest::collection::vec(0u64..300, 1..5),

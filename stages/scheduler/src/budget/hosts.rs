@@ -69,14 +69,14 @@ impl Hosts {
         self.servers.range((host, 0)..=(host, u64::MAX)).map(|&(_, server)| server)
     }
 
-    /// Of one of its servers so many URLs are in flight now, and so many were before.
+    /// Notes how many URLs of one of its servers are in flight now, and how many were before.
     pub(crate) fn account(&mut self, host: u64, now: u64, before: u64) {
         if let Some(pages) = self.pages.get_mut(&host) {
             pages.in_flight = pages.in_flight + now - before;
         }
     }
 
-    /// A page was fetched. With the last that may be, all that waits of its host is to end.
+    /// Counts a page. After the last one of its budget all servers of the host are looked after, as their URLs end.
     pub(crate) fn fetched(&mut self, staged: &mut Staged<'_>, partition: u16, host: u64) {
         let Some(pages) = self.pages.get_mut(&host) else { return };
         pages.fetched += 1;
@@ -118,7 +118,7 @@ impl Hosts {
     }
 }
 
-/// The pages of a host of which nothing is in flight.
+/// Reads the pages of a host that has nothing in flight.
 fn stored(store: &dyn Store, partition: u16, host: u64) -> Result<Pages, StoreError> {
     let fetched = match store.get(HOSTS, &key(partition, host))? {
         Some(row) => read(&row).ok_or_else(|| corrupt(HOSTS, "a host's row is unreadable"))?,

@@ -3,7 +3,7 @@
 /// What is left of a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Budget {
-    /// So many more URLs may be in flight; at least one.
+    /// This many more URLs may be in flight; at least one.
     Left(u64),
     /// Nothing before a URL in flight ends, or another scheduler gives tokens back.
     Reserved,
@@ -23,7 +23,7 @@ impl Budget {
     }
 }
 
-/// The budgets that the pages of a server count for, beside the crawl's.
+/// The budgets for which the pages of a server count, beside the crawl's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Budgets {
     pub(crate) host: Budget,
@@ -36,7 +36,7 @@ impl Budgets {
         self.host.left().min(self.domain.left())
     }
 
-    /// Which one is used up, as in outcomes.
+    /// The name of the budget that is used up, as outcomes give it.
     pub(crate) fn used_up(self) -> Option<&'static str> {
         match (self.host, self.domain) {
             (Budget::UsedUp, _) => Some("pages per host"),

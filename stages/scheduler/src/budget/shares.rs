@@ -141,7 +141,7 @@ impl Shares {
         self.shares.is_empty()
     }
 
-    /// The crawl has a budget, of which this scheduler has fetched so many pages: the others wait to hear of that.
+    /// Gives the crawl a budget of `max` pages. This scheduler has fetched `fetched`; the others wait to hear of that.
     pub(crate) fn limit_crawl(&mut self, now: Timestamp, max: u64, fetched: u64) {
         let mut share = self.share(SharedBudget::Crawl, max, fetched);
         if self.schedulers > 1 {
@@ -194,18 +194,18 @@ impl Shares {
         self.servers.range((domain, first)..).take_while(move |(other, _)| *other == domain).map(|&(_, key)| key)
     }
 
-    /// A server of a domain has so many URLs in hand now, and had so many before.
+    /// Notes what a server of a domain had in hand before, and has now.
     pub(crate) fn account(&mut self, domain: u64, had: Load, has: Load) {
         for id in [Id::Crawl, Id::Domain(domain)] {
             if let Some(share) = self.shares.get_mut(&id) {
-                // What waits for a larger budget needs no tokens.
+                // URLs that wait for a larger budget need no tokens.
                 share.waiting = share.waiting + (has.waiting - has.over_budget) - (had.waiting - had.over_budget);
                 share.in_flight = share.in_flight + has.in_flight - had.in_flight;
             }
         }
     }
 
-    /// A page of a domain was fetched. With the last that may be, all that waits of the domain is looked after.
+    /// Counts a page of a domain. After the last one of its budget all its servers are looked after.
     pub(crate) fn fetched(&mut self, staged: &mut Staged<'_>, domain: u64) {
         if let Some(crawl) = self.shares.get_mut(&Id::Crawl) {
             crawl.fetched += 1;
@@ -327,7 +327,7 @@ impl Shares {
         self.due.first().filter(|_| self.out < QUESTIONS_MAX).map(|&(at, _)| at)
     }
 
-    /// The ledger answers. The domain of which there is room now, if it is a domain's.
+    /// Takes an answer of the ledger. Returns the domain that has room now, if the budget is a domain's.
     pub(crate) fn settled(&mut self, settled: &Settled, staged: &mut Staged<'_>) -> Option<u64> {
         let now = staged.now;
         let id = match &settled.budget {

@@ -8,7 +8,7 @@ use shared::time::Timestamp;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// A fetcher that has not asked for so long is forgotten.
+/// Time after which a fetcher that has not asked is forgotten.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(60);
 
 #[derive(Debug)]
@@ -92,7 +92,7 @@ impl Fetchers {
         }
     }
 
-    /// A job of which nothing was ever heard probably never arrived: it is not on the way any more.
+    /// Notes that a job never reported: it probably never arrived, and is not on the way any more.
     pub(crate) fn lost(&mut self, fetcher: &str, life: u64) {
         if let Some(asker) = self.askers.get_mut(fetcher).filter(|asker| asker.life == life) {
             asker.granted = asker.granted.saturating_sub(1);

@@ -1,6 +1,6 @@
-//! Why a server is not being fetched: the answer for an operator, made of what the scheduler itself decides by.
+//! Why a server is not being fetched: the answer for an operator, from the same decisions by which the scheduler acts.
 //!
-//! Asking changes nothing, and brings no server into memory.
+//! Invariant: a question changes nothing, and brings no server into memory.
 
 use crate::core::grants::Grants;
 use crate::core::places::Places;
@@ -17,7 +17,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// So many of a server's URLs are looked at to find one: a tenth of a second of the scheduler's time.
+/// URLs of a server that are looked at to find one, at most: they take a tenth of a second of the scheduler's time.
 const LOOKED_AT_MAX: usize = 100_000;
 
 /// Why a server is not being fetched. All durations are what is left of a wait.
@@ -29,7 +29,7 @@ pub enum Idle {
     Elsewhere(u16),
     /// None of its URLs waits.
     NothingWaiting,
-    /// Its URLs end without a contact; for so long, or as long as the crawl lasts.
+    /// Its URLs end without a contact: for this long, or as long as the crawl lasts.
     Ending(Outcome, &'static str, Option<Duration>),
     /// A job is out for it, whose lease expires then.
     Connected(Duration),
@@ -95,9 +95,9 @@ impl fmt::Display for Idle {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whereabouts {
     InFlight,
-    /// After so many attempts.
+    /// After this number of attempts.
     Waiting(u8),
-    /// Not among the first so many URLs of its server.
+    /// Not among the first URLs of its server; this number was looked at.
     NotAmongFirst(usize),
     /// It has ended, or has not come.
     Absent,

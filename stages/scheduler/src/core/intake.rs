@@ -1,6 +1,6 @@
 //! New URLs come into the frontier, and addresses of servers with them.
 //!
-//! Each URL is taken on once: its serial number tells whether it was, however often and in whatever company it
+//! Invariant: each URL is taken on once. Its serial number tells whether it was, however often and in whatever batch it
 //! comes (P3).
 
 use crate::frontier::rows::FrontierUrl;

@@ -22,7 +22,7 @@ use shared::stage::store::StoreError;
 use shared::time::Timestamp;
 use std::net::IpAddr;
 
-/// Where all servers are, and what decides it beside themselves.
+/// The places of all servers, and what decides them beside the servers themselves.
 pub(crate) struct Places {
     pub(crate) queue: ReadyQueue,
     pub(crate) connections: Connections,

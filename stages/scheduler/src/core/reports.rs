@@ -25,11 +25,11 @@ use shared::message::{Outcome, Report, RequestEnd, RequestResult, ToFetcher};
 use shared::stage::store::StoreError;
 use std::time::Duration;
 
-/// A server of which a job came back untouched is not granted again at once: whoever sends jobs back would be
-/// sent them as fast as messages go.
+/// Pause of a server whose job came back untouched. Without it a fetcher that sends jobs back would be sent them again as
+/// fast as messages go.
 const UNTOUCHED_PAUSE: Duration = Duration::from_millis(100);
 
-/// What a report changes.
+/// The parts of the core that a report changes.
 pub(crate) struct Reports<'a> {
     pub(crate) servers: &'a mut Servers,
     pub(crate) places: &'a mut Places,
@@ -80,7 +80,7 @@ impl Reports<'_> {
         Ok(())
     }
 
-    /// Whether the rules hold under which a job was granted: one that waits for a full stream may outlast them
+    /// Whether the rules still hold under which a job was granted. A job that waits for a full stream may outlast them
     /// (P5). Rules lapse earlier than they must, by more than what is left of the lease.
     fn may_go_on(&self, key: ServerKey, lease: &Lease, staged: &Staged<'_>) -> bool {
         lease.robots.is_some()
@@ -88,8 +88,8 @@ impl Reports<'_> {
             || self.servers.get(key).is_some_and(|server| server.robots.rules(staged.now).is_some())
     }
 
-    /// A report of another's job, or of one that has expired: its URLs are not its own, but what the server asks
-    /// for holds whoever was told (P2), and so does the pause after its answer.
+    /// Takes a report of a job that is not, or no longer, the server's. Its results do not count, but the waits that the
+    /// server asked for hold (P2), and so do the pauses after its answers.
     fn heed(&mut self, key: ServerKey, report: &Report, staged: &mut Staged<'_>) -> Result<(), StoreError> {
         let asked_for = |result: &RequestResult| match result.end {
             RequestEnd::Response { elapsed_us, .. } => {
@@ -108,7 +108,7 @@ impl Reports<'_> {
         Ok(())
     }
 
-    /// What a report that was not seen before says.
+    /// Takes what a report says that was not seen before.
     fn apply(
         &mut self,
         key: ServerKey,
@@ -151,7 +151,7 @@ impl Reports<'_> {
         Ok(())
     }
 
-    /// The report of a robots job.
+    /// Takes the report of a robots job.
     fn apply_robots(
         &mut self,
         key: ServerKey,
@@ -195,7 +195,7 @@ impl Reports<'_> {
         Ok(())
     }
 
-    /// A job's connection is closed, and all its reports came.
+    /// Ends a job whose reports all came: its connection is closed.
     fn finish(&mut self, key: ServerKey, lease: Lease, staged: &mut Staged<'_>) -> Result<(), StoreError> {
         let restored = lease.holder.is_none();
         let hung_up = lease.contacted && !lease.progressed && lease.trouble.is_none();
@@ -224,7 +224,12 @@ impl Reports<'_> {
         Ok(())
     }
 
-    /// A lease ran out: what became of its URLs nobody knows. Its holder may have had the first one in hand.
+    /// Ends a job whose lease ran out. Nobody knows what became of its URLs; its holder may have had the first one in hand,
+    /// which costs that one an attempt.
+    ///
+    /// # Errors
+    ///
+    /// The store cannot be read, or a row is not understood.
     pub(crate) fn expire(&mut self, key: ServerKey, staged: &mut Staged<'_>) -> Result<(), StoreError> {
         staged.touch(key);
         let Some(InPlay { server, partition, .. }) = self.servers.in_play(key, "expiring a lease") else {
@@ -265,7 +270,7 @@ impl Reports<'_> {
     }
 }
 
-/// Estimates after a connection, kept for ranking and for the length of the next job.
+/// Updates what is known of the server's connections, for its rank and for the length of its next job.
 fn measure(server: &mut Server, lease: &Lease, report: &Report, settings: &Settings, speeds: &mut Speeds) {
     if let Some(connect_us) = report.connect_us {
         speeds.connect.add(connect_us);

@@ -34,7 +34,11 @@ pub(crate) struct JobUrls<'a, 's> {
 }
 
 impl JobUrls<'_, '_> {
-    /// What becomes of one URL. One that is untried is left to the caller.
+    /// Decides and does what becomes of one URL. One that is untried is left to the caller.
+    ///
+    /// # Errors
+    ///
+    /// The store cannot be read, or a row is not understood.
     pub(crate) fn apply(&mut self, result: &RequestResult) -> Result<UrlFate, StoreError> {
         if result.end == RequestEnd::Untried {
             return Ok(UrlFate::Untried);
@@ -82,8 +86,8 @@ impl JobUrls<'_, '_> {
     }
 }
 
-/// The server answered, and in what time, or is set aside: as the end of a request says, and whether its job brought an
-/// answer.
+/// Notes that the server answered, and in what time, or sets it aside, by the end of a request. `served`: its job brought
+/// an answer.
 pub(crate) fn take_trouble(
     server: &mut Server,
     lease: &mut Lease,
@@ -94,7 +98,7 @@ pub(crate) fn take_trouble(
     if let RequestEnd::Response { elapsed_us, .. } = end {
         server.downloaded(staged.now, *elapsed_us, staged.settings);
     }
-    // Of requests at once a job's first trouble counts: the streak is one of jobs.
+    // Only the first trouble of a job counts: failures in a row are counted by jobs.
     let is_first = lease.trouble.is_none();
     let Some(trouble) = Trouble::of(end) else {
         if is_first {

@@ -1,8 +1,7 @@
 //! The URLs of a server that were never tried, in the order in which they are to be.
 //!
-//! A URL's slot is its order and a number that is never given out again, so that the rows of a server lie on disk as
-//! they are to be taken. The *head*, the slots of the first of them, is in memory, as far as the policy looks at
-//! them; the *tail* is on disk alone.
+//! Their rows lie on disk in the order in which they are to be taken. The *head* holds the slots of the first of them in
+//! memory, as many as the policy looks at; the *tail* is on disk alone.
 //!
 //! Invariants: head and tail hold each waiting URL once, all of the head before all of the tail; a row that is not
 //! waiting lies before the tail's beginning, or is in flight. Nothing is taken from a server that has URLs in flight,
@@ -17,7 +16,7 @@ use crate::store::codec::{Reader, Writer};
 use crate::store::rows::{Rows, corrupt};
 use shared::stage::store::StoreError;
 
-/// So many rows are read one by one: filters say which of the store's files has each. More are read in one go.
+/// Rows up to this number are read one by one: filters say which file of the store has each. More are read in one go.
 const SINGLY_MAX: usize = 3;
 
 /// The URLs of a server that were never tried.
@@ -39,7 +38,7 @@ impl Default for Fresh {
 }
 
 impl Fresh {
-    /// How many wait.
+    /// Number of URLs that wait.
     pub(crate) fn len(&self) -> u64 {
         self.head.len() as u64 + self.tail_urls
     }
@@ -73,7 +72,7 @@ impl Fresh {
         &self.head
     }
 
-    /// Where they lie.
+    /// The slots among which they lie.
     pub(crate) fn span(&self) -> std::ops::Range<u64> {
         self.head.first().copied().unwrap_or(self.tail)..RETRIES
     }
@@ -88,7 +87,7 @@ impl Fresh {
         Ok(first)
     }
 
-    /// Reads slots into memory, until there are so many or no more.
+    /// Reads slots into memory until `wanted` are there, or no more exist.
     pub(crate) fn read_head(&mut self, rows: &Rows<'_>, server: ServerKey, wanted: usize) -> Result<(), StoreError> {
         let mut read = Vec::new();
         self.read_tail(rows, server, wanted.saturating_sub(self.head.len()), &mut |slot, _| read.push(slot))?;
@@ -125,7 +124,7 @@ impl Fresh {
         self.read_tail(rows, server, limit - from_head, take)
     }
 
-    /// Takes so many URLs from the tail, or all.
+    /// Takes up to `wanted` URLs from the tail.
     fn read_tail(
         &mut self,
         rows: &Rows<'_>,
@@ -154,7 +153,7 @@ impl Fresh {
         Ok(())
     }
 
-    /// For the server's record.
+    /// Writes it into the server's record.
     pub(crate) fn write(&self, row: &mut Writer) {
         row.number(self.next);
         row.number(self.len());

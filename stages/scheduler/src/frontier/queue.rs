@@ -1,7 +1,7 @@
 //! The queue of a server: its waiting URLs, in the order in which they go.
 //!
-//! [`Tried`] URLs go first. [`Fresh`] ones, which were never tried, go last; but they go first after their server was set
-//! aside, lest the URLs that fail keep it so.
+//! [`Tried`] URLs go first, [`Fresh`] ones, which were never tried, last. After their server was set aside the fresh ones
+//! go first, so that the URLs that fail cannot keep it set aside.
 //!
 //! Each kind is read from its first slot. A read from the beginning of the server's range would meet the rows already
 //! removed.
@@ -26,7 +26,7 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
-    /// How many URLs wait.
+    /// Number of URLs that wait.
     pub(crate) fn len(&self) -> u64 {
         self.tried.as_ref().map_or(0, |tried| tried.len()) + self.fresh.len()
     }
@@ -35,7 +35,7 @@ impl Queue {
         self.len() == 0
     }
 
-    /// From when on there is a URL to try; only for a queue that is not empty.
+    /// When the first URL may be tried. The queue must not be empty.
     pub(crate) fn ready_at(&self) -> Timestamp {
         match &self.tried {
             Some(tried) if self.fresh.len() == 0 => tried.ready_at(),
@@ -56,7 +56,7 @@ impl Queue {
         write_url(rows, server, slot, url);
     }
 
-    /// Where the URLs that wait lie, in the order in which they go.
+    /// The slots among which the waiting URLs lie, in the order in which they go.
     pub(crate) fn spans(&self) -> Vec<Range<u64>> {
         let tried = self.tried.iter().flat_map(|tried| tried.spans());
         tried.chain(std::iter::once(self.fresh.span())).collect()
@@ -67,7 +67,7 @@ impl Queue {
         self.fresh.head()
     }
 
-    /// Reads slots of fresh URLs into memory, until there are so many or no more.
+    /// Reads slots of fresh URLs into memory until `wanted` are there, or no more exist.
     pub(crate) fn read_head(&mut self, rows: &Rows<'_>, server: ServerKey, wanted: usize) -> Result<(), StoreError> {
         self.fresh.read_head(rows, server, wanted)
     }
@@ -119,7 +119,7 @@ impl Queue {
         Ok(taken)
     }
 
-    /// For the server's record.
+    /// Writes it into the server's record.
     pub(crate) fn write(&self, row: &mut Writer, store: impl Fn(Timestamp) -> u64) {
         match &self.tried {
             Some(tried) => tried.write(row, store),

@@ -47,12 +47,12 @@ impl Default for Tried {
 }
 
 impl Tried {
-    /// How many wait.
+    /// Number of URLs that wait.
     pub(crate) fn len(&self) -> u64 {
         self.returned.len() as u64 + self.retries.len()
     }
 
-    /// From when on there is one to try; only when there is one at all.
+    /// When the first of them may be tried. There must be one.
     pub(crate) fn ready_at(&self) -> Timestamp {
         if self.returned.is_empty() { self.retry_at } else { Timestamp::ZERO }
     }
@@ -63,7 +63,7 @@ impl Tried {
         self.returned.front().copied().or(retry)
     }
 
-    /// Where they lie, in the order in which they go.
+    /// The slots in which they lie, in the order in which they go.
     pub(crate) fn spans(&self) -> impl Iterator<Item = Range<u64>> {
         let returned = self.returned.iter().map(|&slot| slot..slot + 1);
         returned.chain(std::iter::once(self.retries.head..self.retries.next))
@@ -140,7 +140,7 @@ impl Tried {
         Ok(())
     }
 
-    /// For the server's record.
+    /// Writes it into the server's record.
     pub(crate) fn write(&self, row: &mut Writer, store: impl Fn(Timestamp) -> u64) {
         row.number(self.returned.len() as u64);
         for &slot in &self.returned {
@@ -152,7 +152,8 @@ impl Tried {
         row.number(store(self.retry_at));
     }
 
-    /// From the server's record; the inner one is none when nothing failed so far.
+    /// Reads it from the server's record. The outer option is none when the record is unreadable, the inner one when no
+    /// URL failed so far.
     pub(crate) fn read(row: &mut Reader<'_>, restore: impl Fn(u64) -> Timestamp) -> Option<Option<Box<Self>>> {
         let mut returned = VecDeque::new();
         for _ in 0..row.number()? {

@@ -1,9 +1,9 @@
-//! What servers said of the versions of the URLs fetched, for those that are injected again.
+//! Validators: how servers name the versions of the URLs that were fetched, for URLs that are injected again.
 //!
-//! A row is written in the commit that holds the URL's outcome: of a whole 2xx response that had validators. It is read
-//! and brought up to date when its URL is to be fetched again; a response without any, or that the URL is gone, takes it
-//! away. On disk it takes some 25 bytes and what the server says, an entity tag of mostly 20 to 40 bytes; a date takes 5.
-//! Nothing of it is in memory (P6).
+//! A complete 2xx response with validators writes a row, in the commit that holds the URL's outcome. The row is read when
+//! its URL is fetched again. A response without validators, or one that says that the URL is gone, removes it. A row takes
+//! some 25 bytes on disk, and what the server says: an entity tag has mostly 20 to 40 bytes, a date takes 5. Nothing of it
+//! is in memory (P6).
 //!
 //! Source: RFC 9110, sections 8.8 and 13.1.
 
@@ -19,7 +19,7 @@ use std::time::{Duration, SystemTime};
 /// Table of validators: partition, server and URL fingerprint → validators.
 pub(crate) const VALIDATORS: Table = "validators";
 
-/// What a server said of the URL when it was fetched last; nothing when it did not, or the URL was never fetched.
+/// Reads what the server said of the URL when it was fetched last; empty when it said nothing, or the URL is new.
 pub(crate) fn read(rows: &Rows<'_>, server: ServerKey, url: &str) -> Result<Validators, StoreError> {
     let row = rows.get(VALIDATORS, &key(server, url))?;
     // A row that is not understood costs a response that could have been spared, nothing else.
@@ -35,7 +35,7 @@ pub(crate) fn note(rows: &mut Rows<'_>, server: ServerKey, url: &FrontierUrl, en
         200..=299 if !truncated && *validators != Validators::default() => {
             rows.put(VALIDATORS, key(server, &url.url), to_row(validators));
         }
-        // Of what was cut, the rest is wanted next time.
+        // The rest of a body that was cut is wanted next time.
         200..=299 | 404 | 410 if has_row => rows.remove(VALIDATORS, key(server, &url.url)),
         _ => {}
     }

@@ -1,4 +1,4 @@
-//! Connections by address: many servers may lie on one machine, which is to be left some breath, too.
+//! Connections by address. Many servers may lie on one machine, and that machine is spared as well.
 //!
 //! A connection counts for the first of its server's addresses, the one that its fetcher tries first, from the grant of
 //! its job to the end of its lease.
@@ -23,13 +23,13 @@ impl Connections {
         Connections { max, open: HashMap::new() }
     }
 
-    /// Whether there may be one more. All that a scheduler grants is asked for here and nowhere else: a limit over
-    /// several instances would take its tokens here, and give them back in [`close`](Self::close).
+    /// Whether there may be one more. Nothing else decides it: a limit over several instances would take its tokens here,
+    /// and give them back in [`close`](Self::close).
     pub(crate) fn has_room(&self, address: IpAddr) -> bool {
         self.max == 0 || self.open(address) < self.max
     }
 
-    /// How many there are.
+    /// Number of open connections.
     pub(crate) fn open(&self, address: IpAddr) -> u32 {
         self.open.get(&address).copied().unwrap_or_default()
     }

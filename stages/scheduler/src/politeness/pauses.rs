@@ -9,8 +9,8 @@ use std::time::Duration;
 /// No failure is without a wait, whatever is configured.
 const BACK_OFF_MIN: Duration = Duration::from_millis(100);
 
-/// Pause between two contacts of a server: `crawl_delay` is what its robots.txt asks for, `download` how long its last
-/// answer took. Within a job the fetcher stretches it by the answers that come.
+/// Returns the pause between two contacts of a server. `crawl_delay` is what its robots.txt asks for, `download` the time
+/// of its last answer. Within a job the fetcher stretches the pause by the answers that come.
 pub(crate) fn gap(settings: &Settings, crawl_delay: Duration, download: Duration) -> Duration {
     settings.delay.max(crawl_delay.min(settings.crawl_delay_max)).max(settings.download_pause.after(download))
 }
@@ -21,7 +21,7 @@ pub(crate) fn back_off(settings: &Settings, failures: u8) -> Duration {
     settings.retry_wait.saturating_mul(1 << doublings).min(settings.retry_wait_max).max(BACK_OFF_MIN)
 }
 
-/// How long a response asks to leave the whole server alone.
+/// Returns for how long a response asks to leave the whole server alone; capped by the settings.
 pub(crate) fn retry_after(settings: &Settings, end: &RequestEnd) -> Option<Duration> {
     match *end {
         RequestEnd::Response { status: 429 | 503, retry_after_s: Some(seconds), .. } => {

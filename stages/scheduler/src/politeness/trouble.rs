@@ -1,8 +1,8 @@
 //! What goes wrong with a request or its connection, and what each kind means: the one table of error classes.
 //!
-//! A URL has so many attempts (`stages.scheduler.attempts`), with a wait after each that doubles up to its cap. A
-//! server that is set aside is left alone in the same way, longer with each time in a row; after so many
-//! (`server_failures_max`) its URLs end as the last trouble says. So whatever servers do, each series is finite (P6).
+//! A URL has a limited number of attempts (`stages.scheduler.attempts`), and the wait after each doubles up to a cap. A
+//! server that is set aside is left alone in the same way, longer each time in a row. After `server_failures_max` times
+//! its URLs end as the last trouble says. So each series is finite, whatever servers do (P6).
 //!
 //! | trouble | its URL | its server is set aside |
 //! | --- | --- | --- |
@@ -13,22 +13,22 @@
 //! | 408, other 5xx, header too large | costs an attempt | never |
 //! | forbidden (P7) | ends | never |
 //!
-//! A connection that has served is reset by servers that serve no more than so many requests on one, and the request on
-//! its way is lost by chance: its URL waits again as if it was never tried. A job in which nothing was answered is none of
-//! these, so there are no more of them than there are answers.
+//! Some servers serve a fixed number of requests on a connection and then reset it. The request on its way is lost by
+//! chance, so its URL waits again as if it was never tried. This holds only for jobs in which something was answered, so
+//! it cannot go on without end.
 //!
-//! Servers in trouble, which were set aside or whose robots.txt was tried in vain, cost the others little: they hold few
-//! connections while those are short ([`crate::core::grants`]), and before they were tried in vain for the first time they
-//! have less time to answer (`first_answer_timeout`). Then they have as much as any.
+//! A server is in trouble when it was set aside or its robots.txt was tried in vain. Such servers hold few connections
+//! while connections are short (`grants` of the core). A server that was never tried has less time for its first answer
+//! (`first_answer_timeout`); after one try in vain it has as much as any.
 //!
-//! Names that cannot be resolved trouble no server: the questions for an address are counted in [`crate::servers::address`],
-//! with the same waits and a number of their own (`resolve_attempts`).
+//! A name that cannot be resolved is no trouble of its server. `address` counts the questions, with the same waits and a
+//! limit of their own (`resolve_attempts`).
 //!
 //! Source: BUbiNG's waits by class of error (Boldi, Marino, Santini and Vigna 2014).
 
 use shared::message::{FailureKind, Outcome, RequestEnd};
 
-/// What went wrong.
+/// What went wrong with a request, or with its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trouble {
     /// The connection could not be made.
@@ -66,7 +66,7 @@ pub(crate) enum Trouble {
 pub(crate) enum ForUrl {
     /// It is tried again as if it never had been.
     GoesBack,
-    /// That was one of its attempts.
+    /// It cost one of its attempts.
     Attempt,
     /// No other try would help.
     Ends,
@@ -76,7 +76,7 @@ pub(crate) enum ForUrl {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SetAside {
     Always,
-    /// When nothing was answered in the job before.
+    /// Only when its job brought no answer before.
     Unanswered,
     /// It answered, or was not asked.
     Never,
@@ -87,7 +87,7 @@ pub(crate) enum SetAside {
 pub(crate) struct Class {
     pub(crate) url: ForUrl,
     pub(crate) server: SetAside,
-    /// How URLs end that end of it, and why.
+    /// The outcome of a URL that ends because of it, and the reason in the outcome.
     pub(crate) outcome: Outcome,
     pub(crate) reason: &'static str,
 }
@@ -110,7 +110,7 @@ impl Trouble {
         Trouble::Slow,
     ];
 
-    /// What was wrong with a request that ended so, if anything was.
+    /// The trouble of a request with this end; none when nothing went wrong.
     pub(crate) const fn of(end: &RequestEnd) -> Option<Self> {
         Some(match end {
             RequestEnd::Failure(FailureKind::Connect) => Trouble::Connect,

@@ -13,14 +13,15 @@ use std::time::Duration;
 pub(crate) enum UrlFate {
     /// It ended.
     Ends(Outcome, &'static str),
-    /// It waits for another try after so long.
+    /// It waits this long for another try.
     Retry(Duration),
     /// It goes back to the front of its server's queue.
     Untried,
 }
 
-/// What the end of a request means for its URL, which was contacted `attempts` times with this one. Its wait counts
-/// from when its server may be contacted again, so that others go first.
+/// Decides what becomes of a URL by the end of its request. It was contacted `attempts` times, this one included.
+///
+/// The wait of a retry counts from when its server may be contacted again, so that other URLs go first.
 pub(crate) fn url_fate(settings: &Settings, end: &RequestEnd, attempts: u8) -> UrlFate {
     if let Some(class) = Trouble::of(end).map(Trouble::class) {
         return match class.url {

@@ -1,7 +1,7 @@
-//! What the quality of a URL is: fixed when it is discovered, whatever the crawl learns later.
+//! The quality of a URL. It is fixed when the URL is discovered, whatever the crawl learns later.
 //!
-//! Sources: Cao, Jiang and Singh 2003 (precomputed PageRank, Zipf); Abiteboul, Preda and Cobena 2003 (OPIC, of which
-//! `flow` looks at each page once).
+//! Sources: Cao, Jiang and Singh 2003 (precomputed PageRank, Zipf); Abiteboul, Preda and Cobena 2003 (OPIC; `flow`
+//! looks at each page once).
 
 use shared::config::{self, ConfigError, QualityProvider};
 use shared::message::{Origin, Quality};

@@ -1,8 +1,7 @@
-//! Which server next: those that may be contacted, by rank (Cao, Jiang and Singh 2003, server level) and the order in
-//! which they became so, those in trouble apart; those that wait for a point in time; and those that wait for room that
-//! others take.
+//! The queue of servers: those that may be contacted, by rank and then by the order in which they became ready, with
+//! servers in trouble apart; those that wait for a point in time; and those that wait for room that others take.
 //!
-//! A server is in one place only.
+//! Invariant: a server is in one place only. Source: Cao, Jiang and Singh 2003, server level.
 
 use crate::keys::room::Room;
 use crate::keys::server_key::ServerKey;
@@ -134,7 +133,7 @@ impl ReadyQueue {
         self.waiting.first().map(|(at, _)| *at)
     }
 
-    /// How many servers of its kind go before one in that place.
+    /// Number of servers of its kind that go before one in that place.
     pub(crate) fn before(&self, place: QueuePlace) -> usize {
         match place {
             QueuePlace::Ready(rank, turn) => self.ready.range(..(rank, turn)).count(),
@@ -143,7 +142,7 @@ impl ReadyQueue {
         }
     }
 
-    /// How many servers are ready.
+    /// Number of servers that are ready.
     pub(crate) fn ready(&self) -> usize {
         self.ready.len() + self.troubled.len()
     }

@@ -1,4 +1,4 @@
-//! How fast servers are on average: the estimate for one that was never measured.
+//! Mean speeds of all servers: the estimate for a server that was never measured.
 //!
 //! Source: Cao, Jiang and Singh 2003, section 3, whose new servers have no starting values; the mean of all
 //! measurements stands for them.

@@ -17,9 +17,9 @@ use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::time::Duration;
 
-/// How much of a robots.txt is parsed, in bytes: the least that RFC 9309, section 2.5, demands.
+/// Bytes of a robots.txt that are parsed, at most: the least that RFC 9309, section 2.5, demands.
 pub(crate) const BYTES_MAX: usize = 500 * 1024;
-/// How many sitemaps are taken from one robots.txt.
+/// Sitemaps that are taken from one robots.txt, at most.
 pub(crate) const SITEMAPS_MAX: usize = 1_000;
 
 /// What a robots.txt says to our agent.
@@ -86,7 +86,7 @@ impl Robots {
         self.crawl_delay_ms.map(|ms| Duration::from_millis(u64::from(ms)))
     }
 
-    /// What it takes in memory.
+    /// Bytes that it takes in memory.
     pub fn bytes(&self) -> usize {
         let sitemaps: usize = self.sitemaps.iter().map(|sitemap| size_of::<String>() + sitemap.len()).sum();
         size_of::<Robots>() + self.rules.len() + sitemaps

@@ -1,7 +1,11 @@
 //! Rules of servers in play, parsed: up to 500 KiB of robots.txt are not parsed again for every job.
 //!
-//! Invariants: what is here is what the stored text says, for whoever stores another one says so; the bytes kept are
-//! bounded by configuration (P6), and the rules used longest ago go first.
+//! Invariants: the rules here are those of the stored text, as each store of a text puts its rules here too; the bytes
+//! kept are bounded by configuration (P6); the rules used longest ago go first.
+//!
+//! No library keeps them. The two that weigh entries and are compiled already (`quick_cache`, `moka`) evict by heuristics
+//! and not in the order of use, and are made for many threads; what a core evicts must follow from its inputs alone. None
+//! was measured.
 
 use crate::keys::server_key::ServerKey;
 use crate::robots::robots_txt::Robots;
@@ -11,11 +15,11 @@ use std::sync::Arc;
 /// Parsed rules, by server.
 #[derive(Debug)]
 pub(crate) struct RulesCache {
-    /// Of all rules kept.
+    /// Limit of the bytes of all rules kept.
     bytes_max: usize,
     bytes: usize,
     rules: HashMap<ServerKey, Kept>,
-    /// By when they were used last.
+    /// The servers by the turn in which their rules were used last.
     turns: BTreeMap<u64, ServerKey>,
     turn: u64,
 }

@@ -1,10 +1,11 @@
-//! What is known of a server's robots.txt, and what an answer to a request for it means.
+//! The state of a server's robots.txt: what is known of it, how to get at it, and what an answer means.
 //!
 //! RFC 9309, section 2.3.1: a 2xx is read; redirects are followed, to other servers too, five in a row; other
 //! 3xx and 4xx mean that there is none, so all is allowed; 429, 5xx and no answer mean that it cannot be reached,
 //! so nothing is allowed. What cannot be reached is tried again after a wait, `attempts` times; until then the
-//! server's URLs wait, after that they are disallowed for a while. Silence of the scheduler that was asked for what lies
-//! on another server is no such try: that server may have to wait, or nobody be there to fetch; it is asked again.
+//! server's URLs wait, after that they are disallowed for a while. When the robots.txt lies on another server, the silence
+//! of the scheduler that was asked for it is no such try: that server may have to wait, or no fetcher may be there. It is
+//! asked again.
 //!
 //! The text of a robots.txt lies in a table of its own, so that a server's record stays small.
 
@@ -24,7 +25,7 @@ pub(crate) const ROBOTS: Table = "robots";
 /// Redirects followed in a row (RFC 9309, section 2.3.1.2).
 const REDIRECTS_MAX: u8 = 5;
 
-/// A robots.txt that could not be reached counts as that for so long at least.
+/// A robots.txt that could not be reached counts as out of reach for this long, at least.
 const UNREACHABLE_MIN: Duration = Duration::from_secs(1);
 
 /// What may be fetched.
@@ -81,7 +82,7 @@ pub(crate) enum Found<'a> {
     AllowAll,
     /// Another request is needed.
     Redirect,
-    /// It cannot be reached for now: leave the server alone for so long.
+    /// It cannot be reached for now: the server is left alone for this long.
     Wait(Duration),
     /// It cannot be reached.
     Unreachable,
@@ -104,7 +105,7 @@ impl RobotsState {
         self.known.filter(|known| known.until > now).map(|known| known.rules)
     }
 
-    /// How long the last rules hold, or held.
+    /// The time until which the last rules hold, or held.
     pub(crate) fn until(&self) -> Option<Timestamp> {
         self.known.map(|known| known.until)
     }
@@ -122,7 +123,7 @@ impl RobotsState {
         }
     }
 
-    /// How to get at it.
+    /// Says how to get at it.
     pub(crate) fn next(&self, now: Timestamp) -> Next {
         match self.errand() {
             Some((errand, _)) if errand.again_at > now => Next::Wait(errand.again_at),
@@ -226,7 +227,7 @@ impl RobotsState {
         *self = RobotsState { known: Some(known), ..RobotsState::default() };
     }
 
-    /// For the server's record. Redirects followed so far are soft state.
+    /// Writes it into the server's record. Redirects followed so far are soft state.
     pub(crate) fn write(&self, row: &mut Writer, clock: Clock) {
         row.byte(self.tries);
         match &self.known {
@@ -240,7 +241,7 @@ impl RobotsState {
         }
     }
 
-    /// Rules of an earlier life are stale: how long it is over nobody knows (P5).
+    /// Reads it from the server's record. Rules of an earlier life are stale: nobody knows how long ago it ended (P5).
     pub(crate) fn read(row: &mut Reader<'_>, clock: Clock) -> Option<Self> {
         let tries = row.byte()?;
         let rules = match row.byte()? {
@@ -258,7 +259,7 @@ impl RobotsState {
     }
 }
 
-/// How long rules hold: a job granted at the last moment still ends within their lifetime (P5).
+/// Returns how long rules are used. A job granted at the last moment still ends within their lifetime (P5).
 fn lifetime(settings: &Settings) -> Duration {
     settings.robots_lifetime - settings.visit_budget.min(settings.robots_lifetime / 2)
 }

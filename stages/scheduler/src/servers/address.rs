@@ -1,7 +1,7 @@
-//! What is known of a server's address, and when to ask for it again.
+//! The address of a server: what is known of it, and when to ask for it again.
 //!
-//! Name servers that fail often enough end the URLs that wait for them. A question without any answer does not count:
-//! then it is the resolver, or the way to it, that is not there, and will be.
+//! Name servers that fail often enough end the URLs that wait for them. A question without any answer does not count: then
+//! the resolver, or the way to it, is away, and comes back.
 
 use crate::politeness::pauses::back_off;
 use crate::settings::Settings;
@@ -30,7 +30,7 @@ pub(crate) enum NoAddress {
 }
 
 impl NoAddress {
-    /// As in outcomes.
+    /// The reason as outcomes give it.
     pub(crate) const fn reason(self) -> &'static str {
         match self {
             NoAddress::NoSuchName => "no such name",
@@ -51,19 +51,19 @@ enum Known {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
     known: Known,
-    /// How long that holds.
+    /// The time until which that holds.
     until: Timestamp,
     /// Questions asked in a row without an answer that helps.
     questions: u8,
-    /// Of these, those on which the name servers failed.
+    /// Questions among these on which the name servers failed.
     failures: u8,
     /// There is no answer to the last one yet.
     is_asked: bool,
-    /// When to ask again, after so many questions.
+    /// The time of the next question, if any was asked.
     ask_at: Timestamp,
 }
 
-/// What to do for an address.
+/// What is to be done for an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Need {
     /// It is known.
@@ -81,7 +81,7 @@ impl Default for Address {
 }
 
 impl Address {
-    /// That is known, and nothing was asked.
+    /// An address of which this is known, and for which nothing was asked.
     const fn of(known: Known, until: Timestamp) -> Self {
         Address { known, until, questions: 0, failures: 0, is_asked: false, ask_at: Timestamp::ZERO }
     }
@@ -91,7 +91,7 @@ impl Address {
         match resolution {
             Resolution::Addresses { addresses, ttl_s } if !addresses.is_empty() => {
                 let mut addresses: Box<[IpAddr]> = addresses.iter().copied().take(ADDRESSES_MAX).collect();
-                // By the family that it was reached by last it is reached again.
+                // A server is contacted again by the family by which it was reached last.
                 if let Some(before) = self.first() {
                     addresses.sort_by_key(|address| address.is_ipv4() != before.is_ipv4());
                 }
@@ -147,7 +147,7 @@ impl Address {
         Need::Ask
     }
 
-    /// How long what is known holds.
+    /// The time until which what is known holds.
     pub(crate) fn until(&self) -> Timestamp {
         self.until
     }
@@ -169,7 +169,7 @@ impl Address {
     }
 
     /// There was no connection to the first one: the next job tries those of the other version of the protocol, if
-    /// there are any. A fetcher tries one version only, lest the server see two connections.
+    /// there are any. A fetcher tries one version only, so that the server never sees two connections.
     pub(crate) fn turn(&mut self) {
         if let Some(first) = self.first()
             && let Known::Addresses(addresses) = &mut self.known
@@ -183,7 +183,7 @@ impl Address {
         self.addresses().first().copied()
     }
 
-    /// For the server's record. Questions that are out are soft state.
+    /// Writes it into the server's record. Questions that are out are soft state.
     pub(crate) fn write(&self, row: &mut Writer, clock: Clock) {
         row.number(clock.store(self.until));
         match &self.known {
@@ -217,7 +217,7 @@ impl Address {
     }
 }
 
-/// How long the answer that there is no address holds: long enough for the URLs that wait for one to end.
+/// Returns how long the answer that there is no address holds: long enough for the URLs that wait for one to end.
 fn none_for(settings: &Settings) -> Duration {
     settings.no_address_lifetime.max(LIFETIME_MIN)
 }
@@ -312,7 +312,7 @@ mod tests {
     }
 
     /// Goal: a resolver that is away for long costs no URL. Method: no question is answered, for an hour and more; then
-    /// the name servers fail on one less than so many, and answer.
+    /// the name servers fail one time less than they may, and answer.
     #[test]
     fn silence_ends_nothing_and_is_asked_ever_less_often() {
         let settings = settings();

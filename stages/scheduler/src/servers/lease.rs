@@ -23,11 +23,11 @@ pub(crate) const ROBOTS_SLOT: u64 = u64::MAX;
 /// A robots.txt that a job fetches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RobotsTask {
-    /// What is requested.
+    /// The URL that is requested.
     pub(crate) url: String,
     /// Whether it is the job's server's own.
     pub(crate) own: bool,
-    /// Other servers for which it stands.
+    /// Other servers that wait for it.
     pub(crate) askers: Vec<String>,
 }
 
@@ -49,11 +49,11 @@ pub(crate) struct Lease {
     pub(crate) contacted: bool,
     /// A page was answered; what a robots job is for was found out.
     pub(crate) progressed: bool,
-    /// Because of this its server was set aside.
+    /// The trouble because of which its server was set aside.
     pub(crate) trouble: Option<Trouble>,
     /// When it expires.
     pub(crate) deadline: Timestamp,
-    /// Whom the job was sent to, and in which of its lives; not known after a restart.
+    /// The fetcher that the job was sent to, and its life; not known after a restart.
     pub(crate) holder: Option<(String, u64)>,
 }
 
@@ -74,7 +74,7 @@ impl Lease {
         }
     }
 
-    /// What it fetches.
+    /// Whether it fetches pages or a robots.txt.
     pub(crate) fn kind(&self) -> JobKind {
         if self.robots.is_some() { JobKind::Robots } else { JobKind::Pages }
     }

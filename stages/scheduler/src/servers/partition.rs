@@ -1,4 +1,6 @@
-//! A partition: which of its new URLs were taken on, what was counted, its hosts, and its clock.
+//! A partition: the URLs that it took on, what was counted, its hosts, and its clock.
+//!
+//! Invariant: a URL's row goes and its outcome is published in one commit (P3).
 
 use crate::budget::hosts::Hosts;
 use crate::frontier::rows::{FrontierUrl, remove_url};
@@ -87,7 +89,7 @@ impl Partition {
     }
 }
 
-/// The clock and the counts. The epoch is there for whoever looks into the state.
+/// Reads the clock and the counts. The epoch between them is for people who look into the state.
 fn read(row: &[u8]) -> Option<(u64, Counts)> {
     let mut row = Reader::new(row)?;
     let clock = row.number()?;

@@ -1,8 +1,8 @@
-//! A server: the unit of politeness. What is known of it, and what is to be done for it next.
+//! A server: the unit of politeness, and what is known of it.
 //!
-//! In memory only while there is something to do or to wait for: less than 600 bytes with its places in all queues (and
-//! the best of its URLs as far as its rank hangs on them), and the job in hand; its URLs and its robots.txt are on
-//! disk, and so is its record, from which it comes back.
+//! It is in memory only while there is something to do or to wait for, and comes back from its record on disk. It takes
+//! less than 600 bytes with its places in all queues, and more for the job in hand and for the slots of those URLs on
+//! which its rank hangs. Its URLs and its robots.txt are on disk.
 
 use crate::frontier::queue::Queue;
 use crate::keys::load::Load;
@@ -27,8 +27,8 @@ use shared::url::{fingerprint, host_of, registered_domain};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// How much faster a connection that serves several requests is than one request after another, p of Cao, Jiang and
-/// Singh 2003, as long as it was not measured, in thousandths.
+/// Overlap of the requests of a connection that was not measured yet, in thousandths: how much faster it is than one
+/// request after another (p of Cao, Jiang and Singh 2003).
 const OVERLAP_PERMILLE: u32 = 1200;
 
 /// Table of servers: partition and server → record.
@@ -38,7 +38,7 @@ pub(crate) const SERVERS: Table = "servers";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ErrandTask {
     pub(crate) url: String,
-    /// The server for which it stands.
+    /// The server that waits for it.
     pub(crate) asker: String,
 }
 
@@ -73,9 +73,9 @@ pub(crate) struct Server {
     pub(crate) lease: Option<Box<Lease>>,
     pub(crate) errands: Vec<ErrandTask>,
     pub(crate) place: QueuePlace,
-    /// The address to which it would take the next connection, or waits to.
+    /// The address to which it would take the next connection, now or when there is room.
     pub(crate) claimed_address: Option<IpAddr>,
-    /// What the scheduler has counted of it.
+    /// What the sums over all servers hold of it.
     pub(crate) accounted: Load,
 }
 
@@ -110,12 +110,12 @@ impl Server {
         gap(settings, crawl_delay, Duration::from_micros(self.download_us.into()))
     }
 
-    /// No contact for so long, at least.
+    /// Allows no contact for `wait`, at least.
     pub(crate) fn leave_alone(&mut self, now: Timestamp, wait: Duration) {
         self.next_contact = self.next_contact.max(now + wait);
     }
 
-    /// A response took so long.
+    /// Notes how long a response took, and pauses accordingly.
     pub(crate) fn downloaded(&mut self, now: Timestamp, elapsed_us: u32, settings: &Settings) {
         self.download_us = elapsed_us;
         self.leave_alone(now, self.gap(settings));
@@ -126,7 +126,7 @@ impl Server {
         self.failures = 0;
     }
 
-    /// Until when its URLs end because it did not answer; none when that is over, or never was.
+    /// The time until which its URLs end because it failed too often; none when it is not so, or not any more.
     pub(crate) fn dead_until(&self, now: Timestamp) -> Option<Timestamp> {
         self.dead.map(|(_, until)| until).filter(|&until| until > now)
     }
@@ -136,8 +136,8 @@ impl Server {
         self.failures > 0
     }
 
-    /// Whether its last job, or its last try to get a robots.txt, brought nothing: the next one may not either, and hold
-    /// a connection until its time is over.
+    /// Whether its last job, or its last try to get a robots.txt, brought nothing. The next one may bring nothing either,
+    /// and hold a connection until its time is over.
     pub(crate) fn is_in_trouble(&self) -> bool {
         self.was_set_aside() || self.robots.was_tried_in_vain()
     }
@@ -208,7 +208,7 @@ impl Server {
         Ok(settings.policy().rank(Connection { pages, seconds, best }))
     }
 
-    /// What it adds to the sums over all servers.
+    /// What it has in hand, for the sums over all servers.
     pub(crate) fn load(&self) -> Load {
         let load = Load { waiting: self.queue.len(), ..Load::default() };
         let Some(lease) = &self.lease else { return load };

@@ -50,7 +50,7 @@ pub(crate) enum WaitFor {
 }
 
 impl Server {
-    /// How all its waiting URLs end, as long as that holds.
+    /// The outcome and the reason with which all its waiting URLs end, as long as that holds; none when they do not.
     pub(crate) fn why_urls_end(
         &self,
         now: Timestamp,
@@ -64,7 +64,7 @@ impl Server {
         self.out_of_reach(now).or(unreachable.then_some((Outcome::Disallowed, "robots.txt unreachable")))
     }
 
-    /// Until when its URLs end, if that is known.
+    /// The time until which its URLs end, if that is known.
     pub(crate) fn urls_end_until(&self, now: Timestamp, settings: &Settings, budgets: Budgets) -> Option<Timestamp> {
         match self.address.missing(now) {
             _ if budgets.used_up().is_some() && settings.over_budget == OverBudget::End => None,
@@ -73,7 +73,7 @@ impl Server {
         }
     }
 
-    /// What is to be done for it now; `budgets` is what is left for its pages.
+    /// Decides what is to be done for it now. `budgets` is what is left for its pages.
     pub(crate) fn todo(
         &mut self,
         now: Timestamp,
@@ -129,7 +129,7 @@ impl Server {
         settings.respect_robots && !self.queue.is_empty() && self.robots.rules(now).is_none()
     }
 
-    /// What it has to wait for before its pages may be fetched, by what is left for them.
+    /// The room that its pages have to wait for, by what is left of their budgets.
     fn room_wanted(&self, budgets: Budgets) -> Option<Room> {
         match (budgets.host.left(), budgets.domain.left()) {
             (0, _) => Some(Room::Host(self.host)),

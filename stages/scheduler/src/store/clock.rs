@@ -23,13 +23,14 @@ impl Clock {
         Clock { base, opened: now, epoch }
     }
 
-    /// For storing. Points before the partition was opened count as that moment.
+    /// Turns a point of the process's time into one for storing. Points before the partition was opened count as that
+    /// moment.
     pub(crate) fn store(self, at: Timestamp) -> u64 {
         let micros = u64::try_from(at.since(self.opened).as_micros()).unwrap_or(u64::MAX);
         self.base.saturating_add(micros)
     }
 
-    /// From storing. Points before the partition was opened count as that moment.
+    /// Turns a stored point into one of the process's time. Points before the partition was opened count as that moment.
     pub(crate) fn restore(self, stored: u64) -> Timestamp {
         self.opened + Duration::from_micros(stored.saturating_sub(self.base))
     }

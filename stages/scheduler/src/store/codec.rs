@@ -1,6 +1,9 @@
 //! How rows of the scheduler's tables are written: a version, then numbers of variable length and strings.
 //!
-//! A row is read as a whole or not at all: a row of another version, or one that ends early, gives none.
+//! Invariant: a row of another version, or one that ends early, is not read at all.
+//!
+//! No library writes these rows: crawls on disk have them, and every serializer would lay the same values out otherwise
+//! (postcard, the nearest, has the same numbers, but no version byte and another layout of optional fields and addresses).
 
 use std::net::IpAddr;
 
@@ -11,7 +14,7 @@ const VERSION: u8 = 7;
 pub(crate) struct Writer(Vec<u8>);
 
 impl Writer {
-    /// A row that is expected to take so many bytes.
+    /// Starts a row that is expected to take `bytes` bytes.
     pub(crate) fn with_capacity(bytes: usize) -> Self {
         let mut row = Vec::with_capacity(bytes + 1);
         row.push(VERSION);

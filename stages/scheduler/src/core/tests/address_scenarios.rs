@@ -56,7 +56,7 @@ fn urls_without_an_address_end() {
     }
 }
 
-/// A resolver that answers so often that it cannot, or not at all.
+/// A resolver that fails a given number of times, or does not answer at all.
 struct Resolver(Vec<Option<Resolution>>, usize);
 impl Web for Resolver {
     fn resolve(&mut self, _: &str) -> Option<Resolution> {

@@ -14,12 +14,12 @@ const A_8080: &str = "http://a.test:8080";
 const HOUR: Duration = Duration::from_secs(3600);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A world in which so many pages of a host may be fetched; robots.txt does not count.
+/// A world with a budget of pages for each host; robots.txt does not count.
 fn budget_of(pages_per_host: u64) -> World {
     World::new(Settings { pages_per_host, respect_robots: false, ..settings() })
 }
 
-/// The fetcher makes so many requests of a job, the last of which ends it.
+/// The fetcher makes this number of requests of a job and ends it with the last.
 fn work(world: &mut World, server: &str, requests: usize, web: &mut dyn Web) {
     let index = world.held.iter().position(|held| held.job.server == server).expect("a job");
     for _ in 0..requests {

@@ -59,7 +59,7 @@ impl World {
                 |other: &Server| matches!(other.place, QueuePlace::Ready(..)) && other.address.first() == Some(address);
             let is_taken = !self.core.places.connections.has_room(address);
             assert!(
-                is_taken || self.core.servers.all().any(|other| takes_it(other)),
+                is_taken || self.core.servers.all().any(takes_it),
                 "{} is held for {room:?}, which is free",
                 server.name
             );

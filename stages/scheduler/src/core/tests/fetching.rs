@@ -228,7 +228,7 @@ impl World {
         }
     }
 
-    /// Runs for so long.
+    /// Runs for `wait`.
     pub(crate) fn run(&mut self, web: &mut dyn Web, wait: Duration) {
         let end = self.now + wait;
         while self.now < end {

@@ -40,7 +40,7 @@ fn a_server_that_left_memory_is_remembered() {
     world.tell_pages(A, 1);
     world.finish(&mut Fine, HOUR);
     world.run(&mut Fine, Duration::from_secs(10));
-    assert!(!world.core.servers.get(world.core.key_of(A)).is_some());
+    assert!(world.core.servers.get(world.core.key_of(A)).is_none());
     world.tell(&[format!("{A}/later")], &addresses());
     world.finish(&mut Fine, HOUR);
     assert_eq!(world.count("robots_fetched_total"), 1);
