@@ -54,7 +54,8 @@ fn without_tests(code: &str) -> String {
 /// The imports of code, and the code without them.
 fn take_imports(code: &str) -> (Vec<Import>, String) {
     let mut imports = Vec::new();
-    let mut rest = code.to_owned();
+    let mut rest = String::with_capacity(code.len());
+    let mut taken = 0;
     for word in words(code) {
         // `use<'a>` says what a type captures.
         if word.text == "use" && !code[word.end()..].starts_with('<') {
@@ -63,9 +64,11 @@ fn take_imports(code: &str) -> (Vec<Import>, String) {
             for (path, name) in expand(&code[word.end()..end]) {
                 imports.push(Import { line, path, name });
             }
-            rest = blanked(&rest, word.at, end);
+            rest.push_str(&blanked(&code[taken..end], word.at - taken, end - taken));
+            taken = end;
         }
     }
+    rest.push_str(&code[taken..]);
     (imports, rest)
 }
 
