@@ -177,8 +177,8 @@ fn literal(text: &str, is_inside_word: bool) -> Option<usize> {
     if text.starts_with('"') {
         return Some(quoted(text, '"'));
     }
-    if text.starts_with('\'') {
-        let mut letters = text[1..].chars();
+    if let Some(rest) = text.strip_prefix('\'') {
+        let mut letters = rest.chars();
         let (first, second) = (letters.next()?, letters.next()?);
         // Otherwise it is a lifetime.
         return (first == '\\' || second == '\'').then(|| quoted(text, '\''));
