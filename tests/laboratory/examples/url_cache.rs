@@ -1,4 +1,4 @@
-//! Runs the URL-cache experiment into a folder and prints its verdicts.
+//! Runs the URL-cache experiment into a folder and prints its claims with what was found.
 //!
 //! `cargo run --release -p laboratory --example url_cache -- FOLDER [TRACE]`
 
@@ -10,8 +10,8 @@ fn main() -> anyhow::Result<()> {
     let folder = arguments.next().context("usage: url_cache FOLDER [TRACE]")?.into();
     let trace = arguments.next().map(Into::into);
     let settings = Settings { folder, trace, ..Settings::default() };
-    for verdict in run(&settings, &mut |line| eprintln!("{line}"))? {
-        println!("{verdict}");
+    for claim in run(&settings, &mut |line| eprintln!("{line}"))? {
+        println!("{claim}");
     }
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! DNS: what do a cache, concurrent lookups, a good table and queues of one's own bring a crawler?
 //!
-//! In: the settings. Out: `dns-arms.csv`, `dns-hit-rates.csv`, `dns-tables.csv`, `dns-rows.csv`, `dns.svg` and a verdict
-//! on each claim.
+//! In: the settings. Out: `dns-arms.csv`, `dns-hit-rates.csv`, `dns-tables.csv`, `dns-rows.csv`, `dns.svg` and each
+//! claim with what was found.
 //!
 //! - *Arms*: ways to resolve a trace of names (`trace`) with a name server as slow as the paper's (`latency`). Few
 //!   lookups at once are simulated (`simulation`), for they take days; with a full window the crawler's own resolver and
@@ -20,6 +20,7 @@
 
 mod arm;
 mod chained_cache;
+mod claims;
 mod cpu;
 mod crawler;
 mod figure;
@@ -28,6 +29,7 @@ mod latency;
 mod lookups;
 mod name_server;
 mod names;
+mod row;
 mod rows;
 mod simulation;
 mod skip_check;
@@ -35,18 +37,18 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod trace;
-mod verdicts;
 mod window;
 mod work;
 
-use crate::Verdict;
+use crate::Claim;
 use anyhow::{Context as _, ensure};
 use arm::{Arm, Way};
 use chained_cache::{ChainedCache, NODES, REFRESH};
 use hit_rates::HitRates;
 use latency::Latency;
 use lookups::Lookup;
-use rows::{Measured, Row};
+use row::Row;
+use rows::Measured;
 use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -120,7 +122,7 @@ struct Findings {
 ///
 /// # Errors
 /// When settings make no sense, a socket, thread or the synthetic web cannot be had, or a file cannot be written.
-pub fn run(settings: &Settings, progress: &mut dyn FnMut(&str)) -> anyhow::Result<Vec<Verdict>> {
+pub fn run(settings: &Settings, progress: &mut dyn FnMut(&str)) -> anyhow::Result<Vec<Claim>> {
     let &Settings { names, hosts, exponent, seed, latency_scale, rounds, row, .. } = settings;
     ensure!(names >= UNCACHED_PART, "there must be at least {UNCACHED_PART} names");
     ensure!((1..=HOSTS_MAX).contains(&hosts), "there must be 1 to {HOSTS_MAX} hosts");
@@ -150,7 +152,7 @@ pub fn run(settings: &Settings, progress: &mut dyn FnMut(&str)) -> anyhow::Resul
         fs::write(&file, text).with_context(|| format!("failed to write {}", file.display()))?;
         progress(&format!("wrote {}", file.display()));
     }
-    Ok(verdicts::judge(&findings))
+    Ok(claims::judge(&findings))
 }
 
 /// Resolves the trace in every way.

@@ -1,10 +1,11 @@
 //! The laboratory: experiments of the papers, repeated with the parts that the crawler runs.
 //!
-//! In: the settings of an experiment. Out: a table (CSV), a figure (SVG) and a [`Verdict`] on each claim.
+//! In: the settings of an experiment. Out: a table (CSV), a figure (SVG) and each [`Claim`]
+//! of the papers with what was found.
 //!
-//! Invariants: the same settings give the same files and verdicts, apart from what is measured in real time, which
-//! the experiment says of itself; a claim states its tolerance before it is judged, and one that fails is reported like
-//! one that holds.
+//! Invariants: the same settings give the same files and findings, apart from what is measured in real time, which each
+//! experiment says of itself; a claim states its tolerance before it is judged, and one that fails is reported like one
+//! that holds.
 //!
 //! - [`dns`]: name caches, concurrent lookups, and the queues and sockets of a crawler (Yin, Yin and Huang 2008; the
 //!   cached, non-blocking resolver for crawlers, 2008).
@@ -17,23 +18,24 @@ pub mod dns;
 mod plot;
 mod random;
 pub mod scheduling;
+mod text;
 pub mod url_cache;
 
-/// What came of a claim.
+/// What a paper says, and what was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Verdict {
+pub struct Claim {
     /// What should be so, with its tolerance.
-    pub claim: String,
+    pub statement: String,
     /// What was found.
     pub measured: String,
     /// Whether what was found is what the claim says.
     pub holds: bool,
 }
 
-impl fmt::Display for Verdict {
+impl fmt::Display for Claim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = if self.holds { "holds" } else { "FAILS" };
-        write!(f, "{word}    {}: {}", self.claim, self.measured)
+        write!(f, "{word}    {}: {}", self.statement, self.measured)
     }
 }
 
@@ -42,10 +44,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_verdict_that_fails_is_seen_at_once() {
-        let mut verdict = Verdict { claim: "a is b".into(), measured: "a is b".into(), holds: true };
-        assert_eq!(verdict.to_string(), "holds    a is b: a is b");
-        verdict.holds = false;
-        assert_eq!(verdict.to_string(), "FAILS    a is b: a is b");
+    fn a_claim_that_fails_is_seen_at_once() {
+        let mut claim = Claim { statement: "a is b".into(), measured: "a is b".into(), holds: true };
+        assert_eq!(claim.to_string(), "holds    a is b: a is b");
+        claim.holds = false;
+        assert_eq!(claim.to_string(), "FAILS    a is b: a is b");
     }
 }

@@ -1,7 +1,7 @@
 //! Scheduling: which policy brings how many pages, and how much quality, by when?
 //!
 //! In: a seed. Out: `scheduling.csv` (the curves of the policies), `scheduling-runs.csv` (a row for each crawl),
-//! `scheduling.svg`, a verdict on each claim, and lines on what the verdicts hang on.
+//! `scheduling.svg`, each claim with what was found, and lines that show what the claims depend on.
 //!
 //! A made-up web (`web`) is crawled in simulated time (`crawl`) by the crawler's own scheduler, the same core that
 //! runs in a process, with each policy (`policy`). It is told of a page, and what it is worth (`quality`), once a page
@@ -13,22 +13,26 @@
 //!
 //! Source: Cao, Jiang and Singh 2003 (policies in section 3, qualities in section 4, the experiment in section 5).
 
+mod claims;
+mod compared;
 mod crawl;
 mod curves;
 mod figure;
+mod instance;
 mod policy;
 mod quality;
 mod runs;
+mod sensitivity;
+mod setup;
 mod table;
 #[cfg(test)]
 mod tests;
-mod verdicts;
 mod web;
 
-use crate::Verdict;
+use crate::Claim;
 use anyhow::{Context as _, ensure};
-use crawl::{Seeds, Setup};
 use runs::{CONNECTIONS, CONNECTIONS_FEW, Runs, breadth_first, with_cpu};
+use setup::{Seeds, Setup};
 use std::fs;
 use std::path::PathBuf;
 use web::Shape;
@@ -59,8 +63,8 @@ impl Default for Settings {
 /// What came of the experiment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Findings {
-    /// On each claim.
-    pub verdicts: Vec<Verdict>,
+    /// The claims, judged on all webs.
+    pub claims: Vec<Claim>,
     /// Pages a second by connections, a line for each kind of servers and of CPU.
     pub throughput: Vec<String>,
     /// How the claims fare on other webs, and in other crawls: a line for each.
@@ -120,10 +124,10 @@ pub fn run(settings: &Settings, progress: &mut dyn FnMut(&str)) -> anyhow::Resul
         progress(&format!("wrote {}", file.display()));
     }
     Ok(Findings {
-        verdicts: verdicts::judge(&runs, &seeds),
-        throughput: verdicts::throughput(&runs, base),
-        sensitivity: varied.iter().filter_map(|&(shape, setup)| verdicts::varied(&runs, shape, setup)).collect(),
-        defaults: verdicts::defaults(&runs, base),
-        order_lost: verdicts::order_lost(&runs, base),
+        claims: claims::judge(&runs, &seeds),
+        throughput: sensitivity::throughput(&runs, base),
+        sensitivity: varied.iter().filter_map(|&(shape, setup)| sensitivity::varied(&runs, shape, setup)).collect(),
+        defaults: sensitivity::defaults(&runs, base),
+        order_lost: sensitivity::order_lost(&runs, base),
     })
 }

@@ -1,6 +1,7 @@
 //! URL cache: how many links does a cache of how many entries catch, by policy?
 //!
-//! In: a trace of links, generated or recorded. Out: `url-cache.csv`, `url-cache.svg` and a verdict on each claim.
+//! In: a trace of links, generated or recorded. Out: `url-cache.csv`, `url-cache.svg` and each claim with what was
+//! found.
 //!
 //! A trace gives two streams: *full*, all links a crawler process finds, and *cross*, those that leave it for another
 //! process. RANDOM, STATIC, LRU and CLOCK are the crawler's own [`UrlCache`](shared::url_cache::UrlCache); two limits
@@ -13,6 +14,7 @@
 //! Source: Broder, Najork and Wiener 2003 (policies in section 3, the crawl and its two streams in section 4, results
 //! in section 5). Their trace is not public: one of a like make-up is generated.
 
+mod claims;
 mod curves;
 mod figure;
 mod generator;
@@ -22,9 +24,8 @@ mod table;
 #[cfg(test)]
 mod tests;
 mod trace;
-mod verdicts;
 
-use crate::Verdict;
+use crate::Claim;
 use anyhow::{Context as _, ensure};
 use curves::Curves;
 use std::fs;
@@ -55,7 +56,7 @@ impl Default for Settings {
     /// 50 and 500 hosts, 2^8 to 2^20 entries and the 50,000 of the paper's abstract, 4 million links.
     fn default() -> Self {
         let mut entries: Vec<usize> = (8..=20).map(|exponent| 1 << exponent).collect();
-        entries.push(verdicts::ENTRIES_RECOMMENDED);
+        entries.push(claims::ENTRIES_RECOMMENDED);
         Settings {
             hosts_in_flight: vec![50, 500],
             entries,
@@ -74,7 +75,7 @@ impl Default for Settings {
 ///
 /// # Errors
 /// When settings make no sense, the trace cannot be read or has a bad line, or a file cannot be written.
-pub fn run(settings: &Settings, progress: &mut dyn FnMut(&str)) -> anyhow::Result<Vec<Verdict>> {
+pub fn run(settings: &Settings, progress: &mut dyn FnMut(&str)) -> anyhow::Result<Vec<Claim>> {
     let mut entries = settings.entries.clone();
     entries.sort_unstable();
     entries.dedup();
@@ -108,7 +109,7 @@ pub fn run(settings: &Settings, progress: &mut dyn FnMut(&str)) -> anyhow::Resul
         fs::write(&file, text).with_context(|| format!("failed to write {}", file.display()))?;
         progress(&format!("wrote {}", file.display()));
     }
-    Ok(verdicts::judge(&measured))
+    Ok(claims::judge(&measured))
 }
 
 /// Appends the curves of a trace's streams.

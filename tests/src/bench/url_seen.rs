@@ -1,5 +1,5 @@
-//! How many questions a second the URL-seen stores answer, how large they are, and how soon a new URL leaves dedup,
-//! by the number of URLs known.
+//! URL-seen stores: the questions they answer in a second, their size, and the time that a new URL spends in dedup, by
+//! the number of URLs known.
 //!
 //! Everything runs on one core, with a commit per batch as in a stage. Repeats are drawn evenly from all that is
 //! known: the URL caches have caught those with locality. Every answer is checked.
@@ -104,25 +104,13 @@ fn measure_store(store: DedupStore, size: u64, folder: PathBuf) -> anyhow::Resul
     };
     let resident_before = resident()?;
     let mut asker = Asker::new(open(&settings, None)?);
-    let mut progress = Progress::new("filling the store", size);
-    for batch in 0..size.div_ceil(BATCH) {
-        asker.batch((batch % u64::from(PARTITIONS)) as u16, BATCH)?;
-        progress.tell(batch * BATCH);
-    }
-    asker.flush(true)?;
-    asker.commit()?;
+    asker.ask("filling the store", size, BATCH)?;
     let fill_s = asker.started.elapsed().as_secs_f64();
 
     asker.longest = Duration::ZERO;
     let asks = size.clamp(8_000_000, 20_000_000);
-    let mut progress = Progress::new("asking the store", asks);
     let cpu_before = cpu_s()?;
-    for batch in 0..asks / BATCH {
-        asker.batch((batch % u64::from(PARTITIONS)) as u16, NEW_OF_BATCH)?;
-        progress.tell(batch * BATCH);
-    }
-    asker.flush(true)?;
-    asker.commit()?;
+    asker.ask("asking the store", asks, NEW_OF_BATCH)?;
     let asks_per_s = asks as f64 / (cpu_s()? - cpu_before);
 
     let known: u64 = asker.known.iter().sum();
@@ -134,23 +122,8 @@ fn measure_store(store: DedupStore, size: u64, folder: PathBuf) -> anyhow::Resul
     let disk_per_url = per_url(seen.disk_bytes());
     drop(seen);
 
-    let started = Instant::now();
-    let mut seen = open(&settings, committed.as_deref())?;
-    let open_s = started.elapsed().as_secs_f64();
-    let found: u64 = partitions.iter().map(|&partition| seen.known(partition)).sum();
-    ensure!(found == known, "{found} known of {known} after a start");
-    let started = Instant::now();
-    let committed = settle(seen.as_mut())?.or(committed);
-    let filters_s = started.elapsed().as_secs_f64();
-    drop(seen);
     let is_sieve = store == DedupStore::Disk;
-    let mut merged_disk_per_url = None;
-    if is_sieve {
-        // Without a buffer all that was in it becomes part of the runs.
-        let mut seen = open(&seen::Settings { buffer_bytes: 0, ..settings }, committed.as_deref())?;
-        settle(seen.as_mut())?;
-        merged_disk_per_url = Some(per_url(seen.disk_bytes()));
-    }
+    let opened = Opened::measure(known, committed, is_sieve, &settings, open)?;
     Ok(Measured {
         store: name(store).to_owned(),
         known,
@@ -161,12 +134,49 @@ fn measure_store(store: DedupStore, size: u64, folder: PathBuf) -> anyhow::Resul
         resident_per_url,
         calculated_per_url: (!is_sieve).then(|| per_url(memory_store_bytes(known))),
         disk_per_url,
-        merged_disk_per_url,
-        open_s,
-        filters_s: is_sieve.then_some(filters_s),
+        merged_disk_per_url: opened.merged_disk_bytes.map(per_url),
+        open_s: opened.open_s,
+        filters_s: is_sieve.then_some(opened.filters_s),
         leaves_median_ms: 0.0,
         leaves_p99_ms: 0.0,
     })
+}
+
+/// What it takes to open a store again.
+struct Opened {
+    open_s: f64,
+    /// Seconds after that until nothing is left to be done at once.
+    filters_s: f64,
+    /// All files of a sieve when all is merged.
+    merged_disk_bytes: Option<u64>,
+}
+
+impl Opened {
+    fn measure(
+        known: u64,
+        committed: Option<Vec<u8>>,
+        is_sieve: bool,
+        settings: &seen::Settings,
+        open: impl Fn(&seen::Settings, Option<&[u8]>) -> Result<Box<dyn SeenStore>, seen::SeenError>,
+    ) -> anyhow::Result<Opened> {
+        let started = Instant::now();
+        let mut seen = open(settings, committed.as_deref())?;
+        let open_s = started.elapsed().as_secs_f64();
+        let found: u64 = (0..PARTITIONS).map(|partition| seen.known(partition)).sum();
+        ensure!(found == known, "{found} known of {known} after a start");
+        let started = Instant::now();
+        let committed = settle(seen.as_mut())?.or(committed);
+        let filters_s = started.elapsed().as_secs_f64();
+        drop(seen);
+        let mut merged_disk_bytes = None;
+        if is_sieve {
+            // Without a buffer all that was in it becomes part of the runs.
+            let mut seen = open(&seen::Settings { buffer_bytes: 0, ..settings.clone() }, committed.as_deref())?;
+            settle(seen.as_mut())?;
+            merged_disk_bytes = Some(seen.disk_bytes());
+        }
+        Ok(Opened { open_s, filters_s, merged_disk_bytes })
+    }
 }
 
 /// Flushes until there is nothing to be done at once.
@@ -180,7 +190,7 @@ fn settle(seen: &mut dyn SeenStore) -> anyhow::Result<Option<Vec<u8>>> {
     Ok(committed)
 }
 
-/// Who asks a store about URLs that are numbers: of each partition the first so many are known.
+/// Asks a store about URLs that are numbers: in each partition those below a number of its own are known.
 struct Asker {
     seen: Box<dyn SeenStore>,
     committed: Option<Vec<u8>>,
@@ -209,7 +219,18 @@ impl Asker {
         }
     }
 
-    /// One batch with so many new URLs, and what follows it.
+    /// Asks about a number of URLs in batches, each of one partition and with `new` URLs that are new, and commits.
+    fn ask(&mut self, what: &'static str, urls: u64, new: u64) -> anyhow::Result<()> {
+        let mut progress = Progress::new(what, urls);
+        for batch in 0..urls.div_ceil(BATCH) {
+            self.batch((batch % u64::from(PARTITIONS)) as u16, new)?;
+            progress.tell(batch * BATCH);
+        }
+        self.flush(true)?;
+        self.commit()
+    }
+
+    /// Asks about one batch with `new` URLs that are new, and flushes and commits what follows.
     fn batch(&mut self, partition: u16, new: u64) -> anyhow::Result<()> {
         let began = self.started.elapsed();
         let now = Timestamp::ZERO + began;
@@ -250,7 +271,7 @@ impl Asker {
     }
 }
 
-/// How long new URLs stay in dedup, in milliseconds each, when batches arrive at a steady rate. Dedup is driven as
+/// Returns how long each new URL stays in dedup, in milliseconds, when batches arrive at a steady rate. Dedup is driven as
 /// the stage loop drives it: each message is decoded, and what a step makes is committed to a store on disk.
 fn measure_dedup(store: DedupStore, size: u64, folder: &Path) -> anyhow::Result<Vec<f64>> {
     let pipeline = pipeline(store, &[])?;

@@ -1,14 +1,14 @@
 //! Behaviour: what the server does when a URL is requested.
 //!
 //! The one place that knows: a new way of answering (or of not answering) is a variant here, with
-//! its arm in `of`, in `ending` and in `perform`; a new wrong is a kind of [`Hostility`].
+//! its arm in `of`, in `outcome` and in `perform`; a new wrong is a kind of [`Hostility`].
 
 use std::io;
 
 use tokio::net::TcpStream;
 
 use super::byway;
-use super::hostility::{Hostility, Verdict};
+use super::hostility::{Hostility, RobotsMeaning};
 use super::html;
 use super::http::{self, Body, Request};
 use super::plan::{Link, Plan};
@@ -27,7 +27,7 @@ pub(crate) enum Behaviour {
     /// 200 with the page of that number.
     Page(u32),
     /// 200 with a page that leads on and on, and how it ends for a crawler within its limits.
-    Byway(u32, Ending),
+    Byway(u32, Outcome),
     /// 200 with an image.
     Image,
     /// 200 with the sitemap of that number.
@@ -39,12 +39,12 @@ pub(crate) enum Behaviour {
     /// The host's robots.txt, or 404 where there is none.
     Robots,
     /// What a hostile host does, and how the URL ends then.
-    Hostile(Hostility, Ending),
+    Hostile(Hostility, Outcome),
 }
 
 /// What a crawler that requests the URL ends with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum Outcome {
     /// A page.
     Fetched,
     /// Another URL to look at.
@@ -103,14 +103,14 @@ impl Behaviour {
     }
 
     /// How the URL ends for a crawler that may and does request it.
-    pub(crate) fn ending(self) -> Ending {
+    pub(crate) fn outcome(self) -> Outcome {
         match self {
-            Self::Page(_) | Self::Image | Self::Map(_) => Ending::Fetched,
-            Self::Byway(_, ending) => ending,
-            Self::Redirect(_) => Ending::Redirected,
-            Self::NotFound => Ending::NotFound,
-            Self::Robots => Ending::Rules,
-            Self::Hostile(_, ending) => ending,
+            Self::Page(_) | Self::Image | Self::Map(_) => Outcome::Fetched,
+            Self::Byway(_, outcome) => outcome,
+            Self::Redirect(_) => Outcome::Redirected,
+            Self::NotFound => Outcome::NotFound,
+            Self::Robots => Outcome::Rules,
+            Self::Hostile(_, outcome) => outcome,
         }
     }
 
@@ -166,7 +166,7 @@ impl Exchange<'_> {
 
     async fn send_robots(self) -> io::Result<()> {
         let site = self.plan.site(self.host);
-        let hostility = site.hostility.filter(|hostility| hostility.robots() != Verdict::AsOnAnyHost);
+        let hostility = site.hostility.filter(|hostility| hostility.robots() != RobotsMeaning::AsOnAnyHost);
         match (hostility, site.robots.text()) {
             (Some(hostility), text) => hostility.answer_robots(self, &text.unwrap_or_default()).await,
             (None, Some(text)) => self.send("200 OK", PLAIN, "", text.as_bytes()).await,

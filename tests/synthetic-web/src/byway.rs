@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use super::behaviour::{Behaviour, Ending};
+use super::behaviour::{Behaviour, Outcome};
 use super::hostility::Hostility;
 use super::plan::{Link, Plan};
 use super::resource::Resource;
@@ -137,8 +137,8 @@ pub(crate) fn behaviour(plan: &Plan, host: u32, number: u32) -> Behaviour {
         Some(Hostility::RedirectsForEver) => to(number.saturating_add(1)),
         Some(Hostility::Srcset) => Behaviour::Image,
         Some(Hostility::Mapped) if number < sitemap::MAPS => Behaviour::Map(number),
-        Some(Hostility::Calendar) if number + 1 >= site.byways => Behaviour::Byway(number, Ending::OverBudget),
-        _ => Behaviour::Byway(number, Ending::Fetched),
+        Some(Hostility::Calendar) if number + 1 >= site.byways => Behaviour::Byway(number, Outcome::OverBudget),
+        _ => Behaviour::Byway(number, Outcome::Fetched),
     }
 }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 use encoding_rs::{SHIFT_JIS, UTF_16LE, WINDOWS_1251};
 
-use super::behaviour::Ending;
+use super::behaviour::Outcome;
 use super::tongue::Tongue;
 
 /// So many questions for a name that is shy are answered by a failure: for both versions of the
@@ -216,48 +216,48 @@ impl Hostility {
 
     /// How every URL of the host ends that may be requested; `None` where each ends as it would on
     /// any host.
-    pub(crate) fn pages(self) -> Option<Ending> {
+    pub(crate) fn pages(self) -> Option<Outcome> {
         match self {
-            Self::Refuses | Self::RefusesForADay => Some(Ending::Refused),
-            Self::Silent | Self::HangsUp | Self::Drips | Self::Garbage => Some(Ending::Failed),
+            Self::Refuses | Self::RefusesForADay => Some(Outcome::Refused),
+            Self::Silent | Self::HangsUp | Self::Drips | Self::Garbage => Some(Outcome::Failed),
             Self::ServerErrors
             | Self::HeadDrips
             | Self::HeadHuge
             | Self::HeadEndless
             | Self::HeadMissing
-            | Self::BodyMissing => Some(Ending::Failed),
-            Self::Vanished => Some(Ending::NotFound),
+            | Self::BodyMissing => Some(Outcome::Failed),
+            Self::Vanished => Some(Outcome::NotFound),
             // With half a page in hand, and no link in it.
-            Self::BreaksOff => Some(Ending::Fetched),
-            Self::NameMissing | Self::NameEmpty | Self::NameFails | Self::NameSilent => Some(Ending::Unresolvable),
+            Self::BreaksOff => Some(Outcome::Fetched),
+            Self::NameMissing | Self::NameEmpty | Self::NameFails | Self::NameSilent => Some(Outcome::Unresolvable),
             _ => None,
         }
     }
 
     /// None of its pages is answered with anything that can be used.
     pub(crate) fn answers_nothing(self) -> bool {
-        matches!(self.pages(), Some(Ending::Refused | Ending::Failed))
+        matches!(self.pages(), Some(Outcome::Refused | Outcome::Failed))
     }
 
     /// What its robots.txt comes to.
-    pub(crate) fn robots(self) -> Verdict {
+    pub(crate) fn robots(self) -> RobotsMeaning {
         match self {
             // RFC 9309, section 2.3.1.4: it cannot be reached.
-            Self::RobotsRefused | Self::RobotsDrips | Self::RobotsShort => Verdict::Unreachable,
+            Self::RobotsRefused | Self::RobotsDrips | Self::RobotsShort => RobotsMeaning::Unreachable,
             // Section 2.5: what comes first counts. Section 2.2: what can be read counts.
             Self::RobotsEndless
             | Self::RobotsHuge
             | Self::RobotsBinary
             | Self::RobotsUtf16
             | Self::RobotsLatin1
-            | Self::RobotsPacked => Verdict::Rules,
+            | Self::RobotsPacked => RobotsMeaning::Rules,
             // Section 2.3.1.2: after five redirects there is none.
-            Self::RobotsLoop => Verdict::AllowAll,
+            Self::RobotsLoop => RobotsMeaning::AllowAll,
             // Its pages are behind the sitemaps.
-            Self::Mapped => Verdict::AllowAll,
+            Self::Mapped => RobotsMeaning::AllowAll,
             // Nobody comes to ask for it.
-            Self::NameMissing | Self::NameEmpty | Self::NameFails | Self::NameSilent => Verdict::AllowAll,
-            _ => Verdict::AsOnAnyHost,
+            Self::NameMissing | Self::NameEmpty | Self::NameFails | Self::NameSilent => RobotsMeaning::AllowAll,
+            _ => RobotsMeaning::AsOnAnyHost,
         }
     }
 
@@ -318,7 +318,7 @@ pub(crate) enum NameAnswer {
 
 /// What a crawler makes of a robots.txt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum RobotsMeaning {
     /// What it makes of any host's.
     AsOnAnyHost,
     /// There are rules in it, and they hold.

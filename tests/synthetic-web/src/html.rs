@@ -127,9 +127,9 @@ fn write_block(dice: &mut Dice, out: &mut String) {
     }
 }
 
-/// Where links stand: what decides how they are spelled.
+/// What decides how the links of a page are spelled.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct Spelling<'a> {
     plan: &'a Plan,
     host: u32,
     form: Form,
@@ -152,16 +152,17 @@ pub(crate) fn whole(plan: &Plan, host: u32, page: u32) -> String {
 pub(crate) fn render(plan: &Plan, host: u32, page: u32, session: Option<u32>, out: &mut String) -> Range<usize> {
     let start = out.len();
     let mut dice = Dice::new(plan.profile.seed, Purpose::Spelling, host, page);
-    let place = Place { plan, host, form: plan.shape(host, page).form, hostility: plan.site(host).hostility, session };
+    let spelling =
+        Spelling { plan, host, form: plan.shape(host, page).form, hostility: plan.site(host).hostility, session };
     let links = plan.links(host, page);
-    let refreshes = place.hostility == Some(Hostility::Refreshes);
+    let refreshes = spelling.hostility == Some(Hostility::Refreshes);
     let (refresh, links) = links.split_at(usize::from(refreshes).min(links.len()));
-    write_head(place, page, refresh.first(), &mut dice, out);
+    write_head(spelling, page, refresh.first(), &mut dice, out);
     let (nav, text) = links.split_at(links.len().min(8));
     out.push_str("<nav>\n<ul>\n");
     for link in nav {
         out.push_str("<li>");
-        write_anchor(place, *link, &mut dice, out);
+        write_anchor(spelling, *link, &mut dice, out);
         out.push_str("</li>\n");
     }
     out.push_str("</ul>\n</nav>\n<main>\n");
@@ -170,12 +171,12 @@ pub(crate) fn render(plan: &Plan, host: u32, page: u32, session: Option<u32>, ou
         for link in group {
             out.push_str(plan.filler.phrase(&mut dice));
             out.push(' ');
-            write_anchor(place, *link, &mut dice, out);
+            write_anchor(spelling, *link, &mut dice, out);
             out.push_str(", ");
         }
         out.push_str("and more.</p>\n");
     }
-    if place.hostility == Some(Hostility::TagSoup) {
+    if spelling.hostility == Some(Hostility::TagSoup) {
         out.push_str(OPEN_COMMENT);
     }
     let mut dice = Dice::new(plan.profile.seed, Purpose::Size, host, page);
@@ -189,8 +190,8 @@ const SOUP: &str = "</div></table><p<b>>1 < 2 && 3 > 2 &nosuch; <![CDATA[ x ]]> 
 /// It hides all that comes up to the end of the next comment, which are no links.
 const OPEN_COMMENT: &str = "<!-- never closed here <a href=\"/in-an-open-comment.html\">\n";
 
-fn write_head(place: Place<'_>, page: u32, refresh: Option<&Link>, dice: &mut Dice, out: &mut String) {
-    let Place { plan, host, hostility, .. } = place;
+fn write_head(spelling: Spelling<'_>, page: u32, refresh: Option<&Link>, dice: &mut Dice, out: &mut String) {
+    let Spelling { plan, host, hostility, .. } = spelling;
     let title = plan.filler.phrase(dice);
     let charset = match hostility {
         Some(Hostility::Cyrillic) => "<meta http-equiv=content-type content='text/html; charset=windows-1251'>",
@@ -210,7 +211,7 @@ fn write_head(place: Place<'_>, page: u32, refresh: Option<&Link>, dice: &mut Di
     }
     if let Some(link) = refresh {
         out.push_str("<meta http-equiv=\"Refresh\" content=\"30; URL='");
-        write_reference(place, *link, dice, out);
+        write_reference(spelling, *link, dice, out);
         out.push_str("'\">\n");
     }
     match hostility {
@@ -224,15 +225,15 @@ fn write_head(place: Place<'_>, page: u32, refresh: Option<&Link>, dice: &mut Di
         "<h1>{title}</h1>\n<p><a href=\"{page_itself}#end\">Down</a> <a href=\"mailto:keeper@h{host:04}.test\">write</a></p>\n"
     );
     if hostility == Some(Hostility::Srcset) {
-        write_images(place, page, out);
+        write_images(spelling, page, out);
     }
 }
 
 /// In three sizes: none is a link, and none must be taken for one.
-fn write_images(place: Place<'_>, page: u32, out: &mut String) {
+fn write_images(spelling: Spelling<'_>, page: u32, out: &mut String) {
     let [small, medium, large] = byway::images(page).map(|image| {
         let mut path = String::new();
-        image.write_path(place.plan, place.host, "&amp;", &mut path);
+        image.write_path(spelling.plan, spelling.host, "&amp;", &mut path);
         path
     });
     let _ = writeln!(
@@ -242,9 +243,9 @@ fn write_images(place: Place<'_>, page: u32, out: &mut String) {
     );
 }
 
-fn write_anchor(place: Place<'_>, link: Link, dice: &mut Dice, out: &mut String) {
-    if place.hostility == Some(Hostility::TagSoup) {
-        return write_bad_anchor(place, link, dice, out);
+fn write_anchor(spelling: Spelling<'_>, link: Link, dice: &mut Dice, out: &mut String) {
+    if spelling.hostility == Some(Hostility::TagSoup) {
+        return write_bad_anchor(spelling, link, dice, out);
     }
     let (open, close, end) = match dice.below(20) {
         0 => ("<A HREF=\"", "\">", "</A>"),
@@ -253,18 +254,18 @@ fn write_anchor(place: Place<'_>, link: Link, dice: &mut Dice, out: &mut String)
         _ => ("<a href=\"", "\">", "</a>"),
     };
     out.push_str(open);
-    write_reference(place, link, dice, out);
+    write_reference(spelling, link, dice, out);
     if dice.chance(0.1) {
         let _ = write!(out, "#s{}", dice.below(9));
     }
     out.push_str(close);
-    out.push_str(place.plan.filler.phrase(dice));
+    out.push_str(spelling.plan.filler.phrase(dice));
     out.push_str(end);
 }
 
 /// An anchor in which browsers find the link all the same, and nothing else (HTML Living Standard,
 /// section 13.2.5).
-fn write_bad_anchor(place: Place<'_>, link: Link, dice: &mut Dice, out: &mut String) {
+fn write_bad_anchor(spelling: Spelling<'_>, link: Link, dice: &mut Dice, out: &mut String) {
     let (open, close) = match dice.below(8) {
         0 => ("<a href=", ">"),
         1 => ("<a title=\"a > b\" href=\"", "\">"),
@@ -280,15 +281,15 @@ fn write_bad_anchor(place: Place<'_>, link: Link, dice: &mut Dice, out: &mut Str
     // The last one quotes all up to here.
     let end = if close.ends_with("<!-- >") { "'></a >" } else { "</b>" };
     out.push_str(open);
-    write_reference(place, link, dice, out);
+    write_reference(spelling, link, dice, out);
     out.push_str(close);
-    out.push_str(place.plan.filler.phrase(dice));
+    out.push_str(spelling.plan.filler.phrase(dice));
     out.push_str(end);
 }
 
 /// Spells a link: absolute, without scheme, from the root, or from the page it stands on.
-fn write_reference(place: Place<'_>, link: Link, dice: &mut Dice, out: &mut String) {
-    let Place { plan, host: from, .. } = place;
+fn write_reference(spelling: Spelling<'_>, link: Link, dice: &mut Dice, out: &mut String) {
+    let Spelling { plan, host: from, .. } = spelling;
     let ampersand = if dice.chance(0.8) { "&amp;" } else { "&" };
     let roll = dice.below(100);
     if link.host != from || roll < 20 {
@@ -300,11 +301,11 @@ fn write_reference(place: Place<'_>, link: Link, dice: &mut Dice, out: &mut Stri
             let _ = write!(out, "{scheme}://");
         }
         write_authority(plan, link.host, out);
-        write_path(place, link, ampersand, out);
+        write_path(spelling, link, ampersand, out);
     } else if roll < 35 {
-        write_relative(place, link, ampersand, out);
+        write_relative(spelling, link, ampersand, out);
     } else {
-        write_path(place, link, ampersand, out);
+        write_path(spelling, link, ampersand, out);
     }
 }
 
@@ -312,13 +313,13 @@ fn write_authority(plan: &Plan, host: u32, out: &mut String) {
     out.push_str(&plan.authority(host));
 }
 
-fn write_path(place: Place<'_>, link: Link, ampersand: &str, out: &mut String) {
+fn write_path(spelling: Spelling<'_>, link: Link, ampersand: &str, out: &mut String) {
     let start = out.len();
-    if link.host != place.host {
-        return link.resource.write_path(place.plan, link.host, ampersand, out);
+    if link.host != spelling.host {
+        return link.resource.write_path(spelling.plan, link.host, ampersand, out);
     }
-    link.resource.write_own_path(place.plan, link.host, ampersand, out);
-    if let Some(session) = place.session {
+    link.resource.write_own_path(spelling.plan, link.host, ampersand, out);
+    if let Some(session) = spelling.session {
         let _ = match out[start..].contains('?') {
             true => write!(out, "{ampersand}PHPSESSID={session:08x}"),
             false if session.is_multiple_of(2) => write!(out, "?PHPSESSID={session:08x}"),
@@ -327,8 +328,8 @@ fn write_path(place: Place<'_>, link: Link, ampersand: &str, out: &mut String) {
     }
 }
 
-fn write_relative(place: Place<'_>, link: Link, ampersand: &str, out: &mut String) {
-    let depth = if place.hostility == Some(Hostility::Based) { BASE_DEPTH } else { place.form.depth() };
+fn write_relative(spelling: Spelling<'_>, link: Link, ampersand: &str, out: &mut String) {
+    let depth = if spelling.hostility == Some(Hostility::Based) { BASE_DEPTH } else { spelling.form.depth() };
     if depth == 0 {
         out.push_str("./");
     }
@@ -337,7 +338,7 @@ fn write_relative(place: Place<'_>, link: Link, ampersand: &str, out: &mut Strin
     }
     if link.resource != Resource::Page(0) {
         let slash = out.len();
-        write_path(place, link, ampersand, out);
+        write_path(spelling, link, ampersand, out);
         out.remove(slash);
     }
 }

@@ -18,7 +18,7 @@ use std::time::Duration;
 use super::bomb::Bombs;
 use super::byway;
 use super::dice::{Dice, Purpose};
-use super::hostility::{Hostility, Verdict};
+use super::hostility::{Hostility, RobotsMeaning};
 use super::html::Filler;
 use super::profile::{LATENCY_MS_MAX, Latency, PagesPerHost, Profile};
 use super::resource::{Form, Resource, Shape};
@@ -287,13 +287,13 @@ impl Plan {
     fn gives_pages(&self, host: u32) -> bool {
         self.site(host)
             .hostility
-            .is_none_or(|hostility| hostility.pages().is_none() && hostility.robots() != Verdict::Unreachable)
+            .is_none_or(|hostility| hostility.pages().is_none() && hostility.robots() != RobotsMeaning::Unreachable)
     }
 
     /// Whether robots.txt forbids what is not robots.txt itself, or cannot be reached.
     pub(crate) fn is_disallowed(&self, host: u32, resource: Resource) -> bool {
         let hostility = self.site(host).hostility;
-        hostility.is_some_and(|hostility| hostility.robots() == Verdict::Unreachable)
+        hostility.is_some_and(|hostility| hostility.robots() == RobotsMeaning::Unreachable)
             || matches!(resource, Resource::Page(page) if self.shape(host, page).is_disallowed())
     }
 
@@ -365,11 +365,11 @@ impl Site {
                 // Whether a crawler gives such a server up before it looks at the rules for a URL
                 // is not for the truth to say.
                 _ if hostility.is_some_and(Hostility::answers_nothing) => Robots::Missing,
-                None | Some(Verdict::AsOnAnyHost) => {
+                None | Some(RobotsMeaning::AsOnAnyHost) => {
                     Robots::pick(&profile.robots, spread(0.618_033_988_749_895), spread(0.324_717_957_244_746))
                 }
-                Some(Verdict::Rules) => Robots::Rules { crawl_delay_ms: None },
-                Some(Verdict::AllowAll | Verdict::Unreachable) => Robots::AllowAll,
+                Some(RobotsMeaning::Rules) => Robots::Rules { crawl_delay_ms: None },
+                Some(RobotsMeaning::AllowAll | RobotsMeaning::Unreachable) => Robots::AllowAll,
             },
             hostility,
             byways: 0,

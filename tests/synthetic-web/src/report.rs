@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::behaviour::{Behaviour, Ending};
+use super::behaviour::{Behaviour, Outcome};
 use super::plan::Plan;
 use super::record::{HostRecord, Recorder};
 use super::resource::Resource;
@@ -162,15 +162,15 @@ impl Report {
             }
             return;
         }
-        let coverage = match Behaviour::of(plan, host, resource).ending() {
-            Ending::Fetched => &mut self.pages,
-            Ending::Redirected => &mut self.redirects,
-            Ending::NotFound => &mut self.not_found,
-            Ending::OverBudget if times > 0 => {
+        let coverage = match Behaviour::of(plan, host, resource).outcome() {
+            Outcome::Fetched => &mut self.pages,
+            Outcome::Redirected => &mut self.redirects,
+            Outcome::NotFound => &mut self.not_found,
+            Outcome::OverBudget if times > 0 => {
                 self.unexpected.count += times;
                 return;
             }
-            Ending::Refused | Ending::Failed | Ending::Unresolvable | Ending::OverBudget | Ending::Rules => return,
+            Outcome::Refused | Outcome::Failed | Outcome::Unresolvable | Outcome::OverBudget | Outcome::Rules => return,
         };
         coverage.expected += 1;
         if times > 0 {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::behaviour::{Behaviour, Ending};
+use super::behaviour::{Behaviour, Outcome};
 use super::plan::Plan;
 use super::resource::Resource;
 
@@ -44,16 +44,16 @@ impl Truth {
     }
 
     fn place(&mut self, plan: &Plan, host: u32, resource: Resource) {
-        let list = match Behaviour::of(plan, host, resource).ending() {
+        let list = match Behaviour::of(plan, host, resource).outcome() {
             _ if plan.is_disallowed(host, resource) => &mut self.disallowed,
-            Ending::Fetched => &mut self.pages,
-            Ending::Redirected => &mut self.redirects,
-            Ending::NotFound => &mut self.not_found,
-            Ending::Refused => &mut self.refused,
-            Ending::Failed => &mut self.failed,
-            Ending::Unresolvable => &mut self.unresolvable,
-            Ending::OverBudget => &mut self.over_budget,
-            Ending::Rules => return,
+            Outcome::Fetched => &mut self.pages,
+            Outcome::Redirected => &mut self.redirects,
+            Outcome::NotFound => &mut self.not_found,
+            Outcome::Refused => &mut self.refused,
+            Outcome::Failed => &mut self.failed,
+            Outcome::Unresolvable => &mut self.unresolvable,
+            Outcome::OverBudget => &mut self.over_budget,
+            Outcome::Rules => return,
         };
         list.push(plan.url(host, resource));
     }

@@ -14,7 +14,7 @@
 //! Source: Yin, Yin and Huang 2008, on sockets (equation 2: with gamma = 1 a document's end is known only by a time-out),
 //! on locks (equation 3) and queues.
 
-use super::rows::{Row, Sockets};
+use super::row::{Row, Sockets};
 use anyhow::{Context as _, bail, ensure};
 use futures::future::join_all;
 use shared::url::{canonical, host_of, path_of, server_of};

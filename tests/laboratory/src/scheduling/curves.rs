@@ -1,7 +1,8 @@
 //! Curves: how far a crawl has come, in pages and in quality, by time and by pages.
 
-use super::crawl::{Fetched, Setup};
+use super::crawl::Fetched;
 use super::quality::Model;
+use super::setup::Setup;
 use super::web::Shape;
 use shared::message::Quality;
 use std::rc::Rc;

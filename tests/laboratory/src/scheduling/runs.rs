@@ -3,10 +3,11 @@
 //! Only quality and capacity look at what pages are worth: one crawl of another policy serves for all kinds of quality.
 //! The whole time of a run is what breadth-first takes for the same web in the same way.
 
-use super::crawl::{Fetched, Seeds, Setup, crawl};
+use super::crawl::{Fetched, crawl};
 use super::curves::Curves;
 use super::policy::Policy;
 use super::quality::Model;
+use super::setup::{Seeds, Setup};
 use super::web::{Shape, Web};
 use std::rc::Rc;
 
@@ -35,6 +36,11 @@ impl Runs {
     /// The run of that setup on that web.
     pub(super) fn get(&self, shape: Shape, setup: Setup, model: Model) -> Option<&Curves> {
         self.curves.iter().find(|run| (run.shape, run.setup, run.model) == (shape, setup, model))
+    }
+
+    /// Pages a second of a run, whatever its pages are worth.
+    pub(super) fn throughput(&self, shape: Shape, setup: Setup) -> Option<f64> {
+        self.get(shape, setup, Model::PageRank).map(Curves::throughput)
     }
 
     /// The runs of all policies and kinds of quality on that web.

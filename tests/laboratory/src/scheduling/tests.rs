@@ -1,7 +1,8 @@
-use super::crawl::{Fetched, Setup, crawl};
+use super::crawl::{Fetched, crawl};
 use super::curves::Curves;
 use super::policy::Policy;
 use super::quality::Model;
+use super::setup::Setup;
 use super::web::{Page, Server, Web};
 use super::*;
 use shared::message::Quality;
@@ -51,7 +52,7 @@ fn a_run_writes_tables_and_figure_and_judges() {
     assert!(runs.lines().all(|row| row.split(',').count() == columns));
     assert_eq!(svg.matches("<polyline ").count(), 6 * 6);
 
-    assert_eq!(findings.verdicts.len(), 14);
+    assert_eq!(findings.claims.len(), 14);
     assert_eq!((findings.throughput.len(), findings.sensitivity.len()), (3, 11));
     assert_eq!((findings.defaults.len(), findings.order_lost.len()), (2, 8));
 }

@@ -2,7 +2,7 @@
 
 use super::optimal;
 use super::stream::{Stream, StreamName};
-use super::verdicts::grouped;
+use crate::text::grouped;
 use shared::url_cache::{Clock, Lru, Random, UrlCache};
 use std::fmt;
 

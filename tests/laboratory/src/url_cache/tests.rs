@@ -2,17 +2,17 @@ use super::curves::Policy;
 use super::*;
 
 /// A small run into a folder of its own; the table's rows without the heading.
-fn run_into(settings: Settings) -> (Vec<Verdict>, Vec<Vec<String>>, String) {
+fn run_into(settings: Settings) -> (Vec<Claim>, Vec<Vec<String>>, String) {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().join("made").join("here");
     let mut lines = 0;
-    let verdicts = run(&Settings { folder: folder.clone(), ..settings }, &mut |_| lines += 1).unwrap();
+    let claims = run(&Settings { folder: folder.clone(), ..settings }, &mut |_| lines += 1).unwrap();
     assert!(lines > 0);
     let table = fs::read_to_string(folder.join("url-cache.csv")).unwrap();
     let (heading, rows) = table.split_once('\n').unwrap();
     assert_eq!(heading, "stream,hosts_in_flight,policy,entries,links,hits,hit_rate");
     let rows = rows.lines().map(|row| row.split(',').map(str::to_owned).collect()).collect();
-    (verdicts, rows, fs::read_to_string(folder.join("url-cache.svg")).unwrap())
+    (claims, rows, fs::read_to_string(folder.join("url-cache.svg")).unwrap())
 }
 
 fn small() -> Settings {
@@ -26,7 +26,7 @@ fn small() -> Settings {
 
 #[test]
 fn a_run_writes_table_and_figure_and_judges() {
-    let (verdicts, rows, svg) = run_into(small());
+    let (claims, rows, svg) = run_into(small());
     // Two numbers of hosts, two streams; five policies of six sizes, and INFINITE.
     assert_eq!(rows.len(), 2 * 2 * (5 * 6 + 1));
     for policy in Policy::ALL {
@@ -43,10 +43,11 @@ fn a_run_writes_table_and_figure_and_judges() {
     assert_eq!(svg.matches("<polyline ").count(), 4 * Policy::ALL.len());
 
     // A knee for each number of hosts, CLOCK against LRU twice, MIN and INFINITE.
-    let claims: Vec<&str> = verdicts.iter().map(|verdict| verdict.claim.as_str()).collect();
-    assert_eq!(claims.len(), 6, "{claims:?}");
-    assert!(claims[0].starts_with("with 5 hosts") && claims[1].starts_with("with 20 hosts"), "{claims:?}");
-    assert!(verdicts[4].holds && verdicts[5].holds, "{verdicts:?}");
+    let statements: Vec<&str> = claims.iter().map(|claim| claim.statement.as_str()).collect();
+    assert_eq!(statements.len(), 6, "{statements:?}");
+    let [five, twenty] = [statements[0], statements[1]];
+    assert!(five.starts_with("with 5 hosts") && twenty.starts_with("with 20 hosts"), "{statements:?}");
+    assert!(claims[4].holds && claims[5].holds, "{claims:?}");
 }
 
 #[test]
@@ -60,13 +61,13 @@ fn a_recorded_trace_takes_the_place_of_the_generated_ones() {
     let trace = folder.path().join("links.txt");
     let lines: Vec<String> = (0..900).map(|n| format!("a.example\thttp://h{}.example/", n * n % 37)).collect();
     fs::write(&trace, lines.join("\n")).unwrap();
-    let (verdicts, rows, svg) = run_into(Settings { trace: Some(trace), ..small() });
+    let (claims, rows, svg) = run_into(Settings { trace: Some(trace), ..small() });
     assert_eq!(rows.len(), 2 * (5 * 6 + 1));
     assert!(rows.iter().all(|row| row[1].is_empty()));
     assert!(rows.iter().any(|row| row[0] == "cross") && rows.iter().any(|row| row[4] == "600"));
     assert!(svg.contains("recorded trace, full stream"));
-    assert!(verdicts.iter().all(|verdict| !verdict.claim.contains("hosts in flight")), "{verdicts:?}");
-    assert!(verdicts.iter().any(|verdict| verdict.claim.contains("MIN")));
+    assert!(claims.iter().all(|claim| !claim.statement.contains("hosts in flight")), "{claims:?}");
+    assert!(claims.iter().any(|claim| claim.statement.contains("MIN")));
 }
 
 #[test]

@@ -19,137 +19,223 @@ async fn every_kind_of_hostility_does_what_it_says() {
 
 async fn does_what_it_says(web: &SyntheticWeb, host: u32, hostility: Hostility) {
     let (page, robots) = (answer(web, host, "/").await, answer(web, host, "/robots.txt").await);
-    let status = |answer: &[u8]| String::from_utf8_lossy(answer).split(' ').nth(1).map(str::to_owned);
-    let is = |answer: &[u8], expected: &str| status(answer).as_deref() == Some(expected);
+    let answers = Answers { web, host, page, robots };
     use Hostility::*;
     match hostility {
-        Refuses | RefusesForADay => {
-            assert!(is(&page, "429") && is(&robots, "404"));
-            let retry_after = String::from_utf8_lossy(&page).contains("\r\nRetry-After: 86400\r\n");
-            assert_eq!(retry_after, hostility == RefusesForADay);
+        Refuses | RefusesForADay | Silent | HangsUp | Closes | Resets | BreaksOff | Drips | Garbage | ServerErrors
+        | Vanished | Busy | Http2 | Http2GoAway | Http2Resets => answers.are_of_server(hostility).await,
+        RobotsRefused | RobotsDrips | RobotsEndless | RobotsHuge | RobotsBinary | RobotsUtf16 | RobotsLatin1
+        | RobotsLoop | RobotsPacked | RobotsShort => answers.are_of_robots(hostility),
+        NameMissing | NameEmpty | NameFails | NameSilent | NameShy | NameSlow => answers.are_of_name(hostility),
+        HeadDrips | HeadHuge | HeadEndless | HeadMissing | BodyMissing | BodyShort | BodyEndless | BodyChunks
+        | GzipBomb | BrotliBomb | Mistyped | Untyped => answers.are_of_message(hostility),
+        TagSoup | Based | Refreshes | Srcset | Cyrillic | Japanese | Utf16 => answers.are_of_markup(hostility).await,
+        Calendar | Spiral | Filters | Sessions | Copies | RedirectLoop | RedirectsForEver | Mapped => {
+            answers.are_of_site(hostility).await;
         }
-        Silent | HangsUp => assert!(page.is_empty() && is(&robots, "404"), "{hostility:?}"),
-        Closes | Resets => {
-            assert!(is(&page, "200") && page.ends_with(html::TAIL.as_bytes()), "{hostility:?}");
-            assert!(String::from_utf8_lossy(&page).contains("\r\nKeep-Alive: timeout=60, max=100\r\n"));
-            let mut client = connect(web, host).await;
-            client.get("/").await.unwrap();
-            assert!(client.get("/").await.is_err(), "{hostility:?}");
-        }
-        BreaksOff => assert!(is(&page, "200") && page.len() < 100_000),
-        Drips => assert!(is(&page, "200") && (2..100).contains(&body(&page).len())),
-        Garbage => assert!(!page.is_empty() && !page.starts_with(b"HTTP")),
-        RobotsRefused => assert!(is(&robots, "429") && is(&page, "200")),
-        RobotsDrips => assert!(is(&robots, "200") && (2..100).contains(&body(&robots).len()) && is(&page, "200")),
-        RobotsEndless | RobotsHuge => {
-            assert!(robots.len() >= ROBOTS_READ && contains_rules(&body(&robots)[..1_000]));
-            let counted = String::from_utf8_lossy(&body(&robots)[1_000..500 << 10]);
-            assert!(counted.lines().skip(1).all(|line| line.starts_with('#')));
-            assert!(String::from_utf8_lossy(&robots).contains("\n\nUser-agent: *\nDisallow: /\n"));
-        }
-        RobotsBinary => assert!(body(&robots)[0] >= 0x80 && contains_rules(body(&robots))),
-        RobotsUtf16 => {
-            let text: Vec<u16> = body(&robots).chunks(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect();
-            assert!(contains_rules(String::from_utf16(&text).unwrap().as_bytes()));
-        }
-        RobotsLatin1 => {
-            assert!(body(&robots).starts_with(b"\xef\xbb\xbf") && std::str::from_utf8(body(&robots)).is_err());
-            assert!(contains_rules(body(&robots)));
-        }
-        RobotsLoop => assert!(is(&robots, "301")),
-        RobotsPacked => {
-            let mut rules = Vec::new();
-            flate2::read::GzDecoder::new(body(&robots)).read_to_end(&mut rules).unwrap();
-            assert!(contains_rules(&rules) && is(&page, "200"));
-        }
-        RobotsShort => {
-            assert_eq!(body(&robots).len(), 20);
-            assert!(announced(&robots).is_some_and(|bytes| bytes > 20) && is(&page, "200"));
-        }
-        NameMissing | NameEmpty | NameFails | NameSilent => assert!(page.is_empty() && robots.is_empty()),
-        NameShy | NameSlow => assert!(is(&page, "200") && is(&robots, "404")),
-        ServerErrors => assert!(is(&page, "500") && is(&robots, "404")),
-        Vanished => assert!(is(&page, "410") && is(&robots, "404")),
-        Busy => {
-            assert!(is(&page, "503") && is(&robots, "404"));
-            assert!(String::from_utf8_lossy(&page).contains("\r\nRetry-After: 1\r\n"));
-            assert!(is(&answer(web, host, "/").await, "200"));
-        }
-        HeadDrips => assert!((25..100).contains(&page.len()) && !contains(&page, b"\r\n\r\n")),
-        HeadHuge => assert!(page.len() > 300 << 10 && body(&page) == b"<p>small</p>"),
-        HeadEndless => assert!(page.len() >= ROBOTS_READ && !contains(&page, b"\r\n\r\n")),
-        HeadMissing => assert!(page.starts_with(b"<html>")),
-        BodyMissing => assert!(is(&page, "200") && body(&page).is_empty()),
-        BodyShort => assert!(is_whole(&page) && announced(&page) == Some(body(&page).len() + 5_000)),
-        BodyEndless => {
-            assert!(page.len() >= ROBOTS_READ && announced(&page).is_none());
-            assert!(contains(&page, html::TAIL.as_bytes()));
-        }
-        BodyChunks => {
-            let body = String::from_utf8_lossy(body(&page)).into_owned();
-            let (length, rest) = body.split_once("\r\n").unwrap();
-            let length = usize::from_str_radix(length, 16).unwrap();
-            assert!(rest[..length].ends_with(html::TAIL));
-            assert_eq!(&rest[length..], "\r\nno chunk\r\n");
-        }
-        GzipBomb => assert!(contains(&page, b"\r\nContent-Encoding: gzip\r\n")),
-        BrotliBomb => assert!(contains(&page, b"\r\nContent-Encoding: br\r\n")),
-        Mistyped => assert!(is_whole(&page) && contains(&page, b"\r\nContent-Type: image/png\r\n")),
-        Untyped => assert!(is_whole(&page) && !contains(&page, b"Content-Type")),
-        TagSoup => assert!(contains(&page, b"<![CDATA[ x ]]>") && !contains(&page, b"</head>")),
-        Based => assert!(is_whole(&page) && contains(&page, b"<base href=\"http://")),
-        Refreshes => assert!(is_whole(&page) && contains(&page, b"\"Refresh\" content=\"30; URL='")),
-        Srcset => {
-            assert!(is_whole(&page) && contains(&page, b" srcset=\"/img/1.gif 640w,/img/2.gif 1280w\""));
-            assert!(body(&answer(web, host, "/img/1.gif").await).starts_with(b"GIF87a"));
-        }
-        Cyrillic => assert!(is_whole(&page) && contains(&page, b"/\xea\xe0\xf0\xf2\xe0/")),
-        Japanese => assert!(is_whole(&page) && contains(&page, b"/\x95\\\x8e\xa6/")),
-        Utf16 => assert!(body(&page).starts_with(b"\xff\xfe<\0!\0")),
-        Calendar => {
-            assert!(contains(&page, b"calendar/2000/1"));
-            let december = answer(web, host, "/calendar/2011/12").await;
-            assert!(is(&december, "200") && contains(&december, b"\"/calendar/2012/1\""));
-            assert!(is(&answer(web, host, "/calendar/2011/13").await, "404"));
-        }
-        Spiral => {
-            let deeper = answer(web, host, &format!("/{}", "deeper/".repeat(99))).await;
-            assert!(contains(&page, b"deeper/") && contains(&deeper, b"\"deeper/\""));
-        }
-        Filters => {
-            let filtered = answer(web, host, "/filter?f0=1&f1=1").await;
-            assert!(contains(&filtered, b"\"/filter?f0=1&amp;f1=1&amp;f2=1\""));
-        }
-        Sessions => {
-            let again = answer(web, host, "/?PHPSESSID=00000007").await;
-            assert!(is(&again, "200") && body(&again) != body(&page) && contains(&page, b"PHPSESSID="));
-        }
-        Copies => assert_eq!(body(&page), body(&answer(web, host, "/?copy=1").await)),
-        RedirectLoop => {
-            for (from, to) in [(0, 1), (1, 2), (2, 0), (3, 3)] {
-                let hop = answer(web, host, &format!("/hop/{from}")).await;
-                assert!(is(&hop, "301") && contains(&hop, format!("/hop/{to}\r\n").as_bytes()));
-            }
-        }
-        RedirectsForEver => {
-            let hop = answer(web, host, "/hop/12345").await;
-            assert!(is(&hop, "301") && contains(&hop, b"/hop/12346\r\n"));
-        }
-        Mapped => {
-            assert!(contains(&robots, b"/sitemap.xml\n"));
-            let map = answer(web, host, "/sitemap.xml").await;
-            assert!(is(&map, "200") && contains(&map, b"/maps/2.xml.gz</loc>"));
-            let mut packed = String::new();
-            let map = answer(web, host, "/maps/2.xml.gz").await;
-            flate2::read::GzDecoder::new(body(&map)).read_to_string(&mut packed).unwrap();
-            assert_eq!(packed.matches("/mapped/").count(), 3);
-            let map = answer(web, host, "/maps/sitemap-3.txt").await;
-            assert_eq!(body(&map).split(|byte| *byte == b'\n').count(), 4);
-            assert!(is(&answer(web, host, "/mapped/12").await, "200"));
-        }
-        // They do not speak HTTP/1.1 to anybody.
-        Http2 | Http2GoAway | Http2Resets => assert!(!page.starts_with(b"HTTP") && !robots.starts_with(b"HTTP")),
     }
+}
+
+/// What a hostile host answered.
+struct Answers<'a> {
+    web: &'a SyntheticWeb,
+    host: u32,
+    page: Vec<u8>,
+    robots: Vec<u8>,
+}
+
+/// Each method asserts what it says of its kinds of hostility.
+impl Answers<'_> {
+    /// What the host answers to one more request.
+    async fn more(&self, path: &str) -> Vec<u8> {
+        answer(self.web, self.host, path).await
+    }
+
+    /// The server answers, or does not, and keeps its connections, or does not.
+    async fn are_of_server(&self, hostility: Hostility) {
+        let Answers { page, robots, .. } = self;
+        use Hostility::*;
+        match hostility {
+            Refuses | RefusesForADay => {
+                assert!(is(page, "429") && is(robots, "404"));
+                let retry_after = String::from_utf8_lossy(page).contains("\r\nRetry-After: 86400\r\n");
+                assert_eq!(retry_after, hostility == RefusesForADay);
+            }
+            Silent | HangsUp => assert!(page.is_empty() && is(robots, "404"), "{hostility:?}"),
+            Closes | Resets => {
+                assert!(is(page, "200") && page.ends_with(html::TAIL.as_bytes()), "{hostility:?}");
+                assert!(String::from_utf8_lossy(page).contains("\r\nKeep-Alive: timeout=60, max=100\r\n"));
+                let mut client = connect(self.web, self.host).await;
+                client.get("/").await.unwrap();
+                assert!(client.get("/").await.is_err(), "{hostility:?}");
+            }
+            BreaksOff => assert!(is(page, "200") && page.len() < 100_000),
+            Drips => assert!(is(page, "200") && (2..100).contains(&body(page).len())),
+            Garbage => assert!(!page.is_empty() && !page.starts_with(b"HTTP")),
+            ServerErrors => assert!(is(page, "500") && is(robots, "404")),
+            Vanished => assert!(is(page, "410") && is(robots, "404")),
+            Busy => {
+                assert!(is(page, "503") && is(robots, "404"));
+                assert!(String::from_utf8_lossy(page).contains("\r\nRetry-After: 1\r\n"));
+                assert!(is(&self.more("/").await, "200"));
+            }
+            // They do not speak HTTP/1.1 to anybody.
+            Http2 | Http2GoAway | Http2Resets => assert!(!page.starts_with(b"HTTP") && !robots.starts_with(b"HTTP")),
+            _ => unreachable!("{hostility:?} is no kind of these"),
+        }
+    }
+
+    /// Its robots.txt is odd.
+    fn are_of_robots(&self, hostility: Hostility) {
+        let Answers { page, robots, .. } = self;
+        use Hostility::*;
+        match hostility {
+            RobotsRefused => assert!(is(robots, "429") && is(page, "200")),
+            RobotsDrips => assert!(is(robots, "200") && (2..100).contains(&body(robots).len()) && is(page, "200")),
+            RobotsEndless | RobotsHuge => {
+                assert!(robots.len() >= ROBOTS_READ && contains_rules(&body(robots)[..1_000]));
+                let counted = String::from_utf8_lossy(&body(robots)[1_000..500 << 10]);
+                assert!(counted.lines().skip(1).all(|line| line.starts_with('#')));
+                assert!(String::from_utf8_lossy(robots).contains("\n\nUser-agent: *\nDisallow: /\n"));
+            }
+            RobotsBinary => assert!(body(robots)[0] >= 0x80 && contains_rules(body(robots))),
+            RobotsUtf16 => {
+                let text: Vec<u16> =
+                    body(robots).chunks(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]])).collect();
+                assert!(contains_rules(String::from_utf16(&text).unwrap().as_bytes()));
+            }
+            RobotsLatin1 => {
+                assert!(body(robots).starts_with(b"\xef\xbb\xbf") && std::str::from_utf8(body(robots)).is_err());
+                assert!(contains_rules(body(robots)));
+            }
+            RobotsLoop => assert!(is(robots, "301")),
+            RobotsPacked => {
+                let mut rules = Vec::new();
+                flate2::read::GzDecoder::new(body(robots)).read_to_end(&mut rules).unwrap();
+                assert!(contains_rules(&rules) && is(page, "200"));
+            }
+            RobotsShort => {
+                assert_eq!(body(robots).len(), 20);
+                assert!(announced(robots).is_some_and(|bytes| bytes > 20) && is(page, "200"));
+            }
+            _ => unreachable!("{hostility:?} is no kind of these"),
+        }
+    }
+
+    /// The DNS server has something against its name.
+    fn are_of_name(&self, hostility: Hostility) {
+        let Answers { page, robots, .. } = self;
+        use Hostility::*;
+        match hostility {
+            NameMissing | NameEmpty | NameFails | NameSilent => assert!(page.is_empty() && robots.is_empty()),
+            NameShy | NameSlow => assert!(is(page, "200") && is(robots, "404")),
+            _ => unreachable!("{hostility:?} is no kind of these"),
+        }
+    }
+
+    /// Head or body of the message is not as it should be.
+    fn are_of_message(&self, hostility: Hostility) {
+        let page = &self.page;
+        use Hostility::*;
+        match hostility {
+            HeadDrips => assert!((25..100).contains(&page.len()) && !contains(page, b"\r\n\r\n")),
+            HeadHuge => assert!(page.len() > 300 << 10 && body(page) == b"<p>small</p>"),
+            HeadEndless => assert!(page.len() >= ROBOTS_READ && !contains(page, b"\r\n\r\n")),
+            HeadMissing => assert!(page.starts_with(b"<html>")),
+            BodyMissing => assert!(is(page, "200") && body(page).is_empty()),
+            BodyShort => assert!(is_whole(page) && announced(page) == Some(body(page).len() + 5_000)),
+            BodyEndless => {
+                assert!(page.len() >= ROBOTS_READ && announced(page).is_none());
+                assert!(contains(page, html::TAIL.as_bytes()));
+            }
+            BodyChunks => {
+                let body = String::from_utf8_lossy(body(page)).into_owned();
+                let (length, rest) = body.split_once("\r\n").unwrap();
+                let length = usize::from_str_radix(length, 16).unwrap();
+                assert!(rest[..length].ends_with(html::TAIL));
+                assert_eq!(&rest[length..], "\r\nno chunk\r\n");
+            }
+            GzipBomb => assert!(contains(page, b"\r\nContent-Encoding: gzip\r\n")),
+            BrotliBomb => assert!(contains(page, b"\r\nContent-Encoding: br\r\n")),
+            Mistyped => assert!(is_whole(page) && contains(page, b"\r\nContent-Type: image/png\r\n")),
+            Untyped => assert!(is_whole(page) && !contains(page, b"Content-Type")),
+            _ => unreachable!("{hostility:?} is no kind of these"),
+        }
+    }
+
+    /// Its pages are written oddly.
+    async fn are_of_markup(&self, hostility: Hostility) {
+        let page = &self.page;
+        use Hostility::*;
+        match hostility {
+            TagSoup => assert!(contains(page, b"<![CDATA[ x ]]>") && !contains(page, b"</head>")),
+            Based => assert!(is_whole(page) && contains(page, b"<base href=\"http://")),
+            Refreshes => assert!(is_whole(page) && contains(page, b"\"Refresh\" content=\"30; URL='")),
+            Srcset => {
+                assert!(is_whole(page) && contains(page, b" srcset=\"/img/1.gif 640w,/img/2.gif 1280w\""));
+                assert!(body(&self.more("/img/1.gif").await).starts_with(b"GIF87a"));
+            }
+            Cyrillic => assert!(is_whole(page) && contains(page, b"/\xea\xe0\xf0\xf2\xe0/")),
+            Japanese => assert!(is_whole(page) && contains(page, b"/\x95\\\x8e\xa6/")),
+            Utf16 => assert!(body(page).starts_with(b"\xff\xfe<\0!\0")),
+            _ => unreachable!("{hostility:?} is no kind of these"),
+        }
+    }
+
+    /// Its pages never end, or are the same again and again.
+    async fn are_of_site(&self, hostility: Hostility) {
+        let Answers { page, robots, .. } = self;
+        use Hostility::*;
+        match hostility {
+            Calendar => {
+                assert!(contains(page, b"calendar/2000/1"));
+                let december = self.more("/calendar/2011/12").await;
+                assert!(is(&december, "200") && contains(&december, b"\"/calendar/2012/1\""));
+                assert!(is(&self.more("/calendar/2011/13").await, "404"));
+            }
+            Spiral => {
+                let deeper = self.more(&format!("/{}", "deeper/".repeat(99))).await;
+                assert!(contains(page, b"deeper/") && contains(&deeper, b"\"deeper/\""));
+            }
+            Filters => {
+                let filtered = self.more("/filter?f0=1&f1=1").await;
+                assert!(contains(&filtered, b"\"/filter?f0=1&amp;f1=1&amp;f2=1\""));
+            }
+            Sessions => {
+                let again = self.more("/?PHPSESSID=00000007").await;
+                assert!(is(&again, "200") && body(&again) != body(page) && contains(page, b"PHPSESSID="));
+            }
+            Copies => assert_eq!(body(page), body(&self.more("/?copy=1").await)),
+            RedirectLoop => {
+                for (from, to) in [(0, 1), (1, 2), (2, 0), (3, 3)] {
+                    let hop = self.more(&format!("/hop/{from}")).await;
+                    assert!(is(&hop, "301") && contains(&hop, format!("/hop/{to}\r\n").as_bytes()));
+                }
+            }
+            RedirectsForEver => {
+                let hop = self.more("/hop/12345").await;
+                assert!(is(&hop, "301") && contains(&hop, b"/hop/12346\r\n"));
+            }
+            Mapped => {
+                assert!(contains(robots, b"/sitemap.xml\n"));
+                let map = self.more("/sitemap.xml").await;
+                assert!(is(&map, "200") && contains(&map, b"/maps/2.xml.gz</loc>"));
+                let mut packed = String::new();
+                let map = self.more("/maps/2.xml.gz").await;
+                flate2::read::GzDecoder::new(body(&map)).read_to_string(&mut packed).unwrap();
+                assert_eq!(packed.matches("/mapped/").count(), 3);
+                let map = self.more("/maps/sitemap-3.txt").await;
+                assert_eq!(body(&map).split(|byte| *byte == b'\n').count(), 4);
+                assert!(is(&self.more("/mapped/12").await, "200"));
+            }
+            _ => unreachable!("{hostility:?} is no kind of these"),
+        }
+    }
+}
+
+/// Says whether an answer has a status.
+fn is(answer: &[u8], expected: &str) -> bool {
+    String::from_utf8_lossy(answer).split(' ').nth(1) == Some(expected)
 }
 
 /// A host of each kind behind as many that are honest, whose pages are the same without them.

@@ -1,19 +1,20 @@
-//! Verdicts: what the paper says, and what was measured; and lines that show what that hangs on.
+//! Claims: what the paper says, and what was measured.
 //!
-//! Each claim states its tolerance, and is judged on webs of several seeds: it holds when it does on most of them. What
-//! was measured is that of the first, then on how many it holds, and the median and range of the deciding number.
+//! Each claim states its tolerance, and is judged on webs of several seeds: it holds when it does on most of them. The
+//! measurement shown is that of the first web; then come the number of webs on which the claim holds, and the median and
+//! range of the number that decides.
 //! Throughput is that of the first 80 % of the pages; time is in parts of breadth-first's completion. A claim whose runs
 //! were not made is not judged.
 //!
 //! Source: Cao, Jiang and Singh 2003, section 5.
 
-use super::crawl::Setup;
+use super::compared::Compared;
 use super::curves::Curves;
-use super::policy::Policy;
-use super::quality::Model;
-use super::runs::{CONNECTIONS, CONNECTIONS_FEW, FAST_SWEEP, Runs, SCHEDULERS, SWEEP, breadth_first, with_cpu};
+use super::runs::{CONNECTIONS, FAST_SWEEP, Runs, breadth_first, with_cpu};
+use super::setup::Setup;
 use super::web::Shape;
-use crate::Verdict;
+use crate::Claim;
+use crate::text::{ms, percent};
 
 /// What "about twice" is.
 const ABOUT_TWICE: std::ops::RangeInclusive<f64> = 1.6..=2.4;
@@ -31,25 +32,23 @@ const LEAD: f64 = 1.5;
 const SLIGHTLY: f64 = 10.0;
 /// How far capacity may be behind quality, in points.
 const BEHIND: f64 = 2.0;
-/// Points in time at which two curves are compared.
-const INSTANTS: u32 = 1_000;
 
-/// A verdict on each claim that can be judged.
-pub(super) fn judge(runs: &Runs, seeds: &[Shape]) -> Vec<Verdict> {
+/// Judges each claim whose numbers were measured.
+pub(super) fn judge(runs: &Runs, seeds: &[Shape]) -> Vec<Claim> {
     let mut by_seed = seeds.iter().map(|&shape| findings(runs, shape));
     let Some(first) = by_seed.next() else { return Vec::new() };
     let others: Vec<Vec<Finding>> = by_seed.collect();
     let of_all = |finding: Finding| {
-        let same = others.iter().flatten().filter(|other| other.claim == finding.claim);
+        let same = others.iter().flatten().filter(|other| other.statement == finding.statement);
         let all: Vec<&Finding> = [&finding].into_iter().chain(same).collect();
-        verdict(&all)
+        claim(&all)
     };
     first.into_iter().map(of_all).collect()
 }
 
 /// What came of a claim on one web.
 struct Finding {
-    claim: String,
+    statement: String,
     measured: String,
     /// What decides, and what it counts; without a unit it is a ratio.
     figure: f64,
@@ -57,8 +56,8 @@ struct Finding {
     holds: bool,
 }
 
-/// Of the findings on one claim, that on the first web first.
-fn verdict(findings: &[&Finding]) -> Verdict {
+/// Sums up the findings on one claim, of which the first is that on the first web.
+fn claim(findings: &[&Finding]) -> Claim {
     let (first, seeds) = (findings[0], findings.len());
     let hold = findings.iter().filter(|finding| finding.holds).count();
     let mut figures: Vec<f64> = findings.iter().map(|finding| finding.figure).collect();
@@ -74,7 +73,7 @@ fn verdict(findings: &[&Finding]) -> Verdict {
         1 => first.measured.clone(),
         _ => format!("{}; on {hold} of {seeds} webs, median {median} ({least} to {most}){unit}", first.measured),
     };
-    Verdict { claim: first.claim.clone(), measured, holds: 2 * hold > seeds }
+    Claim { statement: first.statement.clone(), measured, holds: 2 * hold > seeds }
 }
 
 fn findings(runs: &Runs, shape: Shape) -> Vec<Finding> {
@@ -93,70 +92,13 @@ fn findings(runs: &Runs, shape: Shape) -> Vec<Finding> {
     findings
 }
 
-/// The policies on one web, for one kind of quality.
-struct Compared<'a> {
-    breadth_first: &'a Curves,
-    performance: &'a Curves,
-    quality: &'a Curves,
-    capacity: &'a Curves,
-    in_turn: &'a Curves,
-}
-
-impl<'a> Compared<'a> {
-    fn get(runs: &'a Runs, shape: Shape, setup: Setup, model: Model) -> Option<Self> {
-        let of = |policy| runs.get(shape, Setup { policy, ..setup }, model);
-        Some(Compared {
-            breadth_first: of(Policy::BreadthFirst)?,
-            performance: of(Policy::Performance)?,
-            quality: of(Policy::Quality)?,
-            capacity: of(Policy::Capacity)?,
-            in_turn: of(Policy::InTurn)?,
-        })
-    }
-
-    /// For PageRank and for Zipf.
-    fn both(runs: &'a Runs, shape: Shape, setup: Setup) -> Option<[Self; 2]> {
-        let get = |model| Compared::get(runs, shape, setup, model);
-        Some([get(Model::PageRank)?, get(Model::Zipf)?])
-    }
-
-    /// Performance's pages at half time for each of another run's.
-    fn lead(&self, over: &Curves) -> f64 {
-        self.performance.pages_at(0.5) / over.pages_at(0.5)
-    }
-
-    /// By how much capacity is behind quality at worst, in points, and when.
-    fn behind(&self) -> (f64, f64) {
-        let mut worst = (0.0, 0.0);
-        for instant in 0..=INSTANTS {
-            let time = f64::from(instant) / f64::from(INSTANTS);
-            let points = 100.0 * (self.quality.quality_at(time) - self.capacity.quality_at(time));
-            if points > worst.0 {
-                worst = (points, time);
-            }
-        }
-        worst
-    }
-
-    /// Quality of all policies then, as text.
-    fn at(&self, time: f64) -> String {
-        let of = |run: &Curves| format!("{} {}", run.setup.policy, percent(run.quality_at(time)));
-        [self.capacity, self.quality, self.performance, self.breadth_first].map(of).join(", ")
-    }
-}
-
-/// Pages a second of breadth-first, for how many connections.
-fn rate(runs: &Runs, shape: Shape, setup: Setup) -> Option<f64> {
-    runs.get(shape, setup, Model::PageRank).map(Curves::throughput)
-}
-
 fn keep_alive_twice_as_fast(runs: &Runs, shape: Shape) -> Option<Finding> {
     let setup = breadth_first(CONNECTIONS);
-    let with = rate(runs, shape, setup)?;
-    let without = rate(runs, shape, Setup { keep_alive: false, ..setup })?;
+    let with = runs.throughput(shape, setup)?;
+    let without = runs.throughput(shape, Setup { keep_alive: false, ..setup })?;
     let ratio = with / without;
     Some(Finding {
-        claim: format!(
+        statement: format!(
             "E1: keep-alive has about 2 times the pages a second of one request per connection ({} to {})",
             ABOUT_TWICE.start(),
             ABOUT_TWICE.end()
@@ -171,12 +113,12 @@ fn keep_alive_twice_as_fast(runs: &Runs, shape: Shape) -> Option<Finding> {
 fn knee_at_96_connections(runs: &Runs, shape: Shape) -> Option<Finding> {
     let cpu = runs.page_cpu_us(shape)?;
     let growth = |from, to| {
-        let [from, to] = [from, to].map(|connections| rate(runs, shape, with_cpu(connections, cpu)));
+        let [from, to] = [from, to].map(|connections| runs.throughput(shape, with_cpu(connections, cpu)));
         Some(100.0 * (to? / from? - 1.0))
     };
     let (before, after) = (growth(64, 96)?, growth(96, 128)?);
     Some(Finding {
-        claim: format!(
+        statement: format!(
             "E2: throughput grows to 96 connections (from 64 by at least {GROWTH} %) and no further (to 128 by at most \
              {NO_GROWTH} %)"
         ),
@@ -189,12 +131,12 @@ fn knee_at_96_connections(runs: &Runs, shape: Shape) -> Option<Finding> {
 
 fn knee_with_fast_servers(runs: &Runs, shape: Shape) -> Option<Finding> {
     let (fast, cpu) = (shape.of_fast_servers(), runs.page_cpu_us(shape)?);
-    let rates = FAST_SWEEP.into_iter().map(|connections| rate(runs, fast, with_cpu(connections, cpu)));
+    let rates = FAST_SWEEP.into_iter().map(|connections| runs.throughput(fast, with_cpu(connections, cpu)));
     let rates: Vec<f64> = rates.collect::<Option<_>>()?;
     let most = rates.iter().copied().fold(0.0, f64::max);
     let knee = rates.iter().position(|rate| 100.0 * rate >= AS_GOOD * most).map(|at| FAST_SWEEP[at])?;
     Some(Finding {
-        claim: format!(
+        statement: format!(
             "E2: {} fast servers need 14 to 16 connections ({} to {}) for {AS_GOOD} % of the most pages a second",
             fast.servers,
             FEW_ENOUGH.start(),
@@ -212,14 +154,10 @@ fn knee_with_fast_servers(runs: &Runs, shape: Shape) -> Option<Finding> {
     })
 }
 
-fn ms(micros: u64) -> String {
-    format!("{:.1} ms", micros as f64 / 1e3)
-}
-
 fn performance_leads(compared: &Compared<'_>) -> Finding {
     let lead = compared.lead(compared.breadth_first);
     Finding {
-        claim: format!("E3: performance has {LEAD} times breadth-first's pages at half time"),
+        statement: format!("E3: performance has {LEAD} times breadth-first's pages at half time"),
         measured: format!(
             "{} / {} = {lead:.2}; of servers in turn {} or {:.2}",
             percent(compared.performance.pages_at(0.5)),
@@ -236,7 +174,7 @@ fn performance_leads(compared: &Compared<'_>) -> Finding {
 fn good_pages_first(run: &Curves) -> Finding {
     let quality = run.quality_after(0.5);
     Finding {
-        claim: format!("E4: {} has 80 % of PageRank after half of the pages", run.setup.policy),
+        statement: format!("E4: {} has 80 % of PageRank after half of the pages", run.setup.policy),
         measured: percent(quality),
         figure: 100.0 * quality,
         unit: "%",
@@ -247,7 +185,7 @@ fn good_pages_first(run: &Curves) -> Finding {
 fn capacity_early(page_rank: &Compared<'_>) -> Finding {
     let quality = page_rank.capacity.quality_at(0.3);
     Finding {
-        claim: "E4: capacity has 80 % of PageRank within 30 % of the time".to_owned(),
+        statement: "E4: capacity has 80 % of PageRank within 30 % of the time".to_owned(),
         measured: page_rank.at(0.3),
         figure: 100.0 * quality,
         unit: "%",
@@ -258,7 +196,7 @@ fn capacity_early(page_rank: &Compared<'_>) -> Finding {
 fn capacity_of_zipf(zipf: &Compared<'_>, (least, time, word): (f64, f64, &str)) -> Finding {
     let quality = 100.0 * zipf.capacity.quality_at(time);
     Finding {
-        claim: format!("E5: capacity has {least} % of Zipf quality at {word} of the time"),
+        statement: format!("E5: capacity has {least} % of Zipf quality at {word} of the time"),
         measured: zipf.at(time),
         figure: quality,
         unit: "%",
@@ -275,7 +213,7 @@ fn capacity_ahead(zipf: &Compared<'_>) -> Finding {
     };
     let ahead = [1.0 / 3.0, 0.5].map(|time| 100.0 * (zipf.capacity.quality_at(time) - best_other(time)));
     Finding {
-        claim: "E5: capacity is ahead of all others in Zipf quality at a third and at half of the time".to_owned(),
+        statement: "E5: capacity is ahead of all others in Zipf quality at a third and at half of the time".to_owned(),
         measured: format!("{:+.1} and {:+.1} points to the best of them", ahead[0], ahead[1]),
         figure: ahead[0].min(ahead[1]),
         unit: "points",
@@ -286,7 +224,7 @@ fn capacity_ahead(zipf: &Compared<'_>) -> Finding {
 fn slightly_above(run: &Curves, breadth_first: &Curves) -> Finding {
     let above = [1.0 / 3.0, 0.5].map(|time| 100.0 * (run.quality_at(time) - breadth_first.quality_at(time)));
     Finding {
-        claim: format!(
+        statement: format!(
             "E5: {} is only slightly above breadth-first in Zipf quality (0 to {SLIGHTLY} points at a third and at \
              half of the time)",
             run.setup.policy
@@ -301,7 +239,7 @@ fn slightly_above(run: &Curves, breadth_first: &Curves) -> Finding {
 fn capacity_not_behind(compared: &Compared<'_>) -> Finding {
     let (points, time) = compared.behind();
     Finding {
-        claim: format!(
+        statement: format!(
             "capacity is never behind quality by more than {BEHIND} points of {} quality",
             compared.capacity.model
         ),
@@ -312,94 +250,11 @@ fn capacity_not_behind(compared: &Compared<'_>) -> Finding {
     }
 }
 
-/// Pages a second of breadth-first by connections: with and without a CPU, and from fast servers.
-pub(super) fn throughput(runs: &Runs, shape: Shape) -> Vec<String> {
-    let cpu = runs.page_cpu_us(shape).unwrap_or_default();
-    let line = |what: &str, shape: Shape, sweep: &[usize], cpu: u64| {
-        let rates = sweep.iter().map(|&connections| {
-            let rate = rate(runs, shape, with_cpu(connections, cpu))?;
-            Some(format!("{connections}: {rate:.1}"))
-        });
-        let rates = rates.collect::<Option<Vec<_>>>()?.join(", ");
-        Some(format!("{what}, {} of CPU per page; by connections {rates}", ms(cpu)))
-    };
-    [
-        line("all servers", shape, &SWEEP, 0),
-        line("all servers", shape, &SWEEP, cpu),
-        line("fast servers", shape.of_fast_servers(), &FAST_SWEEP, cpu),
-    ]
-    .into_iter()
-    .flatten()
-    .collect()
-}
-
-/// How the claims fare on one web, in one kind of crawl.
-pub(super) fn varied(runs: &Runs, shape: Shape, setup: Setup) -> Option<String> {
-    let [page_rank, zipf] = Compared::both(runs, shape, setup)?;
-    let behind = page_rank.behind().0.max(zipf.behind().0);
-    Some(format!(
-        "{shape}, {setup}: E3 {:.2} times breadth-first's {}, {:.2} times the {} of servers in turn; E4 at 30 % {} \
-         (breadth-first {}), after half of the pages {} (quality {}); E5 at a third {}, at half {}; behind quality by at \
-         most {behind:.1} points",
-        page_rank.lead(page_rank.breadth_first),
-        percent(page_rank.breadth_first.pages_at(0.5)),
-        page_rank.lead(page_rank.in_turn),
-        percent(page_rank.in_turn.pages_at(0.5)),
-        percent(page_rank.capacity.quality_at(0.3)),
-        percent(page_rank.breadth_first.quality_at(0.3)),
-        percent(page_rank.capacity.quality_after(0.5)),
-        percent(page_rank.quality.quality_after(0.5)),
-        percent(zipf.capacity.quality_at(1.0 / 3.0)),
-        percent(zipf.capacity.quality_at(0.5)),
-    ))
-}
-
-/// What the crawler's default brings, and what capacity would that knows no more than how deep a page lies: a line for
-/// each number of connections.
-pub(super) fn defaults(runs: &Runs, shape: Shape) -> Vec<String> {
-    let line = |connections: usize| {
-        let of = |policy| {
-            let run = runs.get(shape, Setup { policy, ..breadth_first(connections) }, Model::PageRank)?;
-            let at = |time| {
-                format!("{} of the pages, {} of PageRank", percent(run.pages_at(time)), percent(run.quality_at(time)))
-            };
-            Some(format!("{policy} {} and {}", at(0.25), at(0.5)))
-        };
-        let lines = [Policy::InTurn, Policy::CapacityByDepth, Policy::Capacity].map(of);
-        let lines = lines.into_iter().collect::<Option<Vec<_>>>()?;
-        Some(format!("{connections} connections; at 1/4 and 1/2 of the time {}", lines.join("; ")))
-    };
-    [CONNECTIONS, CONNECTIONS_FEW].into_iter().filter_map(line).collect()
-}
-
-/// What capacity loses of the global order when several schedulers share the servers: a line for each number.
-pub(super) fn order_lost(runs: &Runs, shape: Shape) -> Vec<String> {
-    let line = |connections: usize, schedulers: u16| {
-        let capacity = Setup { policy: Policy::Capacity, schedulers, ..breadth_first(connections) };
-        let at = |model| {
-            let run = runs.get(shape, capacity, model)?;
-            Some(format!("{model} {} and {}", percent(run.quality_at(0.25)), percent(run.quality_at(0.5))))
-        };
-        Some(format!(
-            "capacity, {connections} connections, schedulers: {schedulers}; at 1/4 and 1/2 of the time {}, {}",
-            at(Model::PageRank)?,
-            at(Model::Zipf)?
-        ))
-    };
-    [CONNECTIONS, CONNECTIONS_FEW]
-        .into_iter()
-        .flat_map(|connections| SCHEDULERS.map(|schedulers| line(connections, schedulers)))
-        .flatten()
-        .collect()
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.1} %", 100.0 * share)
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::crawl::Fetched;
+    use super::super::policy::Policy;
+    use super::super::quality::Model;
     use super::super::tests::{BASE, curves, setup};
     use super::*;
     use shared::message::Quality;
@@ -419,7 +274,7 @@ mod tests {
     }
 
     fn line(runs: &Runs, start: &str) -> String {
-        judge(runs, &[BASE]).iter().map(Verdict::to_string).find(|line| line[9..].starts_with(start)).unwrap()
+        judge(runs, &[BASE]).iter().map(Claim::to_string).find(|line| line[9..].starts_with(start)).unwrap()
     }
 
     #[test]
@@ -427,7 +282,7 @@ mod tests {
         let best_first = [(1, 4.0), (2, 3.0), (3, 2.0), (4, 1.0)];
         let runs = compared(best_first, best_first, [(1, 1.0), (1, 2.0), (2, 3.0), (3, 4.0)]);
         assert_eq!(judge(&runs, &[BASE]).len(), 11);
-        for (start, verdict, measured) in [
+        for (start, word, measured) in [
             ("E3: performance", "holds", ": 75.0 % / 50.0 % = 1.50; of servers in turn 50.0 % or 1.50"),
             ("E4: quality", "FAILS", ": 70.0 %"),
             ("E4: capacity has 80 % of PageRank after", "FAILS", ": 70.0 %"),
@@ -443,7 +298,7 @@ mod tests {
             ("capacity is never behind", "holds", ": at most 0.0 points, at 0.0 % of the time"),
         ] {
             let line = line(&runs, start);
-            assert!(line.starts_with(verdict) && line.ends_with(measured), "{line}");
+            assert!(line.starts_with(word) && line.ends_with(measured), "{line}");
         }
         // The best pages at once.
         let runs =
@@ -505,7 +360,7 @@ mod tests {
     #[test]
     fn a_claim_holds_when_it_does_on_most_webs() {
         let finding = |figure| Finding {
-            claim: "a".into(),
+            statement: "a".into(),
             measured: format!("{figure}"),
             figure,
             unit: "points",
@@ -513,7 +368,7 @@ mod tests {
         };
         let of = |figures: &[f64]| {
             let findings: Vec<Finding> = figures.iter().map(|&figure| finding(figure)).collect();
-            verdict(&findings.iter().collect::<Vec<_>>()).to_string()
+            claim(&findings.iter().collect::<Vec<_>>()).to_string()
         };
         assert_eq!(of(&[3.0]), "holds    a: 3");
         assert_eq!(of(&[1.0, 4.0, 3.0]), "holds    a: 1; on 2 of 3 webs, median 3.0 (1.0 to 4.0) points");

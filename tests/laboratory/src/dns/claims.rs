@@ -1,4 +1,4 @@
-//! Verdicts: what the papers say, and what was measured.
+//! Claims: what the papers say, and what was measured.
 //!
 //! Each claim states its tolerance. Factors between rows differ from the paper's, whose processor, disk and network are
 //! not ours: a comparison holds when it has the right sign, by [`ROW_FACTOR`] at least, and the factors stand beside one
@@ -11,8 +11,9 @@ use super::arm::{Arm, Way};
 use super::chained_cache::NODES;
 use super::hit_rates::{HitRates, Policy};
 use super::lookups::{Kind, Lookup};
-use super::rows::{Measured, Row, Sockets};
-use crate::Verdict;
+use super::row::{Row, Sockets};
+use super::rows::Measured;
+use crate::Claim;
 
 /// What the paper's cache brings, and a small window, and both.
 const CACHE_FACTORS: (f64, f64) = (2.0, 3.0);
@@ -38,35 +39,35 @@ const ROW_FACTOR: f64 = 1.05;
 /// Rows that differ by less in the paper may change places.
 const ORDER_FACTOR: f64 = 1.5;
 
-/// A verdict on each claim that can be judged.
-pub(super) fn judge(findings: &Findings) -> Vec<Verdict> {
+/// Judges each claim whose numbers were measured.
+pub(super) fn judge(findings: &Findings) -> Vec<Claim> {
     let Findings { arms, hit_rates, lookups, rows } = findings;
-    let mut verdicts = factors(arms);
-    verdicts.extend(bound(arms));
-    verdicts.extend(lru_hits(hit_rates));
-    verdicts.extend(transposition(hit_rates));
-    verdicts.extend(clock(hit_rates));
-    verdicts.extend(tables(lookups));
-    verdicts.extend(comparisons(rows));
-    verdicts.extend(order(rows));
-    verdicts
+    let mut claims = factors(arms);
+    claims.extend(bound(arms));
+    claims.extend(lru_hits(hit_rates));
+    claims.extend(transposition(hit_rates));
+    claims.extend(clock(hit_rates));
+    claims.extend(tables(lookups));
+    claims.extend(comparisons(rows));
+    claims.extend(order(rows));
+    claims
 }
 
 /// Arms against serial lookups.
-fn factors(arms: &[Arm]) -> Vec<Verdict> {
+fn factors(arms: &[Arm]) -> Vec<Claim> {
     let Some(serial) = arms.iter().find(|arm| arm.way == Way::Serial) else { return Vec::new() };
     let factor = |way| {
         let arm = arms.iter().find(|arm| arm.way == way)?;
         Some((arm.rate() / serial.rate(), arm))
     };
     let (least, most) = CACHE_FACTORS;
-    let mut verdicts = Vec::new();
+    let mut claims = Vec::new();
     for (way, how) in [
         (Way::SerialCached, "refreshed after 1,800 s as there"),
         (Way::SerialCachedUnrefreshed, "its names staying good"),
     ] {
-        verdicts.extend(factor(way).map(|(factor, arm)| Verdict {
-            claim: format!("the paper's cache alone, {how}, is {least} to {most} times as fast as serial lookups"),
+        claims.extend(factor(way).map(|(factor, arm)| Claim {
+            statement: format!("the paper's cache alone, {how}, is {least} to {most} times as fast as serial lookups"),
             measured: format!("{factor:.2} times, {:.1} % hits", 100.0 * arm.hit_rate()),
             holds: (least..=most).contains(&factor),
         }));
@@ -76,21 +77,21 @@ fn factors(arms: &[Arm]) -> Vec<Verdict> {
         (Way::FewCached, "a window of 2 with the paper's cache", BOTH_FACTOR),
         (Way::WindowCached, "the crawler's resolver, window 1,024 and 50,000 names,", FULL_FACTOR),
     ] {
-        verdicts.extend(factor(way).map(|(factor, arm)| Verdict {
-            claim: format!("{what} is at least {least} times as fast as serial lookups"),
+        claims.extend(factor(way).map(|(factor, arm)| Claim {
+            statement: format!("{what} is at least {least} times as fast as serial lookups"),
             measured: format!("{factor:.2} times: {:.1} to {:.2} names/s", arm.rate(), serial.rate()),
             holds: factor >= least,
         }));
     }
-    verdicts
+    claims
 }
 
-fn bound(arms: &[Arm]) -> Option<Verdict> {
+fn bound(arms: &[Arm]) -> Option<Claim> {
     let arm = arms.iter().find(|arm| arm.way == Way::WindowCached)?;
     let share = arm.rate() / arm.bound();
     let before_tail = arm.rate_before_tail().unwrap_or_default();
-    Some(Verdict {
-        claim: format!(
+    Some(Claim {
+        statement: format!(
             "the crawler's resolver reaches at least {:.0} % of window / latency x names per lookup, its last slow \
              lookups included",
             100.0 * BOUND_SHARE
@@ -105,80 +106,80 @@ fn bound(arms: &[Arm]) -> Option<Verdict> {
     })
 }
 
-fn lru_hits(rates: &HitRates) -> Option<Verdict> {
+fn lru_hits(rates: &HitRates) -> Option<Claim> {
     let percent = rates.percent(Policy::Lru, NODES)?;
     let (least, most) = LRU_PERCENT;
-    Some(Verdict {
-        claim: format!("LRU of 50,000 names knows {least} to {most} % of the trace"),
+    Some(Claim {
+        statement: format!("LRU of 50,000 names knows {least} to {most} % of the trace"),
         measured: format!("{percent:.1} %"),
         holds: (least..=most).contains(&percent),
     })
 }
 
-fn transposition(rates: &HitRates) -> Option<Verdict> {
+fn transposition(rates: &HitRates) -> Option<Claim> {
     let (lru, paper) = (rates.percent(Policy::Lru, NODES)?, rates.percent(Policy::Transposition, NODES)?);
     let (least, most) = TRANSPOSITION_POINTS;
     // As exact as the claim.
     let points = (10.0 * (lru - paper)).round() / 10.0;
-    Some(Verdict {
-        claim: format!("at 50,000 names transposition costs {least} to {most} points of LRU's hits"),
+    Some(Claim {
+        statement: format!("at 50,000 names transposition costs {least} to {most} points of LRU's hits"),
         measured: format!("{points:.1} points: {paper:.2} % to {lru:.2} %"),
         holds: (least..=most).contains(&points),
     })
 }
 
-fn clock(rates: &HitRates) -> Option<Verdict> {
+fn clock(rates: &HitRates) -> Option<Claim> {
     let differences = rates.of(Policy::Lru).filter_map(|lru| {
         let (clock, lru_percent) = (rates.percent(Policy::Clock, lru.entries)?, 100.0 * rates.rate(lru));
         Some((clock - lru_percent, lru.entries))
     });
     let (points, entries) = differences.max_by(|(one, _), (other, _)| one.abs().total_cmp(&other.abs()))?;
-    Some(Verdict {
-        claim: format!("the crawler's CLOCK is within {CLOCK_POINTS} point of LRU at every size"),
+    Some(Claim {
+        statement: format!("the crawler's CLOCK is within {CLOCK_POINTS} point of LRU at every size"),
         measured: format!("largest difference {points:+.2} points, at {entries} names"),
         holds: points.abs() <= CLOCK_POINTS,
     })
 }
 
 /// The tables at 50,000 names.
-fn tables(lookups: &[Lookup]) -> Vec<Verdict> {
+fn tables(lookups: &[Lookup]) -> Vec<Claim> {
     let of = |kind| lookups.iter().find(|lookup| lookup.kind == kind && lookup.names == NODES);
-    let mut verdicts = Vec::new();
+    let mut claims = Vec::new();
     if let Some(candidates) = of(Kind::SkipCheck).and_then(|lookup| lookup.candidates) {
-        verdicts.push(Verdict {
-            claim: format!("among 50,000 names skip-check compares more than {SKIP_CHECK_CANDIDATES} candidates"),
+        claims.push(Claim {
+            statement: format!("among 50,000 names skip-check compares more than {SKIP_CHECK_CANDIDATES} candidates"),
             measured: format!("{candidates:.0} in the mean"),
             holds: candidates > SKIP_CHECK_CANDIDATES,
         });
     }
     if let Some(candidates) = of(Kind::Chained).and_then(|lookup| lookup.candidates) {
         let (least, most) = CHAINED_CANDIDATES;
-        verdicts.push(Verdict {
-            claim: format!("among 50,000 names the times-33 chains compare about 2 candidates ({least} to {most})"),
+        claims.push(Claim {
+            statement: format!("among 50,000 names the times-33 chains compare about 2 candidates ({least} to {most})"),
             measured: format!("{candidates:.2} in the mean"),
             holds: (least..=most).contains(&candidates),
         });
     }
     if let Some(lookup) = of(Kind::NameCache) {
-        verdicts.push(Verdict {
-            claim: format!(
+        claims.push(Claim {
+            statement: format!(
                 "the crawler's cache of 50,000 names answers at least {} million lookups a second of CPU time",
                 LOOKUPS_PER_S / 1e6
             ),
             measured: format!("{:.2} million, {:.0} ns each", lookup.rate() / 1e6, lookup.nanoseconds),
             holds: lookup.rate() >= LOOKUPS_PER_S,
         });
-        verdicts.push(Verdict {
-            claim: format!("it takes at most {BYTES_PER_NAME} bytes for a name"),
+        claims.push(Claim {
+            statement: format!("it takes at most {BYTES_PER_NAME} bytes for a name"),
             measured: format!("{:.0} bytes", lookup.bytes_per_name),
             holds: lookup.bytes_per_name <= BYTES_PER_NAME,
         });
     }
-    verdicts
+    claims
 }
 
 /// The paper's comparisons by one factor, the faster row first.
-fn comparisons(rows: &[Measured]) -> Vec<Verdict> {
+fn comparisons(rows: &[Measured]) -> Vec<Claim> {
     let best = Row::ALL[0].0;
     let blocking = Row { sockets: Sockets::Blocking, caches_names: false, ..best };
     let uncached = Row { caches_names: false, ..best };
@@ -195,8 +196,8 @@ fn comparisons(rows: &[Measured]) -> Vec<Verdict> {
         let of = |row| rows.iter().find(|measured| measured.row == row);
         let (faster, slower) = (of(faster)?, of(slower)?);
         let factor = faster.pages_per_s / slower.pages_per_s.max(1e-3);
-        Some(Verdict {
-            claim: format!("{claim} (by a factor of {ROW_FACTOR} at least)"),
+        Some(Claim {
+            statement: format!("{claim} (by a factor of {ROW_FACTOR} at least)"),
             measured: format!(
                 "{factor:.2} times ({:.1} to {:.1} pages/s), in the paper {:.1} times",
                 faster.pages_per_s,
@@ -210,7 +211,7 @@ fn comparisons(rows: &[Measured]) -> Vec<Verdict> {
 }
 
 /// All pairs of rows that are far apart in the paper.
-fn order(rows: &[Measured]) -> Option<Verdict> {
+fn order(rows: &[Measured]) -> Option<Claim> {
     let (mut pairs, mut reversed) = (0, Vec::new());
     for faster in rows {
         for slower in rows.iter().filter(|row| faster.paper_pages_per_s >= ORDER_FACTOR * row.paper_pages_per_s) {
@@ -221,8 +222,8 @@ fn order(rows: &[Measured]) -> Option<Verdict> {
         }
     }
     let list = if reversed.is_empty() { "none".to_owned() } else { reversed.join("; ") };
-    (pairs > 0).then(|| Verdict {
-        claim: format!("no two rows that differ by a factor of {ORDER_FACTOR} or more in the paper change places"),
+    (pairs > 0).then(|| Claim {
+        statement: format!("no two rows that differ by a factor of {ORDER_FACTOR} or more in the paper change places"),
         measured: format!("{} of {pairs} pairs: {list}", reversed.len()),
         holds: reversed.is_empty(),
     })
@@ -234,8 +235,8 @@ mod tests {
     use super::super::hit_rates::Point;
     use super::*;
 
-    fn holds(verdicts: &[Verdict]) -> Vec<bool> {
-        verdicts.iter().map(|verdict| verdict.holds).collect()
+    fn holds(claims: &[Claim]) -> Vec<bool> {
+        claims.iter().map(|claim| claim.holds).collect()
     }
 
     #[test]
@@ -263,8 +264,8 @@ mod tests {
         // Bound: 10,000 names in 400 s / 2.
         assert!(!bound(std::slice::from_ref(&full)).unwrap().holds);
         full.elapsed = std::time::Duration::from_secs(250);
-        let verdict = bound(&[full]).unwrap();
-        assert!(verdict.holds && verdict.measured.starts_with("80.0 %: 40 of 50 names/s, 18 without"), "{verdict}");
+        let claim = bound(&[full]).unwrap();
+        assert!(claim.holds && claim.measured.starts_with("80.0 %: 40 of 50 names/s, 18 without"), "{claim}");
     }
 
     #[test]
@@ -303,7 +304,7 @@ mod tests {
         assert!(order(&close).unwrap().holds);
         let reversed = rows([26.0, 5.0, 13.0, 16.0, 14.0, 6.0, 6.1]);
         assert_eq!(holds(&comparisons(&reversed)), [true, false, true, true, true, true]);
-        let verdict = order(&reversed).unwrap();
-        assert!(!verdict.holds && verdict.measured.starts_with("2 of 17 pairs"), "{verdict}");
+        let claim = order(&reversed).unwrap();
+        assert!(!claim.holds && claim.measured.starts_with("2 of 17 pairs"), "{claim}");
     }
 }

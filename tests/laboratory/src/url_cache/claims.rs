@@ -1,4 +1,4 @@
-//! Verdicts: what the paper says, and what was measured.
+//! Claims: what the paper says, and what was measured.
 //!
 //! Each claim states its tolerance. "About 80 %" is within five points, and "near 50,000 entries" is judged at that size
 //! and at the next power of two; a knee "where hosts x links says" is within a factor of four, because nothing but a
@@ -8,7 +8,8 @@
 
 use super::curves::{Curves, Knee, Policy};
 use super::stream::StreamName;
-use crate::Verdict;
+use crate::Claim;
+use crate::text::grouped;
 
 /// The size that the paper's abstract names.
 pub(super) const ENTRIES_RECOMMENDED: usize = 50_000;
@@ -23,32 +24,32 @@ const KNEE_FACTOR: f64 = 4.0;
 /// How far CLOCK may lie from LRU, in points.
 const CLOCK_POINTS: f64 = 1.0;
 
-/// A verdict on each claim that can be judged.
-pub(super) fn judge(measured: &[Curves]) -> Vec<Verdict> {
-    let mut verdicts = Vec::new();
+/// Judges each claim whose numbers were measured.
+pub(super) fn judge(measured: &[Curves]) -> Vec<Claim> {
+    let mut claims = Vec::new();
     for entries in [ENTRIES_RECOMMENDED, ENTRIES_NEAR] {
-        verdicts.extend(measured.iter().filter_map(|curves| hits_of_about_80_percent(curves, entries)));
+        claims.extend(measured.iter().filter_map(|curves| hits_of_about_80_percent(curves, entries)));
     }
-    verdicts.extend(measured.iter().filter_map(knee_where_hosts_and_links_say));
-    verdicts.extend(clock_like_lru(measured, "at every size", |_, _| true));
+    claims.extend(measured.iter().filter_map(knee_where_hosts_and_links_say));
+    claims.extend(clock_like_lru(measured, "at every size", |_, _| true));
     let far = format!("at sizes more than a factor of {KNEE_FACTOR} from the steepest doubling of LRU");
-    verdicts.extend(clock_like_lru(measured, &far, |knee, entries| {
+    claims.extend(clock_like_lru(measured, &far, |knee, entries| {
         knee.is_none_or(|knee| !within_factor(entries as f64, knee.middle()))
     }));
-    verdicts.extend(none_above_min(measured));
-    verdicts.extend(min_not_above_infinite(measured));
-    verdicts
+    claims.extend(none_above_min(measured));
+    claims.extend(min_not_above_infinite(measured));
+    claims
 }
 
-fn hits_of_about_80_percent(curves: &Curves, entries: usize) -> Option<Verdict> {
+fn hits_of_about_80_percent(curves: &Curves, entries: usize) -> Option<Claim> {
     if curves.stream != StreamName::Full || curves.hosts_in_flight != Some(HOSTS_OF_THE_PAPER) {
         return None;
     }
     let percent = 100.0 * curves.rate(curves.hits(Policy::Clock, entries)?);
     let (about, off) = HITS;
     let entries = grouped(entries as u64);
-    Some(Verdict {
-        claim: format!(
+    Some(Claim {
+        statement: format!(
             "with {HOSTS_OF_THE_PAPER} hosts in flight, {entries} entries of CLOCK catch about {about} % of all links \
              (within {off} points)"
         ),
@@ -57,13 +58,13 @@ fn hits_of_about_80_percent(curves: &Curves, entries: usize) -> Option<Verdict> 
     })
 }
 
-fn knee_where_hosts_and_links_say(curves: &Curves) -> Option<Verdict> {
+fn knee_where_hosts_and_links_say(curves: &Curves) -> Option<Claim> {
     let hosts = curves.hosts_in_flight.filter(|_| curves.stream == StreamName::Full)?;
     let links_per_page = curves.links_per_page?;
     let expected = hosts as f64 * links_per_page;
     let knee = curves.knee(Policy::Clock)?;
-    Some(Verdict {
-        claim: format!(
+    Some(Claim {
+        statement: format!(
             "with {hosts} hosts in flight, the steepest doubling of CLOCK lies within a factor of {KNEE_FACTOR} of \
              hosts x links per page"
         ),
@@ -79,7 +80,7 @@ fn knee_where_hosts_and_links_say(curves: &Curves) -> Option<Verdict> {
 }
 
 /// CLOCK against LRU at those sizes of a stream that lie where they should from its knee.
-fn clock_like_lru(measured: &[Curves], at: &str, judged: impl Fn(Option<Knee>, usize) -> bool) -> Option<Verdict> {
+fn clock_like_lru(measured: &[Curves], at: &str, judged: impl Fn(Option<Knee>, usize) -> bool) -> Option<Claim> {
     let mut worst: Option<(f64, String)> = None;
     for curves in measured {
         let knee = curves.knee(Policy::Lru);
@@ -94,14 +95,14 @@ fn clock_like_lru(measured: &[Curves], at: &str, judged: impl Fn(Option<Knee>, u
         }
     }
     let (points, place) = worst?;
-    Some(Verdict {
-        claim: format!("CLOCK is within {CLOCK_POINTS} point of LRU {at}"),
+    Some(Claim {
+        statement: format!("CLOCK is within {CLOCK_POINTS} point of LRU {at}"),
         measured: format!("largest difference {points:.2} points {place}"),
         holds: points <= CLOCK_POINTS,
     })
 }
 
-fn none_above_min(measured: &[Curves]) -> Option<Verdict> {
+fn none_above_min(measured: &[Curves]) -> Option<Claim> {
     let mut closest: Option<(f64, bool, String)> = None;
     for curves in measured {
         for point in curves.points.iter().filter(|point| point.policy != Policy::Min) {
@@ -114,14 +115,14 @@ fn none_above_min(measured: &[Curves]) -> Option<Verdict> {
         }
     }
     let (below, holds, place) = closest?;
-    Some(Verdict {
-        claim: "no policy is above MIN at any size".to_owned(),
+    Some(Claim {
+        statement: "no policy is above MIN at any size".to_owned(),
         measured: format!("closest is {place}, {below:.2} points below"),
         holds,
     })
 }
 
-fn min_not_above_infinite(measured: &[Curves]) -> Option<Verdict> {
+fn min_not_above_infinite(measured: &[Curves]) -> Option<Claim> {
     let mut closest: Option<(f64, bool, String)> = None;
     for curves in measured {
         for min in curves.of(Policy::Min) {
@@ -132,8 +133,8 @@ fn min_not_above_infinite(measured: &[Curves]) -> Option<Verdict> {
         }
     }
     let (below, holds, place) = closest?;
-    Some(Verdict {
-        claim: "MIN is not above INFINITE at any size".to_owned(),
+    Some(Claim {
+        statement: "MIN is not above INFINITE at any size".to_owned(),
         measured: format!("closest at {place}, {below:.2} points below"),
         holds,
     })
@@ -145,19 +146,6 @@ fn within_factor(one: f64, other: f64) -> bool {
 
 fn place(curves: &Curves, entries: usize) -> String {
     format!("{} entries ({})", grouped(entries as u64), curves.title())
-}
-
-/// A number with its thousands set off.
-pub(super) fn grouped(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
 }
 
 #[cfg(test)]
@@ -179,16 +167,16 @@ mod tests {
     }
 
     fn lines(curves: Curves) -> Vec<String> {
-        judge(&[curves]).iter().map(Verdict::to_string).collect()
+        judge(&[curves]).iter().map(Claim::to_string).collect()
     }
 
     #[test]
     fn about_80_percent_is_75_to_85() {
         for (hits, holds) in [(749, false), (750, true), (850, true), (851, false)] {
             for entries in [50_000, 65_536] {
-                let verdicts = judge(&[curves(&[(Policy::Clock, entries, hits)])]);
-                assert_eq!(verdicts.len(), 1);
-                assert_eq!(verdicts[0].holds, holds, "{}", verdicts[0]);
+                let claims = judge(&[curves(&[(Policy::Clock, entries, hits)])]);
+                assert_eq!(claims.len(), 1);
+                assert_eq!(claims[0].holds, holds, "{}", claims[0]);
             }
         }
     }
@@ -234,10 +222,5 @@ mod tests {
             lines[1],
             format!("FAILS    MIN is not above INFINITE at any size: closest at {place}, -0.10 points below")
         );
-    }
-
-    #[test]
-    fn thousands_are_set_off() {
-        assert_eq!([0, 999, 1_000, 1_234_567].map(grouped), ["0", "999", "1,000", "1,234,567"]);
     }
 }

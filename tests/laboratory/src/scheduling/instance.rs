@@ -1,0 +1,154 @@
+//! Instance: a scheduler of the crawler, and what its one fetcher asks of it and tells it.
+//!
+//! In: new pages, asks, reports. Out: jobs. Each step is committed to a store in memory, as in a process.
+
+use super::setup::Setup;
+use super::web::Web;
+use anyhow::ensure;
+use scheduler::quality::Provider;
+use scheduler::{Input, Scheduler};
+use scheduler::Settings;
+use shared::config::{DownloadPause, OverBudget};
+use shared::message::{Ask, Job, Origin, Quality, ReadyUrls, Resolution, ServerResolution, ToFetcher, decode};
+use shared::stage::store::{MemoryStore, Store as _};
+use shared::stage::{Core as _, Event, Output, Ticket};
+use shared::time::Timestamp;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The one fetcher of all schedulers.
+pub(super) const FETCHER: &str = "fetcher-0";
+const LIFE: u64 = 1;
+/// Longer than any crawl, so that no lease has to be renewed and no address asked for again: as long as a message can
+/// say in seconds.
+const FOR_EVER: Duration = Duration::from_secs(u32::MAX as u64);
+
+/// A scheduler with its store, and what its fetcher counts of it.
+pub(super) struct Instance {
+    core: Scheduler,
+    store: Arc<MemoryStore>,
+    partition: u16,
+    /// Of the last URL that it was told.
+    serial: u64,
+    asks: u64,
+    received: u64,
+}
+
+impl Instance {
+    /// The scheduler of the partition of that number.
+    pub(super) fn open(number: u16, setup: Setup) -> anyhow::Result<Self> {
+        let store = Arc::new(MemoryStore::default());
+        let core = Scheduler::open(settings(setup), number, 1, &[number], store.clone(), Timestamp::ZERO)?;
+        Ok(Instance { core, store, partition: number, serial: 0, asks: 0, received: 0 })
+    }
+
+    /// A message of new pages, each with what it is worth.
+    pub(super) fn ready(&mut self, web: &Web, on: &str, pages: &[(usize, Quality)]) -> ReadyUrls {
+        let mut ready = ReadyUrls { partition: self.partition, ..ReadyUrls::default() };
+        let mut servers = BTreeMap::new();
+        for (index, &(page, worth)) in (0..).zip(pages) {
+            let server = web.pages[page].server;
+            let server_of = *servers.entry(server).or_insert_with(|| {
+                let resolution =
+                    Resolution::Addresses { addresses: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)], ttl_s: u32::MAX };
+                ready.servers.push(ServerResolution { server: Web::name(server), resolution: Some(resolution) });
+                ready.servers.len() as u32 - 1
+            });
+            self.serial += 1;
+            ready.urls.push(&web.url(page));
+            ready.origins.push(origin(on, worth));
+            ready.origin_of.push(index);
+            ready.server_of.push(server_of);
+            ready.serials.push(self.serial);
+        }
+        ready
+    }
+
+    /// Asks for a job, and withdraws the ask when there is none.
+    pub(super) fn ask(&mut self, now: Timestamp) -> anyhow::Result<Option<Job>> {
+        let job = self.ask_for(now, 1)?;
+        if job.is_none() {
+            ensure!(self.ask_for(now, 0)?.is_none(), "a job that nobody asked for");
+        }
+        Ok(job)
+    }
+
+    fn ask_for(&mut self, now: Timestamp, free: u32) -> anyhow::Result<Option<Job>> {
+        self.asks += 1;
+        let ask = Ask { fetcher: FETCHER.to_owned(), ask: self.asks, free, received: self.received, life: LIFE };
+        let mut jobs = self.step(now, Input::Ask(ask))?;
+        ensure!(jobs.len() <= free as usize, "more jobs than asked for");
+        self.received += jobs.len() as u64;
+        Ok(jobs.pop())
+    }
+
+    /// Steps the core until it has no more to do now, and commits; the jobs that it grants.
+    pub(super) fn step(&mut self, now: Timestamp, input: Input) -> anyhow::Result<Vec<Job>> {
+        let mut jobs = Vec::new();
+        let mut event = Event::Message { ticket: Ticket(0), input };
+        loop {
+            let mut out = Output::default();
+            self.core.step(now, event, &mut out)?;
+            self.store.commit(&out.changes)?;
+            for send in out.sends {
+                if let ToFetcher::Job(job) = decode(&send.payload)? {
+                    jobs.push(job);
+                }
+            }
+            if self.core.wake_at().is_none_or(|at| at > now) {
+                return Ok(jobs);
+            }
+            event = Event::Wake;
+        }
+    }
+}
+
+fn origin(page: &str, quality: Quality) -> Origin {
+    Origin {
+        page: page.to_owned(),
+        topic: "default".to_owned(),
+        depth: u16::from(!page.is_empty()),
+        redirects: 0,
+        seed: page.is_empty(),
+        again: 0,
+        flow: quality,
+    }
+}
+
+/// No politeness but one connection per server; the paper's estimates of a new server.
+fn settings(setup: Setup) -> Settings {
+    Settings {
+        partitions: setup.schedulers,
+        delay: Duration::ZERO,
+        crawl_delay_max: Duration::ZERO,
+        download_pause: DownloadPause { factor: 0, max: Duration::ZERO },
+        retry_after_max: Duration::ZERO,
+        connections_per_address: 0,
+        respect_robots: false,
+        robots_lifetime: FOR_EVER,
+        agent: "rhumb".to_owned(),
+        policy: setup.policy.configured(),
+        quality: Provider::Flow,
+        requests_per_connection: 50,
+        visit_budget: FOR_EVER,
+        first_answer_timeout: FOR_EVER,
+        job_lease: FOR_EVER,
+        attempts: 1,
+        retry_wait: Duration::ZERO,
+        retry_wait_max: Duration::ZERO,
+        robots_cache_bytes: 0,
+        resolve_attempts: 1,
+        server_failures_max: 1,
+        ask_lifetime: FOR_EVER,
+        no_address_lifetime: FOR_EVER,
+        schedulers: 1,
+        pages_max: 0,
+        pages_per_domain: 0,
+        pages_per_host: 0,
+        over_budget: OverBudget::End,
+        sitemaps_per_server: 0,
+        max_depth: u16::MAX,
+    }
+}

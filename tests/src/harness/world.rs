@@ -1,0 +1,122 @@
+//! World: a synthetic web, and a folder for the crawl of it.
+
+use super::assertions::{assert_conserved, assert_manners, json};
+use super::command::path_text;
+use super::crawl::Crawl;
+use super::running::Finished;
+use rustix::fs::{FlockOperation, flock};
+use std::fs::File;
+use std::path::PathBuf;
+use synthetic_web::{Profile, SyntheticWeb};
+use tempfile::TempDir;
+
+/// Waits for the machine to be free of other worlds; it is taken until the value is dropped.
+///
+/// # Panics
+/// When the lock file in the folder of temporary files cannot be used.
+pub fn alone() -> File {
+    let path = std::env::temp_dir().join("rhumb-tests.lock");
+    let file = File::options().create(true).truncate(false).write(true).open(path).expect("a lock file");
+    flock(&file, FlockOperation::LockExclusive).expect("a lock");
+    file
+}
+
+/// A synthetic web, and the folder of one crawl of it.
+pub struct World {
+    /// The web.
+    pub web: SyntheticWeb,
+    folder: TempDir,
+    _alone: File,
+}
+
+impl World {
+    /// Starts a web.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    pub fn new(profile: Profile) -> World {
+        let alone = alone();
+        let web = SyntheticWeb::start(profile).expect("a synthetic web");
+        World { web, folder: TempDir::new().expect("a temporary folder"), _alone: alone }
+    }
+
+    /// The data directory of its crawl.
+    pub fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// A crawl of the whole web: no delay, any scope, from the first host's `/`.
+    pub fn crawl(&self) -> Crawl {
+        self.bare("crawl").arguments(&[&self.web.seed_urls()[0]])
+    }
+
+    /// The crawl that was stopped before goes on, with the configuration that it keeps.
+    pub fn resume(&self) -> Crawl {
+        self.in_data("crawl").arguments(&["--resume"])
+    }
+
+    /// The pipeline without seeds.
+    pub fn up(&self) -> Crawl {
+        self.bare("up")
+    }
+
+    /// `rhumb crawl` or `rhumb up` with what a crawl of this web needs, without seeds.
+    pub fn bare(&self, command: &str) -> Crawl {
+        self.in_data(command)
+            .set("network.allow_private_addresses=true")
+            .set(&format!("network.nameservers=[\"{}\"]", self.web.dns()))
+            .set("politeness.delay=0s")
+            .set("scope.follow=any")
+    }
+
+    fn in_data(&self, command: &str) -> Crawl {
+        let folder = self.folder.path().to_owned();
+        let crawl = Crawl::new(folder, command);
+        if command == "crawl" { crawl.arguments(&["--summary", &path_text(&self.summary_file())]) } else { crawl }
+            .arguments(&["--data", &path_text(&self.data())])
+    }
+
+    fn summary_file(&self) -> PathBuf {
+        self.folder.path().join("summary.json")
+    }
+
+    /// Asserts what a perfect crawl of the whole web comes to: every URL of the truth requested once, nothing
+    /// forbidden or hurried, and each counted under its outcome.
+    ///
+    /// # Panics
+    /// When any of it does not hold.
+    pub fn assert_whole(&self, finished: &Finished) {
+        let report = self.web.report();
+        assert!(report.ok, "{}", json(&report));
+        self.assert_counted(finished);
+    }
+
+    /// Asserts that the crawl is complete and its numbers those of the truth, whatever was requested twice.
+    ///
+    /// # Panics
+    /// When any of it does not hold.
+    pub fn assert_counted(&self, finished: &Finished) {
+        let Finished { code, summary } = finished;
+        let report = self.web.report();
+        assert_eq!(*code, 0, "exit code");
+        assert!(summary.complete, "{}", json(summary));
+        assert_eq!(report.missing.count, 0, "{}", json(&report));
+        assert_manners(&report);
+        assert_eq!(report.hosts_without_robots_first, 0, "{}", json(&report));
+        assert_eq!(report.malformed + report.misdirected + report.unexpected.count, 0, "{}", json(&report));
+
+        let truth = self.web.truth();
+        assert_eq!(summary.pages, truth.pages.len() as u64, "{}", json(summary));
+        assert_eq!(summary.outcomes, truth.outcomes);
+        assert_conserved(summary);
+    }
+}
+
+impl Drop for World {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.folder.disable_cleanup(true);
+            eprintln!("the crawl's folder is kept: {}", self.folder.path().display());
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Control: a crawl is started, fed, scaled, stopped, resumed and deleted.
+
+use super::{ENDS_WITHIN, MINUTE, slow_web};
+use rhumb_tests::harness::{Running, World, json, rhumb};
+use rustix::process::Signal;
+use std::time::{Duration, Instant};
+use synthetic_web::{Latency, PagesPerHost, Profile};
+
+#[test]
+fn an_idle_pipeline_takes_injected_urls_and_is_complete_when_they_are_done() {
+    let world = World::new(Profile { hosts: 5, pages_per_host: PagesPerHost::Exactly(20), ..Profile::raw() });
+    let mut up = world.up().start();
+    up.until(MINUTE, |summary| summary.complete);
+    let said = up.rhumb(&["inject", "not a url"]);
+    assert_eq!(said.code, 2, "{}", said.err);
+    let said = up.rhumb(&["inject", &world.web.seed_urls()[0]]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let summary = up.until(MINUTE, |summary| summary.pages == 100 && summary.complete);
+    assert_eq!(summary.urls_new, 100, "{}", json(&summary));
+    assert!(world.web.report().ok, "{}", json(&world.web.report()));
+    up.signal(Signal::TERM);
+    assert_eq!(up.exit_code(ENDS_WITHIN), 130);
+    assert!(!world.data().join("control.json").exists());
+}
+
+#[test]
+fn fetchers_come_and_go_within_two_seconds() {
+    let world = World::new(Profile {
+        hosts: 60,
+        pages_per_host: PagesPerHost::Exactly(60),
+        latency: Latency::Fixed { ms: 100 },
+        ..Profile::raw()
+    });
+    let mut crawl = world.crawl().start();
+    crawl.until(MINUTE, |summary| summary.pages > 100);
+    let refused = crawl.rhumb(&["scale", "dedup=2"]);
+    assert_eq!(refused.code, 2, "{}", refused.err);
+    assert!(refused.err.contains("dedup") && refused.err.contains("fixed"), "{}", refused.err);
+    assert_eq!(crawl.rhumb(&["scale", "fetcher=0"]).code, 2);
+    assert_eq!(crawl.rhumb(&["scale", "fetch=2"]).code, 2);
+
+    assert_eq!(crawl.rhumb(&["scale", "fetcher=4"]).code, 0);
+    until_fetchers(&mut crawl, 4);
+    crawl.until(MINUTE, |summary| summary.pages > 1_000);
+    assert_eq!(crawl.rhumb(&["scale", "fetcher=1"]).code, 0);
+    until_fetchers(&mut crawl, 1);
+    let finished = crawl.finish(MINUTE);
+    world.assert_whole(&finished);
+    assert_eq!((finished.summary.restarts, finished.summary.refetched), (0, 0));
+}
+
+fn until_fetchers(crawl: &mut Running, wanted: usize) {
+    let since = Instant::now();
+    crawl.until(Duration::from_secs(10), |summary| {
+        summary.processes.iter().filter(|process| process.stage == "fetcher").count() == wanted
+    });
+    assert!(since.elapsed() < Duration::from_secs(2), "{wanted} fetchers took {:?}", since.elapsed());
+}
+
+#[test]
+fn fetchers_that_come_and_go_all_the_time_do_not_take_each_others_jobs() {
+    let world = World::new(Profile {
+        hosts: 40,
+        pages_per_host: PagesPerHost::Exactly(25),
+        latency: Latency::Fixed { ms: 600 },
+        ..Profile::raw()
+    });
+    let mut crawl = world.crawl().set("stages.fetcher.connections=20").start();
+    crawl.until(MINUTE, |summary| summary.pages > 60);
+    for _ in 0..5 {
+        assert_eq!(crawl.rhumb(&["scale", "fetcher=2"]).code, 0);
+        std::thread::sleep(Duration::from_millis(900));
+        assert_eq!(crawl.rhumb(&["scale", "fetcher=1"]).code, 0);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    assert_eq!(crawl.rhumb(&["scale", "fetcher=3"]).code, 0);
+    let finished = crawl.finish(MINUTE);
+    world.assert_whole(&finished);
+    assert_eq!(finished.summary.restarts, 0);
+}
+
+#[test]
+fn a_crawl_is_run_by_one_rhumb_alone() {
+    let world = World::new(slow_web());
+    let crawl = world.crawl().set("ownership_lease=2s").start();
+    let handle = crawl.handle();
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().display().to_string();
+    let (broker, seed) = (format!("broker.url={}", handle.broker), &world.web.seed_urls()[0]);
+    let local = "network.allow_private_addresses=true";
+    let common = ["--set", local, "--set", &broker, "--set", "ownership_lease=2s", "--data", &data];
+    let second = rhumb(&[["crawl", seed].as_slice(), &common].concat());
+    assert_eq!(second.code, 1, "{}", second.err);
+    assert!(second.err.contains("another rhumb") && second.err.contains("'default'"), "{}", second.err);
+    world.assert_whole(&crawl.finish(MINUTE));
+}
+
+#[test]
+fn arguments_come_before_the_environment_in_every_process() {
+    let world = World::new(Profile { hosts: 5, pages_per_host: PagesPerHost::Exactly(20), ..Profile::raw() });
+    // By the environment no link would be followed, and no address of the web be contacted.
+    let crawl = world
+        .crawl()
+        .environment("RHUMB__SCOPE__MAX_DEPTH", "0")
+        .environment("RHUMB__NETWORK__ALLOW_PRIVATE_ADDRESSES", "false")
+        .set("scope.max_depth=1000");
+    world.assert_whole(&crawl.run(MINUTE));
+}
+
+#[test]
+fn seeds_of_a_start_that_was_cut_short_are_crawled_by_the_next() {
+    let world = World::new(Profile { hosts: 5, pages_per_host: PagesPerHost::Exactly(5), ..Profile::raw() });
+    let [first, second] = [0, 1].map(|host| world.web.seed_urls()[host].clone());
+    std::fs::create_dir_all(world.data()).expect("a data directory");
+    let unstored = world.data().join("seeds.unstored");
+    std::fs::write(&unstored, second).expect("a file");
+    let finished = world.bare("crawl").arguments(&[first]).set("scope.max_depth=0").run(MINUTE);
+    assert_eq!((finished.code, finished.summary.complete, finished.summary.pages), (0, true, 2));
+    assert!(!unstored.exists());
+}
+
+#[test]
+fn what_is_fixed_for_the_life_of_a_crawl_is_not_changed_by_resuming_it() {
+    let world = World::new(slow_web());
+    let limited = world.crawl().arguments(&["--max-pages", "50"]).run(MINUTE);
+    assert_eq!((limited.code, limited.summary.complete, limited.summary.pages), (0, false, 50));
+    for (change, key) in [
+        ("partitions=8", "partitions"),
+        ("crawl=other", "crawl"),
+        ("ownership_lease=9s", "ownership_lease"),
+        ("stages.dedup.replicas=2", "stages.dedup"),
+    ] {
+        let data = world.data().display().to_string();
+        let said = rhumb(&["crawl", "--resume", "--data", &data, "--set", change]);
+        assert_eq!(said.code, 2, "{change}: {}", said.err);
+        assert!(said.err.contains(key) && said.err.contains("fixed"), "{change}: {}", said.err);
+    }
+    world.assert_whole(&world.resume().run(MINUTE));
+}
+
+#[test]
+fn ctrl_c_drains_and_the_crawl_goes_on_where_it_stopped() {
+    let world = World::new(slow_web());
+    let mut crawl = world.crawl().set("stages.fetcher.connections=8").start();
+    crawl.until(MINUTE, |summary| summary.pages > 200);
+    let second = crawl.rhumb(&["crawl", "--resume", "--set", "network.allow_private_addresses=true"]);
+    assert_eq!(second.code, 1, "{}", second.err);
+    assert!(second.err.contains("already runs"), "{}", second.err);
+    let deleted = crawl.rhumb(&["delete"]);
+    assert_eq!(deleted.code, 1, "{}", deleted.err);
+    assert!(deleted.err.contains("already runs"), "{}", deleted.err);
+    crawl.signal(Signal::INT);
+    let stopped = crawl.finish(ENDS_WITHIN);
+    assert_eq!((stopped.code, stopped.summary.complete, stopped.summary.in_flight), (130, false, 0));
+    let report = world.web.report();
+    assert_eq!((report.open_connections, report.pages.requested), (0, stopped.summary.pages));
+
+    let data = world.data().display().to_string();
+    let local = "network.allow_private_addresses=true";
+    let afresh = rhumb(&["crawl", &world.web.seed_urls()[0], "--set", local, "--data", &data]);
+    assert_eq!(afresh.code, 2, "{}", afresh.err);
+    assert!(afresh.err.contains("--resume"), "{}", afresh.err);
+
+    let finished = world.resume().run(MINUTE);
+    world.assert_whole(&finished);
+    assert_eq!(finished.summary.refetched, 0);
+
+    let mine = world.data().join("mine.txt");
+    std::fs::write(&mine, "not the crawl's").expect("a file");
+    let deleted = rhumb(&["delete", "--data", &data]);
+    assert_eq!(deleted.code, 0, "{}", deleted.err);
+    let left: Vec<_> =
+        std::fs::read_dir(world.data()).expect("a folder").map(|entry| entry.expect("an entry").path()).collect();
+    assert_eq!(left, [mine]);
+    let again = rhumb(&["delete", "--data", &data]);
+    assert_eq!(again.code, 1, "{}", again.err);
+    assert!(again.err.contains("no crawl"), "{}", again.err);
+}

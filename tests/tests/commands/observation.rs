@@ -1,0 +1,158 @@
+//! Observation: taps, exports, `why` and `status` show a crawl under way and change nothing of it.
+
+use super::{MINUTE, slow_web};
+use rhumb_tests::harness::{World, assert_conserved, assert_manners, json};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+
+#[test]
+fn a_tap_shows_decoded_messages_and_changes_nothing() {
+    let world = World::new(slow_web());
+    let crawl = world.crawl().start();
+    crawl.handle();
+    let said = crawl.rhumb(&["tap", "urls.new", "--limit", "5", "--format", "json"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let lines: Vec<Value> = said.out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(lines.len(), 5, "{}", said.out);
+    for line in &lines {
+        assert!(line["subject"].as_str().is_some_and(|s| s.starts_with("rhumb.default.urls.new.")), "{line}");
+        let urls = line["message"]["urls"].as_array().expect("URLs");
+        assert!(urls.iter().all(|url| url.as_str().is_some_and(|url| url.starts_with("http://h"))), "{line}");
+        assert!(!urls.is_empty() && line["message"]["first_serial"].as_u64() >= Some(1), "{line}");
+    }
+    world.assert_whole(&crawl.finish(MINUTE));
+}
+
+#[test]
+fn a_tap_on_pages_shows_headers_and_leaves_out_bodies_when_asked() {
+    let world = World::new(slow_web());
+    let crawl = world.crawl().start();
+    crawl.handle();
+    let host = world.web.host_name(0);
+    let said = crawl.rhumb(&["tap", "pages", "--host", &host, "--headers", "--limit", "2", "--format", "json"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert_eq!(said.out.lines().count(), 2, "{}", said.out);
+    for line in said.out.lines() {
+        let message: Value = serde_json::from_str::<Value>(line).expect("JSON")["message"].take();
+        assert!(message["url"].as_str().is_some_and(|url| url.contains(&host)), "{message}");
+        assert!(message["headers"].as_array().is_some_and(|headers| !headers.is_empty()), "{message}");
+        assert!(message.get("body").is_none(), "{message}");
+    }
+    world.assert_whole(&crawl.finish(MINUTE));
+}
+
+#[test]
+fn what_the_filters_reject_is_counted_and_shown_at_a_tap() {
+    let world = World::new(slow_web());
+    let crawl = world.crawl().set("scope.reject=['/p/', '/item']").set("url.sort_query=true").start();
+    crawl.handle();
+    let said = crawl.rhumb(&["tap", "urls.filtered", "--limit", "3", "--format", "json"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    for line in said.out.lines() {
+        let message: Value = serde_json::from_str::<Value>(line).expect("JSON")["message"].take();
+        assert_eq!(message["reasons"][0], "pattern", "{message}");
+        let url = message["urls"][0].as_str().expect("a URL");
+        assert!(url.contains("/p/") || url.contains("/item"), "{message}");
+    }
+    let finished = crawl.finish(MINUTE);
+    assert!(finished.summary.complete && finished.summary.urls_filtered > 0, "{}", json(&finished.summary));
+    assert_conserved(&finished.summary);
+    assert_manners(&world.web.report());
+}
+
+#[test]
+fn what_a_crawl_finds_is_exported_for_a_later_one() {
+    let world = World::new(slow_web());
+    let crawl = world.crawl().set("stages.fetcher.connections=8").start();
+    crawl.handle();
+    let links = crawl.rhumb(&["export", "links", "--for", "2s"]);
+    assert_eq!(links.code, 0, "{}", links.err);
+    let is_link =
+        |line: &str| line.split_once('\t').is_some_and(|(host, url)| !host.is_empty() && url.starts_with("http://"));
+    assert!(links.out.lines().count() > 100 && links.out.lines().all(is_link), "{}", links.out);
+    let frequent = crawl.rhumb(&["export", "frequent-urls", "--entries", "20", "--for", "1s"]);
+    assert_eq!(frequent.code, 0, "{}", frequent.err);
+    assert_eq!(frequent.out.lines().count(), 20, "{}", frequent.out);
+    world.assert_whole(&crawl.finish(MINUTE));
+}
+
+#[test]
+fn why_tells_where_a_url_is() {
+    let world = World::new(slow_web());
+    let mut crawl = world.crawl().set("scope.follow=host").set("politeness.delay=2s").start();
+    crawl.until(MINUTE, |summary| summary.urls_new > 0);
+    let seed = &world.web.seed_urls()[0];
+    let other = &world.web.seed_urls()[1];
+    let name = world.web.host_name(0);
+    let end = Instant::now() + MINUTE;
+    let reasons = |url: &str| -> BTreeMap<String, String> {
+        let said = crawl.rhumb(&["why", url, "--json"]);
+        assert_eq!(said.code, 0, "{}", said.err);
+        let said: Value = serde_json::from_str(&said.out).expect("JSON");
+        assert_eq!(said["url"], url);
+        let reasons = said["reasons"].as_array().expect("reasons").iter();
+        reasons.map(|of| (of["stage"].as_str().unwrap().into(), of["reason"].as_str().unwrap().into())).collect()
+    };
+    while !reasons(seed).get("dedup").is_some_and(|reason| reason.starts_with("seen")) {
+        assert!(Instant::now() < end, "the seed is not seen: {:?}", reasons(seed));
+    }
+    // All that is found waits for the delay.
+    let page = loop {
+        let tapped = crawl.rhumb(&["tap", "urls.new", "--limit", "1", "--format", "json"]);
+        let line: Value = serde_json::from_str(&tapped.out).expect("JSON");
+        let urls = line["message"]["urls"].as_array().expect("URLs").clone();
+        if let Some(url) = urls.last() {
+            break url.as_str().expect("a URL").to_owned();
+        }
+    };
+    let of = loop {
+        let of = reasons(&page);
+        if of.get("scheduler").is_some_and(|reason| reason.starts_with("waits; ")) {
+            break of;
+        }
+        assert!(Instant::now() < end, "{of:?}");
+    };
+    assert!(of["scheduler"].contains(&format!("http://{name}:")), "{of:?}");
+    assert!(of["resolver"].starts_with(&format!("{name} has 127.")), "{of:?}");
+    assert_eq!(of["dedup"], "seen: it passed the URL-seen test");
+    let of = reasons(other);
+    assert_eq!(of["host-splitter"], "a link to it is filtered: scope");
+    assert_eq!(of["dedup"], "not seen yet");
+    let said = crawl.rhumb(&["why", seed]);
+    assert!(said.out.starts_with(&format!("{seed} (partition ")) && said.out.lines().count() >= 3, "{}", said.out);
+    assert_eq!(crawl.rhumb(&["why", "ftp://a.test/"]).code, 2);
+}
+
+#[test]
+fn status_tells_all_that_the_summary_tells() {
+    let world = World::new(slow_web());
+    let mut crawl = world.crawl().start();
+    crawl.until(MINUTE, |summary| summary.pages > 100);
+    let said = crawl.rhumb(&["status", "--json"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let status: Value = serde_json::from_str(&said.out).expect("JSON");
+    for key in
+        ["pages", "bytes", "urls_found", "urls_filtered", "urls_repeated", "urls_new", "waiting", "in_flight", "dead"]
+    {
+        assert!(status[key].is_u64(), "{key}: {status}");
+    }
+    assert!(status["elapsed_s"].as_f64() > Some(0.0), "elapsed_s: {status}");
+    assert_eq!(status["complete"], false);
+    assert!(status["outcomes"]["fetched"].as_u64() > Some(100), "{status}");
+    assert!(status["bytes"].as_u64() > Some(100 * 1_000), "{status}");
+    let processes = status["processes"].as_array().expect("processes");
+    let stages: BTreeSet<&str> = processes.iter().filter_map(|process| process["stage"].as_str()).collect();
+    for stage in ["host-splitter", "dedup", "resolver", "scheduler", "fetcher", "parser"] {
+        assert!(stages.contains(stage), "{stage}: {status}");
+    }
+    for process in processes {
+        assert!(process["pid"].as_u64() > Some(1), "{process}");
+        assert!(process["cpu_s"].as_f64() >= Some(0.0), "{process}");
+        assert!(process["peak_rss_bytes"].as_u64() > Some(1 << 20), "{process}");
+    }
+    let said = crawl.rhumb(&["status", "--check"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    assert!(said.out.contains("every URL is accounted for"), "{}", said.out);
+    world.assert_whole(&crawl.finish(MINUTE));
+}

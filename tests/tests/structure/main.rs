@@ -1,0 +1,200 @@
+//! Structure: the rules of the house that the compiler does not hold.
+//!
+//! In: the sources of the repository. Out: a failure that names file and line of what breaks a rule.
+//!
+//! Invariant: an exception is written in [`EXCEPTIONS`] with its reason, and leaves it when it is needed no longer.
+
+mod circles;
+mod functions;
+mod imports;
+mod sources;
+
+use circles::Modules;
+use functions::functions;
+use sources::{Source, read_all, repository};
+use std::fs;
+use std::path::Path;
+
+/// Lines of a file, at most.
+const FILE_LINES_MAX: usize = 500;
+/// Lines of a function, at most.
+const FUNCTION_LINES_MAX: usize = 60;
+
+/// Something longer than the rest may be.
+struct Exception {
+    path: &'static str,
+    /// The function; none for the file.
+    function: Option<&'static str>,
+    reason: &'static str,
+}
+
+const EXCEPTIONS: &[Exception] = &[];
+
+/// Something that is too long: a file, or a function of it.
+struct Long {
+    path: String,
+    function: Option<String>,
+    message: String,
+}
+
+fn long_ones(sources: &[Source]) -> Vec<Long> {
+    let mut found = Vec::new();
+    for source in sources {
+        let Source { path, lines, .. } = source;
+        if *lines > FILE_LINES_MAX {
+            let message = format!("{path}:{lines}: a file of {lines} lines, more than {FILE_LINES_MAX}");
+            found.push(Long { path: path.clone(), function: None, message });
+        }
+        for one in functions(source).into_iter().filter(|one| one.lines > FUNCTION_LINES_MAX) {
+            let functions::Function { name, line, lines } = one;
+            let message = format!("{path}:{line}: `{name}` has {lines} lines, more than {FUNCTION_LINES_MAX}");
+            found.push(Long { path: path.clone(), function: Some(name), message });
+        }
+    }
+    found
+}
+
+/// What breaks the rule of lengths, given the exceptions from it.
+fn violations_of_length(sources: &[Source], exceptions: &[Exception]) -> Vec<String> {
+    let found = long_ones(sources);
+    let is_meant = |one: &Exception, long: &Long| one.path == long.path && one.function == long.function.as_deref();
+    let is_excepted = |long: &Long| exceptions.iter().any(|one| is_meant(one, long));
+    let unneeded = exceptions.iter().filter(|one| !found.iter().any(|long| is_meant(one, long)));
+    let unneeded = unneeded.map(|Exception { path, function, reason }| {
+        let function = function.map(|name| format!(" `{name}`")).unwrap_or_default();
+        format!("{path}:{function} is not too long: take the exception out ({reason})")
+    });
+    found.iter().filter(|long| !is_excepted(long)).map(|long| long.message.clone()).chain(unneeded).collect()
+}
+
+/// The files from which crates begin: libraries and binaries. The crates of the tests do not count.
+fn roots(sources: &[Source]) -> impl Iterator<Item = &str> {
+    const ROOTS: &[&str] = &["/src/lib.rs", "/src/main.rs"];
+    let paths = sources.iter().map(|source| source.path.as_str()).filter(|path| !path.starts_with("tests/"));
+    paths.filter(|path| ROOTS.iter().any(|root| path.ends_with(root)) || path.contains("/src/bin/"))
+}
+
+fn all_circles(sources: &[Source]) -> Vec<String> {
+    let mut messages = Vec::new();
+    for root in roots(sources) {
+        let needs = Modules::read(sources, root).needs();
+        for circle in circles::circles(&needs) {
+            let files: Vec<&str> = circles::files(&circle).into_iter().collect();
+            messages.push(format!("a circle of {} files: {}", files.len(), files.join(", ")));
+            let closing =
+                circle.iter().map(|need| format!("  {}:{} needs {} ({})", need.from, need.line, need.to, need.path));
+            messages.extend(closing);
+        }
+    }
+    messages
+}
+
+/// The packages that a manifest depends on, each with its line.
+fn dependencies(manifest: &str) -> Vec<(usize, &str)> {
+    let mut is_inside = false;
+    let mut found = Vec::new();
+    for (line, text) in (1..).zip(manifest.lines()) {
+        if let Some(section) = text.strip_prefix('[') {
+            let section = section.trim_end().trim_end_matches(']');
+            is_inside = section.ends_with("dependencies");
+            // `[dependencies.name]`
+            found.extend(section.split_once("dependencies.").map(|(_, name)| (line, name)));
+        } else if is_inside && !text.trim_start().starts_with('#') {
+            found.extend(text.split_once(['.', ' ', '=']).map(|(name, _)| (line, name)));
+            let renamed = text.split_once("package = \"").and_then(|(_, rest)| rest.split_once('"'));
+            found.extend(renamed.map(|(name, _)| (line, name)));
+        }
+    }
+    found
+}
+
+/// The name of the package of a manifest.
+fn package(manifest: &str) -> &str {
+    let name = manifest.lines().find_map(|line| line.strip_prefix("name = \""));
+    name.and_then(|rest| rest.split('"').next()).expect("a package has a name")
+}
+
+/// Stages that depend on stages.
+fn stages_that_meet(manifests: &[(String, String)]) -> Vec<String> {
+    let stages: Vec<&str> = manifests.iter().map(|(_, text)| package(text)).collect();
+    let mut messages = Vec::new();
+    for (path, text) in manifests {
+        for (line, name) in dependencies(text).into_iter().filter(|(_, name)| stages.contains(name)) {
+            messages.push(format!("{path}:{line}: the stage {} depends on the stage {name}", package(text)));
+        }
+    }
+    messages
+}
+
+fn manifests_of_stages(root: &Path) -> Vec<(String, String)> {
+    let folders = fs::read_dir(root.join("stages")).expect("the folder of the stages").flatten();
+    let manifests = folders.filter_map(|folder| {
+        let text = fs::read_to_string(folder.path().join("Cargo.toml")).ok()?;
+        Some((format!("stages/{}/Cargo.toml", folder.file_name().display()), text))
+    });
+    manifests.collect()
+}
+
+fn assert_none(rule: &str, violations: &[String]) {
+    assert!(violations.is_empty(), "{rule}; this breaks it:\n{}", violations.join("\n"));
+}
+
+#[test]
+fn no_file_and_no_function_is_too_long() {
+    let sources = read_all(&repository());
+    assert!(sources.len() > 100, "{} files found", sources.len());
+    let rule = format!("a file has at most {FILE_LINES_MAX} lines and a function {FUNCTION_LINES_MAX}");
+    assert_none(&rule, &violations_of_length(&sources, EXCEPTIONS));
+}
+
+#[test]
+fn imports_within_a_crate_go_one_way() {
+    let sources = read_all(&repository());
+    assert!(roots(&sources).count() > 15, "too few crates found");
+    assert_none("files of a crate do not need one another in a circle", &all_circles(&sources));
+}
+
+#[test]
+fn no_stage_depends_on_another() {
+    let manifests = manifests_of_stages(&repository());
+    assert!(manifests.len() >= 7, "{} stages found", manifests.len());
+    assert_none("stages meet in messages alone", &stages_that_meet(&manifests));
+}
+
+#[test]
+fn exceptions_are_for_what_is_too_long() {
+    let function = format!("fn long() {{\n{}}}\nfn short() {{}}\n", "    f();\n".repeat(59));
+    let sources = [Source::new("a.rs", &function), Source::new("b.rs", &"\n".repeat(501))];
+    assert_eq!(
+        violations_of_length(&sources, &[]),
+        ["a.rs:1: `long` has 61 lines, more than 60", "b.rs:501: a file of 501 lines, more than 500"]
+    );
+    let exception = |path, function| Exception { path, function, reason: "a table" };
+    assert!(violations_of_length(&sources, &[exception("a.rs", Some("long")), exception("b.rs", None)]).is_empty());
+    let unneeded = [exception("a.rs", Some("long")), exception("b.rs", None), exception("a.rs", Some("short"))];
+    assert_eq!(
+        violations_of_length(&sources, &unneeded),
+        ["a.rs: `short` is not too long: take the exception out (a table)"]
+    );
+}
+
+#[test]
+fn a_stage_that_depends_on_a_stage_is_found() {
+    let manifest = |name: &str, more: &str| {
+        let text = format!(
+            "[package]\nname = \"{name}\"\n\n[lints]\nb = true\n\n[dependencies]\nanyhow.workspace = true\n{more}"
+        );
+        (format!("stages/{name}/Cargo.toml"), text)
+    };
+    let stages = |more| stages_that_meet(&[manifest("a", more), manifest("b", "")]);
+    assert!(stages("# b = \"1\"\n[features]\nb = []\n").is_empty());
+    for more in ["b.workspace = true\n", "[dev-dependencies]\nb = { path = \"../b\" }\n", "c = { package = \"b\" }\n"] {
+        let found = stages(more);
+        assert_eq!(found.len(), 1, "{more}: {found:?}");
+        assert!(found[0].ends_with("the stage a depends on the stage b"), "{found:?}");
+    }
+    assert_eq!(
+        stages("\n[dependencies.b]\npath = \"../b\"\n"),
+        ["stages/a/Cargo.toml:10: the stage a depends on the stage b"]
+    );
+}
