@@ -6,10 +6,11 @@ use async_nats::jetstream;
 use futures::StreamExt as _;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use shared::bus::{Bus, consumer_name, lane_consumers, required_by_interest};
+use shared::bus::{Bus, consumer_name, required_by_interest, required_consumers};
 use shared::config::Pipeline;
-use shared::message::{Edge, Outcome};
+use shared::message::Outcome;
 use shared::stage::{ControlRequest, ProcessStatus};
+use shared::topology::{DEAD, Edge, STAGES, StageName};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -105,13 +106,13 @@ impl Snapshot {
         for (key, _) in pipeline.edges.streams() {
             let Ok(stream) = bus.jetstream.get_stream(bus.subjects.stream(key)).await else { continue };
             let state = &stream.cached_info().state;
-            if key == "dead" {
+            let Some(edge) = Edge::from_name(key) else {
                 snapshot.dead = state.messages;
                 continue;
-            }
+            };
             snapshot.last_sequences.insert(key.to_owned(), state.last_sequence);
             // Not by the messages in it: after a full disk a work queue was seen to keep one that is acked.
-            let backlog = backlog(&stream, &required_consumers(key, pipeline)).await;
+            let backlog = backlog(&stream, &required_consumers(edge, pipeline)).await;
             snapshot.backlog.insert(key.to_owned(), backlog);
         }
         Ok(snapshot)
@@ -172,15 +173,17 @@ impl Snapshot {
 
     /// Whether the broker told of every stream what lies in it.
     fn has_all_streams(&self, pipeline: &Pipeline) -> bool {
-        pipeline.edges.streams().iter().all(|(key, _)| *key == "dead" || self.backlog.contains_key(*key))
+        pipeline.edges.streams().iter().all(|(key, _)| *key == DEAD || self.backlog.contains_key(*key))
     }
 
     fn covers_partitions(&self, pipeline: &Pipeline) -> bool {
         let instances = |stage: &str| {
             self.processes.iter().filter(|p| p.stage == stage).map(|p| p.instance).collect::<BTreeSet<_>>().len()
         };
-        instances("dedup") == usize::from(pipeline.stages.dedup.replicas)
-            && instances("scheduler") == usize::from(pipeline.stages.scheduler.replicas)
+        let with_state = STAGES.iter().filter(|row| row.has_state);
+        with_state
+            .map(|row| row.stage)
+            .all(|stage| instances(stage.name()) == usize::from(pipeline.stages.of(stage).replicas))
     }
 
     /// Why the equations of P3 cannot be checked; nothing when they can.
@@ -248,31 +251,13 @@ async fn backlog(stream: &jetstream::stream::Stream, consumers: &[String]) -> u6
 /// The broker does not answer.
 pub async fn unarchived(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<u64> {
     let mut left = 0;
-    for (key, stage) in required_by_interest(pipeline) {
-        if stage == "archiver" {
-            let stream = bus.jetstream.get_stream(bus.subjects.stream(key)).await?;
-            left += backlog(&stream, &[consumer_name(stage, None)]).await;
+    for (edge, stage) in required_by_interest(pipeline) {
+        if stage == StageName::Archiver {
+            let stream = bus.jetstream.get_stream(bus.subjects.stream(edge.name())).await?;
+            left += backlog(&stream, &[consumer_name(stage.name(), None)]).await;
         }
     }
     Ok(left)
-}
-
-fn required_consumers(key: &str, pipeline: &Pipeline) -> Vec<String> {
-    let owned = |stage: &str, replicas: u16| (0..replicas).map(|i| consumer_name(stage, Some(i))).collect();
-    let in_lanes = |stage: &str, edge| {
-        lane_consumers(stage, edge, pipeline.partitions).into_iter().map(|consumer| consumer.name).collect()
-    };
-    match key {
-        "urls.found" => in_lanes("host-splitter", Edge::UrlsFound),
-        "urls.split" => owned("dedup", pipeline.stages.dedup.replicas),
-        "urls.new" => in_lanes("resolver", Edge::UrlsNew),
-        "urls.ready" | "fetch.reports" => owned("scheduler", pipeline.stages.scheduler.replicas),
-        _ => required_by_interest(pipeline)
-            .into_iter()
-            .filter(|(required, _)| *required == key)
-            .map(|(_, stage)| consumer_name(stage, None))
-            .collect(),
-    }
 }
 
 /// Asks all processes (`expected` of them, if known) the same.

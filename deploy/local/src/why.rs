@@ -9,10 +9,8 @@ use crate::status::ask_all;
 use anyhow::ensure;
 use serde::Serialize;
 use shared::stage::{ControlRequest, ProcessReason, ProcessStatus};
+use shared::topology::StageName;
 use shared::url::{host_of, partition};
-
-/// Stages in the order in which a URL passes them.
-const ORDER: [&str; 4] = ["host-splitter", "dedup", "resolver", "scheduler"];
 
 /// What all processes say of a URL.
 #[derive(Clone, Debug, Serialize)]
@@ -41,7 +39,8 @@ pub async fn run(running: &Running, url: &str, json: bool) -> anyhow::Result<()>
     let silent = processes.iter().filter(|process| !has_answered(process));
     let silent: Vec<String> = silent.map(|process| format!("{} {}", process.stage, process.instance)).collect();
     reasons.retain(|process| process.reason.is_some());
-    reasons.sort_by_key(|process| (ORDER.iter().position(|stage| *stage == process.stage), process.instance));
+    // In the order in which a URL passes the stages.
+    reasons.sort_by_key(|process| (StageName::from_name(&process.stage), process.instance));
     // What all instances of a stage say is said once.
     reasons.dedup_by(|next, last| (&next.stage, &next.reason) == (&last.stage, &last.reason));
     let partition = partition(host_of(&url), running.pipeline.partitions);

@@ -228,6 +228,14 @@ fn accepted(error: &str) -> String {
     }
 }
 
+/// The shipped file as a tree and as it is read, for a local crawl.
+#[cfg(test)]
+pub(super) fn shipped() -> (Tree, Pipeline) {
+    let layers = Layers { set: vec!["network.allow_private_addresses=true".to_owned()], ..Layers::default() };
+    let tree = layers.tree(std::iter::empty()).expect("it is valid YAML");
+    (tree.clone(), read(tree).expect("it is valid"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,8 @@
 //! What the parser knows of bodies: the question whether one was met before, its answer, and what a document says of
 //! itself.
 
-use super::{Edge, EdgeMessage};
+use super::envelope::EdgeMessage;
+use crate::topology::Edge;
 use rkyv::{Archive, Deserialize, Serialize};
 
 /// `content.asks.<d>`: bodies that somebody has before him; asked of the dedup instance that owns their partitions.
@@ -69,6 +70,7 @@ impl EdgeMessage for ContentAsk {
 }
 impl EdgeMessage for ContentReply {
     const EDGE: Edge = Edge::ContentAsks;
-    /// Told apart from [`ContentAsk`] on the same edge by its number.
+    /// Far from the versions of [`ContentAsk`], so that the number tells the two apart.
     const VERSION: u8 = 102;
+    const IS_REPLY: bool = true;
 }

@@ -1,6 +1,8 @@
 //! The messages between scheduler and fetcher, and what the fetcher passes on.
 
-use super::{Edge, EdgeMessage, Origin};
+use super::envelope::EdgeMessage;
+use super::urls::Origin;
+use crate::topology::Edge;
 use rkyv::{Archive, Deserialize, Serialize};
 use std::net::IpAddr;
 
@@ -50,7 +52,7 @@ pub enum ToFetcher {
     },
 }
 
-/// A job's name: which scheduler instance granted it, in which epoch, and the how manieth there.
+/// A job's name: the scheduler instance that granted it, the epoch of its ownership, and a number that counts up there.
 #[derive(
     Archive, Serialize, Deserialize, serde::Serialize, Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord,
 )]
@@ -247,7 +249,7 @@ pub struct RobotsResponse {
     /// Where a 3xx points to, as sent.
     pub location: Option<String>,
     /// The body, cut to 500 KiB.
-    #[serde(serialize_with = "super::tap::length")]
+    #[serde(serialize_with = "super::fields::length")]
     pub body: Vec<u8>,
 }
 
@@ -269,16 +271,16 @@ pub struct Page {
     /// Of the protocol.
     pub http_version: HttpVersion,
     /// Headers of the request, names in lower case.
-    #[serde(serialize_with = "super::tap::headers")]
+    #[serde(serialize_with = "super::fields::headers")]
     pub request_headers: Vec<(String, Vec<u8>)>,
     /// Response headers as sent, names in lower case.
-    #[serde(serialize_with = "super::tap::headers")]
+    #[serde(serialize_with = "super::fields::headers")]
     pub headers: Vec<(String, Vec<u8>)>,
     /// The body was longer than `limits.body_bytes_max`, ended early, did not come in time, or was not wanted
     /// (`limits.skip_types`).
     pub truncated: bool,
     /// The body.
-    #[serde(serialize_with = "super::tap::length")]
+    #[serde(serialize_with = "super::fields::length")]
     pub body: Vec<u8>,
 }
 
@@ -431,8 +433,9 @@ impl EdgeMessage for Ask {
 }
 impl EdgeMessage for AskReply {
     const EDGE: Edge = Edge::FetchAsks;
-    /// Told apart from [`Ask`] on the same edge by its number.
+    /// Far from the versions of [`Ask`], so that the number tells the two apart.
     const VERSION: u8 = 101;
+    const IS_REPLY: bool = true;
 }
 impl EdgeMessage for ToFetcher {
     const EDGE: Edge = Edge::FetchJobs;

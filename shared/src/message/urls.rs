@@ -1,6 +1,9 @@
 //! The messages that carry URLs from their discovery to the frontier.
 
-use super::{Edge, EdgeMessage, Quality, UrlList};
+use super::envelope::EdgeMessage;
+use super::quality::Quality;
+use super::text::UrlList;
+use crate::topology::Edge;
 use rkyv::{Archive, Deserialize, Serialize};
 
 /// How URLs were found: the trace of discovery that travels with them to their outcome. By default nothing is known.
