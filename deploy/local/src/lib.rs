@@ -5,7 +5,8 @@
 //! - [`crawl`]: the life of a crawl from its seeds to its summary;
 //! - [`handle`]: how other commands find a running crawl; [`lock`]: one crawl in a data directory;
 //! - [`status`]: one picture of all processes and streams;
-//! - [`inject`], [`tap`], [`dead`], [`delete`], [`export`], [`lab`], [`why`], [`windows`]: one command each.
+//! - [`inject`], [`tap`], [`dead`], [`delete`], [`export`], [`lab`], [`topology`], [`why`], [`windows`]: one command
+//!   each.
 
 pub mod broker;
 pub mod crawl;
@@ -21,5 +22,6 @@ pub mod processes;
 pub mod progress;
 pub mod status;
 pub mod tap;
+pub mod topology;
 pub mod why;
 pub mod windows;

@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use rhumb::crawl::{Ending, Plan, SUPERVISOR, SupervisorRequest};
 use rhumb::output::line;
-use rhumb::{crawl, dead, delete, export, handle, inject, lab, status, tap, why, windows};
+use rhumb::{crawl, dead, delete, export, handle, inject, lab, status, tap, topology, why, windows};
 use shared::config::{Layers, Pipeline};
 use shared::message::Edge;
 use std::io::IsTerminal as _;
@@ -225,14 +225,7 @@ Examples:
         which: Which,
     },
     /// Prints the messages on an edge as they pass, without any effect on the crawl
-    #[command(
-        after_help = "Edges: urls.found urls.split urls.new urls.ready fetch.asks fetch.jobs fetch.reports pages outcomes \
-dns.refresh errands urls.filtered content.asks documents
-
-Examples:
-  rhumb tap urls.new --limit 5 --format json
-  rhumb tap pages --host example.org --headers"
-    )]
+    #[command(after_help = tap::help())]
     Tap {
         /// The edge
         edge: String,
@@ -268,6 +261,7 @@ Example:
         #[command(flatten)]
         which: Which,
     },
+    Topology(topology::Topology),
     /// Lists the corrupt messages that stages put aside
     Dead {
         /// Send each again to where it came from
@@ -455,6 +449,10 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
             let url = shared::url::canonical(&url, None, None)
                 .map_err(|reason| BadArguments(format!("'{url}' is no URL that can be crawled: {reason}")))?;
             why::run(&handle::find(&which.layers()).await?, &url, json).await?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Topology(topology) => {
+            topology.print();
             Ok(ExitCode::SUCCESS)
         }
         Command::Dead { replay, json, which } => {

@@ -28,6 +28,14 @@ pub struct Tap {
     pub headers_only: bool,
 }
 
+/// The end of the command's help: the edges there are, and examples.
+pub fn help() -> String {
+    format!(
+        "Edges: {}\n\nExamples:\n  rhumb tap urls.new --limit 5 --format json\n  rhumb tap pages --host example.org --headers",
+        Edge::ALL.map(Edge::name).join(" ")
+    )
+}
+
 /// Between two looks whether the crawl is still there.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
