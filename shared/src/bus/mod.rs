@@ -34,7 +34,7 @@ pub struct Bus {
     pub jetstream: async_nats::jetstream::Context,
     /// The subjects of this crawl.
     pub subjects: Arc<Subjects>,
-    /// How many times the connection has come about: changes with every reconnect.
+    /// Number of connects so far: changes with every reconnect.
     pub connected: Arc<AtomicU64>,
 }
 
@@ -42,7 +42,7 @@ pub struct Bus {
 const RECONNECT_WAIT: Duration = Duration::from_millis(100);
 /// Longest wait between two connects.
 const RECONNECT_WAIT_MAX: Duration = Duration::from_secs(2);
-/// How long a request to the broker itself may take.
+/// Longest time that a request to the broker itself may take.
 const API_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Bus {
@@ -85,7 +85,7 @@ impl Bus {
         pipeline.broker.max_payload.min(Bytes(self.client.server_info().max_payload as u64))
     }
 
-    /// Whether the connection stands right now.
+    /// Says whether the connection stands right now.
     pub fn is_connected(&self) -> bool {
         self.client.connection_state() == async_nats::connection::State::Connected
     }

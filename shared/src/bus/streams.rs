@@ -63,8 +63,9 @@ pub fn required_consumers(edge: Edge, pipeline: &Pipeline) -> Vec<String> {
     topology::consumers(edge).flat_map(names).collect()
 }
 
-/// Ends the part that an archiver took in the crawl, when it has none any more: what it did not get would fill the
-/// streams. For who starts a whole crawl; nothing happens when there is an archiver or was none.
+/// Removes the archiver's consumers from a crawl that has no archiver any more: messages that nobody takes would fill the
+/// streams. The process that starts a whole crawl calls this; nothing happens while there is an archiver, or if there was
+/// none.
 ///
 /// # Errors
 /// The broker does not answer.
@@ -131,7 +132,7 @@ pub struct Consumer {
     pub name: String,
     /// The subjects it takes.
     pub filters: Vec<String>,
-    /// Whether it is one of several for the edge's lanes: instances say how much they prefer it.
+    /// It is one of several for the edge's lanes: instances say how much they prefer it.
     pub has_lanes: bool,
 }
 
@@ -175,16 +176,16 @@ impl Consumer {
 /// The crawl's key-value buckets.
 pub const BUCKETS: [&str; 3] = ["leases", "scope", "tokens"];
 
-/// Handles of them.
+/// Handles of the buckets.
 #[derive(Clone, Debug)]
 pub struct Buckets {
-    /// Who owns the partitions of an instance; a key vanishes when it is not renewed.
+    /// The owner of each instance's partitions; a key vanishes when it is not renewed.
     pub leases: kv::Store,
     /// The scopes of the topics.
     pub scope: kv::Store,
-    /// What each scheduler has of the budgets that they share.
+    /// Each scheduler's tokens of the budgets that they share.
     pub tokens: kv::Store,
-    /// How long a key of `leases` lasts. What the configuration says holds for a bucket that is new.
+    /// Lifetime of a key of `leases`. The configured one holds for a new bucket only.
     pub lease: Duration,
 }
 

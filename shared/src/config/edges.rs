@@ -71,7 +71,7 @@ pub struct StreamEdge {
     pub unacked_max: u32,
 }
 
-/// An edge of core NATS messages: soft state.
+/// An edge of core NATS messages, which nobody keeps.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "pipeline.yaml documents every key")]
@@ -91,9 +91,9 @@ pub enum Storage {
 /// The settings of an edge, by its kind.
 #[derive(Clone, Copy, Debug)]
 pub enum EdgeSettings<'a> {
-    /// Of a JetStream stream.
+    /// The settings of a JetStream stream.
     Stream(&'a StreamEdge),
-    /// Of core NATS messages.
+    /// The settings of core NATS messages.
     Core(&'a CoreEdge),
 }
 

@@ -24,9 +24,9 @@ pub struct Stages {
 /// The settings that every stage has.
 #[derive(Clone, Copy, Debug)]
 pub struct Common {
-    /// How many instances run.
+    /// Number of instances.
     pub replicas: u16,
-    /// Where health and metrics are served.
+    /// Address on which health and metrics are served.
     pub listen: SocketAddr,
 }
 
@@ -73,7 +73,7 @@ pub struct UrlCacheSettings {
     pub file: PathBuf,
 }
 
-/// Which entry of a full URL cache gives way to a new one.
+/// The entry of a full URL cache that gives way to a new one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CachePolicy {
@@ -106,7 +106,7 @@ pub struct Dedup {
     pub cache: UrlCacheSettings,
 }
 
-/// Where the URL-seen test keeps its fingerprints.
+/// The place where the URL-seen test keeps its fingerprints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DedupStore {
@@ -176,7 +176,7 @@ pub struct Scheduler {
     pub store_cache_bytes: Bytes,
 }
 
-/// Which server comes next, and which of its URLs (Cao, Jiang and Singh 2003).
+/// The rule by which the next server, and its next URL, is chosen (Cao, Jiang and Singh 2003).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Policy {
@@ -190,15 +190,15 @@ pub enum Policy {
     Capacity,
 }
 
-/// What the quality of a URL is.
+/// The source of a URL's quality.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum QualityProvider {
     /// The nearer to a seed, the better.
     Depth,
-    /// What flows to it from the page that has it.
+    /// The share of its page's quality that flows to it.
     Flow,
-    /// What a file says.
+    /// The number that a file has for it.
     Table,
     /// Drawn, by Zipf's law.
     Zipf,
@@ -234,14 +234,14 @@ pub struct Parser {
     pub nofollow: Nofollow,
 }
 
-/// What a page's wish that links be not followed means: `rel` of a link, robots `meta`, `X-Robots-Tag`.
+/// The effect of a page's wish that links be not followed: `rel` of a link, robots `meta`, `X-Robots-Tag`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Nofollow {
-    /// They are not.
+    /// The links are not followed.
     #[default]
     Obey,
-    /// Nothing.
+    /// None.
     Ignore,
 }
 
