@@ -15,6 +15,7 @@ mod robots;
 mod scale;
 mod status;
 mod tap;
+mod topology;
 mod up;
 mod why;
 
@@ -54,6 +55,7 @@ enum Command {
     Status(status::Status),
     Tap(tap::Tap),
     Why(why::Why),
+    Topology(topology::Topology),
     Dead(dead::Dead),
     Delete(delete::Delete),
     #[command(subcommand)]
@@ -96,6 +98,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Status(status) => return status.run().await,
         Command::Tap(tap) => tap.run().await?,
         Command::Why(why) => why.run().await?,
+        Command::Topology(topology) => topology.print(),
         Command::Dead(dead) => dead.run().await?,
         Command::Delete(delete) => return delete.run().await,
         Command::Lab(_) => return Err(lab::start()),

@@ -19,7 +19,7 @@ use crate::broker::Broker;
 use crate::control::{SUPERVISOR, SupervisorRequest};
 use crate::handle::Handle;
 use crate::processes::Processes;
-use crate::stages::{ARCHIVER, OWNERS};
+use crate::stages::{ARCHIVER, owns_partitions};
 use crate::status::{ProcessUse, Snapshot, Summary, Supervision, unarchived};
 use anyhow::Context as _;
 use disk::{Disk, DiskChange, ROOM_MIB};
@@ -232,7 +232,7 @@ impl<'a> Crawl<'a> {
         let Some((_, common)) = stages.into_iter().find(|(known, _)| *known == stage) else {
             anyhow::bail!("there is no stage '{stage}'");
         };
-        if OWNERS.contains(&stage) {
+        if owns_partitions(stage) {
             anyhow::bail!(
                 "{stage} owns the partitions' state: its replicas are fixed for the life of a crawl (stages.{stage}.replicas)"
             );

@@ -3,7 +3,7 @@
 use super::EXIT_INTERRUPTED;
 use super::arguments::{BadArguments, Which, check_fixed};
 use crate::crawl::{self, EndReason, Plan};
-use crate::stages::OWNERS;
+use crate::stages::owns_partitions;
 use crate::{handle, seeds};
 use clap::{Args, ValueEnum};
 use shared::config::{Layers, Pipeline};
@@ -101,7 +101,8 @@ pub(super) fn exit_code(reason: EndReason) -> ExitCode {
 
 /// Checks that a crawl begins with seeds in an empty data directory, or goes on in one that holds a crawl.
 fn check_beginning(pipeline: &Pipeline, seeds: &[String], resume: bool) -> Result<(), BadArguments> {
-    let holds_a_crawl = OWNERS.iter().any(|stage| pipeline.data.join(stage).exists());
+    let holds_a_crawl =
+        pipeline.stages.common().iter().any(|(stage, _)| owns_partitions(stage) && pipeline.data.join(stage).exists());
     let data = pipeline.data.display();
     if holds_a_crawl && !resume {
         return Err(BadArguments(format!(

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use clap::Args;
 use futures::StreamExt as _;
 use serde_json::json;
+use shared::topology::DEAD;
 use std::time::Duration;
 
 /// Lists the corrupt messages that stages put aside
@@ -31,7 +32,7 @@ impl Dead {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let running = handle::find(&self.which.layers()).await?;
         let bus = &running.bus;
-        let stream = bus.jetstream.get_stream(bus.subjects.stream("dead")).await;
+        let stream = bus.jetstream.get_stream(bus.subjects.stream(DEAD)).await;
         let mut stream = stream.context("the crawl has no dead letters' stream")?;
         let count = stream.info().await?.state.messages;
         if count == 0 {

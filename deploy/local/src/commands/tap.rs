@@ -15,14 +15,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// Prints the messages on an edge as they pass, without any effect on the crawl
 #[derive(Args)]
-#[command(
-    after_help = "Edges: urls.found urls.split urls.new urls.ready fetch.asks fetch.jobs fetch.reports pages outcomes \
-dns.refresh errands urls.filtered content.asks documents
-
-Examples:
-  rhumb tap urls.new --limit 5 --format json
-  rhumb tap pages --host example.org --headers"
-)]
+#[command(after_help = help())]
 pub(super) struct Tap {
     /// The edge
     edge: String,
@@ -43,6 +36,14 @@ pub(super) struct Tap {
     headers: bool,
     #[command(flatten)]
     which: Which,
+}
+
+/// The end of the command's help: the edges there are, and examples.
+fn help() -> String {
+    format!(
+        "Edges: {}\n\nExamples:\n  rhumb tap urls.new --limit 5 --format json\n  rhumb tap pages --host example.org --headers",
+        Edge::ALL.map(Edge::name).join(" ")
+    )
 }
 
 /// Between two looks whether the crawl is still there.

@@ -7,11 +7,11 @@ use super::arguments::{BadArguments, Which};
 use crate::control::ask_all;
 use crate::handle::{self, Running};
 use crate::output::line;
-use crate::stages::WAY_OF_A_URL;
 use anyhow::ensure;
 use clap::Args;
 use serde::Serialize;
 use shared::stage::{ControlRequest, ProcessReason, ProcessStatus};
+use shared::topology::StageName;
 use shared::url::{host_of, partition};
 
 /// Tells where a URL is now and why: filtered, seen, waiting for what until when
@@ -74,8 +74,8 @@ impl Whereabouts {
         let silent = processes.iter().filter(|process| !has_answered(process));
         let silent: Vec<String> = silent.map(|process| format!("{} {}", process.stage, process.instance)).collect();
         reasons.retain(|process| process.reason.is_some());
-        reasons
-            .sort_by_key(|process| (WAY_OF_A_URL.iter().position(|stage| *stage == process.stage), process.instance));
+        // In the order in which a URL passes the stages.
+        reasons.sort_by_key(|process| (StageName::from_name(&process.stage), process.instance));
         // What all instances of a stage say is said once.
         reasons.dedup_by(|next, last| (&next.stage, &next.reason) == (&last.stage, &last.reason));
         let partition = partition(host_of(&url), running.pipeline.partitions);

@@ -3,7 +3,7 @@
 //!
 //! In: snapshots. Out: the summary. Invariant: totals do not go back while a process is away.
 
-use crate::stages::OWNERS;
+use crate::stages::owns_partitions;
 use crate::status::{ProcessUse, Snapshot, Summary};
 use shared::config::Pipeline;
 use shared::stage::ProcessStatus;
@@ -75,9 +75,8 @@ impl Standing {
         }
         // Processes that could not answer just now keep their last known numbers: totals do not go back.
         let answered: Vec<(String, u16)> = snapshot.processes.iter().map(|p| (p.stage.clone(), p.instance)).collect();
-        let is_silent = |p: &&ProcessStatus| {
-            OWNERS.contains(&p.stage.as_str()) && !answered.contains(&(p.stage.clone(), p.instance))
-        };
+        let is_silent =
+            |p: &&ProcessStatus| owns_partitions(&p.stage) && !answered.contains(&(p.stage.clone(), p.instance));
         let silent = self.snapshot.processes.iter().filter(is_silent);
         snapshot.processes.extend(silent.map(|p| ProcessStatus { idle: false, ..p.clone() }));
         self.snapshot = snapshot;

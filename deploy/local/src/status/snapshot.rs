@@ -1,12 +1,13 @@
 //! What the processes of a crawl answer and what lies in its streams, at one moment.
 
-use super::backlog::{backlog, required_consumers};
+use super::backlog::backlog;
 use super::summary::{ProcessUse, Summary};
 use crate::control::ask_all;
-use shared::bus::Bus;
+use shared::bus::{Bus, required_consumers};
 use shared::config::Pipeline;
 use shared::message::Outcome;
 use shared::stage::{ControlRequest, ProcessStatus};
+use shared::topology::{DEAD, Edge, STAGES};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The state of a crawl at one moment.
@@ -34,13 +35,13 @@ impl Snapshot {
         for (key, _) in pipeline.edges.streams() {
             let Ok(stream) = bus.jetstream.get_stream(bus.subjects.stream(key)).await else { continue };
             let state = &stream.cached_info().state;
-            if key == "dead" {
+            let Some(edge) = Edge::from_name(key) else {
                 snapshot.dead = state.messages;
                 continue;
-            }
+            };
             snapshot.last_sequences.insert(key.to_owned(), state.last_sequence);
             // Not by the messages in it: after a full disk a work queue was seen to keep one that is acked.
-            let backlog = backlog(&stream, &required_consumers(key, pipeline)).await;
+            let backlog = backlog(&stream, &required_consumers(edge, pipeline)).await;
             snapshot.backlog.insert(key.to_owned(), backlog);
         }
         Ok(snapshot)
@@ -95,15 +96,15 @@ impl Snapshot {
 
     /// Whether the broker told the backlog of every stream.
     fn has_all_streams(&self, pipeline: &Pipeline) -> bool {
-        pipeline.edges.streams().iter().all(|(key, _)| *key == "dead" || self.backlog.contains_key(*key))
+        pipeline.edges.streams().iter().all(|(key, _)| *key == DEAD || self.backlog.contains_key(*key))
     }
 
     pub(super) fn covers_partitions(&self, pipeline: &Pipeline) -> bool {
         let instances = |stage: &str| {
             self.processes.iter().filter(|p| p.stage == stage).map(|p| p.instance).collect::<BTreeSet<_>>().len()
         };
-        instances("dedup") == usize::from(pipeline.stages.dedup.replicas)
-            && instances("scheduler") == usize::from(pipeline.stages.scheduler.replicas)
+        let mut with_state = STAGES.iter().filter(|row| row.has_state);
+        with_state.all(|row| instances(row.name) == usize::from(pipeline.stages.of(row.stage).replicas))
     }
 }
 
