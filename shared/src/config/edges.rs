@@ -153,7 +153,7 @@ mod tests {
         let (tree, pipeline) = shipped();
         for edge in Edge::ALL {
             let key = format!("/edges/{}", edge.name().replace('.', "/"));
-            let settings = tree.pointer(&key).and_then(serde_json::Value::as_object).expect(edge.name());
+            let settings = tree.pointer(&key).and_then(serde_json::Value::as_object).unwrap();
             assert_eq!(settings["subject"], pipeline.edges.subject(edge), "{}", edge.name());
             assert_eq!(settings.len() > 1, pipeline.edges.stream(edge).is_some(), "{}", edge.name());
             match edge.row().kind {

@@ -70,6 +70,10 @@ const FETCHER: Party = Party::Stage(StageName::Fetcher);
 const PARSER: Party = Party::Stage(StageName::Parser);
 const ARCHIVER: Party = Party::Stage(StageName::Archiver);
 
+/// The key below `edges` of the dead letters: a stream beside the edges. Any stage puts corrupt messages there, and an
+/// operator takes them out (`rhumb dead`).
+pub const DEAD: &str = "dead";
+
 /// All edges, one row each, in the order of their numbers.
 pub const EDGES: [EdgeRow; 14] = [
     EdgeRow {

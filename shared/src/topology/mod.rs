@@ -12,16 +12,12 @@ mod picture;
 mod stages;
 mod words;
 
-pub use edges::{EDGES, EdgeRow};
+pub use edges::{DEAD, EDGES, EdgeRow};
 pub use picture::{PICTURE, dot, text};
 pub use stages::{STAGES, StageRow};
 pub use words::{Division, Edge, Kind, Party, Retention, Source, StageName, Token};
 
-/// The key below `edges` of the dead letters: a stream beside the edges. Any stage puts corrupt messages there, and an
-/// operator takes them out (`rhumb dead`).
-pub const DEAD: &str = "dead";
-
-/// How a stage takes part in its input edges.
+/// The input edges of a stage, each with how the stage takes part in it.
 pub fn sources(stage: StageName) -> &'static [Source] {
     stage.row().inputs
 }

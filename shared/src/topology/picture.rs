@@ -3,8 +3,7 @@
 //! The lists and the graph are made from the tables. The drawing is written by hand, since no program lays it out as well; a
 //! test holds its names against the tables, both ways. README begins with the same drawing.
 
-use super::DEAD;
-use super::edges::{EDGES, EdgeRow};
+use super::edges::{DEAD, EDGES, EdgeRow};
 use super::stages::{STAGES, StageRow};
 use super::words::{Division, Kind, Party, Retention, Source};
 use std::fmt::Write as _;
