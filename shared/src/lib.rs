@@ -1,5 +1,6 @@
 //! What the stages of rhumb share.
 //!
+//! - [`topology`]: every edge and every stage, in two constant tables;
 //! - [`message`]: one type per edge of the pipeline and the envelope it travels in;
 //! - [`config`]: `pipeline.yaml`, typed, strict and checked before anything starts;
 //! - [`bus`]: the broker: streams, consumers and subjects made from the configuration;
@@ -23,6 +24,7 @@ pub mod stage;
 pub mod telemetry;
 pub mod time;
 pub mod tls;
+pub mod topology;
 pub mod url;
 pub mod url_cache;
 pub mod whole_file;

@@ -1,74 +1,41 @@
-//! The life of a crawl on one machine: broker, streams, processes, seeds; then watched until it is complete or at
-//! a limit; then drained, summed up and stopped.
+//! The life of a crawl on one machine.
+//!
+//! In: a [`Plan`]; signals, and what the operator asks while it runs. Out: why it ended, and a summary.
+//!
+//! Flow: `start` brings up broker, streams, processes and seeds. Then the crawl is watched until it is complete or at a
+//! limit: processes and broker that die are started again, and a full disk is waited for. Then it is drained, summed up
+//! and stopped.
 
-use crate::broker::{Broker, BrokerOptions};
-use crate::handle::{Handle, assignment, keep};
-use crate::inject::{Seeds, inject};
-use crate::lock::{LOCK, lock};
-use crate::processes::{Launch, Processes, binaries};
-use crate::progress::Progress;
+mod disk;
+mod plan;
+mod ports;
+mod progress;
+mod standing;
+mod start;
+
+pub(crate) use plan::{EndReason, Plan};
+
+use crate::broker::Broker;
+use crate::control::{SUPERVISOR, SupervisorRequest};
+use crate::handle::Handle;
+use crate::processes::Processes;
+use crate::stages::{ARCHIVER, owns_partitions};
 use crate::status::{ProcessUse, Snapshot, Summary, Supervision, unarchived};
 use anyhow::Context as _;
-use async_nats::jetstream::kv;
+use disk::{Disk, DiskChange, ROOM_MIB};
 use futures::stream::{FuturesUnordered, StreamExt as _};
-use serde::{Deserialize, Serialize};
-use shared::bus::{Buckets, Bus, ensure_buckets, ensure_streams, leave_unarchived, shown};
-use shared::config::{Common, ConfigError, Durability, Layers, Pipeline};
-use shared::stage::{Ownership, ProcessStatus, new_life};
+use ports::check_ports;
+use progress::Progress;
+use shared::bus::Bus;
+use shared::stage::Ownership;
 use shared::telemetry;
-use shared::url_cache::UrlCache;
-use std::collections::BTreeMap;
+use standing::Standing;
+use start::{Parts, start};
 use std::fs::File;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// What to crawl and for how long.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// The configuration, as layers, to be kept for the stage processes and for those who resume the crawl.
-    pub layers: Layers,
-    /// The same, read and checked, with the limits of this run.
-    pub pipeline: Pipeline,
-    /// Canonical seeds.
-    pub seeds: Vec<String>,
-    /// Their topic.
-    pub topic: String,
-    /// End when nothing is left to do (`crawl`), or only when told to (`up`).
-    pub ends: bool,
-    /// End after so long.
-    pub at_most: Option<Duration>,
-    /// Where the summary goes.
-    pub summary: Option<PathBuf>,
-}
-
-/// Why a crawl ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// Complete, or at a limit.
-    Done,
-    /// Ctrl-C or SIGTERM.
-    Interrupted,
-}
-
-/// Asks of the supervising process.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SupervisorRequest {
-    /// Run so many instances of a stage.
-    Scale {
-        /// The stage.
-        stage: String,
-        /// Instances.
-        replicas: u16,
-    },
-    /// Answer with a [`Supervision`].
-    Status,
-}
-
-/// Who answers [`SupervisorRequest`]s on the control subject.
-pub const SUPERVISOR: &str = "supervisor";
 /// How long closing the connection to the broker may take.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Between two looks at processes.
@@ -78,24 +45,23 @@ const SNAPSHOT_EVERY: Duration = Duration::from_millis(200);
 const SNAPSHOT_EVERY_MAX: Duration = Duration::from_secs(1);
 /// What a stage's reason not to be ready says when the broker's disk is full.
 const DISK_FULL: &str = "no space left on device";
-/// How long the end of a crawl waits for the last reports to be taken in.
+/// How long the end of a crawl waits until the last reports are taken in.
 const LAST_LOOK_MAX: Duration = Duration::from_secs(3);
-/// How long for the archiver to keep what was fetched last, once that was given to it: longer than a document waits.
+/// How long the archiver may take to keep what it was given last: longer than a document waits.
 const ARCHIVE_MAX: Duration = Duration::from_secs(40);
 const ARCHIVE_LOOK: Duration = Duration::from_millis(50);
-/// A disk with less free is full, in bytes.
-const NO_ROOM: u64 = 1 << 20;
-/// A full disk has room again from so much free on, in bytes.
-const ROOM: u64 = 32 << 20;
 
-/// Runs a crawl from its beginning (or from where it stopped) to its end.
-pub async fn run(plan: &Plan) -> anyhow::Result<Ending> {
-    let mut crawl = Crawl::start(plan).await?;
-    let ending = crawl.watch().await;
+/// Runs a crawl from its beginning, or from where it stopped, to its end.
+///
+/// # Errors
+/// It cannot be started; a process cannot go on; another `rhumb` took the crawl over; the summary cannot be written.
+pub(crate) async fn run(plan: &Plan) -> anyhow::Result<EndReason> {
+    let mut crawl = Crawl::new(plan, start(plan).await?);
+    let reason = crawl.watch().await;
     let ended = crawl.end().await;
-    let ending = ending?;
+    let reason = reason?;
     ended?;
-    Ok(ending)
+    Ok(reason)
 }
 
 struct Crawl<'a> {
@@ -104,94 +70,37 @@ struct Crawl<'a> {
     bus: Bus,
     processes: Processes,
     progress: Progress,
-    started: Instant,
-    snapshot: Snapshot,
-    /// Nothing is left to do; complete, unless URLs wait for larger budgets.
-    is_over: bool,
-    complete: bool,
-    /// The streams' last sequences at the latest snapshot, when nothing was left to do.
-    quiet_at: Option<BTreeMap<String, u64>>,
-    /// Nothing is started again while it is: it would only end again.
-    disk_is_full: bool,
-    /// Last known use of processes, by id: of those that have ended, too.
-    uses: BTreeMap<u32, ProcessUse>,
+    standing: Standing,
+    /// Nothing is started again while it is full: it would only end again.
+    disk: Disk,
     broker_restarts: u64,
-    /// Nobody else runs this crawl on the broker.
     lease: Option<Ownership>,
-    /// Nobody else runs a crawl in the data directory.
     _lock: File,
 }
 
 impl<'a> Crawl<'a> {
-    async fn start(plan: &'a Plan) -> anyhow::Result<Crawl<'a>> {
-        let stages = &plan.pipeline.stages;
-        for (key, cache) in [("host-splitter", &stages.host_splitter.cache), ("dedup", &stages.dedup.cache)] {
-            // Before anything starts: a stage would find out when the crawl is under way.
-            UrlCache::open(&format!("stages.{key}.cache"), cache)?;
+    fn new(plan: &'a Plan, parts: Parts) -> Self {
+        let pipeline = &plan.pipeline;
+        let mut folders = vec![pipeline.data.clone()];
+        if pipeline.stages.archiver.replicas > 0 {
+            folders.push(pipeline.archive_dir());
         }
-        scheduler::quality::Provider::open(&stages.scheduler)?;
-        for (stage, common) in stages.common() {
-            check_ports(stage, common, common.replicas)?;
-        }
-        let data = &plan.pipeline.data;
-        std::fs::create_dir_all(data)
-            .with_context(|| format!("cannot create the data directory {}", data.display()))?;
-        let data = std::fs::canonicalize(data).with_context(|| format!("cannot find {}", data.display()))?;
-        let lock = lock(&data.join(LOCK)).await?;
-
-        let broker =
-            if plan.pipeline.broker.url.is_empty() { Some(start_broker(&plan.pipeline, &data).await?) } else { None };
-        let url = broker.as_ref().map_or(plan.pipeline.broker.url.as_str(), Broker::url).to_owned();
-        let bus = Bus::connect(&url, &plan.pipeline, "rhumb").await?;
-        let (wanted, max_payload) = (plan.pipeline.broker.max_payload, bus.max_payload(&plan.pipeline));
-        if max_payload < wanted {
-            tracing::warn!(
-                "the broker takes messages of at most {max_payload} (max_payload in its configuration), not the {wanted} of \
-                 broker.max_payload: longer pages are cut there"
-            );
-        }
-        ensure_streams(&bus, &plan.pipeline).await?;
-        leave_unarchived(&bus, &plan.pipeline).await?;
-        let Buckets { leases, lease, .. } = ensure_buckets(&bus, plan.pipeline.ownership_lease).await?;
-        if broker.is_some() {
-            // Of a `rhumb` that was killed: the lock on the data directory says that it is gone.
-            let _ = leases.purge(format!("{SUPERVISOR}.0")).await;
-        }
-        let lease = Some(take_lease(leases, lease, &plan.pipeline, &url).await?);
-
-        keep(&plan.layers, &data)?;
-        let set = vec![
-            assignment("data", &data.display().to_string()),
-            format!("limits.max_pages={}", plan.pipeline.limits.max_pages),
-        ];
-        let seeds = Seeds::keep(&data, &plan.seeds)?;
-        let (config, logs) = (Pipeline::kept_file(&data), data.join("logs"));
-        let mut processes = Processes::new(Launch { binaries: binaries()?, config, broker: url.clone(), set, logs })?;
-        processes.start_all(&plan.pipeline)?;
-        Handle { broker: url, crawl: plan.pipeline.crawl.clone() }.write(&data)?;
-        inject(&bus, &plan.topic, &seeds.urls, 0).await?;
-        seeds.stored()?;
-        Ok(Crawl {
+        Crawl {
             plan,
-            broker,
-            bus,
-            processes,
+            broker: parts.broker,
+            bus: parts.bus,
+            processes: parts.processes,
             progress: Progress::new(),
-            started: Instant::now(),
-            snapshot: Snapshot::default(),
-            is_over: false,
-            complete: false,
-            quiet_at: None,
-            disk_is_full: false,
-            uses: BTreeMap::new(),
+            standing: Standing::new(),
+            disk: Disk::new(folders),
             broker_restarts: 0,
-            lease,
-            _lock: lock,
-        })
+            lease: Some(parts.lease),
+            _lock: parts.lock,
+        }
     }
 
-    /// Until complete, at a limit, or interrupted.
-    async fn watch(&mut self) -> anyhow::Result<Ending> {
+    /// Looks after the crawl until it is complete, at a limit, or interrupted.
+    async fn watch(&mut self) -> anyhow::Result<EndReason> {
         let mut requests = self.bus.client.subscribe(self.bus.subjects.control(SUPERVISOR)).await?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
@@ -201,8 +110,8 @@ impl<'a> Crawl<'a> {
         let mut next_snapshot = Instant::now();
         loop {
             tokio::select! {
-                _ = interrupt.recv() => return Ok(Ending::Interrupted),
-                _ = terminate.recv() => return Ok(Ending::Interrupted),
+                _ = interrupt.recv() => return Ok(EndReason::Interrupted),
+                _ = terminate.recv() => return Ok(EndReason::Interrupted),
                 Some(request) = requests.next() => self.answer(request).await,
                 Some(snapshot) = snapshots.next() => {
                     // A broker that is away is no reason to end: the next look may find it back.
@@ -214,14 +123,14 @@ impl<'a> Crawl<'a> {
                 }
                 () = tokio::time::sleep(LOOK_EVERY) => {}
             }
-            if plan.ends && (self.is_over || self.at_limit()) {
-                return Ok(Ending::Done);
+            if plan.ends && (self.standing.is_over() || self.at_limit()) {
+                return Ok(EndReason::Done);
             }
             if self.lease.as_ref().is_some_and(Ownership::is_lost) {
                 anyhow::bail!("another rhumb has taken over the crawl '{}' on its broker", plan.pipeline.crawl);
             }
             self.look_after_disk().await?;
-            if !self.disk_is_full {
+            if !self.disk.is_full() {
                 self.processes.look_after()?;
                 self.look_after_broker().await?;
             }
@@ -232,68 +141,34 @@ impl<'a> Crawl<'a> {
     }
 
     fn snapshot_every(&self) -> Duration {
-        (self.started.elapsed() / 20).clamp(SNAPSHOT_EVERY, SNAPSHOT_EVERY_MAX)
+        (self.standing.elapsed() / 20).clamp(SNAPSHOT_EVERY, SNAPSHOT_EVERY_MAX)
     }
 
     fn at_limit(&self) -> bool {
         let limit = self.plan.pipeline.limits.max_pages;
-        limit > 0 && self.snapshot.summary().pages >= limit
-            || self.plan.at_most.is_some_and(|at_most| self.started.elapsed() >= at_most)
+        limit > 0 && self.standing.pages() >= limit
+            || self.plan.at_most.is_some_and(|at_most| self.standing.elapsed() >= at_most)
     }
 
-    /// Takes a snapshot in: whether nothing was left to do in it. Twice in a row with the same last sequences, that
-    /// is so.
+    /// Takes a snapshot in and shows it. Returns whether nothing was left to do in it.
     fn learn(&mut self, snapshot: Snapshot) -> bool {
-        self.remember(snapshot);
-        let quiet = self.snapshot.is_quiet(&self.plan.pipeline, self.processes.expected());
-        self.is_over = quiet && self.quiet_at.as_ref() == Some(&self.snapshot.last_sequences);
-        self.complete = self.is_over && self.snapshot.summary().waiting == 0;
-        self.quiet_at = quiet.then(|| self.snapshot.last_sequences.clone());
+        let quiet = self.standing.learn(snapshot, self.broker_use(), &self.plan.pipeline, self.processes.expected());
         self.progress.show(&self.summary());
         quiet
     }
 
-    fn remember(&mut self, snapshot: Snapshot) {
-        for used in snapshot.summary().processes {
-            self.uses.insert(used.pid, used);
-        }
-        if let Some(used) = self.broker.as_ref().and_then(broker_use) {
-            self.uses.insert(used.pid, used);
-        }
-        // Processes that could not answer just now keep their last known numbers: totals do not go back.
-        let answered: Vec<(String, u16)> = snapshot.processes.iter().map(|p| (p.stage.clone(), p.instance)).collect();
-        let is_owner = |stage: &str| stage == "dedup" || stage == "scheduler";
-        let silent = self
-            .snapshot
-            .processes
-            .iter()
-            .filter(|p| is_owner(&p.stage) && !answered.contains(&(p.stage.clone(), p.instance)))
-            .map(|p| ProcessStatus { idle: false, ..p.clone() });
-        let mut snapshot = snapshot;
-        snapshot.processes.extend(silent);
-        self.snapshot = snapshot;
-    }
-
     fn summary(&self) -> Summary {
-        Summary {
-            restarts: self.restarts(),
-            elapsed_s: self.started.elapsed().as_secs_f64(),
-            complete: self.complete,
-            processes: self.uses.values().cloned().collect(),
-            ..self.snapshot.summary()
-        }
+        self.standing.summary(self.restarts())
     }
 
     fn restarts(&self) -> u64 {
         self.processes.restarts() + self.broker_restarts
     }
 
-    fn supervision(&self) -> Supervision {
-        Supervision {
-            restarts: self.restarts(),
-            elapsed_s: self.started.elapsed().as_secs_f64(),
-            broker: self.broker.as_ref().and_then(broker_use),
-        }
+    fn broker_use(&self) -> Option<ProcessUse> {
+        let pid = self.broker.as_ref()?.pid();
+        let (cpu_s, peak_rss_bytes) = telemetry::process_usage(pid)?;
+        Some(ProcessUse { stage: "broker".into(), instance: 0, pid, cpu_s, peak_rss_bytes })
     }
 
     async fn look_after_broker(&mut self) -> anyhow::Result<()> {
@@ -307,36 +182,26 @@ impl<'a> Crawl<'a> {
         Ok(())
     }
 
-    /// Notices a full disk, and that it has room again. A nats-server that met a full disk refuses what it is sent
-    /// until it is started anew (2.15.1: a stream keeps its first write error).
+    /// Says that a disk is full, and goes on when there is room again. A nats-server that met a full disk refuses what it
+    /// is sent until it is started anew (2.15.1: a stream keeps its first write error).
     async fn look_after_disk(&mut self) -> anyhow::Result<()> {
-        let plan = self.plan;
-        let pipeline = &plan.pipeline;
-        let archive = pipeline.archive_dir();
-        let is_archived = pipeline.stages.archiver.replicas > 0;
-        let folders = std::iter::once(&pipeline.data).chain(is_archived.then_some(&archive));
-        let rooms = folders.map(|folder| (bytes_free(folder), folder));
-        let (free, folder) = rooms.min_by_key(|(free, _)| *free).unwrap_or((u64::MAX, &pipeline.data));
-        let broker_says_full = self.snapshot.processes.iter().any(|process| process.reason.contains(DISK_FULL));
-        if !self.disk_is_full && (free < NO_ROOM || broker_says_full) {
-            self.disk_is_full = true;
-            let room = ROOM >> 20;
-            match self.broker {
-                Some(_) => tracing::error!("the disk of {} is full: the crawl waits for {room} MiB", folder.display()),
-                None => tracing::error!(
-                    "the disk of the broker or of {} is full: free {room} MiB, then restart the broker",
+        while let Some(change) = self.disk.look(self.standing.says(DISK_FULL), self.broker.is_some()) {
+            match (change, &mut self.broker) {
+                (DiskChange::Full(folder), Some(_)) => {
+                    tracing::error!("the disk of {} is full: the crawl waits for {ROOM_MIB} MiB", folder.display());
+                }
+                (DiskChange::Full(folder), None) => tracing::error!(
+                    "the disk of the broker or of {} is full: free {ROOM_MIB} MiB, then restart the broker",
                     folder.display()
                 ),
+                (DiskChange::Room, broker) => {
+                    tracing::info!("the disk has room again: the crawl goes on");
+                    if let Some(broker) = broker {
+                        broker.restart().await?;
+                    }
+                    self.standing.forget_reasons();
+                }
             }
-        }
-        if self.disk_is_full && free >= ROOM && (self.broker.is_some() || !broker_says_full) {
-            tracing::info!("the disk has room again: the crawl goes on");
-            if let Some(broker) = &mut self.broker {
-                broker.restart().await?;
-            }
-            // What the processes said is outdated.
-            self.snapshot.processes.iter_mut().for_each(|process| process.reason.clear());
-            self.disk_is_full = false;
         }
         Ok(())
     }
@@ -354,68 +219,32 @@ impl<'a> Crawl<'a> {
         }
     }
 
+    fn supervision(&self) -> Supervision {
+        Supervision {
+            restarts: self.restarts(),
+            elapsed_s: self.standing.elapsed().as_secs_f64(),
+            broker: self.broker_use(),
+        }
+    }
+
     fn scale(&mut self, stage: &str, replicas: u16) -> anyhow::Result<()> {
         let stages = self.plan.pipeline.stages.common();
         let Some((_, common)) = stages.into_iter().find(|(known, _)| *known == stage) else {
             anyhow::bail!("there is no stage '{stage}'");
         };
-        match stage {
-            "dedup" | "scheduler" => anyhow::bail!(
+        if owns_partitions(stage) {
+            anyhow::bail!(
                 "{stage} owns the partitions' state: its replicas are fixed for the life of a crawl (stages.{stage}.replicas)"
-            ),
-            "archiver" if (self.plan.pipeline.stages.archiver.replicas == 0) != (replicas == 0) => anyhow::bail!(
+            );
+        }
+        if stage == ARCHIVER && (self.plan.pipeline.stages.archiver.replicas == 0) != (replicas == 0) {
+            anyhow::bail!(
                 "whether there is an archiver is fixed for a run: stop it and go on with --resume --set \
                  stages.archiver.replicas={replicas}"
-            ),
-            _ => {
-                check_ports(stage, common, replicas)?;
-                self.processes.scale(stage, replicas)
-            }
+            );
         }
-    }
-
-    /// Ends all processes. The fetchers first: what they did last then goes into the summary. The archiver last.
-    async fn drain(&mut self) {
-        self.processes.drain_fetchers().await;
-        let end = Instant::now() + LAST_LOOK_MAX;
-        while !self.is_over && Instant::now() < end && self.bus.is_connected() {
-            let look = Snapshot::take(&self.bus, &self.plan.pipeline, Some(self.processes.expected()));
-            if let Ok(snapshot) = look.await {
-                let is_last = snapshot.backlog.get("fetch.reports") == Some(&0) && snapshot.summary().in_flight == 0;
-                self.remember(snapshot);
-                if is_last {
-                    break;
-                }
-            }
-        }
-        self.processes.drain_all_but_archiver().await;
-        self.archive_the_rest().await;
-        self.processes.drain().await;
-    }
-
-    /// Gives the archiver time for what the others did last: a crawl that ended at a limit may never go on.
-    async fn archive_the_rest(&mut self) {
-        let pipeline = &self.plan.pipeline;
-        if pipeline.stages.archiver.replicas == 0 {
-            return;
-        }
-        // What one had that was killed is given out again after that.
-        let edges = &pipeline.edges;
-        let given_again = edges.pages.ack_wait.max(edges.documents.ack_wait).max(edges.outcomes.ack_wait);
-        let end = Instant::now() + given_again + ARCHIVE_MAX;
-        let mut left = None;
-        // One that died finishes its file when it is there again.
-        while (left != Some(0) || self.processes.awaits_restart()) && Instant::now() < end && self.bus.is_connected() {
-            if let Err(error) = self.processes.look_after() {
-                tracing::error!("{error:#}");
-                break;
-            }
-            left = unarchived(&self.bus, pipeline).await.ok();
-            tokio::time::sleep(ARCHIVE_LOOK).await;
-        }
-        if left != Some(0) {
-            tracing::warn!("what was fetched last is not archived yet: --resume goes on with it");
-        }
+        check_ports(stage, common, replicas)?;
+        self.processes.scale(stage, replicas)
     }
 
     /// Drains and stops all, and writes the summary.
@@ -442,73 +271,69 @@ impl<'a> Crawl<'a> {
             std::fs::write(path, serde_json::to_vec_pretty(&summary)?)
                 .with_context(|| format!("cannot write the summary to {}", path.display()))?;
         }
-        let outcomes: Vec<String> =
-            summary.outcomes.iter().filter(|(_, n)| **n > 0).map(|(name, n)| format!("{name} {n}")).collect();
-        let _ = writeln!(
-            std::io::stdout(),
-            "{} in {:.1} s: {} pages, {} bytes; outcomes: {}; waiting {}{}",
-            if summary.complete { "complete" } else { "stopped" },
-            summary.elapsed_s,
-            summary.pages,
-            summary.bytes,
-            if outcomes.is_empty() { "none".to_owned() } else { outcomes.join(", ") },
-            summary.waiting + summary.in_flight,
-            match summary.waiting_over_budget {
-                0 => String::new(),
-                urls => format!(" ({urls} over budget)"),
-            },
-        );
+        let _ = writeln!(std::io::stdout(), "{}", last_line(&summary));
         Ok(())
     }
-}
 
-/// Instances on one machine each need a port of their own.
-fn check_ports(stage: &str, common: Common, replicas: u16) -> anyhow::Result<()> {
-    if replicas > 1 && common.listen.port() != 0 {
-        let listen = common.listen;
-        return Err(ConfigError::Range(vec![format!(
-            "configuration key stages.{stage}.listen = {listen}: {replicas} instances here cannot share a port; accepted is \
-             port 0, for a free one each"
-        )])
-        .into());
+    /// Ends all processes: the fetchers first, so that the summary has what they did last, and the archiver last.
+    async fn drain(&mut self) {
+        self.processes.drain_fetchers().await;
+        let end = Instant::now() + LAST_LOOK_MAX;
+        while !self.standing.is_over() && Instant::now() < end && self.bus.is_connected() {
+            let look = Snapshot::take(&self.bus, &self.plan.pipeline, Some(self.processes.expected()));
+            if let Ok(snapshot) = look.await {
+                let is_last = snapshot.backlog.get("fetch.reports") == Some(&0) && snapshot.summary().in_flight == 0;
+                self.standing.remember(snapshot, self.broker_use());
+                if is_last {
+                    break;
+                }
+            }
+        }
+        self.processes.drain_all_but_archiver().await;
+        self.archive_the_rest().await;
+        self.processes.drain().await;
     }
-    Ok(())
-}
 
-/// Takes the lease of the crawl's supervisor, waiting for that of a `rhumb` that was killed to end.
-async fn take_lease(
-    leases: kv::Store,
-    lease: Duration,
-    pipeline: &Pipeline,
-    broker: &str,
-) -> anyhow::Result<Ownership> {
-    let life = new_life(SUPERVISOR);
-    match tokio::time::timeout(lease * 3 / 2, Ownership::take(leases, SUPERVISOR, 0, life, lease)).await {
-        Ok(taken) => taken,
-        Err(_) => anyhow::bail!(
-            "another rhumb runs the crawl '{}' on {}: give this one a name of its own (--set crawl=NAME)",
-            pipeline.crawl,
-            shown(broker)
-        ),
+    /// Gives the archiver time for what the others did last: a crawl that ended at a limit may never go on.
+    async fn archive_the_rest(&mut self) {
+        let pipeline = &self.plan.pipeline;
+        if pipeline.stages.archiver.replicas == 0 {
+            return;
+        }
+        // The broker gives out again what an archiver that was killed had in hand, but not earlier.
+        let edges = &pipeline.edges;
+        let given_again = edges.pages.ack_wait.max(edges.documents.ack_wait).max(edges.outcomes.ack_wait);
+        let end = Instant::now() + given_again + ARCHIVE_MAX;
+        let mut left = None;
+        // An archiver that died finishes its file when it is there again.
+        while (left != Some(0) || self.processes.awaits_restart()) && Instant::now() < end && self.bus.is_connected() {
+            if let Err(error) = self.processes.look_after() {
+                tracing::error!("{error:#}");
+                break;
+            }
+            left = unarchived(&self.bus, pipeline).await.ok();
+            tokio::time::sleep(ARCHIVE_LOOK).await;
+        }
+        if left != Some(0) {
+            tracing::warn!("what was fetched last is not archived yet: --resume goes on with it");
+        }
     }
 }
 
-/// Room on the disk of a directory, in bytes; plenty when nobody can tell.
-fn bytes_free(directory: &Path) -> u64 {
-    rustix::fs::statvfs(directory).map_or(u64::MAX, |disk| disk.f_bavail.saturating_mul(disk.f_frsize))
-}
-
-fn broker_use(broker: &Broker) -> Option<ProcessUse> {
-    let (cpu_s, peak_rss_bytes) = telemetry::process_usage(broker.pid())?;
-    Some(ProcessUse { stage: "broker".into(), instance: 0, pid: broker.pid(), cpu_s, peak_rss_bytes })
-}
-
-async fn start_broker(pipeline: &Pipeline, data: &Path) -> anyhow::Result<Broker> {
-    let mut options = BrokerOptions::new(data);
-    options.sync_interval = match pipeline.durability {
-        Durability::Process => pipeline.broker.sync_interval,
-        Durability::Power => Duration::ZERO,
-    };
-    options.max_payload = u32::try_from(pipeline.broker.max_payload.0).unwrap_or(u32::MAX);
-    Broker::start(options).await.context("the private broker cannot be started")
+/// The line that a crawl ends with.
+fn last_line(summary: &Summary) -> String {
+    let outcomes = summary.outcomes_text(", ");
+    format!(
+        "{} in {:.1} s: {} pages, {} bytes; outcomes: {}; waiting {}{}",
+        if summary.complete { "complete" } else { "stopped" },
+        summary.elapsed_s,
+        summary.pages,
+        summary.bytes,
+        if outcomes.is_empty() { "none" } else { &outcomes },
+        summary.waiting + summary.in_flight,
+        match summary.waiting_over_budget {
+            0 => String::new(),
+            urls => format!(" ({urls} over budget)"),
+        },
+    )
 }

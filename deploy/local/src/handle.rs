@@ -55,7 +55,17 @@ pub struct Running {
     /// Its broker.
     pub bus: Bus,
     /// Whether it was found by `control.json`, which goes when the crawl stops.
-    pub has_handle: bool,
+    has_handle: bool,
+}
+
+impl Running {
+    /// Whether the crawl has stopped: its `control.json` is gone. Never of a crawl that was found by `broker.url`.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn has_stopped(&self) -> anyhow::Result<bool> {
+        Ok(self.has_handle && Handle::read(&self.pipeline.data)?.is_none())
+    }
 }
 
 /// Checked like the configuration of a crawl of private addresses: who contacts no web needs no contact address.

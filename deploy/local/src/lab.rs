@@ -1,51 +1,79 @@
-//! `rhumb lab`: experiments of the papers, run here; a verdict line per claim.
+//! `rhumb lab`: experiments of the papers. A program of its own runs them, the laboratory, which lies beside this one.
+//!
+//! In: the arguments of an experiment, read alike by both programs. Out: the laboratory in the place of this process.
 
-use crate::output::line;
-use laboratory::{Claim, dns, scheduling, url_cache};
+use crate::binaries;
+use clap::Subcommand;
+use std::io::ErrorKind;
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
+use std::process::Command;
 
-/// Runs the experiment on URL caches; whether all claims hold.
-pub fn url_cache(folder: PathBuf, trace: Option<PathBuf>) -> anyhow::Result<bool> {
-    let settings = url_cache::Settings { folder: folder.clone(), trace, ..url_cache::Settings::default() };
-    let claims = url_cache::run(&settings, &mut |progress| tracing::info!("{progress}"))?;
-    line(format_args!("written  {0}/url-cache.csv {0}/url-cache.svg", folder.display()));
-    Ok(all_hold(&claims))
+/// The program that runs the experiments.
+const LABORATORY: &str = "laboratory";
+
+/// Reproduces a paper's experiment
+#[derive(Debug, Subcommand)]
+pub enum Experiment {
+    /// Names and pages a second (two papers of 2008): what do a cache, many lookups at once, a good table and a queue for
+    /// each worker bring?
+    #[command(
+        after_help = "Takes six minutes. The crawler's own resolver resolves a million names from a name server on \
+                      loopback that is as slow as the paper's, and seven small crawlers take turns on a synthetic web. \
+                      Nothing outside this machine is contacted. Writes dns-arms.csv, dns-hit-rates.csv, \
+                      dns-tables.csv, dns-rows.csv and dns.svg; exit 1 when a claim does not hold. Other work on the \
+                      machine makes what is measured in real time look worse.\n\nExample:\n  rhumb lab dns --out \
+                      figures"
+    )]
+    Dns {
+        /// Folder for the tables and the figure
+        #[arg(long, value_name = "DIR", default_value = ".")]
+        out: PathBuf,
+        /// Seed of names, trace and latencies: the same seed gives the same ones
+        #[arg(long, value_name = "N")]
+        seed: Option<u64>,
+    },
+    /// Policies of the scheduler (Cao, Jiang and Singh 2003): how many pages, and how much quality, by when?
+    #[command(
+        after_help = "Crawls a made-up web in simulated time with the scheduler's own core. Writes scheduling.csv, \
+                      scheduling-runs.csv and scheduling.svg; exit 1 when a claim does not hold.\n\nExample:\n  rhumb \
+                      lab scheduling --out figures"
+    )]
+    Scheduling {
+        /// Folder for the tables and the figure
+        #[arg(long, value_name = "DIR", default_value = ".")]
+        out: PathBuf,
+        /// Seed of the web and its qualities: the same seed gives the same files
+        #[arg(long, value_name = "N")]
+        seed: Option<u64>,
+    },
+    /// Policies and sizes of a URL cache (Broder, Najork and Wiener 2003): which share of the links does it catch?
+    #[command(
+        after_help = "Writes url-cache.csv and url-cache.svg; exit 1 when a claim does not hold.\n\nExamples:\n  \
+                      rhumb lab url-cache --out figures\n  rhumb export links --data rhumb-data >links.tsv && rhumb lab \
+                      url-cache --trace links.tsv"
+    )]
+    UrlCache {
+        /// Folder for the table and the figure
+        #[arg(long, value_name = "DIR", default_value = ".")]
+        out: PathBuf,
+        /// Links of a crawl, as `rhumb export links` writes them, instead of generated ones
+        #[arg(long, value_name = "FILE")]
+        trace: Option<PathBuf>,
+    },
 }
 
-/// Runs the experiment on scheduling; whether all claims hold.
-pub fn scheduling(folder: PathBuf, seed: Option<u64>) -> anyhow::Result<bool> {
-    let defaults = scheduling::Settings::default();
-    let settings = scheduling::Settings { folder: folder.clone(), seed: seed.unwrap_or(defaults.seed), ..defaults };
-    let findings = scheduling::run(&settings, &mut |progress| tracing::info!("{progress}"))?;
-    line(format_args!("written  {0}/scheduling.csv {0}/scheduling-runs.csv {0}/scheduling.svg", folder.display()));
-    let hold = all_hold(&findings.claims);
-    for throughput in &findings.throughput {
-        line(format_args!("pages/s  {throughput}"));
+/// Becomes the laboratory, with the arguments that follow `rhumb lab`: its exit code is that of the command. Returns only
+/// the error when that is not possible.
+pub(crate) fn start() -> anyhow::Error {
+    let program = match binaries::folder() {
+        Ok(folder) => folder.join(LABORATORY),
+        Err(error) => return error,
+    };
+    let error = Command::new(&program).args(std::env::args_os().skip(2)).exec();
+    if error.kind() == ErrorKind::NotFound {
+        let program = program.display();
+        return anyhow::anyhow!("{program} does not exist: build it with `cargo build --release -p {LABORATORY}`");
     }
-    for sensitivity in &findings.sensitivity {
-        line(format_args!("varied   {sensitivity}"));
-    }
-    for default in &findings.defaults {
-        line(format_args!("default  {default}"));
-    }
-    for order_lost in &findings.order_lost {
-        line(format_args!("order    {order_lost}"));
-    }
-    Ok(hold)
-}
-
-/// Runs the experiment on names and pages a second; whether all claims hold.
-pub fn dns(folder: PathBuf, seed: Option<u64>) -> anyhow::Result<bool> {
-    let defaults = dns::Settings::default();
-    let settings = dns::Settings { folder: folder.clone(), seed: seed.unwrap_or(defaults.seed), ..defaults };
-    let claims = dns::run(&settings, &mut |progress| tracing::info!("{progress}"))?;
-    let tables = ["arms", "hit-rates", "tables", "rows"].map(|table| format!("{}/dns-{table}.csv", folder.display()));
-    line(format_args!("written  {} {}/dns.svg", tables.join(" "), folder.display()));
-    Ok(all_hold(&claims))
-}
-
-/// Prints each claim with what was found.
-fn all_hold(claims: &[Claim]) -> bool {
-    claims.iter().for_each(line);
-    claims.iter().all(|claim| claim.holds)
+    anyhow::Error::from(error).context(format!("cannot start {}", program.display()))
 }

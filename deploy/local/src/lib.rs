@@ -1,25 +1,37 @@
 //! The `rhumb` command: runs, watches and steers a crawl on one machine.
 //!
-//! - [`broker`]: the private nats-server;
-//! - [`processes`]: starts the stages, restarts those that die, scales them;
-//! - [`crawl`]: the life of a crawl from its seeds to its summary;
-//! - [`handle`]: how other commands find a running crawl; [`lock`]: one crawl in a data directory;
-//! - [`status`]: one picture of all processes and streams;
-//! - [`inject`], [`tap`], [`dead`], [`delete`], [`export`], [`lab`], [`why`], [`windows`]: one command each.
+//! In: the command line. Out: an exit code, and what the command prints.
+//!
+//! - `commands`: the command line, a file for each command;
+//! - `crawl`: the life of a crawl from its seeds to its summary; `processes`: starts the stages, restarts those that
+//!   die, scales them; [`broker`]: the private nats-server; `seeds`: how URLs enter;
+//! - [`status`]: one picture of all processes and streams; `control`: how commands ask the processes of a crawl;
+//! - [`handle`]: how commands find a running crawl; `lock`: one crawl in a data directory;
+//! - `stages`: what the command knows of the stages by name; [`binaries`]: where their programs lie;
+//! - [`lab`]: the experiments, which a program of its own runs.
+//!
+//! Imports go one way: `commands` → `crawl` → `status`, `processes`, `broker` → the rest.
 
+pub mod binaries;
 pub mod broker;
-pub mod crawl;
-pub mod dead;
-pub mod delete;
-pub mod export;
+mod commands;
+mod control;
+mod crawl;
 pub mod handle;
-pub mod inject;
 pub mod lab;
-pub mod lock;
+mod lock;
 pub mod output;
-pub mod processes;
-pub mod progress;
+mod processes;
+mod seeds;
+mod stages;
 pub mod status;
-pub mod tap;
-pub mod why;
-pub mod windows;
+
+use std::process::ExitCode;
+
+/// Reads the command line and runs the command to its end.
+///
+/// The exit code is 0 when the command did what it was asked, 1 when it failed or found something wrong, 2 for bad
+/// configuration or arguments, and 130 after Ctrl-C.
+pub fn main() -> ExitCode {
+    commands::main()
+}

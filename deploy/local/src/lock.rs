@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// That of the crawl itself, in its data directory.
-pub const LOCK: &str = "crawl.lock";
+pub(crate) const LOCK: &str = "crawl.lock";
 /// How long a lock may stay with an owner that is just ending.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Wait between two tries.
@@ -18,7 +18,7 @@ const POLL: Duration = Duration::from_millis(10);
 ///
 /// # Errors
 /// A living process holds it.
-pub async fn lock(path: &Path) -> Result<File> {
+pub(crate) async fn lock(path: &Path) -> Result<File> {
     let mut file = File::options()
         .create(true)
         .truncate(false)

@@ -3,6 +3,7 @@
 //! Each runs in a process group of its own, so that the terminal's Ctrl-C reaches `rhumb` alone, which drains
 //! them. Their logs go to `<data>/logs/<stage>-<instance>.log`.
 
+use crate::stages::{ARCHIVER, FETCHER};
 use anyhow::Context as _;
 use rustix::process::{Pid, Signal, kill_process};
 use shared::config::{Pipeline, VARIABLES, environment};
@@ -15,17 +16,17 @@ use tokio::process::{Child, Command};
 
 /// How a stage process is started.
 #[derive(Clone, Debug)]
-pub struct Launch {
+pub(crate) struct Launch {
     /// Folder of the stage binaries.
-    pub binaries: PathBuf,
+    pub(crate) binaries: PathBuf,
     /// `--config`.
-    pub config: PathBuf,
+    pub(crate) config: PathBuf,
     /// The broker's URL. Given in the environment, where other users do not see a password in it.
-    pub broker: String,
+    pub(crate) broker: String,
     /// `--set` assignments, the data directory among them.
-    pub set: Vec<String>,
+    pub(crate) set: Vec<String>,
     /// Where the logs go.
-    pub logs: PathBuf,
+    pub(crate) logs: PathBuf,
 }
 
 struct Process {
@@ -37,7 +38,7 @@ struct Process {
 type Name = (String, u16);
 
 /// The stage processes.
-pub struct Processes {
+pub(crate) struct Processes {
     launch: Launch,
     running: BTreeMap<Name, Process>,
     /// Told to end, by a smaller scale.
@@ -48,8 +49,6 @@ pub struct Processes {
     restarts: u64,
 }
 
-/// It ends last.
-const ARCHIVER: &str = "archiver";
 /// First wait before a process that died is started again; doubles with each death in quick succession.
 const RESTART_WAIT: Duration = Duration::from_millis(100);
 const RESTART_WAIT_MAX: Duration = Duration::from_secs(10);
@@ -58,18 +57,9 @@ const LIVED_WELL: Duration = Duration::from_secs(30);
 /// How long processes may drain before they are killed.
 const DRAIN_MAX: Duration = Duration::from_secs(30);
 
-/// The folder of the stage binaries: that of `rhumb` itself.
-pub fn binaries() -> anyhow::Result<PathBuf> {
-    let own = std::env::current_exe().context("cannot find the folder of this program")?;
-    let folder = own.parent().context("this program lies in no folder")?;
-    // A test runs from a folder below that of the binaries.
-    let folder = if folder.ends_with("deps") { folder.parent().unwrap_or(folder) } else { folder };
-    Ok(folder.to_owned())
-}
-
 impl Processes {
     /// No process yet.
-    pub fn new(launch: Launch) -> anyhow::Result<Self> {
+    pub(crate) fn new(launch: Launch) -> anyhow::Result<Self> {
         std::fs::create_dir_all(&launch.logs).with_context(|| format!("cannot create {}", launch.logs.display()))?;
         Ok(Processes {
             launch,
@@ -82,7 +72,7 @@ impl Processes {
     }
 
     /// Starts every stage with its configured replicas.
-    pub fn start_all(&mut self, pipeline: &Pipeline) -> anyhow::Result<()> {
+    pub(crate) fn start_all(&mut self, pipeline: &Pipeline) -> anyhow::Result<()> {
         for (stage, common) in pipeline.stages.common() {
             self.scale(stage, common.replicas)?;
         }
@@ -90,17 +80,17 @@ impl Processes {
     }
 
     /// How many processes there should be.
-    pub fn expected(&self) -> usize {
+    pub(crate) fn expected(&self) -> usize {
         self.running.len() + self.due.len()
     }
 
     /// Processes that died and were started again.
-    pub fn restarts(&self) -> u64 {
+    pub(crate) fn restarts(&self) -> u64 {
         self.restarts
     }
 
     /// Starts or ends instances until `stage` has `replicas`.
-    pub fn scale(&mut self, stage: &str, replicas: u16) -> anyhow::Result<()> {
+    pub(crate) fn scale(&mut self, stage: &str, replicas: u16) -> anyhow::Result<()> {
         for instance in 0..replicas {
             let name = (stage.to_owned(), instance);
             if self.running.contains_key(&name) || self.due.contains_key(&name) {
@@ -171,7 +161,7 @@ impl Processes {
 
     /// Looks after the processes: reaps the dead, starts them again after a wait. A process that ends because its
     /// configuration or its state is bad would do so for ever: that is an error.
-    pub fn look_after(&mut self) -> anyhow::Result<()> {
+    pub(crate) fn look_after(&mut self) -> anyhow::Result<()> {
         self.ending.retain_mut(|(_, child)| matches!(child.try_wait(), Ok(None)));
         let mut dead = Vec::new();
         for (name, process) in &mut self.running {
@@ -212,28 +202,28 @@ impl Processes {
 
     /// Ends the fetchers, and starts nothing any more but the archiver: to be called while there are schedulers that
     /// take back what they offered them and hear what they did last.
-    pub async fn drain_fetchers(&mut self) {
+    pub(crate) async fn drain_fetchers(&mut self) {
         self.due.retain(|(stage, _), _| stage == ARCHIVER);
-        self.end(|stage| stage == "fetcher").await;
+        self.end(|stage| stage == FETCHER).await;
     }
 
     /// Ends all processes but the archiver.
-    pub async fn drain_all_but_archiver(&mut self) {
+    pub(crate) async fn drain_all_but_archiver(&mut self) {
         self.end(|stage| stage != ARCHIVER).await;
     }
 
     /// Whether a process that died is to be started again.
-    pub fn awaits_restart(&self) -> bool {
+    pub(crate) fn awaits_restart(&self) -> bool {
         !self.due.is_empty()
     }
 
     /// Ends all processes that are left.
-    pub async fn drain(&mut self) {
+    pub(crate) async fn drain(&mut self) {
         self.end(|_| true).await;
     }
 
     /// Ends all at once.
-    pub async fn kill(&mut self) {
+    pub(crate) async fn kill(&mut self) {
         for (_, mut process) in std::mem::take(&mut self.running) {
             let _ = process.child.kill().await;
         }

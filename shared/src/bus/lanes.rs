@@ -4,31 +4,25 @@
 //! each partition, and every eighth partition is in the same lane.
 //!
 //! Every lane is a consumer of its own, and every instance takes part in every lane: no message waits for an instance
-//! that is away. Of those with room for a message the broker chooses the one that prefers the lane most. So n instances
-//! have n caches of different hosts, a busy or dead instance's lanes go to the others at once, and nobody need know how
-//! many instances there are.
+//! that is away. Among the instances with room for a message the broker chooses the one that prefers the lane most. So n
+//! instances have n caches of different hosts, a busy or dead instance's lanes go to the others at once, and nobody need
+//! know how many instances there are.
 //!
 //! Invariant: which lane a message travels in, and who takes it, changes what it costs and never what comes of it.
 
-use crate::message::Edge;
-use crate::stage::Token;
+use crate::topology::{Division, Edge, Token};
 use crate::url::partition;
 
 /// Lanes of an edge. All of them together cost the broker about 3 microseconds a message more than one consumer does.
 pub const LANES: u16 = 8;
-
-/// Whether messages of the edge travel in lanes.
-pub fn has_lanes(edge: Edge) -> bool {
-    matches!(edge, Edge::UrlsFound | Edge::UrlsNew)
-}
 
 /// The lane of what belongs to a host.
 pub fn lane_of(host: &str) -> u16 {
     partition(host, LANES)
 }
 
-/// By lane, the instances that prefer it, the one that does most first. So however many there are, the first so many
-/// share the lanes evenly, and one more takes its share from those that have most.
+/// By lane, the instances that prefer it, the keenest first. With n instances, 0 to n - 1 share the lanes evenly, and one
+/// more takes its share from those that have most.
 const FAVOURITES: [&[u16]; LANES as usize] =
     [&[0], &[1, 0], &[2, 0], &[3, 1, 0], &[4, 0], &[5, 2, 1, 0], &[6, 3, 0], &[7, 1, 0]];
 
@@ -49,11 +43,11 @@ pub struct LaneConsumer {
     pub tokens: Vec<Token>,
 }
 
-/// The consumers of a stage on an edge with lanes; of every message one takes it.
+/// The consumers of a stage on an edge with lanes; one of them takes each message.
 pub fn lane_consumers(stage: &str, edge: Edge, partitions: u16) -> Vec<LaneConsumer> {
     let in_lane = |lane, tokens| LaneConsumer { name: format!("{stage}-lane-{lane}"), lane: Some(lane), tokens };
-    match edge {
-        Edge::UrlsFound => {
+    match edge.row().division {
+        Division::Lane => {
             let others = LaneConsumer { name: stage.to_owned(), lane: None, tokens: vec![Token::None] };
             std::iter::once(others).chain((0..LANES).map(|lane| in_lane(lane, vec![Token::Lane(lane)]))).collect()
         }

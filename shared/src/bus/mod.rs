@@ -1,23 +1,26 @@
 //! The broker: connection, subjects, streams and consumers made from `pipeline.yaml`.
 //!
 //! Streams and consumers are created when a process connects, idempotently; one that exists with other
-//! settings that cannot be changed in place is a clear error. Only the configuration names subjects.
+//! settings that cannot be changed in place is a clear error. Which there are, [`crate::topology`] says; their subjects and
+//! settings come from the configuration.
 
 mod lanes;
 mod publisher;
 mod streams;
 mod subjects;
 
+pub use crate::config::shown;
 pub(crate) use lanes::priority;
-pub use lanes::{LANES, LaneConsumer, has_lanes, lane_consumers, lane_of};
+pub use lanes::{LANES, LaneConsumer, lane_consumers, lane_of};
 pub use publisher::{Outgoing, Publisher};
 pub(crate) use streams::PRIORITY_GROUP;
 pub use streams::{
     BUCKETS, Buckets, Consumer, consumer_name, ensure_buckets, ensure_streams, leave_unarchived, required_by_interest,
+    required_consumers,
 };
 pub use subjects::Subjects;
 
-use crate::config::{Bytes, ConfigError, Pipeline};
+use crate::config::{Bytes, ConfigError, MAX_PAYLOAD_MIN, Pipeline};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -31,7 +34,7 @@ pub struct Bus {
     pub jetstream: async_nats::jetstream::Context,
     /// The subjects of this crawl.
     pub subjects: Arc<Subjects>,
-    /// How many times the connection has come about: changes with every reconnect.
+    /// Number of connects so far: changes with every reconnect.
     pub connected: Arc<AtomicU64>,
 }
 
@@ -39,7 +42,7 @@ pub struct Bus {
 const RECONNECT_WAIT: Duration = Duration::from_millis(100);
 /// Longest wait between two connects.
 const RECONNECT_WAIT_MAX: Duration = Duration::from_secs(2);
-/// How long a request to the broker itself may take.
+/// Longest time that a request to the broker itself may take.
 const API_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Bus {
@@ -82,7 +85,7 @@ impl Bus {
         pipeline.broker.max_payload.min(Bytes(self.client.server_info().max_payload as u64))
     }
 
-    /// Whether the connection stands right now.
+    /// Says whether the connection stands right now.
     pub fn is_connected(&self) -> bool {
         self.client.connection_state() == async_nats::connection::State::Connected
     }
@@ -105,9 +108,6 @@ fn check_version(url: &str, version: &str) -> Result<(), ConfigError> {
     )]))
 }
 
-/// The smallest `max_payload` that a broker may have: that of a nats-server which nobody told another.
-pub const MAX_PAYLOAD_MIN: Bytes = Bytes(1 << 20);
-
 fn check_payload(url: &str, max_payload: Bytes) -> Result<(), ConfigError> {
     if max_payload >= MAX_PAYLOAD_MIN {
         return Ok(());
@@ -117,13 +117,6 @@ fn check_payload(url: &str, max_payload: Bytes) -> Result<(), ConfigError> {
          more are needed (max_payload in its configuration)",
         shown(url)
     )]))
-}
-
-/// A broker's URL as logs and errors have it: without name and password.
-pub fn shown(url: &str) -> String {
-    let Some((before, host)) = url.rsplit_once('@') else { return url.to_owned() };
-    let scheme = before.split_once("://").map_or("nats", |(scheme, _)| scheme);
-    format!("{scheme}://{host}")
 }
 
 fn options(name: &str, connected: Arc<AtomicU64>) -> async_nats::ConnectOptions {
@@ -165,19 +158,6 @@ mod tests {
         assert!(check_payload("nats://b.test", Bytes(1 << 20)).is_ok());
         let text = check_payload("nats://u:secret@b.test:4222", Bytes(64 << 10)).unwrap_err().to_string();
         assert!(text.contains("broker.url = 'nats://b.test:4222'") && text.contains("64KiB; 1MiB or more"), "{text}");
-    }
-
-    #[test]
-    fn passwords_are_not_shown() {
-        for (url, expected) in [
-            ("nats://b.test:4222", "nats://b.test:4222"),
-            ("tls://u:p@ss@b.test", "tls://b.test"),
-            ("nats://token@[::1]:4222", "nats://[::1]:4222"),
-            ("u:secret@b.test:4222", "nats://b.test:4222"),
-            ("nonsense", "nonsense"),
-        ] {
-            assert_eq!(shown(url), expected);
-        }
     }
 
     #[test]

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
 
-/// How long a PubAck may take.
+/// Longest time that a PubAck may take.
 const ACK_TIMEOUT: Duration = Duration::from_secs(2);
 /// First wait after a stream refused a message; doubles up to [`REFUSED_WAIT_MAX`].
 const REFUSED_WAIT: Duration = Duration::from_millis(5);
@@ -181,7 +181,7 @@ impl Publisher {
         self.waiting.len()
     }
 
-    /// Whether no message is on its way.
+    /// Says whether no message is on its way.
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
@@ -191,7 +191,7 @@ impl Publisher {
         self.refusal.as_deref()
     }
 
-    /// How long the oldest message has been on its way.
+    /// Time that the oldest message has been on its way.
     pub fn oldest(&self) -> Duration {
         self.waiting.values().map(|waiting| waiting.since.elapsed()).max().unwrap_or_default()
     }

@@ -1,7 +1,9 @@
 //! Streams, consumers and buckets: created from the configuration, idempotently.
 
-use super::{Bus, LANES};
+use super::Bus;
+use super::lanes::{LANES, lane_consumers};
 use crate::config::{Pipeline, Retention, Storage, StreamEdge};
+use crate::topology::{self, Edge, Kind, Source, StageName};
 use anyhow::Context as _;
 use async_nats::jetstream::consumer::{AckPolicy, PriorityPolicy, PullConsumer, pull};
 use async_nats::jetstream::kv;
@@ -26,43 +28,56 @@ pub async fn ensure_streams(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<()
             )
         })?;
     }
-    // A stream with retention by interest drops what is published while nobody is interested: its required
-    // consumer exists before anything can be published.
-    for (key, stage) in required_by_interest(pipeline) {
-        let Some((_, edge)) = pipeline.edges.streams().into_iter().find(|(other, _)| *other == key) else { continue };
-        let filters = bus.subjects.held_by(key, edge);
-        Consumer { name: consumer_name(stage, None), filters, has_lanes: false }.ensure(bus, key, edge).await?;
+    // A stream that is kept by interest drops what is published while nobody is interested: its required consumers exist
+    // before anything can be published.
+    for (edge, stage) in required_by_interest(pipeline) {
+        let Some(stream) = pipeline.edges.stream(edge) else { continue };
+        let filters = bus.subjects.all(edge);
+        let consumer = Consumer { name: consumer_name(stage.name(), None), filters, has_lanes: false };
+        consumer.ensure(bus, edge.name(), stream).await?;
     }
     Ok(())
 }
 
-/// The streams with retention by interest, each with a stage that must get all that is in it.
-pub fn required_by_interest(pipeline: &Pipeline) -> Vec<(&'static str, &'static str)> {
-    let mut required = vec![("pages", "parser")];
-    if pipeline.stages.archiver.replicas > 0 {
-        required.extend(ARCHIVED.map(|key| (key, "archiver")));
-    }
-    required
+/// The streams that are kept by interest, each with a stage that must get all that is in it: its consumers that have
+/// instances in this crawl.
+pub fn required_by_interest(pipeline: &Pipeline) -> Vec<(Edge, StageName)> {
+    let kept = Edge::ALL.into_iter().filter(|edge| edge.row().kind == Kind::Stream(Retention::Interest));
+    let required = kept.flat_map(|edge| topology::consumers(edge).map(move |(stage, _)| (edge, stage)));
+    required.filter(|(_, stage)| pipeline.stages.of(*stage).replicas > 0).collect()
 }
 
-/// Ends the part that an archiver took in the crawl, when it has none any more: what it did not get would fill the
-/// streams. For who starts a whole crawl; nothing happens when there is an archiver or was none.
+/// The names of the consumers that must get all that is in an edge's stream; none for an edge that is no stream.
+pub fn required_consumers(edge: Edge, pipeline: &Pipeline) -> Vec<String> {
+    let names = |(stage, source): (StageName, Source)| -> Vec<String> {
+        let replicas = pipeline.stages.of(stage).replicas;
+        match source {
+            Source::Owned(_) => (0..replicas).map(|instance| consumer_name(stage.name(), Some(instance))).collect(),
+            Source::Shared(_) if edge.has_lanes() => {
+                lane_consumers(stage.name(), edge, pipeline.partitions).into_iter().map(|lane| lane.name).collect()
+            }
+            Source::Shared(_) if replicas > 0 => vec![consumer_name(stage.name(), None)],
+            Source::Shared(_) | Source::Addressed(_) | Source::Any(_) | Source::OwnedSoft(_) => Vec::new(),
+        }
+    };
+    topology::consumers(edge).flat_map(names).collect()
+}
+
+/// Removes the archiver's consumers from a crawl that has no archiver any more: messages that nobody takes would fill the
+/// streams. The process that starts a whole crawl calls this; nothing happens while there is an archiver, or if there was
+/// none.
 ///
 /// # Errors
 /// The broker does not answer.
 pub async fn leave_unarchived(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<()> {
-    if pipeline.stages.archiver.replicas > 0 {
-        return Ok(());
-    }
-    for key in ARCHIVED {
-        let stream = bus.jetstream.get_stream(bus.subjects.stream(key)).await?;
-        let _ = stream.delete_consumer(&consumer_name("archiver", None)).await;
+    let absent = StageName::ALL.into_iter().filter(|stage| pipeline.stages.of(*stage).replicas == 0);
+    for (stage, source) in absent.flat_map(|stage| topology::sources(stage).iter().map(move |source| (stage, *source)))
+    {
+        let stream = bus.jetstream.get_stream(bus.subjects.stream(source.edge().name())).await?;
+        let _ = stream.delete_consumer(&consumer_name(stage.name(), None)).await;
     }
     Ok(())
 }
-
-/// The streams that the archiver keeps.
-const ARCHIVED: [&str; 3] = ["pages", "documents", "outcomes"];
 
 fn stream_config(bus: &Bus, key: &str, edge: &StreamEdge) -> Config {
     Config {
@@ -117,7 +132,7 @@ pub struct Consumer {
     pub name: String,
     /// The subjects it takes.
     pub filters: Vec<String>,
-    /// Whether it is one of several for the edge's lanes: instances say how much they prefer it.
+    /// It is one of several for the edge's lanes: instances say how much they prefer it.
     pub has_lanes: bool,
 }
 
@@ -161,16 +176,16 @@ impl Consumer {
 /// The crawl's key-value buckets.
 pub const BUCKETS: [&str; 3] = ["leases", "scope", "tokens"];
 
-/// Handles of them.
+/// Handles of the buckets.
 #[derive(Clone, Debug)]
 pub struct Buckets {
-    /// Who owns the partitions of an instance; a key vanishes when it is not renewed.
+    /// The owner of each instance's partitions; a key vanishes when it is not renewed.
     pub leases: kv::Store,
     /// The scopes of the topics.
     pub scope: kv::Store,
-    /// What each scheduler has of the budgets that they share.
+    /// Each scheduler's tokens of the budgets that they share.
     pub tokens: kv::Store,
-    /// How long a key of `leases` lasts. What the configuration says holds for a bucket that is new.
+    /// Lifetime of a key of `leases`. The configured one holds for a new bucket only.
     pub lease: Duration,
 }
 

@@ -1,76 +1,56 @@
 //! The subjects of a crawl, from the templates in `pipeline.yaml`.
 
-use super::has_lanes;
 use crate::config::{Pipeline, StreamEdge};
-use crate::message::Edge;
-use crate::stage::Token;
+use crate::topology::{Division, Edge, Token};
 
 /// Subjects by edge. All start with `rhumb.<crawl>.`.
 #[derive(Clone, Debug)]
 pub struct Subjects {
+    /// `rhumb.<crawl>.`
     prefix: String,
     crawl: String,
-    templates: Vec<(Edge, String)>,
+    /// The templates of the edges, after the prefix, in the order of [`Edge::ALL`].
+    templates: [String; Edge::ALL.len()],
     dead: String,
 }
 
 impl Subjects {
     /// From the configuration.
     pub fn new(pipeline: &Pipeline) -> Self {
+        let prefix = format!("rhumb.{}.", pipeline.crawl);
         let edges = &pipeline.edges;
-        let template = |edge| match edge {
-            Edge::UrlsFound => &edges.urls.found.subject,
-            Edge::UrlsSplit => &edges.urls.split.subject,
-            Edge::UrlsNew => &edges.urls.new.subject,
-            Edge::UrlsReady => &edges.urls.ready.subject,
-            Edge::FetchAsks => &edges.fetch.asks.subject,
-            Edge::FetchJobs => &edges.fetch.jobs.subject,
-            Edge::FetchReports => &edges.fetch.reports.subject,
-            Edge::Pages => &edges.pages.subject,
-            Edge::Outcomes => &edges.outcomes.subject,
-            Edge::DnsRefresh => &edges.dns.refresh.subject,
-            Edge::Errands => &edges.errands.subject,
-            Edge::ContentAsks => &edges.content.asks.subject,
-            Edge::Documents => &edges.documents.subject,
-            Edge::UrlsFiltered => &edges.urls.filtered.subject,
-        };
         Subjects {
-            prefix: format!("rhumb.{}.", pipeline.crawl),
             crawl: pipeline.crawl.clone(),
-            templates: Edge::ALL.into_iter().map(|edge| (edge, template(edge).clone())).collect(),
+            templates: Edge::ALL.map(|edge| format!("{prefix}{}", edges.subject(edge))),
             dead: edges.dead.subject.clone(),
+            prefix,
         }
     }
 
     fn template(&self, edge: Edge) -> &str {
-        self.templates.iter().find(|(other, _)| *other == edge).map_or("", |(_, template)| template)
+        &self.templates[edge.index()]
     }
 
     /// The subject of a message.
     pub fn of(&self, edge: Edge, token: &Token) -> String {
         let template = self.template(edge);
-        let subject = match token {
+        match token {
             Token::None => template.to_owned(),
             Token::Partition(partition) => template.replace("{partition}", &format!("{partition:03}")),
             Token::Instance(instance) => template.replace("{instance}", instance),
             Token::Lane(lane) => format!("{template}.{lane}"),
-        };
-        format!("{}{subject}", self.prefix)
+        }
     }
 
-    /// Whether an edge has a subject for each partition.
+    /// Says whether an edge has a subject for each partition.
     pub fn has_partitions(&self, edge: Edge) -> bool {
-        self.template(edge).contains("{partition}")
-    }
-
-    fn has_subjects_of_lanes(&self, edge: Edge) -> bool {
-        has_lanes(edge) && !self.has_partitions(edge)
+        matches!(edge.row().division, Division::Partition | Division::PartitionInLane)
     }
 
     /// All subjects of an edge, by wildcards.
     pub fn all(&self, edge: Edge) -> Vec<String> {
-        let all = wildcard(&self.prefix, self.template(edge));
-        let lanes = self.has_subjects_of_lanes(edge).then(|| format!("{all}.*"));
+        let all = wildcard(self.template(edge));
+        let lanes = (edge.row().division == Division::Lane).then(|| format!("{all}.*"));
         std::iter::once(all).chain(lanes).collect()
     }
 
@@ -81,13 +61,12 @@ impl Subjects {
 
     /// The edge that a subject belongs to.
     pub fn edge_of(&self, subject: &str) -> Option<Edge> {
-        let rest = subject.strip_prefix(&self.prefix)?;
-        let fits = |edge: Edge, template: &str| match rest.rsplit_once('.') {
-            _ if matches(template, rest) => true,
-            Some((rest, _)) => self.has_subjects_of_lanes(edge) && matches(template, rest),
-            None => false,
-        };
-        self.templates.iter().find(|(edge, template)| fits(*edge, template)).map(|(edge, _)| *edge)
+        Edge::ALL.into_iter().find(|&edge| {
+            let template = self.template(edge);
+            let is_in_lane = edge.row().division == Division::Lane
+                && subject.rsplit_once('.').is_some_and(|(before, _)| matches(template, before));
+            matches(template, subject) || is_in_lane
+        })
     }
 
     /// The stream of an edge, or of the dead letters, by its key below `edges`.
@@ -97,8 +76,10 @@ impl Subjects {
 
     /// Subjects that the stream of an edge, or of the dead letters, holds; by its key below `edges`.
     pub fn held_by(&self, key: &str, stream: &StreamEdge) -> Vec<String> {
-        let edge = Edge::ALL.into_iter().find(|edge| edge.name() == key);
-        edge.map_or_else(|| vec![wildcard(&self.prefix, &stream.subject)], |edge| self.all(edge))
+        match Edge::from_name(key) {
+            Some(edge) => self.all(edge),
+            None => vec![wildcard(&format!("{}{}", self.prefix, stream.subject))],
+        }
     }
 
     /// Requests to one process, or (`all`) to each.
@@ -112,9 +93,9 @@ impl Subjects {
     }
 }
 
-fn wildcard(prefix: &str, template: &str) -> String {
+fn wildcard(template: &str) -> String {
     let tokens: Vec<&str> = template.split('.').map(|token| if token.starts_with('{') { "*" } else { token }).collect();
-    format!("{prefix}{}", tokens.join("."))
+    tokens.join(".")
 }
 
 fn matches(template: &str, subject: &str) -> bool {

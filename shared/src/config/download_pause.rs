@@ -1,16 +1,16 @@
-//! How long a server is left alone because of how long its last answer took: whoever is slow is asked less often.
+//! The pause that a server gets because its last answer took long: a slow server is asked less often.
 //!
 //! Source: Najork and Heydon 2001 (Mercator waits ten times as long as the last download took, and has no other delay).
 
 use super::Politeness;
 use std::time::Duration;
 
-/// The pause after a response, by how long that took; the default is none.
+/// The pause after a response, by the duration of that response; the default is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DownloadPause {
-    /// So many times as long.
+    /// The pause is this many times as long as the response took.
     pub factor: u32,
-    /// And no longer.
+    /// The longest pause.
     pub max: Duration,
 }
 

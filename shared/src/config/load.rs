@@ -15,11 +15,11 @@ const FILES: [&str; 4] = [
     "/stages/archiver/dir",
 ];
 
-/// What the names of environment variables begin with that are keys.
+/// The beginning of the names of environment variables that set keys.
 pub const VARIABLES: &str = "RHUMB__";
 
-/// The environment variables of this process. A name that is no text is none of ours; a value that is none is shown to
-/// whoever gave it.
+/// The environment variables of this process. A name that is not UTF-8 is none of ours and is left out; a value that is not
+/// UTF-8 is kept with replacements, so that the error about it can show it.
 pub fn environment() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
@@ -226,6 +226,14 @@ fn accepted(error: &str) -> String {
         (None, Some(_)) => format!("{problem}; accepted is a section of keys"),
         (None, None) => error.to_owned(),
     }
+}
+
+/// The shipped file as a tree and as it is read, for a local crawl.
+#[cfg(test)]
+pub(super) fn shipped() -> (Tree, Pipeline) {
+    let layers = Layers { set: vec!["network.allow_private_addresses=true".to_owned()], ..Layers::default() };
+    let tree = layers.tree(std::iter::empty()).expect("it is valid YAML");
+    (tree.clone(), read(tree).expect("it is valid"))
 }
 
 #[cfg(test)]

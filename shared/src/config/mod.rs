@@ -4,19 +4,27 @@
 //! (`RHUMB__KEY__PATH=VALUE`), `--set key.path=VALUE`. All end in one tree that is read strictly: an unknown
 //! key, 2.7 for an integer, or a value out of range is an error that names key, value and what is accepted.
 
+mod broker;
+mod check;
 mod download_pause;
+mod edges;
 mod load;
 mod name_server;
 mod patterns;
 mod pipeline;
 mod proxy;
+mod stages;
 mod units;
 mod validate;
 
+pub use crate::topology::Retention;
+pub use broker::*;
 pub use download_pause::DownloadPause;
+pub use edges::*;
 pub use load::{ConfigError, Layers, VARIABLES, environment};
 pub use name_server::{NameServer, Transport};
 pub use patterns::Patterns;
 pub use pipeline::*;
 pub use proxy::Proxy;
+pub use stages::*;
 pub use units::Bytes;

@@ -1,4 +1,4 @@
-//! Where a name server is and how it is asked, as operators write it.
+//! A name server's place and protocol, as operators write them.
 
 use rustls::pki_types::ServerName;
 use serde::{Deserialize, Deserializer, de};
@@ -6,7 +6,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::str::FromStr;
 
-/// Of DNS over TLS (RFC 7858) and over HTTPS (RFC 8484).
+/// Default ports of DNS over TLS (RFC 7858) and over HTTPS (RFC 8484).
 const TLS_PORT: u16 = 853;
 const HTTPS_PORT: u16 = 443;
 const HTTPS_PATH: &str = "/dns-query";
@@ -16,27 +16,27 @@ const HTTPS_PATH: &str = "/dns-query";
 /// name behind `#` is what its certificate must be for, the address if there is none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NameServer {
-    /// Where it is.
+    /// Its address and port.
     pub address: SocketAddr,
-    /// How it is asked.
+    /// Its protocol.
     pub transport: Transport,
 }
 
-/// How a name server is asked.
+/// The protocol in which a name server is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// By datagrams, and over TCP when an answer does not fit one.
     Plain,
     /// Over TLS.
     Tls {
-        /// Of the certificate.
+        /// The name in its certificate.
         name: String,
     },
     /// Over HTTPS.
     Https {
-        /// Of the certificate.
+        /// The name in its certificate.
         name: String,
-        /// Of the requests.
+        /// The path of the requests.
         path: String,
     },
 }

@@ -3,7 +3,7 @@
 use regex::RegexSet;
 use serde::{Deserialize, Deserializer, de};
 
-/// Regular expressions of which one or none matches a text. Matching takes time linear in the text, whatever they say.
+/// A list of regular expressions. Matching takes time linear in the text, whatever the expressions are.
 #[derive(Clone, Debug, Default)]
 pub struct Patterns(RegexSet);
 
@@ -16,12 +16,12 @@ impl Patterns {
         RegexSet::new(patterns).map(Patterns)
     }
 
-    /// Whether there are none.
+    /// Says whether there are no expressions.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether one of them matches somewhere in the text.
+    /// Says whether one of them matches somewhere in the text.
     pub fn matches(&self, text: &str) -> bool {
         self.0.is_match(text)
     }

@@ -1,20 +1,21 @@
-//! What the parser knows of bodies: the question whether one was met before, its answer, and what a document says of
-//! itself.
+//! Messages of the parser: it asks whether bodies were met before, gets an answer, and passes on what documents say of
+//! themselves.
 
-use super::{Edge, EdgeMessage};
+use super::envelope::EdgeMessage;
+use crate::topology::Edge;
 use rkyv::{Archive, Deserialize, Serialize};
 
-/// `content.asks.<d>`: bodies that somebody has before him; asked of the dedup instance that owns their partitions.
+/// `content.asks.<d>`: a parser asks whether bodies were met before. It asks the dedup instance that owns their partitions.
 #[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContentAsk {
-    /// Each once.
+    /// The bodies, each once.
     pub bodies: Vec<Body>,
 }
 
 /// A body and where it is.
 #[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Body {
-    /// 64-bit hash of the decoded body; modulo the partitions it gives the body's.
+    /// 64-bit hash of the decoded body. Modulo the number of partitions it gives the body's partition.
     pub fingerprint: u64,
     /// Where it was met.
     pub at: Place,
@@ -23,24 +24,24 @@ pub struct Body {
 /// A page, by fingerprints.
 #[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Of its canonical URL.
+    /// Fingerprint of its canonical URL.
     pub url: u64,
-    /// Of its server and of the links that were taken from it, with topic and depth: two pages with the same one have
-    /// nothing to find that the other has not.
+    /// Fingerprint of its server and of the links that were taken from it, with topic and depth. Two pages with the same
+    /// one lead to the same URLs.
     pub links: u64,
 }
 
-/// The answer.
+/// The answer to a [`ContentAsk`].
 #[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContentReply {
-    /// For each body of the ask the other page that had it first; none: the page that was asked for is the first.
+    /// For each body of the ask, the other page that had it first; none when the asked page is the first.
     pub first: Vec<Option<Place>>,
 }
 
-/// `documents`: what parsed documents say of themselves, when anybody is there to keep it.
+/// `documents`: what parsed documents say of themselves. Kept while an archiver takes part.
 #[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Documents {
-    /// One entry a document.
+    /// One entry per document.
     pub entries: Vec<Document>,
 }
 
@@ -55,7 +56,7 @@ pub struct Document {
     pub title: String,
     /// Its language as a tag of BCP 47, as `html lang` or Content-Language say it, at most 35 bytes; empty without one.
     pub language: String,
-    /// How many links it has that can be crawled.
+    /// Number of its links that can be crawled.
     pub links: u32,
 }
 
@@ -69,6 +70,7 @@ impl EdgeMessage for ContentAsk {
 }
 impl EdgeMessage for ContentReply {
     const EDGE: Edge = Edge::ContentAsks;
-    /// Told apart from [`ContentAsk`] on the same edge by its number.
+    /// Far from the versions of [`ContentAsk`], so that the number tells the two apart.
     const VERSION: u8 = 102;
+    const IS_REPLY: bool = true;
 }

@@ -8,7 +8,7 @@
 //! The checksum covers the archive: bytecheck alone misses most bit flips. Payloads arrive unaligned, so the
 //! archive is copied to aligned memory before it is checked and read.
 
-use super::Edge;
+use crate::topology::Edge;
 use bytes::Bytes;
 use rkyv::api::high::{HighDeserializer, HighSerializer, HighValidator};
 use rkyv::bytecheck::CheckBytes;
@@ -28,6 +28,8 @@ pub trait EdgeMessage: Archive {
     const EDGE: Edge;
     /// Version of its schema: changes whenever the archive's layout does.
     const VERSION: u8;
+    /// It answers a request on its edge: it goes to the asker's inbox, not to the edge's subject.
+    const IS_REPLY: bool = false;
 }
 
 /// Why a payload could not be read.

@@ -1,6 +1,8 @@
-//! The messages between scheduler and fetcher, and what the fetcher passes on.
+//! The messages between scheduler and fetcher, the pages that the fetcher passes on, and the outcomes of URLs.
 
-use super::{Edge, EdgeMessage, Origin};
+use super::envelope::EdgeMessage;
+use super::urls::Origin;
+use crate::topology::Edge;
 use rkyv::{Archive, Deserialize, Serialize};
 use std::net::IpAddr;
 
@@ -24,14 +26,14 @@ pub struct Ask {
     pub life: u64,
 }
 
-/// What a scheduler replies to an ask.
+/// A scheduler's reply to an [`Ask`].
 #[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
 pub struct AskReply {
     /// Jobs granted at once; more may follow while the ask holds.
     pub granted: u32,
 }
 
-/// `fetch.jobs.<f>`: what a scheduler tells one fetcher.
+/// `fetch.jobs.<f>`: a scheduler grants, renews or revokes a job of one fetcher.
 #[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
 pub enum ToFetcher {
     /// A connection job.
@@ -50,7 +52,7 @@ pub enum ToFetcher {
     },
 }
 
-/// A job's name: which scheduler instance granted it, in which epoch, and the how manieth there.
+/// A job's name: the scheduler instance that granted it, the epoch of its ownership, and a number that counts up there.
 #[derive(
     Archive, Serialize, Deserialize, serde::Serialize, Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord,
 )]
@@ -64,7 +66,7 @@ pub struct JobId {
     pub number: u64,
 }
 
-/// What is fetched by a job.
+/// The kind of thing that a job fetches.
 #[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobKind {
     /// Pages: responses go to `pages`.
@@ -89,7 +91,7 @@ pub struct Job {
     /// confirmed), by the scheduler from when it granted (or processed the renewal): the scheduler's always
     /// ends later.
     pub lease_ms: u64,
-    /// What is fetched.
+    /// Pages, or the server's robots.txt.
     pub kind: JobKind,
     /// `scheme://host[:port]`.
     pub server: String,
@@ -114,11 +116,11 @@ pub struct Request {
     pub origin: Origin,
     /// Tries before this one that contacted the server.
     pub attempts: u8,
-    /// What an earlier response said of its version: asked for again only if that has changed.
+    /// Validators of an earlier response: the server sends the page again only if it has changed.
     pub validators: Validators,
 }
 
-/// By what a server tells whether a response is still the same (RFC 9110, section 8.8); empty when it did not say.
+/// Values by which a server tells whether a response is still the same (RFC 9110, section 8.8); empty when it sent none.
 #[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Validators {
     /// `ETag`, at most 256 bytes.
@@ -127,7 +129,7 @@ pub struct Validators {
     pub last_modified: String,
 }
 
-/// `fetch.reports.<p>`: what a job measured and how its URLs ended since the report before. Sent with every
+/// `fetch.reports.<p>`: measurements of a job, and how its URLs ended since the report before. Sent with every
 /// renewal and at the end; the last one follows the close of the connection.
 #[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
 pub struct Report {
@@ -141,21 +143,21 @@ pub struct Report {
     pub server: String,
     /// 1, 2, 3, … within the job.
     pub sequence: u32,
-    /// Whether the connection is closed and the job ended.
+    /// The connection is closed and the job has ended.
     pub last: bool,
     /// URLs that ended since the report before; a last report names all that remain.
     pub results: Vec<RequestResult>,
-    /// How long it took to connect (TCP and TLS), in microseconds; none when no connection came about.
+    /// Time to connect (TCP and TLS), in microseconds; none without a connection.
     pub connect_us: Option<u32>,
     /// Requests answered on the connection so far.
     pub requests: u32,
-    /// How long at least one of them was in hand so far, in microseconds; 0: not measured.
+    /// Time in which at least one of them was in hand so far, in microseconds; 0: not measured.
     pub busy_us: u64,
     /// Their times together, in microseconds: more than `busy_us` when they overlapped.
     pub elapsed_us: u64,
-    /// Whether the server closed the connection after its last answer: `requests` is then its limit.
+    /// The server closed the connection after its last answer: `requests` is then its limit.
     pub closed_by_server: bool,
-    /// What a robots job brought.
+    /// The response to a robots job.
     pub robots: Option<RobotsResponse>,
 }
 
@@ -214,7 +216,7 @@ pub enum FailureKind {
     Slow,
     /// The connection was lost after the request was sent: contacted, unknown.
     Reset,
-    /// What came is not HTTP.
+    /// The answer is not HTTP.
     Protocol,
     /// A response head larger than `limits.header_bytes_max`.
     HeaderTooLarge,
@@ -247,7 +249,7 @@ pub struct RobotsResponse {
     /// Where a 3xx points to, as sent.
     pub location: Option<String>,
     /// The body, cut to 500 KiB.
-    #[serde(serialize_with = "super::tap::length")]
+    #[serde(serialize_with = "super::fields::length")]
     pub body: Vec<u8>,
 }
 
@@ -266,19 +268,19 @@ pub struct Page {
     pub elapsed_us: u32,
     /// The address that answered.
     pub address: Option<IpAddr>,
-    /// Of the protocol.
+    /// Version of the protocol.
     pub http_version: HttpVersion,
     /// Headers of the request, names in lower case.
-    #[serde(serialize_with = "super::tap::headers")]
+    #[serde(serialize_with = "super::fields::headers")]
     pub request_headers: Vec<(String, Vec<u8>)>,
     /// Response headers as sent, names in lower case.
-    #[serde(serialize_with = "super::tap::headers")]
+    #[serde(serialize_with = "super::fields::headers")]
     pub headers: Vec<(String, Vec<u8>)>,
     /// The body was longer than `limits.body_bytes_max`, ended early, did not come in time, or was not wanted
     /// (`limits.skip_types`).
     pub truncated: bool,
     /// The body.
-    #[serde(serialize_with = "super::tap::length")]
+    #[serde(serialize_with = "super::fields::length")]
     pub body: Vec<u8>,
 }
 
@@ -324,9 +326,9 @@ pub enum Outcome {
     Unresolvable,
     /// More pages of the host than allowed.
     OverBudget,
-    /// In a trap.
+    /// It lies in a trap.
     Trapped,
-    /// By an operator.
+    /// An operator dropped it.
     Dropped,
 }
 
@@ -367,7 +369,7 @@ impl Outcome {
 /// `outcomes.<p>`: how URLs ended.
 #[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcomes {
-    /// One entry a URL.
+    /// One entry per URL.
     pub entries: Vec<OutcomeEntry>,
 }
 
@@ -396,7 +398,7 @@ pub struct OutcomeEntry {
     pub elapsed_us: u32,
     /// Requests made for it.
     pub attempts: u8,
-    /// What a person would want to know: `timeout`, `robots.txt`, `no such name`; may be empty.
+    /// A reason for a person to read: `timeout`, `robots.txt`, `no such name`; may be empty.
     pub reason: String,
 }
 
@@ -431,8 +433,9 @@ impl EdgeMessage for Ask {
 }
 impl EdgeMessage for AskReply {
     const EDGE: Edge = Edge::FetchAsks;
-    /// Told apart from [`Ask`] on the same edge by its number.
+    /// Far from the versions of [`Ask`], so that the number tells the two apart.
     const VERSION: u8 = 101;
+    const IS_REPLY: bool = true;
 }
 impl EdgeMessage for ToFetcher {
     const EDGE: Edge = Edge::FetchJobs;

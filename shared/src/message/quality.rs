@@ -11,9 +11,9 @@ use rkyv::{Archive, Deserialize, Serialize};
 pub struct Quality(u32);
 
 impl Quality {
-    /// Of what is worth nothing.
+    /// The quality of a URL that is worth nothing.
     pub const NONE: Quality = Quality(0);
-    /// Of a seed.
+    /// The quality of a seed.
     pub const SEED: Quality = Quality(1.0f32.to_bits());
 
     /// None for a number that is negative, infinite or not a number at all.
@@ -29,7 +29,7 @@ impl Quality {
         if value >= 0.0 && value.is_finite() { value } else { 0.0 }
     }
 
-    /// The part of each of so many heirs.
+    /// The part of each heir when it is shared equally among `heirs` of them.
     pub fn shared_among(self, heirs: usize) -> Self {
         Quality::new(self.get() / heirs.max(1) as f32).unwrap_or_default()
     }
@@ -39,7 +39,7 @@ impl Quality {
         self.get().to_bits()
     }
 
-    /// The quality of such bits.
+    /// The quality that has these bits.
     pub fn from_bits(bits: u32) -> Self {
         Quality(Quality(bits).to_bits())
     }

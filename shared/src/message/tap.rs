@@ -1,43 +1,30 @@
-//! Messages as a person or a script reads them at a tap: JSON, bodies as their length.
+//! Messages as a person or a script reads them at a tap: JSON, with the URLs that each is about.
 
-use super::{
-    Ask, ContentAsk, DnsRefresh, Documents, Edge, Errand, FilteredUrls, FoundUrls, NewUrls, Outcomes, Page, ReadyUrls,
-    Report, SplitUrls, ToFetcher, Undecodable, decode,
-};
-use serde::{Serialize, Serializer};
-use serde_json::{Value, json};
+use super::envelope::Undecodable;
+use super::table::MESSAGES;
+use crate::topology::Edge;
+use serde_json::Value;
 
-/// A payload of an edge as JSON.
+/// Reads a payload of an edge as JSON, with bodies as their length.
+///
+/// # Errors
+/// The payload is damaged, or of another edge or version.
 pub fn json(edge: Edge, payload: &[u8]) -> Result<Value, Undecodable> {
-    fn value<M: Serialize>(message: Result<M, Undecodable>) -> Result<Value, Undecodable> {
-        serde_json::to_value(message?).map_err(|error| Undecodable::Corrupt(error.to_string()))
-    }
-    match edge {
-        Edge::UrlsFound => value(decode::<FoundUrls>(payload)),
-        Edge::UrlsSplit => value(decode::<SplitUrls>(payload)),
-        Edge::UrlsNew => value(decode::<NewUrls>(payload)),
-        Edge::UrlsReady => value(decode::<ReadyUrls>(payload)),
-        Edge::FetchAsks => value(decode::<Ask>(payload)),
-        Edge::FetchJobs => value(decode::<ToFetcher>(payload)),
-        Edge::FetchReports => value(decode::<Report>(payload)),
-        Edge::Pages => value(decode::<Page>(payload)),
-        Edge::Outcomes => value(decode::<Outcomes>(payload)),
-        Edge::DnsRefresh => value(decode::<DnsRefresh>(payload)),
-        Edge::Errands => value(decode::<Errand>(payload)),
-        Edge::ContentAsks => value(decode::<ContentAsk>(payload)),
-        Edge::Documents => value(decode::<Documents>(payload)),
-        Edge::UrlsFiltered => value(decode::<FilteredUrls>(payload)),
-    }
+    let row = MESSAGES.iter().find(|row| row.edge == edge && !row.is_reply);
+    row.map_or_else(
+        || Err(Undecodable::Corrupt(format!("edge {} has no message", edge.name()))),
+        |row| (row.json)(payload),
+    )
 }
 
-/// The URLs that a message on JSON form is about, for filtering and for short lines.
+/// The URLs that a message in JSON form is about, for filtering and for short lines.
 pub fn urls(message: &Value) -> Vec<&str> {
     let mut urls = Vec::new();
     collect(message, &mut urls);
     urls
 }
 
-/// Keys whose values are URLs (or servers) that a message is about; where it was found is not.
+/// Keys whose values are URLs (or servers) that a message is about. The page that it was found on is not among them.
 const URL_KEYS: [&str; 4] = ["url", "urls", "server", "servers"];
 
 fn collect<'a>(value: &'a Value, urls: &mut Vec<&'a str>) {
@@ -63,18 +50,10 @@ fn collect<'a>(value: &'a Value, urls: &mut Vec<&'a str>) {
     }
 }
 
-pub(super) fn length<S: Serializer>(body: &[u8], serializer: S) -> Result<S::Ok, S::Error> {
-    json!({ "bytes": body.len() }).serialize(serializer)
-}
-
-pub(super) fn headers<S: Serializer>(headers: &[(String, Vec<u8>)], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(headers.iter().map(|(name, value)| (name, String::from_utf8_lossy(value))))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{Origin, encode};
+    use crate::message::{FoundUrls, Origin, encode};
 
     #[test]
     fn a_message_becomes_json_with_its_urls() {

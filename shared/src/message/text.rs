@@ -25,12 +25,12 @@ impl UrlList {
         self.ends.push(self.text.len() as u32);
     }
 
-    /// How many URLs are in the list.
+    /// Number of URLs in the list.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there is none.
+    /// Says whether the list has no URL.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
@@ -40,7 +40,7 @@ impl UrlList {
         self.text.len()
     }
 
-    /// One of the URLs; empty when there are not so many.
+    /// The URL at an index; empty beyond the end of the list.
     pub fn get(&self, index: usize) -> &str {
         let start = index.checked_sub(1).and_then(|before| self.ends.get(before)).map_or(0, |&end| end as usize);
         self.ends.get(index).and_then(|&end| self.text.get(start..end as usize)).unwrap_or("")

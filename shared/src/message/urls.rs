@@ -1,6 +1,9 @@
 //! The messages that carry URLs from their discovery to the frontier.
 
-use super::{Edge, EdgeMessage, Quality, UrlList};
+use super::envelope::EdgeMessage;
+use super::quality::Quality;
+use super::text::UrlList;
+use crate::topology::Edge;
 use rkyv::{Archive, Deserialize, Serialize};
 
 /// How URLs were found: the trace of discovery that travels with them to their outcome. By default nothing is known.
@@ -16,17 +19,17 @@ pub struct Origin {
     pub redirects: u8,
     /// A seed, or what a seed redirected to: its host joins the scope.
     pub seed: bool,
-    /// Which injection wants them fetched although they were met before (`rhumb inject --again`); 0: none. The URL-seen
-    /// test lets each URL pass once for each injection, however often its messages come. Holds for what they redirect to,
-    /// not for their links.
+    /// Number of the injection that wants them fetched although they were met before (`rhumb inject --again`); 0: none. The
+    /// URL-seen test lets each URL pass once for each injection, however often its messages come. Redirect targets inherit
+    /// it, links do not.
     pub again: u64,
-    /// What flowed to each of these URLs: a seed has 1, and a page shares what it has equally among its links (a form
+    /// Quality that flowed to each of these URLs: a seed has 1, and a page shares its own equally among its links (a form
     /// of OPIC that looks at each page once: Abiteboul, Preda and Cobena 2003).
     pub flow: Quality,
 }
 
 impl Origin {
-    /// Of the seeds of a topic.
+    /// The origin of the seeds of a topic.
     pub fn seed(topic: &str) -> Self {
         Origin { topic: topic.to_owned(), seed: true, flow: Quality::SEED, ..Origin::default() }
     }
@@ -40,11 +43,11 @@ pub struct FoundUrls {
     pub origin: Origin,
     /// The URLs.
     pub urls: UrlList,
-    /// For each URL what was written about it, when `stages.parser.anchors` is on; else empty.
+    /// For each URL the text that its page has about it, when `stages.parser.anchors` is on; else empty.
     pub anchors: Vec<Anchor>,
 }
 
-/// What a page says about one of its links, for those who score URLs.
+/// The text of a link and around it, for consumers that score URLs.
 #[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Anchor {
     /// The text of the link, white space collapsed, at most 128 bytes.
@@ -109,7 +112,7 @@ pub struct FilteredUrls {
     pub origin: Origin,
     /// The URLs.
     pub urls: UrlList,
-    /// For each URL why.
+    /// For each URL the reason.
     pub reasons: Vec<FilterReason>,
 }
 
@@ -148,7 +151,7 @@ pub struct NewUrls {
     pub first_serial: u64,
 }
 
-/// What the resolver found out about a host.
+/// The resolver's answer about a host.
 #[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
 pub enum Resolution {
     /// Addresses that may be contacted, and for how many seconds they may be used.
@@ -166,12 +169,12 @@ pub enum Resolution {
     Temporary,
 }
 
-/// A server and what is known of its address.
+/// A server and its address, as far as it is known.
 #[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
 pub struct ServerResolution {
     /// `scheme://host[:port]`, as in the canonical URLs.
     pub server: String,
-    /// Its address. None while that is pending: what comes of the question follows in a message of its own.
+    /// Its address; none while the question is pending. The answer then follows in a message of its own.
     pub resolution: Option<Resolution>,
 }
 

@@ -5,9 +5,10 @@
 //! loop (or the simulation) carries out: for a stage without state inputs are acked once every output made
 //! from them is stored; for a stage with state input, changes and outputs are committed together first.
 
-use crate::message::{Edge, EdgeMessage, Undecodable, encode};
+use crate::message::{EdgeMessage, Undecodable, encode};
 use crate::stage::store::{Changes, StoreError, Table};
 use crate::time::Timestamp;
+use crate::topology::{Edge, Token};
 use bytes::Bytes;
 use rkyv::api::high::HighSerializer;
 use rkyv::rancor::Error as Rancor;
@@ -36,19 +37,6 @@ pub enum Event<I, A> {
     Wake,
     /// The process is to end: take on nothing new, pass on what is held.
     Drain,
-}
-
-/// The last token of a subject, that says where on its edge a message belongs.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Token {
-    /// The edge has one subject.
-    None,
-    /// A partition.
-    Partition(u16),
-    /// An instance.
-    Instance(String),
-    /// A lane of an edge that has some.
-    Lane(u16),
 }
 
 /// A message to be stored in the stream of its edge.

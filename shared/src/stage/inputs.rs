@@ -1,29 +1,13 @@
 //! Where a stage's inputs come from: durable consumers of streams, and core NATS subscriptions.
 
-use super::Token;
-use crate::bus::{Bus, Consumer, LaneConsumer, PRIORITY_GROUP, consumer_name, has_lanes, lane_consumers, priority};
+use crate::bus::{Bus, Consumer, LaneConsumer, PRIORITY_GROUP, consumer_name, lane_consumers, priority};
 use crate::config::Pipeline;
-use crate::message::Edge;
+use crate::topology::{Edge, Source, Token};
 use anyhow::Context as _;
 use async_nats::jetstream;
 use futures::StreamExt as _;
 use futures::stream::{BoxStream, SelectAll};
 use std::time::Duration;
-
-/// How a stage takes part in an edge.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Source {
-    /// A stream whose messages all instances share; of an edge with lanes, an instance preferably takes those of some.
-    Shared(Edge),
-    /// A stream of which an instance takes the partitions that it owns.
-    Owned(Edge),
-    /// Core messages to the instance's own subject.
-    Addressed(Edge),
-    /// Core messages, each to one of the instances.
-    Any(Edge),
-    /// Core messages of the partitions that the instance owns.
-    OwnedSoft(Edge),
-}
 
 /// A message from a stream.
 pub(super) struct StreamMessage {
@@ -92,7 +76,7 @@ impl Inputs<'_> {
                 let name = consumer_name(self.stage, Some(self.instance));
                 vec![(None, consumer(name, self.owned_subjects(edge)))]
             }
-            _ if has_lanes(edge) => lane_consumers(self.stage, edge, self.pipeline.partitions)
+            _ if edge.has_lanes() => lane_consumers(self.stage, edge, self.pipeline.partitions)
                 .into_iter()
                 .map(|LaneConsumer { name, lane, tokens }| {
                     let filters = tokens.iter().map(|token| subjects.of(edge, token)).collect();

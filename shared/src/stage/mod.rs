@@ -19,10 +19,10 @@ mod start;
 pub mod store;
 mod tickets;
 
+pub use crate::topology::{Source, Token};
 pub use applied::Applied;
 pub use args::Args;
 pub use control::{ControlRequest, ProcessReason, ProcessStatus};
-pub use core::{Core, Count, Event, Output, Publish, Send, Ticket, Token};
-pub use inputs::Source;
+pub use core::{Core, Count, Event, Output, Publish, Send, Ticket};
 pub use ownership::Ownership;
 pub use start::{Context, NoShell, Shell, Stage, State, main, new_life};

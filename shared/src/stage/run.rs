@@ -5,7 +5,7 @@
 //! commit. Nothing is committed by an owner past the deadline of its lease.
 
 use super::control::{ControlRequest, ProcessReason, ProcessStatus};
-use super::inputs::{Identity, Inputs, SoftInputs, SoftMessage, Source, StreamInputs, StreamMessage};
+use super::inputs::{Identity, Inputs, SoftInputs, SoftMessage, StreamInputs, StreamMessage};
 use super::outbox::{LOOP, Outbox};
 use super::ownership::Ownership;
 use super::start::{Context, Shell};
@@ -16,6 +16,7 @@ use crate::bus::{Bus, Outgoing, Publisher, ensure_streams};
 use crate::message::{Edge, Undecodable};
 use crate::telemetry::{self, SharedVitals, Vitals};
 use crate::time::Timestamp;
+use crate::topology::Source;
 use async_nats::Subject;
 use futures::future::{BoxFuture, FutureExt as _};
 use futures::stream::{FuturesUnordered, StreamExt as _};

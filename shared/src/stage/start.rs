@@ -1,7 +1,6 @@
 //! From the command line to a running stage: the same for all of them.
 
 use super::disk::{DiskStore, StoreOptions};
-use super::inputs::Source;
 use super::outbox::{LOOP, OUTBOX};
 use super::ownership::Ownership;
 use super::run::{Process, run};
@@ -11,6 +10,7 @@ use crate::bus::{Buckets, Bus, ensure_buckets, ensure_streams};
 use crate::config::{ConfigError, Pipeline};
 use crate::telemetry;
 use crate::time::Timestamp;
+use crate::topology::Source;
 use anyhow::Context as _;
 use clap::{CommandFactory as _, FromArgMatches as _};
 use futures::future::BoxFuture;

@@ -1,4 +1,4 @@
-//! Progress of a long crawl: one line that renews itself on a terminal, plain lines otherwise.
+//! The progress of a crawl, on standard error: one line that renews itself on a terminal, plain lines otherwise.
 
 use crate::status::Summary;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 const LINE_EVERY: Duration = Duration::from_secs(5);
 
 /// Shows how a crawl goes, on standard error.
-pub struct Progress {
+pub(super) struct Progress {
     bar: Option<ProgressBar>,
     last_line: Instant,
     before: (f64, u64),
@@ -17,8 +17,8 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Begins.
-    pub fn new() -> Self {
+    /// Shows nothing yet.
+    pub(super) fn new() -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::new_spinner();
             if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed_precise} {msg}") {
@@ -31,7 +31,7 @@ impl Progress {
     }
 
     /// Shows a summary.
-    pub fn show(&mut self, summary: &Summary) {
+    pub(super) fn show(&mut self, summary: &Summary) {
         let (elapsed_s, pages) = self.before;
         if summary.elapsed_s > elapsed_s + 0.9 {
             self.rate = summary.pages.saturating_sub(pages) as f64 / (summary.elapsed_s - elapsed_s);
@@ -58,16 +58,10 @@ impl Progress {
         }
     }
 
-    /// Ends.
-    pub fn finish(&self) {
+    /// Clears the line.
+    pub(super) fn finish(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }
-    }
-}
-
-impl Default for Progress {
-    fn default() -> Self {
-        Progress::new()
     }
 }

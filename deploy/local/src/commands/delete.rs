@@ -1,12 +1,16 @@
 //! `rhumb delete`: the end of a crawl's streams, buckets and state. Nothing else in the data directory is touched.
 
-use crate::inject::SEEDS;
+use super::arguments::Which;
+use crate::handle;
 use crate::lock::{LOCK, lock};
+use crate::seeds::SEEDS;
 use anyhow::Context as _;
+use clap::Args;
 use shared::bus::{BUCKETS, Bus, shown};
 use shared::config::Pipeline;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, IsTerminal as _};
 use std::path::Path;
+use std::process::ExitCode;
 use std::time::Duration;
 
 /// What a crawl leaves in its data directory beside the folders of its stages.
@@ -24,14 +28,45 @@ const LEFT: [&str; 12] = [
     "seeds.unstored.new",
     LOCK,
 ];
-/// How long a broker of the operator's may take to answer.
+/// How long the operator's broker may take to answer.
 const BROKER_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Deletes a stopped crawl: its streams, buckets and state
+#[derive(Args)]
+#[command(after_help = "Asks first on a terminal. Example:\n  rhumb delete --data rhumb-data --yes")]
+pub(super) struct Delete {
+    /// Do not ask
+    #[arg(long)]
+    yes: bool,
+    #[command(flatten)]
+    which: Which,
+}
+
+impl Delete {
+    /// Asks, and deletes.
+    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+        let own = handle::local(&self.which.layers())?;
+        let pipeline = handle::kept(&own.data)?.unwrap_or(own);
+        if !self.yes && std::io::stdin().is_terminal() && !confirmed(&pipeline)? {
+            return Ok(ExitCode::FAILURE);
+        }
+        delete(&pipeline).await?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+fn confirmed(pipeline: &Pipeline) -> anyhow::Result<bool> {
+    eprint!("Delete the crawl '{}' in {}, with all that it knows? [y/N] ", pipeline.crawl, pipeline.data.display());
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "yes"))
+}
 
 /// Deletes the crawl that has this configuration.
 ///
 /// # Errors
 /// The crawl runs, or there is none; its broker does not answer; a file cannot be removed.
-pub async fn run(pipeline: &Pipeline) -> anyhow::Result<()> {
+async fn delete(pipeline: &Pipeline) -> anyhow::Result<()> {
     let data = &pipeline.data;
     let _lock = if data.exists() { Some(lock(&data.join(LOCK)).await?) } else { None };
     let holds_state = pipeline.stages.common().iter().any(|(stage, _)| data.join(stage).exists());

@@ -1,4 +1,6 @@
-//! `rhumb inject` and the seeds of `rhumb crawl`: URLs from outside enter at `urls.found`.
+//! How URLs enter a crawl from outside: they are read, made canonical, and published on `urls.found`.
+//!
+//! Invariant: seeds that a crawl was given reach the broker, also when its start was cut short.
 
 use anyhow::Context as _;
 use shared::bus::{Bus, Outgoing, Publisher};
@@ -18,7 +20,7 @@ const SHOWN: usize = 200;
 
 /// Reads seeds from the command line and from a file (one a line; empty lines and lines that start with `#` are
 /// skipped) and gives their canonical forms; the first one that is no URL is named.
-pub fn seeds(urls: &[String], file: Option<&Path>) -> Result<Vec<String>, String> {
+pub(crate) fn read(urls: &[String], file: Option<&Path>) -> Result<Vec<String>, String> {
     let mut seeds = Vec::new();
     for url in urls {
         seeds.push(canonical(url)?);
@@ -39,21 +41,21 @@ pub fn seeds(urls: &[String], file: Option<&Path>) -> Result<Vec<String>, String
 
 /// Seeds of a crawl on their way to the broker: in a file, so that `--resume` goes on with those of a start that was cut
 /// short.
-pub struct Seeds {
+pub(crate) struct Seeds {
     /// The seeds, those of such a start first.
-    pub urls: Vec<String>,
+    pub(crate) urls: Vec<String>,
     file: PathBuf,
 }
 
 /// The file, in the data directory.
-pub const SEEDS: &str = "seeds.unstored";
+pub(crate) const SEEDS: &str = "seeds.unstored";
 
 impl Seeds {
     /// Puts seeds into the file in `data`.
     ///
     /// # Errors
     /// The file cannot be read or written.
-    pub fn keep(data: &Path, seeds: &[String]) -> anyhow::Result<Self> {
+    pub(crate) fn keep(data: &Path, seeds: &[String]) -> anyhow::Result<Self> {
         let file = data.join(SEEDS);
         let left = match std::fs::read_to_string(&file) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
@@ -71,7 +73,7 @@ impl Seeds {
     ///
     /// # Errors
     /// The file cannot be removed.
-    pub fn stored(self) -> anyhow::Result<()> {
+    pub(crate) fn stored(self) -> anyhow::Result<()> {
         match std::fs::remove_file(&self.file) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 Err(error).with_context(|| format!("cannot remove {}", self.file.display()))
@@ -95,7 +97,7 @@ fn shown(url: &str) -> String {
 }
 
 /// Names the first seed that the crawl would not take for its length.
-pub fn check_length(seeds: &[String], url_bytes_max: usize) -> Result<(), String> {
+pub(crate) fn check_length(seeds: &[String], url_bytes_max: usize) -> Result<(), String> {
     let long = seeds.iter().find(|seed| seed.len() > url_bytes_max);
     long.map_or(Ok(()), |seed| {
         let (shown, bytes) = (shown(seed), seed.len());
@@ -104,7 +106,7 @@ pub fn check_length(seeds: &[String], url_bytes_max: usize) -> Result<(), String
 }
 
 /// A number that no other injection has: by it the URL-seen test tells one that comes twice from the next.
-pub fn injection() -> u64 {
+pub(crate) fn injection() -> u64 {
     let since_1970 = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
     // 64 bits of nanoseconds last until 2554.
     u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX).max(1)
@@ -112,7 +114,7 @@ pub fn injection() -> u64 {
 
 /// Publishes seeds and waits until the broker has stored them. `again`: an [`injection`] that wants them fetched although
 /// they were met before; 0: none.
-pub async fn inject(bus: &Bus, topic: &str, seeds: &[String], again: u64) -> anyhow::Result<()> {
+pub(crate) async fn inject(bus: &Bus, topic: &str, seeds: &[String], again: u64) -> anyhow::Result<()> {
     let origin = Origin { again, ..Origin::seed(topic) };
     let mut publisher = Publisher::new(bus).await?;
     for chunk in seeds.chunks(SEEDS_PER_MESSAGE) {

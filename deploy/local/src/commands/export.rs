@@ -1,9 +1,11 @@
-//! `rhumb export`: what passes on `urls.found` of a running crawl, for a later one. A passive look, like a tap (P8):
-//! what an exporter that cannot keep up misses is missing.
+//! `rhumb export`: prints what passes on `urls.found` of a running crawl, for a later one. A passive look, like a tap
+//! (P8): an exporter that cannot keep up misses messages.
 
-use crate::handle::{Handle, Running};
+use super::arguments::Which;
+use super::tap::subscribe;
+use crate::handle::{self, Running};
 use crate::output::line;
-use crate::tap::subscribe;
+use clap::{Args, Subcommand};
 use futures::StreamExt as _;
 use shared::message::{Edge, FoundUrls, decode};
 use shared::url::host_of;
@@ -16,23 +18,66 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// URLs counted at once for each that is wanted.
 const COUNTED_PER_WANTED: usize = 16;
 
-/// Prints every link that is found: the host of the page that has it, a tab, its URL. Until the crawl's end, `at_most`
-/// or Ctrl-C.
-pub async fn links(running: &Running, at_most: Option<Duration>) -> anyhow::Result<()> {
-    each(running, at_most, |found| {
-        let source = host_of(&found.origin.page);
-        found.urls.iter().for_each(|url| line(format_args!("{source}\t{url}")));
-    })
-    .await
+/// Prints what a running crawl finds, for a later one or for `rhumb lab`
+#[derive(Subcommand)]
+pub(super) enum Export {
+    FrequentUrls(FrequentUrls),
+    Links(Links),
 }
 
-/// Prints the URLs that are found most often, the most frequent first, when the crawl ends, `at_most` is over, or at
-/// Ctrl-C.
-pub async fn frequent_urls(running: &Running, wanted: usize, at_most: Option<Duration>) -> anyhow::Result<()> {
-    let mut frequent = Frequent::new(wanted);
-    each(running, at_most, |found| found.urls.iter().for_each(|url| frequent.count(url))).await?;
-    frequent.most().for_each(line);
-    Ok(())
+/// The URLs found most often until the crawl's end, for stages.*.cache.policy=static
+#[derive(Args)]
+#[command(after_help = "Example:\n  rhumb export frequent-urls --for 10m >frequent-urls.txt")]
+pub(super) struct FrequentUrls {
+    /// Number of URLs
+    #[arg(long, value_name = "N", default_value_t = 65_536)]
+    entries: usize,
+    #[command(flatten)]
+    listen: Listen,
+}
+
+/// Every link, after the host of its page and a tab, as `rhumb lab url-cache --trace` reads it
+#[derive(Args)]
+pub(super) struct Links {
+    #[command(flatten)]
+    listen: Listen,
+}
+
+/// To which crawl, and for how long.
+#[derive(Args)]
+struct Listen {
+    /// Stop after this time, such as 90s or 2h
+    #[arg(long = "for", value_name = "DURATION", value_parser = humantime::parse_duration)]
+    at_most: Option<Duration>,
+    #[command(flatten)]
+    which: Which,
+}
+
+impl Export {
+    /// Listens until the crawl's end, the time is over or Ctrl-C, and prints.
+    pub(super) async fn run(self) -> anyhow::Result<()> {
+        match self {
+            Export::FrequentUrls(FrequentUrls { entries, listen }) => {
+                let mut frequent = Frequent::new(entries);
+                listen.each(|found| found.urls.iter().for_each(|url| frequent.count(url))).await?;
+                frequent.most().for_each(line);
+                Ok(())
+            }
+            Export::Links(Links { listen }) => {
+                let print = |found: FoundUrls| {
+                    let source = host_of(&found.origin.page);
+                    found.urls.iter().for_each(|url| line(format_args!("{source}\t{url}")));
+                };
+                listen.each(print).await
+            }
+        }
+    }
+}
+
+impl Listen {
+    async fn each(&self, take: impl FnMut(FoundUrls)) -> anyhow::Result<()> {
+        each(&handle::find(&self.which.layers()).await?, self.at_most, take).await
+    }
 }
 
 async fn each(running: &Running, at_most: Option<Duration>, mut take: impl FnMut(FoundUrls)) -> anyhow::Result<()> {
@@ -49,17 +94,13 @@ async fn each(running: &Running, at_most: Option<Duration>, mut take: impl FnMut
             },
             () = &mut end => return Ok(()),
             _ = interrupt.recv() => return Ok(()),
-            _ = look.tick() => {
-                if running.has_handle && Handle::read(&running.pipeline.data)?.is_none() {
-                    return Ok(());
-                }
-            }
+            _ = look.tick() => if running.has_stopped()? { return Ok(()) },
         }
     }
 }
 
-/// Counts of URLs in bounded memory: when there are too many, those with the lowest counts are forgotten, and who
-/// comes anew begins where they were (Metwally, Agrawal and El Abbadi 2005, in batches).
+/// Counts of URLs in bounded memory. When there are too many, those with the lowest counts are forgotten; a URL that
+/// comes anew begins with their count (Metwally, Agrawal and El Abbadi 2005, in batches).
 struct Frequent {
     wanted: usize,
     counts: HashMap<String, u64>,

@@ -1,0 +1,111 @@
+//! The command line: which commands there are, and how they end.
+//!
+//! In: arguments. Out: an exit code; an error is told on standard error. Each command has a file, with its arguments, its
+//! help and what it does.
+
+mod arguments;
+mod canonical;
+mod crawl;
+mod dead;
+mod delete;
+mod export;
+mod inject;
+mod links;
+mod robots;
+mod scale;
+mod status;
+mod tap;
+mod topology;
+mod up;
+mod why;
+
+use crate::lab::{self, Experiment};
+use arguments::BadArguments;
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Bad configuration or arguments.
+const EXIT_ARGUMENTS: u8 = 2;
+/// Ended by Ctrl-C, as shells expect.
+const EXIT_INTERRUPTED: u8 = 130;
+
+/// A web crawler: a dataflow of separate processes over NATS.
+#[derive(Parser)]
+#[command(
+    name = "rhumb",
+    version,
+    after_help = "Examples:
+  rhumb crawl https://example.org/ --set 'network.user_agent=mybot/1.0 (+https://example.org/bot)'
+  rhumb crawl --seeds seeds.txt --scope domain --max-pages 10000 --data /var/lib/rhumb --summary summary.json
+  rhumb tap urls.new --limit 5 --format json          in another terminal, while a crawl runs
+  rhumb scale fetcher=4
+  rhumb status --watch"
+)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Crawl(crawl::Crawl),
+    Up(up::Up),
+    Inject(inject::Inject),
+    Scale(scale::Scale),
+    Status(status::Status),
+    Tap(tap::Tap),
+    Why(why::Why),
+    Topology(topology::Topology),
+    Dead(dead::Dead),
+    Delete(delete::Delete),
+    #[command(subcommand)]
+    Lab(Experiment),
+    #[command(subcommand)]
+    Export(export::Export),
+    Canonical(canonical::Canonical),
+    Robots(robots::Robots),
+    Links(links::Links),
+}
+
+/// Runs the command that the command line names.
+pub(crate) fn main() -> ExitCode {
+    let command = CommandLine::parse().command;
+    shared::telemetry::init();
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("rhumb: cannot start: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
+    match runtime.block_on(run(command)) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("rhumb: {error:#}");
+            let is_bad = error.downcast_ref::<BadArguments>().is_some()
+                || error.downcast_ref::<shared::config::ConfigError>().is_some();
+            if is_bad { ExitCode::from(EXIT_ARGUMENTS) } else { ExitCode::FAILURE }
+        }
+    }
+}
+
+async fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Crawl(crawl) => return crawl.run().await,
+        Command::Up(up) => return up.run().await,
+        Command::Inject(inject) => inject.run().await?,
+        Command::Scale(scale) => scale.run().await?,
+        Command::Status(status) => return status.run().await,
+        Command::Tap(tap) => tap.run().await?,
+        Command::Why(why) => why.run().await?,
+        Command::Topology(topology) => topology.print(),
+        Command::Dead(dead) => dead.run().await?,
+        Command::Delete(delete) => return delete.run().await,
+        Command::Lab(_) => return Err(lab::start()),
+        Command::Export(export) => export.run().await?,
+        Command::Canonical(canonical) => return canonical.run(),
+        Command::Robots(robots) => return robots.run(),
+        Command::Links(links) => links.run()?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

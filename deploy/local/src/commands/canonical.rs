@@ -1,0 +1,45 @@
+//! `rhumb canonical`: a window on how URLs are spelled, hashed and divided.
+
+use super::arguments::Which;
+use crate::handle;
+use crate::output::line;
+use clap::Args;
+use serde_json::json;
+use std::process::ExitCode;
+
+/// Canonical form, SURT, fingerprint and partition of a URL; exit 1 with the reason when it is not crawlable
+#[derive(Args)]
+pub(super) struct Canonical {
+    /// The URL
+    url: String,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    which: Which,
+}
+
+impl Canonical {
+    /// Prints what becomes of the URL, or why it is not crawlable.
+    pub(super) fn run(self) -> anyhow::Result<ExitCode> {
+        let pipeline = handle::local(&self.which.layers())?;
+        let canonical = match shared::url::canonical(&self.url, None, None) {
+            Ok(canonical) => pipeline.url.rewrite(&canonical),
+            Err(reason) => {
+                eprintln!("not crawlable: {reason}");
+                return Ok(ExitCode::FAILURE);
+            }
+        };
+        let surt = shared::url::surt(&canonical);
+        let fingerprint = format!("{:016x}", shared::url::fingerprint(&canonical));
+        let partition = shared::url::partition(shared::url::host_of(&canonical), pipeline.partitions);
+        if self.json {
+            line(json!({ "canonical": canonical, "surt": surt, "fingerprint": fingerprint, "partition": partition }));
+        } else {
+            line(format_args!(
+                "canonical    {canonical}\nsurt         {surt}\nfingerprint  {fingerprint}\npartition    {partition}"
+            ));
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}

@@ -1,0 +1,125 @@
+//! `rhumb crawl`: the whole pipeline on this machine, from seeds to the end.
+
+use super::EXIT_INTERRUPTED;
+use super::arguments::{BadArguments, Which, check_fixed};
+use crate::crawl::{self, EndReason, Plan};
+use crate::stages::owns_partitions;
+use crate::{handle, seeds};
+use clap::{Args, ValueEnum};
+use shared::config::{Layers, Pipeline};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Runs the whole pipeline here as separate processes, from seeds until nothing is left or a limit is reached
+#[derive(Args)]
+#[command(
+    after_help = "Ends with exit code 0 when complete or at a limit (`complete` in the summary tells which), 130 after \
+Ctrl-C (drained; go on with --resume), 2 for bad configuration or seeds.
+
+Examples:
+  rhumb crawl http://localhost:8000/ --set network.allow_private_addresses=true
+  rhumb crawl https://example.org/ --max-pages 500 --set 'network.user_agent=mybot/1.0 (me@example.org)'
+  rhumb crawl --resume --data rhumb-data"
+)]
+pub(super) struct Crawl {
+    /// URLs to begin with
+    #[arg(value_name = "URL")]
+    urls: Vec<String>,
+    /// File with URLs to begin with, one a line
+    #[arg(long, value_name = "FILE")]
+    seeds: Option<PathBuf>,
+    #[command(flatten)]
+    which: Which,
+    /// Stop when the crawl has this many pages, those of earlier runs included (configuration key limits.max_pages)
+    #[arg(long, value_name = "N")]
+    max_pages: Option<u64>,
+    /// Follow links at most this far from a seed (configuration key scope.max_depth)
+    #[arg(long, value_name = "N")]
+    max_depth: Option<u16>,
+    /// Stop after this time, such as 90s or 2h
+    #[arg(long = "for", value_name = "DURATION", value_parser = humantime::parse_duration)]
+    at_most: Option<Duration>,
+    /// Which hosts to follow: those of the seeds, all under their registered domains, or any (scope.follow)
+    #[arg(long)]
+    scope: Option<Scope>,
+    /// Write the final numbers to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    summary: Option<PathBuf>,
+    /// Go on with the crawl in the data directory. It keeps the configuration of its last run (unless --config names
+    /// another), changed by the environment and --set
+    #[arg(long)]
+    resume: bool,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Scope {
+    Host,
+    Domain,
+    Any,
+}
+
+impl Crawl {
+    /// Crawls.
+    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+        let seeds = seeds::read(&self.urls, self.seeds.as_deref()).map_err(BadArguments)?;
+        let layers = self.layers()?;
+        let mut pipeline = layers.load()?;
+        // A limit of this run: whoever resumes the crawl does not inherit it.
+        pipeline.limits.max_pages = self.max_pages.unwrap_or(pipeline.limits.max_pages);
+        let seeds = pipeline.url.rewrite_all(seeds);
+        seeds::check_length(&seeds, pipeline.limits.url_bytes_max).map_err(BadArguments)?;
+        check_beginning(&pipeline, &seeds, self.resume)?;
+        if self.resume {
+            check_fixed(&pipeline)?;
+        }
+        check_summary(self.summary.as_deref())?;
+        let (at_most, summary) = (self.at_most, self.summary);
+        let plan = Plan { layers, pipeline, seeds, topic: "default".into(), ends: true, at_most, summary };
+        Ok(exit_code(crawl::run(&plan).await?))
+    }
+
+    /// The configuration with what the arguments change of it.
+    fn layers(&self) -> anyhow::Result<Layers> {
+        let mut layers = self.which.layers();
+        layers.set.extend(self.max_depth.map(|n| format!("scope.max_depth={n}")));
+        layers.set.extend(self.scope.map(|scope| {
+            let name = scope.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
+            format!("scope.follow={name}")
+        }));
+        Ok(if self.resume { handle::resumed(layers)? } else { layers })
+    }
+}
+
+/// The exit code of a crawl that ended for this reason.
+pub(super) fn exit_code(reason: EndReason) -> ExitCode {
+    match reason {
+        EndReason::Done => ExitCode::SUCCESS,
+        EndReason::Interrupted => ExitCode::from(EXIT_INTERRUPTED),
+    }
+}
+
+/// Checks that a crawl begins with seeds in an empty data directory, or goes on in one that holds a crawl.
+fn check_beginning(pipeline: &Pipeline, seeds: &[String], resume: bool) -> Result<(), BadArguments> {
+    let holds_a_crawl =
+        pipeline.stages.common().iter().any(|(stage, _)| owns_partitions(stage) && pipeline.data.join(stage).exists());
+    let data = pipeline.data.display();
+    if holds_a_crawl && !resume {
+        return Err(BadArguments(format!(
+            "the data directory {data} holds a crawl already: go on with it (--resume), take another (--data DIR), or \
+             remove it"
+        )));
+    }
+    if !holds_a_crawl && seeds.is_empty() {
+        let what = if resume { "holds no crawl to resume" } else { "holds no crawl, and no seed was given" };
+        return Err(BadArguments(format!("the data directory {data} {what}: name URLs to begin with")));
+    }
+    Ok(())
+}
+
+/// Checks that the summary can be written, before the crawl and not after it.
+fn check_summary(path: Option<&Path>) -> Result<(), BadArguments> {
+    let Some(path) = path else { return Ok(()) };
+    let opened = std::fs::File::options().create(true).append(true).open(path);
+    opened.map(drop).map_err(|error| BadArguments(format!("cannot write the summary to {}: {error}", path.display())))
+}

@@ -1,0 +1,33 @@
+//! `rhumb inject`: adds URLs to a running crawl.
+
+use super::arguments::{BadArguments, Which};
+use crate::{handle, seeds};
+use clap::Args;
+
+/// Adds URLs to a running crawl
+#[derive(Args)]
+pub(super) struct Inject {
+    /// The URLs
+    #[arg(value_name = "URL", required = true)]
+    urls: Vec<String>,
+    /// The topic they belong to
+    #[arg(long, default_value = "default")]
+    topic: String,
+    /// Fetch them although the crawl has met them before: only if they changed, as far as their servers tell
+    #[arg(long)]
+    again: bool,
+    #[command(flatten)]
+    which: Which,
+}
+
+impl Inject {
+    /// Publishes the URLs and waits until the broker has stored them.
+    pub(super) async fn run(self) -> anyhow::Result<()> {
+        let seeds = seeds::read(&self.urls, None).map_err(BadArguments)?;
+        let running = handle::find(&self.which.layers()).await?;
+        let seeds = running.pipeline.url.rewrite_all(seeds);
+        seeds::check_length(&seeds, running.pipeline.limits.url_bytes_max).map_err(BadArguments)?;
+        let again = if self.again { seeds::injection() } else { 0 };
+        seeds::inject(&running.bus, &self.topic, &seeds, again).await
+    }
+}

@@ -1,0 +1,150 @@
+//! `rhumb status`: how a running crawl stands, and whether every URL is accounted for.
+
+use super::EXIT_INTERRUPTED;
+use super::arguments::Which;
+use crate::control::{SupervisorRequest, ask_supervisor};
+use crate::handle::{self, Running};
+use crate::output::line;
+use crate::status::{Snapshot, Summary, Supervision};
+use anyhow::Context as _;
+use clap::Args;
+use std::fmt::Write as _;
+use std::process::ExitCode;
+use std::time::Duration;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// How long a look at a crawl may take.
+const LOOK_AT_MOST: Duration = Duration::from_secs(10);
+/// This many looks in a row must find something wrong.
+const LOOKS_AT_WRONG: u32 = 3;
+
+/// Shows how a running crawl stands
+#[derive(Args)]
+pub(super) struct Status {
+    /// Print JSON, with the keys of `crawl --summary`
+    #[arg(long)]
+    json: bool,
+    /// Repeat every second, until Ctrl-C
+    #[arg(long)]
+    watch: bool,
+    /// Check that no URL is unaccounted for; otherwise exit 1 and say what is wrong
+    #[arg(long)]
+    check: bool,
+    #[command(flatten)]
+    which: Which,
+}
+
+impl Status {
+    /// Shows the crawl once, or every second.
+    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+        let running = handle::find(&self.which.layers()).await?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        loop {
+            let Some((snapshot, summary)) = self.look(&running, &mut interrupt).await? else {
+                return Ok(ExitCode::from(EXIT_INTERRUPTED));
+            };
+            if self.json {
+                line(serde_json::to_string(&summary)?);
+            } else {
+                line(text(&summary, &snapshot).trim_end());
+            }
+            if self.check && !self.is_accounted_for(&snapshot, &running) {
+                return Ok(ExitCode::FAILURE);
+            }
+            if !self.watch {
+                return Ok(ExitCode::SUCCESS);
+            }
+            tokio::select! {
+                () = tokio::time::sleep(Duration::from_secs(1)) => {}
+                _ = interrupt.recv() => return Ok(ExitCode::SUCCESS),
+            }
+        }
+    }
+
+    /// Looks at the crawl; nothing after Ctrl-C.
+    async fn look(&self, running: &Running, interrupt: &mut Signal) -> anyhow::Result<Option<(Snapshot, Summary)>> {
+        let mut looks = 0;
+        loop {
+            looks += 1;
+            let looked = tokio::select! {
+                looked = tokio::time::timeout(LOOK_AT_MOST, look(running)) => looked,
+                _ = interrupt.recv() => return Ok(None),
+            };
+            let (snapshot, summary) =
+                looked.context("the broker or the processes of the crawl do not answer: has it just stopped?")??;
+            // Processes do not answer at the same moment: what is really wrong is still wrong in the next looks.
+            if !self.check || looks == LOOKS_AT_WRONG || snapshot.violations().is_empty() {
+                return Ok(Some((snapshot, summary)));
+            }
+        }
+    }
+
+    /// Says whether every URL is accounted for, and what is wrong otherwise.
+    fn is_accounted_for(&self, snapshot: &Snapshot, running: &Running) -> bool {
+        if let Some(unknown) = snapshot.unknown(&running.pipeline) {
+            eprintln!("cannot be checked: {unknown}");
+            return false;
+        }
+        let violations = snapshot.violations();
+        for violation in &violations {
+            eprintln!("check failed: {violation}");
+        }
+        if violations.is_empty() && !self.json {
+            line("check     every URL is accounted for");
+        }
+        violations.is_empty()
+    }
+}
+
+/// Takes a snapshot, and adds to its sums what only the supervisor knows.
+async fn look(running: &Running) -> anyhow::Result<(Snapshot, Summary)> {
+    let (bus, pipeline) = (&running.bus, &running.pipeline);
+    let snapshot = Snapshot::take(bus, pipeline, None).await?;
+    let mut summary = snapshot.summary();
+    summary.complete = summary.waiting == 0 && snapshot.is_quiet(pipeline, snapshot.processes.len());
+    // Where stages are deployed one by one nobody supervises them all.
+    if let Ok(answer) = ask_supervisor(bus, &SupervisorRequest::Status).await {
+        let supervision: Supervision = serde_json::from_slice(&answer.payload).context("the supervisor answers")?;
+        summary.restarts = supervision.restarts;
+        summary.elapsed_s = supervision.elapsed_s;
+        summary.processes.extend(supervision.broker);
+    }
+    Ok((snapshot, summary))
+}
+
+/// Tells in several lines for a person how a crawl stands.
+fn text(summary: &Summary, snapshot: &Snapshot) -> String {
+    let mut text = String::new();
+    let state = if summary.complete { "complete" } else { "running" };
+    let _ = writeln!(
+        text,
+        "{state} for {:.1} s: {} pages, {} bytes; {} restarts",
+        summary.elapsed_s, summary.pages, summary.bytes, summary.restarts
+    );
+    let _ = writeln!(
+        text,
+        "urls      found {}  filtered {}  repeated {}  new {}",
+        summary.urls_found, summary.urls_filtered, summary.urls_repeated, summary.urls_new
+    );
+    let _ = writeln!(
+        text,
+        "frontier  waiting {} (over budget {})  in flight {}  dead {}",
+        summary.waiting, summary.waiting_over_budget, summary.in_flight, summary.dead
+    );
+    let _ = writeln!(text, "outcomes  {}", summary.outcomes_text("  "));
+    let backlog: Vec<String> = snapshot.backlog.iter().map(|(edge, n)| format!("{edge} {n}")).collect();
+    let _ = writeln!(text, "backlog   {}", backlog.join("  "));
+    for process in &snapshot.processes {
+        let _ = writeln!(
+            text,
+            "process   {:<15} pid {:<8} {:>8.2} CPU s  {:>5} MB  {}  http://{}",
+            format!("{}.{}", process.stage, process.instance),
+            process.pid,
+            process.cpu_s,
+            process.peak_rss_bytes / 1_000_000,
+            if process.ready { "ready".to_owned() } else { format!("not ready ({})", process.reason) },
+            process.listen,
+        );
+    }
+    text
+}

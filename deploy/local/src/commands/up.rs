@@ -1,0 +1,27 @@
+//! `rhumb up`: the pipeline without seeds.
+
+use super::arguments::{Which, check_fixed};
+use super::crawl::exit_code;
+use crate::crawl::{self, Plan};
+use crate::handle;
+use clap::Args;
+use std::process::ExitCode;
+
+/// Runs the pipeline without seeds until stopped; feed it with `rhumb inject`
+#[derive(Args)]
+pub(super) struct Up {
+    #[command(flatten)]
+    which: Which,
+}
+
+impl Up {
+    /// Runs the pipeline until it is stopped.
+    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+        let layers = handle::resumed(self.which.layers())?;
+        let pipeline = layers.load()?;
+        check_fixed(&pipeline)?;
+        let (seeds, topic) = (Vec::new(), "default".into());
+        let plan = Plan { layers, pipeline, seeds, topic, ends: false, at_most: None, summary: None };
+        Ok(exit_code(crawl::run(&plan).await?))
+    }
+}

@@ -1,0 +1,76 @@
+//! How commands ask the processes of a crawl: over the crawl's control subjects at the broker.
+//!
+//! In: a request for all processes, or for the `rhumb` that supervises them. Out: their answers, in JSON.
+
+use anyhow::Context as _;
+use futures::StreamExt as _;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use shared::bus::Bus;
+use shared::stage::ControlRequest;
+use std::time::Duration;
+
+/// Asks of the supervising process.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum SupervisorRequest {
+    /// Run this number of instances of a stage.
+    Scale {
+        /// The stage.
+        stage: String,
+        /// Instances.
+        replicas: u16,
+    },
+    /// Answer with a [`Supervision`](crate::status::Supervision).
+    Status,
+}
+
+/// Answers [`SupervisorRequest`]s on the control subject of this name.
+pub(crate) const SUPERVISOR: &str = "supervisor";
+/// How long processes may take to answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_millis(1500);
+/// How long to wait for one more answer when nobody knows how many will come.
+const QUIET: Duration = Duration::from_millis(250);
+
+/// Sends a request to the supervising process and returns its answer.
+///
+/// # Errors
+/// Nobody supervises the crawl, or the broker does not answer.
+pub(crate) async fn ask_supervisor(bus: &Bus, request: &SupervisorRequest) -> anyhow::Result<async_nats::Message> {
+    let request = serde_json::to_vec(request)?;
+    Ok(bus.client.request(bus.subjects.control(SUPERVISOR), request.into()).await?)
+}
+
+/// Sends the same request to all processes and returns their answers (`expected` of them, if known).
+///
+/// # Errors
+/// The broker does not take the request.
+pub(crate) async fn ask_all<T: DeserializeOwned>(
+    bus: &Bus,
+    request: &ControlRequest,
+    expected: Option<usize>,
+) -> anyhow::Result<Vec<T>> {
+    let inbox = bus.client.new_inbox();
+    let mut answers = bus.client.subscribe(inbox.clone()).await.context("cannot subscribe")?;
+    let request = serde_json::to_vec(request)?;
+    bus.client.publish_with_reply(bus.subjects.control("all"), inbox, request.into()).await?;
+    let mut given = Vec::new();
+    let end = tokio::time::Instant::now() + ANSWER_TIMEOUT;
+    while expected.is_none_or(|expected| given.len() < expected) {
+        let patience = match (expected, given.is_empty()) {
+            (None, false) => (tokio::time::Instant::now() + QUIET).min(end),
+            _ => end,
+        };
+        match tokio::time::timeout_at(patience, answers.next()).await {
+            // A subject nobody listens to is answered by the broker, with a status.
+            Ok(Some(answer)) if answer.status.is_some() => break,
+            Ok(Some(answer)) => {
+                if let Ok(answer) = serde_json::from_slice(&answer.payload) {
+                    given.push(answer);
+                }
+            }
+            Ok(None) | Err(_) => break,
+        }
+    }
+    Ok(given)
+}

@@ -1,0 +1,33 @@
+//! What to crawl and for how long, and why a crawl ended.
+
+use shared::config::{Layers, Pipeline};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// What to crawl and for how long.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// The configuration in layers, as it is kept for the stage processes and for those who resume the crawl.
+    pub(crate) layers: Layers,
+    /// The same, read and checked, with the limits of this run.
+    pub(crate) pipeline: Pipeline,
+    /// Canonical seeds.
+    pub(crate) seeds: Vec<String>,
+    /// Their topic.
+    pub(crate) topic: String,
+    /// End when nothing is left to do (`crawl`), or only when told to (`up`).
+    pub(crate) ends: bool,
+    /// End after this time.
+    pub(crate) at_most: Option<Duration>,
+    /// Where the summary goes.
+    pub(crate) summary: Option<PathBuf>,
+}
+
+/// Why a crawl ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EndReason {
+    /// Complete, or at a limit.
+    Done,
+    /// Ctrl-C or SIGTERM.
+    Interrupted,
+}

@@ -1,0 +1,105 @@
+//! How a crawl stands, as its supervisor knows it: the latest snapshot, what the processes have used, and whether
+//! anything is left to do.
+//!
+//! In: snapshots. Out: the summary. Invariant: totals do not go back while a process is away.
+
+use crate::stages::owns_partitions;
+use crate::status::{ProcessUse, Snapshot, Summary};
+use shared::config::Pipeline;
+use shared::stage::ProcessStatus;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// How a crawl stands.
+#[derive(Debug)]
+pub(super) struct Standing {
+    started: Instant,
+    snapshot: Snapshot,
+    /// The streams' last sequences at the latest snapshot, when nothing was left to do in it.
+    quiet_at: Option<BTreeMap<String, u64>>,
+    is_over: bool,
+    is_complete: bool,
+    /// Last known use of processes by id, those that have ended included.
+    uses: BTreeMap<u32, ProcessUse>,
+}
+
+impl Standing {
+    /// A crawl that starts now.
+    pub(super) fn new() -> Self {
+        Standing {
+            started: Instant::now(),
+            snapshot: Snapshot::default(),
+            quiet_at: None,
+            is_over: false,
+            is_complete: false,
+            uses: BTreeMap::new(),
+        }
+    }
+
+    /// Time since the crawl was started, in this run.
+    pub(super) fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    /// Pages fetched.
+    pub(super) fn pages(&self) -> u64 {
+        self.snapshot.summary().pages
+    }
+
+    /// Whether nothing is left to do, except for URLs that wait for a larger budget.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// Takes in a snapshot and the use of the broker. Returns whether nothing was left to do in it; two such snapshots in
+    /// a row with the same last sequences mean that the crawl is over.
+    pub(super) fn learn(
+        &mut self,
+        snapshot: Snapshot,
+        broker: Option<ProcessUse>,
+        pipeline: &Pipeline,
+        expected: usize,
+    ) -> bool {
+        self.remember(snapshot, broker);
+        let quiet = self.snapshot.is_quiet(pipeline, expected);
+        self.is_over = quiet && self.quiet_at.as_ref() == Some(&self.snapshot.last_sequences);
+        self.is_complete = self.is_over && self.snapshot.summary().waiting == 0;
+        self.quiet_at = quiet.then(|| self.snapshot.last_sequences.clone());
+        quiet
+    }
+
+    /// Takes in the numbers of a snapshot alone.
+    pub(super) fn remember(&mut self, mut snapshot: Snapshot, broker: Option<ProcessUse>) {
+        for used in snapshot.summary().processes.into_iter().chain(broker) {
+            self.uses.insert(used.pid, used);
+        }
+        // Processes that could not answer just now keep their last known numbers: totals do not go back.
+        let answered: Vec<(String, u16)> = snapshot.processes.iter().map(|p| (p.stage.clone(), p.instance)).collect();
+        let is_silent =
+            |p: &&ProcessStatus| owns_partitions(&p.stage) && !answered.contains(&(p.stage.clone(), p.instance));
+        let silent = self.snapshot.processes.iter().filter(is_silent);
+        snapshot.processes.extend(silent.map(|p| ProcessStatus { idle: false, ..p.clone() }));
+        self.snapshot = snapshot;
+    }
+
+    /// Whether a process gives a reason not to be ready that contains these words.
+    pub(super) fn says(&self, words: &str) -> bool {
+        self.snapshot.processes.iter().any(|process| process.reason.contains(words))
+    }
+
+    /// Forgets the reasons that processes gave: they are outdated.
+    pub(super) fn forget_reasons(&mut self) {
+        self.snapshot.processes.iter_mut().for_each(|process| process.reason.clear());
+    }
+
+    /// Sums up. `restarts`: processes that died and were started again.
+    pub(super) fn summary(&self, restarts: u64) -> Summary {
+        Summary {
+            restarts,
+            elapsed_s: self.elapsed().as_secs_f64(),
+            complete: self.is_complete,
+            processes: self.uses.values().cloned().collect(),
+            ..self.snapshot.summary()
+        }
+    }
+}

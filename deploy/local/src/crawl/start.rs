@@ -1,0 +1,142 @@
+//! The start of a crawl: what can be checked beforehand is checked; then broker, streams, processes and seeds.
+//!
+//! In: a plan. Out: [`Parts`]: all that runs. What was started ends when its value is dropped.
+
+use super::plan::Plan;
+use super::ports::check_ports;
+use crate::binaries;
+use crate::broker::{Broker, BrokerOptions};
+use crate::control::SUPERVISOR;
+use crate::handle::{Handle, assignment, keep};
+use crate::lock::{LOCK, lock};
+use crate::processes::{Launch, Processes};
+use crate::seeds::{Seeds, inject};
+use anyhow::Context as _;
+use async_nats::jetstream::kv;
+use shared::bus::{Buckets, Bus, ensure_buckets, ensure_streams, leave_unarchived, shown};
+use shared::config::{Durability, Pipeline};
+use shared::stage::{Ownership, new_life};
+use shared::url_cache::UrlCache;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// What runs of a crawl that has started, in the order in which it ends when it is dropped.
+pub(super) struct Parts {
+    /// The private broker; none where the operator has one.
+    pub(super) broker: Option<Broker>,
+    /// The connection to the broker.
+    pub(super) bus: Bus,
+    /// The stages.
+    pub(super) processes: Processes,
+    /// While it lasts nobody else runs this crawl on the broker.
+    pub(super) lease: Ownership,
+    /// While it lasts nobody else runs a crawl in the data directory.
+    pub(super) lock: File,
+}
+
+/// Starts a crawl.
+///
+/// # Errors
+/// The configuration cannot work on this machine, another `rhumb` runs the crawl, or a part does not start.
+pub(super) async fn start(plan: &Plan) -> anyhow::Result<Parts> {
+    let pipeline = &plan.pipeline;
+    check(pipeline)?;
+    let data = data_directory(pipeline)?;
+    let lock = lock(&data.join(LOCK)).await?;
+    let broker = if pipeline.broker.url.is_empty() { Some(start_broker(pipeline, &data).await?) } else { None };
+    let url = broker.as_ref().map_or(pipeline.broker.url.as_str(), Broker::url).to_owned();
+    let bus = connect(&url, pipeline).await?;
+    let lease = take_over(&bus, pipeline, broker.is_some(), &url).await?;
+
+    keep(&plan.layers, &data)?;
+    let seeds = Seeds::keep(&data, &plan.seeds)?;
+    let processes = start_processes(pipeline, &data, &url)?;
+    Handle { broker: url, crawl: pipeline.crawl.clone() }.write(&data)?;
+    inject(&bus, &plan.topic, &seeds.urls, 0).await?;
+    seeds.stored()?;
+    Ok(Parts { broker, bus, processes, lease, lock })
+}
+
+/// Checks what a stage would find out only when the crawl is under way.
+fn check(pipeline: &Pipeline) -> anyhow::Result<()> {
+    let stages = &pipeline.stages;
+    for (key, cache) in [("host-splitter", &stages.host_splitter.cache), ("dedup", &stages.dedup.cache)] {
+        UrlCache::open(&format!("stages.{key}.cache"), cache)?;
+    }
+    scheduler::quality::Provider::open(&stages.scheduler)?;
+    for (stage, common) in stages.common() {
+        check_ports(stage, common, common.replicas)?;
+    }
+    Ok(())
+}
+
+/// Creates the data directory and returns its absolute path.
+fn data_directory(pipeline: &Pipeline) -> anyhow::Result<PathBuf> {
+    let data = &pipeline.data;
+    std::fs::create_dir_all(data).with_context(|| format!("cannot create the data directory {}", data.display()))?;
+    std::fs::canonicalize(data).with_context(|| format!("cannot find {}", data.display()))
+}
+
+async fn start_broker(pipeline: &Pipeline, data: &Path) -> anyhow::Result<Broker> {
+    let mut options = BrokerOptions::new(data);
+    options.sync_interval = match pipeline.durability {
+        Durability::Process => pipeline.broker.sync_interval,
+        Durability::Power => Duration::ZERO,
+    };
+    options.max_payload = u32::try_from(pipeline.broker.max_payload.0).unwrap_or(u32::MAX);
+    Broker::start(options).await.context("the private broker cannot be started")
+}
+
+async fn connect(url: &str, pipeline: &Pipeline) -> anyhow::Result<Bus> {
+    let bus = Bus::connect(url, pipeline, "rhumb").await?;
+    let (wanted, max_payload) = (pipeline.broker.max_payload, bus.max_payload(pipeline));
+    if max_payload < wanted {
+        tracing::warn!(
+            "the broker takes messages of at most {max_payload} (max_payload in its configuration), not the {wanted} of \
+             broker.max_payload: longer pages are cut there"
+        );
+    }
+    Ok(bus)
+}
+
+/// Makes streams and buckets, and takes the lease of the crawl's supervisor.
+async fn take_over(bus: &Bus, pipeline: &Pipeline, broker_is_ours: bool, url: &str) -> anyhow::Result<Ownership> {
+    ensure_streams(bus, pipeline).await?;
+    leave_unarchived(bus, pipeline).await?;
+    let Buckets { leases, lease, .. } = ensure_buckets(bus, pipeline.ownership_lease).await?;
+    if broker_is_ours {
+        // A lease that is there is that of a `rhumb` that was killed: we have the lock on the data directory.
+        let _ = leases.purge(format!("{SUPERVISOR}.0")).await;
+    }
+    take_lease(leases, lease, pipeline, url).await
+}
+
+/// Takes the lease, and waits for that of a `rhumb` that was killed to end.
+async fn take_lease(leases: kv::Store, lease: Duration, pipeline: &Pipeline, url: &str) -> anyhow::Result<Ownership> {
+    let life = new_life(SUPERVISOR);
+    match tokio::time::timeout(lease * 3 / 2, Ownership::take(leases, SUPERVISOR, 0, life, lease)).await {
+        Ok(taken) => taken,
+        Err(_) => anyhow::bail!(
+            "another rhumb runs the crawl '{}' on {}: give this one a name of its own (--set crawl=NAME)",
+            pipeline.crawl,
+            shown(url)
+        ),
+    }
+}
+
+fn start_processes(pipeline: &Pipeline, data: &Path, broker: &str) -> anyhow::Result<Processes> {
+    let set = vec![
+        assignment("data", &data.display().to_string()),
+        format!("limits.max_pages={}", pipeline.limits.max_pages),
+    ];
+    let mut processes = Processes::new(Launch {
+        binaries: binaries::folder()?,
+        config: Pipeline::kept_file(data),
+        broker: broker.to_owned(),
+        set,
+        logs: data.join("logs"),
+    })?;
+    processes.start_all(pipeline)?;
+    Ok(processes)
+}

@@ -1,0 +1,114 @@
+//! What the processes of a crawl answer and what lies in its streams, at one moment.
+
+use super::backlog::backlog;
+use super::summary::{ProcessUse, Summary};
+use crate::control::ask_all;
+use shared::bus::{Bus, required_consumers};
+use shared::config::Pipeline;
+use shared::message::Outcome;
+use shared::stage::{ControlRequest, ProcessStatus};
+use shared::topology::{DEAD, Edge, STAGES};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The state of a crawl at one moment.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Snapshot {
+    /// Answers of the processes.
+    pub(crate) processes: Vec<ProcessStatus>,
+    /// Last sequence of each stream, by edge.
+    pub(crate) last_sequences: BTreeMap<String, u64>,
+    /// Messages of each stream that a required consumer has not acked, by edge.
+    pub(crate) backlog: BTreeMap<String, u64>,
+    /// Messages in the dead letters.
+    pub(crate) dead: u64,
+}
+
+impl Snapshot {
+    /// Asks all processes (`expected` of them, if known) and looks at all streams.
+    ///
+    /// # Errors
+    /// The broker does not take the request. A process or a stream that does not answer is missing in the snapshot.
+    pub(crate) async fn take(bus: &Bus, pipeline: &Pipeline, expected: Option<usize>) -> anyhow::Result<Snapshot> {
+        let mut processes: Vec<ProcessStatus> = ask_all(bus, &ControlRequest::Status, expected).await?;
+        processes.sort_by(|a, b| (&a.stage, a.instance).cmp(&(&b.stage, b.instance)));
+        let mut snapshot = Snapshot { processes, ..Snapshot::default() };
+        for (key, _) in pipeline.edges.streams() {
+            let Ok(stream) = bus.jetstream.get_stream(bus.subjects.stream(key)).await else { continue };
+            let state = &stream.cached_info().state;
+            let Some(edge) = Edge::from_name(key) else {
+                snapshot.dead = state.messages;
+                continue;
+            };
+            snapshot.last_sequences.insert(key.to_owned(), state.last_sequence);
+            // Not by the messages in it: after a full disk a work queue was seen to keep one that is acked.
+            let backlog = backlog(&stream, &required_consumers(edge, pipeline)).await;
+            snapshot.backlog.insert(key.to_owned(), backlog);
+        }
+        Ok(snapshot)
+    }
+
+    pub(super) fn total(&self, stage: &str, count: &str) -> u64 {
+        self.processes.iter().filter(|p| p.stage == stage).filter_map(|p| p.counts.get(count)).sum()
+    }
+
+    /// Sums up what the processes answered.
+    pub(crate) fn summary(&self) -> Summary {
+        let outcomes: BTreeMap<String, u64> = Outcome::ALL
+            .iter()
+            .map(|outcome| (outcome.name().to_owned(), self.total("scheduler", &outcome_count(*outcome))))
+            .collect();
+        let processes = self.processes.iter().map(|p| ProcessUse {
+            stage: p.stage.clone(),
+            instance: p.instance,
+            pid: p.pid,
+            cpu_s: p.cpu_s,
+            peak_rss_bytes: p.peak_rss_bytes,
+        });
+        Summary {
+            pages: outcomes["fetched"],
+            bytes: self.total("scheduler", "bytes_total"),
+            urls_found: self.total("dedup", "found_total"),
+            urls_filtered: self.total("dedup", "filtered_total"),
+            urls_repeated: self.total("dedup", "repeated_total"),
+            urls_new: self.total("dedup", "new_total"),
+            outcomes,
+            waiting: self.total("scheduler", "waiting"),
+            waiting_over_budget: self.total("scheduler", "waiting_over_budget"),
+            in_flight: self.total("scheduler", "in_flight"),
+            dead: self.dead,
+            refetched: self.total("scheduler", "refetched_total"),
+            processes: processes.collect(),
+            ..Summary::default()
+        }
+    }
+
+    /// Whether nothing is in flight, in hand or in a stream, and nothing waits except for a larger budget. All
+    /// `expected` processes have to say so. Two such snapshots with the same last sequences show that the crawl is over.
+    pub(crate) fn is_quiet(&self, pipeline: &Pipeline, expected: usize) -> bool {
+        self.processes.len() >= expected
+            && self.covers_partitions(pipeline)
+            && self.processes.iter().all(|process| process.idle)
+            && self.total("scheduler", "waiting") == self.total("scheduler", "waiting_over_budget")
+            && self.total("scheduler", "in_flight") == 0
+            && self.has_all_streams(pipeline)
+            && self.backlog.values().all(|&backlog| backlog == 0)
+    }
+
+    /// Whether the broker told the backlog of every stream.
+    fn has_all_streams(&self, pipeline: &Pipeline) -> bool {
+        pipeline.edges.streams().iter().all(|(key, _)| *key == DEAD || self.backlog.contains_key(*key))
+    }
+
+    pub(super) fn covers_partitions(&self, pipeline: &Pipeline) -> bool {
+        let instances = |stage: &str| {
+            self.processes.iter().filter(|p| p.stage == stage).map(|p| p.instance).collect::<BTreeSet<_>>().len()
+        };
+        let mut with_state = STAGES.iter().filter(|row| row.has_state);
+        with_state.all(|row| instances(row.name) == usize::from(pipeline.stages.of(row.stage).replicas))
+    }
+}
+
+/// The name of the scheduler's count of URLs with an outcome.
+pub(super) fn outcome_count(outcome: Outcome) -> String {
+    format!("outcome_{}_total", outcome.name().replace('-', "_"))
+}

@@ -1,0 +1,174 @@
+//! The checks of single values. Each message names key, value and what is accepted.
+
+use super::broker::{MAX_PAYLOAD_MIN, shown};
+use super::edges::StreamEdge;
+use super::pipeline::Pipeline;
+use super::stages::{CachePolicy, UrlCacheSettings};
+use super::units::Bytes;
+use crate::topology::{Edge, Kind, Retention};
+use std::fmt::Display;
+use std::time::Duration;
+
+/// Headers of a request that are made by the client, or for which there are other keys.
+const OWN_HEADERS: [&str; 18] = [
+    "accept-encoding",
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "http2-settings",
+    "if-match",
+    "if-modified-since",
+    "if-none-match",
+    "if-range",
+    "if-unmodified-since",
+    "keep-alive",
+    "proxy-authorization",
+    "range",
+    "te",
+    "transfer-encoding",
+    "upgrade",
+    "user-agent",
+];
+
+/// Says whether names of headers and media types may have the byte (RFC 9110, section 5.6.2).
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+/// The complaints so far.
+#[derive(Default)]
+pub(super) struct Check(pub(super) Vec<String>);
+
+impl Check {
+    pub(super) fn within<T: PartialOrd + Display>(&mut self, key: &str, value: T, low: T, high: T) {
+        if value < low || value > high {
+            self.0.push(format!("configuration key {key} = {value}: accepted are {low} to {high}"));
+        }
+    }
+
+    pub(super) fn lasting(&mut self, key: &str, value: Duration, low: Duration, high: Duration) {
+        if value < low || value > high {
+            let [value, low, high] = [value, low, high].map(humantime::format_duration);
+            self.0.push(format!("configuration key {key} = {value}: accepted are {low} to {high}"));
+        }
+    }
+
+    pub(super) fn name(&mut self, key: &str, value: &str) {
+        let letters = value.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+        if value.is_empty() || value.len() > 64 || !letters {
+            self.0.push(format!("configuration key {key} = '{value}': accepted are 1 to 64 letters, digits, - and _"));
+        }
+    }
+
+    /// Empty, or where a NATS server may be.
+    pub(super) fn url(&mut self, key: &str, value: &str) {
+        let is_good = value.parse().is_ok_and(|url: async_nats::ServerAddr| {
+            matches!(url.scheme(), "nats" | "tls" | "ws" | "wss") && !url.host().is_empty() && url.port() != 0
+        });
+        if !value.is_empty() && !is_good {
+            self.0.push(format!(
+                "configuration key {key} = '{}': accepted are nats://host:port, tls://host:port, or nothing for a \
+                 private server",
+                shown(value)
+            ));
+        }
+    }
+
+    pub(super) fn surt_prefix(&mut self, key: &str, prefix: &str) {
+        if !prefix.starts_with("http://(") && !prefix.starts_with("https://(") {
+            self.0.push(format!(
+                "configuration key {key} = '{prefix}': accepted are beginnings of URLs in SURT form, such as \
+                 'https://(org,example,' or 'https://(org,example,)/docs/' (`rhumb canonical URL` shows a URL's)"
+            ));
+        }
+    }
+
+    pub(super) fn media_type(&mut self, key: &str, pattern: &str) {
+        let is_name = |name: &str| !name.is_empty() && name.bytes().all(|byte| is_token(byte) && byte != b'*');
+        let is_good =
+            pattern.split_once('/').is_some_and(|(of, subtype)| is_name(of) && (subtype == "*" || is_name(subtype)));
+        if !is_good || pattern.bytes().any(|byte| byte.is_ascii_uppercase()) {
+            self.0.push(format!(
+                "configuration key {key} = '{pattern}': accepted are media types in lower case, such as application/zip, \
+                 or all of a kind, such as video/*"
+            ));
+        }
+    }
+
+    /// A header of every request. What the client sends by itself, or what other keys are for, is not for operators.
+    pub(super) fn header(&mut self, name: &str, value: &str) {
+        let is_name = !name.is_empty() && name.bytes().all(is_token);
+        let is_ours = OWN_HEADERS.iter().any(|own| own.eq_ignore_ascii_case(name));
+        if !is_name || is_ours {
+            self.0.push(format!(
+                "configuration key network.headers.{name}: accepted are names of headers but {}",
+                OWN_HEADERS.join(", ")
+            ));
+        }
+        if !value.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+            // Not shown: it may be what an operator keeps secret.
+            self.0.push(format!("configuration key network.headers.{name}: accepted are printable ASCII characters"));
+        }
+    }
+
+    pub(super) fn url_cache(&mut self, key: &str, cache: &UrlCacheSettings) {
+        self.within(&format!("{key}.entries"), cache.entries, 1, 1 << 28);
+        if cache.policy == CachePolicy::Static && cache.file.as_os_str().is_empty() {
+            self.0.push(format!(
+                "configuration key {key}.file = '': the policy static needs a file of URLs, one a line, such as \
+                 `rhumb export frequent-urls` writes"
+            ));
+        }
+    }
+
+    /// The settings of a stream: of an edge, or (none) of the dead letters.
+    pub(super) fn stream(&mut self, name: &str, of: Option<Edge>, edge: &StreamEdge, max_payload: Bytes) {
+        let key = &format!("edges.{name}");
+        // Consumers are known when the streams are made: with another retention what nobody has taken yet would go.
+        let accepted = match of.map(|edge| edge.row().kind) {
+            Some(Kind::Stream(retention)) => retention,
+            Some(Kind::Core) | None => Retention::Limits,
+        };
+        let spelled = match accepted {
+            Retention::WorkQueue => "work-queue",
+            Retention::Interest => "interest",
+            Retention::Limits => "limits",
+        };
+        if edge.retention != accepted {
+            self.0.push(format!("configuration key {key}.retention: accepted is {spelled}, or messages would be lost"));
+        }
+        // Room for two messages: only a page is larger than what the smallest broker takes.
+        let largest = if of == Some(Edge::Pages) { max_payload } else { MAX_PAYLOAD_MIN };
+        let bytes_min = Bytes(2 * largest.0);
+        if edge.bytes_max.0 != 0 && edge.bytes_max < bytes_min {
+            let bytes = edge.bytes_max;
+            self.0.push(format!(
+                "configuration key {key}.bytes_max = {bytes}: accepted are 0 (no bound) and from {bytes_min} on"
+            ));
+        }
+        self.within(&format!("{key}.replicas"), edge.replicas, 1, 5);
+        self.within(&format!("{key}.unacked_max"), edge.unacked_max, 1, 1_000_000);
+        let second = Duration::from_secs(1);
+        self.lasting(&format!("{key}.ack_wait"), edge.ack_wait, second, 3600 * second);
+        self.lasting(&format!("{key}.duplicate_window"), edge.duplicate_window, second, 3600 * second);
+    }
+
+    /// The owner of a server must be able to ask who crawls it.
+    pub(super) fn user_agent(&mut self, pipeline: &Pipeline) {
+        let agent = &pipeline.network.user_agent;
+        if agent.chars().any(|c| c.is_control() || !c.is_ascii()) {
+            self.0.push(format!(
+                "configuration key network.user_agent = {agent:?}: accepted are printable ASCII characters"
+            ));
+        }
+        let names_a_contact = agent.contains('@') || agent.contains("http://") || agent.contains("https://");
+        if !pipeline.network.allow_private_addresses && !names_a_contact {
+            self.0.push(format!(
+                "configuration key network.user_agent = '{agent}': a crawl of the public web needs an agent that names a \
+                 contact, such as 'mybot/1.0 (+https://example.org/bot)' or 'mybot/1.0 (crawler@example.org)'; \
+                 a crawl of private addresses (network.allow_private_addresses: true) needs none"
+            ));
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! The section `edges` of `pipeline.yaml`: subjects of all edges, and how their streams are kept.
+
+use super::units::{Bytes, duration};
+use crate::topology::{DEAD, Edge, Retention};
+use serde::Deserialize;
+use std::time::Duration;
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "pipeline.yaml documents every key")]
+pub struct Edges {
+    pub urls: UrlEdges,
+    pub pages: StreamEdge,
+    pub outcomes: StreamEdge,
+    pub fetch: FetchEdges,
+    pub dns: DnsEdges,
+    pub content: ContentEdges,
+    pub documents: StreamEdge,
+    pub errands: CoreEdge,
+    pub dead: StreamEdge,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "pipeline.yaml documents every key")]
+pub struct UrlEdges {
+    pub found: StreamEdge,
+    pub split: StreamEdge,
+    pub new: StreamEdge,
+    pub ready: StreamEdge,
+    pub filtered: CoreEdge,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "pipeline.yaml documents every key")]
+pub struct ContentEdges {
+    pub asks: CoreEdge,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "pipeline.yaml documents every key")]
+pub struct FetchEdges {
+    pub reports: StreamEdge,
+    pub asks: CoreEdge,
+    pub jobs: CoreEdge,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "pipeline.yaml documents every key")]
+pub struct DnsEdges {
+    pub refresh: CoreEdge,
+}
+
+/// An edge that is a JetStream stream.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "pipeline.yaml documents every key")]
+pub struct StreamEdge {
+    pub subject: String,
+    pub storage: Storage,
+    pub retention: Retention,
+    pub replicas: usize,
+    pub bytes_max: Bytes,
+    #[serde(deserialize_with = "duration")]
+    pub duplicate_window: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub ack_wait: Duration,
+    pub unacked_max: u32,
+}
+
+/// An edge of core NATS messages, which nobody keeps.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "pipeline.yaml documents every key")]
+pub struct CoreEdge {
+    pub subject: String,
+}
+
+/// Where the broker keeps a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[expect(missing_docs, reason = "pipeline.yaml documents every value")]
+pub enum Storage {
+    File,
+    Memory,
+}
+
+/// The settings of an edge, by its kind.
+#[derive(Clone, Copy, Debug)]
+pub enum EdgeSettings<'a> {
+    /// The settings of a JetStream stream.
+    Stream(&'a StreamEdge),
+    /// The settings of core NATS messages.
+    Core(&'a CoreEdge),
+}
+
+impl Edges {
+    /// The settings of an edge.
+    pub fn of(&self, edge: Edge) -> EdgeSettings<'_> {
+        use EdgeSettings::{Core, Stream};
+        match edge {
+            Edge::UrlsFound => Stream(&self.urls.found),
+            Edge::UrlsSplit => Stream(&self.urls.split),
+            Edge::UrlsNew => Stream(&self.urls.new),
+            Edge::UrlsReady => Stream(&self.urls.ready),
+            Edge::FetchAsks => Core(&self.fetch.asks),
+            Edge::FetchJobs => Core(&self.fetch.jobs),
+            Edge::FetchReports => Stream(&self.fetch.reports),
+            Edge::Pages => Stream(&self.pages),
+            Edge::Outcomes => Stream(&self.outcomes),
+            Edge::DnsRefresh => Core(&self.dns.refresh),
+            Edge::Errands => Core(&self.errands),
+            Edge::UrlsFiltered => Core(&self.urls.filtered),
+            Edge::ContentAsks => Core(&self.content.asks),
+            Edge::Documents => Stream(&self.documents),
+        }
+    }
+
+    /// The template of an edge's subjects, without the prefix that all subjects of a crawl have.
+    pub fn subject(&self, edge: Edge) -> &str {
+        match self.of(edge) {
+            EdgeSettings::Stream(stream) => &stream.subject,
+            EdgeSettings::Core(core) => &core.subject,
+        }
+    }
+
+    /// The stream of an edge; none for an edge of core NATS messages.
+    pub fn stream(&self, edge: Edge) -> Option<&StreamEdge> {
+        match self.of(edge) {
+            EdgeSettings::Stream(stream) => Some(stream),
+            EdgeSettings::Core(_) => None,
+        }
+    }
+
+    /// All streams with their keys below `edges`: those of the edges, and the dead letters last.
+    pub fn streams(&self) -> Vec<(&'static str, &StreamEdge)> {
+        let of_edges = Edge::ALL.into_iter().filter_map(|edge| Some((edge.name(), self.stream(edge)?)));
+        of_edges.chain([(DEAD, &self.dead)]).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::load::shipped;
+    use crate::topology::{Division, Kind};
+
+    #[test]
+    fn every_edge_has_settings_of_its_kind_under_its_name() {
+        let (tree, pipeline) = shipped();
+        for edge in Edge::ALL {
+            let key = format!("/edges/{}", edge.name().replace('.', "/"));
+            let settings = tree.pointer(&key).and_then(serde_json::Value::as_object).unwrap();
+            assert_eq!(settings["subject"], pipeline.edges.subject(edge), "{}", edge.name());
+            assert_eq!(settings.len() > 1, pipeline.edges.stream(edge).is_some(), "{}", edge.name());
+            match edge.row().kind {
+                Kind::Stream(retention) => assert_eq!(pipeline.edges.stream(edge).unwrap().retention, retention),
+                Kind::Core => assert!(pipeline.edges.stream(edge).is_none(), "{}", edge.name()),
+            }
+        }
+    }
+
+    #[test]
+    fn the_shipped_subjects_are_divided_as_the_table_says() {
+        let (_, pipeline) = shipped();
+        for edge in Edge::ALL {
+            let last = match edge.row().division {
+                Division::Whole | Division::Lane => "",
+                Division::Partition | Division::PartitionInLane => ".{partition}",
+                Division::Instance => ".{instance}",
+            };
+            assert_eq!(pipeline.edges.subject(edge), format!("{}{last}", edge.name()));
+        }
+    }
+
+    #[test]
+    fn the_file_has_no_edge_beside_those_of_the_table() {
+        fn subjects(value: &serde_json::Value) -> usize {
+            let Some(fields) = value.as_object() else { return 0 };
+            usize::from(fields.contains_key("subject")) + fields.values().map(subjects).sum::<usize>()
+        }
+        let (tree, pipeline) = shipped();
+        assert_eq!(subjects(&tree["edges"]), Edge::ALL.len() + 1, "the edges and the dead letters");
+        assert_eq!(pipeline.edges.streams().last().map(|(key, _)| *key), Some(DEAD));
+    }
+}

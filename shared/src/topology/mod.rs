@@ -1,0 +1,90 @@
+//! The topology: every edge and every stage of the pipeline, in two constant tables.
+//!
+//! In: nothing; the tables are written by hand. Out: [`EDGES`] and [`STAGES`], from which streams, consumers, subjects,
+//! validation, the list of the tap, `rhumb status`, `rhumb why` and `rhumb topology` are derived, and the words in which
+//! code names a place in the pipeline: [`Edge`], [`StageName`], [`Source`], [`Token`].
+//!
+//! Invariant: each edge and each stage has one row, and the two tables say the same of who produces and who consumes. The
+//! tests at the end of this file hold it.
+
+mod edges;
+mod picture;
+mod stages;
+mod words;
+
+pub use edges::{DEAD, EDGES, EdgeRow};
+pub use picture::{PICTURE, dot, text};
+pub use stages::{STAGES, StageRow};
+pub use words::{Division, Edge, Kind, Party, Retention, Source, StageName, Token};
+
+/// The input edges of a stage, each with how the stage takes part in it.
+pub fn sources(stage: StageName) -> &'static [Source] {
+    stage.row().inputs
+}
+
+/// The stages that consume an edge, each with how it takes part.
+pub fn consumers(edge: Edge) -> impl Iterator<Item = (StageName, Source)> {
+    let of_stage = move |row: &'static StageRow| {
+        row.inputs.iter().filter(move |source| source.edge() == edge).map(|source| (row.stage, *source))
+    };
+    STAGES.iter().flat_map(of_stage)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stages(parties: &[Party]) -> Vec<StageName> {
+        let stage = |party: &Party| if let Party::Stage(stage) = party { Some(*stage) } else { None };
+        parties.iter().filter_map(stage).collect()
+    }
+
+    #[test]
+    fn a_row_is_found_by_its_edge_or_stage_and_by_its_name() {
+        for edge in Edge::ALL {
+            assert_eq!((edge.row().edge, Edge::from_name(edge.name())), (edge, Some(edge)));
+        }
+        for stage in StageName::ALL {
+            assert_eq!((stage.row().stage, StageName::from_name(stage.name())), (stage, Some(stage)));
+        }
+        assert_eq!((Edge::from_name("urls"), StageName::from_name("count-titles")), (None, None));
+    }
+
+    #[test]
+    fn edges_and_stages_agree_on_producers_and_consumers() {
+        for edge in Edge::ALL {
+            let row = edge.row();
+            let producing: Vec<StageName> =
+                STAGES.iter().filter(|stage| stage.outputs.contains(&edge)).map(|stage| stage.stage).collect();
+            let consuming: Vec<StageName> = consumers(edge).map(|(stage, _)| stage).collect();
+            assert_eq!(stages(row.producers), producing, "producers of {}", row.name);
+            assert_eq!(stages(row.consumers), consuming, "consumers of {}", row.name);
+        }
+    }
+
+    #[test]
+    fn a_stage_takes_part_in_an_edge_as_its_kind_and_division_allow() {
+        for (stage, source) in STAGES.iter().flat_map(|row| row.inputs.iter().map(move |source| (row, *source))) {
+            let row = source.edge().row();
+            let by_partition = matches!(row.division, Division::Partition | Division::PartitionInLane);
+            let fits = match source {
+                Source::Shared(_) => row.kind != Kind::Core,
+                Source::Owned(_) => row.kind != Kind::Core && by_partition && stage.has_state,
+                Source::Addressed(_) => row.kind == Kind::Core && row.division == Division::Instance,
+                Source::Any(_) => row.kind == Kind::Core,
+                Source::OwnedSoft(_) => row.kind == Kind::Core && by_partition && stage.has_state,
+            };
+            assert!(fits, "{} takes part in {} as {source:?}", stage.name, row.name);
+        }
+    }
+
+    #[test]
+    fn a_work_queue_has_one_consuming_stage_and_a_request_is_core_nats() {
+        for row in &EDGES {
+            if row.kind == Kind::Stream(Retention::WorkQueue) {
+                assert_eq!(row.consumers.len(), 1, "{}", row.name);
+            }
+            assert!(row.reply.is_none() || row.kind == Kind::Core, "{}", row.name);
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! The words of the topology: names of edges and stages, and how the one takes part in the other. They stand apart from the
+//! tables, because each table needs the names of the other's rows.
+
+use serde::Deserialize;
+
+/// An edge of the pipeline: what carries one type of message from its producers to its consumers.
+///
+/// The number is the one in the envelope of each message: an edge keeps it for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Edge {
+    /// Links, redirect targets and seeds.
+    UrlsFound = 1,
+    /// Found URLs that passed the filters, by partition.
+    UrlsSplit = 2,
+    /// URLs that passed the URL-seen test.
+    UrlsNew = 3,
+    /// New URLs with the addresses of their servers.
+    UrlsReady = 4,
+    /// A fetcher asks a scheduler instance for connection jobs.
+    FetchAsks = 5,
+    /// Connection jobs and confirmed renewals, to one fetcher instance.
+    FetchJobs = 6,
+    /// Measurements of a job and how its URLs ended so far.
+    FetchReports = 7,
+    /// Responses as the server sent them.
+    Pages = 8,
+    /// How new URLs ended.
+    Outcomes = 9,
+    /// Servers whose addresses have gone stale.
+    DnsRefresh = 10,
+    /// Requests of one partition's scheduler to that of another: a robots.txt, or tokens of a shared budget.
+    Errands = 11,
+    /// Found URLs that the filters rejected: for taps alone.
+    UrlsFiltered = 12,
+    /// A parser asks a dedup instance whether bodies were met before.
+    ContentAsks = 13,
+    /// Titles, languages and the like of parsed documents.
+    Documents = 14,
+}
+
+/// A stage of the pipeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum StageName {
+    /// Filters found URLs and groups them by partition.
+    HostSplitter,
+    /// The URL-seen test and the content-seen test.
+    Dedup,
+    /// Finds the addresses of servers.
+    Resolver,
+    /// Keeps the frontier and decides which server is contacted next, and when.
+    Scheduler,
+    /// Fetches over one connection per job.
+    Fetcher,
+    /// Finds links in pages.
+    Parser,
+    /// Keeps pages and outcomes.
+    Archiver,
+}
+
+/// What carries an edge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A JetStream stream, which keeps each message until it is acknowledged.
+    Stream(Retention),
+    /// Core NATS messages, which nobody keeps: one that is lost is sent again by whoever still needs it.
+    Core,
+}
+
+/// When the broker deletes a message of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Retention {
+    /// When its one consumer has acked it.
+    WorkQueue,
+    /// When all consumers have acked it.
+    Interest,
+    /// When the stream is full.
+    Limits,
+}
+
+/// How the messages of an edge are divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Division {
+    /// Not at all: one subject.
+    Whole,
+    /// A subject for each partition.
+    Partition,
+    /// A subject for each partition, and a consumer for each lane, which takes every eighth partition.
+    PartitionInLane,
+    /// A subject and a consumer for each lane, and one of each for what belongs to no lane.
+    Lane,
+    /// A subject for each instance of the consuming stage.
+    Instance,
+}
+
+/// Who is at an end of an edge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Party {
+    /// All instances of a stage.
+    Stage(StageName),
+    /// The `rhumb` command: seeds and `rhumb inject`.
+    Rhumb,
+    /// Whoever taps the edge (`rhumb tap`); without a tap its messages are for nobody.
+    Tap,
+}
+
+/// How a stage takes part in an edge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A stream whose messages all instances share; of an edge with lanes, an instance preferably takes those of some.
+    Shared(Edge),
+    /// A stream of which an instance takes the partitions that it owns.
+    Owned(Edge),
+    /// Core messages to the instance's own subject.
+    Addressed(Edge),
+    /// Core messages, each to one of the instances.
+    Any(Edge),
+    /// Core messages of the partitions that the instance owns.
+    OwnedSoft(Edge),
+}
+
+impl Source {
+    /// The edge.
+    pub const fn edge(self) -> Edge {
+        match self {
+            Source::Shared(edge)
+            | Source::Owned(edge)
+            | Source::Addressed(edge)
+            | Source::Any(edge)
+            | Source::OwnedSoft(edge) => edge,
+        }
+    }
+}
+
+/// The last token of a subject: says where on its edge a message belongs.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Token {
+    /// The edge has one subject.
+    None,
+    /// A partition.
+    Partition(u16),
+    /// An instance.
+    Instance(String),
+    /// A lane of an edge that has some.
+    Lane(u16),
+}

@@ -1,0 +1,74 @@
+//! The program that `rhumb lab` starts: runs one experiment and prints a verdict line per claim.
+//!
+//! In: the arguments of `rhumb lab`. Out: files, lines on standard output, and exit code 0 when all claims hold.
+
+use clap::Parser;
+use laboratory::{Claim, dns, scheduling, url_cache};
+use rhumb::lab::Experiment;
+use rhumb::output::line;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Reproduces a paper's experiment
+#[derive(Parser)]
+#[command(bin_name = "rhumb lab", version)]
+struct CommandLine {
+    #[command(subcommand)]
+    experiment: Experiment,
+}
+
+fn main() -> ExitCode {
+    let experiment = CommandLine::parse().experiment;
+    shared::telemetry::init();
+    let hold = match experiment {
+        Experiment::Dns { out, seed } => run_dns(out, seed),
+        Experiment::Scheduling { out, seed } => run_scheduling(out, seed),
+        Experiment::UrlCache { out, trace } => run_url_cache(out, trace),
+    };
+    match hold {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("rhumb: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs the experiment on names and pages a second. Returns whether all claims hold.
+fn run_dns(folder: PathBuf, seed: Option<u64>) -> anyhow::Result<bool> {
+    let defaults = dns::Settings::default();
+    let settings = dns::Settings { folder: folder.clone(), seed: seed.unwrap_or(defaults.seed), ..defaults };
+    let claims = dns::run(&settings, &mut |progress| tracing::info!("{progress}"))?;
+    let tables = ["arms", "hit-rates", "tables", "rows"].map(|table| format!("{}/dns-{table}.csv", folder.display()));
+    line(format_args!("written  {} {}/dns.svg", tables.join(" "), folder.display()));
+    Ok(all_hold(&claims))
+}
+
+/// Runs the experiment on scheduling. Returns whether all claims hold.
+fn run_scheduling(folder: PathBuf, seed: Option<u64>) -> anyhow::Result<bool> {
+    let defaults = scheduling::Settings::default();
+    let settings = scheduling::Settings { folder: folder.clone(), seed: seed.unwrap_or(defaults.seed), ..defaults };
+    let findings = scheduling::run(&settings, &mut |progress| tracing::info!("{progress}"))?;
+    line(format_args!("written  {0}/scheduling.csv {0}/scheduling-runs.csv {0}/scheduling.svg", folder.display()));
+    let hold = all_hold(&findings.claims);
+    findings.throughput.iter().for_each(|throughput| line(format_args!("pages/s  {throughput}")));
+    findings.sensitivity.iter().for_each(|sensitivity| line(format_args!("varied   {sensitivity}")));
+    findings.defaults.iter().for_each(|default| line(format_args!("default  {default}")));
+    findings.order_lost.iter().for_each(|order_lost| line(format_args!("order    {order_lost}")));
+    Ok(hold)
+}
+
+/// Runs the experiment on URL caches. Returns whether all claims hold.
+fn run_url_cache(folder: PathBuf, trace: Option<PathBuf>) -> anyhow::Result<bool> {
+    let settings = url_cache::Settings { folder: folder.clone(), trace, ..url_cache::Settings::default() };
+    let claims = url_cache::run(&settings, &mut |progress| tracing::info!("{progress}"))?;
+    line(format_args!("written  {0}/url-cache.csv {0}/url-cache.svg", folder.display()));
+    Ok(all_hold(&claims))
+}
+
+/// Prints each claim with what was found. Returns whether all claims hold.
+fn all_hold(claims: &[Claim]) -> bool {
+    claims.iter().for_each(line);
+    claims.iter().all(|claim| claim.holds)
+}
