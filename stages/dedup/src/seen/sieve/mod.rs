@@ -40,7 +40,7 @@ use super::error::SeenError;
 use super::folder::{Folder, Name};
 use super::log::Log;
 use super::state::State;
-use super::{Answer, Key, SeenStore, Settings, Verdict};
+use super::{Answer, Key, Novelty, SeenStore, Settings};
 use shared::time::Timestamp;
 use std::collections::HashSet;
 
@@ -372,7 +372,7 @@ impl Sieve {
 }
 
 impl SeenStore for Sieve {
-    fn ask(&mut self, now: Timestamp, partition: u16, host: u64, url: u64, token: u64) -> Result<Verdict, SeenError> {
+    fn ask(&mut self, now: Timestamp, partition: u16, host: u64, url: u64, token: u64) -> Result<Novelty, SeenError> {
         if self.stopped {
             return Err(SeenError::Stopped);
         }
@@ -387,17 +387,17 @@ impl SeenStore for Sieve {
             }
             partition.learn(key, &mut self.allowance);
             self.delta_bytes += partition.delta.bytes() - before;
-            return Ok(Verdict::New);
+            return Ok(Novelty::New);
         }
         if partition.delta.contains(key) {
-            return Ok(Verdict::Repeated);
+            return Ok(Novelty::Repeated);
         }
         let before = partition.questions.bytes();
         partition.questions.push(now, Question { key, token });
         self.question_bytes += partition.questions.bytes() - before;
         self.questions_max = self.questions_max.max(partition.questions.len());
         self.oldest.get_or_insert(now);
-        Ok(Verdict::Later)
+        Ok(Novelty::Later)
     }
 
     fn knows(&self, partition: u16, host: u64, url: u64) -> Result<bool, SeenError> {

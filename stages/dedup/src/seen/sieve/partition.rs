@@ -16,7 +16,7 @@ use super::questions::{Asked, Questions};
 use super::run::{self, BLOCKS_AT_ONCE, Run, RunWriter, Window};
 use crate::seen::error::SeenError;
 use crate::seen::folder::{Folder, Name};
-use crate::seen::log::Place;
+use crate::seen::log::LogPosition;
 use crate::seen::{Answer, Key};
 
 /// An old run is made anew when the keys not in it are more than one in so many of those in it.
@@ -60,7 +60,7 @@ pub(super) struct Partition {
     old: Option<Run>,
     young: Option<Run>,
     /// The first place whose records are not in the runs.
-    pub(super) log_from: Place,
+    pub(super) log_from: LogPosition,
 }
 
 impl Partition {
