@@ -44,7 +44,7 @@ pub(crate) struct EffectId {
 /// What work brought.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    HostSplitter(host_splitter::splitter::Answer),
+    HostSplitter(host_splitter::effect::Answer),
     Resolver(resolver::resolver::Answer),
     Fetcher(fetcher::effect::Answer),
     Parser(parser::content::Answer),

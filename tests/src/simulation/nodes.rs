@@ -27,8 +27,8 @@ use std::convert::Infallible;
 impl Simulated for Splitter {
     fn perform(effect: Self::Effect, id: EffectId, around: &mut Around) {
         match effect {
-            host_splitter::splitter::Effect::NextScope => scope::next(id, around),
-            host_splitter::splitter::Effect::Join { topic, entry } => scope::join(id, topic, entry, around),
+            host_splitter::effect::Effect::NextScope => scope::next(id, around),
+            host_splitter::effect::Effect::Join { topic, entry } => scope::join(id, topic, entry, around),
         }
     }
 
