@@ -2,8 +2,9 @@
 
 #![allow(clippy::unwrap_used, reason = "what fails in a test fails the test")]
 
-use fetcher::core::{Fetcher, Settings};
+use fetcher::core::Fetcher;
 use fetcher::effect::{Answer, Asked, Effect, End, Response};
+use fetcher::settings::Settings;
 use shared::config::DownloadPause;
 use shared::message::{
     AskReply, Edge, FailureKind, HttpVersion, Job, JobId, JobKind, Origin, Page, Report, Request, RequestEnd,

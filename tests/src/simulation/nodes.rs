@@ -192,7 +192,7 @@ fn node(place: Place, pipeline: Pipeline) -> Box<dyn AnyNode> {
                 .expect("a store in memory does not fail")
         })),
         StageName::Fetcher => Box::new(Node::new(place, false, move |opening: &Opening| {
-            Fetcher::new(fetcher::core::Settings::new(&pipeline, opening.instance, opening.life))
+            Fetcher::new(fetcher::settings::Settings::new(&pipeline, opening.instance, opening.life))
         })),
         StageName::Parser => Box::new(Node::new(place, false, move |_: &Opening| Parser::new((&pipeline).into()))),
     }
