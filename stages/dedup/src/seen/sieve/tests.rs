@@ -1,5 +1,7 @@
 //! The sieve by its parts: order of answers, filters after a start, damaged runs, bounds of memory.
 
+mod runs;
+
 use super::*;
 use crate::seen::tests::{PARTITIONS, Url, WAIT, are_new, at, files, settings};
 use shared::config::DedupStore;
