@@ -45,7 +45,7 @@ pub(crate) struct EffectId {
 #[derive(Debug)]
 pub(crate) enum Answer {
     HostSplitter(host_splitter::effect::Answer),
-    Resolver(resolver::resolver::Answer),
+    Resolver(resolver::effect::Answer),
     Fetcher(fetcher::effect::Answer),
     Parser(parser::content::Answer),
     Scheduler(Settled),

@@ -11,7 +11,8 @@ use dedup::dedup::Dedup;
 use fetcher::core::Fetcher;
 use host_splitter::splitter::Splitter;
 use parser::core::Parser;
-use resolver::resolver::{Found, Resolver};
+use resolver::effect::Found;
+use resolver::resolver::Resolver;
 use scheduler::idle::Idle;
 use scheduler::quality::Provider;
 use scheduler::scheduler::Scheduler;
@@ -50,16 +51,16 @@ impl Simulated for Dedup {
 impl Simulated for Resolver {
     fn perform(effect: Self::Effect, id: EffectId, around: &mut Around) {
         let (after, answer) = match effect {
-            resolver::resolver::Effect::Query { name } => {
+            resolver::effect::Effect::Query { name } => {
                 let (after, found) = around.names.query(&name, &mut around.dice);
                 let found = match found {
                     FoundName::Address(address, ttl_s) => Found::Addresses { addresses: vec![address], ttl_s },
                     FoundName::Missing => Found::NoAddress { ttl_s: None },
                     FoundName::Failure => Found::Temporary,
                 };
-                (after, resolver::resolver::Answer::Found { name, found })
+                (after, resolver::effect::Answer::Found { name, found })
             }
-            resolver::resolver::Effect::Keep { .. } => (MILLISECOND, resolver::resolver::Answer::Kept),
+            resolver::effect::Effect::Keep { .. } => (MILLISECOND, resolver::effect::Answer::Kept),
         };
         around.answer(id, after, Answer::Resolver(answer));
     }
