@@ -1,7 +1,7 @@
 //! Content codings: undoes gzip, deflate, br and zstd, singly or in a row.
 //!
 //! In: the values of `Content-Encoding` and the body as the server sent it, perhaps cut off.
-//! Out: the plain body and how its decoding ended.
+//! Out: the plain body, and whether it is complete.
 //!
 //! Invariants: the output never exceeds its limit, whatever the body promises; a broken or cut stream yields
 //! every byte that could be decoded before the break, never an error that loses the page; a body without
@@ -14,7 +14,7 @@ use brotli::{BrotliDecompressStream, BrotliResult, BrotliState, HeapAlloc, Huffm
 use flate2::{Crc, Decompress, FlushDecompress, Status};
 use zstd::stream::raw::{DParameter, Decoder as ZstdDecoder, Operation as _};
 
-/// Most codings undone in a row; a longer list is nobody's honest page.
+/// Most codings undone in a row; no honest page has more.
 const CODINGS_MAX: usize = 4;
 
 /// Largest window a zstd stream may ask for, as a power of two: 8 MiB, what RFC 9659 allows on the web.
@@ -26,9 +26,9 @@ const GZIP_MEMBERS_MAX: usize = 1024;
 /// CRC-32 and length of a gzip member's plain bytes, four bytes each.
 const GZIP_TRAILER_BYTES: usize = 8;
 
-/// How the decoding of a body ended.
+/// How much of a body was decoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Ending {
+pub enum Completeness {
     /// Everything was decoded.
     #[default]
     Complete,
@@ -43,8 +43,8 @@ pub enum Ending {
 pub struct Decoded<'a> {
     /// The plain bytes; borrowed when the body had no coding.
     pub body: Cow<'a, [u8]>,
-    /// The worst ending among the codings undone.
-    pub ending: Ending,
+    /// The worst among the codings undone.
+    pub completeness: Completeness,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,23 +64,23 @@ pub fn decode<'a, 'h>(values: impl Iterator<Item = &'h [u8]>, body: &'a [u8], by
     let codings: Vec<Coding> =
         values.flat_map(|value| value.split(|&byte| byte == b',')).filter_map(coding).take(CODINGS_MAX + 1).collect();
     if codings.len() > CODINGS_MAX {
-        return Decoded { body: Cow::Borrowed(&[]), ending: Ending::Broken };
+        return Decoded { body: Cow::Borrowed(&[]), completeness: Completeness::Broken };
     }
     if codings.is_empty() {
-        let ending = if body.len() > bytes_max { Ending::Cut } else { Ending::Complete };
-        return Decoded { body: Cow::Borrowed(&body[..body.len().min(bytes_max)]), ending };
+        let completeness = if body.len() > bytes_max { Completeness::Cut } else { Completeness::Complete };
+        return Decoded { body: Cow::Borrowed(&body[..body.len().min(bytes_max)]), completeness };
     }
-    let mut decoded = Decoded { body: Cow::Borrowed(body), ending: Ending::Complete };
+    let mut decoded = Decoded { body: Cow::Borrowed(body), completeness: Completeness::Complete };
     for coding in codings.iter().rev() {
-        let (plain, ending) = undo(*coding, &decoded.body, bytes_max);
-        if plain.is_empty() && ending == Ending::Broken && looks_like_markup(&decoded.body) {
+        let (plain, completeness) = undo(*coding, &decoded.body, bytes_max);
+        if plain.is_empty() && completeness == Completeness::Broken && looks_like_markup(&decoded.body) {
             continue;
         }
-        decoded = Decoded { body: Cow::Owned(plain), ending: ending.max(decoded.ending) };
+        decoded = Decoded { body: Cow::Owned(plain), completeness: completeness.max(decoded.completeness) };
     }
     if decoded.body.len() > bytes_max {
         let kept = decoded.body[..bytes_max].to_vec();
-        decoded = Decoded { body: Cow::Owned(kept), ending: Ending::Cut.max(decoded.ending) };
+        decoded = Decoded { body: Cow::Owned(kept), completeness: Completeness::Cut.max(decoded.completeness) };
     }
     decoded
 }
@@ -101,27 +101,27 @@ fn coding(name: &[u8]) -> Option<Coding> {
     }
 }
 
-/// Some servers announce a coding and send plain HTML.
+/// Says whether a body may be plain HTML: some servers announce a coding and send that.
 fn looks_like_markup(body: &[u8]) -> bool {
     let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
     body.trim_ascii_start().first() == Some(&b'<')
 }
 
-fn undo(coding: Coding, body: &[u8], bytes_max: usize) -> (Vec<u8>, Ending) {
+fn undo(coding: Coding, body: &[u8], bytes_max: usize) -> (Vec<u8>, Completeness) {
     if body.is_empty() {
-        return (Vec::new(), Ending::Complete);
+        return (Vec::new(), Completeness::Complete);
     }
     let mut output = Output::new(body.len(), bytes_max);
-    let ending = match coding {
+    let completeness = match coding {
         Coding::Gzip => gunzip(body, &mut output),
         Coding::Deflate => undeflate(body, &mut output),
         Coding::Brotli => unbrotli(body, &mut output),
         Coding::Zstd => unzstd(body, &mut output),
     };
-    output.finish(ending)
+    output.finish(completeness)
 }
 
-/// A growing buffer with a limit: room for one byte more than the limit tells a full page from a cut one.
+/// A growing buffer with a limit. It has room for one byte more than the limit, to tell a full page from a cut one.
 struct Output {
     bytes: Vec<u8>,
     filled: usize,
@@ -145,39 +145,39 @@ impl Output {
         &mut self.bytes[self.filled..]
     }
 
-    fn finish(mut self, ending: Ending) -> (Vec<u8>, Ending) {
+    fn finish(mut self, completeness: Completeness) -> (Vec<u8>, Completeness) {
         let cut = self.filled > self.bytes_max;
         self.bytes.truncate(self.filled.min(self.bytes_max));
-        (self.bytes, if cut { Ending::Cut } else { ending })
+        (self.bytes, if cut { Completeness::Cut } else { completeness })
     }
 }
 
-/// One or more gzip members. A missing trailer loses nothing, and what follows the last member is ignored: both are
-/// found on pages that browsers show.
-fn gunzip(mut body: &[u8], output: &mut Output) -> Ending {
+/// Decodes one or more gzip members. A missing trailer loses nothing, and bytes behind the last member are ignored:
+/// browsers show pages with either.
+fn gunzip(mut body: &[u8], output: &mut Output) -> Completeness {
     for n_members in 0..GZIP_MEMBERS_MAX {
         let Some(start) = gzip_header_bytes(body) else {
-            return if n_members > 0 { Ending::Complete } else { Ending::Broken };
+            return if n_members > 0 { Completeness::Complete } else { Completeness::Broken };
         };
         let member_start = output.filled;
-        let (ending, used) = inflate(&body[start..], false, output);
-        if ending != Ending::Complete {
-            return ending;
+        let (completeness, used) = inflate(&body[start..], false, output);
+        if completeness != Completeness::Complete {
+            return completeness;
         }
         let Some((trailer, rest)) = body[start + used..].split_first_chunk::<GZIP_TRAILER_BYTES>() else {
-            return Ending::Complete;
+            return Completeness::Complete;
         };
         let mut crc = Crc::new();
         crc.update(&output.bytes[member_start..output.filled]);
         if !trailer.starts_with(&crc.sum().to_le_bytes()) {
-            return Ending::Broken;
+            return Completeness::Broken;
         }
         body = rest;
     }
-    Ending::Broken
+    Completeness::Broken
 }
 
-/// Length of the member header, `None` when there is none or it is not all there. RFC 1952, section 2.3.
+/// Length of the member header; none when it is missing or incomplete (RFC 1952, section 2.3).
 fn gzip_header_bytes(body: &[u8]) -> Option<usize> {
     const HAS_CRC: u8 = 2;
     const HAS_EXTRA: u8 = 4;
@@ -202,25 +202,25 @@ fn gzip_header_bytes(body: &[u8]) -> Option<usize> {
     (at <= body.len()).then_some(at)
 }
 
-/// "deflate" is zlib by the standard and raw deflate by habit: the two header bytes tell.
-fn undeflate(body: &[u8], output: &mut Output) -> Ending {
+/// Undoes "deflate": zlib by the standard, raw deflate by habit. The two header bytes tell which.
+fn undeflate(body: &[u8], output: &mut Output) -> Completeness {
     let has_zlib_header =
         body.len() >= 2 && body[0] & 0x0F == 8 && u16::from_be_bytes([body[0], body[1]]).is_multiple_of(31);
-    let (ending, _) = inflate(body, has_zlib_header, output);
-    if has_zlib_header && ending == Ending::Broken && output.filled == 0 {
+    let (completeness, _) = inflate(body, has_zlib_header, output);
+    if has_zlib_header && completeness == Completeness::Broken && output.filled == 0 {
         return inflate(body, false, output).0;
     }
-    ending
+    completeness
 }
 
-/// Decodes one deflate stream and tells how many bytes of `body` it took.
-fn inflate(body: &[u8], zlib_header: bool, output: &mut Output) -> (Ending, usize) {
+/// Decodes one deflate stream. Returns also how many bytes of `body` it took.
+fn inflate(body: &[u8], zlib_header: bool, output: &mut Output) -> (Completeness, usize) {
     let mut stream = Decompress::new(zlib_header);
     let mut used = 0;
     loop {
         let room = output.room();
         if room.is_empty() {
-            return (Ending::Cut, used);
+            return (Completeness::Cut, used);
         }
         let produced_before = stream.total_out();
         let status = stream.decompress(&body[used..], room, FlushDecompress::None);
@@ -229,14 +229,14 @@ fn inflate(body: &[u8], zlib_header: bool, output: &mut Output) -> (Ending, usiz
         let used_before = std::mem::replace(&mut used, stream.total_in() as usize);
         output.filled += produced;
         match status {
-            Ok(Status::StreamEnd) => return (Ending::Complete, used),
+            Ok(Status::StreamEnd) => return (Completeness::Complete, used),
             Ok(_) if produced > 0 || used > used_before => {}
-            Ok(_) | Err(_) => return (Ending::Broken, used),
+            Ok(_) | Err(_) => return (Completeness::Broken, used),
         }
     }
 }
 
-fn unbrotli(body: &[u8], output: &mut Output) -> Ending {
+fn unbrotli(body: &[u8], output: &mut Output) -> Completeness {
     // Strict: the large-window extension, with windows of a gigabyte, is not part of RFC 7932.
     let mut state = BrotliState::new_strict(
         HeapAlloc::<u8>::new(0),
@@ -247,7 +247,7 @@ fn unbrotli(body: &[u8], output: &mut Output) -> Ending {
     loop {
         let room = output.room();
         if room.is_empty() {
-            return Ending::Cut;
+            return Completeness::Cut;
         }
         let (mut room_bytes, mut produced) = (room.len(), 0);
         let result = BrotliDecompressStream(
@@ -262,37 +262,37 @@ fn unbrotli(body: &[u8], output: &mut Output) -> Ending {
         );
         output.filled += produced;
         match result {
-            BrotliResult::ResultSuccess => return Ending::Complete,
+            BrotliResult::ResultSuccess => return Completeness::Complete,
             BrotliResult::NeedsMoreOutput => {}
-            BrotliResult::NeedsMoreInput | BrotliResult::ResultFailure => return Ending::Broken,
+            BrotliResult::NeedsMoreInput | BrotliResult::ResultFailure => return Completeness::Broken,
         }
     }
 }
 
-/// One or more zstd frames. What follows the last whole frame and is none is ignored.
-fn unzstd(body: &[u8], output: &mut Output) -> Ending {
-    let Ok(mut stream) = ZstdDecoder::new() else { return Ending::Broken };
+/// Decodes one or more zstd frames. Bytes behind the last whole frame that are no frame are ignored.
+fn unzstd(body: &[u8], output: &mut Output) -> Completeness {
+    let Ok(mut stream) = ZstdDecoder::new() else { return Completeness::Broken };
     if stream.set_parameter(DParameter::WindowLogMax(ZSTD_WINDOW_LOG_MAX)).is_err() {
-        return Ending::Broken;
+        return Completeness::Broken;
     }
     let mut used = 0;
     let mut frame_ended = false;
     loop {
         if frame_ended && used == body.len() {
-            return Ending::Complete;
+            return Completeness::Complete;
         }
         let room = output.room();
         if room.is_empty() {
-            return Ending::Cut;
+            return Completeness::Cut;
         }
         let Ok(status) = stream.run_on_buffers(&body[used..], room) else {
-            return if frame_ended { Ending::Complete } else { Ending::Broken };
+            return if frame_ended { Completeness::Complete } else { Completeness::Broken };
         };
         used += status.bytes_read;
         output.filled += status.bytes_written;
         frame_ended = status.remaining == 0;
         if !frame_ended && status.bytes_read == 0 && status.bytes_written == 0 {
-            return Ending::Broken;
+            return Completeness::Broken;
         }
     }
 }

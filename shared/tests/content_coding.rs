@@ -4,7 +4,7 @@ use std::io::Write as _;
 
 use flate2::Compression;
 use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
-use shared::content_coding::{Decoded, Ending, decode};
+use shared::content_coding::{Completeness, Decoded, decode};
 
 const BYTES_MAX: usize = 1 << 20;
 
@@ -70,7 +70,7 @@ fn every_coding_is_undone() {
         let plain = text(bytes);
         for (coding, body) in every_coding(&plain) {
             let decoded = decoded(coding, &body);
-            assert_eq!(decoded.ending, Ending::Complete, "{coding} {bytes}");
+            assert_eq!(decoded.completeness, Completeness::Complete, "{coding} {bytes}");
             assert!(*decoded.body == plain, "{coding} {bytes}");
         }
     }
@@ -89,7 +89,7 @@ fn codings_in_a_row_are_undone_last_first() {
 fn a_row_of_too_many_codings_is_not_started() {
     let body = gzip(b"x");
     let decoded = decoded("gzip, gzip, gzip, gzip, gzip", &body);
-    assert_eq!((&*decoded.body, decoded.ending), (&b""[..], Ending::Broken));
+    assert_eq!((&*decoded.body, decoded.completeness), (&b""[..], Completeness::Broken));
 }
 
 #[test]
@@ -97,10 +97,10 @@ fn a_body_without_coding_is_borrowed_and_limited() {
     for coding in ["", "identity", "none", "utf-8"] {
         let decoded = decoded(coding, b"<p>");
         assert!(matches!(decoded.body, std::borrow::Cow::Borrowed(b"<p>")), "{coding}");
-        assert_eq!(decoded.ending, Ending::Complete);
+        assert_eq!(decoded.completeness, Completeness::Complete);
     }
     let decoded = decode(std::iter::empty(), b"abcdef", 3);
-    assert_eq!((&*decoded.body, decoded.ending), (&b"abc"[..], Ending::Cut));
+    assert_eq!((&*decoded.body, decoded.completeness), (&b"abc"[..], Completeness::Cut));
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn a_cut_stream_yields_what_came_before_the_cut() {
     for (coding, body) in every_coding(&plain) {
         for part in [body.len() / 4, body.len() / 2, body.len() - 9] {
             let decoded = decoded(coding, &body[..part]);
-            assert_eq!(decoded.ending, Ending::Broken, "{coding} {part}");
+            assert_eq!(decoded.completeness, Completeness::Broken, "{coding} {part}");
             assert!(plain.starts_with(&decoded.body), "{coding} {part}");
             // zstd decodes whole blocks of up to 128 KiB of plain text.
             let least = if coding == "zstd" { 0 } else { plain.len() / 8 };
@@ -123,7 +123,7 @@ fn a_gzip_stream_without_its_trailer_is_whole() {
     let body = gzip(&text(1000));
     for missing in 1..=8 {
         let decoded = decoded("gzip", &body[..body.len() - missing]);
-        assert_eq!((decoded.body.len(), decoded.ending), (1000, Ending::Complete));
+        assert_eq!((decoded.body.len(), decoded.completeness), (1000, Completeness::Complete));
     }
 }
 
@@ -135,7 +135,7 @@ fn a_corrupt_stream_yields_what_came_before_the_damage() {
         body[middle..].fill(0xFF);
         let decoded = decoded(coding, &body);
         // Raw deflate has no checksum: damage may look like an end.
-        assert!(decoded.ending != Ending::Complete || coding == "deflate", "{coding}");
+        assert!(decoded.completeness != Completeness::Complete || coding == "deflate", "{coding}");
         let least = if coding == "zstd" { 0 } else { plain.len() / 8 };
         let common = decoded.body.iter().zip(&plain).take_while(|(a, b)| a == b).count();
         assert!(common >= least, "{coding} gives {common}");
@@ -148,7 +148,7 @@ fn members_in_a_row_are_one_body_and_garbage_behind_them_is_ignored() {
     {
         let body = [&first[..], &second, b"\0\0garbage"].concat();
         let decoded = decoded(coding, &body);
-        assert_eq!((&*decoded.body, decoded.ending), (&b"<p>one two"[..], Ending::Complete), "{coding}");
+        assert_eq!((&*decoded.body, decoded.completeness), (&b"<p>one two"[..], Completeness::Complete), "{coding}");
     }
 }
 
@@ -156,7 +156,7 @@ fn members_in_a_row_are_one_body_and_garbage_behind_them_is_ignored() {
 fn endless_empty_members_are_given_up() {
     let body = gzip(b"").repeat(100_000);
     let decoded = decoded("gzip", &body);
-    assert_eq!((decoded.body.len(), decoded.ending), (0, Ending::Broken));
+    assert_eq!((decoded.body.len(), decoded.completeness), (0, Completeness::Broken));
 }
 
 #[test]
@@ -167,7 +167,10 @@ fn gzip_headers_with_every_optional_field_are_skipped() {
     body.extend_from_slice(&plain[10..]);
     assert_eq!(&*decoded("gzip", &body).body, b"<p>");
     for end in 0..body.len() - 8 {
-        assert_eq!(decoded("gzip", &body[..end]).ending, if end == 0 { Ending::Complete } else { Ending::Broken });
+        assert_eq!(
+            decoded("gzip", &body[..end]).completeness,
+            if end == 0 { Completeness::Complete } else { Completeness::Broken }
+        );
     }
 }
 
@@ -187,7 +190,7 @@ fn a_bomb_stops_at_the_limit_and_is_never_held_whole() {
     drop(zeros);
     for (coding, body) in bombs {
         let decoded = decoded(coding, &body);
-        assert_eq!((decoded.body.len(), decoded.ending), (BYTES_MAX, Ending::Cut), "{coding}");
+        assert_eq!((decoded.body.len(), decoded.completeness), (BYTES_MAX, Completeness::Cut), "{coding}");
         assert!(decoded.body.into_owned().capacity() <= BYTES_MAX + 1, "{coding}");
     }
 }
@@ -196,13 +199,13 @@ fn a_bomb_stops_at_the_limit_and_is_never_held_whole() {
 fn a_bomb_inside_a_bomb_is_limited_at_every_step() {
     let body = gzip(&gzip(&vec![0; 1 << 24]));
     let decoded = decode([&b"gzip, gzip"[..]].into_iter(), &body, 4096);
-    assert_eq!((decoded.body.len(), decoded.ending), (4096, Ending::Cut));
+    assert_eq!((decoded.body.len(), decoded.completeness), (4096, Completeness::Cut));
 }
 
 #[test]
 fn windows_larger_than_the_web_allows_are_refused() {
     // A zstd frame that asks for 128 MiB, and a brotli stream with the large-window extension.
     let zstd_frame = [0x28, 0xB5, 0x2F, 0xFD, 0x00, 17 << 3, 0x01, 0x00, 0x00];
-    assert_eq!(decoded("zstd", &zstd_frame).ending, Ending::Broken);
-    assert_eq!(decoded("br", &[0x11, 0x1E, 0x03]).ending, Ending::Broken);
+    assert_eq!(decoded("zstd", &zstd_frame).completeness, Completeness::Broken);
+    assert_eq!(decoded("br", &[0x11, 0x1E, 0x03]).completeness, Completeness::Broken);
 }

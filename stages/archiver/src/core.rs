@@ -5,7 +5,8 @@
 
 use crate::crawl_log;
 use crate::digests::Digests;
-use crate::folder::{Batch, Found, page_key};
+use crate::folder::batch::Batch;
+use crate::folder::found::{Found, page_key};
 use crate::page;
 use crate::recent::Recent;
 use crate::record::Writer;

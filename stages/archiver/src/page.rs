@@ -1,8 +1,9 @@
 //! A page as WARC records: the request, what is known of the URL, and the response last.
 //!
-//! In: a page. Out: gzip members and the line for the index. The body is as the server sent it without its transfer
-//! coding, the content coding kept; a body that is in the archive is referred to (revisit), and so is one that the
-//! server says has not changed.
+//! In: a page. Out: gzip members and the line for the index. The body is written as the server sent it: without its
+//! transfer coding, with its content coding. A body that is in the archive, or that the server says has not changed, is
+//! referred to instead (revisit).
+//!
 //! Source: WARC 1.1, sections 6.2 to 6.7.
 
 use crate::digests::{Digests, Original};
@@ -22,98 +23,168 @@ const NOT_MODIFIED: &str = "http://netpreserve.org/warc/1.1/revisit/server-not-m
 /// The longest media type that an index repeats, in bytes.
 const MEDIA_TYPE_BYTES_MAX: usize = 127;
 
-/// The line of a page's response, and where in the buffer the response lies.
+/// What was written of a page.
 pub(crate) struct Written {
+    /// The index line of the response.
     pub(crate) line: Line,
+    /// Where in the buffer the response lies.
     pub(crate) response: Range<usize>,
+    /// Whether it was written without its body.
     pub(crate) is_revisit: bool,
 }
 
 /// Appends a page's records.
 pub(crate) fn write(page: &Page, digests: &mut Digests, writer: &mut Writer, out: &mut Vec<u8>) -> Written {
     let date = date(page.fetched_at_ms);
-    let id = |kind| record_id(kind, &page.url, &date);
-    let response_id = id("response");
+    let response_id = record_id("response", &page.url, &date);
     let address = page.address.map(|address| address.to_string());
-    let mut shared = vec![("WARC-Target-URI", page.url.as_str())];
-    shared.extend(address.as_deref().map(|address| ("WARC-IP-Address", address)));
+    let mut fields = vec![("WARC-Target-URI", page.url.as_str())];
+    fields.extend(address.as_deref().map(|address| ("WARC-IP-Address", address)));
     if page.http_version == HttpVersion::Http2 {
-        shared.push(("WARC-Protocol", "h2"));
+        fields.push(("WARC-Protocol", "h2"));
+    }
+    write_request(page, &date, &response_id, fields.clone(), writer, out);
+    write_metadata(page, &date, &response_id, writer, out);
+    let payload = Payload::of(page, digests);
+    let response = write_response(page, &date, &response_id, fields, &payload, writer, out);
+    if let Payload::New(digest) = payload
+        && is_kept_whole(page)
+    {
+        digests.insert(digest, Original { url: page.url.clone(), date });
+    }
+    let is_revisit = payload.is_revisit();
+    let media_type = media_type(page);
+    let mime = if is_revisit { REVISIT } else { &media_type };
+    let line = Line::new(&page.url, page.fetched_at_ms, mime, page.status, payload.digest());
+    Written { line, response, is_revisit }
+}
+
+/// Named fields of a record.
+type Fields<'a> = Vec<(&'static str, &'a str)>;
+
+/// What the archive has of a response's payload.
+enum Payload {
+    /// The server says that it is the one it sent before.
+    NotModified,
+    /// The same body is in the archive.
+    Known(Digest, Original),
+    /// It is not in the archive, as far as is remembered.
+    New(Digest),
+}
+
+impl Payload {
+    fn of(page: &Page, digests: &mut Digests) -> Payload {
+        if page.status == StatusCode::NOT_MODIFIED.as_u16() {
+            return Payload::NotModified;
+        }
+        let digest = Digest::of(&[&page.body]);
+        let original = if is_kept_whole(page) { digests.get(digest) } else { None };
+        original.map_or(Payload::New(digest), |original| Payload::Known(digest, original))
     }
 
-    let mut fields = shared.clone();
-    fields.push(("WARC-Concurrent-To", &response_id));
-    let request = request_head(page);
-    let mut record = Record {
+    fn digest(&self) -> Option<Digest> {
+        match self {
+            Payload::NotModified => None,
+            Payload::Known(digest, _) | Payload::New(digest) => Some(*digest),
+        }
+    }
+
+    fn is_revisit(&self) -> bool {
+        !matches!(self, Payload::New(_))
+    }
+}
+
+/// Whether the body is one that later responses may refer to.
+fn is_kept_whole(page: &Page) -> bool {
+    !page.truncated && !page.body.is_empty()
+}
+
+fn write_request<'a>(
+    page: &'a Page,
+    date: &str,
+    response_id: &'a str,
+    mut fields: Fields<'a>,
+    writer: &mut Writer,
+    out: &mut Vec<u8>,
+) {
+    fields.push(("WARC-Concurrent-To", response_id));
+    let record = Record {
         kind: "request",
-        id: &id("request"),
-        date: &date,
+        id: &record_id("request", &page.url, date),
+        date,
         fields: &fields,
         content_type: REQUEST,
-        block: [&request, &[]],
+        block: [&request_head(page), &[]],
         is_coded: false,
     };
     writer.write(&record, out);
+}
 
+fn write_metadata(page: &Page, date: &str, response_id: &str, writer: &mut Writer, out: &mut Vec<u8>) {
     let about = about(page);
-    (record.kind, record.content_type, record.block) = ("metadata", "application/warc-fields", [about.as_bytes(), &[]]);
-    let metadata_id = id("metadata");
-    record.id = &metadata_id;
-    let fields = [("WARC-Target-URI", page.url.as_str()), ("WARC-Concurrent-To", &response_id)];
-    record.fields = &fields;
+    let record = Record {
+        kind: "metadata",
+        id: &record_id("metadata", &page.url, date),
+        date,
+        fields: &[("WARC-Target-URI", page.url.as_str()), ("WARC-Concurrent-To", response_id)],
+        content_type: "application/warc-fields",
+        block: [about.as_bytes(), &[]],
+        is_coded: false,
+    };
     writer.write(&record, out);
+}
 
-    // Of a response that has not changed the payload is the one that was sent before.
-    let is_not_modified = page.status == StatusCode::NOT_MODIFIED.as_u16();
-    let digest = Digest::of(&[&page.body]);
-    let digest_text = digest.text();
-    let mut fields = shared;
-    if !is_not_modified {
-        fields.push(("WARC-Payload-Digest", &digest_text));
+/// Returns where in `out` the record lies.
+fn write_response(
+    page: &Page,
+    date: &str,
+    id: &str,
+    fields: Fields<'_>,
+    payload: &Payload,
+    writer: &mut Writer,
+    out: &mut Vec<u8>,
+) -> Range<usize> {
+    let digest = payload.digest().map(Digest::text);
+    let mut fields: Fields<'_> = fields;
+    fields.extend(digest.as_deref().map(|digest| ("WARC-Payload-Digest", digest)));
+    match payload {
+        Payload::NotModified => {
+            fields.push(("WARC-Profile", NOT_MODIFIED));
+            fields.push(("WARC-Refers-To-Target-URI", &page.url));
+        }
+        Payload::Known(_, Original { url, date }) => {
+            fields.push(("WARC-Profile", SAME_BODY));
+            fields.push(("WARC-Refers-To-Target-URI", url));
+            fields.push(("WARC-Refers-To-Date", date));
+            // The record ends behind the headers of a response that has a body.
+            fields.push(("WARC-Truncated", "length"));
+        }
+        Payload::New(_) => {}
     }
-    let is_kept_whole = !page.truncated && !page.body.is_empty();
-    let original = if is_kept_whole { digests.get(digest) } else { None };
-    if is_not_modified {
-        fields.push(("WARC-Profile", NOT_MODIFIED));
-        fields.push(("WARC-Refers-To-Target-URI", &page.url));
-    } else if let Some(Original { url, date }) = &original {
-        fields.push(("WARC-Profile", SAME_BODY));
-        fields.push(("WARC-Refers-To-Target-URI", url));
-        fields.push(("WARC-Refers-To-Date", date));
-        // The record ends behind the headers of a response that has a body.
-        fields.push(("WARC-Truncated", "length"));
-    }
-    let is_revisit = original.is_some() || is_not_modified;
     if page.truncated {
         // By length, or because the server ended early or was too slow: the head tells no more.
         fields.push(("WARC-Truncated", "unspecified"));
     }
-    let head = response_head(page);
+    let is_revisit = payload.is_revisit();
     let record = Record {
         kind: if is_revisit { "revisit" } else { "response" },
-        id: &response_id,
-        date: &date,
+        id,
+        date,
         fields: &fields,
         content_type: RESPONSE,
-        block: [&head, if is_revisit { &[] } else { &page.body }],
+        block: [&response_head(page), if is_revisit { &[] } else { &page.body }],
         is_coded: header(page, "content-encoding").is_some(),
     };
-    let response = writer.write(&record, out);
-    if is_kept_whole && original.is_none() && !is_revisit {
-        digests.insert(digest, Original { url: page.url.clone(), date: date.clone() });
-    }
+    writer.write(&record, out)
+}
+
+/// The media type for the index; empty when it is too long, or would pass for a word of the index.
+fn media_type(page: &Page) -> String {
     let media_type = header(page, "content-type").unwrap_or_default();
     let media_type = media_type.split(|&byte| matches!(byte, b';' | b',')).next().unwrap_or_default().trim_ascii();
     let media_type = String::from_utf8_lossy(media_type).to_ascii_lowercase();
-    // What a server calls its responses must not pass for a word of the index.
     let is_sensible = media_type.len() <= MEDIA_TYPE_BYTES_MAX && media_type != REVISIT;
-    let mime = match (is_revisit, is_sensible) {
-        (true, _) => REVISIT,
-        (false, true) => &media_type,
-        (false, false) => "",
-    };
-    let digest = (!is_not_modified).then_some(digest);
-    Written { line: Line::new(&page.url, page.fetched_at_ms, mime, page.status, digest), response, is_revisit }
+    if is_sensible { media_type } else { String::new() }
 }
 
 fn header<'a>(page: &'a Page, name: &str) -> Option<&'a [u8]> {

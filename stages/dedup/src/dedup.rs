@@ -5,29 +5,32 @@
 //!
 //! Invariants: a URL is new exactly once, up to collisions of full 64-bit fingerprints (P4); the new URLs of a
 //! partition are numbered 1, 2, 3, … without a gap; found = filtered + repeated + new in every commit (P3).
-//! Fingerprints, numbers, counts and outputs of a step are one commit, made before the next step: a step that
-//! is given again after a crash finds the store either as before it or as after it.
+//! Fingerprints, numbers, counts and outputs of a step are one commit, made before the next step. So a step that is
+//! repeated after a crash finds the store as it was before the step or after it, never in between.
 //!
-//! A URL that was injected again ([`Origin::again`]) is new once more for each injection: what is asked then is whether
-//! that injection's URL was met before, by a fingerprint of both, which is kept as those of URLs are. So its messages may
-//! come as often as they like. The URL itself becomes known besides; links to it are repeats.
+//! A URL that was injected again ([`Origin::again`]) is new once more for each injection. The test then asks for a
+//! fingerprint of injection and URL together, and keeps it like that of a URL. So the messages of an injection may come
+//! any number of times. The URL itself becomes known besides: links to it are repeats.
 //!
-//! A URL is looked for in the URL cache first (certain when there), then in the URL-seen store, which answers at once
-//! or later: an input is finished, and so acked, when all its URLs are decided.
+//! The URL cache is asked first: a hit there is certain. Then the URL-seen store is asked, which answers at once or
+//! later. An input is finished, and so acked, when all its URLs are decided.
 //!
 //! Sources: Heydon and Najork 1999, section 3.2 (URL-seen test with a cache before the disk); Broder, Najork and
 //! Wiener 2003 (which cache).
 
 use crate::content::{CONTENT, first};
-use crate::seen::{self, SeenError, SeenStore, Verdict};
+use crate::counters::Counters;
+use crate::held::{Answered, HeldInputs, Waiting};
+use crate::meta::{COUNTERS, META, SEEN};
+use crate::news::{NewUrlsOf, News};
+use crate::owned::OwnedPartitions;
+use crate::seen::{self, Novelty, SeenError, SeenStore};
 use shared::config::Pipeline;
-use shared::message::{
-    ContentAsk, ContentReply, Edge, FilterReason, NewUrls, Origin, Place, SplitUrls, Undecodable, decode,
-};
+use shared::message::{ContentAsk, ContentReply, Edge, Origin, Place, SplitUrls, Undecodable, decode};
 use shared::stage::store::{Store, StoreError, Table};
 use shared::stage::{Core, Count, Event, Output, Ticket, Token};
 use shared::time::Timestamp;
-use shared::url::{fingerprint, host_of, partition};
+use shared::url::{fingerprint, host_of};
 use shared::url_cache::UrlCache;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -36,20 +39,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Partition (big-endian): number of its next new URL. [`COUNTERS`]: the counts of the instance. [`SEEN`]: the state
-/// of the URL-seen store.
-const META: Table = "meta";
 /// Tables of the state.
 pub const TABLES: [Table; 2] = [CONTENT, META];
-/// Keys in [`META`]; longer than a partition.
-const COUNTERS: &[u8] = b"counters";
-const SEEN: &[u8] = b"seen";
-
-/// Without input for so long, the URL-seen store is flushed before its time.
+/// After this time without input the URL-seen store is flushed before its time.
 const IDLE: Duration = Duration::from_millis(50);
-/// New URLs of one message: no more, nor more bytes of them.
-const URLS_MAX: usize = 256;
-const BYTES_MAX: usize = 512 << 10;
 
 /// What the core is configured with.
 #[derive(Clone, Debug)]
@@ -66,60 +59,15 @@ impl From<&Pipeline> for Settings {
     }
 }
 
-/// A partition of the instance.
-struct Owned {
-    number: u16,
-    next_serial: u64,
-}
-
-/// A URL that waits for the URL-seen store's answer.
-struct Waiting {
-    place: u16,
-    fingerprint: u64,
-    /// Its place in the batch.
-    index: usize,
-    ticket: Ticket,
-    /// Whether the answer decides what becomes of it, rather than making it known.
-    decides: bool,
-}
-
-/// An input with URLs that wait: how many.
-struct Held {
-    waiting: usize,
-    batch: Arc<SplitUrls>,
-}
-
-/// Memory of a batch, in bytes.
-fn bytes_of(batch: &SplitUrls) -> usize {
-    let origins = batch.origins.iter().map(|origin| size_of::<Origin>() + origin.page.len() + origin.topic.len());
-    batch.urls.bytes() + batch.urls.len() * 8 + origins.sum::<usize>()
-}
-
-/// Counts since the crawl began, stored with each commit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Counters {
-    found: u64,
-    filtered: [u64; FilterReason::ALL.len()],
-    repeated: u64,
-    new: u64,
-}
-
 /// The URL-seen test of an instance.
 pub struct Dedup {
     store: Arc<dyn Store>,
-    partitions: u16,
-    owned: Vec<Owned>,
-    /// By partition, its place in `owned`.
-    place_of: Vec<Option<u16>>,
+    owned: OwnedPartitions,
     seen: Box<dyn SeenStore>,
     cache: UrlCache,
-    /// By token.
-    waiting: HashMap<u64, Waiting>,
-    held: HashMap<Ticket, Held>,
-    /// Memory of their batches, in bytes; when it is more than it may be, the URL-seen store is flushed.
-    held_bytes: usize,
+    held: HeldInputs,
+    /// When held inputs take more memory than this, in bytes, the URL-seen store is flushed.
     held_bytes_max: usize,
-    next_token: u64,
     /// When the URL-seen store is flushed although nothing is due.
     idle_at: Timestamp,
     draining: bool,
@@ -142,37 +90,23 @@ impl Dedup {
         store: Arc<dyn Store>,
         folder: PathBuf,
     ) -> Result<Self, StoreError> {
-        let mut place_of = vec![None; usize::from(settings.partitions)];
-        let mut owned = Vec::with_capacity(partitions.len());
-        for (place, &number) in (0..).zip(partitions) {
-            if let Some(slot) = place_of.get_mut(usize::from(number)) {
-                *slot = Some(place);
-            }
-            let next = store.get(META, &number.to_be_bytes())?;
-            let next_serial = next.and_then(|bytes| bytes.try_into().ok()).map_or(1, u64::from_le_bytes);
-            owned.push(Owned { number, next_serial });
-        }
+        let owned = OwnedPartitions::open(settings.partitions, partitions, store.as_ref())?;
         let counters = match store.get(META, COUNTERS)? {
             Some(bytes) => Counters::from_bytes(&bytes).ok_or_else(|| of_another_version("its counts"))?,
             None => Counters::default(),
         };
         let committed = store.get(META, SEEN)?;
-        if committed.is_none() && owned.iter().any(|owned| owned.next_serial > 1) {
+        if committed.is_none() && owned.known() > 0 {
             return Err(of_another_version("which URLs were seen"));
         }
         let seen = seen::open(&settings.seen, folder, partitions, committed.as_deref()).map_err(failed)?;
         Ok(Dedup {
             store,
-            partitions: settings.partitions,
             owned,
-            place_of,
             seen,
             cache,
-            waiting: HashMap::new(),
-            held: HashMap::new(),
-            held_bytes: 0,
+            held: HeldInputs::default(),
             held_bytes_max: settings.seen.buffer_bytes,
-            next_token: 0,
             idle_at: Timestamp::ZERO,
             draining: false,
             counters,
@@ -190,20 +124,20 @@ impl Dedup {
         out: &mut Output<Infallible>,
     ) -> Result<(), StoreError> {
         let mut waiting = 0;
-        let (mut last_host, mut host_fingerprint, mut place) = ("", 0, None);
+        let (mut last_host, mut host_fingerprint, mut slot) = ("", 0, None);
         for (index, (url, &origin)) in batch.urls.iter().zip(&batch.origin_of).enumerate() {
             let host = host_of(url);
             if host != last_host {
                 last_host = host;
                 host_fingerprint = fingerprint(host);
-                place = self.place_of_host(host);
+                slot = self.owned.slot_of_host(host);
             }
-            let Some(place) = place else {
+            let Some(slot) = slot else {
                 self.misrouted += 1;
                 continue;
             };
             let origin = &batch.origins[origin as usize];
-            let number = self.owned[usize::from(place)].number;
+            let number = self.owned.number(slot);
             let fingerprint = match origin.again {
                 0 => fingerprint(url),
                 again => of_injected(url, again),
@@ -213,55 +147,52 @@ impl Dedup {
                 continue;
             }
             if origin.again != 0 {
-                waiting += usize::from(self.make_known(now, place, host_fingerprint, url, index, ticket)?);
+                waiting += usize::from(self.make_known(now, slot, host_fingerprint, url, index, ticket)?);
             }
-            match self.seen.ask(now, number, host_fingerprint, fingerprint, self.next_token).map_err(failed)? {
-                Verdict::Later => {
-                    let decides = true;
-                    self.waiting.insert(self.next_token, Waiting { place, fingerprint, index, ticket, decides });
-                    self.next_token += 1;
+            let token = self.held.next_token();
+            match self.seen.ask(now, number, host_fingerprint, fingerprint, token).map_err(failed)? {
+                Novelty::Later => {
+                    self.held.wait(Waiting { slot, fingerprint, index, ticket, decides: true });
                     waiting += 1;
                 }
-                verdict => self.decide(verdict == Verdict::New, place, fingerprint, url, origin, ticket, news),
+                novelty => self.decide(novelty == Novelty::New, slot, fingerprint, url, origin, ticket, news),
             }
         }
         if waiting == 0 {
             self.finish(ticket, &batch, out);
         } else {
-            self.held_bytes += bytes_of(&batch);
-            self.held.insert(ticket, Held { waiting, batch: Arc::new(batch) });
+            self.held.hold(ticket, batch, waiting);
         }
         self.idle_at = now + IDLE;
         Ok(())
     }
 
-    /// Makes a URL known that is new because of its injection. Whether its input has to wait for that.
+    /// Makes a URL known that is new because of its injection. Returns whether its input has to wait for that.
     fn make_known(
         &mut self,
         now: Timestamp,
-        place: u16,
+        slot: u16,
         host: u64,
         url: &str,
         index: usize,
         ticket: Ticket,
     ) -> Result<bool, StoreError> {
         let fingerprint = fingerprint(url);
-        let number = self.owned[usize::from(place)].number;
-        let verdict = self.seen.ask(now, number, host, fingerprint, self.next_token).map_err(failed)?;
-        if verdict != Verdict::Later {
+        let (number, token) = (self.owned.number(slot), self.held.next_token());
+        let novelty = self.seen.ask(now, number, host, fingerprint, token).map_err(failed)?;
+        if novelty != Novelty::Later {
             return Ok(false);
         }
-        self.waiting.insert(self.next_token, Waiting { place, fingerprint, index, ticket, decides: false });
-        self.next_token += 1;
+        self.held.wait(Waiting { slot, fingerprint, index, ticket, decides: false });
         Ok(true)
     }
 
-    /// What is known of a URL now. One that is remembered before its commit: if that fails, the process ends.
+    /// Settles whether a URL is new. The cache knows it before it is committed: if the commit fails, the process ends.
     #[expect(clippy::too_many_arguments, reason = "a URL with all that belongs to it")]
     fn decide(
         &mut self,
         is_new: bool,
-        place: u16,
+        slot: u16,
         fingerprint: u64,
         url: &str,
         origin: &Origin,
@@ -270,22 +201,16 @@ impl Dedup {
     ) {
         self.cache.insert(fingerprint);
         if is_new {
-            self.counters.found += 1;
-            self.counters.new += 1;
-            news.push(place, url, origin, ticket);
+            self.counters.new_url();
+            news.push(slot, url, origin, ticket);
         } else {
             self.counters.repeat();
         }
     }
 
-    /// Everything of an input is decided: the counts that were made upstream are taken over.
+    /// Finishes an input whose URLs are all decided.
     fn finish(&mut self, ticket: Ticket, batch: &SplitUrls, out: &mut Output<Infallible>) {
-        let filtered: u64 = batch.filtered.iter().map(|&count| u64::from(count)).sum();
-        for (sum, &count) in self.counters.filtered.iter_mut().zip(&batch.filtered) {
-            *sum += u64::from(count);
-        }
-        self.counters.found += filtered + u64::from(batch.repeated);
-        self.counters.repeated += u64::from(batch.repeated);
+        self.counters.take_over(batch);
         out.finish(ticket);
     }
 
@@ -300,35 +225,24 @@ impl Dedup {
         let mut answers = Vec::new();
         self.seen.flush(now, all, &mut answers).map_err(failed)?;
         for (token, is_new) in answers {
-            let Some(asked) = self.waiting.remove(&token) else { continue };
-            let Waiting { place, fingerprint, index, ticket, decides } = asked;
-            let Some(held) = self.held.get_mut(&ticket) else { continue };
-            held.waiting -= 1;
-            let (batch, is_last) = (Arc::clone(&held.batch), held.waiting == 0);
-            let origin = &batch.origins[batch.origin_of[index] as usize];
+            let Some(Answered { url, batch, is_last }) = self.held.answered(token) else { continue };
+            let Waiting { slot, fingerprint, index, ticket, decides } = url;
             if decides {
-                self.decide(is_new, place, fingerprint, batch.urls.get(index), origin, ticket, news);
+                let origin = &batch.origins[batch.origin_of[index] as usize];
+                self.decide(is_new, slot, fingerprint, batch.urls.get(index), origin, ticket, news);
             }
             if is_last {
-                self.held.remove(&ticket);
-                self.held_bytes -= bytes_of(&batch);
                 self.finish(ticket, &batch, out);
             }
         }
         Ok(())
     }
 
-    /// Whether the URL-seen store is to be flushed now, and then whether all of it.
+    /// Says whether the URL-seen store is to be flushed now, and if so whether all of it.
     fn flush_due(&self, now: Timestamp) -> Option<bool> {
         let is_idle = self.draining || now >= self.idle_at;
-        let all = (is_idle || self.held_bytes > self.held_bytes_max) && !self.seen.is_idle();
+        let all = (is_idle || self.held.bytes() > self.held_bytes_max) && !self.seen.is_idle();
         (all || self.seen.flush_at().is_some_and(|at| at <= now)).then_some(all)
-    }
-
-    /// Where the host's partition lies in `owned`; none when another instance owns it.
-    fn place_of_host(&self, host: &str) -> Option<u16> {
-        let number = partition(host, self.partitions);
-        self.place_of.get(usize::from(number)).copied().flatten()
     }
 
     /// Says of each body who had it first.
@@ -336,12 +250,11 @@ impl Dedup {
         let mut reply = ContentReply::default();
         let mut met: HashMap<u64, Place> = HashMap::new();
         for body in &ask.bodies {
-            let number = (body.fingerprint % u64::from(self.partitions)) as u16;
-            if self.place_of.get(usize::from(number)).copied().flatten().is_none() {
+            let Some(number) = self.owned.partition_of_body(body.fingerprint) else {
                 self.misrouted += 1;
                 reply.first.push(None);
                 continue;
-            }
+            };
             // Twice in one ask: what the first put is not in the store yet.
             let place = match met.entry(body.fingerprint) {
                 Entry::Occupied(entry) => *entry.get(),
@@ -356,13 +269,10 @@ impl Dedup {
 
     /// Numbers the new URLs and hands everything over to be committed.
     fn stage(&mut self, news: News, out: &mut Output<Infallible>) -> Result<(), StoreError> {
-        for NewUrlsOf { place, mut message, causes, .. } in news.messages {
-            let owned = &mut self.owned[usize::from(place)];
-            message.partition = owned.number;
-            message.first_serial = owned.next_serial;
-            owned.next_serial += message.urls.len() as u64;
-            out.put(META, owned.number.to_be_bytes(), owned.next_serial.to_le_bytes());
-            out.publish(Token::Partition(owned.number), &message, causes);
+        for NewUrlsOf { slot, mut message, causes, .. } in news.messages {
+            message.partition = self.owned.number(slot);
+            message.first_serial = self.owned.take_serials(slot, message.urls.len() as u64, &mut out.changes);
+            out.publish(Token::Partition(message.partition), &message, causes);
         }
         if let Some(seen) = self.seen.stage().map_err(failed)? {
             out.put(META, SEEN, seen);
@@ -372,11 +282,6 @@ impl Dedup {
             out.put(META, COUNTERS, self.counters.to_bytes());
         }
         Ok(())
-    }
-
-    /// URLs known.
-    fn known(&self) -> u64 {
-        self.owned.iter().map(|owned| owned.next_serial - 1).sum()
     }
 }
 
@@ -394,62 +299,7 @@ fn of_another_version(what: &str) -> StoreError {
     ))
 }
 
-/// New URLs on their way into messages, each of one partition.
-#[derive(Default)]
-struct News {
-    messages: Vec<NewUrlsOf>,
-}
-
-struct NewUrlsOf {
-    place: u16,
-    message: NewUrls,
-    causes: Vec<Ticket>,
-    bytes: usize,
-}
-
-impl News {
-    fn push(&mut self, place: u16, url: &str, origin: &Origin, ticket: Ticket) {
-        let has_room = |of: &NewUrlsOf| of.place == place && of.message.urls.len() < URLS_MAX && of.bytes < BYTES_MAX;
-        // The latest is rarely another: a batch is of one partition, and answers come by partition.
-        let at = self.messages.iter().rposition(has_room).unwrap_or_else(|| {
-            self.messages.push(NewUrlsOf { place, message: NewUrls::default(), causes: Vec::new(), bytes: 0 });
-            self.messages.len() - 1
-        });
-        let NewUrlsOf { message, causes, bytes, .. } = &mut self.messages[at];
-        let index = message.origins.iter().rposition(|other| other == origin).unwrap_or_else(|| {
-            message.origins.push(origin.clone());
-            *bytes += origin.page.len() + origin.topic.len();
-            message.origins.len() - 1
-        });
-        message.urls.push(url);
-        message.origin_of.push(index as u32);
-        *bytes += url.len();
-        if causes.last() != Some(&ticket) && !causes.contains(&ticket) {
-            causes.push(ticket);
-        }
-    }
-}
-
-impl Counters {
-    fn repeat(&mut self) {
-        self.found += 1;
-        self.repeated += 1;
-    }
-
-    fn to_bytes(self) -> Vec<u8> {
-        let numbers = [self.found, self.repeated, self.new].into_iter().chain(self.filtered);
-        numbers.flat_map(u64::to_le_bytes).collect()
-    }
-
-    fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        let numbers: Vec<u64> =
-            bytes.chunks_exact(8).filter_map(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes).collect();
-        let (&[found, repeated, new], filtered) = numbers.split_first_chunk()?;
-        Some(Counters { found, filtered: filtered.try_into().ok()?, repeated, new })
-    }
-}
-
-/// What stands for a URL of an injection in the URL-seen test; no URL has a space.
+/// The fingerprint of a URL of an injection; no URL has a space.
 fn of_injected(url: &str, again: u64) -> u64 {
     fingerprint(&format!("{again} {url}"))
 }
@@ -507,39 +357,28 @@ impl Core for Dedup {
     }
 
     fn is_idle(&self) -> bool {
-        self.waiting.is_empty()
+        self.held.urls() == 0
     }
 
     fn why(&self, _: Timestamp, url: &str) -> Result<Option<String>, StoreError> {
         let host = host_of(url);
-        let Some(place) = self.place_of_host(host) else { return Ok(None) };
-        let number = self.owned[usize::from(place)].number;
+        let Some(slot) = self.owned.slot_of_host(host) else { return Ok(None) };
+        let number = self.owned.number(slot);
         let is_seen = self.seen.knows(number, fingerprint(host), fingerprint(url)).map_err(failed)?;
         Ok(Some(if is_seen { "seen: it passed the URL-seen test" } else { "not seen yet" }.into()))
     }
 
     fn counts(&self) -> Vec<Count> {
-        let Counters { found, filtered, repeated, new } = self.counters;
-        let by = |reason: FilterReason| filtered[reason as usize];
-        vec![
-            ("found_total", found),
-            ("filtered_total", filtered.iter().sum()),
-            ("filtered_scope_total", by(FilterReason::Scope)),
-            ("filtered_depth_total", by(FilterReason::Depth)),
-            ("filtered_redirects_total", by(FilterReason::Redirects)),
-            ("filtered_form_total", by(FilterReason::Form)),
-            ("filtered_pattern_total", by(FilterReason::Pattern)),
-            ("filtered_segments_total", by(FilterReason::Segments)),
-            ("filtered_parameters_total", by(FilterReason::Parameters)),
-            ("repeated_total", repeated),
-            ("new_total", new),
+        let mut counts = self.counters.counts();
+        counts.extend([
             ("misrouted_total", self.misrouted),
-            ("known", self.known()),
-            ("waiting", self.waiting.len() as u64),
-            ("waiting_bytes", self.held_bytes as u64),
+            ("known", self.owned.known()),
+            ("waiting", self.held.urls() as u64),
+            ("waiting_bytes", self.held.bytes() as u64),
             ("seen_memory_bytes", self.seen.memory_bytes() as u64),
             ("seen_disk_bytes", self.seen.disk_bytes()),
-        ]
+        ]);
+        counts
     }
 }
 

@@ -1,5 +1,10 @@
 //! Seen before? The exact URL-seen test.
 
 mod content;
+mod counters;
 pub mod dedup;
+mod held;
+mod meta;
+mod news;
+mod owned;
 pub mod seen;

@@ -1,89 +1,48 @@
 //! The heart of the fetcher: which jobs are in hand, which ask is due, whose turn it is.
 //!
-//! In: what schedulers send, what requests brought, what is stored. Out: asks, requests and closes for the
-//! shell; pages and reports for their streams. A job's life is in `job`, the asks' in `asks`.
+//! In: messages of schedulers, ends of requests, confirmations that pages and reports are stored. Out: asks, requests
+//! and closes for the shell; pages and reports for their streams. [`crate::job`] has the life of a job, [`crate::asks`]
+//! that of an ask.
+//!
+//! Invariant: at most `connections` jobs are in hand; a job that comes without a connection for it is refused at once.
 
 use crate::asks::Asks;
 use crate::effect::{Answer, Asked, Effect};
 use crate::job::{Running, Surroundings, refuse};
+use crate::settings::Settings;
 use crate::tally::Tally;
-use shared::config::{DownloadPause, Pipeline};
 use shared::message::{Edge, Job, JobId, ToFetcher, Undecodable, decode};
 use shared::stage::{Core, Count, Event, Output, store::StoreError};
 use shared::time::Timestamp;
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-/// What a fetcher is told once.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// The last token of the instance's `fetch.jobs` subject.
-    pub instance: String,
-    /// Different in each life of the process.
-    pub life: u64,
-    /// How many scheduler instances there are, numbered from 0.
-    pub schedulers: u16,
-    /// Jobs in hand at once.
-    pub connections: u32,
-    /// How long an ask holds.
-    pub ask_lifetime: Duration,
-    /// How often a job's lease is renewed.
-    pub renew_every: Duration,
-    /// How long a server is left alone, by how long its last answer took.
-    pub download_pause: DownloadPause,
-    /// Whether private, loopback and link-local addresses may be contacted (P7).
-    pub allow_private_addresses: bool,
-    /// A longer body is cut there.
-    pub body_bytes_max: usize,
-    /// Requests at once on a connection of HTTP/2, where no pauses are asked for.
-    pub streams: usize,
-}
-
-impl Settings {
-    /// From the configuration.
-    pub fn new(pipeline: &Pipeline, instance: u16, life: u64) -> Self {
-        let fetcher = &pipeline.stages.fetcher;
-        Settings {
-            instance: instance.to_string(),
-            life,
-            schedulers: pipeline.stages.scheduler.replicas,
-            connections: fetcher.connections,
-            ask_lifetime: fetcher.ask_lifetime,
-            renew_every: fetcher.renew_every,
-            download_pause: DownloadPause::new(&pipeline.politeness),
-            allow_private_addresses: pipeline.network.allow_private_addresses,
-            body_bytes_max: pipeline.limits.body_bytes_max.as_usize(),
-            streams: fetcher.streams as usize,
-        }
-    }
-}
-
 /// The core.
 pub struct Fetcher {
     around: Surroundings,
     asks: Asks,
     jobs: HashMap<JobId, Held>,
-    /// When jobs are to be advanced although nothing came.
+    /// When which job is advanced although nothing came for it.
     timers: BTreeSet<(Timestamp, JobId)>,
-    /// Jobs whose page or report is on its way to a stream, by its tag.
+    /// By the tag of a page or report on its way to a stream, its job.
     tags: HashMap<u64, JobId>,
-    ending: Ending,
+    drain: Drain,
 }
 
-/// How far a fetcher is that was told to end: a job granted to it that it did not wait for would block its server
-/// for a whole lease.
+/// How far a fetcher has come with its end. It waits for jobs that are on their way to it: a job that nobody receives
+/// blocks its server for a whole lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ending {
-    NotYet,
-    /// Schedulers are told that there is nothing free.
+enum Drain {
+    NotBegun,
+    /// Schedulers are told that no connection is free.
     Withdrawing,
-    /// They know; until then jobs may come that were granted before.
+    /// They know. Jobs that they granted before may come until then.
     Listening(Timestamp),
-    /// No job will come.
-    Deaf,
+    /// No job will come any more.
+    Complete,
 }
 
-/// How long jobs may take that were sent before the answer that has just come.
+/// How much later than a scheduler's answer a job may come that the scheduler sent before it.
 const LATE_JOBS: Duration = Duration::from_millis(10);
 
 struct Held {
@@ -100,7 +59,7 @@ impl Fetcher {
             jobs: HashMap::new(),
             timers: BTreeSet::new(),
             tags: HashMap::new(),
-            ending: Ending::NotYet,
+            drain: Drain::NotBegun,
         }
     }
 
@@ -196,13 +155,13 @@ impl Fetcher {
             self.advance(now, job, out);
         }
         self.around.tally.asks += self.asks.withdraw(now, out);
-        self.ending = Ending::Withdrawing;
+        self.drain = Drain::Withdrawing;
     }
 
-    fn go_on_ending(&mut self, now: Timestamp) {
-        match self.ending {
-            Ending::Withdrawing if !self.asks.is_waiting() => self.ending = Ending::Listening(now + LATE_JOBS),
-            Ending::Listening(until) if now >= until => self.ending = Ending::Deaf,
+    fn go_on_draining(&mut self, now: Timestamp) {
+        match self.drain {
+            Drain::Withdrawing if !self.asks.is_waiting() => self.drain = Drain::Listening(now + LATE_JOBS),
+            Drain::Listening(until) if now >= until => self.drain = Drain::Complete,
             _ => {}
         }
     }
@@ -248,7 +207,7 @@ impl Core for Fetcher {
             Event::Drain => self.drain(now, out),
         }
         self.run_timers(now, out);
-        self.go_on_ending(now);
+        self.go_on_draining(now);
         if !self.around.draining {
             self.around.tally.asks += self.asks.send(now, self.free(), out);
         }
@@ -258,12 +217,12 @@ impl Core for Fetcher {
     fn wake_at(&self) -> Option<Timestamp> {
         let timer = self.timers.first().map(|(at, _)| *at);
         let ask = self.asks.wake_at().filter(|_| !self.around.draining);
-        let ending = if let Ending::Listening(until) = self.ending { Some(until) } else { None };
-        [timer, ask, ending].into_iter().flatten().min()
+        let drained = if let Drain::Listening(until) = self.drain { Some(until) } else { None };
+        [timer, ask, drained].into_iter().flatten().min()
     }
 
     fn is_idle(&self) -> bool {
-        self.jobs.is_empty() && matches!(self.ending, Ending::NotYet | Ending::Deaf)
+        self.jobs.is_empty() && matches!(self.drain, Drain::NotBegun | Drain::Complete)
     }
 
     fn counts(&self) -> Vec<Count> {

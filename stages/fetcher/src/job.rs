@@ -6,26 +6,24 @@
 //! (P7), and while at most [`UNSTORED_MAX`] pages wait for their stream. A URL enters a report as answered only
 //! when its page is stored (P3). The last report follows the close and every other report.
 
-use crate::core::Settings;
+use crate::content::{ROBOTS_BYTES_MAX, page, robots_response};
 use crate::effect::{Effect, End, Request as Fetch, Response, Target};
+use crate::lease::Lease;
+use crate::settings::Settings;
 use crate::tally::Tally;
 use shared::config::DownloadPause;
-use shared::content_coding::{self, Decoded, Ending};
 use shared::message::{
-    FailureKind, HttpVersion, Job, JobKind, Page, Report, Request, RequestEnd, RequestResult, RobotsResponse,
+    FailureKind, HttpVersion, Job, JobKind, Report, Request, RequestEnd, RequestResult, RobotsResponse,
 };
 use shared::stage::{Output, Token};
 use shared::time::Timestamp;
 use shared::{address, url};
-use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Pages of a job that may wait for their stream before its next request.
 const UNSTORED_MAX: usize = 2;
-/// A robots.txt is read up to 500 KiB (RFC 9309, section 2.5).
-const ROBOTS_BYTES_MAX: usize = 500 << 10;
 
 /// What jobs need of their surroundings.
 pub(crate) struct Surroundings {
@@ -56,11 +54,10 @@ pub(crate) struct Running {
     streams: usize,
     /// No further request, whatever the lease says.
     stopped: bool,
-    deadline: Timestamp,
+    lease: Lease,
+    /// No request earlier (P2).
     not_before: Timestamp,
-    renew_at: Timestamp,
-    /// Renewals that are not confirmed yet: sequence and time of sending.
-    renewals: VecDeque<(u32, Timestamp)>,
+    /// Number of the last report.
     sequence: u32,
     /// Tag of the report on its way to its stream.
     report_tag: Option<u64>,
@@ -96,6 +93,8 @@ impl Running {
         let mut addresses = std::mem::take(&mut job.addresses);
         addresses.retain(|&address| private_too || !address::is_private(address));
         let target = Arc::new(Target { server: std::mem::take(&mut job.server), addresses });
+        let length = Duration::from_millis(job.lease_ms);
+        let lease = Lease::new(length, deadline, now + around.settings.renew_every);
         Running {
             job,
             target,
@@ -105,10 +104,8 @@ impl Running {
             phase: Phase::Unconnected,
             streams: 1,
             stopped: false,
-            deadline,
+            lease,
             not_before: now,
-            renew_at: now + around.settings.renew_every,
-            renewals: VecDeque::new(),
             sequence: 0,
             report_tag: None,
             unstored: Vec::new(),
@@ -133,16 +130,9 @@ impl Running {
         self.unstored.len()
     }
 
-    /// A renewal was confirmed: the lease counts from when its report was sent.
+    /// A renewal was confirmed.
     pub(crate) fn renewed(&mut self, sequence: u32) {
-        while let Some(&(renewal, sent)) = self.renewals.front()
-            && renewal <= sequence
-        {
-            self.renewals.pop_front();
-            if renewal == sequence {
-                self.deadline = self.deadline.max(sent + Duration::from_millis(self.job.lease_ms));
-            }
-        }
+        self.lease.confirmed(sequence);
     }
 
     /// The job is the fetcher's no longer.
@@ -312,7 +302,7 @@ impl Running {
             self.report_last(around, out);
             return true;
         }
-        if self.may_renew() && now >= self.renew_at {
+        if self.renew_at().is_some_and(|at| at <= now) {
             self.renew(now, around, out);
         }
         false
@@ -320,15 +310,15 @@ impl Running {
 
     /// When to advance the job although nothing came.
     pub(crate) fn wake_at(&self) -> Option<Timestamp> {
-        let renewal = self.may_renew().then_some(self.renew_at);
+        let renewal = self.renew_at();
         let waiting = match self.phase {
             Phase::Unconnected => true,
             Phase::Open => self.in_hand.is_empty(),
             Phase::Closing | Phase::Closed => false,
         };
-        let next = waiting.then(|| {
-            if self.unstored.len() <= UNSTORED_MAX { self.not_before.min(self.deadline) } else { self.deadline }
-        });
+        let deadline = self.lease.deadline();
+        let next =
+            waiting.then(|| if self.unstored.len() <= UNSTORED_MAX { self.not_before.min(deadline) } else { deadline });
         [renewal, next].into_iter().flatten().min()
     }
 
@@ -359,7 +349,7 @@ impl Running {
         if self.stopped || around.draining || self.next >= self.job.requests.len() {
             return true;
         }
-        let expired = now >= self.deadline;
+        let expired = now >= self.lease.deadline();
         if expired {
             self.stopped = true;
             around.tally.jobs_expired += 1;
@@ -372,7 +362,7 @@ impl Running {
     }
 
     fn request(&mut self, now: Timestamp, around: &mut Surroundings, out: &mut Output<Effect>) {
-        debug_assert!(now < self.deadline, "P1: no request past the deadline");
+        debug_assert!(now < self.lease.deadline(), "P1: no request past the deadline");
         debug_assert!(now >= self.not_before, "P2: no request before the gap is over");
         let body_bytes_max = match self.job.kind {
             JobKind::Pages => around.settings.body_bytes_max,
@@ -388,7 +378,7 @@ impl Running {
             validators: self.job.requests[self.next].validators.clone(),
             is_page: self.job.kind == JobKind::Pages,
             target: self.target.clone(),
-            lease_left: self.deadline.since(now),
+            lease_left: self.lease.deadline().since(now),
             body_bytes_max,
             head_timeout: first_answer.map(Duration::from_millis),
         }));
@@ -409,20 +399,19 @@ impl Running {
         }
     }
 
-    /// One report at a time, so that they reach their stream in order; none when it would come too late.
-    fn may_renew(&self) -> bool {
+    /// When to send the next renewal, if one is needed. One report at a time, so that they reach their stream in order.
+    fn renew_at(&self) -> Option<Timestamp> {
         let in_use = matches!(self.phase, Phase::Unconnected | Phase::Open);
         // A full stream keeps pages waiting after the close: without a lease they would all be fetched again.
         // What is in hand when no more is requested takes its time, too.
         let needed = (in_use && (!self.stopped || !self.in_hand.is_empty())) || !self.unstored.is_empty();
-        needed && self.report_tag.is_none() && self.renew_at < self.deadline
+        if needed && self.report_tag.is_none() { self.lease.renew_at() } else { None }
     }
 
     fn renew(&mut self, now: Timestamp, around: &mut Surroundings, out: &mut Output<Effect>) {
         let tag = around.tag();
         let report = self.report(false, around);
-        self.renewals.push_back((report.sequence, now));
-        self.renew_at = now + around.settings.renew_every;
+        self.lease.sent(report.sequence, now, around.settings.renew_every);
         self.report_tag = Some(tag);
         out.publish_tagged(Token::Partition(self.job.partition), &report, Vec::new(), tag);
     }
@@ -461,40 +450,6 @@ impl Running {
 
 fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
-}
-
-/// What rules there are, without their coding. Rules that are not all there say nothing: what is missing would count as
-/// allowed (RFC 9309, section 2.3.1.4).
-fn robots_response(response: &Response) -> Result<RobotsResponse, FailureKind> {
-    let has_rules = (200..300).contains(&response.status);
-    if has_rules && response.truncated && response.body.len() < ROBOTS_BYTES_MAX {
-        return Err(FailureKind::Reset);
-    }
-    let codings = response.headers.iter().filter(|(name, _)| name == "content-encoding");
-    let values = codings.map(|(_, value)| value.as_slice());
-    let Decoded { body, ending } = content_coding::decode(values, &response.body, ROBOTS_BYTES_MAX);
-    let is_cut = response.truncated || response.body.len() >= ROBOTS_BYTES_MAX;
-    if has_rules && ending == Ending::Broken && !is_cut {
-        return Err(FailureKind::Protocol);
-    }
-    let location = response.header("location").map(str::to_owned);
-    Ok(RobotsResponse { status: response.status, location, body: body.into_owned() })
-}
-
-fn page(url: String, origin: shared::message::Origin, response: Response) -> Page {
-    Page {
-        url,
-        origin,
-        status: response.status,
-        fetched_at_ms: response.fetched_at_ms,
-        elapsed_us: response.elapsed_us,
-        address: response.address,
-        http_version: response.http_version,
-        request_headers: response.request_headers,
-        headers: response.headers,
-        truncated: response.truncated,
-        body: response.body,
-    }
 }
 
 /// The only report of a job that is not carried out: nothing was contacted for it.

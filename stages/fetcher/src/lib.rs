@@ -13,11 +13,14 @@ pub mod core;
 pub mod effect;
 pub mod files;
 pub mod http;
+pub mod settings;
 
 mod asks;
 mod body;
 mod connection;
+mod content;
 mod cookies;
 mod failure;
 mod job;
+mod lease;
 mod tally;

@@ -3,9 +3,10 @@
 //! In:  connection jobs, confirmed renewals and revocations (scheduler).
 //! Out: asks for jobs and reports (scheduler); responses as the servers sent them (`pages`).
 
-use fetcher::core::{Fetcher, Settings};
+use fetcher::core::Fetcher;
 use fetcher::effect::{Answer, Asked, Effect};
 use fetcher::http::{Http, HttpSettings, SendAsk};
+use fetcher::settings::Settings;
 use futures::future::BoxFuture;
 use shared::bus::Bus;
 use shared::message::{Ask, Edge, decode, encode};

@@ -1,4 +1,8 @@
 //! Which partition? Filters found URLs and groups them by partition.
 
+mod batches;
+pub mod effect;
 pub mod filters;
+mod followed;
+mod form;
 pub mod splitter;

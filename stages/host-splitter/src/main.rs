@@ -4,7 +4,8 @@
 //! Out: those that pass the filters, regrouped by partition (dedup).
 
 use futures::future::BoxFuture;
-use host_splitter::splitter::{Answer, Effect, Settings, Splitter};
+use host_splitter::effect::{Answer, Effect};
+use host_splitter::splitter::{Settings, Splitter};
 use shared::message::Edge;
 use shared::stage::{Context, Shell, Source, Stage};
 use shared::url_cache::UrlCache;

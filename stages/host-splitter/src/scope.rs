@@ -5,7 +5,7 @@
 use async_nats::jetstream::kv::{Entry, Operation, Store, Watch};
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
-use host_splitter::splitter::Answer;
+use host_splitter::effect::Answer;
 use shared::url::fingerprint;
 use std::sync::Arc;
 use std::time::Duration;

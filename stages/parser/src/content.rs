@@ -39,7 +39,7 @@ pub struct Answer {
 
 /// What is known of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum BodySeen {
     /// Not met before, as far as anybody knows.
     First,
     /// Another page had it first, and the same links were taken from it.
@@ -94,12 +94,12 @@ impl<P> Content<P> {
     }
 
     /// An answer came: the pages that waited for it.
-    pub(crate) fn answered(&mut self, answer: Answer) -> Vec<(P, Verdict)> {
+    pub(crate) fn answered(&mut self, answer: Answer) -> Vec<(P, BodySeen)> {
         let Some(line) = self.lines.get_mut(&answer.dedup) else { return Vec::new() };
         let first = answer.reply.unwrap_or_default().first;
         let mut first = first.into_iter().chain(std::iter::repeat(None));
         let pages = std::mem::take(&mut line.asked).into_iter();
-        pages.map(|(body, page)| (page, verdict(body.at, first.next().flatten()))).collect()
+        pages.map(|(body, page)| (page, body_seen(body.at, first.next().flatten()))).collect()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -126,11 +126,11 @@ impl<P> Line<P> {
     }
 }
 
-fn verdict(at: Place, first: Option<Place>) -> Verdict {
+fn body_seen(at: Place, first: Option<Place>) -> BodySeen {
     match first {
-        None => Verdict::First,
-        Some(first) if first.links == at.links => Verdict::SameLinks,
-        Some(_) => Verdict::OtherLinks,
+        None => BodySeen::First,
+        Some(first) if first.links == at.links => BodySeen::SameLinks,
+        Some(_) => BodySeen::OtherLinks,
     }
 }
 
@@ -169,13 +169,13 @@ mod tests {
         let other = Some(Place { url: 9, links: 8 });
         let reply = Some(ContentReply { first: vec![other, None] });
         let judged = content.answered(Answer { dedup: 0, reply });
-        assert_eq!(judged, [(1, Verdict::OtherLinks), (2, Verdict::First)]);
+        assert_eq!(judged, [(1, BodySeen::OtherLinks), (2, BodySeen::First)]);
         assert_eq!(asks(&mut content, 20), [(0, vec![body(4, 3)])]);
-        assert_eq!(content.answered(Answer { dedup: 0, reply: None }), [(3, Verdict::First)]);
+        assert_eq!(content.answered(Answer { dedup: 0, reply: None }), [(3, BodySeen::First)]);
         assert!(!content.is_empty(), "the other owner has not answered");
         let same = Some(Place { url: 9, links: 7 });
         let judged = content.answered(Answer { dedup: 1, reply: Some(ContentReply { first: vec![same] }) });
-        assert_eq!(judged, [(4, Verdict::SameLinks)]);
+        assert_eq!(judged, [(4, BodySeen::SameLinks)]);
         assert!(content.is_empty());
     }
 

@@ -4,13 +4,13 @@
 //! of a body that another page of the same server had first are left out. While there is an archiver also what documents
 //! say of themselves, gathered over several pages. Keeps nothing but pages that wait for one of these.
 
-use crate::content::{Answer, Ask, Content, Verdict};
+use crate::content::{Answer, Ask, BodySeen, Content};
 use crate::documents::Gathered;
 use crate::options::Options;
 use crate::page::{Limits, Links, Response, links_by};
 use shared::bus::lane_of;
 use shared::config::Pipeline;
-use shared::content_coding::Ending;
+use shared::content_coding::Completeness;
 use shared::message::{Anchor, Body, Document, Edge, FoundUrls, Origin, Page, Place, Undecodable, UrlList, decode};
 use shared::stage::store::StoreError;
 use shared::stage::{Core, Count, Event, Output, Ticket, Token};
@@ -137,8 +137,8 @@ impl Parser {
     /// Bodies were judged: their pages go on.
     fn judged(&mut self, now: Timestamp, answer: Answer, out: &mut Output<Ask>) {
         for (mut parsed, verdict) in self.content.answered(answer) {
-            self.duplicates += u64::from(verdict != Verdict::First);
-            if verdict == Verdict::SameLinks {
+            self.duplicates += u64::from(verdict != BodySeen::First);
+            if verdict == BodySeen::SameLinks {
                 self.skipped += parsed.links.urls.len() as u64;
                 parsed.links.urls.clear();
                 parsed.links.anchors.clear();
@@ -176,8 +176,8 @@ impl Parser {
         self.uncrawlable += u64::from(links.uncrawlable);
         self.nofollow += u64::from(links.nofollow);
         self.truncated += u64::from(links.truncated);
-        self.cut += u64::from(links.ending == Ending::Cut);
-        self.broken += u64::from(links.ending == Ending::Broken);
+        self.cut += u64::from(links.completeness == Completeness::Cut);
+        self.broken += u64::from(links.completeness == Completeness::Broken);
     }
 }
 

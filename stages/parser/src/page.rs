@@ -11,7 +11,7 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
 use encoding_rs::{Encoding, UTF_8};
-use shared::content_coding::{self, Ending};
+use shared::content_coding::{self, Completeness};
 use shared::message::Anchor;
 use shared::url::{Rules, URL_BYTES_MAX, body_fingerprint, canonical, fingerprint};
 use url::Url;
@@ -94,7 +94,7 @@ pub struct Links {
     /// More than `links_per_page_max` distinct URLs were found; those beyond were left out.
     pub truncated: bool,
     /// How undoing the content codings ended.
-    pub ending: Ending,
+    pub completeness: Completeness,
 }
 
 impl Links {
@@ -244,7 +244,7 @@ impl Collector<'_> {
     fn body(&mut self, response: &Response<'_>, agent: &str) {
         let bytes_max = self.limits.decoded_bytes_max;
         let decoded = content_coding::decode(response.headers("content-encoding"), response.body, bytes_max);
-        self.links.ending = decoded.ending;
+        self.links.completeness = decoded.completeness;
         self.links.body = (!decoded.body.is_empty()).then(|| body_fingerprint(&decoded.body));
         let content_type = response.headers("content-type").next();
         let body = unzipped(decoded.body, self.page, bytes_max);

@@ -5,7 +5,7 @@ use flate2::write::GzEncoder;
 use parser::options::Options;
 use parser::page::{Limits, Links, Response, links_by};
 use parser::source::Source;
-use shared::content_coding::Ending;
+use shared::content_coding::Completeness;
 use std::io::Write as _;
 use std::path::Path;
 
@@ -141,7 +141,7 @@ fn packed_and_oddly_encoded_sitemaps_are_read_within_the_limits() {
     assert_eq!(read("http://h.example/page.gz", &[octets], &other, &options).charset, None, "an archive is none");
     let bomb = gzip(&[b"<urlset><loc>/a</loc>".as_slice(), &vec![b' '; 64 << 20]].concat());
     let links = read("http://h.example/s.xml.gz", &[octets], &bomb, &options);
-    assert_eq!((links.urls, links.ending), (vec!["http://h.example/a".to_owned()], Ending::Complete));
+    assert_eq!((links.urls, links.completeness), (vec!["http://h.example/a".to_owned()], Completeness::Complete));
 
     let many: String = (0..1500).map(|number| format!("<url><loc>/{number}</loc></url>")).collect();
     let links = found(&format!("<urlset>{many}</urlset>"));

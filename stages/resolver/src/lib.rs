@@ -1,5 +1,6 @@
 //! Which address? The cached, concurrent DNS stage.
 
+pub mod effect;
 pub mod name_cache;
 pub mod name_servers;
 pub mod query;

@@ -4,8 +4,9 @@
 //! Out: new URLs with the addresses of their servers (scheduler).
 
 use futures::future::BoxFuture;
+use resolver::effect::{Answer, Effect};
 use resolver::query::{self, Queries};
-use resolver::resolver::{Answer, Effect, Resolver, Settings};
+use resolver::resolver::{Resolver, Settings};
 use resolver::snapshot_file::SnapshotFile;
 use shared::message::Edge;
 use shared::stage::{Context, Shell, Source, Stage};

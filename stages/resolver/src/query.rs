@@ -14,8 +14,8 @@
 //! Invariants: every query ends, at the latest after all its attempts have timed out; none panics (P9); of an answer
 //! only those addresses count that belong to the name asked for, or to the last of its aliases.
 
+use crate::effect::{Answer, Found};
 use crate::name_servers::NameServers;
-use crate::resolver::{Answer, Found};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt as _};

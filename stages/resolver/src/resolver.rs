@@ -15,6 +15,7 @@
 //! Source: Najork and Heydon 2001, section 3 (DNS as the bottleneck of a crawler: many queries at once, answers
 //! cached).
 
+use crate::effect::{Answer, Effect, Found};
 use crate::name_cache::{ADDRESSES_MAX, Damaged, Kept, Kind, Known, NameCache, read_snapshot, seconds};
 use shared::address::is_private;
 use shared::config::Pipeline;
@@ -84,54 +85,6 @@ pub enum Input {
     New(NewUrls),
     /// Servers whose addresses are wanted anew.
     Refresh(DnsRefresh),
-}
-
-/// Work for the shell; each is answered.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// A query to make, which ends at the latest when it has timed out.
-    Query {
-        /// The name.
-        name: String,
-    },
-    /// A snapshot to write where the next life finds it.
-    Keep {
-        /// See [`NameCache::snapshot`].
-        snapshot: Vec<u8>,
-    },
-}
-
-/// What the shell's work brought.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// What a query brought.
-    Found {
-        /// The name.
-        name: String,
-        /// What was found.
-        found: Found,
-    },
-    /// The snapshot was written, or could not be.
-    Kept,
-}
-
-/// What name servers say of a name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Found {
-    /// Its addresses, and for how many seconds they hold.
-    Addresses {
-        /// In any order.
-        addresses: Vec<IpAddr>,
-        /// Seconds.
-        ttl_s: u32,
-    },
-    /// It does not exist, or has no address.
-    NoAddress {
-        /// For how many seconds that holds, if the zone says so.
-        ttl_s: Option<u32>,
-    },
-    /// No answer, or a failure.
-    Temporary,
 }
 
 /// What waits for a name: servers of the partition of its host, each once; none when it was asked for ahead of time.

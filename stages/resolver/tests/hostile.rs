@@ -9,8 +9,8 @@ use name_server::{
     A, AAAA, CNAME, NXDOMAIN, NameServer, QUESTION_AT, Query, Record, Reply, at_once, question_end, response, wire,
 };
 use proptest::prelude::*;
+use resolver::effect::{Answer, Found};
 use resolver::query::{Queries, Settings};
-use resolver::resolver::{Answer, Found};
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};

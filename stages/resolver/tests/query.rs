@@ -7,8 +7,8 @@ mod name_server;
 use name_server::{
     A, AAAA, CNAME, NXDOMAIN, NameServer, Query, REFUSED, Record, Reply, SERVFAIL, at_once, nothing, response, wire,
 };
+use resolver::effect::{Answer, Found};
 use resolver::query::{Queries, Settings};
-use resolver::resolver::{Answer, Found};
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 

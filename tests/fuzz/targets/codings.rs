@@ -9,7 +9,7 @@
 use flate2::Compression;
 use flate2::write::{GzEncoder, ZlibEncoder};
 use libfuzzer_sys::fuzz_target;
-use shared::content_coding::{Ending, decode};
+use shared::content_coding::{Completeness, decode};
 use std::io::Write as _;
 
 const CODINGS: [&str; 8] =
@@ -30,7 +30,7 @@ fuzz_target!(|data: &[u8]| {
     // With several codings an inner limit may break what is outside of it.
     if !codings.contains(',') {
         assert!(large.body.starts_with(&small.body), "{codings}");
-        assert!(small.ending != Ending::Complete || small.body == large.body, "{codings}");
+        assert!(small.completeness != Completeness::Complete || small.body == large.body, "{codings}");
     }
 });
 

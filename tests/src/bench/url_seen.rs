@@ -7,7 +7,7 @@
 use super::process::{Progress, cpu_s, resident};
 use anyhow::{Context as _, ensure};
 use dedup::dedup::{Dedup, Settings, TABLES};
-use dedup::seen::{self, Answer, SeenStore, Verdict, memory_store_bytes};
+use dedup::seen::{self, Answer, Novelty, SeenStore, memory_store_bytes};
 use serde::{Deserialize, Serialize};
 use shared::config::{DedupStore, Layers, Pipeline};
 use shared::message::{Edge, NewUrls, Origin, SplitUrls, decode, encode};
@@ -242,9 +242,9 @@ impl Asker {
             let host = mix((number / URLS_OF_HOST) << 16 | u64::from(partition));
             let url = mix(host ^ number);
             match self.seen.ask(now, partition, host, url, u64::from(is_new))? {
-                Verdict::New => self.wrong += u64::from(!is_new),
-                Verdict::Repeated => self.wrong += u64::from(is_new),
-                Verdict::Later => self.waiting += 1,
+                Novelty::New => self.wrong += u64::from(!is_new),
+                Novelty::Repeated => self.wrong += u64::from(is_new),
+                Novelty::Later => self.waiting += 1,
             }
         }
         if self.seen.flush_at().is_some_and(|at| at <= now) {

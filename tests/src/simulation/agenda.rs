@@ -44,8 +44,8 @@ pub(crate) struct EffectId {
 /// What work brought.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    HostSplitter(host_splitter::splitter::Answer),
-    Resolver(resolver::resolver::Answer),
+    HostSplitter(host_splitter::effect::Answer),
+    Resolver(resolver::effect::Answer),
     Fetcher(fetcher::effect::Answer),
     Parser(parser::content::Answer),
     Scheduler(Settled),

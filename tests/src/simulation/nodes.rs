@@ -11,7 +11,8 @@ use dedup::dedup::Dedup;
 use fetcher::core::Fetcher;
 use host_splitter::splitter::Splitter;
 use parser::core::Parser;
-use resolver::resolver::{Found, Resolver};
+use resolver::effect::Found;
+use resolver::resolver::Resolver;
 use scheduler::quality::Provider;
 use scheduler::tokens::{Need, Settled};
 use scheduler::{Idle, Scheduler, Settings};
@@ -25,8 +26,8 @@ use std::convert::Infallible;
 impl Simulated for Splitter {
     fn perform(effect: Self::Effect, id: EffectId, around: &mut Around) {
         match effect {
-            host_splitter::splitter::Effect::NextScope => scope::next(id, around),
-            host_splitter::splitter::Effect::Join { topic, entry } => scope::join(id, topic, entry, around),
+            host_splitter::effect::Effect::NextScope => scope::next(id, around),
+            host_splitter::effect::Effect::Join { topic, entry } => scope::join(id, topic, entry, around),
         }
     }
 
@@ -48,16 +49,16 @@ impl Simulated for Dedup {
 impl Simulated for Resolver {
     fn perform(effect: Self::Effect, id: EffectId, around: &mut Around) {
         let (after, answer) = match effect {
-            resolver::resolver::Effect::Query { name } => {
+            resolver::effect::Effect::Query { name } => {
                 let (after, found) = around.names.query(&name, &mut around.dice);
                 let found = match found {
                     FoundName::Address(address, ttl_s) => Found::Addresses { addresses: vec![address], ttl_s },
                     FoundName::Missing => Found::NoAddress { ttl_s: None },
                     FoundName::Failure => Found::Temporary,
                 };
-                (after, resolver::resolver::Answer::Found { name, found })
+                (after, resolver::effect::Answer::Found { name, found })
             }
-            resolver::resolver::Effect::Keep { .. } => (MILLISECOND, resolver::resolver::Answer::Kept),
+            resolver::effect::Effect::Keep { .. } => (MILLISECOND, resolver::effect::Answer::Kept),
         };
         around.answer(id, after, Answer::Resolver(answer));
     }
@@ -190,7 +191,7 @@ fn node(place: Place, pipeline: Pipeline) -> Box<dyn AnyNode> {
                 .expect("a store in memory does not fail")
         })),
         StageName::Fetcher => Box::new(Node::new(place, false, move |opening: &Opening| {
-            Fetcher::new(fetcher::core::Settings::new(&pipeline, opening.instance, opening.life))
+            Fetcher::new(fetcher::settings::Settings::new(&pipeline, opening.instance, opening.life))
         })),
         StageName::Parser => Box::new(Node::new(place, false, move |_: &Opening| Parser::new((&pipeline).into()))),
     }

@@ -3,7 +3,7 @@
 use super::agenda::{Answer, EffectId, Happening, Process};
 use super::around::Around;
 use super::plan::MILLISECOND;
-use host_splitter::splitter::Answer as Scope;
+use host_splitter::effect::Answer as Scope;
 use std::collections::HashMap;
 
 /// How far a process has come.

@@ -1,8 +1,9 @@
 use super::*;
 use proptest::prelude::*;
 use shared::config::DedupStore;
-use shared::message::{Body, Origin};
+use shared::message::{Body, NewUrls, Origin};
 use shared::stage::store::{Changes, MemoryStore};
+use shared::url::partition;
 use std::collections::{HashMap, HashSet};
 
 const PARTITIONS: u16 = 4;
@@ -300,9 +301,9 @@ fn batches_that_wait_are_bounded_by_the_buffer() {
         let mut out = Output::default();
         core.step(Timestamp::ZERO, Event::Message { ticket: Ticket(round as u64), input }, &mut out).unwrap();
         state.store.commit(&out.changes).unwrap();
-        assert!(core.held_bytes <= core.held_bytes_max, "{}", core.held_bytes);
-        assert_eq!(core.held_bytes, core.held.values().map(|held| bytes_of(&held.batch)).sum::<usize>());
-        largest = largest.max(core.held_bytes);
+        assert!(core.held.bytes() <= core.held_bytes_max, "{}", core.held.bytes());
+        assert_eq!(core.held.bytes(), core.held.bytes_counted());
+        largest = largest.max(core.held.bytes());
     }
     assert!(largest > 50_000, "batches wait: {largest}");
 }

@@ -16,7 +16,7 @@ use std::io::{BufReader, Read};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// A place in the logs: a log's generation and an offset. Later places are greater.
-pub(super) type Place = (u64, u64);
+pub(super) type LogPosition = (u64, u64);
 
 const MAGIC: [u8; 4] = *b"RHSL";
 const VERSION: u32 = 1;
@@ -48,7 +48,7 @@ impl Log {
         folder: &Folder,
         generation: u64,
         length: u64,
-        visit: &mut dyn FnMut(Place, u16, &[Key]),
+        visit: &mut dyn FnMut(LogPosition, u16, &[Key]),
     ) -> Result<Self, SeenError> {
         let file = folder.reopen(Name::Log { generation }, length)?;
         let wrong = || SeenError::damaged(&file.path, "a record is not as it was written");
@@ -96,7 +96,7 @@ impl Log {
     }
 
     /// A record that is added next begins here or later.
-    pub(super) fn end(&self) -> Place {
+    pub(super) fn end(&self) -> LogPosition {
         (self.generation, self.length)
     }
 

@@ -88,7 +88,7 @@ impl From<&Pipeline> for Settings {
 
 /// What is known of a URL when it is asked about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Novelty {
     /// Never met before; known from now on.
     New,
     /// Met before.
@@ -100,9 +100,9 @@ pub enum Verdict {
 /// A URL-seen store. After an error but [`SeenError::Partition`] nothing is certain except what was committed: it is
 /// to be opened again from that.
 pub trait SeenStore: Send {
-    /// Asks about a URL of a partition. A new one is known from now on; with [`Verdict::Later`] the answer comes
+    /// Asks about a URL of a partition. A new one is known from now on; with [`Novelty::Later`] the answer comes
     /// from a later [`SeenStore::flush`], with `token`. `now` never goes back.
-    fn ask(&mut self, now: Timestamp, partition: u16, host: u64, url: u64, token: u64) -> Result<Verdict, SeenError>;
+    fn ask(&mut self, now: Timestamp, partition: u16, host: u64, url: u64, token: u64) -> Result<Novelty, SeenError>;
 
     /// When to call [`SeenStore::flush`]: when the oldest question has waited for so long; at once
     /// ([`Timestamp::ZERO`]) when there is work that does not wait for a question, as long as there is; never when

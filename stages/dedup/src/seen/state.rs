@@ -10,7 +10,7 @@
 
 use super::error::SeenError;
 use super::folder::Folder;
-use super::log::Place;
+use super::log::LogPosition;
 use xxhash_rust::xxh3::xxh3_64;
 
 const VERSION: u32 = 1;
@@ -23,9 +23,9 @@ pub(super) struct State {
     /// Generation and checksum of the manifest; none before the first merge.
     pub(super) manifest: Option<(u64, u64)>,
     /// End of the log that is appended to.
-    pub(super) log: Place,
+    pub(super) log: LogPosition,
     /// End of the one before it, as long as not all that it holds is in runs.
-    pub(super) last_log: Option<Place>,
+    pub(super) last_log: Option<LogPosition>,
 }
 
 impl State {

@@ -64,9 +64,9 @@ pub(super) fn are_new(store: &mut dyn SeenStore, urls: &[Url]) -> Vec<bool> {
     let mut new = vec![None; urls.len()];
     for (token, &(partition, host, url)) in (0..).zip(urls) {
         new[token as usize] = match store.ask(at(0), partition, host, url, token).unwrap() {
-            Verdict::New => Some(true),
-            Verdict::Repeated => Some(false),
-            Verdict::Later => None,
+            Novelty::New => Some(true),
+            Novelty::Repeated => Some(false),
+            Novelty::Later => None,
         };
     }
     let mut answers = Vec::new();
@@ -158,9 +158,9 @@ impl Model {
         let (now, token) = (at(self.now), self.token);
         let waits = self.waiting.entry(url.0).or_default().iter().any(|(_, waiting)| *waiting == url);
         match self.store().ask(now, url.0, url.1, url.2, token).unwrap() {
-            Verdict::New => assert!(!waits && self.known.insert(url), "{url:?} is not new"),
-            Verdict::Repeated => assert!(self.known.contains(&url), "{url:?} is new"),
-            Verdict::Later => self.waiting.entry(url.0).or_default().push_back((token, url)),
+            Novelty::New => assert!(!waits && self.known.insert(url), "{url:?} is not new"),
+            Novelty::Repeated => assert!(self.known.contains(&url), "{url:?} is new"),
+            Novelty::Later => self.waiting.entry(url.0).or_default().push_back((token, url)),
         }
     }
 
@@ -318,12 +318,12 @@ fn an_empty_store_commits_nothing_and_knows_nothing() {
         store.flush(at(9), true, &mut answers).unwrap();
         assert!(answers.is_empty() && store.known(0) == 0 && store.known(9) == 0);
         assert!(matches!(store.ask(at(9), 9, 1, 1, 1), Err(SeenError::Partition(9))));
-        assert_eq!(store.ask(at(9), 7, 1, 1, 1).unwrap(), Verdict::New);
+        assert_eq!(store.ask(at(9), 7, 1, 1, 1).unwrap(), Novelty::New);
         assert!(store.stage().unwrap().is_some() && store.stage().unwrap().is_none());
         // It was never committed.
         drop(store);
         let mut store = open(&settings, folder.path(), None);
-        assert_eq!(store.ask(at(9), 7, 1, 1, 1).unwrap(), Verdict::New);
+        assert_eq!(store.ask(at(9), 7, 1, 1, 1).unwrap(), Novelty::New);
     }
 }
 

@@ -4,9 +4,10 @@
 
 pub(crate) mod server;
 
-use fetcher::core::{Fetcher, Settings};
+use fetcher::core::Fetcher;
 use fetcher::effect::{Answer, Asked, Effect};
 use fetcher::http::{Http, HttpSettings, Rate};
+use fetcher::settings::Settings;
 use shared::config::Proxy;
 use shared::message::{
     Ask, AskReply, Edge, FailureKind, Job, JobId, JobKind, Origin, Page, Report, Request, RequestEnd, ToFetcher,

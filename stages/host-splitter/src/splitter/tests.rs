@@ -1,9 +1,12 @@
 use super::*;
+use crate::batches::BATCH_BYTES_MAX;
 use proptest::prelude::*;
 use shared::config::Patterns;
-use shared::message::Origin;
+use shared::message::{Origin, SplitUrls};
 use shared::stage::{Publish, Send};
+use shared::url::host_of;
 use shared::url_cache::Clock;
+use std::collections::HashMap;
 
 const LINGER: Duration = Duration::from_millis(50);
 

@@ -1,8 +1,10 @@
+mod properties;
+mod snapshots;
+
 use super::*;
-use proptest::prelude::*;
 use shared::message::{Origin, UrlList, encode};
 use shared::stage::Publish;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 fn settings() -> Settings {
     Settings {
@@ -406,64 +408,6 @@ fn what_is_asked_ahead_of_time_leaves_half_of_the_window_and_none_at_the_end() {
 }
 
 #[test]
-fn a_snapshot_is_taken_when_something_is_new_and_at_the_end() {
-    let mut t = Harness::new(settings());
-    assert_eq!(t.core.wake_at(), None);
-    t.input(new(1, &["http://a.test/", "http://b.test/", "http://c.test/"]));
-    t.answer("a.test", some("8.8.8.1", 3600));
-    t.now = at(100);
-    t.answer("b.test", Found::NoAddress { ttl_s: Some(250) });
-    t.answer("c.test", Found::Temporary);
-    assert_eq!(t.core.wake_at(), Some(at(300)));
-    t.now = at(300);
-    t.step(Event::Wake);
-    assert_eq!((t.kept.len(), t.core.is_idle()), (1, false));
-    t.step(Event::Wake);
-    assert_eq!(t.kept.len(), 1, "one at a time, and nothing is new");
-    t.step(Event::Answer(Answer::Kept));
-    t.step(Event::Drain);
-    assert_eq!((t.kept.len(), t.core.is_idle()), (1, true));
-
-    let mut next = Harness::new(settings());
-    assert_eq!(next.core.restore(&t.kept[0], Duration::from_secs(40), Timestamp::ZERO), Ok(2));
-    next.input(new(5, &["http://a.test/", "http://b.test/"]));
-    let resolutions: Vec<_> = next.take()[0].servers.iter().map(|server| server.resolution.clone()).collect();
-    assert_eq!(resolutions, [resolved("8.8.8.1", 3600 - 340), Resolution::NoAddress].map(Some));
-    next.now = at(10);
-    next.input(new(7, &["http://b.test/", "http://c.test/"]));
-    assert_eq!(next.asked, ["b.test", "c.test"], "250 s are over; failures are forgotten");
-    next.answer("c.test", none());
-    next.step(Event::Drain);
-    assert_eq!((next.kept.len(), next.core.is_idle()), (1, false));
-    next.answer("b.test", none());
-    next.step(Event::Answer(Answer::Kept));
-    assert_eq!(next.kept.len(), 2, "something was new by then");
-    next.step(Event::Answer(Answer::Kept));
-    assert!(next.core.is_idle());
-}
-
-#[test]
-fn what_the_settings_forbid_now_is_not_taken_from_a_snapshot() {
-    let mut t = Harness::new(Settings { allow_private: true, ..settings() });
-    t.input(new(1, &["http://inner.test/", "http://outer.test/"]));
-    t.answer("inner.test", some("10.0.0.1", 3600));
-    t.answer("outer.test", some("8.8.8.1", 3600));
-    t.step(Event::Drain);
-    let mut strict = Harness::new(settings());
-    assert_eq!(strict.core.restore(&t.kept[0], Duration::ZERO, Timestamp::ZERO), Ok(1));
-    strict.input(new(1, &["http://inner.test/"]));
-    assert_eq!(strict.asked, ["inner.test"]);
-    strict.answer("inner.test", some("10.0.0.1", 3600));
-    strict.step(Event::Drain);
-    let mut open = Harness::new(Settings { allow_private: true, ..settings() });
-    assert_eq!(open.core.restore(&strict.kept[0], Duration::ZERO, Timestamp::ZERO), Ok(1));
-    open.input(new(1, &["http://inner.test/"]));
-    assert_eq!(open.asked, ["inner.test"], "that it is refused holds no more");
-    let mut short = Harness::new(Settings { lifetime_max: Duration::from_secs(1800), ..settings() });
-    assert_eq!(short.core.restore(&t.kept[0], Duration::ZERO, Timestamp::ZERO), Ok(0));
-}
-
-#[test]
 fn a_failed_refresh_leaves_what_still_holds() {
     let mut t = Harness::new(settings());
     t.input(new(1, &["http://a.test/"]));
@@ -514,90 +458,4 @@ fn a_url_without_an_origin_is_corrupt() {
     let Input::New(batch) = new(1, &["http://a.test/"]) else { unreachable!() };
     let broken = NewUrls { origin_of: vec![1], ..batch };
     assert!(matches!(Resolver::decode(Edge::UrlsNew, &encode(&broken)), Err(Undecodable::Corrupt(_))));
-}
-
-proptest! {
-    /// Goal: P3 at this stage, and whoever waits for an address gets one. Method: random batches and refreshes, answers
-    /// in random order and of random kinds, time passing; at the end each URL has left once, with its own origin, serial
-    /// and server, each input was settled at once, and of each server that was pending or asked for something was said
-    /// later.
-    #[test]
-    fn every_url_leaves_exactly_once_and_every_address_follows(
-        steps in proptest::collection::vec(
-            (proptest::collection::vec((0u8..6, 0u8..2), 0..6), 0u8..4, 0usize..4, 0u64..200), 1..40),
-    ) {
-        let mut t = Harness::new(Settings { entries: 3, snapshot_every: Duration::ZERO, ..settings() });
-        let mut serial = 1;
-        let mut expected = BTreeMap::new();
-        let mut under_way: Vec<String> = Vec::new();
-        let mut asked = 0;
-        let mut wanted: HashSet<String> = HashSet::new();
-        for (links, kind, pick, pause_s) in &steps {
-            t.now = t.now + Duration::from_secs(*pause_s);
-            t.step(Event::Wake);
-            let urls: Vec<String> = (serial..)
-                .zip(links)
-                .map(|(serial, (host, tls))| {
-                    format!("{}://h{host}.test/{serial}", if *tls == 1 { "https" } else { "http" })
-                })
-                .collect();
-            let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
-            let ticket = match *kind {
-                0 => {
-                    let mut servers: Vec<&str> = urls.iter().map(|url| server_of(url)).collect();
-                    servers.sort_unstable();
-                    servers.dedup();
-                    wanted.extend(servers.iter().map(|&server| server.to_owned()));
-                    t.input(refresh(serial, &servers))
-                }
-                _ => {
-                    expected.extend((serial..).zip(urls.iter().map(|&url| url.to_owned())));
-                    t.input(new(serial, &urls))
-                }
-            };
-            serial += urls.len() as u64;
-            prop_assert_eq!(t.finished.pop(), Some(ticket));
-            under_way.extend(t.asked.drain(asked..));
-            asked = t.asked.len();
-            prop_assert!(under_way.len() <= 2);
-            prop_assert_eq!(under_way.iter().collect::<HashSet<_>>().len(), under_way.len());
-            if !under_way.is_empty() {
-                let name = under_way.remove(pick % under_way.len());
-                t.answer(&name, [none(), Found::Temporary, some("8.8.8.8", 9)][usize::from(*kind) % 3].clone());
-                under_way.extend(t.asked.drain(asked..));
-            }
-            for message in t.take() {
-                follow(&message, &mut expected, &mut wanted)?;
-            }
-        }
-        while let Some(name) = under_way.pop() {
-            t.answer(&name, some("8.8.8.8", 9));
-            under_way.extend(t.asked.drain(asked..));
-        }
-        for message in t.take() {
-            follow(&message, &mut expected, &mut wanted)?;
-        }
-        prop_assert!(t.core.is_idle() && t.finished.is_empty() && t.core.waiting.is_empty());
-        prop_assert!(expected.is_empty() && wanted.is_empty(), "{expected:?} {wanted:?}");
-    }
-}
-
-/// Strikes out what a message brings.
-fn follow(
-    message: &ReadyUrls,
-    expected: &mut BTreeMap<u64, String>,
-    wanted: &mut HashSet<String>,
-) -> Result<(), TestCaseError> {
-    for (server, resolution) in servers(message) {
-        match resolution {
-            None => wanted.insert(server.to_owned()),
-            Some(_) => wanted.remove(server),
-        };
-    }
-    for (url, server, _, page, serial) in rows(message) {
-        prop_assert_eq!(server_of(&url), server);
-        prop_assert_eq!(page, format!("from {url}"));
-        prop_assert_eq!(expected.remove(&serial), Some(url));
-    }
-    Ok(())
 }

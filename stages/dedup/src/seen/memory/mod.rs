@@ -16,7 +16,7 @@ use super::error::SeenError;
 use super::folder::Folder;
 use super::log::Log;
 use super::state::State;
-use super::{Answer, Key, SeenStore, Verdict};
+use super::{Answer, Key, Novelty, SeenStore};
 use shared::time::Timestamp;
 use std::collections::HashSet;
 
@@ -92,18 +92,18 @@ fn partition_of(partitions: &mut Vec<Option<Partition>>, number: u16) -> &mut Pa
 }
 
 impl SeenStore for Memory {
-    fn ask(&mut self, _: Timestamp, partition: u16, host: u64, url: u64, _: u64) -> Result<Verdict, SeenError> {
+    fn ask(&mut self, _: Timestamp, partition: u16, host: u64, url: u64, _: u64) -> Result<Novelty, SeenError> {
         let of = self.partitions.get_mut(usize::from(partition)).and_then(Option::as_mut);
         let of = of.ok_or(SeenError::Partition(partition))?;
         if !self.table.insert(url) {
-            return Ok(Verdict::Repeated);
+            return Ok(Novelty::Repeated);
         }
         of.known += 1;
         if of.unlogged.is_empty() {
             self.unlogged.push(partition);
         }
         of.unlogged.push((host, url));
-        Ok(Verdict::New)
+        Ok(Novelty::New)
     }
 
     fn knows(&self, partition: u16, _: u64, url: u64) -> Result<bool, SeenError> {

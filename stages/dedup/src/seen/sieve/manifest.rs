@@ -13,7 +13,7 @@
 use super::run::RunRef;
 use crate::seen::error::SeenError;
 use crate::seen::folder::{Folder, Name, number};
-use crate::seen::log::Place;
+use crate::seen::log::LogPosition;
 use crate::seen::state::with_checksum;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -28,7 +28,7 @@ const BYTES_MAX: u64 = (HEADER_BYTES + CHECKSUM_BYTES + ENTRY_BYTES * (1 << 16))
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) partition: u16,
-    pub(super) log_from: Place,
+    pub(super) log_from: LogPosition,
     pub(super) old: Option<RunRef>,
     pub(super) young: Option<RunRef>,
 }

@@ -24,15 +24,20 @@
 
 mod delta;
 mod filters;
+mod layout;
 mod manifest;
+mod merge;
+mod opened;
 mod partition;
 mod questions;
 mod run;
+mod run_writer;
 
 #[cfg(test)]
 mod tests;
 
 use self::filters::Allowance;
+use self::opened::Opened;
 use self::partition::{FilterSizes, Partition};
 use self::questions::{Asked, Question};
 use self::run::Window;
@@ -40,9 +45,8 @@ use super::error::SeenError;
 use super::folder::{Folder, Name};
 use super::log::Log;
 use super::state::State;
-use super::{Answer, Key, SeenStore, Settings, Verdict};
+use super::{Answer, Novelty, SeenStore, Settings};
 use shared::time::Timestamp;
-use std::collections::HashSet;
 
 /// The log is not merged for its length below this, in bytes; small in tests, so that it happens.
 const LOG_BYTES_MIN: u64 = if cfg!(test) { 1 << 10 } else { 1 << 20 };
@@ -112,66 +116,21 @@ impl Sieve {
         asked_for: &[u16],
         state: Option<State>,
     ) -> Result<Sieve, SeenError> {
-        let mut allowance = Allowance { used: 0, max: settings.filter_bytes_max };
-        let sizes = FilterSizes::of(settings.filter_urls, settings.filter_bytes_max, asked_for.len());
-        let (mut partitions, mut manifest) = (Vec::new(), None);
-        if let Some((generation, sum)) = state.and_then(|state| state.manifest) {
-            let (entries, bytes) = manifest::read(&folder, generation, sum)?;
-            manifest = Some((generation, sum, bytes));
-            for entry in entries {
-                partitions.push(Partition::open(&folder, &entry, sizes, &mut allowance)?);
-            }
-        }
-        let mut places = Places::default();
-        partitions.iter().for_each(|partition| places.add(partition.number));
-        for &number in asked_for {
-            if places.of(number).is_none() {
-                places.add(number);
-                partitions.push(Partition::new(number, sizes, &mut allowance));
-            }
-        }
-        let named: HashSet<Name> = partitions.iter().flat_map(Partition::names).collect();
-        let manifest_name = manifest.map(|(generation, ..)| Name::Manifest { generation });
-        let (log, last_log) = match state {
-            None => {
-                folder.remove_all_but(&named)?;
-                (Log::create(&folder, 1)?, None)
-            }
-            Some(state) => {
-                let mut replay = |at, number, keys: &[Key]| {
-                    let place = places.of(number).unwrap_or_else(|| {
-                        places.add(number);
-                        partitions.push(Partition::new(number, sizes, &mut allowance));
-                        partitions.len() - 1
-                    });
-                    let partition = &mut partitions[place];
-                    if at >= partition.log_from {
-                        keys.iter().for_each(|&key| partition.learn(key, &mut allowance));
-                    }
-                };
-                let mut open = |(generation, length)| Log::open(&folder, generation, length, &mut replay);
-                let last_log = state.last_log.map(&mut open).transpose()?;
-                let log = open(state.log)?;
-                let logs = [Some(log.name()), last_log.as_ref().map(Log::name)];
-                let named = named.into_iter().chain(manifest_name).chain(logs.into_iter().flatten()).collect();
-                folder.remove_all_but(&named)?;
-                (log, last_log)
-            }
-        };
-        partitions.iter_mut().for_each(|partition| partition.delta.set_logged());
+        let opened = Opened::read(&settings, &folder, asked_for, state)?;
+        let Opened { partitions, places, allowance, filter_sizes, manifest, log, last_log } = opened;
         let generations = folder.names()?.into_iter().map(|name| match name {
             Name::Run { generation, .. } | Name::Log { generation } | Name::Manifest { generation } => generation,
         });
         let unfiltered = (0..).zip(&partitions).filter(|(_, partition)| !partition.is_filtered());
         Ok(Sieve {
             unfiltered: unfiltered.map(|(place, _)| place).collect(),
-            filter_sizes: sizes,
+            filter_sizes,
             next_generation: generations.max().unwrap_or(0) + 1,
             delta_bytes: partitions.iter().map(|partition| partition.delta.bytes()).sum(),
             settings,
             folder,
             partitions,
-            place_of: places.0,
+            place_of: places.slots,
             allowance,
             log,
             last_log,
@@ -372,7 +331,7 @@ impl Sieve {
 }
 
 impl SeenStore for Sieve {
-    fn ask(&mut self, now: Timestamp, partition: u16, host: u64, url: u64, token: u64) -> Result<Verdict, SeenError> {
+    fn ask(&mut self, now: Timestamp, partition: u16, host: u64, url: u64, token: u64) -> Result<Novelty, SeenError> {
         if self.stopped {
             return Err(SeenError::Stopped);
         }
@@ -387,17 +346,17 @@ impl SeenStore for Sieve {
             }
             partition.learn(key, &mut self.allowance);
             self.delta_bytes += partition.delta.bytes() - before;
-            return Ok(Verdict::New);
+            return Ok(Novelty::New);
         }
         if partition.delta.contains(key) {
-            return Ok(Verdict::Repeated);
+            return Ok(Novelty::Repeated);
         }
         let before = partition.questions.bytes();
         partition.questions.push(now, Question { key, token });
         self.question_bytes += partition.questions.bytes() - before;
         self.questions_max = self.questions_max.max(partition.questions.len());
         self.oldest.get_or_insert(now);
-        Ok(Verdict::Later)
+        Ok(Novelty::Later)
     }
 
     fn knows(&self, partition: u16, host: u64, url: u64) -> Result<bool, SeenError> {
@@ -449,24 +408,5 @@ impl SeenStore for Sieve {
         let runs: u64 = self.partitions.iter().map(Partition::disk_bytes).sum();
         let logs = self.log.length() + self.last_log.as_ref().map_or(0, Log::length);
         runs + logs + self.manifest.map_or(0, |(_, _, bytes)| bytes)
-    }
-}
-
-/// By partition's number, its place.
-#[derive(Default)]
-struct Places(Vec<Option<u16>>, u16);
-
-impl Places {
-    fn of(&self, number: u16) -> Option<usize> {
-        self.0.get(usize::from(number)).copied().flatten().map(usize::from)
-    }
-
-    /// The next place is this partition's.
-    fn add(&mut self, number: u16) {
-        let length = self.0.len().max(usize::from(number) + 1);
-        self.0.resize(length, None);
-        self.0[usize::from(number)] = Some(self.1);
-        // The 65,536th is the last there can be.
-        self.1 = self.1.wrapping_add(1);
     }
 }

@@ -11,12 +11,15 @@
 
 use super::delta::Delta;
 use super::filters::{Allowance, Filters, bytes_for};
+use super::layout::BLOCKS_AT_ONCE;
 use super::manifest::Entry;
+use super::merge::merge;
 use super::questions::{Asked, Questions};
-use super::run::{self, BLOCKS_AT_ONCE, Run, RunWriter, Window};
+use super::run::{Run, Window};
+use super::run_writer::RunWriter;
 use crate::seen::error::SeenError;
 use crate::seen::folder::{Folder, Name};
-use crate::seen::log::Place;
+use crate::seen::log::LogPosition;
 use crate::seen::{Answer, Key};
 
 /// An old run is made anew when the keys not in it are more than one in so many of those in it.
@@ -60,7 +63,7 @@ pub(super) struct Partition {
     old: Option<Run>,
     young: Option<Run>,
     /// The first place whose records are not in the runs.
-    pub(super) log_from: Place,
+    pub(super) log_from: LogPosition,
 }
 
 impl Partition {
@@ -231,7 +234,7 @@ impl Partition {
             std::mem::replace(&mut self.filters, empty).release(allowance);
             let mut filters = sizes.filters(known, allowance);
             let runs: Vec<&Run> = self.runs().collect();
-            run::merge(&runs, &keys, &mut |key| {
+            merge(&runs, &keys, &mut |key| {
                 filters.insert(key.1, allowance);
                 writer.push(key)
             })?;
@@ -241,7 +244,7 @@ impl Partition {
             self.unfiltered = None;
         } else {
             let runs: Vec<&Run> = self.young.iter().collect();
-            run::merge(&runs, &keys, &mut |key| writer.push(key))?;
+            merge(&runs, &keys, &mut |key| writer.push(key))?;
             self.young = Some(writer.finish()?);
         }
         if self.known() != known {

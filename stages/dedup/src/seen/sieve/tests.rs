@@ -1,5 +1,7 @@
 //! The sieve by its parts: order of answers, filters after a start, damaged runs, bounds of memory.
 
+mod runs;
+
 use super::*;
 use crate::seen::tests::{PARTITIONS, Url, WAIT, are_new, at, files, settings};
 use shared::config::DedupStore;
@@ -48,7 +50,7 @@ fn questions_are_answered_in_the_order_asked_and_of_equal_ones_the_first_decides
     let old = urls.iter().find(|url| url.0 == 3).unwrap();
     let asked = [(5, 9_001), (5, 9_000), (old.1, old.2), (5, 9_001), (4, 9_000), (5, 9_000), (u64::MAX, u64::MAX)];
     for (token, (host, url)) in (0..).zip(asked) {
-        assert_eq!(sieve.ask(at(token), 3, host, url, token).unwrap(), Verdict::Later);
+        assert_eq!(sieve.ask(at(token), 3, host, url, token).unwrap(), Novelty::Later);
     }
     assert_eq!(sieve.flush_at(), Some(at(0) + WAIT));
     let mut answers = Vec::new();
@@ -58,7 +60,7 @@ fn questions_are_answered_in_the_order_asked_and_of_equal_ones_the_first_decides
     // The same URL fingerprint at two hosts are two URLs.
     let new = [true, true, false, false, true, false, true];
     assert_eq!(answers, (0..).zip(new).collect::<Vec<_>>());
-    assert_eq!(sieve.ask(at(9), 3, 5, 9_001, 0).unwrap(), Verdict::Repeated);
+    assert_eq!(sieve.ask(at(9), 3, 5, 9_001, 0).unwrap(), Novelty::Repeated);
 }
 
 #[test]
@@ -159,7 +161,7 @@ fn after_a_start_the_filters_are_filled_piece_by_piece_and_until_then_questions_
     let news = |from: u64| (0..30).map(move |n| (PARTITIONS[n as usize % 3], 77, from + n));
     let mut waiting = Vec::new();
     for (token, (partition, host, url)) in (0..).zip(news(50_000)) {
-        assert_eq!(sieve.ask(at(0), partition, host, url, token).unwrap(), Verdict::Later);
+        assert_eq!(sieve.ask(at(0), partition, host, url, token).unwrap(), Novelty::Later);
         waiting.push((token, true));
     }
     let (mut answers, mut calls) = (Vec::new(), 0);
@@ -171,7 +173,7 @@ fn after_a_start_the_filters_are_filled_piece_by_piece_and_until_then_questions_
     // With the last block of a partition its questions are answered.
     answers.sort_unstable();
     assert_eq!(answers, waiting);
-    let at_once = news(60_000).filter(|&(p, h, u)| sieve.ask(at(1), p, h, u, 0).unwrap() == Verdict::New).count();
+    let at_once = news(60_000).filter(|&(p, h, u)| sieve.ask(at(1), p, h, u, 0).unwrap() == Novelty::New).count();
     assert!(at_once > 20, "{at_once} of 30");
     assert!(!are_new(&mut sieve, &urls).contains(&true));
 }

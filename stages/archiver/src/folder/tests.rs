@@ -1,0 +1,180 @@
+use super::*;
+use crate::crawl_log;
+use crate::digests::Digests;
+use crate::index::Line;
+use crate::page;
+use crate::page::tests::page;
+use shared::message::Page;
+use std::io::Read as _;
+use std::path::Path;
+
+fn settings(dir: &Path, instance: u16) -> FolderSettings {
+    let about = vec![("software".to_owned(), "rhumb".to_owned())];
+    FolderSettings { dir: dir.to_owned(), crawl: "c".into(), instance, digests: 100, log_begun: Some(0), about }
+}
+
+fn batch(pages: &[Page], lines: &str) -> Batch {
+    let mut batch = Batch { lines: lines.to_owned(), ..Batch::default() };
+    let (mut digests, mut writer) = (Digests::new(100), Writer::new(1));
+    for page in pages {
+        let written = page::write(page, &mut digests, &mut writer, &mut batch.members);
+        batch.entries.push((written.line, written.response));
+    }
+    batch
+}
+
+fn files(dir: &Path, suffix: &str) -> Vec<PathBuf> {
+    let names = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> = names.filter(|path| path.to_str().unwrap().ends_with(suffix)).collect();
+    files.sort();
+    files
+}
+
+/// `WARC-Type` of each record in a file that must be whole.
+fn kinds(path: &Path) -> Vec<String> {
+    let mut text = Vec::new();
+    flate2::read::MultiGzDecoder::new(File::open(path).unwrap()).read_to_end(&mut text).unwrap();
+    let text = String::from_utf8_lossy(&text).into_owned();
+    text.lines().filter_map(|line| line.strip_prefix("WARC-Type: ")).map(str::to_owned).collect()
+}
+
+/// The urls of an index, each checked to point at its response.
+fn indexed(dir: &Path) -> Vec<String> {
+    let mut urls = Vec::new();
+    for index in files(dir, ".cdxj") {
+        let lines: Vec<String> = fs::read_to_string(index).unwrap().lines().map(str::to_owned).collect();
+        assert!(lines.is_sorted());
+        for line in lines {
+            let line = Line::parse(&line).unwrap();
+            let warc = fs::read(dir.join(&line.filename)).unwrap();
+            let member = &warc[line.offset as usize..(line.offset + line.length) as usize];
+            let mut record = Vec::new();
+            flate2::bufread::GzDecoder::new(member).read_to_end(&mut record).unwrap();
+            let record = String::from_utf8_lossy(&record).into_owned();
+            assert!(record.contains(&format!("WARC-Target-URI: {}\r\n", line.url)), "{record}");
+            assert!(record.contains("WARC-Type: response\r\n"), "{record}");
+            urls.push(line.url);
+        }
+    }
+    urls
+}
+
+#[test]
+fn a_finished_file_has_an_index_that_leads_to_its_responses() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut folder, found) = Folder::open(settings(dir.path(), 0)).unwrap();
+    assert!(found.pages.is_empty() && found.outcomes.is_empty() && found.bodies.is_empty());
+    let two = batch(&[page("http://b.test/", 1, b"b"), page("http://a.test/", 2, b"a")], "");
+    let bytes = folder.write(&two).unwrap();
+    assert!(folder.write(&batch(&[page("http://a.test/2", 3, b"a2")], "")).unwrap() > bytes);
+    assert!(files(dir.path(), ".warc.gz").is_empty(), "no final name before it is whole");
+    folder.finish().unwrap();
+    assert_eq!(indexed(dir.path()), ["http://a.test/", "http://a.test/2", "http://b.test/"]);
+    let [warc] = &files(dir.path(), ".warc.gz")[..] else { panic!("one file") };
+    assert_eq!(kinds(warc).join(" "), "warcinfo".to_owned() + &" request metadata response".repeat(3));
+    assert!(files(dir.path(), ".open").is_empty());
+    drop(folder);
+
+    let (mut folder, found) = Folder::open(settings(dir.path(), 0)).unwrap();
+    assert_eq!((found.pages.len(), found.bodies.len()), (3, 3));
+    folder.write(&batch(&[page("http://c.test/", 4, b"c")], "")).unwrap();
+    folder.finish().unwrap();
+    assert_eq!(files(dir.path(), ".warc.gz").len(), 2, "another file");
+}
+
+#[test]
+fn whatever_a_kill_leaves_comes_to_whole_pages_and_whole_lines() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut folder, _) = Folder::open(settings(dir.path(), 0)).unwrap();
+    let pages: Vec<Page> = (0..6).map(|n| page(&format!("http://a.test/{n}"), n, &[n as u8; 500])).collect();
+    let line = |n: u64| format!("{{\"url\":\"http://a.test/{n}\",\"serial\":{n}}}\n");
+    folder.write(&batch(&pages[..3], &line(1))).unwrap();
+    folder.write(&batch(&pages[3..], &line(2))).unwrap();
+    drop(folder);
+    let [warc] = &files(dir.path(), ".warc.gz.open")[..] else { panic!("one file") };
+    let [journal] = &files(dir.path(), ".cdxj.open")[..] else { panic!("one file") };
+    let log = dir.path().join("crawl.jsonl");
+    let whole = [warc, journal, &log].map(|path| (path.clone(), fs::read(path).unwrap()));
+    for cut in 0..60 {
+        let dir = tempfile::tempdir().unwrap();
+        // Each file loses so much at its end, down to nothing.
+        for (path, bytes) in &whole {
+            let kept = bytes.len() * (60 - cut) / 60;
+            fs::write(dir.path().join(path.file_name().unwrap()), &bytes[..kept]).unwrap();
+        }
+        let (folder, found) = Folder::open(settings(dir.path(), 0)).unwrap();
+        let urls = indexed(dir.path());
+        let expected: Vec<String> = (0..urls.len()).map(|n| format!("http://a.test/{n}")).collect();
+        assert_eq!(urls, expected, "{cut}: the first pages, none in between is missing");
+        assert_eq!(found.pages.len(), urls.len());
+        assert_eq!(urls.len() == 6, cut == 0, "{cut}");
+        for warc in files(dir.path(), ".warc.gz") {
+            assert_eq!(kinds(&warc).len(), 1 + 3 * urls.len(), "{cut}");
+        }
+        let text = fs::read_to_string(dir.path().join("crawl.jsonl")).unwrap();
+        assert!(text.is_empty() || text.ends_with('\n'), "{cut}: {text}");
+        assert_eq!(found.outcomes.len(), text.lines().count());
+        assert!(files(dir.path(), ".open").is_empty(), "{cut}");
+        drop(folder);
+    }
+}
+
+#[test]
+fn a_finish_that_was_interrupted_is_taken_up() {
+    for is_renamed in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let (mut folder, _) = Folder::open(settings(dir.path(), 0)).unwrap();
+        folder.write(&batch(&[page("http://a.test/", 1, b"a")], "")).unwrap();
+        drop(folder);
+        if is_renamed {
+            let warc = files(dir.path(), ".warc.gz.open").remove(0);
+            fs::rename(&warc, warc.with_extension("")).unwrap();
+        }
+        let (_folder, found) = Folder::open(settings(dir.path(), 0)).unwrap();
+        assert_eq!((indexed(dir.path()).len(), found.pages.len()), (1, 1));
+    }
+}
+
+#[test]
+fn a_write_that_failed_leaves_nothing_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut folder, _) = Folder::open(settings(dir.path(), 0)).unwrap();
+    let first = batch(&[page("http://a.test/1", 1, b"a")], "{\"url\":\"u\",\"serial\":1}\n");
+    folder.write(&first).unwrap();
+    let read_only = File::open(dir.path().join("crawl.jsonl")).unwrap();
+    let log = std::mem::replace(&mut folder.log.file, read_only);
+    let second = batch(&[page("http://a.test/2", 2, b"b")], "{\"url\":\"u\",\"serial\":2}\n");
+    let error = folder.write(&second).unwrap_err();
+    assert!(format!("{error:#}").contains("crawl.jsonl"), "{error:#}");
+    folder.log.file = log;
+    folder.write(&second).unwrap();
+    folder.finish().unwrap();
+    assert_eq!(indexed(dir.path()), ["http://a.test/1", "http://a.test/2"]);
+    let [warc] = &files(dir.path(), ".warc.gz")[..] else { panic!("one file") };
+    assert_eq!(kinds(warc).len(), 7);
+    assert_eq!(fs::read_to_string(dir.path().join("crawl.jsonl")).unwrap().lines().count(), 2);
+}
+
+#[test]
+fn two_processes_do_not_write_the_same_files() {
+    let dir = tempfile::tempdir().unwrap();
+    let _first = Folder::open(settings(dir.path(), 0)).unwrap();
+    let error = Folder::open(settings(dir.path(), 0)).err().expect("the folder is taken");
+    assert!(format!("{error:#}").contains("another archiver with instance 0"), "{error:#}");
+    Folder::open(settings(dir.path(), 1)).unwrap();
+}
+
+#[test]
+fn lines_of_an_earlier_crawl_are_not_taken_for_those_of_this_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let line = "{\"url\":\"http://a.test/\",\"serial\":1}\n";
+    let open = |log_begun| Folder::open(FolderSettings { log_begun, ..settings(dir.path(), 0) }).unwrap();
+    open(None).0.write(&batch(&[], line)).unwrap();
+    let (mut folder, found) = open(None);
+    assert_eq!((folder.log_bytes(), found.outcomes.len()), (line.len() as u64, 0));
+    let begun = Some(folder.log_bytes());
+    folder.write(&batch(&[], &(line.replace('1', "2") + line))).unwrap();
+    drop(folder);
+    let keys = [2, 1].map(|serial| crawl_log::key("http://a.test/", serial));
+    assert_eq!(open(begun).1.outcomes, keys);
+}

@@ -1,0 +1,69 @@
+//! Counts of found URLs since the crawl began (P3): found = filtered + repeated + new.
+
+use shared::message::{FilterReason, SplitUrls};
+use shared::stage::Count;
+
+/// The counts of an instance, stored with each commit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counters {
+    found: u64,
+    filtered: [u64; FilterReason::ALL.len()],
+    repeated: u64,
+    new: u64,
+}
+
+impl Counters {
+    /// A URL was found that is new.
+    pub(crate) fn new_url(&mut self) {
+        self.found += 1;
+        self.new += 1;
+    }
+
+    /// A URL was found that is known.
+    pub(crate) fn repeat(&mut self) {
+        self.found += 1;
+        self.repeated += 1;
+    }
+
+    /// Takes over the counts that were made upstream of a batch.
+    pub(crate) fn take_over(&mut self, batch: &SplitUrls) {
+        let filtered: u64 = batch.filtered.iter().map(|&count| u64::from(count)).sum();
+        for (sum, &count) in self.filtered.iter_mut().zip(&batch.filtered) {
+            *sum += u64::from(count);
+        }
+        self.found += filtered + u64::from(batch.repeated);
+        self.repeated += u64::from(batch.repeated);
+    }
+
+    /// The counts as they are stored.
+    pub(crate) fn to_bytes(self) -> Vec<u8> {
+        let numbers = [self.found, self.repeated, self.new].into_iter().chain(self.filtered);
+        numbers.flat_map(u64::to_le_bytes).collect()
+    }
+
+    /// Reads what [`Counters::to_bytes`] wrote; none when it did not.
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let numbers: Vec<u64> =
+            bytes.chunks_exact(8).filter_map(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes).collect();
+        let (&[found, repeated, new], filtered) = numbers.split_first_chunk()?;
+        Some(Counters { found, filtered: filtered.try_into().ok()?, repeated, new })
+    }
+
+    /// The counts by name.
+    pub(crate) fn counts(&self) -> Vec<Count> {
+        let by = |reason: FilterReason| self.filtered[reason as usize];
+        vec![
+            ("found_total", self.found),
+            ("filtered_total", self.filtered.iter().sum()),
+            ("filtered_scope_total", by(FilterReason::Scope)),
+            ("filtered_depth_total", by(FilterReason::Depth)),
+            ("filtered_redirects_total", by(FilterReason::Redirects)),
+            ("filtered_form_total", by(FilterReason::Form)),
+            ("filtered_pattern_total", by(FilterReason::Pattern)),
+            ("filtered_segments_total", by(FilterReason::Segments)),
+            ("filtered_parameters_total", by(FilterReason::Parameters)),
+            ("repeated_total", self.repeated),
+            ("new_total", self.new),
+        ]
+    }
+}

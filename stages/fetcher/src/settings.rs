@@ -1,0 +1,48 @@
+//! What a fetcher is configured with.
+
+use shared::config::{DownloadPause, Pipeline};
+use std::time::Duration;
+
+/// What a fetcher is told once.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The last token of the instance's `fetch.jobs` subject.
+    pub instance: String,
+    /// Different in each life of the process.
+    pub life: u64,
+    /// How many scheduler instances there are, numbered from 0.
+    pub schedulers: u16,
+    /// Jobs in hand at once.
+    pub connections: u32,
+    /// How long an ask holds.
+    pub ask_lifetime: Duration,
+    /// How often a job's lease is renewed.
+    pub renew_every: Duration,
+    /// How long a server is left alone, by how long its last answer took.
+    pub download_pause: DownloadPause,
+    /// Whether private, loopback and link-local addresses may be contacted (P7).
+    pub allow_private_addresses: bool,
+    /// A longer body is cut there.
+    pub body_bytes_max: usize,
+    /// Requests at once on a connection of HTTP/2, where no pauses are asked for.
+    pub streams: usize,
+}
+
+impl Settings {
+    /// From the configuration.
+    pub fn new(pipeline: &Pipeline, instance: u16, life: u64) -> Self {
+        let fetcher = &pipeline.stages.fetcher;
+        Settings {
+            instance: instance.to_string(),
+            life,
+            schedulers: pipeline.stages.scheduler.replicas,
+            connections: fetcher.connections,
+            ask_lifetime: fetcher.ask_lifetime,
+            renew_every: fetcher.renew_every,
+            download_pause: DownloadPause::new(&pipeline.politeness),
+            allow_private_addresses: pipeline.network.allow_private_addresses,
+            body_bytes_max: pipeline.limits.body_bytes_max.as_usize(),
+            streams: fetcher.streams as usize,
+        }
+    }
+}

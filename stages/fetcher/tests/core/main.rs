@@ -1,0 +1,8 @@
+//! The core alone, on a simulated clock.
+
+#![allow(clippy::unwrap_used, reason = "what fails in a test fails the test")]
+
+mod bench;
+mod jobs;
+mod lease;
+mod requests;

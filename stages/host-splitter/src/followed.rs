@@ -1,0 +1,141 @@
+//! The shared scope: which hosts, or registered domains, each topic follows; and the seeds that wait to join it.
+//!
+//! In: entries of the shared scope; seeds. Out: entries to add; the seeds whose entries are all there.
+//!
+//! Invariant: inputs with seeds wait until the scope that all instances share has the hosts of these seeds.
+
+use crate::effect::Effect;
+use crate::form::checked_host;
+use shared::config::Follow;
+use shared::message::FoundUrls;
+use shared::stage::{Output, Ticket};
+use shared::url::registered_domain;
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+/// How far the shared scope is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Learning {
+    NotBegun,
+    Underway,
+    CaughtUp,
+}
+
+/// An input with seeds that have yet to join the scope.
+struct Parked {
+    ticket: Ticket,
+    found: FoundUrls,
+    /// Entries that it waits for.
+    missing: usize,
+}
+
+/// A topic, and a host or registered domain that it follows.
+pub(crate) type TopicEntry = (String, String);
+
+/// The scope, as far as it is known here.
+pub(crate) struct Followed {
+    follow: Follow,
+    pub(crate) learning: Learning,
+    /// By topic, the hosts or registered domains that it follows.
+    entries: HashMap<String, HashSet<String>>,
+    /// By ticket, inputs that wait for entries to join.
+    parked: HashMap<Ticket, Parked>,
+    /// By entry that is joining, the inputs that wait for it.
+    joining: HashMap<TopicEntry, Vec<Ticket>>,
+}
+
+impl Followed {
+    /// A scope without entries. A crawl of any host has nothing to learn.
+    pub(crate) fn new(follow: Follow) -> Self {
+        Followed {
+            learning: match follow {
+                Follow::Any => Learning::CaughtUp,
+                Follow::Host | Follow::Domain => Learning::NotBegun,
+            },
+            follow,
+            entries: HashMap::new(),
+            parked: HashMap::new(),
+            joining: HashMap::new(),
+        }
+    }
+
+    /// Says whether the topic follows a host.
+    pub(crate) fn follows(&self, topic: &str, host: &str) -> bool {
+        self.follow == Follow::Any
+            || self.entries.get(topic).is_some_and(|entries| entries.contains(scope_entry(self.follow, host)))
+    }
+
+    /// Says whether any topic follows a host.
+    pub(crate) fn is_followed(&self, host: &str) -> bool {
+        self.follow == Follow::Any || self.entries.keys().any(|topic| self.follows(topic, host))
+    }
+
+    /// The entries of seeds that are not yet in the scope, each once.
+    pub(crate) fn missing(&self, found: &FoundUrls, url_bytes_max: usize) -> BTreeSet<TopicEntry> {
+        let origin = &found.origin;
+        if !origin.seed || self.follow == Follow::Any {
+            return BTreeSet::new();
+        }
+        let known = self.entries.get(&origin.topic);
+        let mut missing = BTreeSet::new();
+        for host in found.urls.iter().filter_map(|url| checked_host(url, url_bytes_max)) {
+            let entry = scope_entry(self.follow, host);
+            if !known.is_some_and(|known| known.contains(entry)) {
+                missing.insert((origin.topic.clone(), entry.to_owned()));
+            }
+        }
+        missing
+    }
+
+    /// An input waits for these entries, and those that nobody waits for yet are to join.
+    pub(crate) fn park(
+        &mut self,
+        ticket: Ticket,
+        found: FoundUrls,
+        missing: BTreeSet<TopicEntry>,
+        out: &mut Output<Effect>,
+    ) {
+        self.parked.insert(ticket, Parked { ticket, found, missing: missing.len() });
+        for (topic, entry) in missing {
+            let waiting = self.joining.entry((topic.clone(), entry.clone())).or_default();
+            if waiting.is_empty() {
+                out.effect(Effect::Join { topic, entry });
+            }
+            waiting.push(ticket);
+        }
+    }
+
+    /// The entry is in the scope. Returns the inputs that waited for it alone.
+    pub(crate) fn learn(&mut self, topic: String, entry: String) -> Vec<(Ticket, FoundUrls)> {
+        let key = (topic, entry);
+        let waiting = self.joining.remove(&key);
+        let (topic, entry) = key;
+        self.entries.entry(topic).or_default().insert(entry);
+        let mut complete = Vec::new();
+        for ticket in waiting.unwrap_or_default() {
+            let Some(parked) = self.parked.get_mut(&ticket) else {
+                debug_assert!(false, "P3: an input is parked as long as an entry of it is missing");
+                continue;
+            };
+            parked.missing -= 1;
+            if parked.missing == 0
+                && let Some(Parked { ticket, found, .. }) = self.parked.remove(&ticket)
+            {
+                complete.push((ticket, found));
+            }
+        }
+        complete
+    }
+
+    /// Inputs that wait.
+    pub(crate) fn parked(&self) -> usize {
+        self.parked.len()
+    }
+}
+
+/// The entry that stands for a host.
+fn scope_entry(follow: Follow, host: &str) -> &str {
+    match follow {
+        Follow::Domain => registered_domain(host),
+        Follow::Host | Follow::Any => host,
+    }
+}
