@@ -10,7 +10,7 @@ mod subjects;
 
 pub(crate) use lanes::priority;
 pub use lanes::{LANES, LaneConsumer, has_lanes, lane_consumers, lane_of};
-pub use publisher::{Outgoing, Publisher};
+pub use publisher::{Publisher, StreamAnswer};
 pub(crate) use streams::PRIORITY_GROUP;
 pub use streams::{
     BUCKETS, Buckets, Consumer, consumer_name, ensure_buckets, ensure_streams, leave_unarchived, required_by_interest,
@@ -31,8 +31,7 @@ pub struct Bus {
     pub jetstream: async_nats::jetstream::Context,
     /// The subjects of this crawl.
     pub subjects: Arc<Subjects>,
-    /// How many times the connection has come about: changes with every reconnect.
-    pub connected: Arc<AtomicU64>,
+    connected: Arc<AtomicU64>,
 }
 
 /// First wait after a failed connect, doubling.
@@ -80,6 +79,11 @@ impl Bus {
     /// The largest message that both take, the configuration (`broker.max_payload`) and the broker.
     pub fn max_payload(&self, pipeline: &Pipeline) -> Bytes {
         pipeline.broker.max_payload.min(Bytes(self.client.server_info().max_payload as u64))
+    }
+
+    /// How many times the connection has come about: more than before after a reconnect.
+    pub fn connections(&self) -> u64 {
+        self.connected.load(Ordering::Relaxed)
     }
 
     /// Whether the connection stands right now.
