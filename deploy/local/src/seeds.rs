@@ -3,9 +3,10 @@
 //! Invariant: seeds that a crawl was given reach the broker, also when its start was cut short.
 
 use anyhow::Context as _;
-use shared::bus::{Bus, Outgoing, Publisher};
+use shared::bus::{Bus, Publisher};
 use shared::message::{Edge, FoundUrls, Origin, encode};
 use shared::stage::Token;
+use shared::stage::settlement::Outgoing;
 use shared::whole_file;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -116,26 +117,13 @@ pub(crate) fn injection() -> u64 {
 /// they were met before; 0: none.
 pub(crate) async fn inject(bus: &Bus, topic: &str, seeds: &[String], again: u64) -> anyhow::Result<()> {
     let origin = Origin { again, ..Origin::seed(topic) };
-    let mut publisher = Publisher::new(bus).await?;
-    for chunk in seeds.chunks(SEEDS_PER_MESSAGE) {
-        let payload = encode(&FoundUrls { origin: origin.clone(), urls: chunk.iter().collect(), anchors: Vec::new() });
+    let message = |urls: &[String]| {
+        let payload = encode(&FoundUrls { origin: origin.clone(), urls: urls.iter().collect(), anchors: Vec::new() });
         let id = format!("inject-{:016x}-{}", xxhash(&payload), std::process::id());
         let subject = bus.subjects.of(Edge::UrlsFound, &Token::None);
-        publisher.publish(Outgoing { subject, id, headers: Vec::new(), payload }).await;
-    }
-    let stored = async {
-        while !publisher.is_empty() {
-            let again = tokio::time::sleep(Duration::from_millis(200));
-            tokio::select! {
-                reply = publisher.next_ack() => {
-                    if let Some(reply) = reply {
-                        publisher.settle(&reply);
-                    }
-                }
-                () = again => publisher.republish().await,
-            }
-        }
+        Outgoing { subject, id, headers: Vec::new(), payload }
     };
+    let stored = Publisher::new(bus).await?.store_all(seeds.chunks(SEEDS_PER_MESSAGE).map(message));
     tokio::time::timeout(STORE_TIMEOUT, stored).await.context("the broker did not store the URLs in time")
 }
 

@@ -12,7 +12,7 @@ mod subjects;
 pub use crate::config::shown;
 pub(crate) use lanes::priority;
 pub use lanes::{LANES, LaneConsumer, lane_consumers, lane_of};
-pub use publisher::{Outgoing, Publisher};
+pub use publisher::{Publisher, StreamAnswer};
 pub(crate) use streams::PRIORITY_GROUP;
 pub use streams::{
     BUCKETS, Buckets, Consumer, consumer_name, ensure_buckets, ensure_streams, leave_unarchived, required_by_interest,
@@ -35,7 +35,7 @@ pub struct Bus {
     /// The subjects of this crawl.
     pub subjects: Arc<Subjects>,
     /// Number of connects so far: changes with every reconnect.
-    pub connected: Arc<AtomicU64>,
+    connected: Arc<AtomicU64>,
 }
 
 /// First wait after a failed connect, doubling.
@@ -83,6 +83,11 @@ impl Bus {
     /// The largest message that both take, the configuration (`broker.max_payload`) and the broker.
     pub fn max_payload(&self, pipeline: &Pipeline) -> Bytes {
         pipeline.broker.max_payload.min(Bytes(self.client.server_info().max_payload as u64))
+    }
+
+    /// Number of connects so far: changes with every reconnect.
+    pub fn connections(&self) -> u64 {
+        self.connected.load(Ordering::Relaxed)
     }
 
     /// Says whether the connection stands right now.

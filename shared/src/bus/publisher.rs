@@ -1,87 +1,47 @@
-//! Publishing to streams: at least once, pipelined, never awaited one by one.
+//! The driver of messages on their way into streams: sends them, and reads what streams answer.
 //!
-//! In: messages with an id. Out: the token of each message that its stream has stored. A message whose PubAck
-//! does not come within [`ACK_TIMEOUT`], or that the stream refused because it is full, is published again
-//! under the same id, so that the broker drops the copy when the first one did arrive. After a reconnect all
-//! that is outstanding is published again at once: PubAcks in flight when a connection breaks never come.
+//! In: messages under tokens, from a [settlement](crate::stage::settlement) or an [`Unstored`]. Out: streams' answers
+//! with the token that each is about.
 
 use super::Bus;
+use crate::stage::settlement::{Outgoing, Unstored};
+use crate::time::Timestamp;
 use async_nats::{HeaderMap, Message, Subscriber};
-use bytes::Bytes;
-use std::collections::{BTreeMap, HashMap};
+use futures::{FutureExt as _, StreamExt as _};
 use std::time::{Duration, Instant};
 
-/// Longest time that a PubAck may take.
-const ACK_TIMEOUT: Duration = Duration::from_secs(2);
-/// First wait after a stream refused a message; doubles up to [`REFUSED_WAIT_MAX`].
-const REFUSED_WAIT: Duration = Duration::from_millis(5);
-/// Longest wait after a refusal.
-const REFUSED_WAIT_MAX: Duration = Duration::from_millis(100);
+/// How often [`Publisher::store_all`] looks for what has waited too long.
+const LOOK_AGAIN: Duration = Duration::from_millis(200);
 
-/// A message for a stream.
-#[derive(Clone, Debug)]
-pub struct Outgoing {
-    /// Full subject.
-    pub subject: String,
-    /// `Nats-Msg-Id`.
-    pub id: String,
-    /// Further headers.
-    pub headers: Vec<(&'static str, String)>,
-    /// The payload.
-    pub payload: Bytes,
+/// What a stream answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StreamAnswer {
+    /// It has the message with this token.
+    Stored(u64),
+    /// It refused the message with this token, and why.
+    Refused(u64, String),
 }
 
-struct Waiting {
-    message: Outgoing,
-    since: Instant,
-    due: Instant,
-    refusals: u32,
-}
-
-/// The messages of one process that are on their way into streams.
+/// Where streams answer what a process publishes.
 pub struct Publisher {
     bus: Bus,
     inbox: String,
-    acks: Subscriber,
-    waiting: HashMap<u64, Waiting>,
-    /// Next look at each waiting message.
-    due: BTreeMap<(Instant, u64), ()>,
-    next: u64,
-    connected: u64,
-    /// Why a stream refused a message, since the last time that nothing was on its way or the broker came back.
-    refusal: Option<String>,
+    answers: Subscriber,
 }
 
 impl Publisher {
     /// A publisher with an inbox of its own.
+    ///
+    /// # Errors
+    /// The connection to the broker is closed.
     pub async fn new(bus: &Bus) -> anyhow::Result<Self> {
         let inbox = bus.client.new_inbox();
-        let acks = bus.client.subscribe(format!("{inbox}.*")).await?;
-        Ok(Publisher {
-            bus: bus.clone(),
-            inbox,
-            acks,
-            waiting: HashMap::new(),
-            due: BTreeMap::new(),
-            next: 0,
-            connected: bus.connected.load(std::sync::atomic::Ordering::Relaxed),
-            refusal: None,
-        })
+        let answers = bus.client.subscribe(format!("{inbox}.*")).await?;
+        Ok(Publisher { bus: bus.clone(), inbox, answers })
     }
 
-    /// Publishes a message; its token comes out of [`acks`](Self::next_ack) when it is stored.
-    pub async fn publish(&mut self, message: Outgoing) -> u64 {
-        let token = self.next;
-        self.next += 1;
-        let now = Instant::now();
-        let due = now + ACK_TIMEOUT;
-        self.send(token, &message).await;
-        self.waiting.insert(token, Waiting { message, since: now, due, refusals: 0 });
-        self.due.insert((due, token), ());
-        token
-    }
-
-    async fn send(&self, token: u64, message: &Outgoing) {
+    /// Sends a message on its way; its stream's answer names the token.
+    pub async fn send(&self, token: u64, message: &Outgoing) {
         let mut headers = HeaderMap::new();
         headers.insert("Nats-Msg-Id", message.id.as_str());
         for (name, value) in &message.headers {
@@ -99,102 +59,70 @@ impl Publisher {
         }
     }
 
-    /// The next reply of a stream; feed it to [`settle`](Self::settle).
-    pub async fn next_ack(&mut self) -> Option<Message> {
-        futures::StreamExt::next(&mut self.acks).await
-    }
-
-    /// Reads a reply: the token and the message that is now stored, if it is.
-    pub fn settle(&mut self, reply: &Message) -> Option<(u64, Outgoing)> {
-        let token: u64 = reply.subject.rsplit('.').next()?.parse().ok()?;
-        let waiting = self.waiting.get_mut(&token)?;
-        match refusal(reply) {
-            None => {
-                let waiting = self.waiting.remove(&token)?;
-                self.due.remove(&(waiting.due, token));
-                if self.waiting.is_empty() {
-                    self.refusal = None;
+    /// Waits for the next answer.
+    pub async fn next(&mut self) -> StreamAnswer {
+        loop {
+            match self.answers.next().await {
+                Some(reply) => {
+                    if let Some(answer) = read(&reply) {
+                        return answer;
+                    }
                 }
-                Some((token, waiting.message))
+                // The client is gone for good: its messages stay unstored.
+                None => std::future::pending().await,
             }
-            Some(reason) => {
-                waiting.refusals += 1;
-                let wait = REFUSED_WAIT.saturating_mul(1 << waiting.refusals.min(8)).min(REFUSED_WAIT_MAX);
-                let now = Instant::now();
-                self.due.remove(&(waiting.due, token));
-                waiting.due = now + wait;
-                self.due.insert((waiting.due, token), ());
-                if self.refusal.is_none() {
-                    tracing::debug!(
-                        subject = waiting.message.subject,
-                        reason,
-                        "the stream refused a message; trying on"
-                    );
+        }
+    }
+
+    /// The next answer, if it is here.
+    pub fn next_now(&mut self) -> Option<StreamAnswer> {
+        self.next().now_or_never()
+    }
+
+    /// Publishes messages and waits until streams have all of them, however often one refuses.
+    pub async fn store_all(mut self, messages: impl IntoIterator<Item = Outgoing>) {
+        let origin = Instant::now();
+        let now = || Timestamp::ZERO + origin.elapsed();
+        let mut unstored = Unstored::default();
+        for message in messages {
+            let token = unstored.insert(now(), message, ());
+            self.send_again(&unstored, &[token]).await;
+        }
+        let mut connections = self.bus.connections();
+        while !unstored.is_empty() {
+            tokio::select! {
+                answer = self.next() => match answer {
+                    StreamAnswer::Stored(token) => { unstored.stored(token); }
+                    StreamAnswer::Refused(token, reason) => unstored.refused(now(), token, reason),
+                },
+                () = tokio::time::sleep(LOOK_AGAIN) => {
+                    if connections != self.bus.connections() && self.bus.is_connected() {
+                        connections = self.bus.connections();
+                        let again = unstored.reconnected(now());
+                        self.send_again(&unstored, &again).await;
+                    }
+                    let again = unstored.overdue(now());
+                    self.send_again(&unstored, &again).await;
                 }
-                self.refusal = Some(reason);
-                None
             }
         }
     }
 
-    /// When [`republish`](Self::republish) has something to do, if ever.
-    pub fn due_at(&self) -> Option<Instant> {
-        self.due.first_key_value().map(|((due, _), ())| *due)
-    }
-
-    /// Publishes again what is overdue, and after a reconnect all that waits.
-    pub async fn republish(&mut self) {
-        let connected = self.bus.connected.load(std::sync::atomic::Ordering::Relaxed);
-        let now = Instant::now();
-        let again: Vec<u64> = if connected != self.connected {
-            self.connected = connected;
-            self.refusal = None;
-            self.waiting.keys().copied().collect()
-        } else {
-            self.due.range(..=(now, u64::MAX)).map(|((_, token), ())| *token).collect()
-        };
-        if !self.bus.is_connected() {
-            // Nothing goes out before the connection stands again: look again a little later.
-            for token in again {
-                self.postpone(token, now + REFUSED_WAIT_MAX);
-            }
-            return;
-        }
-        for token in again {
-            self.postpone(token, now + ACK_TIMEOUT);
-            if let Some(waiting) = self.waiting.get(&token) {
-                self.send(token, &waiting.message).await;
+    async fn send_again(&self, unstored: &Unstored<()>, tokens: &[u64]) {
+        for &token in tokens {
+            if let Some(message) = unstored.message(token) {
+                self.send(token, message).await;
             }
         }
     }
+}
 
-    fn postpone(&mut self, token: u64, due: Instant) {
-        if let Some(waiting) = self.waiting.get_mut(&token) {
-            self.due.remove(&(waiting.due, token));
-            waiting.due = due;
-            self.due.insert((due, token), ());
-        }
-    }
-
-    /// Messages on their way.
-    pub fn len(&self) -> usize {
-        self.waiting.len()
-    }
-
-    /// Says whether no message is on its way.
-    pub fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
-    }
-
-    /// Why a stream refused a message last, while anything is on its way since.
-    pub fn refusal(&self) -> Option<&str> {
-        self.refusal.as_deref()
-    }
-
-    /// Time that the oldest message has been on its way.
-    pub fn oldest(&self) -> Duration {
-        self.waiting.values().map(|waiting| waiting.since.elapsed()).max().unwrap_or_default()
-    }
+fn read(reply: &Message) -> Option<StreamAnswer> {
+    let token: u64 = reply.subject.rsplit('.').next()?.parse().ok()?;
+    Some(match refusal(reply) {
+        None => StreamAnswer::Stored(token),
+        Some(reason) => StreamAnswer::Refused(token, reason),
+    })
 }
 
 /// Why a stream did not store a message; none for a PubAck.

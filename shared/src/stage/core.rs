@@ -95,7 +95,28 @@ impl<E> Default for Output<E> {
     }
 }
 
+/// What a step brings about, without its effects: what the settlement takes.
+#[derive(Debug, Default)]
+pub struct Step {
+    /// Messages for streams.
+    pub publishes: Vec<Publish>,
+    /// Core NATS messages, sent after the changes are committed.
+    pub sends: Vec<Send>,
+    /// Replies to inputs that were requests.
+    pub replies: Vec<(Ticket, Bytes)>,
+    /// Inputs from which nothing more will be made.
+    pub finished: Vec<Ticket>,
+    /// Changes of state.
+    pub changes: Changes,
+}
+
 impl<E> Output<E> {
+    /// Divides what is settled from the work for the shell, which begins when the rest is settled.
+    pub fn split(self) -> (Step, Vec<E>) {
+        let Output { publishes, sends, replies, finished, effects, changes } = self;
+        (Step { publishes, sends, replies, finished, changes }, effects)
+    }
+
     /// Publishes a message made from the inputs in `causes`.
     pub fn publish<M>(&mut self, token: Token, message: &M, causes: Vec<Ticket>)
     where

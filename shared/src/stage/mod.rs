@@ -2,27 +2,34 @@
 //!
 //! ```text
 //!  streams ─┐                       ┌─▶ changes + outbox + position, one commit ─▶ ack ─▶ publish   (with state)
-//!  core NATS ├─▶ decode ─▶ core.step ┤
+//!  core NATS ├─▶ decode ─▶ core.step ┤                                                             settlement/
 //!  answers ─┘                       └─▶ publish ─▶ all outputs stored ─▶ ack                        (without)
 //! ```
+//!
+//! A stage's binary hands [`main`] a [`Stage`], plain data; everything from its command line to its drained end is here
+//! and compiled once. `run` drives the [`settlement`] with a real broker; the simulation drives the same one with a
+//! broker in memory.
 
-mod applied;
+mod any_core;
 mod args;
+mod context;
 mod control;
 mod core;
 pub mod disk;
 mod inputs;
-mod outbox;
 mod ownership;
 mod run;
+pub mod settlement;
 mod start;
 pub mod store;
-mod tickets;
+mod vitals;
 
 pub use crate::topology::{Source, Token};
-pub use applied::Applied;
+pub use any_core::{AnyCore, NoShell, Refusal, Shell, Signal, assemble};
 pub use args::Args;
+pub use context::{Context, Stage, State};
 pub use control::{ControlRequest, ProcessReason, ProcessStatus};
-pub use core::{Core, Count, Event, Output, Publish, Send, Ticket};
+pub use core::{Core, Count, Event, Output, Publish, Send, Step, Ticket};
 pub use ownership::Ownership;
-pub use start::{Context, NoShell, Shell, Stage, State, main, new_life};
+pub use settlement::Applied;
+pub use start::{main, new_life};

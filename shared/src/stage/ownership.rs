@@ -73,15 +73,19 @@ impl Ownership {
         self.state().revision
     }
 
-    /// Whether something may be committed now.
-    pub fn holds(&self) -> bool {
-        let state = self.state();
-        !state.lost && Instant::now() < state.deadline
+    /// Until when something may be committed; none when another process has become the owner.
+    pub fn held_until(&self) -> Option<Instant> {
+        let State { deadline, lost, .. } = self.state();
+        (!lost).then_some(deadline)
     }
 
-    /// Whether another process has become the owner.
+    /// Says whether another process has become the owner.
     pub fn is_lost(&self) -> bool {
-        self.state().lost
+        self.held_until().is_none()
+    }
+
+    fn holds(&self) -> bool {
+        self.held_until().is_some_and(|deadline| Instant::now() < deadline)
     }
 
     /// Gives the lease back, so that the next owner need not wait for its end.

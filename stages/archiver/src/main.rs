@@ -9,7 +9,7 @@ use archiver::folder::{Folder, FolderSettings};
 use futures::future::BoxFuture;
 use shared::config::Pipeline;
 use shared::message::Edge;
-use shared::stage::{Context, Shell, Source, Stage};
+use shared::stage::{AnyCore, Context, Shell, Source, Stage, assemble};
 use shared::whole_file;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,46 +21,37 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// Messages asked of the broker at once: a pull ends at 8 MiB before.
 const BATCH: usize = 64;
 
-struct Archiving;
+const STAGE: Stage = Stage {
+    name: "archiver",
+    about: "Archiver: keeps what was fetched in WARC files with an index, and a line for every outcome",
+    sources: &[Source::Shared(Edge::Pages), Source::Shared(Edge::Documents), Source::Shared(Edge::Outcomes)],
+    state: None,
+    batch: |_| BATCH,
+    open,
+};
 
-impl Stage for Archiving {
-    const NAME: &'static str = "archiver";
-    const ABOUT: &'static str =
-        "Archiver: keeps what was fetched in WARC files with an index, and a line for every outcome";
-    type Core = Archiver;
-    type Shell = FolderShell;
-
-    fn sources() -> Vec<Source> {
-        vec![Source::Shared(Edge::Pages), Source::Shared(Edge::Documents), Source::Shared(Edge::Outcomes)]
+fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
+    let pipeline = &context.pipeline;
+    // Goes with the crawl's state, while the archive stays.
+    let marker = pipeline.instance_dir(STAGE.name, context.instance).join("begun");
+    let log_begun = std::fs::read_to_string(&marker).ok().and_then(|bytes| bytes.parse().ok());
+    let settings = FolderSettings {
+        dir: pipeline.archive_dir(),
+        crawl: pipeline.crawl.clone(),
+        instance: context.instance,
+        digests: pipeline.stages.archiver.digests,
+        log_begun,
+        about: about(pipeline),
+    };
+    let (folder, found) = Folder::open(settings)?;
+    if log_begun.is_none() {
+        // Before the first line is written.
+        whole_file::replace(&marker, folder.log_bytes().to_string().as_bytes())
+            .with_context(|| format!("cannot write {}", marker.display()))?;
     }
-
-    fn batch(_pipeline: &Pipeline) -> usize {
-        BATCH
-    }
-
-    fn open(context: &Context) -> anyhow::Result<(Archiver, FolderShell)> {
-        let pipeline = &context.pipeline;
-        // Goes with the crawl's state, while the archive stays.
-        let marker = pipeline.instance_dir(Self::NAME, context.instance).join("begun");
-        let log_begun = std::fs::read_to_string(&marker).ok().and_then(|bytes| bytes.parse().ok());
-        let settings = FolderSettings {
-            dir: pipeline.archive_dir(),
-            crawl: pipeline.crawl.clone(),
-            instance: context.instance,
-            digests: pipeline.stages.archiver.digests,
-            log_begun,
-            about: about(pipeline),
-        };
-        let (folder, found) = Folder::open(settings)?;
-        if log_begun.is_none() {
-            // Before the first line is written.
-            whole_file::replace(&marker, folder.log_bytes().to_string().as_bytes())
-                .with_context(|| format!("cannot write {}", marker.display()))?;
-        }
-        let origin_ms = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |elapsed| elapsed.as_millis() as u64);
-        let core = Archiver::new(Settings::new(pipeline, origin_ms), found);
-        Ok((core, FolderShell(Arc::new(Mutex::new(folder)))))
-    }
+    let origin_ms = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |elapsed| elapsed.as_millis() as u64);
+    let core = Archiver::new(Settings::new(pipeline, origin_ms), found);
+    Ok(assemble(core, FolderShell(Arc::new(Mutex::new(folder)))))
 }
 
 /// What every file says of itself.
@@ -100,5 +91,5 @@ fn noted<T>(result: anyhow::Result<T>) -> Option<T> {
 }
 
 fn main() -> ExitCode {
-    shared::stage::main::<Archiving>()
+    shared::stage::main(&STAGE)
 }

@@ -7,46 +7,43 @@ use dedup::dedup::{Dedup, Settings, TABLES};
 use shared::config::Pipeline;
 use shared::message::Edge;
 use shared::stage::disk::StoreOptions;
-use shared::stage::{Context, NoShell, Source, Stage, State};
+use shared::stage::{AnyCore, Context, NoShell, Source, Stage, State, assemble};
 use shared::url_cache::UrlCache;
 use std::process::ExitCode;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-struct Deduplication;
+const STAGE: Stage = Stage {
+    name: "dedup",
+    about: "Dedup: the exact URL-seen test, by partition",
+    sources: &[Source::Owned(Edge::UrlsSplit), Source::Addressed(Edge::ContentAsks)],
+    state: Some(state),
+    batch: |_| Stage::BATCH,
+    open,
+};
 
-impl Stage for Deduplication {
-    const NAME: &'static str = "dedup";
-    const ABOUT: &'static str = "Dedup: the exact URL-seen test, by partition";
-    type Core = Dedup;
-    type Shell = NoShell;
-
-    fn sources() -> Vec<Source> {
-        vec![Source::Owned(Edge::UrlsSplit), Source::Addressed(Edge::ContentAsks)]
-    }
-
-    fn state(pipeline: &Pipeline) -> Option<State> {
-        let dedup = &pipeline.stages.dedup;
-        Some(State {
-            tables: TABLES.to_vec(),
-            options: StoreOptions {
-                memtable_bytes: dedup.memtable_bytes,
-                cache_bytes: dedup.store_cache_bytes,
-                durability: pipeline.durability,
-            },
-            replicas: dedup.replicas,
-        })
-    }
-
-    fn open(context: &Context) -> anyhow::Result<(Dedup, NoShell)> {
-        let settings = Settings::from(&context.pipeline);
-        let cache = UrlCache::open("stages.dedup.cache", &context.pipeline.stages.dedup.cache)?;
-        let folder = context.pipeline.instance_dir("dedup", context.instance).join("seen");
-        Ok((Dedup::open(&settings, cache, &context.partitions, context.store()?, folder)?, NoShell))
+fn state(pipeline: &Pipeline) -> State {
+    let dedup = &pipeline.stages.dedup;
+    State {
+        tables: TABLES.to_vec(),
+        options: StoreOptions {
+            memtable_bytes: dedup.memtable_bytes,
+            cache_bytes: dedup.store_cache_bytes,
+            durability: pipeline.durability,
+        },
+        replicas: dedup.replicas,
     }
 }
 
+fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
+    let settings = Settings::from(&context.pipeline);
+    let cache = UrlCache::open("stages.dedup.cache", &context.pipeline.stages.dedup.cache)?;
+    let folder = context.pipeline.instance_dir("dedup", context.instance).join("seen");
+    let core = Dedup::open(&settings, cache, &context.partitions, context.store()?, folder)?;
+    Ok(assemble(core, NoShell))
+}
+
 fn main() -> ExitCode {
-    shared::stage::main::<Deduplication>()
+    shared::stage::main(&STAGE)
 }

@@ -10,7 +10,7 @@ use fetcher::settings::Settings;
 use futures::future::BoxFuture;
 use shared::bus::Bus;
 use shared::message::{Ask, Edge, decode, encode};
-use shared::stage::{Context, Shell, Source, Stage, Token};
+use shared::stage::{AnyCore, Context, Shell, Source, Stage, Token, assemble};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,39 +18,34 @@ use std::time::Duration;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-struct Fetching;
+const STAGE: Stage = Stage {
+    name: "fetcher",
+    about: "Fetcher: carries out connection jobs, each one server, one connection and a list of its URLs",
+    sources: &[Source::Addressed(Edge::FetchJobs)],
+    state: None,
+    batch: |_| Stage::BATCH,
+    open,
+};
 
-impl Stage for Fetching {
-    const NAME: &'static str = "fetcher";
-    const ABOUT: &'static str =
-        "Fetcher: carries out connection jobs, each one server, one connection and a list of its URLs";
-    type Core = Fetcher;
-    type Shell = HttpShell;
-
-    fn sources() -> Vec<Source> {
-        vec![Source::Addressed(Edge::FetchJobs)]
+fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
+    let pipeline = &context.pipeline;
+    let connections = pipeline.stages.fetcher.connections;
+    let room = fetcher::files::allow(connections);
+    if room < connections {
+        tracing::warn!(
+            connections,
+            room,
+            "fewer connections than stages.fetcher.connections: the limit of open files (ulimit -n) has no room for more"
+        );
     }
-
-    fn open(context: &Context) -> anyhow::Result<(Fetcher, HttpShell)> {
-        let pipeline = &context.pipeline;
-        let connections = pipeline.stages.fetcher.connections;
-        let room = fetcher::files::allow(connections);
-        if room < connections {
-            tracing::warn!(
-                connections,
-                room,
-                "fewer connections than stages.fetcher.connections: the limit of open files (ulimit -n) has no room for more"
-            );
-        }
-        let settings = Settings::new(pipeline, context.instance, context.life);
-        let core = Fetcher::new(Settings { connections: room.clamp(1, connections), ..settings });
-        let bus = context.bus.clone();
-        let ask: SendAsk = Arc::new(move |scheduler: u16, ask: Ask| {
-            let bus = bus.clone();
-            Box::pin(async move { send_ask(&bus, scheduler, &ask).await }) as _
-        });
-        Ok((core, HttpShell(Http::new(HttpSettings::new(pipeline), ask)?)))
-    }
+    let settings = Settings::new(pipeline, context.instance, context.life);
+    let core = Fetcher::new(Settings { connections: room.clamp(1, connections), ..settings });
+    let bus = context.bus.clone();
+    let ask: SendAsk = Arc::new(move |scheduler: u16, ask: Ask| {
+        let bus = bus.clone();
+        Box::pin(async move { send_ask(&bus, scheduler, &ask).await }) as _
+    });
+    Ok(assemble(core, HttpShell(Http::new(HttpSettings::new(pipeline), ask)?)))
 }
 
 struct HttpShell(Http);
@@ -74,5 +69,5 @@ async fn send_ask(bus: &Bus, scheduler: u16, ask: &Ask) -> Asked {
 }
 
 fn main() -> ExitCode {
-    shared::stage::main::<Fetching>()
+    shared::stage::main(&STAGE)
 }

@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use host_splitter::effect::{Answer, Effect};
 use host_splitter::splitter::{Settings, Splitter};
 use shared::message::Edge;
-use shared::stage::{Context, Shell, Source, Stage};
+use shared::stage::{AnyCore, Context, Shell, Source, Stage, assemble};
 use shared::url_cache::UrlCache;
 use std::process::ExitCode;
 
@@ -16,24 +16,20 @@ mod scope;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-struct HostSplitting;
+const STAGE: Stage = Stage {
+    name: "host-splitter",
+    about: "Host-splitter: filters found URLs and groups the others by partition",
+    sources: &[Source::Shared(Edge::UrlsFound)],
+    state: None,
+    batch: |_| Stage::BATCH,
+    open,
+};
 
-impl Stage for HostSplitting {
-    const NAME: &'static str = "host-splitter";
-    const ABOUT: &'static str = "Host-splitter: filters found URLs and groups the others by partition";
-    type Core = Splitter;
-    type Shell = ScopeShell;
-
-    fn sources() -> Vec<Source> {
-        vec![Source::Shared(Edge::UrlsFound)]
-    }
-
-    fn open(context: &Context) -> anyhow::Result<(Splitter, ScopeShell)> {
-        let cache = &context.pipeline.stages.host_splitter.cache;
-        let cache = UrlCache::open("stages.host-splitter.cache", cache)?;
-        let core = Splitter::new(Settings::from(&context.pipeline), cache, context.life);
-        Ok((core, ScopeShell(scope::Scope::new(context.buckets.scope.clone()))))
-    }
+fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
+    let cache = &context.pipeline.stages.host_splitter.cache;
+    let cache = UrlCache::open("stages.host-splitter.cache", cache)?;
+    let core = Splitter::new(Settings::from(&context.pipeline), cache, context.life);
+    Ok(assemble(core, ScopeShell(scope::Scope::new(context.buckets.scope.clone()))))
 }
 
 struct ScopeShell(scope::Scope);
@@ -48,5 +44,5 @@ impl Shell<Splitter> for ScopeShell {
 }
 
 fn main() -> ExitCode {
-    shared::stage::main::<HostSplitting>()
+    shared::stage::main(&STAGE)
 }

@@ -7,34 +7,25 @@ use futures::future::BoxFuture;
 use parser::content::{Answer, Ask};
 use parser::core::{Parser, Settings};
 use shared::bus::Bus;
-use shared::config::Pipeline;
 use shared::message::{Edge, decode, encode};
-use shared::stage::{Context, Shell, Source, Stage, Token};
+use shared::stage::{AnyCore, Context, Shell, Source, Stage, Token, assemble};
 use std::process::ExitCode;
 use std::time::Duration;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-struct Parsing;
+const STAGE: Stage = Stage {
+    name: "parser",
+    about: "Parser: charset-correct extraction of links and redirect targets",
+    sources: &[Source::Shared(Edge::Pages)],
+    state: None,
+    batch: |pipeline| pipeline.stages.parser.pages_in_hand as usize,
+    open,
+};
 
-impl Stage for Parsing {
-    const NAME: &'static str = "parser";
-    const ABOUT: &'static str = "Parser: charset-correct extraction of links and redirect targets";
-    type Core = Parser;
-    type Shell = AskShell;
-
-    fn sources() -> Vec<Source> {
-        vec![Source::Shared(Edge::Pages)]
-    }
-
-    fn batch(pipeline: &Pipeline) -> usize {
-        pipeline.stages.parser.pages_in_hand as usize
-    }
-
-    fn open(context: &Context) -> anyhow::Result<(Parser, AskShell)> {
-        Ok((Parser::new(Settings::from(&context.pipeline)), AskShell(context.bus.clone())))
-    }
+fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
+    Ok(assemble(Parser::new(Settings::from(&context.pipeline)), AskShell(context.bus.clone())))
 }
 
 /// How long dedup may take to say whether bodies were met before.
@@ -56,5 +47,5 @@ impl Shell<Parser> for AskShell {
 }
 
 fn main() -> ExitCode {
-    shared::stage::main::<Parsing>()
+    shared::stage::main(&STAGE)
 }

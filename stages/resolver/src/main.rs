@@ -9,36 +9,32 @@ use resolver::query::{self, Queries};
 use resolver::resolver::{Resolver, Settings};
 use resolver::snapshot_file::SnapshotFile;
 use shared::message::Edge;
-use shared::stage::{Context, Shell, Source, Stage};
+use shared::stage::{AnyCore, Context, Shell, Source, Stage, assemble};
 use std::process::ExitCode;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-struct Resolving;
+const STAGE: Stage = Stage {
+    name: "resolver",
+    about: "Resolver: finds the addresses of servers, concurrently and from a cache",
+    sources: &[Source::Shared(Edge::UrlsNew), Source::Any(Edge::DnsRefresh)],
+    state: None,
+    batch: |_| Stage::BATCH,
+    open,
+};
 
-impl Stage for Resolving {
-    const NAME: &'static str = "resolver";
-    const ABOUT: &'static str = "Resolver: finds the addresses of servers, concurrently and from a cache";
-    type Core = Resolver;
-    type Shell = DnsShell;
-
-    fn sources() -> Vec<Source> {
-        vec![Source::Shared(Edge::UrlsNew), Source::Any(Edge::DnsRefresh)]
-    }
-
-    fn open(context: &Context) -> anyhow::Result<(Resolver, DnsShell)> {
-        let queries = Queries::new(&query::Settings::from(&context.pipeline))?;
-        let file = SnapshotFile::new(&context.pipeline.instance_dir(Self::NAME, context.instance));
-        let mut core = Resolver::new(Settings::from(&context.pipeline));
-        if let Some((snapshot, age)) = file.read() {
-            match core.restore(&snapshot, age, context.now) {
-                Ok(names) => tracing::info!(names, "begins with the names of an earlier life"),
-                Err(_) => tracing::warn!("begins without names: the snapshot of an earlier life is damaged"),
-            }
+fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
+    let queries = Queries::new(&query::Settings::from(&context.pipeline))?;
+    let file = SnapshotFile::new(&context.pipeline.instance_dir(STAGE.name, context.instance));
+    let mut core = Resolver::new(Settings::from(&context.pipeline));
+    if let Some((snapshot, age)) = file.read() {
+        match core.restore(&snapshot, age, context.now) {
+            Ok(names) => tracing::info!(names, "begins with the names of an earlier life"),
+            Err(_) => tracing::warn!("begins without names: the snapshot of an earlier life is damaged"),
         }
-        Ok((core, DnsShell { queries, file }))
     }
+    Ok(assemble(core, DnsShell { queries, file }))
 }
 
 struct DnsShell {
@@ -65,5 +61,5 @@ impl Shell<Resolver> for DnsShell {
 }
 
 fn main() -> ExitCode {
-    shared::stage::main::<Resolving>()
+    shared::stage::main(&STAGE)
 }

@@ -9,57 +9,52 @@ use scheduler::{Scheduler, Settings, TABLES, TokenShell};
 use shared::config::Pipeline;
 use shared::message::Edge;
 use shared::stage::disk::StoreOptions;
-use shared::stage::{Context, Source, Stage, State};
+use shared::stage::{AnyCore, Context, Source, Stage, State, assemble};
 use std::process::ExitCode;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-struct Scheduling;
+const STAGE: Stage = Stage {
+    name: "scheduler",
+    about: "Scheduler: the frontier, politeness and robots.txt; grants connection jobs to fetchers",
+    sources: &[
+        Source::Owned(Edge::UrlsReady),
+        Source::Owned(Edge::FetchReports),
+        Source::Addressed(Edge::FetchAsks),
+        Source::OwnedSoft(Edge::Errands),
+    ],
+    state: Some(state),
+    batch: |_| Stage::BATCH,
+    open,
+};
 
-impl Stage for Scheduling {
-    const NAME: &'static str = "scheduler";
-    const ABOUT: &'static str =
-        "Scheduler: the frontier, politeness and robots.txt; grants connection jobs to fetchers";
-    type Core = Scheduler;
-    type Shell = TokenShell;
-
-    fn sources() -> Vec<Source> {
-        vec![
-            Source::Owned(Edge::UrlsReady),
-            Source::Owned(Edge::FetchReports),
-            Source::Addressed(Edge::FetchAsks),
-            Source::OwnedSoft(Edge::Errands),
-        ]
-    }
-
-    fn state(pipeline: &Pipeline) -> Option<State> {
-        let scheduler = &pipeline.stages.scheduler;
-        Some(State {
-            tables: TABLES.to_vec(),
-            options: StoreOptions {
-                memtable_bytes: scheduler.memtable_bytes,
-                cache_bytes: scheduler.store_cache_bytes,
-                durability: pipeline.durability,
-            },
-            replicas: scheduler.replicas,
-        })
-    }
-
-    fn open(context: &Context) -> anyhow::Result<(Scheduler, TokenShell)> {
-        let quality = Provider::open(&context.pipeline.stages.scheduler)?;
-        let core = Scheduler::open(
-            Settings::new(&context.pipeline, quality),
-            context.instance,
-            context.epoch,
-            &context.partitions,
-            context.store()?,
-            context.now,
-        )?;
-        Ok((core, TokenShell { bucket: context.buckets.tokens.clone() }))
+fn state(pipeline: &Pipeline) -> State {
+    let scheduler = &pipeline.stages.scheduler;
+    State {
+        tables: TABLES.to_vec(),
+        options: StoreOptions {
+            memtable_bytes: scheduler.memtable_bytes,
+            cache_bytes: scheduler.store_cache_bytes,
+            durability: pipeline.durability,
+        },
+        replicas: scheduler.replicas,
     }
 }
 
+fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
+    let quality = Provider::open(&context.pipeline.stages.scheduler)?;
+    let core = Scheduler::open(
+        Settings::new(&context.pipeline, quality),
+        context.instance,
+        context.epoch,
+        &context.partitions,
+        context.store()?,
+        context.now,
+    )?;
+    Ok(assemble(core, TokenShell { bucket: context.buckets.tokens.clone() }))
+}
+
 fn main() -> ExitCode {
-    shared::stage::main::<Scheduling>()
+    shared::stage::main(&STAGE)
 }

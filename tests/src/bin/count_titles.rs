@@ -12,7 +12,7 @@
 
 use shared::message::{Edge, Page, Undecodable, decode};
 use shared::stage::store::StoreError;
-use shared::stage::{Context, Core, Count, Event, NoShell, Output, Source, Stage};
+use shared::stage::{AnyCore, Context, Core, Count, Event, NoShell, Output, Source, Stage, assemble};
 use shared::time::Timestamp;
 use std::convert::Infallible;
 use std::process::ExitCode;
@@ -55,21 +55,19 @@ impl Core for CountTitles {
     }
 }
 
-impl Stage for CountTitles {
-    const NAME: &'static str = "count-titles";
-    const ABOUT: &'static str = "Counts the titles of pages: an example of a further stage";
-    type Core = CountTitles;
-    type Shell = NoShell;
+const STAGE: Stage = Stage {
+    name: "count-titles",
+    about: "Counts the titles of pages: an example of a further stage",
+    sources: &[Source::Shared(Edge::Pages)],
+    state: None,
+    batch: |_| Stage::BATCH,
+    open,
+};
 
-    fn sources() -> Vec<Source> {
-        vec![Source::Shared(Edge::Pages)]
-    }
-
-    fn open(_context: &Context) -> anyhow::Result<(CountTitles, NoShell)> {
-        Ok((CountTitles::default(), NoShell))
-    }
+fn open(_context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
+    Ok(assemble(CountTitles::default(), NoShell))
 }
 
 fn main() -> ExitCode {
-    shared::stage::main::<CountTitles>()
+    shared::stage::main(&STAGE)
 }

@@ -20,6 +20,20 @@ pub(crate) enum StageName {
     Parser,
 }
 
+impl StageName {
+    /// As in the picture.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            StageName::HostSplitter => "host-splitter",
+            StageName::Dedup => "dedup",
+            StageName::Resolver => "resolver",
+            StageName::Scheduler => "scheduler",
+            StageName::Fetcher => "fetcher",
+            StageName::Parser => "parser",
+        }
+    }
+}
+
 /// An instance of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Place {
@@ -27,7 +41,7 @@ pub(crate) struct Place {
     pub(crate) instance: u16,
 }
 
-/// A process: an instance's so-manieth life.
+/// A process: an instance and the number of its life.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Process {
     pub(crate) place: Place,
@@ -59,12 +73,19 @@ pub(crate) enum Input {
     Answer(u64, Answer),
     /// The PubAck of a publish, by its token.
     Stored(u64),
-    /// It is time to publish again what was published for the so-manieth time, unless it is stored.
-    Unstored {
-        token: u64,
-        attempt: u32,
+    /// The stream is full: it refused the publish with this token.
+    Refused(u64),
+    /// The process sees that its connection to the broker is gone.
+    Disconnected,
+    /// The connection to the broker stands again.
+    Reconnected,
+    /// The lease is renewed, counted from when that was asked for.
+    Leased {
+        asked: Micros,
     },
-    /// It may be time to wake the core.
+    /// Another process holds the lease.
+    LeaseLost,
+    /// It may be time for something: the core's wish, a publish, upkeep, the lease.
     Tick,
     /// A connect has ended.
     Connected(ConnectionId),
@@ -81,6 +102,8 @@ pub(crate) enum Incident {
     Pause { micros: Micros },
     /// Has no connection to the broker.
     Cut { micros: Micros },
+    /// Is cut off until its lease has lapsed, and another process takes the lease for a while.
+    Usurped { micros: Micros },
     /// Is started again.
     Restart,
     /// A pause or a cut is over.
@@ -93,15 +116,19 @@ pub(crate) enum Happening {
     /// Something reaches a process; nothing when that life is over.
     To(Process, Input),
     /// A publish reaches the broker.
-    Publish { from: Process, token: u64, attempt: u32, message: Outgoing },
+    Publish { from: Process, token: u64, message: Outgoing },
     /// An ack reaches the broker.
     Ack { edge: Edge, consumer: usize, sequence: u64 },
+    /// A sign that a process still has an input in hand reaches the broker.
+    Extend { edge: Edge, consumer: usize, sequence: u64 },
     /// A delivery has not been acked in time, unless it has.
     Overdue { edge: Edge, consumer: usize, sequence: u64, delivery: u64 },
     /// URLs are injected: a message from outside is stored.
     Injection(Outgoing),
     /// A fault, or its repair.
     Incident(Place, Incident),
+    /// The broker is killed and comes back: every connection breaks, and the last acks are forgotten.
+    BrokerRestart { micros: Micros },
     /// The scope bucket takes an entry.
     Join(EffectId, String, String),
 }

@@ -4,8 +4,10 @@ use super::agenda::{Agenda, Answer, EffectId, Happening, Incident, Input, Line, 
 use super::broker::{Broker, Outgoing, ReplyTo, Request, SoftMessage, Storing};
 use super::checks::Checks;
 use super::dice::Dice;
+use super::leases::Leases;
 use super::names::Names;
 use super::plan::{Faults, MILLISECOND, Micros, SECOND};
+use super::routes::Routes;
 use super::scope::ScopeBucket;
 use super::web::Web;
 use bytes::Bytes;
@@ -21,8 +23,8 @@ use std::collections::HashMap;
 const REPLY_TIMEOUT: Micros = 2 * SECOND;
 /// As in the scheduler's shell.
 const TOKENS_TIMEOUT: Micros = 5 * SECOND;
-/// How long a publisher waits before it tries a full stream again.
-const REFUSED_WAIT: Micros = 100 * MILLISECOND;
+/// Acks younger than this may be forgotten by a broker that is killed.
+const ACKS_FORGOTTEN: Micros = 2 * SECOND;
 
 /// What lies around the nodes.
 pub(crate) struct Around {
@@ -33,6 +35,8 @@ pub(crate) struct Around {
     pub(crate) web: Web,
     pub(crate) names: Names,
     pub(crate) scope: ScopeBucket,
+    pub(crate) leases: Leases,
+    pub(crate) routes: Routes,
     /// Of budgets that schedulers share, by key.
     pub(crate) ledgers: HashMap<String, Ledger>,
     pub(crate) checks: Checks,
@@ -65,34 +69,75 @@ impl Around {
     }
 
     /// Sends a publish on its way.
-    pub(crate) fn publish(&mut self, from: Process, token: u64, attempt: u32, message: Outgoing) {
+    pub(crate) fn publish(&mut self, from: Process, token: u64, message: Outgoing) {
         if !self.is_lost(from.place) {
             let at = self.now + self.latency();
-            self.agenda.over(Line::ToBroker(from), at, Happening::Publish { from, token, attempt, message });
+            self.agenda.over(Line::ToBroker(from), at, Happening::Publish { from, token, message });
         }
     }
 
     /// A publish arrives at the broker.
-    pub(crate) fn arrive(&mut self, from: Process, token: u64, attempt: u32, message: &Outgoing) {
+    pub(crate) fn arrive(&mut self, from: Process, token: u64, message: &Outgoing) {
         // What a dead process had sent may have got as far as the network, or not.
         if self.up.get(&from.place) != Some(&from) && self.dice.below(2) == 0 {
             return;
         }
-        match self.broker.store(self.now, message) {
+        let answer = match self.broker.store(self.now, message) {
             Storing::Stored => {
                 self.tell(|| format!("{} stored as {}", message.edge.name(), message.id));
                 self.dispatch(message.edge);
+                Input::Stored(token)
             }
-            Storing::Known => {}
-            Storing::Refused => {
-                let at = self.now + REFUSED_WAIT;
-                self.agenda.at(at, Happening::To(from, Input::Unstored { token, attempt }));
-                return;
-            }
-        }
+            Storing::Known => Input::Stored(token),
+            Storing::Refused => Input::Refused(token),
+        };
         if !self.is_lost(from.place) {
             let at = self.now + self.latency();
-            self.agenda.over(Line::FromBroker(from), at, Happening::To(from, Input::Stored(token)));
+            self.agenda.over(Line::FromBroker(from), at, Happening::To(from, answer));
+        }
+    }
+
+    /// A process asks for its lease to be renewed; it may be renewed although the process does not learn of it.
+    pub(crate) fn renew(&mut self, from: Process) {
+        if self.is_lost(from.place) {
+            return;
+        }
+        let asked = self.now;
+        let answer = match self.leases.take(self.now, from) {
+            Some(_) => Input::Leased { asked },
+            None => Input::LeaseLost,
+        };
+        if !self.is_lost(from.place) {
+            let at = self.now + self.latency();
+            self.agenda.over(Line::FromBroker(from), at, Happening::To(from, answer));
+        }
+    }
+
+    /// How long a step takes: nothing, but now and then longer than a lease.
+    pub(crate) fn step_takes(&mut self) -> Micros {
+        if self.dice.chance(self.faults.slow_steps) { self.dice.within(MILLISECOND..2 * self.leases.lasts) } else { 0 }
+    }
+
+    /// The broker comes back from a kill: the acks of its last moments are forgotten, whatever was delivered to nobody who
+    /// acked it comes again, and no process has a connection for a while.
+    pub(crate) fn restart_broker(&mut self, micros: Micros) {
+        self.broker.forget_acks(self.now.saturating_sub(ACKS_FORGOTTEN));
+        let mut places: Vec<Place> = self.up.keys().copied().collect();
+        places.sort();
+        for place in places {
+            self.cut_off(place, micros);
+        }
+    }
+
+    /// A place has no connection to the broker for a while; its process may see that or not.
+    pub(crate) fn cut_off(&mut self, place: Place, micros: Micros) {
+        let until = self.now + micros;
+        let until = *self.cut.entry(place).and_modify(|before| *before = until.max(*before)).or_insert(until);
+        self.agenda.at(until, Happening::Incident(place, Incident::Resume));
+        if let Some(&process) = self.up.get(&place)
+            && self.dice.below(2) == 0
+        {
+            self.agenda.at(self.now, Happening::To(process, Input::Disconnected));
         }
     }
 
@@ -106,7 +151,7 @@ impl Around {
             up.get(&place).copied().filter(|_| asks)
         };
         let dice = &mut self.dice;
-        for dispatched in self.broker.dispatch(edge, reachable, |n| dice.below(n)) {
+        for dispatched in self.broker.dispatch(now, edge, reachable, |n| dice.below(n)) {
             let delivery = dispatched.delivery;
             let (consumer, sequence) = (delivery.consumer, delivery.sequence);
             let overdue = Happening::Overdue { edge, consumer, sequence, delivery: dispatched.number };
@@ -138,6 +183,14 @@ impl Around {
         if !self.is_lost(from.place) {
             let at = self.now + self.latency();
             self.agenda.over(Line::ToBroker(from), at, Happening::Ack { edge, consumer, sequence });
+        }
+    }
+
+    /// A process tells the broker that it still has an input in hand.
+    pub(crate) fn extend(&mut self, from: Process, edge: Edge, consumer: usize, sequence: u64) {
+        if !self.is_lost(from.place) {
+            let at = self.now + self.latency();
+            self.agenda.over(Line::ToBroker(from), at, Happening::Extend { edge, consumer, sequence });
         }
     }
 
@@ -262,11 +315,17 @@ impl Around {
         for _ in 0..self.faults.incidents {
             let at = self.dice.within(0..self.faults.until_s * SECOND);
             let Some(&place) = self.dice.pick(places) else { return };
-            let incident = match self.dice.below(6) {
+            let incident = match self.dice.below(8) {
                 0 | 1 => Incident::Crash,
                 2 | 3 => Incident::CrashInStep { after: self.dice.below(4) },
                 4 => Incident::Pause { micros: self.interruption() },
-                _ => Incident::Cut { micros: self.interruption() },
+                5 => Incident::Cut { micros: self.interruption() },
+                6 => Incident::Usurped { micros: self.interruption() },
+                _ => {
+                    let micros = self.dice.within(SECOND / 2..20 * SECOND);
+                    self.agenda.at(at, Happening::BrokerRestart { micros });
+                    continue;
+                }
             };
             self.agenda.at(at, Happening::Incident(place, incident));
         }

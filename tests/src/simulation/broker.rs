@@ -9,7 +9,7 @@ use bytes::Bytes;
 use shared::config::Pipeline;
 use shared::message::Edge;
 use shared::stage::Token;
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A message for a stream.
 #[derive(Clone, Debug)]
@@ -56,7 +56,8 @@ pub(crate) enum Request {
 
 struct Unacked {
     delivery: u64,
-    to: Process,
+    /// When the message comes again unless it is acked.
+    until: Micros,
 }
 
 /// A durable consumer and its members.
@@ -68,7 +69,8 @@ struct Consumer {
     next: usize,
     again: BTreeSet<u64>,
     unacked: BTreeMap<u64, Unacked>,
-    acked: HashSet<u64>,
+    /// By sequence, when it was acked.
+    acked: BTreeMap<u64, Micros>,
     delivery: u64,
 }
 
@@ -141,7 +143,7 @@ impl Broker {
             next: 0,
             again: BTreeSet::new(),
             unacked: BTreeMap::new(),
-            acked: HashSet::new(),
+            acked: BTreeMap::new(),
             delivery: 0,
         };
         self.stream(edge).consumers.push(consumer);
@@ -173,6 +175,7 @@ impl Broker {
     /// What can be delivered now on an edge to the processes that are `up`; `choose` picks among members.
     pub(crate) fn dispatch(
         &mut self,
+        now: Micros,
         edge: Edge,
         up: impl Fn(Place) -> Option<Process>,
         mut choose: impl FnMut(usize) -> usize,
@@ -189,7 +192,8 @@ impl Broker {
             {
                 let to = members[choose(members.len())];
                 consumer.delivery += 1;
-                consumer.unacked.insert(sequence, Unacked { delivery: consumer.delivery, to });
+                let until = now + stream.ack_wait;
+                consumer.unacked.insert(sequence, Unacked { delivery: consumer.delivery, until });
                 let payload = stream.messages[sequence as usize - 1].payload.clone();
                 let delivery = Delivery { edge, consumer: index, sequence, payload };
                 dispatched.push(Dispatched { to, number: consumer.delivery, delivery });
@@ -198,17 +202,38 @@ impl Broker {
         dispatched
     }
 
-    pub(crate) fn ack(&mut self, edge: Edge, consumer: usize, sequence: u64) {
+    pub(crate) fn ack(&mut self, now: Micros, edge: Edge, consumer: usize, sequence: u64) {
         let consumer = &mut self.stream(edge).consumers[consumer];
         consumer.unacked.remove(&sequence);
         consumer.again.remove(&sequence);
-        consumer.acked.insert(sequence);
+        consumer.acked.insert(sequence, now);
     }
 
-    /// To whom a delivery went that is still not acked.
-    pub(crate) fn unacked(&self, edge: Edge, consumer: usize, sequence: u64, delivery: u64) -> Option<Process> {
+    /// A process still has a message in hand: it comes again only after another `ack_wait`.
+    pub(crate) fn extend(&mut self, now: Micros, edge: Edge, consumer: usize, sequence: u64) {
+        let stream = self.stream(edge);
+        let until = now + stream.ack_wait;
+        if let Some(unacked) = stream.consumers[consumer].unacked.get_mut(&sequence) {
+            unacked.until = until;
+        }
+    }
+
+    /// Until when a delivery may be acked; none when it is, or when the message was delivered again.
+    pub(crate) fn unacked_until(&self, edge: Edge, consumer: usize, sequence: u64, delivery: u64) -> Option<Micros> {
         let unacked = self.streams.get(&edge)?.consumers.get(consumer)?.unacked.get(&sequence)?;
-        (unacked.delivery == delivery).then_some(unacked.to)
+        (unacked.delivery == delivery).then_some(unacked.until)
+    }
+
+    /// Forgets the acks since a moment: these messages come again, as if for the first time.
+    pub(crate) fn forget_acks(&mut self, since: Micros) {
+        for consumer in self.streams.values_mut().flat_map(|stream| &mut stream.consumers) {
+            let forgotten: Vec<u64> =
+                consumer.acked.iter().filter(|&(_, &at)| at >= since).map(|(&sequence, _)| sequence).collect();
+            for sequence in forgotten {
+                consumer.acked.remove(&sequence);
+                consumer.again.insert(sequence);
+            }
+        }
     }
 
     /// A message is to be delivered once more.

@@ -1,30 +1,28 @@
 //! A node: one instance of a stage, driven as the stage loop drives it in a process.
 //!
-//! Without state an input is acked when all that was made from it is stored; with state position, changes and
-//! outbox go into one commit, then the input is acked and the outbox published under its stored ids. A crash
-//! takes the core and everything that was not committed; the next life starts from the store under the next
-//! epoch, with a clock of its own, and publishes what the outbox held.
+//! The rules of delivery are those of a process: the same [`Settlement`] says what is acked, committed and published. The
+//! node carries its actions out with the broker in memory. A crash takes the core and everything that was not committed;
+//! the next life starts from the store, when the lease of the last one is over, under the next epoch, and with a clock
+//! of its own.
 //!
-//! Not modelled: two processes that both believe to own an instance (a lease in the broker's bucket excludes
-//! them), and corrupt payloads.
+//! Not modelled: two processes that work on one store at once (the store is locked), and corrupt payloads.
 
-use super::agenda::{Answer, EffectId, Happening, Input, Place, Process};
+use super::agenda::{Answer, EffectId, Input, Place, Process};
 use super::around::Around;
 use super::broker::{Delivery, Outgoing, ReplyTo, SoftMessage};
-use super::plan::{Micros, SECOND};
-use bytes::Bytes;
+use super::plan::{MILLISECOND, Micros};
+use shared::config::Pipeline;
 use shared::message::{Edge, decode};
-use shared::stage::store::{Changes, MemoryStore, Store, Table};
-use shared::stage::{Applied, Core, Count, Event, Output, Publish, Ticket, Token};
+use shared::stage::settlement::{Action, Life, Settlement, next_epoch};
+use shared::stage::store::{MemoryStore, Store};
+use shared::stage::{Core, Count, Event, Output};
 use shared::time::Timestamp;
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
-/// As in the stage loop.
-const PUBLISHES_MAX: usize = 1000;
-const ACK_TIMEOUT: Micros = 2 * SECOND;
-const LOOP: Table = "loop";
-const OUTBOX: Table = "outbox";
+/// How often a process keeps inputs alive and clears its outbox, as in the stage loop.
+const UPKEEP: Micros = 500 * MILLISECOND;
 
 /// A core that the simulation can run: who does its work that waits.
 pub(crate) trait Simulated: Core + 'static {
@@ -49,17 +47,15 @@ pub(crate) struct Opening {
 
 /// A node of any stage.
 pub(crate) trait AnyNode {
-    /// Starts the next life.
-    fn start(&mut self, around: &mut Around);
+    /// Starts the next life; false when another process still holds the lease.
+    fn start(&mut self, around: &mut Around) -> bool;
     /// Ends the life at once.
     fn crash(&mut self);
     fn process(&self) -> Option<Process>;
     /// Takes what reached it.
     fn take(&mut self, input: Input, around: &mut Around);
     /// When it wants to be woken.
-    fn wake_at(&self) -> Option<Micros>;
-    /// Whether the process has an input in hand: it tells the broker that it works on it.
-    fn has_in_hand(&self, edge: Edge, sequence: u64) -> bool;
+    fn wake_at(&self, now: Micros) -> Option<Micros>;
     /// Nothing in hand, nothing on its way into a stream.
     fn is_quiet(&self) -> bool;
     fn counts(&self) -> Vec<Count>;
@@ -67,89 +63,114 @@ pub(crate) trait AnyNode {
     fn why_idle(&self, now: Micros, server: &str) -> Option<String>;
 }
 
-struct Held {
-    /// Edge, consumer and sequence of a stream's message.
-    source: Option<(Edge, usize, u64)>,
-    reply: Option<ReplyTo>,
-    references: u32,
+/// What an answer to an input is sent to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum AnswerTo {
+    /// A message of a stream's consumer: an ack.
+    Consumer { edge: Edge, consumer: usize, sequence: u64 },
+    /// A request: a reply.
+    Asker(ReplyTo),
 }
 
 /// The life of a process.
-struct Life<C> {
+struct LifeOf<C> {
     core: C,
+    settlement: Settlement<AnswerTo>,
     process: Process,
+    store: Option<Arc<MemoryStore>>,
     born: Micros,
-    inbox: VecDeque<Delivery>,
-    tickets: HashMap<Ticket, Held>,
-    next_ticket: u64,
-    /// What is on its way into streams, and how often it was sent.
-    publishing: HashMap<u64, (Outgoing, u32)>,
-    next_token: u64,
-    causes: HashMap<u64, Vec<Ticket>>,
-    tags: HashMap<u64, u64>,
+    /// What has come and waits for its turn: answers first, then requests, then messages of streams.
+    answers: VecDeque<(u64, Answer)>,
+    requests: VecDeque<SoftMessage>,
+    messages: VecDeque<Delivery>,
     effects: HashSet<u64>,
     next_effect: u64,
-    epoch: u64,
-    positions: HashMap<Edge, Applied>,
-    next_output: u64,
-    /// Keys in the outbox by the publisher's token.
-    outbox: HashMap<u64, Vec<u8>>,
-    stored: Vec<Vec<u8>>,
+    /// Messages published so far, each counted once.
+    announced: u64,
+    next_upkeep: Micros,
+    /// Of a stage with state: when it renews its lease.
+    next_renewal: Option<Micros>,
 }
 
 /// An instance of a stage.
 pub(crate) struct Node<C: Simulated> {
     place: Place,
     open: Box<dyn Fn(&Opening) -> C>,
+    pipeline: Pipeline,
     store: Option<Arc<MemoryStore>>,
     lives: u64,
-    life: Option<Life<C>>,
+    life: Option<LifeOf<C>>,
 }
 
 /// The process died in the middle of a step.
 struct Died;
 
 impl<C: Simulated> Node<C> {
-    pub(crate) fn new(place: Place, stateful: bool, open: impl Fn(&Opening) -> C + 'static) -> Self {
+    pub(crate) fn new(
+        place: Place,
+        pipeline: &Pipeline,
+        stateful: bool,
+        open: impl Fn(&Opening) -> C + 'static,
+    ) -> Self {
         let store = stateful.then(Arc::<MemoryStore>::default);
-        Node { place, open: Box::new(open), store, lives: 0, life: None }
+        Node { place, open: Box::new(open), pipeline: pipeline.clone(), store, lives: 0, life: None }
+    }
+
+    /// A life that begins; none while another process holds the lease.
+    fn begin(&self, process: Process, around: &mut Around) -> Option<LifeOf<C>> {
+        let store = self.store.clone();
+        let mut epoch = 0;
+        if let Some(store) = &store {
+            let revision = around.leases.take(around.now, process)?;
+            epoch = next_epoch(store.as_ref(), revision).expect("a store in memory does not fail");
+        }
+        let number = around.dice.number();
+        let opening = Opening {
+            instance: self.place.instance,
+            epoch,
+            life: number,
+            store: store.clone().map(|store| store as Arc<dyn Store>),
+        };
+        let core = (self.open)(&opening);
+        let life = Life { stage: self.place.stage.name(), instance: self.place.instance, life: number, epoch };
+        let tables = store.as_deref().map(|store| store as &dyn Store);
+        let subjects = around.routes.subjects.clone();
+        let mut settlement = Settlement::open(life, subjects, &self.pipeline, tables, Timestamp::ZERO)
+            .expect("a store in memory does not fail");
+        for edge in Edge::ALL.into_iter().filter(|&edge| self.pipeline.edges.stream(edge).is_some()) {
+            // A stream is never made anew here: they all have one identity.
+            settlement.adopt(tables, edge, 1).expect("a store in memory does not fail");
+        }
+        let lasts = around.leases.lasts;
+        settlement.leased(Timestamp::from_micros(lasts));
+        Some(LifeOf {
+            core,
+            settlement,
+            process,
+            next_renewal: store.is_some().then_some(around.now + lasts / 4),
+            store,
+            born: around.now,
+            answers: VecDeque::new(),
+            requests: VecDeque::new(),
+            messages: VecDeque::new(),
+            effects: HashSet::new(),
+            next_effect: 0,
+            announced: 0,
+            next_upkeep: around.now + UPKEEP,
+        })
     }
 }
 
 impl<C: Simulated> AnyNode for Node<C> {
-    fn start(&mut self, around: &mut Around) {
+    fn start(&mut self, around: &mut Around) -> bool {
+        let process = Process { place: self.place, life: self.lives + 1 };
+        self.life = self.begin(process, around);
+        let Some(life) = &mut self.life else { return false };
         self.lives += 1;
-        let process = Process { place: self.place, life: self.lives };
-        let epoch = self.store.as_ref().map_or(0, |store| next_epoch(store));
-        let store = self.store.clone().map(|store| store as Arc<dyn Store>);
-        let opening = Opening { instance: self.place.instance, epoch, life: around.dice.number(), store };
-        let mut life = Life {
-            core: (self.open)(&opening),
-            process,
-            born: around.now,
-            inbox: VecDeque::new(),
-            tickets: HashMap::new(),
-            next_ticket: 0,
-            publishing: HashMap::new(),
-            next_token: 0,
-            causes: HashMap::new(),
-            tags: HashMap::new(),
-            effects: HashSet::new(),
-            next_effect: 0,
-            epoch,
-            positions: HashMap::new(),
-            next_output: 0,
-            outbox: HashMap::new(),
-            stored: Vec::new(),
-        };
-        if let Some(store) = &self.store {
-            life.positions = positions(store);
-            for (key, message) in outbox(store) {
-                let token = life.publish(message, around);
-                life.outbox.insert(token, key);
-            }
+        if life.carry_out_all(around).is_err() {
+            self.life = None;
         }
-        self.life = Some(life);
+        true
     }
 
     fn crash(&mut self) {
@@ -162,34 +183,18 @@ impl<C: Simulated> AnyNode for Node<C> {
 
     fn take(&mut self, input: Input, around: &mut Around) {
         let Some(life) = &mut self.life else { return };
-        let store = self.store.as_deref();
-        let mut taken = life.take(input, store, around);
-        while taken.is_ok()
-            && life.core.wants_input()
-            && life.publishing.len() < PUBLISHES_MAX
-            && let Some(delivery) = life.inbox.pop_front()
-        {
-            taken = life.receive(delivery, store, around);
-        }
-        if taken.is_err() {
+        if life.take(input, around).and_then(|()| life.take_what_waits(around)).is_err() {
             self.life = None;
         }
     }
 
-    fn wake_at(&self) -> Option<Micros> {
-        let life = self.life.as_ref()?;
-        life.core.wake_at().map(|at| life.born.saturating_add(at.as_micros()))
-    }
-
-    fn has_in_hand(&self, edge: Edge, sequence: u64) -> bool {
-        self.life.as_ref().is_some_and(|life| {
-            life.tickets.values().any(|held| held.source.is_some_and(|(e, _, s)| (e, s) == (edge, sequence)))
-        })
+    fn wake_at(&self, now: Micros) -> Option<Micros> {
+        self.life.as_ref()?.wake_at(now)
     }
 
     fn is_quiet(&self) -> bool {
         self.life.as_ref().is_some_and(|life| {
-            life.core.is_idle() && life.tickets.is_empty() && life.publishing.is_empty() && life.inbox.is_empty()
+            life.core.is_idle() && life.settlement.is_settled() && life.messages.is_empty() && life.requests.is_empty()
         })
     }
 
@@ -199,113 +204,127 @@ impl<C: Simulated> AnyNode for Node<C> {
 
     fn why_idle(&self, now: Micros, server: &str) -> Option<String> {
         let life = self.life.as_ref()?;
-        life.core.why_idle(Timestamp::from_micros(now - life.born), server)
+        life.core.why_idle(life.at(now), server)
     }
 }
 
-impl<C: Simulated> Life<C> {
+impl<C: Simulated> LifeOf<C> {
+    /// A time of the world by the process's own clock.
+    fn at(&self, micros: Micros) -> Timestamp {
+        Timestamp::from_micros(micros.saturating_sub(self.born))
+    }
+
     fn now(&self, around: &Around) -> Timestamp {
-        Timestamp::from_micros(around.now - self.born)
+        self.at(around.now)
     }
 
-    fn take(&mut self, input: Input, store: Option<&MemoryStore>, around: &mut Around) -> Result<(), Died> {
+    /// The next of: the core's wish, publishes that are due, upkeep, the renewal of the lease.
+    fn wake_at(&self, now: Micros) -> Option<Micros> {
+        let by_clock = |at: Timestamp| self.born.saturating_add(at.as_micros());
+        let core = self.core.wake_at().filter(|_| self.settlement.may_step(self.at(now))).map(by_clock);
+        let due = self.settlement.due_at().map(by_clock);
+        let upkeep = self.settlement.needs_upkeep().then_some(self.next_upkeep);
+        [core, due, upkeep, self.next_renewal].into_iter().flatten().min()
+    }
+
+    fn take(&mut self, input: Input, around: &mut Around) -> Result<(), Died> {
         match input {
-            Input::Delivery(delivery) => {
-                self.inbox.push_back(delivery);
-                Ok(())
-            }
-            Input::Soft(message) => self.receive_soft(message, store, around),
-            Input::Answer(number, answer) => match C::accept(answer).filter(|_| self.effects.remove(&number)) {
-                Some(answer) => self.step(Event::Answer(answer), store, around),
-                None => Ok(()),
-            },
-            Input::Stored(token) => self.settle(token, store, around),
-            Input::Unstored { token, attempt } => {
-                if self.publishing.get(&token).is_some_and(|(_, sent)| *sent == attempt) {
-                    self.send_publish(token, around);
+            Input::Delivery(delivery) => self.messages.push_back(delivery),
+            Input::Soft(message) => self.requests.push_back(message),
+            Input::Answer(number, answer) => self.answers.push_back((number, answer)),
+            Input::Stored(token) => {
+                if let Some(tag) = self.settlement.stored(token) {
+                    return self.step(Event::Stored(tag), around);
                 }
-                Ok(())
             }
-            Input::Tick => {
-                let due = self.core.wake_at().is_some_and(|at| at <= self.now(around));
-                if due { self.step(Event::Wake, store, around) } else { Ok(()) }
+            Input::Refused(token) => self.settlement.refused(self.now(around), token, "the stream is full".into()),
+            Input::Disconnected => self.settlement.disconnected(),
+            Input::Reconnected => self.settlement.reconnected(self.now(around)),
+            Input::Leased { asked } => {
+                let until = self.at(asked + around.leases.lasts);
+                self.settlement.leased(until);
             }
-            Input::Connected(connection) => {
-                super::web::connected(connection, around);
-                Ok(())
+            // The process sees that it has lost the lease, and ends.
+            Input::LeaseLost => return Err(Died),
+            Input::Tick => return self.tick(around),
+            Input::Connected(connection) => super::web::connected(connection, around),
+        }
+        self.carry_out_all(around)
+    }
+
+    fn tick(&mut self, around: &mut Around) -> Result<(), Died> {
+        let now = self.now(around);
+        if self.settlement.may_step(now) && self.core.wake_at().is_some_and(|at| at <= now) {
+            self.step(Event::Wake, around)?;
+        }
+        self.settlement.due(now);
+        if self.next_upkeep <= around.now {
+            self.next_upkeep = around.now + UPKEEP;
+            self.settlement.upkeep(now);
+        }
+        if let Some(at) = self.next_renewal.filter(|&at| at <= around.now) {
+            self.next_renewal = Some(at.max(around.now) + around.leases.lasts / 4);
+            around.renew(self.process);
+        }
+        self.carry_out_all(around)
+    }
+
+    /// Takes what has come, as far as the process may and wants.
+    fn take_what_waits(&mut self, around: &mut Around) -> Result<(), Died> {
+        while self.settlement.may_step(self.now(around)) {
+            if let Some((number, answer)) = self.answers.pop_front() {
+                if let Some(answer) = C::accept(answer).filter(|_| self.effects.remove(&number)) {
+                    self.step(Event::Answer(answer), around)?;
+                }
+            } else if let Some(message) = self.requests.pop_front() {
+                self.receive_soft(message, around)?;
+            } else if self.settlement.takes_input(self.now(around))
+                && self.core.wants_input()
+                && let Some(delivery) = self.messages.pop_front()
+            {
+                self.receive(delivery, around)?;
+            } else {
+                break;
             }
         }
+        Ok(())
     }
 
-    fn ticket(&mut self, source: Option<(Edge, usize, u64)>, reply: Option<ReplyTo>) -> Ticket {
-        self.next_ticket += 1;
-        let ticket = Ticket(self.next_ticket);
-        self.tickets.insert(ticket, Held { source, reply, references: 1 });
-        ticket
-    }
-
-    fn receive(&mut self, delivery: Delivery, store: Option<&MemoryStore>, around: &mut Around) -> Result<(), Died> {
+    fn receive(&mut self, delivery: Delivery, around: &mut Around) -> Result<(), Died> {
         let Delivery { edge, consumer, sequence, payload } = delivery;
-        if self.positions.get(&edge).is_some_and(|applied| applied.contains(sequence)) {
-            around.ack(self.process, edge, consumer, sequence);
-            return Ok(());
-        }
+        let answer_to = AnswerTo::Consumer { edge, consumer, sequence };
+        let Some(ticket) = self.settlement.message(self.now(around), edge, sequence, answer_to) else {
+            return self.carry_out_all(around);
+        };
         let input = C::decode(edge, &payload).unwrap_or_else(|error| panic!("{edge:?} {sequence}: {error}"));
         if edge == Edge::FetchReports
             && let Ok(report) = decode(&payload)
         {
             around.checks.learns(around.now, &report);
         }
-        let ticket = self.ticket(Some((edge, consumer, sequence)), None);
-        self.step(Event::Message { ticket, input }, store, around)
+        self.step(Event::Message { ticket, input }, around)
     }
 
-    fn receive_soft(
-        &mut self,
-        message: SoftMessage,
-        store: Option<&MemoryStore>,
-        around: &mut Around,
-    ) -> Result<(), Died> {
+    fn receive_soft(&mut self, message: SoftMessage, around: &mut Around) -> Result<(), Died> {
         let input =
             C::decode(message.edge, &message.payload).unwrap_or_else(|error| panic!("{:?}: {error}", message.edge));
-        let ticket = self.ticket(None, message.reply);
-        self.step(Event::Message { ticket, input }, store, around)
+        let ticket = self.settlement.request(message.reply.map(AnswerTo::Asker), self.now(around));
+        self.step(Event::Message { ticket, input }, around)
     }
 
     /// Steps the core and carries out what it says, unless the process dies half-way.
-    fn step(
-        &mut self,
-        event: Event<C::Input, C::Answer>,
-        store: Option<&MemoryStore>,
-        around: &mut Around,
-    ) -> Result<(), Died> {
+    fn step(&mut self, event: Event<C::Input, C::Answer>, around: &mut Around) -> Result<(), Died> {
         let mut out = Output::default();
         let stepped = self.core.step(self.now(around), event, &mut out);
         stepped.expect("a store in memory does not fail");
         let acts = out.publishes.len() + out.sends.len() + out.effects.len() > 0 || !out.finished.is_empty();
-        let mut left = match around.dies_in_step(self.process.place, acts) {
-            Some(after) => after,
-            None => usize::MAX,
-        };
-        match store {
-            Some(store) => self.commit_and_publish(&mut out, store, &mut left, around)?,
-            None => self.publish_all(&mut out, &mut left, around)?,
-        }
-        for send in out.sends {
-            spend(&mut left)?;
-            around.send(self.process, send.edge, &send.token, send.payload);
-        }
-        for (ticket, payload) in out.replies {
-            spend(&mut left)?;
-            if let Some(to) = self.tickets.get(&ticket).and_then(|held| held.reply) {
-                around.reply(self.process, to, &payload);
-            }
-        }
-        for ticket in out.finished {
-            spend(&mut left)?;
-            self.release(ticket, around);
-        }
-        for effect in out.effects {
+        let mut left = around.dies_in_step(self.process.place, acts).unwrap_or(usize::MAX);
+        let (step, effects) = out.split();
+        // A step that took long may end after the lease.
+        let ended = self.now(around) + Duration::from_micros(around.step_takes());
+        self.settlement.stepped(ended, step).map_err(|_| Died)?;
+        self.carry_out(&mut left, around)?;
+        for effect in effects {
             spend(&mut left)?;
             self.next_effect += 1;
             self.effects.insert(self.next_effect);
@@ -314,109 +333,50 @@ impl<C: Simulated> Life<C> {
         if left == usize::MAX { Ok(()) } else { Err(Died) }
     }
 
-    fn publish_all(&mut self, out: &mut Output<C::Effect>, left: &mut usize, around: &mut Around) -> Result<(), Died> {
-        for Publish { edge, token, payload, causes, tag } in out.publishes.drain(..) {
+    fn carry_out_all(&mut self, around: &mut Around) -> Result<(), Died> {
+        let mut left = usize::MAX;
+        self.carry_out(&mut left, around)
+    }
+
+    /// Does what the settlement says, as long as acts are left; the process dies after the last. A commit is no act:
+    /// what is before it has no effect.
+    fn carry_out(&mut self, left: &mut usize, around: &mut Around) -> Result<(), Died> {
+        while let Some(action) = self.settlement.next_action() {
+            if let Action::Commit(changes) = action {
+                let store = self.store.as_ref().expect("only a stage with state commits");
+                store.commit(&changes).expect("a store in memory does not fail");
+                self.settlement.committed(self.at(around.now));
+                continue;
+            }
             spend(left)?;
-            self.next_output += 1;
-            let id = match causes.is_empty() {
-                true => format!("{:?}-{}", self.process, self.next_output),
-                false => format!("{:016x}", xxhash_rust::xxh3::xxh3_64(&payload)),
-            };
-            for cause in &causes {
-                if let Some(held) = self.tickets.get_mut(cause) {
-                    held.references += 1;
+            match action {
+                Action::Commit(_) => {}
+                Action::Publish(token) => self.publish(token, around),
+                Action::Send(send) => around.send(self.process, send.edge, &send.token, send.payload),
+                Action::Reply(AnswerTo::Asker(to), payload) => around.reply(self.process, to, &payload),
+                Action::Ack(AnswerTo::Consumer { edge, consumer, sequence }) => {
+                    around.ack(self.process, edge, consumer, sequence);
+                }
+                Action::Extend(AnswerTo::Consumer { edge, consumer, sequence }) => {
+                    around.extend(self.process, edge, consumer, sequence);
+                }
+                Action::Reply(..) | Action::Ack(_) | Action::Extend(_) | Action::Nak(..) => {
+                    panic!("{:?} answers an input as none is answered: {action:?}", self.process)
                 }
             }
-            let published = self.publish(Outgoing { edge, token, id, payload }, around);
-            self.causes.insert(published, causes);
-            if let Some(tag) = tag {
-                self.tags.insert(published, tag);
-            }
         }
         Ok(())
     }
 
-    fn commit_and_publish(
-        &mut self,
-        out: &mut Output<C::Effect>,
-        store: &MemoryStore,
-        left: &mut usize,
-        around: &mut Around,
-    ) -> Result<(), Died> {
-        let mut changes = std::mem::take(&mut out.changes);
-        let mut outgoing = Vec::new();
-        for Publish { edge, token, payload, .. } in out.publishes.drain(..) {
-            self.next_output += 1;
-            let Place { stage, instance } = self.process.place;
-            let id = format!("{stage:?}-{instance}-{}-{}", self.epoch, self.next_output);
-            let message = Outgoing { edge, token, id, payload };
-            let mut key = self.epoch.to_be_bytes().to_vec();
-            key.extend_from_slice(&self.next_output.to_be_bytes());
-            changes.put(OUTBOX, key.clone(), write_outgoing(&message));
-            outgoing.push((key, message));
+    fn publish(&mut self, token: u64, around: &mut Around) {
+        let Some(message) = self.settlement.outgoing(token) else { return };
+        let (edge, on) = around.routes.of(&message.subject);
+        let message = Outgoing { edge, token: on, id: message.id.clone(), payload: message.payload.clone() };
+        if token == self.announced {
+            self.announced += 1;
+            around.checks.publishes(self.process, &message);
         }
-        for ticket in &out.finished {
-            if let Some((edge, _, sequence)) = self.tickets.get(ticket).and_then(|held| held.source) {
-                let applied = self.positions.entry(edge).or_default();
-                applied.insert(sequence);
-                changes.put(LOOP, format!("position {}", edge.name()), applied.to_bytes());
-            }
-        }
-        if changes.is_empty() {
-            return Ok(());
-        }
-        for key in self.stored.drain(..) {
-            changes.remove(OUTBOX, key);
-        }
-        store.commit(&changes).expect("a store in memory does not fail");
-        for (key, message) in outgoing {
-            spend(left)?;
-            let token = self.publish(message, around);
-            self.outbox.insert(token, key);
-        }
-        Ok(())
-    }
-
-    fn publish(&mut self, message: Outgoing, around: &mut Around) -> u64 {
-        self.next_token += 1;
-        let token = self.next_token;
-        around.checks.publishes(self.process, &message);
-        self.publishing.insert(token, (message, 0));
-        self.send_publish(token, around);
-        token
-    }
-
-    fn send_publish(&mut self, token: u64, around: &mut Around) {
-        let Some((message, attempt)) = self.publishing.get_mut(&token) else { return };
-        *attempt += 1;
-        let again = Happening::To(self.process, Input::Unstored { token, attempt: *attempt });
-        around.publish(self.process, token, *attempt, message.clone());
-        around.agenda.at(around.now + ACK_TIMEOUT, again);
-    }
-
-    fn settle(&mut self, token: u64, store: Option<&MemoryStore>, around: &mut Around) -> Result<(), Died> {
-        if self.publishing.remove(&token).is_none() {
-            return Ok(());
-        }
-        self.stored.extend(self.outbox.remove(&token));
-        for ticket in self.causes.remove(&token).unwrap_or_default() {
-            self.release(ticket, around);
-        }
-        match self.tags.remove(&token) {
-            Some(tag) => self.step(Event::Stored(tag), store, around),
-            None => Ok(()),
-        }
-    }
-
-    fn release(&mut self, ticket: Ticket, around: &mut Around) {
-        let Some(held) = self.tickets.get_mut(&ticket) else { return };
-        held.references -= 1;
-        if held.references > 0 {
-            return;
-        }
-        if let Some(Held { source: Some((edge, consumer, sequence)), .. }) = self.tickets.remove(&ticket) {
-            around.ack(self.process, edge, consumer, sequence);
-        }
+        around.publish(self.process, token, message);
     }
 }
 
@@ -429,56 +389,5 @@ fn spend(left: &mut usize) -> Result<(), Died> {
             *left -= 1;
             Ok(())
         }
-    }
-}
-
-fn next_epoch(store: &MemoryStore) -> u64 {
-    let stored = store.get(LOOP, b"epoch").expect("a store in memory does not fail");
-    let epoch = 1 + stored.and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes);
-    let mut changes = Changes::default();
-    changes.put(LOOP, *b"epoch", epoch.to_le_bytes());
-    store.commit(&changes).expect("a store in memory does not fail");
-    epoch
-}
-
-fn positions(store: &MemoryStore) -> HashMap<Edge, Applied> {
-    let read = |edge: Edge| {
-        let bytes = store.get(LOOP, format!("position {}", edge.name()).as_bytes()).ok()??;
-        Some((edge, Applied::from_bytes(&bytes)?))
-    };
-    Edge::ALL.into_iter().filter_map(read).collect()
-}
-
-fn outbox(store: &MemoryStore) -> Vec<(Vec<u8>, Outgoing)> {
-    let mut left = Vec::new();
-    let scanned = store.scan(OUTBOX, &[], &[0xff; 17], &mut |key, value| {
-        left.push((key.to_vec(), read_outgoing(value)));
-        true
-    });
-    scanned.expect("a store in memory does not fail");
-    left
-}
-
-fn write_outgoing(message: &Outgoing) -> Vec<u8> {
-    let partition = match message.token {
-        Token::Partition(partition) => partition,
-        Token::None | Token::Instance(_) | Token::Lane(_) => u16::MAX,
-    };
-    let mut bytes = vec![message.edge as u8, message.id.len() as u8];
-    bytes.extend_from_slice(&partition.to_le_bytes());
-    bytes.extend_from_slice(message.id.as_bytes());
-    bytes.extend_from_slice(&message.payload);
-    bytes
-}
-
-fn read_outgoing(bytes: &[u8]) -> Outgoing {
-    let edge = Edge::ALL.into_iter().find(|&edge| edge as u8 == bytes[0]).expect("written by write_outgoing");
-    let partition = u16::from_le_bytes([bytes[2], bytes[3]]);
-    let (id, payload) = bytes[4..].split_at(usize::from(bytes[1]));
-    Outgoing {
-        edge,
-        token: if partition == u16::MAX { Token::None } else { Token::Partition(partition) },
-        id: String::from_utf8_lossy(id).into_owned(),
-        payload: Bytes::copy_from_slice(payload),
     }
 }

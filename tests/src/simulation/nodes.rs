@@ -166,14 +166,15 @@ fn cache(settings: &UrlCacheSettings) -> UrlCache {
 }
 
 fn node(place: Place, pipeline: Pipeline) -> Box<dyn AnyNode> {
+    let all = pipeline.clone();
     match place.stage {
-        StageName::HostSplitter => Box::new(Node::new(place, false, move |opening: &Opening| {
+        StageName::HostSplitter => Box::new(Node::new(place, &all, false, move |opening: &Opening| {
             Splitter::new((&pipeline).into(), cache(&pipeline.stages.host_splitter.cache), opening.life)
         })),
         StageName::Dedup => {
             // Goes with the node, not with its lives.
             let folder = tempfile::tempdir().expect("a folder");
-            Box::new(Node::new(place, true, move |opening: &Opening| {
+            Box::new(Node::new(place, &all, true, move |opening: &Opening| {
                 let partitions = partitions(&pipeline, pipeline.stages.dedup.replicas, opening.instance);
                 let store = opening.store.clone().expect("dedup has a store");
                 let cache = cache(&pipeline.stages.dedup.cache);
@@ -181,8 +182,10 @@ fn node(place: Place, pipeline: Pipeline) -> Box<dyn AnyNode> {
                     .expect("a store in memory does not fail")
             }))
         }
-        StageName::Resolver => Box::new(Node::new(place, false, move |_: &Opening| Resolver::new((&pipeline).into()))),
-        StageName::Scheduler => Box::new(Node::new(place, true, move |opening: &Opening| {
+        StageName::Resolver => {
+            Box::new(Node::new(place, &all, false, move |_: &Opening| Resolver::new((&pipeline).into())))
+        }
+        StageName::Scheduler => Box::new(Node::new(place, &all, true, move |opening: &Opening| {
             let partitions = partitions(&pipeline, pipeline.stages.scheduler.replicas, opening.instance);
             let store = opening.store.clone().expect("the scheduler has a store");
             let quality = Provider::open(&pipeline.stages.scheduler).expect("no table");
@@ -190,10 +193,12 @@ fn node(place: Place, pipeline: Pipeline) -> Box<dyn AnyNode> {
             Scheduler::open(settings, opening.instance, opening.epoch, &partitions, store, Timestamp::ZERO)
                 .expect("a store in memory does not fail")
         })),
-        StageName::Fetcher => Box::new(Node::new(place, false, move |opening: &Opening| {
+        StageName::Fetcher => Box::new(Node::new(place, &all, false, move |opening: &Opening| {
             Fetcher::new(fetcher::settings::Settings::new(&pipeline, opening.instance, opening.life))
         })),
-        StageName::Parser => Box::new(Node::new(place, false, move |_: &Opening| Parser::new((&pipeline).into()))),
+        StageName::Parser => {
+            Box::new(Node::new(place, &all, false, move |_: &Opening| Parser::new((&pipeline).into())))
+        }
     }
 }
 

@@ -41,12 +41,15 @@ pub struct Faults {
     pub repeated: u64,
     /// Messages that take up to a minute, in ten thousand.
     pub late: u64,
+    /// Steps that take up to twice as long as a lease on partitions lasts, in ten thousand.
+    pub slow_steps: u64,
 }
 
 impl Faults {
     /// Whether nothing goes wrong.
     pub fn is_none(&self) -> bool {
-        self.incidents == 0 && self.lost == 0 && self.repeated == 0 && self.late == 0
+        let Faults { incidents, until_s: _, lost, repeated, late, slow_steps } = self;
+        [*incidents as u64, *lost, *repeated, *late, *slow_steps].iter().all(|&many| many == 0)
     }
 }
 
@@ -67,6 +70,7 @@ impl Plan {
             lost: *dice.pick(&[0, 20, 100, 300]).unwrap_or(&0),
             repeated: *dice.pick(&[0, 50, 200]).unwrap_or(&0),
             late: *dice.pick(&[0, 20, 100]).unwrap_or(&0),
+            slow_steps: *dice.pick(&[0, 0, 5, 20]).unwrap_or(&0),
         };
         let servers = dice.within(5..10) as usize;
         let mut plan = Plan { servers, pages_max: 14, faults, ..Plan::drawn(seed, &mut dice) };

@@ -6,9 +6,11 @@ use super::broker::{Broker, Outgoing};
 use super::checks::{Checks, url_of};
 use super::dice::Dice;
 use super::graph::Graph;
+use super::leases::Leases;
 use super::names::Names;
 use super::node::AnyNode;
 use super::plan::{MILLISECOND, Micros, Plan, SECOND};
+use super::routes::Routes;
 use super::scope::ScopeBucket;
 use super::web::Web;
 use super::{nodes, scope, web};
@@ -93,6 +95,8 @@ impl World {
             web: Web::new(graph, plan),
             names,
             scope: ScopeBucket::default(),
+            leases: Leases::new(pipeline.ownership_lease.as_micros() as Micros),
+            routes: Routes::new(pipeline),
             ledgers: HashMap::new(),
             checks: Checks::new(pipeline, !plan.faults.is_none()),
             faults: plan.faults.clone(),
@@ -170,11 +174,15 @@ impl World {
         let around = &mut self.around;
         match happening {
             Happening::To(process, input) => self.reaches(process, input),
-            Happening::Publish { from, token, attempt, message } => around.arrive(from, token, attempt, &message),
+            Happening::Publish { from, token, message } => around.arrive(from, token, &message),
             Happening::Ack { edge, consumer, sequence } => {
-                around.broker.ack(edge, consumer, sequence);
+                around.broker.ack(around.now, edge, consumer, sequence);
                 around.dispatch(edge);
             }
+            Happening::Extend { edge, consumer, sequence } => {
+                around.broker.extend(around.now, edge, consumer, sequence);
+            }
+            Happening::BrokerRestart { micros } => around.restart_broker(micros),
             Happening::Overdue { edge, consumer, sequence, delivery } => {
                 self.overdue(edge, consumer, sequence, delivery);
             }
@@ -217,7 +225,7 @@ impl World {
         if matches!(place.stage, StageName::Dedup | StageName::Scheduler) {
             self.around.checks.counts(place, &node.counts());
         }
-        if let Some(at) = node.wake_at() {
+        if let Some(at) = node.wake_at(self.around.now) {
             let at = at.max(self.around.now + 1);
             if self.ticks.get(&process).is_none_or(|&planned| at < planned) {
                 self.ticks.insert(process, at);
@@ -228,21 +236,16 @@ impl World {
 
     fn overdue(&mut self, edge: Edge, consumer: usize, sequence: u64, delivery: u64) {
         let around = &mut self.around;
-        let Some(to) = around.broker.unacked(edge, consumer, sequence, delivery) else { return };
-        let place = to.place;
-        // A process with an input in hand tells the broker from time to time.
-        let tells = around.up.get(&place) == Some(&to)
-            && !around.paused.contains_key(&place)
-            && around.cut.get(&place).is_none_or(|&until| until <= around.now)
-            && self.nodes.get(&place).is_some_and(|node| node.has_in_hand(edge, sequence))
-            && !around.dice.chance(around.faults.lost);
-        if tells {
-            let again = Happening::Overdue { edge, consumer, sequence, delivery };
-            around.agenda.at(around.now + around.broker.ack_wait(edge), again);
-        } else {
-            around.tell(|| format!("{} {sequence} comes again", edge.name()));
-            around.broker.again(edge, consumer, sequence);
-            around.dispatch(edge);
+        match around.broker.unacked_until(edge, consumer, sequence, delivery) {
+            None => {}
+            Some(until) if until > around.now => {
+                around.agenda.at(until, Happening::Overdue { edge, consumer, sequence, delivery });
+            }
+            Some(_) => {
+                around.tell(|| format!("{} {sequence} comes again", edge.name()));
+                around.broker.again(edge, consumer, sequence);
+                around.dispatch(edge);
+            }
         }
     }
 
@@ -264,19 +267,32 @@ impl World {
                 around.paused.insert(place, around.now + micros);
                 around.agenda.at(around.now + micros, Happening::Incident(place, Incident::Resume));
             }
-            Incident::Cut { micros } => {
-                around.cut.insert(place, around.now + micros);
-                around.agenda.at(around.now + micros, Happening::Incident(place, Incident::Resume));
+            Incident::Cut { micros } => around.cut_off(place, micros),
+            Incident::Usurped { micros } => {
+                around.leases.claim(place, micros);
+                around.cut_off(place, 2 * around.leases.lasts);
             }
-            Incident::Resume => {
-                let now = around.now;
-                around.paused.retain(|_, until| *until > now);
-                around.cut.retain(|_, until| *until > now);
-                around.dispatch_all();
-            }
+            Incident::Resume => self.resume(),
             Incident::Restart if !is_up => self.start(place),
             Incident::Crash | Incident::CrashInStep { .. } | Incident::Pause { .. } | Incident::Restart => {}
         }
+    }
+
+    /// Pauses and cuts that are over end; who was cut off has a new connection.
+    fn resume(&mut self) {
+        let around = &mut self.around;
+        let now = around.now;
+        around.paused.retain(|_, until| *until > now);
+        let mut back: Vec<Place> =
+            around.cut.iter().filter(|&(_, &until)| until <= now).map(|(&place, _)| place).collect();
+        back.sort();
+        for place in back {
+            around.cut.remove(&place);
+            if let Some(&process) = around.up.get(&place) {
+                around.agenda.at(now, Happening::To(process, Input::Reconnected));
+            }
+        }
+        around.dispatch_all();
     }
 
     fn died(&mut self, place: Place) {
@@ -294,7 +310,12 @@ impl World {
 
     fn start(&mut self, place: Place) {
         let Some(node) = self.nodes.get_mut(&place) else { return };
-        node.start(&mut self.around);
+        if !node.start(&mut self.around) {
+            // The lease of an earlier life, or another's, is not over yet.
+            let at = self.around.now + self.around.leases.lasts / 20;
+            self.around.agenda.at(at, Happening::Incident(place, Incident::Restart));
+            return;
+        }
         if let Some(process) = node.process() {
             self.around.up.insert(place, process);
         }

@@ -5,9 +5,9 @@
 use super::setup::Setup;
 use super::web::Web;
 use anyhow::ensure;
+use scheduler::Settings;
 use scheduler::quality::Provider;
 use scheduler::{Input, Scheduler};
-use scheduler::Settings;
 use shared::config::{DownloadPause, OverBudget};
 use shared::message::{Ask, Job, Origin, Quality, ReadyUrls, Resolution, ServerResolution, ToFetcher, decode};
 use shared::stage::store::{MemoryStore, Store as _};

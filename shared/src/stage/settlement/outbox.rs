@@ -1,25 +1,20 @@
 //! The outbox of a stateful stage: outputs committed with the input that made them, published afterwards under
 //! their stored ids, deleted when their streams have them. What a killed process left is published by the next.
 
-use super::store::{Changes, Store, StoreError, Table};
-use crate::bus::Outgoing;
-use std::collections::HashMap;
+use super::Outgoing;
+use super::state::OUTBOX;
+use crate::stage::store::{Changes, Store, StoreError};
 
-/// The loop's own table: epoch, positions.
-pub(super) const LOOP: Table = "loop";
-/// The outbox's table: epoch and number → message.
-pub(super) const OUTBOX: Table = "outbox";
-
-type Key = [u8; 16];
+/// The key of a row: epoch and number, 8 bytes big-endian each.
+pub(super) type Key = [u8; 16];
 
 /// Outputs that are committed and not yet known to be stored by their streams.
 #[derive(Default)]
 pub(super) struct Outbox {
     epoch: u64,
     next: u64,
+    /// What the ids of this life begin with.
     prefix: String,
-    /// By the publisher's token.
-    published: HashMap<u64, Key>,
     /// Stored by their streams; removed with the next commit.
     stored: Vec<Key>,
 }
@@ -43,7 +38,7 @@ impl Outbox {
         Ok((Outbox { epoch, prefix, ..Outbox::default() }, left))
     }
 
-    /// Adds an output to the commit under way; its key goes to [`published`](Self::published) afterwards.
+    /// Adds an output to the commit under way; its key goes to [`stored`](Self::stored) when its stream has it.
     pub(super) fn add(&mut self, changes: &mut Changes, subject: String, payload: bytes::Bytes) -> (Key, Outgoing) {
         self.next += 1;
         let mut key = Key::default();
@@ -61,19 +56,12 @@ impl Outbox {
         }
     }
 
-    /// An output has been given to the publisher.
-    pub(super) fn published(&mut self, token: u64, key: Key) {
-        self.published.insert(token, key);
+    /// A stream has the output with this key.
+    pub(super) fn stored(&mut self, key: Key) {
+        self.stored.push(key);
     }
 
-    /// The publisher says that a stream has it.
-    pub(super) fn stored(&mut self, token: u64) {
-        if let Some(key) = self.published.remove(&token) {
-            self.stored.push(key);
-        }
-    }
-
-    /// Whether removals wait for a commit.
+    /// Says whether removals wait for a commit.
     pub(super) fn has_stored(&self) -> bool {
         !self.stored.is_empty()
     }
@@ -112,11 +100,9 @@ mod tests {
         assert!(left.is_empty());
         let mut changes = Changes::default();
         let (first, _) = outbox.add(&mut changes, "a.b".into(), "one".into());
-        let (second, message) = outbox.add(&mut changes, "a.c".into(), "two".into());
+        let (_, message) = outbox.add(&mut changes, "a.c".into(), "two".into());
         store.commit(&changes).unwrap();
-        outbox.published(1, first);
-        outbox.published(2, second);
-        outbox.stored(1);
+        outbox.stored(first);
         let mut changes = Changes::default();
         outbox.clear_stored(&mut changes);
         store.commit(&changes).unwrap();

@@ -1,0 +1,184 @@
+//! A core with its shell behind one object-safe trait, so that the loop is compiled once and not for each stage.
+//!
+//! In: payloads, signals, and the end of work that the shell does. Out: [`Step`]s for the settlement. Work that a step
+//! asks for begins when its step is settled ([`AnyCore::perform`]).
+
+use super::core::{Core, Count, Event, Output, Step, Ticket};
+use super::store::StoreError;
+use crate::message::{Edge, Undecodable};
+use crate::time::Timestamp;
+use futures::future::BoxFuture;
+use futures::stream::{FuturesUnordered, Stream as _};
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// Does the work that waits.
+pub trait Shell<C: Core>: 'static {
+    /// Performs an effect; what it brings goes back to the core. Must not panic, whatever the network sends.
+    fn perform(&mut self, effect: C::Effect) -> BoxFuture<'static, C::Answer>;
+}
+
+/// The shell of a core without effects.
+#[derive(Debug)]
+pub struct NoShell;
+
+impl<C: Core<Effect = Infallible>> Shell<C> for NoShell {
+    fn perform(&mut self, effect: Infallible) -> BoxFuture<'static, C::Answer> {
+        match effect {}
+    }
+}
+
+/// What a core is told beside messages and answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// A published message that asked for it is in its stream.
+    Stored(u64),
+    /// [`AnyCore::wake_at`] has come.
+    Wake,
+    /// The process is to end.
+    Drain,
+}
+
+/// Why an input did not become a step.
+#[derive(Debug)]
+pub enum Refusal {
+    /// It cannot be read; the core has not seen it.
+    Unreadable(Undecodable),
+    /// The core's store failed; the stage must end.
+    Store(StoreError),
+}
+
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Self {
+        Refusal::Store(error)
+    }
+}
+
+/// A core with its shell, whatever their types.
+pub trait AnyCore {
+    /// Reads an input and steps the core with it.
+    ///
+    /// # Errors
+    /// The input cannot be read, or the core's store.
+    fn message(&mut self, now: Timestamp, ticket: Ticket, edge: Edge, payload: &[u8]) -> Result<Step, Refusal>;
+
+    /// Steps the core with a signal.
+    ///
+    /// # Errors
+    /// The core's store cannot be read.
+    fn signal(&mut self, now: Timestamp, signal: Signal) -> Result<Step, StoreError>;
+
+    /// Waits for the end of a piece of work; pending while there is none.
+    fn poll_work(&mut self, context: &mut Context<'_>) -> Poll<()>;
+
+    /// Steps the core with what the work brought that [`poll_work`](Self::poll_work) found ended.
+    ///
+    /// # Errors
+    /// The core's store cannot be read.
+    fn answer(&mut self, now: Timestamp) -> Result<Step, StoreError>;
+
+    /// Begins the work that the last steps asked for; to be called when they are settled.
+    fn perform(&mut self);
+
+    /// When to wake the core although nothing came, if ever.
+    fn wake_at(&self) -> Option<Timestamp>;
+
+    /// Says whether the core takes more input now.
+    fn wants_input(&self) -> bool;
+
+    /// Says whether the core holds nothing that a drain should wait for.
+    fn is_idle(&self) -> bool;
+
+    /// What the core knows of a canonical URL, in a line for an operator; none when that is nothing.
+    ///
+    /// # Errors
+    /// The core's store cannot be read.
+    fn why(&self, now: Timestamp, url: &str) -> Result<Option<String>, StoreError>;
+
+    /// The core's numbers.
+    fn counts(&self) -> Vec<Count>;
+}
+
+/// Puts a core and its shell together.
+pub fn assemble<C: Core + 'static>(core: C, shell: impl Shell<C>) -> Box<dyn AnyCore> {
+    Box::new(Assembled { core, shell, asked: Vec::new(), working: FuturesUnordered::new(), ended: None })
+}
+
+struct Assembled<C: Core, S> {
+    core: C,
+    shell: S,
+    /// Work that steps have asked for and that has not begun.
+    asked: Vec<C::Effect>,
+    working: FuturesUnordered<BoxFuture<'static, C::Answer>>,
+    ended: Option<C::Answer>,
+}
+
+impl<C: Core, S: Shell<C>> Assembled<C, S> {
+    fn step(&mut self, now: Timestamp, event: Event<C::Input, C::Answer>) -> Result<Step, StoreError> {
+        let mut out = Output::default();
+        self.core.step(now, event, &mut out)?;
+        let (step, effects) = out.split();
+        self.asked.extend(effects);
+        Ok(step)
+    }
+}
+
+impl<C: Core, S: Shell<C>> AnyCore for Assembled<C, S> {
+    fn message(&mut self, now: Timestamp, ticket: Ticket, edge: Edge, payload: &[u8]) -> Result<Step, Refusal> {
+        let input = C::decode(edge, payload).map_err(Refusal::Unreadable)?;
+        Ok(self.step(now, Event::Message { ticket, input })?)
+    }
+
+    fn signal(&mut self, now: Timestamp, signal: Signal) -> Result<Step, StoreError> {
+        let event = match signal {
+            Signal::Stored(tag) => Event::Stored(tag),
+            Signal::Wake => Event::Wake,
+            Signal::Drain => Event::Drain,
+        };
+        self.step(now, event)
+    }
+
+    fn poll_work(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        if self.ended.is_none() && !self.working.is_empty() {
+            match Pin::new(&mut self.working).poll_next(context) {
+                Poll::Ready(ended) => self.ended = ended,
+                Poll::Pending => {}
+            }
+        }
+        if self.ended.is_some() { Poll::Ready(()) } else { Poll::Pending }
+    }
+
+    fn answer(&mut self, now: Timestamp) -> Result<Step, StoreError> {
+        match self.ended.take() {
+            Some(answer) => self.step(now, Event::Answer(answer)),
+            None => Ok(Step::default()),
+        }
+    }
+
+    fn perform(&mut self) {
+        for effect in self.asked.drain(..) {
+            self.working.push(self.shell.perform(effect));
+        }
+    }
+
+    fn wake_at(&self) -> Option<Timestamp> {
+        self.core.wake_at()
+    }
+
+    fn wants_input(&self) -> bool {
+        self.core.wants_input()
+    }
+
+    fn is_idle(&self) -> bool {
+        self.core.is_idle()
+    }
+
+    fn why(&self, now: Timestamp, url: &str) -> Result<Option<String>, StoreError> {
+        self.core.why(now, url)
+    }
+
+    fn counts(&self) -> Vec<Count> {
+        self.core.counts()
+    }
+}

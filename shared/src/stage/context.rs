@@ -1,0 +1,76 @@
+//! What a stage is, in plain data, and what its core and its shell are made from.
+
+use super::any_core::AnyCore;
+use super::disk::StoreOptions;
+use super::store::{Store, Table};
+use crate::bus::{Buckets, Bus};
+use crate::config::Pipeline;
+use crate::time::Timestamp;
+use crate::topology::Source;
+use anyhow::Context as _;
+use std::sync::Arc;
+
+/// A stage: its name, where its input comes from, and how its core is made.
+#[derive(Clone, Copy)]
+pub struct Stage {
+    /// As in the picture.
+    pub name: &'static str,
+    /// One sentence for `--help`.
+    pub about: &'static str,
+    /// Where its input comes from.
+    pub sources: &'static [Source],
+    /// Tables of its state and how they are stored; none for a stage without state.
+    pub state: Option<fn(&Pipeline) -> State>,
+    /// Messages asked of the broker at once.
+    pub batch: fn(&Pipeline) -> usize,
+    /// Makes core and shell, with [`assemble`](super::assemble).
+    pub open: fn(&Context) -> anyhow::Result<Box<dyn AnyCore>>,
+}
+
+impl Stage {
+    /// Messages asked of the broker at once, by a stage that has no reason for another number.
+    pub const BATCH: usize = 200;
+}
+
+/// The state of a stateful stage.
+#[derive(Clone, Debug)]
+pub struct State {
+    /// Its tables.
+    pub tables: Vec<Table>,
+    /// Memory and durability of the store.
+    pub options: StoreOptions,
+    /// Instances among which the partitions are shared out.
+    pub replicas: u16,
+}
+
+/// What a core and a shell are made from.
+pub struct Context {
+    /// The configuration.
+    pub pipeline: Pipeline,
+    /// Ordinal of the instance.
+    pub instance: u16,
+    /// The broker.
+    pub bus: Bus,
+    /// Its key-value buckets.
+    pub buckets: Buckets,
+    /// The state of a stateful stage.
+    pub store: Option<Arc<dyn Store>>,
+    /// Epoch of the ownership; 0 for a stage without state.
+    pub epoch: u64,
+    /// Partitions owned by the instance; none for a stage without state.
+    pub partitions: Vec<u16>,
+    /// A number that no other life of any process has.
+    pub life: u64,
+    /// Now.
+    pub now: Timestamp,
+}
+
+impl Context {
+    /// The store of a stateful stage.
+    ///
+    /// # Errors
+    /// The stage has no state.
+    pub fn store(&self) -> anyhow::Result<Arc<dyn Store>> {
+        self.store.clone().context("a stage without state has no store")
+    }
+}

@@ -1,0 +1,470 @@
+//! Settlement: the delivery rule, as one synchronous state machine.
+//!
+//! ```text
+//!  message, request ─┐                    ┌─▶ commit ─▶ publish, send, reply, ack      (with state)
+//!  stored, refused   ├─▶ Settlement ─────┤
+//!  connection, lease │   actions, in order └─▶ publish ─▶ stored ─▶ ack               (without)
+//!  time             ─┘
+//! ```
+//!
+//! In: what happens to a process, as method calls with the time as an argument. Out: [`Action`]s, which its driver
+//! carries out in their order; the stage loop does so with a real broker, the simulation with one in memory. The
+//! machine knows no broker and no clock. `H` is what an answer to an input is sent to: its reply subject, or whatever
+//! stands for it in the simulation.
+//!
+//! Invariants:
+//! - An input of a stream is acked only when what was made from it cannot be lost any more: without state, when all its
+//!   outputs are in their streams; with state, when its position, the changes and the outputs are in one commit.
+//! - Nothing is committed after the end of the lease on the instance's partitions.
+//! - What is published is published again, under the same id, until its stream has it.
+
+mod applied;
+mod outbox;
+mod positions;
+mod state;
+mod tickets;
+mod unstored;
+
+pub use applied::Applied;
+pub use state::{LOOP, OUTBOX, next_epoch};
+pub use unstored::{Outgoing, Unstored};
+
+use super::core::{Publish, Send, Step, Ticket};
+use super::store::{Changes, Store, StoreError};
+use crate::bus::Subjects;
+use crate::config::Pipeline;
+use crate::message::{Edge, Undecodable};
+use crate::time::Timestamp;
+use bytes::Bytes;
+use outbox::{Key, Outbox};
+use positions::Positions;
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+use tickets::Tickets;
+
+/// Messages on their way into streams above which no input is taken.
+const PUBLISHES_MAX: usize = 1000;
+/// After how long an input of an unknown schema version is delivered again.
+const UNKNOWN_VERSION_DELAY: Duration = Duration::from_secs(5);
+/// A publish that waits longer makes the process not ready.
+const PUBLISH_LATE: Duration = Duration::from_secs(10);
+
+/// What the driver has to do, in the order in which the actions come.
+#[derive(Debug)]
+pub enum Action<H> {
+    /// Commit these changes; then call [`Settlement::committed`]. No other action comes before that.
+    Commit(Changes),
+    /// Publish the message with this token ([`Settlement::outgoing`]); its stream's answer goes to
+    /// [`Settlement::stored`] or [`Settlement::refused`].
+    Publish(u64),
+    /// Send a core NATS message.
+    Send(Send),
+    /// Reply to a request.
+    Reply(H, Bytes),
+    /// Tell the broker that an input is settled.
+    Ack(H),
+    /// Ask the broker to deliver an input again after a while.
+    Nak(H, Duration),
+    /// Tell the broker that an input is still in hand.
+    Extend(H),
+}
+
+/// The lease on the instance's partitions is over; only a fresh start from the store is right now.
+#[derive(Debug, thiserror::Error)]
+#[error("the lease on the partitions of this instance is over; nothing was written after it")]
+pub struct LeaseOver;
+
+/// Whose inputs and outputs are settled.
+#[derive(Clone, Debug)]
+pub struct Life {
+    /// The stage.
+    pub stage: &'static str,
+    /// Ordinal of the instance.
+    pub instance: u16,
+    /// A number that no other life of any process has.
+    pub life: u64,
+    /// Epoch of the ownership; 0 for a stage without state.
+    pub epoch: u64,
+}
+
+/// What waits until a stream has a message.
+#[derive(Debug, Default)]
+struct Waits {
+    /// Inputs that the message was made from.
+    causes: Vec<Ticket>,
+    /// What the core asked to be told.
+    tag: Option<u64>,
+    /// The message's row in the outbox.
+    row: Option<Key>,
+}
+
+/// The inputs that a process has in hand, its outputs that no stream has yet, and what is due between them.
+pub struct Settlement<H> {
+    life: Life,
+    subjects: Arc<Subjects>,
+    positions: Positions,
+    tickets: Tickets<H>,
+    unstored: Unstored<Waits>,
+    /// Of a stage with state.
+    outbox: Option<Outbox>,
+    /// Of a stage with state: until when it may commit.
+    leased_until: Timestamp,
+    actions: VecDeque<Action<H>>,
+    /// What follows the commit under way.
+    after_commit: Option<AfterCommit>,
+    received: u64,
+    published: u64,
+    repeated: u64,
+    dead: u64,
+    /// Until then an input of an unknown schema version counts as waiting.
+    unknown_version_until: Option<Timestamp>,
+}
+
+struct AfterCommit {
+    outputs: Vec<(Key, Outgoing)>,
+    rest: Step,
+}
+
+impl<H: Clone> Settlement<H> {
+    /// The settlement of a life that begins. What an earlier life committed and may not have published is published
+    /// first.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn open(
+        life: Life,
+        subjects: Arc<Subjects>,
+        pipeline: &Pipeline,
+        store: Option<&dyn Store>,
+        now: Timestamp,
+    ) -> Result<Self, StoreError> {
+        let mut this = Settlement {
+            subjects,
+            positions: Positions::new(pipeline),
+            tickets: Tickets::default(),
+            unstored: Unstored::default(),
+            outbox: None,
+            leased_until: Timestamp::ZERO,
+            actions: VecDeque::new(),
+            after_commit: None,
+            received: 0,
+            published: 0,
+            repeated: 0,
+            dead: 0,
+            unknown_version_until: None,
+            life,
+        };
+        if let Some(store) = store {
+            let (outbox, left) = Outbox::open(store, this.life.stage, this.life.instance, this.life.epoch)?;
+            this.outbox = Some(outbox);
+            for (row, message) in left {
+                this.publish(now, message, Waits { row: Some(row), ..Waits::default() });
+            }
+        }
+        Ok(this)
+    }
+
+    /// Reads how far earlier lives came in the stream of an edge. A stream that was created at another time than theirs
+    /// is another one, of which nothing was read yet. Does nothing for a stage without state.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn adopt(&mut self, store: Option<&dyn Store>, edge: Edge, created: i64) -> Result<(), StoreError> {
+        store.map_or(Ok(()), |store| self.positions.adopt(store, edge, created))
+    }
+
+    /// The next thing to do, if there is one.
+    pub fn next_action(&mut self) -> Option<Action<H>> {
+        self.actions.pop_front()
+    }
+
+    /// The message of an [`Action::Publish`]; none when its stream has it meanwhile.
+    pub fn outgoing(&self, token: u64) -> Option<&Outgoing> {
+        self.unstored.message(token)
+    }
+
+    // What happens to inputs.
+
+    /// A message of a stream came. Returns the ticket that stands for it, or none when it was applied before: then it is
+    /// acked again.
+    pub fn message(&mut self, now: Timestamp, edge: Edge, sequence: u64, answer_to: H) -> Option<Ticket> {
+        if self.positions.is_applied(edge, sequence) {
+            self.repeated += 1;
+            self.actions.push_back(Action::Ack(answer_to));
+            return None;
+        }
+        Some(self.tickets.take(answer_to, (edge, sequence), now))
+    }
+
+    /// A core NATS message came, with the place for a reply when it is a request. Returns the ticket that stands for it.
+    pub fn request(&mut self, reply_to: Option<H>, now: Timestamp) -> Ticket {
+        self.tickets.take_soft(reply_to, now)
+    }
+
+    /// An input cannot be read. A corrupt one goes to the dead letters and is acked when it lies there; one of a stream
+    /// whose schema version is unknown is delivered again later, to a program that knows it.
+    pub fn unreadable(&mut self, now: Timestamp, ticket: Ticket, subject: &str, payload: Bytes, error: &Undecodable) {
+        match error {
+            Undecodable::UnknownVersion { .. } if self.tickets.is_of_stream(ticket) => {
+                if self.unknown_version_until.is_none() {
+                    tracing::error!(%error, "an input waits for a program that knows its schema: finish the update");
+                }
+                self.unknown_version_until = Some(now + 2 * UNKNOWN_VERSION_DELAY);
+                if let Some(answer_to) = self.tickets.release(ticket).and_then(|held| held.answer_to) {
+                    self.actions.push_back(Action::Nak(answer_to, UNKNOWN_VERSION_DELAY));
+                }
+            }
+            Undecodable::Corrupt(reason) => self.bury(now, ticket, subject, payload, reason),
+            Undecodable::UnknownVersion { .. } => self.bury(now, ticket, subject, payload, &error.to_string()),
+        }
+    }
+
+    /// Moves a corrupt input to the stage's dead letters.
+    fn bury(&mut self, now: Timestamp, ticket: Ticket, subject: &str, payload: Bytes, reason: &str) {
+        self.dead += 1;
+        tracing::warn!(subject, reason, "a corrupt message goes to the dead letters (see `rhumb dead`)");
+        let letter = Outgoing {
+            subject: self.subjects.dead(self.life.stage),
+            id: format!("dead-{:016x}-{}", self.life.life, self.dead),
+            headers: vec![("Rhumb-Subject", subject.to_owned()), ("Rhumb-Reason", reason.replace(['\r', '\n'], " "))],
+            payload,
+        };
+        self.publish(now, letter, Waits { causes: vec![ticket], ..Waits::default() });
+    }
+
+    /// The core has taken an input: counts it.
+    pub fn taken(&mut self) {
+        self.received += 1;
+    }
+
+    /// A step of the core ended. Without state its outputs are published at once; with state they are committed first,
+    /// together with its changes and the positions of the inputs that it finished.
+    ///
+    /// # Errors
+    /// The stage has state and its lease is over: nothing of the step may take effect.
+    pub fn stepped(&mut self, now: Timestamp, mut step: Step) -> Result<(), LeaseOver> {
+        debug_assert!(self.after_commit.is_none(), "a step while a commit is under way");
+        let Some(outbox) = &mut self.outbox else {
+            for Publish { edge, token, payload, causes, tag } in std::mem::take(&mut step.publishes) {
+                let id = self.id_without_state(&payload, &causes);
+                for &cause in &causes {
+                    self.tickets.reference(cause);
+                }
+                let subject = self.subjects.of(edge, &token);
+                let message = Outgoing { subject, id, headers: Vec::new(), payload };
+                self.published += 1;
+                self.publish(now, message, Waits { causes, tag, row: None });
+            }
+            self.carry_on(step);
+            return Ok(());
+        };
+        let mut changes = std::mem::take(&mut step.changes);
+        let mut outputs = Vec::with_capacity(step.publishes.len());
+        for Publish { edge, token, payload, .. } in step.publishes.drain(..) {
+            outputs.push(outbox.add(&mut changes, self.subjects.of(edge, &token), payload));
+        }
+        self.positions.apply(step.finished.iter().filter_map(|&ticket| self.tickets.position(ticket)), &mut changes);
+        if changes.is_empty() {
+            self.carry_on(step);
+            return Ok(());
+        }
+        if now >= self.leased_until {
+            return Err(LeaseOver);
+        }
+        outbox.clear_stored(&mut changes);
+        self.after_commit = Some(AfterCommit { outputs, rest: step });
+        self.actions.push_back(Action::Commit(changes));
+        Ok(())
+    }
+
+    /// The changes of the last [`Action::Commit`] are committed: publishes, sends, replies and acks what waited for that.
+    pub fn committed(&mut self, now: Timestamp) {
+        let Some(AfterCommit { outputs, rest }) = self.after_commit.take() else { return };
+        for (row, message) in outputs {
+            self.published += 1;
+            self.publish(now, message, Waits { row: Some(row), ..Waits::default() });
+        }
+        self.carry_on(rest);
+    }
+
+    /// What a step brings beside outputs for streams.
+    fn carry_on(&mut self, step: Step) {
+        self.actions.extend(step.sends.into_iter().map(Action::Send));
+        for (ticket, payload) in step.replies {
+            if let Some(reply_to) = self.tickets.answer_to(ticket) {
+                self.actions.push_back(Action::Reply(reply_to, payload));
+            }
+        }
+        for ticket in step.finished {
+            self.release(ticket);
+        }
+    }
+
+    /// The id of an output of a stage without state. The same message made again from the same input has the same id.
+    /// Nothing makes a message without causes again, and one like it may be news.
+    fn id_without_state(&self, payload: &[u8], causes: &[Ticket]) -> String {
+        match causes.is_empty() {
+            true => format!("{:016x}-{}", self.life.life, self.published),
+            false => format!("{:016x}", xxhash_rust::xxh3::xxh3_64(payload)),
+        }
+    }
+
+    /// One thing fewer keeps an input in hand; the last one settles it.
+    fn release(&mut self, ticket: Ticket) {
+        if let Some(held) = self.tickets.release(ticket)
+            && held.position.is_some()
+        {
+            self.actions.extend(held.answer_to.map(Action::Ack));
+        }
+    }
+
+    // What happens to outputs.
+
+    fn publish(&mut self, now: Timestamp, message: Outgoing, waits: Waits) {
+        let token = self.unstored.insert(now, message, waits);
+        self.actions.push_back(Action::Publish(token));
+    }
+
+    /// A stream has a message: the inputs that waited for it come closer to their acks, its row leaves the outbox with
+    /// the next commit. Returns the tag that the core is to be told, if it asked for that.
+    pub fn stored(&mut self, token: u64) -> Option<u64> {
+        let Waits { causes, tag, row } = self.unstored.stored(token)?;
+        if let (Some(outbox), Some(row)) = (&mut self.outbox, row) {
+            outbox.stored(row);
+        }
+        for ticket in causes {
+            self.release(ticket);
+        }
+        tag
+    }
+
+    /// A stream refused a message, for it is full: it is published again a little later.
+    pub fn refused(&mut self, now: Timestamp, token: u64, reason: String) {
+        self.unstored.refused(now, token, reason);
+    }
+
+    /// The connection to the broker stands again: all that is on its way is published again, since answers that were on
+    /// theirs when the old one broke never come.
+    pub fn reconnected(&mut self, now: Timestamp) {
+        self.actions.extend(self.unstored.reconnected(now).into_iter().map(Action::Publish));
+    }
+
+    /// The connection to the broker is gone: nothing is published until [`reconnected`](Self::reconnected).
+    pub fn disconnected(&mut self) {
+        self.unstored.disconnected();
+    }
+
+    // Ownership and time.
+
+    /// The lease on the instance's partitions is held until then.
+    pub fn leased(&mut self, until: Timestamp) {
+        self.leased_until = until;
+    }
+
+    /// Says whether the core may be stepped: always without state, else while the lease is held.
+    pub fn may_step(&self, now: Timestamp) -> bool {
+        self.outbox.is_none() || now < self.leased_until
+    }
+
+    /// Says whether more input may be taken: what waits in the stream is the back-pressure.
+    pub fn takes_input(&self, now: Timestamp) -> bool {
+        self.may_step(now) && self.unstored.len() < PUBLISHES_MAX
+    }
+
+    /// When [`due`](Self::due) has something to do, if ever.
+    pub fn due_at(&self) -> Option<Timestamp> {
+        self.unstored.due_at()
+    }
+
+    /// Publishes again what has waited too long for its stream's answer.
+    pub fn due(&mut self, now: Timestamp) {
+        self.actions.extend(self.unstored.overdue(now).into_iter().map(Action::Publish));
+    }
+
+    /// To be called twice a second while [`needs_upkeep`](Self::needs_upkeep): tells the broker of inputs that have been
+    /// in hand for long, so that it does not deliver them again, and removes from the outbox what streams have.
+    pub fn upkeep(&mut self, now: Timestamp) {
+        self.unknown_version_until = self.unknown_version_until.filter(|&until| now < until);
+        let positions = &self.positions;
+        let old = self.tickets.to_extend(now, |edge| positions.ack_wait(edge));
+        self.actions.extend(old.into_iter().map(Action::Extend));
+        if self.may_step(now) {
+            self.clear_outbox();
+        }
+    }
+
+    /// Says whether [`upkeep`](Self::upkeep) may have something to do.
+    pub fn needs_upkeep(&self) -> bool {
+        !self.tickets.is_empty() || self.outbox.as_ref().is_some_and(Outbox::has_stored)
+    }
+
+    fn clear_outbox(&mut self) {
+        let mut changes = Changes::default();
+        if let Some(outbox) = &mut self.outbox {
+            outbox.clear_stored(&mut changes);
+        }
+        if !changes.is_empty() {
+            self.actions.push_back(Action::Commit(changes));
+        }
+    }
+
+    /// Edges whose positions have many gaps: an instance that owns some of a stream's partitions sees gaps between its
+    /// messages, and how far the broker has all acks closes them ([`acked_up_to`](Self::acked_up_to)).
+    pub fn gapped(&self) -> Vec<Edge> {
+        self.positions.gapped()
+    }
+
+    /// The broker has all acks of an edge up to this sequence.
+    pub fn acked_up_to(&mut self, edge: Edge, sequence: u64) {
+        self.positions.raise(edge, sequence);
+    }
+
+    /// The creation time of the stream in which the stage's position on an edge counts, if it has one.
+    pub fn stream_of(&self, edge: Edge) -> Option<i64> {
+        self.positions.created(edge)
+    }
+
+    // What a process tells of itself.
+
+    /// Says whether no input is in hand and every output is in its stream.
+    pub fn is_settled(&self) -> bool {
+        self.tickets.is_empty() && self.unstored.is_empty()
+    }
+
+    /// How many inputs are in hand and outputs are on their way.
+    pub fn unsettled(&self) -> usize {
+        self.tickets.len() + self.unstored.len()
+    }
+
+    /// Its numbers, for status and metrics.
+    pub fn counts(&self) -> [super::core::Count; 6] {
+        [
+            ("loop_received_total", self.received),
+            ("loop_published_total", self.published),
+            ("loop_repeated_total", self.repeated),
+            ("loop_dead_total", self.dead),
+            ("loop_inputs_in_hand", self.tickets.len() as u64),
+            ("loop_outputs_in_flight", self.unstored.len() as u64),
+        ]
+    }
+
+    /// Says why the process is not ready, if it is not.
+    ///
+    /// # Errors
+    /// The reason, for an operator.
+    pub fn readiness(&self, now: Timestamp) -> Result<(), String> {
+        if !self.may_step(now) {
+            Err("no lease on the partitions".into())
+        } else if self.unknown_version_until.is_some() {
+            Err("an input has a schema version that this program does not know".into())
+        } else if self.unstored.oldest(now) > PUBLISH_LATE {
+            Err(format!("what is published is not stored: {}", self.unstored.refusal().unwrap_or("no answer")))
+        } else {
+            Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

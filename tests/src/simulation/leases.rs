@@ -1,0 +1,59 @@
+//! The bucket of leases: which process owns the partitions of a stateful instance, by the broker's clock.
+//!
+//! A lease that is not renewed in time lapses; then its owner may take it again, or somebody else does.
+
+use super::agenda::{Place, Process};
+use super::plan::Micros;
+use std::collections::HashMap;
+
+struct Lease {
+    /// None: a process that is none of ours.
+    holder: Option<Process>,
+    until: Micros,
+    revision: u64,
+}
+
+/// All leases.
+pub(crate) struct Leases {
+    /// How long a lease lasts.
+    pub(crate) lasts: Micros,
+    held: HashMap<Place, Lease>,
+    /// Somebody waits for these to lapse, and will hold them for so long.
+    claims: HashMap<Place, Micros>,
+    revision: u64,
+}
+
+impl Leases {
+    pub(crate) fn new(lasts: Micros) -> Self {
+        Leases { lasts, held: HashMap::new(), claims: HashMap::new(), revision: 0 }
+    }
+
+    /// Takes or renews a lease. Returns its revision; none when another process holds it.
+    pub(crate) fn take(&mut self, now: Micros, process: Process) -> Option<u64> {
+        let place = process.place;
+        let lapsed_at = self.held.get(&place).map(|lease| lease.until).filter(|&until| until <= now);
+        if let Some(lapsed_at) = lapsed_at
+            && let Some(micros) = self.claims.remove(&place)
+        {
+            self.revision += 1;
+            let lease = Lease { holder: None, until: lapsed_at + micros, revision: self.revision };
+            self.held.insert(place, lease);
+        }
+        if let Some(lease) = self.held.get(&place)
+            && lease.until > now
+            && lease.holder != Some(process)
+        {
+            return None;
+        }
+        self.revision += 1;
+        let lease = Lease { holder: Some(process), until: now + self.lasts, revision: self.revision };
+        let revision = lease.revision;
+        self.held.insert(place, lease);
+        Some(revision)
+    }
+
+    /// Somebody else takes the lease of a place as soon as it lapses, and holds it for a while.
+    pub(crate) fn claim(&mut self, place: Place, micros: Micros) {
+        self.claims.insert(place, micros);
+    }
+}

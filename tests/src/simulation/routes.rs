@@ -1,0 +1,36 @@
+//! Routes: which edge, and where on it, a subject means; the broker in memory knows edges, the settlement subjects.
+
+use shared::bus::{LANES, Subjects};
+use shared::config::Pipeline;
+use shared::message::Edge;
+use shared::stage::Token;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The subjects of a crawl, both ways.
+pub(crate) struct Routes {
+    pub(crate) subjects: Arc<Subjects>,
+    by_subject: HashMap<String, (Edge, Token)>,
+}
+
+impl Routes {
+    pub(crate) fn new(pipeline: &Pipeline) -> Self {
+        let subjects = Subjects::new(pipeline);
+        let mut by_subject = HashMap::new();
+        for edge in Edge::ALL {
+            let lanes = (0..LANES).map(Token::Lane);
+            let partitions = (0..pipeline.partitions).map(Token::Partition);
+            // The last one wins: where an edge is not divided, its one subject means no token.
+            for token in lanes.chain(partitions).chain([Token::None]) {
+                by_subject.insert(subjects.of(edge, &token), (edge, token));
+            }
+        }
+        Routes { subjects: Arc::new(subjects), by_subject }
+    }
+
+    /// Where a message with this subject goes.
+    pub(crate) fn of(&self, subject: &str) -> (Edge, Token) {
+        let route = self.by_subject.get(subject).unwrap_or_else(|| panic!("{subject} is no subject of an edge"));
+        route.clone()
+    }
+}
