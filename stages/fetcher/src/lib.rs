@@ -12,10 +12,13 @@
 pub mod core;
 pub mod effect;
 pub mod files;
+#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a shell: it waits, and looks at the clock")]
 pub mod http;
 
 mod asks;
+#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a shell: it waits, and looks at the clock")]
 mod body;
+#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a shell: it waits, and looks at the clock")]
 mod connection;
 mod cookies;
 mod failure;

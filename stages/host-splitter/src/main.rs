@@ -10,6 +10,7 @@ use shared::stage::{Context, Shell, Source, Stage};
 use shared::url_cache::UrlCache;
 use std::process::ExitCode;
 
+#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a shell: it waits, and looks at the clock")]
 mod scope;
 
 #[global_allocator]

@@ -1,7 +1,10 @@
 //! Which address? The cached, concurrent DNS stage.
 
 pub mod name_cache;
+#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a shell: it waits, and looks at the clock")]
 pub mod name_servers;
+#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a shell: it waits, and looks at the clock")]
 pub mod query;
 pub mod resolver;
+#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a shell: it waits, and looks at the clock")]
 pub mod snapshot_file;
