@@ -85,16 +85,16 @@ impl BrokerOptions {
 pub struct Broker {
     // Declared before the lock: the server has ended before another owner may start one here.
     server: Server,
-    place: Place,
+    setup: Setup,
     ports: Ports,
     url: String,
     monitor_url: String,
     _lock: File,
 }
 
-/// Where the server lives and how it is to be started: what stays the same over every start.
+/// Where the server lives and how it is started: stays the same over every start.
 #[derive(Debug)]
-struct Place {
+struct Setup {
     executable: PathBuf,
     options: BrokerOptions,
     config_file: PathBuf,
@@ -124,13 +124,13 @@ impl Broker {
     /// stays silent for `start_timeout` (the message then ends with its log's last lines).
     pub async fn start(options: BrokerOptions) -> Result<Broker> {
         let executable = tokio::task::spawn_blocking(find_or_install).await.context("looking for nats-server")??;
-        let (place, lock) = Place::prepare(executable, options).await?;
-        process::end_stale(&place.config_file, STOP_PATIENCE).await?;
-        let (server, ports) = place.start_somewhere().await?;
+        let (setup, lock) = Setup::prepare(executable, options).await?;
+        process::end_stale(&setup.config_file, STOP_PATIENCE).await?;
+        let (server, ports) = setup.start_somewhere().await?;
         tracing::debug!(pid = server.pid(), port = ports.client, "nats-server started");
         Ok(Broker {
             server,
-            place,
+            setup,
             ports,
             url: format!("nats://127.0.0.1:{}", ports.client),
             monitor_url: format!("http://127.0.0.1:{}", ports.monitor),
@@ -182,9 +182,9 @@ impl Broker {
     /// `start_timeout`. It may be called again.
     pub async fn restart(&mut self) -> Result<()> {
         self.stop().await?;
-        let deadline = Instant::now() + self.place.options.start_timeout;
+        let deadline = Instant::now() + self.setup.options.start_timeout;
         loop {
-            match self.place.start_on(self.ports).await? {
+            match self.setup.start_on(self.ports).await? {
                 Started::Ready(server) => {
                     self.server = server;
                     tracing::debug!(pid = self.server.pid(), port = self.ports.client, "nats-server restarted");
@@ -197,9 +197,9 @@ impl Broker {
     }
 }
 
-impl Place {
+impl Setup {
     /// Creates the directories and takes the data directory's lock.
-    async fn prepare(executable: PathBuf, mut options: BrokerOptions) -> Result<(Place, File)> {
+    async fn prepare(executable: PathBuf, mut options: BrokerOptions) -> Result<(Setup, File)> {
         config::check(&options)?;
         let data = &options.data;
         fs::create_dir_all(data).with_context(|| format!("creating the data directory {}", data.display()))?;
@@ -210,7 +210,7 @@ impl Place {
         }
         let lock = lock(&options.data.join("broker.lock")).await?;
         let config_file = options.data.join("broker.conf");
-        Ok((Place { executable, options, config_file }, lock))
+        Ok((Setup { executable, options, config_file }, lock))
     }
 
     /// Starts on the configured port, or on a free one. A probe cannot keep a port for the server, so a port lost

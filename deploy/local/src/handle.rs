@@ -23,7 +23,7 @@ impl Handle {
         write(&Pipeline::control_file(data), &serde_json::to_vec_pretty(self)?)
     }
 
-    /// Reads that of a data directory; none when there is none.
+    /// Reads the handle in a data directory; none when no crawl runs there.
     pub fn read(data: &Path) -> anyhow::Result<Option<Handle>> {
         let path = Pipeline::control_file(data);
         match std::fs::read(&path) {
@@ -43,7 +43,7 @@ impl Handle {
     }
 }
 
-/// Quoted for YAML, as `--set` reads it: a path may look like a number or a list.
+/// An assignment for `--set`, quoted for YAML: a path may look like a number or a list.
 pub fn assignment(key: &str, value: &str) -> String {
     format!("{key}={}", serde_json::Value::from(value))
 }
@@ -68,7 +68,7 @@ impl Running {
     }
 }
 
-/// Checked like the configuration of a crawl of private addresses: who contacts no web needs no contact address.
+/// Loads a configuration for a command that contacts no web, which needs no contact address.
 ///
 /// # Errors
 /// The configuration is bad.
@@ -78,8 +78,8 @@ pub fn local(layers: &Layers) -> Result<Pipeline, ConfigError> {
     layers.load()
 }
 
-/// The layers on top of the configuration that the crawl in their data directory runs or ran with, if there is one
-/// and they name no other.
+/// Puts the layers on top of the configuration that the crawl in their data directory runs or ran with. They stay as they
+/// are when no crawl is there, or when they name a file of their own.
 ///
 /// # Errors
 /// The configuration is bad.
@@ -116,13 +116,16 @@ pub fn keep(layers: &Layers, data: &Path) -> anyhow::Result<()> {
     write(&Pipeline::kept_file(data), layers.text()?.as_bytes())
 }
 
-/// It may hold a password of the broker.
+/// Replaces a file that others cannot read: it may hold a password of the broker.
 fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     whole_file::replace(path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Finds the running crawl that a configuration points to: by `control.json` in its data directory, else by
 /// `broker.url`.
+///
+/// # Errors
+/// The configuration is bad, no crawl runs there, or its broker does not answer within five seconds.
 pub async fn find(layers: &Layers) -> anyhow::Result<Running> {
     let own = local(layers)?;
     let handle = Handle::read(&own.data)?;

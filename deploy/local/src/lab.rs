@@ -73,7 +73,10 @@ pub(crate) fn start() -> anyhow::Error {
     let error = Command::new(&program).args(std::env::args_os().skip(2)).exec();
     if error.kind() == ErrorKind::NotFound {
         let program = program.display();
-        return anyhow::anyhow!("{program} does not exist: build it with `cargo build --release -p {LABORATORY}`");
+        // Of the whole workspace: of the package alone its dependencies would be built once more.
+        return anyhow::anyhow!(
+            "{program} does not exist: build it with `cargo build --release --workspace --bin {LABORATORY}`"
+        );
     }
     anyhow::Error::from(error).context(format!("cannot start {}", program.display()))
 }

@@ -7,9 +7,9 @@ use std::io::Write as _;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// That of the crawl itself, in its data directory.
+/// The lock of the crawl itself, in its data directory.
 pub(crate) const LOCK: &str = "crawl.lock";
-/// How long a lock may stay with an owner that is just ending.
+/// How long to wait for an owner that is just ending.
 const PATIENCE: Duration = Duration::from_millis(500);
 /// Wait between two tries.
 const POLL: Duration = Duration::from_millis(10);

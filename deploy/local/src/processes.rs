@@ -41,9 +41,9 @@ type Name = (String, u16);
 pub(crate) struct Processes {
     launch: Launch,
     running: BTreeMap<Name, Process>,
-    /// Told to end, by a smaller scale.
+    /// Told to end, because fewer instances are wanted.
     ending: Vec<(Name, Child)>,
-    /// To be started again, not before then.
+    /// To be started again, and the earliest time for it.
     due: BTreeMap<Name, Instant>,
     failures: BTreeMap<Name, u32>,
     restarts: u64,
@@ -52,7 +52,7 @@ pub(crate) struct Processes {
 /// First wait before a process that died is started again; doubles with each death in quick succession.
 const RESTART_WAIT: Duration = Duration::from_millis(100);
 const RESTART_WAIT_MAX: Duration = Duration::from_secs(10);
-/// A process that lived so long had started well.
+/// A process that lived this long had started well: its next death counts as the first.
 const LIVED_WELL: Duration = Duration::from_secs(30);
 /// How long processes may drain before they are killed.
 const DRAIN_MAX: Duration = Duration::from_secs(30);
@@ -200,8 +200,8 @@ impl Processes {
         Ok(())
     }
 
-    /// Ends the fetchers, and starts nothing any more but the archiver: to be called while there are schedulers that
-    /// take back what they offered them and hear what they did last.
+    /// Ends the fetchers; from then on only an archiver is started again. Schedulers must still run: they take back what
+    /// they offered the fetchers, and hear what these did last.
     pub(crate) async fn drain_fetchers(&mut self) {
         self.due.retain(|(stage, _), _| stage == ARCHIVER);
         self.end(|stage| stage == FETCHER).await;

@@ -16,11 +16,11 @@ const SEEDS_PER_MESSAGE: usize = 256;
 /// How long the broker may take to store them.
 const STORE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What of a bad seed an error shows, in characters.
+/// An error shows the beginning of a bad seed, up to this number of characters.
 const SHOWN: usize = 200;
 
 /// Reads seeds from the command line and from a file (one a line; empty lines and lines that start with `#` are
-/// skipped) and gives their canonical forms; the first one that is no URL is named.
+/// skipped) and returns their canonical forms. The error names the first one that is no URL.
 pub(crate) fn read(urls: &[String], file: Option<&Path>) -> Result<Vec<String>, String> {
     let mut seeds = Vec::new();
     for url in urls {
@@ -70,7 +70,7 @@ impl Seeds {
         Ok(Seeds { urls, file })
     }
 
-    /// The broker has them all: the file goes.
+    /// Removes the file: the broker has stored all seeds.
     ///
     /// # Errors
     /// The file cannot be removed.
@@ -106,15 +106,15 @@ pub(crate) fn check_length(seeds: &[String], url_bytes_max: usize) -> Result<(),
     })
 }
 
-/// A number that no other injection has: by it the URL-seen test tells one that comes twice from the next.
+/// A number that no other injection has: by it the URL-seen test knows an injection that is delivered twice.
 pub(crate) fn injection() -> u64 {
     let since_1970 = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
     // 64 bits of nanoseconds last until 2554.
     u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX).max(1)
 }
 
-/// Publishes seeds and waits until the broker has stored them. `again`: an [`injection`] that wants them fetched although
-/// they were met before; 0: none.
+/// Publishes seeds and waits until the broker has stored them. `again` is the [`injection`] that wants them fetched
+/// although they were met before, or 0.
 pub(crate) async fn inject(bus: &Bus, topic: &str, seeds: &[String], again: u64) -> anyhow::Result<()> {
     let origin = Origin { again, ..Origin::seed(topic) };
     let message = |urls: &[String]| {

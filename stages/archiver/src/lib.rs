@@ -9,6 +9,7 @@
 //! [`core`] decides, without a clock or a file; [`folder`] does what it says.
 
 pub mod core;
+#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a shell: it waits, and looks at the clock")]
 pub mod folder;
 
 mod crawl_log;

@@ -3,6 +3,8 @@
 //! In:  responses (fetcher), what documents say of themselves (parser), outcomes (scheduler).
 //! Out: WARC files, a CDXJ index beside each, and `crawl.jsonl`.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a shell: it waits, and looks at the clock")]
+
 use anyhow::Context as _;
 use archiver::core::{Answer, Archiver, Effect, Settings};
 use archiver::folder::{Folder, FolderSettings};

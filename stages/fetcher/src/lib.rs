@@ -12,11 +12,14 @@
 pub mod core;
 pub mod effect;
 pub mod files;
+#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a shell: it waits, and looks at the clock")]
 pub mod http;
 pub mod settings;
 
 mod asks;
+#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a shell: it waits, and looks at the clock")]
 mod body;
+#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a shell: it waits, and looks at the clock")]
 mod connection;
 mod content;
 mod cookies;

@@ -3,6 +3,8 @@
 //! In:  connection jobs, confirmed renewals and revocations (scheduler).
 //! Out: asks for jobs and reports (scheduler); responses as the servers sent them (`pages`).
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a shell: it waits, and looks at the clock")]
+
 use fetcher::core::Fetcher;
 use fetcher::effect::{Answer, Asked, Effect};
 use fetcher::http::{Http, HttpSettings, SendAsk};

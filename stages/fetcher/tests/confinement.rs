@@ -1,5 +1,6 @@
 //! Nothing but the job's server at the job's addresses is contacted (P7), and what it sends is passed on as is.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a test of what waits")]
 #![allow(clippy::unwrap_used, reason = "what fails in a test fails the test")]
 
 mod common;

@@ -1,5 +1,6 @@
 //! One connection for each job, and what becomes of it.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a test of what waits")]
 #![allow(clippy::unwrap_used, reason = "what fails in a test fails the test")]
 
 mod common;

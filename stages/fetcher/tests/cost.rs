@@ -2,6 +2,7 @@
 //!
 //! `cargo test --release -p fetcher --test cost -- --ignored --nocapture`
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a test of what waits")]
 #![allow(clippy::unwrap_used, reason = "what fails in a test fails the test")]
 
 mod common;

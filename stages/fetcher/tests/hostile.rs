@@ -1,5 +1,6 @@
 //! Servers that misbehave: each costs a request or a job, never more (P9).
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a test of what waits")]
 #![allow(clippy::unwrap_used, reason = "what fails in a test fails the test")]
 
 mod common;

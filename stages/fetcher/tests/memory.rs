@@ -1,5 +1,6 @@
 //! What open connections take of memory. A file of its own: what is measured is the process.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a test of what waits")]
 #![allow(clippy::unwrap_used, reason = "what fails in a test fails the test")]
 
 mod common;

@@ -1,6 +1,7 @@
 //! What requests say and what is done with the head of a response: conditions, configured headers, cookies, proxies,
 //! media types that are not wanted, and how slowly a response may come.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a test of what waits")]
 #![allow(clippy::unwrap_used, reason = "what fails in a test fails the test")]
 
 mod common;

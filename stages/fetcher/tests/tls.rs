@@ -1,5 +1,6 @@
 //! TLS and HTTP/2.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a test of what waits")]
 #![allow(clippy::unwrap_used, reason = "what fails in a test fails the test")]
 
 mod common;

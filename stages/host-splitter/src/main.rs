@@ -11,6 +11,7 @@ use shared::stage::{AnyCore, Context, Shell, Source, Stage, assemble};
 use shared::url_cache::UrlCache;
 use std::process::ExitCode;
 
+#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a shell: it waits, and looks at the clock")]
 mod scope;
 
 #[global_allocator]

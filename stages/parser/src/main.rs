@@ -3,6 +3,8 @@
 //! In:  responses as the servers sent them (fetcher).
 //! Out: their links and redirect targets (host-splitter).
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a shell: it waits, and looks at the clock")]
+
 use futures::future::BoxFuture;
 use parser::content::{Answer, Ask};
 use parser::core::{Parser, Settings};

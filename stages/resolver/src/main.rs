@@ -3,6 +3,8 @@
 //! In:  new URLs (dedup), servers whose addresses have gone stale (scheduler).
 //! Out: new URLs with the addresses of their servers (scheduler).
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a shell: it waits, and looks at the clock")]
+
 use futures::future::BoxFuture;
 use resolver::effect::{Answer, Effect};
 use resolver::query::{self, Queries};

@@ -1,5 +1,6 @@
 //! Queries against small name servers on loopback that answer as they are told by the name.
 
+#![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a test of what waits")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod name_server;

@@ -12,17 +12,15 @@ pub(super) const COMMAND_AT_MOST: Duration = Duration::from_secs(20);
 /// Time between two looks at something that is awaited.
 pub(super) const POLL: Duration = Duration::from_millis(20);
 
-/// The folder of the release binaries.
+/// The folder of the programs: those that were built with the running test or bench.
 ///
 /// # Panics
 /// When they have not been built.
 pub fn binaries() -> PathBuf {
-    let target = std::env::var_os("CARGO_TARGET_DIR")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"), PathBuf::from);
-    let folder = target.join("release");
+    let folder = rhumb::binaries::folder().expect("the folder of this program");
     assert!(
         folder.join("rhumb").exists(),
-        "no rhumb in {}: run `cargo build --release --workspace` first",
+        "no rhumb in {}: run `tests/build` first (for a bench: `cargo build --release --workspace`)",
         folder.display()
     );
     folder
