@@ -387,7 +387,7 @@ impl<H: Clone> Settlement<H> {
     pub fn upkeep(&mut self, now: Timestamp) {
         self.unknown_version_until = self.unknown_version_until.filter(|&until| now < until);
         let positions = &self.positions;
-        let old = self.tickets.to_extend(now, |edge| positions.ack_wait(edge));
+        let old = self.tickets.extend_old(now, |edge| positions.ack_wait(edge));
         self.actions.extend(old.into_iter().map(Action::Extend));
         if self.may_step(now) {
             self.clear_outbox();

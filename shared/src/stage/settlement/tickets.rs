@@ -87,7 +87,7 @@ impl<H: Clone> Tickets<H> {
 
     /// The inputs that have been in hand for a third of their edge's `ack_wait` since the broker last heard of them, in
     /// the order in which they came.
-    pub(super) fn to_extend(&mut self, now: Timestamp, ack_wait: impl Fn(Edge) -> Duration) -> Vec<H> {
+    pub(super) fn extend_old(&mut self, now: Timestamp, ack_wait: impl Fn(Edge) -> Duration) -> Vec<H> {
         let mut old = Vec::new();
         for (&ticket, held) in &mut self.held {
             let Some((edge, _)) = held.position else { continue };
