@@ -6,33 +6,9 @@ use super::plan::Micros;
 use super::web::ConnectionId;
 use scheduler::tokens::Settled;
 use shared::message::Edge;
+use shared::topology::StageName;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
-
-/// The stages, in the order of the picture.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(crate) enum StageName {
-    HostSplitter,
-    Dedup,
-    Resolver,
-    Scheduler,
-    Fetcher,
-    Parser,
-}
-
-impl StageName {
-    /// As in the picture.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            StageName::HostSplitter => "host-splitter",
-            StageName::Dedup => "dedup",
-            StageName::Resolver => "resolver",
-            StageName::Scheduler => "scheduler",
-            StageName::Fetcher => "fetcher",
-            StageName::Parser => "parser",
-        }
-    }
-}
 
 /// An instance of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

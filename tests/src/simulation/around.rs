@@ -1,6 +1,6 @@
 //! Around: what lies around the nodes: agenda, broker, web, name servers, the scope bucket, faults and checks.
 
-use super::agenda::{Agenda, Answer, EffectId, Happening, Incident, Input, Line, Place, Process, StageName};
+use super::agenda::{Agenda, Answer, EffectId, Happening, Incident, Input, Line, Place, Process};
 use super::broker::{Broker, Outgoing, ReplyTo, Request, SoftMessage, Storing};
 use super::checks::Checks;
 use super::dice::Dice;
@@ -17,6 +17,7 @@ use scheduler::tokens::{Ledger, Need, Settled};
 use shared::config::Pipeline;
 use shared::message::{Ask, ContentAsk, Edge, decode, encode};
 use shared::stage::Token;
+use shared::topology::StageName;
 use std::collections::HashMap;
 
 /// As in the fetcher's shell.

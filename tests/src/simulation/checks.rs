@@ -13,7 +13,7 @@
 //! - Budgets: of no host more pages are fetched than `limits.pages_per_host`, and of no registered domain more than
 //!   `limits.pages_per_domain`.
 
-use super::agenda::{Place, Process, StageName};
+use super::agenda::{Place, Process};
 use super::broker::Outgoing;
 use super::graph::Robots;
 use super::plan::{Micros, SECOND};
@@ -21,6 +21,7 @@ use super::web::Web;
 use shared::config::{DownloadPause, Pipeline};
 use shared::message::{Edge, JobId, NewUrls, Outcome, Outcomes, Report, RequestEnd, RequestResult, ToFetcher, decode};
 use shared::stage::Count;
+use shared::topology::StageName;
 use shared::url::{host_of, path_of, registered_domain, server_of};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
@@ -385,6 +386,9 @@ impl Checks {
                 let (new, sum) = (count("new_total"), ended + count("waiting") + count("in_flight"));
                 if new != sum {
                     self.violated(format!("P3: {place:?} new {new}, outcomes + waiting + in flight = {sum}"));
+                }
+                if count("invariants_broken_total") > 0 {
+                    self.violated(format!("{place:?} met what cannot be"));
                 }
                 if count("foreign_total") + count("malformed_total") > 0 {
                     self.violated(format!("P3: {place:?} got messages that it could not take"));

@@ -106,13 +106,8 @@ pub(crate) struct Node<C: Simulated> {
 struct Died;
 
 impl<C: Simulated> Node<C> {
-    pub(crate) fn new(
-        place: Place,
-        pipeline: &Pipeline,
-        stateful: bool,
-        open: impl Fn(&Opening) -> C + 'static,
-    ) -> Self {
-        let store = stateful.then(Arc::<MemoryStore>::default);
+    pub(crate) fn new(place: Place, pipeline: &Pipeline, open: impl Fn(&Opening) -> C + 'static) -> Self {
+        let store = place.stage.row().has_state.then(Arc::<MemoryStore>::default);
         Node { place, open: Box::new(open), pipeline: pipeline.clone(), store, lives: 0, life: None }
     }
 

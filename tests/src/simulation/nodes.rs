@@ -1,6 +1,6 @@
 //! Nodes: the instances of all stages, opened as their binaries open them, and who does their work that waits.
 
-use super::agenda::{Answer, EffectId, Place, StageName};
+use super::agenda::{Answer, EffectId, Place};
 use super::around::Around;
 use super::broker::Broker;
 use super::names::Found as FoundName;
@@ -17,8 +17,8 @@ use scheduler::quality::Provider;
 use scheduler::tokens::{Need, Settled};
 use scheduler::{Idle, Scheduler, Settings};
 use shared::config::{Pipeline, UrlCacheSettings};
-use shared::message::Edge;
 use shared::time::Timestamp;
+use shared::topology::{Source, StageName};
 use shared::url_cache::UrlCache;
 use std::collections::{BTreeMap, HashMap};
 use std::convert::Infallible;
@@ -110,41 +110,38 @@ impl Simulated for Parser {
     }
 }
 
+/// The stages that are simulated: all but the archiver, which has no say in what is crawled.
+const SIMULATED: [StageName; 6] = [
+    StageName::HostSplitter,
+    StageName::Dedup,
+    StageName::Resolver,
+    StageName::Scheduler,
+    StageName::Fetcher,
+    StageName::Parser,
+];
+
 /// How many instances each stage has.
 pub(crate) fn replicas(pipeline: &Pipeline) -> HashMap<StageName, u16> {
-    let stages = &pipeline.stages;
-    HashMap::from([
-        (StageName::HostSplitter, stages.host_splitter.replicas),
-        (StageName::Dedup, stages.dedup.replicas),
-        (StageName::Resolver, stages.resolver.replicas),
-        (StageName::Scheduler, stages.scheduler.replicas),
-        (StageName::Fetcher, stages.fetcher.replicas),
-        (StageName::Parser, stages.parser.replicas),
-    ])
+    SIMULATED.into_iter().map(|stage| (stage, pipeline.stages.of(stage).replicas)).collect()
 }
 
 fn places(replicas: &HashMap<StageName, u16>, stage: StageName) -> Vec<Place> {
     (0..replicas[&stage]).map(|instance| Place { stage, instance }).collect()
 }
 
-/// Makes the consumers of all stages.
+/// Makes the consumers of all stages, as the table of stages has them.
 pub(crate) fn connect(broker: &mut Broker, replicas: &HashMap<StageName, u16>) {
-    let shared = [
-        (Edge::UrlsFound, StageName::HostSplitter),
-        (Edge::UrlsNew, StageName::Resolver),
-        (Edge::Pages, StageName::Parser),
-    ];
-    for (edge, stage) in shared {
-        broker.consumer(edge, places(replicas, stage), None);
-    }
-    let owned = [
-        (Edge::UrlsSplit, StageName::Dedup),
-        (Edge::UrlsReady, StageName::Scheduler),
-        (Edge::FetchReports, StageName::Scheduler),
-    ];
-    for (edge, stage) in owned {
-        for place in places(replicas, stage) {
-            broker.consumer(edge, vec![place], Some((replicas[&stage], place.instance)));
+    for stage in SIMULATED {
+        for source in stage.row().inputs {
+            match *source {
+                Source::Shared(edge) => broker.consumer(edge, places(replicas, stage), None),
+                Source::Owned(edge) => {
+                    for place in places(replicas, stage) {
+                        broker.consumer(edge, vec![place], Some((replicas[&stage], place.instance)));
+                    }
+                }
+                Source::Addressed(_) | Source::Any(_) | Source::OwnedSoft(_) => {}
+            }
         }
     }
 }
@@ -153,7 +150,7 @@ pub(crate) fn connect(broker: &mut Broker, replicas: &HashMap<StageName, u16>) {
 pub(crate) fn all(pipeline: &Pipeline) -> BTreeMap<Place, Box<dyn AnyNode>> {
     let replicas = replicas(pipeline);
     let mut nodes: BTreeMap<Place, Box<dyn AnyNode>> = BTreeMap::new();
-    for stage in replicas.keys().copied() {
+    for stage in SIMULATED {
         for place in places(&replicas, stage) {
             nodes.insert(place, node(place, pipeline.clone()));
         }
@@ -168,13 +165,13 @@ fn cache(settings: &UrlCacheSettings) -> UrlCache {
 fn node(place: Place, pipeline: Pipeline) -> Box<dyn AnyNode> {
     let all = pipeline.clone();
     match place.stage {
-        StageName::HostSplitter => Box::new(Node::new(place, &all, false, move |opening: &Opening| {
+        StageName::HostSplitter => Box::new(Node::new(place, &all, move |opening: &Opening| {
             Splitter::new((&pipeline).into(), cache(&pipeline.stages.host_splitter.cache), opening.life)
         })),
         StageName::Dedup => {
             // Goes with the node, not with its lives.
             let folder = tempfile::tempdir().expect("a folder");
-            Box::new(Node::new(place, &all, true, move |opening: &Opening| {
+            Box::new(Node::new(place, &all, move |opening: &Opening| {
                 let partitions = partitions(&pipeline, pipeline.stages.dedup.replicas, opening.instance);
                 let store = opening.store.clone().expect("dedup has a store");
                 let cache = cache(&pipeline.stages.dedup.cache);
@@ -182,10 +179,8 @@ fn node(place: Place, pipeline: Pipeline) -> Box<dyn AnyNode> {
                     .expect("a store in memory does not fail")
             }))
         }
-        StageName::Resolver => {
-            Box::new(Node::new(place, &all, false, move |_: &Opening| Resolver::new((&pipeline).into())))
-        }
-        StageName::Scheduler => Box::new(Node::new(place, &all, true, move |opening: &Opening| {
+        StageName::Resolver => Box::new(Node::new(place, &all, move |_: &Opening| Resolver::new((&pipeline).into()))),
+        StageName::Scheduler => Box::new(Node::new(place, &all, move |opening: &Opening| {
             let partitions = partitions(&pipeline, pipeline.stages.scheduler.replicas, opening.instance);
             let store = opening.store.clone().expect("the scheduler has a store");
             let quality = Provider::open(&pipeline.stages.scheduler).expect("no table");
@@ -193,12 +188,11 @@ fn node(place: Place, pipeline: Pipeline) -> Box<dyn AnyNode> {
             Scheduler::open(settings, opening.instance, opening.epoch, &partitions, store, Timestamp::ZERO)
                 .expect("a store in memory does not fail")
         })),
-        StageName::Fetcher => Box::new(Node::new(place, &all, false, move |opening: &Opening| {
+        StageName::Fetcher => Box::new(Node::new(place, &all, move |opening: &Opening| {
             Fetcher::new(fetcher::settings::Settings::new(&pipeline, opening.instance, opening.life))
         })),
-        StageName::Parser => {
-            Box::new(Node::new(place, &all, false, move |_: &Opening| Parser::new((&pipeline).into())))
-        }
+        StageName::Parser => Box::new(Node::new(place, &all, move |_: &Opening| Parser::new((&pipeline).into()))),
+        StageName::Archiver => unreachable!("the archiver is not simulated"),
     }
 }
 

@@ -1,6 +1,6 @@
 //! World: all nodes and what lies around them, from the first seed to the end of the crawl.
 
-use super::agenda::{Agenda, Happening, Incident, Input, Place, Process, StageName};
+use super::agenda::{Agenda, Happening, Incident, Input, Place, Process};
 use super::around::Around;
 use super::broker::{Broker, Outgoing};
 use super::checks::{Checks, url_of};
@@ -16,6 +16,7 @@ use super::web::Web;
 use super::{nodes, scope, web};
 use shared::message::{Edge, FoundUrls, Origin, Outcome, encode, tap};
 use shared::stage::Token;
+use shared::topology::StageName;
 use shared::url::server_of;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;

@@ -183,6 +183,12 @@ impl Reports<'_> {
                 server.leave_alone(staged.now, wait);
             }
         }
+        if lease.is_restored() {
+            // The report may have waited since the last life, nobody knows how long: its robots.txt may be older than
+            // rules may be (P5). The server's is asked for again; who asked on another's behalf asks again, too.
+            lease.progressed = true;
+            return Ok(());
+        }
         let answered = trouble.is_none_or(|trouble| trouble.class().url != ForUrl::GoesBack);
         let Some(task) = lease.robots.as_ref().filter(|_| answered && !lease.progressed) else { return Ok(()) };
         if task.own {
@@ -197,7 +203,7 @@ impl Reports<'_> {
 
     /// Ends a job whose reports all came: its connection is closed.
     fn finish(&mut self, key: ServerKey, lease: Lease, staged: &mut Staged<'_>) -> Result<(), StoreError> {
-        let restored = lease.holder.is_none();
+        let restored = lease.is_restored();
         let hung_up = lease.contacted && !lease.progressed && lease.trouble.is_none();
         let trouble = lease.trouble.or(hung_up.then_some(Trouble::HungUp));
         self.places.close(lease.address, staged);

@@ -58,6 +58,11 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
+    /// Says whether the job was granted in an earlier life of the process.
+    pub(crate) fn is_restored(&self) -> bool {
+        self.holder.is_none()
+    }
+
     pub(crate) fn new(id: JobId, address: IpAddr, deadline: Timestamp, fetcher: &str, life: u64) -> Self {
         Lease {
             id,

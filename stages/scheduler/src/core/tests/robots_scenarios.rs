@@ -305,3 +305,20 @@ fn robots_txt_is_fetched_again_after_a_restart_and_its_crawl_delay_holds_meanwhi
     let waits: Vec<_> = world.contacts.windows(2).map(|pair| pair[1].0.since(pair[0].0).as_secs()).collect();
     assert_eq!(waits, [8, 7, 7]);
 }
+
+#[test]
+fn a_robots_txt_whose_report_waited_for_the_next_life_is_fetched_again() {
+    let mut world = World::polite();
+    world.tell_pages(A, 1);
+    let mut web = robots_txt(|_, _| robots(200, "User-agent: *\nDisallow:\n"));
+    world.ask(1);
+    world.request(0, &mut web);
+    let report = world.held[0].report(true, false);
+    world.held.clear();
+    world.crash();
+    world.pass(Duration::from_secs(2));
+    world.step(Some(Input::Report(report)));
+    world.finish(&mut web, HOUR);
+    // Nobody knows how long the report waited (P5).
+    assert_eq!(world.contacted(), ["robots.txt", "robots.txt", "0"].map(|path| format!("{A}/{path}")));
+}
