@@ -4,15 +4,15 @@ use rkyv::{Archive, Deserialize, Serialize};
 use shared::message::{Edge, EdgeMessage};
 
 /// From `find-titles` to whoever is interested. The number is in the envelope of each message and never changes.
-pub const TITLES: Edge = Edge::further(128, "titles");
+pub(crate) const TITLES: Edge = Edge::further(128, "titles");
 
 /// `titles`: the title of a page.
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
-pub struct Title {
+pub(crate) struct Title {
     /// The page.
-    pub url: String,
+    pub(crate) url: String,
     /// Its title as the server sent it, with bytes that are not UTF-8 replaced.
-    pub title: String,
+    pub(crate) title: String,
 }
 
 impl EdgeMessage for Title {
