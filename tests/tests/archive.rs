@@ -178,66 +178,84 @@ fn a_crawl_that_ends_at_a_limit_is_archived_to_its_end_and_another_adds_to_it() 
     assert!(answers as u64 >= lines, "{answers} responses, {lines} outcomes");
 }
 
-/// Goal: a stage that is no part of the pipeline gets every page. Method: the example counts those of a crawl.
+/// Goal: a stage that is no part of the pipeline gets every page, and what it puts on an edge of its own arrives. Method:
+/// one example finds the titles of a crawl's pages, another reads them from that edge and counts them.
 #[test]
-fn a_further_stage_gets_every_page() {
+fn a_further_stage_gets_every_page_and_produces_on_an_edge_of_its_own() {
     let world = world();
     let mut up = world.up().start();
-    let broker = format!("broker.url={}", up.handle().broker);
-    let mut example = Example(
-        Command::new(binaries().join("count-titles"))
-            .args(["--set", &broker, "--config"])
-            .arg(up.data().join("configuration.json"))
-            .stderr(Stdio::piped())
-            .stdin(Stdio::null())
-            .spawn()
-            .expect("the example can be started"),
-    );
-    let log = BufReader::new(example.0.stderr.take().expect("a pipe"));
-    let listen = log
-        .lines()
-        .map_while(Result::ok)
-        .find_map(|line| Some(line.split_once("listen=")?.1.split_whitespace().next()?.to_owned()))
-        .expect("the example tells where it listens");
+    // The consumer first: a stream that is kept by interest drops what nobody is interested in.
+    let mut count = Example::start("count-titles", &up);
+    let mut find = Example::start("find-titles", &up);
     inject(&up, &world);
     let finished = up.until(CRAWL_AT_MOST, |summary| {
         summary.pages == world.web.truth().pages.len() as u64 && summary.waiting + summary.in_flight == 0
     });
+    assert!(finished.pages > 0);
     let pages = finished.outcomes.values().sum::<u64>();
-    let metrics = || {
-        let mut stream = TcpStream::connect(&listen).expect("the example listens");
-        stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").expect("a request");
-        let mut text = String::new();
-        stream.read_to_string(&mut text).expect("an answer");
-        text
-    };
-    let count = |text: &str, name: &str| -> u64 {
-        let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("no {name} in {text}"));
-        line.rsplit(' ').next().expect("what was kept can be read").parse().expect("what was kept can be read")
-    };
     let end = std::time::Instant::now() + Duration::from_secs(10);
     loop {
-        let text = metrics();
-        let titles = count(&text, "rhumb_count_titles_titles_total");
-        if count(&text, "rhumb_count_titles_pages_total") == pages && titles == finished.pages {
+        let found = (find.count("rhumb_find_titles_pages_total"), find.count("rhumb_find_titles_titles_total"));
+        let counted = count.count("rhumb_count_titles_titles_total");
+        if (found, counted) == ((pages, finished.pages), finished.pages) {
             break;
         }
-        assert!(std::time::Instant::now() < end, "{pages} pages: {text}");
+        let wanted = ((pages, finished.pages), finished.pages);
+        assert!(std::time::Instant::now() < end, "found and counted {:?}, wanted {wanted:?}", (found, counted));
         std::thread::sleep(Duration::from_millis(100));
     }
-    signal(example.0.id(), Signal::TERM);
-    assert!(example.0.wait().expect("its end").success());
+    find.stop();
+    count.stop();
     up.signal(Signal::INT);
     up.exit_code(CRAWL_AT_MOST);
 }
 
-/// The example; killed when dropped.
-struct Example(Child);
+/// An example of a further stage; killed when dropped.
+struct Example {
+    process: Child,
+    listen: String,
+}
+
+impl Example {
+    /// Starts the example beside a crawl and waits until it runs.
+    fn start(name: &str, up: &Running) -> Example {
+        let mut process = Command::new(binaries().join(name))
+            .args(["--set", &format!("broker.url={}", up.handle().broker), "--config"])
+            .arg(up.data().join("configuration.json"))
+            .stderr(Stdio::piped())
+            .stdin(Stdio::null())
+            .spawn()
+            .expect("the example can be started");
+        let log = BufReader::new(process.stderr.take().expect("a pipe"));
+        let listen = log
+            .lines()
+            .map_while(Result::ok)
+            .find_map(|line| Some(line.split_once("listen=")?.1.split_whitespace().next()?.to_owned()))
+            .expect("the example tells where it listens");
+        Example { process, listen }
+    }
+
+    /// One of its counts, from `/metrics`.
+    fn count(&self, name: &str) -> u64 {
+        let mut stream = TcpStream::connect(&self.listen).expect("the example listens");
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").expect("a request");
+        let mut text = String::new();
+        stream.read_to_string(&mut text).expect("an answer");
+        let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("no {name} in {text}"));
+        line.rsplit(' ').next().expect("a value").parse().expect("a number")
+    }
+
+    /// Ends it as an operator does.
+    fn stop(&mut self) {
+        signal(self.process.id(), Signal::TERM);
+        assert!(self.process.wait().expect("its end").success());
+    }
+}
 
 impl Drop for Example {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
 

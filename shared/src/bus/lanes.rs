@@ -46,7 +46,7 @@ pub struct LaneConsumer {
 /// The consumers of a stage on an edge with lanes; one of them takes each message.
 pub fn lane_consumers(stage: &str, edge: Edge, partitions: u16) -> Vec<LaneConsumer> {
     let in_lane = |lane, tokens| LaneConsumer { name: format!("{stage}-lane-{lane}"), lane: Some(lane), tokens };
-    match edge.row().division {
+    match edge.division() {
         Division::Lane => {
             let others = LaneConsumer { name: stage.to_owned(), lane: None, tokens: vec![Token::None] };
             std::iter::once(others).chain((0..LANES).map(|lane| in_lane(lane, vec![Token::Lane(lane)]))).collect()

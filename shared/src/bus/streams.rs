@@ -3,17 +3,28 @@
 use super::Bus;
 use super::lanes::{LANES, lane_consumers};
 use crate::config::{Pipeline, Retention, Storage, StreamEdge};
-use crate::topology::{self, Edge, Kind, Source, StageName};
+use crate::topology::{self, EDGES, Edge, Kind, Source, StageName};
 use anyhow::Context as _;
 use async_nats::jetstream::consumer::{AckPolicy, PriorityPolicy, PullConsumer, pull};
 use async_nats::jetstream::kv;
 use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
 use std::time::Duration;
 
-/// Creates the streams that are not there yet and adapts those that differ.
-pub async fn ensure_streams(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<()> {
-    for (key, edge) in pipeline.edges.streams() {
-        let config = stream_config(bus, key, edge);
+/// Creates the streams that are not there yet and adapts those that differ: those of the pipeline, and those of the further
+/// edges of a stage.
+pub async fn ensure_streams(bus: &Bus, pipeline: &Pipeline, further: &[Edge]) -> anyhow::Result<()> {
+    let mut streams: Vec<_> = pipeline.edges.streams().into_iter().map(|(key, edge)| (key, key, edge)).collect();
+    for edge in further {
+        let name = edge.name();
+        anyhow::ensure!(
+            streams.iter().all(|(known, _, _)| *known != name),
+            "a further edge cannot be named {name}: there is a stream of that name; give it another"
+        );
+        // It is kept as the documents are.
+        streams.push((name, Edge::Documents.name(), &pipeline.edges.documents));
+    }
+    for (name, key, edge) in streams {
+        let config = stream_config(bus, name, edge);
         // Asked first: an update of a stream that is as it should be would still cost the broker a write.
         if let Ok(stream) = bus.jetstream.get_stream(&config.name).await
             && same(&stream.cached_info().config, &config)
@@ -24,7 +35,7 @@ pub async fn ensure_streams(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<()
             format!(
                 "stream {} cannot be made to fit edges.{key}: what it holds was created with other settings; \
                  set edges.{key} back, or end the crawl and delete it with `rhumb delete`",
-                bus.subjects.stream(key)
+                bus.subjects.stream(name)
             )
         })?;
     }
@@ -42,7 +53,7 @@ pub async fn ensure_streams(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<()
 /// The streams that are kept by interest, each with a stage that must get all that is in it: its consumers that have
 /// instances in this crawl.
 pub fn required_by_interest(pipeline: &Pipeline) -> Vec<(Edge, StageName)> {
-    let kept = Edge::ALL.into_iter().filter(|edge| edge.row().kind == Kind::Stream(Retention::Interest));
+    let kept = EDGES.iter().filter(|row| row.kind == Kind::Stream(Retention::Interest)).map(|row| row.edge);
     let required = kept.flat_map(|edge| topology::consumers(edge).map(move |(stage, _)| (edge, stage)));
     required.filter(|(_, stage)| pipeline.stages.of(*stage).replicas > 0).collect()
 }
@@ -79,10 +90,10 @@ pub async fn leave_unarchived(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<
     Ok(())
 }
 
-fn stream_config(bus: &Bus, key: &str, edge: &StreamEdge) -> Config {
+fn stream_config(bus: &Bus, name: &str, edge: &StreamEdge) -> Config {
     Config {
-        name: bus.subjects.stream(key),
-        subjects: bus.subjects.held_by(key, edge),
+        name: bus.subjects.stream(name),
+        subjects: bus.subjects.held_by(name, edge),
         storage: match edge.storage {
             Storage::File => StorageType::File,
             Storage::Memory => StorageType::Memory,

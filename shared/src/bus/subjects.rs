@@ -1,7 +1,8 @@
 //! The subjects of a crawl, from the templates in `pipeline.yaml`.
 
 use crate::config::{Pipeline, StreamEdge};
-use crate::topology::{Division, Edge, Token};
+use crate::topology::{DEAD, Division, Edge, Token};
+use std::borrow::Cow;
 
 /// Subjects by edge. All start with `rhumb.<crawl>.`.
 #[derive(Clone, Debug)]
@@ -9,7 +10,7 @@ pub struct Subjects {
     /// `rhumb.<crawl>.`
     prefix: String,
     crawl: String,
-    /// The templates of the edges, after the prefix, in the order of [`Edge::ALL`].
+    /// The templates of the table's edges, with the prefix, in the order of [`Edge::ALL`].
     templates: [String; Edge::ALL.len()],
     dead: String,
 }
@@ -27,15 +28,19 @@ impl Subjects {
         }
     }
 
-    fn template(&self, edge: Edge) -> &str {
-        &self.templates[edge.index()]
+    fn template(&self, edge: Edge) -> Cow<'_, str> {
+        match self.templates.get(usize::from(edge.number()) - 1) {
+            Some(template) => Cow::Borrowed(template),
+            // A further edge: its name is its subject.
+            None => Cow::Owned(format!("{}{}", self.prefix, edge.name())),
+        }
     }
 
     /// The subject of a message.
     pub fn of(&self, edge: Edge, token: &Token) -> String {
         let template = self.template(edge);
         match token {
-            Token::None => template.to_owned(),
+            Token::None => template.into_owned(),
             Token::Partition(partition) => template.replace("{partition}", &format!("{partition:03}")),
             Token::Instance(instance) => template.replace("{instance}", instance),
             Token::Lane(lane) => format!("{template}.{lane}"),
@@ -44,13 +49,13 @@ impl Subjects {
 
     /// Says whether an edge has a subject for each partition.
     pub fn has_partitions(&self, edge: Edge) -> bool {
-        matches!(edge.row().division, Division::Partition | Division::PartitionInLane)
+        matches!(edge.division(), Division::Partition | Division::PartitionInLane)
     }
 
     /// All subjects of an edge, by wildcards.
     pub fn all(&self, edge: Edge) -> Vec<String> {
-        let all = wildcard(self.template(edge));
-        let lanes = (edge.row().division == Division::Lane).then(|| format!("{all}.*"));
+        let all = wildcard(&self.template(edge));
+        let lanes = (edge.division() == Division::Lane).then(|| format!("{all}.*"));
         std::iter::once(all).chain(lanes).collect()
     }
 
@@ -59,13 +64,13 @@ impl Subjects {
         format!("{}{}", self.prefix, self.dead.replace("{stage}", stage))
     }
 
-    /// The edge that a subject belongs to.
+    /// The edge of the table that a subject belongs to.
     pub fn edge_of(&self, subject: &str) -> Option<Edge> {
         Edge::ALL.into_iter().find(|&edge| {
             let template = self.template(edge);
-            let is_in_lane = edge.row().division == Division::Lane
-                && subject.rsplit_once('.').is_some_and(|(before, _)| matches(template, before));
-            matches(template, subject) || is_in_lane
+            let is_in_lane = edge.division() == Division::Lane
+                && subject.rsplit_once('.').is_some_and(|(before, _)| matches(&template, before));
+            matches(&template, subject) || is_in_lane
         })
     }
 
@@ -74,11 +79,13 @@ impl Subjects {
         format!("rhumb_{}_{}", self.crawl, key.replace('.', "_"))
     }
 
-    /// Subjects that the stream of an edge, or of the dead letters, holds; by its key below `edges`.
-    pub fn held_by(&self, key: &str, stream: &StreamEdge) -> Vec<String> {
-        match Edge::from_name(key) {
+    /// Subjects that the stream of an edge, or of the dead letters, holds; by the name of the edge or [`DEAD`].
+    pub fn held_by(&self, name: &str, stream: &StreamEdge) -> Vec<String> {
+        match Edge::from_name(name) {
             Some(edge) => self.all(edge),
-            None => vec![wildcard(&format!("{}{}", self.prefix, stream.subject))],
+            None if name == DEAD => vec![wildcard(&format!("{}{}", self.prefix, stream.subject))],
+            // A further edge: its name is its subject.
+            None => vec![format!("{}{name}", self.prefix)],
         }
     }
 

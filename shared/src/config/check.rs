@@ -126,7 +126,7 @@ impl Check {
     pub(super) fn stream(&mut self, name: &str, of: Option<Edge>, edge: &StreamEdge, max_payload: Bytes) {
         let key = &format!("edges.{name}");
         // Consumers are known when the streams are made: with another retention what nobody has taken yet would go.
-        let accepted = match of.map(|edge| edge.row().kind) {
+        let accepted = match of.and_then(Edge::row).map(|row| row.kind) {
             Some(Kind::Stream(retention)) => retention,
             Some(Kind::Core) | None => Retention::Limits,
         };

@@ -115,15 +115,17 @@ impl Edges {
             Edge::Errands => Core(&self.errands),
             Edge::UrlsFiltered => Core(&self.urls.filtered),
             Edge::ContentAsks => Core(&self.content.asks),
-            Edge::Documents => Stream(&self.documents),
+            // A further edge is kept as the documents are.
+            Edge::Documents | Edge::Further { .. } => Stream(&self.documents),
         }
     }
 
     /// The template of an edge's subjects, without the prefix that all subjects of a crawl have.
     pub fn subject(&self, edge: Edge) -> &str {
-        match self.of(edge) {
-            EdgeSettings::Stream(stream) => &stream.subject,
-            EdgeSettings::Core(core) => &core.subject,
+        match (edge, self.of(edge)) {
+            (Edge::Further { name, .. }, _) => name,
+            (_, EdgeSettings::Stream(stream)) => &stream.subject,
+            (_, EdgeSettings::Core(core)) => &core.subject,
         }
     }
 
@@ -156,7 +158,7 @@ mod tests {
             let settings = tree.pointer(&key).and_then(serde_json::Value::as_object).unwrap();
             assert_eq!(settings["subject"], pipeline.edges.subject(edge), "{}", edge.name());
             assert_eq!(settings.len() > 1, pipeline.edges.stream(edge).is_some(), "{}", edge.name());
-            match edge.row().kind {
+            match edge.row().unwrap().kind {
                 Kind::Stream(retention) => assert_eq!(pipeline.edges.stream(edge).unwrap().retention, retention),
                 Kind::Core => assert!(pipeline.edges.stream(edge).is_none(), "{}", edge.name()),
             }
@@ -167,13 +169,25 @@ mod tests {
     fn the_shipped_subjects_are_divided_as_the_table_says() {
         let (_, pipeline) = shipped();
         for edge in Edge::ALL {
-            let last = match edge.row().division {
+            let last = match edge.division() {
                 Division::Whole | Division::Lane => "",
                 Division::Partition | Division::PartitionInLane => ".{partition}",
                 Division::Instance => ".{instance}",
             };
             assert_eq!(pipeline.edges.subject(edge), format!("{}{last}", edge.name()));
         }
+    }
+
+    #[test]
+    fn a_further_edge_is_kept_as_the_documents_are_under_its_own_subject() {
+        let (_, pipeline) = shipped();
+        let further = Edge::further(128, "titles");
+        assert_eq!(pipeline.edges.subject(further), "titles");
+        let (kept, documents) = (pipeline.edges.stream(further).unwrap(), &pipeline.edges.documents);
+        assert!(std::ptr::eq(kept, documents));
+        assert!(pipeline.edges.streams().iter().all(|(key, _)| *key != further.name()));
+        let subjects = crate::bus::Subjects::new(&pipeline);
+        assert_eq!(subjects.all(further), ["rhumb.default.titles"]);
     }
 
     #[test]

@@ -63,7 +63,7 @@ where
         rkyv::api::high::to_bytes_in::<_, Rancor>(message, buffer).expect("a message without cycles always serializes");
     let checksum = xxh3_64(&buffer[HEADER_BYTES..]);
     buffer[0..4].copy_from_slice(&MAGIC);
-    buffer[4] = M::EDGE as u8;
+    buffer[4] = M::EDGE.number();
     buffer[5] = M::VERSION;
     buffer[8..16].copy_from_slice(&checksum.to_le_bytes());
     Bytes::from_owner(buffer)
@@ -80,7 +80,7 @@ where
     if header[0..4] != MAGIC {
         return Err(corrupt("not a rhumb message"));
     }
-    if header[4] != M::EDGE as u8 {
+    if header[4] != M::EDGE.number() {
         return Err(Undecodable::Corrupt(format!("a message of edge number {} on edge {}", header[4], M::EDGE.name())));
     }
     if header[5] != M::VERSION {
@@ -154,7 +154,7 @@ mod tests {
             let _ = decode::<FoundUrls>(&bytes);
             // With a right envelope, so that the archive itself is what is checked.
             let mut payload = Vec::from(*b"RHMB");
-            payload.extend_from_slice(&[Edge::UrlsFound as u8, 1, 0, 0]);
+            payload.extend_from_slice(&[Edge::UrlsFound.number(), 1, 0, 0]);
             payload.extend_from_slice(&xxh3_64(&bytes).to_le_bytes());
             payload.extend_from_slice(&bytes);
             let _ = decode::<FoundUrls>(&payload);

@@ -6,7 +6,7 @@ use super::store::{Store, Table};
 use crate::bus::{Buckets, Bus};
 use crate::config::Pipeline;
 use crate::time::Timestamp;
-use crate::topology::Source;
+use crate::topology::{Edge, Source};
 use anyhow::Context as _;
 use std::sync::Arc;
 
@@ -19,6 +19,9 @@ pub struct Stage {
     pub about: &'static str,
     /// Where its input comes from.
     pub sources: &'static [Source],
+    /// Further edges that it brings, whether it produces or consumes them: their streams are made when it starts. None for
+    /// a stage of the pipeline.
+    pub edges: &'static [Edge],
     /// Tables of its state and how they are stored; none for a stage without state.
     pub state: Option<fn(&Pipeline) -> State>,
     /// Messages asked of the broker at once.

@@ -355,7 +355,7 @@ impl Loop {
     /// beginning.
     async fn reopen_lost_streams(&mut self) -> anyhow::Result<Option<(StreamInputs, SoftInputs)>> {
         let Context { bus, pipeline, .. } = &self.process.context;
-        ensure_streams(bus, pipeline).await?;
+        ensure_streams(bus, pipeline, self.process.stage.edges).await?;
         let mut lost = false;
         for source in self.process.stage.sources {
             let (Source::Shared(edge) | Source::Owned(edge)) = *source else { continue };

@@ -80,7 +80,7 @@ async fn start(stage: &Stage, mut pipeline: Pipeline, instance: u16) -> anyhow::
         () = &mut shutdown => return Ok(()),
     };
     pipeline.broker.max_payload = bus.max_payload(&pipeline);
-    ensure_streams(&bus, &pipeline).await?;
+    ensure_streams(&bus, &pipeline, stage.edges).await?;
     let state = stage.state.map(|state| state(&pipeline));
     let buckets = ensure_buckets(&bus, pipeline.ownership_lease).await?;
     let lease = buckets.lease;

@@ -3,7 +3,7 @@
 use super::words::{Division, Edge, Kind, Party, Retention, StageName};
 
 impl Edge {
-    /// All edges, in the order of the table.
+    /// All edges of the table, in its order.
     pub const ALL: [Edge; EDGES.len()] = {
         let mut all = [Edge::UrlsFound; EDGES.len()];
         let mut at = 0;
@@ -14,30 +14,39 @@ impl Edge {
         all
     };
 
-    /// The edge's row. An edge without one does not compile as soon as a message has it
-    /// ([`MESSAGES`](crate::message::MESSAGES)).
-    pub const fn row(self) -> &'static EdgeRow {
-        &EDGES[self.index()]
-    }
-
-    /// The edge's place in [`Edge::ALL`] and in the table, from 0.
-    pub(crate) const fn index(self) -> usize {
-        self as usize - 1
+    /// The edge's row; none for a [further](Edge::further) edge. An edge without one does not compile as soon as a message
+    /// has it ([`MESSAGES`](crate::message::MESSAGES)).
+    pub const fn row(self) -> Option<&'static EdgeRow> {
+        match self {
+            Edge::Further { .. } => None,
+            _ => Some(&EDGES[self.number() as usize - 1]),
+        }
     }
 
     /// The edge's name, as operators write it (`rhumb tap urls.new`), and its key below `edges` in `pipeline.yaml`.
     pub const fn name(self) -> &'static str {
-        self.row().name
+        match self {
+            Edge::Further { name, .. } => name,
+            _ => self.row().expect("an edge of the table has a row").name,
+        }
     }
 
-    /// The edge of that name, if there is one.
+    /// How its messages are divided among subjects and consumers.
+    pub const fn division(self) -> Division {
+        match self.row() {
+            Some(row) => row.division,
+            None => Division::Whole,
+        }
+    }
+
+    /// The edge of the table with that name, if there is one.
     pub fn from_name(name: &str) -> Option<Edge> {
         Edge::ALL.into_iter().find(|edge| edge.name() == name)
     }
 
     /// Says whether the edge's stream is consumed by lane (see [`crate::bus::LANES`]).
     pub const fn has_lanes(self) -> bool {
-        matches!(self.row().division, Division::Lane | Division::PartitionInLane)
+        matches!(self.division(), Division::Lane | Division::PartitionInLane)
     }
 }
 
@@ -222,7 +231,7 @@ pub const EDGES: [EdgeRow; 14] = [
 const _: () = {
     let mut at = 0;
     while at < EDGES.len() {
-        assert!(EDGES[at].edge as usize == at + 1);
+        assert!(EDGES[at].edge.number() as usize == at + 1);
         at += 1;
     }
 };

@@ -4,8 +4,10 @@
 //! validation, the list of the tap, `rhumb status`, `rhumb why` and `rhumb topology` are derived, and the words in which
 //! code names a place in the pipeline: [`Edge`], [`StageName`], [`Source`], [`Token`].
 //!
-//! Invariant: each edge and each stage has one row, and the two tables say the same of who produces and who consumes. The
-//! tests at the end of this file hold it.
+//! Stages beside the pipeline stand in no table; they bring their own edges ([`Edge::further`]).
+//!
+//! Invariant: each edge and each stage of the pipeline has one row, and the two tables say the same of who produces and
+//! who consumes. The tests at the end of this file hold it.
 
 mod edges;
 mod picture;
@@ -18,7 +20,7 @@ pub use stages::{STAGES, StageRow};
 pub use words::{Division, Edge, Kind, Party, Retention, Source, StageName, Token};
 
 /// The input edges of a stage, each with how the stage takes part in it.
-pub fn sources(stage: StageName) -> &'static [Source] {
+pub const fn sources(stage: StageName) -> &'static [Source] {
     stage.row().inputs
 }
 
@@ -42,7 +44,7 @@ mod tests {
     #[test]
     fn a_row_is_found_by_its_edge_or_stage_and_by_its_name() {
         for edge in Edge::ALL {
-            assert_eq!((edge.row().edge, Edge::from_name(edge.name())), (edge, Some(edge)));
+            assert_eq!((edge.row().unwrap().edge, Edge::from_name(edge.name())), (edge, Some(edge)));
         }
         for stage in StageName::ALL {
             assert_eq!((stage.row().stage, StageName::from_name(stage.name())), (stage, Some(stage)));
@@ -51,9 +53,23 @@ mod tests {
     }
 
     #[test]
+    fn a_further_edge_has_a_name_and_a_number_and_stands_in_no_table() {
+        let further = Edge::further(128, "titles");
+        assert_eq!((further.name(), further.number(), further.division()), ("titles", 128, Division::Whole));
+        assert!(further.row().is_none() && Edge::from_name("titles").is_none());
+        assert!(Edge::ALL.iter().all(|edge| edge.number() < 128));
+    }
+
+    #[test]
+    #[should_panic(expected = "below 128 are kept")]
+    fn a_further_edge_does_not_take_a_number_of_the_table() {
+        Edge::further(127, "titles");
+    }
+
+    #[test]
     fn edges_and_stages_agree_on_producers_and_consumers() {
         for edge in Edge::ALL {
-            let row = edge.row();
+            let row = edge.row().unwrap();
             let producing: Vec<StageName> =
                 STAGES.iter().filter(|stage| stage.outputs.contains(&edge)).map(|stage| stage.stage).collect();
             let consuming: Vec<StageName> = consumers(edge).map(|(stage, _)| stage).collect();
@@ -65,7 +81,7 @@ mod tests {
     #[test]
     fn a_stage_takes_part_in_an_edge_as_its_kind_and_division_allow() {
         for (stage, source) in STAGES.iter().flat_map(|row| row.inputs.iter().map(move |source| (row, *source))) {
-            let row = source.edge().row();
+            let row = source.edge().row().unwrap();
             let by_partition = matches!(row.division, Division::Partition | Division::PartitionInLane);
             let fits = match source {
                 Source::Shared(_) => row.kind != Kind::Core,

@@ -4,39 +4,80 @@
 use serde::Deserialize;
 
 /// An edge of the pipeline: what carries one type of message from its producers to its consumers.
-///
-/// The number is the one in the envelope of each message: an edge keeps it for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(u8)]
 pub enum Edge {
     /// Links, redirect targets and seeds.
-    UrlsFound = 1,
+    UrlsFound,
     /// Found URLs that passed the filters, by partition.
-    UrlsSplit = 2,
+    UrlsSplit,
     /// URLs that passed the URL-seen test.
-    UrlsNew = 3,
+    UrlsNew,
     /// New URLs with the addresses of their servers.
-    UrlsReady = 4,
+    UrlsReady,
     /// A fetcher asks a scheduler instance for connection jobs.
-    FetchAsks = 5,
+    FetchAsks,
     /// Connection jobs and confirmed renewals, to one fetcher instance.
-    FetchJobs = 6,
+    FetchJobs,
     /// Measurements of a job and how its URLs ended so far.
-    FetchReports = 7,
+    FetchReports,
     /// Responses as the server sent them.
-    Pages = 8,
+    Pages,
     /// How new URLs ended.
-    Outcomes = 9,
+    Outcomes,
     /// Servers whose addresses have gone stale.
-    DnsRefresh = 10,
+    DnsRefresh,
     /// Requests of one partition's scheduler to that of another: a robots.txt, or tokens of a shared budget.
-    Errands = 11,
+    Errands,
     /// Found URLs that the filters rejected: for taps alone.
-    UrlsFiltered = 12,
+    UrlsFiltered,
     /// A parser asks a dedup instance whether bodies were met before.
-    ContentAsks = 13,
+    ContentAsks,
     /// Titles, languages and the like of parsed documents.
-    Documents = 14,
+    Documents,
+    /// An edge that a stage beside the pipeline brings itself; [`Edge::further`] makes one.
+    #[non_exhaustive]
+    Further {
+        /// The number in the envelope.
+        number: u8,
+        /// Its name and its subject.
+        name: &'static str,
+    },
+}
+
+/// The first number of a further edge; those below are kept for the table.
+const FURTHER_FROM: u8 = 128;
+
+impl Edge {
+    /// An edge that a stage beside the pipeline brings itself: a stream without division, kept by interest with the
+    /// settings of `edges.documents`. No row of a table names it; `Stage::edges` of the stages at its ends do.
+    ///
+    /// # Panics
+    /// The number is below 128. In a constant this is an error of the compiler.
+    pub const fn further(number: u8, name: &'static str) -> Edge {
+        assert!(number >= FURTHER_FROM, "the numbers below 128 are kept for the edges of the table");
+        Edge::Further { number, name }
+    }
+
+    /// The number in the envelope of each message: an edge keeps it for ever.
+    pub const fn number(self) -> u8 {
+        match self {
+            Edge::UrlsFound => 1,
+            Edge::UrlsSplit => 2,
+            Edge::UrlsNew => 3,
+            Edge::UrlsReady => 4,
+            Edge::FetchAsks => 5,
+            Edge::FetchJobs => 6,
+            Edge::FetchReports => 7,
+            Edge::Pages => 8,
+            Edge::Outcomes => 9,
+            Edge::DnsRefresh => 10,
+            Edge::Errands => 11,
+            Edge::UrlsFiltered => 12,
+            Edge::ContentAsks => 13,
+            Edge::Documents => 14,
+            Edge::Further { number, .. } => number,
+        }
+    }
 }
 
 /// A stage of the pipeline.

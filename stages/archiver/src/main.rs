@@ -10,8 +10,8 @@ use archiver::core::{Answer, Archiver, Effect, Settings};
 use archiver::folder::{Folder, FolderSettings};
 use futures::future::BoxFuture;
 use shared::config::Pipeline;
-use shared::message::Edge;
-use shared::stage::{AnyCore, Context, Shell, Source, Stage, assemble};
+use shared::stage::{AnyCore, Context, Shell, Stage, assemble};
+use shared::topology::{StageName, sources};
 use shared::whole_file;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,7 +26,8 @@ const BATCH: usize = 64;
 const STAGE: Stage = Stage {
     name: "archiver",
     about: "Archiver: keeps what was fetched in WARC files with an index, and a line for every outcome",
-    sources: &[Source::Shared(Edge::Pages), Source::Shared(Edge::Documents), Source::Shared(Edge::Outcomes)],
+    sources: sources(StageName::Archiver),
+    edges: &[],
     state: None,
     batch: |_| BATCH,
     open,

@@ -5,9 +5,9 @@
 
 use dedup::dedup::{Dedup, Settings, TABLES};
 use shared::config::Pipeline;
-use shared::message::Edge;
 use shared::stage::disk::StoreOptions;
-use shared::stage::{AnyCore, Context, NoShell, Source, Stage, State, assemble};
+use shared::stage::{AnyCore, Context, NoShell, Stage, State, assemble};
+use shared::topology::{StageName, sources};
 use shared::url_cache::UrlCache;
 use std::process::ExitCode;
 
@@ -17,7 +17,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const STAGE: Stage = Stage {
     name: "dedup",
     about: "Dedup: the exact URL-seen test, by partition",
-    sources: &[Source::Owned(Edge::UrlsSplit), Source::Addressed(Edge::ContentAsks)],
+    sources: sources(StageName::Dedup),
+    edges: &[],
     state: Some(state),
     batch: |_| Stage::BATCH,
     open,

@@ -12,7 +12,8 @@ use fetcher::settings::Settings;
 use futures::future::BoxFuture;
 use shared::bus::Bus;
 use shared::message::{Ask, Edge, decode, encode};
-use shared::stage::{AnyCore, Context, Shell, Source, Stage, Token, assemble};
+use shared::stage::{AnyCore, Context, Shell, Stage, Token, assemble};
+use shared::topology::{StageName, sources};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +24,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const STAGE: Stage = Stage {
     name: "fetcher",
     about: "Fetcher: carries out connection jobs, each one server, one connection and a list of its URLs",
-    sources: &[Source::Addressed(Edge::FetchJobs)],
+    sources: sources(StageName::Fetcher),
+    edges: &[],
     state: None,
     batch: |_| Stage::BATCH,
     open,

@@ -6,8 +6,8 @@
 use futures::future::BoxFuture;
 use host_splitter::effect::{Answer, Effect};
 use host_splitter::splitter::{Settings, Splitter};
-use shared::message::Edge;
-use shared::stage::{AnyCore, Context, Shell, Source, Stage, assemble};
+use shared::stage::{AnyCore, Context, Shell, Stage, assemble};
+use shared::topology::{StageName, sources};
 use shared::url_cache::UrlCache;
 use std::process::ExitCode;
 
@@ -20,7 +20,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const STAGE: Stage = Stage {
     name: "host-splitter",
     about: "Host-splitter: filters found URLs and groups the others by partition",
-    sources: &[Source::Shared(Edge::UrlsFound)],
+    sources: sources(StageName::HostSplitter),
+    edges: &[],
     state: None,
     batch: |_| Stage::BATCH,
     open,

@@ -10,7 +10,8 @@ use parser::content::{Answer, Ask};
 use parser::core::{Parser, Settings};
 use shared::bus::Bus;
 use shared::message::{Edge, decode, encode};
-use shared::stage::{AnyCore, Context, Shell, Source, Stage, Token, assemble};
+use shared::stage::{AnyCore, Context, Shell, Stage, Token, assemble};
+use shared::topology::{StageName, sources};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -20,7 +21,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const STAGE: Stage = Stage {
     name: "parser",
     about: "Parser: charset-correct extraction of links and redirect targets",
-    sources: &[Source::Shared(Edge::Pages)],
+    sources: sources(StageName::Parser),
+    edges: &[],
     state: None,
     batch: |pipeline| pipeline.stages.parser.pages_in_hand as usize,
     open,

@@ -10,8 +10,8 @@ use resolver::effect::{Answer, Effect};
 use resolver::query::{self, Queries};
 use resolver::resolver::{Resolver, Settings};
 use resolver::snapshot_file::SnapshotFile;
-use shared::message::Edge;
-use shared::stage::{AnyCore, Context, Shell, Source, Stage, assemble};
+use shared::stage::{AnyCore, Context, Shell, Stage, assemble};
+use shared::topology::{StageName, sources};
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -20,7 +20,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const STAGE: Stage = Stage {
     name: "resolver",
     about: "Resolver: finds the addresses of servers, concurrently and from a cache",
-    sources: &[Source::Shared(Edge::UrlsNew), Source::Any(Edge::DnsRefresh)],
+    sources: sources(StageName::Resolver),
+    edges: &[],
     state: None,
     batch: |_| Stage::BATCH,
     open,

@@ -7,9 +7,9 @@
 use scheduler::quality::Provider;
 use scheduler::{Scheduler, Settings, TABLES, TokenShell};
 use shared::config::Pipeline;
-use shared::message::Edge;
 use shared::stage::disk::StoreOptions;
-use shared::stage::{AnyCore, Context, Source, Stage, State, assemble};
+use shared::stage::{AnyCore, Context, Stage, State, assemble};
+use shared::topology::{StageName, sources};
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -18,12 +18,8 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const STAGE: Stage = Stage {
     name: "scheduler",
     about: "Scheduler: the frontier, politeness and robots.txt; grants connection jobs to fetchers",
-    sources: &[
-        Source::Owned(Edge::UrlsReady),
-        Source::Owned(Edge::FetchReports),
-        Source::Addressed(Edge::FetchAsks),
-        Source::OwnedSoft(Edge::Errands),
-    ],
+    sources: sources(StageName::Scheduler),
+    edges: &[],
     state: Some(state),
     batch: |_| Stage::BATCH,
     open,

@@ -35,7 +35,7 @@ static PIPELINE: LazyLock<Pipeline> = LazyLock::new(|| fuzz::pipeline(&["partiti
 
 fuzz_target!(|data: &[u8]| {
     let Some(&edge) = data.get(EDGE_AT) else { return };
-    let Some(edge) = Edge::ALL.into_iter().find(|known| *known as u8 == edge) else { return };
+    let Some(edge) = Edge::ALL.into_iter().find(|known| known.number() == edge) else { return };
     match edge {
         Edge::UrlsFound => {
             let payload = check::<FoundUrls>(data);
@@ -54,6 +54,7 @@ fuzz_target!(|data: &[u8]| {
         Edge::Pages => take(Parser::new((&*PIPELINE).into()), edge, &check::<Page>(data)),
         Edge::Outcomes => drop(check::<Outcomes>(data)),
         Edge::Documents => drop(check::<Documents>(data)),
+        Edge::Further { .. } => unreachable!("an edge of the table"),
         Edge::DnsRefresh => take(Resolver::new((&*PIPELINE).into()), edge, &check::<DnsRefresh>(data)),
         Edge::Errands => read::<Scheduler>(edge, &check::<Errand>(data)),
         Edge::UrlsFiltered => drop(check::<FilteredUrls>(data)),
@@ -88,7 +89,7 @@ where
 /// An archive in an envelope that fits it.
 fn repaired<M: EdgeMessage>(archive: &[u8]) -> Vec<u8> {
     let checksum = xxh3_64(archive).to_le_bytes();
-    [b"RHMB".as_slice(), &[M::EDGE as u8, M::VERSION, 0, 0], &checksum, archive].concat()
+    [b"RHMB".as_slice(), &[M::EDGE.number(), M::VERSION, 0, 0], &checksum, archive].concat()
 }
 
 /// Gives a payload to a core to read.

@@ -1,46 +1,42 @@
-//! How to add a stage: this one counts the titles of pages.
+//! How to add a stage that only reads: this one counts the titles that `find-titles` finds.
 //!
-//! ```text
-//! rhumb crawl https://example.org/ --data rhumb-data …             in one terminal, and in another:
-//! count-titles --config rhumb-data/configuration.json --set broker.url=$(jq -r .broker rhumb-data/control.json)
-//! ```
-//!
-//! A stage is a core, which knows no broker and no clock, and a line for where its input comes from; the loop that runs
-//! it gives it the command line of all stages, acks, a drain at SIGTERM, `/metrics`, and its place in `rhumb status`.
-//! It is a consumer of its own on the edge `pages`: each page comes to it and to the parser. From its first start on it
-//! takes part in the crawl, which waits for it rather than lose a page; who only wants to look uses `rhumb tap pages`.
+//! In: `titles`, an edge that a stage beside the pipeline brings (`titles/mod.rs`). Out: nothing but counts in `/metrics`.
+//! Streams that are kept by interest take any number of such consumers: each gets every message.
 
-use shared::message::{Edge, Page, Undecodable, decode};
+use shared::message::{Edge, Undecodable, decode};
 use shared::stage::store::StoreError;
 use shared::stage::{AnyCore, Context, Core, Count, Event, NoShell, Output, Source, Stage, assemble};
 use shared::time::Timestamp;
+use std::collections::HashSet;
 use std::convert::Infallible;
 use std::process::ExitCode;
+use titles::{TITLES, Title};
 
+mod titles;
+
+/// URLs whose titles came. An input may come twice; a URL counts once.
 #[derive(Default)]
-struct CountTitles {
-    pages: u64,
-    titles: u64,
-}
+struct CountTitles(HashSet<String>);
 
 impl Core for CountTitles {
-    type Input = Page;
+    type Input = Title;
     type Effect = Infallible;
     type Answer = Infallible;
 
-    fn decode(_edge: Edge, payload: &[u8]) -> Result<Page, Undecodable> {
+    fn decode(_edge: Edge, payload: &[u8]) -> Result<Title, Undecodable> {
         decode(payload)
     }
 
     fn step(
         &mut self,
         _now: Timestamp,
-        event: Event<Page, Infallible>,
+        event: Event<Title, Infallible>,
         out: &mut Output<Infallible>,
     ) -> Result<(), StoreError> {
-        if let Event::Message { ticket, input: page } = event {
-            self.pages += 1;
-            self.titles += u64::from(page.body.windows(7).any(|word| word.eq_ignore_ascii_case(b"<title>")));
+        if let Event::Message { ticket, input: Title { url, title } } = event {
+            if !title.is_empty() {
+                self.0.insert(url);
+            }
             out.finish(ticket);
         }
         Ok(())
@@ -51,14 +47,15 @@ impl Core for CountTitles {
     }
 
     fn counts(&self) -> Vec<Count> {
-        vec![("pages_total", self.pages), ("titles_total", self.titles)]
+        vec![("titles_total", self.0.len() as u64)]
     }
 }
 
 const STAGE: Stage = Stage {
     name: "count-titles",
-    about: "Counts the titles of pages: an example of a further stage",
-    sources: &[Source::Shared(Edge::Pages)],
+    about: "Counts the titles of pages: an example of a further stage that only reads",
+    sources: &[Source::Shared(TITLES)],
+    edges: &[TITLES],
     state: None,
     batch: |_| Stage::BATCH,
     open,

@@ -102,7 +102,7 @@ async fn connect(url: &str, pipeline: &Pipeline) -> anyhow::Result<Bus> {
 
 /// Makes streams and buckets, and takes the lease of the crawl's supervisor.
 async fn take_over(bus: &Bus, pipeline: &Pipeline, broker_is_ours: bool, url: &str) -> anyhow::Result<Ownership> {
-    ensure_streams(bus, pipeline).await?;
+    ensure_streams(bus, pipeline, &[]).await?;
     leave_unarchived(bus, pipeline).await?;
     let Buckets { leases, lease, .. } = ensure_buckets(bus, pipeline.ownership_lease).await?;
     if broker_is_ours {

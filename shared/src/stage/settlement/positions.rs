@@ -33,6 +33,8 @@ impl Positions {
     }
 
     pub(super) fn ack_wait(&self, edge: Edge) -> Duration {
+        // A further edge is kept as the documents are.
+        let edge = if edge.row().is_none() { Edge::Documents } else { edge };
         self.ack_waits.get(&edge).copied().unwrap_or(Duration::MAX)
     }
 

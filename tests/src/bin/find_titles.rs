@@ -1,0 +1,88 @@
+//! How to add a stage that produces: this one finds the titles of pages and puts them on an edge of its own.
+//!
+//! In: `pages` (fetcher), as a consumer of its own: each page comes to it and to the parser. Out: `titles`, an edge that it
+//! brings to the crawl (`titles/mod.rs`). A page that comes twice gives its title twice: each stands for the page's URL.
+//!
+//! ```text
+//! rhumb crawl https://example.org/ --data rhumb-data …             in one terminal, and in another:
+//! find-titles --config rhumb-data/configuration.json --set broker.url=$(jq -r .broker rhumb-data/control.json)
+//! ```
+//!
+//! A stage is a core, which knows no broker and no clock, and a description of where its input comes from. The loop that
+//! runs it gives it the command line of all stages, acks, a drain at SIGTERM, `/metrics`, and its place in `rhumb status`.
+//! From its first start on it takes part in the crawl, which waits for it rather than lose a page.
+
+use shared::message::{Edge, Page, Undecodable, decode};
+use shared::stage::store::StoreError;
+use shared::stage::{AnyCore, Context, Core, Count, Event, NoShell, Output, Source, Stage, Token, assemble};
+use shared::time::Timestamp;
+use std::convert::Infallible;
+use std::process::ExitCode;
+use titles::{TITLES, Title};
+
+mod titles;
+
+#[derive(Default)]
+struct FindTitles {
+    pages: u64,
+    titles: u64,
+}
+
+impl Core for FindTitles {
+    type Input = Page;
+    type Effect = Infallible;
+    type Answer = Infallible;
+
+    fn decode(_edge: Edge, payload: &[u8]) -> Result<Page, Undecodable> {
+        decode(payload)
+    }
+
+    fn step(
+        &mut self,
+        _now: Timestamp,
+        event: Event<Page, Infallible>,
+        out: &mut Output<Infallible>,
+    ) -> Result<(), StoreError> {
+        if let Event::Message { ticket, input: page } = event {
+            self.pages += 1;
+            if let Some(title) = title_of(&page.body) {
+                self.titles += 1;
+                out.publish(Token::None, &Title { url: page.url, title }, vec![ticket]);
+            }
+            out.finish(ticket);
+        }
+        Ok(())
+    }
+
+    fn wake_at(&self) -> Option<Timestamp> {
+        None
+    }
+
+    fn counts(&self) -> Vec<Count> {
+        vec![("pages_total", self.pages), ("titles_total", self.titles)]
+    }
+}
+
+fn title_of(body: &[u8]) -> Option<String> {
+    let after = |bytes: &[u8], tag: &[u8]| bytes.windows(tag.len()).position(|word| word.eq_ignore_ascii_case(tag));
+    let title = &body[after(body, b"<title>")? + b"<title>".len()..];
+    Some(String::from_utf8_lossy(&title[..after(title, b"</title>")?]).into_owned())
+}
+
+const STAGE: Stage = Stage {
+    name: "find-titles",
+    about: "Finds the titles of pages: an example of a further stage that produces",
+    sources: &[Source::Shared(Edge::Pages)],
+    edges: &[TITLES],
+    state: None,
+    batch: |_| Stage::BATCH,
+    open,
+};
+
+fn open(_context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
+    Ok(assemble(FindTitles::default(), NoShell))
+}
+
+fn main() -> ExitCode {
+    shared::stage::main(&STAGE)
+}
