@@ -10,7 +10,7 @@
 
 use std::borrow::Cow;
 
-use brotli::{BrotliDecompressStream, BrotliResult, BrotliState, HeapAlloc, HuffmanCode};
+use brotli_decompressor::{BrotliDecompressStream, BrotliResult, BrotliState, StandardAlloc};
 use flate2::{Crc, Decompress, FlushDecompress, Status};
 use zstd::stream::raw::{DParameter, Decoder as ZstdDecoder, Operation as _};
 
@@ -238,11 +238,8 @@ fn inflate(body: &[u8], zlib_header: bool, output: &mut Output) -> (Completeness
 
 fn unbrotli(body: &[u8], output: &mut Output) -> Completeness {
     // Strict: the large-window extension, with windows of a gigabyte, is not part of RFC 7932.
-    let mut state = BrotliState::new_strict(
-        HeapAlloc::<u8>::new(0),
-        HeapAlloc::<u32>::new(0),
-        HeapAlloc::<HuffmanCode>::new(HuffmanCode::default()),
-    );
+    let heap = StandardAlloc::default;
+    let mut state = BrotliState::new_strict(heap(), heap(), heap());
     let (mut available, mut used, mut total) = (body.len(), 0, 0);
     loop {
         let room = output.room();

@@ -11,6 +11,7 @@ use rkyv::{Deserialize, Serialize};
 use shared::message::*;
 use std::collections::BTreeSet;
 use std::fmt::Debug;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 /// The folder of payloads, and those of them that a message was compared with.
@@ -68,11 +69,26 @@ fn robots() -> RobotsResponse {
     RobotsResponse { status: 301, location: Some("/r".into()), body: b"User-agent: *".to_vec() }
 }
 
+fn addresses() -> Vec<IpAddr> {
+    vec!["192.0.2.1".parse().unwrap(), "2001:db8::1".parse().unwrap()]
+}
+
 #[test]
 fn messages_of_earlier_builds_are_read_as_what_they_were() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fuzz/seeds/messages");
     let mut kept = Kept { folder, read: BTreeSet::new(), written: BTreeSet::new() };
+    check_lists_of_urls(&mut kept);
+    check_jobs(&mut kept);
+    check_reports(&mut kept);
+    check_pages_and_outcomes(&mut kept);
+    check_errands_and_content(&mut kept);
+    assert!(kept.written.is_empty(), "were missing and are written now: {:?}", kept.written);
+    let files = std::fs::read_dir(&kept.folder).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
+    let unread: Vec<String> = files.filter(|name| !kept.read.contains(name)).collect();
+    assert!(unread.is_empty(), "of a version that is no longer read: {unread:?}");
+}
 
+fn check_lists_of_urls(kept: &mut Kept) {
     kept.check(
         "links",
         &FoundUrls {
@@ -96,7 +112,6 @@ fn messages_of_earlier_builds_are_read_as_what_they_were() {
     );
     let new = NewUrls { partition: 1, origins: vec![origin()], urls: urls(), origin_of: vec![0, 0], first_serial: 2 };
     kept.check("batch", &new);
-    let addresses = vec!["192.0.2.1".parse().unwrap(), "2001:db8::1".parse().unwrap()];
     kept.check(
         "batch",
         &ReadyUrls {
@@ -104,7 +119,7 @@ fn messages_of_earlier_builds_are_read_as_what_they_were() {
             servers: vec![
                 ServerResolution {
                     server: "http://a.test".into(),
-                    resolution: Some(Resolution::Addresses { addresses: addresses.clone(), ttl_s: 60 }),
+                    resolution: Some(Resolution::Addresses { addresses: addresses(), ttl_s: 60 }),
                 },
                 ServerResolution { server: "https://b.test:8443".into(), resolution: None },
             ],
@@ -117,7 +132,9 @@ fn messages_of_earlier_builds_are_read_as_what_they_were() {
         },
     );
     kept.check("servers", &DnsRefresh { partition: 1, servers: vec!["http://a.test".into()], number: 2 });
+}
 
+fn check_jobs(kept: &mut Kept) {
     kept.check("ask", &Ask { fetcher: "0".into(), ask: 1, free: 2, received: 3, life: 4 });
     kept.check("reply", &AskReply { granted: 1 });
     kept.check(
@@ -130,7 +147,7 @@ fn messages_of_earlier_builds_are_read_as_what_they_were() {
             lease_ms: 15_000,
             kind: JobKind::Pages,
             server: "http://a.test".into(),
-            addresses: addresses.clone(),
+            addresses: addresses(),
             gap_ms: 1_000,
             first_answer_ms: Some(15_000),
             requests: vec![Request {
@@ -143,6 +160,9 @@ fn messages_of_earlier_builds_are_read_as_what_they_were() {
         }),
     );
     kept.check("renewed", &ToFetcher::Renewed { job: job(), sequence: 1 });
+}
+
+fn check_reports(kept: &mut Kept) {
     let response = RequestEnd::Response {
         status: 200,
         bytes: 9,
@@ -174,6 +194,9 @@ fn messages_of_earlier_builds_are_read_as_what_they_were() {
             robots: Some(robots()),
         },
     );
+}
+
+fn check_pages_and_outcomes(kept: &mut Kept) {
     kept.check(
         "page",
         &Page {
@@ -182,7 +205,7 @@ fn messages_of_earlier_builds_are_read_as_what_they_were() {
             status: 200,
             fetched_at_ms: 1,
             elapsed_us: 2,
-            address: addresses.first().copied(),
+            address: addresses().first().copied(),
             http_version: HttpVersion::Http2,
             request_headers: vec![("user-agent".into(), b"rhumb".to_vec())],
             headers: vec![("content-type".into(), b"text/html".to_vec())],
@@ -205,6 +228,9 @@ fn messages_of_earlier_builds_are_read_as_what_they_were() {
         reason: "timeout".into(),
     };
     kept.check("entries", &Outcomes { entries: vec![entry] });
+}
+
+fn check_errands_and_content(kept: &mut Kept) {
     kept.check("wanted", &Errand::Wanted { url: "http://b.test/robots.txt".into(), server: "http://a.test".into() });
     kept.check("found", &Errand::Found { server: "http://a.test".into(), response: Some(robots()) });
     kept.check("tokens", &Errand::Tokens { domain: Some("a.test".into()) });
@@ -216,9 +242,4 @@ fn messages_of_earlier_builds_are_read_as_what_they_were() {
     let document =
         Document { url: "http://a.test/".into(), fetched_at_ms: 1, title: "A".into(), language: "en".into(), links: 2 };
     kept.check("entries", &Documents { entries: vec![document] });
-
-    assert!(kept.written.is_empty(), "were missing and are written now: {:?}", kept.written);
-    let files = std::fs::read_dir(&kept.folder).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
-    let unread: Vec<String> = files.filter(|name| !kept.read.contains(name)).collect();
-    assert!(unread.is_empty(), "of a version that is no longer read: {unread:?}");
 }

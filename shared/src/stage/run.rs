@@ -76,8 +76,7 @@ pub(super) async fn run(
     let mut soft = process.inputs().soft(process.stage.sources).await?;
     let (mut streams, identities) = process.inputs().streams(process.stage.sources).await?;
     let mut this = Loop::begin(process, core, &identities).await?;
-    let mut draining: Option<Instant> = None;
-    let mut next_upkeep = Instant::now();
+    let (mut draining, mut next_upkeep) = (None::<Instant>, Instant::now());
     loop {
         this.hear_of_lease()?;
         if draining.is_some_and(|since| this.is_drained() || since.elapsed() > DRAIN_GRACE) {

