@@ -6,7 +6,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Whether the address is not one of the public internet: loopback, private, link-local, unique-local, shared
+/// Says whether the address is not one of the public internet: loopback, private, link-local, unique-local, shared
 /// (carrier-grade NAT), multicast, broadcast, unspecified, documentation, benchmarking, reserved, or an IPv6
 /// form that carries such an IPv4 address.
 ///

@@ -198,12 +198,12 @@ pub trait Core {
     /// When to wake it although nothing came, if ever.
     fn wake_at(&self) -> Option<Timestamp>;
 
-    /// Whether it takes more input now; what waits in the stream is the back-pressure.
+    /// Says whether it takes more input now; what waits in the stream is the back-pressure.
     fn wants_input(&self) -> bool {
         true
     }
 
-    /// Whether it holds nothing that a drain should wait for.
+    /// Says whether it holds nothing that a drain should wait for.
     fn is_idle(&self) -> bool {
         true
     }

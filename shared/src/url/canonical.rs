@@ -109,14 +109,14 @@ fn assembled(href: &str, base: Option<&Url>) -> Option<String> {
     Some([kept, href].concat())
 }
 
-/// Whether the base's scheme and authority are what they would be in its canonical form.
+/// Says whether the base's scheme and authority are what they would be in its canonical form.
 fn is_clean_server(base: &Url) -> bool {
     let authority = &base[Position::BeforeUsername..Position::BeforePort];
     let host = authority.strip_suffix(':').unwrap_or(authority);
     matches!(base.scheme(), "http" | "https") && (is_name(host) || address_literal(host).is_some())
 }
 
-/// Whether path and query are what [`push_path`] and [`push_query`] would make of them, and free of dot segments.
+/// Says whether path and query are what [`push_path`] and [`push_query`] would make of them, and free of dot segments.
 fn is_clean_path(path_and_query: &[u8]) -> bool {
     let mut previous = 0;
     for (at, &byte) in path_and_query.iter().enumerate() {
@@ -143,7 +143,7 @@ fn is_clean_query(query: &[u8]) -> bool {
     !query.is_empty() && query.iter().enumerate().all(is_clean)
 }
 
-/// Whether the bytes start with an escape in upper case of a character that has to be escaped.
+/// Says whether the bytes start with an escape in upper case of a character that has to be escaped.
 fn is_clean_escape(bytes: &[u8]) -> bool {
     let Some((byte, digits)) = escape(bytes) else { return false };
     !is_unreserved(byte) && !digits.iter().any(u8::is_ascii_lowercase)

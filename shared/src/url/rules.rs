@@ -45,7 +45,7 @@ const INDEX_FILES: [&str; 7] =
     ["index.html", "index.htm", "index.php", "index.asp", "index.aspx", "default.asp", "default.aspx"];
 
 impl Rules {
-    /// Whether any is done.
+    /// Says whether any is done.
     pub fn are_active(&self) -> bool {
         *self != Rules::default()
     }

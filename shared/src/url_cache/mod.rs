@@ -60,7 +60,7 @@ impl UrlCache {
         UrlCache { slots, capacity, index, keeping: Keeping::Fixed(inserted) }
     }
 
-    /// Whether the fingerprint is here. For the policy, that is a use of it.
+    /// Says whether the fingerprint is here. For the policy, that is a use of it.
     pub fn contains(&mut self, fingerprint: u64) -> bool {
         let Some(slot) = self.index.find(fingerprint, &self.slots) else { return false };
         match &mut self.keeping {
@@ -103,7 +103,7 @@ impl UrlCache {
         }
     }
 
-    /// Whether none is held.
+    /// Says whether none is held.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,7 +1,8 @@
 //! The heart of the archiver: what is written together, what waits for what, what was written before.
 //!
-//! In: pages, documents, outcomes. Out: batches to write, one at a time; an input is finished when its batch is written.
-//! An outcome of a page waits a little for what the page's document says of itself, so that its line has the title.
+//! In: pages, documents, outcomes. Out: batches to write, one at a time; an input is finished when its batch is
+//! written. An outcome of a page waits a little for what the page's document says of itself, so that its line has the
+//! title.
 
 use crate::crawl_log;
 use crate::digests::Digests;
@@ -20,15 +21,15 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A batch of so many bytes is written at once.
+/// A batch is written at once when it has this many bytes.
 const BATCH_BYTES: usize = 4 << 20;
-/// So many inputs as well: fewer than a broker gives out before one is acked.
+/// A batch is also written when it has this many inputs: fewer than a broker gives out before one is acked.
 const BATCH_INPUTS: usize = 64;
-/// No input is taken while so many bytes wait to be written.
+/// No input is taken while this many bytes wait to be written.
 const WAITING_BYTES_MAX: usize = 16 << 20;
-/// Nor while so many outcomes wait for their documents.
+/// No input is taken while this many outcomes wait for their documents.
 const WAITING_OUTCOMES_MAX: usize = 20_000;
-/// So many documents wait for their outcomes, the oldest go first.
+/// At most this many documents wait for their outcomes; the oldest go first.
 const WAITING_DOCUMENTS_MAX: usize = 20_000;
 /// How long an outcome waits for the document of its page.
 const DOCUMENT_WAIT: Duration = Duration::from_secs(3);
@@ -40,9 +41,9 @@ const RETRY_WAIT: Duration = Duration::from_secs(1);
 /// What the core is configured with.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// A file is finished when it has so many bytes.
+    /// A file is finished when it has this many bytes.
     pub file_bytes_max: u64,
-    /// Or when it is so old.
+    /// A file is finished when it is this old.
     pub file_age_max: Duration,
     /// How long a page waits for others.
     pub linger: Duration,
@@ -96,9 +97,9 @@ pub enum Effect {
 /// What came of it.
 #[derive(Debug)]
 pub enum Answer {
-    /// The batch is on the disk, and the open file has so many bytes; none: it could not be written.
+    /// The batch is on the disk, and the open file has this many bytes. None when the batch could not be written.
     Written(Option<u64>),
-    /// Whether the open file is finished.
+    /// Says whether the open file is finished.
     Finished(bool),
     /// The folder failed in a way that it should not; what was asked for is asked for again.
     Broken,
@@ -382,13 +383,13 @@ impl Archiver {
         !self.gathered.is_empty() && (has_waited || is_full || self.draining)
     }
 
-    /// Whether all that came is on the disk.
+    /// Says whether all that came is on the disk.
     fn is_written(&self) -> bool {
         self.gathered.is_empty() && self.entries_left.is_empty()
     }
 }
 
-/// Whether a document may be known of it: the parser tells of what it reads.
+/// Says whether a document may be known of it: the parser tells of what it reads.
 fn may_be_document(entry: &OutcomeEntry) -> bool {
     let is_text = matches!(entry.media_type.as_str(), "" | "application/xhtml+xml" | "application/xml")
         || entry.media_type.starts_with("text/")

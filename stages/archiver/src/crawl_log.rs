@@ -16,7 +16,7 @@ struct Line<'a> {
     /// Media type.
     #[serde(rename = "type")]
     media_type: &'a str,
-    /// Of the body.
+    /// Bytes of the body.
     bytes: u64,
     truncated: bool,
     /// From sending the last request to the end of its body, in milliseconds.

@@ -8,7 +8,7 @@
 //!
 //! In: batches. Out: these files, and at a start what is in them already.
 //!
-//! Invariants: when a write is answered, it is synced. Of a page's records the last one has an index line, and the line
+//! Invariants: when a write is answered, it is synced. The last record of a page has an index line, and the line
 //! reaches the disk after the record. So the last whole line says up to where a file is good, whenever the process was
 //! killed.
 

@@ -17,9 +17,9 @@ pub(crate) struct Line {
     /// Media type; `warc/revisit` for a record without the body.
     pub(crate) mime: String,
     pub(crate) status: String,
-    /// Of the payload; `-` when that is not known.
+    /// The digest of the payload; `-` when it is not known.
     pub(crate) digest: String,
-    /// Of the gzip member, in bytes.
+    /// The length of the gzip member, in bytes.
     #[serde(with = "text")]
     pub(crate) length: u64,
     #[serde(with = "text")]
@@ -29,7 +29,7 @@ pub(crate) struct Line {
     pub(crate) date: String,
 }
 
-/// Of records without a body.
+/// The media type of records without a body.
 pub(crate) const REVISIT: &str = "warc/revisit";
 
 impl Line {
@@ -47,7 +47,7 @@ impl Line {
         }
     }
 
-    /// As it stands in the index, without the line's end.
+    /// Returns the line as the index holds it, without the line's end.
     pub(crate) fn text(&self) -> String {
         let digits: String = self.date.chars().filter(char::is_ascii_digit).take(14).collect();
         let json = serde_json::to_string(self).unwrap_or_default();
@@ -85,7 +85,7 @@ fn key(canonical: &str) -> String {
         key.push('/');
     }
     if !query.is_empty() {
-        // By name, then value: `a=` comes before `a-b=`.
+        // Parameters are sorted by name, then by value: `a=` comes before `a-b=`.
         let mut parameters: Vec<&str> = query.split('&').collect();
         parameters.sort_by_key(|parameter| parameter.split_once('=').map_or((*parameter, None), |(n, v)| (n, Some(v))));
         key.push('?');

@@ -29,7 +29,7 @@ pub(crate) struct Written {
     pub(crate) line: Line,
     /// Where in the buffer the response lies.
     pub(crate) response: Range<usize>,
-    /// Whether it was written without its body.
+    /// Says whether it was written without its body.
     pub(crate) is_revisit: bool,
 }
 
@@ -94,7 +94,7 @@ impl Payload {
     }
 }
 
-/// Whether the body is one that later responses may refer to.
+/// Says whether the body is one that later responses may refer to.
 fn is_kept_whole(page: &Page) -> bool {
     !page.truncated && !page.body.is_empty()
 }
@@ -162,7 +162,7 @@ fn write_response(
         Payload::New(_) => {}
     }
     if page.truncated {
-        // By length, or because the server ended early or was too slow: the head tells no more.
+        // The body was too long, or the server ended early or was too slow: the head does not say which.
         fields.push(("WARC-Truncated", "unspecified"));
     }
     let is_revisit = payload.is_revisit();

@@ -1,6 +1,6 @@
 //! What was kept lately, so that what is delivered again is not kept again.
 //!
-//! Invariant: at most [`KEPT`] keys, and the last so many of all that were given are among them.
+//! Invariant: at most [`KEPT`] keys are held. The last [`KEPT`] keys that were given are among them.
 
 use std::collections::{HashSet, VecDeque};
 use std::hash::Hash;
@@ -21,12 +21,12 @@ impl<K> Default for Recent<K> {
 }
 
 impl<K: Copy + Eq + Hash> Recent<K> {
-    /// Whether the key is one of the last.
+    /// Says whether the key is one of the last.
     pub(crate) fn contains(&self, key: &K) -> bool {
         self.keys.contains(key)
     }
 
-    /// Whether the key is new.
+    /// Says whether the key is new.
     pub(crate) fn insert(&mut self, key: K) -> bool {
         if !self.keys.insert(key) {
             return false;

@@ -13,7 +13,7 @@ use std::ops::Range;
 pub(crate) struct Digest(pub(crate) [u8; 20]);
 
 impl Digest {
-    /// Of parts that follow each other.
+    /// Returns the digest of parts that follow each other.
     pub(crate) fn of(parts: &[&[u8]]) -> Digest {
         let mut hash = Sha1::new();
         for part in parts {

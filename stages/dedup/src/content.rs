@@ -13,7 +13,7 @@ use shared::stage::store::{Changes, Store, StoreError, Table};
 /// Partition of the body, fingerprint of the body (both big-endian): URL and links of its first page, as fingerprints.
 pub(crate) const CONTENT: Table = "content";
 
-/// The first page that had the body; the one that asks, when none had it before.
+/// Returns the first page that had the body. When no page had it before, that is the page that asks.
 pub(crate) fn first(
     store: &dyn Store,
     partition: u16,

@@ -16,7 +16,7 @@ pub(crate) struct Waiting {
     /// Where it stands in its batch.
     pub(crate) index: usize,
     pub(crate) ticket: Ticket,
-    /// Whether the answer says what becomes of the URL. Otherwise the question only made it known.
+    /// Says whether the answer says what becomes of the URL. Otherwise the question only made it known.
     pub(crate) decides: bool,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Answered {
 /// All inputs that are held.
 #[derive(Default)]
 pub(crate) struct HeldInputs {
-    /// By token.
+    /// The URLs that wait, by the token of their question.
     waiting: HashMap<u64, Waiting>,
     inputs: HashMap<Ticket, Held>,
     /// Memory of their batches, in bytes.
@@ -57,7 +57,7 @@ impl HeldInputs {
         self.next_token += 1;
     }
 
-    /// Holds an input, so many URLs of which wait.
+    /// Holds an input. `waiting` of its URLs wait for an answer.
     pub(crate) fn hold(&mut self, ticket: Ticket, batch: SplitUrls, waiting: usize) {
         self.bytes += bytes_of(&batch);
         self.inputs.insert(ticket, Held { waiting, batch: Arc::new(batch) });

@@ -2,8 +2,8 @@
 
 use shared::stage::store::Table;
 
-/// By partition (two bytes, big-endian) the serial number of its next new URL; under [`COUNTERS`] the counts of the
-/// instance; under [`SEEN`] the state of the URL-seen store.
+/// A partition (two bytes, big-endian) leads to the serial number of its next new URL, [`COUNTERS`] to the counts of
+/// the instance, and [`SEEN`] to the state of the URL-seen store.
 pub(crate) const META: Table = "meta";
 /// Longer than a partition, like [`SEEN`].
 pub(crate) const COUNTERS: &[u8] = b"counters";

@@ -5,7 +5,7 @@ use shared::stage::Ticket;
 
 /// New URLs of one message at most.
 const URLS_MAX: usize = 256;
-/// A message that has so many bytes takes no more URLs.
+/// A message with this many bytes takes no more URLs.
 const BYTES_MAX: usize = 512 << 10;
 
 /// New URLs of one step.

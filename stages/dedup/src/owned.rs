@@ -11,9 +11,9 @@ use shared::url::partition;
 pub(crate) struct OwnedPartitions {
     /// Partitions of the crawl.
     partitions: u16,
-    /// By slot.
+    /// The owned partitions, by slot.
     owned: Vec<Owned>,
-    /// By number of the partition.
+    /// The slot of each partition, by the partition's number.
     slots: Vec<Option<u16>>,
 }
 
@@ -58,7 +58,7 @@ impl OwnedPartitions {
         self.owned[usize::from(slot)].number
     }
 
-    /// Numbers so many new URLs; returns the first number.
+    /// Numbers `urls` new URLs and returns the first number.
     pub(crate) fn take_serials(&mut self, slot: u16, urls: u64, changes: &mut Changes) -> u64 {
         let owned = &mut self.owned[usize::from(slot)];
         let first = owned.next_serial;

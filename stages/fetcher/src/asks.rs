@@ -1,4 +1,4 @@
-//! Asking schedulers for jobs: how many connections are asked of whom, and when.
+//! Asks schedulers for jobs: decides which scheduler is asked, when, and for how many connections.
 //!
 //! Invariant: the connections offered to all schedulers together are never more than are free, so that no job
 //! comes that there is no connection for. An offer is what an ask named, less the jobs received since; it is
@@ -23,7 +23,7 @@ pub(crate) struct Asks {
     schedulers: Vec<Scheduler>,
     /// Number of the next ask.
     next: u64,
-    /// Asks by consecutive numbers up to `next`: to whom and when.
+    /// The asks sent, with consecutive numbers up to `next`: the scheduler and the time.
     sent: VecDeque<(u16, Timestamp)>,
     /// Until when connections that have become free wait for company.
     company_until: Option<Timestamp>,
@@ -63,7 +63,7 @@ impl Scheduler {
 }
 
 impl Asks {
-    /// For `schedulers` instances, numbered from 0.
+    /// Creates the asks to `schedulers` instances, numbered from 0.
     pub(crate) fn new(instance: String, life: u64, schedulers: u16, lifetime: Duration) -> Self {
         let scheduler = || Scheduler {
             received: 0,
@@ -180,7 +180,7 @@ impl Asks {
         offering.len() as u64
     }
 
-    /// Whether an ask is on its way.
+    /// Says whether an ask is on its way.
     pub(crate) fn is_waiting(&self) -> bool {
         self.schedulers.iter().any(|scheduler| scheduler.in_flight.is_some())
     }

@@ -87,12 +87,12 @@ impl Connection {
         Ok(Some(Connection { client, cookies, link, server }))
     }
 
-    /// Whether a URL, as the client understands it, is on the job's server.
+    /// Says whether a URL, as the client understands it, is on the job's server.
     pub(crate) fn may_request(&self, url: &reqwest::Url) -> bool {
         url.origin() == self.server.origin() && url.username().is_empty() && url.password().is_none()
     }
 
-    /// Whether the server is reached by TLS.
+    /// Says whether the server is reached by TLS.
     pub(crate) fn is_https(&self) -> bool {
         self.server.scheme() == "https"
     }
@@ -173,7 +173,7 @@ impl Link {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether this is the first connect.
+    /// Says whether this is the first connect.
     fn begin(&self) -> bool {
         !std::mem::replace(&mut self.state().begun, true)
     }

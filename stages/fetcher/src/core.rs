@@ -24,7 +24,7 @@ pub struct Fetcher {
     jobs: HashMap<JobId, Held>,
     /// When which job is advanced although nothing came for it.
     timers: BTreeSet<(Timestamp, JobId)>,
-    /// By the tag of a page or report on its way to a stream, its job.
+    /// The job of each page or report on its way to a stream, by its tag.
     tags: HashMap<u64, JobId>,
     drain: Drain,
 }

@@ -39,7 +39,7 @@ pub struct Request {
     pub lease_left: Duration,
     /// What is known of the version that was fetched before: only another is wanted.
     pub validators: Validators,
-    /// Whether it is a page: one of a media type that is not wanted is not read.
+    /// Says whether it is a page: one of a media type that is not wanted is not read.
     pub is_page: bool,
     /// The body is cut there.
     pub body_bytes_max: usize,
@@ -104,8 +104,8 @@ pub enum End {
     Response(Box<Response>),
     /// Without one.
     Failure(FailureKind),
-    /// The server had closed the connection before the request was sent, or says that it did not look at it: the server was
-    /// not contacted.
+    /// The server had closed the connection before the request was sent, or says that it did not look at it: the server
+    /// was not contacted.
     Gone,
 }
 
@@ -129,7 +129,7 @@ pub struct Response {
     pub truncated: bool,
     /// The server keeps the connection open for another request, as far as its answer tells.
     pub keeps_open: bool,
-    /// Of the protocol.
+    /// The version of the protocol.
     pub http_version: HttpVersion,
     /// Headers of the request as sent, names in lower case.
     pub request_headers: Vec<(String, Vec<u8>)>,

@@ -6,7 +6,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 /// Files beside connections to servers: the broker, metrics, libraries; what is being closed while others open.
 const BESIDE: u64 = 200;
 
-/// Raises the limit as far as so many connections need it. Gives how many connections there is room for, at most that.
+/// Raises the limit as far as `connections` need it. Returns how many of them there is room for.
 pub fn allow(connections: u32) -> u32 {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let wanted = u64::from(connections) + BESIDE;

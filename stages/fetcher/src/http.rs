@@ -69,9 +69,9 @@ pub struct HttpSettings {
     pub skip_types: Vec<String>,
     /// Further headers of every request, or others in the place of ours.
     pub headers: Vec<(String, String)>,
-    /// Whether a connection gives back the cookies that were set on it.
+    /// Says whether a connection gives back the cookies that were set on it.
     pub cookies: bool,
-    /// Through whom servers are reached.
+    /// The proxy through which servers are reached.
     pub proxy: Proxy,
     /// All headers of a response together.
     pub header_bytes_max: usize,
@@ -79,7 +79,7 @@ pub struct HttpSettings {
     pub url_bytes_max: usize,
     /// A message with its page; a body is cut where it would become larger.
     pub message_bytes_max: usize,
-    /// Whether the identity of servers is taken on trust.
+    /// Says whether the identity of servers is taken on trust.
     pub accept_invalid_certificates: bool,
 }
 
@@ -126,8 +126,8 @@ impl Http {
     ///
     /// # Errors
     ///
-    /// When the user agent or a configured header cannot be sent, the client takes no such proxy, or no root certificates
-    /// can be had.
+    /// When the user agent or a configured header cannot be sent, the client takes no such proxy, or no root
+    /// certificates can be had.
     pub fn new(settings: HttpSettings, ask: SendAsk) -> anyhow::Result<Http> {
         let mut tls = client_config(settings.accept_invalid_certificates).context("cannot set up TLS")?;
         tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
@@ -343,7 +343,7 @@ impl Web {
         sent
     }
 
-    /// Whether the body of a page is not to be read (`limits.skip_types`).
+    /// Says whether the body of a page is not to be read (`limits.skip_types`).
     fn is_unwanted(&self, head: &Response, response: &reqwest::Response) -> bool {
         let has_body = (200..300).contains(&head.status) && response.content_length() != Some(0);
         if !has_body || self.settings.skip_types.is_empty() {
@@ -376,8 +376,8 @@ async fn in_time<T>(
     }
 }
 
-/// Has done with a body that is not wanted. Whether the connection serves another request: over HTTP/2 the server is told
-/// to stop, over HTTP/1.1 what it sends has to be read.
+/// Has done with a body that is not wanted. Whether the connection serves another request: over HTTP/2 the server is
+/// told to stop, over HTTP/1.1 what it sends has to be read.
 async fn pass_over(mut response: reqwest::Response, limits: body::Limits) -> bool {
     if response.version() == Version::HTTP_2 {
         return true;
@@ -418,7 +418,7 @@ fn headers(headers: &HeaderMap) -> Vec<(String, Vec<u8>)> {
     headers.iter().map(owned).collect()
 }
 
-/// Whether a server that sent this whole response keeps the connection (RFC 9112, sections 6.3 and 9.3).
+/// Says whether a server that sent this whole response keeps the connection (RFC 9112, sections 6.3 and 9.3).
 fn keeps_open(response: &reqwest::Response) -> bool {
     let headers = response.headers();
     let says = |wanted: &str| {

@@ -120,7 +120,7 @@ impl Running {
         }
     }
 
-    /// Whether a connection of the job may be open.
+    /// Says whether a connection of the job may be open.
     pub(crate) fn is_connected(&self) -> bool {
         matches!(self.phase, Phase::Open | Phase::Closing)
     }

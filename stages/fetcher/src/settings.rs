@@ -20,7 +20,7 @@ pub struct Settings {
     pub renew_every: Duration,
     /// How long a server is left alone, by how long its last answer took.
     pub download_pause: DownloadPause,
-    /// Whether private, loopback and link-local addresses may be contacted (P7).
+    /// Says whether private, loopback and link-local addresses may be contacted (P7).
     pub allow_private_addresses: bool,
     /// A longer body is cut there.
     pub body_bytes_max: usize,

@@ -14,7 +14,7 @@ use shared::url::{host_of, partition};
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
-/// A batch with so many bytes is flushed even when it holds fewer URLs than it may: a message stays far below
+/// A batch with this many bytes is flushed even when it holds fewer URLs than it may: a message stays far below
 /// `broker.max_payload`, however long the URLs are.
 pub(crate) const BATCH_BYTES_MAX: usize = 512 << 10;
 
@@ -48,22 +48,22 @@ pub(crate) struct Batches {
     linger: Duration,
     /// Number of the next batch.
     number: u64,
-    /// By partition.
+    /// The pending batch of each partition.
     pending: Vec<Pending>,
     /// When pending batches are due, in order; an entry whose batch has left meanwhile means nothing.
     due: VecDeque<(Timestamp, u16)>,
     dropped: Dropped,
-    /// By number, batches on their way to their stream, with the fingerprints of their URLs.
+    /// Batches on their way to their stream, by number, with the fingerprints of their URLs.
     leaving: HashMap<u64, Vec<u64>>,
-    /// By input, in how many pending batches or counts a part of it waits.
+    /// In how many pending batches or counts a part of each input waits.
     held: HashMap<Ticket, u32>,
     sent: u64,
     urls: u64,
 }
 
 impl Batches {
-    /// Batches for so many partitions, numbered from `number` on. Each holds at most `urls_max` URLs and waits at most
-    /// `linger` for more.
+    /// Creates batches for `partitions` partitions, numbered from `number` on. Each holds at most `urls_max` URLs and
+    /// waits at most `linger` for more.
     pub(crate) fn new(partitions: u16, urls_max: usize, linger: Duration, number: u64) -> Self {
         Batches {
             urls_max,
@@ -196,7 +196,7 @@ impl Batches {
         self.due.front().map(|&(due, _)| due).or(dropped)
     }
 
-    /// Whether nothing waits.
+    /// Says whether nothing waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.urls == 0 && self.dropped.causes.is_empty()
     }

@@ -11,7 +11,7 @@ use shared::url::{path_of, surt};
 /// The filters of a crawl.
 #[derive(Clone, Debug)]
 pub struct Filters {
-    /// Of canonical URLs in SURT form; when there are any, a URL begins with one of them.
+    /// Prefixes of canonical URLs in SURT form; when there are any, a URL begins with one of them.
     pub prefixes: Vec<String>,
     /// When there are any, a URL matches one of them.
     pub accept: Patterns,
@@ -57,7 +57,7 @@ impl Filters {
     }
 }
 
-/// Whether a segment of the path stands in it more than `limit` times: `/a/b/a/b/a/b` is what relative links on a
+/// Says whether a segment of the path stands in it more than `limit` times: `/a/b/a/b/a/b` is what relative links on a
 /// page that answers under every path lead to.
 fn repeats_more_than(path: &str, limit: usize) -> bool {
     let n_segments = path.bytes().filter(|&byte| byte == b'/').count();

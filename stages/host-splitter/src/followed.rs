@@ -35,11 +35,11 @@ pub(crate) type TopicEntry = (String, String);
 pub(crate) struct Followed {
     follow: Follow,
     pub(crate) learning: Learning,
-    /// By topic, the hosts or registered domains that it follows.
+    /// The hosts or registered domains that each topic follows.
     entries: HashMap<String, HashSet<String>>,
-    /// By ticket, inputs that wait for entries to join.
+    /// Inputs that wait for entries to join, by ticket.
     parked: HashMap<Ticket, Parked>,
-    /// By entry that is joining, the inputs that wait for it.
+    /// The inputs that wait for each entry that is joining.
     joining: HashMap<TopicEntry, Vec<Ticket>>,
 }
 

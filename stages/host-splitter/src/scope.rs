@@ -23,7 +23,7 @@ pub(crate) struct Scope {
 /// How far the watch has come.
 enum Watching {
     NotYet,
-    /// Entries that were there at the beginning are still coming; so many are left.
+    /// Entries that were there at the beginning are still coming.
     CatchingUp(Watch),
     /// The entries of the beginning have come; whether the core knows.
     CaughtUp {

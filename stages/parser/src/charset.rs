@@ -41,7 +41,7 @@ pub fn charset(body: &[u8], content_type: Option<&[u8]>, host: Option<&str>) -> 
     Charset { encoding, mark_bytes: 0 }
 }
 
-/// Whether `body` is UTF-8, perhaps cut inside its last character.
+/// Says whether `body` is UTF-8, perhaps cut inside its last character.
 fn is_utf_8(body: &[u8]) -> bool {
     match std::str::from_utf8(body) {
         Ok(_) => true,

@@ -53,7 +53,7 @@ pub(crate) enum BodySeen {
 pub(crate) struct Content<P> {
     partitions: u16,
     instances: u16,
-    /// By dedup instance.
+    /// The line of each dedup instance.
     lines: BTreeMap<u16, Line<P>>,
 }
 
@@ -66,7 +66,7 @@ struct Line<P> {
 }
 
 impl<P> Content<P> {
-    /// For so many partitions, shared out among so many dedup instances.
+    /// Creates the lines to `instances` dedup instances, which share `partitions` partitions.
     pub(crate) fn new(partitions: u16, instances: u16) -> Self {
         Content { partitions, instances, lines: BTreeMap::new() }
     }

@@ -1,8 +1,8 @@
 //! The parser's core: a message of found URLs for each page that has any; several when they are very long.
 //!
 //! In: [`Page`]s. Out: [`FoundUrls`], caused by their page, when the content-seen test has judged its body: the links
-//! of a body that another page of the same server had first are left out. While there is an archiver also what documents
-//! say of themselves, gathered over several pages. Keeps nothing but pages that wait for one of these.
+//! of a body that another page of the same server had first are left out. While there is an archiver also what
+//! documents say of themselves, gathered over several pages. Keeps nothing but pages that wait for one of these.
 
 use crate::content::{Answer, Ask, BodySeen, Content};
 use crate::documents::Gathered;
@@ -31,9 +31,9 @@ pub struct Settings {
     pub rules: Rules,
     /// Whom robots directives may address.
     pub agent: String,
-    /// Whether bodies are looked up among those met before.
+    /// Says whether bodies are looked up among those met before.
     pub content_seen: bool,
-    /// Whether anybody keeps what documents say of themselves.
+    /// Says whether anybody keeps what documents say of themselves.
     pub documents: bool,
     /// Pages taken from the broker at once.
     pub pages_in_hand: usize,
@@ -181,7 +181,7 @@ impl Parser {
     }
 }
 
-/// Of all that decides what comes of a page's links.
+/// Returns a fingerprint of all that decides what comes of a page's links.
 fn links_fingerprint(parsed: &Parsed) -> u64 {
     let Origin { page, topic, depth, .. } = &parsed.origin;
     let mut text = format!("{} {topic} {depth}", url::server_of(page));
@@ -230,7 +230,7 @@ fn publish(parsed: &Parsed, with_anchors: bool, out: &mut Output<Ask>) {
     }
 }
 
-/// A link leads one step away from the seed; what has flowed to the page flows on, to so many links.
+/// A link leads one step away from the seed. What has flowed to the page flows on, shared among `links` links.
 fn linked(page: &Page, links: usize) -> Origin {
     Origin {
         page: page.url.clone(),
@@ -293,7 +293,7 @@ impl Core for Parser {
             ("redirects_total", self.redirects),
             ("uncrawlable_total", self.uncrawlable),
             ("nofollow_total", self.nofollow),
-            // Pages of which not all links, or not all of the body, could be taken.
+            // Pages whose links, or whose body, could not all be taken.
             ("truncated_links_total", self.truncated),
             ("cut_bodies_total", self.cut),
             ("broken_codings_total", self.broken),

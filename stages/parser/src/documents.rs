@@ -26,7 +26,7 @@ pub(crate) struct Gathered {
 }
 
 impl Gathered {
-    /// For a stage that has so many pages in hand: they must not all wait for one more.
+    /// Creates a batch for a stage with `pages_in_hand` pages in hand: they must not all wait for one more.
     pub(crate) fn new(pages_in_hand: usize) -> Self {
         let entries_max = (pages_in_hand / 2).clamp(1, ENTRIES_MAX);
         Gathered { entries: Vec::new(), tickets: Vec::new(), entries_max, publish_at: None, is_draining: false }

@@ -73,8 +73,8 @@ pub struct About {
     pub language: String,
 }
 
-/// Shows the links of a document of this kind, relative ones with what they refer to if that is not the document itself,
-/// until `show` wants no more.
+/// Shows the links of a document of this kind, relative ones with what they refer to if that is not the document
+/// itself, until `show` wants no more.
 pub fn links(
     document: &str,
     kind: Kind,
@@ -186,7 +186,7 @@ impl<'a> Reader<'a> {
         match local(name).to_ascii_lowercase().as_slice() {
             // An index may name its sitemaps without further ado.
             b"loc" | b"sitemap" if is_of_root => self.read(Field::Link),
-            // Of images and videos.
+            // Links to images and videos.
             b"loc" | b"content_loc" | b"player_loc" | b"thumbnail_loc" if self.options.embedded => {
                 self.read(Field::Link)
             }

@@ -3,9 +3,9 @@
 //! In: start and end tags. Out: yes or no. There `title`, `style` and `script` hold markup, may close themselves, and
 //! CDATA sections count.
 //!
-//! A tree would know exactly; this keeps only the elements that lead into foreign content and out of it. Where a document
-//! leaves them open the next element that can only be HTML ends them, as it does for browsers.
-//! Source: HTML Living Standard, sections 13.2.6 and 13.2.6.5.
+//! A tree would know exactly; this keeps only the elements that lead into foreign content and out of it. Where a
+//! document leaves them open the next element that can only be HTML ends them, as it does for browsers. Source: HTML
+//! Living Standard, sections 13.2.6 and 13.2.6.5.
 
 /// Elements remembered; deeper ones count as what they stand in.
 const DEPTH_MAX: usize = 32;
@@ -35,7 +35,7 @@ pub struct Foreign {
 }
 
 impl Foreign {
-    /// Whether the place is inside of SVG or MathML, and not of HTML in that.
+    /// Says whether the place is inside of SVG or MathML, and not of HTML in that.
     pub fn is_inside(&self) -> bool {
         matches!(self.last(), Some(Element::Foreign(_)))
     }

@@ -32,12 +32,12 @@ const STARTS: [&str; 17] = [
     "<p",
 ];
 
-/// Whether the response is HTML.
+/// Says whether the response is HTML.
 pub fn is_html(content_type: Option<&[u8]>, body: &[u8]) -> bool {
     essence(content_type).eq_ignore_ascii_case(b"text/html") || is_xhtml(content_type) || starts_like_html(body)
 }
 
-/// Whether the server calls it XHTML: browsers read it as XML then, where every element may close itself.
+/// Says whether the server calls it XHTML: browsers read it as XML then, where every element may close itself.
 pub fn is_xhtml(content_type: Option<&[u8]>) -> bool {
     essence(content_type).eq_ignore_ascii_case(b"application/xhtml+xml")
 }

@@ -31,7 +31,7 @@ impl From<&Pipeline> for Options {
 }
 
 impl Options {
-    /// Whether links that say `nofollow` and the like are left out.
+    /// Says whether links that say `nofollow` and the like are left out.
     pub fn obeys_nofollow(&self) -> bool {
         self.nofollow == Nofollow::Obey
     }

@@ -70,9 +70,9 @@ impl<'a> Response<'a> {
 pub struct Links {
     /// Canonical, absolute URLs, each once; of a redirect its target, unless that is the page itself.
     pub urls: Vec<String>,
-    /// For each URL where it was found first.
+    /// Where each URL was found first.
     pub sources: Vec<Source>,
-    /// For each URL what is written about it, with [`Options::anchors`]; else empty.
+    /// What the page writes about each URL, with [`Options::anchors`]; else empty.
     pub anchors: Vec<Anchor>,
     /// Fingerprint of the decoded body of a document; none without a body.
     pub body: Option<u64>,

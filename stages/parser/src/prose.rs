@@ -58,7 +58,7 @@ impl Prose {
     }
 }
 
-/// The beginning of `text`, white space collapsed, at most so many bytes.
+/// Returns the beginning of `text` with white space collapsed, at most `bytes_max` bytes.
 pub fn collapsed(text: &str, bytes_max: usize) -> String {
     let mut prose = Prose::default();
     for word in text.split_whitespace() {
@@ -72,7 +72,7 @@ pub fn collapsed(text: &str, bytes_max: usize) -> String {
     prose.text
 }
 
-/// The beginning of `text`, at most so many bytes, without white space at its end.
+/// Returns the beginning of `text`, at most `bytes_max` bytes, without white space at its end.
 fn cut(text: &str, bytes_max: usize) -> &str {
     let mut end = text.len().min(bytes_max);
     while !text.is_char_boundary(end) {

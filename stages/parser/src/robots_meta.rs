@@ -5,7 +5,7 @@
 //! `nofollow` and `none` count; `noindex` and the rest concern indexes, and this is none. A directive addressed to a
 //! product counts only if that product is ours; several add up, so the strictest wins.
 
-/// Whether one value of `X-Robots-Tag` tells `agent` not to follow the links of the page.
+/// Says whether one value of `X-Robots-Tag` tells `agent` not to follow the links of the page.
 ///
 /// `agent` is our product token, or a user agent string that starts with it. A name followed by a colon addresses
 /// what comes after it in the same value to that product: `otherbot: noindex, nofollow`.
@@ -29,7 +29,7 @@ pub fn header_says_nofollow(value: &[u8], agent: &str) -> bool {
     false
 }
 
-/// Whether a `<meta>` with this name and content tells `agent` not to follow the links of the page.
+/// Says whether a `<meta>` with this name and content tells `agent` not to follow the links of the page.
 pub fn meta_says_nofollow(name: &[u8], content: &[u8], agent: &str) -> bool {
     let name = name.trim_ascii();
     (name.eq_ignore_ascii_case(b"robots") || is_product(name, agent))

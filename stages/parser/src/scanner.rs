@@ -65,7 +65,7 @@ pub struct Attribute<'a> {
     pub value: Range<usize>,
 }
 
-/// By which rules tags are told from text.
+/// The rules that tell tags from text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// HTML.
@@ -133,7 +133,7 @@ impl<'a> Scanner<'a> {
         self.text.clone()
     }
 
-    /// Whether the token given last stands in SVG or MathML.
+    /// Says whether the token given last stands in SVG or MathML.
     pub fn is_foreign(&self) -> bool {
         self.foreign.is_inside()
     }
@@ -411,7 +411,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Whether a tag's name at `start` is this.
+    /// Says whether a tag's name at `start` is this.
     fn has_word(&self, start: usize, name: &str) -> bool {
         let rest = self.document.get(start..).unwrap_or_default();
         rest.len() > name.len()

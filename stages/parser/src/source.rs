@@ -67,7 +67,7 @@ impl Source {
         }
     }
 
-    /// Whether it says where the page itself is or has gone: no link, so that nofollow does not concern it.
+    /// Says whether it says where the page itself is or has gone: no link, so that nofollow does not concern it.
     pub const fn is_about_page(self) -> bool {
         matches!(
             self,

@@ -43,7 +43,7 @@ pub enum Found {
     },
     /// It does not exist, or has no address.
     NoAddress {
-        /// For how many seconds that holds, if the zone says so.
+        /// How many seconds that holds, if the zone says so.
         ttl_s: Option<u32>,
     },
     /// No answer, or a failure.

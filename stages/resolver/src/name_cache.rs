@@ -33,7 +33,7 @@ pub const ADDRESSES_MAX: usize = 16;
 const AHEAD: u32 = 10;
 /// What was not used when it was due is looked at again when half of the rest is over, down to this.
 const DUE_STEP_MIN: Duration = Duration::from_secs(1);
-/// Of an entry that is not to be asked for ahead of its time.
+/// The refresh time of an entry that is not to be asked for ahead of its time.
 const NEVER: Timestamp = Timestamp::from_micros(u64::MAX);
 /// A key of an ordered set takes so much at most, its share of half-empty nodes included.
 const DUE_BYTES: usize = 40;
@@ -52,7 +52,7 @@ pub enum Kind {
 }
 
 struct Slot {
-    /// Of the name. Beside the rest, so that a lookup waits for memory once less.
+    /// The hash of the name. It stands beside the rest, so that a lookup waits for memory once less.
     hash: u64,
     /// The name, then its addresses of four bytes, then those of sixteen.
     bytes: Box<[u8]>,
@@ -104,7 +104,7 @@ impl<'a> Known<'a> {
         self.0.addresses()
     }
 
-    /// For how long it holds still.
+    /// How long it still holds.
     pub fn left(self, now: Timestamp) -> Duration {
         self.0.expires_at.since(now)
     }
@@ -114,7 +114,7 @@ impl<'a> Known<'a> {
         Duration::from_micros(self.0.lifetime_micros).saturating_sub(self.left(now))
     }
 
-    /// Whether so little of its lifetime is left that it should be asked for again.
+    /// Says whether so little of its lifetime is left that it should be asked for again.
     pub fn is_about_to_expire(self, now: Timestamp) -> bool {
         self.left(now) <= ahead(Duration::from_micros(self.0.lifetime_micros))
     }
@@ -146,7 +146,7 @@ pub struct NameCache {
 }
 
 impl NameCache {
-    /// An empty cache for so many names: at least one, below 2^31.
+    /// Creates an empty cache for `capacity` names: at least one, below 2^31.
     pub fn new(capacity: usize) -> Self {
         let capacity = capacity.max(1);
         NameCache {
@@ -165,7 +165,7 @@ impl NameCache {
         self.slots.len()
     }
 
-    /// Whether there is none.
+    /// Says whether there is none.
     pub fn is_empty(&self) -> bool {
         self.slots.is_empty()
     }
@@ -244,7 +244,7 @@ impl NameCache {
         None
     }
 
-    /// `lifetime` is the whole one, of which `left` is left.
+    /// `lifetime` is the whole lifetime, and `left` is what remains of it.
     fn insert_aged(
         &mut self,
         name: &str,

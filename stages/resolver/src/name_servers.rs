@@ -13,7 +13,7 @@
 
 use std::time::{Duration, Instant};
 
-/// After so many failures in a row a server rests,
+/// After this many failures in a row a server rests,
 const FAILURES_TO_REST: u32 = 5;
 /// at first for so long,
 const REST: Duration = Duration::from_secs(1);
@@ -46,7 +46,7 @@ struct Latency {
 }
 
 impl NameServers {
-    /// So many servers of which nothing is known.
+    /// Creates `count` servers that nothing is known about.
     pub fn new(count: usize) -> Self {
         NameServers { servers: vec![Standing::default(); count], turn: 0 }
     }

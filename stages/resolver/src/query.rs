@@ -37,7 +37,7 @@ use std::time::{Duration, Instant};
 
 /// Over one TCP connection, which is made when an answer does not fit a datagram.
 const TCP_QUERIES_MAX: usize = 1024;
-/// An attempt may take so many time-outs of one question: it may need several, over TCP and for aliases.
+/// How many time-outs of one question an attempt may take: it may need several, over TCP and for aliases.
 const TIMEOUTS_PER_ATTEMPT: u32 = 2;
 /// Beyond the sum of all attempts, before a query is given up from outside.
 const GRACE: Duration = Duration::from_secs(1);
@@ -51,7 +51,7 @@ const SPECIAL: [&[u8]; 3] = [b"localhost", b"invalid", b"onion"];
 pub struct Settings {
     /// Empty: the system's.
     pub nameservers: Vec<NameServer>,
-    /// Of one question; an attempt may take twice as long when the answer needs TCP or leads to others.
+    /// The time-out of one question. An attempt may take twice as long when the answer needs TCP or leads to others.
     pub timeout: Duration,
     /// Queries for a name before it counts as a failure, at least one. Each repeats its datagram up to three times
     /// when nothing comes.
@@ -100,7 +100,7 @@ impl Queries {
         Queries::with_tls(settings, tls)
     }
 
-    /// The same with other ideas of which certificates to trust; `tls` may be left out when no name server needs it.
+    /// The same with certificates that the caller trusts; `tls` may be left out when no name server needs it.
     ///
     /// # Errors
     /// The system's name servers are wanted and cannot be read.
@@ -326,7 +326,7 @@ fn found(name: &Name, kind: RecordType, lookup: Result<Lookup, NetError>) -> Fou
     match lookup {
         Ok(lookup) => addresses(name, kind, lookup.message()),
         Err(NetError::Dns(DnsError::NoRecordsFound(none)))
-            // Of an answer without a question the library says that it is about the root.
+            // The library says that an answer without a question is about the root.
             if matches!(none.response_code, ResponseCode::NoError | ResponseCode::NXDomain)
                 && !none.query.name().is_root() =>
         {

@@ -9,8 +9,8 @@
 //! wait. What is known goes to the shell as a snapshot from time to time and at the end.
 //!
 //! Invariants: each URL leaves exactly once, with its serial number and origin (P3); at most one query for a name
-//! and at most `window` queries are under way; what waits is bounded (P6); unless allowed, a private address leaves with
-//! nothing, also one that an earlier life was allowed to remember (P7).
+//! and at most `window` queries are under way; what waits is bounded (P6); unless allowed, a private address leaves
+//! with nothing, also one that an earlier life was allowed to remember (P7).
 //!
 //! Source: Najork and Heydon 2001, section 3 (DNS as the bottleneck of a crawler: many queries at once, answers
 //! cached).
@@ -28,7 +28,7 @@ use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// So many servers may wait for their names, and so many for the same name: what their answer tells fits a message.
+/// The most servers that may wait for their names, also for one name: what their answer tells fits a message.
 /// Beyond, a server is pending without being asked for; the scheduler asks when its turn comes.
 const SERVERS_WAITING_MAX: usize = 20_000;
 const SERVERS_PER_NAME_MAX: usize = 256;
@@ -57,7 +57,7 @@ pub struct Settings {
     pub temporary_max: Duration,
     /// How often a snapshot is taken at most; zero: never.
     pub snapshot_every: Duration,
-    /// Whether private addresses may be contacted.
+    /// Says whether private addresses may be contacted.
     pub allow_private: bool,
 }
 
@@ -112,7 +112,7 @@ pub struct Resolver {
     /// A snapshot is being written.
     keeping: bool,
     draining: bool,
-    /// By name that is asked for or queued, what waits for it.
+    /// What waits for each name that is asked for or queued.
     waiting: HashMap<String, Waiting>,
     servers_waiting: usize,
     /// Names to ask for when the window allows.
@@ -162,7 +162,7 @@ impl Resolver {
         Ok(self.cache.len())
     }
 
-    /// Whether the present settings would have had it found out.
+    /// Says whether the present settings would have had it found out.
     fn may_restore(&self, kept: &Kept) -> bool {
         let Settings { allow_private, lifetime_max, negative, .. } = self.settings;
         match kept.kind {

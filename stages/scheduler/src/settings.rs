@@ -20,7 +20,7 @@ pub struct Settings {
     pub retry_after_max: Duration,
     /// Connections to one address at once; 0: no limit.
     pub connections_per_address: u32,
-    /// Whether robots.txt is fetched and obeyed.
+    /// Says whether robots.txt is fetched and obeyed.
     pub respect_robots: bool,
     /// Age at which a robots.txt is fetched again.
     pub robots_lifetime: Duration,

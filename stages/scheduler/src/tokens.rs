@@ -1,16 +1,16 @@
 //! Tokens: rights to fetch a page. They divide budgets that several schedulers share: a registered domain's, and the
 //! crawl's.
 //!
-//! Each budget has a [`Ledger`] in a key-value bucket of the broker. It says how many tokens each scheduler holds, counted
-//! from the beginning of the crawl. A scheduler takes tokens in blocks and gives back what its URLs do not need. It knows
-//! itself what it has spent: its pages fetched, kept with their outcomes. So nothing is lost when it dies between a change
-//! of the ledger and the answer: the ledger still says what it holds.
+//! Each budget has a [`Ledger`] in a key-value bucket of the broker. It says how many tokens each scheduler holds,
+//! counted from the beginning of the crawl. A scheduler takes tokens in blocks and gives back what its URLs do not
+//! need. It knows itself what it has spent: its pages fetched, kept with their outcomes. So nothing is lost when it
+//! dies between a change of the ledger and the answer: the ledger still says what it holds.
 //!
 //! The text of a ledger is written and parsed by hand: four numbers a line. A serializer would change what lies in the
 //! bucket, which schedulers of an older version read.
 //!
-//! Invariants: no token is given out while all schedulers together hold as many as the budget has; none spends more than
-//! it holds; a budget is used up only when as many pages were fetched. They may hold more when the budget was made
+//! Invariants: no token is given out while all schedulers together hold as many as the budget has; none spends more
+//! than it holds; a budget is used up only when as many pages were fetched. They may hold more when the budget was made
 //! smaller, or the bucket was lost.
 
 use std::collections::BTreeMap;
@@ -116,8 +116,8 @@ impl Ledger {
         after != before
     }
 
-    /// Whether all have said what they have fetched: of the crawl each scheduler does so when it starts; of a domain only
-    /// those that have something of it.
+    /// Says whether all have said what they have fetched: of the crawl each scheduler does so when it starts; of a
+    /// domain only those that have something of it.
     fn knows_all(&self, need: &Need) -> bool {
         need.budget != SharedBudget::Crawl || self.others(need.instance).count() + 1 >= usize::from(need.schedulers)
     }

@@ -28,7 +28,7 @@ pub struct Claim {
     pub statement: String,
     /// What was found.
     pub measured: String,
-    /// Whether what was found is what the claim says.
+    /// Says whether what was found is what the claim says.
     pub holds: bool,
 }
 

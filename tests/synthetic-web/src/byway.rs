@@ -41,7 +41,7 @@ pub(crate) fn count(plan: &Plan, host: u32) -> u32 {
     }
 }
 
-/// Whether a crawl finds that one: there are no copies of pages that are not fetched, and no page
+/// Says whether a crawl finds that one: there are no copies of pages that are not fetched, and no page
 /// shows their images.
 pub(crate) fn exists(plan: &Plan, host: u32, number: u32) -> bool {
     match plan.site(host).hostility {

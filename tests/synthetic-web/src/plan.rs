@@ -239,7 +239,7 @@ impl Plan {
         (0..pages).map(Resource::Page).chain(byways.map(Resource::Byway)).chain(led_to)
     }
 
-    /// Whether a perfect crawl finds that.
+    /// Says whether a perfect crawl finds that.
     pub(crate) fn is_found(&self, host: u32, resource: Resource) -> bool {
         match resource {
             Resource::Page(_) if self.gives_pages(host) => true,
@@ -290,7 +290,7 @@ impl Plan {
             .is_none_or(|hostility| hostility.pages().is_none() && hostility.robots() != RobotsMeaning::Unreachable)
     }
 
-    /// Whether robots.txt forbids what is not robots.txt itself, or cannot be reached.
+    /// Says whether robots.txt forbids what is not robots.txt itself, or cannot be reached.
     pub(crate) fn is_disallowed(&self, host: u32, resource: Resource) -> bool {
         let hostility = self.site(host).hostility;
         hostility.is_some_and(|hostility| hostility.robots() == RobotsMeaning::Unreachable)

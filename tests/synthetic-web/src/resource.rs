@@ -52,7 +52,7 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// Whether robots.txt of the host forbids the page.
+    /// Says whether robots.txt of the host forbids the page.
     pub(crate) fn is_disallowed(self) -> bool {
         matches!(self.form, Form::Private | Form::Script)
     }

@@ -86,7 +86,7 @@ fn config() -> Result<ServerConfig> {
     Ok(config)
 }
 
-/// Whether the last request is broken off.
+/// Says whether the last request is broken off.
 fn is_reset(web: &Web, host: u32, resource: Resource) -> bool {
     let record = web.recorder.host(host);
     let requests = record.contacts.iter().filter(|contact| contact.resource != Resource::Robots).count();

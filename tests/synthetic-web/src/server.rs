@@ -175,7 +175,7 @@ fn without_session(path: &str) -> &str {
     &path[..cut.unwrap_or(path.len())]
 }
 
-/// Whether the host has no time for the last request.
+/// Says whether the host has no time for the last request.
 fn is_busy(web: &Web, host: u32, resource: Resource) -> bool {
     if web.plan.site(host).hostility != Some(Hostility::Busy) || resource == Resource::Robots {
         return false;

@@ -14,7 +14,7 @@ pub struct Applied {
 }
 
 impl Applied {
-    /// Whether a number is in the set.
+    /// Says whether a number is in the set.
     pub fn contains(&self, number: u64) -> bool {
         number <= self.low || self.above.range(..=number).next_back().is_some_and(|(_, &last)| number <= last)
     }

@@ -17,7 +17,7 @@ use std::path::Path;
 const INDEX_BYTES_MAX: u64 = 64 << 20;
 
 pub(super) struct OpenWarc {
-    /// Of the files, without what tells them apart.
+    /// The part of the name that all files share.
     pub(super) name: String,
     /// Length of the record that says what the file is.
     info_bytes: u64,

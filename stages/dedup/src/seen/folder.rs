@@ -52,7 +52,7 @@ impl Name {
 /// The folder of a store.
 pub(super) struct Folder {
     path: PathBuf,
-    /// Whether what is finished is on the disk itself, so that it survives a power cut.
+    /// Says whether what is finished is on the disk itself, so that it survives a power cut.
     sync: bool,
 }
 
@@ -89,7 +89,7 @@ impl Folder {
         Ok(Writable { file: options.map_err(failed("make", &path))?, path })
     }
 
-    /// A file that grows: it must be there with at least so many bytes.
+    /// Opens a file that grows. It must be there with at least `bytes_min` bytes.
     pub(super) fn reopen(&self, name: Name, bytes_min: u64) -> Result<Writable, SeenError> {
         let path = self.path_of(name);
         let file = OpenOptions::new().read(true).write(true).open(&path).map_err(missing(&path))?;
@@ -100,13 +100,13 @@ impl Folder {
         Ok(Writable { file, path })
     }
 
-    /// Cuts a file to so many bytes: what lies beyond them was never referred to.
+    /// Cuts a file to `bytes` bytes: nothing refers to what lies beyond them.
     pub(super) fn cut(&self, writable: &Writable, bytes: u64) -> Result<(), SeenError> {
         self.before_change();
         writable.file.set_len(bytes).map_err(failed("cut", &writable.path))
     }
 
-    /// A file that must be there with exactly so many bytes.
+    /// Opens a file that must be there with exactly `bytes` bytes.
     pub(super) fn read(&self, name: Name, bytes: u64) -> Result<Readable, SeenError> {
         let path = self.path_of(name);
         let file = File::open(&path).map_err(missing(&path))?;
@@ -192,7 +192,7 @@ impl Writable {
         Readable { file: self.file, path: self.path }
     }
 
-    /// For sequential reading from the start.
+    /// Returns the file for sequential reading from the start.
     pub(super) fn reader(&self) -> &File {
         &self.file
     }

@@ -56,19 +56,19 @@ pub type Answer = (u64, bool);
 pub struct Settings {
     /// Which store.
     pub store: DedupStore,
-    /// Of the sieve: memory for questions and for what became known since the last merge, over all partitions, in
+    /// The sieve's memory for questions and for what became known since the last merge, over all partitions, in
     /// bytes. When it is used up, [`SeenStore::flush_at`] says "at once"; what is asked before the flush comes on
     /// top.
     pub buffer_bytes: usize,
-    /// Of the sieve: how long a question waits at most, if the caller flushes when [`SeenStore::flush_at`] says so.
+    /// How long a question waits in the sieve at most, if the caller flushes when [`SeenStore::flush_at`] says so.
     pub flush_after: Duration,
-    /// Of the sieve: URLs that the first Bloom filters are made for, over all partitions.
+    /// How many URLs the sieve's first Bloom filters are made for, over all partitions.
     pub filter_urls: u64,
-    /// Of the sieve: memory of all Bloom filters, in bytes. When it is used up, more questions wait for the runs. An
+    /// Memory of all Bloom filters of the sieve, in bytes. When it is used up, more questions wait for the runs. An
     /// eighth more may be used when partitions are added later.
     pub filter_bytes_max: usize,
-    /// Whether what is staged is on the disk itself, so that it survives a power cut (`durability: power`). Without
-    /// it, it survives the death of any process.
+    /// Says whether what is staged is on the disk itself, so that it survives a power cut (`durability: power`).
+    /// Without it, it survives the death of any process.
     pub sync: bool,
 }
 
@@ -124,10 +124,11 @@ pub trait SeenStore: Send {
     /// The bytes that [`SeenStore::stage`] gave last are committed. Removes the files that they do not name any more.
     fn committed(&mut self) -> Result<(), SeenError>;
 
-    /// Whether no question waits.
+    /// Says whether no question waits.
     fn is_idle(&self) -> bool;
 
-    /// Whether a URL of a partition is known. Changes nothing; a question that waits for its answer makes none known.
+    /// Says whether a URL of a partition is known. Changes nothing; a question that waits for its answer makes none
+    /// known.
     fn knows(&self, partition: u16, host: u64, url: u64) -> Result<bool, SeenError>;
 
     /// URLs known in a partition.

@@ -85,7 +85,7 @@ struct Model {
     store: Option<Box<dyn SeenStore>>,
     now: u64,
     known: BTreeSet<Url>,
-    /// By partition, those that wait: token and URL, in the order asked.
+    /// The questions that wait, by partition: token and URL, in the order asked.
     waiting: BTreeMap<u16, VecDeque<(u64, Url)>>,
     token: u64,
     committed: Rc<RefCell<Committed>>,

@@ -28,9 +28,9 @@ pub struct Kept {
     pub kind: Kind,
     /// Its addresses.
     pub addresses: Vec<IpAddr>,
-    /// For how long it was found to hold.
+    /// How long the answer was said to hold.
     pub lifetime: Duration,
-    /// For how long it held still when the snapshot was taken.
+    /// How long it still held when the snapshot was taken.
     pub left: Duration,
 }
 

@@ -11,7 +11,7 @@ fn address(number: u32) -> Resolution {
     Resolution::Addresses { addresses: vec![IpAddr::from((0x0800_0000 | number).to_be_bytes())], ttl_s: 0 }
 }
 
-/// As it comes out with so many seconds left.
+/// Returns the resolution as it comes out with `seconds` left.
 fn with_ttl(resolution: &Resolution, seconds: u32) -> Resolution {
     match resolution.clone() {
         Resolution::Addresses { addresses, .. } => Resolution::Addresses { addresses, ttl_s: seconds },

@@ -38,7 +38,7 @@ enum Id {
     Domain(u64),
 }
 
-/// Whether the ledger is asked.
+/// Says whether the ledger is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Question {
     /// No.
@@ -135,7 +135,7 @@ impl Shares {
         }
     }
 
-    /// Whether no budget is in play.
+    /// Says whether no budget is in play.
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.shares.is_empty()

@@ -55,7 +55,7 @@ impl Grants {
         self.is_draining = true;
     }
 
-    /// Whether nothing more is granted.
+    /// Says whether nothing more is granted.
     pub(crate) fn is_draining(&self) -> bool {
         self.is_draining
     }
@@ -111,8 +111,8 @@ impl Grants {
         Ok(Granted::Job(grantee.fetcher))
     }
 
-    /// Whether a server in trouble may be given a connection. Those that keep theirs until a time-out would else take all:
-    /// they hold a small part of them, or more than half of what is free.
+    /// Says whether a server in trouble may be given a connection. Those that keep theirs until a time-out would else
+    /// take all: they hold a small part of them, or more than half of what is free.
     fn has_room_for_trouble(&self, now: Timestamp, servers: &Servers) -> bool {
         let (free, load) = (self.fetchers.credit(now), servers.load_of_all());
         let connections = load.jobs + free;

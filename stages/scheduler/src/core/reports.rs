@@ -25,8 +25,8 @@ use shared::message::{Outcome, Report, RequestEnd, RequestResult, ToFetcher};
 use shared::stage::store::StoreError;
 use std::time::Duration;
 
-/// Pause of a server whose job came back untouched. Without it a fetcher that sends jobs back would be sent them again as
-/// fast as messages go.
+/// Pause of a server whose job came back untouched. Without it a fetcher that sends jobs back would be sent them again
+/// as fast as messages go.
 const UNTOUCHED_PAUSE: Duration = Duration::from_millis(100);
 
 /// The parts of the core that a report changes.
@@ -80,16 +80,16 @@ impl Reports<'_> {
         Ok(())
     }
 
-    /// Whether the rules still hold under which a job was granted. A job that waits for a full stream may outlast them
-    /// (P5). Rules lapse earlier than they must, by more than what is left of the lease.
+    /// Says whether the rules still hold under which a job was granted. A job that waits for a full stream may outlast
+    /// them (P5). Rules lapse earlier than they must, by more than what is left of the lease.
     fn may_go_on(&self, key: ServerKey, lease: &Lease, staged: &Staged<'_>) -> bool {
         lease.robots.is_some()
             || !staged.settings.respect_robots
             || self.servers.get(key).is_some_and(|server| server.robots.rules(staged.now).is_some())
     }
 
-    /// Takes a report of a job that is not, or no longer, the server's. Its results do not count, but the waits that the
-    /// server asked for hold (P2), and so do the pauses after its answers.
+    /// Takes a report of a job that is not, or no longer, the server's. Its results do not count, but the waits that
+    /// the server asked for hold (P2), and so do the pauses after its answers.
     fn heed(&mut self, key: ServerKey, report: &Report, staged: &mut Staged<'_>) -> Result<(), StoreError> {
         let asked_for = |result: &RequestResult| match result.end {
             RequestEnd::Response { elapsed_us, .. } => {
@@ -172,8 +172,8 @@ impl Reports<'_> {
         let contacted = trouble.is_none_or(Trouble::contacts);
         lease.contacted |= contacted;
         partition.counts.contacts += u64::from(contacted);
-        // Tries to get a robots.txt are counted by themselves, so that it is out of reach as RFC 9309 has it in the end;
-        // but a server that refuses is left alone.
+        // Tries to get a robots.txt are counted by themselves, so that it is out of reach as RFC 9309 has it in the
+        // end; but a server that refuses is left alone.
         let has_own_tries = trouble.is_some_and(|trouble| trouble.class().url == ForUrl::Attempt);
         if let Some(end) = end {
             if !has_own_tries {
@@ -230,8 +230,8 @@ impl Reports<'_> {
         Ok(())
     }
 
-    /// Ends a job whose lease ran out. Nobody knows what became of its URLs; its holder may have had the first one in hand,
-    /// which costs that one an attempt.
+    /// Ends a job whose lease ran out. Nobody knows what became of its URLs; its holder may have had the first one in
+    /// hand, which costs that one an attempt.
     ///
     /// # Errors
     ///

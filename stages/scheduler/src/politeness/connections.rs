@@ -23,8 +23,8 @@ impl Connections {
         Connections { max, open: HashMap::new() }
     }
 
-    /// Whether there may be one more. Nothing else decides it: a limit over several instances would take its tokens here,
-    /// and give them back in [`close`](Self::close).
+    /// Says whether there may be one more. Nothing else decides it: a limit over several instances would take its
+    /// tokens here, and give them back in [`close`](Self::close).
     pub(crate) fn has_room(&self, address: IpAddr) -> bool {
         self.max == 0 || self.open(address) < self.max
     }

@@ -14,15 +14,15 @@
 //! | forbidden (P7) | ends | never |
 //!
 //! Some servers serve a fixed number of requests on a connection and then reset it. The request on its way is lost by
-//! chance, so its URL waits again as if it was never tried. This holds only for jobs in which something was answered, so
-//! it cannot go on without end.
+//! chance, so its URL waits again as if it was never tried. This holds only for jobs in which something was answered,
+//! so it cannot go on without end.
 //!
 //! A server is in trouble when it was set aside or its robots.txt was tried in vain. Such servers hold few connections
 //! while connections are short (`grants` of the core). A server that was never tried has less time for its first answer
 //! (`first_answer_timeout`); after one try in vain it has as much as any.
 //!
-//! A name that cannot be resolved is no trouble of its server. `address` counts the questions, with the same waits and a
-//! limit of their own (`resolve_attempts`).
+//! A name that cannot be resolved is no trouble of its server. `address` counts the questions, with the same waits and
+//! a limit of their own (`resolve_attempts`).
 //!
 //! Source: BUbiNG's waits by class of error (Boldi, Marino, Santini and Vigna 2014).
 
@@ -154,12 +154,12 @@ impl Trouble {
         Class { url, server, outcome, reason }
     }
 
-    /// Whether the server may have heard of the request.
+    /// Says whether the server may have heard of the request.
     pub(crate) const fn contacts(self) -> bool {
         !matches!(self, Trouble::Forbidden)
     }
 
-    /// Whether the server answered, with whatever it was.
+    /// Says whether the server answered, with whatever it was.
     pub(crate) const fn answers(self) -> bool {
         self.contacts() && matches!(self.class().server, SetAside::Never)
     }

@@ -58,7 +58,7 @@ impl Robots {
         Robots { rules: "-/\n".to_owned(), ..Robots::allow_all() }
     }
 
-    /// Whether our agent may fetch the path with its query, as [`shared::url::path_of`] gives it.
+    /// Says whether our agent may fetch the path with its query, as [`shared::url::path_of`] gives it.
     ///
     /// The most specific rule that matches decides, the one with the most octets; `allow` wins ties, and what no
     /// rule matches is allowed (2.2.2). `/robots.txt` itself always is.
@@ -176,9 +176,9 @@ fn product_token(value: &[u8]) -> &[u8] {
 /// The groups of one audience, merged.
 #[derive(Default)]
 struct Group {
-    /// Whether a user-agent line names the audience: a group without rules is one, too.
+    /// Says whether a user-agent line names the audience: a group without rules is one, too.
     exists: bool,
-    /// Whether the group being read belongs to it.
+    /// Says whether the group being read belongs to it.
     is_open: bool,
     rules: Vec<Rule>,
     crawl_delay_ms: Option<u32>,
@@ -195,7 +195,7 @@ struct Reader<'a> {
     token: &'a [u8],
     ours: Group,
     everyones: Group,
-    /// Whether the last allow, disallow or user-agent line was a user-agent line: the next one then joins the same
+    /// Says whether the last allow, disallow or user-agent line was a user-agent line: the next one then joins the same
     /// group. Other records do not end a group (2.2.4).
     in_header: bool,
     sitemaps: Vec<String>,
@@ -380,7 +380,7 @@ fn spellings(path: Cow<'_, str>) -> Vec<Cow<'_, str>> {
     vec![path, raw.into(), escaped.into()]
 }
 
-/// Whether the pattern matches from the start of the path: `*` stands for any octets, `$` at the end for the end.
+/// Says whether the pattern matches from the start of the path: `*` stands for any octets, `$` at the end for the end.
 ///
 /// Each literal between wildcards is looked for once, leftmost, behind the one before it. That is enough, because a
 /// later place for it leaves less for the rest; so there is no backtracking, and the time is linear.

@@ -3,9 +3,9 @@
 //! RFC 9309, section 2.3.1: a 2xx is read; redirects are followed, to other servers too, five in a row; other
 //! 3xx and 4xx mean that there is none, so all is allowed; 429, 5xx and no answer mean that it cannot be reached,
 //! so nothing is allowed. What cannot be reached is tried again after a wait, `attempts` times; until then the
-//! server's URLs wait, after that they are disallowed for a while. When the robots.txt lies on another server, the silence
-//! of the scheduler that was asked for it is no such try: that server may have to wait, or no fetcher may be there. It is
-//! asked again.
+//! server's URLs wait, after that they are disallowed for a while. When the robots.txt lies on another server, the
+//! silence of the scheduler that was asked for it is no such try: that server may have to wait, or no fetcher may be
+//! there. It is asked again.
 //!
 //! The text of a robots.txt lies in a table of its own, so that a server's record stays small.
 
@@ -142,12 +142,12 @@ impl RobotsState {
         self.errand().map(|(_, target)| target.to_owned())
     }
 
-    /// Whether the last try brought no answer that says anything.
+    /// Says whether the last try brought no answer that says anything.
     pub(crate) fn was_tried_in_vain(&self) -> bool {
         self.tries > 0 || self.known.is_some_and(|known| known.rules == Rules::Unreachable)
     }
 
-    /// Whether the answer of another server is awaited.
+    /// Says whether the answer of another server is awaited.
     pub(crate) fn awaits_errand(&self) -> bool {
         self.errand().is_some()
     }

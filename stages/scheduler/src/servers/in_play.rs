@@ -30,7 +30,7 @@ pub(crate) struct Servers {
     store: Arc<dyn Store>,
     /// Partitions of the crawl, of all instances.
     n_partitions: u16,
-    /// Whether URLs over a budget wait for a larger one.
+    /// Says whether URLs over a budget wait for a larger one.
     over_budget_waits: bool,
     partitions: BTreeMap<u16, Partition>,
     /// Boxed, as the table has more places than servers.
@@ -50,7 +50,8 @@ pub(crate) struct InPlay<'a> {
 }
 
 impl Servers {
-    /// Reads the servers of `partitions` that have something to do or to wait for; the others come when they are needed.
+    /// Reads the servers of `partitions` that have something to do or to wait for; the others come when they are
+    /// needed.
     ///
     /// Outstanding jobs get a full lease from `now` on, and waits go on from where they were.
     ///
@@ -146,7 +147,7 @@ impl Servers {
         ServerKey::of(partition, server)
     }
 
-    /// Whether this instance owns the partition.
+    /// Says whether this instance owns the partition.
     pub(crate) fn owns(&self, partition: u16) -> bool {
         self.partitions.contains_key(&partition)
     }

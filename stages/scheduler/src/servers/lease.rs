@@ -25,7 +25,7 @@ pub(crate) const ROBOTS_SLOT: u64 = u64::MAX;
 pub(crate) struct RobotsTask {
     /// The URL that is requested.
     pub(crate) url: String,
-    /// Whether it is the job's server's own.
+    /// Says whether it is the job's server's own.
     pub(crate) own: bool,
     /// Other servers that wait for it.
     pub(crate) askers: Vec<String>,
@@ -79,7 +79,7 @@ impl Lease {
         }
     }
 
-    /// Whether it fetches pages or a robots.txt.
+    /// Says whether it fetches pages or a robots.txt.
     pub(crate) fn kind(&self) -> JobKind {
         if self.robots.is_some() { JobKind::Robots } else { JobKind::Pages }
     }
@@ -92,7 +92,7 @@ impl Lease {
         }
     }
 
-    /// Whether all its reports came.
+    /// Says whether all its reports came.
     pub(crate) fn is_over(&self) -> bool {
         self.last.is_some_and(|last| self.reports.low() >= u64::from(last))
     }

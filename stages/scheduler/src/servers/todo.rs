@@ -124,7 +124,7 @@ impl Server {
         }
     }
 
-    /// Whether its robots.txt has to be got before its URLs.
+    /// Says whether its robots.txt has to be got before its URLs.
     pub(crate) fn needs_robots(&self, now: Timestamp, settings: &Settings) -> bool {
         settings.respect_robots && !self.queue.is_empty() && self.robots.rules(now).is_none()
     }

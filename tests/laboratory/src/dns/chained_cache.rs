@@ -10,8 +10,8 @@
 //!
 //! Invariants: never more than `nodes` names; every name in a chain is in the list once.
 //!
-//! Source: the cached, non-blocking resolver for crawlers (2008): node, hash and table 2. Its text takes the bucket from
-//! first character and length, its listing from the whole name; the listing counts.
+//! Source: the cached, non-blocking resolver for crawlers (2008): node, hash and table 2. Its text takes the bucket
+//! from first character and length, its listing from the whole name; the listing counts.
 
 use super::work::Work;
 use std::time::Duration;
@@ -60,7 +60,7 @@ impl ChainedCache {
         }
     }
 
-    /// Whether a name is known and still good; then it has moved up.
+    /// Says whether a name is known and still good; then it has moved up.
     pub(super) fn get(&mut self, name: &str, now: Duration) -> bool {
         let (Some(node), _) = self.find(name) else { return false };
         let age = now.saturating_sub(self.nodes[node as usize].resolved_at);

@@ -1,18 +1,19 @@
 //! Crawler: a small one of threads, as crawlers were built in 2008, to show what its parts cost.
 //!
-//! Each worker takes a URL from a queue, looks the host's name up, fetches the page and puts its new links into the queue.
-//! Names are looked up as `gethostbyname` did it: the worker waits and does nothing else, whatever its sockets. With
-//! non-blocking sockets it drives [`CONNECTIONS`] connections.
+//! Each worker takes a URL from a queue, looks the host's name up, fetches the page and puts its new links into the
+//! queue. Names are looked up as `gethostbyname` did it: the worker waits and does nothing else, whatever its sockets.
+//! With non-blocking sockets it drives [`CONNECTIONS`] connections.
 //!
 //! A queue's lock is held for all links of a page, and a link takes [`LINK`], which stands for what a crawler of that
 //! time did with one on one processor and one disk; it is slept, as the processor has to serve thirty workers. This is
 //! m x t of the paper's equation 3. Its alpha and beta, how many threads enqueue and how much they overlap, come about
 //! of themselves. Workers with a queue of their own need the same time, and never wait for one another.
 //!
-//! Invariants: only loopback addresses are contacted; no URL is fetched twice; a page counts when all of it came, in time.
+//! Invariants: only loopback addresses are contacted; no URL is fetched twice; a page counts when all of it came, in
+//! time.
 //!
-//! Source: Yin, Yin and Huang 2008, on sockets (equation 2: with gamma = 1 a document's end is known only by a time-out),
-//! on locks (equation 3) and queues.
+//! Source: Yin, Yin and Huang 2008, on sockets (equation 2: with gamma = 1 a document's end is known only by a
+//! time-out), on locks (equation 3) and queues.
 
 use super::row::{Row, Sockets};
 use anyhow::{Context as _, bail, ensure};
@@ -279,7 +280,7 @@ fn head_bytes(received: &[u8]) -> Option<usize> {
     received.windows(4).position(|window| window == b"\r\n\r\n").map(|at| at + 4)
 }
 
-/// Whether all of a response has come, by the length that it tells.
+/// Says whether all of a response has come, by the length that it tells.
 fn is_whole(received: &[u8]) -> bool {
     let Some(head) = head_bytes(received) else { return false };
     let text = String::from_utf8_lossy(&received[..head]).to_ascii_lowercase();

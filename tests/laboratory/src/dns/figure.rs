@@ -152,7 +152,7 @@ struct Lines<'a> {
     x: Axis,
     y: Axis,
     label: &'a str,
-    /// Whether values of the y axis are shares.
+    /// Says whether values of the y axis are shares.
     is_percent: bool,
 }
 

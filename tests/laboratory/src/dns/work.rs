@@ -8,7 +8,7 @@ pub(super) struct Work {
 }
 
 impl Work {
-    /// Whether a candidate is the name; it is left at the first character that differs.
+    /// Says whether a candidate is the name; it is left at the first character that differs.
     pub(super) fn compare(&mut self, candidate: &[u8], name: &[u8]) -> bool {
         let same = candidate.iter().zip(name).take_while(|(one, other)| one == other).count();
         let is_it = same == name.len() && same == candidate.len();

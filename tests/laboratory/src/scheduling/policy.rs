@@ -48,7 +48,7 @@ impl Policy {
         }
     }
 
-    /// Whether its order hangs on what pages are worth by the paper's measures.
+    /// Says whether its order hangs on what pages are worth by the paper's measures.
     pub(super) fn by_quality(self) -> bool {
         matches!(self, Policy::Quality | Policy::Capacity)
     }

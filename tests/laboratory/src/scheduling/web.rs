@@ -63,7 +63,7 @@ pub(super) struct Shape {
     pub(super) decades: f64,
     /// Deviation of the logarithm of a server's pages.
     pub(super) pages_deviation: f64,
-    /// Whether all servers are fast ones, as they are among the others, and allow a hundred requests per connection.
+    /// Says whether all servers are fast ones, as they are among the others, and allow a hundred requests per connection.
     pub(super) fast: bool,
     pub(super) seed: u64,
 }

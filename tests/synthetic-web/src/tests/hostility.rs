@@ -330,7 +330,7 @@ async fn answer(web: &SyntheticWeb, host: u32, path: &str) -> Vec<u8> {
     bytes
 }
 
-/// Whether all is there that an answer announces.
+/// Says whether all is there that an answer announces.
 fn has_come(answer: &[u8]) -> bool {
     contains(answer, b"\r\n\r\n") && announced(answer).is_some_and(|bytes| body(answer).len() >= bytes)
 }

@@ -23,7 +23,7 @@ use std::collections::HashSet;
 /// URLs that are put into the table together when the log is replayed: 32 MiB of fingerprints, some in each region.
 const REPLAYED_TOGETHER: usize = if cfg!(test) { 100 } else { 1 << 22 };
 
-/// Memory of a memory store that knows so many URLs, in bytes: on average, when there are many.
+/// Returns the memory of a memory store that knows `urls` URLs, in bytes: on average, when there are many.
 pub fn memory_store_bytes(urls: u64) -> u64 {
     table::bytes_of(urls)
 }
@@ -39,7 +39,7 @@ struct Partition {
 /// The URL-seen store in memory.
 pub(super) struct Memory {
     table: Table,
-    /// By number; none for those that there are no questions about.
+    /// The partitions, by number; none for a partition without questions.
     partitions: Vec<Option<Partition>>,
     /// Numbers of the partitions with keys that are not in the log.
     unlogged: Vec<u16>,

@@ -37,17 +37,18 @@ const BLOCKS_PER_ROW: usize = 8;
 
 /// A set of fingerprints. It only grows.
 pub(super) struct Table {
-    /// By bucket, where it ends in the sequence of its region; it begins where the one before it ends.
+    /// Where each bucket ends in the sequence of its region. A bucket begins where the one before it ends.
     ends: Vec<u32>,
-    /// By region, the numbers of its first blocks, a row of them; then the next row of each; and so on. So no region
-    /// has a list that is copied when it grows.
+    /// The numbers of blocks, in rows: the first row of each region, then the second row of each, and so on. So no
+    /// region has a list that is copied when it grows.
     rows: Vec<Box<[u32]>>,
     /// The entries of all blocks. What is not used yet of the last chunk takes no memory: nothing was written to it.
     chunks: Vec<Box<[Entry]>>,
     blocks: usize,
 }
 
-/// Memory of a table of so many fingerprints, in bytes, as calculated above: on average, when there are many.
+/// Returns the memory of a table of `fingerprints` fingerprints, in bytes, as calculated above: on average, when there
+/// are many.
 pub(super) fn bytes_of(fingerprints: u64) -> u64 {
     let per_region = BLOCK_BYTES / 2 + BLOCKS_PER_ROW * size_of::<u32>() / 2;
     let fixed = BUCKETS * size_of::<u32>() + REGIONS * per_region;
@@ -106,7 +107,7 @@ impl Table {
         });
     }
 
-    /// Whether a fingerprint is in it.
+    /// Says whether a fingerprint is in it.
     pub(super) fn knows(&self, fingerprint: u64) -> bool {
         self.contains(&Spot::of(fingerprint))
     }
@@ -149,7 +150,7 @@ impl Table {
         &mut self.chunks[chunk][at]
     }
 
-    /// Gives the region another block when so many entries fill those it has.
+    /// Gives the region another block when `entries` entries fill the blocks that it has.
     fn make_room(&mut self, region: usize, entries: u32) {
         let nth = entries as usize / ENTRIES_PER_BLOCK;
         if !(entries as usize).is_multiple_of(ENTRIES_PER_BLOCK) {

@@ -11,7 +11,7 @@ pub(super) struct Delta {
     keys: Vec<Key>,
     /// Open addressing, a power of two or nothing: 1 + the place in `keys`, 0 when free.
     slots: Vec<u32>,
-    /// The first so many are in the log.
+    /// How many keys are in the log, from the first one on.
     logged: usize,
 }
 

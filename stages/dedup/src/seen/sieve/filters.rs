@@ -22,7 +22,7 @@ pub(crate) struct Allowance {
     pub(crate) max: usize,
 }
 
-/// Memory of a filter for so many fingerprints, in bytes.
+/// Returns the memory of a filter for this many fingerprints, in bytes.
 pub(crate) fn bytes_for(fingerprints: u64) -> usize {
     Bloom::<u64>::compute_bitmap_size(items(fingerprints), FALSE_POSITIVES)
 }
@@ -45,8 +45,8 @@ pub(crate) struct Filters {
 }
 
 impl Filters {
-    /// One empty filter for so many fingerprints, of no more memory than the allowance has left, but at least
-    /// `bytes_min`: with less memory it says "perhaps" more often.
+    /// Returns an empty filter for `capacity` fingerprints, with no more memory than the allowance has left, but at
+    /// least `bytes_min`: with less memory it says "perhaps" more often.
     pub(crate) fn within(capacity: u64, bytes_min: usize, allowance: &mut Allowance) -> Self {
         let capacity = capacity.max(1);
         let left = allowance.max.saturating_sub(allowance.used);

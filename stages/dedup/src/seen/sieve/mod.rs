@@ -51,10 +51,10 @@ use shared::time::Timestamp;
 /// The log is not merged for its length below this, in bytes; small in tests, so that it happens.
 const LOG_BYTES_MIN: u64 = if cfg!(test) { 1 << 10 } else { 1 << 20 };
 
-/// What a flush does besides answering questions that are due ends after so many URLs were written to runs, about a
-/// tenth of a second; small in tests, so that it happens.
+/// A flush answers the questions that are due. Its other work ends when it has written this many URLs to runs, after
+/// about a tenth of a second; small in tests, so that it happens.
 const FLUSH_URLS_MAX: u64 = if cfg!(test) { 100 } else { 1 << 20 };
-/// Looking for questions in a run takes about as long as writing one of so many of its URLs.
+/// How many URLs of a run can be searched for questions in the time that writing one URL takes.
 const FIND_PER_WRITE: u64 = 16;
 
 /// What is being done about a full buffer.
@@ -75,7 +75,7 @@ pub(super) struct Sieve {
     filter_sizes: FilterSizes,
     folder: Folder,
     partitions: Vec<Partition>,
-    /// By partition's number, its place in `partitions`.
+    /// The place of each partition in `partitions`, by its number.
     place_of: Vec<Option<u16>>,
     allowance: Allowance,
     log: Log,
@@ -86,7 +86,7 @@ pub(super) struct Sieve {
     next_generation: u64,
     /// Generation, checksum and length of the manifest; none before the first merge.
     manifest: Option<(u64, u64, u64)>,
-    /// Whether the manifest does not name the runs as they are.
+    /// Says whether the manifest does not name the runs as they are.
     runs_changed: bool,
     /// Places of the partitions whose filters are being filled.
     unfiltered: Vec<u16>,

@@ -1,7 +1,7 @@
 //! What a sieve finds in its folder when it is opened.
 //!
-//! In: the committed state. Out: partitions with their runs and with what the logs add to them. Files that the state does
-//! not name are removed.
+//! In: the committed state. Out: partitions with their runs and with what the logs add to them. Files that the state
+//! does not name are removed.
 
 use super::filters::Allowance;
 use super::manifest;
@@ -82,7 +82,7 @@ impl Opened {
     }
 }
 
-/// By partition's number, its place.
+/// The place of each partition, by its number.
 #[derive(Default)]
 pub(super) struct Places {
     pub(super) slots: Vec<Option<u16>>,

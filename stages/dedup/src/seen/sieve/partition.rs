@@ -22,7 +22,7 @@ use crate::seen::folder::{Folder, Name};
 use crate::seen::log::LogPosition;
 use crate::seen::{Answer, Key};
 
-/// An old run is made anew when the keys not in it are more than one in so many of those in it.
+/// An old run is made anew when the keys outside of it are more than the keys in it divided by this number.
 const OLD_PER_YOUNG: u64 = 4;
 
 /// Sizes of the filters of a partition.
@@ -45,8 +45,8 @@ impl FilterSizes {
         FilterSizes { urls_min: (fits as u64).max(1), bytes_min: share / 8 }
     }
 
-    /// Empty filters for a partition that knows so many URLs and for those that come before its filters are made
-    /// anew.
+    /// Returns empty filters for a partition that knows `known` URLs and for those that come before its filters are
+    /// made anew.
     fn filters(self, known: u64, allowance: &mut Allowance) -> Filters {
         Filters::within((known + known / 5 * 2).max(self.urls_min), self.bytes_min, allowance)
     }
@@ -56,7 +56,7 @@ impl FilterSizes {
 pub(super) struct Partition {
     pub(super) number: u16,
     filters: Filters,
-    /// Of the blocks of all runs, counted through, the first that the filters may not hold; none when they hold all.
+    /// The first block that the filters may not hold, counted over the blocks of all runs. None when they hold all.
     unfiltered: Option<usize>,
     pub(super) delta: Delta,
     pub(super) questions: Questions,
@@ -138,7 +138,7 @@ impl Partition {
         self.unfiltered.is_some() || self.filters.may_contain(url)
     }
 
-    /// Whether the URL is known; questions are not.
+    /// Says whether the URL is known; questions are not.
     pub(super) fn knows(&self, key: Key) -> Result<bool, SeenError> {
         if !self.may_know(key) {
             return Ok(false);
@@ -153,7 +153,7 @@ impl Partition {
         Ok(asked[0].found)
     }
 
-    /// Whether the filters hold all that the runs hold.
+    /// Says whether the filters hold all that the runs hold.
     pub(super) fn is_filtered(&self) -> bool {
         self.unfiltered.is_none()
     }
@@ -198,7 +198,7 @@ impl Partition {
         let first = answers.len();
         answers.extend(self.questions.take().iter().map(|question| (question.token, false)));
         for asked in asked {
-            // Of equal questions the first decides: then the delta holds it.
+            // The first of several equal questions decides: after it the delta holds the key.
             if !asked.found && !self.delta.contains(asked.key) {
                 self.learn(asked.key, allowance);
                 answers[first + asked.place as usize].1 = true;

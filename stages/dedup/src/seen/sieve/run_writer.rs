@@ -64,7 +64,7 @@ impl<'f> RunWriter<'f> {
         self.buffer[self.group_at + 8..][..4].copy_from_slice(&(urls as u32).to_le_bytes());
     }
 
-    /// Fills the open block up to so many bytes at least.
+    /// Fills the open block up to at least `bytes_min` bytes and closes it.
     fn close_block(&mut self, bytes_min: usize) -> Result<(), SeenError> {
         let groups = self.buffer.len() - self.block_at - BLOCK_HEADER_BYTES;
         self.buffer.resize(self.buffer.len().max(self.block_at + bytes_min), 0);
