@@ -4,8 +4,8 @@
 //! CDATA sections count.
 //!
 //! A tree would know exactly; this keeps only the elements that lead into foreign content and out of it. Where a
-//! document leaves them open the next element that can only be HTML ends them, as it does for browsers. Source: HTML
-//! Living Standard, sections 13.2.6 and 13.2.6.5.
+//! document leaves them open the next element that can only be HTML ends them, as it does for browsers.
+//! Source: HTML Living Standard, sections 13.2.6 and 13.2.6.5.
 
 /// Elements remembered; deeper ones count as what they stand in.
 const DEPTH_MAX: usize = 32;

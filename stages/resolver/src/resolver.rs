@@ -28,7 +28,7 @@ use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// The most servers that may wait for their names, also for one name: what their answer tells fits a message.
+/// The most servers that may wait for their names, and for one name: what their answer tells fits a message.
 /// Beyond, a server is pending without being asked for; the scheduler asks when its turn comes.
 const SERVERS_WAITING_MAX: usize = 20_000;
 const SERVERS_PER_NAME_MAX: usize = 256;

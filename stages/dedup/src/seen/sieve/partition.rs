@@ -22,7 +22,7 @@ use crate::seen::folder::{Folder, Name};
 use crate::seen::log::LogPosition;
 use crate::seen::{Answer, Key};
 
-/// An old run is made anew when the keys outside of it are more than the keys in it divided by this number.
+/// An old run is made anew when the keys outside of it are at least the keys in it divided by this number.
 const OLD_PER_YOUNG: u64 = 4;
 
 /// Sizes of the filters of a partition.
