@@ -70,7 +70,7 @@ fn robots() -> RobotsResponse {
 }
 
 fn addresses() -> Vec<IpAddr> {
-    vec!["192.0.2.1".parse().unwrap(), "2001:db8::1".parse().unwrap()]
+    vec!["192.0.2.1".parse().expect("an address"), "2001:db8::1".parse().expect("an address")]
 }
 
 #[test]

@@ -59,7 +59,7 @@ fn gzip_block() -> io::Result<Vec<u8>> {
 }
 
 /// Six bits that carry nothing, an empty meta-block of metadata; what follows begins with a whole byte.
-const BROTLI_ALIGN: u8 = 0b00_0_11_0;
+const BROTLI_ALIGN: u8 = 0b0000_0110;
 /// The bytes of a block that becomes zeros.
 const BROTLI_BLOCK_CODED_BYTES: usize = 14;
 
