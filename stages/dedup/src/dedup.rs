@@ -1,7 +1,7 @@
 //! The URL-seen test: which of the found URLs were never met before?
 //!
-//! In: [`SplitUrls`]. Out: [`NewUrls`], each of one partition, and the counts of all found URLs. Beside it, the
-//! content-seen test: in [`ContentAsk`], out [`ContentReply`].
+//! In: [`SplitUrls`]. Out: [`NewUrls`](shared::message::NewUrls), each of one partition, and the counts of all found
+//! URLs. Beside it, the content-seen test: in [`ContentAsk`], out [`ContentReply`].
 //!
 //! Invariants: a URL is new exactly once, up to collisions of full 64-bit fingerprints (P4); the new URLs of a
 //! partition are numbered 1, 2, 3, … without a gap; found = filtered + repeated + new in every commit (P3).

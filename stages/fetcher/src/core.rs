@@ -1,7 +1,7 @@
 //! The heart of the fetcher: which jobs are in hand, which ask is due, whose turn it is.
 //!
 //! In: messages of schedulers, ends of requests, confirmations that pages and reports are stored. Out: asks, requests
-//! and closes for the shell; pages and reports for their streams. [`crate::job`] has the life of a job, [`crate::asks`]
+//! and closes for the shell; pages and reports for their streams. `job` has the life of a job, `asks`
 //! that of an ask.
 //!
 //! Invariant: at most `connections` jobs are in hand; a job that comes without a connection for it is refused at once.

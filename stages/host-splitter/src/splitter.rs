@@ -1,6 +1,7 @@
 //! The host-splitter's core: filters found URLs and regroups the others by partition.
 //!
-//! In: [`FoundUrls`], and the entries of the shared scope. Out: [`SplitUrls`], each of one partition.
+//! In: [`FoundUrls`], and the entries of the shared scope. Out: [`SplitUrls`](shared::message::SplitUrls), each of one
+//! partition.
 //!
 //! Invariants: every found URL is either placed in a batch or counted, as repeated or under one [`FilterReason`], and
 //! both leave in messages caused by the input (P3). URLs of one host always go to the same partition. A URL is judged

@@ -36,7 +36,7 @@ impl Robots {
     /// Reads a robots.txt as `agent` has to: a product token (`rhumb`), or a user agent that starts with one
     /// (`rhumb/0.1 (+https://example.com/)`).
     ///
-    /// At most [`BYTES_MAX`] bytes are read; the line that this cuts is dropped, for half a path would forbid more
+    /// At most `BYTES_MAX` bytes are read; the line that this cuts is dropped, for half a path would forbid more
     /// than was meant. The text may be UTF-8 or, behind a byte order mark, UTF-16.
     pub fn parse(body: &[u8], agent: &str) -> Robots {
         let mut reader = Reader::new(product_token(agent.as_bytes()));
@@ -93,7 +93,7 @@ impl Robots {
     }
 
     /// The sitemaps, each once, in the order and spelling of the file: absolute as a rule, relative at times. At most
-    /// [`SITEMAPS_MAX`]. They belong to no group (2.2.4).
+    /// `SITEMAPS_MAX`. They belong to no group (2.2.4).
     pub fn sitemaps(&self) -> &[String] {
         &self.sitemaps
     }
