@@ -183,9 +183,10 @@ impl Reports<'_> {
                 server.leave_alone(staged.now, wait);
             }
         }
-        if lease.is_restored() {
-            // The report may have waited since the last life, nobody knows how long: its robots.txt may be older than
-            // rules may be (P5). The server's is asked for again; who asked on another's behalf asks again, too.
+        if lease.is_restored() || lease.deadline < staged.now {
+            // The report waited, since the last life or while nothing could be heard, and nobody knows how long: its
+            // robots.txt may be older than rules may be (P5). It is asked for again, also by those who asked for it on
+            // behalf of another server.
             lease.progressed = true;
             return Ok(());
         }
