@@ -25,7 +25,7 @@ pub mod settlement;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the loop: it waits, and looks at the clock")]
 mod start;
 pub mod store;
-mod vitals;
+mod telling;
 
 pub use crate::topology::{Source, Token};
 pub use any_core::{AnyCore, NoShell, Refusal, Shell, Signal, assemble};

@@ -10,7 +10,7 @@ use super::core::{Step, Ticket};
 use super::inputs::{Identity, Inputs, SoftInputs, SoftMessage, StreamInputs, StreamMessage};
 use super::ownership::Ownership;
 use super::settlement::{Action, Life, Settlement};
-use super::vitals::Telling;
+use super::telling::Telling;
 use crate::bus::{Bus, Publisher, StreamAnswer, ensure_streams};
 use crate::message::Edge;
 use crate::time::Timestamp;
@@ -268,7 +268,7 @@ impl Loop {
                     if let Some(store) = store {
                         store.commit(&changes)?;
                     }
-                    self.settlement.committed(Timestamp::ZERO + self.origin.elapsed());
+                    self.settlement.committed(self.now());
                     continue;
                 }
                 Action::Publish(token) => {
