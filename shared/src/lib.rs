@@ -10,6 +10,8 @@
 //! - [`index`]: from a fingerprint to its slot, for caches;
 //! - [`content_coding`]: bodies without their content codings, within limits;
 //! - [`whole_file`]: files that are replaced whole;
+//! - [`process`]: CPU time and memory of a process;
+//! - [`scope_entry`]: the hosts that each topic follows, in the scope bucket;
 //! - [`telemetry`]: logs, metrics and health.
 //!
 //! A stage never depends on another stage; they meet here.
@@ -23,6 +25,8 @@ pub mod config;
 pub mod content_coding;
 pub mod index;
 pub mod message;
+pub mod process;
+pub mod scope_entry;
 pub mod stage;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a shell: it waits, and looks at the clock")]
 pub mod telemetry;

@@ -32,15 +32,6 @@ pub fn init() {
         .try_init();
 }
 
-/// CPU seconds (user and system) and peak resident bytes of a process; none when it is gone.
-pub fn process_usage(pid: u32) -> Option<(f64, u64)> {
-    let process = procfs::process::Process::new(i32::try_from(pid).ok()?).ok()?;
-    let stat = process.stat().ok()?;
-    let ticks = procfs::ticks_per_second() as f64;
-    let peak_kib = process.status().ok()?.vmhwm.unwrap_or(0);
-    Some(((stat.utime + stat.stime) as f64 / ticks, peak_kib * 1024))
-}
-
 /// What a process tells of itself; the loop renews it, health and metrics read it.
 #[derive(Clone, Debug, Default)]
 pub struct Vitals {

@@ -86,8 +86,7 @@ pub fn median(mut numbers: Vec<f64>) -> f64 {
 
 /// CPU seconds of all processes that this one started and that have ended, theirs included.
 fn cpu_of_ended_processes() -> anyhow::Result<f64> {
-    let stat = procfs::process::Process::myself()?.stat()?;
-    Ok((stat.cutime + stat.cstime) as f64 / procfs::ticks_per_second() as f64)
+    Ok(shared::process::cpu_time(std::process::id()).context("no CPU time in /proc")?.ended_children_s)
 }
 
 /// Crawls the world from its first page.

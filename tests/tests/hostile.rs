@@ -60,7 +60,7 @@ fn a_crawl_through_every_hazard_ends_with_exactly_what_is_there() {
         crawl_limits: CRAWL_LIMITS,
         ..Profile::raw()
     };
-    let world = World::new(honest.with_all_hazards());
+    let world = World::alone(honest.with_all_hazards());
     let started = Instant::now();
     let crawl = hurried(world.crawl()).set("politeness.delay=20ms").start();
     crawl.handle();
@@ -110,7 +110,7 @@ fn a_robots_txt_of_any_kind_is_bounded_and_obeyed_as_far_as_it_can_be_read() {
     let hostilities: Vec<Hostility> =
         Hostility::ALL.into_iter().filter(|hostility| format!("{hostility:?}").starts_with("Robots")).collect();
     assert_eq!(hostilities.len(), 10);
-    let world = World::new(Profile {
+    let world = World::alone(Profile {
         hosts: 11,
         pages_per_host: PagesPerHost::Exactly(60),
         robots: RobotsShares { disallowed_pages: 0.3, ..Profile::raw().robots },
@@ -181,7 +181,7 @@ impl Race {
     /// From the first request to the first for the last page of the honest hosts.
     fn time(&self, hostile: u32) -> Duration {
         let hosts = self.honest + hostile;
-        let world = World::new(Profile {
+        let world = World::alone(Profile {
             hosts,
             pages_per_host: PagesPerHost::Exactly(self.pages_per_host),
             page_bytes_median: 2_000,

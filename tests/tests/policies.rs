@@ -73,7 +73,7 @@ fn breadth_first_is_first_in_first_out() {
 /// goes on without, over one connection, requests what is left of the fast hosts in its first half.
 #[test]
 fn performance_goes_to_fast_servers_first() {
-    let world = World::new(web());
+    let world = World::alone(web());
     let folder = tempfile::tempdir().expect("a folder");
     let seeds = seeds(&world);
     let crawl = of_seeds(&world, folder.path(), &seeds).set("stages.scheduler.policy=performance");
@@ -127,7 +127,7 @@ impl Order {
 }
 
 fn order(policy: &str, quality: &str) -> Order {
-    let world = World::new(web());
+    let world = World::alone(web());
     let folder = tempfile::tempdir().expect("a folder");
     let seeds = seeds(&world);
     let finished = of_seeds(&world, folder.path(), &seeds)

@@ -27,8 +27,9 @@ use futures::stream::{FuturesUnordered, StreamExt as _};
 use ports::check_ports;
 use progress::Progress;
 use shared::bus::Bus;
+use shared::message::Edge;
+use shared::process;
 use shared::stage::Ownership;
-use shared::telemetry;
 use standing::Standing;
 use start::{Parts, start};
 use std::fs::File;
@@ -167,7 +168,7 @@ impl<'a> Crawl<'a> {
 
     fn broker_use(&self) -> Option<ProcessUse> {
         let pid = self.broker.as_ref()?.pid();
-        let (cpu_s, peak_rss_bytes) = telemetry::process_usage(pid)?;
+        let (cpu_s, peak_rss_bytes) = process::usage(pid)?;
         Some(ProcessUse { stage: "broker".into(), instance: 0, pid, cpu_s, peak_rss_bytes })
     }
 
@@ -282,7 +283,8 @@ impl<'a> Crawl<'a> {
         while !self.standing.is_over() && Instant::now() < end && self.bus.is_connected() {
             let look = Snapshot::take(&self.bus, &self.plan.pipeline, Some(self.processes.expected()));
             if let Ok(snapshot) = look.await {
-                let is_last = snapshot.backlog.get("fetch.reports") == Some(&0) && snapshot.summary().in_flight == 0;
+                let is_last =
+                    snapshot.backlog.get(Edge::FetchReports.name()) == Some(&0) && snapshot.summary().in_flight == 0;
                 self.standing.remember(snapshot, self.broker_use());
                 if is_last {
                     break;

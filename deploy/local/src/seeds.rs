@@ -1,13 +1,19 @@
-//! How URLs enter a crawl from outside: they are read, made canonical, and published on `urls.found`.
+//! How URLs enter a crawl from outside: they are read and made canonical, their hosts join the scope, and they are
+//! published on `urls.found`.
 //!
-//! Invariant: seeds that a crawl was given reach the broker, also when its start was cut short.
+//! Invariants: seeds that a crawl was given reach the broker, also when its start was cut short. A host is in the scope
+//! before a page can lead to it.
 
 use anyhow::Context as _;
-use shared::bus::{Bus, Publisher};
+use shared::bus::{Bus, Publisher, SCOPE};
+use shared::config::Follow;
 use shared::message::{Edge, FoundUrls, Origin, encode};
+use shared::scope_entry::ScopeEntry;
 use shared::stage::Token;
 use shared::stage::settlement::Outgoing;
+use shared::url::host_of;
 use shared::whole_file;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -113,9 +119,9 @@ pub(crate) fn injection() -> u64 {
     u64::try_from(since_1970.as_nanos()).unwrap_or(u64::MAX).max(1)
 }
 
-/// Publishes seeds and waits until the broker has stored them. `again` is the [`injection`] that wants them fetched
-/// although they were met before, or 0.
-pub(crate) async fn inject(bus: &Bus, topic: &str, seeds: &[String], again: u64) -> anyhow::Result<()> {
+/// Lets the hosts of seeds join the topic's scope, publishes the seeds, and waits until the broker has stored both. `again`
+/// is the [`injection`] that wants them fetched although they were met before, or 0.
+pub(crate) async fn inject(bus: &Bus, follow: Follow, topic: &str, seeds: &[String], again: u64) -> anyhow::Result<()> {
     let origin = Origin { again, ..Origin::seed(topic) };
     let message = |urls: &[String]| {
         let payload = encode(&FoundUrls { origin: origin.clone(), urls: urls.iter().collect(), anchors: Vec::new() });
@@ -123,8 +129,27 @@ pub(crate) async fn inject(bus: &Bus, topic: &str, seeds: &[String], again: u64)
         let subject = bus.subjects.of(Edge::UrlsFound, &Token::None);
         Outgoing { subject, id, headers: Vec::new(), payload }
     };
-    let stored = Publisher::new(bus).await?.store_all(seeds.chunks(SEEDS_PER_MESSAGE).map(message));
-    tokio::time::timeout(STORE_TIMEOUT, stored).await.context("the broker did not store the URLs in time")
+    let stored = async {
+        Publisher::new(bus).await?.store_all(entries(bus, follow, topic, seeds)).await;
+        Publisher::new(bus).await?.store_all(seeds.chunks(SEEDS_PER_MESSAGE).map(message)).await;
+        Ok(())
+    };
+    tokio::time::timeout(STORE_TIMEOUT, stored).await.context("the broker did not store the URLs in time")?
+}
+
+/// What puts the hosts of seeds into the scope bucket: a message to the stream behind it for each entry.
+fn entries(bus: &Bus, follow: Follow, topic: &str, seeds: &[String]) -> Vec<Outgoing> {
+    if follow == Follow::Any {
+        return Vec::new();
+    }
+    let entries: BTreeSet<ScopeEntry> = seeds.iter().map(|seed| ScopeEntry::of(follow, topic, host_of(seed))).collect();
+    let put = |entry: ScopeEntry| Outgoing {
+        subject: bus.subjects.bucket_key(SCOPE, &entry.key()),
+        id: format!("join-{}", entry.key()),
+        headers: Vec::new(),
+        payload: entry.value().into(),
+    };
+    entries.into_iter().map(put).collect()
 }
 
 fn xxhash(payload: &[u8]) -> u64 {

@@ -130,11 +130,11 @@ fn refusal(reply: &Message) -> Option<String> {
     if let Some(status) = reply.status {
         return Some(format!("status {status}: no stream for this subject"));
     }
-    // A PubAck is small and regular: looked at as text first, parsed only when it is an error.
-    let text = std::str::from_utf8(&reply.payload).ok()?;
-    if !text.contains("\"error\"") {
+    // A PubAck is small and regular: looked at as text first, parsed only when it is anything else.
+    let text = String::from_utf8_lossy(&reply.payload);
+    if text.contains("\"stream\"") && !text.contains("\"error\"") {
         return None;
     }
-    let value: serde_json::Value = serde_json::from_str(text).ok()?;
-    value.get("error").map(|error| error["description"].as_str().unwrap_or("unknown error").to_owned())
+    let answer: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+    Some(answer["error"]["description"].as_str().unwrap_or("an answer that is no PubAck").to_owned())
 }

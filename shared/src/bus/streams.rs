@@ -185,7 +185,9 @@ impl Consumer {
 }
 
 /// The crawl's key-value buckets.
-pub const BUCKETS: [&str; 3] = ["leases", "scope", "tokens"];
+pub const BUCKETS: [&str; 3] = ["leases", SCOPE, "tokens"];
+/// The bucket of the topics' scopes.
+pub const SCOPE: &str = "scope";
 
 /// Handles of the buckets.
 #[derive(Clone, Debug)]

@@ -98,6 +98,11 @@ impl Subjects {
     pub fn bucket(&self, name: &str) -> String {
         format!("rhumb_{}_{name}", self.crawl)
     }
+
+    /// The subject to which a value for a key of such a bucket is published.
+    pub fn bucket_key(&self, name: &str, key: &str) -> String {
+        format!("$KV.{}.{key}", self.bucket(name))
+    }
 }
 
 fn wildcard(template: &str) -> String {

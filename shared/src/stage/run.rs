@@ -77,36 +77,42 @@ pub(super) async fn run(
     let (mut streams, identities) = process.inputs().streams(process.stage.sources).await?;
     let mut this = Loop::begin(process, core, &identities).await?;
     let (mut draining, mut next_upkeep) = (None::<Instant>, Instant::now());
+    let mut is_told_to_drain = false;
     loop {
         this.hear_of_lease()?;
+        let may_step = this.settlement.may_step(this.now());
+        if draining.is_some() && may_step && !is_told_to_drain {
+            is_told_to_drain = true;
+            this.signal(Signal::Drain).await?;
+        }
         if draining.is_some_and(|since| this.is_drained() || since.elapsed() > DRAIN_GRACE) {
             break;
         }
         let now = this.now();
-        let may_step = this.settlement.may_step(now);
         let takes_input = draining.is_none() && this.settlement.takes_input(now) && this.core.wants_input();
         let wake = this.core.wake_at().filter(|_| may_step);
         let next = [wake, this.settlement.due_at()].into_iter().flatten().map(|at| this.instant(at));
         let next = next.fold(next_upkeep, Instant::min);
+        // However many messages wait, upkeep has its turn.
+        let is_late = next_upkeep <= this.instant(now);
         tokio::select! {
             biased;
             () = shutdown.as_mut(), if draining.is_none() => {
                 draining = Some(Instant::now());
                 this.give_back(std::mem::take(&mut streams)).await;
-                this.signal(Signal::Drain).await?;
             }
             answer = this.publisher.next() => this.streams_answer(answer).await?,
             () = std::future::poll_fn(|context| this.core.poll_work(context)), if may_step => {
                 let step = this.core.answer(this.now())?;
                 this.settle(step).await?;
             }
-            Some(message) = soft.next(), if may_step => this.receive_soft(message).await?,
-            Some(message) = streams.next(), if takes_input => {
+            Some(request) = control.next() => this.tell(request).await,
+            Some(message) = soft.next(), if may_step && !is_late => this.receive_soft(message).await?,
+            Some(message) = streams.next(), if takes_input && !is_late => {
                 if let Some(message) = message {
                     this.receive(message).await?;
                 }
             }
-            Some(request) = control.next() => this.tell(request).await,
             () = tokio::time::sleep_until(next.into()) => {
                 let now = this.now();
                 if wake.is_some_and(|wake| wake <= now) {
@@ -290,7 +296,8 @@ impl Loop {
     /// Ends the pulls and returns what they delivered and nobody took: the next owner need not wait for `ack_wait`.
     async fn give_back(&self, mut streams: StreamInputs) {
         let mut left = Vec::new();
-        while let Some(Some(message)) = streams.next().now_or_never() {
+        // All that is there, not only what one turn of the runtime grants.
+        while let Some(Some(message)) = tokio::task::coop::unconstrained(streams.next()).now_or_never() {
             left.extend(message.and_then(|message| message.message.message.reply));
         }
         // First the end of the pulls: what is returned must not come to this process again.
@@ -337,6 +344,9 @@ impl Loop {
     /// Asks the broker how far it has all acks of edges whose positions have many gaps.
     async fn trim_positions(&mut self) {
         let bus = &self.process.context.bus;
+        if !bus.is_connected() {
+            return;
+        }
         for edge in self.settlement.gapped() {
             let name = crate::bus::consumer_name(self.process.stage.name, Some(self.process.context.instance));
             let stream = bus.subjects.stream(edge.name());

@@ -6,6 +6,7 @@ use super::control::{ControlRequest, ProcessReason, ProcessStatus};
 use super::core::Count;
 use super::settlement::Settlement;
 use crate::bus::Bus;
+use crate::process;
 use crate::telemetry::{self, SharedVitals, Vitals};
 use crate::time::Timestamp;
 use async_nats::Subject;
@@ -80,7 +81,7 @@ impl Telling {
 
     fn status(&self, bus: &Bus, core: &dyn AnyCore, settlement: &Settlement<Subject>, now: Timestamp) -> ProcessStatus {
         let pid = std::process::id();
-        let (cpu_s, peak_rss_bytes) = telemetry::process_usage(pid).unwrap_or_default();
+        let (cpu_s, peak_rss_bytes) = process::usage(pid).unwrap_or_default();
         let readiness = readiness(bus, settlement, now);
         ProcessStatus {
             stage: self.stage.to_owned(),

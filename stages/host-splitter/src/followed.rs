@@ -8,8 +8,8 @@ use crate::effect::Effect;
 use crate::form::checked_host;
 use shared::config::Follow;
 use shared::message::FoundUrls;
+use shared::scope_entry::{ScopeEntry, followed};
 use shared::stage::{Output, Ticket};
-use shared::url::registered_domain;
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// How far the shared scope is known.
@@ -28,9 +28,6 @@ struct Parked {
     missing: usize,
 }
 
-/// A topic, and a host or registered domain that it follows.
-pub(crate) type TopicEntry = (String, String);
-
 /// The scope, as far as it is known here.
 pub(crate) struct Followed {
     follow: Follow,
@@ -40,7 +37,7 @@ pub(crate) struct Followed {
     /// Inputs that wait for entries to join, by ticket.
     parked: HashMap<Ticket, Parked>,
     /// The inputs that wait for each entry that is joining.
-    joining: HashMap<TopicEntry, Vec<Ticket>>,
+    joining: HashMap<ScopeEntry, Vec<Ticket>>,
 }
 
 impl Followed {
@@ -61,7 +58,7 @@ impl Followed {
     /// Says whether the topic follows a host.
     pub(crate) fn follows(&self, topic: &str, host: &str) -> bool {
         self.follow == Follow::Any
-            || self.entries.get(topic).is_some_and(|entries| entries.contains(scope_entry(self.follow, host)))
+            || self.entries.get(topic).is_some_and(|entries| entries.contains(followed(self.follow, host)))
     }
 
     /// Says whether any topic follows a host.
@@ -70,7 +67,7 @@ impl Followed {
     }
 
     /// The entries of seeds that are not yet in the scope, each once.
-    pub(crate) fn missing(&self, found: &FoundUrls, url_bytes_max: usize) -> BTreeSet<TopicEntry> {
+    pub(crate) fn missing(&self, found: &FoundUrls, url_bytes_max: usize) -> BTreeSet<ScopeEntry> {
         let origin = &found.origin;
         if !origin.seed || self.follow == Follow::Any {
             return BTreeSet::new();
@@ -78,9 +75,8 @@ impl Followed {
         let known = self.entries.get(&origin.topic);
         let mut missing = BTreeSet::new();
         for host in found.urls.iter().filter_map(|url| checked_host(url, url_bytes_max)) {
-            let entry = scope_entry(self.follow, host);
-            if !known.is_some_and(|known| known.contains(entry)) {
-                missing.insert((origin.topic.clone(), entry.to_owned()));
+            if !known.is_some_and(|known| known.contains(followed(self.follow, host))) {
+                missing.insert(ScopeEntry::of(self.follow, &origin.topic, host));
             }
         }
         missing
@@ -91,24 +87,23 @@ impl Followed {
         &mut self,
         ticket: Ticket,
         found: FoundUrls,
-        missing: BTreeSet<TopicEntry>,
+        missing: BTreeSet<ScopeEntry>,
         out: &mut Output<Effect>,
     ) {
         self.parked.insert(ticket, Parked { ticket, found, missing: missing.len() });
-        for (topic, entry) in missing {
-            let waiting = self.joining.entry((topic.clone(), entry.clone())).or_default();
+        for entry in missing {
+            let waiting = self.joining.entry(entry.clone()).or_default();
             if waiting.is_empty() {
-                out.effect(Effect::Join { topic, entry });
+                out.effect(Effect::Join(entry));
             }
             waiting.push(ticket);
         }
     }
 
     /// The entry is in the scope. Returns the inputs that waited for it alone.
-    pub(crate) fn learn(&mut self, topic: String, entry: String) -> Vec<(Ticket, FoundUrls)> {
-        let key = (topic, entry);
-        let waiting = self.joining.remove(&key);
-        let (topic, entry) = key;
+    pub(crate) fn learn(&mut self, entry: ScopeEntry) -> Vec<(Ticket, FoundUrls)> {
+        let waiting = self.joining.remove(&entry);
+        let ScopeEntry { topic, entry } = entry;
         self.entries.entry(topic).or_default().insert(entry);
         let mut complete = Vec::new();
         for ticket in waiting.unwrap_or_default() {
@@ -129,13 +124,5 @@ impl Followed {
     /// Inputs that wait.
     pub(crate) fn parked(&self) -> usize {
         self.parked.len()
-    }
-}
-
-/// The entry that stands for a host.
-fn scope_entry(follow: Follow, host: &str) -> &str {
-    match follow {
-        Follow::Domain => registered_domain(host),
-        Follow::Host | Follow::Any => host,
     }
 }

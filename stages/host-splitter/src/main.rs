@@ -40,7 +40,7 @@ impl Shell<Splitter> for ScopeShell {
     fn perform(&mut self, effect: Effect) -> BoxFuture<'static, Answer> {
         match effect {
             Effect::NextScope => self.0.next(),
-            Effect::Join { topic, entry } => self.0.join(topic, entry),
+            Effect::Join(entry) => self.0.join(entry),
         }
     }
 }

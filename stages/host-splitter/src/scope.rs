@@ -1,12 +1,10 @@
-//! The topics' scopes: hosts or domains in a key-value bucket that all instances watch.
-//!
-//! An entry is a key of its own, so that joining is idempotent and needs no reading before writing.
+//! The topics' scopes: entries in a key-value bucket that all instances watch.
 
 use async_nats::jetstream::kv::{Entry, Operation, Store, Watch};
 use futures::StreamExt as _;
 use futures::future::BoxFuture;
 use host_splitter::effect::Answer;
-use shared::url::fingerprint;
+use shared::scope_entry::ScopeEntry;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::Mutex;
@@ -52,16 +50,14 @@ impl Scope {
     }
 
     /// Adds an entry; comes back when the broker has it.
-    pub(crate) fn join(&self, topic: String, entry: String) -> BoxFuture<'static, Answer> {
+    pub(crate) fn join(&self, entry: ScopeEntry) -> BoxFuture<'static, Answer> {
         let bucket = self.bucket.clone();
         Box::pin(async move {
-            // Topic and entry may hold any character, a key only some: the value tells.
-            let key = format!("{:016x}", fingerprint(&format!("{topic}\n{entry}")));
-            while let Err(error) = bucket.put(&key, format!("{topic}\n{entry}").into()).await {
+            while let Err(error) = bucket.put(entry.key(), entry.value().into()).await {
                 tracing::debug!(%error, "the scope cannot be written for now");
                 tokio::time::sleep(RETRY_WAIT).await;
             }
-            Answer::Joined { topic, entry }
+            Answer::Joined(entry)
         })
     }
 }
@@ -120,6 +116,5 @@ fn answer(entry: &Entry) -> Option<Answer> {
     if entry.operation != Operation::Put {
         return None;
     }
-    let (topic, entry) = std::str::from_utf8(&entry.value).ok()?.split_once('\n')?;
-    Some(Answer::Scope { topic: topic.to_owned(), entry: entry.to_owned() })
+    ScopeEntry::read(&entry.value).map(Answer::Scope)
 }

@@ -19,6 +19,7 @@ use crate::followed::{Followed, Learning};
 use crate::form::checked_host;
 use shared::config::{Follow, Pipeline};
 use shared::message::{Edge, FilterReason, FilteredUrls, FoundUrls, Undecodable, UrlList, decode};
+use shared::scope_entry::ScopeEntry;
 use shared::stage::store::StoreError;
 use shared::stage::{Core, Count, Event, Output, Ticket, Token};
 use shared::time::Timestamp;
@@ -107,8 +108,8 @@ impl Splitter {
     }
 
     /// The entry is in the scope; inputs that waited for it alone are placed.
-    fn learn(&mut self, now: Timestamp, topic: String, entry: String, out: &mut Output<Effect>) {
-        for (ticket, found) in self.followed.learn(topic, entry) {
+    fn learn(&mut self, now: Timestamp, entry: ScopeEntry, out: &mut Output<Effect>) {
+        for (ticket, found) in self.followed.learn(entry) {
             self.place(now, ticket, &found, out);
         }
     }
@@ -198,15 +199,15 @@ impl Core for Splitter {
     ) -> Result<(), StoreError> {
         match event {
             Event::Message { ticket, input } => self.receive(now, ticket, input, out),
-            Event::Answer(Answer::Scope { topic, entry }) => {
-                self.learn(now, topic, entry, out);
+            Event::Answer(Answer::Scope(entry)) => {
+                self.learn(now, entry, out);
                 out.effect(Effect::NextScope);
             }
             Event::Answer(Answer::ScopeCaughtUp) => {
                 self.followed.learning = Learning::CaughtUp;
                 out.effect(Effect::NextScope);
             }
-            Event::Answer(Answer::Joined { topic, entry }) => self.learn(now, topic, entry, out),
+            Event::Answer(Answer::Joined(entry)) => self.learn(now, entry, out),
             Event::Wake if self.followed.learning == Learning::NotBegun => {
                 self.followed.learning = Learning::Underway;
                 out.effect(Effect::NextScope);

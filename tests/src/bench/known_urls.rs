@@ -46,11 +46,10 @@ pub fn fetch_all(input: impl BufRead) -> anyhow::Result<Fetched> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let fetched = runtime
         .block_on(try_join_all(hosts.iter().map(|(host, (address, urls))| fetch_host(&tls, host, *address, urls))))?;
-    let peak_kib = procfs::process::Process::myself()?.status()?.vmhwm.unwrap_or(0);
     Ok(Fetched {
         pages: fetched.iter().map(|(pages, _)| pages).sum(),
         links: fetched.iter().map(|(_, links)| links).sum(),
-        peak_rss_bytes: peak_kib * 1024,
+        peak_rss_bytes: shared::process::memory(std::process::id()).context("no memory in /proc")?.peak,
     })
 }
 

@@ -1,6 +1,7 @@
 //! This process while it measures: CPU time, memory, how far it is.
 
 use anyhow::Context as _;
+use shared::process;
 use std::time::{Duration, Instant};
 
 /// Between two lines that tell how far a long run is.
@@ -8,20 +9,17 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(10);
 
 /// CPU time of this process, user and system, in seconds.
 pub(super) fn cpu_s() -> anyhow::Result<f64> {
-    let stat = procfs::process::Process::myself()?.stat()?;
-    Ok((stat.utime + stat.stime) as f64 / procfs::ticks_per_second() as f64)
+    Ok(process::cpu_time(std::process::id()).context("no CPU time in /proc")?.own_s)
 }
 
 /// CPU time of its main thread alone, in seconds.
 pub(super) fn main_thread_cpu_s() -> anyhow::Result<f64> {
-    let stat = procfs::process::Process::myself()?.task_main_thread()?.stat()?;
-    Ok((stat.utime + stat.stime) as f64 / procfs::ticks_per_second() as f64)
+    Ok(process::main_thread_cpu_time(std::process::id()).context("no CPU time in /proc")?.own_s)
 }
 
 /// Resident memory of this process, in bytes.
 pub(super) fn resident() -> anyhow::Result<u64> {
-    let kib = procfs::process::Process::myself()?.status()?.vmrss.context("no VmRSS")?;
-    Ok(kib * 1024)
+    Ok(process::memory(std::process::id()).context("no memory in /proc")?.resident)
 }
 
 /// Tells on standard error how far a long run is.

@@ -108,7 +108,7 @@ fn compare(cli: &Cli, partitions: u16, with_loop: bool) -> anyhow::Result<()> {
     let profile = Profile { hosts: cli.hosts, pages_per_host: PagesPerHost::Exactly(cli.pages), ..Profile::raw() };
     let (mut loops, mut crawls) = (Vec::new(), Vec::new());
     for _ in 0..cli.rounds {
-        let world = World::new(profile.clone());
+        let world = World::alone(profile.clone());
         if with_loop {
             loops.push(bench::known_urls_round(&world)?);
         }
@@ -247,7 +247,7 @@ fn slow_dns(cli: &Cli, latency_ms: u64) -> anyhow::Result<()> {
     ensure!(cli.rounds > 0, "--rounds must be at least 1");
     let round = |dns_latency_ms| {
         let profile = Profile { hosts: 500, pages_per_host: PagesPerHost::Exactly(120), ..Profile::raw() };
-        slow_dns::measure(&World::new(Profile { dns_latency_ms, ..profile }), &cli.set)
+        slow_dns::measure(&World::alone(Profile { dns_latency_ms, ..profile }), &cli.set)
     };
     let (mut instant, mut slow) = (Vec::new(), Vec::new());
     for _ in 0..cli.rounds {
@@ -281,7 +281,7 @@ fn scaling(cli: &Cli) -> anyhow::Result<()> {
         latency: Latency::Fixed { ms: 400 },
         ..Profile::raw()
     };
-    let scaled = bench::scaling(&World::new(profile), &cli.set)?;
+    let scaled = bench::scaling(&World::alone(profile), &cli.set)?;
     if cli.json {
         println!("{}", serde_json::to_string(&scaled)?);
     } else {

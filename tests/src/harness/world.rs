@@ -4,40 +4,39 @@ use super::assertions::{assert_conserved, assert_manners, json};
 use super::command::path_text;
 use super::crawl::Crawl;
 use super::running::Finished;
-use rustix::fs::{FlockOperation, flock};
-use std::fs::File;
+use super::seats::{Seat, alone, seat};
 use std::path::PathBuf;
 use synthetic_web::{Profile, SyntheticWeb};
 use tempfile::TempDir;
-
-/// Waits for the machine to be free of other worlds; it is taken until the value is dropped.
-///
-/// # Panics
-/// When the lock file in the folder of temporary files cannot be used.
-pub fn alone() -> File {
-    let path = std::env::temp_dir().join("rhumb-tests.lock");
-    let file = File::options().create(true).truncate(false).write(true).open(path).expect("a lock file");
-    flock(&file, FlockOperation::LockExclusive).expect("a lock");
-    file
-}
 
 /// A synthetic web, and the folder of one crawl of it.
 pub struct World {
     /// The web.
     pub web: SyntheticWeb,
     folder: TempDir,
-    _alone: File,
+    _seats: Vec<Seat>,
 }
 
 impl World {
-    /// Starts a web.
+    /// Starts a web, beside at most one other.
     ///
     /// # Panics
     /// When it cannot be started.
     pub fn new(profile: Profile) -> World {
-        let alone = alone();
+        World::on(vec![seat()], profile)
+    }
+
+    /// Starts a web as the only one on this machine, for what is measured.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    pub fn alone(profile: Profile) -> World {
+        World::on(alone(), profile)
+    }
+
+    fn on(seats: Vec<Seat>, profile: Profile) -> World {
         let web = SyntheticWeb::start(profile).expect("a synthetic web");
-        World { web, folder: TempDir::new().expect("a temporary folder"), _alone: alone }
+        World { web, folder: TempDir::new().expect("a temporary folder"), _seats: seats }
     }
 
     /// The data directory of its crawl.

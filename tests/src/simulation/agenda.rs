@@ -6,6 +6,7 @@ use super::plan::Micros;
 use super::web::ConnectionId;
 use scheduler::tokens::Settled;
 use shared::message::Edge;
+use shared::scope_entry::ScopeEntry;
 use shared::topology::StageName;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -106,7 +107,7 @@ pub(crate) enum Happening {
     /// The broker is killed and comes back: every connection breaks, and the last acks are forgotten.
     BrokerRestart { micros: Micros },
     /// The scope bucket takes an entry.
-    Join(EffectId, String, String),
+    Join(EffectId, ScopeEntry),
 }
 
 struct Entry {

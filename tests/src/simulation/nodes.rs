@@ -27,7 +27,7 @@ impl Simulated for Splitter {
     fn perform(effect: Self::Effect, id: EffectId, around: &mut Around) {
         match effect {
             host_splitter::effect::Effect::NextScope => scope::next(id, around),
-            host_splitter::effect::Effect::Join { topic, entry } => scope::join(id, topic, entry, around),
+            host_splitter::effect::Effect::Join(entry) => scope::join(id, entry, around),
         }
     }
 

@@ -4,6 +4,7 @@ use super::agenda::{Answer, EffectId, Happening, Process};
 use super::around::Around;
 use super::plan::MILLISECOND;
 use host_splitter::effect::Answer as Scope;
+use shared::scope_entry::ScopeEntry;
 use std::collections::HashMap;
 
 /// How far a process has come.
@@ -19,7 +20,7 @@ struct Watch {
 /// The bucket.
 #[derive(Default)]
 pub(crate) struct ScopeBucket {
-    entries: Vec<(String, String)>,
+    entries: Vec<ScopeEntry>,
     watches: HashMap<Process, Watch>,
 }
 
@@ -32,16 +33,21 @@ pub(crate) fn next(id: EffectId, around: &mut Around) {
 }
 
 /// Adds an entry; it is there after a moment.
-pub(crate) fn join(id: EffectId, topic: String, entry: String, around: &mut Around) {
+pub(crate) fn join(id: EffectId, entry: ScopeEntry, around: &mut Around) {
     let at = around.now + around.dice.within(MILLISECOND..50 * MILLISECOND);
-    around.agenda.at(at, Happening::Join(id, topic, entry));
+    around.agenda.at(at, Happening::Join(id, entry));
 }
 
 /// The bucket takes an entry.
-pub(crate) fn joined(id: EffectId, topic: String, entry: String, around: &mut Around) {
-    around.scope.entries.push((topic.clone(), entry.clone()));
+pub(crate) fn joined(id: EffectId, entry: ScopeEntry, around: &mut Around) {
+    put(entry.clone(), around);
     let latency = around.dice.within(MILLISECOND..5 * MILLISECOND);
-    around.answer(id, latency, Answer::HostSplitter(Scope::Joined { topic, entry }));
+    around.answer(id, latency, Answer::HostSplitter(Scope::Joined(entry)));
+}
+
+/// An entry comes into the bucket, from a process or from outside.
+pub(crate) fn put(entry: ScopeEntry, around: &mut Around) {
+    around.scope.entries.push(entry);
     let mut watching: Vec<Process> = around.scope.watches.keys().copied().collect();
     watching.sort();
     for process in watching {
@@ -55,9 +61,9 @@ fn notify(process: Process, around: &mut Around) {
     let answer = if watch.next >= watch.initial && !watch.told {
         watch.told = true;
         Scope::ScopeCaughtUp
-    } else if let Some((topic, entry)) = around.scope.entries.get(watch.next) {
+    } else if let Some(entry) = around.scope.entries.get(watch.next) {
         watch.next += 1;
-        Scope::Scope { topic: topic.clone(), entry: entry.clone() }
+        Scope::Scope(entry.clone())
     } else {
         return;
     };

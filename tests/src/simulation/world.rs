@@ -14,10 +14,12 @@ use super::routes::Routes;
 use super::scope::ScopeBucket;
 use super::web::Web;
 use super::{nodes, scope, web};
+use shared::config::Follow;
 use shared::message::{Edge, FoundUrls, Origin, Outcome, encode, tap};
+use shared::scope_entry::ScopeEntry;
 use shared::stage::Token;
 use shared::topology::StageName;
-use shared::url::server_of;
+use shared::url::{host_of, server_of};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 
@@ -153,7 +155,7 @@ impl World {
         Failure { seed: self.plan.seed, at: self.around.now, step: self.steps, what }
     }
 
-    /// Puts the seeds on their way, as `inject` does.
+    /// Puts the seeds on their way, as `inject` does: their hosts join the scope first.
     fn sow(&mut self) {
         let origin = Origin::seed("default");
         let seeds: Vec<String> = self.around.web.graph.seeds.clone();
@@ -161,6 +163,13 @@ impl World {
             let found = FoundUrls { origin, urls: urls.iter().collect(), anchors: Vec::new() };
             Outgoing { edge: Edge::UrlsFound, token: Token::None, id, payload: encode(&found) }
         };
+        let follow = self.plan.pipeline.scope.follow;
+        if follow != Follow::Any {
+            let entries = seeds.iter().map(|seed| ScopeEntry::of(follow, &origin.topic, host_of(seed)));
+            for entry in entries.collect::<BTreeSet<_>>() {
+                scope::put(entry, &mut self.around);
+            }
+        }
         self.around.broker.store(0, &message(origin.clone(), &seeds, "seeds".into()));
         self.around.dispatch(Edge::UrlsFound);
         for (time, &(again, at)) in self.plan.again.iter().enumerate() {
@@ -192,7 +201,7 @@ impl World {
                 around.broker.store(around.now, &message);
                 around.dispatch(message.edge);
             }
-            Happening::Join(id, topic, entry) => scope::joined(id, topic, entry, around),
+            Happening::Join(id, entry) => scope::joined(id, entry, around),
         }
     }
 

@@ -28,6 +28,7 @@ impl Inject {
         let seeds = running.pipeline.url.rewrite_all(seeds);
         seeds::check_length(&seeds, running.pipeline.limits.url_bytes_max).map_err(BadArguments)?;
         let again = if self.again { seeds::injection() } else { 0 };
-        seeds::inject(&running.bus, &self.topic, &seeds, again).await
+        let follow = running.pipeline.scope.follow;
+        seeds::inject(&running.bus, follow, &self.topic, &seeds, again).await
     }
 }

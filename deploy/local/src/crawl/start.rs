@@ -53,7 +53,7 @@ pub(super) async fn start(plan: &Plan) -> anyhow::Result<Parts> {
     let seeds = Seeds::keep(&data, &plan.seeds)?;
     let processes = start_processes(pipeline, &data, &url)?;
     Handle { broker: url, crawl: pipeline.crawl.clone() }.write(&data)?;
-    inject(&bus, &plan.topic, &seeds.urls, 0).await?;
+    inject(&bus, pipeline.scope.follow, &plan.topic, &seeds.urls, 0).await?;
     seeds.stored()?;
     Ok(Parts { broker, bus, processes, lease, lock })
 }

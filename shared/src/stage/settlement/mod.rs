@@ -9,7 +9,7 @@
 //!
 //! In: what happens to a process, as method calls with the time as an argument. Out: [`Action`]s, which its driver
 //! carries out in their order; the stage loop does so with a real broker, the simulation with one in memory. The
-//! machine knows no broker and no clock. `H` is what an answer to an input is sent to: its reply subject, or whatever
+//! machine knows no broker and no clock. The driver carries them out before it steps the core again. `H` is what an answer to an input is sent to: its reply subject, or whatever
 //! stands for it in the simulation.
 //!
 //! Invariants:
@@ -38,7 +38,7 @@ use crate::time::Timestamp;
 use bytes::Bytes;
 use outbox::{Key, Outbox};
 use positions::Positions;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 use tickets::Tickets;
@@ -53,7 +53,7 @@ const PUBLISH_LATE: Duration = Duration::from_secs(10);
 /// What the driver has to do, in the order in which the actions come.
 #[derive(Debug)]
 pub enum Action<H> {
-    /// Commit these changes; then call [`Settlement::committed`]. No other action comes before that.
+    /// Commit these changes; then call [`Settlement::committed`], which gives what follows the commit.
     Commit(Changes),
     /// Publish the message with this token ([`Settlement::outgoing`]); its stream's answer goes to
     /// [`Settlement::stored`] or [`Settlement::refused`].
@@ -103,6 +103,8 @@ struct Waits {
 pub struct Settlement<H> {
     life: Life,
     subjects: Arc<Subjects>,
+    /// When the streams that inputs come from were created, in nanoseconds since 1970.
+    streams: HashMap<Edge, i64>,
     positions: Positions,
     tickets: Tickets<H>,
     unstored: Unstored<Waits>,
@@ -141,6 +143,7 @@ impl<H: Clone> Settlement<H> {
     ) -> Result<Self, StoreError> {
         let mut this = Settlement {
             subjects,
+            streams: HashMap::new(),
             positions: Positions::new(pipeline),
             tickets: Tickets::default(),
             unstored: Unstored::default(),
@@ -166,11 +169,15 @@ impl<H: Clone> Settlement<H> {
     }
 
     /// Reads how far earlier lives came in the stream of an edge. A stream that was created at another time than theirs
-    /// is another one, of which nothing was read yet. Does nothing for a stage without state.
+    /// is another one, of which nothing was read yet; inputs in hand from the earlier one have no place in it. A stage
+    /// without state has no positions.
     ///
     /// # Errors
     /// The store cannot be read.
     pub fn adopt(&mut self, store: Option<&dyn Store>, edge: Edge, created: i64) -> Result<(), StoreError> {
+        if self.streams.insert(edge, created).is_some_and(|before| before != created) {
+            self.tickets.forget_stream(edge);
+        }
         store.map_or(Ok(()), |store| self.positions.adopt(store, edge, created))
     }
 
@@ -242,9 +249,11 @@ impl<H: Clone> Settlement<H> {
     /// together with its changes and the positions of the inputs that it finished.
     ///
     /// # Errors
-    /// The stage has state and its lease is over: nothing of the step may take effect.
+    /// The step changes state and the lease is over: nothing of the step may take effect.
     pub fn stepped(&mut self, now: Timestamp, mut step: Step) -> Result<(), LeaseOver> {
         debug_assert!(self.after_commit.is_none(), "a step while a commit is under way");
+        let commits = self.actions.iter().any(|action| matches!(action, Action::Commit(_)));
+        debug_assert!(!commits, "a step while a commit is asked for: its end would be taken for that of another");
         let Some(outbox) = &mut self.outbox else {
             for Publish { edge, token, payload, causes, tag } in std::mem::take(&mut step.publishes) {
                 let id = self.id_without_state(&payload, &causes);
@@ -420,9 +429,9 @@ impl<H: Clone> Settlement<H> {
         self.positions.raise(edge, sequence);
     }
 
-    /// The creation time of the stream in which the stage's position on an edge counts, if it has one.
+    /// The creation time of the stream of an edge, if inputs come from there.
     pub fn stream_of(&self, edge: Edge) -> Option<i64> {
-        self.positions.created(edge)
+        self.streams.get(&edge).copied()
     }
 
     // What a process tells of itself.

@@ -46,10 +46,6 @@ impl Positions {
         Ok(())
     }
 
-    pub(super) fn created(&self, edge: Edge) -> Option<i64> {
-        self.by_edge.get(&edge).map(|position| position.created)
-    }
-
     pub(super) fn is_applied(&self, edge: Edge, sequence: u64) -> bool {
         self.by_edge.get(&edge).is_some_and(|position| position.applied.contains(sequence))
     }

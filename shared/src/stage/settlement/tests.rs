@@ -164,3 +164,14 @@ fn an_input_that_is_in_hand_for_long_is_extended_and_an_old_publish_repeated() {
     assert_eq!(settlement.readiness(at(10)), Ok(()));
     assert_eq!(settlement.readiness(at(11)).unwrap_err(), "what is published is not stored: no answer");
 }
+
+#[test]
+fn an_input_in_hand_from_a_stream_that_was_made_anew_has_no_place_in_the_new_one() {
+    let store = MemoryStore::default();
+    let mut settlement = open(Some(&store), 4);
+    let held = settlement.message(at(1), Edge::UrlsSplit, 7, 70).unwrap();
+    settlement.adopt(Some(&store), Edge::UrlsSplit, 2).unwrap();
+    settlement.stepped(at(1), step(&[held], &[held])).unwrap();
+    assert_eq!(carry_out(&mut settlement, &store), ["commit", "publish 0 as dedup-0-4-1"], "no ack");
+    assert!(settlement.message(at(2), Edge::UrlsSplit, 7, 71).is_some(), "another message of the same sequence");
+}

@@ -72,6 +72,15 @@ impl<H: Clone> Tickets<H> {
         self.held.get(&ticket)?.position
     }
 
+    /// The stream of an edge is another one: inputs from the earlier one have no place in it, and acks for them would be
+    /// taken for those of other messages.
+    pub(super) fn forget_stream(&mut self, edge: Edge) {
+        for held in self.held.values_mut().filter(|held| held.position.is_some_and(|(of, _)| of == edge)) {
+            held.position = None;
+            held.answer_to = None;
+        }
+    }
+
     /// Says whether an input came from a stream.
     pub(super) fn is_of_stream(&self, ticket: Ticket) -> bool {
         self.position(ticket).is_some()

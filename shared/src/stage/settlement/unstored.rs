@@ -13,7 +13,7 @@ use std::time::Duration;
 /// How long a PubAck may take.
 const ACK_TIMEOUT: Duration = Duration::from_secs(2);
 /// First wait after a stream refused a message; doubles up to [`REFUSED_WAIT_MAX`].
-const REFUSED_WAIT: Duration = Duration::from_millis(5);
+const REFUSED_WAIT: Duration = Duration::from_millis(10);
 /// Longest wait after a refusal, and wait for a connection that is gone.
 const REFUSED_WAIT_MAX: Duration = Duration::from_millis(100);
 
@@ -84,8 +84,8 @@ impl<W> Unstored<W> {
     /// A stream refused a message: it is due again after a wait that doubles with every refusal.
     pub fn refused(&mut self, now: Timestamp, token: u64, reason: String) {
         let Some(waiting) = self.waiting.get_mut(&token) else { return };
-        waiting.refusals += 1;
         let wait = REFUSED_WAIT.saturating_mul(1 << waiting.refusals.min(8)).min(REFUSED_WAIT_MAX);
+        waiting.refusals += 1;
         if self.refusal.is_none() {
             tracing::debug!(subject = waiting.message.subject, reason, "the stream refused a message; trying on");
         }

@@ -3,6 +3,7 @@ use crate::batches::BATCH_BYTES_MAX;
 use proptest::prelude::*;
 use shared::config::Patterns;
 use shared::message::{Origin, SplitUrls};
+use shared::scope_entry::ScopeEntry;
 use shared::stage::{Publish, Send};
 use shared::url::host_of;
 use shared::url_cache::Clock;
@@ -116,6 +117,10 @@ impl Harness {
     }
 }
 
+fn followed(entry: &str) -> ScopeEntry {
+    ScopeEntry { topic: "t".into(), entry: entry.into() }
+}
+
 #[test]
 fn what_was_handed_on_is_dropped_and_counted_once_it_is_stored_and_not_before() {
     let mut t = Harness::new(settings(Follow::Any));
@@ -218,7 +223,7 @@ fn hostile_urls_are_counted_and_those_beside_them_pass() {
     }
     for seed in [false, true] {
         let mut t = Harness::new(settings(if seed { Follow::Host } else { Follow::Any }));
-        t.step(Event::Answer(Answer::Scope { topic: "t".into(), entry: "a.test".into() }));
+        t.step(Event::Answer(Answer::Scope(followed("a.test"))));
         let ticket = t.input(found(seed, &urls));
         t.settle();
         assert_eq!(t.finished, [ticket]);
@@ -268,7 +273,7 @@ fn nothing_is_judged_before_the_shared_scope_is_known() {
     assert!(!t.core.wants_input());
     t.settle();
     assert_eq!(t.effects, [Effect::NextScope]);
-    t.step(Event::Answer(Answer::Scope { topic: "t".into(), entry: "a.test".into() }));
+    t.step(Event::Answer(Answer::Scope(followed("a.test"))));
     assert!(!t.core.wants_input());
     t.step(Event::Answer(Answer::ScopeCaughtUp));
     assert!(t.core.wants_input());
@@ -288,18 +293,18 @@ fn a_seed_waits_until_all_its_hosts_have_joined() {
     t.step(Event::Answer(Answer::ScopeCaughtUp));
     t.effects.clear();
     let seed = t.input(found(true, &["http://www.a.com/", "http://b.com/", "http://x.a.com/", "mailto:x"]));
-    let join = |entry: &str| Effect::Join { topic: "t".into(), entry: entry.into() };
+    let join = |entry: &str| Effect::Join(followed(entry));
     assert_eq!(t.effects, [join("a.com"), join("b.com")]);
     let again = t.input(found(true, &["http://b.com/2"]));
     assert_eq!(t.effects.len(), 2, "it is joining already");
     t.settle();
     assert!(t.finished.is_empty() && !t.core.is_idle());
     // One by the watch before its own answer, which then means nothing.
-    t.step(Event::Answer(Answer::Scope { topic: "t".into(), entry: "b.com".into() }));
-    t.step(Event::Answer(Answer::Joined { topic: "t".into(), entry: "b.com".into() }));
+    t.step(Event::Answer(Answer::Scope(followed("b.com"))));
+    t.step(Event::Answer(Answer::Joined(followed("b.com"))));
     t.settle();
     assert_eq!(t.finished, [again]);
-    t.step(Event::Answer(Answer::Joined { topic: "t".into(), entry: "a.com".into() }));
+    t.step(Event::Answer(Answer::Joined(followed("a.com"))));
     t.settle();
     assert_eq!(t.finished, [again, seed]);
     assert_eq!(t.urls().len(), 4);
@@ -321,14 +326,14 @@ fn a_seed_that_is_filtered_anyway_joins_nothing() {
 #[test]
 fn a_drain_passes_on_what_is_held_and_what_comes_late() {
     let mut t = Harness::new(settings(Follow::Host));
-    t.step(Event::Answer(Answer::Scope { topic: "t".into(), entry: "a.test".into() }));
+    t.step(Event::Answer(Answer::Scope(followed("a.test"))));
     t.step(Event::Answer(Answer::ScopeCaughtUp));
     t.input(found(false, &["http://a.test/"]));
     t.input(found(true, &["http://b.test/"]));
     t.step(Event::Drain);
     assert_eq!(t.urls(), ["http://a.test/"]);
     assert!(!t.core.is_idle());
-    t.step(Event::Answer(Answer::Joined { topic: "t".into(), entry: "b.test".into() }));
+    t.step(Event::Answer(Answer::Joined(followed("b.test"))));
     assert_eq!(t.urls(), ["http://a.test/", "http://b.test/"]);
     assert!(t.core.is_idle());
 }
@@ -354,7 +359,7 @@ proptest! {
         let mut t = Harness::new(settings(Follow::Host));
         for host in 0..8 {
             let entry = format!("h{host}.test");
-            t.step(Event::Answer(Answer::Scope { topic: "t".into(), entry }));
+            t.step(Event::Answer(Answer::Scope(followed(&entry))));
         }
         t.step(Event::Answer(Answer::ScopeCaughtUp));
         let (mut expected, mut expected_filtered) = (Vec::new(), [0u32; FilterReason::ALL.len()]);

@@ -6,7 +6,7 @@
 use crate::frontier::rows::FrontierUrl;
 use crate::keys::server_key::ServerKey;
 use crate::ranking::policy::order;
-use crate::servers::in_play::Servers;
+use crate::servers::in_play::{InPlay, Servers};
 use crate::step::staged::Staged;
 use shared::message::{ReadyUrls, Resolution};
 use shared::stage::store::StoreError;
@@ -56,7 +56,7 @@ pub(crate) fn take_on(servers: &mut Servers, ready: &ReadyUrls, staged: &mut Sta
                 key
             }
         };
-        if let Some(server) = servers.get_mut(key) {
+        if let Some(InPlay { server, .. }) = servers.in_play(key, "taking on a URL") {
             let order = order(policy, settings.quality.quality(url, origin));
             let (url, origin) = (url.to_owned(), origin.clone());
             let url = FrontierUrl { url, origin, serial, attempts: 0, not_before: 0 };

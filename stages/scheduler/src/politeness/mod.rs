@@ -5,3 +5,24 @@ pub(crate) mod pauses;
 pub(crate) mod trouble;
 pub(crate) mod url_fate;
 pub(crate) mod visit;
+
+#[cfg(test)]
+pub(crate) mod tests {
+    //! What the tests of this room share.
+
+    use shared::message::{RequestEnd, Validators};
+
+    /// A whole answer of one byte.
+    pub(crate) fn response(status: u16, retry_after_s: Option<u32>) -> RequestEnd {
+        RequestEnd::Response {
+            status,
+            bytes: 1,
+            truncated: false,
+            elapsed_us: 1,
+            retry_after_s,
+            fetched_at_ms: 0,
+            media_type: String::new(),
+            validators: Validators::default(),
+        }
+    }
+}

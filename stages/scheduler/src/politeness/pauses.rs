@@ -34,21 +34,8 @@ pub(crate) fn retry_after(settings: &Settings, end: &RequestEnd) -> Option<Durat
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::politeness::tests::response;
     use crate::settings::tests::settings;
-    use shared::message::Validators;
-
-    fn response(status: u16, retry_after_s: Option<u32>) -> RequestEnd {
-        RequestEnd::Response {
-            status,
-            bytes: 1,
-            truncated: false,
-            elapsed_us: 1,
-            retry_after_s,
-            fetched_at_ms: 0,
-            media_type: String::new(),
-            validators: Validators::default(),
-        }
-    }
 
     #[test]
     fn waits_double_up_to_their_cap() {

@@ -49,21 +49,9 @@ pub(crate) fn url_fate(settings: &Settings, end: &RequestEnd, attempts: u8) -> U
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::politeness::tests::response;
     use crate::settings::tests::settings;
-    use shared::message::{FailureKind, Validators};
-
-    fn response(status: u16, retry_after_s: Option<u32>) -> RequestEnd {
-        RequestEnd::Response {
-            status,
-            bytes: 1,
-            truncated: false,
-            elapsed_us: 1,
-            retry_after_s,
-            fetched_at_ms: 0,
-            media_type: String::new(),
-            validators: Validators::default(),
-        }
-    }
+    use shared::message::FailureKind;
 
     #[test]
     fn every_status_has_its_outcome() {

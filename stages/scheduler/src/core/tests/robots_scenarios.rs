@@ -3,6 +3,7 @@
 use super::web::{Fine, Web, addresses, origin, redirect, robots, robots_txt};
 use super::world::{World, elsewhere};
 use crate::core::scheduler::Input;
+use crate::servers::lease::GRACE;
 use crate::settings::Settings;
 use crate::settings::tests::settings;
 use shared::message::{Errand, FailureKind, Origin, Outcome, Resolution, RobotsResponse};
@@ -320,5 +321,21 @@ fn a_robots_txt_whose_report_waited_for_the_next_life_is_fetched_again() {
     world.step(Some(Input::Report(report)));
     world.finish(&mut web, HOUR);
     // Nobody knows how long the report waited (P5).
+    assert_eq!(world.contacted(), ["robots.txt", "robots.txt", "0"].map(|path| format!("{A}/{path}")));
+}
+
+/// The scheduler stood still for longer than the lease, and hears the report before anything else.
+#[test]
+fn a_robots_txt_whose_report_outlasted_the_lease_is_fetched_again() {
+    let mut world = World::polite();
+    world.tell_pages(A, 1);
+    let mut web = robots_txt(|_, _| robots(200, "User-agent: *\nDisallow:\n"));
+    world.ask(1);
+    world.request(0, &mut web);
+    let report = world.held[0].report(true, false);
+    world.held.clear();
+    world.now = world.now + world.settings.job_lease + 2 * GRACE;
+    world.step(Some(Input::Report(report)));
+    world.finish(&mut web, HOUR);
     assert_eq!(world.contacted(), ["robots.txt", "robots.txt", "0"].map(|path| format!("{A}/{path}")));
 }

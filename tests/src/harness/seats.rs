@@ -1,0 +1,53 @@
+//! Seats: how many worlds there may be on this machine at a time.
+//!
+//! A crawl of a test waits most of its time: for latencies, leases, processes that start. So two may run side by side. What
+//! measures time or memory takes all seats. A seat is a lock on a file, which ends with its process.
+
+use rustix::fs::{FlockOperation, flock};
+use std::fs::File;
+use std::time::Duration;
+
+/// As many worlds at a time.
+const SEATS: usize = 2;
+/// Between two looks for a free one.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// The right to one world, until it is dropped.
+#[derive(Debug)]
+pub struct Seat(#[expect(dead_code, reason = "it is held, not read")] File);
+
+/// Waits for a free seat.
+///
+/// # Panics
+/// When the lock files in the folder of temporary files cannot be used.
+pub fn seat() -> Seat {
+    loop {
+        for number in 0..SEATS {
+            let file = file(number);
+            if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+                return Seat(file);
+            }
+        }
+        std::thread::sleep(LOOK_EVERY);
+    }
+}
+
+/// Waits until all seats are free, and takes them.
+///
+/// # Panics
+/// As [`seat`] does.
+pub fn alone() -> Vec<Seat> {
+    // All take them in the same order, so nobody waits for one who waits.
+    (0..SEATS)
+        .map(|number| {
+            let file = file(number);
+            flock(&file, FlockOperation::LockExclusive).expect("a lock");
+            Seat(file)
+        })
+        .collect()
+}
+
+fn file(number: usize) -> File {
+    let path = std::env::temp_dir().join(format!("rhumb-tests-{number}.lock"));
+    File::options().create(true).truncate(false).write(true).open(path).expect("a lock file")
+}
