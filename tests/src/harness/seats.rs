@@ -20,7 +20,7 @@ pub struct Seat(#[expect(dead_code, reason = "it is held, not read")] File);
 ///
 /// # Panics
 /// When the lock files in the folder of temporary files cannot be used.
-pub fn seat() -> Seat {
+pub(super) fn seat() -> Seat {
     loop {
         for number in 0..SEATS {
             let file = file(number);

@@ -312,6 +312,7 @@ impl<C: Simulated> LifeOf<C> {
         let mut out = Output::default();
         let stepped = self.core.step(self.now(around), event, &mut out);
         stepped.expect("a store in memory does not fail");
+        self.check_outputs(&out);
         let acts = out.publishes.len() + out.sends.len() + out.effects.len() > 0 || !out.finished.is_empty();
         let mut left = around.dies_in_step(self.process.place, acts).unwrap_or(usize::MAX);
         let (step, effects) = out.split();
@@ -326,6 +327,14 @@ impl<C: Simulated> LifeOf<C> {
             C::perform(effect, EffectId { process: self.process, number: self.next_effect }, around);
         }
         if left == usize::MAX { Ok(()) } else { Err(Died) }
+    }
+
+    /// The stage sends on the edges that the topology gives it.
+    fn check_outputs(&self, out: &Output<C::Effect>) {
+        let row = self.process.place.stage.row();
+        for edge in out.publishes.iter().map(|publish| publish.edge).chain(out.sends.iter().map(|send| send.edge)) {
+            assert!(row.outputs.contains(&edge), "{} sends on {}", row.name, edge.name());
+        }
     }
 
     fn carry_out_all(&mut self, around: &mut Around) -> Result<(), Died> {
