@@ -1,8 +1,8 @@
 //! Reports of jobs: how URLs ended, what the connection was like; and leases that expire without one.
 //!
-//! A report counts once, whatever the broker repeats: by its sequence number, and because a slot that has left
-//! its job is never looked at again. A job ends when its last report and all before it came; reports of other
-//! jobs change nothing.
+//! A report counts once, whatever the broker repeats: by its job, by its sequence number, and because a slot that has left
+//! its job is never looked at again. A job ends when its last report and all before it came. A report of another job moves
+//! no URL; it can only make the server wait longer.
 
 use crate::core::errands::Errands;
 use crate::core::fetchers::Fetchers;
