@@ -1,4 +1,4 @@
-//! Ring 2: all cores over a broker in memory, in simulated time, under checks of P1 to P4 in every step.
+//! Ring 2: all cores over a broker in memory, in simulated time, under checks of P1 to P5 and P7 in every step.
 //!
 //! `RHUMB_SIMULATION_SEEDS` is how many seeds run with faults; `RHUMB_SIMULATION_FIRST` the first of them.
 //! `RHUMB_SIMULATION_SEED=n` replays seed n, of runs with faults or (`RHUMB_SIMULATION_FAULTS=0`) of those

@@ -1,9 +1,9 @@
 //! The one loop of all stages, and what it is made of.
 //!
 //! ```text
-//!  streams ─┐                       ┌─▶ changes + outbox + position, one commit ─▶ ack ─▶ publish   (with state)
-//!  core NATS ├─▶ decode ─▶ core.step ┤                                                             settlement/
-//!  answers ─┘                       └─▶ publish ─▶ all outputs stored ─▶ ack                        (without)
+//!  streams ──┐                       ┌─▶ changes + outbox + position, one commit ─▶ publish, ack   (with state)
+//!  core NATS ├─▶ decode ─▶ core.step ┤                                                            settlement/
+//!  answers ──┘                       └─▶ publish ─▶ all outputs stored ─▶ ack                      (without)
 //! ```
 //!
 //! A stage's binary hands [`main`] a [`Stage`], plain data; everything from its command line to its drained end is here

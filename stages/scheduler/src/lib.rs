@@ -1,8 +1,8 @@
 //! Scheduler: which server next, and when? Frontier, politeness, robots.txt.
 //!
 //! In:  new URLs with addresses (resolver), asks and reports (fetcher), errands (schedulers of other partitions).
-//! Out: connection jobs (fetcher), outcomes, sitemaps (host-splitter), refreshes of addresses (resolver), errands; needs of
-//! tokens (a key-value bucket).
+//! Out: connection jobs (fetcher), outcomes, sitemaps (host-splitter), refreshes of addresses (resolver), errands;
+//! needs of tokens (a key-value bucket).
 //!
 //! Invariants: one lease on a server at any time (P1); no contact before its next-contact time (P2); new URLs =
 //! outcomes + waiting + in flight in every commit (P3); robots.txt is obeyed (P5); no more pages of a host are fetched

@@ -1,8 +1,8 @@
 //! Scheduler: which server next, and when?
 //!
 //! In:  new URLs with addresses (resolver), asks and reports (fetcher), errands (schedulers of other partitions).
-//! Out: connection jobs (fetcher), outcomes, sitemaps (host-splitter), refreshes of addresses (resolver), errands; needs of
-//! tokens (a key-value bucket).
+//! Out: connection jobs (fetcher), outcomes, sitemaps (host-splitter), refreshes of addresses (resolver), errands;
+//! needs of tokens (a key-value bucket).
 
 use scheduler::quality::Provider;
 use scheduler::{Scheduler, Settings, TABLES, TokenShell};

@@ -10,11 +10,11 @@ use std::time::Duration;
 pub struct Settings {
     /// Partitions of the crawl.
     pub partitions: u16,
-    /// Between two contacts of a server.
+    /// Pause between two contacts of a server.
     pub delay: Duration,
     /// A longer Crawl-delay counts as this.
     pub crawl_delay_max: Duration,
-    /// Pause after an answer, by how long the answer took.
+    /// The pause after an answer, by the time that the answer took.
     pub download_pause: DownloadPause,
     /// A longer Retry-After counts as this.
     pub retry_after_max: Duration,
@@ -22,7 +22,7 @@ pub struct Settings {
     pub connections_per_address: u32,
     /// Says whether robots.txt is fetched and obeyed.
     pub respect_robots: bool,
-    /// Age at which a robots.txt is fetched again.
+    /// The age at which a robots.txt is fetched again.
     pub robots_lifetime: Duration,
     /// Product token by which robots.txt calls this crawler.
     pub agent: String,
@@ -40,7 +40,7 @@ pub struct Settings {
     pub job_lease: Duration,
     /// Contacts for a URL, or for a robots.txt, before it has failed.
     pub attempts: u8,
-    /// Wait after the first failure; doubles.
+    /// Wait after the first failure. It doubles with each further failure.
     pub retry_wait: Duration,
     /// Longest wait after a failure.
     pub retry_wait_max: Duration,
@@ -112,7 +112,7 @@ impl Settings {
         policy::of(self.policy)
     }
 
-    /// Slots of fresh URLs that are in memory for each server: those that its rank hangs on.
+    /// Slots of fresh URLs that are in memory for each server: those that its rank depends on.
     pub(crate) fn head_max(&self) -> usize {
         if self.policy().by_quality() { self.requests_per_connection as usize } else { 0 }
     }

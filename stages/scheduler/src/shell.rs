@@ -39,7 +39,7 @@ impl Shell<Scheduler> for TokenShell {
     }
 }
 
-/// Reads, changes and writes the ledger until nobody else did so in between.
+/// Reads, changes and writes the ledger until nobody else wrote it in between.
 async fn enter(bucket: &kv::Store, need: &Need) -> anyhow::Result<Ledger> {
     let key = need.budget.key();
     loop {

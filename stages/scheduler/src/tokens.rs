@@ -1,22 +1,22 @@
-//! Tokens: rights to fetch a page. They divide budgets that several schedulers share: a registered domain's, and the
-//! crawl's.
+//! Tokens: rights to fetch a page. They divide the budgets that several schedulers share: that of a registered domain,
+//! and that of the crawl.
 //!
 //! Each budget has a [`Ledger`] in a key-value bucket of the broker. It says how many tokens each scheduler holds,
 //! counted from the beginning of the crawl. A scheduler takes tokens in blocks and gives back what its URLs do not
 //! need. It knows itself what it has spent: its pages fetched, kept with their outcomes. So nothing is lost when it
-//! dies between a change of the ledger and the answer: the ledger still says what it holds.
+//! dies between a change of the ledger and the answer, because the ledger still says what it holds.
 //!
 //! The text of a ledger is written and parsed by hand: four numbers a line. A serializer would change what lies in the
 //! bucket, which schedulers of an older version read.
 //!
-//! Invariants: no token is given out while all schedulers together hold as many as the budget has; none spends more
-//! than it holds; a budget is used up only when as many pages were fetched. They may hold more when the budget was made
-//! smaller, or the bucket was lost.
+//! Invariants: no token is given out while all schedulers together hold as many as the budget has; no scheduler spends
+//! more than it holds; a budget is used up only when that many pages were fetched. Schedulers may hold more when the
+//! budget was made smaller, or the bucket was lost.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Tokens that a scheduler takes at least, as long as there are enough: one that has few URLs now finds more.
+/// Tokens that a scheduler takes at least, while there are enough: one that has few URLs now will find more.
 const TAKEN_MIN: u64 = 64;
 
 /// A budget that schedulers share.
@@ -116,8 +116,8 @@ impl Ledger {
         after != before
     }
 
-    /// Says whether all have said what they have fetched: of the crawl each scheduler does so when it starts; of a
-    /// domain only those that have something of it.
+    /// Says whether all schedulers have said what they have fetched. For the crawl, each does so when it starts. For a
+    /// domain, only those count that have something of it.
     fn knows_all(&self, need: &Need) -> bool {
         need.budget != SharedBudget::Crawl || self.others(need.instance).count() + 1 >= usize::from(need.schedulers)
     }

@@ -3,17 +3,18 @@
 //! In: the settings. Out: `dns-arms.csv`, `dns-hit-rates.csv`, `dns-tables.csv`, `dns-rows.csv`, `dns.svg` and each
 //! claim with what was found.
 //!
-//! - *Arms*: ways to resolve a trace of names (`trace`) with a name server as slow as the paper's (`latency`). Few
-//!   lookups at once are simulated (`simulation`), for they take days; with a full window the crawler's own resolver and
-//!   its queries work in real time (`window`), over a socket to a name server of our own (`name_server`).
+//! - *Arms*: ways to resolve a trace of names (`trace`) with a name server as slow as the paper's (`latency`). Arms
+//!   with few lookups at once are simulated (`simulation`), because they would take days. Arms with a full window run
+//!   the crawler's own resolver and its queries in real time (`window`), over a socket to a name server of our own
+//!   (`name_server`).
 //! - *Hit rates* of caches on that trace, by size and policy.
-//! - *Tables*: what it takes to find a name in the papers' and in the crawler's.
+//! - *Tables*: what it takes to find a name in the papers' tables and in the crawler's.
 //! - *Rows*: seven ways to build a crawler of threads (`crawler`), on a synthetic web.
 //!
-//! Invariants: all arms meet the same names, and the same latencies for the same questions; the bound by which the
+//! Invariants: all arms meet the same names, and the same latencies for the same questions. The bound by which the
 //! crawler's resolver is judged comes from the latency model and the lookups made, never from the time they took. Two
-//! arms, the times of lookups and the rows are measured in real time: their numbers are not the same twice. All others
-//! are.
+//! arms, the times of lookups and the rows are measured in real time, so their numbers differ from run to run. All
+//! other numbers are the same in every run.
 //!
 //! Sources: Yin, Yin and Huang 2008 (skip-check, sockets, locks, the seven rows); the cached, non-blocking resolver for
 //! crawlers (2008) (cache, trace, arms).
@@ -54,11 +55,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 use trace::Trace;
 
-/// Of the trace, for the arm without a cache: no more is needed, as names are drawn independently.
+/// The arm without a cache takes the first of this many parts of the trace. More is not needed, because names are drawn
+/// independently.
 const UNCACHED_PART: usize = 5;
-/// Lookups at once of the paper's resolver as it performed.
+/// Lookups at once of the paper's resolver, in the experiment that the paper reports.
 const FEW: usize = 2;
-/// Names are numbered in 32 bits, and a lookup's place in the latency model by name and turn.
+/// Limit of the names: they are numbered in 32 bits, and the latency model finds a lookup by name and turn.
 const HOSTS_MAX: usize = 10_000_000;
 
 /// What to measure.
@@ -66,19 +68,19 @@ const HOSTS_MAX: usize = 10_000_000;
 pub struct Settings {
     /// Names of the trace.
     pub names: usize,
-    /// Distinct names that they are drawn from.
+    /// Distinct names from which the trace is drawn.
     pub hosts: usize,
-    /// Of the Zipf distribution they are drawn by.
+    /// Exponent of the Zipf distribution by which names are drawn.
     pub exponent: f64,
-    /// Of names, trace and latencies.
+    /// Seed of names, trace and latencies.
     pub seed: u64,
-    /// By which all latencies and time-outs of lookups are multiplied; 1 is the paper's.
+    /// Factor on all latencies and time-outs of lookups; 1 gives the paper's.
     pub latency_scale: f64,
     /// Cache sizes, in names.
     pub entries: Vec<usize>,
     /// Numbers of names in a table.
     pub table_names: Vec<usize>,
-    /// How often each row crawls; medians count.
+    /// How often each row crawls. The medians count.
     pub rounds: usize,
     /// How long a row crawls.
     pub row: Duration,

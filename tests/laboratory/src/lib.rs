@@ -1,11 +1,11 @@
 //! The laboratory: experiments of the papers, repeated with the parts that the crawler runs.
 //!
-//! In: the settings of an experiment. Out: a table (CSV), a figure (SVG) and each [`Claim`]
-//! of the papers with what was found.
+//! In: the settings of an experiment. Out: a table (CSV), a figure (SVG) and each [`Claim`] of the papers with what was
+//! found.
 //!
-//! Invariants: the same settings give the same files and findings, apart from what is measured in real time, which each
-//! experiment says of itself; a claim states its tolerance before it is judged, and one that fails is reported like one
-//! that holds.
+//! Invariants: the same settings give the same files and findings, except what is measured in real time, which each
+//! experiment names. A claim states its tolerance before it is judged. A claim that fails is reported like one that
+//! holds.
 //!
 //! - [`dns`]: name caches, concurrent lookups, and the queues and sockets of a crawler (Yin, Yin and Huang 2008; the
 //!   cached, non-blocking resolver for crawlers, 2008).
@@ -24,11 +24,11 @@ pub mod url_cache;
 /// What a paper says, and what was found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// What should be so, with its tolerance.
+    /// What the paper claims, with its tolerance.
     pub statement: String,
     /// What was found.
     pub measured: String,
-    /// Says whether what was found is what the claim says.
+    /// Says whether what was found agrees with the claim.
     pub holds: bool,
 }
 

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-/// Colour, which those who do not see all colours can tell apart (Okabe and Ito 2008), and dashes of a line.
+/// A line's colour, which people who do not see all colours can tell apart (Okabe and Ito 2008), and its dashes.
 pub(crate) type Style = (&'static str, &'static str);
 
 /// A figure of these elements, under a heading.
@@ -20,7 +20,7 @@ pub(crate) fn figure((width, height): (f64, f64), heading: &str, title: &str, el
          height=\"{height}\" role=\"img\" font-family=\"Helvetica, Arial, sans-serif\" font-size=\"12\" fill=\"#222\">"
     ));
     line(&format!("<title>{title}</title>"));
-    // A page in dark colours would hide what is black.
+    // On a page in dark colours, black would be lost.
     line(&format!("<rect width=\"{width}\" height=\"{height}\" fill=\"#fff\"/>"));
     line(&format!("<text x=\"{}\" y=\"24\" font-size=\"15\" text-anchor=\"middle\">{heading}</text>", width / 2.0));
     elements.iter().for_each(|element| line(element));

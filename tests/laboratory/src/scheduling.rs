@@ -3,11 +3,11 @@
 //! In: a seed. Out: `scheduling.csv` (the curves of the policies), `scheduling-runs.csv` (a row for each crawl),
 //! `scheduling.svg`, each claim with what was found, and lines that show what the claims depend on.
 //!
-//! A made-up web (`web`) is crawled in simulated time (`crawl`) by the crawler's own scheduler, the same core that
-//! runs in a process, with each policy (`policy`). It is told of a page, and what it is worth (`quality`), once a page
-//! that links to it was fetched. Then the same with one request per connection, with other numbers of connections and
-//! pages that cost CPU time; all that on webs of several seeds. Then on webs with other links, latencies and sizes,
-//! from other seeds, and with several schedulers.
+//! The crawler's own scheduler crawls a made-up web (`web`) in simulated time (`crawl`), with each policy (`policy`).
+//! It is the same core that runs in a process. It hears of a page, and what the page is worth (`quality`), once a page
+//! that links to it was fetched. The same crawls are made with one request per connection, with other numbers of
+//! connections, and with pages that cost CPU time, all on webs of several seeds. Then come webs with other links,
+//! latencies and sizes, and crawls from other seeds and with several schedulers.
 //!
 //! Invariant: all policies meet the same web, with the same latencies and qualities.
 //!
@@ -37,7 +37,7 @@ use std::fs;
 use std::path::PathBuf;
 use web::Shape;
 
-/// Webs on which each claim is judged: a seed and those that follow it.
+/// Webs on which each claim is judged: that of the seed and those of the seeds after it.
 pub const SEEDS: u64 = 5;
 
 /// What to measure.
@@ -47,14 +47,14 @@ pub struct Settings {
     pub servers: usize,
     /// Its pages: at least one for each server.
     pub pages: usize,
-    /// Of web and qualities, and the first of [`SEEDS`]: the same seed gives the same files.
+    /// Seed of web and qualities, and the first of [`SEEDS`]: the same seed gives the same files.
     pub seed: u64,
     /// Where the files go; made if it is not there.
     pub folder: PathBuf,
 }
 
 impl Default for Settings {
-    /// The paper's: 500 servers, 30,000 pages.
+    /// The paper's settings: 500 servers, 30,000 pages.
     fn default() -> Self {
         Settings { servers: 500, pages: 30_000, seed: 2003, folder: PathBuf::from(".") }
     }
@@ -69,7 +69,8 @@ pub struct Findings {
     pub throughput: Vec<String>,
     /// How the claims fare on other webs, and in other crawls: a line for each.
     pub sensitivity: Vec<String>,
-    /// What the crawler's default policy brings, and capacity without a table: a line for each number of connections.
+    /// What the crawler's default policy reaches, and what capacity reaches without a table: a line for each number of
+    /// connections.
     pub defaults: Vec<String>,
     /// What capacity reaches with several schedulers, a line for each number.
     pub order_lost: Vec<String>,

@@ -1,4 +1,4 @@
-//! URL cache: how many links does a cache of how many entries catch, by policy?
+//! URL cache: how many links does a cache of each size catch, by policy?
 //!
 //! In: a trace of links, generated or recorded. Out: `url-cache.csv`, `url-cache.svg` and each claim with what was
 //! found.
@@ -8,11 +8,11 @@
 //! stand beside them: MIN, which knows the future (Belady 1966), and INFINITE, which forgets nothing. The first third
 //! of a stream fills the caches and is not counted.
 //!
-//! Invariant: a link met for the first time is a miss under every policy, for it has yet to pass the URL-seen test
+//! Invariant: a link met for the first time is a miss under every policy, because it has yet to pass the URL-seen test
 //! (P4). So STATIC knows beforehand which URLs it will keep, but holds none of them before it was met.
 //!
 //! Source: Broder, Najork and Wiener 2003 (policies in section 3, the crawl and its two streams in section 4, results
-//! in section 5). Their trace is not public: one of a like make-up is generated.
+//! in section 5). Their trace is not public, so a similar one is generated.
 
 mod claims;
 mod curves;
@@ -38,13 +38,13 @@ const ENTRIES_MAX: usize = (1 << 31) - 1;
 /// What to measure.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Hosts that a process serves at once, in the paper its worker threads: a trace is generated for each number.
+    /// Hosts that a process serves at once (in the paper, its worker threads). A trace is generated for each number.
     pub hosts_in_flight: Vec<usize>,
     /// Cache sizes, in entries.
     pub entries: Vec<usize>,
     /// Links of a generated trace, at least; its last page is completed.
     pub links: u64,
-    /// Of the generator: the same seed gives the same trace.
+    /// Seed of the generator: the same seed gives the same trace.
     pub seed: u64,
     /// A recorded trace, which takes the place of all generated ones: a link per line, `source-host<TAB>url` or `url`.
     pub trace: Option<PathBuf>,

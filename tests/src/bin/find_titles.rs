@@ -12,6 +12,7 @@
 //! runs it gives it the command line of all stages, acks, a drain at SIGTERM, `/metrics`, and its place in `rhumb status`.
 //! From its first start on it takes part in the crawl, which waits for it rather than lose a page.
 
+use shared::content_coding;
 use shared::message::{Edge, Page, Undecodable, decode};
 use shared::stage::store::StoreError;
 use shared::stage::{AnyCore, Context, Core, Count, Event, NoShell, Output, Source, Stage, Token, assemble};
@@ -22,8 +23,9 @@ use titles::{TITLES, Title};
 
 mod titles;
 
-#[derive(Default)]
 struct FindTitles {
+    /// Longer pages are cut there when they are decoded.
+    decoded_bytes_max: usize,
     pages: u64,
     titles: u64,
 }
@@ -45,7 +47,10 @@ impl Core for FindTitles {
     ) -> Result<(), StoreError> {
         if let Event::Message { ticket, input: page } = event {
             self.pages += 1;
-            if let Some(title) = title_of(&page.body) {
+            let codings = page.headers.iter().filter(|(name, _)| name == "content-encoding");
+            let values = codings.map(|(_, value)| value.as_slice());
+            let decoded = content_coding::decode(values, &page.body, self.decoded_bytes_max);
+            if let Some(title) = title_of(&decoded.body) {
                 self.titles += 1;
                 out.publish(Token::None, &Title { url: page.url, title }, vec![ticket]);
             }
@@ -79,8 +84,9 @@ const STAGE: Stage = Stage {
     open,
 };
 
-fn open(_context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
-    Ok(assemble(FindTitles::default(), NoShell))
+fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
+    let decoded_bytes_max = context.pipeline.limits.decoded_bytes_max.as_usize();
+    Ok(assemble(FindTitles { decoded_bytes_max, pages: 0, titles: 0 }, NoShell))
 }
 
 fn main() -> ExitCode {

@@ -9,6 +9,7 @@
 //! - P3: the counts of dedup and scheduler conserve after every step; each new URL has one outcome in the end.
 //! - P4: no URL is new twice, but once more for each injection that wants it again.
 //! - P5: no page is requested by a robots.txt that is older than `politeness.robots_lifetime`.
+//! - P7: no request to another server than the one that the job was granted for.
 //! - Connections: of each scheduler no more jobs are out for an address than `politeness.connections_per_address`.
 //! - Budgets: of no host more pages are fetched than `limits.pages_per_host`, and of no registered domain more than
 //!   `limits.pages_per_domain`.

@@ -1,7 +1,7 @@
 //! Behaviour: what the server does when a URL is requested.
 //!
-//! The one place that knows: a new way of answering (or of not answering) is a variant here, with
-//! its arm in `of`, in `outcome` and in `perform`; a new wrong is a kind of [`Hostility`].
+//! The one place that knows: a new way to answer, or not to answer, is a variant here with its arm in `of`, in
+//! `outcome` and in `perform`. A new wrong is a kind of [`Hostility`].
 
 use std::io;
 
@@ -42,22 +42,22 @@ pub(crate) enum Behaviour {
     Hostile(Hostility, Outcome),
 }
 
-/// What a crawler that requests the URL ends with.
+/// How a URL ends for a crawler that requests it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// A page.
     Fetched,
     /// Another URL to look at.
     Redirected,
-    /// Nothing there.
+    /// Nothing is there.
     NotFound,
-    /// No answer but that it is not wanted.
+    /// An answer that says only that the request is not wanted.
     Refused,
     /// No answer that can be used.
     Failed,
     /// No address to ask.
     Unresolvable,
-    /// A page too many.
+    /// A page that is one too many.
     OverBudget,
     /// Rules, which are no page.
     Rules,
@@ -102,7 +102,7 @@ impl Behaviour {
         }
     }
 
-    /// How the URL ends for a crawler that may and does request it.
+    /// How the URL ends for a crawler that may request it and does.
     pub(crate) fn outcome(self) -> Outcome {
         match self {
             Self::Page(_) | Self::Image | Self::Map(_) => Outcome::Fetched,
@@ -151,7 +151,7 @@ impl Exchange<'_> {
         }
         let validators = validators.map(|validators| validators.fields()).unwrap_or_default();
         let fields = format!("Content-Type: {HTML}\r\n{}{validators}", self.promise());
-        // A session begins with each request.
+        // Each request begins a session.
         let session = site.hostility.filter(|hostility| *hostility == Hostility::Sessions);
         let session = session.map(|_| self.recorder.host(self.host).contacts.len() as u32);
         let Scratch { head, page: own } = self.scratch;
@@ -178,7 +178,7 @@ impl Exchange<'_> {
         self.plan.profile.validators.then(|| Validators::of(self.plan, self.host, page))
     }
 
-    /// Says that a page is as it was. Such an answer ends with its head.
+    /// Says that a page has not changed. Such an answer ends with its head.
     async fn send_not_modified(self, fields: &str) -> io::Result<()> {
         let head = &mut self.scratch.head;
         let bytes = http::write_head(self.stream, head, "304 Not Modified", fields, self.close).await?;
@@ -206,7 +206,7 @@ impl Exchange<'_> {
         Ok(())
     }
 
-    /// What a host that breaks its promise says of the connection.
+    /// The header field by which a host promises more requests than it serves.
     fn promise(&self) -> &'static str {
         let promises = self.plan.site(self.host).hostility.is_some_and(Hostility::breaks_its_promise);
         if promises { "Keep-Alive: timeout=60, max=100\r\n" } else { "" }

@@ -1,8 +1,8 @@
 //! Bombs: pages that are small as sent and become large when their content coding is undone.
 //!
-//! A bomb is a page in its coding, then a coded block of zeros, again and again. The block is made
-//! once, before anything is served, and fits behind any page: so a bomb costs next to nothing to
-//! send, and no other host has to wait for it.
+//! A bomb is a page in its coding, then a coded block of zeros, again and again. The block is made once, before
+//! anything is served, and fits behind any page. So a bomb costs next to nothing to send, and no other host has to wait
+//! for it.
 //!
 //! The brotli stream is written bit by bit here: a page without compression and a block of zeros need
 //! few parts of the format, and a compressor takes longer to build than the rest of this crate.
@@ -14,16 +14,16 @@ use std::io::{self, Write as _};
 use flate2::Compression;
 use flate2::write::{DeflateEncoder, GzEncoder};
 
-/// What a gzip bomb becomes: 1 GiB, from 1 MiB. More would be cut off by a crawler's bound on what is sent.
+/// Size of a gzip bomb when it is decoded: 1 GiB, from 1 MiB. A crawler's limit on what is sent would cut off more.
 const GZIP_BYTES: usize = 1 << 30;
 const GZIP_BLOCK_BYTES: usize = 1 << 20;
-/// What a brotli bomb becomes: 16 GiB, from less than 100 KiB and the page.
+/// Size of a brotli bomb when it is decoded: 16 GiB, from less than 100 KiB and the page.
 const BROTLI_BYTES: usize = 1 << 34;
 const BROTLI_BLOCK_BYTES: usize = 4 << 20;
 /// The most plain bytes in a part of a brotli stream that is not compressed.
 const BROTLI_STORED_BYTES_MAX: usize = 1 << 16;
 
-/// What bombs are made of.
+/// The parts that bombs are made of.
 #[derive(Debug)]
 pub(crate) struct Bombs {
     gzip_block: Vec<u8>,
@@ -50,7 +50,7 @@ impl Bombs {
     }
 }
 
-/// Refers to nothing before itself, and ends with a whole byte.
+/// A block that refers to nothing before it, and ends with a whole byte.
 fn gzip_block() -> io::Result<Vec<u8>> {
     let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(&vec![0; GZIP_BLOCK_BYTES])?;
@@ -58,12 +58,12 @@ fn gzip_block() -> io::Result<Vec<u8>> {
     Ok(encoder.get_ref().clone())
 }
 
-/// Six bits that carry nothing, an empty meta-block of metadata; what follows begins with a whole byte.
+/// Six bits that carry nothing: an empty meta-block of metadata. What follows begins with a whole byte.
 const BROTLI_ALIGN: u8 = 0b0000_0110;
 /// The bytes of a block that becomes zeros.
 const BROTLI_BLOCK_CODED_BYTES: usize = 14;
 
-/// Copies zeros that stand before it, leaves the distance of the last copy as it found it, and ends with a whole byte.
+/// A block that copies the zeros before it, leaves the distance of the last copy as it was, and ends with a whole byte.
 fn brotli_block() -> [u8; BROTLI_BLOCK_CODED_BYTES] {
     /// The shortest copy of the longest kind. The copy's extra bits say how much longer it is.
     const COPY_BYTES_MIN: usize = 2118;
@@ -98,7 +98,7 @@ fn brotli_block() -> [u8; BROTLI_BLOCK_CODED_BYTES] {
     std::array::from_fn(|byte| stream.to_le_bytes()[byte])
 }
 
-/// A stream that could go on: the page without compression, and zeros for the first block to copy.
+/// The beginning of a stream that can go on: the page without compression, and zeros for the first block to copy.
 fn brotli_beginning(page: &[u8]) -> Vec<u8> {
     // The window has 64 KiB: one bit, 0.
     let mut stream = vec![BROTLI_ALIGN << 1];

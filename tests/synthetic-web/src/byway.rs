@@ -1,8 +1,7 @@
-//! Byways: what a hostile host has beside its pages, and where it leads.
+//! Byways: what a hostile host has beside its pages, and where that leads.
 //!
-//! They have numbers from 0 on. Some kinds have no last one: of these a perfect crawl finds as many
-//! as its limits ([`CrawlLimits`](super::CrawlLimits)) let it, a number that is as exact as the
-//! limit.
+//! Byways are numbered from 0 on. Some kinds of hosts have no last one. A perfect crawl finds as many of these as its
+//! limits ([`CrawlLimits`](super::CrawlLimits)) let it, so their number is as exact as the limits.
 
 use std::fmt::Write as _;
 
@@ -14,14 +13,14 @@ use super::sitemap;
 
 /// Redirects that lead to one another in a circle.
 const LOOP: u32 = 3;
-/// The first year of a calendar that has no last.
+/// The first year of a calendar that has no last year.
 const FIRST_YEAR: u32 = 2000;
 /// Images of a page, one for each size of screen.
 const IMAGES: u32 = 3;
 /// An image of one pixel (GIF 87a).
 pub(crate) const IMAGE: &[u8] = b"GIF87a\x01\0\x01\0\x80\0\0\0\0\0\xff\xff\xff,\0\0\0\0\x01\0\x01\0\0\x02\x02D\x01\0;";
 
-/// How many a perfect crawl finds of a host with so many pages, of which so many are fetched.
+/// How many byways of a host a perfect crawl finds.
 pub(crate) fn count(plan: &Plan, host: u32) -> u32 {
     let site = plan.site(host);
     let limits = &plan.profile.crawl_limits;
@@ -33,7 +32,7 @@ pub(crate) fn count(plan: &Plan, host: u32) -> u32 {
         Some(Hostility::Filters) => limits.query_parameters,
         Some(Hostility::Copies) => site.pages,
         Some(Hostility::RedirectLoop) => LOOP + 1,
-        // The first one was not redirected to.
+        // No redirect leads to the first one.
         Some(Hostility::RedirectsForEver) => limits.redirects + 1,
         Some(Hostility::Srcset) if limits.images => IMAGES * site.pages,
         Some(Hostility::Mapped) => sitemap::MAPS + sitemap::MAPPED,
@@ -41,8 +40,7 @@ pub(crate) fn count(plan: &Plan, host: u32) -> u32 {
     }
 }
 
-/// Says whether a crawl finds that one: there are no copies of pages that are not fetched, and no page
-/// shows their images.
+/// Says whether a crawl finds that byway: a page that is not fetched has no copies, and its images are not seen.
 pub(crate) fn exists(plan: &Plan, host: u32, number: u32) -> bool {
     match plan.site(host).hostility {
         Some(Hostility::Copies) => plan.shape(host, number).is_open(),
@@ -76,7 +74,7 @@ pub(crate) fn write_path(plan: &Plan, host: u32, number: u32, ampersand: &str, o
     debug_assert!(written.is_ok(), "writing to a string cannot fail");
 }
 
-/// The only one whose path this may be.
+/// The only byway that may have this path.
 pub(crate) fn candidate(plan: &Plan, host: u32, path: &str) -> Option<u32> {
     let last = |path: &str| path.rsplit('/').next()?.split('.').next()?.parse().ok();
     match plan.site(host).hostility? {
@@ -101,7 +99,7 @@ pub(crate) fn candidate(plan: &Plan, host: u32, path: &str) -> Option<u32> {
     }
 }
 
-/// Those that an open page links to, beside its own links.
+/// The byways that an open page links to, beside its own links.
 pub(crate) fn linked_from(plan: &Plan, host: u32, links: &[Link]) -> Vec<Link> {
     let byway = |number| Link { host, resource: Resource::Byway(number) };
     match plan.site(host).hostility {
@@ -126,7 +124,7 @@ pub(crate) fn images(page: u32) -> [Resource; IMAGES as usize] {
     [0, 1, 2].map(|size| Resource::Byway(page * IMAGES + size))
 }
 
-/// What one does.
+/// What the server does with a request for a byway.
 pub(crate) fn behaviour(plan: &Plan, host: u32, number: u32) -> Behaviour {
     let to = |number| Behaviour::Redirect(Link { host, resource: Resource::Byway(number) });
     let site = plan.site(host);
@@ -146,7 +144,7 @@ pub(crate) fn behaviour(plan: &Plan, host: u32, number: u32) -> Behaviour {
 pub(crate) fn render(plan: &Plan, host: u32, number: u32) -> String {
     let mut next = String::new();
     match plan.site(host).hostility {
-        // Relative, as the links of a page are that is served under any path.
+        // The link is relative, like the links of a page that is served under any path.
         Some(Hostility::Spiral) => next.push_str("deeper/"),
         // The maps lead to the next one.
         Some(Hostility::Mapped) => next.push('/'),

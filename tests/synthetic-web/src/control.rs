@@ -1,4 +1,4 @@
-//! Control: how other processes read truth and report and start afresh, over HTTP on loopback.
+//! Control: how other processes read truth and report, and start afresh, over HTTP on loopback.
 //!
 //! `GET /truth`, `GET /report`, `POST /reset`, `GET /healthz`. One request per connection. Truth
 //! and report of a large web take a while: they are made on a thread of their own, so that the
@@ -70,7 +70,7 @@ fn answer(web: &Web, request: &Request) -> (&'static str, String) {
     }
 }
 
-/// Asks a control server, waiting for the answer. `method` is GET or POST.
+/// Asks a control server and waits for the answer. `method` is GET or POST.
 ///
 /// # Errors
 /// If there is no answer within five minutes, or one other than 200.

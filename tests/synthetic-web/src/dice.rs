@@ -9,7 +9,7 @@
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What the dice decide; keeps decisions about the same page independent of each other.
+/// The purpose of dice. Decisions about the same page are independent of each other, because their purposes differ.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Purpose {
     Filler = 1,
@@ -58,7 +58,7 @@ impl Dice {
         self.unit() < share
     }
 
-    /// In 0..`n`, small numbers more often: a few targets are popular, most are not.
+    /// In 0..`n`, small numbers more often, so that a few targets are popular and most are not.
     pub(crate) fn skewed(&mut self, n: u32) -> u32 {
         let unit = self.unit();
         ((unit * unit * f64::from(n)) as u32).min(n.saturating_sub(1))

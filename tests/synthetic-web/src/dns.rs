@@ -1,8 +1,8 @@
 //! DNS: a name server for the synthetic hosts (RFC 1035), over UDP on loopback.
 //!
-//! One question per query, answered from the plan: A for a host, nothing (NOERROR) for other types,
-//! NXDOMAIN for other names; for hostile hosts as [`Hostility::name`] says. What is no query gets no
-//! answer or an error code, and nothing it contains is followed.
+//! One question per query, answered from the plan: A for a host, nothing (NOERROR) for other types, NXDOMAIN for other
+//! names. The names of hostile hosts are answered as [`Hostility::name`] says. A packet that is no query gets no answer
+//! or an error code, and nothing that it contains is followed.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -41,7 +41,7 @@ enum Code {
 pub(crate) struct Zone {
     profile: Profile,
     extra: BTreeMap<String, Vec<IpAddr>>,
-    /// By hostile host, questions for it.
+    /// Questions so far for the name of each hostile host.
     asked: BTreeMap<u32, u32>,
 }
 
@@ -55,7 +55,7 @@ impl Zone {
         Self { profile: profile.clone(), extra, asked: BTreeMap::new() }
     }
 
-    /// What is said of a name, and its addresses.
+    /// The answer for a name, and its addresses.
     fn look_up(&mut self, name: &str) -> (NameAnswer, Vec<IpAddr>) {
         let Some(host) = host_of_name(name, self.profile.hosts) else {
             return match self.extra.get(&name.to_ascii_lowercase()) {
@@ -77,7 +77,7 @@ impl Zone {
     }
 }
 
-/// What is sent, and after how long.
+/// An answer, and the time after which it is sent.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) message: Vec<u8>,
@@ -130,8 +130,7 @@ struct Question {
     class: u16,
 }
 
-/// The answer to a packet; `None` for what is no query at all, and for a name that is kept silent
-/// about.
+/// The answer to a packet; `None` for a packet that is no query, and for a name that the server is silent about.
 pub(crate) fn answer(query: &[u8], zone: &mut Zone) -> Option<Answer> {
     let header = query.get(..HEADER_BYTES)?;
     let is_response = header[2] & 0x80 != 0;
@@ -167,7 +166,7 @@ pub(crate) fn answer(query: &[u8], zone: &mut Zone) -> Option<Answer> {
     Some(Answer { message: message(header, asked, code, &fitting), after })
 }
 
-/// Reads the first question. A compressed name is none: there is nothing before it to point at.
+/// Reads the first question. A compressed name is no name here: nothing comes before it that it could point at.
 fn read_question(query: &[u8]) -> Option<Question> {
     let mut name = String::new();
     let mut at = HEADER_BYTES;

@@ -1,10 +1,9 @@
 //! Hostility: what a hostile host does wrong, whatever the crawler does right.
 //!
-//! Each kind is one wrong; all else of the host is as it should be, so that a test can tell what a
-//! kind leads to. What must come of each is said once: in [`Hostility::pages`] and
-//! [`Hostility::robots`], and in `byway` for what a host has beside its pages. All other kinds change
-//! nothing of what a crawl finds: each page is fetched, and all its links are found, however it is
-//! sent and written.
+//! Each kind is one wrong. All else of the host is as it should be, so that a test can tell what a kind leads to. What
+//! must come of each is said once: in [`Hostility::pages`] and [`Hostility::robots`], and in `byway` for what a host
+//! has beside its pages. All other kinds change nothing of what a crawl finds: each page is fetched, and all its links
+//! are found, however it is sent and written.
 
 mod answers;
 mod pages;
@@ -17,17 +16,16 @@ use encoding_rs::{SHIFT_JIS, UTF_16LE, WINDOWS_1251};
 use super::behaviour::Outcome;
 use super::tongue::Tongue;
 
-/// So many questions for a name that is shy are answered by a failure: for both versions of the
-/// protocol, twice.
+/// Questions for a name that is shy that are answered by a failure: two for each version of the protocol.
 const SHY_FOR: u32 = 4;
 /// How long the answer for a slow name takes.
 const NAME_SLOW: Duration = Duration::from_secs(1);
-/// What may wait in the kernel to be sent to a crawler that reads no more, in bytes: only with a
-/// bound on it does the number of bytes sent tell how many were read.
+/// Bytes that may wait in the kernel for a crawler that reads no more. Only with this limit does the number of bytes
+/// sent tell how many were read.
 pub(crate) const UNREAD_BYTES: u32 = 64 << 10;
 /// The Retry-After of a host that is busy.
 pub(crate) const BUSY_FOR: Duration = Duration::from_secs(1);
-/// A busy host serves all but every so many requests.
+/// A busy host refuses one request in this many.
 pub(crate) const BUSY_EVERY: usize = 10;
 
 /// What a hostile host does.
@@ -214,8 +212,7 @@ impl Hostility {
         Self::Http2Resets,
     ];
 
-    /// How every URL of the host ends that may be requested; `None` where each ends as it would on
-    /// any host.
+    /// How the URLs of the host end that may be requested; `None` when each ends as it would on any host.
     pub(crate) fn pages(self) -> Option<Outcome> {
         match self {
             Self::Refuses | Self::RefusesForADay => Some(Outcome::Refused),
@@ -227,19 +224,19 @@ impl Hostility {
             | Self::HeadMissing
             | Self::BodyMissing => Some(Outcome::Failed),
             Self::Vanished => Some(Outcome::NotFound),
-            // With half a page in hand, and no link in it.
+            // The crawler has half a page in hand, without a link in it.
             Self::BreaksOff => Some(Outcome::Fetched),
             Self::NameMissing | Self::NameEmpty | Self::NameFails | Self::NameSilent => Some(Outcome::Unresolvable),
             _ => None,
         }
     }
 
-    /// None of its pages is answered with anything that can be used.
+    /// Says whether none of its pages gets an answer that can be used.
     pub(crate) fn answers_nothing(self) -> bool {
         matches!(self.pages(), Some(Outcome::Refused | Outcome::Failed))
     }
 
-    /// What its robots.txt comes to.
+    /// What its robots.txt means to a crawler.
     pub(crate) fn robots(self) -> RobotsMeaning {
         match self {
             // RFC 9309, section 2.3.1.4: it cannot be reached.
@@ -261,7 +258,7 @@ impl Hostility {
         }
     }
 
-    /// How the DNS server answers for its name when it has been asked for it so often before.
+    /// How the DNS server answers for its name, after `asked` earlier questions.
     pub(crate) fn name(self, asked: u32) -> NameAnswer {
         match self {
             Self::NameMissing => NameAnswer::Missing,
@@ -274,12 +271,12 @@ impl Hostility {
         }
     }
 
-    /// The host speaks HTTP/2 over TLS, and nothing else.
+    /// Says whether the host speaks HTTP/2 over TLS, and nothing else.
     pub fn is_secure(self) -> bool {
         matches!(self, Self::Http2 | Self::Http2GoAway | Self::Http2Resets)
     }
 
-    /// Its pages are small as sent and become huge.
+    /// Says whether its pages are small as sent and become huge.
     pub(crate) fn sends_bombs(self) -> bool {
         matches!(self, Self::GzipBomb | Self::BrotliBomb)
     }
@@ -295,7 +292,7 @@ impl Hostility {
         }
     }
 
-    /// The host promises to serve more requests on a connection than it does.
+    /// Says whether the host promises to serve more requests on a connection than it does.
     pub(crate) fn breaks_its_promise(self) -> bool {
         matches!(self, Self::Closes | Self::Resets)
     }
@@ -304,7 +301,7 @@ impl Hostility {
 /// What the DNS server says of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NameAnswer {
-    /// Its address, after so long.
+    /// Its address, after this time.
     Address(Duration),
     /// NXDOMAIN.
     Missing,
@@ -312,14 +309,14 @@ pub(crate) enum NameAnswer {
     Empty,
     /// SERVFAIL.
     Failure,
-    /// Not a word.
+    /// No answer.
     Nothing,
 }
 
 /// What a crawler makes of a robots.txt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RobotsMeaning {
-    /// What it makes of any host's.
+    /// The same as of any host's robots.txt.
     AsOnAnyHost,
     /// There are rules in it, and they hold.
     Rules,

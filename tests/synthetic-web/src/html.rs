@@ -1,8 +1,8 @@
 //! HTML: pages of plausible text around the links of the plan.
 //!
-//! A page is a head of its own, with all links, followed by a slice of one shared filler and a
-//! common tail. Only the head is made per request; the rest is sent from where it lies, which keeps
-//! a large web small and a page cheap.
+//! A page is a head of its own with all links, then a slice of one filler that all pages share, then a common tail.
+//! Only the head is made for each request. The rest is sent from where it lies, so that a large web stays small and a
+//! page is cheap.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -30,9 +30,9 @@ const WORDS: [&str; 96] = [
 pub(crate) const TAIL: &str = "</main>\n<footer><p>Set in plain type. <a name=\"end\">End of page.</a></p></footer>\n\
                                </body>\n</html>\n";
 
-/// What relative links of a host with a base refer to.
+/// The base that the relative links of such a host refer to.
 const BASE: &str = "/base/of/all/";
-/// Directories between the root and that.
+/// Directories between the root and that base.
 const BASE_DEPTH: usize = 3;
 
 /// Text without links, in whole blocks, shared by all pages.
@@ -58,7 +58,7 @@ impl Filler {
         Self { text, boundaries, phrases }
     }
 
-    /// Whole blocks of about `bytes` together, at most the whole filler.
+    /// Whole blocks of about `bytes` in all, at most the whole filler.
     fn slice(&self, dice: &mut Dice, bytes: usize) -> Range<usize> {
         let latest = self.text.len().saturating_sub(bytes);
         let starts = self.boundaries.partition_point(|at| *at <= latest).max(1);
@@ -102,7 +102,7 @@ fn write_sentence(dice: &mut Dice, out: &mut String) {
     out.push_str(". ");
 }
 
-/// A paragraph mostly; now and then what a link extractor must see through.
+/// Mostly a paragraph; now and then something that a link extractor must see through.
 fn write_block(dice: &mut Dice, out: &mut String) {
     match dice.below(24) {
         0 => out.push_str("<!-- <a href=\"/commented-out.html\">not a link</a> -->\n"),
@@ -185,9 +185,9 @@ pub(crate) fn render(plan: &Plan, host: u32, page: u32, session: Option<u32>, ou
     plan.filler.slice(&mut dice, size.saturating_sub(own).min(FILLER_BYTES))
 }
 
-/// What is before the first link of a page that is badly written: its head is never closed.
+/// The beginning of a page that is badly written, up to its first link: its head is never closed.
 const SOUP: &str = "</div></table><p<b>>1 < 2 && 3 > 2 &nosuch; <![CDATA[ x ]]> <?php echo ?> \0 \u{fffd}\n";
-/// It hides all that comes up to the end of the next comment, which are no links.
+/// It hides all that comes before the end of the next comment: those are no links.
 const OPEN_COMMENT: &str = "<!-- never closed here <a href=\"/in-an-open-comment.html\">\n";
 
 fn write_head(spelling: Spelling<'_>, page: u32, refresh: Option<&Link>, dice: &mut Dice, out: &mut String) {
@@ -195,7 +195,7 @@ fn write_head(spelling: Spelling<'_>, page: u32, refresh: Option<&Link>, dice: &
     let title = plan.filler.phrase(dice);
     let charset = match hostility {
         Some(Hostility::Cyrillic) => "<meta http-equiv=content-type content='text/html; charset=windows-1251'>",
-        // Said elsewhere.
+        // The charset is said elsewhere.
         Some(Hostility::Japanese | Hostility::Utf16) => "",
         _ => "<meta charset=\"utf-8\">",
     };
@@ -218,7 +218,7 @@ fn write_head(spelling: Spelling<'_>, page: u32, refresh: Option<&Link>, dice: &
         Some(Hostility::TagSoup) => out.push_str(SOUP),
         _ => out.push_str("</head>\n<body id=\"top\">\n"),
     }
-    // Where there is a base, even this would lead to it.
+    // Where there is a base, even this would lead to the base.
     let page_itself = if hostility == Some(Hostility::Based) { "/" } else { "" };
     let _ = write!(
         out,
@@ -229,7 +229,7 @@ fn write_head(spelling: Spelling<'_>, page: u32, refresh: Option<&Link>, dice: &
     }
 }
 
-/// In three sizes: none is a link, and none must be taken for one.
+/// Writes each image in three sizes: none is a link, and none must be taken for one.
 fn write_images(spelling: Spelling<'_>, page: u32, out: &mut String) {
     let [small, medium, large] = byway::images(page).map(|image| {
         let mut path = String::new();
@@ -263,14 +263,14 @@ fn write_anchor(spelling: Spelling<'_>, link: Link, dice: &mut Dice, out: &mut S
     out.push_str(end);
 }
 
-/// An anchor in which browsers find the link all the same, and nothing else (HTML Living Standard,
+/// An anchor that is badly written. Browsers find its link all the same, and nothing else (HTML Living Standard,
 /// section 13.2.5).
 fn write_bad_anchor(spelling: Spelling<'_>, link: Link, dice: &mut Dice, out: &mut String) {
     let (open, close) = match dice.below(8) {
         0 => ("<a href=", ">"),
         1 => ("<a title=\"a > b\" href=\"", "\">"),
         2 => ("<a/href=\"", "\"/>"),
-        // The first of two counts.
+        // The first of the two attributes counts.
         3 => ("<a href=\"", "\" href=\"/second.html\">"),
         4 => ("<A\tHREF\n=\r\n'", "'class=x\"y>"),
         // Line ends and tabs in a URL do not count.
@@ -278,7 +278,7 @@ fn write_bad_anchor(spelling: Spelling<'_>, link: Link, dice: &mut Dice, out: &m
         6 => ("<p <b <a><i><a =x href=\"", "\"onclick=\"<a href=/quoted.html>\">"),
         _ => ("<<a href = \"", "\" / / data-x='<!-- >"),
     };
-    // The last one quotes all up to here.
+    // The last one quotes all that comes before this.
     let end = if close.ends_with("<!-- >") { "'></a >" } else { "</b>" };
     out.push_str(open);
     write_reference(spelling, link, dice, out);
@@ -294,7 +294,7 @@ fn write_reference(spelling: Spelling<'_>, link: Link, dice: &mut Dice, out: &mu
     let roll = dice.below(100);
     if link.host != from || roll < 20 {
         let scheme = plan.scheme(link.host);
-        // Without scheme it has that of the page.
+        // A link without a scheme has the scheme of the page.
         if roll.is_multiple_of(10) && scheme == plan.scheme(from) {
             out.push_str("//");
         } else {

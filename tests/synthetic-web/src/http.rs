@@ -39,7 +39,7 @@ pub(crate) struct Request {
     pub(crate) close: bool,
 }
 
-/// What the bytes so far amount to.
+/// What the bytes that have come so far amount to.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Parsed {
     /// More bytes are needed.
@@ -151,8 +151,8 @@ pub(crate) async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -
     }
 }
 
-/// Waits, with an eye on the client: one that gives up meanwhile must not count as connected. What it
-/// sends goes to `buffer`.
+/// Waits, and watches the client: one that gives up meanwhile must not count as connected. What it sends goes to
+/// `buffer`.
 pub(crate) async fn wait(stream: &mut TcpStream, buffer: &mut Vec<u8>, duration: Duration) -> io::Result<()> {
     if duration.is_zero() {
         return Ok(());
@@ -222,7 +222,7 @@ pub(crate) async fn write_head(
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Body<'a> {
     pub(crate) parts: [&'a [u8]; 3],
-    /// Announced, not sent: the answer to HEAD.
+    /// A body that is announced and not sent: the answer to HEAD.
     pub(crate) omitted: bool,
 }
 

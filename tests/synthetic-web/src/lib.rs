@@ -8,10 +8,10 @@
 //! thread and is much cheaper than any crawler, so that it can share a machine with what it
 //! measures.
 //!
-//! Some hosts may be hostile ([`Hostility`]); the truth says what a crawler should come to with them.
+//! Some hosts may be hostile ([`Hostility`]). The truth says what a crawler should get from them.
 //!
-//! Invariants: a profile and a port determine every byte that is served; every page can be reached
-//! from the first host's `/`, if no hostile host is in the way; no input ends the process.
+//! Invariants: a profile and a port determine every byte that is served; every page can be reached from the first
+//! host's `/`, unless a hostile host is in the way; no input ends the process.
 
 mod behaviour;
 mod bomb;
@@ -132,12 +132,12 @@ impl SyntheticWeb {
         plan::host_name(host)
     }
 
-    /// The address a host listens at.
+    /// The address that a host listens at.
     pub fn host_address(&self, host: u32) -> SocketAddr {
         SocketAddr::from((plan::host_address(host), self.port()))
     }
 
-    /// `/` of every host, the first host first. The first alone leads to everything.
+    /// `/` of every host, the first host first. The first one alone leads to everything.
     pub fn seed_urls(&self) -> Vec<String> {
         (0..self.web.plan.profile.hosts).map(|host| self.web.plan.url(host, Resource::Page(0))).collect()
     }
@@ -147,7 +147,7 @@ impl SyntheticWeb {
         Truth::new(&self.web.plan)
     }
 
-    /// What was done since the start or the last reset.
+    /// What the crawler did since the start or the last reset.
     pub fn report(&self) -> Report {
         Report::new(&self.web.plan, &self.web.recorder)
     }
@@ -216,7 +216,7 @@ fn run(profile: Profile, report_start: &mpsc::Sender<Result<Started>>, stopped: 
         let started = start(profile).await;
         let failed = started.is_err();
         if report_start.send(started).is_ok() && !failed {
-            // The sender is dropped to stop, so the error is the signal.
+            // To stop the web, the sender is dropped: the error is the signal.
             let _ = stopped.await;
         }
     });

@@ -1,4 +1,4 @@
-//! Load: how fast the web serves, measured by clients that do nothing with what they get.
+//! Load: how fast the web serves. Clients that do nothing with what they get measure it.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};

@@ -1,13 +1,12 @@
 //! Plan: which hosts and pages there are and which page links where.
 //!
-//! A pure function of profile and port. Per page it keeps a few bytes (the tree that makes all
-//! pages reachable); all else is drawn again from dice whenever it is asked for.
+//! It depends on profile and port alone. For each page it keeps a few bytes (the tree that makes all pages reachable).
+//! All else is drawn again from dice whenever it is asked for.
 //!
-//! Invariant: every page, redirects and disallowed ones included, is linked from a page of its host
-//! with a smaller number that answers 200 and is allowed; page 0 of every host but the first from
-//! such a page of a host with a smaller number that is not hostile. So a crawl from the first host's
-//! `/` finds all of them, but for the pages of hostile hosts that give none: of those it finds what
-//! other hosts lead to.
+//! Invariant: a page of the same host with a smaller number that answers 200 and is allowed links to every page,
+//! redirects and disallowed ones included. Such a page of a host that is not hostile and has a smaller number links to
+//! page 0 of every host but the first. So a crawl from the first host's `/` finds all of them, except pages of hostile
+//! hosts that give none: of those it finds what other hosts lead to.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -29,7 +28,7 @@ use super::tongue::Tongue;
 const DOMAIN: &str = "web.test";
 /// Links to `/` of other hosts among all links to other hosts; the rest lead to pages inside.
 const FRONT_DOOR_SHARE: f64 = 0.5;
-/// Draws for a parent before page 0, which always qualifies, is taken.
+/// Draws for a parent before page 0 is taken, which always qualifies.
 const PARENT_DRAWS: usize = 16;
 
 /// One host.
@@ -41,7 +40,7 @@ pub(crate) struct Site {
     pub(crate) request_cap: Option<u32>,
     /// What it does if it is hostile.
     pub(crate) hostility: Option<Hostility>,
-    /// What a perfect crawl finds of it beside its pages, the first so many byways.
+    /// The number of its byways that a perfect crawl finds; they are the first ones.
     pub(crate) byways: u32,
     /// `children[child_starts[p]..child_starts[p + 1]]` are the pages that page p makes reachable.
     child_starts: Vec<u32>,
@@ -50,7 +49,7 @@ pub(crate) struct Site {
     child_hosts: Vec<(u32, u32)>,
 }
 
-/// A link as the crawler should understand it, however it is spelled in the page.
+/// A link as the crawler should understand it, however the page spells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Link {
     pub(crate) host: u32,
@@ -65,7 +64,7 @@ pub(crate) struct Plan {
     pub(crate) sites: Vec<Site>,
     pub(crate) filler: Filler,
     led_to: OnceLock<Vec<BTreeSet<Resource>>>,
-    /// Where there is a host that sends them.
+    /// Bombs, if there is a host that sends them.
     bombs: Option<Bombs>,
 }
 
@@ -248,8 +247,8 @@ impl Plan {
         }
     }
 
-    /// What other pages lead to, by host, beside the pages of hosts that give all theirs. The first
-    /// call walks all links of the web.
+    /// For each host, what other pages lead to beside the pages of hosts that give all theirs. The first call walks all
+    /// links of the web.
     fn led_to(&self) -> &[BTreeSet<Resource>] {
         self.led_to.get_or_init(|| {
             let mut led_to = vec![BTreeSet::new(); self.sites.len()];
@@ -274,7 +273,7 @@ impl Plan {
         })
     }
 
-    /// Where a page leads a crawl that comes to it.
+    /// The links that a page gives to a crawl that comes to it.
     fn leads_to(&self, host: u32, page: u32) -> Vec<Link> {
         match self.shape(host, page) {
             shape if shape.is_disallowed() => Vec::new(),
@@ -283,14 +282,14 @@ impl Plan {
         }
     }
 
-    /// A crawl of the host comes to its pages, and from each to those that it links to.
+    /// Says whether a crawl of the host comes to its pages, and from each to those that it links to.
     fn gives_pages(&self, host: u32) -> bool {
         self.site(host)
             .hostility
             .is_none_or(|hostility| hostility.pages().is_none() && hostility.robots() != RobotsMeaning::Unreachable)
     }
 
-    /// Says whether robots.txt forbids what is not robots.txt itself, or cannot be reached.
+    /// Says whether robots.txt forbids this URL, or is out of reach itself.
     pub(crate) fn is_disallowed(&self, host: u32, resource: Resource) -> bool {
         let hostility = self.site(host).hostility;
         hostility.is_some_and(|hostility| hostility.robots() == RobotsMeaning::Unreachable)
@@ -334,7 +333,7 @@ impl Plan {
         url
     }
 
-    /// Makes what bombs are made of, where there is a host that sends them.
+    /// Makes the parts of bombs, if there is a host that sends them.
     pub(crate) fn with_bombs(mut self) -> io::Result<Self> {
         let sends_bombs = |site: &Site| site.hostility.is_some_and(Hostility::sends_bombs);
         if self.sites.iter().any(sends_bombs) {
@@ -362,8 +361,7 @@ impl Site {
         Self {
             pages: page_count(profile, host),
             robots: match hostility.map(Hostility::robots) {
-                // Whether a crawler gives such a server up before it looks at the rules for a URL
-                // is not for the truth to say.
+                // The truth cannot say whether a crawler gives such a server up before it looks at the rules.
                 _ if hostility.is_some_and(Hostility::answers_nothing) => Robots::Missing,
                 None | Some(RobotsMeaning::AsOnAnyHost) => {
                     Robots::pick(&profile.robots, spread(0.618_033_988_749_895), spread(0.324_717_957_244_746))
@@ -380,7 +378,7 @@ impl Site {
         }
     }
 
-    /// 404 links lead to `/gone/0.html` up to below this number.
+    /// Links that end in 404 lead to `/gone/0.html` and the numbers below this one.
     pub(crate) fn gone_max(&self) -> u32 {
         self.pages / 10 + 1
     }

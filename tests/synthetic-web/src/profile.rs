@@ -67,8 +67,8 @@ pub struct RobotsShares {
     pub crawl_delay_ms: u64,
 }
 
-/// Limits of the crawler that is judged. Some hostile hosts have no end: what a perfect crawl finds
-/// of them is what these let it find.
+/// Limits of the crawler that is judged. Some hostile hosts have no end: a perfect crawl finds as much of them as these
+/// limits let it find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CrawlLimits {
     /// Redirects in a row that are followed.
@@ -77,9 +77,9 @@ pub struct CrawlLimits {
     pub segment_repeats: u32,
     /// Parameters of a URL, at least 1.
     pub query_parameters: u32,
-    /// Pages fetched of one host, after which its other URLs are over budget. More than twice the
-    /// pages that a host of [`Hostility::Calendar`] has, or it is left to chance which of them are
-    /// fetched before its months have used it up.
+    /// Pages fetched of one host, after which its other URLs are over budget. It must be more than twice the pages of a
+    /// host of [`Hostility::Calendar`]. Otherwise chance decides which of them are fetched before its months have used
+    /// up the budget.
     pub pages_per_host: u32,
     /// Images are fetched, too.
     pub images: bool,
@@ -121,16 +121,14 @@ pub struct Profile {
     pub redirects: f64,
     /// Share of links that lead to a 404.
     pub not_found: f64,
-    /// Share of the hosts that are hostile: the last ones, never the first, and never those that
-    /// lead to others. So the other hosts have the same pages whether there are hostile ones or
-    /// not.
+    /// Share of the hosts that are hostile: the last ones, never the first, and never those that lead to others. So the
+    /// other hosts have the same pages with hostile ones and without.
     pub hostile: f64,
-    /// What hostile hosts do, each a kind in turn.
+    /// The kinds of hostile hosts, each kind in turn.
     pub hostilities: Vec<Hostility>,
-    /// What the crawler is limited to: the truth counts with it where nothing else ends what a
-    /// hostile host offers.
+    /// Limits of the crawler. The truth counts with them where nothing else ends what a hostile host offers.
     pub crawl_limits: CrawlLimits,
-    /// Pages come with an ETag and a Last-Modified, and are not sent again to who has them.
+    /// Pages have an ETag and a Last-Modified, and are not sent again to a client that has them.
     pub validators: bool,
     /// Least time between two requests to a host that the report demands, in milliseconds; 0
     /// demands none.
@@ -203,7 +201,7 @@ impl Profile {
         }
     }
 
-    /// The same with one hostile host of each kind behind its hosts.
+    /// The same, with one hostile host of each kind behind its hosts.
     #[must_use]
     pub fn with_all_hazards(mut self) -> Self {
         let kinds = Hostility::ALL.len() as u32;
@@ -213,7 +211,7 @@ impl Profile {
         self
     }
 
-    /// Number of hosts that are not hostile; the first so many.
+    /// Number of hosts that are not hostile: the first ones.
     pub fn honest_hosts(&self) -> u32 {
         let hostile = (f64::from(self.hosts) * self.hostile).round() as u32;
         self.hosts.saturating_sub(hostile).max(1)

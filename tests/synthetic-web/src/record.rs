@@ -1,7 +1,7 @@
 //! Record: what the servers saw of the crawler.
 //!
-//! Kept per host behind a lock of its own, so that a report read from another thread holds up one
-//! host at a time.
+//! Each host has a record behind a lock of its own, so that a report that is read from another thread holds up one host
+//! at a time.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ const UNKNOWN_PATHS_MAX: usize = 100;
 /// One request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Contact {
-    /// Since the web started.
+    /// Time since the web started.
     pub(crate) at: Duration,
     pub(crate) connection: u32,
     pub(crate) resource: Resource,
@@ -30,13 +30,13 @@ pub(crate) struct HostRecord {
     pub(crate) accepted: u32,
     /// Connections open now.
     pub(crate) open: Vec<u32>,
-    /// Connections that were accepted while an older one was open and stayed so.
+    /// Connections that were accepted while an older one was open and remained open.
     pub(crate) parallel: u32,
-    /// Requests that were none, or of a method other than GET and HEAD.
+    /// Requests that could not be read, or had a method other than GET and HEAD.
     pub(crate) malformed: u32,
-    /// Before this no request is wanted: a Retry-After.
+    /// No request is wanted before then: a Retry-After.
     pub(crate) busy_until: Duration,
-    /// Requests that came before.
+    /// Requests that came before that time.
     pub(crate) hasty: u32,
     /// Requests whose Host header named another host.
     pub(crate) misdirected: u32,
@@ -115,7 +115,7 @@ impl Recorder {
         }
     }
 
-    /// From now on, for so long, no request is wanted.
+    /// No request is wanted for this time from now on.
     pub(crate) fn busy(&self, host: u32, duration: Duration) {
         let until = self.now() + duration;
         self.host(host).busy_until = until;
@@ -141,7 +141,7 @@ impl Recorder {
         self.delay_expected_ms.load(Ordering::Relaxed)
     }
 
-    /// Forgets everything but which connections are open.
+    /// Forgets everything except which connections are open.
     pub(crate) fn reset(&self) {
         self.dns_queries.store(0, Ordering::Relaxed);
         for host in &self.hosts {

@@ -1,4 +1,4 @@
-//! Report: what the crawler did, held against the truth.
+//! Report: what the crawler did, compared with the truth.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use super::resource::Resource;
 
 /// How many URLs a list of the report shows.
 const LISTED_MAX: usize = 20;
-/// A contact this share of the delay too early is put down to timers.
+/// A contact that is too early by this share of the delay is put down to timers.
 const EARLY_TOLERANCE: f64 = 0.05;
 
-/// How many, and the first 20 of them.
+/// URLs: how many, and the first 20 of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listed {
-    /// All of them.
+    /// Their number.
     pub count: u64,
     /// The first 20.
     pub listed: Vec<String>,
@@ -27,9 +27,9 @@ pub struct Listed {
 /// How many URLs of a kind there are and how many of them were requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coverage {
-    /// In the truth.
+    /// URLs in the truth.
     pub expected: u64,
-    /// Requested at least once.
+    /// Those of them that were requested at least once.
     pub requested: u64,
 }
 
@@ -38,10 +38,10 @@ pub struct Coverage {
 pub struct Violations {
     /// Requests for disallowed URLs.
     pub robots: u64,
-    /// Connections accepted while another to the same host was open and stayed so.
+    /// Connections accepted while another to the same host was open and remained open.
     pub parallel: u64,
-    /// Requests that came too soon after the one before to the same host, or before a Retry-After
-    /// of a second was over.
+    /// Requests that came too soon after the one before to the same host, or before the end of a Retry-After of a
+    /// second.
     pub early: u64,
     /// The first 20 of each kind, in words.
     pub examples: Vec<String>,
@@ -58,13 +58,13 @@ pub struct Report {
     pub redirects: Coverage,
     /// Links to nowhere that a perfect crawl follows.
     pub not_found: Coverage,
-    /// URLs of the three kinds above that were never requested.
+    /// URLs of these three kinds that were never requested.
     pub missing: Listed,
-    /// URLs requested more than once, robots.txt and hostile hosts apart.
+    /// URLs requested more than once, except robots.txt and hostile hosts.
     pub repeats: Listed,
-    /// Broken manners.
+    /// Violations of politeness.
     pub violations: Violations,
-    /// URLs requested that no page links to; no reason to fail.
+    /// URLs requested that no page links to. They are no reason to fail.
     pub unexpected: Listed,
     /// Accepted connections.
     pub connections: u64,
@@ -76,7 +76,7 @@ pub struct Report {
     pub robots_requests: u64,
     /// Hosts that were sent a request before they were asked for robots.txt.
     pub hosts_without_robots_first: u64,
-    /// What was no GET or HEAD request.
+    /// Requests other than GET and HEAD.
     pub malformed: u64,
     /// Requests with another host's name in the Host header.
     pub misdirected: u64,
@@ -180,8 +180,7 @@ impl Report {
         }
     }
 
-    /// A Crawl-delay counts from the first request for robots.txt on: before, nobody can know of
-    /// it.
+    /// A Crawl-delay counts from the first request for robots.txt on: before that, nobody can know of it.
     fn add_early(&mut self, plan: &Plan, host: u32, record: &HostRecord, delay_expected_ms: u64) {
         let crawl_delay_ms = plan.site(host).robots.crawl_delay_ms().unwrap_or(0);
         let mut knows_robots = false;

@@ -22,8 +22,8 @@ pub(crate) enum Resource {
     Unknown,
 }
 
-/// How a page's path is spelled. All are canonical: lower case, parameters sorted; of hosts whose
-/// pages are not in English, Flat and View have a word of their language, escaped.
+/// How a page's path is spelled. All forms are canonical: lower case, parameters sorted. On hosts whose pages are not
+/// in English, Flat and View have an escaped word of their language.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     /// `/`
@@ -57,7 +57,7 @@ impl Shape {
         matches!(self.form, Form::Private | Form::Script)
     }
 
-    /// Answers 200 and may be fetched.
+    /// Says whether it answers 200 and may be fetched.
     pub(crate) fn is_open(self) -> bool {
         !self.redirect && !self.is_disallowed()
     }
@@ -116,7 +116,7 @@ impl Resource {
         self.write(plan, host, &Word::escaped(plan.tongue(host)), ampersand, out);
     }
 
-    /// The same as pages of the host spell it: in their language, nothing escaped.
+    /// The same, as pages of the host spell it: in their language, nothing escaped.
     pub(crate) fn write_own_path(self, plan: &Plan, host: u32, ampersand: &str, out: &mut String) {
         self.write(plan, host, &Word::as_it_is(plan.tongue(host)), ampersand, out);
     }
@@ -134,8 +134,7 @@ impl Resource {
         }
     }
 
-    /// What `path` (with its query) stands for on `host`. Only the one spelling that pages link to
-    /// counts.
+    /// What `path` (with its query) stands for on `host`. Only the spelling that pages link to counts.
     pub(crate) fn of_path(plan: &Plan, host: u32, path: &str) -> Self {
         if path == "/robots.txt" {
             return Self::Robots;
@@ -160,7 +159,7 @@ impl Resource {
         spelled == path
     }
 
-    /// A number that differs between most resources of a host; for seeding.
+    /// A number that differs between most resources of a host, for seeding.
     pub(crate) fn number(self) -> u32 {
         match self {
             Self::Page(page) => page,

@@ -1,7 +1,7 @@
 //! Secure: hosts that speak HTTP/2 over TLS (RFC 9113), and nothing else.
 //!
-//! Their certificate is for another name and signed by itself: a crawler has to take their identity
-//! on trust. They have pages, redirects and robots.txt as any host.
+//! Their certificate is for another name and signed by itself, so a crawler has to take their identity on trust. They
+//! have pages, redirects and robots.txt like any host.
 
 use std::sync::{Arc, OnceLock};
 
@@ -27,10 +27,10 @@ const CERTIFICATE: &[u8] = include_bytes!("../../../shared/tests/certificate/cer
 const KEY: &[u8] = include_bytes!("../../../shared/tests/certificate/key.der");
 /// Answers after which a host takes leave of a connection.
 const ANSWERS: u32 = 5;
-/// A host that breaks off breaks off every so many requests, robots.txt apart.
+/// A host that breaks off breaks off one request in this many, robots.txt apart.
 const RESET_EVERY: usize = 3;
 
-/// What is answered.
+/// An answer.
 struct Content {
     status: StatusCode,
     content_type: &'static str,
@@ -93,7 +93,7 @@ fn is_reset(web: &Web, host: u32, resource: Resource) -> bool {
     resource != Resource::Robots && requests % RESET_EVERY == 0
 }
 
-/// Puts an answer into the connection, which sends it when it is asked for the next request.
+/// Puts an answer into the connection, which sends it when the next request is asked for.
 fn answer(web: &Web, host: u32, resource: Resource, mut respond: SendResponse<Bytes>) -> Result<()> {
     let Content { status, content_type, location, body } = content(&web.plan, host, resource);
     let mut head = Response::builder().status(status).header("content-type", content_type);

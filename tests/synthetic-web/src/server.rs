@@ -19,8 +19,8 @@ use super::record::{Contact, Open, Recorder};
 use super::resource::Resource;
 use super::secure;
 
-/// A new connection may be seen before the end of the one it follows: this long the older ones may
-/// take to show it.
+/// A new connection may be seen before the end of the one that it follows. Older ones may take this long to show their
+/// end.
 const PARALLEL_GRACE: Duration = Duration::from_millis(5);
 /// Ports tried until one is free on all addresses.
 const PORT_TRIES: usize = 50;
@@ -155,7 +155,7 @@ async fn answer(
 ) -> io::Result<()> {
     let mut resource = note(web, host, open, request);
     if resource == Resource::Unknown && web.plan.site(host).hostility == Some(Hostility::Sessions) {
-        // Not among what is linked, but there for a crawler that keeps session ids.
+        // This URL is not among what is linked, but is there for a crawler that keeps session ids.
         resource = Resource::of_path(&web.plan, host, without_session(&request.target));
     }
     http::wait(stream, buffer, web.plan.latency(host, resource)).await?;
@@ -169,13 +169,13 @@ async fn answer(
     Behaviour::of(&web.plan, host, resource).perform(exchange).await
 }
 
-/// A path as it was before a session id was put behind it.
+/// A path without the session id behind it.
 fn without_session(path: &str) -> &str {
     let cut = [";jsessionid=", "?PHPSESSID=", "&PHPSESSID="].iter().filter_map(|name| path.find(name)).min();
     &path[..cut.unwrap_or(path.len())]
 }
 
-/// Says whether the host has no time for the last request.
+/// Says whether the host is too busy for the last request.
 fn is_busy(web: &Web, host: u32, resource: Resource) -> bool {
     if web.plan.site(host).hostility != Some(Hostility::Busy) || resource == Resource::Robots {
         return false;

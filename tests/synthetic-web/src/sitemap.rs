@@ -1,7 +1,7 @@
-//! Sitemaps: of hosts that have pages to which nothing else leads (sitemaps.org protocol 0.9).
+//! Sitemaps of hosts with pages that nothing else leads to (sitemaps.org protocol 0.9).
 //!
-//! robots.txt names an index, the index three maps: XML, packed XML, plain text. They are the host's first byways, the
-//! pages in them the next.
+//! robots.txt names an index, and the index names three maps: XML, packed XML, plain text. They are the host's first
+//! byways; the pages in them are the next ones.
 
 use std::io::{self, Write as _};
 
@@ -13,7 +13,7 @@ use super::resource::Resource;
 
 /// The index and the maps that it names.
 const PATHS: [&str; 4] = ["/sitemap.xml", "/maps/1.xml", "/maps/2.xml.gz", "/maps/sitemap-3.txt"];
-/// How many these are.
+/// Number of the index and the maps together.
 pub(crate) const MAPS: u32 = PATHS.len() as u32;
 /// Pages in the maps.
 pub(crate) const MAPPED: u32 = 9;
@@ -27,12 +27,12 @@ pub(crate) fn number(path: &str) -> Option<u32> {
     Some(PATHS.iter().position(|known| *known == path)? as u32)
 }
 
-/// What robots.txt says of them.
+/// The lines of robots.txt that name them.
 pub(crate) fn robots_line(plan: &Plan, host: u32) -> String {
     format!("Sitemap: {}\n", plan.url(host, Resource::Byway(0)))
 }
 
-/// Type and content of one.
+/// Type and content of a map.
 pub(crate) fn render(plan: &Plan, host: u32, number: u32) -> io::Result<(&'static str, Vec<u8>)> {
     let url = |number| plan.url(host, Resource::Byway(number));
     let wrapped = |element: &str, urls: Vec<String>| -> String {

@@ -37,7 +37,7 @@ async fn all_closed(web: &SyntheticWeb) {
     panic!("connections stay open");
 }
 
-// A crawler as simple as can be, which knows of the web only what any crawler could know.
+// A crawler as simple as can be. It knows of the web only what any crawler could know.
 
 struct NaiveCrawl {
     clients: BTreeMap<String, Client>,
@@ -323,7 +323,7 @@ async fn connections_one_after_the_other_are_no_violation() {
         if round % 3 == 0 {
             client.get("/").await.unwrap();
         } else if round % 3 == 1 {
-            // Gives up while the server still thinks.
+            // The client gives up while the server still thinks.
             let request = format!("GET / HTTP/1.1\r\nHost: {}\r\n\r\n", web.web.plan.authority(0));
             client.send(request.as_bytes()).await.unwrap();
         }

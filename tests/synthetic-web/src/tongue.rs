@@ -1,8 +1,7 @@
 //! Tongue: the encoding of a host's pages, and a word of its language in paths and queries.
 //!
-//! The host's own pages have the word as it is, in their encoding. Everywhere else it is escaped: in
-//! paths always as UTF-8, in queries as the pages that link there are encoded (WHATWG URL, query
-//! state).
+//! The host's own pages have the word as it is, in their encoding. Everywhere else it is escaped: in paths always as
+//! UTF-8, in queries in the encoding of the pages that link there (WHATWG URL, query state).
 
 use std::fmt::Write as _;
 
@@ -23,7 +22,7 @@ impl Tongue {
 
     /// The word in a query, as a crawler requests it.
     pub(crate) fn in_query(self) -> String {
-        // In UTF-8 where the pages are in UTF-16.
+        // The word is in UTF-8 where the pages are in UTF-16.
         let (bytes, _, _) = self.encoding.encode(self.word);
         escaped(&bytes)
     }
@@ -39,7 +38,7 @@ impl Tongue {
     }
 }
 
-/// All that is not a letter of ASCII or a hyphen is escaped.
+/// Escapes everything except letters of ASCII and hyphens.
 fn escaped(bytes: &[u8]) -> String {
     let mut text = String::new();
     for byte in bytes {

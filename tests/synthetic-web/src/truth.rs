@@ -1,5 +1,4 @@
-//! Truth: what a perfect crawl of the whole web, from the first host's `/` or from every host's,
-//! does to each URL.
+//! Truth: what becomes of each URL in a perfect crawl of the whole web, from the first host's `/` or from every host's.
 
 use std::collections::BTreeMap;
 
@@ -12,23 +11,23 @@ use super::resource::Resource;
 /// URLs by how they end, each list without repetition. `/robots.txt` is in none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Truth {
-    /// Answer 200 and are allowed.
+    /// URLs that answer 200 and are allowed.
     pub pages: Vec<String>,
-    /// Answer 301 and are allowed.
+    /// URLs that answer 301 and are allowed.
     pub redirects: Vec<String>,
-    /// Are linked from a page and answer 404 or 410.
+    /// URLs that a page links to and that answer 404 or 410.
     pub not_found: Vec<String>,
-    /// Are linked or redirected to and must not be requested.
+    /// URLs that are linked or redirected to and must not be requested.
     pub disallowed: Vec<String>,
-    /// Are answered by a hostile host with 429, if they are requested at all.
+    /// URLs that a hostile host answers with 429, if they are requested at all.
     pub refused: Vec<String>,
-    /// Get no answer that can be used from a hostile host, if they are requested at all.
+    /// URLs that get no answer that can be used from a hostile host, if they are requested at all.
     pub failed: Vec<String>,
-    /// Are on a host whose name has no address.
+    /// URLs on a host whose name has no address.
     pub unresolvable: Vec<String>,
-    /// Are found when so many pages of their host were fetched that these are not.
+    /// URLs that are over budget: enough other pages of their host were fetched.
     pub over_budget: Vec<String>,
-    /// How many URLs end how, by the names that a crawl's summary has for it; 0 where none does.
+    /// How many URLs end in each way, by the names in a crawl's summary; 0 for a way in which none ends.
     pub outcomes: BTreeMap<String, u64>,
 }
 
@@ -58,7 +57,7 @@ impl Truth {
         list.push(plan.url(host, resource));
     }
 
-    /// With the lengths of the lists in `outcomes`.
+    /// Fills `outcomes` with the lengths of the lists.
     pub(crate) fn counted(mut self) -> Self {
         let lists = [
             ("fetched", self.pages.len()),

@@ -1,5 +1,4 @@
-//! Validators: how a page says which version of it this is, and whether a request has that one
-//! (RFC 9110, sections 8.8 and 13.1).
+//! Validators: how a page names its version, and whether a request has that version (RFC 9110, sections 8.8 and 13.1).
 
 use super::http::Request;
 use super::plan::Plan;
@@ -7,7 +6,7 @@ use super::plan::Plan;
 /// When all pages were written.
 const LAST_MODIFIED: &str = "Tue, 01 Sep 2020 12:00:00 GMT";
 
-/// Of one page.
+/// The validators of one page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Validators {
     etag: String,
@@ -18,13 +17,13 @@ impl Validators {
         Self { etag: format!("\"{}-{host}-{page}\"", plan.profile.seed) }
     }
 
-    /// Header lines.
+    /// Their header lines.
     pub(crate) fn fields(&self) -> String {
         format!("ETag: {}\r\nLast-Modified: {LAST_MODIFIED}\r\n", self.etag)
     }
 
-    /// Says whether the request wants the page only if it has changed since. A date counts where there
-    /// is no tag, and only the very one that was sent.
+    /// Says whether the request wants the page only if it has changed since. A date counts where there is no tag, and
+    /// only if it is exactly the one that was sent.
     pub(crate) fn match_those_of(&self, request: &Request) -> bool {
         if request.if_none_match.is_empty() {
             return request.if_modified_since == LAST_MODIFIED;

@@ -1,11 +1,11 @@
 //! Hosts and their budgets: how many pages of each were fetched, and how many URLs may still be asked for.
 //!
-//! All servers of a host are in one partition, so one scheduler counts them. A page is counted in the commit of
-//! its outcome; a URL in flight is reserved until it ends or goes back. So pages fetched and URLs in flight
-//! are never more than the budget, whatever crashes, and nothing is over budget before as many were fetched.
+//! All servers of a host are in one partition, so one scheduler counts them. A page is counted in the commit of its
+//! outcome. A URL in flight is reserved until it ends or goes back. So pages fetched and URLs in flight together never
+//! exceed the budget, whatever crashes, and nothing is over budget before that many pages were fetched.
 //!
-//! Pages are counted without a budget too: one that a resumed crawl brings holds for the whole crawl. Memory
-//! holds the hosts of servers in play (P6).
+//! Pages are counted without a budget too: a budget that comes with `--resume` holds for the whole crawl. Memory holds
+//! the hosts of servers in play (P6).
 
 use crate::budget::left::Budget;
 use crate::keys::server_key::ServerKey;
@@ -76,7 +76,8 @@ impl Hosts {
         }
     }
 
-    /// Counts a page. After the last one of its budget all servers of the host are looked after, as their URLs end.
+    /// Counts a page. After the last page of the budget all servers of the host are looked after, because their URLs
+    /// end.
     pub(crate) fn fetched(&mut self, staged: &mut Staged<'_>, partition: u16, host: u64) {
         let Some(pages) = self.pages.get_mut(&host) else { return };
         pages.fetched += 1;

@@ -3,11 +3,11 @@
 /// What is left of a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Budget {
-    /// This many more URLs may be in flight; at least one.
+    /// This many more URLs may be in flight, at least one.
     Left(u64),
-    /// Nothing before a URL in flight ends, or another scheduler gives tokens back.
+    /// Nothing until a URL in flight ends, or another scheduler gives tokens back.
     Reserved,
-    /// Nothing: as many pages were fetched.
+    /// Nothing: the budget is used up by pages fetched.
     UsedUp,
 }
 
@@ -23,7 +23,7 @@ impl Budget {
     }
 }
 
-/// The budgets for which the pages of a server count, beside the crawl's.
+/// The budgets that the pages of a server count for, beside the crawl's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Budgets {
     pub(crate) host: Budget,

@@ -1,12 +1,13 @@
 //! Shares: what this scheduler has of budgets that all schedulers share.
 //!
-//! A share says how many tokens are held, and how many of them URLs in flight and pages fetched have taken. One that
-//! has none left while URLs wait asks the ledger, and calls upon schedulers that may have some to give back, until as
-//! many pages were fetched, over all of them, as the budget has. A single scheduler has all tokens and asks nobody.
+//! A share says how many tokens are held, and how many of them URLs in flight and pages fetched have taken. A share
+//! that has none left while URLs wait asks the ledger. It also calls upon schedulers that may have some to give back.
+//! That ends when all schedulers together have fetched as many pages as the budget has. A single scheduler has all
+//! tokens and asks nobody.
 //!
-//! Invariants: tokens that are being given back are not spent: from the question on only those count that were kept.
-//! Budgets are taken in one order: tokens of the crawl are for URLs that have their domain's, so that nobody waits for
-//! one with the other in hand.
+//! Invariants: tokens that are being given back are not spent: from the question on, only those count that were kept.
+//! Budgets are taken in one order: tokens of the crawl are for URLs that have those of their domain, so that nobody
+//! waits for one with the other in hand.
 
 use crate::budget::left::Budget;
 use crate::keys::load::Load;
@@ -26,9 +27,9 @@ use std::time::Duration;
 /// Table of registered domains: domain → pages fetched, over all partitions of the instance.
 pub(crate) const DOMAINS: Table = "domains";
 
-/// Between two questions for tokens, when there were none.
+/// Wait between two questions for tokens, when there were none.
 const ASK_EVERY: Duration = Duration::from_secs(1);
-/// Questions that are out at once.
+/// Questions that are out at once, at most.
 const QUESTIONS_MAX: usize = 256;
 
 /// A shared budget, by the hash of the domain's name.
@@ -38,12 +39,12 @@ enum Id {
     Domain(u64),
 }
 
-/// Says whether the ledger is asked.
+/// When the ledger is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Question {
-    /// No.
+    /// It is not asked.
     None,
-    /// At that time.
+    /// It is asked at that time.
     Due(Timestamp),
     /// The answer is awaited.
     Out,
@@ -54,7 +55,7 @@ enum Question {
 struct Share {
     budget: SharedBudget,
     max: u64,
-    /// Tokens held, since the crawl began.
+    /// Tokens held, counted from the beginning of the crawl.
     tokens: u64,
     fetched: u64,
     in_flight: u64,
@@ -62,7 +63,7 @@ struct Share {
     /// Pages that the other schedulers have fetched, as far as is known.
     elsewhere: u64,
     question: Question,
-    /// Another scheduler has none left.
+    /// Another scheduler has called for tokens: it has none left.
     called: bool,
     /// The others are not called upon before then.
     call_at: Timestamp,
@@ -83,7 +84,7 @@ impl Share {
         }
     }
 
-    /// URLs wait for tokens that others may have.
+    /// Says whether URLs wait for tokens that others may have.
     fn is_short(&self) -> bool {
         self.waiting > 0 && self.tokens < self.max && self.budget() == Budget::Reserved
     }
@@ -92,7 +93,7 @@ impl Share {
 /// All shares in play.
 #[derive(Debug)]
 pub(crate) struct Shares {
-    /// Of one domain; 0: no limit.
+    /// The budget of each domain; 0: no limit.
     pages_per_domain: u64,
     schedulers: u16,
     instance: u16,
@@ -141,7 +142,8 @@ impl Shares {
         self.shares.is_empty()
     }
 
-    /// Gives the crawl a budget of `max` pages. This scheduler has fetched `fetched`; the others wait to hear of that.
+    /// Gives the crawl a budget of `max` pages. This scheduler has fetched `fetched` pages; the others wait to hear
+    /// of that.
     pub(crate) fn limit_crawl(&mut self, now: Timestamp, max: u64, fetched: u64) {
         let mut share = self.share(SharedBudget::Crawl, max, fetched);
         if self.schedulers > 1 {
@@ -179,8 +181,8 @@ impl Shares {
         }
     }
 
-    /// A domain without servers in play leaves memory. Not while an answer is awaited: that of a later question could
-    /// overtake it.
+    /// Lets a domain without servers in play leave memory. That does not happen while an answer is awaited: the answer
+    /// to a later question could overtake it.
     fn forget(&mut self, domain: u64) {
         let id = Id::Domain(domain);
         let is_asked = self.shares.get(&id).is_some_and(|share| share.question != Question::None);
@@ -238,12 +240,12 @@ impl Shares {
         Ok(self.share(SharedBudget::Crawl, self.pages_per_domain, stored(store, domain)?).budget())
     }
 
-    /// A job could be granted if the crawl had pages left.
+    /// Notes that a job could be granted if the crawl had pages left.
     pub(crate) fn want_for_crawl(&mut self, now: Timestamp) {
         self.want(Id::Crawl, now);
     }
 
-    /// A server waits for its domain to have pages left.
+    /// Notes that a server waits for its domain to have pages left.
     pub(crate) fn want_for_domain(&mut self, now: Timestamp, domain: u64) {
         self.want(Id::Domain(domain), now);
     }
@@ -258,7 +260,7 @@ impl Shares {
         }
     }
 
-    /// Another scheduler has no token left of a domain's budget, or of the crawl's: what is not needed here goes back.
+    /// Another scheduler has no token left of a domain's budget, or of the crawl's. What is not needed here goes back.
     pub(crate) fn call(&mut self, now: Timestamp, domain: Option<&str>, store: &dyn Store) -> Result<(), StoreError> {
         let id = domain.map_or(Id::Crawl, |domain| Id::Domain(fingerprint(domain)));
         if let (Some(domain), Id::Domain(hash), false) = (domain, id, self.shares.contains_key(&id))
@@ -322,7 +324,7 @@ impl Shares {
         }
     }
 
-    /// When there is something to be asked.
+    /// The time when there is something to be asked.
     pub(crate) fn ask_at(&self) -> Option<Timestamp> {
         self.due.first().filter(|_| self.out < QUESTIONS_MAX).map(|&(at, _)| at)
     }
@@ -345,7 +347,7 @@ impl Shares {
             if share.is_short() && share.call_at <= now {
                 share.call_at = now + ASK_EVERY;
                 for other in settled.ledger.iter().flat_map(|ledger| ledger.holders_elsewhere(self.instance)) {
-                    // Partition p is instance p's, as far as there are instances.
+                    // Partition p belongs to instance p, as far as there are instances.
                     staged.messages.errand(other, Errand::Tokens { domain: share.budget.domain().map(str::to_owned) });
                 }
             }

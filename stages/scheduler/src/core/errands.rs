@@ -1,8 +1,8 @@
 //! Robots.txt across servers: answers for a server, and requests that a redirect leads to another one.
 //!
-//! A robots.txt that lies on another server is fetched by a job of that server, so that P1 and P2 hold for it
-//! too. When its partition is another instance's, that one is asked; what is asked is soft state there, and is
-//! asked again until it is answered.
+//! A robots.txt that lies on another server is fetched by a job of that server, so that P1 and P2 hold for it too. When
+//! the partition of that server belongs to another instance, that instance is asked. It keeps what it is asked as soft
+//! state, and it is asked again until it answers.
 
 use crate::keys::server_key::ServerKey;
 use crate::robots::robots_txt::Robots;
@@ -51,7 +51,7 @@ impl Errands {
         }
     }
 
-    /// `asker` wants to know what lies at `url`, on another server.
+    /// Notes that `asker` wants to know what lies at `url`, on another server.
     ///
     /// # Errors
     ///
@@ -91,7 +91,7 @@ impl Errands {
         Ok(())
     }
 
-    /// The answer to an errand; one that nobody waits for any more is ignored.
+    /// Takes the answer to an errand. An answer that nobody waits for any more is ignored.
     fn found(
         &mut self,
         key: ServerKey,
@@ -104,7 +104,8 @@ impl Errands {
         self.answered(key, &url, response, servers, staged)
     }
 
-    /// Takes the answer to the request for a server's robots.txt at `url`, wherever that was; none when there was none.
+    /// Takes the answer to the request for a server's robots.txt at `url`, wherever that was; none when there was no
+    /// answer.
     ///
     /// # Errors
     ///
@@ -176,7 +177,7 @@ impl Errands {
     }
 }
 
-/// A server takes on an errand for another one, unless it has it already or has too many.
+/// Gives a server an errand for another one, unless it has that errand already or has too many.
 fn take_on(
     key: ServerKey,
     url: String,

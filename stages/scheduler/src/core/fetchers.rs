@@ -1,7 +1,7 @@
 //! Fetchers that ask for jobs, and how many each may still be given.
 //!
-//! An ask is soft state: it replaces the one before, holds for a moment, and dies with the fetcher's life or the
-//! scheduler's. So a job is decided the moment a server may be contacted, never queued for a fetcher.
+//! An ask is soft state. It replaces the one before, holds for a moment, and dies with the fetcher's life or the
+//! scheduler's. So a job is decided at the moment when a server may be contacted, and never queued for a fetcher.
 
 use shared::message::Ask;
 use shared::time::Timestamp;
@@ -18,7 +18,7 @@ struct Asker {
     /// Jobs it may still be given for this ask.
     credit: u32,
     expires: Timestamp,
-    /// Jobs granted to this life of it; counted on from what it had received when it was first heard of.
+    /// Jobs granted to this life of it. The count goes on from what it had received when it was first heard of.
     granted: u64,
 }
 

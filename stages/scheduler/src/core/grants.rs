@@ -21,14 +21,14 @@ use shared::url::path_of;
 
 /// Bytes of URLs in a job, at most: well below the smallest `broker.max_payload`.
 const JOB_BYTES_MAX: usize = 512 << 10;
-/// One connection in this many is for servers in trouble while the others are in use.
+/// Of this many connections one is for servers in trouble, while the others are in use.
 const TROUBLED_PART: u64 = 16;
 
 /// What became of an attempt to grant a job.
 pub(crate) enum Granted {
     /// A job for this fetcher.
     Job(String),
-    /// None for that server now; there may be for the next.
+    /// None for that server now. There may be one for the next server.
     Nothing,
     /// No server is ready, no fetcher has credit, or enough pages were fetched.
     NoneLeft,
@@ -41,7 +41,8 @@ pub(crate) struct Grants {
     /// Jobs granted in this epoch.
     jobs: u64,
     pub(crate) fetchers: Fetchers,
-    /// Told to end: a job granted now might go to a fetcher that ends as well, and block its server for a lease.
+    /// The scheduler is told to end. A job granted now might go to a fetcher that ends as well, and block its server
+    /// for a lease.
     is_draining: bool,
 }
 
@@ -81,7 +82,7 @@ impl Grants {
             return Ok(Granted::NoneLeft);
         };
         let pages_left = servers.shares().crawl().left();
-        // Errands need none.
+        // Errands need no budget.
         if pages_left == 0 && servers.get(key).is_none_or(|server| server.errands.is_empty()) {
             servers.shares_mut().want_for_crawl(now);
             return Ok(Granted::NoneLeft);
@@ -111,8 +112,8 @@ impl Grants {
         Ok(Granted::Job(grantee.fetcher))
     }
 
-    /// Says whether a server in trouble may be given a connection. Those that keep theirs until a time-out would else
-    /// take all: they hold a small part of them, or more than half of what is free.
+    /// Says whether a server in trouble may be given a connection. Some of these servers keep theirs until a time-out,
+    /// and would take all. So they hold a small part of the connections, and more only while more than half are free.
     fn has_room_for_trouble(&self, now: Timestamp, servers: &Servers) -> bool {
         let (free, load) = (self.fetchers.credit(now), servers.load_of_all());
         let connections = load.jobs + free;
@@ -131,7 +132,7 @@ impl Grants {
     ) {
         let Some(in_play) = servers.in_play(key, "granting a job") else { return };
         let (server, partition, settings) = (in_play.server, in_play.partition, staged.settings);
-        // There is a longer one after it.
+        // A longer try comes after it.
         let is_short_try = server.is_stranger() && settings.attempts > 1;
         self.jobs += 1;
         partition.counts.jobs += 1;
@@ -204,8 +205,8 @@ fn fill(
     Ok(requests)
 }
 
-/// The one request of a robots job: for others that wait for an answer first, else for the server itself. Who
-/// wants the same gets the same answer.
+/// The one request of a robots job. It is for others that wait for an answer first, else for the server itself. All
+/// that want the same URL get the same answer.
 fn robots_request(settings: &Settings, now: Timestamp, server: &mut Server, lease: &mut Lease) -> Request {
     let own = server.needs_robots(now, settings) && !server.robots.awaits_errand();
     let own_url = server.robots.own_url(&server.name);

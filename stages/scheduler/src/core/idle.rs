@@ -17,7 +17,7 @@ use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// URLs of a server that are looked at to find one, at most: they take a tenth of a second of the scheduler's time.
+/// URLs of a server that are looked at to find one, at most. They take a tenth of a second of the scheduler's time.
 const LOOKED_AT_MAX: usize = 100_000;
 
 /// Why a server is not being fetched. All durations are what is left of a wait.
@@ -25,23 +25,23 @@ const LOOKED_AT_MAX: usize = 100_000;
 pub enum Idle {
     /// No URL of it has come to its scheduler.
     Unknown,
-    /// It belongs to that partition, which another instance owns.
+    /// It belongs to this partition, which another instance owns.
     Elsewhere(u16),
     /// None of its URLs waits.
     NothingWaiting,
     /// Its URLs end without a contact: for this long, or as long as the crawl lasts.
     Ending(Outcome, &'static str, Option<Duration>),
-    /// A job is out for it, whose lease expires then.
+    /// A job is out for it. Its lease expires after this time.
     Connected(Duration),
     /// The pause between two contacts.
     Delay(Duration),
     /// It refused, or did not answer, and is set aside.
     BackOff(Duration),
-    /// All its URLs failed before; the first is tried again then.
+    /// All its URLs failed before. The first one is tried again after this time.
     Retry(Duration),
-    /// Its address is asked for; once more then.
+    /// Its address is asked for, and asked for again after this time.
     AddressAwaited(Duration),
-    /// Its robots.txt is asked of another server; once more then.
+    /// Its robots.txt is asked of another server, and asked for again after this time.
     RobotsAwaited(Duration),
     /// URLs in flight may use up the budget of its host, or of its domain, or other schedulers have what is left.
     BudgetReserved,
@@ -95,9 +95,9 @@ impl fmt::Display for Idle {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whereabouts {
     InFlight,
-    /// After this number of attempts.
+    /// It waits after this number of attempts.
     Waiting(u8),
-    /// Not among the first URLs of its server; this number was looked at.
+    /// It is not among the first URLs of its server, of which this number was looked at.
     NotAmongFirst(usize),
     /// It has ended, or has not come.
     Absent,

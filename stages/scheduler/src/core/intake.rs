@@ -1,7 +1,6 @@
 //! New URLs come into the frontier, and addresses of servers with them.
 //!
-//! Invariant: each URL is taken on once. Its serial number tells whether it was, however often and in whatever batch it
-//! comes (P3).
+//! Invariant: each URL is taken on once, however often and in whatever batch it comes: its serial number tells (P3).
 
 use crate::frontier::rows::FrontierUrl;
 use crate::keys::server_key::ServerKey;
@@ -11,9 +10,10 @@ use crate::step::staged::Staged;
 use shared::message::{ReadyUrls, Resolution};
 use shared::stage::store::StoreError;
 
-/// Takes on the new URLs of a batch, and the addresses in it. Without URLs it is the answer to a request for addresses.
+/// Takes on the new URLs of a batch, and the addresses in it. A batch without URLs is the answer to a request for
+/// addresses.
 ///
-/// Gives the number of URLs that make no sense, which are left out.
+/// Gives the number of URLs that make no sense. They are left out.
 ///
 /// # Errors
 ///
@@ -75,7 +75,7 @@ fn learn_addresses(servers: &mut Servers, ready: &ReadyUrls, staged: &mut Staged
     Ok(())
 }
 
-/// A server that is not known keeps nothing: the address comes again with its first URL.
+/// A server that is not known keeps nothing. Its address comes again with its first URL.
 fn learn_address(servers: &mut Servers, key: ServerKey, found: Option<&Resolution>, staged: &mut Staged<'_>) {
     if let Some(server) = servers.get_mut(key) {
         match found {

@@ -1,7 +1,7 @@
 //! Keeps each server in the place where it belongs, and ends the URLs of servers that will not be contacted.
 //!
-//! In: servers that a step touched, and those whose wait is over. Out: questions that have to be answered before a server
-//! can be contacted (its address, its robots.txt), and outcomes of URLs that end without a contact.
+//! In: servers that a step touched, and those whose wait is over. Out: questions that have to be answered before a
+//! server can be contacted (its address, its robots.txt), and outcomes of URLs that end without a contact.
 //!
 //! Invariant: when a server does not take the room it waited for, the next one that waits for it is looked after.
 
@@ -30,7 +30,7 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// `connections_per_address`: how many may be open at once; 0: no limit.
+    /// `connections_per_address`: how many connections to an address may be open at once; 0: no limit.
     pub(crate) fn new(connections_per_address: u32) -> Self {
         Places {
             queue: ReadyQueue::default(),
@@ -41,7 +41,7 @@ impl Places {
 
     /// Puts a server where it belongs, and asks the questions that have to be answered first.
     ///
-    /// A server that is not in memory has no place: a report of an unknown one may name it.
+    /// A server that is not in memory has no place: a report may name a server that is not known.
     ///
     /// # Errors
     ///
@@ -95,7 +95,7 @@ impl Places {
 
     /// The place of a server that may get a job, by its rank.
     fn ready(&self, key: ServerKey, server: &mut Server, staged: &Staged<'_>) -> Result<MoveTo, StoreError> {
-        // Others wait for errands, which are served even when no pages are left.
+        // Other servers wait for errands, which are served even when no pages are left.
         let rank = match server.errands.is_empty() {
             true => server.rank(&staged.rows, key, staged.settings, &self.speeds)?,
             false => Rank::FIRST,

@@ -1,8 +1,8 @@
 //! Reports of jobs: how URLs ended, what the connection was like; and leases that expire without one.
 //!
-//! A report counts once, whatever the broker repeats: by its sequence number, and because a slot that has left
-//! its job is never looked at again. A job ends when its last report and all before it came; reports of other
-//! jobs change nothing.
+//! A report counts once, whatever the broker repeats: by its job, by its sequence number, and because a slot that has
+//! left its job is never looked at again. A job ends when its last report and all before it came. A report of another
+//! job moves no URL; it can only make the server wait longer.
 
 use crate::core::errands::Errands;
 use crate::core::fetchers::Fetchers;
@@ -80,7 +80,7 @@ impl Reports<'_> {
         Ok(())
     }
 
-    /// Says whether the rules still hold under which a job was granted. A job that waits for a full stream may outlast
+    /// Says whether the rules under which a job was granted still hold. A job that waits for a full stream may outlast
     /// them (P5). Rules lapse earlier than they must, by more than what is left of the lease.
     fn may_go_on(&self, key: ServerKey, lease: &Lease, staged: &Staged<'_>) -> bool {
         lease.robots.is_some()
@@ -88,7 +88,7 @@ impl Reports<'_> {
             || self.servers.get(key).is_some_and(|server| server.robots.rules(staged.now).is_some())
     }
 
-    /// Takes a report of a job that is not, or no longer, the server's. Its results do not count, but the waits that
+    /// Takes a report of a job that is not, or no longer, the server's. Its results do not count. But the waits that
     /// the server asked for hold (P2), and so do the pauses after its answers.
     fn heed(&mut self, key: ServerKey, report: &Report, staged: &mut Staged<'_>) -> Result<(), StoreError> {
         let asked_for = |result: &RequestResult| match result.end {
@@ -108,7 +108,7 @@ impl Reports<'_> {
         Ok(())
     }
 
-    /// Takes what a report says that was not seen before.
+    /// Takes what is new in a report.
     fn apply(
         &mut self,
         key: ServerKey,
@@ -172,8 +172,8 @@ impl Reports<'_> {
         let contacted = trouble.is_none_or(Trouble::contacts);
         lease.contacted |= contacted;
         partition.counts.contacts += u64::from(contacted);
-        // Tries to get a robots.txt are counted by themselves, so that it is out of reach as RFC 9309 has it in the
-        // end; but a server that refuses is left alone.
+        // Tries to get a robots.txt are counted by themselves, so that it counts as out of reach in the end, as RFC
+        // 9309 says. But a server that refuses is left alone.
         let has_own_tries = trouble.is_some_and(|trouble| trouble.class().url == ForUrl::Attempt);
         if let Some(end) = end {
             if !has_own_tries {
@@ -184,7 +184,7 @@ impl Reports<'_> {
             }
         }
         if lease.is_restored() || lease.deadline < staged.now {
-            // The report waited, since the last life or while nothing could be heard, and nobody knows how long: its
+            // The report waited, since the last life or while nothing could be heard, and nobody knows how long. So its
             // robots.txt may be older than rules may be (P5). It is asked for again, also by those who asked for it on
             // behalf of another server.
             lease.progressed = true;

@@ -27,14 +27,14 @@ pub(crate) struct JobUrls<'a, 's> {
     pub(crate) shares: &'a mut Shares,
     pub(crate) server: &'a mut Server,
     pub(crate) partition: &'a mut Partition,
-    /// The job brought an answer; its page may be reported after the request that failed behind it.
+    /// The job brought an answer. The page of that answer may be reported after the request that failed behind it.
     pub(crate) served: bool,
     pub(crate) lease: &'a mut Lease,
     pub(crate) staged: &'a mut Staged<'s>,
 }
 
 impl JobUrls<'_, '_> {
-    /// Decides and does what becomes of one URL. One that is untried is left to the caller.
+    /// Decides what becomes of one URL, and does it. A URL that is untried is left to the caller.
     ///
     /// # Errors
     ///
@@ -86,8 +86,8 @@ impl JobUrls<'_, '_> {
     }
 }
 
-/// Notes that the server answered, and in what time, or sets it aside, by the end of a request. `served`: its job brought
-/// an answer.
+/// Notes by the end of a request that the server answered, and in what time, or sets the server aside. `served`: its
+/// job brought an answer.
 pub(crate) fn take_trouble(
     server: &mut Server,
     lease: &mut Lease,

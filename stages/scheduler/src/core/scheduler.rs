@@ -40,7 +40,7 @@ use std::sync::Arc;
 /// The tables of the scheduler's state.
 pub const TABLES: [Table; 8] = [URLS, SERVERS, JOBS, ROBOTS, HOSTS, DOMAINS, VALIDATORS, META];
 
-/// URLs that one step ends without a contact, at most. The next step follows at once and does the rest.
+/// URLs that one step ends without a contact, at most. The next step follows at once and ends the rest.
 const ENDINGS_PER_STEP: usize = 1000;
 /// Servers that one step looks after because their wait is over, at most.
 const DUE_PER_STEP: usize = 1000;
@@ -68,7 +68,7 @@ pub struct Scheduler {
     pub(crate) places: Places,
     errands: Errands,
     grants: Grants,
-    /// Servers read from the store whose place is not found yet.
+    /// Servers that were read from the store and have no place yet.
     opened: Vec<ServerKey>,
     /// Requests for addresses sent in this epoch.
     refreshes: u64,
@@ -189,7 +189,7 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Finds places, ends URLs and grants jobs until nothing more can be done now, or enough was.
+    /// Finds places, ends URLs and grants jobs until nothing more can be done now, or the step has done enough.
     ///
     /// Gives the fetchers that got a job, one entry for each.
     fn settle(&mut self, staged: &mut Staged<'_>) -> Result<Vec<String>, StoreError> {
@@ -280,7 +280,7 @@ impl Core for Scheduler {
         let (epoch, refreshes) = (self.epoch, &mut self.refreshes);
         staged.flush(out, || {
             *refreshes += 1;
-            // Different in every life, so that no answer is taken for one to an earlier life's request.
+            // The number differs in every life, so that no answer is taken for one to an earlier life's request.
             (epoch << 32).wrapping_add(*refreshes)
         });
         debug_assert!(self.servers.conserves(), "P3: new URLs = outcomes + waiting + in flight");

@@ -1,11 +1,11 @@
-//! The URLs of a server that were never tried, in the order in which they are to be.
+//! The URLs of a server that were never tried, in the order in which they are to be tried.
 //!
-//! Their rows lie on disk in the order in which they are to be taken. The *head* holds the slots of the first of them in
-//! memory, as many as the policy looks at; the *tail* is on disk alone.
+//! Their rows lie on disk in the order in which they are to be taken. The *head* holds the slots of the first of them
+//! in memory, as many as the policy looks at. The *tail* is on disk alone.
 //!
-//! Invariants: head and tail hold each waiting URL once, all of the head before all of the tail; a row that is not
-//! waiting lies before the tail's beginning, or is in flight. Nothing is taken from a server that has URLs in flight,
-//! so the tail is never read then.
+//! Invariants: head and tail hold each waiting URL once, and all of the head comes before all of the tail. A row that
+//! is not waiting lies before the tail's beginning, or is in flight. Nothing is taken from a server that has URLs in
+//! flight, so the tail is never read then.
 //!
 //! Source: Boldi, Marino, Santini and Vigna 2014 (BUbiNG's virtualiser: the tails of queues are on disk).
 
@@ -16,18 +16,19 @@ use crate::store::codec::{Reader, Writer};
 use crate::store::rows::{Rows, corrupt};
 use shared::stage::store::StoreError;
 
-/// Rows up to this number are read one by one: filters say which file of the store has each. More are read in one go.
+/// Rows up to this number are read one by one, because filters say which file of the store has each. More rows are read
+/// in one go.
 const SINGLY_MAX: usize = 3;
 
 /// The URLs of a server that were never tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fresh {
-    /// In order.
+    /// The slots in memory, in order.
     head: Vec<u64>,
-    /// All others are there or later; [`RETRIES`] when there are none.
+    /// All other slots are this one or later; [`RETRIES`] when there are none.
     tail: u64,
     tail_urls: u64,
-    /// Number of the next one.
+    /// Number of the next URL.
     next: u64,
 }
 
@@ -51,7 +52,7 @@ impl Fresh {
         slot
     }
 
-    /// A URL that was taken waits again.
+    /// Lets a URL that was taken wait again.
     pub(crate) fn insert(&mut self, slot: u64, head_max: usize) {
         if slot >= self.tail {
             self.tail_urls += 1;
@@ -72,12 +73,12 @@ impl Fresh {
         &self.head
     }
 
-    /// The slots among which they lie.
+    /// The range of slots in which the URLs lie.
     pub(crate) fn span(&self) -> std::ops::Range<u64> {
         self.head.first().copied().unwrap_or(self.tail)..RETRIES
     }
 
-    /// The first one.
+    /// The first URL.
     pub(crate) fn first(&self, rows: &Rows<'_>, server: ServerKey) -> Result<Option<FrontierUrl>, StoreError> {
         let mut first = None;
         visit_urls(rows, server, self.span(), &mut |_, url| {

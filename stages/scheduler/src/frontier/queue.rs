@@ -1,10 +1,10 @@
 //! The queue of a server: its waiting URLs, in the order in which they go.
 //!
-//! [`Tried`] URLs go first, [`Fresh`] ones, which were never tried, last. After their server was set aside the fresh ones
-//! go first, so that the URLs that fail cannot keep it set aside.
+//! [`Tried`] URLs go first; [`Fresh`] ones, which were never tried, go last. After their server was set aside the fresh
+//! ones go first, so that the URLs that fail cannot keep it set aside.
 //!
-//! Each kind is read from its first slot. A read from the beginning of the server's range would meet the rows already
-//! removed.
+//! Each kind is read from its first slot on. A read from the beginning of the server's range would meet the rows that
+//! are already removed.
 
 use crate::frontier::fresh::Fresh;
 use crate::frontier::rows::{FrontierUrl, read_url, write_url};
@@ -20,7 +20,7 @@ use std::ops::Range;
 /// The waiting URLs of a server; their text is on disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Queue {
-    /// None as long as all went well.
+    /// None while all goes well.
     tried: Option<Box<Tried>>,
     fresh: Fresh,
 }
@@ -56,7 +56,7 @@ impl Queue {
         write_url(rows, server, slot, url);
     }
 
-    /// The slots among which the waiting URLs lie, in the order in which they go.
+    /// The ranges of slots in which the waiting URLs lie, in the order in which they go.
     pub(crate) fn spans(&self) -> Vec<Range<u64>> {
         let tried = self.tried.iter().flat_map(|tried| tried.spans());
         tried.chain(std::iter::once(self.fresh.span())).collect()
@@ -77,7 +77,7 @@ impl Queue {
         self.tried.get_or_insert_default().push(rows, server, url, at);
     }
 
-    /// The URL that has waited for longest of those of its kind, returned, retried or fresh.
+    /// The URL that has waited for the longest time among those of its kind: returned, retried or fresh.
     pub(crate) fn first(&self, rows: &Rows<'_>, server: ServerKey) -> Result<Option<FrontierUrl>, StoreError> {
         match self.tried.as_ref().and_then(|tried| tried.first()) {
             Some(slot) => read_url(rows, server, slot).map(Some),
@@ -182,12 +182,12 @@ mod tests {
         now: Timestamp,
         /// URLs pushed so far.
         pushed: u64,
-        /// While URLs are in flight none are taken but by those who took them, at once.
+        /// While URLs are in flight, no others are taken, except at once by those who took them.
         pushed_since_taken: bool,
         orders: BTreeMap<u64, Order>,
         returned: VecDeque<u64>,
         retries: VecDeque<(u64, Timestamp)>,
-        /// The best first, of equal ones the first.
+        /// The best go first, and of equal ones the first.
         fresh: BTreeSet<(Order, u64)>,
         taken: Vec<(u64, FrontierUrl)>,
     }

@@ -1,9 +1,9 @@
 //! The URLs of a server that were tried before: those that came back from a job untouched, and those that failed.
 //!
-//! - *returned*: retries that a job took and did not contact. They go first, in their order. There are never more than one
-//!   job's.
-//! - *retries*: failed at least once, each with a point in time before which it is not tried again. They lie in a span of
-//!   slots without gaps.
+//! - *returned*: retries that a job took and did not contact. They go first, in their order. There are never more of
+//!   them than one job holds.
+//! - *retries*: URLs that failed at least once, each with a point in time before which it is not tried again. They lie
+//!   in a span of slots without gaps.
 //!
 //! Invariant: a slot of a retry is never given out again.
 
@@ -52,7 +52,7 @@ impl Tried {
         self.returned.len() as u64 + self.retries.len()
     }
 
-    /// When the first of them may be tried. There must be one.
+    /// The time when the first of them may be tried. There must be one.
     pub(crate) fn ready_at(&self) -> Timestamp {
         if self.returned.is_empty() { self.retry_at } else { Timestamp::ZERO }
     }
@@ -144,7 +144,7 @@ impl Tried {
     pub(crate) fn write(&self, row: &mut Writer, store: impl Fn(Timestamp) -> u64) {
         row.number(self.returned.len() as u64);
         for &slot in &self.returned {
-            // The uppermost bit to the lowest place keeps the numbers short.
+            // With the uppermost bit in the lowest place the numbers stay short.
             row.number(slot.rotate_left(1));
         }
         row.number(self.retries.head - RETRIES);

@@ -30,7 +30,7 @@ impl UrlEnd {
         }
     }
 
-    /// The end of a URL whose request ended so and brought `outcome`.
+    /// The end of a URL whose request ended with `end` and brought `outcome`.
     pub(crate) fn of(end: &RequestEnd, outcome: Outcome, reason: &'static str) -> Self {
         match end {
             &RequestEnd::Response { status, bytes, truncated, elapsed_us, fetched_at_ms, ref media_type, .. } => {

@@ -1,9 +1,9 @@
 //! Validators: how servers name the versions of the URLs that were fetched, for URLs that are injected again.
 //!
-//! A complete 2xx response with validators writes a row, in the commit that holds the URL's outcome. The row is read when
-//! its URL is fetched again. A response without validators, or one that says that the URL is gone, removes it. A row takes
-//! some 25 bytes on disk, and what the server says: an entity tag has mostly 20 to 40 bytes, a date takes 5. Nothing of it
-//! is in memory (P6).
+//! A complete 2xx response with validators writes a row, in the commit that holds the URL's outcome. The row is read
+//! when its URL is fetched again. A response without validators, or one that says that the URL is gone, removes it. A
+//! row takes some 25 bytes on disk, and what the server says: an entity tag mostly has 20 to 40 bytes, a date takes 5.
+//! Nothing of it is in memory (P6).
 //!
 //! Source: RFC 9110, sections 8.8 and 13.1.
 
@@ -22,7 +22,7 @@ pub(crate) const VALIDATORS: Table = "validators";
 /// Reads what the server said of the URL when it was fetched last; empty when it said nothing, or the URL is new.
 pub(crate) fn read(rows: &Rows<'_>, server: ServerKey, url: &str) -> Result<Validators, StoreError> {
     let row = rows.get(VALIDATORS, &key(server, url))?;
-    // A row that is not understood costs a response that could have been spared, nothing else.
+    // A row that is not understood only costs a response that could have been spared.
     Ok(row.and_then(|row| from_row(&row)).unwrap_or_default())
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn note(rows: &mut Rows<'_>, server: ServerKey, url: &FrontierUrl, en
         200..=299 if !truncated && *validators != Validators::default() => {
             rows.put(VALIDATORS, key(server, &url.url), to_row(validators));
         }
-        // The rest of a body that was cut is wanted next time.
+        // After a body that was cut, the rest is wanted next time.
         200..=299 | 404 | 410 if has_row => rows.remove(VALIDATORS, key(server, &url.url)),
         _ => {}
     }
@@ -71,7 +71,7 @@ fn from_row(row: &[u8]) -> Option<Validators> {
     Some(Validators { etag, last_modified })
 }
 
-/// Seconds since 1970 of a date that is written as dates are to be; the server must get back what it sent.
+/// Seconds since 1970 of a date in the form in which dates are to be written: the server must get back what it sent.
 fn seconds_of(date: &str) -> Option<u64> {
     let seconds = httpdate::parse_http_date(date).ok()?.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs();
     (date_of(seconds) == date).then_some(seconds)

@@ -5,7 +5,7 @@
 pub(crate) struct Load {
     /// URLs that wait.
     pub(crate) waiting: u64,
-    /// URLs among those that wait because a budget is used up.
+    /// URLs that wait because a budget is used up; they count among those that wait, too.
     pub(crate) over_budget: u64,
     /// URLs in flight.
     pub(crate) in_flight: u64,

@@ -1,4 +1,4 @@
-//! Room: what several servers share, and wait for when it is taken.
+//! Room: what several servers share, and wait for when all of it is taken.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,8 @@ use std::net::IpAddr;
 pub(crate) enum Room {
     /// The budget of a host, by the hash of its name. Room comes when one of its URLs ends.
     Host(u64),
-    /// The budget of a registered domain, by the hash of its name. Room comes when one of its URLs ends, or with tokens.
+    /// The budget of a registered domain, by the hash of its name. Room comes when one of its URLs ends, or with
+    /// tokens.
     Domain(u64),
     /// Connections to an address. Room comes when one of them ends.
     Address(IpAddr),

@@ -12,7 +12,7 @@ use std::net::IpAddr;
 /// Connections that jobs of this instance may have open, by address.
 #[derive(Debug)]
 pub(crate) struct Connections {
-    /// To one address; 0: no limit.
+    /// Limit of connections to one address; 0: no limit.
     max: u32,
     /// Addresses with connections.
     open: HashMap<IpAddr, u32>,
@@ -23,8 +23,8 @@ impl Connections {
         Connections { max, open: HashMap::new() }
     }
 
-    /// Says whether there may be one more. Nothing else decides it: a limit over several instances would take its
-    /// tokens here, and give them back in [`close`](Self::close).
+    /// Says whether there may be one more connection. This is the only place that decides it: a limit over several
+    /// instances would take its tokens here, and give them back in [`close`](Self::close).
     pub(crate) fn has_room(&self, address: IpAddr) -> bool {
         self.max == 0 || self.open(address) < self.max
     }
@@ -34,12 +34,12 @@ impl Connections {
         self.open.get(&address).copied().unwrap_or_default()
     }
 
-    /// There is one more.
+    /// Counts one more.
     pub(crate) fn connect(&mut self, address: IpAddr) {
         *self.open.entry(address).or_default() += 1;
     }
 
-    /// There is one less.
+    /// Counts one less.
     pub(crate) fn close(&mut self, address: IpAddr) {
         if let Entry::Occupied(mut open) = self.open.entry(address) {
             *open.get_mut() -= 1;

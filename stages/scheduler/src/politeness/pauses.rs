@@ -9,8 +9,8 @@ use std::time::Duration;
 /// No failure is without a wait, whatever is configured.
 const BACK_OFF_MIN: Duration = Duration::from_millis(100);
 
-/// Returns the pause between two contacts of a server. `crawl_delay` is what its robots.txt asks for, `download` the time
-/// of its last answer. Within a job the fetcher stretches the pause by the answers that come.
+/// Returns the pause between two contacts of a server. `crawl_delay` is what its robots.txt asks for, `download` the
+/// time of its last answer. Within a job the fetcher lengthens the pause by the answers that come.
 pub(crate) fn gap(settings: &Settings, crawl_delay: Duration, download: Duration) -> Duration {
     settings.delay.max(crawl_delay.min(settings.crawl_delay_max)).max(settings.download_pause.after(download))
 }

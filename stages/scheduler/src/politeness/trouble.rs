@@ -1,8 +1,9 @@
 //! What goes wrong with a request or its connection, and what each kind means: the one table of error classes.
 //!
 //! A URL has a limited number of attempts (`stages.scheduler.attempts`), and the wait after each doubles up to a cap. A
-//! server that is set aside is left alone in the same way, longer each time in a row. After `server_failures_max` times
-//! its URLs end as the last trouble says. So each series is finite, whatever servers do (P6).
+//! server that is set aside is left alone in the same way, longer each time in a row, unless Retry-After says how long.
+//! After `server_failures_max` times in a row its URLs end as the last trouble says. So each series is finite, whatever
+//! servers do (P6).
 //!
 //! | trouble | its URL | its server is set aside |
 //! | --- | --- | --- |
@@ -17,9 +18,9 @@
 //! chance, so its URL waits again as if it was never tried. This holds only for jobs in which something was answered,
 //! so it cannot go on without end.
 //!
-//! A server is in trouble when it was set aside or its robots.txt was tried in vain. Such servers hold few connections
-//! while connections are short (`grants` of the core). A server that was never tried has less time for its first answer
-//! (`first_answer_timeout`); after one try in vain it has as much as any.
+//! A server is in trouble when it was set aside or its robots.txt was tried in vain, and has not answered since. Such
+//! servers hold few connections while connections are short (`grants` of the core). A server that was never tried has
+//! less time for its first answer (`first_answer_timeout`). After one try in vain it has as much time as any other.
 //!
 //! A name that cannot be resolved is no trouble of its server. `address` counts the questions, with the same waits and
 //! a limit of their own (`resolve_attempts`).
@@ -184,7 +185,7 @@ mod tests {
 
     #[test]
     fn what_costs_no_attempt_sets_the_server_aside() {
-        // Else it could go on for ever.
+        // Otherwise it could go on for ever.
         for trouble in Trouble::ALL {
             let Class { url, server, .. } = trouble.class();
             assert!(url != ForUrl::GoesBack || server == SetAside::Always, "{trouble:?}");

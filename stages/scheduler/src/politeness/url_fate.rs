@@ -19,9 +19,9 @@ pub(crate) enum UrlFate {
     Untried,
 }
 
-/// Decides what becomes of a URL by the end of its request. It was contacted `attempts` times, this one included.
+/// Decides what becomes of a URL by the end of its request. The URL was contacted `attempts` times, this one included.
 ///
-/// The wait of a retry counts from when its server may be contacted again, so that other URLs go first.
+/// The wait of a retry begins when its server may be contacted again, so that other URLs go first.
 pub(crate) fn url_fate(settings: &Settings, end: &RequestEnd, attempts: u8) -> UrlFate {
     if let Some(class) = Trouble::of(end).map(Trouble::class) {
         return match class.url {

@@ -6,8 +6,8 @@ use crate::settings::Settings;
 use shared::message::Report;
 use std::time::Duration;
 
-/// Returns the number of URLs in the next job of a server: as many as one of its connections serves and a visit has time
-/// for. `learned` is the server's own limit of requests on a connection; 0: not known.
+/// Returns the number of URLs in the next job of a server: as many as one of its connections serves and a visit has
+/// time for. `learned` is the server's own limit of requests on a connection; 0: not known.
 pub(crate) fn requests_max(settings: &Settings, learned: u32, gap: Duration) -> usize {
     let limit = if learned == 0 { settings.requests_per_connection } else { learned };
     let in_visit = match gap.as_micros() {
@@ -17,10 +17,10 @@ pub(crate) fn requests_max(settings: &Settings, learned: u32, gap: Duration) -> 
     usize::try_from(u128::from(limit.max(1)).min(in_visit)).unwrap_or(usize::MAX)
 }
 
-/// Returns the server's limit of requests on a connection after one that served `requests`; 0: not known.
+/// Returns the server's limit of requests on a connection, after a connection that served `requests`; 0: not known.
 ///
-/// A server that closes has shown its limit. One that served as many as its supposed limit and did not close has a higher
-/// one.
+/// A server that closes has shown its limit. A server that served as many as its supposed limit and did not close has a
+/// higher one.
 pub(crate) fn learn_requests(settings: &Settings, learned: u32, requests: u32, closed_by_server: bool) -> u32 {
     let most = settings.requests_per_connection;
     if closed_by_server && requests > 0 {
@@ -34,8 +34,8 @@ pub(crate) fn learn_requests(settings: &Settings, learned: u32, requests: u32, c
 
 /// Returns how much the requests on a connection of the server overlap, in thousandths; 0: not known.
 ///
-/// A connection shows it by the sum of its requests' times, divided by the time in which there was one. One request alone
-/// shows nothing.
+/// A connection shows it by the sum of its requests' times, divided by the time with a request in hand. One request
+/// alone shows nothing.
 pub(crate) fn learn_overlap(learned: u32, report: &Report) -> u32 {
     if report.requests < 2 || report.busy_us == 0 {
         return learned;

@@ -19,7 +19,7 @@ use std::cmp::Reverse;
 pub(crate) struct Connection<'a> {
     /// P: what a connection serves, but no more than there is to fetch.
     pub(crate) pages: u64,
-    /// T: two connection times (it is opened and closed), the response times, the gaps between.
+    /// T: two connection times (it is opened and closed), the response times, and the gaps between the requests.
     pub(crate) seconds: f64,
     /// Slots of the best of its URLs, at most P; empty when URLs go first in, first out.
     pub(crate) best: &'a [u64],
@@ -49,7 +49,7 @@ pub(crate) trait Policy: Send + Sync {
     fn rank(&self, next: Connection<'_>) -> Rank;
 }
 
-/// Where a URL of such a quality stands among those of its server.
+/// The place of a URL of that quality among those of its server.
 pub(crate) fn order(policy: &dyn Policy, quality: Quality) -> Order {
     if policy.by_quality() { Order::of(quality) } else { Order::LAST }
 }
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn each_policy_prefers_what_it_is_for() {
         use config::Policy::{BreadthFirst, Capacity, Performance, Quality};
-        // Many good pages slowly, few very good ones, many bad ones fast.
+        // One server has many good pages and is slow, one has few very good pages, one has many bad pages and is fast.
         let (slow, few, fast) = ((10, 20.0, vec![2.0; 10]), (1, 2.0, vec![9.0]), (50, 5.0, vec![0.5; 50]));
         let best = |name| {
             let servers = [("slow", &slow), ("few", &few), ("fast", &fast)];

@@ -41,7 +41,7 @@ impl Provider {
         })
     }
 
-    /// The quality of a URL that was found so.
+    /// The quality of a URL, by how it was found.
     pub(crate) fn quality(&self, url: &str, origin: &Origin) -> Quality {
         match self {
             Provider::Depth => Quality::SEED.shared_among(1 + usize::from(origin.depth)),
@@ -96,7 +96,7 @@ mod tests {
     fn zipf_draws_always_the_same_and_seldom_much() {
         let of = |n: u32| Provider::Zipf.quality(&format!("http://a.test/{n}"), &Origin::default()).get();
         assert_eq!(of(1), of(1));
-        // Of k even in 1 to 1,000,000, one in a hundred is below 10,000.
+        // Where k is even in 1 to 1,000,000, one in a hundred is below 10,000.
         let good = (0..20_000).filter(|&n| of(n) > 1e-4).count();
         assert!((120..280).contains(&good), "{good}");
     }

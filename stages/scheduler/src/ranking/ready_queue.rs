@@ -1,5 +1,5 @@
-//! The queue of servers: those that may be contacted, by rank and then by the order in which they became ready, with
-//! servers in trouble apart; those that wait for a point in time; and those that wait for room that others take.
+//! The queue of servers. Servers that may be contacted stand in it by rank and then by the order in which they became
+//! ready; servers in trouble stand apart. Others wait for a point in time, or for room that others take.
 //!
 //! Invariant: a server is in one place only. Source: Cao, Jiang and Singh 2003, server level.
 
@@ -15,13 +15,13 @@ pub(crate) enum QueuePlace {
     /// Nothing is to be done for it.
     #[default]
     Idle,
-    /// Nothing before then: a contact, an answer that is awaited, the end of a lease.
+    /// Nothing is to be done before then: a contact, an answer that is awaited, the end of a lease.
     Until(Timestamp),
     /// A job can be granted; by rank and turn.
     Ready(Rank, u64),
     /// A job can be granted, but the server is in trouble; by rank and turn.
     Troubled(Rank, u64),
-    /// Nothing before there is room; by turn.
+    /// Nothing can be done before there is room; by turn.
     Held(Room, u64),
     /// Its URLs end without a contact.
     Ending,
@@ -107,7 +107,7 @@ impl ReadyQueue {
         };
     }
 
-    /// The server that goes next, whether one in trouble may or not.
+    /// The server that goes next. `troubled_too`: it may be one in trouble.
     pub(crate) fn first_ready(&self, troubled_too: bool) -> Option<ServerKey> {
         let troubled = self.troubled.first_key_value().filter(|_| troubled_too);
         self.ready.first_key_value().into_iter().chain(troubled).min_by_key(|(order, _)| **order).map(|(_, key)| *key)
@@ -123,7 +123,7 @@ impl ReadyQueue {
         self.ending.first().copied()
     }
 
-    /// The server that has waited until `now` or before, longest first.
+    /// The server whose wait is over at `now`, the earliest first.
     pub(crate) fn first_due(&self, now: Timestamp) -> Option<ServerKey> {
         self.waiting.first().filter(|(at, _)| *at <= now).map(|(_, server)| *server)
     }
@@ -171,7 +171,7 @@ mod tests {
         }
         assert_eq!(order, [2, 0, 1]);
         assert_eq!((queue.first_held(Room::Host(6)), queue.first_held(eight)), (None, Some(server(3))));
-        // The same server, for want of another room.
+        // The same server is held for want of another room.
         let address = Room::Address("192.0.2.1".parse().unwrap());
         queue.place(server(3), &mut places[3], MoveTo::Held(address));
         assert_eq!((queue.first_held(eight), queue.first_held(address)), (None, Some(server(3))));

@@ -1,7 +1,7 @@
 //! Mean speeds of all servers: the estimate for a server that was never measured.
 //!
-//! Source: Cao, Jiang and Singh 2003, section 3, whose new servers have no starting values; the mean of all
-//! measurements stands for them.
+//! Source: Cao, Jiang and Singh 2003, section 3. Servers that are new have no starting values there. Here the mean of
+//! all measurements stands for them.
 
 /// A running mean, in microseconds.
 #[derive(Clone, Copy, Debug, Default)]

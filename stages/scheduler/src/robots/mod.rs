@@ -1,4 +1,4 @@
-//! robots.txt: its rules by RFC 9309, what is known of a server's, the parsed rules in memory, and its sitemaps.
+//! robots.txt: its rules by RFC 9309, what is known of that of a server, the parsed rules in memory, and its sitemaps.
 
 pub(crate) mod robots_txt;
 pub(crate) mod rules_cache;

@@ -1,8 +1,8 @@
 //! robots.txt by RFC 9309: what our agent may fetch from a server.
 //!
 //! In: the body of a robots.txt and our user agent; out: a verdict for each path, the Crawl-delay and the sitemaps.
-//! Kept is only what applies to us: the rules of the groups that name our product token, merged, or of the `*`
-//! groups when none does (2.2.1).
+//! Only what applies to us is kept: the rules of the groups that name our product token, merged, or of the `*` groups
+//! when none does (2.2.1).
 //!
 //! Invariants: no input makes parsing or matching panic; a verdict costs time linear in rules and path, wildcards
 //! included. A line that is neither a record nor one of the common misspellings is skipped (2.2).
@@ -80,8 +80,8 @@ impl Robots {
         true
     }
 
-    /// The wait between two contacts that the server asks for; not part of the RFC, but widely used. The longest
-    /// where our groups give several.
+    /// The wait between two contacts that the server asks for; not part of the RFC, but widely used. Where our groups
+    /// give several, it is the longest.
     pub fn crawl_delay(&self) -> Option<Duration> {
         self.crawl_delay_ms.map(|ms| Duration::from_millis(u64::from(ms)))
     }
@@ -248,7 +248,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Concerns the agents named so far, also when more follow in the same header.
+    /// Applies to the agents named so far, also when more follow in the same header.
     fn crawl_delay(&mut self, value: &[u8]) {
         let Some(ms) = milliseconds(value) else { return };
         for group in [&mut self.ours, &mut self.everyones] {
@@ -352,7 +352,7 @@ fn push_normalised(out: &mut String, text: &[u8]) -> usize {
     octets
 }
 
-/// The byte an escape at the start of the text stands for.
+/// The byte that an escape at the start of the text stands for.
 fn escaped_byte(text: &[u8]) -> Option<u8> {
     let &[b'%', high, low, ..] = text else { return None };
     let digit = |byte: u8| char::from(byte).to_digit(16);

@@ -1,11 +1,11 @@
-//! Rules of servers in play, parsed: up to 500 KiB of robots.txt are not parsed again for every job.
+//! Rules of servers in play, parsed, so that up to 500 KiB of robots.txt are not parsed again for every job.
 //!
-//! Invariants: the rules here are those of the stored text, as each store of a text puts its rules here too; the bytes
-//! kept are bounded by configuration (P6); the rules used longest ago go first.
+//! Invariants: the rules here are those of the stored text, because each store of a text puts its rules here too; the
+//! bytes kept are bounded by configuration (P6); the rules whose last use is the longest ago go first.
 //!
-//! No library keeps them. The two that weigh entries and are compiled already (`quick_cache`, `moka`) evict by heuristics
-//! and not in the order of use, and are made for many threads; what a core evicts must follow from its inputs alone. None
-//! was measured.
+//! No library keeps them. Two libraries (`quick_cache`, `moka`) weigh entries and are compiled already. They evict by
+//! heuristics and not in the order of use, and are made for many threads; what a core evicts must follow from its
+//! inputs alone. Neither was measured.
 
 use crate::keys::server_key::ServerKey;
 use crate::robots::robots_txt::Robots;

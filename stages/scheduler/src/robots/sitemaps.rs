@@ -1,16 +1,16 @@
 //! Sitemaps named in a robots.txt: URLs like others, which take the whole way from `urls.found` on.
 //!
-//! They count as found by the URL that waited for the robots.txt first: on its topic and at its depth, so that the pages
-//! of a sitemap are as deep as those that this URL links to. Where those would be too deep no sitemap is asked for. Each
-//! robots.txt that comes gives its sitemaps, changed or not: the URL-seen test says which URLs are new.
+//! They count as found by the URL that waited for the robots.txt first: on its topic and at its depth, so that the
+//! pages of a sitemap are as deep as those that this URL links to. Where those would be too deep no sitemap is asked
+//! for. Each robots.txt that comes gives its sitemaps, changed or not: the URL-seen test says which URLs are new.
 
 use crate::robots::robots_txt::Robots;
 use crate::settings::Settings;
 use shared::message::{FoundUrls, Origin, UrlList};
 use shared::url::canonical;
 
-/// Returns the sitemaps in the robots.txt at `url`; none when there are none to be followed. `first` is the origin of the
-/// URL that waited for the robots.txt first.
+/// Returns the sitemaps in the robots.txt at `url`; none when there are none to be followed. `first` is the origin of
+/// the URL that waited for the robots.txt first.
 pub(crate) fn sitemaps_of(settings: &Settings, robots: &Robots, url: &str, first: &Origin) -> Option<FoundUrls> {
     if first.depth >= settings.max_depth {
         return None;

@@ -54,13 +54,13 @@ struct Errand {
     again_at: Timestamp,
 }
 
-/// Where redirects led.
+/// The place where redirects led.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Detour {
-    /// How many there were.
+    /// How many redirects there were.
     redirects: u8,
     target: Box<str>,
-    /// When that is on another server.
+    /// What was asked, when that place is on another server.
     errand: Option<Errand>,
 }
 
@@ -142,7 +142,7 @@ impl RobotsState {
         self.errand().map(|(_, target)| target.to_owned())
     }
 
-    /// Says whether the last try brought no answer that says anything.
+    /// Says whether the last try brought no answer, or none that says anything.
     pub(crate) fn was_tried_in_vain(&self) -> bool {
         self.tries > 0 || self.known.is_some_and(|known| known.rules == Rules::Unreachable)
     }
@@ -191,7 +191,7 @@ impl RobotsState {
         }
     }
 
-    /// A try did not bring an answer that says anything.
+    /// Notes that a try brought no answer, or none that says anything.
     pub(crate) fn failed(&mut self, now: Timestamp, settings: &Settings) -> Found<'static> {
         let tries = self.tries.saturating_add(1);
         if tries >= settings.attempts {
@@ -202,10 +202,10 @@ impl RobotsState {
         Found::Wait(back_off(settings, tries))
     }
 
-    /// There will be no answer.
+    /// Gives up: there will be no answer.
     fn give_up(&mut self, now: Timestamp, settings: &Settings) -> Found<'static> {
         self.learn(now, Rules::Unreachable, settings.retry_wait_max.max(UNREACHABLE_MIN), self.crawl_delay());
-        // When that has lapsed, and URLs still come, one more try decides.
+        // When the rules have lapsed, and URLs still come, one more try decides.
         self.tries = settings.attempts.saturating_sub(1);
         Found::Unreachable
     }

@@ -1,7 +1,7 @@
 //! The address of a server: what is known of it, and when to ask for it again.
 //!
-//! Name servers that fail often enough end the URLs that wait for them. A question without any answer does not count: then
-//! the resolver, or the way to it, is away, and comes back.
+//! Name servers that fail often enough end the URLs that wait for them. A question without any answer does not count:
+//! then the resolver, or the way to it, is away, and comes back.
 
 use crate::politeness::pauses::back_off;
 use crate::settings::Settings;
@@ -12,8 +12,8 @@ use shared::time::Timestamp;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// An answer holds at least this long, whatever its record says: one that is stale at once would be asked for
-/// for ever.
+/// An answer holds at least this long, whatever its record says. One that is stale at once would be asked for without
+/// end.
 const LIFETIME_MIN: Duration = Duration::from_secs(60);
 /// Addresses of a server that are kept.
 const ADDRESSES_MAX: usize = 16;
@@ -51,7 +51,7 @@ enum Known {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address {
     known: Known,
-    /// The time until which that holds.
+    /// The time until which what is known holds.
     until: Timestamp,
     /// Questions asked in a row without an answer that helps.
     questions: u8,
@@ -81,7 +81,7 @@ impl Default for Address {
 }
 
 impl Address {
-    /// An address of which this is known, and for which nothing was asked.
+    /// An address of which this is known, and which was not asked for.
     const fn of(known: Known, until: Timestamp) -> Self {
         Address { known, until, questions: 0, failures: 0, is_asked: false, ask_at: Timestamp::ZERO }
     }
@@ -102,7 +102,7 @@ impl Address {
                 *self = Address::of(Known::None(NoAddress::NoSuchName), now + none_for(settings));
             }
             Resolution::Private => *self = Address::of(Known::None(NoAddress::Private), now + none_for(settings)),
-            // What is known holds, and one question fails once.
+            // What is known still holds, and one question fails only once.
             Resolution::Temporary if self.until > now || self.questions > 0 && !self.is_asked => {}
             Resolution::Temporary => {
                 if self.questions == 0 {
@@ -168,8 +168,8 @@ impl Address {
         }
     }
 
-    /// There was no connection to the first one: the next job tries those of the other version of the protocol, if
-    /// there are any. A fetcher tries one version only, so that the server never sees two connections.
+    /// Notes that there was no connection to the first address. The next job tries those of the other version of the
+    /// protocol, if there are any. A fetcher tries one version only, so that the server never sees two connections.
     pub(crate) fn turn(&mut self) {
         if let Some(first) = self.first()
             && let Known::Addresses(addresses) = &mut self.known

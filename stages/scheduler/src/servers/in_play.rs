@@ -33,7 +33,7 @@ pub(crate) struct Servers {
     /// Says whether URLs over a budget wait for a larger one.
     over_budget_waits: bool,
     partitions: BTreeMap<u16, Partition>,
-    /// Boxed, as the table has more places than servers.
+    /// Servers are boxed, because the table has more places than servers.
     in_memory: HashMap<ServerKey, Box<Server>>,
     shares: Shares,
     /// What all servers together have in hand.
@@ -186,8 +186,8 @@ impl Servers {
 
     /// A server that must be in memory, in a partition that must be owned; `doing` says what needs it.
     ///
-    /// Only a fault of the program makes it none. A debug build stops at once; a release build counts and logs it, and
-    /// the caller leaves the server as it is.
+    /// It is none only because of a fault of the program. A debug build stops at once. A release build counts and logs
+    /// it, and the caller leaves the server as it is.
     pub(crate) fn in_play(&mut self, key: ServerKey, doing: &'static str) -> Option<InPlay<'_>> {
         match (self.in_memory.get_mut(&key), self.partitions.get_mut(&key.partition)) {
             (Some(server), Some(partition)) => Some(InPlay { server, partition, shares: &mut self.shares }),
@@ -246,7 +246,7 @@ impl Servers {
         })
     }
 
-    /// A server comes into play, its host and its domain with it.
+    /// Brings a server into play, its host and its domain with it.
     fn enter(&mut self, key: ServerKey, server: Server) -> Result<(), StoreError> {
         if let Some(partition) = self.partitions.get_mut(&key.partition) {
             partition.hosts.enter(self.store.as_ref(), key, server.host)?;

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 /// Table of jobs: partition and server → lease.
 pub(crate) const JOBS: Table = "jobs";
-/// The scheduler waits this much longer than the lease: for the request in hand, and for the last report.
+/// The scheduler waits this much longer than the lease, for the request in hand and for the last report.
 pub(crate) const GRACE: Duration = Duration::from_secs(2);
 /// Slot of the one request of a robots job.
 pub(crate) const ROBOTS_SLOT: u64 = u64::MAX;
@@ -25,7 +25,7 @@ pub(crate) const ROBOTS_SLOT: u64 = u64::MAX;
 pub(crate) struct RobotsTask {
     /// The URL that is requested.
     pub(crate) url: String,
-    /// Says whether it is the job's server's own.
+    /// Says whether it is the robots.txt of the job's own server.
     pub(crate) own: bool,
     /// Other servers that wait for it.
     pub(crate) askers: Vec<String>,
@@ -47,7 +47,7 @@ pub(crate) struct Lease {
     pub(crate) last: Option<u32>,
     /// The server was contacted.
     pub(crate) contacted: bool,
-    /// A page was answered; what a robots job is for was found out.
+    /// Says whether the job achieved something: a page was answered, or the answer about a robots.txt is known.
     pub(crate) progressed: bool,
     /// The trouble because of which its server was set aside.
     pub(crate) trouble: Option<Trouble>,
@@ -125,7 +125,7 @@ impl Lease {
         row.finish()
     }
 
-    /// A lease of an earlier life lasts in full from now on; its id tells it from later ones.
+    /// A lease of an earlier life lasts in full from now on. Its id tells it from later ones.
     pub(crate) fn from_row(row: &[u8], deadline: Timestamp) -> Option<Self> {
         let mut row = Reader::new(row)?;
         let id = JobId { scheduler: u16::try_from(row.number()?).ok()?, epoch: row.number()?, number: row.number()? };

@@ -1,8 +1,8 @@
 //! A server: the unit of politeness, and what is known of it.
 //!
 //! It is in memory only while there is something to do or to wait for, and comes back from its record on disk. It takes
-//! less than 600 bytes with its places in all queues, and more for the job in hand and for the slots of those URLs on
-//! which its rank hangs. Its URLs and its robots.txt are on disk.
+//! less than 600 bytes with its places in all queues. The job in hand takes more, and so do the slots of the URLs on
+//! which its rank depends. Its URLs and its robots.txt are on disk.
 
 use crate::frontier::queue::Queue;
 use crate::keys::load::Load;
@@ -27,8 +27,8 @@ use shared::url::{fingerprint, host_of, registered_domain};
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Overlap of the requests of a connection that was not measured yet, in thousandths: how much faster it is than one
-/// request after another (p of Cao, Jiang and Singh 2003).
+/// Overlap of the requests of a connection before it is measured, in thousandths: how much faster the requests are than
+/// one after another (p of Cao, Jiang and Singh 2003).
 const OVERLAP_PERMILLE: u32 = 1200;
 
 /// Table of servers: partition and server → record.
@@ -58,7 +58,7 @@ pub(crate) struct Server {
     pub(crate) next_contact: Timestamp,
     /// Times in a row that it was set aside.
     failures: u8,
-    /// Its URLs end until then, because of this.
+    /// Until this time its URLs end, because of this trouble.
     dead: Option<(Trouble, Timestamp)>,
     /// Requests that one of its connections serves; 0: not known.
     pub(crate) requests_learned: u32,
@@ -126,7 +126,7 @@ impl Server {
         self.failures = 0;
     }
 
-    /// The time until which its URLs end because it failed too often; none when it is not so, or not any more.
+    /// The time until which its URLs end because it failed too often; none when that is not so, or no longer.
     pub(crate) fn dead_until(&self, now: Timestamp) -> Option<Timestamp> {
         self.dead.map(|(_, until)| until).filter(|&until| until > now)
     }
@@ -147,7 +147,7 @@ impl Server {
         self.response_us == 0 && !self.is_in_trouble() && self.dead.is_none()
     }
 
-    /// The server is set aside: for as long as it asks for, or for longer with each time in a row.
+    /// Sets the server aside: for as long as it asks for, or else longer with each time in a row.
     pub(crate) fn set_aside(
         &mut self,
         now: Timestamp,
@@ -155,7 +155,8 @@ impl Server {
         retry_after: Option<Duration>,
         settings: &Settings,
     ) {
-        // One that was reached is away; of one that never was it is not known by which version it can be.
+        // A server that was reached is away now. Of one that never was, nobody knows the version of the protocol that
+        // reaches it.
         if trouble == Trouble::Connect && self.is_stranger() {
             self.address.turn();
         }
@@ -164,12 +165,12 @@ impl Server {
         self.leave_alone(now, retry_after.unwrap_or(wait));
         if self.failures >= settings.server_failures_max {
             self.dead = Some((trouble, now + wait));
-            // When that has lapsed, and URLs still come, one more job decides.
+            // When that time is over, and URLs still come, one more job decides.
             self.failures = settings.server_failures_max.saturating_sub(1);
         }
     }
 
-    /// Why no connection to it is even tried, as long as that holds.
+    /// Why no connection to it is even tried, while that is so.
     pub(crate) fn out_of_reach(&self, now: Timestamp) -> Option<(Outcome, &'static str)> {
         if let Some(why) = self.address.missing(now) {
             return Some((Outcome::Unresolvable, why.reason()));

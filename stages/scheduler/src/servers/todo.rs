@@ -1,4 +1,5 @@
-//! What is to be done for a server next: the one decision from which its place, its jobs and its `why` follow.
+//! What is to be done for a server next. Its place, its jobs and the answer of `rhumb why` follow from this one
+//! decision.
 
 use crate::budget::left::Budgets;
 use crate::keys::room::Room;
@@ -16,7 +17,7 @@ use shared::time::Timestamp;
 pub(crate) enum Todo {
     /// Nothing.
     Nothing,
-    /// Nothing before then.
+    /// Nothing before that time.
     Wait(Timestamp, WaitFor),
     /// Nothing before there is room.
     Hold(Room),
@@ -24,7 +25,7 @@ pub(crate) enum Todo {
     Resolve,
     /// Its robots.txt is to be asked for on another server.
     Errand(String),
-    /// A job.
+    /// A job is to be granted.
     Job,
     /// Errands for it cannot be done.
     Refuse,
@@ -37,7 +38,7 @@ pub(crate) enum Todo {
 pub(crate) enum WaitFor {
     /// The end of its lease.
     Lease,
-    /// Its next contact may be made; nothing waits for that.
+    /// Its next contact may be made, but nothing waits for it.
     Nobody,
     /// Its next contact may be made.
     Contact,
@@ -50,7 +51,7 @@ pub(crate) enum WaitFor {
 }
 
 impl Server {
-    /// The outcome and the reason with which all its waiting URLs end, as long as that holds; none when they do not.
+    /// The outcome and the reason with which all its waiting URLs end, while that holds; none when they do not end.
     pub(crate) fn why_urls_end(
         &self,
         now: Timestamp,
@@ -166,7 +167,7 @@ mod tests {
         }
         server.set_aside(at(0), Trouble::Connect, None, &settings);
         assert_eq!(server.why_urls_end(at(1), &settings, BUDGETS), Some((Outcome::Failed, "connect")));
-        // Later one more connection decides.
+        // After that time one more connection decides.
         let later = server.next_contact;
         assert_eq!(server.why_urls_end(later, &settings, BUDGETS), None);
         server.set_aside(later, Trouble::Connect, None, &settings);

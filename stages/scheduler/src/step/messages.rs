@@ -1,5 +1,5 @@
-//! The messages of one step: outcomes and sitemaps to be published, jobs, requests for addresses and errands to be sent,
-//! and needs of tokens.
+//! The messages of one step: outcomes and sitemaps to be published; jobs, requests for addresses and errands to be
+//! sent; and needs of tokens.
 //!
 //! Invariant: no message is larger than the broker takes.
 

@@ -1,9 +1,9 @@
 //! A partition's clock: how a point of a process's time is stored.
 //!
-//! It goes only while a scheduler has the partition open, and is stored with every commit of the partition. So
-//! it never runs ahead of true time: a stored wait counts on from where it was, or from earlier, never shorter
-//! than it was meant to be (P2), whatever the process or the machine's clock did in between. An age measured by
-//! it leaves out the time between two lives; what must not be older than it seems (P5) is not carried over.
+//! It goes only while a scheduler has the partition open, and is stored with every commit of the partition. So it never
+//! runs ahead of true time. A stored wait goes on from where it was, or from earlier, and is never shorter than it was
+//! meant to be (P2), whatever the process or the machine's clock did in between. An age measured by this clock leaves
+//! out the time between two lives. So what must not be older than it seems (P5) is not carried over.
 
 use shared::time::Timestamp;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use std::time::Duration;
 /// Turns points of this process's time into points of the partition's and back.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Clock {
-    /// What it showed when the partition was opened, in microseconds.
+    /// Microseconds that the partition's clock showed when the partition was opened.
     base: u64,
     opened: Timestamp,
     epoch: u64,
@@ -30,7 +30,8 @@ impl Clock {
         self.base.saturating_add(micros)
     }
 
-    /// Turns a stored point into one of the process's time. Points before the partition was opened count as that moment.
+    /// Turns a stored point into a point of the process's time. Points before the partition was opened count as that
+    /// moment.
     pub(crate) fn restore(self, stored: u64) -> Timestamp {
         self.opened + Duration::from_micros(stored.saturating_sub(self.base))
     }

@@ -2,8 +2,9 @@
 //!
 //! Invariant: a row of another version, or one that ends early, is not read at all.
 //!
-//! No library writes these rows: crawls on disk have them, and every serializer would lay the same values out otherwise
-//! (postcard, the nearest, has the same numbers, but no version byte and another layout of optional fields and addresses).
+//! No library writes these rows: crawls on disk have them, and every serializer would lay the same values out
+//! otherwise. (postcard, the nearest, has the same numbers, but no version byte and another layout of optional fields
+//! and addresses.)
 
 use std::net::IpAddr;
 
@@ -35,7 +36,7 @@ impl Writer {
         self.0.push(number as u8);
     }
 
-    /// Bytes after their number.
+    /// The number of bytes, then the bytes.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         self.number(bytes.len() as u64);
         self.0.extend_from_slice(bytes);
@@ -95,7 +96,7 @@ impl<'a> Reader<'a> {
         u32::try_from(self.number()?).ok()
     }
 
-    /// Bytes after their number.
+    /// The bytes behind their number.
     pub(crate) fn bytes(&mut self) -> Option<&'a [u8]> {
         let length = usize::try_from(self.number()?).ok()?;
         let (bytes, rest) = self.0.split_at_checked(length)?;

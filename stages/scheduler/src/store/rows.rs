@@ -79,7 +79,7 @@ impl<'a> Rows<'a> {
     }
 }
 
-/// The error for a row that this program did not write, or that is gone. Going on would lose URLs without a trace.
+/// The error for a row that this program did not write, or that is gone. To go on would lose URLs without a trace.
 pub(crate) fn corrupt(table: Table, what: &str) -> StoreError {
     StoreError::Unusable(format!(
         "the scheduler's table '{table}' cannot be understood: {what}; use the version of the program that wrote it, restore \

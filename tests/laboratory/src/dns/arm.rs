@@ -5,9 +5,9 @@ use std::time::Duration;
 /// Whose time an arm takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Clock {
-    /// Nobody's: it is added up from the latency model.
+    /// Nobody's time: it is added up from the latency model.
     Simulated,
-    /// Ours.
+    /// Real time, as a clock of this machine tells it.
     Real,
 }
 
@@ -18,20 +18,20 @@ pub(super) enum Way {
     Serial,
     /// The same with the paper's cache.
     SerialCached,
-    /// With the paper's cache, but that names stay good.
+    /// With the paper's cache, except that names stay good.
     SerialCachedUnrefreshed,
     /// A small window.
     Few,
     /// A small window with the paper's cache.
     FewCached,
-    /// The crawler's queries, the window full.
+    /// The crawler's queries, with a full window.
     Window,
     /// The crawler's resolver: its cache and its window.
     WindowCached,
 }
 
 impl Way {
-    /// For table and figure.
+    /// Its name in table and figure.
     pub(super) fn name(self) -> &'static str {
         match self {
             Way::Serial => "serial",
@@ -55,13 +55,14 @@ pub(super) struct Arm {
     /// Lookups made for them; each asks for addresses of both versions.
     pub(super) queries: u64,
     pub(super) elapsed: Duration,
-    /// Of all lookups together, as they were.
+    /// Time that all lookups took together, as measured.
     pub(super) latency: Duration,
-    /// And as the latency model says they must be, time-outs included.
+    /// The same as the latency model says, time-outs included.
     pub(super) latency_modelled: Duration,
-    /// Lookups under way at most.
+    /// Lookups under way at once, at most.
     pub(super) window: usize,
-    /// Names resolved, and time, before the window ran empty: without the tail of the last slow names.
+    /// Names resolved, and the time that took, before the window ran empty. The last slow names, the tail, are left
+    /// out.
     pub(super) before_tail: Option<(u64, Duration)>,
     /// CPU time of the resolving thread.
     pub(super) cpu: Option<Duration>,
@@ -83,13 +84,13 @@ impl Arm {
         1.0 - self.queries as f64 / self.names.max(1) as f64
     }
 
-    /// Of what all lookups took together, what one took in the mean.
+    /// The mean time of a lookup, where all lookups together took `all`.
     pub(super) fn each(&self, all: Duration) -> Duration {
         all.div_f64(self.queries.max(1) as f64)
     }
 
-    /// Names a second that no client can surpass that keeps to this window and makes these lookups: window / latency x
-    /// names per lookup, the latency being the model's.
+    /// The limit of names a second for any client with this window and these lookups: window / latency x names per
+    /// lookup. The latency is the model's.
     pub(super) fn bound(&self) -> f64 {
         rate(self.names, self.latency_modelled) * self.window as f64
     }
@@ -103,7 +104,7 @@ fn rate(names: u64, elapsed: Duration) -> f64 {
 pub(super) mod tests {
     use super::*;
 
-    /// An arm with these names a second of a thousand seconds, half of the names hits.
+    /// An arm that resolved this many names a second for a thousand seconds. Half of the names were hits.
     pub(in super::super) fn arm(way: Way, rate: u64) -> Arm {
         Arm {
             way,

@@ -1,17 +1,17 @@
 //! Chained cache: the paper's cache of addresses.
 //!
 //! A table of chains, and one list of all nodes. A name that is found changes places with the one before it in the list
-//! (transposition, which the paper calls LRU). A new one comes to the head, in the place of the tail when all nodes are
-//! taken. What was resolved longer ago than the refresh period is asked for again when it is next wanted, and refreshed
-//! where it is; record lifetimes are ignored.
+//! (transposition, which the paper calls LRU). A new name comes to the head. When all nodes are taken it takes the
+//! place of the tail. A name that was resolved longer ago than the refresh period is asked for again when it is next
+//! wanted, and is refreshed where it is. Record lifetimes are ignored.
 //!
-//! The list is a ring here: all that ever happens to it is that neighbours change places and that a node is put before
-//! the head, which in a full ring is where the tail is.
+//! The list is a ring here. Only two things ever happen to it: neighbours change places, and a node is put before the
+//! head. In a full ring that is where the tail is.
 //!
 //! Invariants: never more than `nodes` names; every name in a chain is in the list once.
 //!
 //! Source: the cached, non-blocking resolver for crawlers (2008): node, hash and table 2. Its text takes the bucket
-//! from first character and length, its listing from the whole name; the listing counts.
+//! from first character and length, its listing takes it from the whole name. The listing counts here.
 
 use super::work::Work;
 use std::time::Duration;
@@ -28,16 +28,16 @@ const NONE: u32 = u32::MAX;
 
 struct Node {
     name: Box<str>,
-    /// Of the chain.
+    /// The next node of the chain.
     next: u32,
-    /// In the ring.
+    /// The node's place in the ring.
     place: u32,
     resolved_at: Duration,
 }
 
 /// The cache.
 pub(super) struct ChainedCache {
-    /// Where chains begin.
+    /// The first node of each chain.
     buckets: Vec<u32>,
     nodes: Vec<Node>,
     /// The list: nodes from the head on, round the end.
@@ -47,8 +47,8 @@ pub(super) struct ChainedCache {
 }
 
 impl ChainedCache {
-    /// An empty cache of so many nodes, with as many buckets for them as the paper has; without a refresh period names
-    /// stay good.
+    /// An empty cache of this many nodes, with as many buckets for them as the paper has. Without a refresh period
+    /// names stay good.
     pub(super) fn new(nodes: usize, refresh: Option<Duration>) -> Self {
         let buckets = (nodes * BUCKETS).div_ceil(NODES);
         ChainedCache {
@@ -60,7 +60,7 @@ impl ChainedCache {
         }
     }
 
-    /// Says whether a name is known and still good; then it has moved up.
+    /// Says whether a name is known and still good. If so, it has moved up.
     pub(super) fn get(&mut self, name: &str, now: Duration) -> bool {
         let (Some(node), _) = self.find(name) else { return false };
         let age = now.saturating_sub(self.nodes[node as usize].resolved_at);

@@ -1,8 +1,8 @@
 //! Claims: what the papers say, and what was measured.
 //!
-//! Each claim states its tolerance. Factors between rows differ from the paper's, whose processor, disk and network are
-//! not ours: a comparison holds when it has the right sign, by [`ROW_FACTOR`] at least, and the factors stand beside one
-//! another. A claim whose numbers were not measured is not judged.
+//! Each claim states its tolerance. Factors between rows differ from the paper's, because its processor, disk and
+//! network are not ours. So a comparison holds when it has the right sign, by [`ROW_FACTOR`] at least, and both factors
+//! are shown. A claim whose numbers were not measured is not judged.
 //!
 //! Sources: the cached, non-blocking resolver for crawlers (2008), its results; Yin, Yin and Huang 2008, their table.
 
@@ -15,26 +15,26 @@ use super::row::{Row, Sockets};
 use super::rows::Measured;
 use crate::Claim;
 
-/// What the paper's cache brings, and a small window, and both.
+/// Factors that the paper reports: of its cache, of a small window, and of both.
 const CACHE_FACTORS: (f64, f64) = (2.0, 3.0);
 const FEW_FACTOR: f64 = 1.5;
 const BOTH_FACTOR: f64 = 3.0;
-/// What a full window with a cache brings.
+/// Factor that a full window with a cache brings.
 const FULL_FACTOR: f64 = 1_000.0;
 /// Share of the bound that it reaches.
 const BOUND_SHARE: f64 = 0.8;
-/// Hits of LRU at 50,000 names, in per cent, and what transposition costs there, in points.
+/// Hits of LRU at 50,000 names, in per cent, and what transposition loses there, in points.
 const LRU_PERCENT: (f64, f64) = (55.0, 80.0);
 const TRANSPOSITION_POINTS: (f64, f64) = (2.6, 3.8);
 /// How far CLOCK may lie from LRU, in points.
 const CLOCK_POINTS: f64 = 1.0;
-/// Candidates of the two tables at 50,000 names.
+/// Candidates that the two tables compare at 50,000 names.
 const SKIP_CHECK_CANDIDATES: f64 = 1_000.0;
 const CHAINED_CANDIDATES: (f64, f64) = (1.8, 2.5);
 /// Lookups a second of the crawler's cache, and its memory for a name.
 const LOOKUPS_PER_S: f64 = 3e6;
 const BYTES_PER_NAME: f64 = 200.0;
-/// One row is faster than another when it has so many times its pages.
+/// One row is faster than another when it has this many times its pages.
 const ROW_FACTOR: f64 = 1.05;
 /// Rows that differ by less in the paper may change places.
 const ORDER_FACTOR: f64 = 1.5;

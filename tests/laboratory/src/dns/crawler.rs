@@ -4,10 +4,11 @@
 //! queue. Names are looked up as `gethostbyname` did it: the worker waits and does nothing else, whatever its sockets.
 //! With non-blocking sockets it drives [`CONNECTIONS`] connections.
 //!
-//! A queue's lock is held for all links of a page, and a link takes [`LINK`], which stands for what a crawler of that
-//! time did with one on one processor and one disk; it is slept, as the processor has to serve thirty workers. This is
-//! m x t of the paper's equation 3. Its alpha and beta, how many threads enqueue and how much they overlap, come about
-//! of themselves. Workers with a queue of their own need the same time, and never wait for one another.
+//! A queue is locked while all links of a page are put in. Each link takes [`LINK`], which stands for what a crawler of
+//! that time did with a link on one processor and one disk. The worker sleeps for that time, because the processor has
+//! to serve thirty workers. This is m x t of the paper's equation 3. Its alpha and beta (how many threads enqueue, and
+//! how much they overlap) follow by themselves. Workers with a queue of their own need the same time, and never wait
+//! for one another.
 //!
 //! Invariants: only loopback addresses are contacted; no URL is fetched twice; a page counts when all of it came, in
 //! time.
@@ -29,31 +30,31 @@ use synthetic_web::SyntheticWeb;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use url::Url;
 
-/// Of a worker with non-blocking sockets.
+/// Connections of a worker with non-blocking sockets.
 const CONNECTIONS: usize = 4;
-/// What enqueueing a link takes.
+/// Time that it takes to enqueue a link.
 const LINK: Duration = Duration::from_micros(500);
-/// Without data for so long, a document has ended for those who do not know better.
+/// A worker that does not know a document's length takes it for ended after this long without data.
 const SILENCE: Duration = Duration::from_millis(400);
-/// A worker whose queue is empty looks again after so long.
+/// A worker whose queue is empty looks again after this long.
 const PAUSE: Duration = Duration::from_millis(10);
-/// A name is not waited for any longer.
+/// A name is waited for no longer than this.
 const NAME_TIMEOUT: Duration = Duration::from_secs(2);
-/// Of one read.
+/// Bytes of one read.
 const BUFFER_BYTES: usize = 16 << 10;
 
 /// What a crawl brought.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Crawled {
     pub(super) pages: u64,
-    /// Of the documents.
+    /// Bytes of the documents.
     pub(super) bytes: u64,
     pub(super) elapsed: Duration,
     /// Name lookups.
     pub(super) lookups: u64,
 }
 
-/// Crawls a web from all its front pages for so long.
+/// Crawls a web from all its front pages for the given time.
 pub(super) fn crawl(web: &SyntheticWeb, row: Row, duration: Duration) -> anyhow::Result<Crawled> {
     let begun = Instant::now();
     let queues = if row.has_private_queues { row.workers } else { 1 };
@@ -100,7 +101,7 @@ struct Crawler {
     name_server: SocketAddr,
     port: u16,
     end: Instant,
-    /// One, or one for each worker.
+    /// One queue, or one for each worker.
     queues: Vec<Mutex<VecDeque<String>>>,
     /// Every URL that ever came into a queue.
     seen: Mutex<HashSet<String>>,
@@ -132,7 +133,7 @@ impl Worker<'_> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         runtime.block_on(async {
             let connections = join_all((0..CONNECTIONS).map(|_| self.fetch_all()));
-            // Whatever is under way by then does not count.
+            // What is still under way by then does not count.
             let _ = tokio::time::timeout_at(self.crawler.end.into(), connections).await;
         });
         Ok(())
@@ -219,7 +220,7 @@ impl Worker<'_> {
         Ok(received)
     }
 
-    /// Counts a page and enqueues its links; one that could not be had is left.
+    /// Counts a page and enqueues its links. A page that could not be had is left.
     fn finish(&self, url: &str, fetched: anyhow::Result<Vec<u8>>) {
         let Some(page) = fetched.ok().filter(|page| page.starts_with(b"HTTP/1.1 200 ") && self.is_in_time()) else {
             return;
@@ -275,7 +276,7 @@ fn request(url: &str) -> String {
     format!("GET {} HTTP/1.1\r\nHost: {authority}\r\n\r\n", path_of(url))
 }
 
-/// Where the head of a response ends.
+/// Length of the head of a response.
 fn head_bytes(received: &[u8]) -> Option<usize> {
     received.windows(4).position(|window| window == b"\r\n\r\n").map(|at| at + 4)
 }

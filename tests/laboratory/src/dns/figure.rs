@@ -12,12 +12,12 @@ use crate::plot;
 
 /// A panel with its labels.
 const PANEL: (f64, f64) = (520.0, 300.0);
-/// What of a panel is not plot: left, top, right, bottom. Bars have their names on the left.
+/// Margins of a panel: left, top, right, bottom. Bars have their names on the left.
 const MARGIN: (f64, f64, f64, f64) = (56.0, 34.0, 20.0, 60.0);
 const NAMES_WIDTH: f64 = 210.0;
-/// Above the panels, for the title.
+/// Room above the panels, for the title.
 const HEAD: f64 = 34.0;
-/// Of ours, of what is simulated, and of the paper.
+/// Colours: of what is ours, of what is simulated, and of the paper.
 const OURS: &str = "#d55e00";
 const SIMULATED: &str = "#0072b2";
 const PAPER: &str = "#bbbbbb";
@@ -54,7 +54,7 @@ impl Axis {
         self.places.0 + share * (self.places.1 - self.places.0)
     }
 
-    /// Values of powers of ten, or fifths.
+    /// Values at powers of ten, or at fifths.
     fn ticks(self) -> Vec<f64> {
         let (from, to) = self.values;
         if self.is_logarithmic {
@@ -74,7 +74,7 @@ fn title(title: &str) -> String {
     format!("<text x=\"{:.1}\" y=\"24\" text-anchor=\"middle\">{title}</text>", PANEL.0 / 2.0)
 }
 
-/// A number as short as it may be.
+/// A number in as few digits as possible.
 fn short(value: f64) -> String {
     match value {
         1e6.. => format!("{:.0}M", value / 1e6),
@@ -85,13 +85,13 @@ fn short(value: f64) -> String {
     }
 }
 
-/// How long a bar is, its colour, and words at its end.
+/// The length of a bar, its colour, and the words at its end.
 type Bar<'a> = (f64, &'a str, String);
 
-/// A line's name and points.
+/// A line: its name and points.
 type Curve<'a> = (&'a str, plot::Style, Vec<(f64, f64)>);
 
-/// Bars below one another, some for each name.
+/// Bars below one another, one or more for each name.
 fn bars(heading: &str, axis: Axis, label: &str, bars: &[(String, Vec<Bar<'_>>)]) -> String {
     let (top, bottom) = (MARGIN.1, PANEL.1 - MARGIN.3);
     let mut lines = vec![title(heading)];
@@ -203,7 +203,7 @@ fn hit_rates(rates: &HitRates) -> String {
         let mut points: Vec<(f64, f64)> =
             rates.of(policy).map(|point| (point.entries as f64, rates.rate(point))).collect();
         points.sort_by(|one, other| one.0.total_cmp(&other.0));
-        // What has no size is as good at every one.
+        // A policy without a size is equally good at every one.
         if let (Policy::Infinite, Some(&(_, rate))) = (policy, points.first()) {
             points = vec![(values.0, rate), (values.1, rate)];
         }

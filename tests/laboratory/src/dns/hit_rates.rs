@@ -1,8 +1,8 @@
 //! Hit rates: which share of the names does a cache of a size know?
 //!
-//! Every name is found out at once and stays good; counted are all names of the trace, from an empty cache on. Three
-//! caches: the paper's list ([`ChainedCache`]), the crawler's ([`NameCache`], CLOCK), and LRU; and what no cache can
-//! surpass, of any size: each name is a miss once.
+//! Each name is resolved at once and stays good. All names of the trace count, from an empty cache on. Three caches are
+//! compared: the paper's list ([`ChainedCache`]), the crawler's ([`NameCache`], CLOCK), and LRU. Beside them stands the
+//! limit for a cache of any size: each name is a miss once.
 
 use super::chained_cache::ChainedCache;
 use super::trace::Trace;
@@ -18,26 +18,26 @@ use std::time::Duration;
 /// How long a name stays good.
 const LIFETIME: Duration = Duration::from_secs(86_400);
 
-/// What decides which name goes.
+/// The rule that says which name goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Policy {
-    /// Nothing goes.
+    /// No name goes.
     Infinite,
-    /// The least recently used.
+    /// The least recently used name goes.
     Lru,
-    /// The crawler's.
+    /// The crawler's rule.
     Clock,
-    /// The paper's.
+    /// The paper's rule.
     Transposition,
 }
 
 impl Policy {
-    /// The best first.
+    /// All rules, the best first.
     pub(super) const ALL: [Policy; 4] = [Policy::Infinite, Policy::Lru, Policy::Clock, Policy::Transposition];
-    /// Those that have a size.
+    /// The rules whose hits depend on the size.
     pub(super) const SIZED: [Policy; 3] = [Policy::Lru, Policy::Clock, Policy::Transposition];
 
-    /// For table and figure.
+    /// Its name in table and figure.
     pub(super) fn name(self) -> &'static str {
         match self {
             Policy::Infinite => "INFINITE",
@@ -86,7 +86,7 @@ impl HitRates {
         HitRates { names, points }
     }
 
-    /// The points of a policy, sizes as they were given.
+    /// The points of a policy, in the order in which the sizes were given.
     pub(super) fn of(&self, policy: Policy) -> impl Iterator<Item = Point> {
         self.points.iter().copied().filter(move |point| point.policy == policy)
     }
@@ -96,7 +96,7 @@ impl HitRates {
         self.of(policy).find(|point| point.entries == entries).map(|point| 100.0 * self.rate(point))
     }
 
-    /// Hits for each name.
+    /// Hits per name.
     pub(super) fn rate(&self, point: Point) -> f64 {
         point.hits as f64 / self.names.max(1) as f64
     }

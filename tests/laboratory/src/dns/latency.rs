@@ -1,11 +1,11 @@
 //! Latency: how long the name server takes for a name, or that it never answers.
 //!
-//! Nine of ten questions take 10 to 100 ms, uniformly; one of ten takes 2.8 s in the mean, exponentially (the paper says
-//! no more than "seconds to tens of seconds"). That is 330 ms in the mean, the paper has 331 ms. Of the names, one in
+//! Nine of ten questions take 10 to 100 ms, uniformly. One of ten takes 2.8 s in the mean, exponentially: the paper
+//! says no more than "seconds to tens of seconds". Together that is a mean of 330 ms; the paper has 331 ms. One name in
 //! 200 is never answered.
 //!
-//! Invariant: a function of seed, name and how often that name was asked before; so the two types of a lookup, which
-//! are asked at once, take the same time.
+//! Invariant: a latency depends on the seed, the name, and how often that name was asked before. So the two types of a
+//! lookup, which are asked at once, take the same time.
 //!
 //! Source: the cached, non-blocking resolver for crawlers (2008), its figures for `gethostbyname` on 3,000 names.
 
@@ -18,21 +18,21 @@ const SLOW_SHARE: f64 = 0.1;
 const SLOW_MEAN_MS: f64 = 2_800.0;
 /// Share of the names that are never answered.
 const SILENT_SHARE: f64 = 0.005;
-/// Stands for how often a name was asked when the name itself is judged.
+/// Stands for the number of times that a name was asked, where the name itself is judged.
 const NAME: u32 = u32::MAX;
 
-/// Latencies, all of them.
+/// The latencies of all names.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Latency {
     pub(super) seed: u64,
-    /// All times are multiplied by that; 1 is the paper's.
+    /// Factor on all times; 1 gives the paper's.
     pub(super) scale: f64,
 }
 
 /// How long one waits for an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Patience {
-    /// For one attempt.
+    /// Time for one attempt.
     pub(super) timeout: Duration,
     pub(super) attempts: u32,
 }
@@ -47,7 +47,7 @@ pub(super) struct Cost {
 }
 
 impl Latency {
-    /// How long the answer takes to the question for a name that was asked `asked` times before; none: for ever.
+    /// How long the answer takes for a name that was asked `asked` times before; none when there is never an answer.
     pub(super) fn of(self, name: u32, asked: u32) -> Option<Duration> {
         if self.random(name, NAME).random_bool(SILENT_SHARE) {
             return None;
@@ -61,8 +61,8 @@ impl Latency {
         Some(Duration::from_secs_f64(milliseconds * self.scale / 1e3))
     }
 
-    /// How long a lookup takes of one who waits for each attempt as long as `patience` has it, whether it is answered
-    /// by then, and how often the name was asked after it.
+    /// What a lookup costs a client that waits for each attempt as `patience` says: its time, whether there is an
+    /// answer by then, and how often the name was asked after it.
     pub(super) fn cost(self, name: u32, mut asked: u32, patience: Patience) -> Cost {
         let mut took = Duration::ZERO;
         for _ in 0..patience.attempts {
@@ -97,7 +97,7 @@ mod tests {
         let mean = answered.iter().sum::<f64>() / answered.len() as f64;
         assert!((mean - 0.331).abs() < 0.01, "{mean}");
         let fast = answered.iter().filter(|&&latency| latency <= 0.1).count() as f64 / answered.len() as f64;
-        // Of the slow ones a few are fast: 1 - exp(-0.1 / 2.8).
+        // A few of the slow ones are fast: 1 - exp(-0.1 / 2.8).
         assert!((fast - 0.9035).abs() < 0.003, "{fast}");
         assert!(answered.iter().any(|&latency| latency > 20.0), "tens of seconds");
     }

@@ -1,7 +1,7 @@
 //! Lookups: what it takes to find a name that is there, in each table.
 //!
-//! Tables are filled with so many names; then each name is looked up equally often, in random order. Of the paper's
-//! tables it is counted what they compare. Time is CPU time, the median of [`ROUNDS`] rounds; that of the paper's tables
+//! Each table is filled with the given number of names. Then each name is looked up equally often, in random order. The
+//! paper's tables count what they compare. Time is CPU time, the median of [`ROUNDS`] rounds. For the paper's tables it
 //! includes the counting.
 //!
 //! Sources: Yin, Yin and Huang 2008 ([`SkipCheck`]); the cached, non-blocking resolver for crawlers (2008)
@@ -21,9 +21,9 @@ use shared::time::Timestamp;
 use std::hint::black_box;
 use std::time::Duration;
 
-/// Of which the median counts.
+/// Rounds, of which the median counts.
 const ROUNDS: usize = 5;
-/// Of a round, at least: fewer cannot be timed.
+/// Lookups of a round, at least: fewer cannot be timed.
 const LOOKUPS_MIN: usize = 50_000;
 /// How long a name stays good.
 const LIFETIME: Duration = Duration::from_secs(86_400);
@@ -35,14 +35,14 @@ pub(super) enum Kind {
     SkipCheck,
     /// By the times-33 hash, with chains.
     Chained,
-    /// The crawler's.
+    /// The crawler's table.
     NameCache,
 }
 
 impl Kind {
     pub(super) const ALL: [Kind; 3] = [Kind::SkipCheck, Kind::Chained, Kind::NameCache];
 
-    /// For table and figure.
+    /// Its name in table and figure.
     pub(super) fn name(self) -> &'static str {
         match self {
             Kind::SkipCheck => "skip-check",
@@ -52,14 +52,14 @@ impl Kind {
     }
 }
 
-/// What was measured of a table with so many names.
+/// What was measured of a table with a number of names.
 #[derive(Clone, Debug)]
 pub(super) struct Lookup {
     pub(super) kind: Kind,
     pub(super) names: usize,
-    /// Slots or buckets with a name, where that says something.
+    /// Slots or buckets that have a name, where that number says something.
     pub(super) slots: Option<usize>,
-    /// Compared in the mean; the crawler's cache compares the name that it finds, and hashes.
+    /// Names compared in the mean. The crawler's cache hashes, and compares only the name that it finds.
     pub(super) candidates: Option<f64>,
     pub(super) characters: Option<f64>,
     /// CPU time of a lookup.
@@ -69,7 +69,7 @@ pub(super) struct Lookup {
 }
 
 impl Lookup {
-    /// Lookups for each second of CPU time.
+    /// Lookups per second of CPU time.
     pub(super) fn rate(&self) -> f64 {
         1e9 / self.nanoseconds.max(1e-3)
     }

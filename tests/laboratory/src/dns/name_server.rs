@@ -1,15 +1,15 @@
 //! Name server: answers on loopback, over UDP, as late as the latency model says.
 //!
-//! In: questions for names of the trace. Out: an address of the range for benchmarks (RFC 2544) for type A; for other
-//! types that there is none, with the record that says how long that holds (RFC 2308). What is no question for such a
-//! name gets no answer.
+//! In: questions for names of the trace. Out: for type A an address of the range for benchmarks (RFC 2544). For other
+//! types the answer is that there is none, with the record that says how long that holds (RFC 2308). Anything else gets
+//! no answer.
 //!
-//! A datagram that repeats one under way, with its number, is dropped: the answer to the first will come. So to repeat
-//! datagrams makes no client luckier. A question with a new number is a new one. An answer that would come after the
-//! client's time-out is not sent: nobody waits for it, and its port may be another question's by then.
+//! A datagram that repeats a question under way, with the same number, is dropped: the answer to the first will come.
+//! So a client gains nothing when it repeats datagrams. A question with a new number is a new one. An answer that would
+//! come after the client's time-out is not sent: nobody waits for it, and its port may be another question's by then.
 //!
-//! Invariants: a thread of its own; no more than [`PENDING_MAX`] answers wait to be sent, further questions are dropped;
-//! nothing that comes ends it.
+//! Invariants: it runs on a thread of its own; at most [`PENDING_MAX`] answers wait to be sent, and further questions
+//! are dropped; no input ends it.
 
 use super::latency::Latency;
 use super::names::Names;
@@ -27,12 +27,12 @@ use tokio::time::{Instant, sleep_until};
 
 /// Answers that wait at most.
 const PENDING_MAX: usize = 65_536;
-/// Of the socket: all questions of a window come at once.
+/// Receive buffer of the socket: all questions of a window come at once.
 const RECEIVE_BYTES: usize = 4 << 20;
 const PACKET_BYTES: usize = 512;
 const HEADER_BYTES: usize = 12;
 const TYPE_A: u16 = 1;
-/// For how many seconds answers hold; the crawler uses them longer.
+/// For how many seconds answers hold. The crawler uses them for longer.
 const TTL_S: u32 = 300;
 /// The record of an address without the address: owner (the name asked for), type, class, time to live, length.
 const ADDRESS: [u8; 12] = [0xc0, HEADER_BYTES as u8, 0, 1, 0, 1, 0, 0, (TTL_S >> 8) as u8, TTL_S as u8, 0, 4];
@@ -83,7 +83,7 @@ pub(super) struct NameServer {
 }
 
 impl NameServer {
-    /// Starts one that knows these names, for clients that wait so long for an answer.
+    /// Starts one that knows these names, for clients that wait as long as `patience` says for an answer.
     pub(super) fn start(names: Arc<Names>, latency: Latency, timeout: Duration) -> anyhow::Result<Self> {
         let socket = StdSocket::bind((Ipv4Addr::LOCALHOST, 0)).context("failed to bind a name server")?;
         socket.set_nonblocking(true)?;
@@ -147,19 +147,19 @@ async fn serve(socket: UdpSocket, mut questions: Questions) {
 /// A question: name, type and the number that the client gave it.
 type Key = (u32, u16, [u8; 2]);
 
-/// When what is sent for a question, and where to.
+/// An answer that waits: when it is due, for which question, where to, and its bytes; none when it would come too late.
 type Pending = (Instant, Key, SocketAddr, Option<Vec<u8>>);
 
-/// What was asked, and what is to be answered when.
+/// What was asked, and which answers wait.
 struct Questions {
     names: Arc<Names>,
     latency: Latency,
     timeout: Duration,
-    /// By name and type, how often it was asked.
+    /// How often each name and type was asked.
     asked: HashMap<(u32, u16), u32>,
-    /// Answers that wait: the same questions as in `pending`.
+    /// The questions whose answers wait: the same as in `pending`.
     under_way: HashSet<Key>,
-    /// What is to be sent when; nothing when it would be too late.
+    /// The answers that wait, the earliest first.
     pending: BinaryHeap<Reverse<Pending>>,
 }
 
@@ -201,7 +201,7 @@ impl Questions {
 struct Question {
     name: String,
     kind: u16,
-    /// Where it ends in the packet.
+    /// Where the question ends in the packet.
     end: usize,
 }
 

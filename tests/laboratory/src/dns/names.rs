@@ -1,10 +1,10 @@
 //! Names: host names that look like those of a web.
 //!
-//! Three of five begin with `www.`, as most did in 2008; then comes a label of one to five syllables of two or three
-//! letters, now and then with a number, and one of a few ends, half of them `.com`. First characters and lengths, which
-//! one of the tables goes by, are as uneven as that makes them.
+//! Three of five begin with `www.`, as most did in 2008. Then comes a label of one to five syllables of two or three
+//! letters, now and then with a number. Then comes one of a few ends, half of them `.com`. One of the tables goes by
+//! first characters and lengths, which are as uneven as that makes them.
 //!
-//! Invariants: distinct; a seed gives the same names, and a number of them the first of more.
+//! Invariants: names are distinct; a seed gives the same names, and a longer list begins with the shorter one.
 
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
@@ -18,7 +18,7 @@ const NUMBERED: f64 = 0.1;
 const SYLLABLES_MAX: u32 = 5;
 const CONSONANTS: &[u8] = b"bcdfghjklmnprstvwz";
 const VOWELS: &[u8] = b"aeiou";
-/// Ends, the first half of the list being one.
+/// Ends of names; half of the list is `.com`.
 const ENDS: [&str; 12] =
     [".com", ".com", ".com", ".com", ".com", ".com", ".net", ".org", ".cn", ".de", ".co.uk", ".edu"];
 
@@ -30,7 +30,7 @@ pub(super) struct Names {
 }
 
 impl Names {
-    /// So many names.
+    /// The first `count` names of a seed.
     pub(super) fn new(count: usize, seed: u64) -> Self {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let mut names = Names { names: Vec::with_capacity(count), numbers: HashMap::with_capacity(count) };
@@ -55,7 +55,7 @@ impl Names {
         self.numbers.get(name).copied()
     }
 
-    /// All, by number.
+    /// All names, by number.
     pub(super) fn all(&self) -> &[String] {
         &self.names
     }

@@ -7,7 +7,7 @@
 pub(super) enum Sockets {
     /// Several connections at once; a document ends where its length says.
     Event,
-    /// The same, but a document ends when nothing has come for a while.
+    /// Several connections at once; a document ends when nothing has come for a while.
     Select,
     /// One connection that blocks; a document ends where its length says.
     Blocking,
@@ -39,7 +39,7 @@ impl Row {
     const BEST: Row = Row { sockets: Sockets::Event, caches_names: true, workers: 30, has_private_queues: true };
     const BLOCKING: Row = Row { sockets: Sockets::Blocking, caches_names: false, ..Row::BEST };
 
-    /// All, in the order of the paper's table, with its pages a second.
+    /// All rows, in the order of the paper's table, with its pages a second.
     pub(super) const ALL: [(Row, f64); 7] = [
         (Row::BEST, 26.0),
         (Row { has_private_queues: false, ..Row::BEST }, 5.0),

@@ -1,11 +1,11 @@
 //! Rows: seven ways to build a crawler, on one web.
 //!
-//! In: the seven rows of the paper's table. Out: pages and bytes a second of each, as medians of several rounds, the rows
-//! taking turns.
+//! In: the seven rows of the paper's table. Out: pages and bytes a second of each, as medians of several rounds, the
+//! rows taking turns.
 //!
-//! The web is a synthetic one on loopback: [`HOSTS`] hosts of 200 pages of 30 kB in the mean, as the paper's pages had,
-//! with 20 to 80 links. A page takes [`PAGE_MS`], a name [`NAME_MS`], the paper's 327 ms rounded. So what a row can do is
-//! decided by waiting, and not by the CPU of this machine.
+//! The web is a synthetic one on loopback: [`HOSTS`] hosts of 200 pages of 30 kB in the mean, as in the paper, with 20
+//! to 80 links. A page takes [`PAGE_MS`], and a name takes [`NAME_MS`], the paper's 327 ms rounded. So waiting decides
+//! what a row can do, and not the CPU of this machine.
 //!
 //! Source: Yin, Yin and Huang 2008, their table of results: Pentium 4 of 2.8 GHz, Windows XP, 30 minutes a row.
 
@@ -19,19 +19,19 @@ const HOSTS: u32 = 30;
 const PAGES_PER_HOST: u32 = 200;
 const PAGE_MS: u64 = 400;
 const NAME_MS: u64 = 300;
-/// With the spread of sizes that the web has by default, 30 kB in the mean.
+/// Gives a mean of 30 kB, with the spread of sizes that the web has by default.
 const PAGE_BYTES_MEDIAN: u32 = 21_000;
 
 /// What a row brought.
 #[derive(Clone, Debug)]
 pub(super) struct Measured {
     pub(super) row: Row,
-    /// Of the paper.
+    /// Pages a second in the paper.
     pub(super) paper_pages_per_s: f64,
     /// Medians over the rounds.
     pub(super) pages_per_s: f64,
     pub(super) kilobytes_per_s: f64,
-    /// The least and the most pages a second of a round.
+    /// The least and the most pages a second of all rounds.
     pub(super) spread: (f64, f64),
     /// Name lookups in all rounds.
     pub(super) lookups: u64,
@@ -50,7 +50,7 @@ pub(super) fn web() -> anyhow::Result<SyntheticWeb> {
     SyntheticWeb::start(profile).context("failed to start the synthetic web")
 }
 
-/// Crawls in each of these ways for so long, all of them in each round.
+/// Crawls in each of these ways for the given time. Each round has all of them.
 pub(super) fn measure(
     rows: &[(Row, f64)],
     rounds: usize,

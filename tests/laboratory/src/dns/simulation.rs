@@ -1,8 +1,8 @@
-//! Simulation: resolving with few lookups at once, in simulated time, for it would take days.
+//! Simulation: resolving with few lookups at once, in simulated time, because in real time it would take days.
 //!
-//! A program takes one name after the other, as soon as one of its lookups has ended. A name in the cache costs nothing;
-//! any other is looked up, also when a lookup for it is under way. One without an answer costs all attempts of the
-//! crawler's resolver, and is not remembered.
+//! A program takes one name after the other, as soon as one of its lookups has ended. A name in the cache costs
+//! nothing. Any other name is looked up, even while a lookup for it is under way. A name without an answer costs all
+//! attempts of the crawler's resolver, and is not remembered.
 //!
 //! Source: the cached, non-blocking resolver for crawlers (2008).
 
@@ -14,7 +14,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
-/// Resolves a trace with so many lookups at once, each of which waits for an answer as `patience` has it.
+/// Resolves a trace with at most `window` lookups at once, each of which waits for an answer as `patience` says.
 pub(super) fn simulate(
     way: Way,
     trace: &Trace,

@@ -1,8 +1,8 @@
 //! Skip-check table: names by their first character and length.
 //!
-//! Each slot has a list of pointers into a pool of names of fixed length. A name is looked for from the first pointer
-//! on; a candidate is left at the first character that differs. Names that are used more come first there once in a
-//! while; here every name is looked up equally often, so that order does not matter.
+//! Each slot has a list of pointers into a pool of names of fixed length. A search begins at the first pointer and
+//! leaves a candidate at the first character that differs. The paper moves names that are used more to the front once
+//! in a while. Here every name is looked up equally often, so that order does not matter.
 //!
 //! Source: Yin, Yin and Huang 2008, the crawler's hash of domains.
 
@@ -10,12 +10,12 @@ use super::work::Work;
 
 /// Characters of a name in the pool.
 const NAME_BYTES: usize = 64;
-/// First characters.
+/// Values of a first character.
 const FIRSTS: usize = 256;
 
 /// The table.
 pub(super) struct SkipCheck {
-    /// By first character and length, numbers in the pool.
+    /// Numbers in the pool, by first character and length.
     slots: Vec<Vec<u32>>,
     pool: Vec<[u8; NAME_BYTES]>,
 }
@@ -26,7 +26,7 @@ impl SkipCheck {
         SkipCheck { slots: vec![Vec::new(); FIRSTS * (NAME_BYTES + 1)], pool: Vec::new() }
     }
 
-    /// Puts a name at the end of pool and slot. One that is longer than the pool is wide is not put in.
+    /// Puts a name at the end of pool and slot. A name that is longer than the pool is wide is left out.
     pub(super) fn insert(&mut self, name: &str) {
         let (Some(slot), Some(_)) = (slot(name), name.len().checked_sub(1)) else { return };
         let mut entry = [0; NAME_BYTES];

@@ -85,7 +85,7 @@ fn lookups(lookups: &[Lookup]) -> String {
     text
 }
 
-/// A row for each of the seven.
+/// A row for each of the seven ways to build a crawler.
 fn rows(rows: &[Measured]) -> String {
     let mut text = String::from(
         "sockets,dns_cache,workers,private_queues,pages_per_s,pages_per_s_least,pages_per_s_most,kilobytes_per_s,\

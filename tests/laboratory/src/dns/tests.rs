@@ -16,7 +16,7 @@ fn small() -> Settings {
     }
 }
 
-/// The rows of a table, without a heading that must be this.
+/// The rows of a table, without its heading, which must be `heading`.
 fn rows_of(folder: &std::path::Path, name: &str, heading: &str) -> Vec<Vec<String>> {
     let table = fs::read_to_string(folder.join(name)).unwrap();
     let (first, rows) = table.split_once('\n').unwrap();

@@ -1,7 +1,7 @@
 //! Trace: the host names that a crawler collects, with many repeats.
 //!
-//! Names are drawn independently of one another by a Zipf distribution. In a crawl those of one page come together: a
-//! cache would have more hits there, a small one above all.
+//! Names are drawn independently of one another by a Zipf distribution. In a crawl the names of one page come together,
+//! so a cache would have more hits there, a small one above all.
 //!
 //! Source: the cached, non-blocking resolver for crawlers (2008) was tried on 1,000,000 names that a crawler had
 //! collected; that trace is not public.
@@ -38,7 +38,7 @@ impl Trace {
         Trace { draws: (0..count).map(|_| draw()).collect(), names: Arc::new(Names::new(hosts, seed)) }
     }
 
-    /// Its first names.
+    /// The first names of the trace.
     pub(super) fn first(&self, count: usize) -> Trace {
         Trace { names: Arc::clone(&self.names), draws: self.draws[..count].to_vec() }
     }

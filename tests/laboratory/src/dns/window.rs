@@ -1,11 +1,11 @@
 //! Window: resolving with many lookups at once, in real time, by the crawler's own parts.
 //!
-//! Without a cache every name of the trace is a lookup by [`Queries`]. With one, batches of URLs, one for each name, go
-//! through the resolver's core as they would in its process, and `Queries` do its lookups; only the broker is missing.
-//! Both resolve on one thread; the name server has another.
+//! Without a cache every name of the trace is a lookup by [`Queries`]. With a cache, batches of URLs, one for each
+//! name, go through the resolver's core as they would in its process, and `Queries` do its lookups. Only the broker is
+//! missing. Both ways resolve on one thread; the name server has another.
 //!
-//! Lookups of one name that are under way at once share an answer in the DNS library, so that without a cache those of
-//! a popular name mostly come while it is slow, and take longer in the mean than the model says of one lookup. The
+//! Lookups of one name that are under way at once share an answer in the DNS library. So without a cache most lookups
+//! of a popular name come while it is slow, and take longer in the mean than the model says of one lookup. The
 //! resolver's core never asks twice at once.
 //!
 //! Invariant: a lookup begins as soon as the window has room and a name is wanted.
@@ -29,10 +29,10 @@ use std::collections::HashMap;
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-/// Lookups under way, names in the cache: as shipped.
+/// Lookups under way, and names in the cache: as shipped.
 pub(super) const WINDOW: usize = 1_024;
 const ENTRIES: usize = 50_000;
-/// With more URLs pending, no more are given to the resolver: fewer than it may have waiting.
+/// With more URLs pending, the resolver gets no more. This is fewer than it may have waiting.
 const PENDING_MAX: u64 = 15_000;
 /// URLs of a batch.
 const BATCH: usize = 256;
@@ -89,7 +89,7 @@ pub(super) fn resolve(
     })
 }
 
-/// A lookup that has ended, and how long it took; none when it was no lookup.
+/// A lookup that has ended: its answer and how long it took; no time when it was no lookup.
 type Ended = (Answer, Option<Duration>);
 
 /// Lookups under way, and what is counted of them.
@@ -101,7 +101,7 @@ struct Lookups<'a> {
     cpu_before: Duration,
     model: Latency,
     patience: Patience,
-    /// By name, how often it was asked for.
+    /// How often each name was asked for.
     asked: Vec<u32>,
     count: u64,
     latency: Duration,
@@ -131,7 +131,7 @@ impl<'a> Lookups<'a> {
         }
     }
 
-    /// Begins a lookup; `resolved` names need nothing any more by now.
+    /// Begins a lookup. `resolved` names need nothing any more by now.
     fn begin(&mut self, name: String, resolved: u64) {
         if let Some(number) = self.trace.names.number(&name) {
             let asked = &mut self.asked[number as usize];
@@ -156,7 +156,7 @@ impl<'a> Lookups<'a> {
         Some(answer)
     }
 
-    /// Tells how far it is, a few times in all.
+    /// Tells how far the work is, a few times in all.
     fn tell(&mut self, resolved: u64) {
         let all = self.trace.draws.len();
         if resolved as usize * LINES >= (self.told + 1) * all {

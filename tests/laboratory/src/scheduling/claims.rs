@@ -1,10 +1,9 @@
 //! Claims: what the paper says, and what was measured.
 //!
-//! Each claim states its tolerance, and is judged on webs of several seeds: it holds when it does on most of them. The
-//! measurement shown is that of the first web; then come the number of webs on which the claim holds, and the median and
-//! range of the number that decides.
-//! Throughput is that of the first 80 % of the pages; time is in parts of breadth-first's completion. A claim whose runs
-//! were not made is not judged.
+//! Each claim states its tolerance, and is judged on webs of several seeds: it holds when it holds on most of them. The
+//! measurement shown is that of the first web. After it come the number of webs on which the claim holds, and the
+//! median and range of the number that decides. Throughput is that of the first 80 % of the pages. Time is in parts of
+//! breadth-first's completion. A claim whose runs were not made is not judged.
 //!
 //! Source: Cao, Jiang and Singh 2003, section 5.
 
@@ -16,19 +15,21 @@ use super::web::Shape;
 use crate::Claim;
 use crate::text::{ms, percent};
 
-/// What "about twice" is.
+/// The range of "about twice".
 const ABOUT_TWICE: std::ops::RangeInclusive<f64> = 1.6..=2.4;
-/// Growth of throughput, in per cent, that more connections bring before the knee, and that is none after it.
+/// Growth of throughput when there are more connections, in per cent: at least the first before the knee, at most the
+/// second after it.
 const GROWTH: f64 = 10.0;
 const NO_GROWTH: f64 = 5.0;
-/// Connections to fast servers that are as good as any number: what "14 to 16" is, and what "as good" is, in per cent.
+/// "14 to 16" connections to fast servers are as good as any number: the range of the one, and what is "as good", in
+/// per cent.
 const FEW_ENOUGH: std::ops::RangeInclusive<usize> = 12..=18;
 const AS_GOOD: f64 = 95.0;
 /// The paper's throughput with fast servers, in Mbit/s.
 const FAST_MBITS: f64 = 8.4;
-/// What performance has for each of breadth-first's pages at half time.
+/// Pages that performance has at half time for each page of breadth-first.
 const LEAD: f64 = 1.5;
-/// "Only slightly above", in points.
+/// The limit of "only slightly above", in points.
 const SLIGHTLY: f64 = 10.0;
 /// How far capacity may be behind quality, in points.
 const BEHIND: f64 = 2.0;
@@ -50,13 +51,13 @@ pub(super) fn judge(runs: &Runs, seeds: &[Shape]) -> Vec<Claim> {
 struct Finding {
     statement: String,
     measured: String,
-    /// What decides, and what it counts; without a unit it is a ratio.
+    /// The number that decides, and its unit; without a unit it is a ratio.
     figure: f64,
     unit: &'static str,
     holds: bool,
 }
 
-/// Sums up the findings on one claim, of which the first is that on the first web.
+/// Sums up the findings on one claim. The first finding is that of the first web.
 fn claim(findings: &[&Finding]) -> Claim {
     let (first, seeds) = (findings[0], findings.len());
     let hold = findings.iter().filter(|finding| finding.holds).count();
@@ -300,7 +301,7 @@ mod tests {
             let line = line(&runs, start);
             assert!(line.starts_with(word) && line.ends_with(measured), "{line}");
         }
-        // The best pages at once.
+        // The best pages come at once.
         let runs =
             compared([(1, 4.0), (1, 3.0), (1, 2.0), (4, 1.0)], [(1, 4.0), (1, 3.0), (2, 2.0), (4, 1.0)], best_first);
         for start in ["E4: capacity has 80 % of PageRank within", "E5: capacity has 60 %", "E5: capacity has 80 %"] {

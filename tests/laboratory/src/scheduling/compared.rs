@@ -32,18 +32,18 @@ impl<'a> Compared<'a> {
         })
     }
 
-    /// For PageRank and for Zipf.
+    /// The comparisons for PageRank and for Zipf.
     pub(super) fn both(runs: &'a Runs, shape: Shape, setup: Setup) -> Option<[Self; 2]> {
         let get = |model| Compared::get(runs, shape, setup, model);
         Some([get(Model::PageRank)?, get(Model::Zipf)?])
     }
 
-    /// Performance's pages at half time for each of another run's.
+    /// Performance's pages at half time, for each page of another run.
     pub(super) fn lead(&self, over: &Curves) -> f64 {
         self.performance.pages_at(0.5) / over.pages_at(0.5)
     }
 
-    /// By how much capacity is behind quality at worst, in points, and when.
+    /// How far capacity is behind quality at worst, in points, and when.
     pub(super) fn behind(&self) -> (f64, f64) {
         let mut worst = (0.0, 0.0);
         for instant in 0..=INSTANTS {

@@ -9,18 +9,18 @@
 //!                                 ask ◀── a connection is free ◀────────────────────────────────────────┘
 //! ```
 //!
-//! Opening a connection takes the server's connection time, closing it as long again, as in the paper's `2 *
-//! ConnectionTime`; requests follow one another without a gap and without pipelining. A page that has come takes its
-//! time on the crawler's one CPU, after those that came before it; only then goes the next request over its connection,
-//! as in the paper's single-threaded event loop. Nothing else takes time. A server closes after the requests that it
-//! allows; what a job has left goes back.
+//! Opening a connection takes the server's connection time, and closing it takes as long again: the paper's `2 *
+//! ConnectionTime`. Requests follow one another without a gap and without pipelining. A page that has come waits for
+//! the crawler's one CPU behind the pages that came before it. Only when the CPU is done with it does the next request
+//! go over its connection, as in the paper's single-threaded event loop. Nothing else takes time. A server closes after
+//! as many requests as it allows; what the job has left goes back.
 //!
-//! A free connection is offered to one scheduler after another until one has a job for it, and taken back from those
-//! that have none, so that each job finds a connection free. With several schedulers each has the servers of one
+//! A free connection is offered to one scheduler after another until one has a job for it. Schedulers that have none
+//! lose the offer, so that each job finds a connection free. With several schedulers each has the servers of one
 //! partition.
 //!
-//! Invariants, checked: never two connections to a server, never more than allowed in all, each page fetched once and
-//! only once it was found, and all pages in the end.
+//! Invariants, checked: a server never has two connections; there are never more connections than allowed; each page is
+//! fetched once, after it was found; and all pages are fetched in the end.
 
 use super::instance::{FETCHER, Instance};
 use super::setup::Setup;
@@ -41,13 +41,13 @@ pub(super) struct Fetched {
 }
 
 impl Fetched {
-    /// When, in seconds since the crawl began.
+    /// When it came, in seconds since the crawl began.
     pub(super) fn seconds(&self) -> f64 {
         self.at.as_micros() as f64 / 1e6
     }
 }
 
-/// Crawls all of a web; the pages in the order in which they came.
+/// Crawls all of a web. Gives the pages in the order in which they came.
 ///
 /// # Errors
 /// When the scheduler breaks a promise, or leaves pages unfetched.
@@ -95,10 +95,10 @@ struct Crawl<'a> {
     turn: usize,
     /// Places for connections.
     connections: Vec<Option<Connection>>,
-    /// When something happens next at a place; by time, then in the order in which it was found out.
+    /// The time of the next event at each place: by time, then in the order in which the events were made.
     events: BinaryHeap<Reverse<(Timestamp, u64, usize)>>,
     events_made: u64,
-    /// When the CPU is done with all that has come.
+    /// The time when the CPU is done with all that has come.
     cpu_free: Timestamp,
     /// Servers with a connection.
     connected: Vec<bool>,
@@ -134,7 +134,7 @@ impl<'a> Crawl<'a> {
         })
     }
 
-    /// Tells the schedulers of those pages that are new, with what each is worth to the policy.
+    /// Tells the schedulers of the pages that are new, with what each is worth to the policy.
     fn discover(&mut self, on: Option<usize>, pages: &[usize]) -> anyhow::Result<()> {
         let depth = on.map_or(0, |on| self.depths[on] + 1);
         let mut batches: BTreeMap<u16, Vec<(usize, Quality)>> = BTreeMap::new();
@@ -188,7 +188,7 @@ impl<'a> Crawl<'a> {
         Ok(())
     }
 
-    /// Something happens then.
+    /// Something happens at a place.
     fn happens(&mut self, at: Timestamp, place: usize) {
         self.events_made += 1;
         self.events.push(Reverse((at, self.events_made, place)));
@@ -241,7 +241,7 @@ impl<'a> Crawl<'a> {
         Ok(())
     }
 
-    /// The last report of a job: what it has left is untried.
+    /// The last report of a job. What the job has left is untried.
     fn report(&mut self, connection: Connection) -> anyhow::Result<()> {
         let Connection { job, server, limit, mut results, .. } = connection;
         let served = results.len();
@@ -258,7 +258,7 @@ impl<'a> Crawl<'a> {
             results,
             connect_us: Some(micros(self.web.servers[server].connect_us)),
             requests: u32::try_from(served).unwrap_or(u32::MAX),
-            // The paper's overlap holds, by which the web here answers.
+            // The report says nothing of an overlap, so the paper's holds, by which the web here answers.
             busy_us: 0,
             elapsed_us: 0,
             closed_by_server: served == limit,

@@ -7,8 +7,8 @@ use super::web::Shape;
 use shared::message::Quality;
 use std::rc::Rc;
 
-/// Share of the pages over whose fetching throughput is measured: the last ones are those of a few servers, each with
-/// one connection, and tell about these alone.
+/// Throughput is measured over the first pages, this share of all. The last pages are those of a few servers with one
+/// connection each, and tell about these servers alone.
 const SHARE_IN_THROUGHPUT: f64 = 0.8;
 
 /// A crawl, as one kind of quality sees it.
@@ -17,16 +17,16 @@ pub(super) struct Curves {
     pub(super) shape: Shape,
     pub(super) setup: Setup,
     pub(super) model: Model,
-    /// In the order in which they came.
+    /// The pages, in the order in which they came.
     pub(super) fetched: Rc<[Fetched]>,
-    /// Share of all quality with the first pages: none, one, two, …
+    /// Share of all quality that the first pages have: the first none, one, two, …
     quality: Vec<f64>,
-    /// What counts as the whole time, in seconds: that of breadth-first.
+    /// The seconds that count as the whole time: those of breadth-first.
     whole: f64,
 }
 
 impl Curves {
-    /// `whole`: the seconds that count as the whole time, its own if none are given.
+    /// `whole`: the seconds that count as the whole time; without it the crawl's own.
     pub(super) fn new(
         (shape, setup, model): (Shape, Setup, Model),
         fetched: Rc<[Fetched]>,
@@ -45,22 +45,22 @@ impl Curves {
         curves
     }
 
-    /// When the last page came.
+    /// The time when the last page came, in seconds.
     pub(super) fn seconds(&self) -> f64 {
         self.fetched.last().map_or(0.0, Fetched::seconds)
     }
 
-    /// Share of all pages after that share of the whole time.
+    /// Share of all pages after a share of the whole time.
     pub(super) fn pages_at(&self, time: f64) -> f64 {
         self.fetched_at(time) as f64 / self.fetched.len() as f64
     }
 
-    /// Share of all quality after that share of the whole time.
+    /// Share of all quality after a share of the whole time.
     pub(super) fn quality_at(&self, time: f64) -> f64 {
         self.quality[self.fetched_at(time)]
     }
 
-    /// Share of all quality after that share of the pages.
+    /// Share of all quality after a share of the pages.
     pub(super) fn quality_after(&self, pages: f64) -> f64 {
         self.quality[(pages * self.fetched.len() as f64).round() as usize]
     }

@@ -10,9 +10,9 @@ use crate::plot;
 
 /// A panel with its labels.
 const PANEL: (f64, f64) = (300.0, 250.0);
-/// What of a panel is not plot: left, top, right, bottom.
+/// Margins of a panel: left, top, right, bottom.
 const MARGIN: (f64, f64, f64, f64) = (50.0, 34.0, 12.0, 44.0);
-/// Above the panels, for the title; below them, for the legend.
+/// Room above the panels, for the title, and below them, for the legend.
 const HEAD: f64 = 34.0;
 const LEGEND: f64 = 34.0;
 

@@ -21,8 +21,8 @@ use std::time::Duration;
 /// The one fetcher of all schedulers.
 pub(super) const FETCHER: &str = "fetcher-0";
 const LIFE: u64 = 1;
-/// Longer than any crawl, so that no lease has to be renewed and no address asked for again: as long as a message can
-/// say in seconds.
+/// Longer than any crawl, so that no lease has to be renewed and no address asked for again: the most seconds that a
+/// message can say.
 const FOR_EVER: Duration = Duration::from_secs(u32::MAX as u64);
 
 /// A scheduler with its store, and what its fetcher counts of it.
@@ -30,14 +30,14 @@ pub(super) struct Instance {
     core: Scheduler,
     store: Arc<MemoryStore>,
     partition: u16,
-    /// Of the last URL that it was told.
+    /// Serial of the last URL that it was told.
     serial: u64,
     asks: u64,
     received: u64,
 }
 
 impl Instance {
-    /// The scheduler of the partition of that number.
+    /// The scheduler of the partition with that number.
     pub(super) fn open(number: u16, setup: Setup) -> anyhow::Result<Self> {
         let store = Arc::new(MemoryStore::default());
         let core = Scheduler::open(settings(setup), number, 1, &[number], store.clone(), Timestamp::ZERO)?;
@@ -84,7 +84,7 @@ impl Instance {
         Ok(jobs.pop())
     }
 
-    /// Steps the core until it has no more to do now, and commits; the jobs that it grants.
+    /// Steps the core until it has no more to do now, and commits. Gives the jobs that it grants.
     pub(super) fn step(&mut self, now: Timestamp, input: Input) -> anyhow::Result<Vec<Job>> {
         let mut jobs = Vec::new();
         let mut event = Event::Message { ticket: Ticket(0), input };
@@ -117,7 +117,7 @@ fn origin(page: &str, quality: Quality) -> Origin {
     }
 }
 
-/// No politeness but one connection per server; the paper's estimates of a new server.
+/// No politeness except one connection per server. A new server has the paper's estimates.
 fn settings(setup: Setup) -> Settings {
     Settings {
         partitions: setup.schedulers,

@@ -1,8 +1,8 @@
 //! Policy: the four of the paper, the crawler's own breadth-first, and capacity by a quality that needs no table.
 //!
 //! The paper's queues, of servers and of the URLs of each, are both in the order of the policy: breadth-first goes to
-//! the server of the URL that was found first of all, as the quality policy goes to that of the best one. The crawler's
-//! breadth-first lets servers take turns instead, which is fairer to them; it is here to tell how much hangs on that.
+//! the server of the URL that was found first, as quality goes to the server of the best URL. The crawler's
+//! breadth-first lets servers take turns instead, which is fairer to them. It is here to show how much depends on that.
 //!
 //! Source: Cao, Jiang and Singh 2003, section 3.
 
@@ -23,12 +23,12 @@ pub(super) enum Policy {
     Capacity,
     /// Servers in turn; of each, the URL that was found first.
     InTurn,
-    /// The most quality a second where a page is worth the more the fewer links it is away from a seed.
+    /// The most quality a second, where a page is worth more the fewer links it is away from a seed.
     CapacityByDepth,
 }
 
 impl Policy {
-    /// In the order of the paper; the crawler's own last.
+    /// All policies, in the order of the paper; the crawler's own come last.
     pub(super) const ALL: [Policy; 6] = [
         Policy::BreadthFirst,
         Policy::Performance,
@@ -38,7 +38,8 @@ impl Policy {
         Policy::CapacityByDepth,
     ];
 
-    /// What the scheduler is configured to do: for the paper's breadth-first, to prefer the pages that are worth more.
+    /// What the scheduler is configured to do. For the paper's breadth-first that is to prefer the pages that are worth
+    /// more.
     pub(super) fn configured(self) -> config::Policy {
         match self {
             Policy::BreadthFirst | Policy::Quality => config::Policy::Quality,
@@ -48,13 +49,13 @@ impl Policy {
         }
     }
 
-    /// Says whether its order hangs on what pages are worth by the paper's measures.
+    /// Says whether its order depends on what pages are worth by the paper's measures.
     pub(super) fn by_quality(self) -> bool {
         matches!(self, Policy::Quality | Policy::Capacity)
     }
 
-    /// What the scheduler is told that a page is worth, which is worth `quality`, was found as the `number`-th, and is
-    /// `depth` links away from a seed.
+    /// The worth that the scheduler is told of a page. The page is worth `quality`, was found as number `number`, and
+    /// is `depth` links away from a seed.
     pub(super) fn worth(self, quality: Quality, number: u32, depth: u16) -> Quality {
         match self {
             Policy::BreadthFirst => found_first(number),
@@ -81,7 +82,7 @@ impl fmt::Display for Policy {
     }
 }
 
-/// A little less than for the page before it, by as much as the scheduler can tell apart.
+/// A little less than the page before it: by the least that the scheduler can tell apart.
 fn found_first(number: u32) -> Quality {
     const STEP: u32 = 1 << 8;
     Quality::from_bits(1f32.to_bits().saturating_sub(number.saturating_mul(STEP)))

@@ -1,4 +1,5 @@
-//! Quality: what each page of a web is worth, known beforehand, seen by the scheduler once the page is discovered.
+//! Quality: what each page of a web is worth. It is known beforehand; the scheduler sees it once the page is
+//! discovered.
 //!
 //! Source: Cao, Jiang and Singh 2003, section 4.
 
@@ -17,9 +18,10 @@ const ROUNDS: usize = 100;
 /// Where qualities come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Model {
-    /// R(u) = (1 - d) / T + d * sum of R(v) / C_v over the pages v that link to u, of T pages, v with C_v links.
+    /// R(u) = (1 - d) / T + d * sum of R(v) / C_v over the pages v that link to u. T is the number of pages, C_v the
+    /// number of links of v.
     PageRank,
-    /// 1 / k, k by a random permutation: servers mean nothing.
+    /// 1 / k, where k is a random permutation, so that servers mean nothing.
     Zipf,
 }
 
@@ -66,7 +68,7 @@ fn page_rank(web: &Web) -> Vec<f64> {
 }
 
 fn zipf(pages: usize, seed: u64) -> Vec<f64> {
-    // Not the numbers from which the web was made.
+    // These are not the numbers from which the web was made.
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut random = Xoshiro256PlusPlus::seed_from_u64(random.random());
     let mut values: Vec<f64> = (1..=pages).map(|rank| 1.0 / rank as f64).collect();

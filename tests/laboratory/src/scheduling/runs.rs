@@ -1,7 +1,7 @@
 //! Runs: which crawls are made, on which webs.
 //!
-//! Only quality and capacity look at what pages are worth: one crawl of another policy serves for all kinds of quality.
-//! The whole time of a run is what breadth-first takes for the same web in the same way.
+//! Only quality and capacity look at what pages are worth, so one crawl of another policy serves for all kinds of
+//! quality. The whole time of a run is what breadth-first takes for the same web in the same way.
 
 use super::crawl::{Fetched, crawl};
 use super::curves::Curves;
@@ -13,12 +13,12 @@ use std::rc::Rc;
 
 /// Connections of the paper's comparison of policies.
 pub(super) const CONNECTIONS: usize = 64;
-/// So few that there are always more servers with pages to fetch.
+/// Connections so few that there are always more servers with pages to fetch.
 pub(super) const CONNECTIONS_FEW: usize = 16;
 /// Connections for which throughput is measured on the whole web, and on fast servers.
 pub(super) const SWEEP: [usize; 9] = [1, 2, 4, 8, 16, 32, 64, 96, 128];
 pub(super) const FAST_SWEEP: [usize; 11] = [1, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20];
-/// What of the sweep a claim is about.
+/// The part of the sweep that a claim is about.
 const SWEPT_FOR_CLAIM: [usize; 3] = [64, 96, 128];
 /// Schedulers among which the servers are shared out.
 pub(super) const SCHEDULERS: [u16; 4] = [1, 2, 4, 8];
@@ -48,7 +48,7 @@ impl Runs {
         comparison(setup).into_iter().filter_map(|(setup, model)| self.get(shape, setup, model)).collect()
     }
 
-    /// Crawls a web in all ways that a claim is about.
+    /// Crawls a web in all ways that claims are about.
     pub(super) fn measure_claims(&mut self, shape: Shape, progress: &mut dyn FnMut(&str)) -> anyhow::Result<()> {
         let one_by_one = Setup { keep_alive: false, ..breadth_first(CONNECTIONS) };
         let mut plan = comparison(breadth_first(CONNECTIONS));
@@ -61,7 +61,7 @@ impl Runs {
         self.measure(shape.of_fast_servers(), &plan, progress)
     }
 
-    /// Crawls a web in all ways that a table is about and no claim.
+    /// Crawls a web in all ways that only tables are about.
     pub(super) fn measure_tables(&mut self, shape: Shape, progress: &mut dyn FnMut(&str)) -> anyhow::Result<()> {
         let cpu = self.page_cpu_us(shape).unwrap_or_default();
         let mut plan = Vec::new();
@@ -77,8 +77,9 @@ impl Runs {
         self.measure(shape, &plan, progress)
     }
 
-    /// Time of a page on the CPU, in microseconds. The paper does not tell, but when its CPU is busy: with 96 connections
-    /// to the whole web. What these bring where pages cost nothing is what the CPU is taken to be able to do.
+    /// Time of a page on the CPU, in microseconds. The paper does not say it. It says when its CPU is busy: with 96
+    /// connections to the whole web. So the CPU is taken to manage as many pages a second as these bring where pages
+    /// cost nothing.
     pub(super) fn page_cpu_us(&self, shape: Shape) -> Option<u64> {
         let busy = self.get(shape, breadth_first(BUSY), Model::PageRank)?;
         Some((1e6 / busy.throughput()).round() as u64)
@@ -110,7 +111,7 @@ impl Runs {
         Ok(())
     }
 
-    /// A crawl that this one repeats, whatever pages are worth.
+    /// A crawl that this one would repeat, because it does not look at what pages are worth.
     fn same_crawl(&self, shape: Shape, setup: Setup) -> Option<Rc<[Fetched]>> {
         if setup.policy.by_quality() {
             return None;
@@ -132,12 +133,12 @@ pub(super) fn breadth_first(connections: usize) -> Setup {
     }
 }
 
-/// The same where pages cost time on the CPU.
+/// The same, where pages cost time on the CPU.
 pub(super) fn with_cpu(connections: usize, page_cpu_us: u64) -> Setup {
     Setup { page_cpu_us, ..breadth_first(connections) }
 }
 
-/// All policies and kinds of quality; breadth-first before the others, whose whole time it gives.
+/// All policies and kinds of quality. Breadth-first comes before the others, because it gives their whole time.
 fn comparison(setup: Setup) -> Vec<(Setup, Model)> {
     let of = |model| Policy::ALL.map(|policy| (Setup { policy, ..setup }, model));
     Model::ALL.into_iter().flat_map(of).collect()

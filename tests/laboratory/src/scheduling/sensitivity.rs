@@ -50,7 +50,7 @@ pub(super) fn varied(runs: &Runs, shape: Shape, setup: Setup) -> Option<String> 
     ))
 }
 
-/// What the crawler's default brings, and what capacity would that knows no more than how deep a page lies: a line for
+/// What the crawler's default reaches, and what capacity would reach if it knew only how deep a page lies: a line for
 /// each number of connections.
 pub(super) fn defaults(runs: &Runs, shape: Shape) -> Vec<String> {
     let line = |connections: usize| {
@@ -68,7 +68,7 @@ pub(super) fn defaults(runs: &Runs, shape: Shape) -> Vec<String> {
     [CONNECTIONS, CONNECTIONS_FEW].into_iter().filter_map(line).collect()
 }
 
-/// What capacity loses of the global order when several schedulers share the servers: a line for each number.
+/// How much capacity loses when several schedulers share the servers and no order is global: a line for each number.
 pub(super) fn order_lost(runs: &Runs, shape: Shape) -> Vec<String> {
     let line = |connections: usize, schedulers: u16| {
         let capacity = Setup { policy: Policy::Capacity, schedulers, ..breadth_first(connections) };

@@ -14,7 +14,7 @@ pub(super) struct Setup {
     pub(super) schedulers: u16,
     /// Says whether servers serve more than one request per connection at all.
     pub(super) keep_alive: bool,
-    /// What is known from the beginning.
+    /// The pages that are known from the beginning.
     pub(super) seeds: Seeds,
     /// Time that a page takes on the CPU, in microseconds.
     pub(super) page_cpu_us: u64,
@@ -39,7 +39,7 @@ impl fmt::Display for Setup {
     }
 }
 
-/// What is known from the beginning; all else is found on pages.
+/// The pages that are known from the beginning; all others are found on pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Seeds {
     /// The first page.

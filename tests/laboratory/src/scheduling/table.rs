@@ -5,8 +5,8 @@ use super::curves::Curves;
 /// Steps of a curve.
 pub(super) const STEPS: u32 = 100;
 
-/// Three curves a run in steps of a hundredth: pages and quality after a share of the time, quality after a share of
-/// the pages. Time counts from 0 to the completion of breadth-first.
+/// Three curves for each run, in steps of a hundredth: pages and quality after a share of the time, and quality after a
+/// share of the pages. Time counts from 0 to the completion of breadth-first.
 pub(super) fn curves_csv(runs: &[&Curves]) -> String {
     let mut text = String::from("quality,policy,share,pages_by_time,quality_by_time,quality_by_pages\n");
     for run in runs {
@@ -25,7 +25,7 @@ pub(super) fn curves_csv(runs: &[&Curves]) -> String {
     text
 }
 
-/// What claims are judged by, a row a run.
+/// The numbers by which claims are judged, a row for each run.
 pub(super) fn runs_csv(runs: &[Curves]) -> String {
     let mut text = String::from(
         "servers,fast,locality,decades,pages_deviation,seed,seeds,keep_alive,page_cpu_us,connections,schedulers,quality,policy,\

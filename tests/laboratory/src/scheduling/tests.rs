@@ -10,7 +10,7 @@ use shared::time::Timestamp;
 
 pub(super) const BASE: Shape = web::tests::SMALL;
 
-/// As in the paper's comparison.
+/// The setup of the paper's comparison.
 pub(super) fn setup(policy: Policy, connections: usize) -> Setup {
     Setup { policy, ..breadth_first(connections) }
 }
@@ -118,8 +118,9 @@ fn on_a_web_counted_by_hand_each_policy_takes_its_order() {
     assert_eq!(order(Policy::CapacityByDepth), order(Policy::Performance));
 }
 
-/// Goal: breadth-first goes by when a page was found, whatever its server has had; servers in turn do not. Method: two
-/// servers that serve one request a connection; all pages of the first are found before those of the second.
+/// Goal: breadth-first goes by the time when a page was found, whatever its server has had; servers in turn do not.
+/// Method: two servers that serve one request a connection; all pages of the first are found before those of the
+/// second.
 #[test]
 fn breadth_first_goes_by_pages_and_not_by_servers() {
     let server = |pages| Server { pages, requests: 1, connect_us: 1_000 };
@@ -136,8 +137,8 @@ fn breadth_first_goes_by_pages_and_not_by_servers() {
     assert_eq!(order(Policy::InTurn), [0, 1, 4, 2, 5, 3]);
 }
 
-/// Goal: pages wait for the CPU one after another, and a connection for its page. Method: three servers answer at once;
-/// with 10 ms of CPU for each 1 ms of response, pages come 10 ms apart, but for the first, which takes 12.
+/// Goal: pages wait for the CPU one after another, and a connection waits for its page. Method: three servers answer at
+/// once. With 10 ms of CPU for each 1 ms of response, pages come 10 ms apart. Only the first takes 12 ms.
 #[test]
 fn pages_come_no_faster_than_the_cpu_takes_them() {
     let server = |pages| Server { pages, requests: 100, connect_us: 1_000 };

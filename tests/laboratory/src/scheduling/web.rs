@@ -5,10 +5,10 @@
 //! 100 ms. What it leaves open is chosen here, before anything was measured on it:
 //!
 //! - Requests per connection of the other 10 %: one of 5, 10, 20, 50, 200, 1,000, evenly.
-//! - Pages of a server: lognormal with mean 60 and deviation 0.5, at least one. The server that takes longest, which has
-//!   one connection, then takes as long as 64 connections for all pages: 349 s and 352 s. With a heavier tail it takes
-//!   longer (504 s and 351 s with deviation 1), breadth-first waits for it with nine tenths of the pages at half time,
-//!   and no policy can have half as many again, as one has in the paper.
+//! - Pages of a server: lognormal with mean 60 and deviation 0.5, at least one. The server that takes longest has one
+//!   connection, and then takes as long as 64 connections take for all pages: 349 s and 352 s. With a heavier tail it
+//!   takes longer (504 s and 351 s with deviation 1). Then breadth-first waits for it with nine tenths of the pages at
+//!   half time, and no policy can have half as many again, as one has in the paper.
 //! - Response time of a server: lognormal, stretched so that fastest and slowest are exactly so many decades apart, and
 //!   so that 4 % (20 of 500) are below 100 ms. That of a page varies around its server's, lognormal.
 //! - Connection time of a server: lognormal over one decade; its mean lies between half the mean response time and all
@@ -40,12 +40,12 @@ const SHARE_OF_FAST: f64 = 0.04;
 const FAST_US: f64 = 100_000.0;
 /// Pages of each server of a web of fast ones.
 const FAST_PAGES: usize = 200;
-/// Deviation of the logarithm of a page's response time around its server's.
+/// Deviation of the logarithm of a page's response time from its server's.
 const RESPONSE_DEVIATION: f64 = 0.3;
 
 /// Decades between the shortest and the longest connection time.
 const CONNECT_DECADES: f64 = 1.0;
-/// Mean connection time for each of the mean response time.
+/// Mean connection time, in parts of the mean response time.
 const CONNECT_MEAN: f64 = 0.75;
 
 /// Links of a page on average, and the deviation of their logarithm.
@@ -63,13 +63,13 @@ pub(super) struct Shape {
     pub(super) decades: f64,
     /// Deviation of the logarithm of a server's pages.
     pub(super) pages_deviation: f64,
-    /// Says whether all servers are fast ones, as they are among the others, and allow a hundred requests per connection.
+    /// Says whether all servers are fast and allow a hundred requests per connection.
     pub(super) fast: bool,
     pub(super) seed: u64,
 }
 
 impl Shape {
-    /// As many fast servers as there are in this web, each with pages enough for throughput to be measured.
+    /// The web of its fast servers alone, each with pages enough for throughput to be measured.
     pub(super) fn of_fast_servers(self) -> Shape {
         let servers = fast_servers(self.servers);
         Shape { servers, pages: servers * FAST_PAGES, pages_deviation: 0.0, fast: true, ..self }
@@ -99,7 +99,7 @@ pub(super) struct Server {
 #[derive(Clone, Debug)]
 pub(super) struct Page {
     pub(super) server: usize,
-    /// From sending the request to the end of the body, in microseconds.
+    /// Time from sending the request to the end of the body, in microseconds.
     pub(super) response_us: u64,
     /// Pages it links to, each once.
     pub(super) links: Vec<usize>,
@@ -149,13 +149,13 @@ impl Web {
         url.rsplit('/').next()?.parse().ok()
     }
 
-    /// Which of so many partitions a server belongs to.
+    /// The number of the partition, of `partitions`, that a server belongs to.
     pub(super) fn partition(server: usize, partitions: u16) -> u16 {
         partition(&format!("s{server}.example"), partitions)
     }
 
     fn link(&mut self, locality: f64, random: &mut Xoshiro256PlusPlus) {
-        // One link of each page stays on its server to make it reachable; the others make up for that.
+        // One link of each page makes another one reachable and stays on its server. The other links make up for that.
         let drawn_locality = ((locality * LINKS_MEAN - 1.0) / (LINKS_MEAN - 1.0)).max(0.0);
         for server in 0..self.servers.len() {
             let pages = self.servers[server].pages.clone();
@@ -221,14 +221,14 @@ fn limits(shape: Shape, random: &mut Xoshiro256PlusPlus) -> Vec<u32> {
     limits
 }
 
-/// How many of so many servers are fast.
+/// How many of `servers` are fast.
 fn fast_servers(servers: usize) -> usize {
     ((SHARE_OF_FAST * servers as f64).round() as usize).max(1)
 }
 
 /// Response time of each server, in microseconds.
 fn response_times(shape: Shape, random: &mut Xoshiro256PlusPlus) -> Vec<f64> {
-    // Fast servers are those of a web of all kinds.
+    // Fast servers are drawn as those of a web of all kinds.
     let servers = if shape.fast { (shape.servers as f64 / SHARE_OF_FAST).round() as usize } else { shape.servers };
     let mut times = stretched(servers, shape.decades, random);
     let mut ascending = times.clone();
@@ -247,7 +247,7 @@ fn connection_times(responses: &[f64], random: &mut Xoshiro256PlusPlus) -> Vec<f
     times
 }
 
-/// Numbers whose logarithms are normally distributed, the least and the greatest so many decades apart.
+/// Numbers whose logarithms are normally distributed. `decades` lie between the least and the greatest.
 fn stretched(count: usize, decades: f64, random: &mut Xoshiro256PlusPlus) -> Vec<f64> {
     let logarithms: Vec<f64> = (0..count).map(|_| normal(random)).collect();
     let least = logarithms.iter().copied().fold(f64::INFINITY, f64::min);
@@ -261,7 +261,7 @@ fn lognormal(deviation: f64, random: &mut Xoshiro256PlusPlus) -> f64 {
     (deviation * normal(random) - deviation * deviation / 2.0).exp()
 }
 
-/// A number below `count`, by Zipf's law with exponent 1: the inverse of its distribution, in the continuous.
+/// A number below `count`, by Zipf's law with exponent 1: the inverse of its continuous distribution.
 fn zipf(count: usize, random: &mut Xoshiro256PlusPlus) -> usize {
     let rank = ((count + 1) as f64).powf(random.random::<f64>()) as usize;
     rank.clamp(1, count) - 1

@@ -1,8 +1,8 @@
 //! Claims: what the paper says, and what was measured.
 //!
-//! Each claim states its tolerance. "About 80 %" is within five points, and "near 50,000 entries" is judged at that size
-//! and at the next power of two; a knee "where hosts x links says" is within a factor of four, because nothing but a
-//! curve's steepest doubling shows where it is. A claim whose numbers were not measured is not judged.
+//! Each claim states its tolerance. "About 80 %" means within five points, and "near 50,000 entries" is judged at that
+//! size and at the next power of two. A knee "where hosts x links says" means within a factor of four, because only the
+//! steepest doubling of a curve shows where its knee is. A claim whose numbers were not measured is not judged.
 //!
 //! Source: Broder, Najork and Wiener 2003, section 5.
 
@@ -19,7 +19,7 @@ const ENTRIES_NEAR: usize = 1 << 16;
 const HOSTS_OF_THE_PAPER: usize = 500;
 /// Hits of all links near that size, in per cent, and how far off "about" may be.
 const HITS: (f64, f64) = (80.0, 5.0);
-/// How far the knee may lie from where it should.
+/// The factor by which the knee may lie away from where it should.
 const KNEE_FACTOR: f64 = 4.0;
 /// How far CLOCK may lie from LRU, in points.
 const CLOCK_POINTS: f64 = 1.0;
@@ -79,7 +79,7 @@ fn knee_where_hosts_and_links_say(curves: &Curves) -> Option<Claim> {
     })
 }
 
-/// CLOCK against LRU at those sizes of a stream that lie where they should from its knee.
+/// CLOCK against LRU, at the sizes of a stream that lie on the wanted side of its knee.
 fn clock_like_lru(measured: &[Curves], at: &str, judged: impl Fn(Option<Knee>, usize) -> bool) -> Option<Claim> {
     let mut worst: Option<(f64, String)> = None;
     for curves in measured {

@@ -9,28 +9,28 @@ use std::fmt;
 /// What a cache keeps (Broder, Najork and Wiener 2003, section 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Policy {
-    /// All it ever met: what no cache without the future can surpass, of any size.
+    /// All URLs that it ever met: the limit of caches of any size that do not know the future.
     Infinite,
-    /// What is met again soonest: needs the future.
+    /// The URLs that are met again soonest: needs the future.
     Min,
-    /// What was met lately, roughly: a mark per entry.
+    /// The URLs met lately, roughly: a mark for each entry.
     Clock,
-    /// What was met lately.
+    /// The URLs met lately.
     Lru,
-    /// Anything.
+    /// Any URLs.
     Random,
-    /// What is most frequent in the links counted: chosen beforehand, never replaced.
+    /// The most frequent URLs of the links counted: chosen beforehand, never replaced.
     Static,
 }
 
 impl Policy {
-    /// Those that have a size, the best first.
+    /// The policies whose hits depend on the size, the best first.
     pub(super) const SIZED: [Policy; 5] = [Policy::Min, Policy::Clock, Policy::Lru, Policy::Random, Policy::Static];
-    /// All.
+    /// All policies.
     pub(super) const ALL: [Policy; 6] =
         [Policy::Infinite, Policy::Min, Policy::Clock, Policy::Lru, Policy::Random, Policy::Static];
 
-    /// As the paper writes it.
+    /// Its name, as the paper writes it.
     pub(super) fn name(self) -> &'static str {
         match self {
             Policy::Infinite => "INFINITE",
@@ -57,17 +57,17 @@ pub(super) struct Point {
     pub(super) hits: u64,
 }
 
-/// The doubling of the size that gains most.
+/// The doubling of the size that gains the most.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Knee {
-    /// Entries before; twice as many after.
+    /// Entries before the doubling.
     pub(super) entries: usize,
     /// Gain in hits per link.
     pub(super) gain: f64,
 }
 
 impl Knee {
-    /// The size in the middle of the doubling, as sizes go: by factors.
+    /// The size in the middle of the doubling, as a factor.
     pub(super) fn middle(self) -> f64 {
         self.entries as f64 * std::f64::consts::SQRT_2
     }
@@ -83,12 +83,12 @@ pub(super) struct Curves {
     pub(super) links: u64,
     /// Hits of INFINITE.
     pub(super) infinite: u64,
-    /// Of all other policies, by policy and then by size.
+    /// Hits of all other policies, by policy and then by size.
     pub(super) points: Vec<Point>,
 }
 
 impl Curves {
-    /// Runs all policies at these sizes, which ascend.
+    /// Runs all policies at these sizes, which must ascend.
     pub(super) fn measure(stream: &Stream, sizes: &[usize], progress: &mut dyn FnMut(&str)) -> Self {
         let repeats = &stream.repeats[stream.warm_up..];
         let mut curves = Curves {
@@ -146,7 +146,7 @@ impl Curves {
         self.of(policy).find(|point| point.entries == entries).map(|point| point.hits)
     }
 
-    /// Where doubling the size gains the policy most; the smallest size if several gain the same.
+    /// The doubling of the size that gains the policy the most; the smallest size if several gain the same.
     pub(super) fn knee(&self, policy: Policy) -> Option<Knee> {
         let mut knee: Option<Knee> = None;
         for point in self.of(policy) {
@@ -160,7 +160,7 @@ impl Curves {
     }
 }
 
-/// Counted hits of a cache that is given what it does not have.
+/// Hits that count, of a cache that is given what it does not have.
 fn hits(mut cache: UrlCache, stream: &Stream) -> u64 {
     let mut hits = 0;
     for (place, &fingerprint) in stream.fingerprints.iter().enumerate() {

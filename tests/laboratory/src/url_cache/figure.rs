@@ -11,14 +11,14 @@ use crate::plot;
 const COLUMNS: usize = 2;
 /// A panel with its labels.
 const PANEL: (f64, f64) = (440.0, 300.0);
-/// What of a panel is not plot: left, top, right, bottom.
+/// Margins of a panel: left, top, right, bottom.
 const MARGIN: (f64, f64, f64, f64) = (56.0, 34.0, 14.0, 44.0);
-/// Above the panels, for the title; below them, for the legend.
+/// Room above the panels, for the title, and below them, for the legend.
 const HEAD: f64 = 34.0;
 const LEGEND: f64 = 34.0;
 
-/// Colour, which those who do not see all colours can tell apart (Okabe and Ito 2008), and dashes: LRU and CLOCK lie
-/// on one another.
+/// A policy's colour, which people who do not see all colours can tell apart (Okabe and Ito 2008), and its dashes: LRU
+/// and CLOCK lie on one another.
 fn style(policy: Policy) -> plot::Style {
     match policy {
         Policy::Infinite => ("#999999", "2 3"),
@@ -48,7 +48,7 @@ pub(super) fn svg(measured: &[Curves]) -> String {
     plot::figure((width, height), heading, &format!("{heading}, by policy"), &lines)
 }
 
-/// From sizes and rates to places in a panel.
+/// Finds the place in a panel for a size and a rate.
 struct Scale {
     /// Exponents of the smallest and the largest size.
     exponents: (f64, f64),
@@ -111,7 +111,7 @@ fn panel(curves: &Curves) -> String {
     let at = |entries: usize, hits: u64| (scale.x(entries as f64), scale.y(curves.rate(hits)));
     let infinite = scale.y(curves.rate(curves.infinite));
     lines.push(plot::polyline(style(Policy::Infinite), [(left, infinite), (right, infinite)]));
-    // The most important last: on top.
+    // The most important line comes last, and so lies on top.
     for policy in Policy::SIZED.into_iter().rev() {
         lines.push(plot::polyline(style(policy), curves.of(policy).map(|point| at(point.entries, point.hits))));
     }

@@ -1,18 +1,18 @@
-//! Generator: the links of a crawler process that serves so many hosts at once, page by page in random order.
+//! Generator: the links of a crawler process that serves a number of hosts at once, page by page in random order.
 //!
 //! A made-up web with what makes a cache of URLs work (Broder, Najork and Wiener 2003, section 5): each host repeats
 //! its own links on page after page, and a few URLs elsewhere are popular with all.
 //!
-//! - A host has 10 to 5,000 pages, by a Pareto distribution of exponent 1.2. Once all were served, a new host takes
-//!   its place.
-//! - On every page of a host stands the same block: links to URLs of the host that nothing else links to (lognormal, at
-//!   least three) and, to a fifth of their number, popular ones.
-//! - To these a page adds links of its own (lognormal): a fifth of them popular, the others to any of the host's other
-//!   URLs, of which there are twice as many as pages.
-//! - Popular are two million URLs, each on a host of its own, by a Zipf distribution of exponent 0.9.
+//! - A host has 10 to 5,000 pages, by a Pareto distribution of exponent 1.2. When all were served, a new host takes its
+//!   place.
+//! - Every page of a host has the same block: links to URLs of the host that nothing else links to (lognormal, at least
+//!   three), and a fifth as many links to popular URLs.
+//! - To these a page adds links of its own (lognormal). A fifth of them lead to popular URLs, the others to any of the
+//!   host's other URLs, of which there are twice as many as pages.
+//! - Two million URLs are popular, each on a host of its own, by a Zipf distribution of exponent 0.9.
 //!
-//! That makes a little over 60 links per page, about a fifth of them off the host. All hosts served belong to the one process, and
-//! so does a quarter of the popular ones; links to the others are the cross stream.
+//! That makes a little over 60 links per page, about a fifth of them off the host. All hosts served belong to the one
+//! process, and so does a quarter of the popular ones. Links to the others are the cross stream.
 //!
 //! Invariant: deterministic; numbers and seed decide every link.
 
@@ -34,7 +34,7 @@ const URLS_PER_PAGE: u32 = 2;
 /// Mean and deviation of the logarithm of a block's links to its own host.
 const BLOCK: (f64, f64) = (2.9, 0.8);
 const BLOCK_MIN: usize = 3;
-/// Popular links in a block, for each of those.
+/// Popular links in a block, for each link to its own host.
 const BLOCK_POPULAR: f64 = 0.2;
 
 /// Mean and deviation of the logarithm of the links that a page adds.
@@ -48,7 +48,7 @@ const POPULAR_EXPONENT: f64 = 0.9;
 /// A link: its URL's fingerprint, and whether it leaves the process.
 type Link = (u64, bool);
 
-/// The links found by a process with so many hosts in flight: at least `links`, up to the end of a page.
+/// The links that a process with that many hosts in flight finds: at least `links`, up to the end of a page.
 pub(super) fn generate(hosts_in_flight: usize, links: u64, seed: u64) -> Trace {
     let mut web = Web::new(seed);
     let mut hosts: Vec<Host> = (0..hosts_in_flight).map(|_| web.host()).collect();
@@ -78,9 +78,9 @@ struct Host {
 
 struct Web {
     random: Xoshiro256PlusPlus,
-    /// By rank, how much weight this popular URL and all more popular ones have together.
+    /// The weight of each popular URL and of all more popular ones together, by rank.
     weights: Vec<f64>,
-    /// Hosts are numbered in the order in which they were first heard of; numbers of popular ones are their ranks.
+    /// Hosts are numbered in the order in which they were first heard of. The number of a popular host is its rank.
     next_host: u32,
 }
 
@@ -154,7 +154,8 @@ fn name(host: u32) -> String {
     format!("{host}.example")
 }
 
-/// Of a URL on a host. No two URLs share one: each step can be undone (Steele, Lea and Flood 2014, SplitMix64).
+/// The fingerprint of a URL on a host. No two URLs share one: each step can be undone (Steele, Lea and Flood 2014,
+/// SplitMix64).
 fn fingerprint(host: u32, url: u32) -> u64 {
     let mut bits = u64::from(host) << 32 | u64::from(url);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

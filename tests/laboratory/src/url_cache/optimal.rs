@@ -1,24 +1,24 @@
-//! MIN: the most hits that any policy can have with so many entries.
+//! MIN: the most hits that any policy can have with a number of entries.
 //!
 //! In: for each link, when the same URL is met next. Out: hits.
 //!
-//! Whenever there is one entry too many, the one goes that is met again last (Belady 1966). As a limit to all policies
-//! MIN may also turn away the URL it was just asked for, and cares for nothing but the links that are counted.
+//! Whenever there is one entry too many, the URL goes that is met again last (Belady 1966). Because MIN is a limit to
+//! all policies, it may also turn away the URL that it was just asked for, and it looks only at links that are counted.
 //!
-//! Invariant: what is kept are stretches of time between two links to a URL, each ending with a hit that is counted; no
-//! moment lies within more of them than there are entries. Whatever a cache of the crawler's does keeps to that too,
-//! so none can have more hits.
+//! Invariant: MIN keeps stretches of time between two links to a URL, each of which ends with a hit that is counted. No
+//! moment lies within more stretches than there are entries. Whatever a cache of the crawler does keeps to that too, so
+//! none can have more hits.
 
 use super::stream::NEVER;
 use std::collections::BinaryHeap;
 
-/// Hits with so many entries, given [`Stream::next`](super::stream::Stream::next).
+/// Hits with that many entries, given [`Stream::next`](super::stream::Stream::next).
 pub(super) fn hits(next: &[u32], entries: usize) -> u64 {
     let mut hits = 0;
-    // By place: whether the URL met there is kept until then. A URL is known by where it is met next.
+    // For each place: whether the URL met there is kept until then. A URL is known by where it is met next.
     let mut kept = vec![false; next.len()];
     let mut n_kept = 0;
-    // All that are kept, the one met last on top; and below them some that were met meanwhile.
+    // All places that are kept, the last one on top. Below them are some that were passed meanwhile.
     let mut last = BinaryHeap::new();
     for (place, &next) in next.iter().enumerate() {
         if kept[place] {

@@ -10,12 +10,12 @@ use std::fmt;
 /// The next use of a URL that counts for nothing: it never comes, or comes while the caches are filled.
 pub(super) const NEVER: u32 = u32::MAX;
 
-/// Which links (Broder, Najork and Wiener 2003, section 4).
+/// The links that a stream has (Broder, Najork and Wiener 2003, section 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StreamName {
-    /// All that a process finds: what comes before its URL-seen test and its host splitter.
+    /// All links that a process finds: what comes before its URL-seen test and its host splitter.
     Full,
-    /// Those whose host belongs to another process: what the host splitter sends.
+    /// Links whose host belongs to another process: what the host splitter sends.
     Cross,
 }
 
@@ -36,11 +36,11 @@ pub(super) struct Stream {
     /// Links per page of the whole trace, where known.
     pub(super) links_per_page: Option<f64>,
     pub(super) fingerprints: Vec<u64>,
-    /// So many links at the start fill the caches and are not counted: a third.
+    /// Links at the start that fill the caches and are not counted: a third.
     pub(super) warm_up: usize,
-    /// Of each link, whether the same URL came before.
+    /// Says for each link whether the same URL came before.
     pub(super) repeats: Vec<bool>,
-    /// Of each link, the place of the next link to the same URL if it is counted, else [`NEVER`].
+    /// For each link, the place of the next link to the same URL if that one is counted, else [`NEVER`].
     pub(super) next: Vec<u32>,
     /// URLs by how often they are counted, the most frequent first.
     pub(super) favourites: Vec<u64>,
@@ -49,7 +49,7 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// Prepares fewer than 2^32 links.
+    /// Prepares a stream of fewer than 2^32 links.
     pub(super) fn new(
         name: StreamName,
         hosts_in_flight: Option<usize>,
@@ -101,7 +101,7 @@ impl Stream {
 pub(super) mod tests {
     use super::*;
 
-    /// A full stream of which nothing but the links is known.
+    /// A full stream. Nothing is known of it except its links.
     pub(in crate::url_cache) fn stream(fingerprints: Vec<u64>) -> Stream {
         Stream::new(StreamName::Full, None, None, fingerprints)
     }
@@ -111,7 +111,7 @@ pub(super) mod tests {
         let stream = stream(vec![5, 5, 7, 5, 9, 9, 7, 9, 5]);
         assert_eq!((stream.warm_up, stream.counted(), stream.urls), (3, 6, 3));
         assert_eq!(stream.repeats, [false, true, false, true, false, true, true, true, true]);
-        // The 5 in the second place is met while the caches are filled: for the one before, that counts for nothing.
+        // The 5 in the second place is met while the caches are filled, so it counts for nothing for the one before.
         assert_eq!(stream.next, [NEVER, 3, 6, 8, 5, 7, NEVER, NEVER, NEVER]);
         assert_eq!(stream.favourites, [9, 5, 7]);
     }

@@ -2,7 +2,8 @@
 
 use super::curves::{Curves, Policy};
 
-/// A row per stream, policy and size; INFINITE has no size, and a recorded trace no hosts in flight: empty fields.
+/// A row for each stream, policy and size. INFINITE has no size, and a recorded trace has no hosts in flight: these
+/// fields are empty.
 pub(super) fn csv(measured: &[Curves]) -> String {
     let mut text = String::from("stream,hosts_in_flight,policy,entries,links,hits,hit_rate\n");
     for curves in measured {

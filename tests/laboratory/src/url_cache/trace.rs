@@ -2,9 +2,9 @@
 //!
 //! In: a file with a link per line, `source-host<TAB>url` or just `url`; blank lines are skipped. Out: a [`Trace`].
 //!
-//! As in the paper, four processes share the hosts; which one a host belongs to is decided by the hash that also
-//! decides its partition in a crawl. A link leaves its process when its host belongs to another one than the host of
-//! the page it stands on. A line without a source counts in the full stream only.
+//! As in the paper, four processes share the hosts. The hash that decides a host's partition in a crawl also decides
+//! its process. A link leaves its process when its host and the host of the page it stands on belong to different ones.
+//! A line without a source counts in the full stream only.
 
 use super::stream::{Stream, StreamName};
 use anyhow::{Context as _, bail, ensure};
@@ -24,9 +24,9 @@ pub(super) fn process_of(host: &str) -> u16 {
 /// Links in the order in which they were found.
 #[derive(Default)]
 pub(super) struct Trace {
-    /// Of each link, its URL's fingerprint.
+    /// The fingerprint of each link's URL.
     pub(super) fingerprints: Vec<u64>,
-    /// Of each link, whether it leaves its process.
+    /// Says for each link whether it leaves its process.
     pub(super) leaves: Vec<bool>,
     /// Hosts served at once; unknown of a recorded trace.
     pub(super) hosts_in_flight: Option<usize>,
@@ -45,7 +45,7 @@ impl Trace {
         self.pages.map(|pages| self.fingerprints.len() as f64 / pages.max(1) as f64)
     }
 
-    /// The full stream and, if it has a link, the cross stream, each prepared when its turn comes.
+    /// The full stream and, if it has a link, the cross stream. Each is prepared when its turn comes.
     ///
     /// # Errors
     /// When there are more links than places can be numbered in 32 bits.

@@ -11,7 +11,7 @@ pub(crate) const TITLES: Edge = Edge::further(128, "titles");
 pub(crate) struct Title {
     /// The page.
     pub(crate) url: String,
-    /// Its title as the server sent it, with bytes that are not UTF-8 replaced.
+    /// Its title, with bytes that are not UTF-8 replaced.
     pub(crate) title: String,
 }
 

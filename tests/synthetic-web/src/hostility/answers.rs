@@ -14,7 +14,7 @@ use crate::{http, sitemap};
 
 /// The Retry-After of a host that asks to be left alone, in seconds: longer than any crawl.
 const RETRY_AFTER_S: u32 = 86_400;
-/// Between two bytes of what drips.
+/// Time between two bytes of an answer that drips.
 const DRIP_EVERY: Duration = Duration::from_millis(100);
 /// Length of the robots.txt that is too large, in bytes.
 const HUGE_BYTES: u64 = 100_000_000;
@@ -26,8 +26,7 @@ const FIELD_BYTES: usize = 4 << 10;
 const FIELDS: usize = 75;
 
 impl Hostility {
-    /// Answers a request for a URL other than robots.txt, of a host whose pages end as
-    /// [`pages`](Self::pages) says.
+    /// Answers a request for a URL other than robots.txt. The pages of the host end as [`pages`](Self::pages) says.
     pub(crate) async fn answer(self, mut exchange: Exchange<'_>) -> io::Result<()> {
         match self {
             Self::Refuses => exchange.refuse("").await,
@@ -36,7 +35,7 @@ impl Hostility {
             Self::BreaksOff => {
                 exchange.write(&head("text/html", "Content-Length: 100000\r\n")).await?;
                 exchange.write("<p>half a page</p>\n".repeat(1_000).as_bytes()).await?;
-                // The half is there before the reset is, which would void it.
+                // The half arrives before the reset, which would void it.
                 exchange.wait(DRIP_EVERY).await?;
                 exchange.reset()
             }
@@ -66,7 +65,7 @@ impl Hostility {
         }
     }
 
-    /// Answers the request for robots.txt. `rules` is what it says where it says anything.
+    /// Answers the request for robots.txt. `rules` is its text, where it has one.
     pub(crate) async fn answer_robots(self, mut exchange: Exchange<'_>, rules: &str) -> io::Result<()> {
         match self {
             Self::RobotsRefused => exchange.refuse("").await,
@@ -150,8 +149,8 @@ impl Exchange<'_> {
         self.send("503 Service Unavailable", "text/plain", &fields, b"later\n").await
     }
 
-    /// Sends a robots.txt of so many bytes: the rules; then comments; then, behind what counts of
-    /// it, that nothing is allowed.
+    /// Sends a robots.txt of this many bytes: first the rules, then comments. Behind the part that counts, it says that
+    /// nothing is allowed.
     async fn pour(mut self, rules: &str, bytes: u64) -> io::Result<()> {
         let length = if bytes < u64::MAX { format!("Content-Length: {bytes}\r\n") } else { String::new() };
         self.write(&head("text/plain", &length)).await?;
@@ -188,7 +187,7 @@ impl Exchange<'_> {
     }
 }
 
-/// The head of an answer, without an end of its body unless `fields` has one.
+/// The head of an answer. The end of its body is not announced unless `fields` does so.
 pub(super) fn head(content_type: &str, fields: &str) -> Vec<u8> {
     format!("HTTP/1.1 200 OK\r\nContent-Type: {content_type}\r\n{fields}\r\n").into_bytes()
 }

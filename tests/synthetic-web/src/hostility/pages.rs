@@ -6,9 +6,9 @@ use super::Hostility;
 use super::answers::{head, hung_up};
 use crate::behaviour::{Exchange, HTML};
 
-/// What the announced length of a short body is too large by.
+/// Bytes by which the announced length of a short body is too large.
 const BYTES_MISSING: usize = 5_000;
-/// What comes behind a page that does not end.
+/// The comment that comes behind a page that does not end.
 const COMMENT: &[u8] = b"<!-- and so on -->\n";
 const COMMENTS: usize = 1_000;
 

@@ -11,7 +11,7 @@ const KINDS: u32 = Hostility::ALL.len() as u32;
 async fn every_kind_of_hostility_does_what_it_says() {
     let web = SyntheticWeb::start(hostile()).unwrap();
     let hosts = (0..web.web.plan.profile.hosts).filter_map(|host| Some((host, web.hostility(host)?)));
-    // At once: some are silent for as long as they are listened to.
+    // All at once: some are silent for as long as the client listens.
     futures::future::join_all(hosts.map(|(host, hostility)| does_what_it_says(&web, host, hostility))).await;
     all_closed(&web).await;
     assert_eq!(web.report().violations.parallel, 0);
@@ -44,14 +44,14 @@ struct Answers<'a> {
     robots: Vec<u8>,
 }
 
-/// Each method asserts what it says of its kinds of hostility.
+/// Each method asserts the answers of some kinds of hostility.
 impl Answers<'_> {
     /// What the host answers to one more request.
     async fn more(&self, path: &str) -> Vec<u8> {
         answer(self.web, self.host, path).await
     }
 
-    /// The server answers, or does not, and keeps its connections, or does not.
+    /// The server answers or does not, and keeps its connections or does not.
     async fn are_of_server(&self, hostility: Hostility) {
         let Answers { page, robots, .. } = self;
         use Hostility::*;
@@ -122,7 +122,7 @@ impl Answers<'_> {
         }
     }
 
-    /// The DNS server has something against its name.
+    /// The DNS server does not answer for its name as it should.
     fn are_of_name(&self, hostility: Hostility) {
         let Answers { page, robots, .. } = self;
         use Hostility::*;
@@ -133,7 +133,7 @@ impl Answers<'_> {
         }
     }
 
-    /// Head or body of the message is not as it should be.
+    /// The head or the body of the message is wrong.
     fn are_of_message(&self, hostility: Hostility) {
         let page = &self.page;
         use Hostility::*;
@@ -238,7 +238,7 @@ fn is(answer: &[u8], expected: &str) -> bool {
     String::from_utf8_lossy(answer).split(' ').nth(1) == Some(expected)
 }
 
-/// A host of each kind behind as many that are honest, whose pages are the same without them.
+/// A host of each kind behind as many honest ones. The honest ones have the same pages without them.
 #[test]
 fn hostile_hosts_change_nothing_of_the_others_and_hide_only_their_own() {
     let with = SyntheticWeb::start(hostile()).unwrap();
@@ -299,7 +299,7 @@ fn hostile_hosts_change_nothing_of_the_others_and_hide_only_their_own() {
     }
 }
 
-/// So much of an answer that goes on for ever is read, in bytes.
+/// Bytes that are read of an answer that goes on for ever.
 const ROBOTS_READ: usize = 600 << 10;
 
 /// As many hosts as there are kinds of hostility, and a hostile one of each kind.
@@ -310,10 +310,10 @@ fn hostile() -> Profile {
     profile
 }
 
-/// So long is waited for the rest of an answer, which some never send.
+/// Time to wait for the rest of an answer, which some never send.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// An answer as far as it comes in time, up to more than what counts of a robots.txt.
+/// An answer as far as it comes in time. It may be longer than what counts of a robots.txt.
 async fn answer(web: &SyntheticWeb, host: u32, path: &str) -> Vec<u8> {
     let mut client = connect(web, host).await;
     client

@@ -1,4 +1,4 @@
-//! Addresses: unknown, missing, stale, shared by servers; one situation a test.
+//! Addresses that are unknown, missing, stale, or shared by servers; one situation a test.
 
 use super::web::{Fine, Web, addresses};
 use super::world::World;

@@ -1,4 +1,4 @@
-//! Budgets of hosts: used up, shared by servers, given back, kept through crashes; one situation a test.
+//! Budgets of hosts that are used up, shared by servers, given back, and kept through crashes; one situation a test.
 
 use super::web::{Fine, Web, addresses, pages, redirect, response, robots, robots_txt};
 use super::world::{World, elsewhere};
@@ -46,7 +46,7 @@ fn a_host_gives_as_many_pages_as_its_budget_and_the_rest_ends_in_bounded_steps()
         if url.starts_with(A) { response([200, 404, 301][page as usize % 3]) } else { response(200) }
     });
     world.finish(&mut web, HOUR);
-    // Neither robots.txt nor what is no page counts: every third request brought one.
+    // Neither robots.txt nor a response that is no page counts: every third request brought one.
     assert_eq!(world.contacted().iter().filter(|url| url.starts_with(A)).count(), 1 + 90);
     assert_eq!(world.count("outcome_fetched_total"), 30 + 20);
     assert_eq!(world.count("outcome_over_budget_total"), 3500 - 90);
@@ -83,14 +83,14 @@ fn servers_of_a_host_share_its_budget_and_what_is_in_flight_is_reserved() {
     world.ask(3);
     assert_eq!(jobs(&world), [(A, 3), (A_TLS, 1)]);
     assert_eq!(world.count("servers_ready"), 0, "who has no room does not compete");
-    // Two places are free again: the one that was held takes them, then nothing is left.
+    // Two places are free again. The server that was held takes them, then nothing is left.
     let mut web = pages(|_, url| if url.ends_with("/0") { response(200) } else { response(404) });
     work(&mut world, A, 3, &mut web);
     world.ask(3);
     assert_eq!(jobs(&world), [(A_TLS, 1), (A_8080, 2)]);
     work(&mut world, A_TLS, 1, &mut web);
     work(&mut world, A_8080, 2, &mut web);
-    // Three pages were fetched: one more, and what waits ends.
+    // Three pages were fetched. One more is fetched, and what waits ends.
     world.ask(3);
     assert_eq!(jobs(&world), [(A_TLS, 1)]);
     work(&mut world, A_TLS, 1, &mut Fine);

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 impl World {
-    /// P3, by the counts and by what lies in the store.
+    /// P3, by the counts and by the rows of the store.
     pub(crate) fn check(&self) {
         let (waiting, in_flight) = (self.count("waiting"), self.count("in_flight"));
         let ended: u64 =
@@ -38,7 +38,7 @@ impl World {
         self.check_connections();
     }
 
-    /// To no address more connections than allowed; nobody waits for room that is there.
+    /// No address has more connections than allowed, and nobody waits for room that is there.
     fn check_connections(&self) {
         let max = self.settings.connections_per_address;
         let mut open: BTreeMap<IpAddr, u32> = BTreeMap::new();
@@ -66,8 +66,8 @@ impl World {
         }
     }
 
-    /// Of nothing more pages than its budget are fetched or in flight; nothing is over it before it is used up, if that
-    /// is for one scheduler to say.
+    /// No budget is exceeded by the pages that are fetched or in flight. Nothing is over a budget before it is used up,
+    /// where one scheduler can tell that.
     fn check_budget(&self, budget: u64, limit: &str) {
         let budget_of = |url| if limit == "pages per host" { host_of(url) } else { registered_domain(host_of(url)) };
         let mut taken: BTreeMap<&str, u64> = BTreeMap::new();

@@ -19,20 +19,20 @@ const RENEW_EVERY: Duration = Duration::from_secs(5);
 pub(crate) struct Held {
     pub(crate) job: Job,
     pub(crate) next: usize,
-    /// No request before it.
+    /// The earliest time of its next request.
     pub(crate) at: Timestamp,
     pub(super) reported_at: Timestamp,
     pub(crate) sequence: u32,
     pub(crate) results: Vec<RequestResult>,
     pub(crate) robots: Option<RobotsResponse>,
-    /// No request after it.
+    /// The time after which it makes no request.
     pub(crate) lease_end: Timestamp,
     pub(crate) served: u32,
     pub(crate) connected: bool,
 }
 
 impl Held {
-    /// The next report; a last one names all that remain.
+    /// The next report. The last one names all URLs that remain.
     pub(crate) fn report(&mut self, last: bool, closed_by_server: bool) -> Report {
         if last {
             for request in &self.job.requests[self.next..] {
@@ -103,7 +103,7 @@ impl World {
         }
     }
 
-    /// P2: notes a contact, and checks that it does not come too early.
+    /// P2: notes a contact, and checks that it is not too early.
     pub(crate) fn contact(&mut self, server: &str, url: &str, gap: Duration) {
         if let Some(&last) = self.last_contact.get(server) {
             assert!(self.now >= last + gap, "P2: {server} is contacted {:?} after {last:?}", self.now);
@@ -152,7 +152,7 @@ impl World {
             RequestEnd::Response { elapsed_us, .. } => Duration::from_micros(elapsed_us.into()),
             _ => Duration::ZERO,
         };
-        // Answers come at once here, whatever they say.
+        // Answers take no time here, whatever they say.
         let pause = self.settings.download_pause.after(took);
         held.at = self.now + gap.max(pause);
         held.next += 1;
@@ -167,7 +167,7 @@ impl World {
         !broken && more
     }
 
-    /// No contact of the server before then.
+    /// Notes that the server must not be contacted before that time.
     fn leave_alone(&mut self, server: &str, until: Timestamp) {
         let not_before = self.not_before.entry(server.to_owned()).or_insert(until);
         *not_before = until.max(*not_before);

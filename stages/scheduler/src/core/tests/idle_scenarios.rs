@@ -55,8 +55,8 @@ fn a_server_is_ready_then_connected_then_delayed() {
     assert_eq!(why(&world, A), Idle::Draining);
 }
 
-/// The URL of a server that waits, that is in a job, that failed, and that has ended; of a server in memory and of one
-/// that is not.
+/// The URL of a server that waits, that is in a job, that failed, and that has ended, for a server in memory and for
+/// one that is not.
 #[test]
 fn a_url_waits_is_in_flight_and_ends() {
     let mut world = World::new(Settings { respect_robots: false, requests_per_connection: 1, ..settings() });
@@ -107,7 +107,7 @@ fn robots_txt_is_awaited_and_then_out_of_reach() {
     let mut web = robots_txt(|_, _| redirect(&format!("{other}/robots.txt")));
     world.run(&mut web, 11 * SECOND);
     assert_eq!(why(&world, A), Idle::RobotsAwaited(20 * SECOND));
-    // The other server cannot be reached, says who was asked, as often as is asked.
+    // The other server cannot be reached: the scheduler that is asked for it says so each time.
     for _ in 0..settings().attempts {
         world.step(Some(Input::Errand(Errand::Found { server: A.into(), response: None })));
         world.run(&mut web, 540 * SECOND);

@@ -1,4 +1,4 @@
-//! Jobs: leases, renewals and reports, lost, late and repeated; one situation a test.
+//! Jobs: leases, renewals and reports that are lost, late and repeated; one situation a test.
 
 use super::web::{Fine, Web};
 use super::world::World;

@@ -14,7 +14,7 @@ use shared::time::Timestamp;
 use shared::url::{fingerprint, host_of, partition, server_of};
 use std::time::Duration;
 
-/// A web whose every answer hangs on the URL and on how often it was asked.
+/// A web in which every answer depends on the URL and on how often it was asked.
 #[derive(Default)]
 struct Wild {
     asked: u64,
@@ -289,8 +289,8 @@ fn wild_settings(pages_per_host: u64, connections_per_address: u32, policy: Poli
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
 
-    /// Goal: whatever happens in whatever order, with messages lost, repeated and late, with fetchers and the
-    /// scheduler dying at any point: P1, P2, P3 and budgets hold after every step, and in the end each URL has exactly
+    /// Goal: whatever happens in whatever order, with messages lost, repeated and late, and with fetchers and the
+    /// scheduler dying at any point, P1, P2, P3 and budgets hold after every step, and in the end each URL has exactly
     /// one outcome. Method: a random run, then one in which all behave.
     #[test]
     fn promises_hold_whatever_happens(
@@ -311,7 +311,7 @@ proptest! {
             }
             way.happen(&mut world, &mut web, what);
         }
-        // Jobs that the fetcher forgot lie in nobody's hands; what is on the way arrives.
+        // Jobs that the fetcher forgot are in nobody's hands. What is on the way arrives.
         for report in std::mem::take(&mut way.reports) {
             world.step(Some(Input::Report(report)));
             world.receive();

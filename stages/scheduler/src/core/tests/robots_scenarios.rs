@@ -94,7 +94,7 @@ fn nothing_is_fetched_when_robots_txt_stays_out_of_reach() {
         world.finish(&mut robots_txt(|_, _| failure.clone()), HOUR);
         assert_eq!(world.contacted().len(), 4);
         assert_eq!(world.outcome("http://a.test/2499"), (Outcome::Disallowed, "robots.txt unreachable"));
-        // Later URLs end at once, much later ones after one more try.
+        // Later URLs end at once, and much later ones after one more try.
         world.tell(&[format!("{A}/soon")], &addresses());
         world.run(&mut robots_txt(|_, _| failure.clone()), Duration::from_secs(1));
         assert_eq!(world.outcome("http://a.test/soon").0, Outcome::Disallowed);
@@ -302,7 +302,7 @@ fn robots_txt_is_fetched_again_after_a_restart_and_its_crawl_delay_holds_meanwhi
     world.finish(&mut web, HOUR);
     // Nobody knows how long the process was gone (P5).
     assert_eq!(world.contacted(), ["robots.txt", "robots.txt", "0", "1"].map(|path| format!("{A}/{path}")));
-    // The wait goes on from where it was committed last.
+    // The wait goes on from where it was at the last commit.
     let waits: Vec<_> = world.contacts.windows(2).map(|pair| pair[1].0.since(pair[0].0).as_secs()).collect();
     assert_eq!(waits, [8, 7, 7]);
 }

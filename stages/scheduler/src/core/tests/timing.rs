@@ -1,4 +1,4 @@
-//! What a URL costs, from its arrival to its outcome. Run by hand, in a release build.
+//! The time that a URL takes, from its arrival to its outcome. Run by hand, in a release build.
 
 use super::web::{addresses, origin, response, robots, robots_txt};
 use super::world::World;
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 const SERVERS: usize = 200;
 const PAGES: usize = 500;
 
-/// Steps and commits; time in the core and in the store is summed up apart.
+/// Steps and commits. The time in the core and the time in the store are summed up apart.
 struct Bench {
     core: Scheduler,
     store: Arc<dyn Store>,

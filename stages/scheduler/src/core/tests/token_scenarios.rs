@@ -42,7 +42,7 @@ impl Two {
         }
     }
 
-    /// Answers of the ledgers and errands, until there are no more.
+    /// Passes on the answers of the ledgers and the errands, until there are no more.
     fn exchange(&mut self) {
         for round in 0.. {
             assert!(round < 200, "they ask each other without a pause: {:?}", self.ledgers);
@@ -156,7 +156,7 @@ fn tokens_go_from_one_that_does_not_need_them_to_one_that_does() {
             false => Settings { pages_per_domain: 90, ..settings() },
         };
         let mut two = Two::new(budget);
-        // Takes more than it needs, and forgets it.
+        // It takes more than it needs, and forgets it.
         two.worlds[1].tell_pages(&server(1, 0), 2);
         two.run(&mut Fine, 10);
         let whole = two.ledgers.keys().next().unwrap().clone();
@@ -299,7 +299,7 @@ fn schedulers_that_both_lack_tokens_do_not_call_each_other_without_a_pause() {
         }
     }
     for _ in 0..10 {
-        // Jobs are granted, and not worked on.
+        // Jobs are granted, and nobody works on them.
         for world in &mut two.worlds {
             world.pass(SECOND);
             world.step(None);
@@ -348,7 +348,7 @@ fn a_server_that_was_tried_in_vain_is_no_stranger() {
     assert_eq!((by_failure, server.is_stranger()), (false, false));
 }
 
-/// Domain d's server of a scheduler.
+/// The server of domain d that belongs to a scheduler.
 fn server_of_domain(scheduler: u16, domain: usize, number: usize) -> String {
     let hosts = (0..).map(|n| format!("h{n}.d{domain}.test"));
     let host = hosts.filter(|host| partition(host, 4) % 2 == scheduler).nth(number).expect("there are enough");

@@ -1,4 +1,4 @@
-//! Servers that fail, refuse, or are slow: what it costs their URLs and them; one situation a test.
+//! Servers that fail, refuse, or are slow: what that costs their URLs and the servers; one situation a test.
 
 use super::web::{Fine, addresses, pages, response, robots_txt};
 use super::world::World;
@@ -203,7 +203,7 @@ fn a_server_that_has_not_sent_a_page_yet_has_little_time_once() {
     world.tell_pages(A, 3);
     let mut times = Vec::new();
     let mut asked = 0;
-    // The first page and, later, another are too late.
+    // The first page is too late, and later another one.
     let mut web = pages(|_, _| {
         asked += 1;
         if asked == 1 || asked == 3 { RequestEnd::Failure(FailureKind::Timeout) } else { response(200) }
@@ -220,7 +220,8 @@ fn a_server_that_has_not_sent_a_page_yet_has_little_time_once() {
         }
         world.pass(Duration::from_secs(1));
     }
-    // robots.txt; the page that comes too late; then it was tried in vain, and then it is known.
+    // The short time holds for robots.txt and for the page that comes too late. After that the server was tried in
+    // vain, and then it is known.
     assert_eq!(times[..2], [Some(15_000); 2]);
     assert!(times.len() > 3 && times[2..].iter().all(Option::is_none), "{times:?}");
 }
@@ -277,7 +278,7 @@ fn a_request_lost_on_a_connection_that_has_served_costs_nothing_and_goes_first_o
     world.pass(Duration::from_secs(1));
     world.request(0, &mut reset);
     let mut report = world.held.remove(0).report(true, true);
-    // A page is reported when it is stored, which may be after the next request failed.
+    // A page is reported when it is stored. The next request may have failed before that.
     report.results.swap(0, 1);
     world.step(Some(Input::Report(report)));
     assert_eq!((world.count("outcome_fetched_total"), world.count("retried_total")), (1, 0));

@@ -72,12 +72,12 @@ where
     }
 }
 
-/// A web of such pages, without robots.txt.
+/// A web with these pages, without robots.txt.
 pub(crate) fn pages(page: impl FnMut(Timestamp, &str) -> RequestEnd) -> impl Web {
     With { page, robots: |_, _: &str| robots(404, "") }
 }
 
-/// A web of such robots.txt, where all pages are fine.
+/// A web with this robots.txt, where all pages are fine.
 pub(crate) fn robots_txt(robots: impl FnMut(Timestamp, &str) -> Result<RobotsResponse, FailureKind>) -> impl Web {
     With { page: |_, _: &str| response(200), robots }
 }

@@ -1,5 +1,5 @@
-//! A world around the core: it steps and commits it, gives it URLs, and lets it crash; `fetching` is its fetcher, `checks`
-//! looks after every step.
+//! A world around the core: it steps the core and commits, gives it URLs, and lets it crash. `fetching` is its fetcher,
+//! `checks` looks at every step.
 
 use super::fetching::Held;
 use super::web::{addresses, origin};
@@ -23,7 +23,7 @@ use std::time::Duration;
 pub(crate) const FETCHER: &str = "fetcher-0";
 const LIFE: u64 = 7;
 
-/// A server whose partition is another's than `server`'s.
+/// A server in another partition than that of `server`.
 pub(crate) fn elsewhere(server: &str) -> String {
     let home = partition(host_of(server), 4);
     (0..).map(|n| format!("http://e{n}.test")).find(|other| partition(host_of(other), 4) != home).unwrap()
@@ -45,14 +45,14 @@ pub(crate) struct World {
     pub(crate) inbox: VecDeque<ToFetcher>,
     pub(crate) refreshes: VecDeque<DnsRefresh>,
     pub(crate) errands: Vec<(u16, Errand)>,
-    /// Asked of the ledgers.
+    /// Needs that the ledgers were asked for.
     pub(crate) needs: Vec<Need>,
     /// URLs that the scheduler found.
     pub(crate) found: Vec<FoundUrls>,
     pub(crate) held: Vec<Held>,
     pub(super) ask: u64,
     pub(super) received: u64,
-    /// Contacts: when, and which URL.
+    /// Contacts: the time and the URL.
     pub(crate) contacts: Vec<(Timestamp, String)>,
     pub(super) last_contact: BTreeMap<String, Timestamp>,
     /// Servers that must be left alone until then.
@@ -211,7 +211,7 @@ impl World {
         self.now = self.now + wait;
     }
 
-    /// The process dies; another one opens what was committed, by a clock of another origin.
+    /// The process dies. Another one opens what was committed, with a clock of another origin.
     pub(crate) fn crash(&mut self) {
         self.epoch += 1;
         self.needs.clear();
