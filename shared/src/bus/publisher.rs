@@ -92,7 +92,7 @@ impl Publisher {
         while !unstored.is_empty() {
             tokio::select! {
                 answer = self.next() => match answer {
-                    StreamAnswer::Stored(token) => { unstored.stored(token); }
+                    StreamAnswer::Stored(token) => { unstored.stored(now(), token); }
                     StreamAnswer::Refused(token, reason) => unstored.refused(now(), token, reason),
                 },
                 () = tokio::time::sleep(LOOK_AGAIN) => {

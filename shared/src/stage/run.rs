@@ -242,7 +242,7 @@ impl Loop {
         for _ in 0..ANSWERS_AT_ONCE {
             match next {
                 Some(StreamAnswer::Stored(token)) => {
-                    if let Some(tag) = self.settlement.stored(token) {
+                    if let Some(tag) = self.settlement.stored(self.now(), token) {
                         self.signal(Signal::Stored(tag)).await?;
                     }
                 }

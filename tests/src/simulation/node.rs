@@ -228,7 +228,7 @@ impl<C: Simulated> LifeOf<C> {
             Input::Soft(message) => self.requests.push_back(message),
             Input::Answer(number, answer) => self.answers.push_back((number, answer)),
             Input::Stored(token) => {
-                if let Some(tag) = self.settlement.stored(token) {
+                if let Some(tag) = self.settlement.stored(self.now(around), token) {
                     return self.step(Event::Stored(tag), around);
                 }
             }

@@ -20,6 +20,7 @@
 
 mod applied;
 mod outbox;
+mod patience;
 mod positions;
 mod state;
 mod tickets;
@@ -337,8 +338,8 @@ impl<H: Clone> Settlement<H> {
 
     /// A stream has a message: the inputs that waited for it come closer to their acks, its row leaves the outbox with
     /// the next commit. Returns the tag that the core is to be told, if it asked for that.
-    pub fn stored(&mut self, token: u64) -> Option<u64> {
-        let Waits { causes, tag, row } = self.unstored.stored(token)?;
+    pub fn stored(&mut self, now: Timestamp, token: u64) -> Option<u64> {
+        let Waits { causes, tag, row } = self.unstored.stored(now, token)?;
         if let (Some(outbox), Some(row)) = (&mut self.outbox, row) {
             outbox.stored(row);
         }

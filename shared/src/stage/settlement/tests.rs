@@ -68,11 +68,11 @@ fn without_state_an_input_is_acked_when_it_is_finished_and_all_its_outputs_are_s
     settlement.stepped(at(1), step(&[], &[ticket])).unwrap();
     let done = carry_out(&mut settlement, &store);
     assert!(done.len() == 1 && done[0].starts_with("publish 0 as "), "{done:?}");
-    assert_eq!(settlement.stored(0), Some(5));
+    assert_eq!(settlement.stored(at(2), 0), Some(5));
     assert_eq!((carry_out(&mut settlement, &store).len(), settlement.is_settled()), (0, false));
     settlement.stepped(at(2), step(&[ticket], &[ticket])).unwrap();
     assert_eq!(carry_out(&mut settlement, &store), [done[0].replace("publish 0", "publish 1")]);
-    settlement.stored(1);
+    settlement.stored(at(2), 1);
     assert_eq!(carry_out(&mut settlement, &store), ["ack 70"]);
     assert!(settlement.is_settled());
 }
@@ -102,7 +102,7 @@ fn a_stored_output_leaves_the_outbox_with_the_next_commit() {
     settlement.stepped(at(1), step(&[], &[])).unwrap();
     carry_out(&mut settlement, &store);
     assert!(!settlement.needs_upkeep());
-    settlement.stored(0);
+    settlement.stored(at(2), 0);
     assert!(settlement.needs_upkeep());
     settlement.upkeep(at(2));
     assert_eq!(carry_out(&mut settlement, &store), ["commit"]);
@@ -131,7 +131,7 @@ fn a_corrupt_input_is_acked_when_it_lies_with_the_dead_letters() {
     let letter = settlement.outgoing(0).unwrap();
     assert_eq!(letter.headers, [("Rhumb-Subject", "a.b".to_owned()), ("Rhumb-Reason", "checksum  ".to_owned())]);
     assert_eq!(carry_out(&mut settlement, &store), ["publish 0 as dead-0000000000000009-1"]);
-    settlement.stored(0);
+    settlement.stored(at(2), 0);
     assert_eq!(carry_out(&mut settlement, &store), ["ack 70"]);
 }
 
