@@ -4,7 +4,62 @@
 //! addresses. Invariant: an IPv6 form that only carries an IPv4 address (mapped, NAT64, 6to4, Teredo) is judged
 //! by the address it carries, so no spelling opens a way to a private one.
 
+use crate::interfaces::own_addresses;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+/// The addresses that a process may contact.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// All.
+    All,
+    /// Those of the public internet, but not this machine's own ones.
+    Public {
+        /// The machine's own.
+        own: Arc<[IpAddr]>,
+    },
+}
+
+impl Reach {
+    /// All addresses, or those that are not private.
+    pub fn new(private_too: bool) -> Self {
+        if private_too { Reach::All } else { Reach::Public { own: Arc::default() } }
+    }
+
+    /// The same, without the addresses of this machine's interfaces.
+    #[must_use]
+    pub fn of_this_machine(self) -> Self {
+        match self {
+            Reach::All => Reach::All,
+            Reach::Public { .. } => {
+                let own = own_addresses().unwrap_or_else(|error| {
+                    tracing::warn!(
+                        %error,
+                        "the addresses of this machine cannot be read: the public ones among them are not refused (P7)"
+                    );
+                    Vec::new()
+                });
+                Reach::Public { own: own.into() }
+            }
+        }
+    }
+
+    /// Says whether an address may be contacted.
+    pub fn has(&self, ip: IpAddr) -> bool {
+        match self {
+            Reach::All => true,
+            Reach::Public { own } => !is_private(ip) && !own.iter().any(|&own| leads_to(ip, own)),
+        }
+    }
+}
+
+/// Says whether an address is another one, or a form that carries it.
+fn leads_to(ip: IpAddr, own: IpAddr) -> bool {
+    match (ip, own) {
+        (IpAddr::V6(form), IpAddr::V4(own)) => carried(form).contains(&Some(own)),
+        _ => ip == own,
+    }
+}
 
 /// Says whether the address is not one of the public internet: loopback, private, link-local, unique-local, shared
 /// (carrier-grade NAT), multicast, broadcast, unspecified, documentation, benchmarking, reserved, or an IPv6
@@ -31,6 +86,8 @@ fn is_private_v4(ip: Ipv4Addr) -> bool {
         [172, 16..=31, ..] | [192, 168, ..] => true,
         // protocol assignments (RFC 6890), documentation (RFC 5737), the former 6to4 relays (RFC 7526)
         [192, 0, 0 | 2, _] | [198, 51, 100, _] | [203, 0, 113, _] | [192, 88, 99, _] => true,
+        // the services of Azure for its machines: public by number, and never routed to the internet
+        [168, 63, 129, 16] => true,
         // benchmarking (RFC 2544)
         [198, 18 | 19, ..] => true,
         // multicast (RFC 5771), reserved (RFC 1112), broadcast
@@ -40,30 +97,33 @@ fn is_private_v4(ip: Ipv4Addr) -> bool {
 }
 
 fn is_private_v6(ip: Ipv6Addr) -> bool {
-    let s = ip.segments();
-    match s {
-        // IPv4-mapped (RFC 4291 2.5.5.2) and NAT64's well-known prefix (RFC 6052)
-        [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => {
-            is_private_v4(embedded(high, low))
-        }
-        // Teredo (RFC 4380): the relay server's address, and the client's with its bits inverted
-        [0x2001, 0, server_high, server_low, _, _, high, low] => {
-            is_private_v4(embedded(server_high, server_low)) || is_private_v4(embedded(!high, !low))
-        }
+    match ip.segments() {
+        // forms that carry another address
+        _ if carried(ip) != [None; 2] => carried(ip).into_iter().flatten().any(is_private_v4),
         // the rest of the protocol assignments (RFC 2928): benchmarking, identifiers, anycast services
         [0x2001, 0..=0x1ff, ..] => true,
         // documentation (RFC 3849, RFC 9637)
         [0x2001, 0xdb8, ..] | [0x3fff, 0..=0xfff, ..] => true,
-        // 6to4 (RFC 3056)
-        [0x2002, high, low, ..] => is_private_v4(embedded(high, low)),
         // global unicast; everything else is special or unassigned
         [0x2000..=0x3fff, ..] => false,
         _ => true,
     }
 }
 
-fn embedded(high: u16, low: u16) -> Ipv4Addr {
-    Ipv4Addr::from((u32::from(high) << 16) | u32::from(low))
+/// The addresses of version 4 that one of version 6 carries, if it is a form that does.
+fn carried(ip: Ipv6Addr) -> [Option<Ipv4Addr>; 2] {
+    let embedded = |high: u16, low: u16| Some(Ipv4Addr::from((u32::from(high) << 16) | u32::from(low)));
+    match ip.segments() {
+        // IPv4-mapped (RFC 4291 2.5.5.2) and NAT64's well-known prefix (RFC 6052)
+        [0, 0, 0, 0, 0, 0xffff, high, low] | [0x64, 0xff9b, 0, 0, 0, 0, high, low] => [embedded(high, low), None],
+        // Teredo (RFC 4380): the relay server's address, and the client's with its bits inverted
+        [0x2001, 0, server_high, server_low, _, _, high, low] => {
+            [embedded(server_high, server_low), embedded(!high, !low)]
+        }
+        // 6to4 (RFC 3056)
+        [0x2002, high, low, ..] => [embedded(high, low), None],
+        _ => [None; 2],
+    }
 }
 
 #[cfg(test)]
@@ -88,6 +148,7 @@ mod tests {
             "127.255.255.255",
             "169.254.0.0",
             "169.254.169.254",
+            "168.63.129.16",
             "172.16.0.0",
             "172.31.255.255",
             "192.0.0.1",
@@ -118,6 +179,8 @@ mod tests {
             "100.128.0.0",
             "126.255.255.255",
             "128.0.0.1",
+            "168.63.129.15",
+            "168.63.129.17",
             "169.253.255.255",
             "169.255.0.0",
             "172.15.255.255",
@@ -175,6 +238,7 @@ mod tests {
             // Teredo: private server; public server and private client (10.0.0.1, bits inverted)
             "2001:0:a00:1::",
             "2001:0:808:808:0:0:f5ff:fffe",
+            "::ffff:168.63.129.16",
         ] {
             assert!(private(ip), "{ip}");
         }
@@ -222,6 +286,36 @@ mod tests {
             assert!(private(first) && private(last), "{kind}: {first} to {last}");
             assert!(!private(beside), "{kind}: {beside}");
         }
+    }
+
+    #[test]
+    fn the_machines_own_addresses_are_out_of_reach_in_every_form() {
+        let own: Arc<[IpAddr]> = ["8.9.10.11", "2606:4700::7"].map(|ip| ip.parse().unwrap()).into();
+        let reach = Reach::Public { own };
+        let has = |ip: &str| reach.has(ip.parse().unwrap());
+        for ip in ["8.9.10.11", "::ffff:8.9.10.11", "64:ff9b::8.9.10.11", "2002:809:a0b::1", "2606:4700::7", "10.0.0.1"] {
+            assert!(!has(ip), "{ip}");
+            assert!(Reach::new(true).has(ip.parse().unwrap()), "{ip}");
+        }
+        for ip in ["8.9.10.12", "::ffff:8.9.10.12", "2606:4700::8"] {
+            assert!(has(ip), "{ip}");
+        }
+        assert!(Reach::new(false).has("8.9.10.11".parse().unwrap()), "nobody has told it of interfaces");
+    }
+
+    /// Goal: what interfaces this machine has is out of reach. A machine whose addresses are all private shows only that
+    /// these stay so; it says so.
+    #[test]
+    fn an_address_of_an_interface_of_this_machine_is_out_of_reach() {
+        let reach = Reach::new(false).of_this_machine();
+        let own = own_addresses().unwrap();
+        assert!(own.iter().all(|&ip| !reach.has(ip)), "{own:?}");
+        assert_eq!(Reach::new(true).of_this_machine(), Reach::All);
+        let Some(public) = own.iter().find(|ip| !is_private(**ip)) else {
+            eprintln!("this machine has no public address: that one is refused is not shown here");
+            return;
+        };
+        assert!(Reach::new(false).has(*public) && !reach.has(*public), "{public}");
     }
 
     proptest! {

@@ -6,6 +6,7 @@
 //! - [`bus`]: the broker: streams, consumers and subjects made from the configuration;
 //! - [`stage`]: the one loop that receives, steps a pure core, commits, publishes and settles;
 //! - [`url`] and [`address`]: canonical URLs, SURT, fingerprints, partitions, private addresses;
+//! - [`interfaces`]: this machine's own addresses;
 //! - [`url_cache`]: fingerprints of URLs that are known, before the URL-seen test;
 //! - [`index`]: from a fingerprint to its slot, for caches;
 //! - [`content_coding`]: bodies without their content codings, within limits;
@@ -24,6 +25,7 @@ pub mod bus;
 pub mod config;
 pub mod content_coding;
 pub mod index;
+pub mod interfaces;
 pub mod message;
 pub mod process;
 pub mod scope_entry;

@@ -17,7 +17,7 @@ use shared::message::{
 };
 use shared::stage::{Output, Token};
 use shared::time::Timestamp;
-use shared::{address, url};
+use shared::url;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -89,9 +89,8 @@ enum Phase {
 impl Running {
     /// A job whose lease ends at `deadline`.
     pub(crate) fn new(mut job: Job, now: Timestamp, deadline: Timestamp, around: &Surroundings) -> Self {
-        let private_too = around.settings.allow_private_addresses;
         let mut addresses = std::mem::take(&mut job.addresses);
-        addresses.retain(|&address| private_too || !address::is_private(address));
+        addresses.retain(|&address| around.settings.reach.has(address));
         let target = Arc::new(Target { server: std::mem::take(&mut job.server), addresses });
         let length = Duration::from_millis(job.lease_ms);
         let lease = Lease::new(length, deadline, now + around.settings.renew_every);

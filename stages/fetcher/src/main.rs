@@ -43,7 +43,8 @@ fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
         );
     }
     let settings = Settings::new(pipeline, context.instance, context.life);
-    let core = Fetcher::new(Settings { connections: room.clamp(1, connections), ..settings });
+    let reach = settings.reach.clone().of_this_machine();
+    let core = Fetcher::new(Settings { connections: room.clamp(1, connections), reach, ..settings });
     let bus = context.bus.clone();
     let ask: SendAsk = Arc::new(move |scheduler: u16, ask: Ask| {
         let bus = bus.clone();

@@ -1,5 +1,6 @@
 //! What a fetcher is configured with.
 
+use shared::address::Reach;
 use shared::config::{DownloadPause, Pipeline};
 use std::time::Duration;
 
@@ -20,8 +21,8 @@ pub struct Settings {
     pub renew_every: Duration,
     /// How long a server is left alone, by how long its last answer took.
     pub download_pause: DownloadPause,
-    /// Says whether private, loopback and link-local addresses may be contacted (P7).
-    pub allow_private_addresses: bool,
+    /// The addresses that may be contacted (P7).
+    pub reach: Reach,
     /// A longer body is cut there.
     pub body_bytes_max: usize,
     /// Requests at once on a connection of HTTP/2, where no pauses are asked for.
@@ -40,7 +41,7 @@ impl Settings {
             ask_lifetime: fetcher.ask_lifetime,
             renew_every: fetcher.renew_every,
             download_pause: DownloadPause::new(&pipeline.politeness),
-            allow_private_addresses: pipeline.network.allow_private_addresses,
+            reach: Reach::new(pipeline.network.allow_private_addresses),
             body_bytes_max: pipeline.limits.body_bytes_max.as_usize(),
             streams: fetcher.streams as usize,
         }

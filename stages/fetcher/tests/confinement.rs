@@ -10,6 +10,7 @@ use common::{failure, fetch, http_settings, is_response, job, job_for, run, run_
 use fetcher::effect::{Answer, End};
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use shared::address::Reach;
 use shared::message::{FailureKind, JobKind, RequestEnd, Validators};
 use std::io::Write as _;
 use std::net::IpAddr;
@@ -107,7 +108,7 @@ async fn an_address_literal_that_is_not_among_the_addresses_is_forbidden() {
 async fn private_addresses_are_not_contacted_unless_allowed() {
     let server = Server::answering(ok(b"page")).await;
     let mut strict = settings();
-    strict.allow_private_addresses = false;
+    strict.reach = Reach::new(false);
     let name = format!("http://crawl.invalid:{}", server.address.port());
     let driver = run_with(job(&name, 2), strict, http_settings()).await;
     assert!(driver.ends().iter().all(|end| *end == failure(FailureKind::Forbidden)));

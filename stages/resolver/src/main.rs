@@ -30,7 +30,9 @@ const STAGE: Stage = Stage {
 fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
     let queries = Queries::new(&query::Settings::from(&context.pipeline))?;
     let file = SnapshotFile::new(&context.pipeline.instance_dir(STAGE.name, context.instance));
-    let mut core = Resolver::new(Settings::from(&context.pipeline));
+    let settings = Settings::from(&context.pipeline);
+    let reach = settings.reach.clone().of_this_machine();
+    let mut core = Resolver::new(Settings { reach, ..settings });
     if let Some((snapshot, age)) = file.read() {
         match core.restore(&snapshot, age, context.now) {
             Ok(names) => tracing::info!(names, "begins with the names of an earlier life"),

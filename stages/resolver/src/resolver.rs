@@ -17,7 +17,7 @@
 
 use crate::effect::{Answer, Effect, Found};
 use crate::name_cache::{ADDRESSES_MAX, Damaged, Kept, Kind, Known, NameCache, read_snapshot, seconds};
-use shared::address::is_private;
+use shared::address::Reach;
 use shared::config::Pipeline;
 use shared::message::{DnsRefresh, Edge, NewUrls, ReadyUrls, Resolution, ServerResolution, Undecodable, decode};
 use shared::stage::store::StoreError;
@@ -57,8 +57,8 @@ pub struct Settings {
     pub temporary_max: Duration,
     /// How often a snapshot is taken at most; zero: never.
     pub snapshot_every: Duration,
-    /// Says whether private addresses may be contacted.
-    pub allow_private: bool,
+    /// The addresses that may be contacted (P7).
+    pub reach: Reach,
 }
 
 impl From<&Pipeline> for Settings {
@@ -73,7 +73,7 @@ impl From<&Pipeline> for Settings {
             temporary: resolver.cache.temporary,
             temporary_max: resolver.cache.temporary_max,
             snapshot_every: resolver.cache.snapshot_every,
-            allow_private: pipeline.network.allow_private_addresses,
+            reach: Reach::new(pipeline.network.allow_private_addresses),
         }
     }
 }
@@ -164,13 +164,13 @@ impl Resolver {
 
     /// Says whether the present settings would have had it found out.
     fn may_restore(&self, kept: &Kept) -> bool {
-        let Settings { allow_private, lifetime_max, negative, .. } = self.settings;
+        let Settings { ref reach, lifetime_max, negative, .. } = self.settings;
         match kept.kind {
             Kind::Addresses => {
-                kept.lifetime <= lifetime_max && (allow_private || !kept.addresses.iter().any(|&ip| is_private(ip)))
+                kept.lifetime <= lifetime_max && kept.addresses.iter().all(|&address| reach.has(address))
             }
             Kind::NoAddress => kept.lifetime <= negative,
-            Kind::Private => kept.lifetime <= lifetime_max && !allow_private,
+            Kind::Private => kept.lifetime <= lifetime_max && *reach != Reach::All,
             Kind::Temporary => false,
         }
     }
@@ -238,7 +238,7 @@ impl Resolver {
         if addresses.is_empty() {
             return Resolution::NoAddress;
         }
-        addresses.retain(|&address| self.settings.allow_private || !is_private(address));
+        addresses.retain(|&address| self.settings.reach.has(address));
         if addresses.is_empty() {
             return Resolution::Private;
         }

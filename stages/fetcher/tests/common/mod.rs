@@ -8,6 +8,7 @@ use fetcher::core::Fetcher;
 use fetcher::effect::{Answer, Asked, Effect};
 use fetcher::http::{Http, HttpSettings, Rate};
 use fetcher::settings::Settings;
+use shared::address::Reach;
 use shared::config::Proxy;
 use shared::message::{
     Ask, AskReply, Edge, FailureKind, Job, JobId, JobKind, Origin, Page, Report, Request, RequestEnd, ToFetcher,
@@ -30,7 +31,7 @@ pub(crate) fn settings() -> Settings {
         ask_lifetime: Duration::from_secs(1),
         renew_every: Duration::from_secs(5),
         download_pause: shared::config::DownloadPause::default(),
-        allow_private_addresses: true,
+        reach: Reach::All,
         body_bytes_max: 1 << 20,
         streams: 1,
     }

@@ -3,6 +3,7 @@
 use fetcher::core::Fetcher;
 use fetcher::effect::{Answer, Asked, Effect, End, Response};
 use fetcher::settings::Settings;
+use shared::address::Reach;
 use shared::config::DownloadPause;
 use shared::message::{
     AskReply, Edge, HttpVersion, Job, JobId, JobKind, Origin, Page, Report, Request, ToFetcher, Validators, decode,
@@ -33,7 +34,7 @@ impl Bench {
             ask_lifetime: Duration::from_secs(1),
             renew_every: Duration::from_secs(5),
             download_pause: DownloadPause { factor: 2, max: Duration::from_secs(30) },
-            allow_private_addresses: false,
+            reach: Reach::new(false),
             body_bytes_max: 1000,
             streams: 4,
         });

@@ -16,7 +16,7 @@ fn settings() -> Settings {
         temporary: Duration::from_secs(30),
         temporary_max: Duration::from_secs(100),
         snapshot_every: Duration::from_secs(300),
-        allow_private: false,
+        reach: Reach::new(false),
     }
 }
 
@@ -255,7 +255,7 @@ fn private_addresses_leave_only_when_allowed() {
     for (allow_private, expected) in
         [(false, &["8.8.8.1", "2606:4700::1"][..]), (true, &["10.0.0.1", "8.8.8.1", "::1", "2606:4700::1"][..])]
     {
-        let mut t = Harness::new(Settings { allow_private, ..settings() });
+        let mut t = Harness::new(Settings { reach: Reach::new(allow_private), ..settings() });
         t.input(new(1, &["http://a.test/"]));
         t.answer("a.test", mixed.clone());
         let Some(Resolution::Addresses { addresses, .. }) = t.last() else { panic!("none") };

@@ -41,7 +41,7 @@ fn a_snapshot_is_taken_when_something_is_new_and_at_the_end() {
 
 #[test]
 fn what_the_settings_forbid_now_is_not_taken_from_a_snapshot() {
-    let mut t = Harness::new(Settings { allow_private: true, ..settings() });
+    let mut t = Harness::new(Settings { reach: Reach::All, ..settings() });
     t.input(new(1, &["http://inner.test/", "http://outer.test/"]));
     t.answer("inner.test", some("10.0.0.1", 3600));
     t.answer("outer.test", some("8.8.8.1", 3600));
@@ -52,7 +52,7 @@ fn what_the_settings_forbid_now_is_not_taken_from_a_snapshot() {
     assert_eq!(strict.asked, ["inner.test"]);
     strict.answer("inner.test", some("10.0.0.1", 3600));
     strict.step(Event::Drain);
-    let mut open = Harness::new(Settings { allow_private: true, ..settings() });
+    let mut open = Harness::new(Settings { reach: Reach::All, ..settings() });
     assert_eq!(open.core.restore(&strict.kept[0], Duration::ZERO, Timestamp::ZERO), Ok(1));
     open.input(new(1, &["http://inner.test/"]));
     assert_eq!(open.asked, ["inner.test"], "that it is refused holds no more");
