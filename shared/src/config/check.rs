@@ -138,20 +138,33 @@ impl Check {
         if edge.retention != accepted {
             self.0.push(format!("configuration key {key}.retention: accepted is {spelled}, or messages would be lost"));
         }
-        // Room for two messages: only a page is larger than what the smallest broker takes.
-        let largest = if of == Some(Edge::Pages) { max_payload } else { MAX_PAYLOAD_MIN };
-        let bytes_min = Bytes(2 * largest.0);
-        if edge.bytes_max.0 != 0 && edge.bytes_max < bytes_min {
-            let bytes = edge.bytes_max;
-            self.0.push(format!(
-                "configuration key {key}.bytes_max = {bytes}: accepted are 0 (no bound) and from {bytes_min} on"
-            ));
-        }
+        self.bytes_max(key, of, edge.bytes_max, max_payload);
         self.within(&format!("{key}.replicas"), edge.replicas, 1, 5);
         self.within(&format!("{key}.unacked_max"), edge.unacked_max, 1, 1_000_000);
         let second = Duration::from_secs(1);
         self.lasting(&format!("{key}.ack_wait"), edge.ack_wait, second, 3600 * second);
         self.lasting(&format!("{key}.duplicate_window"), edge.duplicate_window, second, 3600 * second);
+    }
+
+    /// The bound of a stream.
+    fn bytes_max(&mut self, key: &str, of: Option<Edge>, bytes: Bytes, max_payload: Bytes) {
+        // Room for two messages: only a page is larger than what the smallest broker takes.
+        let largest = if of == Some(Edge::Pages) { max_payload } else { MAX_PAYLOAD_MIN };
+        let bytes_min = Bytes(2 * largest.0);
+        if bytes.0 == 0 {
+            return;
+        }
+        if matches!(of, Some(Edge::UrlsSplit | Edge::UrlsNew | Edge::UrlsReady)) {
+            self.0.push(format!(
+                "configuration key {key}.bytes_max = {bytes}: accepted is 0 (no bound). The scheduler publishes sitemaps to \
+                 urls.found, from where they come back through this edge: were both full, each would wait for the other \
+                 for ever. Bound edges.urls.found and edges.pages instead"
+            ));
+        } else if bytes < bytes_min {
+            self.0.push(format!(
+                "configuration key {key}.bytes_max = {bytes}: accepted are 0 (no bound) and from {bytes_min} on"
+            ));
+        }
     }
 
     /// The owner of a server must be able to ask who crawls it.
