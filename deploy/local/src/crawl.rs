@@ -13,6 +13,7 @@ mod progress;
 mod standing;
 mod start;
 
+pub(crate) use disk::PROBE;
 pub(crate) use plan::{EndReason, Plan};
 
 use crate::broker::Broker;
@@ -22,7 +23,7 @@ use crate::processes::Processes;
 use crate::stages::{ARCHIVER, owns_partitions};
 use crate::status::{ProcessUse, Snapshot, Summary, Supervision, unarchived};
 use anyhow::Context as _;
-use disk::{Disk, DiskChange, ROOM_MIB};
+use disk::{Disk, DiskChange, FULL, ROOM_MIB};
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use ports::check_ports;
 use progress::Progress;
@@ -44,8 +45,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Between two snapshots at first; grows with the crawl.
 const SNAPSHOT_EVERY: Duration = Duration::from_millis(200);
 const SNAPSHOT_EVERY_MAX: Duration = Duration::from_secs(1);
-/// What a stage's reason not to be ready says when the broker's disk is full.
-const DISK_FULL: &str = "no space left on device";
 /// How long the end of a crawl waits until the last reports are taken in.
 const LAST_LOOK_MAX: Duration = Duration::from_secs(3);
 /// How long the archiver may take to keep what it was given last: longer than a document waits.
@@ -186,13 +185,18 @@ impl<'a> Crawl<'a> {
     /// Says that a disk is full, and goes on when there is room again. A nats-server that met a full disk refuses what it
     /// is sent until it is started anew (2.15.1: a stream keeps its first write error).
     async fn look_after_disk(&mut self) -> anyhow::Result<()> {
-        while let Some(change) = self.disk.look(self.standing.says(DISK_FULL), self.broker.is_some()) {
+        let says_full = |standing: &Standing| FULL.iter().any(|words| standing.says(words));
+        while let Some(change) = self.disk.look(self.restarts(), says_full(&self.standing), self.broker.is_some()) {
             match (change, &mut self.broker) {
                 (DiskChange::Full(folder), Some(_)) => {
-                    tracing::error!("the disk of {} is full: the crawl waits for {ROOM_MIB} MiB", folder.display());
+                    tracing::error!(
+                        "the disk of {} is full, or a quota there is used up: the crawl waits for {ROOM_MIB} MiB",
+                        folder.display()
+                    );
                 }
                 (DiskChange::Full(folder), None) => tracing::error!(
-                    "the disk of the broker or of {} is full: free {ROOM_MIB} MiB, then restart the broker",
+                    "the disk of the broker or of {} is full, or a quota there is used up: free {ROOM_MIB} MiB, then restart \
+                     the broker",
                     folder.display()
                 ),
                 (DiskChange::Room, broker) => {

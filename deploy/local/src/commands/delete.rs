@@ -1,6 +1,7 @@
 //! `rhumb delete`: the end of a crawl's streams, buckets and state. Nothing else in the data directory is touched.
 
 use super::arguments::Which;
+use crate::crawl::PROBE;
 use crate::handle;
 use crate::lock::{LOCK, lock};
 use crate::seeds::SEEDS;
@@ -14,7 +15,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 /// What a crawl leaves in its data directory beside the folders of its stages.
-const LEFT: [&str; 12] = [
+const LEFT: [&str; 13] = [
     "logs",
     "jetstream",
     "broker.conf",
@@ -27,6 +28,7 @@ const LEFT: [&str; 12] = [
     SEEDS,
     "seeds.unstored.new",
     LOCK,
+    PROBE,
 ];
 /// How long the operator's broker may take to answer.
 const BROKER_TIMEOUT: Duration = Duration::from_secs(10);
