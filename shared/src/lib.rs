@@ -13,6 +13,7 @@
 //! - [`whole_file`]: files that are replaced whole;
 //! - [`process`]: CPU time and memory of a process;
 //! - [`scope_entry`]: the hosts that each topic follows, in the scope bucket;
+//! - [`log_file`]: the bound of a process's log;
 //! - [`telemetry`]: logs, metrics and health.
 //!
 //! A stage never depends on another stage; they meet here.
@@ -26,6 +27,7 @@ pub mod config;
 pub mod content_coding;
 pub mod index;
 pub mod interfaces;
+pub mod log_file;
 pub mod message;
 pub mod process;
 pub mod scope_entry;

@@ -3,6 +3,7 @@
 //! Logs go to standard error, one line an event, at level info unless `RUST_LOG` says otherwise. Metrics are the
 //! counts of the core and of the loop; no URL or host is ever a label.
 
+use crate::log_file::Lines;
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::get;
@@ -20,11 +21,10 @@ use tracing_subscriber::EnvFilter;
 /// Starts logging to standard error.
 pub fn init() {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,async_nats=error"));
-    let stderr = std::io::stderr;
-    let ansi = stderr().is_terminal();
+    let ansi = std::io::stderr().is_terminal();
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        .with_writer(stderr)
+        .with_writer(Lines)
         .with_ansi(ansi)
         .with_target(false)
         // A log on a full disk is no reason to end.

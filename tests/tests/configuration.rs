@@ -44,6 +44,8 @@ fn a_bad_setting_is_refused_with_key_value_and_what_is_accepted() {
         ("limits.pages_per_host=2000000000", &["limits.pages_per_host", "2000000000", "0 to 1000000000"]),
         ("limits.over_budget=drop", &["limits.over_budget", "drop", "end", "wait"]),
         ("edges.urls.ready.bytes_max=64MiB", &["edges.urls.ready.bytes_max", "64MiB", "0 (no bound)", "sitemaps"]),
+        ("logs.bytes_max=1KiB", &["logs.bytes_max", "1KiB", "64KiB"]),
+        ("logs.kept=0", &["logs.kept", "0", "1 to 100"]),
         ("limits.body_bytes_max=9MiB", &["limits.body_bytes_max", "9MiB"]),
         ("network.nameservers=[nonsense]", &["network.nameservers", "nonsense"]),
         ("network.nameservers=['tls://dns.example']", &["network.nameservers", "tls://dns.example", "tls://9.9.9.9#"]),

@@ -1,12 +1,13 @@
 //! The stage processes of a crawl on this machine: started, restarted when they die, scaled, drained.
 //!
 //! Each runs in a process group of its own, so that the terminal's Ctrl-C reaches `rhumb` alone, which drains
-//! them. Their logs go to `<data>/logs/<stage>-<instance>.log`.
+//! them. Their logs go to `<data>/logs/<stage>-<instance>.log`, which they put aside themselves when it has grown.
 
 use crate::stages::{ARCHIVER, FETCHER};
 use anyhow::Context as _;
 use rustix::process::{Pid, Signal, kill_process};
 use shared::config::{Pipeline, VARIABLES, environment};
+use shared::log_file;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -135,7 +136,7 @@ impl Processes {
             .with_context(|| format!("cannot write {}", path.display()))?;
         let mut command = Command::new(&binary);
         command.arg("--instance").arg(instance.to_string()).arg("--config").arg(&self.launch.config);
-        command.arg("--supervisor").arg(std::process::id().to_string());
+        command.arg("--supervisor").arg(std::process::id().to_string()).arg("--log").arg(&path);
         for assignment in &self.launch.set {
             command.arg("--set").arg(assignment);
         }
@@ -259,7 +260,9 @@ fn terminate(child: &Child) {
 }
 
 fn last_line(log: &Path) -> String {
-    let text = std::fs::read(log).unwrap_or_default();
+    let read = |path: &Path| std::fs::read(path).ok().filter(|text| !text.is_empty());
+    // One that was just begun has no line yet.
+    let text = read(log).or_else(|| read(&log_file::older(log, 1))).unwrap_or_default();
     let start = text.len().saturating_sub(4096);
     String::from_utf8_lossy(&text[start..]).trim_end().lines().last().unwrap_or("").to_owned()
 }

@@ -25,6 +25,7 @@ pub struct Pipeline {
     pub ownership_lease: Duration,
     pub durability: Durability,
     pub broker: Broker,
+    pub logs: Logs,
     pub network: Network,
     pub politeness: Politeness,
     pub scope: Scope,
@@ -79,6 +80,14 @@ pub enum Durability {
     Process,
     /// A power cut.
     Power,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "pipeline.yaml documents every key")]
+pub struct Logs {
+    pub bytes_max: Bytes,
+    pub kept: u32,
 }
 
 #[derive(Clone, Debug, Deserialize)]

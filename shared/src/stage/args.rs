@@ -24,6 +24,10 @@ pub struct Args {
     /// Process that started this one: it ends when that one does, however it does
     #[arg(long, value_name = "PID", hide = true)]
     pub supervisor: Option<u32>,
+
+    /// File that standard error goes to: it is put aside when it has `logs.bytes_max`
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub log: Option<PathBuf>,
 }
 
 impl Args {

@@ -9,7 +9,7 @@ use super::settlement::{LOOP, OUTBOX, next_epoch};
 use super::store::{Changes, Store, StoreError};
 use crate::bus::{Bus, ensure_buckets, ensure_streams};
 use crate::config::{ConfigError, Pipeline};
-use crate::telemetry;
+use crate::{log_file, telemetry};
 use crate::time::Timestamp;
 use anyhow::Context as _;
 use clap::{CommandFactory as _, FromArgMatches as _};
@@ -43,6 +43,9 @@ pub fn main(stage: &Stage) -> ExitCode {
             return ExitCode::from(EXIT_CONFIGURATION);
         }
     };
+    if let Some(log) = &args.log {
+        log_file::bound(log, pipeline.logs.bytes_max.0, pipeline.logs.kept);
+    }
     if pipeline.broker.url.is_empty() {
         eprintln!(
             "{}: configuration key broker.url is empty: a stage on its own needs a broker, such as nats://127.0.0.1:4222",

@@ -156,3 +156,25 @@ fn status_tells_all_that_the_summary_tells() {
     assert!(said.out.contains("every URL is accounted for"), "{}", said.out);
     world.assert_whole(&crawl.finish(MINUTE));
 }
+
+/// Goal: logs do not grow without end, and nothing is started again for it. Method: stages that say everything, and the
+/// smallest bound.
+#[test]
+fn logs_of_stages_are_put_aside_while_the_crawl_goes_on() {
+    let world = World::new(slow_web());
+    let crawl = world.crawl().environment("RUST_LOG", "trace").set("logs.bytes_max=64KiB").set("logs.kept=3");
+    let finished = crawl.run(MINUTE);
+    world.assert_whole(&finished);
+    assert_eq!(finished.summary.restarts, 0, "{}", json(&finished.summary));
+    let logs = std::fs::read_dir(world.data().join("logs")).expect("logs");
+    let sizes: BTreeMap<String, u64> = logs
+        .map(|entry| entry.expect("an entry"))
+        .map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.metadata().expect("a file").len()))
+        .collect();
+    // A line may be as long as a message of which every byte is shown.
+    assert!(sizes.values().all(|bytes| *bytes < 256 << 10), "{sizes:?}");
+    assert!(sizes.contains_key("fetcher-0.log.3") && !sizes.contains_key("fetcher-0.log.4"), "{sizes:?}");
+    let last = std::fs::read_to_string(world.data().join("logs/fetcher-0.log")).expect("a log");
+    let before = std::fs::read_to_string(world.data().join("logs/fetcher-0.log.1")).expect("a log");
+    assert!(last.contains("ended") || before.contains("ended"), "the last words are there");
+}
