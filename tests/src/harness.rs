@@ -6,6 +6,7 @@
 //! started has ended when its value is dropped; the folder of a failed test is kept.
 
 mod assertions;
+mod cluster;
 mod command;
 mod crawl;
 mod running;
@@ -13,6 +14,7 @@ mod seats;
 mod world;
 
 pub use assertions::{assert_conserved, assert_manners, json};
+pub use cluster::Cluster;
 pub use command::{Said, binaries, ended_within, rhumb, run, signal};
 pub use crawl::Crawl;
 pub use running::{Finished, Running, Tapped};

@@ -20,7 +20,7 @@ pub use streams::{
 };
 pub use subjects::Subjects;
 
-use crate::config::{Bytes, ConfigError, MAX_PAYLOAD_MIN, Pipeline};
+use crate::config::{Bytes, ConfigError, Credentials, MAX_PAYLOAD_MIN, Pipeline, Servers};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -46,15 +46,18 @@ const RECONNECT_WAIT_MAX: Duration = Duration::from_secs(2);
 const API_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Bus {
-    /// Connects to the broker at `url`, retrying with back-off until it answers; says so once and then every
+    /// Connects to the broker at `url`, or to one of its servers when there are several, retrying with back-off until it answers; says so once and then every
     /// `broker.connect_report_every`. Reconnects by itself for ever.
     pub async fn connect(url: &str, pipeline: &Pipeline, name: &str) -> anyhow::Result<Bus> {
+        let servers = Servers::read(url)
+            .map_err(|error| ConfigError::Range(vec![format!("configuration key broker.url = '{}': {error}", shown(url))]))?;
         let started = Instant::now();
         let mut reported: Option<Instant> = None;
         let mut wait = RECONNECT_WAIT;
         let connected = Arc::new(AtomicU64::new(0));
         loop {
-            match options(name, connected.clone()).connect(url).await {
+            let options = options(name, servers.credentials.clone(), connected.clone());
+            match options.connect(servers.addresses.clone()).await {
                 Ok(client) => {
                     check_version(url, &client.server_info().version)?;
                     check_payload(url, Bytes(client.server_info().max_payload as u64))?;
@@ -124,8 +127,14 @@ fn check_payload(url: &str, max_payload: Bytes) -> Result<(), ConfigError> {
     )]))
 }
 
-fn options(name: &str, connected: Arc<AtomicU64>) -> async_nats::ConnectOptions {
-    async_nats::ConnectOptions::new()
+fn options(name: &str, credentials: Option<Credentials>, connected: Arc<AtomicU64>) -> async_nats::ConnectOptions {
+    // The client does not look for them in the address.
+    let options = match credentials {
+        None => async_nats::ConnectOptions::new(),
+        Some(Credentials::Token(token)) => async_nats::ConnectOptions::with_token(token),
+        Some(Credentials::User(name, password)) => async_nats::ConnectOptions::with_user_and_password(name, password),
+    };
+    options
         .name(name)
         .max_reconnects(None)
         .connection_timeout(Duration::from_secs(5))

@@ -1,6 +1,6 @@
 //! The checks of single values. Each message names key, value and what is accepted.
 
-use super::broker::{MAX_PAYLOAD_MIN, shown};
+use super::broker::{MAX_PAYLOAD_MIN, Servers, shown};
 use super::edges::StreamEdge;
 use super::pipeline::Pipeline;
 use super::stages::{CachePolicy, UrlCacheSettings};
@@ -61,17 +61,12 @@ impl Check {
         }
     }
 
-    /// Empty, or where a NATS server may be.
+    /// Empty, or where NATS servers may be.
     pub(super) fn url(&mut self, key: &str, value: &str) {
-        let is_good = value.parse().is_ok_and(|url: async_nats::ServerAddr| {
-            matches!(url.scheme(), "nats" | "tls" | "ws" | "wss") && !url.host().is_empty() && url.port() != 0
-        });
-        if !value.is_empty() && !is_good {
-            self.0.push(format!(
-                "configuration key {key} = '{}': accepted are nats://host:port, tls://host:port, or nothing for a \
-                 private server",
-                shown(value)
-            ));
+        if !value.is_empty()
+            && let Err(error) = Servers::read(value)
+        {
+            self.0.push(format!("configuration key {key} = '{}': {error}", shown(value)));
         }
     }
 

@@ -1,9 +1,12 @@
-//! Faults: a broker with a small limit and a message that cannot be read do not stop a crawl.
+//! Faults: a broker with a small limit, or with a server that is away, and a message that cannot be read do not stop a
+//! crawl.
 
 use super::{MINUTE, slow_web};
 use rhumb::broker::{Broker, BrokerOptions};
-use rhumb_tests::harness::{World, json};
+use rhumb_tests::harness::{Cluster, World, json, rhumb};
 use serde_json::Value;
+use std::net::TcpListener;
+use std::path::Path;
 use synthetic_web::{Hostility, PagesPerHost, Profile};
 
 #[test]
@@ -50,4 +53,42 @@ fn a_corrupt_message_goes_to_the_dead_letters_and_the_crawl_goes_on() {
     let finished = crawl.finish(MINUTE);
     world.assert_whole(&finished);
     assert_eq!(finished.summary.dead, 1);
+}
+
+/// Goal: a list of servers is tried until one answers, and a password is given to it and to nobody else. Method: the
+/// first server of the list is not there, the second lets in only who knows the password.
+#[test]
+fn a_broker_is_found_behind_a_server_that_is_away_and_is_told_the_password() {
+    let world = World::new(Profile { hosts: 3, pages_per_host: PagesPerHost::Exactly(5), ..Profile::raw() });
+    let broker = Cluster::start(1, Some(("crawler", "geheim@,")));
+    let away = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a free port");
+    let url = format!("nats://{away},{}", broker.url().replace("nats://", "nats://crawler:geheim%40%2C@"));
+    let mut up = world.up().environment("RHUMB__BROKER__URL", &url).start();
+    up.until(MINUTE, |summary| summary.complete);
+    let said = up.rhumb(&["inject", &world.web.seed_urls()[0]]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    up.until(MINUTE, |summary| summary.pages == 15 && summary.complete);
+    let lines = processes_of(&up.data());
+    assert!(lines.len() >= 6, "{lines:?}");
+    assert!(!lines.iter().any(|line| line.contains("geheim")), "a password on a command line");
+    let mut logs = up.log();
+    for entry in std::fs::read_dir(up.data().join("logs")).expect("logs") {
+        logs.push_str(&std::fs::read_to_string(entry.expect("an entry").path()).expect("a log"));
+    }
+    assert!(!logs.contains("geheim"), "a password in a log");
+    // Without the password the same servers do not answer, and the message does not show another one.
+    let folder = tempfile::tempdir().expect("a folder");
+    let wrong = url.replace("geheim", "falsch");
+    let said = rhumb(&["status", "--data", &folder.path().display().to_string(), "--set", &format!("broker.url={wrong}")]);
+    assert_eq!(said.code, 1, "{}", said.err);
+    assert!(said.err.contains("does not answer") && !said.err.contains("falsch"), "{}", said.err);
+}
+
+/// The command lines of the processes that are told this data directory.
+fn processes_of(data: &Path) -> Vec<String> {
+    let data = std::fs::canonicalize(data).expect("a data directory").display().to_string();
+    let lines = std::fs::read_dir("/proc").expect("processes").flatten();
+    let lines = lines.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    let lines = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
+    lines.filter(|line| line.contains(&data)).collect()
 }
