@@ -1,6 +1,6 @@
 //! Faults: a process ends in the middle of a crawl, asked to or not, and the crawl comes to the same (P1 to P3, P9).
 
-use rhumb_tests::harness::{Crawl, Running, World, assert_manners, json, signal};
+use rhumb_tests::harness::{Cluster, Crawl, Running, World, assert_manners, json, signal};
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 use synthetic_web::{Latency, PagesPerHost, Profile};
@@ -233,4 +233,43 @@ fn a_process_that_dies_is_not_impolite_when_it_is_back() {
     let finished = crawl.finish(CRAWL_AT_MOST);
     world.assert_counted(&finished);
     assert_manners(&world.web.report());
+}
+
+/// Goal: the death of one server of three stops nothing when all is kept on three. Method: the one that leads the leases
+/// is killed in the middle of the crawl.
+#[test]
+fn a_killed_server_of_three_takes_no_lease_and_no_url_along() {
+    let world = world();
+    let mut cluster = Cluster::start(3, None);
+    let mut crawl = crawl(&world)
+        .set(&format!("broker.url=[{}]", cluster.url()))
+        .set("broker.replicas=3")
+        .set("edges.dead.replicas=1")
+        .start();
+    until_share(&mut crawl, 1, 4);
+    for bucket in ["leases", "scope", "tokens"] {
+        assert_eq!(cluster.replicas_of(&format!("KV_rhumb_default_{bucket}")), 3, "{bucket}");
+    }
+    assert_eq!(["pages", "dead"].map(|edge| cluster.replicas_of(&format!("rhumb_default_{edge}"))), [3, 1]);
+    cluster.kill(cluster.leader_of("KV_rhumb_default_leases"));
+    let finished = crawl.finish(CRAWL_AT_MOST);
+    world.assert_counted(&finished);
+    // Jobs whose leases could not be renewed meanwhile are done again, and nothing else is.
+    let (repeats, refetched) = (world.web.report().repeats.count, finished.summary.refetched);
+    assert!(repeats <= refetched, "{repeats} repeats: {}", json(&finished.summary));
+}
+
+/// Goal: buckets of a crawl that was begun with one copy are adapted. Method: the crawl is stopped, and goes on with three.
+#[test]
+fn the_buckets_of_a_crawl_follow_the_number_of_copies_that_is_wanted() {
+    let world = World::new(Profile { hosts: 3, pages_per_host: PagesPerHost::Exactly(5), ..Profile::raw() });
+    let cluster = Cluster::start(3, None);
+    let leases = "KV_rhumb_default_leases";
+    let url = format!("broker.url=[{}]", cluster.url());
+    let limited = world.crawl().set(&url).arguments(&["--max-pages", "2"]).run(CRAWL_AT_MOST);
+    assert_eq!((limited.code, cluster.replicas_of(leases)), (0, 1));
+    let finished = world.resume().set("broker.replicas=3").run(CRAWL_AT_MOST);
+    world.assert_counted(&finished);
+    assert_eq!(["pages", "dead"].map(|edge| cluster.replicas_of(&format!("rhumb_default_{edge}"))), [3, 3]);
+    assert_eq!(cluster.replicas_of(leases), 3);
 }

@@ -24,7 +24,7 @@ pub async fn ensure_streams(bus: &Bus, pipeline: &Pipeline, further: &[Edge]) ->
         streams.push((name, Edge::Documents.name(), &pipeline.edges.documents));
     }
     for (name, key, edge) in streams {
-        let config = stream_config(bus, name, edge);
+        let config = stream_config(bus, name, edge, pipeline.replicas(edge));
         // Asked first: an update of a stream that is as it should be would still cost the broker a write.
         if let Ok(stream) = bus.jetstream.get_stream(&config.name).await
             && same(&stream.cached_info().config, &config)
@@ -90,7 +90,7 @@ pub async fn leave_unarchived(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<
     Ok(())
 }
 
-fn stream_config(bus: &Bus, name: &str, edge: &StreamEdge) -> Config {
+fn stream_config(bus: &Bus, name: &str, edge: &StreamEdge, replicas: usize) -> Config {
     Config {
         name: bus.subjects.stream(name),
         subjects: bus.subjects.held_by(name, edge),
@@ -113,7 +113,7 @@ fn stream_config(bus: &Bus, name: &str, edge: &StreamEdge) -> Config {
         max_messages_per_subject: -1,
         max_consumers: -1,
         duplicate_window: edge.duplicate_window,
-        num_replicas: edge.replicas,
+        num_replicas: replicas,
         ..Config::default()
     }
 }
@@ -202,32 +202,34 @@ pub struct Buckets {
     pub lease: Duration,
 }
 
-/// Creates the crawl's key-value buckets, those that are not there.
-pub async fn ensure_buckets(bus: &Bus, lease: Duration) -> anyhow::Result<Buckets> {
-    let create = |name: &str, max_age: Duration| {
-        let bucket = bus.subjects.bucket(name);
-        async move {
-            if let Ok(store) = bus.jetstream.get_key_value(&bucket).await {
-                return Ok(store);
-            }
-            bus.jetstream
-                .create_key_value(kv::Config {
-                    bucket: bucket.clone(),
-                    history: 1,
-                    max_age,
-                    storage: StorageType::File,
-                    ..kv::Config::default()
-                })
-                .await
-                .with_context(|| format!("key-value bucket {bucket} cannot be created"))
-        }
-    };
+/// Creates the crawl's key-value buckets that are not there, and adapts those that have another number of copies.
+pub async fn ensure_buckets(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<Buckets> {
+    let replicas = pipeline.broker.replicas;
     let [leases, scope, tokens] = BUCKETS;
-    let leases = create(leases, lease).await?;
+    let leases = ensure_bucket(bus, leases, pipeline.ownership_lease, replicas).await?;
     Ok(Buckets {
         lease: leases.stream.cached_info().config.max_age,
         leases,
-        scope: create(scope, Duration::ZERO).await?,
-        tokens: create(tokens, Duration::ZERO).await?,
+        scope: ensure_bucket(bus, scope, Duration::ZERO, replicas).await?,
+        tokens: ensure_bucket(bus, tokens, Duration::ZERO, replicas).await?,
     })
+}
+
+async fn ensure_bucket(bus: &Bus, name: &str, max_age: Duration, num_replicas: usize) -> anyhow::Result<kv::Store> {
+    let bucket = bus.subjects.bucket(name);
+    let Ok(store) = bus.jetstream.get_key_value(&bucket).await else {
+        let storage = StorageType::File;
+        let config = kv::Config { bucket: bucket.clone(), history: 1, max_age, storage, num_replicas, ..Default::default() };
+        return bus.jetstream.create_key_value(config).await.with_context(|| {
+            format!("key-value bucket {bucket} cannot be created with {num_replicas} copies (broker.replicas)")
+        });
+    };
+    let config = &store.stream.cached_info().config;
+    if config.num_replicas != num_replicas {
+        let adapted = Config { num_replicas, ..config.clone() };
+        bus.jetstream.update_stream(adapted).await.with_context(|| {
+            format!("key-value bucket {bucket} cannot be kept in {num_replicas} copies (broker.replicas)")
+        })?;
+    }
+    Ok(store)
 }

@@ -14,6 +14,7 @@ pub const MAX_PAYLOAD_MIN: Bytes = Bytes(1 << 20);
 pub struct Broker {
     #[serde(deserialize_with = "urls")]
     pub url: String,
+    pub replicas: usize,
     #[serde(deserialize_with = "duration")]
     pub sync_interval: Duration,
     pub max_payload: Bytes,

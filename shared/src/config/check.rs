@@ -134,7 +134,7 @@ impl Check {
             self.0.push(format!("configuration key {key}.retention: accepted is {spelled}, or messages would be lost"));
         }
         self.bytes_max(key, of, edge.bytes_max, max_payload);
-        self.within(&format!("{key}.replicas"), edge.replicas, 1, 5);
+        self.within(&format!("{key}.replicas"), edge.replicas, 0, 5);
         self.within(&format!("{key}.unacked_max"), edge.unacked_max, 1, 1_000_000);
         let second = Duration::from_secs(1);
         self.lasting(&format!("{key}.ack_wait"), edge.ack_wait, second, 3600 * second);

@@ -2,7 +2,7 @@
 //! files of their own.
 
 use super::broker::Broker;
-use super::edges::Edges;
+use super::edges::{Edges, StreamEdge};
 use super::name_server::NameServer;
 use super::patterns::Patterns;
 use super::proxy::Proxy;
@@ -55,6 +55,11 @@ impl Pipeline {
     /// Where a crawl keeps the configuration that it runs with.
     pub fn kept_file(data: &Path) -> PathBuf {
         data.join("configuration.json")
+    }
+
+    /// Copies of an edge's stream.
+    pub fn replicas(&self, edge: &StreamEdge) -> usize {
+        if edge.replicas == 0 { self.broker.replicas } else { edge.replicas }
     }
 
     /// The user agent sent with every request.

@@ -35,6 +35,7 @@ fn crawl(pipeline: &Pipeline, check: &mut Check) {
     check.lasting("ownership_lease", pipeline.ownership_lease, Duration::from_secs(2), Duration::from_secs(60));
     check.within("broker.max_payload", pipeline.broker.max_payload, MAX_PAYLOAD_MIN, Bytes(8 << 20));
     check.url("broker.url", &pipeline.broker.url);
+    check.within("broker.replicas", pipeline.broker.replicas, 1, 5);
     let sync_interval = pipeline.broker.sync_interval;
     check.lasting("broker.sync_interval", sync_interval, Duration::from_millis(1), 24 * HOUR);
     check.lasting("broker.connect_report_every", pipeline.broker.connect_report_every, Duration::from_secs(1), HOUR);

@@ -3,22 +3,35 @@
 //! Partition p of a stage with n replicas belongs to instance p mod n, and the instance to whoever holds its
 //! lease. The lease is renewed every quarter of its lifetime; its holder counts it from before it asked, by its
 //! own monotonic clock, so it knows the lease to be over before the broker lets anybody else have it, and stops
-//! before it writes. A lease that lapsed because the broker was away is taken again when it is back.
+//! before it writes. A lease that lapsed because the broker was away is taken again when it is back. Who waits for a
+//! lease says so, and why, once in [`SAY_EVERY`].
 //!
 //! Invariant: at most one process at a time commits for an instance. The epoch (1 + the larger of the lease's
 //! revision and the epoch stored with the state) grows with every change of owner.
 
-use anyhow::Context as _;
 use async_nats::jetstream::kv;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+/// How often a process that has no lease says so.
+const SAY_EVERY: Duration = Duration::from_secs(60);
+/// What is said of a broker that does not.
+const SILENT: &str = "the broker does not answer";
+
 /// A lease, renewed by a task of its own. The supervisor of a crawl holds one, too.
 pub struct Ownership {
-    key: String,
-    bucket: kv::Store,
+    lease: Lease,
     state: Arc<Mutex<State>>,
     task: tokio::task::JoinHandle<()>,
+}
+
+/// A key of the bucket, and what its holder writes there.
+#[derive(Clone)]
+struct Lease {
+    bucket: kv::Store,
+    key: String,
+    value: String,
+    lasts: Duration,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -31,37 +44,23 @@ struct State {
 }
 
 impl Ownership {
-    /// Takes the lease, waiting for that of an earlier owner to end.
-    ///
-    /// # Errors
-    /// The broker refuses.
-    pub async fn take(
-        bucket: kv::Store,
-        stage: &str,
-        instance: u16,
-        holder: u64,
-        lease: Duration,
-    ) -> anyhow::Result<Self> {
-        let key = format!("{stage}.{instance}");
-        let value = format!("{holder:016x}");
-        let mut told = false;
-        let (asked, revision) = loop {
-            let asked = Instant::now();
-            match bucket.create(&key, value.clone().into()).await {
-                Ok(revision) => break (asked, revision),
-                Err(error) if error.kind() == kv::CreateErrorKind::AlreadyExists => {
-                    if !told {
-                        tracing::info!(stage, instance, "waiting for the lease of an earlier owner to end");
-                        told = true;
-                    }
-                }
-                Err(error) => return Err(error).with_context(|| format!("the lease {key} cannot be taken")),
+    /// Takes the lease, waiting for that of an earlier owner to end, and for a broker that cannot give it now.
+    pub async fn take(bucket: kv::Store, stage: &str, instance: u16, holder: u64, lasts: Duration) -> Self {
+        let lease = Lease { bucket, key: format!("{stage}.{instance}"), value: format!("{holder:016x}"), lasts };
+        let mut saying = Saying::default();
+        let state = loop {
+            let reason = match lease.take().await {
+                Ok(state) => break state,
+                Err(reason) => reason,
+            };
+            if saying.is_due(Instant::now()) {
+                tracing::info!(lease = lease.key, reason, "waiting for the lease");
             }
-            tokio::time::sleep(lease / 20).await;
+            tokio::time::sleep(lasts / 20).await;
         };
-        let state = Arc::new(Mutex::new(State { deadline: asked + lease, revision, lost: false }));
-        let task = tokio::spawn(renew(bucket.clone(), key.clone(), value, lease, state.clone()));
-        Ok(Ownership { key, bucket, state, task })
+        let state = Arc::new(Mutex::new(state));
+        let task = tokio::spawn(keep(lease.clone(), state.clone()));
+        Ownership { lease, state, task }
     }
 
     fn state(&self) -> State {
@@ -92,41 +91,111 @@ impl Ownership {
     pub async fn release(self) {
         self.task.abort();
         if self.holds() {
-            let _ = tokio::time::timeout(Duration::from_secs(1), self.bucket.purge(&self.key)).await;
+            let _ = tokio::time::timeout(Duration::from_secs(1), self.lease.bucket.purge(&self.lease.key)).await;
         }
     }
 }
 
-async fn renew(bucket: kv::Store, key: String, value: String, lease: Duration, state: Arc<Mutex<State>>) {
-    let with = |change: &dyn Fn(&mut State)| change(&mut state.lock().unwrap_or_else(PoisonError::into_inner));
+/// Renews a lease until somebody else has it.
+async fn keep(lease: Lease, state: Arc<Mutex<State>>) {
+    let get = || *state.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut saying = Saying::default();
     loop {
-        tokio::time::sleep(lease / 4).await;
-        let asked = Instant::now();
-        let revision = state.lock().unwrap_or_else(PoisonError::into_inner).revision;
-        let renewed = tokio::time::timeout(lease / 2, bucket.update(&key, value.clone().into(), revision)).await;
-        match renewed {
-            Ok(Ok(revision)) => with(&|s| *s = State { deadline: asked + lease, revision, lost: false }),
-            Ok(Err(_)) | Err(_) => {
-                // Ours under another revision (a reply was lost), nobody's (it lapsed), or another's?
-                match tokio::time::timeout(lease / 2, bucket.entry(&key)).await {
-                    Ok(Ok(Some(entry))) if entry.operation == kv::Operation::Put => {
-                        if entry.value == value.as_bytes() {
-                            with(&|s| s.revision = entry.revision);
-                        } else {
-                            with(&|s| s.lost = true);
-                            return;
-                        }
-                    }
-                    Ok(Ok(_)) => {
-                        let asked = Instant::now();
-                        if let Ok(revision) = bucket.create(&key, value.clone().into()).await {
-                            with(&|s| *s = State { deadline: asked + lease, revision, lost: false });
-                        }
-                    }
-                    // The broker is away: the deadline passes, and the stage pauses until it is back.
-                    Ok(Err(_)) | Err(_) => {}
-                }
-            }
+        tokio::time::sleep(lease.lasts / 4).await;
+        let before = get();
+        let (after, reason) = lease.renew(before).await;
+        *state.lock().unwrap_or_else(PoisonError::into_inner) = after;
+        if after.lost {
+            return;
         }
+        let now = Instant::now();
+        match reason {
+            Some(reason) if after.deadline <= now && saying.is_due(now) => {
+                tracing::warn!(lease = lease.key, reason, "the lease is over and cannot be renewed: trying on");
+            }
+            None if saying.has_said() => {
+                saying = Saying::default();
+                tracing::info!(lease = lease.key, "the lease is held again");
+            }
+            Some(_) | None => {}
+        }
+    }
+}
+
+impl Lease {
+    /// How long the broker may take to answer.
+    fn patience(&self) -> Duration {
+        self.lasts / 2
+    }
+
+    /// Takes the lease if nobody holds it, or says why not.
+    async fn take(&self) -> Result<State, String> {
+        let asked = Instant::now();
+        let taken = tokio::time::timeout(self.patience(), self.bucket.create(&self.key, self.value.clone().into())).await;
+        match taken {
+            Ok(Ok(revision)) => Ok(State { deadline: asked + self.lasts, revision, lost: false }),
+            Ok(Err(error)) if error.kind() == kv::CreateErrorKind::AlreadyExists => {
+                Err("another process holds it; if that one has died, it ends by itself".to_owned())
+            }
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err(SILENT.to_owned()),
+        }
+    }
+
+    /// Renews a lease, or finds out what has become of it; and says why it is not renewed.
+    async fn renew(&self, held: State) -> (State, Option<String>) {
+        let asked = Instant::now();
+        let update = self.bucket.update(&self.key, self.value.clone().into(), held.revision);
+        let reason = match tokio::time::timeout(self.patience(), update).await {
+            Ok(Ok(revision)) => return (State { deadline: asked + self.lasts, revision, lost: false }, None),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => SILENT.to_owned(),
+        };
+        // Ours under another revision (a reply was lost), nobody's (it lapsed), or another's?
+        match tokio::time::timeout(self.patience(), self.bucket.entry(&self.key)).await {
+            Ok(Ok(Some(entry))) if entry.operation == kv::Operation::Put => {
+                let lost = entry.value != self.value.as_bytes();
+                (State { revision: entry.revision, lost, ..held }, Some(reason))
+            }
+            Ok(Ok(_)) => match self.take().await {
+                Ok(state) => (state, None),
+                Err(reason) => (held, Some(reason)),
+            },
+            // The broker is away: the deadline passes, and the stage pauses until it is back.
+            Ok(Err(_)) | Err(_) => (held, Some(reason)),
+        }
+    }
+}
+
+/// When something that lasts was said last.
+#[derive(Debug, Default)]
+struct Saying(Option<Instant>);
+
+impl Saying {
+    /// Says whether it is to be said now.
+    fn is_due(&mut self, now: Instant) -> bool {
+        let is_due = self.0.is_none_or(|said| now.saturating_duration_since(said) >= SAY_EVERY);
+        if is_due {
+            self.0 = Some(now);
+        }
+        is_due
+    }
+
+    fn has_said(&self) -> bool {
+        self.0.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lasts_is_said_at_once_and_then_once_a_minute() {
+        let (mut saying, start) = (Saying::default(), Instant::now());
+        assert!(!saying.has_said());
+        let said: Vec<u64> = (0..=180).filter(|second| saying.is_due(start + Duration::from_secs(*second))).collect();
+        assert_eq!(said, [0, 60, 120, 180]);
+        assert!(saying.has_said());
     }
 }

@@ -85,7 +85,7 @@ async fn start(stage: &Stage, mut pipeline: Pipeline, instance: u16) -> anyhow::
     pipeline.broker.max_payload = bus.max_payload(&pipeline);
     ensure_streams(&bus, &pipeline, stage.edges).await?;
     let state = stage.state.map(|state| state(&pipeline));
-    let buckets = ensure_buckets(&bus, pipeline.ownership_lease).await?;
+    let buckets = ensure_buckets(&bus, &pipeline).await?;
     let lease = buckets.lease;
     let life = new_life(&name);
 
@@ -102,7 +102,7 @@ async fn start(stage: &Stage, mut pipeline: Pipeline, instance: u16) -> anyhow::
             state.replicas
         );
         let taken = tokio::select! {
-            taken = Ownership::take(buckets.leases.clone(), stage.name, instance, life, lease) => taken?,
+            taken = Ownership::take(buckets.leases.clone(), stage.name, instance, life, lease) => taken,
             () = &mut shutdown => return Ok(()),
         };
         let opened = open_store(&pipeline, stage.name, instance, state)?;

@@ -14,7 +14,7 @@ use crate::seeds::{Seeds, inject};
 use anyhow::Context as _;
 use async_nats::jetstream::kv;
 use shared::bus::{Buckets, Bus, ensure_buckets, ensure_streams, leave_unarchived, shown};
-use shared::config::{Durability, Pipeline};
+use shared::config::{ConfigError, Durability, Pipeline};
 use shared::stage::{Ownership, new_life};
 use shared::url_cache::UrlCache;
 use std::fs::File;
@@ -61,6 +61,7 @@ pub(super) async fn start(plan: &Plan) -> anyhow::Result<Parts> {
 /// Checks what a stage would find out only when the crawl is under way.
 fn check(pipeline: &Pipeline) -> anyhow::Result<()> {
     let stages = &pipeline.stages;
+    check_replicas(pipeline)?;
     for (key, cache) in [("host-splitter", &stages.host_splitter.cache), ("dedup", &stages.dedup.cache)] {
         UrlCache::open(&format!("stages.{key}.cache"), cache)?;
     }
@@ -69,6 +70,19 @@ fn check(pipeline: &Pipeline) -> anyhow::Result<()> {
         check_ports(stage, common, common.replicas)?;
     }
     Ok(())
+}
+
+/// A private broker is one server.
+fn check_replicas(pipeline: &Pipeline) -> Result<(), ConfigError> {
+    let edges = pipeline.edges.streams().into_iter().map(|(key, edge)| (format!("edges.{key}.replicas"), edge.replicas));
+    let mut keys = std::iter::once(("broker.replicas".to_owned(), pipeline.broker.replicas)).chain(edges);
+    match keys.find(|(_, replicas)| *replicas > 1).filter(|_| pipeline.broker.url.is_empty()) {
+        None => Ok(()),
+        Some((key, replicas)) => Err(ConfigError::Range(vec![format!(
+            "configuration key {key} = {replicas}: the private broker is one server; accepted is 1, or set broker.url to a \
+             cluster of at least {replicas}"
+        )])),
+    }
 }
 
 /// Creates the data directory and returns its absolute path.
@@ -104,7 +118,7 @@ async fn connect(url: &str, pipeline: &Pipeline) -> anyhow::Result<Bus> {
 async fn take_over(bus: &Bus, pipeline: &Pipeline, broker_is_ours: bool, url: &str) -> anyhow::Result<Ownership> {
     ensure_streams(bus, pipeline, &[]).await?;
     leave_unarchived(bus, pipeline).await?;
-    let Buckets { leases, lease, .. } = ensure_buckets(bus, pipeline.ownership_lease).await?;
+    let Buckets { leases, lease, .. } = ensure_buckets(bus, pipeline).await?;
     if broker_is_ours {
         // A lease that is there is that of a `rhumb` that was killed: we have the lock on the data directory.
         let _ = leases.purge(format!("{SUPERVISOR}.0")).await;
@@ -116,7 +130,7 @@ async fn take_over(bus: &Bus, pipeline: &Pipeline, broker_is_ours: bool, url: &s
 async fn take_lease(leases: kv::Store, lease: Duration, pipeline: &Pipeline, url: &str) -> anyhow::Result<Ownership> {
     let life = new_life(SUPERVISOR);
     match tokio::time::timeout(lease * 3 / 2, Ownership::take(leases, SUPERVISOR, 0, life, lease)).await {
-        Ok(taken) => taken,
+        Ok(taken) => Ok(taken),
         Err(_) => anyhow::bail!(
             "another rhumb runs the crawl '{}' on {}: give this one a name of its own (--set crawl=NAME)",
             pipeline.crawl,
