@@ -15,7 +15,7 @@ pub use lanes::{LANES, LaneConsumer, lane_consumers, lane_of};
 pub use publisher::{Publisher, StreamAnswer};
 pub(crate) use streams::PRIORITY_GROUP;
 pub use streams::{
-    BUCKETS, Buckets, Consumer, SCOPE, consumer_name, ensure_buckets, ensure_streams, leave_unarchived,
+    BUCKETS, Buckets, Consumer, LEASES, SCOPE, consumer_name, ensure_buckets, ensure_streams, leave_unarchived,
     required_by_interest, required_consumers,
 };
 pub use subjects::Subjects;

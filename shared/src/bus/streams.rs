@@ -185,7 +185,9 @@ impl Consumer {
 }
 
 /// The crawl's key-value buckets.
-pub const BUCKETS: [&str; 3] = ["leases", SCOPE, "tokens"];
+pub const BUCKETS: [&str; 3] = [LEASES, SCOPE, "tokens"];
+/// The bucket of the leases.
+pub const LEASES: &str = "leases";
 /// The bucket of the topics' scopes.
 pub const SCOPE: &str = "scope";
 

@@ -33,6 +33,6 @@ pub use args::Args;
 pub use context::{Context, Stage, State};
 pub use control::{ControlRequest, ProcessReason, ProcessStatus};
 pub use core::{Core, Count, Event, Output, Publish, Send, Step, Ticket};
-pub use ownership::Ownership;
+pub use ownership::{Holder, Ownership, holders};
 pub use settlement::Applied;
 pub use start::{main, new_life};

@@ -10,6 +10,8 @@
 //! revision and the epoch stored with the state) grows with every change of owner.
 
 use async_nats::jetstream::kv;
+use futures::TryStreamExt as _;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -45,8 +47,8 @@ struct State {
 
 impl Ownership {
     /// Takes the lease, waiting for that of an earlier owner to end, and for a broker that cannot give it now.
-    pub async fn take(bucket: kv::Store, stage: &str, instance: u16, holder: u64, lasts: Duration) -> Self {
-        let lease = Lease { bucket, key: format!("{stage}.{instance}"), value: format!("{holder:016x}"), lasts };
+    pub async fn take(bucket: kv::Store, stage: &str, instance: u16, life: u64, lasts: Duration) -> Self {
+        let lease = Lease::new(bucket, stage, instance, life, lasts);
         let mut saying = Saying::default();
         let state = loop {
             let reason = match lease.take().await {
@@ -58,9 +60,34 @@ impl Ownership {
             }
             tokio::time::sleep(lasts / 20).await;
         };
+        Ownership::held(lease, state)
+    }
+
+    /// Takes the lease if nobody holds it.
+    ///
+    /// # Errors
+    /// Somebody does, or the broker cannot give it now.
+    pub async fn try_take(
+        bucket: kv::Store,
+        stage: &str,
+        instance: u16,
+        life: u64,
+        lasts: Duration,
+    ) -> Result<Self, String> {
+        let lease = Lease::new(bucket, stage, instance, life, lasts);
+        let state = lease.take().await?;
+        Ok(Ownership::held(lease, state))
+    }
+
+    fn held(lease: Lease, state: State) -> Self {
         let state = Arc::new(Mutex::new(state));
         let task = tokio::spawn(keep(lease.clone(), state.clone()));
         Ownership { lease, state, task }
+    }
+
+    /// The key of the lease in its bucket.
+    pub fn key(&self) -> &str {
+        &self.lease.key
     }
 
     fn state(&self) -> State {
@@ -123,6 +150,11 @@ async fn keep(lease: Lease, state: Arc<Mutex<State>>) {
 }
 
 impl Lease {
+    /// The lease on the partitions of an instance. Its value is the life of the holder, and where that is for people.
+    fn new(bucket: kv::Store, stage: &str, instance: u16, life: u64, lasts: Duration) -> Self {
+        Lease { bucket, key: format!("{stage}.{instance}"), value: format!("{life:016x} {}", whereabouts()), lasts }
+    }
+
     /// How long the broker may take to answer.
     fn patience(&self) -> Duration {
         self.lasts / 2
@@ -135,7 +167,8 @@ impl Lease {
         match taken {
             Ok(Ok(revision)) => Ok(State { deadline: asked + self.lasts, revision, lost: false }),
             Ok(Err(error)) if error.kind() == kv::CreateErrorKind::AlreadyExists => {
-                Err("another process holds it; if that one has died, it ends by itself".to_owned())
+                let holder = holder(&self.bucket, &self.key).await;
+                Err(holder.map_or_else(|| "it has just been held".to_owned(), |holder| format!("{} holds it", holder.whereabouts)))
             }
             Ok(Err(error)) => Err(error.to_string()),
             Err(_) => Err(SILENT.to_owned()),
@@ -164,6 +197,47 @@ impl Lease {
             // The broker is away: the deadline passes, and the stage pauses until it is back.
             Ok(Err(_)) | Err(_) => (held, Some(reason)),
         }
+    }
+}
+
+/// Who holds a lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// For people: process and machine.
+    pub whereabouts: String,
+    /// Grows with every renewal.
+    pub revision: u64,
+}
+
+/// The holders of all leases in a bucket, by their keys.
+///
+/// # Errors
+/// The broker does not tell.
+pub async fn holders(bucket: &kv::Store) -> anyhow::Result<BTreeMap<String, Holder>> {
+    let keys: Vec<String> = bucket.keys().await?.try_collect().await?;
+    let mut holders = BTreeMap::new();
+    for key in keys {
+        if let Some(holder) = holder(bucket, &key).await {
+            holders.insert(key, holder);
+        }
+    }
+    Ok(holders)
+}
+
+/// Who holds a lease; none when nobody does, or the broker does not tell.
+async fn holder(bucket: &kv::Store, key: &str) -> Option<Holder> {
+    let entry = bucket.entry(key).await.ok()??;
+    let value = String::from_utf8_lossy(&entry.value).into_owned();
+    let whereabouts = value.split_once(' ').map_or("another process", |(_, whereabouts)| whereabouts).to_owned();
+    (entry.operation == kv::Operation::Put).then_some(Holder { whereabouts, revision: entry.revision })
+}
+
+/// Where this process is, for people.
+fn whereabouts() -> String {
+    let pid = std::process::id();
+    match std::fs::read_to_string("/proc/sys/kernel/hostname") {
+        Ok(host) => format!("pid {pid} on {}", host.trim()),
+        Err(_) => format!("pid {pid}"),
     }
 }
 

@@ -4,6 +4,8 @@
 
 use super::command::POLL;
 use async_nats::jetstream;
+use shared::stage::{Holder, holders};
+use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -83,6 +85,24 @@ impl Cluster {
             Some(jetstream.get_stream(stream).await.ok()?.cached_info().config.num_replicas)
         });
         replicas.expect("there is such a stream")
+    }
+
+    /// The leases of the crawl `default` that somebody holds, and who does.
+    pub fn leases(&self) -> BTreeMap<String, Holder> {
+        let leases = block_on(async {
+            let bucket = self.jetstream().await.ok()?.get_key_value("rhumb_default_leases").await.ok()?;
+            holders(&bucket).await.ok()
+        });
+        leases.unwrap_or_default()
+    }
+
+    /// How many streams there are, those of buckets among them.
+    ///
+    /// # Panics
+    /// When nobody says.
+    pub fn streams(&self) -> usize {
+        let account = block_on(async { self.jetstream().await.ok()?.query_account().await.ok() });
+        account.expect("the broker answers").streams
     }
 
     /// Kills a server.

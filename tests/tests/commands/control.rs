@@ -1,8 +1,9 @@
 //! Control: a crawl is started, fed, scaled, stopped, resumed and deleted.
 
 use super::{ENDS_WITHIN, MINUTE, slow_web};
-use rhumb_tests::harness::{Running, World, json, rhumb};
-use rustix::process::Signal;
+use rhumb_tests::harness::{Cluster, Running, World, binaries, ended_within, json, rhumb};
+use rustix::process::{Pid, Signal, kill_process};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use synthetic_web::{Latency, PagesPerHost, Profile};
 
@@ -175,4 +176,44 @@ fn ctrl_c_drains_and_the_crawl_goes_on_where_it_stopped() {
     let again = rhumb(&["delete", "--data", &data]);
     assert_eq!(again.code, 1, "{}", again.err);
     assert!(again.err.contains("no crawl"), "{}", again.err);
+}
+
+/// Goal: nobody deletes the streams of a crawl that runs elsewhere. Method: two data directories and one broker; first a
+/// crawl runs in the other one, then a stage of it alone, with nobody who supervises it.
+#[test]
+fn a_crawl_that_runs_elsewhere_is_not_deleted() {
+    let world = World::new(slow_web());
+    let broker = Cluster::start(1, None);
+    let url = format!("broker.url={}", broker.url());
+    let crawl = world.crawl().set("ownership_lease=2s").set(&url).start();
+    crawl.handle();
+    let folder = tempfile::tempdir().expect("a folder");
+    let here = folder.path().join("here").display().to_string();
+    let delete = || rhumb(&["delete", "--yes", "--data", &here, "--set", &url]);
+    let refused = delete();
+    assert_eq!(refused.code, 1, "{}", refused.err);
+    assert!(refused.err.contains("the crawl 'default' runs") && refused.err.contains(" has the lease "), "{}", refused.err);
+    world.assert_whole(&crawl.finish(MINUTE));
+
+    let elsewhere = format!("data={}", folder.path().join("elsewhere").display());
+    let mut stage = Command::new(binaries().join("dedup"))
+        .args(["--set", "network.allow_private_addresses=true", "--set", &url, "--set", &elsewhere])
+        .args(["--supervisor", &std::process::id().to_string()])
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("a stage");
+    let end = Instant::now() + Duration::from_secs(10);
+    while !broker.leases().contains_key("dedup.0") {
+        assert!(Instant::now() < end, "the stage takes no lease");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    let refused = delete();
+    let holder = format!("pid {} on ", stage.id());
+    kill_process(Pid::from_child(&stage), Signal::TERM).expect("it runs");
+    assert!(ended_within(&mut stage, ENDS_WITHIN).is_some(), "the stage does not end");
+    assert_eq!(refused.code, 1, "{}", refused.err);
+    assert!(refused.err.contains(&holder) && refused.err.contains("dedup.0"), "{}", refused.err);
+
+    let deleted = delete();
+    assert_eq!((deleted.code, broker.streams()), (0, 0), "{}", deleted.err);
 }

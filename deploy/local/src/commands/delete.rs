@@ -1,18 +1,20 @@
 //! `rhumb delete`: the end of a crawl's streams, buckets and state. Nothing else in the data directory is touched.
 
 use super::arguments::Which;
+use crate::control::SUPERVISOR;
 use crate::crawl::PROBE;
 use crate::handle;
 use crate::lock::{LOCK, lock};
 use crate::seeds::SEEDS;
 use anyhow::Context as _;
 use clap::Args;
-use shared::bus::{BUCKETS, Bus, shown};
+use shared::bus::{BUCKETS, Bus, LEASES, shown};
 use shared::config::Pipeline;
+use shared::stage::{Ownership, holders, new_life};
 use std::io::{ErrorKind, IsTerminal as _};
 use std::path::Path;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What a crawl leaves in its data directory beside the folders of its stages.
 const LEFT: [&str; 13] = [
@@ -35,7 +37,8 @@ const BROKER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Deletes a stopped crawl: its streams, buckets and state
 #[derive(Args)]
-#[command(after_help = "Asks first on a terminal. Example:\n  rhumb delete --data rhumb-data --yes")]
+#[command(after_help = "Asks first on a terminal. Refuses (exit code 1) while the crawl runs, here or elsewhere on its broker, and \
+says who runs it.\n\nExample:\n  rhumb delete --data rhumb-data --yes")]
 pub(super) struct Delete {
     /// Do not ask
     #[arg(long)]
@@ -74,9 +77,7 @@ async fn delete(pipeline: &Pipeline) -> anyhow::Result<()> {
     let holds_state = pipeline.stages.common().iter().any(|(stage, _)| data.join(stage).exists());
     anyhow::ensure!(holds_state || !pipeline.broker.url.is_empty(), "there is no crawl in {}", data.display());
     if !pipeline.broker.url.is_empty() {
-        tokio::time::timeout(BROKER_TIMEOUT, delete_streams(pipeline))
-            .await
-            .with_context(|| format!("the broker at {} does not answer", shown(&pipeline.broker.url)))??;
+        delete_from_broker(pipeline).await?;
     }
     let stages = pipeline.stages.common();
     for name in stages.iter().map(|(stage, _)| *stage).chain(LEFT) {
@@ -95,15 +96,64 @@ async fn delete(pipeline: &Pipeline) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn delete_streams(pipeline: &Pipeline) -> anyhow::Result<()> {
-    let bus = Bus::connect(&pipeline.broker.url, pipeline, "rhumb").await?;
+/// Deletes what the operator's broker has of the crawl, while nobody can run it there.
+async fn delete_from_broker(pipeline: &Pipeline) -> anyhow::Result<()> {
+    let silent = || format!("the broker at {} does not answer", shown(&pipeline.broker.url));
+    let connecting = Bus::connect(&pipeline.broker.url, pipeline, "rhumb");
+    let bus = tokio::time::timeout(BROKER_TIMEOUT, connecting).await.with_context(silent)??;
+    let _lease = take_over(&bus, pipeline).await?;
+    tokio::time::timeout(BROKER_TIMEOUT, delete_streams(&bus, pipeline)).await.with_context(silent)?
+}
+
+/// Takes the lease of the crawl's supervisor, and makes sure that no process holds one of its partitions. None when
+/// there are no leases: then nothing runs. Those of processes that have died are waited for.
+///
+/// # Errors
+/// The crawl runs.
+async fn take_over(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<Option<Ownership>> {
+    let Ok(leases) = bus.jetstream.get_key_value(bus.subjects.bucket(LEASES)).await else { return Ok(None) };
+    let (lasts, life) = (leases.stream.cached_info().config.max_age, new_life(SUPERVISOR));
+    let (before, end) = (holders(&leases).await?, Instant::now() + lasts * 3 / 2);
+    let mut own = None;
+    loop {
+        if own.is_none() {
+            own = Ownership::try_take(leases.clone(), SUPERVISOR, 0, life, lasts).await.ok();
+        }
+        let mut others = holders(&leases).await?;
+        if let Some(own) = &own {
+            others.remove(own.key());
+        }
+        if own.is_some() && others.is_empty() {
+            return Ok(own);
+        }
+        // Who has just renewed a lease lives.
+        let is_late = Instant::now() >= end;
+        if let Some((key, holder)) = others.iter().find(|(key, holder)| is_late || before.get(*key) != Some(*holder)) {
+            if let Some(own) = own {
+                own.release().await;
+            }
+            anyhow::bail!(
+                "the crawl '{}' runs on {}: {} has the lease {key}; stop it there first",
+                pipeline.crawl,
+                shown(&pipeline.broker.url),
+                holder.whereabouts
+            );
+        }
+        anyhow::ensure!(!is_late, "the lease of the crawl's supervisor on {} cannot be taken", shown(&pipeline.broker.url));
+        tokio::time::sleep(lasts / 20).await;
+    }
+}
+
+async fn delete_streams(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<()> {
     for (key, _) in pipeline.edges.streams() {
         let stream = bus.subjects.stream(key);
         if bus.jetstream.get_stream(&stream).await.is_ok() {
             bus.jetstream.delete_stream(&stream).await.with_context(|| format!("cannot delete stream {stream}"))?;
         }
     }
-    for name in BUCKETS {
+    // The leases last: until then nobody else can take one.
+    let (leases, others): (Vec<_>, Vec<_>) = BUCKETS.into_iter().partition(|name| *name == LEASES);
+    for name in others.into_iter().chain(leases) {
         let bucket = bus.subjects.bucket(name);
         if bus.jetstream.get_key_value(&bucket).await.is_ok() {
             bus.jetstream.delete_key_value(&bucket).await.with_context(|| format!("cannot delete bucket {bucket}"))?;

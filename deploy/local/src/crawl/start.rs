@@ -15,7 +15,7 @@ use anyhow::Context as _;
 use async_nats::jetstream::kv;
 use shared::bus::{Buckets, Bus, ensure_buckets, ensure_streams, leave_unarchived, shown};
 use shared::config::{ConfigError, Durability, Pipeline};
-use shared::stage::{Ownership, new_life};
+use shared::stage::{Ownership, holders, new_life};
 use shared::url_cache::UrlCache;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -129,14 +129,18 @@ async fn take_over(bus: &Bus, pipeline: &Pipeline, broker_is_ours: bool, url: &s
 /// Takes the lease, and waits for that of a `rhumb` that was killed to end.
 async fn take_lease(leases: kv::Store, lease: Duration, pipeline: &Pipeline, url: &str) -> anyhow::Result<Ownership> {
     let life = new_life(SUPERVISOR);
-    match tokio::time::timeout(lease * 3 / 2, Ownership::take(leases, SUPERVISOR, 0, life, lease)).await {
-        Ok(taken) => Ok(taken),
-        Err(_) => anyhow::bail!(
-            "another rhumb runs the crawl '{}' on {}: give this one a name of its own (--set crawl=NAME)",
-            pipeline.crawl,
-            shown(url)
-        ),
+    if let Ok(taken) =
+        tokio::time::timeout(lease * 3 / 2, Ownership::take(leases.clone(), SUPERVISOR, 0, life, lease)).await
+    {
+        return Ok(taken);
     }
+    let holders = holders(&leases).await.with_context(|| format!("the broker at {} gives no lease", shown(url)))?;
+    let other = holders.get(&format!("{SUPERVISOR}.0")).map_or("another one", |holder| &holder.whereabouts);
+    anyhow::bail!(
+        "another rhumb runs the crawl '{}' on {} ({other}): give this one a name of its own (--set crawl=NAME)",
+        pipeline.crawl,
+        shown(url)
+    )
 }
 
 fn start_processes(pipeline: &Pipeline, data: &Path, broker: &str) -> anyhow::Result<Processes> {
