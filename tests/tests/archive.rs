@@ -220,7 +220,8 @@ impl Example {
     /// Starts the example beside a crawl and waits until it runs.
     fn start(name: &str, up: &Running) -> Example {
         let mut process = Command::new(binaries().join(name))
-            .args(["--set", &format!("broker.url={}", up.handle().broker), "--config"])
+            .env("RHUMB__BROKER__URL", up.handle().broker)
+            .arg("--config")
             .arg(up.data().join("configuration.json"))
             .stderr(Stdio::piped())
             .stdin(Stdio::null())

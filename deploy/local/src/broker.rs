@@ -1,18 +1,19 @@
 //! The private nats-server of a crawl: started with it, stopped with it, found or installed by itself.
 //!
 //! In: a data directory and a few settings ([`BrokerOptions`]). Out: a running server on loopback whose
-//! JetStream store lies below that directory ([`Broker`]), its address, its pid, and the means to supervise it.
+//! JetStream store lies below that directory ([`Broker`]), its address with the token that it asks for, its pid, and the
+//! means to supervise it.
 //!
 //! Invariants: one server per data directory, guarded by a lock on `broker.lock` which the operating system
 //! releases however its holder dies; whoever holds the lock ends any server that a killed holder left behind.
-//! The ports stay the same over a restart, so that clients find the server again. The server is in a process
-//! group of its own: Ctrl-C on the terminal reaches the crawl, which drains before it stops the server.
-//!
-//! Not promised: protection from other users of this machine. The server listens on loopback without a password.
+//! The port stays the same over a restart, so that clients find the server again. The server is in a process
+//! group of its own: Ctrl-C on the terminal reaches the crawl, which drains before it stops the server. It listens on
+//! loopback alone and lets in who knows its token, which no other user of this machine can read; it has no other port.
 
 mod config;
 mod install;
 mod process;
+mod token;
 
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
@@ -26,11 +27,13 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 use tokio::net::TcpStream;
 
 use crate::lock::lock;
+use shared::whole_file;
 
 pub use self::install::{find_or_install, find_or_install_in};
 use self::process::Server;
+pub(crate) use self::token::TOKEN;
 
-/// How often a new pair of ports is tried when another process takes one between probe and start.
+/// How often a new port is tried when another process takes one between probe and start.
 const PORT_ATTEMPTS: u32 = 16;
 /// Wait between two looks at something that is about to change.
 const POLL: Duration = Duration::from_millis(10);
@@ -44,7 +47,7 @@ const LOG_TAIL_LINES: usize = 12;
 /// What a private nats-server is started with.
 #[derive(Debug, Clone)]
 pub struct BrokerOptions {
-    /// Directory of `broker.conf`, `broker.lock` and the store `jetstream/`; created when missing.
+    /// Directory of `broker.conf`, `broker.token`, `broker.lock` and the store `jetstream/`; created when missing.
     pub data: PathBuf,
     /// The server's log; appended to, rotated by the server at 16 MiB, two old files kept.
     pub log_file: PathBuf,
@@ -86,9 +89,8 @@ pub struct Broker {
     // Declared before the lock: the server has ended before another owner may start one here.
     server: Server,
     setup: Setup,
-    ports: Ports,
+    port: u16,
     url: String,
-    monitor_url: String,
     _lock: File,
 }
 
@@ -98,13 +100,7 @@ struct Setup {
     executable: PathBuf,
     options: BrokerOptions,
     config_file: PathBuf,
-}
-
-/// The two ports of a server, both on 127.0.0.1.
-#[derive(Debug, Clone, Copy)]
-struct Ports {
-    client: u16,
-    monitor: u16,
+    token: String,
 }
 
 /// How a start ended that did not fail for good.
@@ -126,26 +122,15 @@ impl Broker {
         let executable = tokio::task::spawn_blocking(find_or_install).await.context("looking for nats-server")??;
         let (setup, lock) = Setup::prepare(executable, options).await?;
         process::end_stale(&setup.config_file, STOP_PATIENCE).await?;
-        let (server, ports) = setup.start_somewhere().await?;
-        tracing::debug!(pid = server.pid(), port = ports.client, "nats-server started");
-        Ok(Broker {
-            server,
-            setup,
-            ports,
-            url: format!("nats://127.0.0.1:{}", ports.client),
-            monitor_url: format!("http://127.0.0.1:{}", ports.monitor),
-            _lock: lock,
-        })
+        let (server, port) = setup.start_somewhere().await?;
+        tracing::debug!(pid = server.pid(), port, "nats-server started");
+        let url = format!("nats://{}@127.0.0.1:{port}", setup.token);
+        Ok(Broker { server, setup, port, url, _lock: lock })
     }
 
-    /// The address for clients, `nats://127.0.0.1:PORT`; the same over restarts.
+    /// The address for clients, `nats://TOKEN@127.0.0.1:PORT`; the same over restarts.
     pub fn url(&self) -> &str {
         &self.url
-    }
-
-    /// The address of the monitoring pages (`/varz`, `/jsz`, `/healthz`), `http://127.0.0.1:PORT`.
-    pub fn monitor_url(&self) -> &str {
-        &self.monitor_url
     }
 
     /// The pid of the server started last; it may have ended.
@@ -175,7 +160,7 @@ impl Broker {
         self.server.kill()
     }
 
-    /// Starts the server again on the same ports and store, after stopping it where it still runs.
+    /// Starts the server again on the same port and store, after stopping it where it still runs.
     ///
     /// # Errors
     /// As for [`Broker::start`]; a port that another process has taken meanwhile is waited for until
@@ -184,10 +169,10 @@ impl Broker {
         self.stop().await?;
         let deadline = Instant::now() + self.setup.options.start_timeout;
         loop {
-            match self.setup.start_on(self.ports).await? {
+            match self.setup.start_on(self.port).await? {
                 Started::Ready(server) => {
                     self.server = server;
-                    tracing::debug!(pid = self.server.pid(), port = self.ports.client, "nats-server restarted");
+                    tracing::debug!(pid = self.server.pid(), port = self.port, "nats-server restarted");
                     return Ok(());
                 }
                 Started::PortTaken(message) if Instant::now() >= deadline => bail!(message),
@@ -210,17 +195,18 @@ impl Setup {
         }
         let lock = lock(&options.data.join("broker.lock")).await?;
         let config_file = options.data.join("broker.conf");
-        Ok((Setup { executable, options, config_file }, lock))
+        let token = token::of(&options.data)?;
+        Ok((Setup { executable, options, config_file, token }, lock))
     }
 
     /// Starts on the configured port, or on a free one. A probe cannot keep a port for the server, so a port lost
     /// to another process in between only costs another attempt.
-    async fn start_somewhere(&self) -> Result<(Server, Ports)> {
+    async fn start_somewhere(&self) -> Result<(Server, u16)> {
         let mut last = String::new();
         for _ in 0..PORT_ATTEMPTS {
-            let ports = Ports::choose(self.options.port)?;
-            match self.start_on(ports).await? {
-                Started::Ready(server) => return Ok((server, ports)),
+            let port = if self.options.port == 0 { free_port()? } else { self.options.port };
+            match self.start_on(port).await? {
+                Started::Ready(server) => return Ok((server, port)),
                 Started::PortTaken(message) => last = message,
             }
         }
@@ -228,25 +214,25 @@ impl Setup {
     }
 
     /// Writes the configuration, starts the server and waits until it answers.
-    async fn start_on(&self, ports: Ports) -> Result<Started> {
+    async fn start_on(&self, port: u16) -> Result<Started> {
         let log_file = &self.options.log_file;
         // The name proves that the server which answers on the port is this one.
         let name = format!("rhumb-{}-{:08x}", std::process::id(), random() as u32);
-        let text = config::render(&self.options, &name, ports.client, ports.monitor)?;
-        fs::write(&self.config_file, text).with_context(|| format!("writing {}", self.config_file.display()))?;
+        let text = config::render(&self.options, &name, port, &self.token)?;
+        whole_file::replace(&self.config_file, text.as_bytes())
+            .with_context(|| format!("writing {}", self.config_file.display()))?;
         let log_start = fs::metadata(log_file).map_or(0, |meta| meta.len());
         let mut server = Server::spawn(&self.executable, &self.config_file, log_file, &self.options.env)?;
 
         let deadline = Instant::now() + self.options.start_timeout;
         loop {
-            if answers_as(&name, ports.client).await {
+            if answers_as(&name, port).await {
                 return Ok(Started::Ready(server));
             }
             if let Some(status) = server.try_wait() {
                 let log = log_since(log_file, log_start);
                 let message = format!(
-                    "nats-server on 127.0.0.1:{} ended at start ({status}); {}",
-                    ports.client,
+                    "nats-server on 127.0.0.1:{port} ended at start ({status}); {}",
                     tail(&log, log_file)
                 );
                 if log.contains("address already in use") {
@@ -257,8 +243,7 @@ impl Setup {
             if Instant::now() >= deadline {
                 let log = log_since(log_file, log_start);
                 bail!(
-                    "nats-server on 127.0.0.1:{} did not answer within {:?}; {}",
-                    ports.client,
+                    "nats-server on 127.0.0.1:{port} did not answer within {:?}; {}",
                     self.options.start_timeout,
                     tail(&log, log_file)
                 );
@@ -268,18 +253,11 @@ impl Setup {
     }
 }
 
-impl Ports {
-    fn choose(fixed: u16) -> Result<Ports> {
-        let client = if fixed == 0 { free_port(0)? } else { fixed };
-        Ok(Ports { client, monitor: free_port(client)? })
-    }
-}
-
-/// A port that was free a moment ago and is not `other`.
+/// A port that was free a moment ago.
 ///
 /// It lies below the range of outgoing connections: while the server is down for a restart, no connection of the
 /// crawl gets its port as a source port, and no client that keeps trying to reconnect can connect to itself.
-fn free_port(other: u16) -> Result<u16> {
+fn free_port() -> Result<u16> {
     const LOWEST: u16 = 10_000;
     let outgoing_from = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range")
         .ok()
@@ -288,7 +266,7 @@ fn free_port(other: u16) -> Result<u16> {
     let width = outgoing_from.saturating_sub(LOWEST).max(2_000);
     for _ in 0..1_000 {
         let port = LOWEST + (random() % u64::from(width)) as u16;
-        if port != other && TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
+        if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
             return Ok(port);
         }
     }

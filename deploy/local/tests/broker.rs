@@ -35,9 +35,14 @@ impl Drop for Folder {
     }
 }
 
+/// Token and address of a server.
+fn parts(url: &str) -> (&str, &str) {
+    url.strip_prefix("nats://").unwrap().split_once('@').unwrap()
+}
+
 /// What the server says of itself to a client that connects.
 fn info(url: &str) -> serde_json::Value {
-    let address = url.strip_prefix("nats://").unwrap();
+    let (_, address) = parts(url);
     let stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     let mut line = String::new();
@@ -47,11 +52,12 @@ fn info(url: &str) -> serde_json::Value {
 
 /// Sends one request of the client protocol and returns the payload of its answer.
 fn request(url: &str, subject: &str, payload: &str) -> serde_json::Value {
-    let stream = TcpStream::connect(url.strip_prefix("nats://").unwrap()).unwrap();
+    let (token, address) = parts(url);
+    let stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
-    let length = payload.len();
-    write!(&stream, "CONNECT {{\"verbose\":false}}\r\nSUB answer 1\r\nPUB {subject} answer {length}\r\n{payload}\r\n")
+    let (connect, length) = (serde_json::json!({ "verbose": false, "auth_token": token }), payload.len());
+    write!(&stream, "CONNECT {connect}\r\nSUB answer 1\r\nPUB {subject} answer {length}\r\n{payload}\r\n")
         .unwrap();
     lines.find(|line| line.as_ref().unwrap().starts_with("MSG ")).unwrap().unwrap();
     serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap()
@@ -108,11 +114,11 @@ async fn a_started_server_greets_clients_has_jetstream_and_is_gone_after_stop() 
     let environment = fs::read(format!("/proc/{}/environ", broker.pid())).unwrap();
     assert!(environment.split(|byte| *byte == 0).any(|pair| pair == b"GOGC=77"));
 
-    let monitor = broker.monitor_url().strip_prefix("http://").unwrap();
-    let mut stream = TcpStream::connect(monitor).unwrap();
-    write!(stream, "GET /healthz HTTP/1.0\r\n\r\n").unwrap();
-    let status = BufReader::new(stream).lines().next().unwrap().unwrap();
-    assert!(status.contains("200"), "{status}");
+    for file in ["broker.conf", "broker.token"] {
+        let mode = fs::metadata(data.join(file)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{file}");
+    }
+    assert!(!fs::read_to_string(data.join("broker.conf")).unwrap().contains("http"), "no monitor port");
 
     let pid = broker.pid();
     assert!(broker.try_wait().is_none());
@@ -122,11 +128,45 @@ async fn a_started_server_greets_clients_has_jetstream_and_is_gone_after_stop() 
     broker.stop().await.unwrap();
 }
 
+/// What a server answers to a client that says this of itself.
+fn answer_to(url: &str, connect: &serde_json::Value) -> String {
+    let stream = TcpStream::connect(parts(url).1).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    write!(&stream, "CONNECT {connect}\r\nPING\r\n").unwrap();
+    BufReader::new(&stream).lines().map(Result::unwrap).find(|line| !line.starts_with("INFO ")).unwrap()
+}
+
+#[tokio::test]
+async fn a_server_lets_in_who_knows_its_token_and_nobody_else() {
+    let folder = Folder::new("token");
+    let mut broker = Broker::start(BrokerOptions::new(&folder.0)).await.unwrap();
+    let (url, token) = (broker.url().to_owned(), parts(broker.url()).0.to_owned());
+    for stranger in [serde_json::json!({}), serde_json::json!({ "auth_token": "0".repeat(64) })] {
+        let answer = answer_to(&url, &stranger);
+        assert!(answer.contains("Authorization Violation"), "{answer}");
+    }
+    assert_eq!(answer_to(&url, &serde_json::json!({ "auth_token": token })), "PONG");
+    let line = fs::read(format!("/proc/{}/cmdline", broker.pid())).unwrap();
+    assert!(!String::from_utf8_lossy(&line).contains(&token));
+    broker.stop().await.unwrap();
+    drop(broker);
+    assert!(!fs::read_to_string(folder.0.join("broker.log")).unwrap().contains(&token));
+
+    // A directory of an earlier version has none; one that others can read counts as none.
+    let broker = Broker::start(BrokerOptions::new(&folder.0)).await.unwrap();
+    assert_eq!(parts(broker.url()).0, token, "the crawl keeps its token");
+    drop(broker);
+    fs::remove_file(folder.0.join("broker.token")).unwrap();
+    let broker = Broker::start(BrokerOptions::new(&folder.0)).await.unwrap();
+    assert_ne!(parts(broker.url()).0, token);
+    assert_eq!(answer_to(broker.url(), &serde_json::json!({ "auth_token": parts(broker.url()).0 })), "PONG");
+}
+
 #[tokio::test]
 async fn a_killed_server_is_seen_dead_and_comes_back_on_its_port_with_its_streams() {
     let folder = Folder::new("kill");
     let mut broker = Broker::start(BrokerOptions::new(&folder.0)).await.unwrap();
-    let (url, monitor, pid) = (broker.url().to_owned(), broker.monitor_url().to_owned(), broker.pid());
+    let (url, pid) = (broker.url().to_owned(), broker.pid());
     let stream = r#"{"name":"KEPT","subjects":["kept"],"storage":"file"}"#;
     assert!(request(&url, "$JS.API.STREAM.CREATE.KEPT", stream).get("error").is_none());
     assert_eq!(request(&url, "kept", "something")["seq"], 1);
@@ -136,7 +176,7 @@ async fn a_killed_server_is_seen_dead_and_comes_back_on_its_port_with_its_stream
     assert!(!runs(pid));
     broker.restart().await.unwrap();
 
-    assert_eq!((broker.url(), broker.monitor_url()), (url.as_str(), monitor.as_str()));
+    assert_eq!(broker.url(), url);
     assert_ne!(broker.pid(), pid);
     assert!(broker.try_wait().is_none());
     assert_eq!(request(&url, "$JS.API.STREAM.INFO.KEPT", "")["state"]["messages"], 1);
@@ -292,10 +332,17 @@ fn an_old_server_on_path_is_passed_over_and_a_new_one_is_used() {
 #[test]
 fn without_pip_and_venv_the_error_names_the_package_to_install() {
     let folder = Folder::new("nopip");
-    let text = "#!/bin/sh\necho \"No module named $2\" >&2\nexit 1\n";
-    script(&folder.0.join("bin/python3"), text);
+    let calls = folder.0.join("calls");
+    let text =
+        format!("#!/bin/sh\necho \"$1 in $PWD\" >>'{}'\necho \"No module named $3\" >&2\nexit 1\n", calls.display());
+    script(&folder.0.join("bin/python3"), &text);
     let bin = folder.0.join("bin");
     let message = find_or_install_in(bin.as_os_str(), &folder.0).unwrap_err().to_string();
+    // What lies in the directory that rhumb is called in is not run.
+    let calls = fs::read_to_string(calls).unwrap();
+    let cache = fs::canonicalize(&folder.0).unwrap().join("rhumb");
+    let isolated = format!("-I in {}", cache.display());
+    assert!(calls.lines().count() == 2 && calls.lines().all(|call| call.starts_with(&isolated)), "{calls}");
     for part in ["No module named pip", "No module named venv", "apt install python3-pip"] {
         assert!(message.contains(part), "{part} is missing: {message}");
     }

@@ -127,14 +127,17 @@ fn check_payload(url: &str, max_payload: Bytes) -> Result<(), ConfigError> {
     )]))
 }
 
-fn options(name: &str, credentials: Option<Credentials>, connected: Arc<AtomicU64>) -> async_nats::ConnectOptions {
-    // The client does not look for them in the address.
-    let options = match credentials {
+/// Options of a connection with these credentials: the client does not look for them in the address.
+pub fn identified(credentials: Option<Credentials>) -> async_nats::ConnectOptions {
+    match credentials {
         None => async_nats::ConnectOptions::new(),
         Some(Credentials::Token(token)) => async_nats::ConnectOptions::with_token(token),
         Some(Credentials::User(name, password)) => async_nats::ConnectOptions::with_user_and_password(name, password),
-    };
-    options
+    }
+}
+
+fn options(name: &str, credentials: Option<Credentials>, connected: Arc<AtomicU64>) -> async_nats::ConnectOptions {
+    identified(credentials)
         .name(name)
         .max_reconnects(None)
         .connection_timeout(Duration::from_secs(5))

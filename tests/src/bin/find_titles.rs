@@ -5,7 +5,8 @@
 //!
 //! ```text
 //! rhumb crawl https://example.org/ --data rhumb-data …             in one terminal, and in another:
-//! find-titles --config rhumb-data/configuration.json --set broker.url=$(jq -r .broker rhumb-data/control.json)
+//! export RHUMB__BROKER__URL=$(jq -r .broker rhumb-data/control.json)
+//! find-titles --config rhumb-data/configuration.json
 //! ```
 //!
 //! A stage is a core, which knows no broker and no clock, and a description of where its input comes from. The loop that

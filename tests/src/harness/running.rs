@@ -8,6 +8,8 @@ use anyhow::Context as _;
 use rhumb::handle::Handle;
 use rhumb::status::Summary;
 use rustix::process::{Pid, Signal, kill_process};
+use shared::bus::identified;
+use shared::config::Servers;
 use std::fs::File;
 use std::io::{Read as _, Seek as _};
 use std::path::PathBuf;
@@ -46,6 +48,15 @@ impl Running {
             assert!(Instant::now() < end, "no control.json:\n{}", self.log());
             std::thread::sleep(POLL);
         }
+    }
+
+    /// A connection to its broker.
+    ///
+    /// # Panics
+    /// When the broker does not answer.
+    pub async fn client(&self) -> async_nats::Client {
+        let servers = Servers::read(&self.handle().broker).expect("an address");
+        identified(servers.credentials).connect(servers.addresses).await.expect("the broker answers")
     }
 
     /// Waits for the end and reads the summary.

