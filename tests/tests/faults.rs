@@ -95,6 +95,30 @@ fn a_killed_broker_comes_back_and_nothing_is_lost_or_repeated() {
     world.assert_whole(&crawl.finish(CRAWL_AT_MOST));
 }
 
+/// Goal: an owner whose lease lapsed takes it again and goes on, under a new epoch. Method: the broker forgets the leases.
+#[test]
+fn owners_whose_leases_lapsed_take_them_again_and_begin_an_epoch() {
+    let world = world();
+    let mut crawl = start(&world);
+    until_share(&mut crawl, 1, 4);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let jetstream = async_nats::jetstream::new(crawl.client().await);
+        let leases = jetstream.get_key_value("rhumb_default_leases").await.expect("leases");
+        for key in ["dedup.0", "scheduler.0"] {
+            leases.purge(key).await.expect("a lease");
+        }
+    });
+    assert_accounted_for_until_the_end(&mut crawl);
+    let finished = crawl.finish(CRAWL_AT_MOST);
+    world.assert_whole(&finished);
+    assert_eq!(finished.summary.restarts, 0, "{}", json(&finished.summary));
+    for stage in ["dedup", "scheduler"] {
+        let log = std::fs::read_to_string(world.data().join(format!("logs/{stage}-0.log"))).expect("a log");
+        assert_eq!(log.matches("was taken again").count(), 1, "{log}");
+    }
+}
+
 #[test]
 fn a_killed_fetcher_repeats_only_what_it_did_since_its_last_report() {
     // How much it did depends on the time that its reports take.

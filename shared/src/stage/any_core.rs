@@ -90,6 +90,9 @@ pub trait AnyCore {
     /// Says whether the core holds nothing that a drain should wait for.
     fn is_idle(&self) -> bool;
 
+    /// The lease on the core's partitions was taken again, under this epoch.
+    fn owned_since(&mut self, epoch: u64);
+
     /// What the core knows of a canonical URL, in a line for an operator; none when that is nothing.
     ///
     /// # Errors
@@ -172,6 +175,10 @@ impl<C: Core, S: Shell<C>> AnyCore for Assembled<C, S> {
 
     fn is_idle(&self) -> bool {
         self.core.is_idle()
+    }
+
+    fn owned_since(&mut self, epoch: u64) {
+        self.core.owned_since(epoch);
     }
 
     fn why(&self, now: Timestamp, url: &str) -> Result<Option<String>, StoreError> {

@@ -208,6 +208,9 @@ pub trait Core {
         true
     }
 
+    /// The lease on its partitions had lapsed and was taken again: what it gives out from now on carries this epoch.
+    fn owned_since(&mut self, _epoch: u64) {}
+
     /// What it knows of a canonical URL, in a line for an operator; none when that is nothing. Changes nothing.
     ///
     /// # Errors

@@ -7,7 +7,8 @@
 //! lease says so, and why, once in [`SAY_EVERY`].
 //!
 //! Invariant: at most one process at a time commits for an instance. The epoch (1 + the larger of the lease's
-//! revision and the epoch stored with the state) grows with every change of owner.
+//! revision and the epoch stored with the state) grows whenever the lease is taken: also when its holder takes it again
+//! after it had lapsed, since another process may have come and gone in between.
 
 use async_nats::jetstream::kv;
 use futures::TryStreamExt as _;
@@ -41,6 +42,8 @@ struct State {
     /// Nothing may be committed after it.
     deadline: Instant,
     revision: u64,
+    /// The revision under which it was taken.
+    taken: u64,
     /// Somebody else holds the lease now.
     lost: bool,
 }
@@ -94,9 +97,9 @@ impl Ownership {
         *self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Revision under which the lease was last written.
-    pub fn revision(&self) -> u64 {
-        self.state().revision
+    /// Revision under which the lease was taken. It is another one when the lease had lapsed and was taken again.
+    pub fn taken(&self) -> u64 {
+        self.state().taken
     }
 
     /// Until when something may be committed; none when another process has become the owner.
@@ -165,7 +168,7 @@ impl Lease {
         let asked = Instant::now();
         let taken = tokio::time::timeout(self.patience(), self.bucket.create(&self.key, self.value.clone().into())).await;
         match taken {
-            Ok(Ok(revision)) => Ok(State { deadline: asked + self.lasts, revision, lost: false }),
+            Ok(Ok(revision)) => Ok(State { deadline: asked + self.lasts, revision, taken: revision, lost: false }),
             Ok(Err(error)) if error.kind() == kv::CreateErrorKind::AlreadyExists => {
                 let holder = holder(&self.bucket, &self.key).await;
                 Err(holder.map_or_else(|| "it has just been held".to_owned(), |holder| format!("{} holds it", holder.whereabouts)))
@@ -180,15 +183,17 @@ impl Lease {
         let asked = Instant::now();
         let update = self.bucket.update(&self.key, self.value.clone().into(), held.revision);
         let reason = match tokio::time::timeout(self.patience(), update).await {
-            Ok(Ok(revision)) => return (State { deadline: asked + self.lasts, revision, lost: false }, None),
+            Ok(Ok(revision)) => return (State { deadline: asked + self.lasts, revision, ..held }, None),
             Ok(Err(error)) => error.to_string(),
             Err(_) => SILENT.to_owned(),
         };
         // Ours under another revision (a reply was lost), nobody's (it lapsed), or another's?
         match tokio::time::timeout(self.patience(), self.bucket.entry(&self.key)).await {
             Ok(Ok(Some(entry))) if entry.operation == kv::Operation::Put => {
-                let lost = entry.value != self.value.as_bytes();
-                (State { revision: entry.revision, lost, ..held }, Some(reason))
+                let (revision, lost) = (entry.revision, entry.value != self.value.as_bytes());
+                // After its end it may be one that was taken again, although the broker's word of that was lost.
+                let taken = if held.deadline <= asked { revision } else { held.taken };
+                (State { revision, taken, lost, ..held }, Some(reason))
             }
             Ok(Ok(_)) => match self.take().await {
                 Ok(state) => (state, None),

@@ -9,7 +9,7 @@ use super::context::{Context, Stage};
 use super::core::{Step, Ticket};
 use super::inputs::{Identity, Inputs, SoftInputs, SoftMessage, StreamInputs, StreamMessage};
 use super::ownership::Ownership;
-use super::settlement::{Action, Life, Settlement};
+use super::settlement::{Action, Life, Settlement, next_epoch};
 use super::telling::Telling;
 use crate::bus::{Bus, Publisher, StreamAnswer, ensure_streams};
 use crate::message::Edge;
@@ -39,6 +39,8 @@ pub(super) struct Process {
     pub(super) context: Context,
     /// Of a stage with state.
     pub(super) ownership: Option<Ownership>,
+    /// The revision under which the lease was taken that the epoch in `context` is of.
+    pub(super) taken: u64,
 }
 
 impl Process {
@@ -64,6 +66,8 @@ struct Loop {
     origin: Instant,
     /// How many times the connection had come about when it was looked at last.
     connections: u64,
+    /// Of a stage with state: the revision under which the lease was taken that the epoch is of.
+    taken: u64,
 }
 
 /// Runs a stage until `shutdown`, then drains it.
@@ -155,7 +159,8 @@ impl Loop {
         let subjects = context.bus.subjects.clone();
         let settlement = Settlement::open(life, subjects, &context.pipeline, store, Timestamp::ZERO)?;
         let connections = context.bus.connections();
-        let mut this = Loop { process, core, settlement, publisher, telling, origin, connections };
+        let taken = process.taken;
+        let mut this = Loop { process, core, settlement, publisher, telling, origin, connections, taken };
         this.adopt(identities)?;
         let (epoch, listen) = (this.process.context.epoch, this.telling.listen());
         tracing::info!(stage, instance, epoch, %listen, "running");
@@ -181,17 +186,27 @@ impl Loop {
         self.core.is_idle() && self.settlement.is_settled()
     }
 
-    /// Tells the settlement how long the lease is held.
+    /// Tells the settlement how long the lease is held, and of a new epoch when it had lapsed and was taken again.
     ///
     /// # Errors
-    /// Somebody else holds it.
+    /// Somebody else holds it, or the epoch cannot be stored.
     fn hear_of_lease(&mut self) -> anyhow::Result<()> {
         let Some(ownership) = &self.process.ownership else { return Ok(()) };
         let Some(until) = ownership.held_until() else {
             anyhow::bail!("another process owns the partitions of this instance now");
         };
-        let until = self.timestamp(until);
+        let (until, taken) = (self.timestamp(until), ownership.taken());
         self.settlement.leased(until);
+        if let Some(store) = &self.process.context.store
+            && self.taken != taken
+        {
+            self.taken = taken;
+            let epoch = next_epoch(store.as_ref(), taken)?;
+            self.settlement.owned_since(epoch);
+            self.core.owned_since(epoch);
+            let (stage, instance) = (self.process.stage.name, self.process.context.instance);
+            tracing::info!(stage, instance, epoch, "the lease had lapsed and was taken again");
+        }
         Ok(())
     }
 

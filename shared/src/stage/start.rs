@@ -91,7 +91,7 @@ async fn start(stage: &Stage, mut pipeline: Pipeline, instance: u16) -> anyhow::
 
     let mut store: Option<Arc<dyn Store>> = None;
     let mut ownership = None;
-    let mut epoch = 0;
+    let (mut epoch, mut revision) = (0, 0);
     let mut replicas = 1;
     if let Some(state) = &state {
         anyhow::ensure!(
@@ -106,7 +106,8 @@ async fn start(stage: &Stage, mut pipeline: Pipeline, instance: u16) -> anyhow::
             () = &mut shutdown => return Ok(()),
         };
         let opened = open_store(&pipeline, stage.name, instance, state)?;
-        epoch = next_epoch(opened.as_ref(), taken.revision())?;
+        revision = taken.taken();
+        epoch = next_epoch(opened.as_ref(), revision)?;
         replicas = state.replicas;
         ownership = Some(taken);
         store = Some(opened);
@@ -117,7 +118,8 @@ async fn start(stage: &Stage, mut pipeline: Pipeline, instance: u16) -> anyhow::
     };
     let context = Context { pipeline, instance, bus, buckets, store, epoch, partitions, life, now: Timestamp::ZERO };
     let core = (stage.open)(&context)?;
-    let process = Process { stage: *stage, batch: (stage.batch)(&context.pipeline), replicas, context, ownership };
+    let batch = (stage.batch)(&context.pipeline);
+    let process = Process { stage: *stage, batch, replicas, context, ownership, taken: revision };
     run(process, core, shutdown).await
 }
 

@@ -56,9 +56,10 @@ pub(crate) enum Input {
     Disconnected,
     /// The connection to the broker stands again.
     Reconnected,
-    /// The lease is renewed, counted from when that was asked for.
+    /// The lease is renewed, counted from when that was asked for, and was taken under this revision.
     Leased {
         asked: Micros,
+        taken: u64,
     },
     /// Another process holds the lease.
     LeaseLost,

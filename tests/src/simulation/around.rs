@@ -105,7 +105,7 @@ impl Around {
         }
         let asked = self.now;
         let answer = match self.leases.take(self.now, from) {
-            Some(_) => Input::Leased { asked },
+            Some(taken) => Input::Leased { asked, taken },
             None => Input::LeaseLost,
         };
         if !self.is_lost(from.place) {

@@ -10,7 +10,8 @@ struct Lease {
     /// None: a process that is none of ours.
     holder: Option<Process>,
     until: Micros,
-    revision: u64,
+    /// The revision under which it was taken.
+    taken: u64,
 }
 
 /// All leases.
@@ -28,7 +29,8 @@ impl Leases {
         Leases { lasts, held: HashMap::new(), claims: HashMap::new(), revision: 0 }
     }
 
-    /// Takes or renews a lease. Returns its revision; none when another process holds it.
+    /// Takes or renews a lease. Returns the revision under which it was taken, another one after it had lapsed; none when
+    /// another process holds it.
     pub(crate) fn take(&mut self, now: Micros, process: Process) -> Option<u64> {
         let place = process.place;
         let lapsed_at = self.held.get(&place).map(|lease| lease.until).filter(|&until| until <= now);
@@ -36,20 +38,17 @@ impl Leases {
             && let Some(micros) = self.claims.remove(&place)
         {
             self.revision += 1;
-            let lease = Lease { holder: None, until: lapsed_at + micros, revision: self.revision };
+            let lease = Lease { holder: None, until: lapsed_at + micros, taken: self.revision };
             self.held.insert(place, lease);
         }
-        if let Some(lease) = self.held.get(&place)
-            && lease.until > now
-            && lease.holder != Some(process)
-        {
+        let held = self.held.get(&place).filter(|lease| lease.until > now);
+        if held.is_some_and(|lease| lease.holder != Some(process)) {
             return None;
         }
         self.revision += 1;
-        let lease = Lease { holder: Some(process), until: now + self.lasts, revision: self.revision };
-        let revision = lease.revision;
-        self.held.insert(place, lease);
-        Some(revision)
+        let taken = held.map_or(self.revision, |lease| lease.taken);
+        self.held.insert(place, Lease { holder: Some(process), until: now + self.lasts, taken });
+        Some(taken)
     }
 
     /// Somebody else takes the lease of a place as soon as it lapses, and holds it for a while.

@@ -88,8 +88,9 @@ struct LifeOf<C> {
     /// Messages published so far, each counted once.
     announced: u64,
     next_upkeep: Micros,
-    /// Of a stage with state: when it renews its lease.
+    /// Of a stage with state: when it renews its lease, and the revision under which that was taken.
     next_renewal: Option<Micros>,
+    taken: u64,
 }
 
 /// An instance of a stage.
@@ -114,10 +115,10 @@ impl<C: Simulated> Node<C> {
     /// A life that begins; none while another process holds the lease.
     fn begin(&self, process: Process, around: &mut Around) -> Option<LifeOf<C>> {
         let store = self.store.clone();
-        let mut epoch = 0;
+        let (mut epoch, mut taken) = (0, 0);
         if let Some(store) = &store {
-            let revision = around.leases.take(around.now, process)?;
-            epoch = next_epoch(store.as_ref(), revision).expect("a store in memory does not fail");
+            taken = around.leases.take(around.now, process)?;
+            epoch = next_epoch(store.as_ref(), taken).expect("a store in memory does not fail");
         }
         let number = around.dice.number();
         let opening = Opening {
@@ -143,6 +144,7 @@ impl<C: Simulated> Node<C> {
             settlement,
             process,
             next_renewal: store.is_some().then_some(around.now + lasts / 4),
+            taken,
             store,
             born: around.now,
             answers: VecDeque::new(),
@@ -235,9 +237,10 @@ impl<C: Simulated> LifeOf<C> {
             Input::Refused(token) => self.settlement.refused(self.now(around), token, "the stream is full".into()),
             Input::Disconnected => self.settlement.disconnected(),
             Input::Reconnected => self.settlement.reconnected(self.now(around)),
-            Input::Leased { asked } => {
+            Input::Leased { asked, taken } => {
                 let until = self.at(asked + around.leases.lasts);
                 self.settlement.leased(until);
+                self.owned_since(taken);
             }
             // The process sees that it has lost the lease, and ends.
             Input::LeaseLost => return Err(Died),
@@ -245,6 +248,18 @@ impl<C: Simulated> LifeOf<C> {
             Input::Connected(connection) => super::web::connected(connection, around),
         }
         self.carry_out_all(around)
+    }
+
+    /// A lease that had lapsed and was taken again begins an epoch.
+    fn owned_since(&mut self, taken: u64) {
+        if let Some(store) = &self.store
+            && self.taken != taken
+        {
+            self.taken = taken;
+            let epoch = next_epoch(store.as_ref(), taken).expect("a store in memory does not fail");
+            self.settlement.owned_since(epoch);
+            self.core.owned_since(epoch);
+        }
     }
 
     fn tick(&mut self, around: &mut Around) -> Result<(), Died> {

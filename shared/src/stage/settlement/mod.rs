@@ -367,6 +367,15 @@ impl<H: Clone> Settlement<H> {
 
     // Ownership and time.
 
+    /// The lease had lapsed and was taken again: what is committed from now on belongs to this epoch, and its messages
+    /// have other ids than those of whoever held the lease in between.
+    pub fn owned_since(&mut self, epoch: u64) {
+        self.life.epoch = epoch;
+        if let Some(outbox) = &mut self.outbox {
+            outbox.begin(epoch);
+        }
+    }
+
     /// The lease on the instance's partitions is held until then.
     pub fn leased(&mut self, until: Timestamp) {
         self.leased_until = until;

@@ -13,8 +13,8 @@ pub(super) type Key = [u8; 16];
 pub(super) struct Outbox {
     epoch: u64,
     next: u64,
-    /// What the ids of this life begin with.
-    prefix: String,
+    /// What the ids of all epochs begin with.
+    owner: String,
     /// Stored by their streams; removed with the next commit.
     stored: Vec<Key>,
 }
@@ -34,8 +34,12 @@ impl Outbox {
             }
             true
         })?;
-        let prefix = format!("{stage}-{instance}-{epoch}");
-        Ok((Outbox { epoch, prefix, ..Outbox::default() }, left))
+        Ok((Outbox { epoch, owner: format!("{stage}-{instance}"), ..Outbox::default() }, left))
+    }
+
+    /// What is added from now on belongs to this epoch.
+    pub(super) fn begin(&mut self, epoch: u64) {
+        self.epoch = epoch;
     }
 
     /// Adds an output to the commit under way; its key goes to [`stored`](Self::stored) when its stream has it.
@@ -44,7 +48,8 @@ impl Outbox {
         let mut key = Key::default();
         key[..8].copy_from_slice(&self.epoch.to_be_bytes());
         key[8..].copy_from_slice(&self.next.to_be_bytes());
-        let message = Outgoing { subject, id: format!("{}-{}", self.prefix, self.next), headers: Vec::new(), payload };
+        let id = format!("{}-{}-{}", self.owner, self.epoch, self.next);
+        let message = Outgoing { subject, id, headers: Vec::new(), payload };
         changes.put(OUTBOX, key, write(&message));
         (key, message)
     }

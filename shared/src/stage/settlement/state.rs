@@ -7,7 +7,7 @@ pub const LOOP: Table = "loop";
 /// The outbox: epoch and number → message.
 pub const OUTBOX: Table = "outbox";
 
-/// The epoch of a life that begins: 1 + the larger of the lease's revision and the epoch stored with the state. It is
+/// The epoch of an owner that begins: 1 + the larger of the lease's revision and the epoch stored with the state. It is
 /// stored before it is used.
 ///
 /// # Errors

@@ -175,3 +175,23 @@ fn an_input_in_hand_from_a_stream_that_was_made_anew_has_no_place_in_the_new_one
     assert_eq!(carry_out(&mut settlement, &store), ["commit", "publish 0 as dedup-0-4-1"], "no ack");
     assert!(settlement.message(at(2), Edge::UrlsSplit, 7, 71).is_some(), "another message of the same sequence");
 }
+
+/// Goal: nothing that two owners publish has the same id, even when one of them comes back. Method: the lease is taken
+/// again, under a revision that begins anew; the epoch grows all the same.
+#[test]
+fn what_is_published_after_the_lease_was_taken_again_has_ids_of_a_later_epoch() {
+    let store = MemoryStore::default();
+    let epoch = next_epoch(&store, 40).unwrap();
+    let mut settlement = open(Some(&store), epoch);
+    settlement.stepped(at(1), step(&[], &[])).unwrap();
+    assert_eq!(carry_out(&mut settlement, &store), ["commit", "publish 0 as dedup-0-41-1"]);
+    settlement.owned_since(next_epoch(&store, 3).unwrap());
+    settlement.stepped(at(2), step(&[], &[])).unwrap();
+    assert_eq!(carry_out(&mut settlement, &store), ["commit", "publish 1 as dedup-0-42-2"]);
+    // Both rows leave the outbox, under the keys that they have there.
+    settlement.stored(at(2), 0);
+    settlement.stored(at(2), 1);
+    settlement.upkeep(at(3));
+    carry_out(&mut settlement, &store);
+    assert!(carry_out(&mut open(Some(&store), next_epoch(&store, 3).unwrap()), &store).is_empty());
+}

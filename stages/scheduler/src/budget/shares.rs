@@ -121,6 +121,11 @@ impl Shares {
         }
     }
 
+    /// The ledgers are asked under this epoch from now on: they take nothing from an earlier one.
+    pub(crate) fn owned_since(&mut self, epoch: u64) {
+        self.epoch = epoch;
+    }
+
     fn share(&self, budget: SharedBudget, max: u64, fetched: u64) -> Share {
         Share {
             budget,

@@ -38,7 +38,7 @@ pub(crate) enum Granted {
 pub(crate) struct Grants {
     instance: u16,
     epoch: u64,
-    /// Jobs granted in this epoch.
+    /// Jobs granted in this life.
     jobs: u64,
     pub(crate) fetchers: Fetchers,
     /// The scheduler is told to end. A job granted now might go to a fetcher that ends as well, and block its server
@@ -49,6 +49,11 @@ pub(crate) struct Grants {
 impl Grants {
     pub(crate) fn new(instance: u16, epoch: u64) -> Self {
         Grants { instance, epoch, jobs: 0, fetchers: Fetchers::default(), is_draining: false }
+    }
+
+    /// Jobs are named by this epoch from now on; their numbers go on.
+    pub(crate) fn owned_since(&mut self, epoch: u64) {
+        self.epoch = epoch;
     }
 
     /// Grants nothing more.

@@ -287,6 +287,12 @@ impl Core for Scheduler {
         Ok(())
     }
 
+    fn owned_since(&mut self, epoch: u64) {
+        self.epoch = epoch;
+        self.grants.owned_since(epoch);
+        self.servers.shares_mut().owned_since(epoch);
+    }
+
     fn wake_at(&self) -> Option<Timestamp> {
         let dues = [self.places.queue.next_due(), self.servers.shares().ask_at()];
         if self.more { Some(Timestamp::ZERO) } else { dues.into_iter().flatten().min() }

@@ -8,10 +8,11 @@ use crate::politeness::trouble::Trouble;
 use crate::servers::server::Server;
 use crate::settings::Settings;
 use crate::settings::tests::settings;
-use crate::tokens::{Ledger, Settled, SharedBudget};
+use crate::tokens::{Ledger, Need, Settled, SharedBudget};
 use proptest::prelude::*;
 use shared::config::OverBudget;
 use shared::message::Outcome;
+use shared::stage::Core as _;
 use shared::time::Timestamp;
 use shared::url::partition;
 use std::collections::BTreeMap;
@@ -190,6 +191,30 @@ fn a_crash_between_a_question_and_its_answer_loses_no_token() {
     two.worlds[1].tell_pages(&server(1, 0), 40);
     two.run(&mut Fine, 100);
     assert_eq!((two.count("outcome_fetched_total"), two.count("outcome_over_budget_total")), (20, 40));
+}
+
+/// Goal: an owner that takes its lapsed lease again is not ignored by a ledger that another process entered in between.
+#[test]
+fn an_owner_that_takes_its_lease_again_asks_the_ledgers_and_grants_under_its_new_epoch() {
+    let mut two = Two::new(Settings { pages_per_domain: 10, ..settings() });
+    let budget = SharedBudget::Domain("example.test".to_owned());
+    let between = Need {
+        budget: budget.clone(),
+        max: 10,
+        schedulers: 2,
+        instance: 0,
+        epoch: 7,
+        fetched: 0,
+        in_flight: 0,
+        waiting: 0,
+    };
+    assert!(two.ledgers.entry(budget).or_default().settle(&between));
+    two.worlds[0].core.owned_since(8);
+    two.worlds[0].tell_pages(&server(0, 0), 3);
+    assert!(two.worlds[0].needs.iter().all(|need| need.epoch == 8) && !two.worlds[0].needs.is_empty());
+    two.exchange();
+    two.worlds[0].ask(1);
+    assert_eq!(two.worlds[0].held.iter().map(|held| held.job.id.epoch).collect::<Vec<_>>(), [8]);
 }
 
 #[test]
