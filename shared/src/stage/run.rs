@@ -79,6 +79,9 @@ pub(super) async fn run(
     let (mut draining, mut next_upkeep) = (None::<Instant>, Instant::now());
     loop {
         this.hear_of_lease()?;
+        if this.settlement.hears_again(this.now()) {
+            this.signal(Signal::HearsAgain).await?;
+        }
         if draining.is_some_and(|since| this.is_drained() || since.elapsed() > DRAIN_GRACE) {
             break;
         }
