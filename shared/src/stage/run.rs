@@ -84,6 +84,9 @@ pub(super) async fn run(
     let mut is_told_to_drain = false;
     loop {
         this.hear_of_lease()?;
+        if this.settlement.hears_again(this.now()) {
+            this.signal(Signal::HearsAgain).await?;
+        }
         let may_step = this.settlement.may_step(this.now());
         if draining.is_some() && may_step && !is_told_to_drain {
             is_told_to_drain = true;

@@ -241,6 +241,9 @@ impl<C: Simulated> LifeOf<C> {
                 let until = self.at(asked + around.leases.lasts);
                 self.settlement.leased(until);
                 self.owned_since(taken);
+                if self.settlement.hears_again(self.now(around)) {
+                    return self.step(Event::HearsAgain, around);
+                }
             }
             // The process sees that it has lost the lease, and ends.
             Input::LeaseLost => return Err(Died),

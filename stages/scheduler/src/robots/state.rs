@@ -5,7 +5,8 @@
 //! so nothing is allowed. What cannot be reached is tried again after a wait, `attempts` times; until then the
 //! server's URLs wait, after that they are disallowed for a while. When the robots.txt lies on another server, the
 //! silence of the scheduler that was asked for it is no such try: that server may have to wait, or no fetcher may be
-//! there. It is asked again.
+//! there. It is asked again. What it answers counts from when it was first asked, since nobody knows how long the
+//! answer was on its way: it was fetched after that, and so is no older than it counts (P5).
 //!
 //! The text of a robots.txt lies in a table of its own, so that a server's record stays small.
 
@@ -49,6 +50,8 @@ struct Known {
 /// A robots.txt asked of another server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Errand {
+    /// Since when its answer is wanted.
+    since: Timestamp,
     /// Times it was asked for.
     asked: u8,
     again_at: Timestamp,
@@ -177,7 +180,7 @@ impl RobotsState {
                 match target_of(url, response) {
                     Some(target) if redirects < REDIRECTS_MAX => {
                         let elsewhere = server_of(&target) != server;
-                        let errand = elsewhere.then_some(Errand { asked: 0, again_at: now });
+                        let errand = elsewhere.then_some(Errand { since: now, asked: 0, again_at: now });
                         let detour = Detour { redirects: redirects + 1, target: target.into(), errand };
                         self.detour = Some(Box::new(detour));
                         Found::Redirect
@@ -211,19 +214,25 @@ impl RobotsState {
     }
 
     fn allow_all(&mut self, now: Timestamp, settings: &Settings) -> Found<'static> {
-        self.learn(now, Rules::AllowAll, lifetime(settings), Duration::ZERO);
+        self.learn(self.age_from(now), Rules::AllowAll, lifetime(settings), Duration::ZERO);
         Found::AllowAll
     }
 
     /// The text that came was stored; this is the Crawl-delay in it.
     pub(crate) fn set_text(&mut self, now: Timestamp, crawl_delay: Duration, settings: &Settings) {
-        self.learn(now, Rules::Text, lifetime(settings), crawl_delay);
+        self.learn(self.age_from(now), Rules::Text, lifetime(settings), crawl_delay);
     }
 
-    fn learn(&mut self, now: Timestamp, rules: Rules, lifetime: Duration, crawl_delay: Duration) {
+    /// From when the rules count that come `now`.
+    fn age_from(&self, now: Timestamp) -> Timestamp {
+        self.errand().map_or(now, |(errand, _)| errand.since)
+    }
+
+    /// What holds from `since` on.
+    fn learn(&mut self, since: Timestamp, rules: Rules, lifetime: Duration, crawl_delay: Duration) {
         // Rounded up: a pause must not become shorter.
         let crawl_delay_ms = u32::try_from(crawl_delay.as_micros().div_ceil(1000)).unwrap_or(u32::MAX);
-        let known = Known { rules, until: now + lifetime, crawl_delay_ms };
+        let known = Known { rules, until: since + lifetime, crawl_delay_ms };
         *self = RobotsState { known: Some(known), ..RobotsState::default() };
     }
 
@@ -339,6 +348,38 @@ mod tests {
             }
             let found = robots.answered(now, SERVER, "https://www.a.test/robots.txt", None, &settings);
             assert_eq!(found == Found::Unreachable, tries == settings.attempts, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn what_another_server_answers_counts_from_when_it_was_asked_however_late_it_is_heard() {
+        let settings = settings();
+        let day = settings.robots_lifetime - settings.visit_budget;
+        let elsewhere = "https://www.a.test/robots.txt";
+        let asked = || {
+            let mut robots = RobotsState::default();
+            let redirect = response(308, Some(elsewhere));
+            assert_eq!(robots.answered(at(0), SERVER, URL, Some(&redirect), &settings), Found::Redirect);
+            robots.asked(at(0), &settings);
+            robots
+        };
+        for (status, rules) in [(200, Rules::Text), (404, Rules::AllowAll)] {
+            let mut robots = asked();
+            let hour = at(3600);
+            robots.answered(hour, SERVER, elsewhere, Some(&response(status, None)), &settings);
+            if rules == Rules::Text {
+                robots.set_text(hour, Duration::ZERO, &settings);
+            }
+            assert_eq!(robots.rules(hour), Some(rules));
+            assert_eq!(robots.rules(at(0) + day), None, "a day after it was asked for");
+
+            let mut robots = asked();
+            let too_late = at(0) + day;
+            robots.answered(too_late, SERVER, elsewhere, Some(&response(status, None)), &settings);
+            if rules == Rules::Text {
+                robots.set_text(too_late, Duration::ZERO, &settings);
+            }
+            assert_eq!((robots.rules(too_late), robots.next(too_late)), (None, Next::Own), "it is got anew");
         }
     }
 
