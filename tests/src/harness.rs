@@ -8,11 +8,15 @@
 mod assertions;
 mod command;
 mod crawl;
+mod further;
+mod hazards;
 mod running;
 mod world;
 
 pub use assertions::{assert_conserved, assert_manners, json};
 pub use command::{Said, binaries, ended_within, rhumb, run, signal};
 pub use crawl::Crawl;
+pub use further::FurtherStage;
+pub use hazards::{ATTEMPTS, CRAWL_LIMITS, HONEST_HOSTS, RETRY_WAIT, SERVER_FAILURES_MAX, honest_hosts, hurried};
 pub use running::{Finished, Running, Tapped};
 pub use world::{World, alone};

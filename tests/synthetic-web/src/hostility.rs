@@ -25,8 +25,6 @@ const NAME_SLOW: Duration = Duration::from_secs(1);
 /// What may wait in the kernel to be sent to a crawler that reads no more, in bytes: only with a
 /// bound on it does the number of bytes sent tell how many were read.
 pub(crate) const UNREAD_BYTES: u32 = 64 << 10;
-/// The Retry-After of a host that is busy.
-pub(crate) const BUSY_FOR: Duration = Duration::from_secs(1);
 /// A busy host serves all but every so many requests.
 pub(crate) const BUSY_EVERY: usize = 10;
 
@@ -87,7 +85,7 @@ pub enum Hostility {
     ServerErrors,
     /// The same with 410
     Vanished,
-    /// Answers every tenth request, from the first on, with 503 and a Retry-After of a second
+    /// Answers every tenth request, from the first on, with 503 and a Retry-After
     Busy,
     /// Sends the head of each answer a byte at a time, for ever
     HeadDrips,

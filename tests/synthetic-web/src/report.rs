@@ -41,7 +41,7 @@ pub struct Violations {
     /// Connections accepted while another to the same host was open and stayed so.
     pub parallel: u64,
     /// Requests that came too soon after the one before to the same host, or before a Retry-After
-    /// of a second was over.
+    /// was over.
     pub early: u64,
     /// The first 20 of each kind, in words.
     pub examples: Vec<String>,
