@@ -4,20 +4,22 @@
 //! settings that cannot be changed in place is a clear error. Which there are, [`crate::topology`] says; their subjects and
 //! settings come from the configuration.
 
+mod consumers;
 mod lanes;
 mod publisher;
 mod streams;
 mod subjects;
 
 pub use crate::config::shown;
+pub use consumers::{
+    Interested, Need, all_interested, consumer_name, edges_by_interest, interested, remove_consumer,
+    required_by_interest, required_consumers,
+};
 pub(crate) use lanes::priority;
 pub use lanes::{LANES, LaneConsumer, lane_consumers, lane_of};
 pub use publisher::{Publisher, StreamAnswer};
 pub(crate) use streams::PRIORITY_GROUP;
-pub use streams::{
-    BUCKETS, Buckets, Consumer, consumer_name, ensure_buckets, ensure_streams, leave_unarchived, required_by_interest,
-    required_consumers,
-};
+pub use streams::{BUCKETS, Buckets, Consumer, ensure_buckets, ensure_streams, leave_unarchived};
 pub use subjects::Subjects;
 
 use crate::config::{Bytes, ConfigError, MAX_PAYLOAD_MIN, Pipeline};

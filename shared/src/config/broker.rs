@@ -17,6 +17,8 @@ pub struct Broker {
     pub max_payload: Bytes,
     #[serde(deserialize_with = "duration")]
     pub connect_report_every: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub consumer_expiry: Duration,
 }
 
 /// A broker's URL as logs and errors have it: without name and password.

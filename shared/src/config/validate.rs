@@ -38,6 +38,7 @@ fn crawl(pipeline: &Pipeline, check: &mut Check) {
     let sync_interval = pipeline.broker.sync_interval;
     check.lasting("broker.sync_interval", sync_interval, Duration::from_millis(1), 24 * HOUR);
     check.lasting("broker.connect_report_every", pipeline.broker.connect_report_every, Duration::from_secs(1), HOUR);
+    check.lasting("broker.consumer_expiry", pipeline.broker.consumer_expiry, Duration::from_secs(1), 24 * HOUR);
 }
 
 fn politeness(pipeline: &Pipeline, check: &mut Check) {
@@ -49,7 +50,7 @@ fn politeness(pipeline: &Pipeline, check: &mut Check) {
     check.lasting(
         "politeness.robots_lifetime",
         pipeline.politeness.robots_lifetime,
-        Duration::from_secs(60),
+        Duration::from_secs(10),
         24 * HOUR,
     );
 }

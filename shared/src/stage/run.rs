@@ -11,7 +11,7 @@ use super::inputs::{Identity, Inputs, SoftInputs, SoftMessage, StreamInputs, Str
 use super::ownership::Ownership;
 use super::settlement::{Action, Life, Settlement};
 use super::telling::Telling;
-use crate::bus::{Bus, Publisher, StreamAnswer, ensure_streams};
+use crate::bus::{Bus, Need, Publisher, StreamAnswer, ensure_streams};
 use crate::message::Edge;
 use crate::time::Timestamp;
 use crate::topology::Source;
@@ -28,6 +28,8 @@ const DRAIN_GRACE: Duration = Duration::from_secs(25);
 const UPKEEP: Duration = Duration::from_millis(500);
 /// Answers of streams read in one go.
 const ANSWERS_AT_ONCE: usize = 256;
+/// How often an optional stage looks whether it still takes part.
+const TAKES_PART_EVERY: Duration = Duration::from_secs(5);
 
 /// A stage about to run.
 pub(super) struct Process {
@@ -50,7 +52,25 @@ impl Process {
             instance: self.context.instance,
             replicas: self.replicas,
             batch: self.batch,
+            need: match self.stage.is_required {
+                true => Need::Required,
+                false => Need::Optional { expires_after: self.context.pipeline.broker.consumer_expiry },
+            },
         }
+    }
+
+    /// Looks whether a stage that the crawl does not wait for still takes part in it.
+    ///
+    /// # Errors
+    /// One of its consumers was removed.
+    async fn takes_part(&self) -> anyhow::Result<()> {
+        let Some(edge) = self.inputs().removed(self.stage.sources).await else { return Ok(()) };
+        anyhow::bail!(
+            "the consumer {} of edge {} was removed: it held the crawl back, expired (broker.consumer_expiry), or an operator \
+             did it. Start again to take part from then on, or set is_required in the stage if the crawl has to wait for it",
+            self.stage.name,
+            edge.name()
+        )
     }
 }
 
@@ -64,6 +84,8 @@ struct Loop {
     origin: Instant,
     /// How many times the connection had come about when it was looked at last.
     connections: u64,
+    /// When an optional stage looks next whether it still takes part.
+    takes_part_at: Instant,
 }
 
 /// Runs a stage until `shutdown`, then drains it.
@@ -149,7 +171,8 @@ impl Loop {
         let subjects = context.bus.subjects.clone();
         let settlement = Settlement::open(life, subjects, &context.pipeline, store, Timestamp::ZERO)?;
         let connections = context.bus.connections();
-        let mut this = Loop { process, core, settlement, publisher, telling, origin, connections };
+        let takes_part_at = origin + TAKES_PART_EVERY;
+        let mut this = Loop { process, core, settlement, publisher, telling, origin, connections, takes_part_at };
         this.adopt(identities)?;
         let (epoch, listen) = (this.process.context.epoch, this.telling.listen());
         tracing::info!(stage, instance, epoch, %listen, "running");
@@ -320,6 +343,10 @@ impl Loop {
         self.settlement.upkeep(self.now());
         self.carry_out().await?;
         self.trim_positions().await;
+        if !self.process.stage.is_required && self.takes_part_at <= Instant::now() {
+            self.takes_part_at = Instant::now() + TAKES_PART_EVERY;
+            self.process.takes_part().await?;
+        }
         let new_inputs = match self.is_reconnected() {
             true => {
                 self.connections = self.process.context.bus.connections();
