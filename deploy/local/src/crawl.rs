@@ -56,13 +56,20 @@ const ARCHIVE_LOOK: Duration = Duration::from_millis(50);
 /// Runs a crawl from its beginning, or from where it stopped, to its end.
 ///
 /// # Errors
-/// It cannot be started; a process cannot go on; another `rhumb` took the crawl over; the summary cannot be written.
+/// It cannot be started; a process cannot go on; another `rhumb` took the crawl over; the summary cannot be written; URLs are
+/// unaccounted for in the end (P3).
 pub(crate) async fn run(plan: &Plan) -> anyhow::Result<EndReason> {
     let mut crawl = Crawl::new(plan, start(plan).await?);
     let reason = crawl.watch().await;
     let ended = crawl.end().await;
     let reason = reason?;
     ended?;
+    let violations = crawl.standing.violations();
+    anyhow::ensure!(
+        violations.is_empty(),
+        "the crawl has ended, and URLs are unaccounted for: {}; what was lost cannot be found again in this crawl",
+        violations.join("; ")
+    );
     Ok(reason)
 }
 

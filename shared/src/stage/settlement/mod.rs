@@ -26,6 +26,7 @@ mod tickets;
 mod unstored;
 
 pub use applied::Applied;
+pub use positions::settled_count;
 pub use state::{LOOP, OUTBOX, next_epoch};
 pub use unstored::{Outgoing, Unstored};
 
@@ -41,7 +42,7 @@ use positions::Positions;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
-use tickets::Tickets;
+use tickets::{Held, Tickets};
 
 /// Messages on their way into streams above which no input is taken.
 const PUBLISHES_MAX: usize = 1000;
@@ -111,6 +112,8 @@ pub struct Settlement<H> {
     /// Of a stage with state: until when it may commit.
     leased_until: Timestamp,
     actions: VecDeque<Action<H>>,
+    /// Inputs of a stage with state that lie in the dead letters: acked when their positions are committed.
+    put_aside: Vec<Held<H>>,
     /// What follows the commit under way.
     after_commit: Option<AfterCommit>,
     received: u64,
@@ -147,6 +150,7 @@ impl<H: Clone> Settlement<H> {
             outbox: None,
             leased_until: Timestamp::ZERO,
             actions: VecDeque::new(),
+            put_aside: Vec::new(),
             after_commit: None,
             received: 0,
             published: 0,
@@ -312,9 +316,11 @@ impl<H: Clone> Settlement<H> {
 
     /// One thing fewer keeps an input in hand; the last one settles it.
     fn release(&mut self, ticket: Ticket) {
-        if let Some(held) = self.tickets.release(ticket)
-            && held.position.is_some()
-        {
+        let Some(held) = self.tickets.release(ticket) else { return };
+        let Some((edge, sequence)) = held.position else { return };
+        if self.outbox.is_some() && !self.positions.is_applied(edge, sequence) {
+            self.put_aside.push(held);
+        } else {
             self.actions.extend(held.answer_to.map(Action::Ack));
         }
     }
@@ -391,12 +397,24 @@ impl<H: Clone> Settlement<H> {
         self.actions.extend(old.into_iter().map(Action::Extend));
         if self.may_step(now) {
             self.clear_outbox();
+            self.settle_put_aside();
         }
+    }
+
+    /// Commits the positions of inputs that lie in the dead letters, and acks them.
+    fn settle_put_aside(&mut self) {
+        let put_aside = std::mem::take(&mut self.put_aside);
+        let mut changes = Changes::default();
+        self.positions.apply(put_aside.iter().filter_map(|held| held.position), &mut changes);
+        if !changes.is_empty() {
+            self.actions.push_back(Action::Commit(changes));
+        }
+        self.actions.extend(put_aside.into_iter().filter_map(|held| held.answer_to).map(Action::Ack));
     }
 
     /// Says whether [`upkeep`](Self::upkeep) may have something to do.
     pub fn needs_upkeep(&self) -> bool {
-        !self.tickets.is_empty() || self.outbox.as_ref().is_some_and(Outbox::has_stored)
+        !self.tickets.is_empty() || !self.put_aside.is_empty() || self.outbox.as_ref().is_some_and(Outbox::has_stored)
     }
 
     fn clear_outbox(&mut self) {
@@ -438,15 +456,18 @@ impl<H: Clone> Settlement<H> {
     }
 
     /// Its numbers, for status and metrics.
-    pub fn counts(&self) -> [super::core::Count; 6] {
-        [
+    pub fn counts(&self) -> Vec<super::core::Count> {
+        let settled = self.positions.settled().filter_map(|(edge, settled)| Some((settled_count(edge)?, settled)));
+        let mut counts = vec![
             ("loop_received_total", self.received),
             ("loop_published_total", self.published),
             ("loop_repeated_total", self.repeated),
             ("loop_dead_total", self.dead),
             ("loop_inputs_in_hand", self.tickets.len() as u64),
             ("loop_outputs_in_flight", self.unstored.len() as u64),
-        ]
+        ];
+        counts.extend(settled);
+        counts
     }
 
     /// Says why the process is not ready, if it is not.
