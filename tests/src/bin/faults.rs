@@ -9,7 +9,8 @@ use std::process::{Command, ExitCode};
 use std::time::Instant;
 
 /// Kinds of faults that every crawl survives without loss or refusal.
-const USUAL: [Kind; 7] = [Kind::Kill, Kind::Stop, Kind::Broker, Kind::Rhumb, Kind::Disk, Kind::Scale, Kind::Cut];
+const USUAL: [Kind; 8] =
+    [Kind::Kill, Kind::Stop, Kind::Broker, Kind::Rhumb, Kind::Disk, Kind::Scale, Kind::Cut, Kind::Consumer];
 
 /// Crawls the synthetic web with all its hazards under faults that a seed determines, and judges what comes of it
 #[derive(Parser)]
