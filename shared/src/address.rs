@@ -293,7 +293,8 @@ mod tests {
         let own: Arc<[IpAddr]> = ["8.9.10.11", "2606:4700::7"].map(|ip| ip.parse().unwrap()).into();
         let reach = Reach::Public { own };
         let has = |ip: &str| reach.has(ip.parse().unwrap());
-        for ip in ["8.9.10.11", "::ffff:8.9.10.11", "64:ff9b::8.9.10.11", "2002:809:a0b::1", "2606:4700::7", "10.0.0.1"] {
+        for ip in ["8.9.10.11", "::ffff:8.9.10.11", "64:ff9b::8.9.10.11", "2002:809:a0b::1", "2606:4700::7", "10.0.0.1"]
+        {
             assert!(!has(ip), "{ip}");
             assert!(Reach::new(true).has(ip.parse().unwrap()), "{ip}");
         }

@@ -68,7 +68,9 @@ fn a_log_that_is_put_aside_again_and_again_loses_no_line() {
     let text = texts.concat();
     let mut found = BTreeSet::new();
     let mut last = [None; THREADS];
-    for (thread, line) in text.lines().filter_map(|line| line.split_once(" line ")?.1.split(' ').next()?.split_once('-')) {
+    for (thread, line) in
+        text.lines().filter_map(|line| line.split_once(" line ")?.1.split(' ').next()?.split_once('-'))
+    {
         let (thread, line): (usize, usize) = (thread.parse().unwrap(), line.parse().unwrap());
         assert!(last[thread] < Some(line), "{thread}-{line} after {:?}", last[thread]);
         last[thread] = Some(line);

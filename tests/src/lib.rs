@@ -1,5 +1,6 @@
 //! The tests of the whole.
 
 pub mod bench;
+pub mod faults;
 pub mod harness;
 pub mod simulation;

@@ -2,15 +2,13 @@
 //! takes part.
 
 use flate2::read::MultiGzDecoder;
-use rhumb_tests::harness::{Finished, Running, World, binaries, json, rhumb, signal};
+use rhumb_tests::harness::{Finished, FurtherStage, Running, World, json, rhumb, signal};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use synthetic_web::{Latency, PagesPerHost, Profile};
 
@@ -185,8 +183,8 @@ fn a_further_stage_gets_every_page_and_produces_on_an_edge_of_its_own() {
     let world = world();
     let mut up = world.up().start();
     // The consumer first: a stream that is kept by interest drops what nobody is interested in.
-    let mut count = Example::start("count-titles", &up);
-    let mut find = Example::start("find-titles", &up);
+    let mut count = FurtherStage::start("count-titles", &up);
+    let mut find = FurtherStage::start("find-titles", &up);
     inject(&up, &world);
     let finished = up.until(CRAWL_AT_MOST, |summary| {
         summary.pages == world.web.truth().pages.len() as u64 && summary.waiting + summary.in_flight == 0
@@ -204,60 +202,57 @@ fn a_further_stage_gets_every_page_and_produces_on_an_edge_of_its_own() {
         assert!(std::time::Instant::now() < end, "found and counted {:?}, wanted {wanted:?}", (found, counted));
         std::thread::sleep(Duration::from_millis(100));
     }
-    find.stop();
-    count.stop();
+    assert_eq!((find.stop(), count.stop()), (0, 0));
     up.signal(Signal::INT);
     up.exit_code(CRAWL_AT_MOST);
 }
 
-/// An example of a further stage; killed when dropped.
-struct Example {
-    process: Child,
-    listen: String,
+/// Goal: a further stage that stands still never holds a crawl back (P8). Method: one is stopped as soon as it takes part
+/// in a crawl whose pages need several times the room that their stream has; it must be removed, with a line, and know
+/// that when it goes on.
+#[test]
+fn a_further_stage_that_stands_still_is_removed_and_the_crawl_completes() {
+    let world = world();
+    let mut crawl = world
+        .crawl()
+        .set("broker.max_payload=1MiB")
+        .set("limits.body_bytes_max=512KiB")
+        .set("edges.pages.bytes_max=2MiB")
+        .start();
+    let mut find = FurtherStage::start("find-titles", &crawl);
+    signal(find.pid(), Signal::STOP);
+    let said = crawl.rhumb(&["consumers"]);
+    let is_listed = |name: &str, need: &str| said.out.lines().any(|line| line.contains(name) && line.contains(need));
+    assert!(is_listed("parser", "required") && is_listed("find-titles", "optional"), "{}{}", said.out, said.err);
+    crawl.until(CRAWL_AT_MOST, |summary| summary.consumers_removed.len() == 1);
+    let shown = crawl.rhumb(&["status"]).out;
+    assert!(shown.lines().any(|line| line.starts_with("removed   find-titles from pages: ")), "{shown}");
+    let log = crawl.data().with_file_name("rhumb.log");
+    let finished = crawl.finish(CRAWL_AT_MOST);
+    world.assert_whole(&finished);
+    let log = std::fs::read_to_string(log).expect("the log");
+    assert!(log.contains("the optional consumer find-titles of pages is removed: it is about"), "{log}");
+    signal(find.pid(), Signal::CONT);
+    assert_eq!(find.ended(), 1, "it missed messages");
 }
 
-impl Example {
-    /// Starts the example beside a crawl and waits until it runs.
-    fn start(name: &str, up: &Running) -> Example {
-        let mut process = Command::new(binaries().join(name))
-            .env("RHUMB__BROKER__URL", up.handle().broker)
-            .arg("--config")
-            .arg(up.data().join("configuration.json"))
-            .stderr(Stdio::piped())
-            .stdin(Stdio::null())
-            .spawn()
-            .expect("the example can be started");
-        let log = BufReader::new(process.stderr.take().expect("a pipe"));
-        let listen = log
-            .lines()
-            .map_while(Result::ok)
-            .find_map(|line| Some(line.split_once("listen=")?.1.split_whitespace().next()?.to_owned()))
-            .expect("the example tells where it listens");
-        Example { process, listen }
+#[test]
+fn a_further_consumer_is_removed_by_name_and_one_of_the_pipeline_is_not() {
+    let world = world();
+    let up = world.up().start();
+    let mut count = FurtherStage::start("count-titles", &up);
+    let mut find = FurtherStage::start("find-titles", &up);
+    for (name, code, says) in [
+        ("parser", 2, "belongs to the crawl"),
+        ("nobody", 2, "there are: parser"),
+        ("find-titles", 0, "find-titles gets no more of pages"),
+    ] {
+        let said = up.rhumb(&["consumers", "--remove", name]);
+        let text = said.out + &said.err;
+        assert!(said.code == code && text.contains(says), "{name}: {} {text}", said.code);
     }
-
-    /// One of its counts, from `/metrics`.
-    fn count(&self, name: &str) -> u64 {
-        let mut stream = TcpStream::connect(&self.listen).expect("the example listens");
-        stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").expect("a request");
-        let mut text = String::new();
-        stream.read_to_string(&mut text).expect("an answer");
-        let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("no {name} in {text}"));
-        line.rsplit(' ').next().expect("a value").parse().expect("a number")
-    }
-
-    /// Ends it as an operator does.
-    fn stop(&mut self) {
-        signal(self.process.id(), Signal::TERM);
-        assert!(self.process.wait().expect("its end").success());
-    }
-}
-
-impl Drop for Example {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
+    assert_eq!(find.ended(), 1, "it notices");
+    assert_eq!(count.stop(), 0);
 }
 
 fn inject(up: &Running, world: &World) {

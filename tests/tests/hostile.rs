@@ -1,38 +1,21 @@
 //! Hostile servers: what their URLs come to, how little they are contacted, and what they cost the others (P3, P5, P6,
 //! P9).
 
-use rhumb_tests::harness::{Crawl, World, json};
+use rhumb_tests::harness::{
+    ATTEMPTS, CRAWL_LIMITS, RETRY_WAIT, SERVER_FAILURES_MAX, World, honest_hosts, hurried, json,
+};
 use serde_json::Value;
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
-use synthetic_web::{CrawlLimits, Hostility, Latency, PagesPerHost, Profile, RobotsShares};
+use synthetic_web::{Hostility, Latency, PagesPerHost, Profile, RobotsShares};
 
-/// `limits.request_timeout`
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 /// `limits.first_answer_timeout`, the same part of `request_timeout` as by default
 const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_millis(500);
 /// `limits.transfer_rate_window`, the same part
 const TRANSFER_RATE_WINDOW: Duration = Duration::from_millis(333);
-/// `stages.scheduler.retry_wait`
-const RETRY_WAIT: Duration = Duration::from_millis(500);
-/// `stages.scheduler.retry_wait_max`
-const RETRY_WAIT_MAX: Duration = Duration::from_secs(8);
-/// `politeness.retry_after_max`, no less than a busy server asks for
-const RETRY_AFTER_MAX: Duration = Duration::from_secs(1);
-/// `stages.scheduler.attempts`
-const ATTEMPTS: usize = 4;
-/// `stages.scheduler.server_failures_max`
-const SERVER_FAILURES_MAX: usize = 4;
 const CRAWL_AT_MOST: Duration = Duration::from_secs(120);
 /// All processes of a crawl together, broker included.
 const MEMORY_BYTES_MAX: u64 = 1_000_000_000;
-/// `limits.body_bytes_max`
-const BODY_BYTES_MAX: u64 = 2 << 20;
-/// `limits.decoded_bytes_max`
-const DECODED_BYTES_MAX: u64 = 4 << 20;
-/// What ends mazes that have no end of their own.
-const CRAWL_LIMITS: CrawlLimits =
-    CrawlLimits { redirects: 10, segment_repeats: 5, query_parameters: 12, pages_per_host: 100, images: false };
 
 /// Answers of a server before it takes leave, and the one that may be on its way then.
 const GOES_AWAY_AFTER: usize = 6;
@@ -47,20 +30,7 @@ const UNREAD_BYTES_MAX: u64 = 8 << 20;
 /// with the truth, one by one as a tap shows them and all in the summary, and contacts with what the settings allow.
 #[test]
 fn a_crawl_through_every_hazard_ends_with_exactly_what_is_there() {
-    let honest = Profile {
-        hosts: 17,
-        pages_per_host: PagesPerHost::Exactly(40),
-        latency: Latency::Fixed { ms: 20 },
-        links_min: 5,
-        links_max: 30,
-        redirects: 0.05,
-        not_found: 0.03,
-        robots: RobotsShares { rules: 0.5, disallowed_pages: 0.15, ..Profile::raw().robots },
-        delay_expected_ms: 20,
-        crawl_limits: CRAWL_LIMITS,
-        ..Profile::raw()
-    };
-    let world = World::alone(honest.with_all_hazards());
+    let world = World::alone(honest_hosts(40).with_all_hazards());
     let started = Instant::now();
     let crawl = hurried(world.crawl()).set("politeness.delay=20ms").start();
     crawl.handle();
@@ -220,27 +190,6 @@ impl Race {
 fn median(times: &mut [Duration]) -> Duration {
     times.sort();
     times[times.len() / 2]
-}
-
-/// Waits short enough for a test.
-fn hurried(crawl: Crawl) -> Crawl {
-    crawl
-        .set(&format!("limits.request_timeout={}ms", REQUEST_TIMEOUT.as_millis()))
-        .set(&format!("stages.scheduler.retry_wait={}ms", RETRY_WAIT.as_millis()))
-        .set(&format!("stages.scheduler.retry_wait_max={}ms", RETRY_WAIT_MAX.as_millis()))
-        .set(&format!("stages.scheduler.attempts={ATTEMPTS}"))
-        .set(&format!("stages.scheduler.server_failures_max={SERVER_FAILURES_MAX}"))
-        .set(&format!("politeness.retry_after_max={}ms", RETRY_AFTER_MAX.as_millis()))
-        .set("stages.resolver.timeout=1500ms")
-        .set(&format!("stages.resolver.cache.temporary={}ms", RETRY_WAIT.as_millis()))
-        .set(&format!("limits.body_bytes_max={BODY_BYTES_MAX}"))
-        .set(&format!("limits.decoded_bytes_max={DECODED_BYTES_MAX}"))
-        .set(&format!("limits.redirects={}", CRAWL_LIMITS.redirects))
-        .set(&format!("limits.segment_repeats={}", CRAWL_LIMITS.segment_repeats))
-        .set(&format!("limits.query_parameters={}", CRAWL_LIMITS.query_parameters))
-        .set(&format!("limits.pages_per_host={}", CRAWL_LIMITS.pages_per_host))
-        .set("url.drop_session_ids=true")
-        .set("stages.fetcher.accept_invalid_certificates=true")
 }
 
 /// Outcome of each URL that a perfect crawl finds.

@@ -231,10 +231,8 @@ impl Setup {
             }
             if let Some(status) = server.try_wait() {
                 let log = log_since(log_file, log_start);
-                let message = format!(
-                    "nats-server on 127.0.0.1:{port} ended at start ({status}); {}",
-                    tail(&log, log_file)
-                );
+                let message =
+                    format!("nats-server on 127.0.0.1:{port} ended at start ({status}); {}", tail(&log, log_file));
                 if log.contains("address already in use") {
                     return Ok(Started::PortTaken(message));
                 }

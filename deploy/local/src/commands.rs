@@ -5,6 +5,7 @@
 
 mod arguments;
 mod canonical;
+mod consumers;
 mod crawl;
 mod dead;
 mod delete;
@@ -54,6 +55,7 @@ enum Command {
     Scale(scale::Scale),
     Status(status::Status),
     Tap(tap::Tap),
+    Consumers(consumers::Consumers),
     Why(why::Why),
     Topology(topology::Topology),
     Dead(dead::Dead),
@@ -97,6 +99,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Scale(scale) => scale.run().await?,
         Command::Status(status) => return status.run().await,
         Command::Tap(tap) => tap.run().await?,
+        Command::Consumers(consumers) => consumers.run().await?,
         Command::Why(why) => why.run().await?,
         Command::Topology(topology) => topology.print(),
         Command::Dead(dead) => dead.run().await?,

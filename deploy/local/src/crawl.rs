@@ -6,6 +6,7 @@
 //! limit: processes and broker that die are started again, and a full disk is waited for. Then it is drained, summed up
 //! and stopped.
 
+mod bystanders;
 mod disk;
 mod plan;
 mod ports;
@@ -23,11 +24,12 @@ use crate::processes::Processes;
 use crate::stages::{ARCHIVER, owns_partitions};
 use crate::status::{ProcessUse, Snapshot, Summary, Supervision, unarchived};
 use anyhow::Context as _;
+use bystanders::{Bystanders, Leaving};
 use disk::{Disk, DiskChange, FULL, ROOM_MIB};
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use ports::check_ports;
 use progress::Progress;
-use shared::bus::Bus;
+use shared::bus::{Bus, Interested, remove_consumer};
 use shared::message::Edge;
 use shared::process;
 use shared::stage::Ownership;
@@ -54,13 +56,20 @@ const ARCHIVE_LOOK: Duration = Duration::from_millis(50);
 /// Runs a crawl from its beginning, or from where it stopped, to its end.
 ///
 /// # Errors
-/// It cannot be started; a process cannot go on; another `rhumb` took the crawl over; the summary cannot be written.
+/// It cannot be started; a process cannot go on; another `rhumb` took the crawl over; the summary cannot be written; URLs are
+/// unaccounted for in the end (P3).
 pub(crate) async fn run(plan: &Plan) -> anyhow::Result<EndReason> {
     let mut crawl = Crawl::new(plan, start(plan).await?);
     let reason = crawl.watch().await;
     let ended = crawl.end().await;
     let reason = reason?;
     ended?;
+    let violations = crawl.standing.violations();
+    anyhow::ensure!(
+        violations.is_empty(),
+        "the crawl has ended, and URLs are unaccounted for: {}; what was lost cannot be found again in this crawl",
+        violations.join("; ")
+    );
     Ok(reason)
 }
 
@@ -71,6 +80,7 @@ struct Crawl<'a> {
     processes: Processes,
     progress: Progress,
     standing: Standing,
+    bystanders: Bystanders,
     /// Nothing is started again while it is full: it would only end again.
     disk: Disk,
     broker_restarts: u64,
@@ -92,6 +102,7 @@ impl<'a> Crawl<'a> {
             processes: parts.processes,
             progress: Progress::new(),
             standing: Standing::new(),
+            bystanders: Bystanders::default(),
             disk: Disk::new(folders),
             broker_restarts: 0,
             lease: Some(parts.lease),
@@ -114,11 +125,7 @@ impl<'a> Crawl<'a> {
                 _ = terminate.recv() => return Ok(EndReason::Interrupted),
                 Some(request) = requests.next() => self.answer(request).await,
                 Some(snapshot) = snapshots.next() => {
-                    // A broker that is away is no reason to end: the next look may find it back.
-                    let quiet = match snapshot {
-                        Ok(snapshot) => self.learn(snapshot),
-                        Err(_) => false,
-                    };
+                    let quiet = self.take_in(snapshot).await;
                     next_snapshot = Instant::now() + if quiet { LOOK_EVERY } else { self.snapshot_every() };
                 }
                 () = tokio::time::sleep(LOOK_EVERY) => {}
@@ -150,6 +157,14 @@ impl<'a> Crawl<'a> {
             || self.plan.at_most.is_some_and(|at_most| self.standing.elapsed() >= at_most)
     }
 
+    /// Takes in what a look brought. Returns whether nothing was left to do in it.
+    async fn take_in(&mut self, looked: anyhow::Result<Snapshot>) -> bool {
+        // A broker that is away is no reason to end: the next look may find it back.
+        let Ok(snapshot) = looked else { return false };
+        self.look_after_consumers(&snapshot.consumers).await;
+        self.learn(snapshot)
+    }
+
     /// Takes a snapshot in and shows it. Returns whether nothing was left to do in it.
     fn learn(&mut self, snapshot: Snapshot) -> bool {
         let quiet = self.standing.learn(snapshot, self.broker_use(), &self.plan.pipeline, self.processes.expected());
@@ -158,7 +173,7 @@ impl<'a> Crawl<'a> {
     }
 
     fn summary(&self) -> Summary {
-        self.standing.summary(self.restarts())
+        Summary { consumers_removed: self.bystanders.removed().to_vec(), ..self.standing.summary(self.restarts()) }
     }
 
     fn restarts(&self) -> u64 {
@@ -180,6 +195,21 @@ impl<'a> Crawl<'a> {
             broker.restart().await?;
         }
         Ok(())
+    }
+
+    /// Removes optional consumers that hold the crawl back (P8).
+    async fn look_after_consumers(&mut self, consumers: &[Interested]) {
+        for leaving in self.bystanders.judge(Instant::now(), consumers, &self.plan.pipeline) {
+            let Leaving { edge, name, reason } = &leaving;
+            match remove_consumer(&self.bus, *edge, name).await {
+                Ok(()) => {
+                    tracing::warn!("the optional consumer {name} of {} is removed: {reason}", edge.name());
+                    self.bystanders.left(&leaving);
+                }
+                // It is tried again with the next look.
+                Err(error) => tracing::debug!(consumer = name, "cannot be removed: {error:#}"),
+            }
+        }
     }
 
     /// Says that a disk is full, and goes on when there is room again. A nats-server that met a full disk refuses what it
@@ -229,6 +259,7 @@ impl<'a> Crawl<'a> {
             restarts: self.restarts(),
             elapsed_s: self.standing.elapsed().as_secs_f64(),
             broker: self.broker_use(),
+            consumers_removed: self.bystanders.removed().to_vec(),
         }
     }
 

@@ -57,8 +57,7 @@ fn request(url: &str, subject: &str, payload: &str) -> serde_json::Value {
     stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     let mut lines = BufReader::new(stream.try_clone().unwrap()).lines();
     let (connect, length) = (serde_json::json!({ "verbose": false, "auth_token": token }), payload.len());
-    write!(&stream, "CONNECT {connect}\r\nSUB answer 1\r\nPUB {subject} answer {length}\r\n{payload}\r\n")
-        .unwrap();
+    write!(&stream, "CONNECT {connect}\r\nSUB answer 1\r\nPUB {subject} answer {length}\r\n{payload}\r\n").unwrap();
     lines.find(|line| line.as_ref().unwrap().starts_with("MSG ")).unwrap().unwrap();
     serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap()
 }
@@ -133,7 +132,11 @@ fn answer_to(url: &str, connect: &serde_json::Value) -> String {
     let stream = TcpStream::connect(parts(url).1).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     write!(&stream, "CONNECT {connect}\r\nPING\r\n").unwrap();
-    BufReader::new(&stream).lines().map(Result::unwrap).find(|line| !line.starts_with("INFO ")).unwrap()
+    BufReader::new(&stream)
+        .lines()
+        .map(Result::unwrap)
+        .find(|line| !line.starts_with("INFO ") && line != "+OK")
+        .unwrap()
 }
 
 #[tokio::test]

@@ -4,20 +4,22 @@
 //! settings that cannot be changed in place is a clear error. Which there are, [`crate::topology`] says; their subjects and
 //! settings come from the configuration.
 
+mod consumers;
 mod lanes;
 mod publisher;
 mod streams;
 mod subjects;
 
 pub use crate::config::shown;
+pub use consumers::{
+    Interested, Need, all_interested, consumer_name, edges_by_interest, interested, remove_consumer,
+    required_by_interest, required_consumers,
+};
 pub(crate) use lanes::priority;
 pub use lanes::{LANES, LaneConsumer, lane_consumers, lane_of};
 pub use publisher::{Publisher, StreamAnswer};
 pub(crate) use streams::PRIORITY_GROUP;
-pub use streams::{
-    BUCKETS, Buckets, Consumer, LEASES, SCOPE, consumer_name, ensure_buckets, ensure_streams, leave_unarchived,
-    required_by_interest, required_consumers,
-};
+pub use streams::{BUCKETS, Buckets, Consumer, LEASES, SCOPE, ensure_buckets, ensure_streams, leave_unarchived};
 pub use subjects::Subjects;
 
 use crate::config::{Bytes, ConfigError, Credentials, MAX_PAYLOAD_MIN, Pipeline, Servers};
@@ -49,8 +51,9 @@ impl Bus {
     /// Connects to the broker at `url`, or to one of its servers when there are several, retrying with back-off until it answers; says so once and then every
     /// `broker.connect_report_every`. Reconnects by itself for ever.
     pub async fn connect(url: &str, pipeline: &Pipeline, name: &str) -> anyhow::Result<Bus> {
-        let servers = Servers::read(url)
-            .map_err(|error| ConfigError::Range(vec![format!("configuration key broker.url = '{}': {error}", shown(url))]))?;
+        let servers = Servers::read(url).map_err(|error| {
+            ConfigError::Range(vec![format!("configuration key broker.url = '{}': {error}", shown(url))])
+        })?;
         let started = Instant::now();
         let mut reported: Option<Instant> = None;
         let mut wait = RECONNECT_WAIT;

@@ -1,9 +1,10 @@
 //! Streams, consumers and buckets: created from the configuration, idempotently.
 
 use super::Bus;
-use super::lanes::{LANES, lane_consumers};
+use super::consumers::{Need, consumer_name, required_by_interest};
+use super::lanes::LANES;
 use crate::config::{Pipeline, Retention, Storage, StreamEdge};
-use crate::topology::{self, EDGES, Edge, Kind, Source, StageName};
+use crate::topology::{self, Edge, StageName};
 use anyhow::Context as _;
 use async_nats::jetstream::consumer::{AckPolicy, PriorityPolicy, PullConsumer, pull};
 use async_nats::jetstream::kv;
@@ -44,34 +45,11 @@ pub async fn ensure_streams(bus: &Bus, pipeline: &Pipeline, further: &[Edge]) ->
     for (edge, stage) in required_by_interest(pipeline) {
         let Some(stream) = pipeline.edges.stream(edge) else { continue };
         let filters = bus.subjects.all(edge);
-        let consumer = Consumer { name: consumer_name(stage.name(), None), filters, has_lanes: false };
+        let consumer =
+            Consumer { name: consumer_name(stage.name(), None), filters, has_lanes: false, need: Need::Required };
         consumer.ensure(bus, edge.name(), stream).await?;
     }
     Ok(())
-}
-
-/// The streams that are kept by interest, each with a stage that must get all that is in it: its consumers that have
-/// instances in this crawl.
-pub fn required_by_interest(pipeline: &Pipeline) -> Vec<(Edge, StageName)> {
-    let kept = EDGES.iter().filter(|row| row.kind == Kind::Stream(Retention::Interest)).map(|row| row.edge);
-    let required = kept.flat_map(|edge| topology::consumers(edge).map(move |(stage, _)| (edge, stage)));
-    required.filter(|(_, stage)| pipeline.stages.of(*stage).replicas > 0).collect()
-}
-
-/// The names of the consumers that must get all that is in an edge's stream; none for an edge that is no stream.
-pub fn required_consumers(edge: Edge, pipeline: &Pipeline) -> Vec<String> {
-    let names = |(stage, source): (StageName, Source)| -> Vec<String> {
-        let replicas = pipeline.stages.of(stage).replicas;
-        match source {
-            Source::Owned(_) => (0..replicas).map(|instance| consumer_name(stage.name(), Some(instance))).collect(),
-            Source::Shared(_) if edge.has_lanes() => {
-                lane_consumers(stage.name(), edge, pipeline.partitions).into_iter().map(|lane| lane.name).collect()
-            }
-            Source::Shared(_) if replicas > 0 => vec![consumer_name(stage.name(), None)],
-            Source::Shared(_) | Source::Addressed(_) | Source::Any(_) | Source::OwnedSoft(_) => Vec::new(),
-        }
-    };
-    topology::consumers(edge).flat_map(names).collect()
 }
 
 /// Removes the archiver's consumers from a crawl that has no archiver any more: messages that nobody takes would fill the
@@ -128,14 +106,6 @@ fn same(have: &Config, want: &Config) -> bool {
         && have.num_replicas == want.num_replicas
 }
 
-/// Name of a durable consumer: the stage, and the instance for edges that instances own by partition.
-pub fn consumer_name(stage: &str, instance: Option<u16>) -> String {
-    match instance {
-        None => stage.to_owned(),
-        Some(instance) => format!("{stage}-{instance}"),
-    }
-}
-
 /// A durable pull consumer of an edge's stream.
 #[derive(Clone, Debug)]
 pub struct Consumer {
@@ -145,6 +115,8 @@ pub struct Consumer {
     pub filters: Vec<String>,
     /// It is one of several for the edge's lanes: instances say how much they prefer it.
     pub has_lanes: bool,
+    /// Whether the crawl waits for it.
+    pub need: Need,
 }
 
 /// The one priority group of a consumer that has lanes.
@@ -153,7 +125,7 @@ pub(crate) const PRIORITY_GROUP: &str = "lane";
 impl Consumer {
     /// Creates the consumer, or adapts it.
     pub async fn ensure(self, bus: &Bus, key: &str, edge: &StreamEdge) -> anyhow::Result<PullConsumer> {
-        let Consumer { name, filters, has_lanes } = self;
+        let Consumer { name, filters, has_lanes, need } = self;
         let stream_name = bus.subjects.stream(key);
         let stream =
             bus.jetstream.get_stream(&stream_name).await.with_context(|| format!("no stream {stream_name}"))?;
@@ -175,6 +147,8 @@ impl Consumer {
             filter_subjects,
             priority_policy,
             priority_groups,
+            inactive_threshold: need.inactive_threshold(),
+            metadata: need.metadata(),
             ..pull::Config::default()
         };
         stream
@@ -221,7 +195,8 @@ async fn ensure_bucket(bus: &Bus, name: &str, max_age: Duration, num_replicas: u
     let bucket = bus.subjects.bucket(name);
     let Ok(store) = bus.jetstream.get_key_value(&bucket).await else {
         let storage = StorageType::File;
-        let config = kv::Config { bucket: bucket.clone(), history: 1, max_age, storage, num_replicas, ..Default::default() };
+        let config =
+            kv::Config { bucket: bucket.clone(), history: 1, max_age, storage, num_replicas, ..Default::default() };
         return bus.jetstream.create_key_value(config).await.with_context(|| {
             format!("key-value bucket {bucket} cannot be created with {num_replicas} copies (broker.replicas)")
         });

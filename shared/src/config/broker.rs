@@ -20,6 +20,8 @@ pub struct Broker {
     pub max_payload: Bytes,
     #[serde(deserialize_with = "duration")]
     pub connect_report_every: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub consumer_expiry: Duration,
 }
 
 /// The servers of one broker, and who the crawl is there.

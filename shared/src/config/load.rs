@@ -276,7 +276,9 @@ mod tests {
 
     #[test]
     fn a_broker_may_have_several_servers() {
-        for assignment in ["broker.url=nats://a.test:1,nats://b.test:2", "broker.url=[nats://a.test:1, nats://b.test:2]"] {
+        for assignment in
+            ["broker.url=nats://a.test:1,nats://b.test:2", "broker.url=[nats://a.test:1, nats://b.test:2]"]
+        {
             let pipeline = load(&["network.user_agent=t (a@b)", assignment], &[]).unwrap();
             assert_eq!(pipeline.broker.url, "nats://a.test:1,nats://b.test:2");
         }
@@ -311,8 +313,14 @@ mod tests {
             ("broker.url=http://127.0.0.1:1", vec!["broker.url", "http://127.0.0.1:1", "nats://"]),
             ("broker.url=http://u:secret@127.0.0.1:1", vec!["broker.url = 'http://127.0.0.1:1'"]),
             ("broker.url=[nats://127.0.0.1:1, 5]", vec!["broker.url", "text (in quotes), or a list"]),
-            ("broker.url=nats://a.test:1,http://b.test", vec!["broker.url = 'nats://a.test:1,http://b.test'", "commas"]),
-            ("broker.url=[nats://u:geheim@a.test, nats://v:geheim@b.test]", vec!["'nats://a.test,nats://b.test'", "same"]),
+            (
+                "broker.url=nats://a.test:1,http://b.test",
+                vec!["broker.url = 'nats://a.test:1,http://b.test'", "commas"],
+            ),
+            (
+                "broker.url=[nats://u:geheim@a.test, nats://v:geheim@b.test]",
+                vec!["'nats://a.test,nats://b.test'", "same"],
+            ),
             ("broker.sync_interval=0s", vec!["broker.sync_interval", "1ms to 1day"]),
             ("edges.urls.found.retention=interest", vec!["edges.urls.found.retention", "work-queue"]),
             ("edges.pages.retention=limits", vec!["edges.pages.retention", "interest"]),

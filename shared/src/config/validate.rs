@@ -41,6 +41,7 @@ fn crawl(pipeline: &Pipeline, check: &mut Check) {
     check.lasting("broker.connect_report_every", pipeline.broker.connect_report_every, Duration::from_secs(1), HOUR);
     check.within("logs.bytes_max", pipeline.logs.bytes_max, Bytes(64 << 10), Bytes(16 << 30));
     check.within("logs.kept", pipeline.logs.kept, 1, 100);
+    check.lasting("broker.consumer_expiry", pipeline.broker.consumer_expiry, Duration::from_secs(1), 24 * HOUR);
 }
 
 fn politeness(pipeline: &Pipeline, check: &mut Check) {
@@ -52,7 +53,7 @@ fn politeness(pipeline: &Pipeline, check: &mut Check) {
     check.lasting(
         "politeness.robots_lifetime",
         pipeline.politeness.robots_lifetime,
-        Duration::from_secs(60),
+        Duration::from_secs(10),
         24 * HOUR,
     );
 }

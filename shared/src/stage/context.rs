@@ -22,6 +22,9 @@ pub struct Stage {
     /// Further edges that it brings, whether it produces or consumes them: their streams are made when it starts. None for
     /// a stage of the pipeline.
     pub edges: &'static [Edge],
+    /// Whether the crawl waits for it rather than lose a message to it, as for all stages of the pipeline. A further stage
+    /// that is not required is removed from the streams that it reads when it holds the crawl back (P8).
+    pub is_required: bool,
     /// Tables of its state and how they are stored; none for a stage without state.
     pub state: Option<fn(&Pipeline) -> State>,
     /// Messages asked of the broker at once.

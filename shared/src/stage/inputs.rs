@@ -1,10 +1,11 @@
 //! Where a stage's inputs come from: durable consumers of streams, and core NATS subscriptions.
 
-use crate::bus::{Bus, Consumer, LaneConsumer, PRIORITY_GROUP, consumer_name, lane_consumers, priority};
+use crate::bus::{Bus, Consumer, LaneConsumer, Need, PRIORITY_GROUP, consumer_name, lane_consumers, priority};
 use crate::config::Pipeline;
 use crate::topology::{Edge, Source, Token};
 use anyhow::Context as _;
 use async_nats::jetstream;
+use async_nats::jetstream::context::ConsumerInfoErrorKind;
 use futures::StreamExt as _;
 use futures::stream::{BoxStream, SelectAll};
 use std::time::Duration;
@@ -48,6 +49,8 @@ pub(super) struct Inputs<'a> {
     pub(super) replicas: u16,
     /// Messages of one pull.
     pub(super) batch: usize,
+    /// Whether the crawl waits for the stage.
+    pub(super) need: Need,
 }
 
 impl Inputs<'_> {
@@ -67,10 +70,28 @@ impl Inputs<'_> {
         Ok((inputs, identities))
     }
 
+    /// Of a stage that the crawl does not wait for: the edge whose consumer is not there any more, if there is one.
+    pub(super) async fn removed(&self, sources: &[Source]) -> Option<Edge> {
+        if self.need == Need::Required {
+            return None;
+        }
+        for source in sources {
+            let Source::Shared(edge) = *source else { continue };
+            let Ok(stream) = self.bus.jetstream.get_stream(self.bus.subjects.stream(edge.name())).await else {
+                continue;
+            };
+            let asked = stream.consumer_info(consumer_name(self.stage, None)).await;
+            if asked.is_err_and(|error| error.kind() == ConsumerInfoErrorKind::NotFound) {
+                return Some(edge);
+            }
+        }
+        None
+    }
+
     /// The consumers of a stream that the instance takes part in, each with its lane.
     fn consumers(&self, source: Source, edge: Edge) -> Vec<(Option<u16>, Consumer)> {
         let subjects = &self.bus.subjects;
-        let consumer = |name, filters| Consumer { name, filters, has_lanes: false };
+        let consumer = |name, filters| Consumer { name, filters, has_lanes: false, need: self.need };
         match source {
             Source::Owned(_) => {
                 let name = consumer_name(self.stage, Some(self.instance));
@@ -80,7 +101,7 @@ impl Inputs<'_> {
                 .into_iter()
                 .map(|LaneConsumer { name, lane, tokens }| {
                     let filters = tokens.iter().map(|token| subjects.of(edge, token)).collect();
-                    (lane, Consumer { name, filters, has_lanes: lane.is_some() })
+                    (lane, Consumer { name, filters, has_lanes: lane.is_some(), need: self.need })
                 })
                 .collect(),
             _ => vec![(None, consumer(consumer_name(self.stage, None), subjects.all(edge)))],

@@ -34,5 +34,5 @@ pub use context::{Context, Stage, State};
 pub use control::{ControlRequest, ProcessReason, ProcessStatus};
 pub use core::{Core, Count, Event, Output, Publish, Send, Step, Ticket};
 pub use ownership::{Holder, Ownership, holders};
-pub use settlement::Applied;
+pub use settlement::{Applied, settled_count};
 pub use start::{main, new_life};

@@ -166,12 +166,16 @@ impl Lease {
     /// Takes the lease if nobody holds it, or says why not.
     async fn take(&self) -> Result<State, String> {
         let asked = Instant::now();
-        let taken = tokio::time::timeout(self.patience(), self.bucket.create(&self.key, self.value.clone().into())).await;
+        let taken =
+            tokio::time::timeout(self.patience(), self.bucket.create(&self.key, self.value.clone().into())).await;
         match taken {
             Ok(Ok(revision)) => Ok(State { deadline: asked + self.lasts, revision, taken: revision, lost: false }),
             Ok(Err(error)) if error.kind() == kv::CreateErrorKind::AlreadyExists => {
                 let holder = holder(&self.bucket, &self.key).await;
-                Err(holder.map_or_else(|| "it has just been held".to_owned(), |holder| format!("{} holds it", holder.whereabouts)))
+                Err(holder.map_or_else(
+                    || "it has just been held".to_owned(),
+                    |holder| format!("{} holds it", holder.whereabouts),
+                ))
             }
             Ok(Err(error)) => Err(error.to_string()),
             Err(_) => Err(SILENT.to_owned()),

@@ -11,7 +11,7 @@ use super::inputs::{Identity, Inputs, SoftInputs, SoftMessage, StreamInputs, Str
 use super::ownership::Ownership;
 use super::settlement::{Action, Life, Settlement, next_epoch};
 use super::telling::Telling;
-use crate::bus::{Bus, Publisher, StreamAnswer, ensure_streams};
+use crate::bus::{Bus, Need, Publisher, StreamAnswer, ensure_streams};
 use crate::message::Edge;
 use crate::time::Timestamp;
 use crate::topology::Source;
@@ -28,6 +28,8 @@ const DRAIN_GRACE: Duration = Duration::from_secs(25);
 const UPKEEP: Duration = Duration::from_millis(500);
 /// Answers of streams read in one go.
 const ANSWERS_AT_ONCE: usize = 256;
+/// How often an optional stage looks whether it still takes part.
+const TAKES_PART_EVERY: Duration = Duration::from_secs(5);
 
 /// A stage about to run.
 pub(super) struct Process {
@@ -52,7 +54,25 @@ impl Process {
             instance: self.context.instance,
             replicas: self.replicas,
             batch: self.batch,
+            need: match self.stage.is_required {
+                true => Need::Required,
+                false => Need::Optional { expires_after: self.context.pipeline.broker.consumer_expiry },
+            },
         }
+    }
+
+    /// Looks whether a stage that the crawl does not wait for still takes part in it.
+    ///
+    /// # Errors
+    /// One of its consumers was removed.
+    async fn takes_part(&self) -> anyhow::Result<()> {
+        let Some(edge) = self.inputs().removed(self.stage.sources).await else { return Ok(()) };
+        anyhow::bail!(
+            "the consumer {} of edge {} was removed: it held the crawl back, expired (broker.consumer_expiry), or an operator \
+             did it. Start again to take part from then on, or set is_required in the stage if the crawl has to wait for it",
+            self.stage.name,
+            edge.name()
+        )
     }
 }
 
@@ -68,6 +88,10 @@ struct Loop {
     connections: u64,
     /// Of a stage with state: the revision under which the lease was taken that the epoch is of.
     taken: u64,
+    /// When an optional stage looks next whether it still takes part.
+    takes_part_at: Instant,
+    /// The core knows that the process ends.
+    is_told_to_drain: bool,
 }
 
 /// Runs a stage until `shutdown`, then drains it.
@@ -81,21 +105,13 @@ pub(super) async fn run(
     let (mut streams, identities) = process.inputs().streams(process.stage.sources).await?;
     let mut this = Loop::begin(process, core, &identities).await?;
     let (mut draining, mut next_upkeep) = (None::<Instant>, Instant::now());
-    let mut is_told_to_drain = false;
     loop {
-        this.hear_of_lease()?;
-        if this.settlement.hears_again(this.now()) {
-            this.signal(Signal::HearsAgain).await?;
-        }
-        let may_step = this.settlement.may_step(this.now());
-        if draining.is_some() && may_step && !is_told_to_drain {
-            is_told_to_drain = true;
-            this.signal(Signal::Drain).await?;
-        }
+        this.hear(draining.is_some()).await?;
         if draining.is_some_and(|since| this.is_drained() || since.elapsed() > DRAIN_GRACE) {
             break;
         }
         let now = this.now();
+        let may_step = this.settlement.may_step(now);
         let takes_input = draining.is_none() && this.settlement.takes_input(now) && this.core.wants_input();
         let wake = this.core.wake_at().filter(|_| may_step);
         let next = [wake, this.settlement.due_at()].into_iter().flatten().map(|at| this.instant(at));
@@ -121,10 +137,7 @@ pub(super) async fn run(
                 }
             }
             () = tokio::time::sleep_until(next.into()) => {
-                let now = this.now();
-                if wake.is_some_and(|wake| wake <= now) {
-                    this.signal(Signal::Wake).await?;
-                }
+                this.wake(wake).await?;
                 this.publish_again().await?;
                 if next_upkeep <= Instant::now() || this.is_reconnected() {
                     next_upkeep = Instant::now() + UPKEEP;
@@ -162,8 +175,20 @@ impl Loop {
         let subjects = context.bus.subjects.clone();
         let settlement = Settlement::open(life, subjects, &context.pipeline, store, Timestamp::ZERO)?;
         let connections = context.bus.connections();
-        let taken = process.taken;
-        let mut this = Loop { process, core, settlement, publisher, telling, origin, connections, taken };
+        let (taken, takes_part_at) = (process.taken, origin + TAKES_PART_EVERY);
+        let is_told_to_drain = false;
+        let mut this = Loop {
+            process,
+            core,
+            settlement,
+            publisher,
+            telling,
+            origin,
+            connections,
+            taken,
+            takes_part_at,
+            is_told_to_drain,
+        };
         this.adopt(identities)?;
         let (epoch, listen) = (this.process.context.epoch, this.telling.listen());
         tracing::info!(stage, instance, epoch, %listen, "running");
@@ -187,6 +212,28 @@ impl Loop {
 
     fn is_drained(&self) -> bool {
         self.core.is_idle() && self.settlement.is_settled()
+    }
+
+    /// Hears of the lease, and tells the core when the process hears again after a while, and once that it ends.
+    async fn hear(&mut self, draining: bool) -> anyhow::Result<()> {
+        self.hear_of_lease()?;
+        if self.settlement.hears_again(self.now()) {
+            self.signal(Signal::HearsAgain).await?;
+        }
+        if draining && !self.is_told_to_drain && self.settlement.may_step(self.now()) {
+            self.is_told_to_drain = true;
+            self.signal(Signal::Drain).await?;
+        }
+        Ok(())
+    }
+
+    /// Wakes the core when the time has come that it asked for.
+    async fn wake(&mut self, at: Option<Timestamp>) -> anyhow::Result<()> {
+        let now = self.now();
+        if at.is_some_and(|at| at <= now) {
+            self.signal(Signal::Wake).await?;
+        }
+        Ok(())
     }
 
     /// Tells the settlement how long the lease is held, and of a new epoch when it had lapsed and was taken again.
@@ -345,6 +392,10 @@ impl Loop {
         self.settlement.upkeep(self.now());
         self.carry_out().await?;
         self.trim_positions().await;
+        if !self.process.stage.is_required && self.takes_part_at <= Instant::now() {
+            self.takes_part_at = Instant::now() + TAKES_PART_EVERY;
+            self.process.takes_part().await?;
+        }
         let new_inputs = match self.is_reconnected() {
             true => {
                 self.connections = self.process.context.bus.connections();

@@ -28,6 +28,7 @@ const STAGE: Stage = Stage {
     about: "Archiver: keeps what was fetched in WARC files with an index, and a line for every outcome",
     sources: sources(StageName::Archiver),
     edges: &[],
+    is_required: true,
     state: None,
     batch: |_| BATCH,
     open,

@@ -1,4 +1,4 @@
-//! Counts of found URLs since the crawl began (P3): found = filtered + repeated + new.
+//! Counts of found URLs since the crawl began (P3): found = filtered + repeated + new + misrouted.
 
 use shared::message::{FilterReason, SplitUrls};
 use shared::stage::Count;
@@ -10,6 +10,8 @@ pub(crate) struct Counters {
     filtered: [u64; FilterReason::ALL.len()],
     repeated: u64,
     new: u64,
+    /// They belong to partitions of other instances, and were dropped.
+    misrouted: u64,
 }
 
 impl Counters {
@@ -25,6 +27,12 @@ impl Counters {
         self.repeated += 1;
     }
 
+    /// A URL was found that belongs to a partition of another instance.
+    pub(crate) fn misroute(&mut self) {
+        self.found += 1;
+        self.misrouted += 1;
+    }
+
     /// Takes over the counts that were made upstream of a batch.
     pub(crate) fn take_over(&mut self, batch: &SplitUrls) {
         let filtered: u64 = batch.filtered.iter().map(|&count| u64::from(count)).sum();
@@ -38,15 +46,22 @@ impl Counters {
     /// The counts as they are stored.
     pub(crate) fn to_bytes(self) -> Vec<u8> {
         let numbers = [self.found, self.repeated, self.new].into_iter().chain(self.filtered);
-        numbers.flat_map(u64::to_le_bytes).collect()
+        numbers.chain([self.misrouted]).flat_map(u64::to_le_bytes).collect()
     }
 
     /// Reads what [`Counters::to_bytes`] wrote; none when it did not.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let numbers: Vec<u64> =
             bytes.chunks_exact(8).filter_map(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes).collect();
-        let (&[found, repeated, new], filtered) = numbers.split_first_chunk()?;
-        Some(Counters { found, filtered: filtered.try_into().ok()?, repeated, new })
+        let (&[found, repeated, new], rest) = numbers.split_first_chunk()?;
+        let (filtered, rest) = rest.split_first_chunk()?;
+        let misrouted = match rest {
+            // As crawls have them that began before these were counted.
+            [] => 0,
+            [misrouted] => *misrouted,
+            _ => return None,
+        };
+        Some(Counters { found, filtered: *filtered, repeated, new, misrouted })
     }
 
     /// The counts by name.
@@ -64,6 +79,24 @@ impl Counters {
             ("filtered_parameters_total", by(FilterReason::Parameters)),
             ("repeated_total", self.repeated),
             ("new_total", self.new),
+            ("misrouted_total", self.misrouted),
         ]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn counts_come_back_as_they_were_also_those_without_misrouted_ones() {
+        let mut counters = Counters { filtered: [1, 2, 3, 4, 5, 6, 7], ..Counters::default() };
+        counters.new_url();
+        counters.misroute();
+        let bytes = counters.to_bytes();
+        assert_eq!(Counters::from_bytes(&bytes), Some(counters));
+        let before = Counters { misrouted: 0, ..counters };
+        assert_eq!(Counters::from_bytes(&bytes[..bytes.len() - 8]), Some(before));
+        assert_eq!(Counters::from_bytes(&bytes[..bytes.len() - 16]), None);
     }
 }

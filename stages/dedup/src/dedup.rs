@@ -4,7 +4,7 @@
 //! URLs. Beside it, the content-seen test: in [`ContentAsk`], out [`ContentReply`].
 //!
 //! Invariants: a URL is new exactly once, up to collisions of full 64-bit fingerprints (P4); the new URLs of a
-//! partition are numbered 1, 2, 3, … without a gap; found = filtered + repeated + new in every commit (P3).
+//! partition are numbered 1, 2, 3, … without a gap; found = filtered + repeated + new + misrouted in every commit (P3).
 //! Fingerprints, numbers, counts and outputs of a step are one commit, made before the next step. So a step that is
 //! repeated after a crash finds the store as it was before the step or after it, never in between.
 //!
@@ -74,7 +74,8 @@ pub struct Dedup {
     counters: Counters,
     /// As they were when they were last handed over to be committed.
     committed: Counters,
-    misrouted: u64,
+    /// Bodies that were asked about and belong to another instance.
+    bodies_misrouted: u64,
 }
 
 impl Dedup {
@@ -111,7 +112,7 @@ impl Dedup {
             draining: false,
             counters,
             committed: counters,
-            misrouted: 0,
+            bodies_misrouted: 0,
         })
     }
 
@@ -133,7 +134,7 @@ impl Dedup {
                 slot = self.owned.slot_of_host(host);
             }
             let Some(slot) = slot else {
-                self.misrouted += 1;
+                self.counters.misroute();
                 continue;
             };
             let origin = &batch.origins[origin as usize];
@@ -251,7 +252,7 @@ impl Dedup {
         let mut met: HashMap<u64, Place> = HashMap::new();
         for body in &ask.bodies {
             let Some(number) = self.owned.partition_of_body(body.fingerprint) else {
-                self.misrouted += 1;
+                self.bodies_misrouted += 1;
                 reply.first.push(None);
                 continue;
             };
@@ -371,7 +372,7 @@ impl Core for Dedup {
     fn counts(&self) -> Vec<Count> {
         let mut counts = self.counters.counts();
         counts.extend([
-            ("misrouted_total", self.misrouted),
+            ("bodies_misrouted_total", self.bodies_misrouted),
             ("known", self.owned.known()),
             ("waiting", self.held.urls() as u64),
             ("waiting_bytes", self.held.bytes() as u64),

@@ -19,6 +19,7 @@ const STAGE: Stage = Stage {
     about: "Dedup: the exact URL-seen test, by partition",
     sources: sources(StageName::Dedup),
     edges: &[],
+    is_required: true,
     state: Some(state),
     batch: |_| Stage::BATCH,
     open,

@@ -26,6 +26,7 @@ const STAGE: Stage = Stage {
     about: "Fetcher: carries out connection jobs, each one server, one connection and a list of its URLs",
     sources: sources(StageName::Fetcher),
     edges: &[],
+    is_required: true,
     state: None,
     batch: |_| Stage::BATCH,
     open,

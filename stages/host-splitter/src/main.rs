@@ -22,6 +22,7 @@ const STAGE: Stage = Stage {
     about: "Host-splitter: filters found URLs and groups the others by partition",
     sources: sources(StageName::HostSplitter),
     edges: &[],
+    is_required: true,
     state: None,
     batch: |_| Stage::BATCH,
     open,

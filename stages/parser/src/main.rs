@@ -23,6 +23,7 @@ const STAGE: Stage = Stage {
     about: "Parser: charset-correct extraction of links and redirect targets",
     sources: sources(StageName::Parser),
     edges: &[],
+    is_required: true,
     state: None,
     batch: |pipeline| pipeline.stages.parser.pages_in_hand as usize,
     open,

@@ -22,6 +22,7 @@ const STAGE: Stage = Stage {
     about: "Resolver: finds the addresses of servers, concurrently and from a cache",
     sources: sources(StageName::Resolver),
     edges: &[],
+    is_required: true,
     state: None,
     batch: |_| Stage::BATCH,
     open,

@@ -20,6 +20,7 @@ const STAGE: Stage = Stage {
     about: "Scheduler: the frontier, politeness and robots.txt; grants connection jobs to fetchers",
     sources: sources(StageName::Scheduler),
     edges: &[],
+    is_required: true,
     state: Some(state),
     batch: |_| Stage::BATCH,
     open,

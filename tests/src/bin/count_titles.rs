@@ -56,6 +56,7 @@ const STAGE: Stage = Stage {
     about: "Counts the titles of pages: an example of a further stage that only reads",
     sources: &[Source::Shared(TITLES)],
     edges: &[TITLES],
+    is_required: false,
     state: None,
     batch: |_| Stage::BATCH,
     open,

@@ -80,6 +80,7 @@ const STAGE: Stage = Stage {
     about: "Finds the titles of pages: an example of a further stage that produces",
     sources: &[Source::Shared(Edge::Pages)],
     edges: &[TITLES],
+    is_required: false,
     state: None,
     batch: |_| Stage::BATCH,
     open,

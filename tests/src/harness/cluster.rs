@@ -118,7 +118,9 @@ impl Cluster {
     async fn jetstream(&self) -> Result<jetstream::Context, async_nats::ConnectError> {
         let options = match &self.user {
             None => async_nats::ConnectOptions::new(),
-            Some((name, password)) => async_nats::ConnectOptions::with_user_and_password(name.clone(), password.clone()),
+            Some((name, password)) => {
+                async_nats::ConnectOptions::with_user_and_password(name.clone(), password.clone())
+            }
         };
         let urls: Vec<String> = self.url().split(',').map(str::to_owned).collect();
         let mut jetstream = jetstream::new(options.connect(urls).await?);
@@ -172,7 +174,8 @@ fn config_text(n: usize, port: u16, routes: &[u16], user: Option<(&str, &str)>, 
 
 /// Ports that were free a moment ago.
 fn free_ports(count: usize) -> Vec<u16> {
-    let sockets: Vec<TcpListener> = (0..count).map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port")).collect();
+    let sockets: Vec<TcpListener> =
+        (0..count).map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port")).collect();
     sockets.iter().map(|socket| socket.local_addr().expect("an address").port()).collect()
 }
 

@@ -182,13 +182,24 @@ impl Running {
 
     /// The process that was started with this crawl's `broker.conf`.
     fn broker_pid(&self) -> Option<u32> {
-        let config = std::fs::canonicalize(self.data().join("broker.conf")).ok()?;
-        let config = config.as_os_str().as_encoded_bytes();
-        std::fs::read_dir("/proc").ok()?.flatten().find_map(|entry| {
-            let pid = entry.file_name().to_str()?.parse().ok()?;
-            let line = std::fs::read(entry.path().join("cmdline")).ok()?;
-            line.split(|byte| *byte == 0).any(|argument| argument == config).then_some(pid)
-        })
+        let config = path_text(&std::fs::canonicalize(self.data().join("broker.conf")).ok()?);
+        command_lines().find_map(|(pid, line)| line.contains(&config).then_some(pid))
+    }
+
+    /// The processes that this `rhumb` runs of a stage, its private broker, or itself. Nobody is asked: it tells the same
+    /// while the broker is away.
+    pub fn pids(&self, name: &str) -> Vec<u32> {
+        match name {
+            "broker" => return self.broker_pid().into_iter().collect(),
+            "rhumb" => return vec![self.child.id()],
+            _ => {}
+        }
+        let supervisor = ["--supervisor".to_owned(), self.child.id().to_string()];
+        let is_of = |line: &[String]| {
+            let program = line.first().and_then(|path| path.rsplit('/').next());
+            program == Some(name) && line.windows(2).any(|pair| pair == supervisor)
+        };
+        command_lines().filter(|(_, line)| is_of(line)).map(|(pid, _)| pid).collect()
     }
 
     /// Waits until a process has taken the place of another.
@@ -206,6 +217,16 @@ impl Running {
             std::thread::sleep(POLL);
         }
     }
+}
+
+/// All processes of this machine, each with its command line.
+fn command_lines() -> impl Iterator<Item = (u32, Vec<String>)> {
+    std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| {
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        let line = std::fs::read(entry.path().join("cmdline")).ok()?;
+        let arguments = line.split(|byte| *byte == 0);
+        Some((pid, arguments.map(|argument| String::from_utf8_lossy(argument).into_owned()).collect()))
+    })
 }
 
 impl Drop for Running {

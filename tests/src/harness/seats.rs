@@ -35,7 +35,7 @@ pub(super) fn seat() -> Seat {
 /// Waits until all seats are free, and takes them.
 ///
 /// # Panics
-/// As [`seat`] does.
+/// When the lock files in the folder of temporary files cannot be used.
 pub fn alone() -> Vec<Seat> {
     // All take them in the same order, so nobody waits for one who waits.
     (0..SEATS)

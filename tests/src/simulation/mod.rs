@@ -10,7 +10,7 @@ mod agenda;
 mod around;
 mod broker;
 mod checks;
-mod dice;
+pub(crate) mod dice;
 mod graph;
 mod leases;
 mod names;

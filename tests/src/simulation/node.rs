@@ -196,7 +196,10 @@ impl<C: Simulated> AnyNode for Node<C> {
     }
 
     fn counts(&self) -> Vec<Count> {
-        self.life.as_ref().map(|life| life.core.counts()).unwrap_or_default()
+        let Some(life) = &self.life else { return Vec::new() };
+        let mut counts = life.core.counts();
+        counts.extend(life.settlement.counts());
+        counts
     }
 
     fn why_idle(&self, now: Micros, server: &str) -> Option<String> {

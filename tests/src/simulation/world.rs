@@ -17,7 +17,7 @@ use super::{nodes, scope, web};
 use shared::config::Follow;
 use shared::message::{Edge, FoundUrls, Origin, Outcome, encode, tap};
 use shared::scope_entry::ScopeEntry;
-use shared::stage::Token;
+use shared::stage::{Token, settled_count};
 use shared::topology::StageName;
 use shared::url::{host_of, server_of};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -401,14 +401,7 @@ impl World {
                 wrong.push(format!("P3: {url} was fetched, and nobody served it"));
             }
         }
-        let dedup: u64 = self.sum(StageName::Dedup, "new_total");
-        let scheduler: u64 = self.sum(StageName::Scheduler, "new_total");
-        if dedup != checks.new.len() as u64 || scheduler != dedup {
-            wrong.push(format!(
-                "P3: {} URLs were new, dedup counts {dedup}, the scheduler {scheduler}",
-                checks.new.len()
-            ));
-        }
+        wrong.extend(self.miscounted());
         if !wrong.is_empty() {
             return Err(self.failure(wrong));
         }
@@ -423,6 +416,25 @@ impl World {
             refetched,
             crashes: self.crashes,
         })
+    }
+
+    /// What the stages with state have counted otherwise than it was (P3).
+    fn miscounted(&self) -> Vec<String> {
+        let mut wrong = Vec::new();
+        let new = self.around.checks.new.len() as u64;
+        let dedup: u64 = self.sum(StageName::Dedup, "new_total");
+        let scheduler: u64 = self.sum(StageName::Scheduler, "new_total");
+        if dedup != new || scheduler != dedup {
+            wrong.push(format!("P3: {new} URLs were new, dedup counts {dedup}, the scheduler {scheduler}"));
+        }
+        for (edge, messages) in self.around.broker.sequences() {
+            let Some(name) = settled_count(edge) else { continue };
+            let settled: u64 = self.nodes.values().map(|node| count(node.as_ref(), name)).sum();
+            if settled != messages as u64 {
+                wrong.push(format!("P3: of {messages} messages of {} {settled} are settled", edge.name()));
+            }
+        }
+        wrong
     }
 
     fn sum(&self, stage: StageName, name: &str) -> u64 {

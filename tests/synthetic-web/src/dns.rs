@@ -100,6 +100,9 @@ pub(crate) async fn serve(web: Arc<Web>, socket: UdpSocket, latency: Duration) {
         let Ok((length, from)) = socket.recv_from(&mut packet).await else {
             continue;
         };
+        if web.network.names_are_silent() {
+            continue;
+        }
         let Some(Answer { message, after }) = answer(&packet[..length], &mut zone) else {
             continue;
         };

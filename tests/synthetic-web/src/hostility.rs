@@ -23,8 +23,6 @@ const NAME_SLOW: Duration = Duration::from_secs(1);
 /// Bytes that may wait in the kernel for a crawler that reads no more. Only with this limit does the number of bytes
 /// sent tell how many were read.
 pub(crate) const UNREAD_BYTES: u32 = 64 << 10;
-/// The Retry-After of a host that is busy.
-pub(crate) const BUSY_FOR: Duration = Duration::from_secs(1);
 /// A busy host refuses one request in this many.
 pub(crate) const BUSY_EVERY: usize = 10;
 
@@ -85,7 +83,7 @@ pub enum Hostility {
     ServerErrors,
     /// The same with 410
     Vanished,
-    /// Answers every tenth request, from the first on, with 503 and a Retry-After of a second
+    /// Answers every tenth request, from the first on, with 503 and a Retry-After
     Busy,
     /// Sends the head of each answer a byte at a time, for ever
     HeadDrips,

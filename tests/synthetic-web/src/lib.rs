@@ -24,6 +24,7 @@ mod hostility;
 mod html;
 mod http;
 mod load;
+mod outage;
 mod plan;
 mod profile;
 mod record;
@@ -53,10 +54,12 @@ use tokio::sync::oneshot;
 pub use control::ask;
 pub use hostility::Hostility;
 pub use load::{Load, measure};
+pub use outage::Outage;
 pub use profile::{CrawlLimits, HOSTS_MAX, LATENCY_MS_MAX, Latency, PagesPerHost, Profile, RobotsShares};
 pub use report::{Coverage, Listed, Report, Violations};
 pub use truth::Truth;
 
+use outage::Network;
 use plan::Plan;
 use record::Recorder;
 use resource::Resource;
@@ -188,6 +191,16 @@ impl SyntheticWeb {
         self.web.recorder.expect_delay(delay_ms);
     }
 
+    /// The network to all hosts goes down, or comes up again.
+    pub fn cut(&self, outage: Option<Outage>) {
+        self.web.network.set(outage);
+    }
+
+    /// The DNS server answers no more, or answers again.
+    pub fn silence_names(&self, silent: bool) {
+        self.web.network.silence_names(silent);
+    }
+
     /// CPU time the serving thread has used. `None` if the system does not tell.
     pub fn cpu_time(&self) -> Option<Duration> {
         let text = std::fs::read_to_string(self.schedstat.as_ref()?).ok()?;
@@ -230,7 +243,7 @@ async fn start(profile: Profile) -> Result<Started> {
         TcpListener::bind((Ipv4Addr::LOCALHOST, profile.control_port)).await.context("failed to bind control")?;
     let recorder = Recorder::new(profile.hosts, profile.delay_expected_ms);
     let dns_latency = Duration::from_millis(profile.dns_latency_ms);
-    let web = Arc::new(Web { plan: Plan::new(profile, port).with_bombs()?, recorder });
+    let web = Arc::new(Web { plan: Plan::new(profile, port).with_bombs()?, recorder, network: Network::default() });
     let started = Started {
         web: Arc::clone(&web),
         dns: dns_socket.local_addr()?,

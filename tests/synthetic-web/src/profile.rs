@@ -133,6 +133,8 @@ pub struct Profile {
     /// Least time between two requests to a host that the report demands, in milliseconds; 0
     /// demands none.
     pub delay_expected_ms: u64,
+    /// The Retry-After of a host that is busy, in seconds.
+    pub retry_after_s: u64,
     /// How long the DNS server waits before it answers, in milliseconds.
     pub dns_latency_ms: u64,
     /// Further names the DNS server knows.
@@ -173,6 +175,7 @@ impl Profile {
             crawl_limits: CrawlLimits::default(),
             validators: false,
             delay_expected_ms: 0,
+            retry_after_s: 1,
             dns_latency_ms: 0,
             extra_hosts: Vec::new(),
             port: 0,

@@ -40,8 +40,7 @@ pub struct Violations {
     pub robots: u64,
     /// Connections accepted while another to the same host was open and remained open.
     pub parallel: u64,
-    /// Requests that came too soon after the one before to the same host, or before the end of a Retry-After of a
-    /// second.
+    /// Requests that came too soon after the one before to the same host, or before a Retry-After was over.
     pub early: u64,
     /// The first 20 of each kind, in words.
     pub examples: Vec<String>,

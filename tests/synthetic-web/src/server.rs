@@ -11,8 +11,9 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use super::behaviour::{Behaviour, Exchange, Scratch};
-use super::hostility::{BUSY_EVERY, BUSY_FOR, Hostility, UNREAD_BYTES};
+use super::hostility::{BUSY_EVERY, Hostility, UNREAD_BYTES};
 use super::http::{self, Body, Method, Parsed, Request};
+use super::outage::Network;
 use super::plan::{Plan, Site, host_address};
 use super::profile::Profile;
 use super::record::{Contact, Open, Recorder};
@@ -31,6 +32,7 @@ const BACKLOG: u32 = 1024;
 pub(crate) struct Web {
     pub(crate) plan: Plan,
     pub(crate) recorder: Recorder,
+    pub(crate) network: Network,
 }
 
 /// Binds one listener per host, all on the same port. With `port` 0 a port is looked for that is
@@ -78,17 +80,31 @@ pub(crate) async fn accept(web: Arc<Web>, host: u32, listener: TcpListener) {
     }
 }
 
-async fn serve(web: Arc<Web>, host: u32, mut stream: TcpStream) {
+async fn serve(web: Arc<Web>, host: u32, stream: TcpStream) {
+    if web.network.is_down() {
+        return web.network.lets_go().await;
+    }
     let open = web.recorder.open(host);
     if !open.older.is_empty() {
         tokio::spawn(watch_parallel(Arc::clone(&web), host, open.older.clone()));
     }
+    // Not polled while the network is down, and dropped, with its connection, afterwards.
+    let mut conversation = std::pin::pin!(converse(&web, host, open, stream));
+    tokio::select! {
+        biased;
+        () = web.network.goes_down() => web.network.lets_go().await,
+        () = conversation.as_mut() => {}
+    }
+}
+
+/// Serves a connection to its end.
+async fn converse(web: &Web, host: u32, open: Open<'_>, mut stream: TcpStream) {
     if web.plan.site(host).hostility.is_some_and(Hostility::is_secure) {
         // Whatever ends the connection has ended it for good.
-        let _ = secure::serve(&web, host, &open, stream).await;
+        let _ = secure::serve(web, host, &open, stream).await;
         return;
     }
-    let ended = stream.set_nodelay(true).is_err() || exchange_all(&web, host, &open, &mut stream).await.is_err();
+    let ended = stream.set_nodelay(true).is_err() || exchange_all(web, host, &open, &mut stream).await.is_err();
     drop(open);
     if !ended {
         http::close(stream).await;
@@ -163,7 +179,7 @@ async fn answer(
     let exchange =
         Exchange { plan: &web.plan, recorder: &web.recorder, host, stream, request, head_only, close, scratch };
     if is_busy(web, host, resource) {
-        web.recorder.busy(host, BUSY_FOR);
+        web.recorder.busy(host, Duration::from_secs(web.plan.profile.retry_after_s));
         return exchange.send_busy().await;
     }
     Behaviour::of(&web.plan, host, resource).perform(exchange).await

@@ -1,6 +1,7 @@
 //! Tests of the running web, over its sockets.
 
 mod hostility;
+mod outage;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::SocketAddr;

@@ -194,7 +194,11 @@ fn a_crawl_that_runs_elsewhere_is_not_deleted() {
     let delete = || rhumb(&["delete", "--yes", "--data", &here, "--set", &url]);
     let refused = delete();
     assert_eq!(refused.code, 1, "{}", refused.err);
-    assert!(refused.err.contains("the crawl 'default' runs") && refused.err.contains(" has the lease "), "{}", refused.err);
+    assert!(
+        refused.err.contains("the crawl 'default' runs") && refused.err.contains(" has the lease "),
+        "{}",
+        refused.err
+    );
     world.assert_whole(&crawl.finish(MINUTE));
 
     let elsewhere = format!("data={}", folder.path().join("elsewhere").display());
@@ -239,9 +243,11 @@ fn a_private_broker_answers_to_nobody_without_its_token() {
         assert_eq!(refused.kind(), async_nats::ConnectErrorKind::AuthorizationViolation, "{refused}");
     }
     let seed = &world.web.seed_urls()[0];
-    for (command, shows) in
-        [(["status"].as_slice(), "running"), (&["tap", "urls.new", "--limit", "1"], "urls.new"), (&["why", seed], "scheduler")]
-    {
+    for (command, shows) in [
+        (["status"].as_slice(), "running"),
+        (&["tap", "urls.new", "--limit", "1"], "urls.new"),
+        (&["why", seed], "scheduler"),
+    ] {
         let said = crawl.rhumb(command);
         assert!(said.code == 0 && said.out.contains(shows), "{command:?}: {}{}", said.out, said.err);
     }

@@ -1,12 +1,20 @@
 //! Faults: a broker with a small limit, or with a server that is away, and a message that cannot be read do not stop a
-//! crawl.
+//! crawl; what is lost on its way is told.
 
 use super::{MINUTE, slow_web};
 use rhumb::broker::{Broker, BrokerOptions};
-use rhumb_tests::harness::{Cluster, World, json, rhumb};
+use rhumb::status::Summary;
+use rhumb_tests::harness::{Cluster, Running, World, json, rhumb, signal};
+use rustix::process::Signal;
 use serde_json::Value;
+use shared::bus::Bus;
+use shared::config::Layers;
+use shared::message::{Origin, SplitUrls, encode};
+use shared::topology::{Edge, Token};
+use shared::url::partition;
 use std::net::TcpListener;
 use std::path::Path;
+use std::time::{Duration, Instant};
 use synthetic_web::{Hostility, PagesPerHost, Profile};
 
 #[test]
@@ -79,7 +87,8 @@ fn a_broker_is_found_behind_a_server_that_is_away_and_is_told_the_password() {
     // Without the password the same servers do not answer, and the message does not show another one.
     let folder = tempfile::tempdir().expect("a folder");
     let wrong = url.replace("geheim", "falsch");
-    let said = rhumb(&["status", "--data", &folder.path().display().to_string(), "--set", &format!("broker.url={wrong}")]);
+    let said =
+        rhumb(&["status", "--data", &folder.path().display().to_string(), "--set", &format!("broker.url={wrong}")]);
     assert_eq!(said.code, 1, "{}", said.err);
     assert!(said.err.contains("does not answer") && !said.err.contains("falsch"), "{}", said.err);
 }
@@ -91,4 +100,84 @@ fn processes_of(data: &Path) -> Vec<String> {
     let lines = lines.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok());
     let lines = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
     lines.filter(|line| line.contains(&data)).collect()
+}
+
+/// Goal: a message that leaves its stream without being taken is told with its numbers. Method: between two lives of
+/// dedup the last message for it is deleted from the stream.
+#[test]
+fn a_message_that_is_lost_on_its_way_is_told_with_its_numbers() {
+    let world = World::new(slow_web());
+    let mut crawl = world.up().set("edges.urls.split.ack_wait=2s").start();
+    assert_eq!(crawl.rhumb(&["inject", &world.web.seed_urls()[0]]).code, 0);
+    crawl.until(MINUTE, |summary| summary.pages > 0);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    signal(crawl.pid("dedup"), Signal::KILL);
+    runtime.block_on(async {
+        let bus = bus(&crawl).await;
+        let mut stream = bus.jetstream.get_stream(bus.subjects.stream("urls.split")).await.expect("the stream");
+        let before = stream.info().await.expect("the stream").state.last_sequence;
+        let end = Instant::now() + Duration::from_secs(10);
+        loop {
+            let last = stream.info().await.expect("the stream").state.last_sequence;
+            if last > before + 1 {
+                assert!(stream.delete_message(last).await.expect("an answer"));
+                return;
+            }
+            assert!(Instant::now() < end, "nothing comes for dedup");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    let told = until_told(&mut crawl);
+    assert!(
+        told.contains("have left the stream of urls.split, dedup settled") && told.contains(": 1 are lost"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_misrouted_url_is_counted_and_told() {
+    let world = World::new(slow_web());
+    let mut crawl = world.crawl().set("stages.dedup.replicas=2").start();
+    crawl.until(MINUTE, |summary| summary.pages > 0);
+    let of = partition("misrouted.test", 64);
+    let message = SplitUrls {
+        urls: ["http://misrouted.test/"].into_iter().collect(),
+        origin_of: vec![0],
+        origins: vec![Origin::default()],
+        ..SplitUrls::default()
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let bus = bus(&crawl).await;
+        let subject = bus.subjects.of(Edge::UrlsSplit, &Token::Partition(of ^ 1));
+        bus.jetstream.publish(subject, encode(&message)).await.expect("a connection").await.expect("a stored message");
+    });
+    let told = until_told(&mut crawl);
+    assert!(told.contains(": 1 URLs were misrouted"), "{told}");
+    let log = crawl.data().with_file_name("rhumb.log");
+    let finished = crawl.finish(MINUTE);
+    assert!(finished.code == 1 && !finished.summary.complete, "{}", json(&finished.summary));
+    let log = std::fs::read_to_string(log).expect("the log");
+    assert!(log.contains("URLs are unaccounted for: ") && log.contains(": 1 URLs were misrouted"), "{log}");
+    let Summary { urls_found, urls_filtered, urls_repeated, urls_new, .. } = finished.summary;
+    assert_eq!(urls_found, urls_filtered + urls_repeated + urls_new + 1);
+}
+
+/// A connection to the broker of a crawl.
+async fn bus(crawl: &Running) -> Bus {
+    let layers = Layers { file: Some(crawl.data().join("configuration.json")), set: Vec::new() };
+    let pipeline = layers.load_with(std::iter::empty()).expect("the crawl's configuration");
+    Bus::connect(&crawl.handle().broker, &pipeline, "test").await.expect("the broker answers")
+}
+
+/// Waits until `status --check` finds something wrong.
+fn until_told(crawl: &mut Running) -> String {
+    let end = Instant::now() + MINUTE;
+    loop {
+        let told = crawl.violations().join("; ");
+        if !told.is_empty() {
+            return told;
+        }
+        assert!(Instant::now() < end && !crawl.has_ended(), "nothing is told:\n{}", crawl.log());
+    }
 }

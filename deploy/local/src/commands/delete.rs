@@ -41,8 +41,10 @@ const BROKER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Deletes a stopped crawl: its streams, buckets and state
 #[derive(Args)]
-#[command(after_help = "Asks first on a terminal. Refuses (exit code 1) while the crawl runs, here or elsewhere on its broker, and \
-says who runs it.\n\nExample:\n  rhumb delete --data rhumb-data --yes")]
+#[command(
+    after_help = "Asks first on a terminal. Refuses (exit code 1) while the crawl runs, here or elsewhere on its broker, and \
+says who runs it.\n\nExample:\n  rhumb delete --data rhumb-data --yes"
+)]
 pub(super) struct Delete {
     /// Do not ask
     #[arg(long)]
@@ -143,7 +145,11 @@ async fn take_over(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<Option<Owne
                 holder.whereabouts
             );
         }
-        anyhow::ensure!(!is_late, "the lease of the crawl's supervisor on {} cannot be taken", shown(&pipeline.broker.url));
+        anyhow::ensure!(
+            !is_late,
+            "the lease of the crawl's supervisor on {} cannot be taken",
+            shown(&pipeline.broker.url)
+        );
         tokio::time::sleep(lasts / 20).await;
     }
 }

@@ -108,6 +108,7 @@ async fn look(running: &Running) -> anyhow::Result<(Snapshot, Summary)> {
         summary.restarts = supervision.restarts;
         summary.elapsed_s = supervision.elapsed_s;
         summary.processes.extend(supervision.broker);
+        summary.consumers_removed = supervision.consumers_removed;
     }
     Ok((snapshot, summary))
 }
@@ -134,6 +135,13 @@ fn text(summary: &Summary, snapshot: &Snapshot) -> String {
     let _ = writeln!(text, "outcomes  {}", summary.outcomes_text("  "));
     let backlog: Vec<String> = snapshot.backlog.iter().map(|(edge, n)| format!("{edge} {n}")).collect();
     let _ = writeln!(text, "backlog   {}", backlog.join("  "));
+    // The required ones are in the backlog.
+    for consumer in summary.consumers.iter().filter(|consumer| !consumer.required) {
+        let _ = writeln!(text, "consumer  {}", consumer.text());
+    }
+    for removed in &summary.consumers_removed {
+        let _ = writeln!(text, "removed   {removed}");
+    }
     for process in &snapshot.processes {
         let _ = writeln!(
             text,

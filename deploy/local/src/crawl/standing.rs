@@ -19,6 +19,8 @@ pub(super) struct Standing {
     quiet_at: Option<BTreeMap<String, u64>>,
     is_over: bool,
     is_complete: bool,
+    /// Equations that do not hold although nothing is left to do (P3).
+    violations: Vec<String>,
     /// Last known use of processes by id, those that have ended included.
     uses: BTreeMap<u32, ProcessUse>,
 }
@@ -32,6 +34,7 @@ impl Standing {
             quiet_at: None,
             is_over: false,
             is_complete: false,
+            violations: Vec::new(),
             uses: BTreeMap::new(),
         }
     }
@@ -51,6 +54,11 @@ impl Standing {
         self.is_over
     }
 
+    /// Equations that do not hold although nothing is left to do (P3).
+    pub(super) fn violations(&self) -> &[String] {
+        &self.violations
+    }
+
     /// Takes in a snapshot and the use of the broker. Returns whether nothing was left to do in it; two such snapshots in
     /// a row with the same last sequences mean that the crawl is over.
     pub(super) fn learn(
@@ -63,7 +71,8 @@ impl Standing {
         self.remember(snapshot, broker);
         let quiet = self.snapshot.is_quiet(pipeline, expected);
         self.is_over = quiet && self.quiet_at.as_ref() == Some(&self.snapshot.last_sequences);
-        self.is_complete = self.is_over && self.snapshot.summary().waiting == 0;
+        self.violations = if self.is_over { self.snapshot.violations() } else { Vec::new() };
+        self.is_complete = self.is_over && self.snapshot.summary().waiting == 0 && self.violations.is_empty();
         self.quiet_at = quiet.then(|| self.snapshot.last_sequences.clone());
         quiet
     }

@@ -74,7 +74,8 @@ fn check(pipeline: &Pipeline) -> anyhow::Result<()> {
 
 /// A private broker is one server.
 fn check_replicas(pipeline: &Pipeline) -> Result<(), ConfigError> {
-    let edges = pipeline.edges.streams().into_iter().map(|(key, edge)| (format!("edges.{key}.replicas"), edge.replicas));
+    let edges =
+        pipeline.edges.streams().into_iter().map(|(key, edge)| (format!("edges.{key}.replicas"), edge.replicas));
     let mut keys = std::iter::once(("broker.replicas".to_owned(), pipeline.broker.replicas)).chain(edges);
     match keys.find(|(_, replicas)| *replicas > 1).filter(|_| pipeline.broker.url.is_empty()) {
         None => Ok(()),

@@ -1,9 +1,10 @@
 //! What the processes of a crawl answer and what lies in its streams, at one moment.
 
 use super::backlog::backlog;
-use super::summary::{ProcessUse, Summary};
+use super::summary::{ConsumerUse, ProcessUse, Summary};
 use crate::control::ask_all;
-use shared::bus::{Bus, required_consumers};
+use async_nats::jetstream::stream::Stream;
+use shared::bus::{Bus, Interested, edges_by_interest, interested, required_consumers};
 use shared::config::Pipeline;
 use shared::message::Outcome;
 use shared::stage::{ControlRequest, ProcessStatus};
@@ -19,6 +20,10 @@ pub(crate) struct Snapshot {
     pub(crate) last_sequences: BTreeMap<String, u64>,
     /// Messages of each stream that a required consumer has not acked, by edge.
     pub(crate) backlog: BTreeMap<String, u64>,
+    /// Messages that each stream held once and holds no more, by edge.
+    pub(crate) taken: BTreeMap<String, u64>,
+    /// Consumers of the streams that are kept by interest.
+    pub(crate) consumers: Vec<Interested>,
     /// Messages in the dead letters.
     pub(crate) dead: u64,
 }
@@ -29,9 +34,7 @@ impl Snapshot {
     /// # Errors
     /// The broker does not take the request. A process or a stream that does not answer is missing in the snapshot.
     pub(crate) async fn take(bus: &Bus, pipeline: &Pipeline, expected: Option<usize>) -> anyhow::Result<Snapshot> {
-        let mut processes: Vec<ProcessStatus> = ask_all(bus, &ControlRequest::Status, expected).await?;
-        processes.sort_by(|a, b| (&a.stage, a.instance).cmp(&(&b.stage, b.instance)));
-        let mut snapshot = Snapshot { processes, ..Snapshot::default() };
+        let mut snapshot = Snapshot::default();
         for (key, _) in pipeline.edges.streams() {
             let Ok(stream) = bus.jetstream.get_stream(bus.subjects.stream(key)).await else { continue };
             let state = &stream.cached_info().state;
@@ -39,12 +42,31 @@ impl Snapshot {
                 snapshot.dead = state.messages;
                 continue;
             };
-            snapshot.last_sequences.insert(key.to_owned(), state.last_sequence);
-            // Not by the messages in it: after a full disk a work queue was seen to keep one that is acked.
-            let backlog = backlog(&stream, &required_consumers(edge, pipeline)).await;
+            let Some(backlog) = snapshot.backlog_of(&stream, edge, pipeline).await else { continue };
             snapshot.backlog.insert(key.to_owned(), backlog);
+            snapshot.last_sequences.insert(key.to_owned(), state.last_sequence);
+            snapshot.taken.insert(key.to_owned(), state.last_sequence.saturating_sub(state.messages));
         }
+        // After the streams: what these say is taken, the processes must know of.
+        snapshot.processes = ask_all(bus, &ControlRequest::Status, expected).await?;
+        snapshot.processes.sort_by(|a, b| (&a.stage, a.instance).cmp(&(&b.stage, b.instance)));
         Ok(snapshot)
+    }
+
+    /// Counts what required consumers of a stream have not acked, and remembers all consumers of one that is kept by
+    /// interest; none while the broker does not tell.
+    async fn backlog_of(&mut self, stream: &Stream, edge: Edge, pipeline: &Pipeline) -> Option<u64> {
+        let required = required_consumers(edge, pipeline);
+        if !edges_by_interest().any(|kept| kept == edge) {
+            // Not by the messages in it: after a full disk a work queue was seen to keep one that is acked.
+            return Some(backlog(stream, &required).await);
+        }
+        let consumers = interested(stream, edge, pipeline).await.ok()?;
+        let is_there = |name: &String| consumers.iter().any(|consumer| consumer.name == *name);
+        let absent = required.iter().filter(|name| !is_there(name)).count() as u64;
+        let behind: u64 = consumers.iter().filter(|one| one.is_required).map(Interested::messages).sum();
+        self.consumers.extend(consumers);
+        Some(behind + absent * stream.cached_info().state.messages)
     }
 
     pub(super) fn total(&self, stage: &str, count: &str) -> u64 {
@@ -77,6 +99,7 @@ impl Snapshot {
             in_flight: self.total("scheduler", "in_flight"),
             dead: self.dead,
             refetched: self.total("scheduler", "refetched_total"),
+            consumers: self.consumers.iter().map(ConsumerUse::of).collect(),
             processes: processes.collect(),
             ..Summary::default()
         }

@@ -1,6 +1,7 @@
 //! The numbers of a crawl, with the keys of `--summary` and `status --json`.
 
 use serde::{Deserialize, Serialize};
+use shared::bus::Interested;
 use std::collections::BTreeMap;
 
 /// What a process has used.
@@ -17,6 +18,39 @@ pub struct ProcessUse {
     pub cpu_s: f64,
     /// Largest resident memory, in bytes.
     pub peak_rss_bytes: u64,
+}
+
+/// How far behind a consumer of a stream is that is kept by interest.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct ConsumerUse {
+    /// The edge.
+    pub edge: String,
+    /// Its name.
+    pub name: String,
+    /// The crawl waits for it.
+    pub required: bool,
+    /// Messages that were not given to it yet.
+    pub waiting: u64,
+    /// Messages that it was given and has not acked.
+    pub unacked: u64,
+    /// About how many bytes both are.
+    pub bytes: u64,
+}
+
+impl ConsumerUse {
+    /// Of what the broker says.
+    pub(crate) fn of(consumer: &Interested) -> ConsumerUse {
+        let Interested { edge, name, is_required, waiting, unacked, bytes, .. } = consumer;
+        let (edge, name) = (edge.name().to_owned(), name.clone());
+        ConsumerUse { edge, name, required: *is_required, waiting: *waiting, unacked: *unacked, bytes: *bytes }
+    }
+
+    /// In a line, for a person.
+    pub(crate) fn text(&self) -> String {
+        let ConsumerUse { edge, name, required, waiting, unacked, bytes } = self;
+        let need = if *required { "required" } else { "optional" };
+        format!("{edge:<10} {name:<20} {need}  waiting {waiting}  unacked {unacked}  about {bytes} bytes")
+    }
 }
 
 /// The state of a crawl, as `--summary` and `status --json` tell it.
@@ -55,6 +89,12 @@ pub struct Summary {
     pub complete: bool,
     /// What each process used.
     pub processes: Vec<ProcessUse>,
+    /// Who reads the streams that are kept by interest.
+    #[serde(default)]
+    pub consumers: Vec<ConsumerUse>,
+    /// Optional consumers that were removed, each with the reason (in this run).
+    #[serde(default)]
+    pub consumers_removed: Vec<String>,
 }
 
 /// What only the supervising process knows.
@@ -66,6 +106,9 @@ pub(crate) struct Supervision {
     pub(crate) elapsed_s: f64,
     /// The private broker.
     pub(crate) broker: Option<ProcessUse>,
+    /// Optional consumers that were removed, each with the reason.
+    #[serde(default)]
+    pub(crate) consumers_removed: Vec<String>,
 }
 
 impl Summary {

@@ -26,8 +26,10 @@ mod positions;
 mod state;
 mod tickets;
 mod unstored;
+mod vitals;
 
 pub use applied::Applied;
+pub use positions::settled_count;
 pub use state::{LOOP, OUTBOX, next_epoch};
 pub use unstored::{Outgoing, Unstored};
 
@@ -44,7 +46,7 @@ use positions::Positions;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
-use tickets::Tickets;
+use tickets::{Held, Tickets};
 
 /// Messages on their way into streams above which no input is taken.
 const PUBLISHES_MAX: usize = 1000;
@@ -116,6 +118,8 @@ pub struct Settlement<H> {
     /// Of a stage with state: as long as it is held, the stage may commit.
     lease: PartitionLease,
     actions: VecDeque<Action<H>>,
+    /// Inputs of a stage with state that lie in the dead letters: acked when their positions are committed.
+    put_aside: Vec<Held<H>>,
     /// What follows the commit under way.
     after_commit: Option<AfterCommit>,
     received: u64,
@@ -153,6 +157,7 @@ impl<H: Clone> Settlement<H> {
             outbox: None,
             lease: PartitionLease::new(pipeline.ownership_lease),
             actions: VecDeque::new(),
+            put_aside: Vec::new(),
             after_commit: None,
             received: 0,
             published: 0,
@@ -324,9 +329,11 @@ impl<H: Clone> Settlement<H> {
 
     /// One thing fewer keeps an input in hand; the last one settles it.
     fn release(&mut self, ticket: Ticket) {
-        if let Some(held) = self.tickets.release(ticket)
-            && held.position.is_some()
-        {
+        let Some(held) = self.tickets.release(ticket) else { return };
+        let Some((edge, sequence)) = held.position else { return };
+        if self.outbox.is_some() && !self.positions.is_applied(edge, sequence) {
+            self.put_aside.push(held);
+        } else {
             self.actions.extend(held.answer_to.map(Action::Ack));
         }
     }
@@ -420,12 +427,24 @@ impl<H: Clone> Settlement<H> {
         self.actions.extend(old.into_iter().map(Action::Extend));
         if self.may_step(now) {
             self.clear_outbox();
+            self.settle_put_aside();
         }
+    }
+
+    /// Commits the positions of inputs that lie in the dead letters, and acks them.
+    fn settle_put_aside(&mut self) {
+        let put_aside = std::mem::take(&mut self.put_aside);
+        let mut changes = Changes::default();
+        self.positions.apply(put_aside.iter().filter_map(|held| held.position), &mut changes);
+        if !changes.is_empty() {
+            self.actions.push_back(Action::Commit(changes));
+        }
+        self.actions.extend(put_aside.into_iter().filter_map(|held| held.answer_to).map(Action::Ack));
     }
 
     /// Says whether [`upkeep`](Self::upkeep) may have something to do.
     pub fn needs_upkeep(&self) -> bool {
-        !self.tickets.is_empty() || self.outbox.as_ref().is_some_and(Outbox::has_stored)
+        !self.tickets.is_empty() || !self.put_aside.is_empty() || self.outbox.as_ref().is_some_and(Outbox::has_stored)
     }
 
     fn clear_outbox(&mut self) {
@@ -452,46 +471,6 @@ impl<H: Clone> Settlement<H> {
     /// The creation time of the stream of an edge, if inputs come from there.
     pub fn stream_of(&self, edge: Edge) -> Option<i64> {
         self.streams.get(&edge).copied()
-    }
-
-    // What a process tells of itself.
-
-    /// Says whether no input is in hand and every output is in its stream.
-    pub fn is_settled(&self) -> bool {
-        self.tickets.is_empty() && self.unstored.is_empty()
-    }
-
-    /// How many inputs are in hand and outputs are on their way.
-    pub fn unsettled(&self) -> usize {
-        self.tickets.len() + self.unstored.len()
-    }
-
-    /// Its numbers, for status and metrics.
-    pub fn counts(&self) -> [super::core::Count; 6] {
-        [
-            ("loop_received_total", self.received),
-            ("loop_published_total", self.published),
-            ("loop_repeated_total", self.repeated),
-            ("loop_dead_total", self.dead),
-            ("loop_inputs_in_hand", self.tickets.len() as u64),
-            ("loop_outputs_in_flight", self.unstored.len() as u64),
-        ]
-    }
-
-    /// Says why the process is not ready, if it is not.
-    ///
-    /// # Errors
-    /// The reason, for an operator.
-    pub fn readiness(&self, now: Timestamp) -> Result<(), String> {
-        if !self.may_step(now) {
-            Err("no lease on the partitions".into())
-        } else if self.unknown_version_until.is_some() {
-            Err("an input has a schema version that this program does not know".into())
-        } else if self.unstored.oldest(now) > PUBLISH_LATE {
-            Err(format!("what is published is not stored: {}", self.unstored.refusal().unwrap_or("no answer")))
-        } else {
-            Ok(())
-        }
     }
 }
 

@@ -37,9 +37,7 @@ impl Patience {
     pub(super) fn answered(&mut self, took: Duration) {
         let (smoothed, variation) = match self.usual {
             None => (took, took / 2),
-            Some((smoothed, variation)) => {
-                ((7 * smoothed + took) / 8, (3 * variation + smoothed.abs_diff(took)) / 4)
-            }
+            Some((smoothed, variation)) => ((7 * smoothed + took) / 8, (3 * variation + smoothed.abs_diff(took)) / 4),
         };
         self.usual = Some((smoothed, variation));
         self.timeout = (smoothed + (4 * variation).max(MARGIN_MIN)).clamp(ACK_TIMEOUT_MIN, ACK_TIMEOUT_MAX);

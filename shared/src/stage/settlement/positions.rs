@@ -18,6 +18,8 @@ struct Position {
     /// The stream's creation, in nanoseconds since 1970: a position means nothing in another stream.
     created: i64,
     applied: Applied,
+    /// How many of the stream's messages this instance applied or put aside. None in a state that began without it.
+    settled: Option<u64>,
 }
 
 /// The positions of a stage with state (none without), and for how long its streams wait for acks.
@@ -41,9 +43,20 @@ impl Positions {
     /// Reads the stored position; in a stream of another creation time nothing was read yet.
     pub(super) fn adopt(&mut self, store: &dyn Store, edge: Edge, created: i64) -> Result<(), StoreError> {
         let stored = store.get(LOOP, key(edge).as_bytes())?;
-        let position = stored.as_deref().and_then(read).filter(|position| position.created == created);
-        self.by_edge.insert(edge, position.unwrap_or(Position { created, applied: Applied::default() }));
+        let stored = stored.as_deref().and_then(read).filter(|(of, _)| *of == created);
+        let counted = store.get(LOOP, settled_key(edge).as_bytes())?;
+        let counted = counted.as_deref().and_then(read_settled).filter(|(of, _)| *of == created);
+        let position = match stored {
+            Some((_, applied)) => Position { created, applied, settled: counted.map(|(_, settled)| settled) },
+            None => Position { created, applied: Applied::default(), settled: Some(0) },
+        };
+        self.by_edge.insert(edge, position);
         Ok(())
+    }
+
+    /// How many messages of each edge were applied or put aside since the stream was created, where that is known.
+    pub(super) fn settled(&self) -> impl Iterator<Item = (Edge, u64)> {
+        self.by_edge.iter().filter_map(|(&edge, position)| Some((edge, position.settled?)))
     }
 
     pub(super) fn is_applied(&self, edge: Edge, sequence: u64) -> bool {
@@ -55,12 +68,18 @@ impl Positions {
         let mut moved = BTreeSet::new();
         for (edge, sequence) in messages {
             if let Some(position) = self.by_edge.get_mut(&edge) {
-                position.applied.insert(sequence);
+                if position.applied.insert(sequence) {
+                    position.settled = position.settled.map(|settled| settled + 1);
+                }
                 moved.insert(edge);
             }
         }
         for edge in moved {
-            changes.put(LOOP, key(edge), write(&self.by_edge[&edge]));
+            let position = &self.by_edge[&edge];
+            changes.put(LOOP, key(edge), write(position));
+            if let Some(settled) = position.settled {
+                changes.put(LOOP, settled_key(edge), [position.created.to_le_bytes(), settled.to_le_bytes()].concat());
+            }
         }
     }
 
@@ -78,6 +97,17 @@ impl Positions {
     }
 }
 
+/// The name under which a stage with state tells how many messages of an edge it has applied or put aside, since the stream
+/// was created; none for an edge that no such stage reads.
+pub const fn settled_count(edge: Edge) -> Option<&'static str> {
+    match edge {
+        Edge::UrlsSplit => Some("loop_settled_urls_split_total"),
+        Edge::UrlsReady => Some("loop_settled_urls_ready_total"),
+        Edge::FetchReports => Some("loop_settled_fetch_reports_total"),
+        _ => None,
+    }
+}
+
 fn key(edge: Edge) -> String {
     format!("position {}", edge.name())
 }
@@ -88,7 +118,16 @@ fn write(position: &Position) -> Vec<u8> {
     bytes
 }
 
-fn read(bytes: &[u8]) -> Option<Position> {
+fn read(bytes: &[u8]) -> Option<(i64, Applied)> {
     let (created, applied) = bytes.split_at_checked(8)?;
-    Some(Position { created: i64::from_le_bytes(created.try_into().ok()?), applied: Applied::from_bytes(applied)? })
+    Some((i64::from_le_bytes(created.try_into().ok()?), Applied::from_bytes(applied)?))
+}
+
+fn settled_key(edge: Edge) -> String {
+    format!("settled {}", edge.name())
+}
+
+fn read_settled(bytes: &[u8]) -> Option<(i64, u64)> {
+    let (created, settled) = bytes.split_at_checked(8)?;
+    Some((i64::from_le_bytes(created.try_into().ok()?), u64::from_le_bytes(settled.try_into().ok()?)))
 }

@@ -13,7 +13,7 @@ use shared::stage::store::StoreError;
 /// Takes on the new URLs of a batch, and the addresses in it. A batch without URLs is the answer to a request for
 /// addresses.
 ///
-/// Gives the number of URLs that make no sense. They are left out.
+/// Gives the number of URLs that make no sense. They are counted and left out.
 ///
 /// # Errors
 ///
@@ -62,6 +62,10 @@ pub(crate) fn take_on(servers: &mut Servers, ready: &ReadyUrls, staged: &mut Sta
             let url = FrontierUrl { url, origin, serial, attempts: 0, not_before: 0 };
             server.queue.push(&mut staged.rows, key, &url, order, head_max);
         }
+    }
+    if let Some(partition) = servers.partition(ready.partition).filter(|_| malformed > 0) {
+        partition.counts.malformed += malformed;
+        staged.partitions.insert(ready.partition);
     }
     Ok(malformed)
 }

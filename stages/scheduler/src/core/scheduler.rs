@@ -130,11 +130,12 @@ impl Scheduler {
     /// Takes a message. Gives the fetcher's name when it is an ask, which is answered at the end of the step.
     fn message(&mut self, input: Input, staged: &mut Staged<'_>) -> Result<Option<String>, StoreError> {
         match input {
-            Input::Ready(ReadyUrls { partition, .. }) | Input::Report(Report { partition, .. })
-                if !self.servers.owns(partition) =>
-            {
+            Input::Ready(ReadyUrls { partition, urls, .. }) if !self.servers.owns(partition) => {
                 self.foreign += 1;
+                self.servers.leave_out(urls.len() as u64, staged);
             }
+            // Its lease runs out, and its URLs are tried again.
+            Input::Report(Report { partition, .. }) if !self.servers.owns(partition) => self.foreign += 1,
             Input::Ready(ready) => self.malformed += intake::take_on(&mut self.servers, &ready, staged)?,
             Input::Report(report) => self.reports().take(&report, staged)?,
             Input::Errand(errand) => self.errand(errand, staged)?,
@@ -322,6 +323,8 @@ impl Core for Scheduler {
             ("robots_fetched_total", totals.robots),
             ("foreign_total", self.foreign),
             ("malformed_total", self.malformed),
+            ("foreign_urls_total", totals.foreign),
+            ("malformed_urls_total", totals.malformed),
             ("invariants_broken_total", self.servers.invariants_broken()),
         ];
         for outcome in Outcome::ALL {

@@ -26,6 +26,10 @@ pub(crate) struct Counts {
     pub(crate) repeated: u64,
     /// Answers to requests for robots.txt.
     pub(crate) robots: u64,
+    /// New URLs that make no sense, and were dropped.
+    pub(crate) malformed: u64,
+    /// New URLs of partitions of other instances, which were dropped.
+    pub(crate) foreign: u64,
 }
 
 impl Counts {
@@ -42,6 +46,8 @@ impl Counts {
         for (mine, theirs) in self.outcomes.iter_mut().zip(other.outcomes) {
             *mine += theirs;
         }
+        self.malformed += other.malformed;
+        self.foreign += other.foreign;
     }
 
     fn fields(&self) -> [u64; 9] {
@@ -65,7 +71,7 @@ impl Counts {
     }
 
     pub(crate) fn write(&self, row: &mut Writer) {
-        for number in self.fields().into_iter().chain(self.outcomes) {
+        for number in self.fields().into_iter().chain(self.outcomes).chain([self.malformed, self.foreign]) {
             row.number(number);
         }
     }
@@ -78,6 +84,9 @@ impl Counts {
         for outcome in &mut counts.outcomes {
             *outcome = row.number()?;
         }
+        // Rows end before these where a crawl began before they were counted.
+        counts.malformed = row.number().unwrap_or(0);
+        counts.foreign = row.number().unwrap_or(0);
         Some(counts)
     }
 }
@@ -114,11 +123,15 @@ mod tests {
     fn counts_come_back_as_they_were_and_add_up() {
         let mut counts = Counts { new: 7, refetched: 300, robots: u64::MAX / 2, ..Counts::default() };
         counts.outcomes[10] = 5;
+        (counts.malformed, counts.foreign) = (3, 4);
         let mut row = Writer::with_capacity(0);
         counts.write(&mut row);
         let row = row.finish();
         assert_eq!(Counts::read(&mut Reader::new(&row).unwrap()), Some(counts.clone()));
+        let before = Counts { malformed: 0, foreign: 0, ..counts.clone() };
+        assert_eq!(Counts::read(&mut Reader::new(&row[..row.len() - 2]).unwrap()), Some(before));
         counts.add(&counts.clone());
         assert_eq!((counts.new, counts.refetched, counts.ended()), (14, 600, 10));
+        assert_eq!((counts.malformed, counts.foreign), (6, 8));
     }
 }

@@ -152,6 +152,14 @@ impl Servers {
         self.partitions.contains_key(&partition)
     }
 
+    /// So many new URLs are of a partition of another instance. They are lost, and counted with this instance's first one.
+    pub(crate) fn leave_out(&mut self, urls: u64, staged: &mut Staged<'_>) {
+        if let Some((&number, partition)) = self.partitions.iter_mut().next() {
+            partition.counts.foreign += urls;
+            staged.partitions.insert(number);
+        }
+    }
+
     /// A partition of this instance.
     pub(crate) fn partition(&mut self, partition: u16) -> Option<&mut Partition> {
         self.partitions.get_mut(&partition)

@@ -103,7 +103,7 @@ impl Lease {
 
     /// Says whether a report that comes now has waited no longer than a lease lasts.
     pub(crate) fn is_prompt(&self, now: Timestamp) -> bool {
-        now <= self.prompt_until
+        now < self.prompt_until
     }
 
     /// Says whether it fetches pages or a robots.txt.
@@ -234,11 +234,11 @@ mod tests {
 
     #[test]
     fn a_report_is_prompt_until_the_lease_would_have_ended_if_all_had_been_heard() {
-        let at = |seconds| Timestamp::from_micros(seconds * 1_000_000);
+        let at = |seconds: u64| Timestamp::from_micros(seconds * 1_000_000);
         let length = Duration::from_secs(20);
         let mut lease = Lease { deadline: at(22), prompt_until: at(22), ..lease() };
         lease.renew(at(10), length);
-        assert_eq!((lease.deadline, lease.is_prompt(at(32)), lease.is_prompt(at(33))), (at(32), true, false));
+        assert_eq!((lease.deadline, lease.is_prompt(at(31)), lease.is_prompt(at(32))), (at(32), true, false));
         lease.hear_again(at(100), length);
         assert_eq!((lease.deadline, lease.is_prompt(at(100))), (at(122), false));
         lease.renew(at(101), length);

@@ -7,7 +7,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use tokio::io::AsyncWriteExt as _;
 
-use super::{BUSY_FOR, Hostility};
+use super::Hostility;
 use crate::behaviour::Exchange;
 use crate::dice::{Dice, Purpose};
 use crate::{http, sitemap};
@@ -145,7 +145,7 @@ impl Exchange<'_> {
 
     /// Asks to be left alone for a moment.
     pub(crate) async fn send_busy(self) -> io::Result<()> {
-        let fields = format!("Retry-After: {}\r\n", BUSY_FOR.as_secs());
+        let fields = format!("Retry-After: {}\r\n", self.plan.profile.retry_after_s);
         self.send("503 Service Unavailable", "text/plain", &fields, b"later\n").await
     }
 

@@ -105,6 +105,8 @@ fn messages_that_make_no_sense_are_counted_and_ignored() {
     world.step(Some(Input::Errand(Errand::Wanted { url: "nonsense".into(), server: "x".into() })));
     world.step(Some(Input::Errand(Errand::Found { server: elsewhere(A), response: None })));
     assert_eq!((world.count("malformed_total"), world.count("foreign_total")), (4, 2));
+    world.crash();
+    assert_eq!((world.count("malformed_urls_total"), world.count("foreign_urls_total")), (3, 3), "of URLs, for good");
 }
 
 #[test]

@@ -1,0 +1,157 @@
+//! Consumers of streams that are kept by interest: who they are, which of them the crawl waits for, and how far behind
+//! each is.
+//!
+//! Invariant: a consumer is optional unless the table of stages, or the consumer itself, says that it is required (P8).
+
+use super::Bus;
+use super::lanes::lane_consumers;
+use crate::config::{Pipeline, Retention};
+use crate::topology::{self, EDGES, Edge, Kind, Source, StageName};
+use async_nats::jetstream::consumer::Info;
+use async_nats::jetstream::stream::Stream;
+use futures::TryStreamExt as _;
+use std::collections::HashMap;
+use std::time::Duration;
+
+/// Name of a durable consumer: the stage, and the instance for edges that instances own by partition.
+pub fn consumer_name(stage: &str, instance: Option<u16>) -> String {
+    match instance {
+        None => stage.to_owned(),
+        Some(instance) => format!("{stage}-{instance}"),
+    }
+}
+
+/// Whether a crawl waits for a consumer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// It gets every message: a full stream waits for it.
+    Required,
+    /// It never holds the crawl back. The broker removes it when nobody has pulled for this time.
+    Optional {
+        /// `broker.consumer_expiry`
+        expires_after: Duration,
+    },
+}
+
+/// What a required consumer says of itself, in its metadata at the broker.
+const NEED: (&str, &str) = ("rhumb-need", "required");
+
+impl Need {
+    /// What is said of it in the consumer's metadata.
+    pub(super) fn metadata(self) -> HashMap<String, String> {
+        let says = (self == Need::Required).then(|| (NEED.0.to_owned(), NEED.1.to_owned()));
+        says.into_iter().collect()
+    }
+
+    /// How long it may be without a pull; zero: for ever.
+    pub(super) fn inactive_threshold(self) -> Duration {
+        match self {
+            Need::Required => Duration::ZERO,
+            Need::Optional { expires_after } => expires_after,
+        }
+    }
+}
+
+/// A consumer of a stream that is kept by interest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Interested {
+    /// The edge of the stream.
+    pub edge: Edge,
+    /// Its name.
+    pub name: String,
+    /// The crawl waits for it.
+    pub is_required: bool,
+    /// Messages that were not given to it yet.
+    pub waiting: u64,
+    /// Messages that it was given and has not acked.
+    pub unacked: u64,
+    /// Bytes of both, by the average size of a message of the stream.
+    pub bytes: u64,
+    /// When it acked last, by the broker's clock, in nanoseconds since 1970.
+    pub acked_at: Option<i128>,
+}
+
+impl Interested {
+    /// Messages that the stream keeps for it.
+    pub fn messages(&self) -> u64 {
+        self.waiting + self.unacked
+    }
+}
+
+/// Edges whose streams are kept by interest.
+pub fn edges_by_interest() -> impl Iterator<Item = Edge> {
+    EDGES.iter().filter(|row| row.kind == Kind::Stream(Retention::Interest)).map(|row| row.edge)
+}
+
+/// The streams that are kept by interest, each with a stage that must get all that is in it: its consumers that have
+/// instances in this crawl.
+pub fn required_by_interest(pipeline: &Pipeline) -> Vec<(Edge, StageName)> {
+    let required = edges_by_interest().flat_map(|edge| topology::consumers(edge).map(move |(stage, _)| (edge, stage)));
+    required.filter(|(_, stage)| pipeline.stages.of(*stage).replicas > 0).collect()
+}
+
+/// The names of the consumers that must get all that is in an edge's stream; none for an edge that is no stream.
+pub fn required_consumers(edge: Edge, pipeline: &Pipeline) -> Vec<String> {
+    let names = |(stage, source): (StageName, Source)| -> Vec<String> {
+        let replicas = pipeline.stages.of(stage).replicas;
+        match source {
+            Source::Owned(_) => (0..replicas).map(|instance| consumer_name(stage.name(), Some(instance))).collect(),
+            Source::Shared(_) if edge.has_lanes() => {
+                lane_consumers(stage.name(), edge, pipeline.partitions).into_iter().map(|lane| lane.name).collect()
+            }
+            Source::Shared(_) if replicas > 0 => vec![consumer_name(stage.name(), None)],
+            Source::Shared(_) | Source::Addressed(_) | Source::Any(_) | Source::OwnedSoft(_) => Vec::new(),
+        }
+    };
+    topology::consumers(edge).flat_map(names).collect()
+}
+
+/// Lists the consumers of an edge's stream, which is kept by interest, by name.
+///
+/// # Errors
+/// The broker does not answer.
+pub async fn interested(stream: &Stream, edge: Edge, pipeline: &Pipeline) -> anyhow::Result<Vec<Interested>> {
+    let required = required_consumers(edge, pipeline);
+    let state = &stream.cached_info().state;
+    let infos: Vec<Info> = stream.consumers().try_collect().await?;
+    let mut consumers: Vec<Interested> = infos
+        .into_iter()
+        .map(|info| {
+            let messages = info.num_pending + info.num_ack_pending as u64;
+            Interested {
+                edge,
+                is_required: required.contains(&info.name)
+                    || info.config.metadata.get(NEED.0).is_some_and(|need| need == NEED.1),
+                waiting: info.num_pending,
+                unacked: info.num_ack_pending as u64,
+                bytes: state.bytes.checked_div(state.messages).unwrap_or(0) * messages,
+                acked_at: info.ack_floor.last_active.map(|at| at.unix_timestamp_nanos()),
+                name: info.name,
+            }
+        })
+        .collect();
+    consumers.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    Ok(consumers)
+}
+
+/// Lists the consumers of all edges whose streams are kept by interest.
+///
+/// # Errors
+/// The broker does not answer.
+pub async fn all_interested(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<Vec<Interested>> {
+    let mut all = Vec::new();
+    for edge in edges_by_interest() {
+        let stream = bus.jetstream.get_stream(bus.subjects.stream(edge.name())).await?;
+        all.extend(interested(&stream, edge, pipeline).await?);
+    }
+    Ok(all)
+}
+
+/// Removes a consumer. What its stream keeps for it alone goes.
+///
+/// # Errors
+/// The broker does not answer, or there is none of that name.
+pub async fn remove_consumer(bus: &Bus, edge: Edge, name: &str) -> anyhow::Result<()> {
+    bus.jetstream.delete_consumer_from_stream(name, bus.subjects.stream(edge.name())).await?;
+    Ok(())
+}

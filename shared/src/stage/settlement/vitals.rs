@@ -1,0 +1,48 @@
+//! What a settlement tells of itself: its numbers, whether it is at rest, whether the process is ready.
+
+use super::{PUBLISH_LATE, Settlement, settled_count};
+use crate::stage::core::Count;
+use crate::time::Timestamp;
+
+impl<H: Clone> Settlement<H> {
+    /// Says whether no input is in hand and every output is in its stream.
+    pub fn is_settled(&self) -> bool {
+        self.tickets.is_empty() && self.unstored.is_empty()
+    }
+
+    /// How many inputs are in hand and outputs are on their way.
+    pub fn unsettled(&self) -> usize {
+        self.tickets.len() + self.unstored.len()
+    }
+
+    /// Its numbers, for status and metrics.
+    pub fn counts(&self) -> Vec<Count> {
+        let settled = self.positions.settled().filter_map(|(edge, settled)| Some((settled_count(edge)?, settled)));
+        let mut counts = vec![
+            ("loop_received_total", self.received),
+            ("loop_published_total", self.published),
+            ("loop_repeated_total", self.repeated),
+            ("loop_dead_total", self.dead),
+            ("loop_inputs_in_hand", self.tickets.len() as u64),
+            ("loop_outputs_in_flight", self.unstored.len() as u64),
+        ];
+        counts.extend(settled);
+        counts
+    }
+
+    /// Says why the process is not ready, if it is not.
+    ///
+    /// # Errors
+    /// The reason, for an operator.
+    pub fn readiness(&self, now: Timestamp) -> Result<(), String> {
+        if !self.may_step(now) {
+            Err("no lease on the partitions".into())
+        } else if self.unknown_version_until.is_some() {
+            Err("an input has a schema version that this program does not know".into())
+        } else if self.unstored.oldest(now) > PUBLISH_LATE {
+            Err(format!("what is published is not stored: {}", self.unstored.refusal().unwrap_or("no answer")))
+        } else {
+            Ok(())
+        }
+    }
+}

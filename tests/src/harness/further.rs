@@ -1,0 +1,82 @@
+//! Further stages: the examples of `docs/adding-a-stage.md`, beside a crawl.
+
+use super::command::{COMMAND_AT_MOST, binaries, ended_within, signal};
+use super::running::Running;
+use rustix::process::Signal;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::process::{Child, Command, Stdio};
+
+/// A further stage; killed when dropped.
+pub struct FurtherStage {
+    process: Child,
+    listen: String,
+}
+
+impl FurtherStage {
+    /// Starts it beside a crawl and waits until it runs.
+    ///
+    /// # Panics
+    /// When it does not come so far.
+    pub fn start(name: &str, crawl: &Running) -> FurtherStage {
+        let handle = crawl.handle();
+        let mut process = Command::new(binaries().join(name))
+            .env("RHUMB__BROKER__URL", handle.broker)
+            .arg("--config")
+            .arg(crawl.data().join("configuration.json"))
+            .stderr(Stdio::piped())
+            .stdin(Stdio::null())
+            .spawn()
+            .expect("the further stage can be started");
+        let log = BufReader::new(process.stderr.take().expect("a pipe"));
+        let listen = log
+            .lines()
+            .map_while(Result::ok)
+            .find_map(|line| Some(line.split_once("listen=")?.1.split_whitespace().next()?.to_owned()))
+            .expect("the further stage tells where it listens");
+        FurtherStage { process, listen }
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// One of its counts, from `/metrics`.
+    ///
+    /// # Panics
+    /// When it does not tell.
+    pub fn count(&self, name: &str) -> u64 {
+        let mut stream = TcpStream::connect(&self.listen).expect("the further stage listens");
+        stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").expect("a request");
+        let mut text = String::new();
+        stream.read_to_string(&mut text).expect("an answer");
+        let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("no {name} in {text}"));
+        line.rsplit(' ').next().expect("a value").parse().expect("a number")
+    }
+
+    /// Ends it as an operator does; its exit code.
+    ///
+    /// # Panics
+    /// When it has ended, or does not end in time.
+    pub fn stop(&mut self) -> i32 {
+        signal(self.process.id(), Signal::TERM);
+        self.ended()
+    }
+
+    /// Waits until it has ended by itself; its exit code.
+    ///
+    /// # Panics
+    /// When it does not end in time.
+    pub fn ended(&mut self) -> i32 {
+        let status = ended_within(&mut self.process, COMMAND_AT_MOST).expect("the further stage ends");
+        status.code().unwrap_or(-1)
+    }
+}
+
+impl Drop for FurtherStage {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
