@@ -45,10 +45,7 @@ fn loses_and_repeats_nothing_while_it_is_stopped(name: &str) {
 }
 
 fn with_short_leases(crawl: Crawl) -> Crawl {
-    crawl
-        .set("ownership_lease=2s")
-        .set("stages.scheduler.job_lease=4s")
-        .set("stages.fetcher.renew_every=1s")
+    crawl.set("ownership_lease=2s").set("stages.scheduler.job_lease=4s").set("stages.fetcher.renew_every=1s")
 }
 
 fn until_share(crawl: &mut Running, part: u64, of: u64) {
