@@ -208,8 +208,7 @@ fn a_further_stage_gets_every_page_and_produces_on_an_edge_of_its_own() {
 }
 
 /// Goal: a further stage that stands still never holds a crawl back (P8). Method: one is stopped as soon as it takes part
-/// in a crawl whose pages need several times the room that their stream has; it must be removed, with a line, and know
-/// that when it goes on.
+/// in a crawl whose pages need several times the room that their stream has; it must be removed, with a line.
 #[test]
 fn a_further_stage_that_stands_still_is_removed_and_the_crawl_completes() {
     let world = world();
@@ -219,7 +218,7 @@ fn a_further_stage_that_stands_still_is_removed_and_the_crawl_completes() {
         .set("limits.body_bytes_max=512KiB")
         .set("edges.pages.bytes_max=2MiB")
         .start();
-    let mut find = FurtherStage::start("find-titles", &crawl);
+    let find = FurtherStage::start("find-titles", &crawl);
     signal(find.pid(), Signal::STOP);
     let said = crawl.rhumb(&["consumers"]);
     let is_listed = |name: &str, need: &str| said.out.lines().any(|line| line.contains(name) && line.contains(need));
@@ -232,8 +231,6 @@ fn a_further_stage_that_stands_still_is_removed_and_the_crawl_completes() {
     world.assert_whole(&finished);
     let log = std::fs::read_to_string(log).expect("the log");
     assert!(log.contains("the optional consumer find-titles of pages is removed: it is about"), "{log}");
-    signal(find.pid(), Signal::CONT);
-    assert_eq!(find.ended(), 1, "it missed messages");
 }
 
 #[test]
@@ -244,7 +241,7 @@ fn a_further_consumer_is_removed_by_name_and_one_of_the_pipeline_is_not() {
     let mut find = FurtherStage::start("find-titles", &up);
     for (name, code, says) in [
         ("parser", 2, "belongs to the crawl"),
-        ("nobody", 2, "there are: parser"),
+        ("nobody", 2, "there is no consumer 'nobody'"),
         ("find-titles", 0, "find-titles gets no more of pages"),
     ] {
         let said = up.rhumb(&["consumers", "--remove", name]);

@@ -104,6 +104,7 @@ fn configured(world: &World, schedule: &Schedule, broker: &Broker, clock: Option
 }
 
 /// Who runs the broker.
+#[expect(clippy::large_enum_variant, reason = "there is one at a time")]
 enum Broker {
     /// `rhumb`
     Private,
