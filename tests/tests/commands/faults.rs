@@ -108,6 +108,7 @@ fn processes_of(data: &Path) -> Vec<String> {
 fn a_message_that_is_lost_on_its_way_is_told_with_its_numbers() {
     let world = World::new(slow_web());
     let mut crawl = world.up().set("edges.urls.split.ack_wait=2s").start();
+    crawl.handle();
     assert_eq!(crawl.rhumb(&["inject", &world.web.seed_urls()[0]]).code, 0);
     crawl.until(MINUTE, |summary| summary.pages > 0);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
