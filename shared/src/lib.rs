@@ -4,6 +4,7 @@
 //! - [`message`]: one type per edge of the pipeline and the envelope it travels in;
 //! - [`config`]: `pipeline.yaml`, typed, strict and checked before anything starts;
 //! - [`bus`]: the broker: streams, consumers and subjects made from the configuration;
+//! - [`identity`]: by which the parts of one crawl know each other;
 //! - [`stage`]: the one loop that receives, steps a pure core, commits, publishes and settles;
 //! - [`url`] and [`address`]: canonical URLs, SURT, fingerprints, partitions, private addresses;
 //! - [`url_cache`]: fingerprints of URLs that are known, before the URL-seen test;
@@ -21,6 +22,7 @@ pub mod address;
 pub mod bus;
 pub mod config;
 pub mod content_coding;
+pub mod identity;
 pub mod index;
 pub mod message;
 pub mod stage;

@@ -4,25 +4,29 @@
 //! settings that cannot be changed in place is a clear error. Which there are, [`crate::topology`] says; their subjects and
 //! settings come from the configuration.
 
+mod join;
 mod lanes;
 mod publisher;
+mod register;
 mod streams;
 mod subjects;
 
 pub use crate::config::shown;
+pub use join::{begin_generation, held_now, join, new_id};
 pub(crate) use lanes::priority;
 pub use lanes::{LANES, LaneConsumer, lane_consumers, lane_of};
 pub use publisher::{Publisher, StreamAnswer};
+pub use register::{Register, StateNote};
 pub(crate) use streams::PRIORITY_GROUP;
 pub use streams::{
-    BUCKETS, Buckets, Consumer, consumer_name, ensure_buckets, ensure_streams, leave_unarchived, required_by_interest,
-    required_consumers,
+    BUCKETS, Buckets, Consumer, consumer_name, ensure_buckets, ensure_streams, lasting_streams, leave_unarchived,
+    required_by_interest, required_consumers, stream_info, stream_names,
 };
 pub use subjects::Subjects;
 
 use crate::config::{Bytes, ConfigError, MAX_PAYLOAD_MIN, Pipeline};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// A connection to the broker, shared by all that a process does there.
@@ -34,8 +38,6 @@ pub struct Bus {
     pub jetstream: async_nats::jetstream::Context,
     /// The subjects of this crawl.
     pub subjects: Arc<Subjects>,
-    /// Number of connects so far: changes with every reconnect.
-    connected: Arc<AtomicU64>,
 }
 
 /// First wait after a failed connect, doubling.
@@ -52,16 +54,15 @@ impl Bus {
         let started = Instant::now();
         let mut reported: Option<Instant> = None;
         let mut wait = RECONNECT_WAIT;
-        let connected = Arc::new(AtomicU64::new(0));
         loop {
-            match options(name, connected.clone()).connect(url).await {
+            match options(name).connect(url).await {
                 Ok(client) => {
                     check_version(url, &client.server_info().version)?;
                     check_payload(url, Bytes(client.server_info().max_payload as u64))?;
                     let mut jetstream = async_nats::jetstream::new(client.clone());
                     jetstream.set_timeout(API_TIMEOUT);
                     let subjects = Arc::new(Subjects::new(pipeline));
-                    return Ok(Bus { client, jetstream, subjects, connected });
+                    return Ok(Bus { client, jetstream, subjects });
                 }
                 Err(error) => {
                     if reported.is_none_or(|at| at.elapsed() >= pipeline.broker.connect_report_every) {
@@ -85,9 +86,9 @@ impl Bus {
         pipeline.broker.max_payload.min(Bytes(self.client.server_info().max_payload as u64))
     }
 
-    /// Number of connects so far: changes with every reconnect.
+    /// Number of connects so far: changes with every reconnect, before anything is sent over the new connection.
     pub fn connections(&self) -> u64 {
-        self.connected.load(Ordering::Relaxed)
+        self.client.statistics().connects.load(Ordering::Relaxed)
     }
 
     /// Says whether the connection stands right now.
@@ -124,7 +125,7 @@ fn check_payload(url: &str, max_payload: Bytes) -> Result<(), ConfigError> {
     )]))
 }
 
-fn options(name: &str, connected: Arc<AtomicU64>) -> async_nats::ConnectOptions {
+fn options(name: &str) -> async_nats::ConnectOptions {
     async_nats::ConnectOptions::new()
         .name(name)
         .max_reconnects(None)
@@ -137,19 +138,12 @@ fn options(name: &str, connected: Arc<AtomicU64>) -> async_nats::ConnectOptions 
             let doubling = RECONNECT_WAIT.saturating_mul(1 << attempts.min(10) as u32);
             doubling.min(RECONNECT_WAIT_MAX)
         })
-        .event_callback(move |event| {
-            let connected = connected.clone();
-            async move {
-                match event {
-                    async_nats::Event::Connected => {
-                        connected.fetch_add(1, Ordering::Relaxed);
-                        tracing::debug!("connected to the broker");
-                    }
-                    async_nats::Event::Disconnected => tracing::warn!("the broker is gone; reconnecting"),
-                    // One event a lost message: never a line each.
-                    async_nats::Event::SlowConsumer(_) => {}
-                    event => tracing::debug!(%event, "broker connection"),
-                }
+        .event_callback(|event| async move {
+            match event {
+                async_nats::Event::Disconnected => tracing::warn!("the broker is gone; reconnecting"),
+                // One event a lost message: never a line each.
+                async_nats::Event::SlowConsumer(_) => {}
+                event => tracing::debug!(%event, "broker connection"),
             }
         })
 }

@@ -4,10 +4,13 @@
 //! with the token that each is about.
 
 use super::Bus;
-use crate::stage::settlement::{Outgoing, Unstored};
+use crate::stage::settlement::{Outgoing, PubAck, Unstored};
 use crate::time::Timestamp;
 use async_nats::{HeaderMap, Message, Subscriber};
 use futures::{FutureExt as _, StreamExt as _};
+use serde::Deserialize;
+use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How often [`Publisher::store_all`] looks for what has waited too long.
@@ -16,8 +19,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(200);
 /// What a stream answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StreamAnswer {
-    /// It has the message with this token.
-    Stored(u64),
+    /// It has the message with this token, and where.
+    Stored(u64, PubAck),
     /// It refused the message with this token, and why.
     Refused(u64, String),
 }
@@ -27,6 +30,8 @@ pub struct Publisher {
     bus: Bus,
     inbox: String,
     answers: Subscriber,
+    /// Names of streams that have answered: few, and each is kept once.
+    streams: Vec<Arc<str>>,
 }
 
 impl Publisher {
@@ -37,7 +42,7 @@ impl Publisher {
     pub async fn new(bus: &Bus) -> anyhow::Result<Self> {
         let inbox = bus.client.new_inbox();
         let answers = bus.client.subscribe(format!("{inbox}.*")).await?;
-        Ok(Publisher { bus: bus.clone(), inbox, answers })
+        Ok(Publisher { bus: bus.clone(), inbox, answers, streams: Vec::new() })
     }
 
     /// Sends a message on its way; its stream's answer names the token.
@@ -64,7 +69,7 @@ impl Publisher {
         loop {
             match self.answers.next().await {
                 Some(reply) => {
-                    if let Some(answer) = read(&reply) {
+                    if let Some(answer) = read(&reply, &mut self.streams) {
                         return answer;
                     }
                 }
@@ -92,7 +97,7 @@ impl Publisher {
         while !unstored.is_empty() {
             tokio::select! {
                 answer = self.next() => match answer {
-                    StreamAnswer::Stored(token) => { unstored.stored(token); }
+                    StreamAnswer::Stored(token, _) => { unstored.stored(token); }
                     StreamAnswer::Refused(token, reason) => unstored.refused(now(), token, reason),
                 },
                 () = tokio::time::sleep(LOOK_AGAIN) => {
@@ -117,24 +122,39 @@ impl Publisher {
     }
 }
 
-fn read(reply: &Message) -> Option<StreamAnswer> {
-    let token: u64 = reply.subject.rsplit('.').next()?.parse().ok()?;
-    Some(match refusal(reply) {
-        None => StreamAnswer::Stored(token),
-        Some(reason) => StreamAnswer::Refused(token, reason),
-    })
+/// What a stream answers, in JSON.
+#[derive(Deserialize)]
+struct Answer<'a> {
+    #[serde(borrow, default)]
+    stream: Cow<'a, str>,
+    #[serde(default)]
+    seq: u64,
+    #[serde(default)]
+    duplicate: bool,
+    error: Option<Refusal>,
 }
 
-/// Why a stream did not store a message; none for a PubAck.
-fn refusal(reply: &Message) -> Option<String> {
+#[derive(Deserialize)]
+struct Refusal {
+    #[serde(default)]
+    description: String,
+}
+
+fn read(reply: &Message, streams: &mut Vec<Arc<str>>) -> Option<StreamAnswer> {
+    let token: u64 = reply.subject.rsplit('.').next()?.parse().ok()?;
     if let Some(status) = reply.status {
-        return Some(format!("status {status}: no stream for this subject"));
+        return Some(StreamAnswer::Refused(token, format!("status {status}: no stream for this subject")));
     }
-    // A PubAck is small and regular: looked at as text first, parsed only when it is an error.
-    let text = std::str::from_utf8(&reply.payload).ok()?;
-    if !text.contains("\"error\"") {
-        return None;
+    let Answer { stream, seq, duplicate, error } = serde_json::from_slice(&reply.payload).ok()?;
+    if let Some(Refusal { description }) = error {
+        return Some(StreamAnswer::Refused(token, description));
     }
-    let value: serde_json::Value = serde_json::from_str(text).ok()?;
-    value.get("error").map(|error| error["description"].as_str().unwrap_or("unknown error").to_owned())
+    let stream = match streams.iter().find(|known| ***known == *stream) {
+        Some(known) => known.clone(),
+        None => {
+            streams.push(Arc::from(&*stream));
+            streams.last()?.clone()
+        }
+    };
+    Some(StreamAnswer::Stored(token, PubAck { stream, sequence: seq, is_repeat: duplicate }))
 }

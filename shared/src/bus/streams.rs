@@ -2,17 +2,42 @@
 
 use super::Bus;
 use super::lanes::{LANES, lane_consumers};
+use super::register::Register;
 use crate::config::{Pipeline, Retention, Storage, StreamEdge};
+use crate::identity::{Identity, Misfit, WAYS_OUT};
 use crate::topology::{self, EDGES, Edge, Kind, Source, StageName};
 use anyhow::Context as _;
+use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::consumer::{AckPolicy, PriorityPolicy, PullConsumer, pull};
+use async_nats::jetstream::context::GetStreamErrorKind;
 use async_nats::jetstream::kv;
-use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
+use async_nats::jetstream::stream::{Config, DiscardPolicy, Info, RetentionPolicy, StorageType};
 use std::time::Duration;
 
-/// Creates the streams that are not there yet and adapts those that differ: those of the pipeline, and those of the further
-/// edges of a stage.
-pub async fn ensure_streams(bus: &Bus, pipeline: &Pipeline, further: &[Edge]) -> anyhow::Result<()> {
+/// How often the broker is asked for a stream that it should have, before the stream counts as gone, and the wait between.
+/// A broker that has just started may not know all of its streams yet.
+const LOOKS_FOR_LOST: u32 = 4;
+const LOOK_FOR_LOST_AGAIN: Duration = Duration::from_millis(500);
+
+/// What the broker says of a stream; none when it has none of that name.
+///
+/// # Errors
+/// The broker does not answer.
+pub async fn stream_info(bus: &Bus, name: &str) -> anyhow::Result<Option<Info>> {
+    match bus.jetstream.get_stream(name).await {
+        Ok(stream) => Ok(Some(stream.cached_info().clone())),
+        Err(error) => match error.kind() {
+            GetStreamErrorKind::JetStream(answer) if answer.error_code() == ErrorCode::STREAM_NOT_FOUND => Ok(None),
+            _ => Err(error).with_context(|| format!("the broker does not tell of the stream {name}")),
+        },
+    }
+}
+
+/// The streams of a crawl: for each its name below `edges` or that of a further edge, the key of its settings, and these.
+fn streams<'a>(
+    pipeline: &'a Pipeline,
+    further: &[Edge],
+) -> anyhow::Result<Vec<(&'static str, &'static str, &'a StreamEdge)>> {
     let mut streams: Vec<_> = pipeline.edges.streams().into_iter().map(|(key, edge)| (key, key, edge)).collect();
     for edge in further {
         let name = edge.name();
@@ -23,21 +48,39 @@ pub async fn ensure_streams(bus: &Bus, pipeline: &Pipeline, further: &[Edge]) ->
         // It is kept as the documents are.
         streams.push((name, Edge::Documents.name(), &pipeline.edges.documents));
     }
-    for (name, key, edge) in streams {
-        let config = stream_config(bus, name, edge);
+    Ok(streams)
+}
+
+/// Creates the streams that are not there yet and adapts those that differ: those of the pipeline, and those of the further
+/// edges of a stage.
+///
+/// # Errors
+/// The broker refuses; a stream belongs to another crawl, or one of this crawl is gone ([`Misfit`]).
+pub async fn ensure_streams(
+    bus: &Bus,
+    pipeline: &Pipeline,
+    further: &[Edge],
+    register: &Register,
+    identity: &Identity,
+) -> anyhow::Result<()> {
+    for (name, key, edge) in streams(pipeline, further)? {
+        let config = stream_config(bus, name, edge, identity);
         // Asked first: an update of a stream that is as it should be would still cost the broker a write.
-        if let Ok(stream) = bus.jetstream.get_stream(&config.name).await
-            && same(&stream.cached_info().config, &config)
+        let found = find_stream(bus, &config.name, edge.storage, register, identity).await?;
+        if let Some(found) = &found
+            && identity.owns_stream(&config.name, &found.config.metadata)?
+            && same(&found.config, &config)
         {
             continue;
         }
+        let stream = config.name.clone();
         bus.jetstream.create_or_update_stream(config).await.with_context(|| {
             format!(
-                "stream {} cannot be made to fit edges.{key}: what it holds was created with other settings; \
-                 set edges.{key} back, or end the crawl and delete it with `rhumb delete`",
-                bus.subjects.stream(name)
+                "stream {stream} cannot be made to fit edges.{key}: what it holds was created with other settings; \
+                 set edges.{key} back, or end the crawl and delete it with `rhumb delete`"
             )
         })?;
+        register.note_made(&stream, identity).await?;
     }
     // A stream that is kept by interest drops what is published while nobody is interested: its required consumers exist
     // before anything can be published.
@@ -50,12 +93,53 @@ pub async fn ensure_streams(bus: &Bus, pipeline: &Pipeline, further: &[Edge]) ->
     Ok(())
 }
 
+/// Looks for a stream; none when this generation of the crawl has not made it yet, or keeps it in memory alone.
+async fn find_stream(
+    bus: &Bus,
+    name: &str,
+    storage: Storage,
+    register: &Register,
+    identity: &Identity,
+) -> anyhow::Result<Option<Info>> {
+    for look in 1.. {
+        if let Some(info) = stream_info(bus, name).await? {
+            return Ok(Some(info));
+        }
+        if storage == Storage::Memory || !register.has_made(name, identity).await? {
+            return Ok(None);
+        }
+        if look == LOOKS_FOR_LOST {
+            break;
+        }
+        tokio::time::sleep(LOOK_FOR_LOST_AGAIN).await;
+    }
+    Err(Misfit(format!("the stream {name} of {} is gone from the broker: {WAYS_OUT}", identity.mark)).into())
+}
+
+/// The names of all streams that a crawl of this configuration has.
+///
+/// # Errors
+/// A further edge has the name of another stream.
+pub fn stream_names(bus: &Bus, pipeline: &Pipeline, further: &[Edge]) -> anyhow::Result<Vec<String>> {
+    Ok(streams(pipeline, further)?.into_iter().map(|(name, _, _)| bus.subjects.stream(name)).collect())
+}
+
 /// The streams that are kept by interest, each with a stage that must get all that is in it: its consumers that have
 /// instances in this crawl.
 pub fn required_by_interest(pipeline: &Pipeline) -> Vec<(Edge, StageName)> {
     let kept = EDGES.iter().filter(|row| row.kind == Kind::Stream(Retention::Interest)).map(|row| row.edge);
     let required = kept.flat_map(|edge| topology::consumers(edge).map(move |(stage, _)| (edge, stage)));
     required.filter(|(_, stage)| pipeline.stages.of(*stage).replicas > 0).collect()
+}
+
+/// The streams, by their keys below `edges`, whose last sequence falls only when their broker loses something: not those
+/// in its memory, and not those kept by interest in which no stage takes an interest, where all is dropped.
+pub fn lasting_streams(pipeline: &Pipeline) -> Vec<&'static str> {
+    let required: Vec<&str> = required_by_interest(pipeline).into_iter().map(|(edge, _)| edge.name()).collect();
+    let lasts = |key: &str, edge: &StreamEdge| {
+        edge.storage == Storage::File && (edge.retention != Retention::Interest || required.contains(&key))
+    };
+    pipeline.edges.streams().into_iter().filter(|(key, edge)| lasts(key, edge)).map(|(key, _)| key).collect()
 }
 
 /// The names of the consumers that must get all that is in an edge's stream; none for an edge that is no stream.
@@ -90,7 +174,7 @@ pub async fn leave_unarchived(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<
     Ok(())
 }
 
-fn stream_config(bus: &Bus, name: &str, edge: &StreamEdge) -> Config {
+fn stream_config(bus: &Bus, name: &str, edge: &StreamEdge, identity: &Identity) -> Config {
     Config {
         name: bus.subjects.stream(name),
         subjects: bus.subjects.held_by(name, edge),
@@ -114,6 +198,7 @@ fn stream_config(bus: &Bus, name: &str, edge: &StreamEdge) -> Config {
         max_consumers: -1,
         duplicate_window: edge.duplicate_window,
         num_replicas: edge.replicas,
+        metadata: identity.mark.metadata(),
         ..Config::default()
     }
 }
@@ -185,7 +270,9 @@ impl Consumer {
 }
 
 /// The crawl's key-value buckets.
-pub const BUCKETS: [&str; 3] = ["leases", "scope", "tokens"];
+pub const BUCKETS: [&str; 4] = ["leases", "scope", "tokens", IDENTITY];
+/// The bucket of the [`Register`].
+const IDENTITY: &str = "identity";
 
 /// Handles of the buckets.
 #[derive(Clone, Debug)]
@@ -196,6 +283,8 @@ pub struct Buckets {
     pub scope: kv::Store,
     /// Each scheduler's tokens of the budgets that they share.
     pub tokens: kv::Store,
+    /// Which crawl it is, and what it has begun.
+    pub register: Register,
     /// Lifetime of a key of `leases`. The configured one holds for a new bucket only.
     pub lease: Duration,
 }
@@ -220,12 +309,24 @@ pub async fn ensure_buckets(bus: &Bus, lease: Duration) -> anyhow::Result<Bucket
                 .with_context(|| format!("key-value bucket {bucket} cannot be created"))
         }
     };
-    let [leases, scope, tokens] = BUCKETS;
+    let [leases, scope, tokens, identity] = BUCKETS;
     let leases = create(leases, lease).await?;
     Ok(Buckets {
         lease: leases.stream.cached_info().config.max_age,
         leases,
         scope: create(scope, Duration::ZERO).await?,
         tokens: create(tokens, Duration::ZERO).await?,
+        register: Register::new(create(identity, Duration::ZERO).await?),
     })
+}
+
+/// The register of the crawl; none when the broker has none.
+pub(super) async fn find_register(bus: &Bus) -> anyhow::Result<Option<Register>> {
+    let bucket = bus.subjects.bucket(IDENTITY);
+    if stream_info(bus, &format!("KV_{bucket}")).await?.is_none() {
+        return Ok(None);
+    }
+    let store =
+        bus.jetstream.get_key_value(&bucket).await.context("the broker does not tell of the crawl's identity")?;
+    Ok(Some(Register::new(store)))
 }

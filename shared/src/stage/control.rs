@@ -1,6 +1,7 @@
 //! What a process answers when it is asked how it is, or what it knows of a URL: the basis of `rhumb status` and
 //! `rhumb why`.
 
+use crate::identity::Mark;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -11,6 +12,9 @@ pub struct ProcessStatus {
     pub stage: String,
     /// Ordinal of the instance.
     pub instance: u16,
+    /// The crawl and the generation of it that it takes part in; nothing from a process of an earlier build.
+    #[serde(default)]
+    pub crawl: Option<Mark>,
     /// Process id.
     pub pid: u32,
     /// Changes with every life of the instance.

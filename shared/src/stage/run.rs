@@ -7,11 +7,14 @@
 use super::any_core::{AnyCore, Refusal, Signal};
 use super::context::{Context, Stage};
 use super::core::{Step, Ticket};
-use super::inputs::{Identity, Inputs, SoftInputs, SoftMessage, StreamInputs, StreamMessage};
+use super::inputs::{Inputs, Opened, SoftInputs, SoftMessage, StreamInputs, StreamMessage};
+use super::lookout::Lookout;
 use super::ownership::Ownership;
 use super::settlement::{Action, Life, Settlement};
 use super::telling::Telling;
-use crate::bus::{Bus, Publisher, StreamAnswer, ensure_streams};
+use crate::bus::{Bus, Publisher, StreamAnswer, ensure_streams, stream_info};
+use crate::config::{Pipeline, Storage};
+use crate::identity::{Misfit, WAYS_OUT};
 use crate::message::Edge;
 use crate::time::Timestamp;
 use crate::topology::Source;
@@ -60,9 +63,10 @@ struct Loop {
     settlement: Settlement<Subject>,
     publisher: Publisher,
     telling: Telling,
+    lookout: Lookout,
     /// The clock's reading at [`Timestamp::ZERO`].
     origin: Instant,
-    /// How many times the connection had come about when it was looked at last.
+    /// How many times the connection had come about when the streams were looked at after it.
     connections: u64,
 }
 
@@ -74,11 +78,11 @@ pub(super) async fn run(
 ) -> anyhow::Result<()> {
     let mut control = control_requests(&process).await?;
     let mut soft = process.inputs().soft(process.stage.sources).await?;
-    let (mut streams, identities) = process.inputs().streams(process.stage.sources).await?;
-    let mut this = Loop::begin(process, core, &identities).await?;
+    let (mut streams, opened) = process.inputs().streams(process.stage.sources).await?;
+    let mut this = Loop::begin(process, core, &opened).await?;
     let (mut draining, mut next_upkeep) = (None::<Instant>, Instant::now());
     loop {
-        this.hear_of_lease()?;
+        this.hear()?;
         if draining.is_some_and(|since| this.is_drained() || since.elapsed() > DRAIN_GRACE) {
             break;
         }
@@ -139,7 +143,7 @@ async fn control_requests(
 }
 
 impl Loop {
-    async fn begin(process: Process, core: Box<dyn AnyCore>, identities: &[Identity]) -> anyhow::Result<Self> {
+    async fn begin(process: Process, core: Box<dyn AnyCore>, opened: &[Opened]) -> anyhow::Result<Self> {
         let context = &process.context;
         let (stage, instance) = (process.stage.name, context.instance);
         let publisher = Publisher::new(&context.bus).await?;
@@ -149,8 +153,11 @@ impl Loop {
         let subjects = context.bus.subjects.clone();
         let settlement = Settlement::open(life, subjects, &context.pipeline, store, Timestamp::ZERO)?;
         let connections = context.bus.connections();
-        let mut this = Loop { process, core, settlement, publisher, telling, origin, connections };
-        this.adopt(identities)?;
+        let lookout = Lookout::new(&context.bus, &context.identity);
+        let mut this = Loop { process, core, settlement, publisher, telling, lookout, origin, connections };
+        this.adopt(opened)?;
+        // Before anything is published: what an earlier life left in the outbox.
+        this.look().await?;
         let (epoch, listen) = (this.process.context.epoch, this.telling.listen());
         tracing::info!(stage, instance, epoch, %listen, "running");
         this.hear_of_lease()?;
@@ -189,18 +196,47 @@ impl Loop {
         Ok(())
     }
 
-    fn adopt(&mut self, identities: &[Identity]) -> anyhow::Result<()> {
-        for Identity { edge, created } in identities {
-            self.settlement.adopt(self.process.context.store.as_deref(), *edge, *created)?;
+    /// Hears of the lease and of the connection.
+    fn hear(&mut self) -> anyhow::Result<()> {
+        self.hear_of_connection();
+        self.hear_of_lease()
+    }
+
+    /// From the moment when the connection breaks until the streams were looked at nothing is published.
+    fn hear_of_connection(&mut self) {
+        let bus = &self.process.context.bus;
+        if bus.connections() != self.connections || !bus.is_connected() {
+            self.settlement.disconnected();
+        }
+    }
+
+    /// Reads how far the stage came in streams that were opened.
+    fn adopt(&mut self, opened: &[Opened]) -> anyhow::Result<()> {
+        for Opened { edge, created } in opened {
+            let Context { store, pipeline, bus, identity, .. } = &self.process.context;
+            let is_another = self.settlement.adopt(store.as_deref(), *edge, *created)?;
+            if is_another && !is_in_memory(pipeline, *edge) {
+                let (stream, crawl) = (bus.subjects.stream(edge.name()), &identity.mark);
+                let what = format!("the stream {stream} of {crawl} was deleted and made anew: {WAYS_OUT}");
+                return Err(Misfit(what).into());
+            }
         }
         Ok(())
     }
 
+    /// Looks whether the streams are what they were.
+    async fn look(&mut self) -> anyhow::Result<()> {
+        let looks = self.lookout.look(&self.settlement.expected()).await?;
+        Ok(self.settlement.look(&looks)?)
+    }
+
     async fn receive(&mut self, StreamMessage { edge, message }: StreamMessage) -> anyhow::Result<()> {
-        let sequence = message.info().map_or(0, |info| info.stream_sequence);
+        let at = message.info().map_or((0, 0), |info| {
+            (info.stream_sequence, i64::try_from(info.published.unix_timestamp_nanos()).unwrap_or(i64::MAX))
+        });
         let message = message.message;
         let Some(answer_to) = message.reply.clone() else { return Ok(()) };
-        match self.settlement.message(self.now(), edge, sequence, answer_to) {
+        match self.settlement.message(self.now(), edge, at, answer_to)? {
             Some(ticket) => self.take(ticket, edge, message).await,
             None => self.carry_out().await,
         }
@@ -235,8 +271,8 @@ impl Loop {
         let mut next = Some(first);
         for _ in 0..ANSWERS_AT_ONCE {
             match next {
-                Some(StreamAnswer::Stored(token)) => {
-                    if let Some(tag) = self.settlement.stored(token) {
+                Some(StreamAnswer::Stored(token, ack)) => {
+                    if let Some(tag) = self.settlement.stored_at(token, &ack)? {
                         self.signal(Signal::Stored(tag)).await?;
                     }
                 }
@@ -302,9 +338,6 @@ impl Loop {
 
     /// Publishes again what no stream has answered for too long.
     async fn publish_again(&mut self) -> anyhow::Result<()> {
-        if !self.process.context.bus.is_connected() {
-            self.settlement.disconnected();
-        }
         self.settlement.due(self.now());
         self.carry_out().await
     }
@@ -315,21 +348,17 @@ impl Loop {
         bus.connections() != self.connections && bus.is_connected()
     }
 
-    /// Health, old inputs, stored outputs, positions; new inputs when the broker lost the old streams.
+    /// Health, old inputs, stored outputs, positions, streams; new inputs when the broker lost streams in its memory.
     async fn upkeep(&mut self) -> anyhow::Result<Option<(StreamInputs, SoftInputs)>> {
         self.settlement.upkeep(self.now());
         self.carry_out().await?;
         self.trim_positions().await;
-        let new_inputs = match self.is_reconnected() {
-            true => {
-                self.connections = self.process.context.bus.connections();
-                let new_inputs = self.reopen_lost_streams().await?;
-                self.settlement.reconnected(self.now());
-                self.carry_out().await?;
-                new_inputs
-            }
-            false => None,
-        };
+        let new_inputs = if self.is_reconnected() { self.come_back().await? } else { None };
+        if self.settlement.wants_look() {
+            self.lookout.hurry();
+        }
+        let looks = self.lookout.glance(|| self.settlement.expected()).await?;
+        self.settlement.look(&looks)?;
         self.telling.renew(&self.process.context.bus, self.core.as_ref(), &self.settlement, self.now());
         Ok(new_inputs)
     }
@@ -350,27 +379,39 @@ impl Loop {
         }
     }
 
-    /// After a reconnect: a broker that came back without its streams gets them again, and is read from their
-    /// beginning.
+    /// After a reconnect: the broker must hold what it held; then all that is on its way is published again. Streams that
+    /// it kept in memory may be gone with it: they are made anew and read from their beginning.
+    async fn come_back(&mut self) -> anyhow::Result<Option<(StreamInputs, SoftInputs)>> {
+        let connections = self.process.context.bus.connections();
+        let Context { bus, pipeline, buckets, identity, .. } = &self.process.context;
+        ensure_streams(bus, pipeline, self.process.stage.edges, &buckets.register, identity).await?;
+        let new_inputs = self.reopen_lost_streams().await?;
+        self.look().await?;
+        self.connections = connections;
+        self.settlement.reconnected(self.now());
+        self.carry_out().await?;
+        Ok(new_inputs)
+    }
+
     async fn reopen_lost_streams(&mut self) -> anyhow::Result<Option<(StreamInputs, SoftInputs)>> {
-        let Context { bus, pipeline, .. } = &self.process.context;
-        ensure_streams(bus, pipeline, self.process.stage.edges).await?;
+        let Context { bus, .. } = &self.process.context;
         let mut lost = false;
         for source in self.process.stage.sources {
             let (Source::Shared(edge) | Source::Owned(edge)) = *source else { continue };
-            let stream = bus.jetstream.get_stream(bus.subjects.stream(edge.name())).await?;
-            let info = stream.cached_info();
-            let created = i64::try_from(info.created.unix_timestamp_nanos()).unwrap_or(i64::MAX);
-            lost |= info.state.consumer_count == 0
-                || self.settlement.stream_of(edge).is_some_and(|before| before != created);
+            let info = stream_info(bus, &bus.subjects.stream(edge.name())).await?;
+            lost |= info.is_none_or(|info| {
+                let created = i64::try_from(info.created.unix_timestamp_nanos()).unwrap_or(i64::MAX);
+                let is_another = self.settlement.stream_of(edge).is_some_and(|before| before != created);
+                info.state.consumer_count == 0 || is_another
+            });
         }
         if !lost {
             return Ok(None);
         }
-        tracing::warn!("the broker came back without its streams; they are made anew");
-        let (streams, identities) = self.process.inputs().streams(self.process.stage.sources).await?;
+        tracing::warn!("the broker came back without consumers, or without streams in its memory; they are made anew");
+        let (streams, opened) = self.process.inputs().streams(self.process.stage.sources).await?;
         let soft = self.process.inputs().soft(self.process.stage.sources).await?;
-        self.adopt(&identities)?;
+        self.adopt(&opened)?;
         Ok(Some((streams, soft)))
     }
 
@@ -392,4 +433,9 @@ impl Loop {
         let _ = tokio::time::timeout(Duration::from_secs(2), self.process.context.bus.client.flush()).await;
         Ok(())
     }
+}
+
+/// Says whether the broker keeps the stream of an edge in its memory alone.
+fn is_in_memory(pipeline: &Pipeline, edge: Edge) -> bool {
+    pipeline.edges.stream(edge).is_some_and(|stream| stream.storage == Storage::Memory)
 }

@@ -6,6 +6,7 @@ use super::control::{ControlRequest, ProcessReason, ProcessStatus};
 use super::core::Count;
 use super::settlement::Settlement;
 use crate::bus::Bus;
+use crate::identity::Mark;
 use crate::telemetry::{self, SharedVitals, Vitals};
 use crate::time::Timestamp;
 use async_nats::Subject;
@@ -17,6 +18,7 @@ pub(super) struct Telling {
     stage: &'static str,
     instance: u16,
     life: u64,
+    crawl: Mark,
     /// Where health and metrics are served.
     listen: SocketAddr,
     vitals: SharedVitals,
@@ -36,7 +38,8 @@ impl Telling {
         let listen = telemetry::serve(listen, stage, vitals.clone())
             .await
             .map_err(|error| anyhow::anyhow!("cannot listen on stages.{stage}.listen = {listen}: {error}"))?;
-        Ok(Telling { stage, instance: context.instance, life: context.life, listen, vitals })
+        let crawl = context.identity.mark.clone();
+        Ok(Telling { stage, instance: context.instance, life: context.life, crawl, listen, vitals })
     }
 
     pub(super) fn listen(&self) -> SocketAddr {
@@ -85,6 +88,7 @@ impl Telling {
         ProcessStatus {
             stage: self.stage.to_owned(),
             instance: self.instance,
+            crawl: Some(self.crawl.clone()),
             pid,
             life: self.life,
             listen: self.listen.to_string(),

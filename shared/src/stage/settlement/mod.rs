@@ -17,16 +17,20 @@
 //!   outputs are in their streams; with state, when its position, the changes and the outputs are in one commit.
 //! - Nothing is committed after the end of the lease on the instance's partitions.
 //! - What is published is published again, under the same id, until its stream has it.
+//! - Nothing is published after a reconnect before the streams were looked at, and nothing takes effect when one of them is
+//!   shorter than it was ([`Rewound`]).
 
 mod applied;
 mod outbox;
 mod positions;
+mod rewind;
 mod state;
 mod tickets;
 mod unstored;
 
 pub use applied::Applied;
-pub use state::{LOOP, OUTBOX, next_epoch};
+pub use rewind::{Expected, PubAck, Rewound, StreamLook};
+pub use state::{LOOP, OUTBOX, forget_positions, next_epoch, stored_epoch};
 pub use unstored::{Outgoing, Unstored};
 
 use super::core::{Publish, Send, Step, Ticket};
@@ -56,7 +60,7 @@ pub enum Action<H> {
     /// Commit these changes; then call [`Settlement::committed`]. No other action comes before that.
     Commit(Changes),
     /// Publish the message with this token ([`Settlement::outgoing`]); its stream's answer goes to
-    /// [`Settlement::stored`] or [`Settlement::refused`].
+    /// [`Settlement::stored_at`] or [`Settlement::refused`].
     Publish(u64),
     /// Send a core NATS message.
     Send(Send),
@@ -106,6 +110,9 @@ pub struct Settlement<H> {
     positions: Positions,
     tickets: Tickets<H>,
     unstored: Unstored<Waits>,
+    stored: rewind::Stored,
+    /// A stream is rewound: nothing takes effect any more.
+    has_stopped: bool,
     /// Of a stage with state.
     outbox: Option<Outbox>,
     /// Of a stage with state: until when it may commit.
@@ -139,11 +146,14 @@ impl<H: Clone> Settlement<H> {
         store: Option<&dyn Store>,
         now: Timestamp,
     ) -> Result<Self, StoreError> {
+        let stored = rewind::Stored::open(pipeline, &subjects, store)?;
         let mut this = Settlement {
             subjects,
             positions: Positions::new(pipeline),
             tickets: Tickets::default(),
             unstored: Unstored::default(),
+            stored,
+            has_stopped: false,
             outbox: None,
             leased_until: Timestamp::ZERO,
             actions: VecDeque::new(),
@@ -166,35 +176,48 @@ impl<H: Clone> Settlement<H> {
     }
 
     /// Reads how far earlier lives came in the stream of an edge. A stream that was created at another time than theirs
-    /// is another one, of which nothing was read yet. Does nothing for a stage without state.
+    /// is another one, of which nothing was read yet: says whether it is. Does nothing for a stage without state.
     ///
     /// # Errors
     /// The store cannot be read.
-    pub fn adopt(&mut self, store: Option<&dyn Store>, edge: Edge, created: i64) -> Result<(), StoreError> {
-        store.map_or(Ok(()), |store| self.positions.adopt(store, edge, created))
+    pub fn adopt(&mut self, store: Option<&dyn Store>, edge: Edge, created: i64) -> Result<bool, StoreError> {
+        store.map_or(Ok(false), |store| self.positions.adopt(store, edge, created))
     }
 
     /// The next thing to do, if there is one.
     pub fn next_action(&mut self) -> Option<Action<H>> {
-        self.actions.pop_front()
+        self.actions.pop_front().filter(|_| !self.has_stopped)
     }
 
-    /// The message of an [`Action::Publish`]; none when its stream has it meanwhile.
+    /// The message of an [`Action::Publish`]; none when its stream has it meanwhile, or when the connection broke: then it
+    /// is published again after the reconnect.
     pub fn outgoing(&self, token: u64) -> Option<&Outgoing> {
-        self.unstored.message(token)
+        self.unstored.message(token).filter(|_| !self.unstored.is_disconnected())
     }
 
     // What happens to inputs.
 
-    /// A message of a stream came. Returns the ticket that stands for it, or none when it was applied before: then it is
-    /// acked again.
-    pub fn message(&mut self, now: Timestamp, edge: Edge, sequence: u64, answer_to: H) -> Option<Ticket> {
-        if self.positions.is_applied(edge, sequence) {
-            self.repeated += 1;
-            self.actions.push_back(Action::Ack(answer_to));
-            return None;
+    /// A message of a stream came, with the broker's time stamp of it. Returns the ticket that stands for it, or none when it
+    /// was applied before: then it is acked again.
+    ///
+    /// # Errors
+    /// The stream is rewound.
+    pub fn message(
+        &mut self,
+        now: Timestamp,
+        edge: Edge,
+        (sequence, stamp): (u64, i64),
+        answer_to: H,
+    ) -> Result<Option<Ticket>, Rewound> {
+        match self.positions.given(edge, sequence, stamp) {
+            Ok(false) => Ok(Some(self.tickets.take(answer_to, (edge, sequence), now))),
+            Ok(true) => {
+                self.repeated += 1;
+                self.actions.push_back(Action::Ack(answer_to));
+                Ok(None)
+            }
+            Err(how) => Err(self.is_rewound(self.stream(edge), how)),
         }
-        Some(self.tickets.take(answer_to, (edge, sequence), now))
     }
 
     /// A core NATS message came, with the place for a reply when it is a request. Returns the ticket that stands for it.
@@ -273,6 +296,7 @@ impl<H: Clone> Settlement<H> {
             return Err(LeaseOver);
         }
         outbox.clear_stored(&mut changes);
+        self.stored.keep(&mut changes);
         self.after_commit = Some(AfterCommit { outputs, rest: step });
         self.actions.push_back(Action::Commit(changes));
         Ok(())
@@ -328,7 +352,7 @@ impl<H: Clone> Settlement<H> {
 
     /// A stream has a message: the inputs that waited for it come closer to their acks, its row leaves the outbox with
     /// the next commit. Returns the tag that the core is to be told, if it asked for that.
-    pub fn stored(&mut self, token: u64) -> Option<u64> {
+    fn stored(&mut self, token: u64) -> Option<u64> {
         let Waits { causes, tag, row } = self.unstored.stored(token)?;
         if let (Some(outbox), Some(row)) = (&mut self.outbox, row) {
             outbox.stored(row);
@@ -348,11 +372,6 @@ impl<H: Clone> Settlement<H> {
     /// theirs when the old one broke never come.
     pub fn reconnected(&mut self, now: Timestamp) {
         self.actions.extend(self.unstored.reconnected(now).into_iter().map(Action::Publish));
-    }
-
-    /// The connection to the broker is gone: nothing is published until [`reconnected`](Self::reconnected).
-    pub fn disconnected(&mut self) {
-        self.unstored.disconnected();
     }
 
     // Ownership and time.
@@ -403,6 +422,7 @@ impl<H: Clone> Settlement<H> {
         let mut changes = Changes::default();
         if let Some(outbox) = &mut self.outbox {
             outbox.clear_stored(&mut changes);
+            self.stored.keep(&mut changes);
         }
         if !changes.is_empty() {
             self.actions.push_back(Action::Commit(changes));
@@ -418,11 +438,6 @@ impl<H: Clone> Settlement<H> {
     /// The broker has all acks of an edge up to this sequence.
     pub fn acked_up_to(&mut self, edge: Edge, sequence: u64) {
         self.positions.raise(edge, sequence);
-    }
-
-    /// The creation time of the stream in which the stage's position on an edge counts, if it has one.
-    pub fn stream_of(&self, edge: Edge) -> Option<i64> {
-        self.positions.created(edge)
     }
 
     // What a process tells of itself.

@@ -98,6 +98,11 @@ impl<W> Unstored<W> {
         self.is_disconnected = true;
     }
 
+    /// Says whether the connection is gone.
+    pub fn is_disconnected(&self) -> bool {
+        self.is_disconnected
+    }
+
     /// The connection stands again. Returns the tokens of all messages, in the order of their first publication.
     pub fn reconnected(&mut self, now: Timestamp) -> Vec<u64> {
         self.is_disconnected = false;
