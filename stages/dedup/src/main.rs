@@ -38,7 +38,8 @@ fn state(pipeline: &Pipeline) -> State {
 }
 
 fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
-    let settings = Settings::from(&context.pipeline);
+    let generation = context.identity.generation();
+    let settings = Settings { generation, ..Settings::from(&context.pipeline) };
     let cache = UrlCache::open("stages.dedup.cache", &context.pipeline.stages.dedup.cache)?;
     let folder = context.pipeline.instance_dir("dedup", context.instance).join("seen");
     let core = Dedup::open(&settings, cache, &context.partitions, context.store()?, folder)?;

@@ -10,6 +10,8 @@ use std::time::Duration;
 pub struct Settings {
     /// Partitions of the crawl.
     pub partitions: u16,
+    /// Generation of the crawl: serials tell it.
+    pub generation: u32,
     /// Between two contacts of a server.
     pub delay: Duration,
     /// A longer Crawl-delay counts as this.
@@ -76,6 +78,7 @@ impl Settings {
         let (politeness, scheduler) = (&pipeline.politeness, &pipeline.stages.scheduler);
         Settings {
             partitions: pipeline.partitions,
+            generation: 1,
             delay: politeness.delay,
             crawl_delay_max: politeness.crawl_delay_max,
             download_pause: DownloadPause::new(politeness),
@@ -131,6 +134,7 @@ pub(crate) mod tests {
     pub(crate) fn settings() -> Settings {
         Settings {
             partitions: 4,
+            generation: 1,
             delay: Duration::from_secs(1),
             crawl_delay_max: Duration::from_secs(60),
             download_pause: DownloadPause { factor: 1, max: Duration::from_secs(60) },

@@ -31,6 +31,7 @@ use crate::servers::server::SERVERS;
 use crate::settings::Settings;
 use crate::step::staged::Staged;
 use crate::tokens::{Need, Settled};
+use shared::identity::serials_follow;
 use shared::message::{Ask, AskReply, Edge, Errand, Outcome, ReadyUrls, Report, Undecodable, decode};
 use shared::stage::store::{Store, StoreError, Table};
 use shared::stage::{Core, Count, Event, Output};
@@ -300,6 +301,7 @@ impl Core for Scheduler {
         let (totals, load) = (self.servers.totals(), self.servers.load_of_all());
         let mut counts = vec![
             ("new_total", totals.new),
+            ("new_in_generation", self.servers.new_after(serials_follow(self.settings.generation))),
             ("waiting", load.waiting),
             ("in_flight", load.in_flight),
             ("waiting_over_budget", load.over_budget),

@@ -120,6 +120,7 @@ fn origin(page: &str, quality: Quality) -> Origin {
 /// No politeness but one connection per server; the paper's estimates of a new server.
 fn settings(setup: Setup) -> Settings {
     Settings {
+        generation: 1,
         partitions: setup.schedulers,
         delay: Duration::ZERO,
         crawl_delay_max: Duration::ZERO,
