@@ -7,13 +7,17 @@
 //! and stopped.
 
 mod disk;
+mod membership;
 mod plan;
 mod ports;
 mod progress;
 mod standing;
 mod start;
+mod tide;
 
+pub(crate) use membership::KEPT;
 pub(crate) use plan::{EndReason, Plan};
+pub(crate) use tide::TIDE;
 
 use crate::broker::Broker;
 use crate::control::{SUPERVISOR, SupervisorRequest};
@@ -34,6 +38,7 @@ use start::{Parts, start};
 use std::fs::File;
 use std::io::Write as _;
 use std::time::{Duration, Instant};
+use tide::Tide;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// How long closing the connection to the broker may take.
@@ -58,7 +63,7 @@ const ARCHIVE_LOOK: Duration = Duration::from_millis(50);
 pub(crate) async fn run(plan: &Plan) -> anyhow::Result<EndReason> {
     let mut crawl = Crawl::new(plan, start(plan).await?);
     let reason = crawl.watch().await;
-    let ended = crawl.end().await;
+    let ended = crawl.end(reason.is_ok()).await;
     let reason = reason?;
     ended?;
     Ok(reason)
@@ -69,6 +74,7 @@ struct Crawl<'a> {
     broker: Option<Broker>,
     bus: Bus,
     processes: Processes,
+    tide: Tide,
     progress: Progress,
     standing: Standing,
     /// Nothing is started again while it is full: it would only end again.
@@ -90,6 +96,7 @@ impl<'a> Crawl<'a> {
             broker: parts.broker,
             bus: parts.bus,
             processes: parts.processes,
+            tide: parts.tide,
             progress: Progress::new(),
             standing: Standing::new(),
             disk: Disk::new(folders),
@@ -116,7 +123,7 @@ impl<'a> Crawl<'a> {
                 Some(snapshot) = snapshots.next() => {
                     // A broker that is away is no reason to end: the next look may find it back.
                     let quiet = match snapshot {
-                        Ok(snapshot) => self.learn(snapshot),
+                        Ok(snapshot) => self.learn(snapshot)?,
                         Err(_) => false,
                     };
                     next_snapshot = Instant::now() + if quiet { LOOK_EVERY } else { self.snapshot_every() };
@@ -151,10 +158,14 @@ impl<'a> Crawl<'a> {
     }
 
     /// Takes a snapshot in and shows it. Returns whether nothing was left to do in it.
-    fn learn(&mut self, snapshot: Snapshot) -> bool {
+    ///
+    /// # Errors
+    /// A stream has become shorter.
+    fn learn(&mut self, snapshot: Snapshot) -> anyhow::Result<bool> {
+        self.tide.learn(&snapshot.last_sequences)?;
         let quiet = self.standing.learn(snapshot, self.broker_use(), &self.plan.pipeline, self.processes.expected());
         self.progress.show(&self.summary());
-        quiet
+        Ok(quiet)
     }
 
     fn summary(&self) -> Summary {
@@ -247,8 +258,8 @@ impl<'a> Crawl<'a> {
         self.processes.scale(stage, replicas)
     }
 
-    /// Drains and stops all, and writes the summary.
-    async fn end(&mut self) -> anyhow::Result<()> {
+    /// Drains and stops all, and writes the summary. `has_ended_well`: no part of the crawl was missing.
+    async fn end(&mut self, has_ended_well: bool) -> anyhow::Result<()> {
         self.progress.finish();
         tokio::select! {
             () = self.drain() => {}
@@ -257,6 +268,13 @@ impl<'a> Crawl<'a> {
                 self.processes.kill().await;
             }
         }
+        let looked = match self.bus.is_connected() && has_ended_well {
+            true => self.tide.look(&self.bus).await,
+            false => {
+                self.tide.write();
+                Ok(())
+            }
+        };
         let summary = self.summary();
         if let Some(lease) = self.lease.take() {
             lease.release().await;
@@ -272,7 +290,7 @@ impl<'a> Crawl<'a> {
                 .with_context(|| format!("cannot write the summary to {}", path.display()))?;
         }
         let _ = writeln!(std::io::stdout(), "{}", last_line(&summary));
-        Ok(())
+        looked
     }
 
     /// Ends all processes: the fetchers first, so that the summary has what they did last, and the archiver last.
@@ -324,7 +342,7 @@ impl<'a> Crawl<'a> {
 fn last_line(summary: &Summary) -> String {
     let outcomes = summary.outcomes_text(", ");
     format!(
-        "{} in {:.1} s: {} pages, {} bytes; outcomes: {}; waiting {}{}",
+        "{} in {:.1} s: {} pages, {} bytes; outcomes: {}; waiting {}{}{}",
         if summary.complete { "complete" } else { "stopped" },
         summary.elapsed_s,
         summary.pages,
@@ -334,6 +352,10 @@ fn last_line(summary: &Summary) -> String {
         match summary.waiting_over_budget {
             0 => String::new(),
             urls => format!(" ({urls} over budget)"),
+        },
+        match summary.lost_text() {
+            Some(lost) => format!("; {lost}"),
+            None => String::new(),
         },
     )
 }

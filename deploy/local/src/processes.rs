@@ -7,6 +7,7 @@ use crate::stages::{ARCHIVER, FETCHER};
 use anyhow::Context as _;
 use rustix::process::{Pid, Signal, kill_process};
 use shared::config::{Pipeline, VARIABLES, environment};
+use shared::identity::Misfit;
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -173,7 +174,7 @@ impl Processes {
             self.running.remove(&name);
             let log = self.launch.logs.join(format!("{}-{}.log", name.0, name.1));
             if status.code() == Some(2) {
-                anyhow::bail!("{}.{} cannot go on: {}", name.0, name.1, last_line(&log));
+                return Err(Misfit(format!("{}.{} cannot go on: {}", name.0, name.1, last_line(&log))).into());
             }
             let failures = self.failures.entry(name.clone()).or_default();
             *failures = if lived > LIVED_WELL { 1 } else { *failures + 1 };

@@ -1,6 +1,7 @@
 //! `rhumb delete`: the end of a crawl's streams, buckets and state. Nothing else in the data directory is touched.
 
 use super::arguments::Which;
+use crate::crawl::{KEPT, TIDE};
 use crate::handle;
 use crate::lock::{LOCK, lock};
 use crate::seeds::SEEDS;
@@ -14,7 +15,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 /// What a crawl leaves in its data directory beside the folders of its stages.
-const LEFT: [&str; 12] = [
+const LEFT: [&str; 15] = [
     "logs",
     "jetstream",
     "broker.conf",
@@ -24,6 +25,9 @@ const LEFT: [&str; 12] = [
     "control.json.new",
     "configuration.json",
     "configuration.json.new",
+    KEPT,
+    "identity.json.new",
+    TIDE,
     SEEDS,
     "seeds.unstored.new",
     LOCK,

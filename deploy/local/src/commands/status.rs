@@ -132,6 +132,9 @@ fn text(summary: &Summary, snapshot: &Snapshot) -> String {
         summary.waiting, summary.waiting_over_budget, summary.in_flight, summary.dead
     );
     let _ = writeln!(text, "outcomes  {}", summary.outcomes_text("  "));
+    if let Some(lost) = summary.lost_text() {
+        let _ = writeln!(text, "lost      {lost}");
+    }
     let backlog: Vec<String> = snapshot.backlog.iter().map(|(edge, n)| format!("{edge} {n}")).collect();
     let _ = writeln!(text, "backlog   {}", backlog.join("  "));
     for process in &snapshot.processes {

@@ -2,8 +2,10 @@
 //!
 //! In: a plan. Out: [`Parts`]: all that runs. What was started ends when its value is dropped.
 
+use super::membership::Membership;
 use super::plan::Plan;
 use super::ports::check_ports;
+use super::tide::Tide;
 use crate::binaries;
 use crate::broker::{Broker, BrokerOptions};
 use crate::control::SUPERVISOR;
@@ -13,7 +15,7 @@ use crate::processes::{Launch, Processes};
 use crate::seeds::{Seeds, inject};
 use anyhow::Context as _;
 use async_nats::jetstream::kv;
-use shared::bus::{Buckets, Bus, ensure_buckets, ensure_streams, leave_unarchived, shown};
+use shared::bus::{Buckets, Bus, ensure_buckets, leave_unarchived, shown};
 use shared::config::{Durability, Pipeline};
 use shared::stage::{Ownership, new_life};
 use shared::url_cache::UrlCache;
@@ -29,6 +31,8 @@ pub(super) struct Parts {
     pub(super) bus: Bus,
     /// The stages.
     pub(super) processes: Processes,
+    /// How high the streams stand.
+    pub(super) tide: Tide,
     /// While it lasts nobody else runs this crawl on the broker.
     pub(super) lease: Ownership,
     /// While it lasts nobody else runs a crawl in the data directory.
@@ -47,7 +51,11 @@ pub(super) async fn start(plan: &Plan) -> anyhow::Result<Parts> {
     let broker = if pipeline.broker.url.is_empty() { Some(start_broker(pipeline, &data).await?) } else { None };
     let url = broker.as_ref().map_or(pipeline.broker.url.as_str(), Broker::url).to_owned();
     let bus = connect(&url, pipeline).await?;
-    let lease = take_over(&bus, pipeline, broker.is_some(), &url).await?;
+    let (buckets, lease) = take_over(&bus, pipeline, broker.is_some(), &url).await?;
+    let mut tide = Tide::open(&data, pipeline)?;
+    let membership = Membership { pipeline, data: &data, bus: &bus, buckets: &buckets };
+    membership.settle(&mut tide, plan.accept_loss).await?;
+    leave_unarchived(&bus, pipeline).await?;
 
     keep(&plan.layers, &data)?;
     let seeds = Seeds::keep(&data, &plan.seeds)?;
@@ -55,7 +63,7 @@ pub(super) async fn start(plan: &Plan) -> anyhow::Result<Parts> {
     Handle { broker: url, crawl: pipeline.crawl.clone() }.write(&data)?;
     inject(&bus, &plan.topic, &seeds.urls, 0).await?;
     seeds.stored()?;
-    Ok(Parts { broker, bus, processes, lease, lock })
+    Ok(Parts { broker, bus, processes, tide, lease, lock })
 }
 
 /// Checks what a stage would find out only when the crawl is under way.
@@ -100,16 +108,21 @@ async fn connect(url: &str, pipeline: &Pipeline) -> anyhow::Result<Bus> {
     Ok(bus)
 }
 
-/// Makes streams and buckets, and takes the lease of the crawl's supervisor.
-async fn take_over(bus: &Bus, pipeline: &Pipeline, broker_is_ours: bool, url: &str) -> anyhow::Result<Ownership> {
-    ensure_streams(bus, pipeline, &[]).await?;
-    leave_unarchived(bus, pipeline).await?;
-    let Buckets { leases, lease, .. } = ensure_buckets(bus, pipeline.ownership_lease).await?;
+/// Makes the buckets, and takes the lease of the crawl's supervisor.
+async fn take_over(
+    bus: &Bus,
+    pipeline: &Pipeline,
+    broker_is_ours: bool,
+    url: &str,
+) -> anyhow::Result<(Buckets, Ownership)> {
+    let buckets = ensure_buckets(bus, pipeline.ownership_lease).await?;
+    let leases = buckets.leases.clone();
     if broker_is_ours {
         // A lease that is there is that of a `rhumb` that was killed: we have the lock on the data directory.
         let _ = leases.purge(format!("{SUPERVISOR}.0")).await;
     }
-    take_lease(leases, lease, pipeline, url).await
+    let lease = take_lease(leases, buckets.lease, pipeline, url).await?;
+    Ok((buckets, lease))
 }
 
 /// Takes the lease, and waits for that of a `rhumb` that was killed to end.

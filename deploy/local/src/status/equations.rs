@@ -18,7 +18,10 @@ impl Snapshot {
     /// Tells in words which equations do not hold.
     pub(crate) fn violations(&self) -> Vec<String> {
         let mut violations: Vec<String> = self.processes.iter().filter_map(violation).collect();
-        let (accepted, received) = (self.total("dedup", "new_total"), self.total("scheduler", "new_total"));
+        violations.extend(self.strangers());
+        // Since a loss was accepted last: what was given before it and did not come is counted as lost.
+        let (accepted, received) =
+            (self.total("dedup", "new_in_generation"), self.total("scheduler", "new_in_generation"));
         if received > accepted {
             violations
                 .push(format!("the schedulers took {received} new URLs, the URL-seen test passed only {accepted}"));
@@ -30,6 +33,25 @@ impl Snapshot {
             ));
         }
         violations
+    }
+
+    /// Says whether a loss was accepted in this crawl.
+    pub(super) fn has_lost(&self) -> bool {
+        self.processes.iter().filter_map(|process| process.crawl.as_ref()).any(|crawl| crawl.generation > 1)
+    }
+
+    /// New URLs of earlier generations that no scheduler took on. Some may still be under way.
+    pub(super) fn lost(&self) -> u64 {
+        let earlier = |stage| self.total(stage, "new_total").saturating_sub(self.total(stage, "new_in_generation"));
+        if self.has_lost() { earlier("dedup").saturating_sub(earlier("scheduler")) } else { 0 }
+    }
+
+    /// Processes that take part in another crawl or generation than the rest.
+    fn strangers(&self) -> Option<String> {
+        let mut crawls = self.processes.iter().filter_map(|process| Some((process, process.crawl.as_ref()?)));
+        let (_, crawl) = crawls.next()?;
+        let (stranger, other) = crawls.find(|(_, other)| *other != crawl)?;
+        Some(format!("{}.{} takes part in {other}, others in {crawl}", stranger.stage, stranger.instance))
     }
 }
 

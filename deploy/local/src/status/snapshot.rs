@@ -3,7 +3,7 @@
 use super::backlog::backlog;
 use super::summary::{ProcessUse, Summary};
 use crate::control::ask_all;
-use shared::bus::{Bus, required_consumers};
+use shared::bus::{Bus, held_now, required_consumers};
 use shared::config::Pipeline;
 use shared::message::Outcome;
 use shared::stage::{ControlRequest, ProcessStatus};
@@ -21,6 +21,8 @@ pub(crate) struct Snapshot {
     pub(crate) backlog: BTreeMap<String, u64>,
     /// Messages in the dead letters.
     pub(crate) dead: u64,
+    /// Messages whose loss was accepted, by edge.
+    pub(crate) lost_messages: BTreeMap<String, u64>,
 }
 
 impl Snapshot {
@@ -32,6 +34,11 @@ impl Snapshot {
         let mut processes: Vec<ProcessStatus> = ask_all(bus, &ControlRequest::Status, expected).await?;
         processes.sort_by(|a, b| (&a.stage, a.instance).cmp(&(&b.stage, b.instance)));
         let mut snapshot = Snapshot { processes, ..Snapshot::default() };
+        if snapshot.has_lost()
+            && let Some(identity) = held_now(bus).await?
+        {
+            snapshot.lost_messages = identity.lost;
+        }
         for (key, _) in pipeline.edges.streams() {
             let Ok(stream) = bus.jetstream.get_stream(bus.subjects.stream(key)).await else { continue };
             let state = &stream.cached_info().state;
@@ -76,6 +83,8 @@ impl Snapshot {
             waiting_over_budget: self.total("scheduler", "waiting_over_budget"),
             in_flight: self.total("scheduler", "in_flight"),
             dead: self.dead,
+            lost: self.lost(),
+            lost_messages: self.lost_messages.clone(),
             refetched: self.total("scheduler", "refetched_total"),
             processes: processes.collect(),
             ..Summary::default()

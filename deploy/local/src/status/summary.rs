@@ -45,6 +45,12 @@ pub struct Summary {
     pub in_flight: u64,
     /// Corrupt messages put aside.
     pub dead: u64,
+    /// New URLs that were lost before they were taken on, and whose loss was accepted (`--accept-loss`).
+    #[serde(default)]
+    pub lost: u64,
+    /// Messages that were lost at most, and whose loss was accepted, by edge.
+    #[serde(default)]
+    pub lost_messages: BTreeMap<String, u64>,
     /// Requests made again because the job that made them was lost.
     pub refetched: u64,
     /// Processes that died and were started again.
@@ -69,6 +75,16 @@ pub(crate) struct Supervision {
 }
 
 impl Summary {
+    /// Says what was lost; nothing when nothing was.
+    pub(crate) fn lost_text(&self) -> Option<String> {
+        if self.lost == 0 && self.lost_messages.is_empty() {
+            return None;
+        }
+        let edges: Vec<String> = self.lost_messages.iter().map(|(edge, n)| format!("{edge} {n}")).collect();
+        let edges = if edges.is_empty() { "none".to_owned() } else { edges.join(", ") };
+        Some(format!("accepted as lost: {} URLs; messages: {edges}", self.lost))
+    }
+
     /// Lists the outcomes that some URL has had, each with its number of URLs, and `between` two of them.
     pub(crate) fn outcomes_text(&self, between: &str) -> String {
         let had = self.outcomes.iter().filter(|(_, n)| **n > 0);
