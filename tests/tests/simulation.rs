@@ -2,7 +2,8 @@
 //!
 //! `RHUMB_SIMULATION_SEEDS` is how many seeds run with faults; `RHUMB_SIMULATION_FIRST` the first of them.
 //! `RHUMB_SIMULATION_SEED=n` replays seed n, of runs with faults or (`RHUMB_SIMULATION_FAULTS=0`) of those
-//! without, and writes every step to standard error; `RHUMB_SIMULATION_BUDGET=1` those with a budget of pages.
+//! without, and writes every step to standard error; `RHUMB_SIMULATION_BUDGET=1` those with a budget of pages,
+//! `RHUMB_SIMULATION_COPIES=1` those in which the broker is restored from an earlier copy of its store.
 
 use rhumb_tests::simulation::{Ended, Plan, run};
 
@@ -12,6 +13,9 @@ const SEEDS: u64 = 20;
 const SEEDS_WITH_FAULTS: u64 = 1500;
 /// Seeds of runs with faults and a budget of pages per host, or per domain.
 const SEEDS_WITH_BUDGET: u64 = 200;
+
+/// Seeds of runs in which the broker is restored from an earlier copy of its store.
+const SEEDS_WITH_COPIES: u64 = 200;
 
 fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
@@ -85,6 +89,15 @@ fn no_host_or_domain_gives_more_pages_than_its_budget_and_none_gives_fewer_than_
 }
 
 #[test]
+fn a_broker_that_lost_its_tail_ends_in_a_refusal_or_in_a_whole_crawl() {
+    let first = number("RHUMB_SIMULATION_FIRST").unwrap_or(0);
+    let ended = run_all(first..first + SEEDS_WITH_COPIES, |seed| Plan::with_faults(seed).with_copies());
+    let refused = ended.iter().filter(|run| run.refusal.is_some()).count();
+    println!("{refused} runs refused");
+    assert!(refused > 0 && refused < ended.len(), "{refused} of {} runs refused", ended.len());
+}
+
+#[test]
 fn a_seed_replays_its_run_step_for_step() {
     let runs = [0, 1].map(|_| run(&Plan::with_faults(3), false).map(|ended| (ended.steps, ended.contacts)));
     let [first, second] = runs.map(|run| run.map_err(|failure| failure.to_string()));
@@ -96,6 +109,7 @@ fn the_seed_that_is_asked_for_is_replayed_with_a_trace() {
     let Some(seed) = number("RHUMB_SIMULATION_SEED") else { return };
     let plan = if number("RHUMB_SIMULATION_FAULTS") == Some(0) { Plan::without_faults } else { Plan::with_faults };
     let plan = if number("RHUMB_SIMULATION_BUDGET") == Some(1) { plan(seed).with_budget() } else { plan(seed) };
+    let plan = if number("RHUMB_SIMULATION_COPIES") == Some(1) { plan.with_copies() } else { plan };
     match run(&plan, true) {
         Ok(ended) => println!("seed {seed}: {ended:?}"),
         Err(failure) => panic!("{failure}"),

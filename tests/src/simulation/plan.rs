@@ -43,13 +43,15 @@ pub struct Faults {
     pub late: u64,
     /// Steps that take up to twice as long as a lease on partitions lasts, in ten thousand.
     pub slow_steps: u64,
+    /// Times that the broker is restored from an earlier copy of its store.
+    pub copies: usize,
 }
 
 impl Faults {
     /// Whether nothing goes wrong.
     pub fn is_none(&self) -> bool {
-        let Faults { incidents, until_s: _, lost, repeated, late, slow_steps } = self;
-        [*incidents as u64, *lost, *repeated, *late, *slow_steps].iter().all(|&many| many == 0)
+        let Faults { incidents, until_s: _, lost, repeated, late, slow_steps, copies } = self;
+        [*incidents as u64, *lost, *repeated, *late, *slow_steps, *copies as u64].iter().all(|&many| many == 0)
     }
 }
 
@@ -71,6 +73,7 @@ impl Plan {
             repeated: *dice.pick(&[0, 50, 200]).unwrap_or(&0),
             late: *dice.pick(&[0, 20, 100]).unwrap_or(&0),
             slow_steps: *dice.pick(&[0, 0, 5, 20]).unwrap_or(&0),
+            copies: 0,
         };
         let servers = dice.within(5..10) as usize;
         let mut plan = Plan { servers, pages_max: 14, faults, ..Plan::drawn(seed, &mut dice) };
@@ -81,6 +84,15 @@ impl Plan {
         }
         plan.shorten_memory(&mut dice);
         plan
+    }
+
+    /// The same, and the broker is restored from an earlier copy of its store once or twice.
+    #[must_use]
+    pub fn with_copies(mut self) -> Plan {
+        self.faults.copies = 1 + (self.seed % 2) as usize;
+        // Nobody but its sender knows of an injection before it is taken in.
+        self.again.clear();
+        self
     }
 
     /// The same with a budget of 1 to 12 pages for each host, of which many have two servers, or of up to 24 for each

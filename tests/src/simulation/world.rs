@@ -47,6 +47,8 @@ pub struct Ended {
     pub refetched: u64,
     /// Crashes.
     pub crashes: u64,
+    /// Why the crawl was not gone on with: a stream was shorter than it had been.
+    pub refusal: Option<String>,
 }
 
 /// A run in which a promise was broken, or that did not end.
@@ -106,6 +108,8 @@ impl World {
             cut: HashMap::new(),
             dying: HashMap::new(),
             replicas: nodes::replicas(pipeline),
+            lost: 0,
+            refusal: None,
             trace,
             dice,
         };
@@ -131,6 +135,9 @@ impl World {
             self.around.now = at;
             self.steps += 1;
             self.happens(happening);
+            if self.around.refusal.is_some() {
+                return self.refused();
+            }
             if !self.around.checks.violations.is_empty() {
                 let what = std::mem::take(&mut self.around.checks.violations);
                 return Err(self.failure(what));
@@ -147,6 +154,16 @@ impl World {
                 return Err(self.failure(self.what_waits()));
             }
         }
+    }
+
+    /// A crawl that is refused has lost something.
+    fn refused(self) -> Result<Ended, Failure> {
+        let refusal = self.around.refusal.as_ref().map(ToString::to_string);
+        if self.around.lost == 0 {
+            return Err(self.failure(refusal.into_iter().collect()));
+        }
+        let (seconds, urls) = (self.around.now / SECOND, self.around.checks.new.len());
+        Ok(Ended { steps: self.steps, seconds, urls, crashes: self.crashes, refusal, ..Ended::default() })
     }
 
     fn failure(&self, what: Vec<String>) -> Failure {
@@ -184,6 +201,7 @@ impl World {
                 around.broker.extend(around.now, edge, consumer, sequence);
             }
             Happening::BrokerRestart { micros } => around.restart_broker(micros),
+            Happening::BrokerRestored { age } => around.restore_broker(age),
             Happening::Overdue { edge, consumer, sequence, delivery } => {
                 self.overdue(edge, consumer, sequence, delivery);
             }
@@ -392,8 +410,7 @@ impl World {
                 wrong.push(format!("P3: {url} was fetched, and nobody served it"));
             }
         }
-        let dedup: u64 = self.sum(StageName::Dedup, "new_total");
-        let scheduler: u64 = self.sum(StageName::Scheduler, "new_total");
+        let [dedup, scheduler] = [StageName::Dedup, StageName::Scheduler].map(|stage| self.sum(stage, "new_total"));
         if dedup != checks.new.len() as u64 || scheduler != dedup {
             wrong.push(format!(
                 "P3: {} URLs were new, dedup counts {dedup}, the scheduler {scheduler}",
@@ -413,6 +430,7 @@ impl World {
             contacts: self.around.web.contacts,
             refetched,
             crashes: self.crashes,
+            ..Ended::default()
         })
     }
 
