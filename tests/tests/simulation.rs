@@ -2,7 +2,8 @@
 //!
 //! `RHUMB_SIMULATION_SEEDS` is how many seeds run with faults; `RHUMB_SIMULATION_FIRST` the first of them.
 //! `RHUMB_SIMULATION_SEED=n` replays seed n, of runs with faults or (`RHUMB_SIMULATION_FAULTS=0`) of those
-//! without, and writes every step to standard error; `RHUMB_SIMULATION_BUDGET=1` those with a budget of pages.
+//! without, and writes every step to standard error; `RHUMB_SIMULATION_BUDGET=1` those with a budget of pages,
+//! `RHUMB_SIMULATION_DEAFNESS=1` those in which schedulers cannot hear.
 
 use rhumb_tests::simulation::{Ended, Plan, run};
 
@@ -12,6 +13,8 @@ const SEEDS: u64 = 20;
 const SEEDS_WITH_FAULTS: u64 = 1500;
 /// Seeds of runs with faults and a budget of pages per host, or per domain.
 const SEEDS_WITH_BUDGET: u64 = 200;
+/// Seeds of runs in which schedulers cannot hear for a while.
+const SEEDS_WITH_DEAFNESS: u64 = 100;
 
 fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
@@ -75,6 +78,17 @@ fn the_promises_hold_under_losses_repeats_delays_and_crashes() {
     assert!(ended.iter().any(|run| run.crashes > 3));
 }
 
+/// Goal: time in which a scheduler cannot hear does not count against the jobs that are out. Method: it stands still, or
+/// has no connection, or the broker is away, for up to ten times as long as a job's lease; next to nothing is served twice.
+#[test]
+fn what_was_fetched_while_a_scheduler_could_not_hear_is_not_fetched_again() {
+    let ended = run_all(0..SEEDS_WITH_DEAFNESS, Plan::with_deafness);
+    let repeats: u64 = ended.iter().map(|run| run.refetched).sum();
+    assert_eq!(repeats, 0);
+    // They were deaf for longer than a lease.
+    assert!(ended.iter().filter(|run| run.seconds > 60).count() > 50);
+}
+
 #[test]
 fn no_host_or_domain_gives_more_pages_than_its_budget_and_none_gives_fewer_than_it_can() {
     let ended = run_all(0..SEEDS, |seed| Plan::without_faults(seed).with_budget());
@@ -94,7 +108,11 @@ fn a_seed_replays_its_run_step_for_step() {
 #[test]
 fn the_seed_that_is_asked_for_is_replayed_with_a_trace() {
     let Some(seed) = number("RHUMB_SIMULATION_SEED") else { return };
-    let plan = if number("RHUMB_SIMULATION_FAULTS") == Some(0) { Plan::without_faults } else { Plan::with_faults };
+    let plan = match (number("RHUMB_SIMULATION_FAULTS"), number("RHUMB_SIMULATION_DEAFNESS")) {
+        (Some(0), _) => Plan::without_faults,
+        (_, Some(1)) => Plan::with_deafness,
+        _ => Plan::with_faults,
+    };
     let plan = if number("RHUMB_SIMULATION_BUDGET") == Some(1) { plan(seed).with_budget() } else { plan(seed) };
     match run(&plan, true) {
         Ok(ended) => println!("seed {seed}: {ended:?}"),

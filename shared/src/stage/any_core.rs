@@ -36,6 +36,8 @@ pub enum Signal {
     Stored(u64),
     /// [`AnyCore::wake_at`] has come.
     Wake,
+    /// The process hears again after a while in which nothing reached it.
+    HearsAgain,
     /// The process is to end.
     Drain,
 }
@@ -134,6 +136,7 @@ impl<C: Core, S: Shell<C>> AnyCore for Assembled<C, S> {
         let event = match signal {
             Signal::Stored(tag) => Event::Stored(tag),
             Signal::Wake => Event::Wake,
+            Signal::HearsAgain => Event::HearsAgain,
             Signal::Drain => Event::Drain,
         };
         self.step(now, event)

@@ -35,6 +35,9 @@ pub enum Event<I, A> {
     Stored(u64),
     /// [`Core::wake_at`] has come.
     Wake,
+    /// The process hears again. For a while nothing reached it: it stood still, or had no connection to the broker, or no
+    /// lease on its partitions. What others sent meanwhile comes from now on. Only a stage with state is told.
+    HearsAgain,
     /// The process is to end: take on nothing new, pass on what is held.
     Drain,
 }

@@ -78,7 +78,7 @@ pub(super) async fn run(
     let mut this = Loop::begin(process, core, &identities).await?;
     let (mut draining, mut next_upkeep) = (None::<Instant>, Instant::now());
     loop {
-        this.hear_of_lease()?;
+        this.hear().await?;
         if draining.is_some_and(|since| this.is_drained() || since.elapsed() > DRAIN_GRACE) {
             break;
         }
@@ -173,6 +173,15 @@ impl Loop {
 
     fn is_drained(&self) -> bool {
         self.core.is_idle() && self.settlement.is_settled()
+    }
+
+    /// Hears of the lease, and tells the core when the process hears again after a while.
+    async fn hear(&mut self) -> anyhow::Result<()> {
+        self.hear_of_lease()?;
+        match self.settlement.hears_again(self.now()) {
+            true => self.signal(Signal::HearsAgain).await,
+            false => Ok(()),
+        }
     }
 
     /// Tells the settlement how long the lease is held.

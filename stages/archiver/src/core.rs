@@ -424,7 +424,7 @@ impl Core for Archiver {
             },
             Event::Answer(answer) => self.answered(now, answer, out),
             Event::Drain => self.draining = true,
-            Event::Stored(_) | Event::Wake => {}
+            Event::Stored(_) | Event::Wake | Event::HearsAgain => {}
         }
         self.stop_waiting(now);
         self.go_on(now, out);

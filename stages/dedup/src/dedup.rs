@@ -343,7 +343,7 @@ impl Core for Dedup {
             }
             Event::Message { ticket, input: Input::Content(ask) } => self.look_up(ticket, &ask, out)?,
             Event::Drain => self.draining = true,
-            Event::Answer(_) | Event::Stored(_) | Event::Wake => {}
+            Event::Answer(_) | Event::Stored(_) | Event::Wake | Event::HearsAgain => {}
         }
         if let Some(all) = self.flush_due(now) {
             self.flush(now, all, &mut news, out)?;

@@ -203,7 +203,7 @@ impl Core for Fetcher {
                     self.tell(now, job, out, |running| running.stored(tag));
                 }
             }
-            Event::Wake => {}
+            Event::Wake | Event::HearsAgain => {}
             Event::Drain => self.drain(now, out),
         }
         self.run_timers(now, out);

@@ -211,7 +211,7 @@ impl Core for Splitter {
                 self.followed.learning = Learning::Underway;
                 out.effect(Effect::NextScope);
             }
-            Event::Wake => {}
+            Event::Wake | Event::HearsAgain => {}
             Event::Stored(number) => {
                 for fingerprint in self.batches.stored(number) {
                     self.cache.insert(fingerprint);

@@ -270,7 +270,7 @@ impl Core for Parser {
             Event::Message { ticket, input } => self.page(now, &input, ticket, out),
             Event::Answer(answer) => self.judged(now, answer, out),
             Event::Drain => self.gathered.drain(),
-            Event::Stored(_) | Event::Wake => {}
+            Event::Stored(_) | Event::Wake | Event::HearsAgain => {}
         }
         self.gathered.publish(now, out);
         out.effects.extend(self.content.asks(now));

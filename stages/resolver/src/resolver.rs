@@ -434,7 +434,7 @@ impl Core for Resolver {
                 self.draining = true;
                 self.keep(now, out);
             }
-            Event::Stored(_) => {}
+            Event::Stored(_) | Event::HearsAgain => {}
         }
         Ok(())
     }

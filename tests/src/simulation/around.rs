@@ -315,6 +315,10 @@ impl Around {
     pub(crate) fn plan_incidents(&mut self, places: &[Place]) {
         for _ in 0..self.faults.incidents {
             let at = self.dice.within(0..self.faults.until_s * SECOND);
+            if self.faults.deafness_alone {
+                self.plan_deafness(at, places);
+                continue;
+            }
             let Some(&place) = self.dice.pick(places) else { return };
             let incident = match self.dice.below(8) {
                 0 | 1 => Incident::Crash,
@@ -330,6 +334,20 @@ impl Around {
             };
             self.agenda.at(at, Happening::Incident(place, incident));
         }
+    }
+
+    /// Draws an incident in which a scheduler, or nobody, can hear for a while.
+    fn plan_deafness(&mut self, at: Micros, places: &[Place]) {
+        let schedulers: Vec<Place> =
+            places.iter().copied().filter(|place| place.stage == StageName::Scheduler).collect();
+        let Some(&place) = self.dice.pick(&schedulers) else { return };
+        let micros = self.interruption();
+        let happening = match self.dice.below(3) {
+            0 => Happening::Incident(place, Incident::Pause { micros }),
+            1 => Happening::Incident(place, Incident::Cut { micros }),
+            _ => Happening::BrokerRestart { micros },
+        };
+        self.agenda.at(at, happening);
     }
 
     /// Some outlast leases, some rules of robots.txt.

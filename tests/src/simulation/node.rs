@@ -238,6 +238,9 @@ impl<C: Simulated> LifeOf<C> {
             Input::Leased { asked } => {
                 let until = self.at(asked + around.leases.lasts);
                 self.settlement.leased(until);
+                if self.settlement.hears_again(self.now(around)) {
+                    return self.step(Event::HearsAgain, around);
+                }
             }
             // The process sees that it has lost the lease, and ends.
             Input::LeaseLost => return Err(Died),

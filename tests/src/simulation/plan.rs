@@ -43,12 +43,15 @@ pub struct Faults {
     pub late: u64,
     /// Steps that take up to twice as long as a lease on partitions lasts, in ten thousand.
     pub slow_steps: u64,
+    /// Incidents in which schedulers cannot hear for a while are the only ones: pauses and cuts of theirs, and kills of the
+    /// broker, which stays away.
+    pub deafness_alone: bool,
 }
 
 impl Faults {
     /// Whether nothing goes wrong.
     pub fn is_none(&self) -> bool {
-        let Faults { incidents, until_s: _, lost, repeated, late, slow_steps } = self;
+        let Faults { incidents, until_s: _, lost, repeated, late, slow_steps, deafness_alone: _ } = self;
         [*incidents as u64, *lost, *repeated, *late, *slow_steps].iter().all(|&many| many == 0)
     }
 }
@@ -71,6 +74,7 @@ impl Plan {
             repeated: *dice.pick(&[0, 50, 200]).unwrap_or(&0),
             late: *dice.pick(&[0, 20, 100]).unwrap_or(&0),
             slow_steps: *dice.pick(&[0, 0, 5, 20]).unwrap_or(&0),
+            deafness_alone: false,
         };
         let servers = dice.within(5..10) as usize;
         let mut plan = Plan { servers, pages_max: 14, faults, ..Plan::drawn(seed, &mut dice) };
@@ -81,6 +85,16 @@ impl Plan {
         }
         plan.shorten_memory(&mut dice);
         plan
+    }
+
+    /// A run in which schedulers cannot hear for a while, up to ten times as long as a job's lease, and nothing else goes
+    /// wrong.
+    pub fn with_deafness(seed: u64) -> Plan {
+        let mut dice = Dice::new(seed);
+        let incidents = dice.within(1..5) as usize;
+        let until_s = dice.within(5..60);
+        let faults = Faults { incidents, until_s, deafness_alone: true, ..Faults::default() };
+        Plan { servers: dice.within(5..10) as usize, pages_max: 30, faults, ..Plan::drawn(seed, &mut dice) }
     }
 
     /// The same with a budget of 1 to 12 pages for each host, of which many have two servers, or of up to 24 for each

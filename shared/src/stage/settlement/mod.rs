@@ -20,6 +20,7 @@
 
 mod applied;
 mod outbox;
+mod partition_lease;
 mod positions;
 mod state;
 mod tickets;
@@ -37,6 +38,7 @@ use crate::message::{Edge, Undecodable};
 use crate::time::Timestamp;
 use bytes::Bytes;
 use outbox::{Key, Outbox};
+use partition_lease::PartitionLease;
 use positions::Positions;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -108,8 +110,8 @@ pub struct Settlement<H> {
     unstored: Unstored<Waits>,
     /// Of a stage with state.
     outbox: Option<Outbox>,
-    /// Of a stage with state: until when it may commit.
-    leased_until: Timestamp,
+    /// Of a stage with state: as long as it is held, the stage may commit.
+    lease: PartitionLease,
     actions: VecDeque<Action<H>>,
     /// What follows the commit under way.
     after_commit: Option<AfterCommit>,
@@ -145,7 +147,7 @@ impl<H: Clone> Settlement<H> {
             tickets: Tickets::default(),
             unstored: Unstored::default(),
             outbox: None,
-            leased_until: Timestamp::ZERO,
+            lease: PartitionLease::new(pipeline.ownership_lease),
             actions: VecDeque::new(),
             after_commit: None,
             received: 0,
@@ -269,7 +271,7 @@ impl<H: Clone> Settlement<H> {
             self.carry_on(step);
             return Ok(());
         }
-        if now >= self.leased_until {
+        if !self.lease.is_held(now) {
             return Err(LeaseOver);
         }
         outbox.clear_stored(&mut changes);
@@ -359,12 +361,20 @@ impl<H: Clone> Settlement<H> {
 
     /// The lease on the instance's partitions is held until then.
     pub fn leased(&mut self, until: Timestamp) {
-        self.leased_until = until;
+        self.lease.leased(until);
+    }
+
+    /// Says, once, that the process hears again after a time in which nothing reached it, as the gap between two
+    /// renewals of its lease shows. The core is to be told before anything else ([`Event::HearsAgain`]).
+    ///
+    /// [`Event::HearsAgain`]: super::core::Event::HearsAgain
+    pub fn hears_again(&mut self, now: Timestamp) -> bool {
+        self.lease.hears_again(now)
     }
 
     /// Says whether the core may be stepped: always without state, else while the lease is held.
     pub fn may_step(&self, now: Timestamp) -> bool {
-        self.outbox.is_none() || now < self.leased_until
+        self.outbox.is_none() || self.lease.is_held(now)
     }
 
     /// Says whether more input may be taken: what waits in the stream is the back-pressure.

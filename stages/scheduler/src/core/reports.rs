@@ -17,7 +17,7 @@ use crate::politeness::url_fate::UrlFate;
 use crate::politeness::visit::{learn_overlap, learn_requests, smooth};
 use crate::ranking::speeds::Speeds;
 use crate::servers::in_play::{InPlay, Servers};
-use crate::servers::lease::{GRACE, JOBS, Lease, ROBOTS_SLOT};
+use crate::servers::lease::{JOBS, Lease, ROBOTS_SLOT};
 use crate::servers::server::{ErrandTask, Server};
 use crate::settings::Settings;
 use crate::step::staged::Staged;
@@ -62,7 +62,7 @@ impl Reports<'_> {
             if lease.is_over() {
                 return self.finish(key, *lease, staged);
             }
-            lease.deadline = staged.now + staged.settings.job_lease + GRACE;
+            lease.renew(staged.now, staged.settings.job_lease);
             if lease.last.is_none() {
                 let (job, sequence) = (report.job, report.sequence);
                 let answer = if self.may_go_on(key, &lease, staged) {
@@ -183,7 +183,7 @@ impl Reports<'_> {
                 server.leave_alone(staged.now, wait);
             }
         }
-        if lease.is_restored() || lease.deadline < staged.now {
+        if !lease.is_prompt(staged.now) {
             // The report waited, since the last life or while nothing could be heard, and nobody knows how long: its
             // robots.txt may be older than rules may be (P5). It is asked for again, also by those who asked for it on
             // behalf of another server.
@@ -232,7 +232,8 @@ impl Reports<'_> {
     }
 
     /// Ends a job whose lease ran out. Nobody knows what became of its URLs; its holder may have had the first one in
-    /// hand, which costs that one an attempt.
+    /// hand, which costs that one an attempt, unless the holder could not be heard for a while: that is not the URL's
+    /// fault.
     ///
     /// # Errors
     ///
@@ -249,7 +250,7 @@ impl Reports<'_> {
         if let (Some((fetcher, life)), 0, 0) = (&lease.holder, lease.reports.low(), lease.reports.ranges()) {
             self.fetchers.lost(fetcher, *life);
         }
-        if let Some(&first) = lease.slots.front() {
+        if let Some(&first) = lease.slots.front().filter(|_| !lease.was_unheard) {
             let mut url = read_url(&staged.rows, key, first)?;
             url.attempts = url.attempts.saturating_add(1);
             if url.attempts >= staged.settings.attempts {

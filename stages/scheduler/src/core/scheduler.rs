@@ -262,6 +262,7 @@ impl Core for Scheduler {
                 asked = self.message(input, &mut staged)?.map(|asker| (ticket, asker));
             }
             Event::Drain => self.grants.drain(),
+            Event::HearsAgain => self.servers.hear_again(&mut staged),
             Event::Answer(settled) => {
                 if let Some(domain) = self.servers.shares_mut().settled(&settled, &mut staged) {
                     self.places.pass_on(Room::Domain(domain), &mut staged);

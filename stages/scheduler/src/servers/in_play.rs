@@ -157,6 +157,23 @@ impl Servers {
         self.partitions.get_mut(&partition)
     }
 
+    /// This process could not hear, and can again. Time in which no report could be heard does not count against jobs:
+    /// each gets a full lease from now on. It ends later than before, so no other job is granted any earlier (P1).
+    pub(crate) fn hear_again(&mut self, staged: &mut Staged<'_>) {
+        let mut keys = Vec::new();
+        for (&key, server) in &mut self.in_memory {
+            if let Some(lease) = &mut server.lease {
+                lease.hear_again(staged.now, staged.settings.job_lease);
+                keys.push(key);
+            }
+        }
+        if !keys.is_empty() {
+            tracing::info!(jobs = keys.len(), "hears again after a while; the jobs that are out get a full lease");
+        }
+        keys.sort_unstable();
+        keys.into_iter().for_each(|key| staged.unsettle(key));
+    }
+
     /// Keys of the servers in memory, in order.
     pub(crate) fn keys(&self) -> Vec<ServerKey> {
         let mut keys: Vec<_> = self.in_memory.keys().copied().collect();

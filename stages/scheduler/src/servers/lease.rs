@@ -53,6 +53,10 @@ pub(crate) struct Lease {
     pub(crate) trouble: Option<Trouble>,
     /// When it expires.
     pub(crate) deadline: Timestamp,
+    /// A report that comes later has waited nobody knows how long.
+    prompt_until: Timestamp,
+    /// For a while its holder could not be heard.
+    pub(crate) was_unheard: bool,
     /// The fetcher that the job was sent to, and its life; not known after a restart.
     pub(crate) holder: Option<(String, u64)>,
 }
@@ -75,8 +79,31 @@ impl Lease {
             progressed: false,
             trouble: None,
             deadline,
+            prompt_until: deadline,
+            was_unheard: false,
             holder: Some((fetcher.to_owned(), life)),
         }
+    }
+
+    /// A report came that renews it.
+    pub(crate) fn renew(&mut self, now: Timestamp, length: Duration) {
+        let is_prompt = self.is_prompt(now);
+        self.deadline = now + length + GRACE;
+        if is_prompt {
+            self.prompt_until = self.deadline;
+        }
+    }
+
+    /// Its holder could not be heard, and can be again: it lasts in full from now on, as after a restart. Until then the
+    /// reports that waited have come.
+    pub(crate) fn hear_again(&mut self, now: Timestamp, length: Duration) {
+        self.deadline = self.deadline.max(now + length + GRACE);
+        self.was_unheard = true;
+    }
+
+    /// Says whether a report that comes now has waited no longer than a lease lasts.
+    pub(crate) fn is_prompt(&self, now: Timestamp) -> bool {
+        now < self.prompt_until
     }
 
     /// Says whether it fetches pages or a robots.txt.
@@ -160,6 +187,8 @@ impl Lease {
             progressed: flags & 2 != 0,
             trouble,
             deadline,
+            prompt_until: Timestamp::ZERO,
+            was_unheard: false,
             holder: None,
         })
     }
@@ -194,12 +223,28 @@ mod tests {
         for lease in [pages, robots] {
             let deadline = Timestamp::from_micros(99);
             let row = lease.to_row();
-            let expected = Lease { contacted: true, holder: None, deadline, ..lease };
+            let prompt_until = Timestamp::ZERO;
+            let expected = Lease { contacted: true, holder: None, deadline, prompt_until, ..lease };
             assert_eq!(Lease::from_row(&row, deadline), Some(expected));
             for length in 0..row.len() {
                 assert_eq!(Lease::from_row(&row[..length], deadline), None);
             }
         }
+    }
+
+    #[test]
+    fn a_report_is_prompt_until_the_lease_would_have_ended_if_all_had_been_heard() {
+        let at = |seconds: u64| Timestamp::from_micros(seconds * 1_000_000);
+        let length = Duration::from_secs(20);
+        let mut lease = Lease { deadline: at(22), prompt_until: at(22), ..lease() };
+        lease.renew(at(10), length);
+        assert_eq!((lease.deadline, lease.is_prompt(at(31)), lease.is_prompt(at(32))), (at(32), true, false));
+        lease.hear_again(at(100), length);
+        assert_eq!((lease.deadline, lease.is_prompt(at(100))), (at(122), false));
+        lease.renew(at(101), length);
+        assert_eq!((lease.deadline, lease.is_prompt(at(101))), (at(123), false), "it may have waited, like the next");
+        lease.hear_again(at(101), length);
+        assert_eq!(lease.deadline, at(123));
     }
 
     #[test]

@@ -52,6 +52,37 @@ fn an_expired_lease_is_granted_again_once_and_costs_the_first_url_an_attempt() {
 }
 
 #[test]
+fn a_lease_that_ran_out_while_nothing_was_heard_waits_for_the_reports_and_costs_no_attempt() {
+    let mut world = World::new(Settings { respect_robots: false, attempts: 1, ..settings() });
+    world.tell_pages(A, 3);
+    world.ask(1);
+    for _ in 0..3 {
+        let at = world.now;
+        world.request(0, &mut Fine);
+        world.now = at + Duration::from_secs(2);
+    }
+    let report = world.held[0].report(true, false);
+    // The scheduler stands still for far longer than the lease, and the report lies in its stream.
+    world.pass(HOUR);
+    world.hear_again();
+    assert_eq!((world.count("in_flight"), world.count("leases_expired_total")), (3, 0));
+    world.pass(Duration::from_secs(21));
+    world.step(None);
+    world.step(Some(Input::Report(report)));
+    assert_eq!((world.count("outcome_fetched_total"), world.count("refetched_total")), (3, 0));
+
+    // The fetcher is gone, too: the job is lost after one lease, and its first URL has its one attempt still.
+    world.tell_pages("http://b.test", 2);
+    world.ask(1);
+    world.pass(HOUR);
+    world.hear_again();
+    world.held.clear();
+    world.pass(Duration::from_secs(23));
+    world.finish(&mut Fine, HOUR);
+    assert_eq!((world.count("leases_expired_total"), world.count("outcome_fetched_total")), (1, 5));
+}
+
+#[test]
 fn a_url_that_kills_its_fetchers_fails() {
     let mut world = World::new(Settings { respect_robots: false, ..settings() });
     world.tell_pages(A, 1);

@@ -306,6 +306,22 @@ fn robots_txt_is_fetched_again_after_a_restart_and_its_crawl_delay_holds_meanwhi
     assert_eq!(waits, [8, 7, 7]);
 }
 
+/// P5: nobody knows how long a report waited that comes after a time in which nothing was heard.
+#[test]
+fn a_robots_txt_whose_report_waited_while_nothing_was_heard_is_fetched_again() {
+    let mut world = World::polite();
+    world.tell_pages(A, 1);
+    world.ask(1);
+    world.request(0, &mut Fine);
+    let report = world.held[0].report(true, false);
+    world.pass(HOUR);
+    world.hear_again();
+    world.held.clear();
+    world.step(Some(Input::Report(report)));
+    world.finish(&mut Fine, HOUR);
+    assert_eq!(world.contacted(), ["/robots.txt", "/robots.txt", "/0"].map(|path| format!("{A}{path}")));
+}
+
 #[test]
 fn a_robots_txt_whose_report_waited_for_the_next_life_is_fetched_again() {
     let mut world = World::polite();

@@ -127,6 +127,13 @@ impl World {
         self.commit(out);
     }
 
+    /// The scheduler hears again after a while.
+    pub(crate) fn hear_again(&mut self) {
+        let mut out = Output::default();
+        self.core.step(self.now, Event::HearsAgain, &mut out).unwrap();
+        self.commit(out);
+    }
+
     /// Steps the core, commits, takes what it sends, and checks P3 and budgets.
     pub(crate) fn step(&mut self, input: Option<Input>) {
         let out = self.step_only(input);
