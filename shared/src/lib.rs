@@ -9,6 +9,7 @@
 //! - [`url_cache`]: fingerprints of URLs that are known, before the URL-seen test;
 //! - [`index`]: from a fingerprint to its slot, for caches;
 //! - [`content_coding`]: bodies without their content codings, within limits;
+//! - [`doubt`]: whether what fails is ours;
 //! - [`whole_file`]: files that are replaced whole;
 //! - [`telemetry`]: logs, metrics and health.
 //!
@@ -21,6 +22,7 @@ pub mod address;
 pub mod bus;
 pub mod config;
 pub mod content_coding;
+pub mod doubt;
 pub mod index;
 pub mod message;
 pub mod stage;

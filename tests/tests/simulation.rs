@@ -13,6 +13,8 @@ const SEEDS: u64 = 20;
 const SEEDS_WITH_FAULTS: u64 = 1500;
 /// Seeds of runs with faults and a budget of pages per host, or per domain.
 const SEEDS_WITH_BUDGET: u64 = 200;
+/// Seeds of runs in which no server can be reached for a while.
+const SEEDS_WITH_A_CUT_WEB: u64 = 40;
 /// Seeds of runs in which schedulers cannot hear for a while.
 const SEEDS_WITH_DEAFNESS: u64 = 100;
 
@@ -89,6 +91,14 @@ fn what_was_fetched_while_a_scheduler_could_not_hear_is_not_fetched_again() {
     assert!(ended.iter().filter(|run| run.seconds > 60).count() > 50);
 }
 
+/// Goal: a network that is cut is not held against servers. Method: all of them are out of reach for longer than it takes
+/// to give up each; every URL ends as the web has it.
+#[test]
+fn a_web_that_is_out_of_reach_for_a_while_comes_to_the_same() {
+    let ended = run_all(0..SEEDS_WITH_A_CUT_WEB, Plan::with_a_cut_web);
+    assert!(ended.iter().all(|run| run.seconds > 300));
+}
+
 #[test]
 fn no_host_or_domain_gives_more_pages_than_its_budget_and_none_gives_fewer_than_it_can() {
     let ended = run_all(0..SEEDS, |seed| Plan::without_faults(seed).with_budget());
@@ -111,6 +121,7 @@ fn the_seed_that_is_asked_for_is_replayed_with_a_trace() {
     let plan = match (number("RHUMB_SIMULATION_FAULTS"), number("RHUMB_SIMULATION_DEAFNESS")) {
         (Some(0), _) => Plan::without_faults,
         (_, Some(1)) => Plan::with_deafness,
+        (Some(2), _) => Plan::with_a_cut_web,
         _ => Plan::with_faults,
     };
     let plan = if number("RHUMB_SIMULATION_BUDGET") == Some(1) { plan(seed).with_budget() } else { plan(seed) };

@@ -98,6 +98,9 @@ pub trait AnyCore {
     /// The core's store cannot be read.
     fn why(&self, now: Timestamp, url: &str) -> Result<Option<String>, StoreError>;
 
+    /// Why the core does not do its work although it runs, if it does not.
+    fn hindrance(&self, now: Timestamp) -> Option<String>;
+
     /// The core's numbers.
     fn counts(&self) -> Vec<Count>;
 }
@@ -179,6 +182,10 @@ impl<C: Core, S: Shell<C>> AnyCore for Assembled<C, S> {
 
     fn why(&self, now: Timestamp, url: &str) -> Result<Option<String>, StoreError> {
         self.core.why(now, url)
+    }
+
+    fn hindrance(&self, now: Timestamp) -> Option<String> {
+        self.core.hindrance(now)
     }
 
     fn counts(&self) -> Vec<Count> {

@@ -45,7 +45,7 @@ impl Telling {
 
     /// Renews what health and metrics show.
     pub(super) fn renew(&self, bus: &Bus, core: &dyn AnyCore, settlement: &Settlement<Subject>, now: Timestamp) {
-        let readiness = readiness(bus, settlement, now);
+        let readiness = readiness(bus, core, settlement, now);
         let vitals = Vitals {
             counts: counts(core, settlement),
             ready: readiness.is_ok(),
@@ -81,7 +81,7 @@ impl Telling {
     fn status(&self, bus: &Bus, core: &dyn AnyCore, settlement: &Settlement<Subject>, now: Timestamp) -> ProcessStatus {
         let pid = std::process::id();
         let (cpu_s, peak_rss_bytes) = telemetry::process_usage(pid).unwrap_or_default();
-        let readiness = readiness(bus, settlement, now);
+        let readiness = readiness(bus, core, settlement, now);
         ProcessStatus {
             stage: self.stage.to_owned(),
             instance: self.instance,
@@ -104,6 +104,10 @@ fn counts(core: &dyn AnyCore, settlement: &Settlement<Subject>) -> Vec<Count> {
     counts
 }
 
-fn readiness(bus: &Bus, settlement: &Settlement<Subject>, now: Timestamp) -> Result<(), String> {
-    if bus.is_connected() { settlement.readiness(now) } else { Err("not connected to the broker".into()) }
+fn readiness(bus: &Bus, core: &dyn AnyCore, settlement: &Settlement<Subject>, now: Timestamp) -> Result<(), String> {
+    if !bus.is_connected() {
+        return Err("not connected to the broker".into());
+    }
+    settlement.readiness(now)?;
+    core.hindrance(now).map_or(Ok(()), Err)
 }

@@ -26,4 +26,5 @@ mod cookies;
 mod failure;
 mod job;
 mod lease;
+mod reach;
 mod tally;

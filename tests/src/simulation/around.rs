@@ -311,6 +311,11 @@ impl Around {
         if acts { self.dying.remove(&place) } else { None }
     }
 
+    /// Whether no server can be reached now.
+    pub(crate) fn is_web_cut(&self) -> bool {
+        self.faults.web_cut.contains(&self.now)
+    }
+
     /// Draws the incidents of the run.
     pub(crate) fn plan_incidents(&mut self, places: &[Place]) {
         for _ in 0..self.faults.incidents {

@@ -46,13 +46,15 @@ pub struct Faults {
     /// Incidents in which schedulers cannot hear for a while are the only ones: pauses and cuts of theirs, and kills of the
     /// broker, which stays away.
     pub deafness_alone: bool,
+    /// From when to when no server can be reached.
+    pub web_cut: std::ops::Range<u64>,
 }
 
 impl Faults {
     /// Whether nothing goes wrong.
     pub fn is_none(&self) -> bool {
-        let Faults { incidents, until_s: _, lost, repeated, late, slow_steps, deafness_alone: _ } = self;
-        [*incidents as u64, *lost, *repeated, *late, *slow_steps].iter().all(|&many| many == 0)
+        let Faults { incidents, until_s: _, lost, repeated, late, slow_steps, deafness_alone: _, web_cut } = self;
+        [*incidents as u64, *lost, *repeated, *late, *slow_steps, web_cut.end].iter().all(|&many| many == 0)
     }
 }
 
@@ -75,6 +77,7 @@ impl Plan {
             late: *dice.pick(&[0, 20, 100]).unwrap_or(&0),
             slow_steps: *dice.pick(&[0, 0, 5, 20]).unwrap_or(&0),
             deafness_alone: false,
+            web_cut: 0..0,
         };
         let servers = dice.within(5..10) as usize;
         let mut plan = Plan { servers, pages_max: 14, faults, ..Plan::drawn(seed, &mut dice) };
@@ -95,6 +98,16 @@ impl Plan {
         let until_s = dice.within(5..60);
         let faults = Faults { incidents, until_s, deafness_alone: true, ..Faults::default() };
         Plan { servers: dice.within(5..10) as usize, pages_max: 30, faults, ..Plan::drawn(seed, &mut dice) }
+    }
+
+    /// A run in which no server can be reached for longer than it takes to give up each, and nothing else goes wrong.
+    pub fn with_a_cut_web(seed: u64) -> Plan {
+        let mut dice = Dice::new(seed);
+        // Late enough that more servers are known than doubt needs.
+        let from = dice.within(20 * SECOND..40 * SECOND);
+        let web_cut = from..from + dice.within(300 * SECOND..500 * SECOND);
+        let faults = Faults { until_s: web_cut.end / SECOND, web_cut, ..Faults::default() };
+        Plan { servers: 40, pages_max: 30, faults, ..Plan::drawn(seed, &mut dice) }
     }
 
     /// The same with a budget of 1 to 12 pages for each host, of which many have two servers, or of up to 24 for each

@@ -31,6 +31,7 @@ pub(crate) fn settings() -> Settings {
         renew_every: Duration::from_secs(5),
         download_pause: shared::config::DownloadPause::default(),
         allow_private_addresses: true,
+        doubt_max: Duration::from_secs(600),
         body_bytes_max: 1 << 20,
         streams: 1,
     }

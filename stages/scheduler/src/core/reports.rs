@@ -21,12 +21,13 @@ use crate::servers::lease::{JOBS, Lease, ROBOTS_SLOT};
 use crate::servers::server::{ErrandTask, Server};
 use crate::settings::Settings;
 use crate::step::staged::Staged;
-use shared::message::{Outcome, Report, RequestEnd, RequestResult, ToFetcher};
+use shared::message::{FailureKind, Outcome, Report, RequestEnd, RequestResult, ToFetcher};
 use shared::stage::store::StoreError;
+use std::borrow::Cow;
 use std::time::Duration;
 
-/// Pause of a server whose job came back untouched. Without it a fetcher that sends jobs back would be sent them again
-/// as fast as messages go.
+/// Pause of a server whose job came back untouched, at least. Without it a fetcher that sends jobs back would be sent them
+/// again as fast as messages go.
 const UNTOUCHED_PAUSE: Duration = Duration::from_millis(100);
 
 /// The parts of the core that a report changes.
@@ -57,7 +58,8 @@ impl Reports<'_> {
             return self.heed(key, report, staged);
         };
         if lease.reports.insert(u64::from(report.sequence)) {
-            self.apply(key, &mut lease, report, staged)?;
+            let counts = self.compare(key, report, staged.settings);
+            self.apply(key, &mut lease, &counts, staged)?;
             staged.touch(key);
             if lease.is_over() {
                 return self.finish(key, *lease, staged);
@@ -78,6 +80,31 @@ impl Reports<'_> {
             server.lease = Some(lease);
         }
         Ok(())
+    }
+
+    /// Compares fetchers. Gives the report as it counts: what a fetcher could not reach that is cut off goes back untried, as
+    /// if the fetcher had withheld it itself; so often and no more (P6).
+    fn compare<'r>(&mut self, key: ServerKey, report: &'r Report, settings: &Settings) -> Cow<'r, Report> {
+        let was_answered = report.requests > 0;
+        let unreached = |result: &RequestResult| {
+            matches!(result.end, RequestEnd::Failure(FailureKind::Connect | FailureKind::Timeout))
+        };
+        let was_unreached = !was_answered && report.results.iter().any(unreached);
+        if was_unreached || (was_answered && report.last) {
+            self.fetchers.ended(&report.fetcher, was_answered);
+        }
+        let is_excused = was_unreached
+            && self.fetchers.is_cut_off(&report.fetcher)
+            && self.servers.get_mut(key).is_some_and(|server| server.excuse(settings));
+        if !is_excused {
+            return Cow::Borrowed(report);
+        }
+        self.fetchers.excuse();
+        let mut excused = Report { connect_us: None, ..report.clone() };
+        for result in excused.results.iter_mut().filter(|result| unreached(result)) {
+            result.end = RequestEnd::Untried;
+        }
+        Cow::Owned(excused)
     }
 
     /// Says whether the rules still hold under which a job was granted. A job that waits for a full stream may outlast
@@ -218,8 +245,9 @@ impl Reports<'_> {
         if hung_up {
             server.set_aside(staged.now, Trouble::HungUp, None, staged.settings);
         }
+        // A fetcher that doubts its network says untried of what may have been a contact: the pause holds all the same (P2).
         let touched = lease.contacted || restored || trouble.is_some();
-        let pause = if touched { server.gap(staged.settings) } else { UNTOUCHED_PAUSE };
+        let pause = server.gap(staged.settings).max(if touched { Duration::ZERO } else { UNTOUCHED_PAUSE });
         server.leave_alone(staged.now, pause);
         if trouble.is_none() {
             server.errands.extend(askers.into_iter().map(|(url, asker)| ErrandTask { url, asker }));

@@ -311,6 +311,7 @@ impl Core for Scheduler {
             ("contacts_total", totals.contacts),
             ("jobs_granted_total", totals.jobs),
             ("leases_expired_total", totals.leases_expired),
+            ("failures_excused_total", self.grants.fetchers.excused()),
             ("bytes_total", totals.bytes),
             ("serials_repeated_total", totals.repeated),
             ("robots_fetched_total", totals.robots),

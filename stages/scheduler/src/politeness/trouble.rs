@@ -21,6 +21,9 @@
 //! while connections are short (`grants` of the core). A server that was never tried has less time for its first answer
 //! (`first_answer_timeout`); after one try in vain it has as much as any.
 //!
+//! When servers answer other fetchers and one fetcher reaches none (`fetchers` of the core), what fails with that one as it
+//! would without a network is excused: its URL goes back and nothing is set aside, a bounded number of times.
+//!
 //! A name that cannot be resolved is no trouble of its server. `address` counts the questions, with the same waits and
 //! a limit of their own (`resolve_attempts`).
 //!

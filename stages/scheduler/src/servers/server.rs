@@ -58,6 +58,8 @@ pub(crate) struct Server {
     pub(crate) next_contact: Timestamp,
     /// Times in a row that it was set aside.
     failures: u8,
+    /// Times since its last answer that a failure was not held against it.
+    excuses: u8,
     /// Its URLs end until then, because of this.
     dead: Option<(Trouble, Timestamp)>,
     /// Requests that one of its connections serves; 0: not known.
@@ -90,6 +92,7 @@ impl Server {
             queue: Queue::default(),
             next_contact: Timestamp::ZERO,
             failures: 0,
+            excuses: 0,
             dead: None,
             requests_learned: 0,
             connect_us: 0,
@@ -124,6 +127,14 @@ impl Server {
     /// The server answered.
     pub(crate) fn answered(&mut self) {
         self.failures = 0;
+        self.excuses = 0;
+    }
+
+    /// A failure is not to be held against it. Returns whether that may be, as it was not so too often.
+    pub(crate) fn excuse(&mut self, settings: &Settings) -> bool {
+        let may_be = self.excuses < settings.server_failures_max;
+        self.excuses += u8::from(may_be);
+        may_be
     }
 
     /// The time until which its URLs end because it failed too often; none when it is not so, or not any more.

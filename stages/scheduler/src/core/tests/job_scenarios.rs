@@ -198,7 +198,7 @@ fn a_fetcher_that_sends_jobs_back_untouched_does_not_get_them_as_fast_as_message
         world.step(Some(Input::Report(report)));
         world.ask(1);
         assert!(world.held.is_empty());
-        world.pass(Duration::from_millis(100));
+        world.pass(Duration::from_secs(1));
         world.step(None);
     }
     world.finish(&mut Fine, HOUR);
