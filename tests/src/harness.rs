@@ -8,11 +8,13 @@
 mod assertions;
 mod command;
 mod crawl;
+mod further;
 mod running;
 mod world;
 
 pub use assertions::{assert_conserved, assert_manners, json};
 pub use command::{Said, binaries, ended_within, rhumb, run, signal};
 pub use crawl::Crawl;
+pub use further::Further;
 pub use running::{Finished, Running, Tapped};
 pub use world::{World, alone};

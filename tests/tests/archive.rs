@@ -2,15 +2,13 @@
 //! takes part.
 
 use flate2::read::MultiGzDecoder;
-use rhumb_tests::harness::{Finished, Running, World, binaries, json, rhumb, signal};
+use rhumb_tests::harness::{Finished, Further, Running, World, json, rhumb, signal};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 use synthetic_web::{Latency, PagesPerHost, Profile};
 
@@ -185,8 +183,8 @@ fn a_further_stage_gets_every_page_and_produces_on_an_edge_of_its_own() {
     let world = world();
     let mut up = world.up().start();
     // The consumer first: a stream that is kept by interest drops what nobody is interested in.
-    let mut count = Example::start("count-titles", &up);
-    let mut find = Example::start("find-titles", &up);
+    let mut count = Further::start("count-titles", &up);
+    let mut find = Further::start("find-titles", &up);
     inject(&up, &world);
     let finished = up.until(CRAWL_AT_MOST, |summary| {
         summary.pages == world.web.truth().pages.len() as u64 && summary.waiting + summary.in_flight == 0
@@ -208,55 +206,6 @@ fn a_further_stage_gets_every_page_and_produces_on_an_edge_of_its_own() {
     count.stop();
     up.signal(Signal::INT);
     up.exit_code(CRAWL_AT_MOST);
-}
-
-/// An example of a further stage; killed when dropped.
-struct Example {
-    process: Child,
-    listen: String,
-}
-
-impl Example {
-    /// Starts the example beside a crawl and waits until it runs.
-    fn start(name: &str, up: &Running) -> Example {
-        let mut process = Command::new(binaries().join(name))
-            .args(["--set", &format!("broker.url={}", up.handle().broker), "--config"])
-            .arg(up.data().join("configuration.json"))
-            .stderr(Stdio::piped())
-            .stdin(Stdio::null())
-            .spawn()
-            .expect("the example can be started");
-        let log = BufReader::new(process.stderr.take().expect("a pipe"));
-        let listen = log
-            .lines()
-            .map_while(Result::ok)
-            .find_map(|line| Some(line.split_once("listen=")?.1.split_whitespace().next()?.to_owned()))
-            .expect("the example tells where it listens");
-        Example { process, listen }
-    }
-
-    /// One of its counts, from `/metrics`.
-    fn count(&self, name: &str) -> u64 {
-        let mut stream = TcpStream::connect(&self.listen).expect("the example listens");
-        stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").expect("a request");
-        let mut text = String::new();
-        stream.read_to_string(&mut text).expect("an answer");
-        let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("no {name} in {text}"));
-        line.rsplit(' ').next().expect("a value").parse().expect("a number")
-    }
-
-    /// Ends it as an operator does.
-    fn stop(&mut self) {
-        signal(self.process.id(), Signal::TERM);
-        assert!(self.process.wait().expect("its end").success());
-    }
-}
-
-impl Drop for Example {
-    fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-    }
 }
 
 fn inject(up: &Running, world: &World) {

@@ -168,7 +168,7 @@ impl<'a> Crawl<'a> {
     fn broker_use(&self) -> Option<ProcessUse> {
         let pid = self.broker.as_ref()?.pid();
         let (cpu_s, peak_rss_bytes) = telemetry::process_usage(pid)?;
-        Some(ProcessUse { stage: "broker".into(), instance: 0, pid, cpu_s, peak_rss_bytes })
+        Some(ProcessUse { stage: "broker".into(), instance: 0, pid, cpu_s, peak_rss_bytes, work: None })
     }
 
     async fn look_after_broker(&mut self) -> anyhow::Result<()> {

@@ -4,7 +4,7 @@
 //! with the token that each is about.
 
 use super::Bus;
-use crate::stage::settlement::{Outgoing, Unstored};
+use crate::stage::settlement::{Outgoing, Refused, Unstored};
 use crate::time::Timestamp;
 use async_nats::{HeaderMap, Message, Subscriber};
 use futures::{FutureExt as _, StreamExt as _};
@@ -12,6 +12,8 @@ use std::time::{Duration, Instant};
 
 /// How often [`Publisher::store_all`] looks for what has waited too long.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// What nats-server says of a stream that is full. The code of the error does not tell: it is that of a full disk, too.
+const FULL: [&str; 2] = ["maximum bytes exceeded", "maximum messages exceeded"];
 
 /// What a stream answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,7 +21,7 @@ pub enum StreamAnswer {
     /// It has the message with this token.
     Stored(u64),
     /// It refused the message with this token, and why.
-    Refused(u64, String),
+    Refused(u64, Refused),
 }
 
 /// Where streams answer what a process publishes.
@@ -93,7 +95,7 @@ impl Publisher {
             tokio::select! {
                 answer = self.next() => match answer {
                     StreamAnswer::Stored(token) => { unstored.stored(token); }
-                    StreamAnswer::Refused(token, reason) => unstored.refused(now(), token, reason),
+                    StreamAnswer::Refused(token, why) => unstored.refused(now(), token, why),
                 },
                 () = tokio::time::sleep(LOOK_AGAIN) => {
                     if connections != self.bus.connections() && self.bus.is_connected() {
@@ -121,7 +123,8 @@ fn read(reply: &Message) -> Option<StreamAnswer> {
     let token: u64 = reply.subject.rsplit('.').next()?.parse().ok()?;
     Some(match refusal(reply) {
         None => StreamAnswer::Stored(token),
-        Some(reason) => StreamAnswer::Refused(token, reason),
+        Some(reason) if FULL.iter().any(|full| reason.contains(full)) => StreamAnswer::Refused(token, Refused::Full),
+        Some(reason) => StreamAnswer::Refused(token, Refused::Failed(reason)),
     })
 }
 

@@ -74,6 +74,16 @@ impl Subjects {
         })
     }
 
+    /// What operators call the edge of a subject: its name; `dead` for the dead letters.
+    pub fn name_of<'a>(&self, subject: &'a str) -> &'a str {
+        if let Some(edge) = self.edge_of(subject) {
+            return edge.name();
+        }
+        // A further edge: its name is its subject.
+        let rest = subject.strip_prefix(&self.prefix).unwrap_or(subject);
+        if matches(&self.dead, rest) { DEAD } else { rest }
+    }
+
     /// The stream of an edge, or of the dead letters, by its key below `edges`.
     pub fn stream(&self, key: &str) -> String {
         format!("rhumb_{}_{}", self.crawl, key.replace('.', "_"))
@@ -109,4 +119,24 @@ fn matches(template: &str, subject: &str) -> bool {
     let mut tokens = subject.split('.');
     template.split('.').all(|part| tokens.next().is_some_and(|token| part.starts_with('{') || part == token))
         && tokens.next().is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Layers;
+
+    #[test]
+    fn a_subject_is_called_by_the_name_of_its_edge() {
+        let set = vec!["network.allow_private_addresses=true".to_owned()];
+        let pipeline = Layers { file: None, set }.load_with(std::iter::empty()).unwrap();
+        let subjects = Subjects::new(&pipeline);
+        for edge in Edge::ALL {
+            for subject in subjects.all(edge) {
+                assert_eq!(subjects.name_of(&subject.replace('*', "7")), edge.name());
+            }
+        }
+        assert_eq!(subjects.name_of(&subjects.dead("host-splitter")), DEAD);
+        assert_eq!(subjects.name_of("rhumb.default.titles"), "titles");
+    }
 }

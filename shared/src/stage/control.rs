@@ -1,6 +1,7 @@
 //! What a process answers when it is asked how it is, or what it knows of a URL: the basis of `rhumb status` and
 //! `rhumb why`.
 
+use super::occupation::Shares;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -26,6 +27,9 @@ pub struct ProcessStatus {
     /// Why it is not ready; empty when it is.
     #[serde(default)]
     pub reason: String,
+    /// What it spent the last 10 to 20 seconds on.
+    #[serde(default)]
+    pub shares: Shares,
     /// Holds no input, no output and no work.
     pub idle: bool,
     /// Numbers of the core (totals end in `_total`) and of the loop (`loop_` in front).

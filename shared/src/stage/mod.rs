@@ -17,6 +17,7 @@ mod control;
 mod core;
 pub mod disk;
 mod inputs;
+mod occupation;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the loop: it waits, and looks at the clock")]
 mod ownership;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the loop: it waits, and looks at the clock")]
@@ -33,6 +34,7 @@ pub use args::Args;
 pub use context::{Context, Stage, State};
 pub use control::{ControlRequest, ProcessReason, ProcessStatus};
 pub use core::{Core, Count, Event, Output, Publish, Send, Step, Ticket};
+pub use occupation::{Shares, TimeSpent};
 pub use ownership::Ownership;
 pub use settlement::Applied;
 pub use start::{main, new_life};

@@ -8,9 +8,10 @@ use super::any_core::{AnyCore, Refusal, Signal};
 use super::context::{Context, Stage};
 use super::core::{Step, Ticket};
 use super::inputs::{Identity, Inputs, SoftInputs, SoftMessage, StreamInputs, StreamMessage};
+use super::occupation::Occupation;
 use super::ownership::Ownership;
 use super::settlement::{Action, Life, Settlement};
-use super::telling::Telling;
+use super::telling::{Look, Telling};
 use crate::bus::{Bus, Publisher, StreamAnswer, ensure_streams};
 use crate::message::Edge;
 use crate::time::Timestamp;
@@ -60,10 +61,24 @@ struct Loop {
     settlement: Settlement<Subject>,
     publisher: Publisher,
     telling: Telling,
+    occupation: Occupation,
     /// The clock's reading at [`Timestamp::ZERO`].
     origin: Instant,
     /// How many times the connection had come about when it was looked at last.
     connections: u64,
+}
+
+/// What a process hears of.
+enum Heard {
+    Shutdown,
+    StreamsAnswer(StreamAnswer),
+    WorkEnded,
+    Soft(SoftMessage),
+    /// None: a pull says that there is nothing for now.
+    Message(Option<StreamMessage>),
+    Control(async_nats::Message),
+    /// Something is due.
+    Time,
 }
 
 /// Runs a stage until `shutdown`, then drains it.
@@ -83,46 +98,38 @@ pub(super) async fn run(
             break;
         }
         let now = this.now();
+        this.occupation.worked(now);
         let may_step = this.settlement.may_step(now);
         let takes_input = draining.is_none() && this.settlement.takes_input(now) && this.core.wants_input();
         let wake = this.core.wake_at().filter(|_| may_step);
         let next = [wake, this.settlement.due_at()].into_iter().flatten().map(|at| this.instant(at));
         let next = next.fold(next_upkeep, Instant::min);
-        tokio::select! {
+        let heard = tokio::select! {
             biased;
-            () = shutdown.as_mut(), if draining.is_none() => {
+            () = shutdown.as_mut(), if draining.is_none() => Heard::Shutdown,
+            answer = this.publisher.next() => Heard::StreamsAnswer(answer),
+            () = std::future::poll_fn(|context| this.core.poll_work(context)), if may_step => Heard::WorkEnded,
+            Some(message) = soft.next(), if may_step => Heard::Soft(message),
+            Some(message) = streams.next(), if takes_input => Heard::Message(message),
+            Some(request) = control.next() => Heard::Control(request),
+            () = tokio::time::sleep_until(next.into()) => Heard::Time,
+        };
+        this.occupation.waited(this.now(), this.settlement.held_back());
+        match heard {
+            Heard::Shutdown => {
                 draining = Some(Instant::now());
                 this.give_back(std::mem::take(&mut streams)).await;
                 this.signal(Signal::Drain).await?;
             }
-            answer = this.publisher.next() => this.streams_answer(answer).await?,
-            () = std::future::poll_fn(|context| this.core.poll_work(context)), if may_step => {
-                let step = this.core.answer(this.now())?;
-                this.settle(step).await?;
-            }
-            Some(message) = soft.next(), if may_step => this.receive_soft(message).await?,
-            Some(message) = streams.next(), if takes_input => {
-                if let Some(message) = message {
-                    this.receive(message).await?;
+            Heard::Time => {
+                if let Some((new_streams, new_soft)) = this.look_after(wake, &mut next_upkeep).await?
+                    && draining.is_none()
+                {
+                    streams = new_streams;
+                    soft = new_soft;
                 }
             }
-            Some(request) = control.next() => this.tell(request).await,
-            () = tokio::time::sleep_until(next.into()) => {
-                let now = this.now();
-                if wake.is_some_and(|wake| wake <= now) {
-                    this.signal(Signal::Wake).await?;
-                }
-                this.publish_again().await?;
-                if next_upkeep <= Instant::now() || this.is_reconnected() {
-                    next_upkeep = Instant::now() + UPKEEP;
-                    if let Some((new_streams, new_soft)) = this.upkeep().await?
-                        && draining.is_none()
-                    {
-                        streams = new_streams;
-                        soft = new_soft;
-                    }
-                }
-            }
+            other => this.take_in(other).await?,
         }
     }
     this.end().await
@@ -149,7 +156,8 @@ impl Loop {
         let subjects = context.bus.subjects.clone();
         let settlement = Settlement::open(life, subjects, &context.pipeline, store, Timestamp::ZERO)?;
         let connections = context.bus.connections();
-        let mut this = Loop { process, core, settlement, publisher, telling, origin, connections };
+        let occupation = Occupation::default();
+        let mut this = Loop { process, core, settlement, publisher, telling, occupation, origin, connections };
         this.adopt(identities)?;
         let (epoch, listen) = (this.process.context.epoch, this.telling.listen());
         tracing::info!(stage, instance, epoch, %listen, "running");
@@ -196,6 +204,24 @@ impl Loop {
         Ok(())
     }
 
+    /// Takes in what came from outside or from the shell.
+    async fn take_in(&mut self, heard: Heard) -> anyhow::Result<()> {
+        match heard {
+            Heard::StreamsAnswer(answer) => self.streams_answer(answer).await,
+            Heard::WorkEnded => {
+                let step = self.core.answer(self.now())?;
+                self.settle(step).await
+            }
+            Heard::Soft(message) => self.receive_soft(message).await,
+            Heard::Message(Some(message)) => self.receive(message).await,
+            Heard::Control(request) => {
+                self.telling.answer(request, self.look()).await;
+                Ok(())
+            }
+            Heard::Message(None) | Heard::Shutdown | Heard::Time => Ok(()),
+        }
+    }
+
     async fn receive(&mut self, StreamMessage { edge, message }: StreamMessage) -> anyhow::Result<()> {
         let sequence = message.info().map_or(0, |info| info.stream_sequence);
         let message = message.message;
@@ -240,7 +266,7 @@ impl Loop {
                         self.signal(Signal::Stored(tag)).await?;
                     }
                 }
-                Some(StreamAnswer::Refused(token, reason)) => self.settlement.refused(self.now(), token, reason),
+                Some(StreamAnswer::Refused(token, why)) => self.settlement.refused(self.now(), token, why),
                 None => break,
             }
             next = self.publisher.next_now();
@@ -300,6 +326,24 @@ impl Loop {
         }
     }
 
+    /// Does what is due: wakes the core, publishes again, upkeep. Returns new inputs when the old ones are gone.
+    async fn look_after(
+        &mut self,
+        wake: Option<Timestamp>,
+        next_upkeep: &mut Instant,
+    ) -> anyhow::Result<Option<(StreamInputs, SoftInputs)>> {
+        let now = self.now();
+        if wake.is_some_and(|wake| wake <= now) {
+            self.signal(Signal::Wake).await?;
+        }
+        self.publish_again().await?;
+        if *next_upkeep > Instant::now() && !self.is_reconnected() {
+            return Ok(None);
+        }
+        *next_upkeep = Instant::now() + UPKEEP;
+        self.upkeep().await
+    }
+
     /// Publishes again what no stream has answered for too long.
     async fn publish_again(&mut self) -> anyhow::Result<()> {
         if !self.process.context.bus.is_connected() {
@@ -330,7 +374,7 @@ impl Loop {
             }
             false => None,
         };
-        self.telling.renew(&self.process.context.bus, self.core.as_ref(), &self.settlement, self.now());
+        self.telling.renew(self.look());
         Ok(new_inputs)
     }
 
@@ -374,10 +418,9 @@ impl Loop {
         Ok(Some((streams, soft)))
     }
 
-    async fn tell(&mut self, request: async_nats::Message) {
-        let bus = &self.process.context.bus;
-        let (core, settlement) = (self.core.as_ref(), &self.settlement);
-        self.telling.answer(request, bus, core, settlement, Timestamp::ZERO + self.origin.elapsed()).await;
+    fn look(&self) -> Look<'_> {
+        let Loop { process, core, settlement, occupation, .. } = self;
+        Look { bus: &process.context.bus, core: core.as_ref(), settlement, occupation, now: self.now() }
     }
 
     /// The end of a drained process: what is stored is cleared, the lease given back, the connection flushed.

@@ -4,6 +4,7 @@ use super::any_core::AnyCore;
 use super::context::Context;
 use super::control::{ControlRequest, ProcessReason, ProcessStatus};
 use super::core::Count;
+use super::occupation::Occupation;
 use super::settlement::Settlement;
 use crate::bus::Bus;
 use crate::telemetry::{self, SharedVitals, Vitals};
@@ -44,10 +45,11 @@ impl Telling {
     }
 
     /// Renews what health and metrics show.
-    pub(super) fn renew(&self, bus: &Bus, core: &dyn AnyCore, settlement: &Settlement<Subject>, now: Timestamp) {
-        let readiness = readiness(bus, settlement, now);
+    pub(super) fn renew(&self, look: Look<'_>) {
+        let readiness = look.readiness();
         let vitals = Vitals {
-            counts: counts(core, settlement),
+            counts: look.counts(),
+            spent: look.occupation.total().clone(),
             ready: readiness.is_ok(),
             reason: readiness.err().unwrap_or_default(),
         };
@@ -55,33 +57,26 @@ impl Telling {
     }
 
     /// Answers a control request; what is none gets no answer.
-    pub(super) async fn answer(
-        &self,
-        request: async_nats::Message,
-        bus: &Bus,
-        core: &dyn AnyCore,
-        settlement: &Settlement<Subject>,
-        now: Timestamp,
-    ) {
+    pub(super) async fn answer(&self, request: async_nats::Message, look: Look<'_>) {
         let (Some(reply), Ok(question)) = (request.reply, serde_json::from_slice(&request.payload)) else { return };
         let answer = match question {
-            ControlRequest::Status => serde_json::to_vec(&self.status(bus, core, settlement, now)),
-            ControlRequest::Why(url) => serde_json::to_vec(&self.reason(core, now, &url)),
+            ControlRequest::Status => serde_json::to_vec(&self.status(look)),
+            ControlRequest::Why(url) => serde_json::to_vec(&self.reason(look, &url)),
         };
         if let Ok(payload) = answer {
-            let _ = bus.client.publish(reply, payload.into()).await;
+            let _ = look.bus.client.publish(reply, payload.into()).await;
         }
     }
 
-    fn reason(&self, core: &dyn AnyCore, now: Timestamp, url: &str) -> ProcessReason {
-        let reason = core.why(now, url).unwrap_or_else(|error| Some(format!("cannot tell: {error}")));
+    fn reason(&self, look: Look<'_>, url: &str) -> ProcessReason {
+        let reason = look.core.why(look.now, url).unwrap_or_else(|error| Some(format!("cannot tell: {error}")));
         ProcessReason { stage: self.stage.to_owned(), instance: self.instance, reason }
     }
 
-    fn status(&self, bus: &Bus, core: &dyn AnyCore, settlement: &Settlement<Subject>, now: Timestamp) -> ProcessStatus {
+    fn status(&self, look: Look<'_>) -> ProcessStatus {
         let pid = std::process::id();
         let (cpu_s, peak_rss_bytes) = telemetry::process_usage(pid).unwrap_or_default();
-        let readiness = readiness(bus, settlement, now);
+        let readiness = look.readiness();
         ProcessStatus {
             stage: self.stage.to_owned(),
             instance: self.instance,
@@ -92,18 +87,34 @@ impl Telling {
             peak_rss_bytes,
             ready: readiness.is_ok(),
             reason: readiness.err().unwrap_or_default(),
-            idle: core.is_idle() && settlement.is_settled(),
-            counts: counts(core, settlement).into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            shares: look.occupation.shares(),
+            idle: look.core.is_idle() && look.settlement.is_settled(),
+            counts: look.counts().into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         }
     }
 }
 
-fn counts(core: &dyn AnyCore, settlement: &Settlement<Subject>) -> Vec<Count> {
-    let mut counts = core.counts();
-    counts.extend(settlement.counts());
-    counts
+/// A process at one moment: what it tells of.
+#[derive(Clone, Copy)]
+pub(super) struct Look<'a> {
+    pub(super) bus: &'a Bus,
+    pub(super) core: &'a dyn AnyCore,
+    pub(super) settlement: &'a Settlement<Subject>,
+    pub(super) occupation: &'a Occupation,
+    pub(super) now: Timestamp,
 }
 
-fn readiness(bus: &Bus, settlement: &Settlement<Subject>, now: Timestamp) -> Result<(), String> {
-    if bus.is_connected() { settlement.readiness(now) } else { Err("not connected to the broker".into()) }
+impl Look<'_> {
+    fn counts(&self) -> Vec<Count> {
+        let mut counts = self.core.counts();
+        counts.extend(self.settlement.counts());
+        counts
+    }
+
+    fn readiness(&self) -> Result<(), String> {
+        match self.bus.is_connected() {
+            true => self.settlement.readiness(self.now),
+            false => Err("not connected to the broker".into()),
+        }
+    }
 }

@@ -13,7 +13,7 @@ use super::broker::{Delivery, Outgoing, ReplyTo, SoftMessage};
 use super::plan::{MILLISECOND, Micros};
 use shared::config::Pipeline;
 use shared::message::{Edge, decode};
-use shared::stage::settlement::{Action, Life, Settlement, next_epoch};
+use shared::stage::settlement::{Action, Life, Refused, Settlement, next_epoch};
 use shared::stage::store::{MemoryStore, Store};
 use shared::stage::{Core, Count, Event, Output};
 use shared::time::Timestamp;
@@ -232,7 +232,7 @@ impl<C: Simulated> LifeOf<C> {
                     return self.step(Event::Stored(tag), around);
                 }
             }
-            Input::Refused(token) => self.settlement.refused(self.now(around), token, "the stream is full".into()),
+            Input::Refused(token) => self.settlement.refused(self.now(around), token, Refused::Full),
             Input::Disconnected => self.settlement.disconnected(),
             Input::Reconnected => self.settlement.reconnected(self.now(around)),
             Input::Leased { asked } => {

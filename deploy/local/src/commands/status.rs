@@ -8,6 +8,7 @@ use crate::output::line;
 use crate::status::{Snapshot, Summary, Supervision};
 use anyhow::Context as _;
 use clap::Args;
+use shared::stage::Shares;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -137,14 +138,25 @@ fn text(summary: &Summary, snapshot: &Snapshot) -> String {
     for process in &snapshot.processes {
         let _ = writeln!(
             text,
-            "process   {:<15} pid {:<8} {:>8.2} CPU s  {:>5} MB  {}  http://{}",
+            "process   {:<15} pid {:<8} {:>8.2} CPU s  {:>5} MB  {}  {}  http://{}",
             format!("{}.{}", process.stage, process.instance),
             process.pid,
             process.cpu_s,
             process.peak_rss_bytes / 1_000_000,
+            shares_text(&process.shares),
             if process.ready { "ready".to_owned() } else { format!("not ready ({})", process.reason) },
             process.listen,
         );
+    }
+    text
+}
+
+/// Tells what a process spent its time on lately.
+fn shares_text(shares: &Shares) -> String {
+    let percent = |share: &f64| format!("{:.0} %", 100.0 * share);
+    let mut text = format!("busy {:>5}  waiting {:>5}", percent(&shares.busy), percent(&shares.waiting));
+    for (edge, share) in &shares.held_back {
+        let _ = write!(text, "  held back by {edge} {}", percent(share));
     }
     text
 }

@@ -1,7 +1,7 @@
 //! What the processes of a crawl answer and what lies in its streams, at one moment.
 
 use super::backlog::backlog;
-use super::summary::{ProcessUse, Summary};
+use super::summary::{ProcessUse, ProcessWork, Summary};
 use crate::control::ask_all;
 use shared::bus::{Bus, required_consumers};
 use shared::config::Pipeline;
@@ -63,6 +63,7 @@ impl Snapshot {
             pid: p.pid,
             cpu_s: p.cpu_s,
             peak_rss_bytes: p.peak_rss_bytes,
+            work: Some(ProcessWork { ready: p.ready, shares: p.shares.clone() }),
         });
         Summary {
             pages: outcomes["fetched"],

@@ -1,6 +1,7 @@
 //! The numbers of a crawl, with the keys of `--summary` and `status --json`.
 
 use serde::{Deserialize, Serialize};
+use shared::stage::Shares;
 use std::collections::BTreeMap;
 
 /// What a process has used.
@@ -17,6 +18,19 @@ pub struct ProcessUse {
     pub cpu_s: f64,
     /// Largest resident memory, in bytes.
     pub peak_rss_bytes: u64,
+    /// What it is spending its time on, and whether it is ready; none for the broker.
+    #[serde(flatten)]
+    pub work: Option<ProcessWork>,
+}
+
+/// What a process is doing.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct ProcessWork {
+    /// Connected, owner of its partitions, and what it publishes arrives.
+    pub ready: bool,
+    /// Shares of the last 10 to 20 seconds.
+    #[serde(flatten)]
+    pub shares: Shares,
 }
 
 /// The state of a crawl, as `--summary` and `status --json` tell it.

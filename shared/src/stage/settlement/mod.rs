@@ -27,7 +27,7 @@ mod unstored;
 
 pub use applied::Applied;
 pub use state::{LOOP, OUTBOX, next_epoch};
-pub use unstored::{Outgoing, Unstored};
+pub use unstored::{Outgoing, Refused, Unstored};
 
 use super::core::{Publish, Send, Step, Ticket};
 use super::store::{Changes, Store, StoreError};
@@ -47,7 +47,7 @@ use tickets::Tickets;
 const PUBLISHES_MAX: usize = 1000;
 /// After how long an input of an unknown schema version is delivered again.
 const UNKNOWN_VERSION_DELAY: Duration = Duration::from_secs(5);
-/// A publish that waits longer makes the process not ready.
+/// A stream that has neither stored what is published nor said that it is full for longer makes the process not ready.
 const PUBLISH_LATE: Duration = Duration::from_secs(10);
 
 /// What the driver has to do, in the order in which the actions come.
@@ -339,9 +339,9 @@ impl<H: Clone> Settlement<H> {
         tag
     }
 
-    /// A stream refused a message, for it is full: it is published again a little later.
-    pub fn refused(&mut self, now: Timestamp, token: u64, reason: String) {
-        self.unstored.refused(now, token, reason);
+    /// A stream refused a message: it is published again a little later.
+    pub fn refused(&mut self, now: Timestamp, token: u64, why: Refused) {
+        self.unstored.refused(now, token, why);
     }
 
     /// The connection to the broker stands again: all that is on its way is published again, since answers that were on
@@ -370,6 +370,14 @@ impl<H: Clone> Settlement<H> {
     /// Says whether more input may be taken: what waits in the stream is the back-pressure.
     pub fn takes_input(&self, now: Timestamp) -> bool {
         self.may_step(now) && self.unstored.len() < PUBLISHES_MAX
+    }
+
+    /// The edge that holds the process back, if one does: its stream is full, or too much is on its way into it.
+    pub fn held_back(&self) -> Option<&str> {
+        let is_choked = self.unstored.len() >= PUBLISHES_MAX;
+        let oldest = || self.unstored.oldest().filter(|_| is_choked);
+        let message = self.unstored.oldest_refused().or_else(oldest)?;
+        Some(self.subjects.name_of(&message.subject))
     }
 
     /// When [`due`](Self::due) has something to do, if ever.
@@ -458,8 +466,8 @@ impl<H: Clone> Settlement<H> {
             Err("no lease on the partitions".into())
         } else if self.unknown_version_until.is_some() {
             Err("an input has a schema version that this program does not know".into())
-        } else if self.unstored.oldest(now) > PUBLISH_LATE {
-            Err(format!("what is published is not stored: {}", self.unstored.refusal().unwrap_or("no answer")))
+        } else if self.unstored.unanswered(now) > PUBLISH_LATE {
+            Err(format!("what is published is not stored: {}", self.unstored.failure().unwrap_or("no answer")))
         } else {
             Ok(())
         }

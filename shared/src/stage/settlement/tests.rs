@@ -164,3 +164,32 @@ fn an_input_that_is_in_hand_for_long_is_extended_and_an_old_publish_repeated() {
     assert_eq!(settlement.readiness(at(10)), Ok(()));
     assert_eq!(settlement.readiness(at(11)).unwrap_err(), "what is published is not stored: no answer");
 }
+
+#[test]
+fn a_full_stream_holds_back_and_leaves_the_process_ready() {
+    let (mut settlement, store) = (open(NO_STORE, 0), MemoryStore::default());
+    let ticket = settlement.message(at(1), Edge::UrlsSplit, 7, 70).unwrap();
+    settlement.stepped(at(1), step(&[ticket], &[ticket])).unwrap();
+    carry_out(&mut settlement, &store);
+    assert_eq!(settlement.held_back(), None);
+    for second in 1..60 {
+        settlement.refused(at(second), 0, Refused::Full);
+    }
+    assert_eq!((settlement.held_back(), settlement.readiness(at(60))), (Some("urls.new"), Ok(())));
+    settlement.refused(at(60), 0, Refused::Failed("no space left on device".into()));
+    assert_eq!(settlement.held_back(), None);
+    assert_eq!(settlement.readiness(at(70)).unwrap_err(), "what is published is not stored: no space left on device");
+    settlement.stored(0);
+    assert_eq!((settlement.held_back(), settlement.readiness(at(70))), (None, Ok(())));
+}
+
+#[test]
+fn too_much_on_its_way_holds_back() {
+    let (mut settlement, store) = (open(NO_STORE, 0), MemoryStore::default());
+    for number in 0..PUBLISHES_MAX as u64 {
+        assert_eq!((settlement.held_back(), settlement.takes_input(at(1))), (None, true), "{number}");
+        settlement.stepped(at(1), step(&[], &[])).unwrap();
+        carry_out(&mut settlement, &store);
+    }
+    assert_eq!((settlement.held_back(), settlement.takes_input(at(1))), (Some("urls.new"), false));
+}
