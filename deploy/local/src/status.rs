@@ -12,4 +12,4 @@ mod summary;
 pub(crate) use backlog::unarchived;
 pub(crate) use snapshot::Snapshot;
 pub(crate) use summary::Supervision;
-pub use summary::{ProcessUse, ProcessWork, Summary};
+pub use summary::{Parked, ProcessUse, ProcessWork, Summary};

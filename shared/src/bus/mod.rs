@@ -18,7 +18,7 @@ pub use streams::{
     BUCKETS, Buckets, Consumer, consumer_name, ensure_buckets, ensure_streams, leave_unarchived, required_by_interest,
     required_consumers,
 };
-pub use subjects::Subjects;
+pub use subjects::{ParkedUnder, Subjects};
 
 use crate::config::{Bytes, ConfigError, MAX_PAYLOAD_MIN, Pipeline};
 use std::sync::Arc;

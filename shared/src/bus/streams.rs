@@ -3,7 +3,7 @@
 use super::Bus;
 use super::lanes::{LANES, lane_consumers};
 use crate::config::{Pipeline, Retention, Storage, StreamEdge};
-use crate::topology::{self, EDGES, Edge, Kind, Source, StageName};
+use crate::topology::{self, DEAD, EDGES, Edge, Kind, Source, StageName};
 use anyhow::Context as _;
 use async_nats::jetstream::consumer::{AckPolicy, PriorityPolicy, PullConsumer, pull};
 use async_nats::jetstream::kv;
@@ -104,10 +104,7 @@ fn stream_config(bus: &Bus, name: &str, edge: &StreamEdge) -> Config {
             Retention::Limits => RetentionPolicy::Limits,
         },
         // A full stream refuses, and its publishers wait; only dead letters give way to newer ones.
-        discard: match edge.retention {
-            Retention::Limits => DiscardPolicy::Old,
-            Retention::WorkQueue | Retention::Interest => DiscardPolicy::New,
-        },
+        discard: if name == DEAD { DiscardPolicy::Old } else { DiscardPolicy::New },
         max_bytes: if edge.bytes_max.0 == 0 { -1 } else { i64::try_from(edge.bytes_max.0).unwrap_or(i64::MAX) },
         max_messages: -1,
         max_messages_per_subject: -1,

@@ -57,6 +57,9 @@ impl From<StoreError> for Refusal {
 
 /// A core with its shell, whatever their types.
 pub trait AnyCore {
+    /// Says whether this program knows the schema version of a message.
+    fn reads(&self, edge: Edge, payload: &[u8]) -> bool;
+
     /// Reads an input and steps the core with it.
     ///
     /// # Errors
@@ -125,6 +128,10 @@ impl<C: Core, S: Shell<C>> Assembled<C, S> {
 }
 
 impl<C: Core, S: Shell<C>> AnyCore for Assembled<C, S> {
+    fn reads(&self, edge: Edge, payload: &[u8]) -> bool {
+        !matches!(C::decode(edge, payload), Err(Undecodable::UnknownVersion { .. }))
+    }
+
     fn message(&mut self, now: Timestamp, ticket: Ticket, edge: Edge, payload: &[u8]) -> Result<Step, Refusal> {
         let input = C::decode(edge, payload).map_err(Refusal::Unreadable)?;
         Ok(self.step(now, Event::Message { ticket, input })?)

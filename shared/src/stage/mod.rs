@@ -16,10 +16,13 @@ mod context;
 mod control;
 mod core;
 pub mod disk;
+mod in_hand;
 mod inputs;
 mod occupation;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the loop: it waits, and looks at the clock")]
 mod ownership;
+#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the loop: it waits, and looks at the clock")]
+mod parked;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the loop: it waits, and looks at the clock")]
 mod run;
 pub mod settlement;

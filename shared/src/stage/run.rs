@@ -2,14 +2,18 @@
 //!
 //! In: messages of streams and core NATS, streams' answers, ended work, control requests, the clock, the lease. Out: the
 //! settlement's actions, carried out in their order. The rules of delivery are the [settlement](super::settlement)'s;
-//! nothing here decides what is acked, committed or published.
+//! nothing here decides what is acked, committed or published. How a process ends is in `ending`.
+
+mod ending;
 
 use super::any_core::{AnyCore, Refusal, Signal};
 use super::context::{Context, Stage};
 use super::core::{Step, Ticket};
+use super::in_hand::{InHand, Panicked, guarded};
 use super::inputs::{Identity, Inputs, SoftInputs, SoftMessage, StreamInputs, StreamMessage};
 use super::occupation::Occupation;
 use super::ownership::Ownership;
+use super::parked::Parked;
 use super::settlement::{Action, Life, Settlement};
 use super::telling::{Look, Telling};
 use crate::bus::{Bus, Publisher, StreamAnswer, ensure_streams};
@@ -18,7 +22,6 @@ use crate::time::Timestamp;
 use crate::topology::Source;
 use async_nats::Subject;
 use async_nats::jetstream::AckKind;
-use futures::future::FutureExt as _;
 use futures::stream::StreamExt as _;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
@@ -62,6 +65,8 @@ struct Loop {
     publisher: Publisher,
     telling: Telling,
     occupation: Occupation,
+    in_hand: InHand,
+    parked: Parked,
     /// The clock's reading at [`Timestamp::ZERO`].
     origin: Instant,
     /// How many times the connection had come about when it was looked at last.
@@ -85,59 +90,26 @@ enum Heard {
 pub(super) async fn run(
     process: Process,
     core: Box<dyn AnyCore>,
-    mut shutdown: Pin<&mut impl Future<Output = ()>>,
+    shutdown: Pin<&mut impl Future<Output = ()>>,
 ) -> anyhow::Result<()> {
-    let mut control = control_requests(&process).await?;
-    let mut soft = process.inputs().soft(process.stage.sources).await?;
-    let (mut streams, identities) = process.inputs().streams(process.stage.sources).await?;
+    let control = control_requests(&process).await?;
+    let soft = process.inputs().soft(process.stage.sources).await?;
+    let (streams, identities) = process.inputs().streams(process.stage.sources).await?;
     let mut this = Loop::begin(process, core, &identities).await?;
-    let (mut draining, mut next_upkeep) = (None::<Instant>, Instant::now());
-    loop {
-        this.hear_of_lease()?;
-        if draining.is_some_and(|since| this.is_drained() || since.elapsed() > DRAIN_GRACE) {
-            break;
-        }
-        let now = this.now();
-        this.occupation.worked(now);
-        let may_step = this.settlement.may_step(now);
-        let takes_input = draining.is_none() && this.settlement.takes_input(now) && this.core.wants_input();
-        let wake = this.core.wake_at().filter(|_| may_step);
-        let next = [wake, this.settlement.due_at()].into_iter().flatten().map(|at| this.instant(at));
-        let next = next.fold(next_upkeep, Instant::min);
-        let heard = tokio::select! {
-            biased;
-            () = shutdown.as_mut(), if draining.is_none() => Heard::Shutdown,
-            answer = this.publisher.next() => Heard::StreamsAnswer(answer),
-            () = std::future::poll_fn(|context| this.core.poll_work(context)), if may_step => Heard::WorkEnded,
-            Some(message) = soft.next(), if may_step => Heard::Soft(message),
-            Some(message) = streams.next(), if takes_input => Heard::Message(message),
-            Some(request) = control.next() => Heard::Control(request),
-            () = tokio::time::sleep_until(next.into()) => Heard::Time,
-        };
-        this.occupation.waited(this.now(), this.settlement.held_back());
-        match heard {
-            Heard::Shutdown => {
-                draining = Some(Instant::now());
-                this.give_back(std::mem::take(&mut streams)).await;
-                this.signal(Signal::Drain).await?;
+    match this.live(control, soft, streams, shutdown).await {
+        Ok(()) => this.end().await,
+        Err(error) => {
+            if error.is::<Panicked>() {
+                this.give_up().await;
             }
-            Heard::Time => {
-                if let Some((new_streams, new_soft)) = this.look_after(wake, &mut next_upkeep).await?
-                    && draining.is_none()
-                {
-                    streams = new_streams;
-                    soft = new_soft;
-                }
-            }
-            other => this.take_in(other).await?,
+            Err(error)
         }
     }
-    this.end().await
 }
 
-async fn control_requests(
-    process: &Process,
-) -> anyhow::Result<futures::stream::Select<async_nats::Subscriber, async_nats::Subscriber>> {
+type ControlRequests = futures::stream::Select<async_nats::Subscriber, async_nats::Subscriber>;
+
+async fn control_requests(process: &Process) -> anyhow::Result<ControlRequests> {
     let Bus { client, subjects, .. } = &process.context.bus;
     let name = format!("{}.{}", process.stage.name, process.context.instance);
     let one = client.subscribe(subjects.control(&name)).await?;
@@ -146,6 +118,58 @@ async fn control_requests(
 }
 
 impl Loop {
+    /// The life of the process, until it is drained.
+    async fn live(
+        &mut self,
+        mut control: ControlRequests,
+        mut soft: SoftInputs,
+        mut streams: StreamInputs,
+        mut shutdown: Pin<&mut impl Future<Output = ()>>,
+    ) -> anyhow::Result<()> {
+        let (mut draining, mut next_upkeep) = (None::<Instant>, Instant::now());
+        loop {
+            self.hear_of_lease()?;
+            if draining.is_some_and(|since| self.is_drained() || since.elapsed() > DRAIN_GRACE) {
+                break;
+            }
+            let now = self.now();
+            self.occupation.worked(now);
+            let may_step = self.settlement.may_step(now);
+            let takes_input = draining.is_none() && self.settlement.takes_input(now) && self.core.wants_input();
+            let wake = self.core.wake_at().filter(|_| may_step);
+            let next = [wake, self.settlement.due_at()].into_iter().flatten().map(|at| self.instant(at));
+            let next = next.fold(next_upkeep, Instant::min);
+            let heard = tokio::select! {
+                biased;
+                () = shutdown.as_mut(), if draining.is_none() => Heard::Shutdown,
+                answer = self.publisher.next() => Heard::StreamsAnswer(answer),
+                () = std::future::poll_fn(|context| self.core.poll_work(context)), if may_step => Heard::WorkEnded,
+                Some(message) = soft.next(), if may_step => Heard::Soft(message),
+                Some(message) = streams.next(), if takes_input => Heard::Message(message),
+                Some(request) = control.next() => Heard::Control(request),
+                () = tokio::time::sleep_until(next.into()) => Heard::Time,
+            };
+            self.occupation.waited(self.now(), self.settlement.held_back());
+            match heard {
+                Heard::Shutdown => {
+                    draining = Some(Instant::now());
+                    self.give_back(std::mem::take(&mut streams)).await;
+                    self.signal(Signal::Drain).await?;
+                }
+                Heard::Time => {
+                    if let Some((new_streams, new_soft)) = self.look_after(wake, &mut next_upkeep).await?
+                        && draining.is_none()
+                    {
+                        streams = new_streams;
+                        soft = new_soft;
+                    }
+                }
+                other => self.take_in(other).await?,
+            }
+        }
+        Ok(())
+    }
+
     async fn begin(process: Process, core: Box<dyn AnyCore>, identities: &[Identity]) -> anyhow::Result<Self> {
         let context = &process.context;
         let (stage, instance) = (process.stage.name, context.instance);
@@ -157,7 +181,10 @@ impl Loop {
         let settlement = Settlement::open(life, subjects, &context.pipeline, store, Timestamp::ZERO)?;
         let connections = context.bus.connections();
         let occupation = Occupation::default();
-        let mut this = Loop { process, core, settlement, publisher, telling, occupation, origin, connections };
+        let in_hand = InHand::open(context.pipeline.instance_dir(stage, instance));
+        let parked = Parked::default();
+        let mut this =
+            Loop { process, core, settlement, publisher, telling, occupation, in_hand, parked, origin, connections };
         this.adopt(identities)?;
         let (epoch, listen) = (this.process.context.epoch, this.telling.listen());
         tracing::info!(stage, instance, epoch, %listen, "running");
@@ -209,7 +236,8 @@ impl Loop {
         match heard {
             Heard::StreamsAnswer(answer) => self.streams_answer(answer).await,
             Heard::WorkEnded => {
-                let step = self.core.answer(self.now())?;
+                let now = self.now();
+                let step = guarded(|| "at an answer of its shell".into(), || self.core.answer(now))??;
                 self.settle(step).await
             }
             Heard::Soft(message) => self.receive_soft(message).await,
@@ -223,36 +251,48 @@ impl Loop {
     }
 
     async fn receive(&mut self, StreamMessage { edge, message }: StreamMessage) -> anyhow::Result<()> {
-        let sequence = message.info().map_or(0, |info| info.stream_sequence);
+        let (sequence, delivered) = message.info().map_or((0, 1), |info| (info.stream_sequence, info.delivered));
         let message = message.message;
         let Some(answer_to) = message.reply.clone() else { return Ok(()) };
         match self.settlement.message(self.now(), edge, sequence, answer_to) {
-            Some(ticket) => self.take(ticket, edge, message).await,
+            Some(ticket) => self.take(ticket, edge, message, delivered > 1).await,
             None => self.carry_out().await,
         }
     }
 
     async fn receive_soft(&mut self, SoftMessage { edge, mut message }: SoftMessage) -> anyhow::Result<()> {
         let ticket = self.settlement.request(message.reply.take(), self.now());
-        self.take(ticket, edge, message).await
+        // Nobody tells of a request whether it came before.
+        self.take(ticket, edge, message, self.in_hand.has_deaths()).await
     }
 
-    async fn take(&mut self, ticket: Ticket, edge: Edge, message: async_nats::Message) -> anyhow::Result<()> {
-        match self.core.message(self.now(), ticket, edge, &message.payload) {
-            Ok(step) => {
+    /// Steps the core with an input. One that came before (`is_repeat`) may be what an earlier life died of.
+    async fn take(
+        &mut self,
+        ticket: Ticket,
+        edge: Edge,
+        message: async_nats::Message,
+        is_repeat: bool,
+    ) -> anyhow::Result<()> {
+        let (now, subject) = (self.now(), message.subject.as_str());
+        let step = || self.core.message(now, ticket, edge, &message.payload);
+        match self.in_hand.step(edge, &message, is_repeat, step)? {
+            Some(Ok(step)) => {
                 self.settlement.taken();
-                self.settle(step).await
+                return self.settle(step).await;
             }
-            Err(Refusal::Unreadable(error)) => {
-                self.settlement.unreadable(self.now(), ticket, &message.subject, message.payload, &error);
-                self.carry_out().await
+            Some(Err(Refusal::Unreadable(error))) => {
+                self.settlement.unreadable(now, ticket, subject, message.payload, &error);
             }
-            Err(Refusal::Store(error)) => Err(error.into()),
+            Some(Err(Refusal::Store(error))) => return Err(error.into()),
+            None => self.settlement.deadly(now, ticket, subject, message.payload),
         }
+        self.carry_out().await
     }
 
     async fn signal(&mut self, signal: Signal) -> anyhow::Result<()> {
-        let step = self.core.signal(self.now(), signal)?;
+        let now = self.now();
+        let step = guarded(|| format!("at the signal {signal:?}"), || self.core.signal(now, signal))??;
         self.settle(step).await
     }
 
@@ -306,24 +346,11 @@ impl Loop {
                 Action::Send(send) => client.publish(bus.subjects.of(send.edge, &send.token), send.payload).await,
                 Action::Reply(reply_to, payload) => client.publish(reply_to, payload).await,
                 Action::Ack(answer_to) => client.publish(answer_to, AckKind::Ack.into()).await,
-                Action::Nak(answer_to, wait) => client.publish(answer_to, AckKind::Nak(Some(wait)).into()).await,
+                Action::Nak(answer_to) => client.publish(answer_to, AckKind::Nak(None).into()).await,
                 Action::Extend(answer_to) => client.publish(answer_to, AckKind::Progress.into()).await,
             };
         }
         Ok(())
-    }
-
-    /// Ends the pulls and returns what they delivered and nobody took: the next owner need not wait for `ack_wait`.
-    async fn give_back(&self, mut streams: StreamInputs) {
-        let mut left = Vec::new();
-        while let Some(Some(message)) = streams.next().now_or_never() {
-            left.extend(message.and_then(|message| message.message.message.reply));
-        }
-        // First the end of the pulls: what is returned must not come to this process again.
-        drop(streams);
-        for reply in left {
-            let _ = self.process.context.bus.client.publish(reply, AckKind::Nak(None).into()).await;
-        }
     }
 
     /// Does what is due: wakes the core, publishes again, upkeep. Returns new inputs when the old ones are gone.
@@ -374,6 +401,8 @@ impl Loop {
             }
             false => None,
         };
+        let Loop { parked, core, process, .. } = self;
+        parked.put_back(&process.context.bus, &process.stage, |edge, payload| core.reads(edge, payload)).await;
         self.telling.renew(self.look());
         Ok(new_inputs)
     }
@@ -421,18 +450,5 @@ impl Loop {
     fn look(&self) -> Look<'_> {
         let Loop { process, core, settlement, occupation, .. } = self;
         Look { bus: &process.context.bus, core: core.as_ref(), settlement, occupation, now: self.now() }
-    }
-
-    /// The end of a drained process: what is stored is cleared, the lease given back, the connection flushed.
-    async fn end(mut self) -> anyhow::Result<()> {
-        self.settlement.upkeep(self.now());
-        self.carry_out().await?;
-        let left = self.settlement.unsettled();
-        tracing::info!(stage = self.process.stage.name, instance = self.process.context.instance, left, "ended");
-        if let Some(ownership) = self.process.ownership.take() {
-            ownership.release().await;
-        }
-        let _ = tokio::time::timeout(Duration::from_secs(2), self.process.context.bus.client.flush()).await;
-        Ok(())
     }
 }

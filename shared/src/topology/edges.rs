@@ -83,6 +83,10 @@ const ARCHIVER: Party = Party::Stage(StageName::Archiver);
 /// operator takes them out (`rhumb dead`).
 pub const DEAD: &str = "dead";
 
+/// The key below `edges` of the parked messages: a stream beside the edges. A stage puts messages there whose schema
+/// version it does not read, and a program that reads them puts them back.
+pub const PARKED: &str = "parked";
+
 /// All edges, one row each, in the order of their numbers.
 pub const EDGES: [EdgeRow; 14] = [
     EdgeRow {

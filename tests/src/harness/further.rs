@@ -56,6 +56,14 @@ impl Further {
         ended_within(&mut self.process, at_most)
     }
 
+    /// Kills it.
+    ///
+    /// # Panics
+    /// When it cannot be killed.
+    pub fn kill(&mut self) {
+        self.process.kill().expect("a process that can be killed");
+    }
+
     /// Ends it as an operator does.
     ///
     /// # Panics

@@ -5,7 +5,7 @@ use super::arguments::Which;
 use crate::control::{SupervisorRequest, ask_supervisor};
 use crate::handle::{self, Running};
 use crate::output::line;
-use crate::status::{Snapshot, Summary, Supervision};
+use crate::status::{Parked, Snapshot, Summary, Supervision};
 use anyhow::Context as _;
 use clap::Args;
 use shared::stage::Shares;
@@ -135,6 +135,9 @@ fn text(summary: &Summary, snapshot: &Snapshot) -> String {
     let _ = writeln!(text, "outcomes  {}", summary.outcomes_text("  "));
     let backlog: Vec<String> = snapshot.backlog.iter().map(|(edge, n)| format!("{edge} {n}")).collect();
     let _ = writeln!(text, "backlog   {}", backlog.join("  "));
+    for Parked { stage, edge, version, messages } in &summary.parked {
+        let _ = writeln!(text, "parked    {stage}  {edge} version {version}: {messages} messages");
+    }
     for process in &snapshot.processes {
         let _ = writeln!(
             text,

@@ -23,7 +23,10 @@ impl Snapshot {
             violations
                 .push(format!("the schedulers took {received} new URLs, the URL-seen test passed only {accepted}"));
         }
-        let under_way: u64 = ["urls.new", "urls.ready"].iter().filter_map(|edge| self.backlog.get(*edge)).sum();
+        let between = ["urls.new", "urls.ready"];
+        let parked = self.parked.iter().filter(|parked| between.contains(&parked.edge.as_str()));
+        let under_way = between.iter().filter_map(|edge| self.backlog.get(*edge)).sum::<u64>()
+            + parked.map(|parked| parked.messages).sum::<u64>();
         if received < accepted && under_way == 0 && self.processes.iter().all(|p| p.idle) {
             violations.push(format!(
                 "the URL-seen test passed {accepted} new URLs, the schedulers took {received}, and none is under way"

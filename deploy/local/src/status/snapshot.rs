@@ -1,13 +1,15 @@
 //! What the processes of a crawl answer and what lies in its streams, at one moment.
 
 use super::backlog::backlog;
-use super::summary::{ProcessUse, ProcessWork, Summary};
+use super::summary::{Parked, ProcessUse, ProcessWork, Summary};
 use crate::control::ask_all;
+use async_nats::jetstream::stream::Stream as JetStream;
+use futures::TryStreamExt as _;
 use shared::bus::{Bus, required_consumers};
 use shared::config::Pipeline;
 use shared::message::Outcome;
 use shared::stage::{ControlRequest, ProcessStatus};
-use shared::topology::{DEAD, Edge, STAGES};
+use shared::topology::{DEAD, Edge, PARKED, STAGES, StageName};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The state of a crawl at one moment.
@@ -21,6 +23,8 @@ pub(crate) struct Snapshot {
     pub(crate) backlog: BTreeMap<String, u64>,
     /// Messages in the dead letters.
     pub(crate) dead: u64,
+    /// Messages that stages parked.
+    pub(crate) parked: Vec<Parked>,
 }
 
 impl Snapshot {
@@ -36,7 +40,11 @@ impl Snapshot {
             let Ok(stream) = bus.jetstream.get_stream(bus.subjects.stream(key)).await else { continue };
             let state = &stream.cached_info().state;
             let Some(edge) = Edge::from_name(key) else {
-                snapshot.dead = state.messages;
+                match key {
+                    PARKED if state.messages > 0 => snapshot.parked = parked(bus, &stream).await?,
+                    PARKED => {}
+                    _ => snapshot.dead = state.messages,
+                }
                 continue;
             };
             snapshot.last_sequences.insert(key.to_owned(), state.last_sequence);
@@ -77,13 +85,14 @@ impl Snapshot {
             waiting_over_budget: self.total("scheduler", "waiting_over_budget"),
             in_flight: self.total("scheduler", "in_flight"),
             dead: self.dead,
+            parked: self.parked.clone(),
             refetched: self.total("scheduler", "refetched_total"),
             processes: processes.collect(),
             ..Summary::default()
         }
     }
 
-    /// Whether nothing is in flight, in hand or in a stream, and nothing waits except for a larger budget. All
+    /// Whether nothing is in flight, in hand, parked or in a stream, and nothing waits except for a larger budget. All
     /// `expected` processes have to say so. Two such snapshots with the same last sequences show that the crawl is over.
     pub(crate) fn is_quiet(&self, pipeline: &Pipeline, expected: usize) -> bool {
         self.processes.len() >= expected
@@ -93,11 +102,12 @@ impl Snapshot {
             && self.total("scheduler", "in_flight") == 0
             && self.has_all_streams(pipeline)
             && self.backlog.values().all(|&backlog| backlog == 0)
+            && !self.parked.iter().any(|parked| StageName::from_name(&parked.stage).is_some())
     }
 
     /// Whether the broker told the backlog of every stream.
     fn has_all_streams(&self, pipeline: &Pipeline) -> bool {
-        pipeline.edges.streams().iter().all(|(key, _)| *key == DEAD || self.backlog.contains_key(*key))
+        pipeline.edges.streams().iter().all(|(key, _)| [DEAD, PARKED].contains(key) || self.backlog.contains_key(*key))
     }
 
     pub(super) fn covers_partitions(&self, pipeline: &Pipeline) -> bool {
@@ -107,6 +117,20 @@ impl Snapshot {
         let mut with_state = STAGES.iter().filter(|row| row.has_state);
         with_state.all(|row| instances(row.name) == usize::from(pipeline.stages.of(row.stage).replicas))
     }
+}
+
+/// What lies in the stream of parked messages.
+async fn parked(bus: &Bus, stream: &JetStream) -> anyhow::Result<Vec<Parked>> {
+    let subjects = stream.info_with_subjects(">").await?;
+    let subjects: Vec<(String, usize)> = subjects.try_collect().await?;
+    let parked = subjects.iter().filter_map(|(subject, messages)| {
+        let under = bus.subjects.parked_under(subject)?;
+        let (stage, edge) = (under.stage.to_owned(), under.edge.to_owned());
+        Some(Parked { stage, edge, version: under.version, messages: *messages as u64 })
+    });
+    let mut parked: Vec<Parked> = parked.collect();
+    parked.sort_by(|a, b| (&a.stage, &a.edge, a.version).cmp(&(&b.stage, &b.edge, b.version)));
+    Ok(parked)
 }
 
 /// The name of the scheduler's count of URLs with an outcome.

@@ -33,6 +33,19 @@ pub struct ProcessWork {
     pub shares: Shares,
 }
 
+/// Messages that a stage parked.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+pub struct Parked {
+    /// The stage that could not read them.
+    pub stage: String,
+    /// The edge that they came on.
+    pub edge: String,
+    /// Version of their schema.
+    pub version: u8,
+    /// How many.
+    pub messages: u64,
+}
+
 /// The state of a crawl, as `--summary` and `status --json` tell it.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq)]
 pub struct Summary {
@@ -57,8 +70,11 @@ pub struct Summary {
     pub waiting_over_budget: u64,
     /// URLs in connection jobs.
     pub in_flight: u64,
-    /// Corrupt messages put aside.
+    /// Messages put aside: corrupt ones, and those that processes died of.
     pub dead: u64,
+    /// Messages that wait for a program that reads their schema version.
+    #[serde(default)]
+    pub parked: Vec<Parked>,
     /// Requests made again because the job that made them was lost.
     pub refetched: u64,
     /// Processes that died and were started again.

@@ -19,6 +19,8 @@
 //! - What is published is published again, under the same id, until its stream has it.
 
 mod applied;
+mod aside;
+mod deaths;
 mod outbox;
 mod positions;
 mod state;
@@ -26,6 +28,7 @@ mod tickets;
 mod unstored;
 
 pub use applied::Applied;
+pub use deaths::{Deaths, InputName};
 pub use state::{LOOP, OUTBOX, next_epoch};
 pub use unstored::{Outgoing, Refused, Unstored};
 
@@ -33,7 +36,7 @@ use super::core::{Publish, Send, Step, Ticket};
 use super::store::{Changes, Store, StoreError};
 use crate::bus::Subjects;
 use crate::config::Pipeline;
-use crate::message::{Edge, Undecodable};
+use crate::message::Edge;
 use crate::time::Timestamp;
 use bytes::Bytes;
 use outbox::{Key, Outbox};
@@ -45,8 +48,6 @@ use tickets::Tickets;
 
 /// Messages on their way into streams above which no input is taken.
 const PUBLISHES_MAX: usize = 1000;
-/// After how long an input of an unknown schema version is delivered again.
-const UNKNOWN_VERSION_DELAY: Duration = Duration::from_secs(5);
 /// A stream that has neither stored what is published nor said that it is full for longer makes the process not ready.
 const PUBLISH_LATE: Duration = Duration::from_secs(10);
 
@@ -64,8 +65,8 @@ pub enum Action<H> {
     Reply(H, Bytes),
     /// Tell the broker that an input is settled.
     Ack(H),
-    /// Ask the broker to deliver an input again after a while.
-    Nak(H, Duration),
+    /// Ask the broker to deliver an input again.
+    Nak(H),
     /// Tell the broker that an input is still in hand.
     Extend(H),
 }
@@ -117,8 +118,7 @@ pub struct Settlement<H> {
     published: u64,
     repeated: u64,
     dead: u64,
-    /// Until then an input of an unknown schema version counts as waiting.
-    unknown_version_until: Option<Timestamp>,
+    parked: u64,
 }
 
 struct AfterCommit {
@@ -152,7 +152,7 @@ impl<H: Clone> Settlement<H> {
             published: 0,
             repeated: 0,
             dead: 0,
-            unknown_version_until: None,
+            parked: 0,
             life,
         };
         if let Some(store) = store {
@@ -200,37 +200,6 @@ impl<H: Clone> Settlement<H> {
     /// A core NATS message came, with the place for a reply when it is a request. Returns the ticket that stands for it.
     pub fn request(&mut self, reply_to: Option<H>, now: Timestamp) -> Ticket {
         self.tickets.take_soft(reply_to, now)
-    }
-
-    /// An input cannot be read. A corrupt one goes to the dead letters and is acked when it lies there; one of a stream
-    /// whose schema version is unknown is delivered again later, to a program that knows it.
-    pub fn unreadable(&mut self, now: Timestamp, ticket: Ticket, subject: &str, payload: Bytes, error: &Undecodable) {
-        match error {
-            Undecodable::UnknownVersion { .. } if self.tickets.is_of_stream(ticket) => {
-                if self.unknown_version_until.is_none() {
-                    tracing::error!(%error, "an input waits for a program that knows its schema: finish the update");
-                }
-                self.unknown_version_until = Some(now + 2 * UNKNOWN_VERSION_DELAY);
-                if let Some(answer_to) = self.tickets.release(ticket).and_then(|held| held.answer_to) {
-                    self.actions.push_back(Action::Nak(answer_to, UNKNOWN_VERSION_DELAY));
-                }
-            }
-            Undecodable::Corrupt(reason) => self.bury(now, ticket, subject, payload, reason),
-            Undecodable::UnknownVersion { .. } => self.bury(now, ticket, subject, payload, &error.to_string()),
-        }
-    }
-
-    /// Moves a corrupt input to the stage's dead letters.
-    fn bury(&mut self, now: Timestamp, ticket: Ticket, subject: &str, payload: Bytes, reason: &str) {
-        self.dead += 1;
-        tracing::warn!(subject, reason, "a corrupt message goes to the dead letters (see `rhumb dead`)");
-        let letter = Outgoing {
-            subject: self.subjects.dead(self.life.stage),
-            id: format!("dead-{:016x}-{}", self.life.life, self.dead),
-            headers: vec![("Rhumb-Subject", subject.to_owned()), ("Rhumb-Reason", reason.replace(['\r', '\n'], " "))],
-            payload,
-        };
-        self.publish(now, letter, Waits { causes: vec![ticket], ..Waits::default() });
     }
 
     /// The core has taken an input: counts it.
@@ -390,10 +359,14 @@ impl<H: Clone> Settlement<H> {
         self.actions.extend(self.unstored.overdue(now).into_iter().map(Action::Publish));
     }
 
+    /// The process ends and cannot settle what it has in hand: the broker is to deliver it again at once.
+    pub fn give_back(&mut self) {
+        self.actions.extend(self.tickets.of_streams().into_iter().map(Action::Nak));
+    }
+
     /// To be called twice a second while [`needs_upkeep`](Self::needs_upkeep): tells the broker of inputs that have been
     /// in hand for long, so that it does not deliver them again, and removes from the outbox what streams have.
     pub fn upkeep(&mut self, now: Timestamp) {
-        self.unknown_version_until = self.unknown_version_until.filter(|&until| now < until);
         let positions = &self.positions;
         let old = self.tickets.extend_old(now, |edge| positions.ack_wait(edge));
         self.actions.extend(old.into_iter().map(Action::Extend));
@@ -446,12 +419,13 @@ impl<H: Clone> Settlement<H> {
     }
 
     /// Its numbers, for status and metrics.
-    pub fn counts(&self) -> [super::core::Count; 6] {
+    pub fn counts(&self) -> [super::core::Count; 7] {
         [
             ("loop_received_total", self.received),
             ("loop_published_total", self.published),
             ("loop_repeated_total", self.repeated),
             ("loop_dead_total", self.dead),
+            ("loop_parked_total", self.parked),
             ("loop_inputs_in_hand", self.tickets.len() as u64),
             ("loop_outputs_in_flight", self.unstored.len() as u64),
         ]
@@ -464,8 +438,6 @@ impl<H: Clone> Settlement<H> {
     pub fn readiness(&self, now: Timestamp) -> Result<(), String> {
         if !self.may_step(now) {
             Err("no lease on the partitions".into())
-        } else if self.unknown_version_until.is_some() {
-            Err("an input has a schema version that this program does not know".into())
         } else if self.unstored.unanswered(now) > PUBLISH_LATE {
             Err(format!("what is published is not stored: {}", self.unstored.failure().unwrap_or("no answer")))
         } else {

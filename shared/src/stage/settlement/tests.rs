@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::config::Layers;
+use crate::message::Undecodable;
 use crate::stage::store::MemoryStore;
 use crate::stage::{Output, Token};
 
@@ -51,7 +52,7 @@ fn carry_out(settlement: &mut Settled, store: &dyn Store) -> Vec<String> {
             }
             Action::Publish(token) => format!("publish {token} as {}", settlement.outgoing(token).unwrap().id),
             Action::Ack(input) => format!("ack {input}"),
-            Action::Nak(input, wait) => format!("nak {input} for {wait:?}"),
+            Action::Nak(input) => format!("nak {input}"),
             Action::Extend(input) => format!("extend {input}"),
             Action::Send(_) | Action::Reply(..) => "core message".to_owned(),
         });
@@ -136,15 +137,53 @@ fn a_corrupt_input_is_acked_when_it_lies_with_the_dead_letters() {
 }
 
 #[test]
-fn an_input_of_an_unknown_version_waits_for_a_program_that_knows_it() {
+fn an_input_of_an_unknown_version_is_acked_when_it_is_parked() {
+    let (mut settlement, store) = (open(NO_STORE, 0), MemoryStore::default());
+    let error = Undecodable::UnknownVersion { edge: Edge::UrlsSplit, found: 99, known: 1 };
+    let mut park = |sequence: u64, token: u64| {
+        let ticket = settlement.message(at(1), Edge::UrlsSplit, sequence, 70).unwrap();
+        settlement.unreadable(at(1), ticket, "a.b", Bytes::from_static(b"new"), &error);
+        let parked = settlement.outgoing(token).unwrap().clone();
+        assert_eq!(carry_out(&mut settlement, &store), [format!("publish {token} as {}", parked.id)]);
+        settlement.refused(at(2), token, Refused::Full);
+        assert_eq!((carry_out(&mut settlement, &store).len(), settlement.held_back()), (0, Some("parked")));
+        assert_eq!(settlement.readiness(at(12)), Ok(()));
+        settlement.stored(token);
+        assert_eq!(carry_out(&mut settlement, &store), ["ack 70"]);
+        parked
+    };
+    let (first, again, put_back) = (park(7, 0), park(7, 1), park(8, 2));
+    assert_eq!(first.subject, "rhumb.default.parked.dedup.urls.split.99");
+    assert_eq!(first.headers, [("Rhumb-Subject", "a.b".to_owned())]);
+    assert_eq!(first.id, again.id, "a repeat is dropped by the broker");
+    assert_ne!(first.id, put_back.id, "the same message, put back and parked again, is not");
+    let request = settlement.request(None, at(3));
+    settlement.unreadable(at(3), request, "a.b", Bytes::new(), &error);
+    assert_eq!(carry_out(&mut settlement, &store), ["publish 3 as dead-0000000000000009-1"]);
+}
+
+#[test]
+fn a_deadly_input_is_acked_when_it_lies_with_the_dead_letters() {
     let (mut settlement, store) = (open(NO_STORE, 0), MemoryStore::default());
     let ticket = settlement.message(at(1), Edge::UrlsSplit, 7, 70).unwrap();
-    let error = Undecodable::UnknownVersion { edge: Edge::UrlsSplit, found: 99, known: 1 };
-    settlement.unreadable(at(1), ticket, "a.b", Bytes::new(), &error);
-    assert_eq!(carry_out(&mut settlement, &store), ["nak 70 for 5s"]);
-    assert!(settlement.is_settled() && settlement.readiness(at(2)).is_err());
-    settlement.upkeep(at(12));
-    assert!(settlement.readiness(at(12)).is_ok());
+    settlement.deadly(at(1), ticket, "a.b", Bytes::from_static(b"deadly"));
+    assert!(settlement.outgoing(0).unwrap().id.starts_with("dead-dedup-urls.split-7-"), "a repeat is dropped");
+    let reason = ("Rhumb-Reason", "three processes died of it".to_owned());
+    assert_eq!(settlement.outgoing(0).unwrap().headers, [("Rhumb-Subject", "a.b".to_owned()), reason]);
+    carry_out(&mut settlement, &store);
+    settlement.stored(0);
+    assert_eq!(carry_out(&mut settlement, &store), ["ack 70"]);
+}
+
+#[test]
+fn what_is_in_hand_is_given_back_when_the_process_cannot_go_on() {
+    let (mut settlement, store) = (open(NO_STORE, 0), MemoryStore::default());
+    for sequence in [7, 8] {
+        settlement.message(at(0), Edge::UrlsSplit, sequence, sequence * 10).unwrap();
+    }
+    settlement.request(Some(9), at(0));
+    settlement.give_back();
+    assert_eq!(carry_out(&mut settlement, &store), ["nak 70", "nak 80"]);
 }
 
 #[test]
