@@ -74,6 +74,7 @@ struct Loop {
 }
 
 /// What a process hears of.
+#[expect(clippy::large_enum_variant, reason = "there is one at a time: a box would cost an allocation per message")]
 enum Heard {
     Shutdown,
     StreamsAnswer(StreamAnswer),
