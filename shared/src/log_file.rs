@@ -1,9 +1,9 @@
-//! The file that standard error goes to: put aside when it has grown, so that logs have a bound (P6).
+//! The file that standard error goes to: closed when it has grown, so that logs have a bound (P6).
 //!
 //! In: lines. Out: the file, and as many older ones as are kept: `x.log`, `x.log.1` (the one before), `x.log.2`, ...
 //!
 //! Invariants: a line is in one file, whole. What is written past this (the words of a panic) goes to the file of the
-//! moment, too, since standard error itself is what changes. What cannot be put aside goes on growing.
+//! moment, too, since standard error itself is what changes. A file that cannot be renamed goes on growing.
 
 use rustix::stdio::dup2_stderr;
 use std::fs::{File, rename};
@@ -23,7 +23,7 @@ struct LogFile {
     kept: u32,
 }
 
-/// Puts the file aside that standard error goes to whenever it has this size, and keeps so many older ones.
+/// Closes the file that standard error goes to whenever it has this size, and keeps so many older ones.
 pub fn bound(path: &Path, bytes_max: u64, kept: u32) {
     let bytes = path.metadata().map_or(0, |file| file.len());
     let _ = LOG.set(Mutex::new(LogFile { path: path.to_owned(), bytes, bytes_max, kept }));
@@ -41,7 +41,7 @@ impl LogFile {
         self.bytes += by as u64;
         if self.bytes >= self.bytes_max {
             self.bytes = 0;
-            // A log that cannot be put aside is no reason to end.
+            // A log that cannot be closed is no reason to end.
             let _ = self.put_aside();
         }
     }
@@ -66,7 +66,7 @@ pub(crate) struct Lines;
 
 impl Write for Lines {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // Held over both, or a second thread could put aside a file that has just begun.
+        // Held over both, or a second thread could close a file that has just begun.
         let mut log = LOG.get().map(|log| log.lock().unwrap_or_else(PoisonError::into_inner));
         io::stderr().write_all(bytes)?;
         if let Some(log) = &mut log {

@@ -1,20 +1,23 @@
 //! Logs, metrics and health: one home for all stages.
 //!
 //! Logs go to standard error, one line an event, at level info unless `RUST_LOG` says otherwise. Metrics are the
-//! counts of the core and of the loop; no URL or host is ever a label.
+//! counts of the core and of the loop, and the time that the loop spent; no URL or host is ever a label.
 
 use crate::log_file::Lines;
+use crate::stage::TimeSpent;
 use axum::Router;
 use axum::http::StatusCode;
 use axum::routing::get;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use tokio::net::TcpListener;
 use tracing_subscriber::EnvFilter;
 
@@ -37,6 +40,8 @@ pub fn init() {
 pub struct Vitals {
     /// Numbers of the core and of the loop.
     pub counts: Vec<(&'static str, u64)>,
+    /// What the time of the process was spent on.
+    pub spent: TimeSpent,
     /// Connected, owner of its partitions, and what it publishes arrives.
     pub ready: bool,
     /// Why it is not.
@@ -52,6 +57,7 @@ struct Counts(SharedVitals);
 impl Collector for Counts {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), std::fmt::Error> {
         let vitals = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        encode_time_spent(&mut encoder, &vitals.spent)?;
         for (name, value) in vitals.counts {
             if let Some(name) = name.strip_suffix("_total") {
                 let counter = ConstCounter::new(value);
@@ -70,6 +76,19 @@ impl Collector for Counts {
         }
         Ok(())
     }
+}
+
+fn encode_time_spent(encoder: &mut DescriptorEncoder<'_>, spent: &TimeSpent) -> Result<(), std::fmt::Error> {
+    let help = "Time of this process, by what it was spent on; held_back by the edge that did.";
+    let mut metric = encoder.encode_descriptor("loop_seconds", help, None, MetricType::Counter)?;
+    let counter = |time: &Duration| ConstCounter::new(time.as_secs_f64());
+    for (state, time) in [("busy", &spent.busy), ("waiting", &spent.waiting)] {
+        counter(time).encode(metric.encode_family(&[("state", state)])?)?;
+    }
+    for (edge, time) in &spent.held_back {
+        counter(time).encode(metric.encode_family(&[("state", "held_back"), ("edge", edge.as_str())])?)?;
+    }
+    Ok(())
 }
 
 /// Serves `/healthz`, `/readyz` and `/metrics` until the runtime ends; gives the address listened on.

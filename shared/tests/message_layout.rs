@@ -1,6 +1,12 @@
-//! Goal: a message that an earlier build wrote is read as what it was, so a change of a layout comes with a new version.
-//! Method: for each message and version one payload is kept in a file, a seed of the fuzz targets besides; a file that
-//! is missing is written, and fails the test once.
+//! Goal: a message that an earlier build wrote is read as what it was, so a change of a layout comes with a new version,
+//! and the version before is read as well. Method: for each message and version one payload is kept in a file, a seed of
+//! the fuzz targets besides; a file that is missing is written, and fails the test once.
+//!
+//! Whoever changes the layout of a message
+//! 1. raises its `VERSION`, and keeps the old layout as a type of its own, with the old version;
+//! 2. says how an old message becomes a new one: `impl From<Old> for New`, and `BEFORE = Some(Before::of::<Old>())`;
+//! 3. keeps the old file, runs this test twice, and commits the file that it wrote. The file of the version before that
+//!    one goes, with its type.
 
 use rkyv::api::high::{HighDeserializer, HighSerializer, HighValidator};
 use rkyv::bytecheck::CheckBytes;
@@ -28,6 +34,7 @@ impl Kept {
         M: EdgeMessage + PartialEq + Debug + for<'a> Serialize<HighSerializer<AlignedVec, ArenaHandle<'a>, Rancor>>,
         M::Archived: for<'a> CheckBytes<HighValidator<'a, Rancor>> + Deserialize<M, HighDeserializer<Rancor>>,
     {
+        self.check_before::<M>(name);
         let name = format!("{}-{name}-{}", M::EDGE.name(), M::VERSION);
         let file = self.folder.join(&name);
         if !file.exists() {
@@ -37,6 +44,19 @@ impl Kept {
         }
         let read = decode::<M>(&std::fs::read(&file).expect("the file can be read"));
         assert_eq!(read.as_ref(), Ok(message), "{name}: another layout needs another version");
+        self.read.insert(name);
+    }
+
+    /// Reads the payload that was kept of the version before, if that is read.
+    fn check_before<M>(&mut self, name: &str)
+    where
+        M: EdgeMessage + PartialEq + Debug,
+        M::Archived: for<'a> CheckBytes<HighValidator<'a, Rancor>> + Deserialize<M, HighDeserializer<Rancor>>,
+    {
+        let Some(before) = M::BEFORE else { return };
+        let name = format!("{}-{name}-{}", M::EDGE.name(), before.version);
+        let kept = std::fs::read(self.folder.join(&name)).unwrap_or_else(|error| panic!("{name} was kept: {error}"));
+        assert!(decode::<M>(&kept).is_ok(), "{name}: {:?}", decode::<M>(&kept));
         self.read.insert(name);
     }
 }
@@ -85,7 +105,8 @@ fn messages_of_earlier_builds_are_read_as_what_they_were() {
     assert!(kept.written.is_empty(), "were missing and are written now: {:?}", kept.written);
     let files = std::fs::read_dir(&kept.folder).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
     let unread: Vec<String> = files.filter(|name| !kept.read.contains(name)).collect();
-    assert!(unread.is_empty(), "of a version that is no longer read: {unread:?}");
+    let what_to_do = "the version before the present one is read, too (see the head of this test); older files go";
+    assert!(unread.is_empty(), "of a version that is not read: {unread:?}; {what_to_do}");
 }
 
 fn check_lists_of_urls(kept: &mut Kept) {

@@ -6,7 +6,8 @@
 //! - `kind`: what may go wrong; `schedule`: what does, when, and in which setting, from a seed;
 //! - `trial`: one crawl under one schedule; `broker`: a nats-server that the suite itself runs, and breaks; `proxy`: the
 //!   way to it, which can be cut; `cluster`: three servers that are one broker; `clock`: the time of day;
-//! - `verdict`: what must hold afterwards; `results`: the file of verdicts, which a later run takes up.
+//! - `verdict`: what must hold afterwards; `results`: the file of verdicts, which a later run takes up;
+//! - `recovery`: how long after one fault a crawl is as fast as before.
 //!
 //! Invariant: a seed and a list of kinds determine the schedule. What comes of it does not depend on them alone, since
 //! real processes run: a seed that failed is worth several runs.
@@ -16,12 +17,14 @@ mod clock;
 mod cluster;
 mod kind;
 mod proxy;
+mod recovery;
 mod results;
 mod schedule;
 mod trial;
 mod verdict;
 
 pub use kind::Kind;
+pub use recovery::{RECOVERIES, Recovery, recover};
 pub use results::{Line, Results};
 pub use schedule::Schedule;
 pub use trial::run;

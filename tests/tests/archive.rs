@@ -2,7 +2,8 @@
 //! takes part.
 
 use flate2::read::MultiGzDecoder;
-use rhumb_tests::harness::{Finished, FurtherStage, Running, World, json, rhumb, signal};
+use rhumb::status::Summary;
+use rhumb_tests::harness::{Finished, Further, Running, World, json, rhumb, signal};
 use rustix::process::Signal;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -183,8 +184,8 @@ fn a_further_stage_gets_every_page_and_produces_on_an_edge_of_its_own() {
     let world = world();
     let mut up = world.up().start();
     // The consumer first: a stream that is kept by interest drops what nobody is interested in.
-    let mut count = FurtherStage::start("count-titles", &up);
-    let mut find = FurtherStage::start("find-titles", &up);
+    let mut count = Further::start("count-titles", &up);
+    let mut find = Further::start("find-titles", &up);
     inject(&up, &world);
     let finished = up.until(CRAWL_AT_MOST, |summary| {
         summary.pages == world.web.truth().pages.len() as u64 && summary.waiting + summary.in_flight == 0
@@ -218,7 +219,7 @@ fn a_further_stage_that_stands_still_is_removed_and_the_crawl_completes() {
         .set("limits.body_bytes_max=512KiB")
         .set("edges.pages.bytes_max=2MiB")
         .start();
-    let find = FurtherStage::start("find-titles", &crawl);
+    let find = Further::start("find-titles", &crawl);
     signal(find.pid(), Signal::STOP);
     let said = crawl.rhumb(&["consumers"]);
     let is_listed = |name: &str, need: &str| said.out.lines().any(|line| line.contains(name) && line.contains(need));
@@ -233,12 +234,28 @@ fn a_further_stage_that_stands_still_is_removed_and_the_crawl_completes() {
     assert!(log.contains("the optional consumer find-titles of pages is removed: it is about"), "{log}");
 }
 
+/// Goal: a further stage that left leaves no consumer behind. Method: one is killed that would be missed for five minutes,
+/// and for two seconds here.
+#[test]
+fn a_further_consumer_that_left_expires() {
+    let world = world();
+    let mut up = world.up().set("broker.consumer_expiry=2s").start();
+    let mut find = Further::start("find-titles", &up);
+    let is_there = |summary: &Summary| summary.consumers.iter().any(|consumer| consumer.name == "find-titles");
+    up.until(CRAWL_AT_MOST, is_there);
+    find.kill();
+    up.until(CRAWL_AT_MOST, |summary| !is_there(summary));
+    inject(&up, &world);
+    let pages = world.web.truth().pages.len() as u64;
+    up.until(CRAWL_AT_MOST, |summary| summary.pages == pages && summary.consumers_removed.is_empty());
+}
+
 #[test]
 fn a_further_consumer_is_removed_by_name_and_one_of_the_pipeline_is_not() {
     let world = world();
     let up = world.up().start();
-    let mut count = FurtherStage::start("count-titles", &up);
-    let mut find = FurtherStage::start("find-titles", &up);
+    let mut count = Further::start("count-titles", &up);
+    let mut find = Further::start("find-titles", &up);
     for (name, code, says) in [
         ("parser", 2, "belongs to the crawl"),
         ("nobody", 2, "there is no consumer 'nobody'"),

@@ -261,7 +261,7 @@ fn a_crawl_goes_on_with_the_sieve_but_not_back_in_memory() {
     assert_eq!((limited.code, limited.summary.complete), (0, false));
 
     let mut in_memory = world.resume().set("stages.dedup.store=memory").start();
-    assert_eq!(in_memory.exit_code(MINUTE), 1);
+    assert_eq!(in_memory.exit_code(MINUTE), 2);
     let log = in_memory.log();
     assert!(log.contains("dedup.0 cannot go on") && log.contains("stages.dedup.store"), "{log}");
 

@@ -1,9 +1,12 @@
-//! Ring 2: all cores over a broker in memory, in simulated time, under checks of P1 to P5 and P7 in every step.
+//! Ring 2: all cores but the archiver's over a broker in memory, in simulated time, under checks of P1 to P5 and P7 in
+//! every step.
 //!
 //! `RHUMB_SIMULATION_SEEDS` is how many seeds run with faults; `RHUMB_SIMULATION_FIRST` the first of them.
 //! `RHUMB_SIMULATION_SEED=n` replays seed n, of runs with faults or (`RHUMB_SIMULATION_FAULTS=0`) of those
 //! without, and writes every step to standard error; `RHUMB_SIMULATION_BUDGET=1` those with a budget of pages,
-//! `RHUMB_SIMULATION_DEAFNESS=1` those in which schedulers cannot hear.
+//! `RHUMB_SIMULATION_DEAFNESS=1` those in which schedulers cannot hear, `RHUMB_SIMULATION_COPIES=1` those in which the
+//! broker is restored from an earlier copy of its store, `RHUMB_SIMULATION_FAULTS=2` those in which no server can be
+//! reached for a while. With this last one the first two say which of these seeds are run.
 
 use rhumb_tests::simulation::{Ended, Plan, run};
 
@@ -13,8 +16,13 @@ const SEEDS: u64 = 20;
 const SEEDS_WITH_FAULTS: u64 = 1500;
 /// Seeds of runs with faults and a budget of pages per host, or per domain.
 const SEEDS_WITH_BUDGET: u64 = 200;
+/// Seeds of runs in which no server can be reached for a while.
+const SEEDS_WITH_A_CUT_WEB: u64 = 40;
 /// Seeds of runs in which schedulers cannot hear for a while.
 const SEEDS_WITH_DEAFNESS: u64 = 100;
+
+/// Seeds of runs in which the broker is restored from an earlier copy of its store.
+const SEEDS_WITH_COPIES: u64 = 200;
 
 fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
@@ -89,6 +97,17 @@ fn what_was_fetched_while_a_scheduler_could_not_hear_is_not_fetched_again() {
     assert!(ended.iter().filter(|run| run.seconds > 60).count() > 50);
 }
 
+/// Goal: a network that is cut is not held against servers. Method: all of them are out of reach for longer than it takes
+/// to give up each; every URL ends as the web has it.
+#[test]
+fn a_web_that_is_out_of_reach_for_a_while_comes_to_the_same() {
+    let chosen = |variable| number(variable).filter(|_| number("RHUMB_SIMULATION_FAULTS") == Some(2));
+    let first = chosen("RHUMB_SIMULATION_FIRST").unwrap_or(0);
+    let seeds = chosen("RHUMB_SIMULATION_SEEDS").unwrap_or(SEEDS_WITH_A_CUT_WEB);
+    let ended = run_all(first..first + seeds, Plan::with_a_cut_web);
+    assert!(ended.iter().all(|run| run.seconds > 300));
+}
+
 #[test]
 fn no_host_or_domain_gives_more_pages_than_its_budget_and_none_gives_fewer_than_it_can() {
     let ended = run_all(0..SEEDS, |seed| Plan::without_faults(seed).with_budget());
@@ -96,6 +115,15 @@ fn no_host_or_domain_gives_more_pages_than_its_budget_and_none_gives_fewer_than_
     assert!(ended.iter().any(|run| run.over_budget > 20));
     let ended = run_all(0..SEEDS_WITH_BUDGET, |seed| Plan::with_faults(seed).with_budget());
     assert!(ended.iter().any(|run| run.over_budget > 20 && run.crashes > 3));
+}
+
+#[test]
+fn a_broker_that_lost_its_tail_ends_in_a_refusal_or_in_a_whole_crawl() {
+    let first = number("RHUMB_SIMULATION_FIRST").unwrap_or(0);
+    let ended = run_all(first..first + SEEDS_WITH_COPIES, |seed| Plan::with_faults(seed).with_copies());
+    let refused = ended.iter().filter(|run| run.refusal.is_some()).count();
+    println!("{refused} runs refused");
+    assert!(refused > 0 && refused < ended.len(), "{refused} of {} runs refused", ended.len());
 }
 
 #[test]
@@ -111,9 +139,11 @@ fn the_seed_that_is_asked_for_is_replayed_with_a_trace() {
     let plan = match (number("RHUMB_SIMULATION_FAULTS"), number("RHUMB_SIMULATION_DEAFNESS")) {
         (Some(0), _) => Plan::without_faults,
         (_, Some(1)) => Plan::with_deafness,
+        (Some(2), _) => Plan::with_a_cut_web,
         _ => Plan::with_faults,
     };
     let plan = if number("RHUMB_SIMULATION_BUDGET") == Some(1) { plan(seed).with_budget() } else { plan(seed) };
+    let plan = if number("RHUMB_SIMULATION_COPIES") == Some(1) { plan.with_copies() } else { plan };
     match run(&plan, true) {
         Ok(ended) => println!("seed {seed}: {ended:?}"),
         Err(failure) => panic!("{failure}"),

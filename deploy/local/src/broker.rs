@@ -18,6 +18,7 @@ mod token;
 use std::fs::{self, File};
 use std::io::{Read, Seek, SeekFrom};
 use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::{Duration, Instant};
@@ -106,7 +107,8 @@ struct Setup {
 /// How a start ended that did not fail for good.
 enum Started {
     Ready(Server),
-    PortTaken(String),
+    /// By what the next try may not meet.
+    Prevented(String),
 }
 
 impl Broker {
@@ -163,8 +165,8 @@ impl Broker {
     /// Starts the server again on the same port and store, after stopping it where it still runs.
     ///
     /// # Errors
-    /// As for [`Broker::start`]; a port that another process has taken meanwhile is waited for until
-    /// `start_timeout`. It may be called again.
+    /// As for [`Broker::start`]. A port that another process has taken meanwhile, and a start that somebody kills, are tried
+    /// again until `start_timeout`. It may be called again.
     pub async fn restart(&mut self) -> Result<()> {
         self.stop().await?;
         let deadline = Instant::now() + self.setup.options.start_timeout;
@@ -175,8 +177,8 @@ impl Broker {
                     tracing::debug!(pid = self.server.pid(), port = self.port, "nats-server restarted");
                     return Ok(());
                 }
-                Started::PortTaken(message) if Instant::now() >= deadline => bail!(message),
-                Started::PortTaken(_) => tokio::time::sleep(POLL * 20).await,
+                Started::Prevented(message) if Instant::now() >= deadline => bail!(message),
+                Started::Prevented(_) => tokio::time::sleep(POLL * 20).await,
             }
         }
     }
@@ -207,7 +209,7 @@ impl Setup {
             let port = if self.options.port == 0 { free_port()? } else { self.options.port };
             match self.start_on(port).await? {
                 Started::Ready(server) => return Ok((server, port)),
-                Started::PortTaken(message) => last = message,
+                Started::Prevented(message) => last = message,
             }
         }
         bail!(last)
@@ -233,8 +235,8 @@ impl Setup {
                 let log = log_since(log_file, log_start);
                 let message =
                     format!("nats-server on 127.0.0.1:{port} ended at start ({status}); {}", tail(&log, log_file));
-                if log.contains("address already in use") {
-                    return Ok(Started::PortTaken(message));
+                if log.contains("address already in use") || status.signal().is_some() {
+                    return Ok(Started::Prevented(message));
                 }
                 bail!(message);
             }

@@ -85,7 +85,8 @@ pub(crate) fn main() -> ExitCode {
         Err(error) => {
             eprintln!("rhumb: {error:#}");
             let is_bad = error.downcast_ref::<BadArguments>().is_some()
-                || error.downcast_ref::<shared::config::ConfigError>().is_some();
+                || error.is::<shared::config::ConfigError>()
+                || error.is::<shared::identity::Misfit>();
             if is_bad { ExitCode::from(EXIT_ARGUMENTS) } else { ExitCode::FAILURE }
         }
     }

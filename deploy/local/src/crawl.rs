@@ -8,14 +8,18 @@
 
 mod bystanders;
 mod disk;
+mod membership;
 mod plan;
 mod ports;
 mod progress;
 mod standing;
 mod start;
+mod tide;
 
 pub(crate) use disk::PROBE;
+pub(crate) use membership::KEPT;
 pub(crate) use plan::{EndReason, Plan};
+pub(crate) use tide::TIDE;
 
 use crate::broker::Broker;
 use crate::control::{SUPERVISOR, SupervisorRequest};
@@ -30,6 +34,7 @@ use futures::stream::{FuturesUnordered, StreamExt as _};
 use ports::check_ports;
 use progress::Progress;
 use shared::bus::{Bus, Interested, remove_consumer};
+use shared::identity::Misfit;
 use shared::message::Edge;
 use shared::process;
 use shared::stage::Ownership;
@@ -38,6 +43,7 @@ use start::{Parts, start};
 use std::fs::File;
 use std::io::Write as _;
 use std::time::{Duration, Instant};
+use tide::Tide;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// How long closing the connection to the broker may take.
@@ -47,7 +53,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Between two snapshots at first; grows with the crawl.
 const SNAPSHOT_EVERY: Duration = Duration::from_millis(200);
 const SNAPSHOT_EVERY_MAX: Duration = Duration::from_secs(1);
-/// How long the end of a crawl waits until the last reports are taken in.
+/// How long the end of a crawl waits until the last reports are taken in, and until the broker tells of its streams.
 const LAST_LOOK_MAX: Duration = Duration::from_secs(3);
 /// How long the archiver may take to keep what it was given last: longer than a document waits.
 const ARCHIVE_MAX: Duration = Duration::from_secs(40);
@@ -61,7 +67,7 @@ const ARCHIVE_LOOK: Duration = Duration::from_millis(50);
 pub(crate) async fn run(plan: &Plan) -> anyhow::Result<EndReason> {
     let mut crawl = Crawl::new(plan, start(plan).await?);
     let reason = crawl.watch().await;
-    let ended = crawl.end().await;
+    let ended = crawl.end(reason.is_ok()).await;
     let reason = reason?;
     ended?;
     let violations = crawl.standing.violations();
@@ -78,6 +84,7 @@ struct Crawl<'a> {
     broker: Option<Broker>,
     bus: Bus,
     processes: Processes,
+    tide: Tide,
     progress: Progress,
     standing: Standing,
     bystanders: Bystanders,
@@ -100,6 +107,7 @@ impl<'a> Crawl<'a> {
             broker: parts.broker,
             bus: parts.bus,
             processes: parts.processes,
+            tide: parts.tide,
             progress: Progress::new(),
             standing: Standing::new(),
             bystanders: Bystanders::default(),
@@ -125,7 +133,7 @@ impl<'a> Crawl<'a> {
                 _ = terminate.recv() => return Ok(EndReason::Interrupted),
                 Some(request) = requests.next() => self.answer(request).await,
                 Some(snapshot) = snapshots.next() => {
-                    let quiet = self.take_in(snapshot).await;
+                    let quiet = self.take_in(snapshot).await?;
                     next_snapshot = Instant::now() + if quiet { LOOK_EVERY } else { self.snapshot_every() };
                 }
                 () = tokio::time::sleep(LOOK_EVERY) => {}
@@ -158,18 +166,25 @@ impl<'a> Crawl<'a> {
     }
 
     /// Takes in what a look brought. Returns whether nothing was left to do in it.
-    async fn take_in(&mut self, looked: anyhow::Result<Snapshot>) -> bool {
+    ///
+    /// # Errors
+    /// A stream has become shorter.
+    async fn take_in(&mut self, looked: anyhow::Result<Snapshot>) -> anyhow::Result<bool> {
         // A broker that is away is no reason to end: the next look may find it back.
-        let Ok(snapshot) = looked else { return false };
+        let Ok(snapshot) = looked else { return Ok(false) };
         self.look_after_consumers(&snapshot.consumers).await;
         self.learn(snapshot)
     }
 
     /// Takes a snapshot in and shows it. Returns whether nothing was left to do in it.
-    fn learn(&mut self, snapshot: Snapshot) -> bool {
+    ///
+    /// # Errors
+    /// A stream has become shorter.
+    fn learn(&mut self, snapshot: Snapshot) -> anyhow::Result<bool> {
+        self.tide.learn(&snapshot.last_sequences)?;
         let quiet = self.standing.learn(snapshot, self.broker_use(), &self.plan.pipeline, self.processes.expected());
         self.progress.show(&self.summary());
-        quiet
+        Ok(quiet)
     }
 
     fn summary(&self) -> Summary {
@@ -183,7 +198,7 @@ impl<'a> Crawl<'a> {
     fn broker_use(&self) -> Option<ProcessUse> {
         let pid = self.broker.as_ref()?.pid();
         let (cpu_s, peak_rss_bytes) = process::usage(pid)?;
-        Some(ProcessUse { stage: "broker".into(), instance: 0, pid, cpu_s, peak_rss_bytes })
+        Some(ProcessUse { stage: "broker".into(), instance: 0, pid, cpu_s, peak_rss_bytes, work: None })
     }
 
     async fn look_after_broker(&mut self) -> anyhow::Result<()> {
@@ -241,6 +256,23 @@ impl<'a> Crawl<'a> {
         Ok(())
     }
 
+    /// Looks whether the streams are what they were when all has ended. A broker that does not answer is no news.
+    ///
+    /// # Errors
+    /// One is not.
+    async fn last_look(&mut self, has_ended_well: bool) -> Result<(), Misfit> {
+        if self.bus.is_connected() && has_ended_well {
+            let looked = tokio::time::timeout(LAST_LOOK_MAX, self.tide.look(&self.bus)).await;
+            if let Ok(Err(error)) = looked
+                && let Ok(misfit) = error.downcast::<Misfit>()
+            {
+                return Err(misfit);
+            }
+        }
+        self.tide.write();
+        Ok(())
+    }
+
     async fn answer(&mut self, request: async_nats::Message) {
         let answer = match serde_json::from_slice(&request.payload) {
             Ok(SupervisorRequest::Scale { stage, replicas }) => {
@@ -283,8 +315,8 @@ impl<'a> Crawl<'a> {
         self.processes.scale(stage, replicas)
     }
 
-    /// Drains and stops all, and writes the summary.
-    async fn end(&mut self) -> anyhow::Result<()> {
+    /// Drains and stops all, and writes the summary. `has_ended_well`: no part of the crawl was missing.
+    async fn end(&mut self, has_ended_well: bool) -> anyhow::Result<()> {
         self.progress.finish();
         tokio::select! {
             () = self.drain() => {}
@@ -293,7 +325,9 @@ impl<'a> Crawl<'a> {
                 self.processes.kill().await;
             }
         }
-        let summary = self.summary();
+        let looked = self.last_look(has_ended_well).await;
+        let mut summary = self.summary();
+        summary.complete &= looked.is_ok();
         if let Some(lease) = self.lease.take() {
             lease.release().await;
         }
@@ -308,7 +342,7 @@ impl<'a> Crawl<'a> {
                 .with_context(|| format!("cannot write the summary to {}", path.display()))?;
         }
         let _ = writeln!(std::io::stdout(), "{}", last_line(&summary));
-        Ok(())
+        Ok(looked?)
     }
 
     /// Ends all processes: the fetchers first, so that the summary has what they did last, and the archiver last.
@@ -361,7 +395,7 @@ impl<'a> Crawl<'a> {
 fn last_line(summary: &Summary) -> String {
     let outcomes = summary.outcomes_text(", ");
     format!(
-        "{} in {:.1} s: {} pages, {} bytes; outcomes: {}; waiting {}{}",
+        "{} in {:.1} s: {} pages, {} bytes; outcomes: {}; waiting {}{}{}",
         if summary.complete { "complete" } else { "stopped" },
         summary.elapsed_s,
         summary.pages,
@@ -371,6 +405,10 @@ fn last_line(summary: &Summary) -> String {
         match summary.waiting_over_budget {
             0 => String::new(),
             urls => format!(" ({urls} over budget)"),
+        },
+        match summary.lost_text() {
+            Some(lost) => format!("; {lost}"),
+            None => String::new(),
         },
     )
 }

@@ -1,12 +1,13 @@
 //! The stage processes of a crawl on this machine: started, restarted when they die, scaled, drained.
 //!
 //! Each runs in a process group of its own, so that the terminal's Ctrl-C reaches `rhumb` alone, which drains
-//! them. Their logs go to `<data>/logs/<stage>-<instance>.log`, which they put aside themselves when it has grown.
+//! them. Their logs go to `<data>/logs/<stage>-<instance>.log`, which they close themselves when it has grown.
 
 use crate::stages::{ARCHIVER, FETCHER};
 use anyhow::Context as _;
 use rustix::process::{Pid, Signal, kill_process};
 use shared::config::{Pipeline, VARIABLES, environment};
+use shared::identity::Misfit;
 use shared::log_file;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -24,6 +25,8 @@ pub(crate) struct Launch {
     pub(crate) config: PathBuf,
     /// The broker's URL. Given in the environment, where other users do not see a password in it.
     pub(crate) broker: String,
+    /// Which crawl it is.
+    pub(crate) crawl_id: String,
     /// `--set` assignments, the data directory among them.
     pub(crate) set: Vec<String>,
     /// Where the logs go.
@@ -137,6 +140,7 @@ impl Processes {
         let mut command = Command::new(&binary);
         command.arg("--instance").arg(instance.to_string()).arg("--config").arg(&self.launch.config);
         command.arg("--supervisor").arg(std::process::id().to_string()).arg("--log").arg(&path);
+        command.arg("--crawl-id").arg(&self.launch.crawl_id);
         for assignment in &self.launch.set {
             command.arg("--set").arg(assignment);
         }
@@ -174,7 +178,7 @@ impl Processes {
             self.running.remove(&name);
             let log = self.launch.logs.join(format!("{}-{}.log", name.0, name.1));
             if status.code() == Some(2) {
-                anyhow::bail!("{}.{} cannot go on: {}", name.0, name.1, last_line(&log));
+                return Err(Misfit(format!("{}.{} cannot go on: {}", name.0, name.1, last_line(&log))).into());
             }
             let failures = self.failures.entry(name.clone()).or_default();
             *failures = if lived > LIVED_WELL { 1 } else { *failures + 1 };

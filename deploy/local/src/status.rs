@@ -12,4 +12,4 @@ mod summary;
 pub(crate) use backlog::unarchived;
 pub(crate) use snapshot::Snapshot;
 pub(crate) use summary::Supervision;
-pub use summary::{ConsumerUse, ProcessUse, Summary};
+pub use summary::{ConsumerUse, Parked, ProcessUse, ProcessWork, Summary};

@@ -5,8 +5,10 @@
 //! settings come from the configuration.
 
 mod consumers;
+mod join;
 mod lanes;
 mod publisher;
+mod register;
 mod streams;
 mod subjects;
 
@@ -15,16 +17,21 @@ pub use consumers::{
     Interested, Need, all_interested, consumer_name, edges_by_interest, interested, remove_consumer,
     required_by_interest, required_consumers,
 };
+pub use join::{Begins, begin_generation, held_now, join, new_id};
 pub(crate) use lanes::priority;
 pub use lanes::{LANES, LaneConsumer, lane_consumers, lane_of};
 pub use publisher::{Publisher, StreamAnswer};
+pub use register::{Register, StateNote};
 pub(crate) use streams::PRIORITY_GROUP;
-pub use streams::{BUCKETS, Buckets, Consumer, LEASES, SCOPE, ensure_buckets, ensure_streams, leave_unarchived};
-pub use subjects::Subjects;
+pub use streams::{
+    BUCKETS, Buckets, Consumer, LEASES, SCOPE, ensure_buckets, ensure_streams, lasting_streams, leave_unarchived,
+    marked_streams, stream_info, stream_names,
+};
+pub use subjects::{ParkedUnder, Subjects};
 
 use crate::config::{Bytes, ConfigError, Credentials, MAX_PAYLOAD_MIN, Pipeline, Servers};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// A connection to the broker, shared by all that a process does there.
@@ -36,8 +43,6 @@ pub struct Bus {
     pub jetstream: async_nats::jetstream::Context,
     /// The subjects of this crawl.
     pub subjects: Arc<Subjects>,
-    /// Number of connects so far: changes with every reconnect.
-    connected: Arc<AtomicU64>,
 }
 
 /// First wait after a failed connect, doubling.
@@ -48,8 +53,9 @@ const RECONNECT_WAIT_MAX: Duration = Duration::from_secs(2);
 const API_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Bus {
-    /// Connects to the broker at `url`, or to one of its servers when there are several, retrying with back-off until it answers; says so once and then every
-    /// `broker.connect_report_every`. Reconnects by itself for ever.
+    /// Connects to the broker at `url`, or to one of its servers when there are several. It tries again with back-off
+    /// until the broker answers, and says so once and then every `broker.connect_report_every`. Reconnects by itself
+    /// for ever.
     pub async fn connect(url: &str, pipeline: &Pipeline, name: &str) -> anyhow::Result<Bus> {
         let servers = Servers::read(url).map_err(|error| {
             ConfigError::Range(vec![format!("configuration key broker.url = '{}': {error}", shown(url))])
@@ -57,17 +63,15 @@ impl Bus {
         let started = Instant::now();
         let mut reported: Option<Instant> = None;
         let mut wait = RECONNECT_WAIT;
-        let connected = Arc::new(AtomicU64::new(0));
         loop {
-            let options = options(name, servers.credentials.clone(), connected.clone());
-            match options.connect(servers.addresses.clone()).await {
+            match options(name, servers.credentials.clone()).connect(servers.addresses.clone()).await {
                 Ok(client) => {
                     check_version(url, &client.server_info().version)?;
                     check_payload(url, Bytes(client.server_info().max_payload as u64))?;
                     let mut jetstream = async_nats::jetstream::new(client.clone());
                     jetstream.set_timeout(API_TIMEOUT);
                     let subjects = Arc::new(Subjects::new(pipeline));
-                    return Ok(Bus { client, jetstream, subjects, connected });
+                    return Ok(Bus { client, jetstream, subjects });
                 }
                 Err(error) => {
                     if reported.is_none_or(|at| at.elapsed() >= pipeline.broker.connect_report_every) {
@@ -91,9 +95,9 @@ impl Bus {
         pipeline.broker.max_payload.min(Bytes(self.client.server_info().max_payload as u64))
     }
 
-    /// Number of connects so far: changes with every reconnect.
+    /// Number of connects so far: changes with every reconnect, before anything is sent over the new connection.
     pub fn connections(&self) -> u64 {
-        self.connected.load(Ordering::Relaxed)
+        self.client.statistics().connects.load(Ordering::Relaxed)
     }
 
     /// Says whether the connection stands right now.
@@ -139,7 +143,7 @@ pub fn identified(credentials: Option<Credentials>) -> async_nats::ConnectOption
     }
 }
 
-fn options(name: &str, credentials: Option<Credentials>, connected: Arc<AtomicU64>) -> async_nats::ConnectOptions {
+fn options(name: &str, credentials: Option<Credentials>) -> async_nats::ConnectOptions {
     identified(credentials)
         .name(name)
         .max_reconnects(None)
@@ -152,19 +156,12 @@ fn options(name: &str, credentials: Option<Credentials>, connected: Arc<AtomicU6
             let doubling = RECONNECT_WAIT.saturating_mul(1 << attempts.min(10) as u32);
             doubling.min(RECONNECT_WAIT_MAX)
         })
-        .event_callback(move |event| {
-            let connected = connected.clone();
-            async move {
-                match event {
-                    async_nats::Event::Connected => {
-                        connected.fetch_add(1, Ordering::Relaxed);
-                        tracing::debug!("connected to the broker");
-                    }
-                    async_nats::Event::Disconnected => tracing::warn!("the broker is gone; reconnecting"),
-                    // One event a lost message: never a line each.
-                    async_nats::Event::SlowConsumer(_) => {}
-                    event => tracing::debug!(%event, "broker connection"),
-                }
+        .event_callback(|event| async move {
+            match event {
+                async_nats::Event::Disconnected => tracing::warn!("the broker is gone; reconnecting"),
+                // One event a lost message: never a line each.
+                async_nats::Event::SlowConsumer(_) => {}
+                event => tracing::debug!(%event, "broker connection"),
             }
         })
 }

@@ -4,22 +4,27 @@
 //! with the token that each is about.
 
 use super::Bus;
-use crate::stage::settlement::{Outgoing, Unstored};
+use crate::stage::settlement::{Outgoing, PubAck, Refused, Unstored};
 use crate::time::Timestamp;
 use async_nats::{HeaderMap, Message, Subscriber};
 use futures::{FutureExt as _, StreamExt as _};
+use serde::Deserialize;
+use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// How often [`Publisher::store_all`] looks for what has waited too long.
 const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// What nats-server says of a stream that is full. The code of the error does not tell: it is that of a full disk, too.
+const FULL: [&str; 2] = ["maximum bytes exceeded", "maximum messages exceeded"];
 
 /// What a stream answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StreamAnswer {
-    /// It has the message with this token.
-    Stored(u64),
+    /// It has the message with this token, and where.
+    Stored(u64, PubAck),
     /// It refused the message with this token, and why.
-    Refused(u64, String),
+    Refused(u64, Refused),
 }
 
 /// Where streams answer what a process publishes.
@@ -27,6 +32,8 @@ pub struct Publisher {
     bus: Bus,
     inbox: String,
     answers: Subscriber,
+    /// Names of streams that have answered: few, and each is kept once.
+    streams: Vec<Arc<str>>,
 }
 
 impl Publisher {
@@ -37,7 +44,7 @@ impl Publisher {
     pub async fn new(bus: &Bus) -> anyhow::Result<Self> {
         let inbox = bus.client.new_inbox();
         let answers = bus.client.subscribe(format!("{inbox}.*")).await?;
-        Ok(Publisher { bus: bus.clone(), inbox, answers })
+        Ok(Publisher { bus: bus.clone(), inbox, answers, streams: Vec::new() })
     }
 
     /// Sends a message on its way; its stream's answer names the token.
@@ -64,7 +71,7 @@ impl Publisher {
         loop {
             match self.answers.next().await {
                 Some(reply) => {
-                    if let Some(answer) = read(&reply) {
+                    if let Some(answer) = read(&reply, &mut self.streams) {
                         return answer;
                     }
                 }
@@ -92,8 +99,8 @@ impl Publisher {
         while !unstored.is_empty() {
             tokio::select! {
                 answer = self.next() => match answer {
-                    StreamAnswer::Stored(token) => { unstored.stored(now(), token); }
-                    StreamAnswer::Refused(token, reason) => unstored.refused(now(), token, reason),
+                    StreamAnswer::Stored(token, _) => { unstored.stored(now(), token); }
+                    StreamAnswer::Refused(token, why) => unstored.refused(now(), token, why),
                 },
                 () = tokio::time::sleep(LOOK_AGAIN) => {
                     if connections != self.bus.connections() && self.bus.is_connected() {
@@ -117,24 +124,56 @@ impl Publisher {
     }
 }
 
-fn read(reply: &Message) -> Option<StreamAnswer> {
+/// What a stream answers, in JSON.
+#[derive(Deserialize)]
+struct Answer<'a> {
+    #[serde(borrow, default)]
+    stream: Cow<'a, str>,
+    #[serde(default)]
+    seq: u64,
+    #[serde(default)]
+    duplicate: bool,
+    error: Option<Refusal>,
+}
+
+#[derive(Deserialize)]
+struct Refusal {
+    #[serde(default)]
+    description: String,
+}
+
+fn read(reply: &Message, streams: &mut Vec<Arc<str>>) -> Option<StreamAnswer> {
     let token: u64 = reply.subject.rsplit('.').next()?.parse().ok()?;
-    Some(match refusal(reply) {
-        None => StreamAnswer::Stored(token),
-        Some(reason) => StreamAnswer::Refused(token, reason),
+    Some(match pub_ack(reply, streams) {
+        Ok(ack) => StreamAnswer::Stored(token, ack),
+        Err(reason) if FULL.iter().any(|full| reason.contains(full)) => StreamAnswer::Refused(token, Refused::Full),
+        Err(reason) => StreamAnswer::Refused(token, Refused::Failed(reason)),
     })
 }
 
-/// Why a stream did not store a message; none for a PubAck.
-fn refusal(reply: &Message) -> Option<String> {
+/// Reads a PubAck.
+///
+/// # Errors
+/// It is none: why the stream did not store the message.
+fn pub_ack(reply: &Message, streams: &mut Vec<Arc<str>>) -> Result<PubAck, String> {
     if let Some(status) = reply.status {
-        return Some(format!("status {status}: no stream for this subject"));
+        return Err(format!("status {status}: no stream for this subject"));
     }
-    // A PubAck is small and regular: looked at as text first, parsed only when it is anything else.
-    let text = String::from_utf8_lossy(&reply.payload);
-    if text.contains("\"stream\"") && !text.contains("\"error\"") {
-        return None;
+    match serde_json::from_slice(&reply.payload) {
+        Ok(Answer { error: Some(Refusal { description }), .. }) => Err(description),
+        Ok(Answer { stream, seq, duplicate, error: None }) if !stream.is_empty() => {
+            Ok(PubAck { stream: known(stream, streams), sequence: seq, is_repeat: duplicate })
+        }
+        _ => Err("an answer that is no PubAck".to_owned()),
     }
-    let answer: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
-    Some(answer["error"]["description"].as_str().unwrap_or("an answer that is no PubAck").to_owned())
+}
+
+/// A stream's name, kept once.
+fn known(stream: Cow<'_, str>, streams: &mut Vec<Arc<str>>) -> Arc<str> {
+    if let Some(known) = streams.iter().find(|known| ***known == *stream) {
+        return known.clone();
+    }
+    let name: Arc<str> = Arc::from(&*stream);
+    streams.push(name.clone());
+    name
 }

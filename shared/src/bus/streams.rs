@@ -3,17 +3,54 @@
 use super::Bus;
 use super::consumers::{Need, consumer_name, required_by_interest};
 use super::lanes::LANES;
+use super::register::Register;
 use crate::config::{Pipeline, Retention, Storage, StreamEdge};
-use crate::topology::{self, Edge, StageName};
+use crate::identity::{Identity, Mark, Misfit, WAYS_OUT};
+use crate::topology::{self, DEAD, Edge, StageName};
 use anyhow::Context as _;
+use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::consumer::{AckPolicy, PriorityPolicy, PullConsumer, pull};
+use async_nats::jetstream::context::GetStreamErrorKind;
 use async_nats::jetstream::kv;
-use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
+use async_nats::jetstream::stream::{Config, DiscardPolicy, Info, RetentionPolicy, StorageType};
+use futures::TryStreamExt as _;
 use std::time::Duration;
 
-/// Creates the streams that are not there yet and adapts those that differ: those of the pipeline, and those of the further
-/// edges of a stage.
-pub async fn ensure_streams(bus: &Bus, pipeline: &Pipeline, further: &[Edge]) -> anyhow::Result<()> {
+/// How often the broker is asked for a stream that it should have, before the stream counts as gone, and the wait between.
+/// A broker that has just started may not know all of its streams yet.
+const LOOKS_FOR_LOST: u32 = 4;
+const LOOK_FOR_LOST_AGAIN: Duration = Duration::from_millis(500);
+
+/// What the broker says of a stream; none when it has none of that name.
+///
+/// # Errors
+/// The broker does not answer.
+pub async fn stream_info(bus: &Bus, name: &str) -> anyhow::Result<Option<Info>> {
+    match bus.jetstream.get_stream(name).await {
+        Ok(stream) => Ok(Some(stream.cached_info().clone())),
+        Err(error) => match error.kind() {
+            GetStreamErrorKind::JetStream(answer) if answer.error_code() == ErrorCode::STREAM_NOT_FOUND => Ok(None),
+            _ => Err(error).with_context(|| format!("the broker does not tell of the stream {name}")),
+        },
+    }
+}
+
+/// The configurations of all streams that have the mark of a crawl, those of further edges among them.
+///
+/// # Errors
+/// The broker does not answer.
+pub async fn marked_streams(bus: &Bus, id: &str) -> anyhow::Result<Vec<Config>> {
+    let infos: Vec<Info> =
+        bus.jetstream.streams().try_collect().await.context("the broker does not list its streams")?;
+    let is_marked = |config: &Config| Mark::of_stream(&config.metadata).is_some_and(|mark| mark.id == id);
+    Ok(infos.into_iter().map(|info| info.config).filter(is_marked).collect())
+}
+
+/// The streams of a crawl: for each its name below `edges` or that of a further edge, the key of its settings, and these.
+fn streams<'a>(
+    pipeline: &'a Pipeline,
+    further: &[Edge],
+) -> anyhow::Result<Vec<(&'static str, &'static str, &'a StreamEdge)>> {
     let mut streams: Vec<_> = pipeline.edges.streams().into_iter().map(|(key, edge)| (key, key, edge)).collect();
     for edge in further {
         let name = edge.name();
@@ -24,21 +61,42 @@ pub async fn ensure_streams(bus: &Bus, pipeline: &Pipeline, further: &[Edge]) ->
         // It is kept as the documents are.
         streams.push((name, Edge::Documents.name(), &pipeline.edges.documents));
     }
-    for (name, key, edge) in streams {
-        let config = stream_config(bus, name, edge, pipeline.replicas(edge));
+    Ok(streams)
+}
+
+/// Creates the streams that are not there yet and adapts those that differ: those of the pipeline, and those of the further
+/// edges of a stage.
+///
+/// # Errors
+/// The broker refuses; a stream belongs to another crawl, or one of this crawl is gone ([`Misfit`]).
+pub async fn ensure_streams(
+    bus: &Bus,
+    pipeline: &Pipeline,
+    further: &[Edge],
+    register: &Register,
+    identity: &Identity,
+) -> anyhow::Result<()> {
+    for (name, key, edge) in streams(pipeline, further)? {
+        let config = stream_config(bus, name, edge, pipeline.replicas(edge), identity);
         // Asked first: an update of a stream that is as it should be would still cost the broker a write.
-        if let Ok(stream) = bus.jetstream.get_stream(&config.name).await
-            && same(&stream.cached_info().config, &config)
-        {
+        let found = find_stream(bus, &config.name, edge.storage, register, identity).await?;
+        let is_ours = match &found {
+            Some(found) => identity.owns_stream(&config.name, &found.config.metadata)?,
+            None => false,
+        };
+        if is_ours && found.is_some_and(|found| same(&found.config, &config)) {
             continue;
         }
+        let stream = config.name.clone();
         bus.jetstream.create_or_update_stream(config).await.with_context(|| {
             format!(
-                "stream {} cannot be made to fit edges.{key}: what it holds was created with other settings; \
-                 set edges.{key} back, or end the crawl and delete it with `rhumb delete`",
-                bus.subjects.stream(name)
+                "stream {stream} cannot be made to fit edges.{key}: what it holds was created with other settings; \
+                 set edges.{key} back, or end the crawl and delete it with `rhumb delete`"
             )
         })?;
+        if !is_ours {
+            register.note_made(&stream, identity).await?;
+        }
     }
     // A stream that is kept by interest drops what is published while nobody is interested: its required consumers exist
     // before anything can be published.
@@ -50,6 +108,47 @@ pub async fn ensure_streams(bus: &Bus, pipeline: &Pipeline, further: &[Edge]) ->
         consumer.ensure(bus, edge.name(), stream).await?;
     }
     Ok(())
+}
+
+/// Looks for a stream; none when this generation of the crawl has not made it yet, or keeps it in memory alone.
+async fn find_stream(
+    bus: &Bus,
+    name: &str,
+    storage: Storage,
+    register: &Register,
+    identity: &Identity,
+) -> anyhow::Result<Option<Info>> {
+    for look in 1.. {
+        if let Some(info) = stream_info(bus, name).await? {
+            return Ok(Some(info));
+        }
+        if storage == Storage::Memory || !register.has_made(name, identity).await? {
+            return Ok(None);
+        }
+        if look == LOOKS_FOR_LOST {
+            break;
+        }
+        tokio::time::sleep(LOOK_FOR_LOST_AGAIN).await;
+    }
+    Err(Misfit(format!("the stream {name} of {} is gone from the broker: {WAYS_OUT}", identity.mark)).into())
+}
+
+/// The names of all streams that a crawl of this configuration has.
+///
+/// # Errors
+/// A further edge has the name of another stream.
+pub fn stream_names(bus: &Bus, pipeline: &Pipeline, further: &[Edge]) -> anyhow::Result<Vec<String>> {
+    Ok(streams(pipeline, further)?.into_iter().map(|(name, _, _)| bus.subjects.stream(name)).collect())
+}
+
+/// The streams, by their keys below `edges`, whose last sequence falls only when their broker loses something: not those
+/// in its memory, and not those kept by interest in which no stage takes an interest, where all is dropped.
+pub fn lasting_streams(pipeline: &Pipeline) -> Vec<&'static str> {
+    let required: Vec<&str> = required_by_interest(pipeline).into_iter().map(|(edge, _)| edge.name()).collect();
+    let lasts = |key: &str, edge: &StreamEdge| {
+        edge.storage == Storage::File && (edge.retention != Retention::Interest || required.contains(&key))
+    };
+    pipeline.edges.streams().into_iter().filter(|(key, edge)| lasts(key, edge)).map(|(key, _)| key).collect()
 }
 
 /// Removes the archiver's consumers from a crawl that has no archiver any more: messages that nobody takes would fill the
@@ -68,7 +167,7 @@ pub async fn leave_unarchived(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<
     Ok(())
 }
 
-fn stream_config(bus: &Bus, name: &str, edge: &StreamEdge, replicas: usize) -> Config {
+fn stream_config(bus: &Bus, name: &str, edge: &StreamEdge, replicas: usize, identity: &Identity) -> Config {
     Config {
         name: bus.subjects.stream(name),
         subjects: bus.subjects.held_by(name, edge),
@@ -82,16 +181,14 @@ fn stream_config(bus: &Bus, name: &str, edge: &StreamEdge, replicas: usize) -> C
             Retention::Limits => RetentionPolicy::Limits,
         },
         // A full stream refuses, and its publishers wait; only dead letters give way to newer ones.
-        discard: match edge.retention {
-            Retention::Limits => DiscardPolicy::Old,
-            Retention::WorkQueue | Retention::Interest => DiscardPolicy::New,
-        },
+        discard: if name == DEAD { DiscardPolicy::Old } else { DiscardPolicy::New },
         max_bytes: if edge.bytes_max.0 == 0 { -1 } else { i64::try_from(edge.bytes_max.0).unwrap_or(i64::MAX) },
         max_messages: -1,
         max_messages_per_subject: -1,
         max_consumers: -1,
         duplicate_window: edge.duplicate_window,
         num_replicas: replicas,
+        metadata: identity.mark.metadata(),
         ..Config::default()
     }
 }
@@ -159,11 +256,13 @@ impl Consumer {
 }
 
 /// The crawl's key-value buckets.
-pub const BUCKETS: [&str; 3] = [LEASES, SCOPE, "tokens"];
+pub const BUCKETS: [&str; 4] = [LEASES, SCOPE, "tokens", IDENTITY];
 /// The bucket of the leases.
 pub const LEASES: &str = "leases";
 /// The bucket of the topics' scopes.
 pub const SCOPE: &str = "scope";
+/// The bucket of the [`Register`].
+const IDENTITY: &str = "identity";
 
 /// Handles of the buckets.
 #[derive(Clone, Debug)]
@@ -174,6 +273,8 @@ pub struct Buckets {
     pub scope: kv::Store,
     /// Each scheduler's tokens of the budgets that they share.
     pub tokens: kv::Store,
+    /// Which crawl it is, and what it has begun.
+    pub register: Register,
     /// Lifetime of a key of `leases`. The configured one holds for a new bucket only.
     pub lease: Duration,
 }
@@ -181,13 +282,14 @@ pub struct Buckets {
 /// Creates the crawl's key-value buckets that are not there, and adapts those that have another number of copies.
 pub async fn ensure_buckets(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<Buckets> {
     let replicas = pipeline.broker.replicas;
-    let [leases, scope, tokens] = BUCKETS;
+    let [leases, scope, tokens, identity] = BUCKETS;
     let leases = ensure_bucket(bus, leases, pipeline.ownership_lease, replicas).await?;
     Ok(Buckets {
         lease: leases.stream.cached_info().config.max_age,
         leases,
         scope: ensure_bucket(bus, scope, Duration::ZERO, replicas).await?,
         tokens: ensure_bucket(bus, tokens, Duration::ZERO, replicas).await?,
+        register: Register::new(ensure_bucket(bus, identity, Duration::ZERO, replicas).await?),
     })
 }
 
@@ -209,4 +311,15 @@ async fn ensure_bucket(bus: &Bus, name: &str, max_age: Duration, num_replicas: u
         })?;
     }
     Ok(store)
+}
+
+/// The register of the crawl; none when the broker has none.
+pub(super) async fn find_register(bus: &Bus) -> anyhow::Result<Option<Register>> {
+    let bucket = bus.subjects.bucket(IDENTITY);
+    if stream_info(bus, &format!("KV_{bucket}")).await?.is_none() {
+        return Ok(None);
+    }
+    let store =
+        bus.jetstream.get_key_value(&bucket).await.context("the broker does not tell of the crawl's identity")?;
+    Ok(Some(Register::new(store)))
 }

@@ -1,7 +1,7 @@
 //! The subjects of a crawl, from the templates in `pipeline.yaml`.
 
 use crate::config::{Pipeline, StreamEdge};
-use crate::topology::{DEAD, Division, Edge, Token};
+use crate::topology::{DEAD, Division, Edge, PARKED, Token};
 use std::borrow::Cow;
 
 /// Subjects by edge. All start with `rhumb.<crawl>.`.
@@ -13,6 +13,18 @@ pub struct Subjects {
     /// The templates of the table's edges, with the prefix, in the order of [`Edge::ALL`].
     templates: [String; Edge::ALL.len()],
     dead: String,
+    parked: String,
+}
+
+/// What messages are parked under one subject.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParkedUnder<'a> {
+    /// The stage that could not read them.
+    pub stage: &'a str,
+    /// The name of the edge that they came on.
+    pub edge: &'a str,
+    /// Version of their schema.
+    pub version: u8,
 }
 
 impl Subjects {
@@ -24,6 +36,7 @@ impl Subjects {
             crawl: pipeline.crawl.clone(),
             templates: Edge::ALL.map(|edge| format!("{prefix}{}", edges.subject(edge))),
             dead: edges.dead.subject.clone(),
+            parked: edges.parked.subject.clone(),
             prefix,
         }
     }
@@ -64,6 +77,25 @@ impl Subjects {
         format!("{}{}", self.prefix, self.dead.replace("{stage}", stage))
     }
 
+    /// The subject of messages of an edge and a schema version that a stage does not read.
+    pub fn parked(&self, stage: &str, edge: Edge, version: u8) -> String {
+        format!("{}{}.{}.{version}", self.prefix, self.parked.replace("{stage}", stage), edge.name())
+    }
+
+    /// All that a stage parked.
+    pub fn all_parked(&self, stage: &str) -> String {
+        format!("{}{}.>", self.prefix, self.parked.replace("{stage}", stage))
+    }
+
+    /// What is parked under a subject; none when it is not one of [`parked`](Self::parked).
+    pub fn parked_under<'a>(&self, subject: &'a str) -> Option<ParkedUnder<'a>> {
+        let (before, after) = self.parked.split_once("{stage}")?;
+        let (stage, rest) = subject.strip_prefix(&self.prefix)?.strip_prefix(before)?.split_once('.')?;
+        let rest = rest.strip_prefix(after.trim_start_matches('.'))?.trim_start_matches('.');
+        let (edge, version) = rest.rsplit_once('.')?;
+        Some(ParkedUnder { stage, edge, version: version.parse().ok()? })
+    }
+
     /// The edge of the table that a subject belongs to.
     pub fn edge_of(&self, subject: &str) -> Option<Edge> {
         Edge::ALL.into_iter().find(|&edge| {
@@ -74,16 +106,31 @@ impl Subjects {
         })
     }
 
-    /// The stream of an edge, or of the dead letters, by its key below `edges`.
+    /// What operators call the edge of a subject: its name; `dead` for the dead letters, `parked` for parked messages.
+    pub fn name_of<'a>(&self, subject: &'a str) -> &'a str {
+        if let Some(edge) = self.edge_of(subject) {
+            return edge.name();
+        }
+        // A further edge: its name is its subject.
+        let rest = subject.strip_prefix(&self.prefix).unwrap_or(subject);
+        match self.parked_under(subject) {
+            Some(_) => PARKED,
+            None if matches(&self.dead, rest) => DEAD,
+            None => rest,
+        }
+    }
+
+    /// The stream of an edge, of the dead letters or of parked messages, by its key below `edges`.
     pub fn stream(&self, key: &str) -> String {
         format!("rhumb_{}_{}", self.crawl, key.replace('.', "_"))
     }
 
-    /// Subjects that the stream of an edge, or of the dead letters, holds; by the name of the edge or [`DEAD`].
+    /// Subjects that a stream holds; by the name of its edge, [`DEAD`] or [`PARKED`].
     pub fn held_by(&self, name: &str, stream: &StreamEdge) -> Vec<String> {
         match Edge::from_name(name) {
             Some(edge) => self.all(edge),
             None if name == DEAD => vec![wildcard(&format!("{}{}", self.prefix, stream.subject))],
+            None if name == PARKED => vec![format!("{}{}.>", self.prefix, wildcard(&stream.subject))],
             // A further edge: its name is its subject.
             None => vec![format!("{}{name}", self.prefix)],
         }
@@ -114,4 +161,40 @@ fn matches(template: &str, subject: &str) -> bool {
     let mut tokens = subject.split('.');
     template.split('.').all(|part| tokens.next().is_some_and(|token| part.starts_with('{') || part == token))
         && tokens.next().is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Layers;
+
+    #[test]
+    fn a_subject_is_called_by_the_name_of_its_edge() {
+        let set = vec!["network.allow_private_addresses=true".to_owned()];
+        let pipeline = Layers { file: None, set }.load_with(std::iter::empty()).unwrap();
+        let subjects = Subjects::new(&pipeline);
+        for edge in Edge::ALL {
+            for subject in subjects.all(edge) {
+                assert_eq!(subjects.name_of(&subject.replace('*', "7")), edge.name());
+            }
+        }
+        assert_eq!(subjects.name_of(&subjects.dead("host-splitter")), DEAD);
+        assert_eq!(subjects.name_of(&subjects.parked("dedup", Edge::UrlsSplit, 7)), PARKED);
+        assert_eq!(subjects.name_of("rhumb.default.titles"), "titles");
+    }
+
+    #[test]
+    fn the_subject_of_a_parked_message_says_what_it_is() {
+        for template in ["parked.{stage}", "{stage}.laid.by", "x.{stage}.y"] {
+            let set = vec!["network.allow_private_addresses=true".into(), format!("edges.parked.subject='{template}'")];
+            let pipeline = Layers { file: None, set }.load_with(std::iter::empty()).unwrap();
+            let subjects = Subjects::new(&pipeline);
+            for edge in [Edge::Pages, Edge::UrlsFound, Edge::further(128, "titles")] {
+                let subject = subjects.parked("find-titles", edge, 7);
+                let parked = ParkedUnder { stage: "find-titles", edge: edge.name(), version: 7 };
+                assert_eq!(subjects.parked_under(&subject), Some(parked), "{subject}");
+            }
+            assert_eq!(subjects.parked_under(&subjects.dead("dedup")), None);
+        }
+    }
 }

@@ -117,7 +117,7 @@ impl Check {
         }
     }
 
-    /// The settings of a stream: of an edge, or (none) of the dead letters.
+    /// The settings of a stream: of an edge, or (none) of the dead letters or the parked messages.
     pub(super) fn stream(&mut self, name: &str, of: Option<Edge>, edge: &StreamEdge, max_payload: Bytes) {
         let key = &format!("edges.{name}");
         // Consumers are known when the streams are made: with another retention what nobody has taken yet would go.

@@ -1,7 +1,7 @@
 //! The section `edges` of `pipeline.yaml`: subjects of all edges, and how their streams are kept.
 
 use super::units::{Bytes, duration};
-use crate::topology::{DEAD, Edge, Retention};
+use crate::topology::{DEAD, Edge, PARKED, Retention};
 use serde::Deserialize;
 use std::time::Duration;
 
@@ -18,6 +18,7 @@ pub struct Edges {
     pub documents: StreamEdge,
     pub errands: CoreEdge,
     pub dead: StreamEdge,
+    pub parked: StreamEdge,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -137,10 +138,10 @@ impl Edges {
         }
     }
 
-    /// All streams with their keys below `edges`: those of the edges, and the dead letters last.
+    /// All streams with their keys below `edges`: those of the edges, then the dead letters and the parked messages.
     pub fn streams(&self) -> Vec<(&'static str, &StreamEdge)> {
         let of_edges = Edge::ALL.into_iter().filter_map(|edge| Some((edge.name(), self.stream(edge)?)));
-        of_edges.chain([(DEAD, &self.dead)]).collect()
+        of_edges.chain([(DEAD, &self.dead), (PARKED, &self.parked)]).collect()
     }
 }
 
@@ -197,7 +198,12 @@ mod tests {
             usize::from(fields.contains_key("subject")) + fields.values().map(subjects).sum::<usize>()
         }
         let (tree, pipeline) = shipped();
-        assert_eq!(subjects(&tree["edges"]), Edge::ALL.len() + 1, "the edges and the dead letters");
-        assert_eq!(pipeline.edges.streams().last().map(|(key, _)| *key), Some(DEAD));
+        assert_eq!(
+            subjects(&tree["edges"]),
+            Edge::ALL.len() + 2,
+            "the edges, the dead letters and the parked messages"
+        );
+        let streams: Vec<&str> = pipeline.edges.streams().into_iter().map(|(key, _)| key).collect();
+        assert!(streams.ends_with(&[DEAD, PARKED]), "{streams:?}");
     }
 }

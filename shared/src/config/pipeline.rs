@@ -105,6 +105,8 @@ pub struct Network {
     pub headers: BTreeMap<String, String>,
     pub cookies: bool,
     pub proxy: Proxy,
+    #[serde(deserialize_with = "duration")]
+    pub doubt_max: Duration,
 }
 
 #[derive(Clone, Debug, Deserialize)]

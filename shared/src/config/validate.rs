@@ -188,6 +188,7 @@ fn archiver(stages: &Stages, check: &mut Check) {
 
 fn network(pipeline: &Pipeline, check: &mut Check) {
     check.user_agent(pipeline);
+    check.lasting("network.doubt_max", pipeline.network.doubt_max, Duration::ZERO, 24 * HOUR);
     for (name, value) in &pipeline.network.headers {
         check.header(name, value);
     }

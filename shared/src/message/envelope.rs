@@ -7,6 +7,9 @@
 //!
 //! The checksum covers the archive: bytecheck alone misses most bit flips. Payloads arrive unaligned, so the
 //! archive is copied to aligned memory before it is checked and read.
+//!
+//! A program reads the present version of a message and the one before ([`EdgeMessage::BEFORE`]), so that the consumers of
+//! an edge can be updated before its producers. What is of another version is parked.
 
 use crate::topology::Edge;
 use bytes::Bytes;
@@ -23,13 +26,42 @@ const MAGIC: [u8; 4] = *b"RHMB";
 pub const HEADER_BYTES: usize = 16;
 
 /// A message of an edge.
-pub trait EdgeMessage: Archive {
+pub trait EdgeMessage: Archive + Sized {
     /// The edge it travels on.
     const EDGE: Edge;
     /// Version of its schema: changes whenever the archive's layout does.
     const VERSION: u8;
     /// It answers a request on its edge: it goes to the asker's inbox, not to the edge's subject.
     const IS_REPLY: bool = false;
+    /// The version before, which is read as well; none of a message that never had another.
+    const BEFORE: Option<Before<Self>> = None;
+}
+
+/// The version of a message before the present one, and how it is read.
+#[derive(Clone, Copy, Debug)]
+pub struct Before<M> {
+    /// The version.
+    pub version: u8,
+    read: fn(&[u8]) -> Result<M, Undecodable>,
+}
+
+impl<M> Before<M> {
+    /// The layout that the message had: a type of its own, with its version, that becomes a present one.
+    pub const fn of<Old>() -> Self
+    where
+        Old: EdgeMessage + Into<M>,
+        Old::Archived: for<'a> CheckBytes<HighValidator<'a, Rancor>> + Deserialize<Old, HighDeserializer<Rancor>>,
+    {
+        Before { version: Old::VERSION, read: decode_as::<Old, M> }
+    }
+}
+
+fn decode_as<Old, M>(payload: &[u8]) -> Result<M, Undecodable>
+where
+    Old: EdgeMessage + Into<M>,
+    Old::Archived: for<'a> CheckBytes<HighValidator<'a, Rancor>> + Deserialize<Old, HighDeserializer<Rancor>>,
+{
+    decode::<Old>(payload).map(Into::into)
 }
 
 /// Why a payload could not be read.
@@ -82,6 +114,9 @@ where
     }
     if header[4] != M::EDGE.number() {
         return Err(Undecodable::Corrupt(format!("a message of edge number {} on edge {}", header[4], M::EDGE.name())));
+    }
+    if let Some(before) = M::BEFORE.filter(|before| before.version == header[5]) {
+        return (before.read)(payload);
     }
     if header[5] != M::VERSION {
         return Err(Undecodable::UnknownVersion { edge: M::EDGE, found: header[5], known: M::VERSION });
@@ -146,6 +181,58 @@ mod tests {
         assert_eq!(decode::<FoundUrls>(&payload).unwrap_err().to_string(), error.to_string());
         let split = encode(&SplitUrls { urls: UrlList::new(), ..SplitUrls::default() });
         assert!(matches!(decode::<FoundUrls>(&split), Err(Undecodable::Corrupt(_))));
+    }
+
+    /// An edge of which three versions are known: each program reads its own and the one before.
+    const TITLES: Edge = Edge::further(200, "titles");
+
+    #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
+    struct First(String);
+    #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
+    struct Second(String, u32);
+    #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq)]
+    struct Third(u32);
+
+    impl EdgeMessage for First {
+        const EDGE: Edge = TITLES;
+        const VERSION: u8 = 1;
+    }
+
+    impl EdgeMessage for Second {
+        const EDGE: Edge = TITLES;
+        const VERSION: u8 = 2;
+        const BEFORE: Option<Before<Self>> = Some(Before::of::<First>());
+    }
+
+    impl EdgeMessage for Third {
+        const EDGE: Edge = TITLES;
+        const VERSION: u8 = 3;
+        const BEFORE: Option<Before<Self>> = Some(Before::of::<Second>());
+    }
+
+    impl From<First> for Second {
+        fn from(First(title): First) -> Second {
+            Second(title, 7)
+        }
+    }
+
+    impl From<Second> for Third {
+        fn from(Second(_, number): Second) -> Third {
+            Third(number)
+        }
+    }
+
+    #[test]
+    fn a_program_reads_its_own_version_and_the_one_before() {
+        let (first, second) = (encode(&First("a".into())), encode(&Second("a".into(), 9)));
+        assert_eq!(decode::<Second>(&first), Ok(Second("a".into(), 7)));
+        assert_eq!((decode::<Second>(&second), decode::<Third>(&second)), (Ok(Second("a".into(), 9)), Ok(Third(9))));
+        let unknown = |found, known| Undecodable::UnknownVersion { edge: TITLES, found, known };
+        assert_eq!(decode::<First>(&second), Err(unknown(2, 1)), "a newer one is for a newer program");
+        assert_eq!(decode::<Third>(&first), Err(unknown(1, 3)), "an older one is for an older program");
+        let mut damaged = first.to_vec();
+        damaged[HEADER_BYTES] ^= 1;
+        assert!(matches!(decode::<Second>(&damaged), Err(Undecodable::Corrupt(_))));
     }
 
     proptest! {

@@ -324,7 +324,7 @@ pub enum Outcome {
     Disallowed,
     /// No address.
     Unresolvable,
-    /// More pages of the host than allowed.
+    /// More pages of the host, or of the domain, than allowed.
     OverBudget,
     /// It lies in a trap.
     Trapped,
@@ -402,8 +402,9 @@ pub struct OutcomeEntry {
     pub reason: String,
 }
 
-/// `errands.<p>`: the scheduler of one partition wants a robots.txt that lies on a server of another: asked
-/// there so that P1 and P2 hold for that server too. Soft state: repeated until answered.
+/// `errands.<p>`: what the scheduler of one partition wants of that of another, and its answer. Either a robots.txt
+/// that lies on a server of the other, asked there so that P1 and P2 hold for that server too; or tokens of a shared
+/// budget, which the other gives back to the ledger. Soft state: repeated until it is there.
 #[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
 pub enum Errand {
     /// Fetch `url` and answer.

@@ -22,7 +22,7 @@ mod urls;
 
 pub use crate::topology::Edge;
 pub use content::*;
-pub use envelope::{EdgeMessage, Undecodable, decode, encode};
+pub use envelope::{Before, EdgeMessage, Undecodable, decode, encode};
 pub use fetch::*;
 pub use quality::Quality;
 pub use table::{MESSAGES, MessageRow};

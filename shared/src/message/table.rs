@@ -25,6 +25,8 @@ pub struct MessageRow {
     pub edge: Edge,
     /// Version of its schema, as in the envelope.
     pub version: u8,
+    /// The version before, if it is read as well.
+    pub before: Option<u8>,
     /// It answers a request: it goes to the asker's inbox, not to the edge's subject.
     pub is_reply: bool,
     /// Checks a payload, envelope and archive, and reads it as JSON.
@@ -39,7 +41,11 @@ impl MessageRow {
         M::Archived: for<'a> CheckBytes<HighValidator<'a, Rancor>> + Deserialize<M, HighDeserializer<Rancor>>,
     {
         let edge = M::EDGE.row().expect("an edge of the table").edge;
-        MessageRow { name, edge, version: M::VERSION, is_reply: M::IS_REPLY, json: json::<M> }
+        let before = match M::BEFORE {
+            Some(before) => Some(before.version),
+            None => None,
+        };
+        MessageRow { name, edge, version: M::VERSION, before, is_reply: M::IS_REPLY, json: json::<M> }
     }
 }
 
@@ -91,8 +97,10 @@ mod tests {
 
     #[test]
     fn an_envelope_tells_every_two_messages_apart() {
-        let envelopes: BTreeSet<(u8, u8)> = MESSAGES.iter().map(|row| (row.edge.number(), row.version)).collect();
-        assert_eq!(envelopes.len(), MESSAGES.len());
+        let versions = |row: &MessageRow| [Some(row.version), row.before].into_iter().flatten().collect::<Vec<_>>();
+        let envelopes = MESSAGES.iter().flat_map(|row| versions(row).into_iter().map(|it| (row.edge.number(), it)));
+        let envelopes: Vec<(u8, u8)> = envelopes.collect();
+        assert_eq!(envelopes.iter().collect::<BTreeSet<_>>().len(), envelopes.len());
     }
 
     #[test]

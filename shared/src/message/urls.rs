@@ -35,8 +35,8 @@ impl Origin {
     }
 }
 
-/// `urls.found`: the links of one page, or seeds. All URLs are canonical, apart from the literal target of
-/// a redirect whose canonical form is its source's.
+/// `urls.found`: the links of one page, the target of a redirect, the sitemaps that a robots.txt names, or seeds. All
+/// URLs are canonical, apart from the literal target of a redirect whose canonical form is its source's.
 #[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
 pub struct FoundUrls {
     /// How they were found.
@@ -116,7 +116,7 @@ pub struct FilteredUrls {
     pub reasons: Vec<FilterReason>,
 }
 
-/// `urls.split.<p>`: up to 256 URLs of one partition, from several pages.
+/// `urls.split.<p>`: up to `stages.host-splitter.batch_urls_max` (256) URLs of one partition, from several pages.
 #[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq)]
 pub struct SplitUrls {
     /// How the URLs were found, each way once.

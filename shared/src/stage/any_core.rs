@@ -59,6 +59,9 @@ impl From<StoreError> for Refusal {
 
 /// A core with its shell, whatever their types.
 pub trait AnyCore {
+    /// Says whether this program knows the schema version of a message.
+    fn reads(&self, edge: Edge, payload: &[u8]) -> bool;
+
     /// Reads an input and steps the core with it.
     ///
     /// # Errors
@@ -101,6 +104,9 @@ pub trait AnyCore {
     /// The core's store cannot be read.
     fn why(&self, now: Timestamp, url: &str) -> Result<Option<String>, StoreError>;
 
+    /// Why the core does not do its work although it runs, if it does not.
+    fn hindrance(&self, now: Timestamp) -> Option<String>;
+
     /// The core's numbers.
     fn counts(&self) -> Vec<Count>;
 }
@@ -130,6 +136,10 @@ impl<C: Core, S: Shell<C>> Assembled<C, S> {
 }
 
 impl<C: Core, S: Shell<C>> AnyCore for Assembled<C, S> {
+    fn reads(&self, edge: Edge, payload: &[u8]) -> bool {
+        !matches!(C::decode(edge, payload), Err(Undecodable::UnknownVersion { .. }))
+    }
+
     fn message(&mut self, now: Timestamp, ticket: Ticket, edge: Edge, payload: &[u8]) -> Result<Step, Refusal> {
         let input = C::decode(edge, payload).map_err(Refusal::Unreadable)?;
         Ok(self.step(now, Event::Message { ticket, input })?)
@@ -186,6 +196,10 @@ impl<C: Core, S: Shell<C>> AnyCore for Assembled<C, S> {
 
     fn why(&self, now: Timestamp, url: &str) -> Result<Option<String>, StoreError> {
         self.core.why(now, url)
+    }
+
+    fn hindrance(&self, now: Timestamp) -> Option<String> {
+        self.core.hindrance(now)
     }
 
     fn counts(&self) -> Vec<Count> {

@@ -25,7 +25,11 @@ pub struct Args {
     #[arg(long, value_name = "PID", hide = true)]
     pub supervisor: Option<u32>,
 
-    /// File that standard error goes to: it is put aside when it has `logs.bytes_max`
+    /// The crawl to take part in: a stage with a supervisor does not begin another
+    #[arg(long, value_name = "ID", hide = true)]
+    pub crawl_id: Option<String>,
+
+    /// File that standard error goes to: it is closed when it has `logs.bytes_max`
     #[arg(long, value_name = "FILE", hide = true)]
     pub log: Option<PathBuf>,
 }

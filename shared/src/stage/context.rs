@@ -5,6 +5,7 @@ use super::disk::StoreOptions;
 use super::store::{Store, Table};
 use crate::bus::{Buckets, Bus};
 use crate::config::Pipeline;
+use crate::identity::Identity;
 use crate::time::Timestamp;
 use crate::topology::{Edge, Source};
 use anyhow::Context as _;
@@ -59,6 +60,8 @@ pub struct Context {
     pub bus: Bus,
     /// Its key-value buckets.
     pub buckets: Buckets,
+    /// Which crawl it is.
+    pub identity: Identity,
     /// The state of a stateful stage.
     pub store: Option<Arc<dyn Store>>,
     /// Epoch of the ownership; 0 for a stage without state.

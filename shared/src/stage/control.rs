@@ -1,6 +1,8 @@
 //! What a process answers when it is asked how it is, or what it knows of a URL: the basis of `rhumb status` and
 //! `rhumb why`.
 
+use super::occupation::Shares;
+use crate::identity::Mark;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -11,6 +13,9 @@ pub struct ProcessStatus {
     pub stage: String,
     /// Ordinal of the instance.
     pub instance: u16,
+    /// The crawl and the generation of it that it takes part in; nothing from a process of an earlier build.
+    #[serde(default)]
+    pub crawl: Option<Mark>,
     /// Process id.
     pub pid: u32,
     /// Changes with every life of the instance.
@@ -26,6 +31,9 @@ pub struct ProcessStatus {
     /// Why it is not ready; empty when it is.
     #[serde(default)]
     pub reason: String,
+    /// What it spent the last 10 to 20 seconds on.
+    #[serde(default)]
+    pub shares: Shares,
     /// Holds no input, no output and no work.
     pub idle: bool,
     /// Numbers of the core (totals end in `_total`) and of the loop (`loop_` in front).

@@ -222,6 +222,11 @@ pub trait Core {
         Ok(None)
     }
 
+    /// Why it does not do its work although it runs, if it does not: the process is not ready then.
+    fn hindrance(&self, _now: Timestamp) -> Option<String> {
+        None
+    }
+
     /// Its numbers.
     fn counts(&self) -> Vec<Count>;
 }

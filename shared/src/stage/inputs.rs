@@ -25,9 +25,9 @@ pub(super) struct SoftMessage {
 pub(super) type StreamInputs = SelectAll<BoxStream<'static, Option<StreamMessage>>>;
 pub(super) type SoftInputs = SelectAll<BoxStream<'static, SoftMessage>>;
 
-/// A stream's identity: a position in it means nothing in another.
+/// A stream that is read: a position in it means nothing in another.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Identity {
+pub(super) struct Opened {
     pub(super) edge: Edge,
     /// Creation, in nanoseconds since 1970.
     pub(super) created: i64,
@@ -55,9 +55,9 @@ pub(super) struct Inputs<'a> {
 
 impl Inputs<'_> {
     /// Opens the consumers of the stage's streams.
-    pub(super) async fn streams(&self, sources: &[Source]) -> anyhow::Result<(StreamInputs, Vec<Identity>)> {
+    pub(super) async fn streams(&self, sources: &[Source]) -> anyhow::Result<(StreamInputs, Vec<Opened>)> {
         let mut inputs = SelectAll::new();
-        let mut identities = Vec::new();
+        let mut opened = Vec::new();
         for source in sources {
             let (Source::Shared(edge) | Source::Owned(edge)) = *source else { continue };
             for (lane, consumer) in self.consumers(*source, edge) {
@@ -65,9 +65,9 @@ impl Inputs<'_> {
             }
             let stream = self.bus.jetstream.get_stream(self.bus.subjects.stream(edge.name())).await?;
             let created = stream.cached_info().created.unix_timestamp_nanos();
-            identities.push(Identity { edge, created: i64::try_from(created).unwrap_or(i64::MAX) });
+            opened.push(Opened { edge, created: i64::try_from(created).unwrap_or(i64::MAX) });
         }
-        Ok((inputs, identities))
+        Ok((inputs, opened))
     }
 
     /// Of a stage that the crawl does not wait for: the edge whose consumer is not there any more, if there is one.

@@ -16,11 +16,20 @@ mod context;
 mod control;
 mod core;
 pub mod disk;
+mod in_hand;
 mod inputs;
+mod instance_state;
+#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the loop: it waits, and looks at the clock")]
+mod lookout;
+mod occupation;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the loop: it waits, and looks at the clock")]
 mod ownership;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the loop: it waits, and looks at the clock")]
+mod parked;
+#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the loop: it waits, and looks at the clock")]
 mod run;
+#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the loop: it waits, and looks at the clock")]
+mod saying;
 pub mod settlement;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the loop: it waits, and looks at the clock")]
 mod start;
@@ -33,6 +42,7 @@ pub use args::Args;
 pub use context::{Context, Stage, State};
 pub use control::{ControlRequest, ProcessReason, ProcessStatus};
 pub use core::{Core, Count, Event, Output, Publish, Send, Step, Ticket};
+pub use occupation::{Shares, TimeSpent};
 pub use ownership::{Holder, Ownership, holders};
 pub use settlement::{Applied, settled_count};
 pub use start::{main, new_life};

@@ -4,20 +4,19 @@
 //! lease. The lease is renewed every quarter of its lifetime; its holder counts it from before it asked, by its
 //! own monotonic clock, so it knows the lease to be over before the broker lets anybody else have it, and stops
 //! before it writes. A lease that lapsed because the broker was away is taken again when it is back. Who waits for a
-//! lease says so, and why, once in [`SAY_EVERY`].
+//! lease says so, and why, once a minute.
 //!
 //! Invariant: at most one process at a time commits for an instance. The epoch (1 + the larger of the lease's
 //! revision and the epoch stored with the state) grows whenever the lease is taken: also when its holder takes it again
 //! after it had lapsed, since another process may have come and gone in between.
 
+use super::saying::Saying;
 use async_nats::jetstream::kv;
 use futures::TryStreamExt as _;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How often a process that has no lease says so.
-const SAY_EVERY: Duration = Duration::from_secs(60);
 /// What is said of a broker that does not.
 const SILENT: &str = "the broker does not answer";
 
@@ -64,6 +63,25 @@ impl Ownership {
             tokio::time::sleep(lasts / 20).await;
         };
         Ownership::held(lease, state)
+    }
+
+    /// Takes the lease, waiting for that of an owner who died to end, however long the broker is away meanwhile.
+    ///
+    /// # Errors
+    /// Its holder, who lives: the lease was renewed while this waited.
+    pub async fn take_from_the_dead(
+        bucket: kv::Store,
+        stage: &str,
+        instance: u16,
+        life: u64,
+        lasts: Duration,
+    ) -> Result<Self, Holder> {
+        let key = lease_key(stage, instance);
+        tokio::select! {
+            biased;
+            taken = Ownership::take(bucket.clone(), stage, instance, life, lasts) => Ok(taken),
+            holder = renewing(&bucket, &key, life, lasts / 8) => Err(holder),
+        }
     }
 
     /// Takes the lease if nobody holds it.
@@ -155,7 +173,7 @@ async fn keep(lease: Lease, state: Arc<Mutex<State>>) {
 impl Lease {
     /// The lease on the partitions of an instance. Its value is the life of the holder, and where that is for people.
     fn new(bucket: kv::Store, stage: &str, instance: u16, life: u64, lasts: Duration) -> Self {
-        Lease { bucket, key: format!("{stage}.{instance}"), value: format!("{life:016x} {}", whereabouts()), lasts }
+        Lease { bucket, key: lease_key(stage, instance), value: format!("{life:016x} {}", whereabouts()), lasts }
     }
 
     /// How long the broker may take to answer.
@@ -209,9 +227,16 @@ impl Lease {
     }
 }
 
+/// The key of the lease on the partitions of an instance.
+fn lease_key(stage: &str, instance: u16) -> String {
+    format!("{stage}.{instance}")
+}
+
 /// Who holds a lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
+    /// No other process has the same.
+    life: u64,
     /// For people: process and machine.
     pub whereabouts: String,
     /// Grows with every renewal.
@@ -233,12 +258,29 @@ pub async fn holders(bucket: &kv::Store) -> anyhow::Result<BTreeMap<String, Hold
     Ok(holders)
 }
 
+/// Waits until the holder of a lease, another life than `own`, renews it.
+async fn renewing(bucket: &kv::Store, key: &str, own: u64, look_every: Duration) -> Holder {
+    let mut before: Option<Holder> = None;
+    loop {
+        let now = holder(bucket, key).await;
+        let is_renewed = |before: &Holder, now: &Holder| {
+            now.life == before.life && now.life != own && now.revision > before.revision
+        };
+        match (&before, now) {
+            (Some(before), Some(now)) if is_renewed(before, &now) => return now,
+            (_, now) => before = now,
+        }
+        tokio::time::sleep(look_every).await;
+    }
+}
+
 /// Who holds a lease; none when nobody does, or the broker does not tell.
 async fn holder(bucket: &kv::Store, key: &str) -> Option<Holder> {
     let entry = bucket.entry(key).await.ok()??;
     let value = String::from_utf8_lossy(&entry.value).into_owned();
-    let whereabouts = value.split_once(' ').map_or("another process", |(_, whereabouts)| whereabouts).to_owned();
-    (entry.operation == kv::Operation::Put).then_some(Holder { whereabouts, revision: entry.revision })
+    let (life, whereabouts) = value.split_once(' ').unwrap_or((&value, "another process"));
+    let (life, whereabouts) = (u64::from_str_radix(life, 16).unwrap_or_default(), whereabouts.to_owned());
+    (entry.operation == kv::Operation::Put).then_some(Holder { life, whereabouts, revision: entry.revision })
 }
 
 /// Where this process is, for people.
@@ -247,38 +289,5 @@ fn whereabouts() -> String {
     match std::fs::read_to_string("/proc/sys/kernel/hostname") {
         Ok(host) => format!("pid {pid} on {}", host.trim()),
         Err(_) => format!("pid {pid}"),
-    }
-}
-
-/// When something that lasts was said last.
-#[derive(Debug, Default)]
-struct Saying(Option<Instant>);
-
-impl Saying {
-    /// Says whether it is to be said now.
-    fn is_due(&mut self, now: Instant) -> bool {
-        let is_due = self.0.is_none_or(|said| now.saturating_duration_since(said) >= SAY_EVERY);
-        if is_due {
-            self.0 = Some(now);
-        }
-        is_due
-    }
-
-    fn has_said(&self) -> bool {
-        self.0.is_some()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_lasts_is_said_at_once_and_then_once_a_minute() {
-        let (mut saying, start) = (Saying::default(), Instant::now());
-        assert!(!saying.has_said());
-        let said: Vec<u64> = (0..=180).filter(|second| saying.is_due(start + Duration::from_secs(*second))).collect();
-        assert_eq!(said, [0, 60, 120, 180]);
-        assert!(saying.has_said());
     }
 }

@@ -2,22 +2,31 @@
 //!
 //! In: messages of streams and core NATS, streams' answers, ended work, control requests, the clock, the lease. Out: the
 //! settlement's actions, carried out in their order. The rules of delivery are the [settlement](super::settlement)'s;
-//! nothing here decides what is acked, committed or published.
+//! nothing here decides what is acked, committed or published. What is due now and then is in `upkeep`, how a process
+//! ends in `ending`.
+
+mod ending;
+mod upkeep;
 
 use super::any_core::{AnyCore, Refusal, Signal};
 use super::context::{Context, Stage};
 use super::core::{Step, Ticket};
-use super::inputs::{Identity, Inputs, SoftInputs, SoftMessage, StreamInputs, StreamMessage};
+use super::in_hand::{InHand, guarded};
+use super::inputs::{Inputs, Opened, SoftInputs, SoftMessage, StreamInputs, StreamMessage};
+use super::lookout::Lookout;
+use super::occupation::Occupation;
 use super::ownership::Ownership;
+use super::parked::Parked;
+use super::saying::Saying;
 use super::settlement::{Action, Life, Settlement, next_epoch};
-use super::telling::Telling;
-use crate::bus::{Bus, Need, Publisher, StreamAnswer, ensure_streams};
+use super::telling::{Moment, Telling};
+use crate::bus::{Bus, Need, Publisher, StreamAnswer};
+use crate::config::{Pipeline, Storage};
+use crate::identity::{Misfit, WAYS_OUT};
 use crate::message::Edge;
 use crate::time::Timestamp;
-use crate::topology::Source;
 use async_nats::Subject;
 use async_nats::jetstream::AckKind;
-use futures::future::FutureExt as _;
 use futures::stream::StreamExt as _;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
@@ -82,9 +91,17 @@ struct Loop {
     settlement: Settlement<Subject>,
     publisher: Publisher,
     telling: Telling,
+    lookout: Lookout,
+    occupation: Occupation,
+    in_hand: InHand,
+    parked: Parked,
+    /// New inputs in the place of lost ones, until the process has come back after a reconnect.
+    reopened: Option<(StreamInputs, SoftInputs)>,
+    /// Why the process has not come back after a reconnect.
+    saying: Saying,
     /// The clock's reading at [`Timestamp::ZERO`].
     origin: Instant,
-    /// How many times the connection had come about when it was looked at last.
+    /// How many times the connection had come about when the streams were looked at after it.
     connections: u64,
     /// Of a stage with state: the revision under which the lease was taken that the epoch is of.
     taken: u64,
@@ -94,69 +111,67 @@ struct Loop {
     is_told_to_drain: bool,
 }
 
+/// What a process hears of.
+#[expect(clippy::large_enum_variant, reason = "there is one at a time: a box would cost an allocation per message")]
+enum Heard {
+    Shutdown,
+    StreamsAnswer(StreamAnswer),
+    WorkEnded,
+    Soft(SoftMessage),
+    /// None: a pull says that there is nothing for now.
+    Message(Option<StreamMessage>),
+    Control(async_nats::Message),
+    /// Something is due.
+    Time,
+}
+
+impl Heard {
+    /// Says whether the core is stepped with it.
+    fn steps(&self) -> bool {
+        matches!(self, Heard::WorkEnded | Heard::Soft(_) | Heard::Message(Some(_)))
+    }
+
+    /// Where a message of a stream is acked.
+    fn answer_to(self) -> Option<Subject> {
+        match self {
+            Heard::Message(message) => message?.message.message.reply,
+            _ => None,
+        }
+    }
+}
+
 /// Runs a stage until `shutdown`, then drains it.
 pub(super) async fn run(
     process: Process,
     core: Box<dyn AnyCore>,
-    mut shutdown: Pin<&mut impl Future<Output = ()>>,
+    shutdown: Pin<&mut impl Future<Output = ()>>,
 ) -> anyhow::Result<()> {
-    let mut control = control_requests(&process).await?;
-    let mut soft = process.inputs().soft(process.stage.sources).await?;
-    let (mut streams, identities) = process.inputs().streams(process.stage.sources).await?;
-    let mut this = Loop::begin(process, core, &identities).await?;
-    let (mut draining, mut next_upkeep) = (None::<Instant>, Instant::now());
-    loop {
-        this.hear(draining.is_some()).await?;
-        if draining.is_some_and(|since| this.is_drained() || since.elapsed() > DRAIN_GRACE) {
-            break;
-        }
-        let now = this.now();
-        let may_step = this.settlement.may_step(now);
-        let takes_input = draining.is_none() && this.settlement.takes_input(now) && this.core.wants_input();
-        let wake = this.core.wake_at().filter(|_| may_step);
-        let next = [wake, this.settlement.due_at()].into_iter().flatten().map(|at| this.instant(at));
-        let next = next.fold(next_upkeep, Instant::min);
-        // However many messages wait, upkeep has its turn.
-        let is_late = next_upkeep <= this.instant(now);
-        tokio::select! {
-            biased;
-            () = shutdown.as_mut(), if draining.is_none() => {
-                draining = Some(Instant::now());
-                this.give_back(std::mem::take(&mut streams)).await;
-            }
-            answer = this.publisher.next() => this.streams_answer(answer).await?,
-            () = std::future::poll_fn(|context| this.core.poll_work(context)), if may_step => {
-                let step = this.core.answer(this.now())?;
-                this.settle(step).await?;
-            }
-            Some(request) = control.next() => this.tell(request).await,
-            Some(message) = soft.next(), if may_step && !is_late => this.receive_soft(message).await?,
-            Some(message) = streams.next(), if takes_input && !is_late => {
-                if let Some(message) = message {
-                    this.receive(message).await?;
-                }
-            }
-            () = tokio::time::sleep_until(next.into()) => {
-                this.wake(wake).await?;
-                this.publish_again().await?;
-                if next_upkeep <= Instant::now() || this.is_reconnected() {
-                    next_upkeep = Instant::now() + UPKEEP;
-                    if let Some((new_streams, new_soft)) = this.upkeep().await?
-                        && draining.is_none()
-                    {
-                        streams = new_streams;
-                        soft = new_soft;
-                    }
-                }
-            }
+    let control = control_requests(&process).await?;
+    let soft = process.inputs().soft(process.stage.sources).await?;
+    let (streams, opened) = process.inputs().streams(process.stage.sources).await?;
+    let mut this = Loop::begin(process, core, &opened).await?;
+    let mut ears = Ears { control, soft, streams, late: None };
+    match this.live(&mut ears, shutdown).await {
+        Ok(()) => this.end().await,
+        Err(error) => {
+            this.give_up(ears).await;
+            Err(error)
         }
     }
-    this.end().await
 }
 
-async fn control_requests(
-    process: &Process,
-) -> anyhow::Result<futures::stream::Select<async_nats::Subscriber, async_nats::Subscriber>> {
+/// What a process listens to.
+struct Ears {
+    control: ControlRequests,
+    soft: SoftInputs,
+    streams: StreamInputs,
+    /// Came while the process stood still, until the lease was over: it waits for the lease to be held again.
+    late: Option<Heard>,
+}
+
+type ControlRequests = futures::stream::Select<async_nats::Subscriber, async_nats::Subscriber>;
+
+async fn control_requests(process: &Process) -> anyhow::Result<ControlRequests> {
     let Bus { client, subjects, .. } = &process.context.bus;
     let name = format!("{}.{}", process.stage.name, process.context.instance);
     let one = client.subscribe(subjects.control(&name)).await?;
@@ -165,7 +180,60 @@ async fn control_requests(
 }
 
 impl Loop {
-    async fn begin(process: Process, core: Box<dyn AnyCore>, identities: &[Identity]) -> anyhow::Result<Self> {
+    /// The life of the process, until it is drained.
+    async fn live(&mut self, ears: &mut Ears, mut shutdown: Pin<&mut impl Future<Output = ()>>) -> anyhow::Result<()> {
+        let (mut draining, mut next_upkeep) = (None::<Instant>, Instant::now());
+        loop {
+            self.hear(draining.is_some()).await?;
+            if draining.is_some_and(|since| self.is_drained() || since.elapsed() > DRAIN_GRACE) {
+                break;
+            }
+            let now = self.now();
+            self.occupation.worked(now);
+            let may_step = self.settlement.may_step(now);
+            let takes_input = draining.is_none() && self.settlement.takes_input(now) && self.core.wants_input();
+            let wake = self.core.wake_at().filter(|_| may_step);
+            let next = [wake, self.settlement.due_at()].into_iter().flatten().map(|at| self.instant(at));
+            let next = next.fold(next_upkeep, Instant::min);
+            // However many messages wait, upkeep has its turn.
+            let is_late = next_upkeep <= self.instant(now);
+            let heard = match ears.late.take_if(|_| may_step && !self.is_reconnected()) {
+                Some(late) => late,
+                None => tokio::select! {
+                    biased;
+                    () = shutdown.as_mut(), if draining.is_none() => Heard::Shutdown,
+                    answer = self.publisher.next() => Heard::StreamsAnswer(answer),
+                    () = std::future::poll_fn(|context| self.core.poll_work(context)), if may_step => Heard::WorkEnded,
+                    Some(request) = ears.control.next() => Heard::Control(request),
+                    Some(message) = ears.soft.next(), if may_step && !is_late => Heard::Soft(message),
+                    Some(message) = ears.streams.next(), if takes_input && !is_late => Heard::Message(message),
+                    () = tokio::time::sleep_until(next.into()) => Heard::Time,
+                },
+            };
+            self.hear_of_connection();
+            self.occupation.waited(self.now(), self.settlement.held_back());
+            match heard {
+                Heard::Shutdown => {
+                    draining = Some(Instant::now());
+                    self.give_back(std::mem::take(&mut ears.streams), None).await;
+                }
+                Heard::Time => {
+                    if let Some(new_inputs) = self.look_after(wake, &mut next_upkeep).await? {
+                        // What came late may be of a stream that is no more.
+                        ears.late = None;
+                        if draining.is_none() {
+                            (ears.streams, ears.soft) = new_inputs;
+                        }
+                    }
+                }
+                other if other.steps() && !self.settlement.may_step(self.now()) => ears.late = Some(other),
+                other => self.take_in(other).await?,
+            }
+        }
+        Ok(())
+    }
+
+    async fn begin(process: Process, core: Box<dyn AnyCore>, opened: &[Opened]) -> anyhow::Result<Self> {
         let context = &process.context;
         let (stage, instance) = (process.stage.name, context.instance);
         let publisher = Publisher::new(&context.bus).await?;
@@ -175,6 +243,10 @@ impl Loop {
         let subjects = context.bus.subjects.clone();
         let settlement = Settlement::open(life, subjects, &context.pipeline, store, Timestamp::ZERO)?;
         let connections = context.bus.connections();
+        let lookout = Lookout::new(&context.bus, &context.identity);
+        let occupation = Occupation::default();
+        let in_hand = InHand::open(context.pipeline.instance_dir(stage, instance));
+        let parked = Parked::default();
         let (taken, takes_part_at) = (process.taken, origin + TAKES_PART_EVERY);
         let is_told_to_drain = false;
         let mut this = Loop {
@@ -183,13 +255,21 @@ impl Loop {
             settlement,
             publisher,
             telling,
+            lookout,
+            occupation,
+            in_hand,
+            parked,
+            reopened: None,
+            saying: Saying::default(),
             origin,
             connections,
             taken,
             takes_part_at,
             is_told_to_drain,
         };
-        this.adopt(identities)?;
+        this.adopt(opened)?;
+        // Before anything is published: what an earlier life left in the outbox.
+        this.look().await?;
         let (epoch, listen) = (this.process.context.epoch, this.telling.listen());
         tracing::info!(stage, instance, epoch, %listen, "running");
         this.hear_of_lease()?;
@@ -214,8 +294,10 @@ impl Loop {
         self.core.is_idle() && self.settlement.is_settled()
     }
 
-    /// Hears of the lease, and tells the core when the process hears again after a while, and once that it ends.
+    /// Hears of the connection and the lease, and tells the core when the process hears again after a while, and once that
+    /// it ends.
     async fn hear(&mut self, draining: bool) -> anyhow::Result<()> {
+        self.hear_of_connection();
         self.hear_of_lease()?;
         if self.settlement.hears_again(self.now()) {
             self.signal(Signal::HearsAgain).await?;
@@ -223,15 +305,6 @@ impl Loop {
         if draining && !self.is_told_to_drain && self.settlement.may_step(self.now()) {
             self.is_told_to_drain = true;
             self.signal(Signal::Drain).await?;
-        }
-        Ok(())
-    }
-
-    /// Wakes the core when the time has come that it asked for.
-    async fn wake(&mut self, at: Option<Timestamp>) -> anyhow::Result<()> {
-        let now = self.now();
-        if at.is_some_and(|at| at <= now) {
-            self.signal(Signal::Wake).await?;
         }
         Ok(())
     }
@@ -260,44 +333,100 @@ impl Loop {
         Ok(())
     }
 
-    fn adopt(&mut self, identities: &[Identity]) -> anyhow::Result<()> {
-        for Identity { edge, created } in identities {
-            self.settlement.adopt(self.process.context.store.as_deref(), *edge, *created)?;
+    /// From the moment when the connection breaks until the streams were looked at nothing is published.
+    fn hear_of_connection(&mut self) {
+        let bus = &self.process.context.bus;
+        if bus.connections() != self.connections || !bus.is_connected() {
+            self.settlement.disconnected();
+        }
+    }
+
+    /// Reads how far the stage came in streams that were opened.
+    fn adopt(&mut self, opened: &[Opened]) -> anyhow::Result<()> {
+        for Opened { edge, created } in opened {
+            let Context { store, pipeline, bus, identity, .. } = &self.process.context;
+            let is_another = self.settlement.adopt(store.as_deref(), *edge, *created)?;
+            if is_another && !is_in_memory(pipeline, *edge) {
+                let (stream, crawl) = (bus.subjects.stream(edge.name()), &identity.mark);
+                let what = format!("the stream {stream} of {crawl} was deleted and made anew: {WAYS_OUT}");
+                return Err(Misfit(what).into());
+            }
         }
         Ok(())
     }
 
+    /// Looks whether the streams are what they were.
+    async fn look(&mut self) -> anyhow::Result<()> {
+        let looks = self.lookout.look(&self.settlement.expected()).await?;
+        Ok(self.settlement.look(&looks)?)
+    }
+
+    /// Takes in what came from outside or from the shell.
+    async fn take_in(&mut self, heard: Heard) -> anyhow::Result<()> {
+        match heard {
+            Heard::StreamsAnswer(answer) => self.streams_answer(answer).await,
+            Heard::WorkEnded => {
+                let now = self.now();
+                let step = guarded(|| "at an answer of its shell".into(), || self.core.answer(now))??;
+                self.settle(step).await
+            }
+            Heard::Soft(message) => self.receive_soft(message).await,
+            Heard::Message(Some(message)) => self.receive(message).await,
+            Heard::Control(request) => {
+                self.telling.answer(request, self.moment()).await;
+                Ok(())
+            }
+            Heard::Message(None) | Heard::Shutdown | Heard::Time => Ok(()),
+        }
+    }
+
     async fn receive(&mut self, StreamMessage { edge, message }: StreamMessage) -> anyhow::Result<()> {
-        let sequence = message.info().map_or(0, |info| info.stream_sequence);
+        // Without its place in the stream nobody can tell whether it was applied: it comes again.
+        let Ok(info) = message.info() else { return Ok(()) };
+        let stamp = i64::try_from(info.published.unix_timestamp_nanos()).unwrap_or(i64::MAX);
+        let (at, delivered) = ((info.stream_sequence, stamp), info.delivered);
         let message = message.message;
         let Some(answer_to) = message.reply.clone() else { return Ok(()) };
-        match self.settlement.message(self.now(), edge, sequence, answer_to) {
-            Some(ticket) => self.take(ticket, edge, message).await,
+        match self.settlement.message(self.now(), edge, at, answer_to)? {
+            Some(ticket) => self.take(ticket, edge, message, delivered > 1).await,
             None => self.carry_out().await,
         }
     }
 
     async fn receive_soft(&mut self, SoftMessage { edge, mut message }: SoftMessage) -> anyhow::Result<()> {
         let ticket = self.settlement.request(message.reply.take(), self.now());
-        self.take(ticket, edge, message).await
+        // Nobody tells of a request whether it came before.
+        let is_repeat = self.in_hand.suspects(edge, &message.payload);
+        self.take(ticket, edge, message, is_repeat).await
     }
 
-    async fn take(&mut self, ticket: Ticket, edge: Edge, message: async_nats::Message) -> anyhow::Result<()> {
-        match self.core.message(self.now(), ticket, edge, &message.payload) {
-            Ok(step) => {
+    /// Steps the core with an input. One that came before (`is_repeat`) may be what an earlier life died of.
+    async fn take(
+        &mut self,
+        ticket: Ticket,
+        edge: Edge,
+        message: async_nats::Message,
+        is_repeat: bool,
+    ) -> anyhow::Result<()> {
+        let (now, subject) = (self.now(), message.subject.as_str());
+        let step = || self.core.message(now, ticket, edge, &message.payload);
+        match self.in_hand.step(edge, &message, is_repeat, step)? {
+            Some(Ok(step)) => {
                 self.settlement.taken();
-                self.settle(step).await
+                return self.settle(step).await;
             }
-            Err(Refusal::Unreadable(error)) => {
-                self.settlement.unreadable(self.now(), ticket, &message.subject, message.payload, &error);
-                self.carry_out().await
+            Some(Err(Refusal::Unreadable(error))) => {
+                self.settlement.unreadable(now, ticket, subject, message.payload, &error);
             }
-            Err(Refusal::Store(error)) => Err(error.into()),
+            Some(Err(Refusal::Store(error))) => return Err(error.into()),
+            None => self.settlement.deadly(now, ticket, subject, message.payload),
         }
+        self.carry_out().await
     }
 
     async fn signal(&mut self, signal: Signal) -> anyhow::Result<()> {
-        let step = self.core.signal(self.now(), signal)?;
+        let now = self.now();
+        let step = guarded(|| format!("at the signal {signal:?}"), || self.core.signal(now, signal))??;
         self.settle(step).await
     }
 
@@ -306,12 +435,12 @@ impl Loop {
         let mut next = Some(first);
         for _ in 0..ANSWERS_AT_ONCE {
             match next {
-                Some(StreamAnswer::Stored(token)) => {
-                    if let Some(tag) = self.settlement.stored(self.now(), token) {
+                Some(StreamAnswer::Stored(token, ack)) => {
+                    if let Some(tag) = self.settlement.stored_at(self.now(), token, &ack)? {
                         self.signal(Signal::Stored(tag)).await?;
                     }
                 }
-                Some(StreamAnswer::Refused(token, reason)) => self.settlement.refused(self.now(), token, reason),
+                Some(StreamAnswer::Refused(token, why)) => self.settlement.refused(self.now(), token, why),
                 None => break,
             }
             next = self.publisher.next_now();
@@ -351,124 +480,20 @@ impl Loop {
                 Action::Send(send) => client.publish(bus.subjects.of(send.edge, &send.token), send.payload).await,
                 Action::Reply(reply_to, payload) => client.publish(reply_to, payload).await,
                 Action::Ack(answer_to) => client.publish(answer_to, AckKind::Ack.into()).await,
-                Action::Nak(answer_to, wait) => client.publish(answer_to, AckKind::Nak(Some(wait)).into()).await,
+                Action::Nak(answer_to) => client.publish(answer_to, AckKind::Nak(None).into()).await,
                 Action::Extend(answer_to) => client.publish(answer_to, AckKind::Progress.into()).await,
             };
         }
         Ok(())
     }
 
-    /// Ends the pulls and returns what they delivered and nobody took: the next owner need not wait for `ack_wait`.
-    async fn give_back(&self, mut streams: StreamInputs) {
-        let mut left = Vec::new();
-        // All that is there, not only what one turn of the runtime grants.
-        while let Some(Some(message)) = tokio::task::coop::unconstrained(streams.next()).now_or_never() {
-            left.extend(message.and_then(|message| message.message.message.reply));
-        }
-        // First the end of the pulls: what is returned must not come to this process again.
-        drop(streams);
-        for reply in left {
-            let _ = self.process.context.bus.client.publish(reply, AckKind::Nak(None).into()).await;
-        }
+    fn moment(&self) -> Moment<'_> {
+        let Loop { process, core, settlement, occupation, .. } = self;
+        Moment { bus: &process.context.bus, core: core.as_ref(), settlement, occupation, now: self.now() }
     }
+}
 
-    /// Publishes again what no stream has answered for too long.
-    async fn publish_again(&mut self) -> anyhow::Result<()> {
-        if !self.process.context.bus.is_connected() {
-            self.settlement.disconnected();
-        }
-        self.settlement.due(self.now());
-        self.carry_out().await
-    }
-
-    /// Says whether the connection came back since it was looked at last.
-    fn is_reconnected(&self) -> bool {
-        let bus = &self.process.context.bus;
-        bus.connections() != self.connections && bus.is_connected()
-    }
-
-    /// Health, old inputs, stored outputs, positions; new inputs when the broker lost the old streams.
-    async fn upkeep(&mut self) -> anyhow::Result<Option<(StreamInputs, SoftInputs)>> {
-        self.settlement.upkeep(self.now());
-        self.carry_out().await?;
-        self.trim_positions().await;
-        if !self.process.stage.is_required && self.takes_part_at <= Instant::now() {
-            self.takes_part_at = Instant::now() + TAKES_PART_EVERY;
-            self.process.takes_part().await?;
-        }
-        let new_inputs = match self.is_reconnected() {
-            true => {
-                self.connections = self.process.context.bus.connections();
-                let new_inputs = self.reopen_lost_streams().await?;
-                self.settlement.reconnected(self.now());
-                self.carry_out().await?;
-                new_inputs
-            }
-            false => None,
-        };
-        self.telling.renew(&self.process.context.bus, self.core.as_ref(), &self.settlement, self.now());
-        Ok(new_inputs)
-    }
-
-    /// Asks the broker how far it has all acks of edges whose positions have many gaps.
-    async fn trim_positions(&mut self) {
-        let bus = &self.process.context.bus;
-        if !bus.is_connected() {
-            return;
-        }
-        for edge in self.settlement.gapped() {
-            let name = crate::bus::consumer_name(self.process.stage.name, Some(self.process.context.instance));
-            let stream = bus.subjects.stream(edge.name());
-            let consumer = bus
-                .jetstream
-                .get_consumer_from_stream::<async_nats::jetstream::consumer::pull::Config, _, _>(name, stream)
-                .await;
-            if let Ok(consumer) = consumer {
-                self.settlement.acked_up_to(edge, consumer.cached_info().ack_floor.stream_sequence);
-            }
-        }
-    }
-
-    /// After a reconnect: a broker that came back without its streams gets them again, and is read from their
-    /// beginning.
-    async fn reopen_lost_streams(&mut self) -> anyhow::Result<Option<(StreamInputs, SoftInputs)>> {
-        let Context { bus, pipeline, .. } = &self.process.context;
-        ensure_streams(bus, pipeline, self.process.stage.edges).await?;
-        let mut lost = false;
-        for source in self.process.stage.sources {
-            let (Source::Shared(edge) | Source::Owned(edge)) = *source else { continue };
-            let stream = bus.jetstream.get_stream(bus.subjects.stream(edge.name())).await?;
-            let info = stream.cached_info();
-            let created = i64::try_from(info.created.unix_timestamp_nanos()).unwrap_or(i64::MAX);
-            lost |= info.state.consumer_count == 0
-                || self.settlement.stream_of(edge).is_some_and(|before| before != created);
-        }
-        if !lost {
-            return Ok(None);
-        }
-        tracing::warn!("the broker came back without its streams; they are made anew");
-        let (streams, identities) = self.process.inputs().streams(self.process.stage.sources).await?;
-        let soft = self.process.inputs().soft(self.process.stage.sources).await?;
-        self.adopt(&identities)?;
-        Ok(Some((streams, soft)))
-    }
-
-    async fn tell(&mut self, request: async_nats::Message) {
-        let bus = &self.process.context.bus;
-        let (core, settlement) = (self.core.as_ref(), &self.settlement);
-        self.telling.answer(request, bus, core, settlement, Timestamp::ZERO + self.origin.elapsed()).await;
-    }
-
-    /// The end of a drained process: what is stored is cleared, the lease given back, the connection flushed.
-    async fn end(mut self) -> anyhow::Result<()> {
-        self.settlement.upkeep(self.now());
-        self.carry_out().await?;
-        let left = self.settlement.unsettled();
-        tracing::info!(stage = self.process.stage.name, instance = self.process.context.instance, left, "ended");
-        if let Some(ownership) = self.process.ownership.take() {
-            ownership.release().await;
-        }
-        let _ = tokio::time::timeout(Duration::from_secs(2), self.process.context.bus.client.flush()).await;
-        Ok(())
-    }
+/// Says whether the broker keeps the stream of an edge in its memory alone.
+fn is_in_memory(pipeline: &Pipeline, edge: Edge) -> bool {
+    pipeline.edges.stream(edge).is_some_and(|stream| stream.storage == Storage::Memory)
 }

@@ -3,12 +3,14 @@
 use super::Args;
 use super::context::{Context, Stage, State};
 use super::disk::DiskStore;
+use super::instance_state::{GoesOn, check_not_missed, shape, take_over};
 use super::ownership::Ownership;
 use super::run::{Process, run};
-use super::settlement::{LOOP, OUTBOX, next_epoch};
-use super::store::{Changes, Store, StoreError};
-use crate::bus::{Bus, ensure_buckets, ensure_streams};
+use super::settlement::{LOOP, OUTBOX, Rewound, next_epoch};
+use super::store::{Store, StoreError};
+use crate::bus::{Begins, Bus, StateNote, ensure_buckets, join};
 use crate::config::{ConfigError, Pipeline};
+use crate::identity::{Identity, Misfit};
 use crate::time::Timestamp;
 use crate::{log_file, telemetry};
 use anyhow::Context as _;
@@ -18,6 +20,9 @@ use std::sync::Arc;
 
 /// Exit code for bad configuration or arguments.
 const EXIT_CONFIGURATION: u8 = 2;
+/// The bit from which on an epoch tells of the generation: job ids of state that was lost together with the broker's
+/// buckets must not come again.
+const GENERATION_IN_EPOCH: u32 = 24;
 
 /// Runs a stage until it is told to end: exit 0 after a drained SIGTERM, 2 for bad configuration or arguments and for
 /// stored state that cannot be gone on from, 1 otherwise.
@@ -61,19 +66,24 @@ pub fn main(stage: &Stage) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match runtime.block_on(start(stage, pipeline, args.instance)) {
+    match runtime.block_on(start(stage, pipeline, args.instance, args.crawl_id.as_deref())) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!(stage = stage.name, instance = args.instance, "{error:#}");
-            // To start again would not help.
-            let is_final = error.downcast_ref::<ConfigError>().is_some()
-                || matches!(error.downcast_ref(), Some(StoreError::Unusable(_)));
-            if is_final { ExitCode::from(EXIT_CONFIGURATION) } else { ExitCode::FAILURE }
+            if is_final(&error) { ExitCode::from(EXIT_CONFIGURATION) } else { ExitCode::FAILURE }
         }
     }
 }
 
-async fn start(stage: &Stage, mut pipeline: Pipeline, instance: u16) -> anyhow::Result<()> {
+/// Says whether to start again would not help.
+pub(super) fn is_final(error: &anyhow::Error) -> bool {
+    error.is::<ConfigError>()
+        || error.is::<Misfit>()
+        || error.is::<Rewound>()
+        || matches!(error.downcast_ref(), Some(StoreError::Unusable(_)))
+}
+
+async fn start(stage: &Stage, mut pipeline: Pipeline, instance: u16, crawl: Option<&str>) -> anyhow::Result<()> {
     let shutdown = shutdown_signal()?;
     let url = pipeline.broker.url.clone();
     let name = format!("{}-{instance}", stage.name);
@@ -83,9 +93,11 @@ async fn start(stage: &Stage, mut pipeline: Pipeline, instance: u16) -> anyhow::
         () = &mut shutdown => return Ok(()),
     };
     pipeline.broker.max_payload = bus.max_payload(&pipeline);
-    ensure_streams(&bus, &pipeline, stage.edges).await?;
     let state = stage.state.map(|state| state(&pipeline));
     let buckets = ensure_buckets(&bus, &pipeline).await?;
+    // An earlier start may have made the bucket with another one.
+    pipeline.ownership_lease = buckets.lease;
+    let identity = join(&bus, &pipeline, stage.edges, &buckets, Begins::unless_known(crawl)).await?;
     let lease = buckets.lease;
     let life = new_life(&name);
 
@@ -105,9 +117,13 @@ async fn start(stage: &Stage, mut pipeline: Pipeline, instance: u16) -> anyhow::
             taken = Ownership::take(buckets.leases.clone(), stage.name, instance, life, lease) => taken,
             () = &mut shutdown => return Ok(()),
         };
-        let opened = open_store(&pipeline, stage.name, instance, state)?;
+        let begun = Begun { pipeline: &pipeline, stage: stage.name, instance, identity: &identity };
+        let note = buckets.register.state(stage.name, instance).await?;
+        let opened = begun.open_store(state, note)?;
         revision = taken.taken();
-        epoch = next_epoch(opened.as_ref(), revision)?;
+        epoch = begun.begin_life(opened.as_ref(), note, state.replicas, revision)?;
+        let note = StateNote { generation: identity.generation(), epoch };
+        buckets.register.note_state(stage.name, instance, note).await?;
         replicas = state.replicas;
         ownership = Some(taken);
         store = Some(opened);
@@ -116,38 +132,62 @@ async fn start(stage: &Stage, mut pipeline: Pipeline, instance: u16) -> anyhow::
         Some(_) => (0..pipeline.partitions).filter(|&p| Pipeline::owner(p, replicas) == instance).collect(),
         None => Vec::new(),
     };
-    let context = Context { pipeline, instance, bus, buckets, store, epoch, partitions, life, now: Timestamp::ZERO };
+    let now = Timestamp::ZERO;
+    let context = Context { pipeline, instance, bus, buckets, identity, store, epoch, partitions, life, now };
     let core = (stage.open)(&context)?;
     let batch = (stage.batch)(&context.pipeline);
     let process = Process { stage: *stage, batch, replicas, context, ownership, taken: revision };
     run(process, core, shutdown).await
 }
 
-/// Opens the instance's store and checks that its state was made with the same partitions and replicas.
-fn open_store(pipeline: &Pipeline, stage: &str, instance: u16, state: &State) -> anyhow::Result<Arc<dyn Store>> {
-    let mut tables = state.tables.clone();
-    tables.extend([LOOP, OUTBOX]);
-    let path = pipeline.instance_dir(stage, instance);
-    let store: Arc<dyn Store> = Arc::new(DiskStore::open(&path, &tables, state.options)?);
-    let shape = format!("crawl {} partitions {} replicas {}", pipeline.crawl, pipeline.partitions, state.replicas);
-    match store.get(LOOP, b"shape")? {
-        None => {
-            let mut changes = Changes::default();
-            changes.put(LOOP, *b"shape", shape.as_bytes());
-            store.commit(&changes)?;
+/// An instance with state, about to begin a life.
+struct Begun<'a> {
+    pipeline: &'a Pipeline,
+    stage: &'static str,
+    instance: u16,
+    identity: &'a Identity,
+}
+
+impl Begun<'_> {
+    /// Opens the store. One that is missed is not made anew: what an operator sees in the folder is what is there.
+    fn open_store(&self, state: &State, note: Option<StateNote>) -> anyhow::Result<Arc<dyn Store>> {
+        let mut tables = state.tables.clone();
+        tables.extend([LOOP, OUTBOX]);
+        let path = self.pipeline.instance_dir(self.stage, self.instance);
+        if !path.exists() {
+            check_not_missed(self.identity, note, &path.display().to_string())?;
         }
-        Some(stored) if stored == shape.as_bytes() => {}
-        Some(stored) => {
-            let stored = String::from_utf8_lossy(&stored).into_owned();
-            let text = format!(
-                "the state in {} belongs to '{stored}', the configuration says '{shape}': they are fixed for the life of \
-                 a crawl; set them back, or take another data directory",
-                path.display()
-            );
-            return Err(StoreError::Unusable(text).into());
-        }
+        Ok(Arc::new(DiskStore::open(&path, &tables, state.options)?))
     }
-    Ok(store)
+
+    /// Checks that the state belongs to the crawl. Returns the epoch of the life, which is stored with it.
+    fn begin_life(
+        &self,
+        store: &dyn Store,
+        note: Option<StateNote>,
+        replicas: u16,
+        revision: u64,
+    ) -> anyhow::Result<u64> {
+        let Begun { pipeline, stage, instance, identity } = *self;
+        let place = pipeline.instance_dir(stage, instance).display().to_string();
+        match take_over(store, identity, note, &shape(pipeline, replicas), &place)? {
+            GoesOn::Regularly => {}
+            GoesOn::InNewGeneration => {
+                tracing::warn!(
+                    stage,
+                    instance,
+                    generation = identity.generation(),
+                    "a loss was accepted; going on after it"
+                );
+            }
+            GoesOn::WithNothing => {
+                tracing::warn!(stage, instance, "the state is gone, and its loss was accepted: it begins with nothing");
+            }
+        }
+        let noted = note.map_or(0, |note| note.epoch);
+        let of_generation = u64::from(identity.generation() - 1) << GENERATION_IN_EPOCH;
+        Ok(next_epoch(store, revision.max(noted).max(of_generation))?)
+    }
 }
 
 /// Has the system kill this process when its supervisor is gone: a crawl that is resumed must not meet the stages of

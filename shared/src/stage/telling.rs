@@ -4,8 +4,10 @@ use super::any_core::AnyCore;
 use super::context::Context;
 use super::control::{ControlRequest, ProcessReason, ProcessStatus};
 use super::core::Count;
+use super::occupation::Occupation;
 use super::settlement::Settlement;
 use crate::bus::Bus;
+use crate::identity::Mark;
 use crate::process;
 use crate::telemetry::{self, SharedVitals, Vitals};
 use crate::time::Timestamp;
@@ -18,6 +20,7 @@ pub(super) struct Telling {
     stage: &'static str,
     instance: u16,
     life: u64,
+    crawl: Mark,
     /// Where health and metrics are served.
     listen: SocketAddr,
     vitals: SharedVitals,
@@ -37,7 +40,8 @@ impl Telling {
         let listen = telemetry::serve(listen, stage, vitals.clone())
             .await
             .map_err(|error| anyhow::anyhow!("cannot listen on stages.{stage}.listen = {listen}: {error}"))?;
-        Ok(Telling { stage, instance: context.instance, life: context.life, listen, vitals })
+        let crawl = context.identity.mark.clone();
+        Ok(Telling { stage, instance: context.instance, life: context.life, crawl, listen, vitals })
     }
 
     pub(super) fn listen(&self) -> SocketAddr {
@@ -45,10 +49,11 @@ impl Telling {
     }
 
     /// Renews what health and metrics show.
-    pub(super) fn renew(&self, bus: &Bus, core: &dyn AnyCore, settlement: &Settlement<Subject>, now: Timestamp) {
-        let readiness = readiness(bus, settlement, now);
+    pub(super) fn renew(&self, moment: Moment<'_>) {
+        let readiness = moment.readiness();
         let vitals = Vitals {
-            counts: counts(core, settlement),
+            counts: moment.counts(),
+            spent: moment.occupation.total().clone(),
             ready: readiness.is_ok(),
             reason: readiness.err().unwrap_or_default(),
         };
@@ -56,36 +61,30 @@ impl Telling {
     }
 
     /// Answers a control request; what is none gets no answer.
-    pub(super) async fn answer(
-        &self,
-        request: async_nats::Message,
-        bus: &Bus,
-        core: &dyn AnyCore,
-        settlement: &Settlement<Subject>,
-        now: Timestamp,
-    ) {
+    pub(super) async fn answer(&self, request: async_nats::Message, moment: Moment<'_>) {
         let (Some(reply), Ok(question)) = (request.reply, serde_json::from_slice(&request.payload)) else { return };
         let answer = match question {
-            ControlRequest::Status => serde_json::to_vec(&self.status(bus, core, settlement, now)),
-            ControlRequest::Why(url) => serde_json::to_vec(&self.reason(core, now, &url)),
+            ControlRequest::Status => serde_json::to_vec(&self.status(moment)),
+            ControlRequest::Why(url) => serde_json::to_vec(&self.reason(moment, &url)),
         };
         if let Ok(payload) = answer {
-            let _ = bus.client.publish(reply, payload.into()).await;
+            let _ = moment.bus.client.publish(reply, payload.into()).await;
         }
     }
 
-    fn reason(&self, core: &dyn AnyCore, now: Timestamp, url: &str) -> ProcessReason {
-        let reason = core.why(now, url).unwrap_or_else(|error| Some(format!("cannot tell: {error}")));
+    fn reason(&self, moment: Moment<'_>, url: &str) -> ProcessReason {
+        let reason = moment.core.why(moment.now, url).unwrap_or_else(|error| Some(format!("cannot tell: {error}")));
         ProcessReason { stage: self.stage.to_owned(), instance: self.instance, reason }
     }
 
-    fn status(&self, bus: &Bus, core: &dyn AnyCore, settlement: &Settlement<Subject>, now: Timestamp) -> ProcessStatus {
+    fn status(&self, moment: Moment<'_>) -> ProcessStatus {
         let pid = std::process::id();
         let (cpu_s, peak_rss_bytes) = process::usage(pid).unwrap_or_default();
-        let readiness = readiness(bus, settlement, now);
+        let readiness = moment.readiness();
         ProcessStatus {
             stage: self.stage.to_owned(),
             instance: self.instance,
+            crawl: Some(self.crawl.clone()),
             pid,
             life: self.life,
             listen: self.listen.to_string(),
@@ -93,18 +92,35 @@ impl Telling {
             peak_rss_bytes,
             ready: readiness.is_ok(),
             reason: readiness.err().unwrap_or_default(),
-            idle: core.is_idle() && settlement.is_settled(),
-            counts: counts(core, settlement).into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            shares: moment.occupation.shares(),
+            idle: moment.core.is_idle() && moment.settlement.is_settled(),
+            counts: moment.counts().into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         }
     }
 }
 
-fn counts(core: &dyn AnyCore, settlement: &Settlement<Subject>) -> Vec<Count> {
-    let mut counts = core.counts();
-    counts.extend(settlement.counts());
-    counts
+/// A process at one moment: what it tells of.
+#[derive(Clone, Copy)]
+pub(super) struct Moment<'a> {
+    pub(super) bus: &'a Bus,
+    pub(super) core: &'a dyn AnyCore,
+    pub(super) settlement: &'a Settlement<Subject>,
+    pub(super) occupation: &'a Occupation,
+    pub(super) now: Timestamp,
 }
 
-fn readiness(bus: &Bus, settlement: &Settlement<Subject>, now: Timestamp) -> Result<(), String> {
-    if bus.is_connected() { settlement.readiness(now) } else { Err("not connected to the broker".into()) }
+impl Moment<'_> {
+    fn counts(&self) -> Vec<Count> {
+        let mut counts = self.core.counts();
+        counts.extend(self.settlement.counts());
+        counts
+    }
+
+    fn readiness(&self) -> Result<(), String> {
+        if !self.bus.is_connected() {
+            return Err("not connected to the broker".into());
+        }
+        self.settlement.readiness(self.now)?;
+        self.core.hindrance(self.now).map_or(Ok(()), Err)
+    }
 }

@@ -79,9 +79,13 @@ const FETCHER: Party = Party::Stage(StageName::Fetcher);
 const PARSER: Party = Party::Stage(StageName::Parser);
 const ARCHIVER: Party = Party::Stage(StageName::Archiver);
 
-/// The key below `edges` of the dead letters: a stream beside the edges. Any stage puts corrupt messages there, and an
-/// operator takes them out (`rhumb dead`).
+/// The key below `edges` of the dead letters: a stream beside the edges. Any stage puts corrupt messages there, and
+/// those that three of its processes died of. An operator takes them out (`rhumb dead`).
 pub const DEAD: &str = "dead";
+
+/// The key below `edges` of the parked messages: a stream beside the edges. A stage puts messages there whose schema
+/// version it does not read, and a program that reads them puts them back.
+pub const PARKED: &str = "parked";
 
 /// All edges, one row each, in the order of their numbers.
 pub const EDGES: [EdgeRow; 14] = [

@@ -5,12 +5,12 @@
 //! Source: Bar-Yossef, Keidar and Schonfeld 2007 (different URLs with similar text), whose rules these are; Lee, Kim
 //! and Hong 2005 (URL normalisation beyond RFC 3986).
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::collections::HashSet;
 
 /// Which rewritings are done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "pipeline.yaml documents every key")]
 pub struct Rules {
@@ -45,6 +45,17 @@ const INDEX_FILES: [&str; 7] =
     ["index.html", "index.htm", "index.php", "index.asp", "index.aspx", "default.asp", "default.aspx"];
 
 impl Rules {
+    /// The keys of `pipeline.yaml` and what each says.
+    pub fn by_key(&self) -> [(&'static str, bool); 4] {
+        let Rules { sort_query, drop_session_ids, drop_tracking, drop_index_files } = *self;
+        [
+            ("url.sort_query", sort_query),
+            ("url.drop_session_ids", drop_session_ids),
+            ("url.drop_tracking", drop_tracking),
+            ("url.drop_index_files", drop_index_files),
+        ]
+    }
+
     /// Says whether any is done.
     pub fn are_active(&self) -> bool {
         *self != Rules::default()

@@ -33,6 +33,11 @@ impl Counters {
         self.misrouted += 1;
     }
 
+    /// URLs that were new.
+    pub(crate) fn new_urls(&self) -> u64 {
+        self.new
+    }
+
     /// Takes over the counts that were made upstream of a batch.
     pub(crate) fn take_over(&mut self, batch: &SplitUrls) {
         let filtered: u64 = batch.filtered.iter().map(|&count| u64::from(count)).sum();

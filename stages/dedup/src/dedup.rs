@@ -4,7 +4,8 @@
 //! URLs. Beside it, the content-seen test: in [`ContentAsk`], out [`ContentReply`].
 //!
 //! Invariants: a URL is new exactly once, up to collisions of full 64-bit fingerprints (P4); the new URLs of a
-//! partition are numbered 1, 2, 3, … without a gap; found = filtered + repeated + new + misrouted in every commit (P3).
+//! partition are numbered 1, 2, 3, … without a gap, in each generation of the crawl anew; found = filtered + repeated +
+//! new + misrouted in every commit (P3).
 //! Fingerprints, numbers, counts and outputs of a step are one commit, made before the next step. So a step that is
 //! repeated after a crash finds the store as it was before the step or after it, never in between.
 //!
@@ -49,13 +50,15 @@ const IDLE: Duration = Duration::from_millis(50);
 pub struct Settings {
     /// Partitions of the crawl.
     pub partitions: u16,
+    /// Generation of the crawl: serials tell it.
+    pub generation: u32,
     /// The URL-seen store.
     pub seen: seen::Settings,
 }
 
 impl From<&Pipeline> for Settings {
     fn from(pipeline: &Pipeline) -> Self {
-        Settings { partitions: pipeline.partitions, seen: pipeline.into() }
+        Settings { partitions: pipeline.partitions, generation: 1, seen: pipeline.into() }
     }
 }
 
@@ -91,13 +94,13 @@ impl Dedup {
         store: Arc<dyn Store>,
         folder: PathBuf,
     ) -> Result<Self, StoreError> {
-        let owned = OwnedPartitions::open(settings.partitions, partitions, store.as_ref())?;
+        let owned = OwnedPartitions::open(settings.partitions, settings.generation, partitions, store.as_ref())?;
         let counters = match store.get(META, COUNTERS)? {
             Some(bytes) => Counters::from_bytes(&bytes).ok_or_else(|| of_another_version("its counts"))?,
             None => Counters::default(),
         };
         let committed = store.get(META, SEEN)?;
-        if committed.is_none() && owned.known() > 0 {
+        if committed.is_none() && owned.have_begun() {
             return Err(of_another_version("which URLs were seen"));
         }
         let seen = seen::open(&settings.seen, folder, partitions, committed.as_deref()).map_err(failed)?;
@@ -373,7 +376,8 @@ impl Core for Dedup {
         let mut counts = self.counters.counts();
         counts.extend([
             ("bodies_misrouted_total", self.bodies_misrouted),
-            ("known", self.owned.known()),
+            ("known", self.counters.new_urls()),
+            ("new_in_generation", self.owned.numbered()),
             ("waiting", self.held.urls() as u64),
             ("waiting_bytes", self.held.bytes() as u64),
             ("seen_memory_bytes", self.seen.memory_bytes() as u64),

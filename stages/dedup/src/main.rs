@@ -1,7 +1,7 @@
 //! Dedup: seen before?
 //!
-//! In:  found URLs by partition (host-splitter).
-//! Out: those that are new, numbered (resolver).
+//! In:  found URLs by partition (host-splitter), questions about bodies (parser).
+//! Out: those URLs that are new, numbered (resolver); answers: which page had each body first (parser).
 
 use dedup::dedup::{Dedup, Settings, TABLES};
 use shared::config::Pipeline;
@@ -39,7 +39,8 @@ fn state(pipeline: &Pipeline) -> State {
 }
 
 fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
-    let settings = Settings::from(&context.pipeline);
+    let generation = context.identity.generation();
+    let settings = Settings { generation, ..Settings::from(&context.pipeline) };
     let cache = UrlCache::open("stages.dedup.cache", &context.pipeline.stages.dedup.cache)?;
     let folder = context.pipeline.instance_dir("dedup", context.instance).join("seen");
     let core = Dedup::open(&settings, cache, &context.partitions, context.store()?, folder)?;

@@ -1,9 +1,10 @@
 //! The partitions that an instance owns, and the serial numbers of their new URLs.
 //!
-//! Invariant: the new URLs of a partition are numbered 1, 2, 3, … without a gap. So the next number tells how many are
-//! known.
+//! Invariant: in a generation of the crawl the new URLs of a partition are numbered 1, 2, 3, … without a gap, in the lower
+//! bits of their serials; the upper bits tell the generation. So the next number tells how many the generation has.
 
 use crate::meta::META;
+use shared::identity::serials_follow;
 use shared::stage::store::{Changes, Store, StoreError};
 use shared::url::partition;
 
@@ -11,6 +12,10 @@ use shared::url::partition;
 pub(crate) struct OwnedPartitions {
     /// Partitions of the crawl.
     partitions: u16,
+    /// The serials of the generation follow this one.
+    follow: u64,
+    /// Numbers were given out in this generation or before it.
+    have_begun: bool,
     /// The owned partitions, by slot.
     owned: Vec<Owned>,
     /// The slot of each partition, by the partition's number.
@@ -24,7 +29,13 @@ struct Owned {
 
 impl OwnedPartitions {
     /// Reads where the numbering of these partitions goes on.
-    pub(crate) fn open(partitions: u16, numbers: &[u16], store: &dyn Store) -> Result<Self, StoreError> {
+    pub(crate) fn open(
+        partitions: u16,
+        generation: u32,
+        numbers: &[u16],
+        store: &dyn Store,
+    ) -> Result<Self, StoreError> {
+        let (follow, mut have_begun) = (serials_follow(generation), false);
         let mut slots = vec![None; usize::from(partitions)];
         let mut owned = Vec::with_capacity(numbers.len());
         for (slot, &number) in (0..).zip(numbers) {
@@ -33,9 +44,10 @@ impl OwnedPartitions {
             }
             let next = store.get(META, &number.to_be_bytes())?;
             let next_serial = next.and_then(|bytes| bytes.try_into().ok()).map_or(1, u64::from_le_bytes);
-            owned.push(Owned { number, next_serial });
+            have_begun |= next_serial > 1;
+            owned.push(Owned { number, next_serial: next_serial.max(follow + 1) });
         }
-        Ok(OwnedPartitions { partitions, owned, slots })
+        Ok(OwnedPartitions { partitions, follow, have_begun, owned, slots })
     }
 
     /// The slot of a host's partition; none when another instance owns it.
@@ -67,8 +79,13 @@ impl OwnedPartitions {
         first
     }
 
-    /// URLs known.
-    pub(crate) fn known(&self) -> u64 {
-        self.owned.iter().map(|owned| owned.next_serial - 1).sum()
+    /// Says whether any number was given out before.
+    pub(crate) fn have_begun(&self) -> bool {
+        self.have_begun
+    }
+
+    /// New URLs of this generation.
+    pub(crate) fn numbered(&self) -> u64 {
+        self.owned.iter().map(|owned| owned.next_serial - self.follow - 1).sum()
     }
 }

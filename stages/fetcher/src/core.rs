@@ -11,6 +11,7 @@ use crate::effect::{Answer, Asked, Effect};
 use crate::job::{Running, Surroundings, refuse};
 use crate::settings::Settings;
 use crate::tally::Tally;
+use crate::uplink::Uplink;
 use shared::message::{Edge, Job, JobId, ToFetcher, Undecodable, decode};
 use shared::stage::{Core, Count, Event, Output, store::StoreError};
 use shared::time::Timestamp;
@@ -21,6 +22,7 @@ use std::time::Duration;
 pub struct Fetcher {
     around: Surroundings,
     asks: Asks,
+    uplink: Uplink,
     jobs: HashMap<JobId, Held>,
     /// When which job is advanced although nothing came for it.
     timers: BTreeSet<(Timestamp, JobId)>,
@@ -47,6 +49,7 @@ const LATE_JOBS: Duration = Duration::from_millis(10);
 
 struct Held {
     running: Running,
+    begun: Timestamp,
     timer: Option<Timestamp>,
 }
 
@@ -55,6 +58,7 @@ impl Fetcher {
     pub fn new(settings: Settings) -> Self {
         Fetcher {
             asks: Asks::new(settings.instance.clone(), settings.life, settings.schedulers, settings.ask_lifetime),
+            uplink: Uplink::new(settings.doubt_max),
             around: Surroundings { settings, tally: Tally::default(), draining: false, tags: 0 },
             jobs: HashMap::new(),
             timers: BTreeSet::new(),
@@ -66,6 +70,11 @@ impl Fetcher {
     fn free(&self) -> u32 {
         let in_hand = u32::try_from(self.jobs.len()).unwrap_or(u32::MAX);
         self.around.settings.connections.saturating_sub(in_hand)
+    }
+
+    /// Jobs in hand that were begun in doubt whether any server can be reached.
+    fn tries(&self) -> usize {
+        self.uplink.doubt_began().map_or(0, |began| self.jobs.values().filter(|held| held.begun >= began).count())
     }
 
     fn take(&mut self, now: Timestamp, job: Job, out: &mut Output<Effect>) {
@@ -85,7 +94,7 @@ impl Fetcher {
         };
         let deadline = asked_at + Duration::from_millis(job.lease_ms);
         let running = Running::new(job, now, deadline, &self.around);
-        self.jobs.insert(id, Held { running, timer: None });
+        self.jobs.insert(id, Held { running, begun: now, timer: None });
         self.advance(now, id, out);
     }
 
@@ -122,6 +131,10 @@ impl Fetcher {
             }
             Answer::Response { job, index, connect_us, end } => {
                 if let Some(held) = self.jobs.get_mut(&job) {
+                    let (end, doubt_begins) = self.uplink.judge(now, &held.running, end);
+                    if doubt_begins && !self.around.draining {
+                        self.around.tally.asks += self.asks.withdraw(now, out);
+                    }
                     let ended = held.running.ended(now, index, connect_us, end, &mut self.around, out);
                     if let Some(tag) = ended {
                         self.tags.insert(tag, job);
@@ -208,21 +221,32 @@ impl Core for Fetcher {
         }
         self.run_timers(now, out);
         self.go_on_draining(now);
+        self.uplink.look(now);
         if !self.around.draining {
-            self.around.tally.asks += self.asks.send(now, self.free(), out);
+            let wanted = self.uplink.wanted(now, self.free(), self.tries());
+            self.around.tally.asks += self.asks.send(now, wanted, out);
         }
         Ok(())
     }
 
     fn wake_at(&self) -> Option<Timestamp> {
         let timer = self.timers.first().map(|(at, _)| *at);
-        let ask = self.asks.wake_at().filter(|_| !self.around.draining);
+        let ask = self.asks.wake_at().into_iter().chain(self.uplink.wake_at(self.tries())).min();
+        let ask = ask.filter(|_| !self.around.draining);
         let drained = if let Drain::Listening(until) = self.drain { Some(until) } else { None };
         [timer, ask, drained].into_iter().flatten().min()
     }
 
     fn is_idle(&self) -> bool {
         self.jobs.is_empty() && matches!(self.drain, Drain::NotBegun | Drain::Complete)
+    }
+
+    fn why(&self, now: Timestamp, _url: &str) -> Result<Option<String>, StoreError> {
+        Ok(self.uplink.hindrance(now))
+    }
+
+    fn hindrance(&self, now: Timestamp) -> Option<String> {
+        self.uplink.hindrance(now)
     }
 
     fn counts(&self) -> Vec<Count> {
@@ -233,6 +257,7 @@ impl Core for Fetcher {
             ("connections", connections as u64),
             ("pages_unstored", unstored as u64),
         ];
+        counts.extend(self.uplink.counts());
         counts.extend(self.around.tally.counts());
         counts
     }

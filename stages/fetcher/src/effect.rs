@@ -104,6 +104,8 @@ pub enum End {
     Response(Box<Response>),
     /// Without one.
     Failure(FailureKind),
+    /// Without one, and the fault may be on this side: the core says so, not the shell.
+    Withheld,
     /// The server had closed the connection before the request was sent, or says that it did not look at it: the server
     /// was not contacted.
     Gone,

@@ -119,6 +119,21 @@ impl Running {
         }
     }
 
+    /// `scheme://host[:port]`.
+    pub(crate) fn server(&self) -> &str {
+        &self.target.server
+    }
+
+    /// Since when there has been a request in hand: the one that ends next was not sent later, or right then.
+    pub(crate) fn busy_since(&self) -> Timestamp {
+        self.busy_since
+    }
+
+    /// Says whether it brought an answer.
+    pub(crate) fn has_served(&self) -> bool {
+        self.answered > 0
+    }
+
     /// Says whether a connection of the job may be open.
     pub(crate) fn is_connected(&self) -> bool {
         matches!(self.phase, Phase::Open | Phase::Closing)
@@ -182,6 +197,14 @@ impl Running {
                 self.stopped |= kind != FailureKind::Forbidden;
                 if kind == FailureKind::Reset && self.answered > 0 {
                     self.closed_by_server(around);
+                }
+            }
+            End::Withheld => {
+                self.unreached.push(index);
+                self.stopped = true;
+                if self.answered == 0 {
+                    // A server that was connected to and did not answer would be taken for one that hung up.
+                    self.connect_us = None;
                 }
             }
             End::Gone => {

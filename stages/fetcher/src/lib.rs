@@ -27,3 +27,4 @@ mod failure;
 mod job;
 mod lease;
 mod tally;
+mod uplink;

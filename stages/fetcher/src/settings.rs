@@ -23,6 +23,8 @@ pub struct Settings {
     pub download_pause: DownloadPause,
     /// The addresses that may be contacted (P7).
     pub reach: Reach,
+    /// How long failures may be put down to the network here, at most.
+    pub doubt_max: Duration,
     /// A longer body is cut there.
     pub body_bytes_max: usize,
     /// Requests at once on a connection of HTTP/2, where no pauses are asked for.
@@ -42,6 +44,7 @@ impl Settings {
             renew_every: fetcher.renew_every,
             download_pause: DownloadPause::new(&pipeline.politeness),
             reach: Reach::new(pipeline.network.allow_private_addresses),
+            doubt_max: pipeline.network.doubt_max,
             body_bytes_max: pipeline.limits.body_bytes_max.as_usize(),
             streams: fetcher.streams as usize,
         }

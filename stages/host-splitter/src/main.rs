@@ -1,7 +1,7 @@
 //! Host-splitter: which partition?
 //!
-//! In:  found URLs (parser, `rhumb inject`).
-//! Out: those that pass the filters, regrouped by partition (dedup).
+//! In:  found URLs (parser, scheduler, `rhumb`), the scope that all instances share (a key-value bucket).
+//! Out: those that pass the filters, regrouped by partition (dedup); the others (taps); hosts of seeds (the scope).
 
 use futures::future::BoxFuture;
 use host_splitter::effect::{Answer, Effect};

@@ -1,7 +1,8 @@
 //! Parser: which links?
 //!
 //! In:  responses as the servers sent them (fetcher).
-//! Out: their links and redirect targets (host-splitter).
+//! Out: their links and redirect targets (host-splitter), questions about their bodies (dedup), what documents say of
+//! themselves (archiver).
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a shell: it waits, and looks at the clock")]
 

@@ -46,6 +46,8 @@ pub enum Found {
         /// How many seconds that holds, if the zone says so.
         ttl_s: Option<u32>,
     },
-    /// No answer, or a failure.
+    /// A failure: a name server answered, and could not tell.
     Temporary,
+    /// No name server answered.
+    Silence,
 }

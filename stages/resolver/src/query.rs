@@ -137,7 +137,7 @@ impl Queries {
                     tracing::warn!(name, "a query panicked");
                     Found::Temporary
                 }
-                Err(_) => Found::Temporary,
+                Err(_) => Found::Silence,
             };
             Answer::Found { name, found }
         })
@@ -160,12 +160,13 @@ impl Inner {
     async fn look_up(&self, name: &Name, kind: RecordType) -> Found {
         let order = self.servers().order(Instant::now());
         if order.is_empty() {
-            return Found::Temporary;
+            return Found::Silence;
         }
         if is_special(name) {
             return found(name, kind, self.clients[0].first.lookup(name.clone(), kind).await);
         }
         let mut under_way = FuturesUnordered::new();
+        let mut failed = Found::Silence;
         let mut asked = 0;
         let mut late_at = Instant::now();
         loop {
@@ -180,9 +181,10 @@ impl Inner {
             tokio::select! {
                 biased;
                 answer = under_way.next() => match answer {
-                    Some(Found::Temporary) => {}
+                    Some(Found::Silence) => {}
+                    Some(Found::Temporary) => failed = Found::Temporary,
                     Some(found) => return found,
-                    None => return Found::Temporary,
+                    None => return failed,
                 },
                 () = tokio::time::sleep_until(late_at.into()), if may_ask_more => {}
             }
@@ -332,7 +334,9 @@ fn found(name: &Name, kind: RecordType, lookup: Result<Lookup, NetError>) -> Fou
         {
             Found::NoAddress { ttl_s: none.negative_ttl }
         }
-        Err(_) => Found::Temporary,
+        // Something came, or nothing was asked.
+        Err(NetError::Dns(_) | NetError::Proto(_) | NetError::Truncated | NetError::Busy) => Found::Temporary,
+        Err(_) => Found::Silence,
     }
 }
 
@@ -365,11 +369,12 @@ fn addresses(name: &Name, kind: RecordType, message: &Message) -> Found {
 }
 
 /// What the lookups for both versions found. With addresses of one, a failure of the other does not matter;
-/// without, it may hide some.
+/// without, it may hide some. There is silence when nothing came for either.
 fn together(both: [Found; 2]) -> Found {
     let mut addresses = Vec::new();
     let mut ttl_s = u32::MAX;
     let mut none_ttl_s: Option<u32> = None;
+    let is_silent = both.iter().all(|found| *found == Found::Silence);
     let mut failed = false;
     for found in both {
         match found {
@@ -378,11 +383,12 @@ fn together(both: [Found; 2]) -> Found {
                 ttl_s = ttl_s.min(ttl);
             }
             Found::NoAddress { ttl_s: ttl } => none_ttl_s = [none_ttl_s, ttl].into_iter().flatten().min(),
-            Found::Temporary => failed = true,
+            Found::Temporary | Found::Silence => failed = true,
         }
     }
     match (addresses.is_empty(), failed) {
         (false, _) => Found::Addresses { addresses, ttl_s },
+        _ if is_silent => Found::Silence,
         (true, true) => Found::Temporary,
         (true, false) => Found::NoAddress { ttl_s: none_ttl_s },
     }

@@ -17,8 +17,8 @@
 
 use crate::effect::{Answer, Effect, Found};
 use crate::name_cache::{ADDRESSES_MAX, Damaged, Kept, Kind, Known, NameCache, read_snapshot, seconds};
+use crate::silence::Silence;
 use shared::address::Reach;
-use shared::config::Pipeline;
 use shared::message::{DnsRefresh, Edge, NewUrls, ReadyUrls, Resolution, ServerResolution, Undecodable, decode};
 use shared::stage::store::StoreError;
 use shared::stage::{Core, Count, Event, Output, Ticket, Token};
@@ -38,45 +38,7 @@ const JUST_FAILED: Duration = Duration::from_secs(5);
 /// also when its zone does not say how long (RFC 2308, section 5, would have it forgotten then).
 const NEGATIVE_MIN: Duration = Duration::from_secs(60);
 
-/// What the core is configured with.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Queries outstanding.
-    pub window: usize,
-    /// Names in the cache.
-    pub entries: usize,
-    /// An address is used at least this long.
-    pub refresh: Duration,
-    /// And at most this long.
-    pub lifetime_max: Duration,
-    /// How long a name without address is remembered at most.
-    pub negative: Duration,
-    /// How long a failure is remembered; twice as long with every further one,
-    pub temporary: Duration,
-    /// up to this.
-    pub temporary_max: Duration,
-    /// How often a snapshot is taken at most; zero: never.
-    pub snapshot_every: Duration,
-    /// The addresses that may be contacted (P7).
-    pub reach: Reach,
-}
-
-impl From<&Pipeline> for Settings {
-    fn from(pipeline: &Pipeline) -> Self {
-        let resolver = &pipeline.stages.resolver;
-        Settings {
-            window: resolver.window,
-            entries: resolver.cache.entries,
-            refresh: resolver.cache.refresh,
-            lifetime_max: resolver.cache.lifetime_max,
-            negative: resolver.cache.negative,
-            temporary: resolver.cache.temporary,
-            temporary_max: resolver.cache.temporary_max,
-            snapshot_every: resolver.cache.snapshot_every,
-            reach: Reach::new(pipeline.network.allow_private_addresses),
-        }
-    }
-}
+pub use crate::settings::Settings;
 
 /// A message of an input edge.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,6 +53,8 @@ pub enum Input {
 #[derive(Default)]
 struct Waiting {
     partition: u16,
+    /// When the query went out.
+    asked_at: Timestamp,
     servers: Vec<String>,
 }
 
@@ -118,6 +82,7 @@ pub struct Resolver {
     /// Names to ask for when the window allows.
     queue: VecDeque<String>,
     in_flight: usize,
+    silence: Silence,
     queries: u64,
     hits: u64,
     misses: u64,
@@ -132,6 +97,7 @@ impl Resolver {
     pub fn new(settings: Settings) -> Self {
         Resolver {
             cache: NameCache::new(settings.entries),
+            silence: Silence::new(settings.doubt_max),
             settings,
             snapshot_at: None,
             keeping: false,
@@ -225,7 +191,10 @@ impl Resolver {
         if let Some(address) = address_literal(host) {
             return Some(self.permitted(vec![address], seconds(self.settings.lifetime_max)));
         }
-        let known = self.cache.get(host, now).filter(|&known| will_do(known));
+        // What failed in doubt, or shortly before, may not have been the fault of the name.
+        let in_doubt = self.silence.is_on(now);
+        let tells = |known: Known| will_do(known) && !(in_doubt && known.kind() == Kind::Temporary);
+        let known = self.cache.get(host, now).filter(|&known| tells(known));
         match known {
             Some(_) => self.hits += 1,
             None => self.misses += 1,
@@ -297,16 +266,17 @@ impl Resolver {
 
     /// Asks for queued names while the window allows, and then for names ahead of time.
     fn ask(&mut self, now: Timestamp, out: &mut Output<Effect>) {
-        while self.in_flight < self.settings.window.max(1) {
-            let Some(name) = self.queue.pop_front() else { break };
-            self.query(name, out);
+        let window = self.settings.window.max(1);
+        while self.silence.room(now, window, self.in_flight) > 0 {
+            let Some(name) = self.queue.pop_front().or_else(|| self.silence.next()) else { break };
+            self.query(now, name, out);
         }
-        while self.may_ask_ahead() {
+        while self.may_ask_ahead() && self.silence.room(now, window, self.in_flight) > 0 {
             let Some(name) = self.cache.take_due(now) else { break };
             if !self.waiting.contains_key(&name) {
                 self.waiting.insert(name.clone(), Waiting::default());
                 self.ahead += 1;
-                self.query(name, out);
+                self.query(now, name, out);
             }
         }
     }
@@ -315,17 +285,39 @@ impl Resolver {
         !self.draining && self.in_flight * 2 < self.settings.window.max(1)
     }
 
-    fn query(&mut self, name: String, out: &mut Output<Effect>) {
+    fn query(&mut self, now: Timestamp, name: String, out: &mut Output<Effect>) {
         self.in_flight += 1;
         self.queries += 1;
+        if let Some(waiting) = self.waiting.get_mut(&name) {
+            waiting.asked_at = now;
+        }
         out.effect(Effect::Query { name });
     }
 
-    /// Remembers what was found and tells those that wait for it, in a message of its own.
+    /// A query ended. A name that nobody answered for, or all name servers failed on, is held back while there is
+    /// doubt, unless it was asked for ahead of time: then nobody waits for it.
     fn answer(&mut self, now: Timestamp, name: &str, found: Found, out: &mut Output<Effect>) {
         // Every query has an entry, and is answered once.
-        let Some(Waiting { partition, servers }) = self.waiting.remove(name) else { return };
+        let Some(waiting) = self.waiting.get(name) else { return };
         self.in_flight -= 1;
+        let is_held = match found {
+            Found::Silence | Found::Temporary => {
+                self.silence.heard(now, waiting.asked_at, name, !waiting.servers.is_empty())
+            }
+            _ => {
+                self.queue.extend(self.silence.broken(now, waiting.asked_at, name));
+                false
+            }
+        };
+        if !is_held {
+            self.found(now, name, found, out);
+        }
+        self.ask(now, out);
+    }
+
+    /// Remembers what was found and tells those that wait for it, in a message of its own.
+    fn found(&mut self, now: Timestamp, name: &str, found: Found, out: &mut Output<Effect>) {
+        let Some(Waiting { partition, servers, .. }) = self.waiting.remove(name) else { return };
         self.servers_waiting -= servers.len();
         let resolution = self.remember(now, name, found);
         if !servers.is_empty() {
@@ -335,7 +327,6 @@ impl Resolver {
             let message = ReadyUrls { partition, servers, ..ReadyUrls::default() };
             out.publish(Token::Partition(partition), &message, Vec::new());
         }
-        self.ask(now, out);
     }
 
     /// What now holds for a name.
@@ -346,7 +337,7 @@ impl Resolver {
                 let lifetime = Duration::from_secs(ttl_s.unwrap_or(0).into());
                 (Resolution::NoAddress, lifetime.max(NEGATIVE_MIN).min(negative))
             }
-            Found::Temporary => (Resolution::Temporary, self.back_off(name)),
+            Found::Temporary | Found::Silence => (Resolution::Temporary, self.back_off(name)),
             Found::Addresses { addresses, ttl_s } => {
                 let lifetime = Duration::from_secs(ttl_s.into()).max(refresh).min(lifetime_max);
                 (self.permitted(addresses, seconds(lifetime)), lifetime)
@@ -419,6 +410,9 @@ impl Core for Resolver {
         event: Event<Input, Answer>,
         out: &mut Output<Effect>,
     ) -> Result<(), StoreError> {
+        for name in self.silence.look(now) {
+            self.found(now, &name, Found::Silence, out);
+        }
         match event {
             Event::Message { ticket, input: Input::New(batch) } => self.receive(now, ticket, batch, out),
             Event::Message { ticket, input: Input::Refresh(request) } => self.refresh(now, ticket, request, out),
@@ -441,8 +435,9 @@ impl Core for Resolver {
 
     fn wake_at(&self) -> Option<Timestamp> {
         let due = self.cache.due_at().filter(|_| self.may_ask_ahead());
+        let due = due.zip(self.silence.ahead_from(self.in_flight)).map(|(at, from)| at.max(from));
         let snapshot = self.snapshot_at.filter(|_| !self.draining && !self.keeping);
-        due.into_iter().chain(snapshot).min()
+        due.into_iter().chain(snapshot).chain(self.silence.wake_at(self.in_flight)).min()
     }
 
     /// A drain does not wait for answers: the scheduler asks its next resolver.
@@ -465,11 +460,16 @@ impl Core for Resolver {
             }
         });
         let asked = self.waiting.contains_key(name).then(|| format!("{name} is being asked for"));
-        Ok(known.into_iter().chain(asked).reduce(|known, asked| format!("{known}; {asked}")))
+        let known = known.into_iter().chain(asked).chain(self.hindrance(now));
+        Ok(known.reduce(|known, more| format!("{known}; {more}")))
+    }
+
+    fn hindrance(&self, now: Timestamp) -> Option<String> {
+        self.silence.hindrance(now)
     }
 
     fn counts(&self) -> Vec<Count> {
-        vec![
+        let counts = [
             ("queries_total", self.queries),
             ("cache_hits_total", self.hits),
             ("cache_misses_total", self.misses),
@@ -483,7 +483,8 @@ impl Core for Resolver {
             ("names_cached_bytes", self.cache.bytes() as u64),
             ("names_in_flight", self.in_flight as u64),
             ("servers_waiting", self.servers_waiting as u64),
-        ]
+        ];
+        counts.into_iter().chain(self.silence.counts()).collect()
     }
 }
 

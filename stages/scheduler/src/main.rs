@@ -42,7 +42,7 @@ fn state(pipeline: &Pipeline) -> State {
 fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
     let quality = Provider::open(&context.pipeline.stages.scheduler)?;
     let core = Scheduler::open(
-        Settings::new(&context.pipeline, quality),
+        Settings { generation: context.identity.generation(), ..Settings::new(&context.pipeline, quality) },
         context.instance,
         context.epoch,
         &context.partitions,

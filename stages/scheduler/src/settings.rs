@@ -10,6 +10,8 @@ use std::time::Duration;
 pub struct Settings {
     /// Partitions of the crawl.
     pub partitions: u16,
+    /// Generation of the crawl: serials tell it.
+    pub generation: u32,
     /// Pause between two contacts of a server.
     pub delay: Duration,
     /// A longer Crawl-delay counts as this.
@@ -34,11 +36,11 @@ pub struct Settings {
     pub requests_per_connection: u32,
     /// Time that a job may take at most, by its gaps.
     pub visit_budget: Duration,
-    /// Time for the first answer of a server that was never contacted.
+    /// Time for the first answer of a server that has sent no page, and was not tried in vain.
     pub first_answer_timeout: Duration,
     /// Lease of a job between renewals.
     pub job_lease: Duration,
-    /// Contacts for a URL, or for a robots.txt, before it has failed.
+    /// Attempts of a URL, or of a robots.txt. After the last one it is given up.
     pub attempts: u8,
     /// Wait after the first failure. It doubles with each further failure.
     pub retry_wait: Duration,
@@ -46,9 +48,9 @@ pub struct Settings {
     pub retry_wait_max: Duration,
     /// Bytes of rules that are kept parsed.
     pub robots_cache_bytes: usize,
-    /// Questions for a server's address before it counts as without one.
+    /// Failures of the name servers in a row after which a server counts as without an address.
     pub resolve_attempts: u8,
-    /// Times in a row that a server is set aside before its URLs have failed.
+    /// Times in a row that a server is set aside before its URLs end.
     pub server_failures_max: u8,
     /// Time for which an ask for jobs holds.
     pub ask_lifetime: Duration,
@@ -76,6 +78,7 @@ impl Settings {
         let (politeness, scheduler) = (&pipeline.politeness, &pipeline.stages.scheduler);
         Settings {
             partitions: pipeline.partitions,
+            generation: 1,
             delay: politeness.delay,
             crawl_delay_max: politeness.crawl_delay_max,
             download_pause: DownloadPause::new(politeness),
@@ -131,6 +134,7 @@ pub(crate) mod tests {
     pub(crate) fn settings() -> Settings {
         Settings {
             partitions: 4,
+            generation: 1,
             delay: Duration::from_secs(1),
             crawl_delay_max: Duration::from_secs(60),
             download_pause: DownloadPause { factor: 1, max: Duration::from_secs(60) },

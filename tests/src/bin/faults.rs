@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use clap::{Parser, ValueEnum as _};
-use rhumb_tests::faults::{Kind, Line, Passed, Results, Schedule, run};
+use rhumb_tests::faults::{Kind, Line, Passed, RECOVERIES, Recovery, Results, Schedule, recover, run};
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
@@ -22,7 +22,7 @@ struct Arguments {
     /// Seeds from A to B, both included
     #[arg(long, value_name = "A..B", value_parser = seeds, default_value = "1..5")]
     seeds: RangeInclusive<u64>,
-    /// Kinds of faults to draw from, separated by commas, or `all` [default: all that need no refusal]
+    /// Kinds of faults to draw from, separated by commas, or `all` [default: kill,stop,broker,rhumb,disk,scale,cut,consumer]
     #[arg(long, value_name = "KINDS", value_parser = kinds)]
     faults: Option<Kinds>,
     /// Adds a line of JSON for each seed, and leaves out seeds that passed at this commit
@@ -31,6 +31,9 @@ struct Arguments {
     /// Shows the schedules and runs none
     #[arg(long)]
     show: bool,
+    /// Measures how long after each of many single faults a crawl is as fast as before: some ten minutes
+    #[arg(long, conflicts_with_all = ["seed", "seeds", "results", "show"])]
+    recovery: bool,
 }
 
 /// Kinds of faults.
@@ -57,6 +60,9 @@ fn kinds(text: &str) -> Result<Kinds, String> {
 
 fn main() -> anyhow::Result<ExitCode> {
     let arguments = Arguments::parse();
+    if arguments.recovery {
+        return Ok(recoveries(arguments.faults.map(|Kinds(kinds)| kinds).as_deref()));
+    }
     let kinds = arguments.faults.map_or_else(|| USUAL.to_vec(), |Kinds(kinds)| kinds);
     let names: Vec<String> = kinds.iter().map(|kind| kind.name()).collect();
     let seeds = arguments.seed.map_or(arguments.seeds, |seed| seed..=seed);
@@ -85,6 +91,23 @@ fn main() -> anyhow::Result<ExitCode> {
     }
     println!("failed: {failed:?}");
     Ok(ExitCode::FAILURE)
+}
+
+/// Measures what follows single faults, of these kinds if some are named.
+fn recoveries(kinds: Option<&[Kind]>) -> ExitCode {
+    let mut is_late = false;
+    for (kind, target, lasts_ms) in RECOVERIES {
+        if kinds.is_some_and(|kinds| !kinds.contains(&kind)) {
+            continue;
+        }
+        let Recovery { rate, after, limit } = recover(kind, target, lasts_ms);
+        is_late |= after.is_none_or(|after| after > limit);
+        let (name, lasts, limit) = (kind.name(), lasts_ms as f64 / 1e3, limit.as_secs());
+        let after = after.map(|after| after.as_secs_f64());
+        let back = after.map_or_else(|| "not for long".to_owned(), |after| format!("after {after:.1} s"));
+        println!("{name} {target}, {lasts:.0} s long: {rate:.0} requests a second, again {back} ({limit} s allowed)");
+    }
+    if is_late { ExitCode::FAILURE } else { ExitCode::SUCCESS }
 }
 
 /// Runs a schedule. It says in a thread of its own what is wrong, as a test does.

@@ -5,13 +5,14 @@
 //!
 //! ```text
 //! rhumb crawl https://example.org/ --data rhumb-data …             in one terminal, and in another:
-//! export RHUMB__BROKER__URL=$(jq -r .broker rhumb-data/control.json)
+//! export RHUMB__BROKER__URL="$(python3 -c 'import json; print(json.load(open("rhumb-data/control.json"))["broker"])')"
 //! find-titles --config rhumb-data/configuration.json
 //! ```
 //!
 //! A stage is a core, which knows no broker and no clock, and a description of where its input comes from. The loop that
 //! runs it gives it the command line of all stages, acks, a drain at SIGTERM, `/metrics`, and its place in `rhumb status`.
-//! From its first start on it takes part in the crawl, which waits for it rather than lose a page.
+//! From its first start on it gets every page. It is optional: `rhumb` removes its consumer when it holds the crawl
+//! back (P8).
 
 use shared::content_coding;
 use shared::message::{Edge, Page, Undecodable, decode};

@@ -8,7 +8,7 @@ use super::clock::Clock;
 use super::cluster::{Cluster, NODES};
 use super::kind::{BrokerKind, Kind};
 use super::proxy::ALL;
-use super::schedule::{Fault, Schedule};
+use super::schedule::{Fault, Schedule, Setting};
 use super::verdict::{self, Passed};
 use crate::harness::{Crawl, Running, World, binaries, ended_within, honest_hosts, hurried};
 use rustix::process::Signal;
@@ -55,24 +55,14 @@ pub fn run(schedule: &Schedule) -> Passed {
         retry_after_s: RETRY_AFTER_S,
         ..honest_hosts(PAGES).with_all_hazards()
     });
-    let folder = world.data().with_file_name("broker");
-    let broker = match schedule.setting.broker {
-        BrokerKind::Private => Broker::Private,
-        BrokerKind::Own => Broker::Own(OwnBroker::start(&folder)),
-        BrokerKind::Cluster => Broker::Cluster(Cluster::start(&folder)),
-    };
-    let clock = schedule.has(Kind::Clock, None).then(|| Clock::start(&world.data().with_file_name("clock")));
-    let crawl = configured(&world, schedule, &broker, clock.as_ref()).start();
-    let (under_way, guests) = (BTreeMap::new(), Vec::new());
-    let mut trial = Trial { schedule, world: &world, under_way, guests, crawl, broker, clock };
+    let mut trial = Trial::start(schedule, &world, |crawl| configured(crawl, &schedule.setting));
     trial.carry_out();
     trial.watch_to_the_end();
     verdict::of(schedule, &world, trial.crawl, started.elapsed())
 }
 
-fn configured(world: &World, schedule: &Schedule, broker: &Broker, clock: Option<&Clock>) -> Crawl {
-    let setting = &schedule.setting;
-    let crawl = hurried(world.crawl())
+fn configured(crawl: Crawl, setting: &Setting) -> Crawl {
+    hurried(crawl)
         .set(&format!("politeness.delay={}ms", DELAY.as_millis()))
         .set(&format!("politeness.retry_after_max={RETRY_AFTER_S}s"))
         .set("stages.scheduler.retry_wait_max=4s")
@@ -82,25 +72,6 @@ fn configured(world: &World, schedule: &Schedule, broker: &Broker, clock: Option
         .set("edges.pages.ack_wait=5s")
         .set(&format!("stages.scheduler.job_lease={}s", setting.job_lease.as_secs()))
         .set(&format!("stages.fetcher.renew_every={}ms", RENEW.as_millis()))
-        .set(&format!("stages.dedup.replicas={}", setting.dedups))
-        .set(&format!("stages.scheduler.replicas={}", setting.schedulers))
-        .set(&format!("stages.fetcher.replicas={}", setting.fetchers))
-        .set(&format!("stages.archiver.replicas={}", u16::from(setting.archiver)));
-    let crawl = match broker {
-        Broker::Private => crawl,
-        Broker::Own(broker) => crawl.set(&format!("broker.url={}", broker.url())),
-        Broker::Cluster(cluster) => {
-            crawl.set(&format!("broker.url='{}'", cluster.url())).set(&format!("broker.replicas={NODES}"))
-        }
-    };
-    let crawl = match schedule.has(Kind::Consumer, None) {
-        true => crawl.set(&format!("edges.pages.bytes_max={SMALL_PAGES}")),
-        false => crawl,
-    };
-    clock
-        .map_or(Vec::new(), Clock::environment)
-        .iter()
-        .fold(crawl, |crawl, (name, value)| crawl.environment(name, value))
 }
 
 /// Who runs the broker.
@@ -112,7 +83,8 @@ enum Broker {
     Cluster(Cluster),
 }
 
-struct Trial<'a> {
+/// A crawl that faults befall.
+pub(super) struct Trial<'a> {
     schedule: &'a Schedule,
     world: &'a World,
     /// Processes that stand still because of a fault, by its number. They go on before the crawl has to end.
@@ -124,9 +96,45 @@ struct Trial<'a> {
     clock: Option<Clock>,
 }
 
-impl Trial<'_> {
-    /// Lets the faults begin and end at their times.
-    fn carry_out(&mut self) {
+impl<'a> Trial<'a> {
+    /// Starts what the setting of a schedule asks for, and a crawl of the web that is configured further.
+    pub(super) fn start(
+        schedule: &'a Schedule,
+        world: &'a World,
+        configured: impl FnOnce(Crawl) -> Crawl,
+    ) -> Trial<'a> {
+        let setting = &schedule.setting;
+        let folder = world.data().with_file_name("broker");
+        let broker = match setting.broker {
+            BrokerKind::Private => Broker::Private,
+            BrokerKind::Own => Broker::Own(OwnBroker::start(&folder)),
+            BrokerKind::Cluster => Broker::Cluster(Cluster::start(&folder)),
+        };
+        let clock = schedule.has(Kind::Clock, None).then(|| Clock::start(&world.data().with_file_name("clock")));
+        let crawl = configured(world.crawl())
+            .set(&format!("stages.dedup.replicas={}", setting.dedups))
+            .set(&format!("stages.scheduler.replicas={}", setting.schedulers))
+            .set(&format!("stages.fetcher.replicas={}", setting.fetchers))
+            .set(&format!("stages.archiver.replicas={}", u16::from(setting.archiver)));
+        let crawl = match &broker {
+            Broker::Private => crawl,
+            Broker::Own(broker) => crawl.set(&format!("broker.url={}", broker.url())),
+            Broker::Cluster(cluster) => {
+                crawl.set(&format!("broker.url='{}'", cluster.url())).set(&format!("broker.replicas={NODES}"))
+            }
+        };
+        let crawl = match schedule.has(Kind::Consumer, None) {
+            true => crawl.set(&format!("edges.pages.bytes_max={SMALL_PAGES}")),
+            false => crawl,
+        };
+        let environment = clock.as_ref().map_or(Vec::new(), Clock::environment);
+        let crawl = environment.iter().fold(crawl, |crawl, (name, value)| crawl.environment(name, value)).start();
+        Trial { schedule, world, under_way: BTreeMap::new(), guests: Vec::new(), crawl, broker, clock }
+    }
+
+    /// Lets the faults begin and end at their times. Gives the time of the first request, from which those count, by the
+    /// clock of the web.
+    pub(super) fn carry_out(&mut self) -> Duration {
         let first = Instant::now();
         while self.world.web.contacts().is_empty() {
             let is_over = first.elapsed() > STARTS_WITHIN || self.crawl.has_ended();
@@ -151,6 +159,11 @@ impl Trial<'_> {
                 false => self.end(number, fault),
             }
         }
+        self.world.web.contacts().iter().map(|contact| contact.at).min().unwrap_or_default()
+    }
+
+    pub(super) fn has_ended(&mut self) -> bool {
+        self.crawl.has_ended()
     }
 
     fn begin(&mut self, number: usize, fault: &Fault) {

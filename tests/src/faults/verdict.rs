@@ -16,6 +16,8 @@ const BACK_WITHIN: Duration = Duration::from_secs(4);
 const REPORT: Duration = Duration::from_millis(500);
 /// The exit code of a refusal.
 const REFUSED: i32 = 2;
+/// What a refusal says can be done.
+const WAY_OUT: &str = "rhumb crawl --resume --accept-loss";
 
 /// What a trial that passed came to.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -44,6 +46,7 @@ pub(crate) fn of(schedule: &Schedule, world: &World, mut crawl: Running, elapsed
     let code = crawl.exit_code(Duration::ZERO);
     let log = crawl.log();
     if code == REFUSED && schedule.faults.iter().any(|fault| fault.kind.may_be_refused()) {
+        assert!(log.contains(WAY_OUT), "the refusal names no way out:\n{log}");
         return Passed { refused: true, ..passed };
     }
     let finished = crawl.finish(Duration::ZERO);

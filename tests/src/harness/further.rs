@@ -1,4 +1,6 @@
-//! Further stages: the examples of `docs/adding-a-stage.md`, beside a crawl.
+//! Further: a stage beside the pipeline that takes part in a crawl, started by a test as an operator starts it.
+//!
+//! Invariant: it has ended when its value is dropped.
 
 use super::command::{COMMAND_AT_MOST, binaries, ended_within, signal};
 use super::running::Running;
@@ -6,19 +8,20 @@ use rustix::process::Signal;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
-/// A further stage; killed when dropped.
-pub struct FurtherStage {
+/// A further stage that runs.
+pub struct Further {
     process: Child,
     listen: String,
 }
 
-impl FurtherStage {
+impl Further {
     /// Starts it beside a crawl and waits until it runs.
     ///
     /// # Panics
     /// When it does not come so far.
-    pub fn start(name: &str, crawl: &Running) -> FurtherStage {
+    pub fn start(name: &str, crawl: &Running) -> Further {
         let handle = crawl.handle();
         let mut process = Command::new(binaries().join(name))
             .env("RHUMB__BROKER__URL", handle.broker)
@@ -28,13 +31,13 @@ impl FurtherStage {
             .stdin(Stdio::null())
             .spawn()
             .expect("the further stage can be started");
-        let log = BufReader::new(process.stderr.take().expect("a pipe"));
+        let mut log = BufReader::new(process.stderr.take().expect("a pipe")).lines().map_while(Result::ok);
         let listen = log
-            .lines()
-            .map_while(Result::ok)
             .find_map(|line| Some(line.split_once("listen=")?.1.split_whitespace().next()?.to_owned()))
             .expect("the further stage tells where it listens");
-        FurtherStage { process, listen }
+        // A full pipe would stop it.
+        std::thread::spawn(move || log.for_each(drop));
+        Further { process, listen }
     }
 
     /// Its process.
@@ -55,10 +58,18 @@ impl FurtherStage {
         line.rsplit(' ').next().expect("a value").parse().expect("a number")
     }
 
+    /// Kills it.
+    ///
+    /// # Panics
+    /// When it cannot be killed.
+    pub fn kill(&mut self) {
+        self.process.kill().expect("a process that can be killed");
+    }
+
     /// Ends it as an operator does; its exit code.
     ///
     /// # Panics
-    /// When it has ended, or does not end in time.
+    /// When it does not end in time.
     pub fn stop(&mut self) -> i32 {
         signal(self.process.id(), Signal::TERM);
         self.ended()
@@ -69,12 +80,16 @@ impl FurtherStage {
     /// # Panics
     /// When it does not end in time.
     pub fn ended(&mut self) -> i32 {
-        let status = ended_within(&mut self.process, COMMAND_AT_MOST).expect("the further stage ends");
-        status.code().unwrap_or(-1)
+        self.ended_within(COMMAND_AT_MOST).expect("the further stage ends")
+    }
+
+    /// Its exit code, when it ends within a time; -1 when a signal ended it.
+    pub fn ended_within(&mut self, at_most: Duration) -> Option<i32> {
+        Some(ended_within(&mut self.process, at_most)?.code().unwrap_or(-1))
     }
 }
 
-impl Drop for FurtherStage {
+impl Drop for Further {
     fn drop(&mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();

@@ -7,6 +7,7 @@ use super::web::ConnectionId;
 use scheduler::tokens::Settled;
 use shared::message::Edge;
 use shared::scope_entry::ScopeEntry;
+use shared::stage::settlement::PubAck;
 use shared::topology::StageName;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -49,7 +50,7 @@ pub(crate) enum Input {
     Soft(SoftMessage),
     Answer(u64, Answer),
     /// The PubAck of a publish, by its token.
-    Stored(u64),
+    Stored(u64, PubAck),
     /// The stream is full: it refused the publish with this token.
     Refused(u64),
     /// The process sees that its connection to the broker is gone.
@@ -107,6 +108,8 @@ pub(crate) enum Happening {
     Incident(Place, Incident),
     /// The broker is killed and comes back: every connection breaks, and the last acks are forgotten.
     BrokerRestart { micros: Micros },
+    /// The broker is restored from a copy so old, and comes back: first to some processes, then to others.
+    BrokerRestored { age: Micros },
     /// The scope bucket takes an entry.
     Join(EffectId, ScopeEntry),
 }

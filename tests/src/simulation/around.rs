@@ -17,6 +17,7 @@ use scheduler::tokens::{Ledger, Need, Settled};
 use shared::config::Pipeline;
 use shared::message::{Ask, ContentAsk, Edge, decode, encode};
 use shared::stage::Token;
+use shared::stage::settlement::{Expected, PubAck, Rewound, StreamLook};
 use shared::topology::StageName;
 use std::collections::HashMap;
 
@@ -51,13 +52,22 @@ pub(crate) struct Around {
     /// Places that die in their next step that brings something about.
     pub(crate) dying: HashMap<Place, usize>,
     pub(crate) replicas: HashMap<StageName, u16>,
+    /// Messages that the broker lost.
+    pub(crate) lost: usize,
+    /// Why a process ended for good: what it found is not what was there.
+    pub(crate) refusal: Option<Rewound>,
     pub(crate) trace: bool,
 }
 
 impl Around {
     /// Whether a message between a place and the broker is lost.
     fn is_lost(&mut self, place: Place) -> bool {
-        self.cut.get(&place).is_some_and(|&until| until > self.now) || self.dice.chance(self.faults.lost)
+        self.is_cut_off(place) || self.dice.chance(self.faults.lost)
+    }
+
+    /// Whether a place has no connection to the broker.
+    pub(crate) fn is_cut_off(&self, place: Place) -> bool {
+        self.cut.get(&place).is_some_and(|&until| until > self.now)
     }
 
     fn latency(&mut self) -> Micros {
@@ -83,13 +93,19 @@ impl Around {
         if self.up.get(&from.place) != Some(&from) && self.dice.below(2) == 0 {
             return;
         }
+        // A broker that was restored is another process: what was on its way to the one before it does not arrive.
+        if self.faults.copies > 0 && self.is_cut_off(from.place) {
+            return;
+        }
+        let pub_ack = |stream: String, sequence, is_repeat| PubAck { stream: stream.into(), sequence, is_repeat };
+        let stream = self.routes.subjects.stream(message.edge.name());
         let answer = match self.broker.store(self.now, message) {
-            Storing::Stored => {
-                self.tell(|| format!("{} stored as {}", message.edge.name(), message.id));
+            Storing::Stored(sequence) => {
+                self.tell(|| format!("{} {sequence} stored as {}", message.edge.name(), message.id));
                 self.dispatch(message.edge);
-                Input::Stored(token)
+                Input::Stored(token, pub_ack(stream, sequence, false))
             }
-            Storing::Known => Input::Stored(token),
+            Storing::Known => Input::Stored(token, pub_ack(stream, 0, true)),
             Storing::Refused => Input::Refused(token),
         };
         if !self.is_lost(from.place) {
@@ -128,6 +144,35 @@ impl Around {
         for place in places {
             self.cut_off(place, micros);
         }
+    }
+
+    /// The broker is killed, its store is replaced by an earlier copy, and it comes back: to each process at another time.
+    pub(crate) fn restore_broker(&mut self, age: Micros) {
+        let lost = self.broker.restore(self.now.saturating_sub(age));
+        self.lost += lost;
+        self.tell(|| format!("the broker is restored from a copy of {age} us ago: {lost} messages are lost"));
+        let mut places: Vec<Place> = self.up.keys().copied().collect();
+        places.sort();
+        for place in places {
+            let micros = self.dice.within(SECOND / 2..6 * SECOND);
+            self.cut_off(place, micros);
+        }
+    }
+
+    /// What the broker says of streams.
+    pub(crate) fn look(&self, expected: Vec<Expected>) -> Vec<StreamLook> {
+        let look = |expected: Expected| {
+            let edge = self.routes.edge_of_stream(&expected.stream);
+            let at_given = self.broker.stored_at(edge, expected.given).map(|at| at as i64);
+            StreamLook { created: 1, last: self.broker.last(edge), at_given, expected }
+        };
+        expected.into_iter().map(look).collect()
+    }
+
+    /// A process ends for good.
+    pub(crate) fn refuse(&mut self, place: Place, rewound: Rewound) {
+        self.tell(|| format!("{place:?} refuses: {rewound}"));
+        self.refusal.get_or_insert(rewound);
     }
 
     /// A place has no connection to the broker for a while; its process may see that or not.
@@ -311,6 +356,11 @@ impl Around {
         if acts { self.dying.remove(&place) } else { None }
     }
 
+    /// Whether no server can be reached now.
+    pub(crate) fn is_web_cut(&self) -> bool {
+        self.faults.web_cut.contains(&self.now)
+    }
+
     /// Draws the incidents of the run.
     pub(crate) fn plan_incidents(&mut self, places: &[Place]) {
         for _ in 0..self.faults.incidents {
@@ -321,6 +371,10 @@ impl Around {
             }
             let Some(&place) = self.dice.pick(places) else { return };
             let incident = match self.dice.below(8) {
+                // What a process without state published is known to itself alone.
+                0..4 if self.faults.copies > 0 && !place.stage.row().has_state => {
+                    Incident::Pause { micros: self.interruption() }
+                }
                 0 | 1 => Incident::Crash,
                 2 | 3 => Incident::CrashInStep { after: self.dice.below(4) },
                 4 => Incident::Pause { micros: self.interruption() },
@@ -333,6 +387,11 @@ impl Around {
                 }
             };
             self.agenda.at(at, Happening::Incident(place, incident));
+        }
+        for _ in 0..self.faults.copies {
+            let at = self.dice.within(SECOND..self.faults.until_s * SECOND);
+            let age = self.dice.within(MILLISECOND..5 * SECOND);
+            self.agenda.at(at, Happening::BrokerRestored { age });
         }
     }
 

@@ -1,7 +1,8 @@
 //! The broker in memory: streams with durable consumers, and the subjects of soft messages.
 //!
 //! A stream stores a message once per id within its duplicate window and delivers it at least once: what is not
-//! acked within `ack_wait` comes again, to any member of the consumer.
+//! acked within `ack_wait` comes again, to any member of the consumer. Restored from an earlier copy, all streams and
+//! consumers are as they were then, and sequence numbers are given out a second time.
 
 use super::agenda::{EffectId, Place, Process};
 use super::plan::Micros;
@@ -27,6 +28,8 @@ pub(crate) struct Delivery {
     pub(crate) consumer: usize,
     /// In its stream, from 1.
     pub(crate) sequence: u64,
+    /// When it was stored.
+    pub(crate) at: Micros,
     pub(crate) payload: Bytes,
 }
 
@@ -75,6 +78,7 @@ struct Consumer {
 }
 
 struct Stored {
+    at: Micros,
     token: Token,
     payload: Bytes,
 }
@@ -100,7 +104,8 @@ pub(crate) struct Dispatched {
 /// What became of a message that reached the broker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Storing {
-    Stored,
+    /// Under this sequence number.
+    Stored(u64),
     /// It was there already.
     Known,
     /// The stream is full.
@@ -168,8 +173,8 @@ impl Broker {
             return Storing::Refused;
         }
         stream.ids.insert(message.id.clone(), now);
-        stream.messages.push(Stored { token: message.token.clone(), payload: message.payload.clone() });
-        Storing::Stored
+        stream.messages.push(Stored { at: now, token: message.token.clone(), payload: message.payload.clone() });
+        Storing::Stored(stream.messages.len() as u64)
     }
 
     /// What can be delivered now on an edge to the processes that are `up`; `choose` picks among members.
@@ -194,8 +199,8 @@ impl Broker {
                 consumer.delivery += 1;
                 let until = now + stream.ack_wait;
                 consumer.unacked.insert(sequence, Unacked { delivery: consumer.delivery, until });
-                let payload = stream.messages[sequence as usize - 1].payload.clone();
-                let delivery = Delivery { edge, consumer: index, sequence, payload };
+                let Stored { at, payload, .. } = &stream.messages[sequence as usize - 1];
+                let delivery = Delivery { edge, consumer: index, sequence, at: *at, payload: payload.clone() };
                 dispatched.push(Dispatched { to, number: consumer.delivery, delivery });
             }
         }
@@ -203,6 +208,9 @@ impl Broker {
     }
 
     pub(crate) fn ack(&mut self, now: Micros, edge: Edge, consumer: usize, sequence: u64) {
+        if sequence > self.last(edge) {
+            return;
+        }
         let consumer = &mut self.stream(edge).consumers[consumer];
         consumer.unacked.remove(&sequence);
         consumer.again.remove(&sequence);
@@ -234,6 +242,40 @@ impl Broker {
                 consumer.again.insert(sequence);
             }
         }
+    }
+
+    /// Restores all streams and consumers as they were at a moment. Returns how many messages are lost.
+    pub(crate) fn restore(&mut self, copied_at: Micros) -> usize {
+        self.forget_acks(copied_at);
+        let mut lost = 0;
+        for stream in self.streams.values_mut() {
+            let length = stream.messages.iter().take_while(|message| message.at < copied_at).count();
+            lost += stream.messages.len() - length;
+            stream.messages.truncate(length);
+            stream.ids.retain(|_, at| *at < copied_at);
+            for consumer in &mut stream.consumers {
+                consumer.next = consumer.next.min(length);
+                consumer.again.retain(|&sequence| sequence <= length as u64);
+                consumer.unacked.retain(|&sequence, _| sequence <= length as u64);
+            }
+        }
+        lost
+    }
+
+    /// The last sequence that a stream gave out.
+    pub(crate) fn last(&self, edge: Edge) -> u64 {
+        self.streams.get(&edge).map_or(0, |stream| stream.messages.len() as u64)
+    }
+
+    /// When a message was stored, unless all consumers have acked it.
+    pub(crate) fn stored_at(&self, edge: Edge, sequence: u64) -> Option<Micros> {
+        let stream = self.streams.get(&edge)?;
+        let is_there = stream.consumers.iter().any(|consumer| !consumer.acked.contains_key(&sequence));
+        stream
+            .messages
+            .get(usize::try_from(sequence).ok()?.checked_sub(1)?)
+            .filter(|_| is_there)
+            .map(|stored| stored.at)
     }
 
     /// A message is to be delivered once more.

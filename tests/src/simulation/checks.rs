@@ -42,7 +42,8 @@ struct Lease {
     /// By the scheduler's clock.
     until: Micros,
     lease: Micros,
-    granted: Micros,
+    /// In the order of events.
+    granted: u64,
     /// Its fetcher has sent the last report.
     ended: bool,
 }
@@ -51,8 +52,10 @@ struct Lease {
 struct Politeness {
     last_contact: Option<Micros>,
     crawl_delay: Micros,
-    /// Retry-Afters: since when the scheduler has known of each, and when it is over.
-    known: Vec<(Micros, Micros)>,
+    /// Crawl-delays that jobs were told and the scheduler has not heard of yet.
+    crawl_delays_told: HashMap<JobId, Micros>,
+    /// Retry-Afters: since which event the scheduler has known of each, and when it is over.
+    known: Vec<(u64, Micros)>,
     /// When its robots.txt was answered last.
     robots_at: Option<Micros>,
     /// When the pause is over that an answer to a job asks for, by Retry-After or by how long it took.
@@ -81,6 +84,8 @@ pub(crate) struct Checks {
     pages_per_domain: u64,
     /// Faults make connections of dead and cut-off holders overlap with others.
     faults: bool,
+    /// Grants, and reports that were taken, so far: more than one may fall into a microsecond.
+    events: u64,
     leases: HashMap<JobId, Lease>,
     by_server: HashMap<String, Vec<JobId>>,
     /// By server, connections that are open.
@@ -109,6 +114,7 @@ impl Checks {
             pages_per_host: pipeline.limits.pages_per_host,
             pages_per_domain: pipeline.limits.pages_per_domain,
             faults,
+            events: 0,
             leases: HashMap::new(),
             by_server: HashMap::new(),
             open: HashMap::new(),
@@ -145,8 +151,9 @@ impl Checks {
                 }
                 self.by_server.entry(job.server.clone()).or_default().push(job.id);
                 let address = job.addresses.first().copied();
-                let lease =
-                    Lease { server: job.server, address, until: now + lease, lease, granted: now, ended: false };
+                self.events += 1;
+                let granted = self.events;
+                let lease = Lease { server: job.server, address, until: now + lease, lease, granted, ended: false };
                 self.leases.insert(job.id, lease);
                 self.shares_address(now, job.id);
             }
@@ -215,12 +222,20 @@ impl Checks {
 
     /// A scheduler takes a report.
     pub(crate) fn learns(&mut self, now: Micros, report: &Report) {
+        self.events += 1;
+        // Of a job whose lease is over it takes no robots.txt.
+        let is_out = self.leases.get(&report.job).is_some_and(|lease| lease.until > now);
         let politeness = self.politeness.entry(report.server.clone()).or_default();
+        if let Some(&delay) =
+            politeness.crawl_delays_told.get(&report.job).filter(|_| is_out && report.robots.is_some())
+        {
+            politeness.crawl_delay = delay;
+        }
         let asks = |result: &RequestResult| {
             matches!(result.end, RequestEnd::Response { status: 429 | 503, retry_after_s: Some(_), .. })
         };
         if let Some(&until) = politeness.told.get(&report.job).filter(|_| report.results.iter().any(asks)) {
-            politeness.known.push((now, until));
+            politeness.known.push((self.events, until));
         }
     }
 
@@ -325,7 +340,7 @@ impl Checks {
         let told = politeness.told.get(&job).copied().unwrap_or_default();
         let robots_age = politeness.robots_at.map_or(Micros::MAX, |at| now.saturating_sub(at));
         politeness.known.retain(|(_, until)| *until > now);
-        let known = politeness.known.iter().filter(|(since, _)| *since <= granted).map(|(_, until)| *until);
+        let known = politeness.known.iter().filter(|(since, _)| *since < granted).map(|(_, until)| *until);
         let not_before = known.max().unwrap_or_default().max(told);
         politeness.last_contact = Some(now);
         if since < gap {
@@ -358,7 +373,7 @@ impl Checks {
             tell(at + seconds * SECOND);
         }
         if let Some(seconds) = answer.crawl_delay_s {
-            politeness.crawl_delay = seconds * SECOND;
+            politeness.crawl_delays_told.insert(job, seconds * SECOND);
         }
         if let Some(asker) = &answer.robots_of {
             self.politeness.entry(asker.clone()).or_default().robots_at = Some(at);

@@ -10,10 +10,10 @@
 use super::agenda::{Answer, EffectId, Input, Place, Process};
 use super::around::Around;
 use super::broker::{Delivery, Outgoing, ReplyTo, SoftMessage};
-use super::plan::{MILLISECOND, Micros};
+use super::plan::{MILLISECOND, Micros, SECOND};
 use shared::config::Pipeline;
 use shared::message::{Edge, decode};
-use shared::stage::settlement::{Action, Life, Settlement, next_epoch};
+use shared::stage::settlement::{Action, Life, Refused, Rewound, Settlement, next_epoch};
 use shared::stage::store::{MemoryStore, Store};
 use shared::stage::{Core, Count, Event, Output};
 use shared::time::Timestamp;
@@ -23,6 +23,8 @@ use std::time::Duration;
 
 /// How often a process keeps inputs alive and clears its outbox, as in the stage loop.
 const UPKEEP: Micros = 500 * MILLISECOND;
+/// As in the loop's lookout.
+const LOOK_EVERY: Micros = 5 * SECOND;
 
 /// A core that the simulation can run: who does its work that waits.
 pub(crate) trait Simulated: Core + 'static {
@@ -91,6 +93,8 @@ struct LifeOf<C> {
     /// Of a stage with state: when it renews its lease, and the revision under which that was taken.
     next_renewal: Option<Micros>,
     taken: u64,
+    /// When it looks at its streams, in a run in which they may become shorter.
+    next_look: Option<Micros>,
 }
 
 /// An instance of a stage.
@@ -137,6 +141,10 @@ impl<C: Simulated> Node<C> {
             // A stream is never made anew here: they all have one identity.
             settlement.adopt(tables, edge, 1).expect("a store in memory does not fail");
         }
+        let looks = around.look(settlement.expected());
+        if let Err(rewound) = settlement.look(&looks) {
+            around.refuse(self.place, rewound);
+        }
         let lasts = around.leases.lasts;
         settlement.leased(Timestamp::from_micros(lasts));
         Some(LifeOf {
@@ -154,6 +162,7 @@ impl<C: Simulated> Node<C> {
             next_effect: 0,
             announced: 0,
             next_upkeep: around.now + UPKEEP,
+            next_look: (around.faults.copies > 0).then_some(around.now + LOOK_EVERY),
         })
     }
 }
@@ -223,8 +232,9 @@ impl<C: Simulated> LifeOf<C> {
         let by_clock = |at: Timestamp| self.born.saturating_add(at.as_micros());
         let core = self.core.wake_at().filter(|_| self.settlement.may_step(self.at(now))).map(by_clock);
         let due = self.settlement.due_at().map(by_clock);
-        let upkeep = self.settlement.needs_upkeep().then_some(self.next_upkeep);
-        [core, due, upkeep, self.next_renewal].into_iter().flatten().min()
+        let needs_upkeep = self.settlement.needs_upkeep() || self.settlement.wants_look();
+        let upkeep = needs_upkeep.then_some(self.next_upkeep);
+        [core, due, upkeep, self.next_renewal, self.next_look].into_iter().flatten().min()
     }
 
     fn take(&mut self, input: Input, around: &mut Around) -> Result<(), Died> {
@@ -232,14 +242,19 @@ impl<C: Simulated> LifeOf<C> {
             Input::Delivery(delivery) => self.messages.push_back(delivery),
             Input::Soft(message) => self.requests.push_back(message),
             Input::Answer(number, answer) => self.answers.push_back((number, answer)),
-            Input::Stored(token) => {
-                if let Some(tag) = self.settlement.stored(self.now(around), token) {
+            Input::Stored(token, ack) => {
+                let stored = self.settlement.stored_at(self.now(around), token, &ack);
+                if let Some(tag) = self.unless_rewound(stored, around)? {
                     return self.step(Event::Stored(tag), around);
                 }
             }
-            Input::Refused(token) => self.settlement.refused(self.now(around), token, "the stream is full".into()),
+            Input::Refused(token) => self.settlement.refused(self.now(around), token, Refused::Full),
             Input::Disconnected => self.settlement.disconnected(),
-            Input::Reconnected => self.settlement.reconnected(self.now(around)),
+            Input::Reconnected => {
+                self.settlement.disconnected();
+                self.look(around)?;
+                self.settlement.reconnected(self.now(around));
+            }
             Input::Leased { asked, taken } => {
                 let until = self.at(asked + around.leases.lasts);
                 self.settlement.leased(until);
@@ -268,6 +283,20 @@ impl<C: Simulated> LifeOf<C> {
         }
     }
 
+    /// Looks whether the streams are what they were.
+    fn look(&mut self, around: &mut Around) -> Result<(), Died> {
+        let looked = self.settlement.look(&around.look(self.settlement.expected()));
+        self.unless_rewound(looked, around)
+    }
+
+    /// A process that finds a stream rewound ends for good.
+    fn unless_rewound<T>(&self, found: Result<T, Rewound>, around: &mut Around) -> Result<T, Died> {
+        found.map_err(|rewound| {
+            around.refuse(self.process.place, rewound);
+            Died
+        })
+    }
+
     fn tick(&mut self, around: &mut Around) -> Result<(), Died> {
         let now = self.now(around);
         if self.settlement.may_step(now) && self.core.wake_at().is_some_and(|at| at <= now) {
@@ -277,6 +306,15 @@ impl<C: Simulated> LifeOf<C> {
         if self.next_upkeep <= around.now {
             self.next_upkeep = around.now + UPKEEP;
             self.settlement.upkeep(now);
+            if self.settlement.wants_look() && !around.is_cut_off(self.process.place) {
+                self.look(around)?;
+            }
+        }
+        if self.next_look.is_some_and(|at| at <= around.now) {
+            self.next_look = Some(around.now + LOOK_EVERY);
+            if !around.is_cut_off(self.process.place) {
+                self.look(around)?;
+            }
         }
         if let Some(at) = self.next_renewal.filter(|&at| at <= around.now) {
             self.next_renewal = Some(at.max(around.now) + around.leases.lasts / 4);
@@ -307,9 +345,10 @@ impl<C: Simulated> LifeOf<C> {
     }
 
     fn receive(&mut self, delivery: Delivery, around: &mut Around) -> Result<(), Died> {
-        let Delivery { edge, consumer, sequence, payload } = delivery;
+        let Delivery { edge, consumer, sequence, at, payload } = delivery;
         let answer_to = AnswerTo::Consumer { edge, consumer, sequence };
-        let Some(ticket) = self.settlement.message(self.now(around), edge, sequence, answer_to) else {
+        let given = self.settlement.message(self.now(around), edge, (sequence, at as i64), answer_to);
+        let Some(ticket) = self.unless_rewound(given, around)? else {
             return self.carry_out_all(around);
         };
         let input = C::decode(edge, &payload).unwrap_or_else(|error| panic!("{edge:?} {sequence}: {error}"));

@@ -1,4 +1,5 @@
-//! Nodes: the instances of all stages, opened as their binaries open them, and who does their work that waits.
+//! Nodes: the instances of all stages but the archiver, opened as their binaries open them, and who does their work
+//! that waits.
 
 use super::agenda::{Answer, EffectId, Place};
 use super::around::Around;

@@ -46,13 +46,19 @@ pub struct Faults {
     /// Incidents in which schedulers cannot hear for a while are the only ones: pauses and cuts of theirs, and kills of the
     /// broker, which stays away.
     pub deafness_alone: bool,
+    /// Times that the broker is restored from an earlier copy of its store.
+    pub copies: usize,
+    /// From when to when no server can be reached.
+    pub web_cut: std::ops::Range<u64>,
 }
 
 impl Faults {
     /// Whether nothing goes wrong.
     pub fn is_none(&self) -> bool {
-        let Faults { incidents, until_s: _, lost, repeated, late, slow_steps, deafness_alone: _ } = self;
-        [*incidents as u64, *lost, *repeated, *late, *slow_steps].iter().all(|&many| many == 0)
+        let Faults { incidents, until_s: _, lost, repeated, late, slow_steps, deafness_alone: _, copies, web_cut } =
+            self;
+        let counts = [*incidents as u64, *lost, *repeated, *late, *slow_steps, *copies as u64, web_cut.end];
+        counts.iter().all(|&many| many == 0)
     }
 }
 
@@ -75,6 +81,8 @@ impl Plan {
             late: *dice.pick(&[0, 20, 100]).unwrap_or(&0),
             slow_steps: *dice.pick(&[0, 0, 5, 20]).unwrap_or(&0),
             deafness_alone: false,
+            copies: 0,
+            web_cut: 0..0,
         };
         let servers = dice.within(5..10) as usize;
         let mut plan = Plan { servers, pages_max: 14, faults, ..Plan::drawn(seed, &mut dice) };
@@ -95,6 +103,26 @@ impl Plan {
         let until_s = dice.within(5..60);
         let faults = Faults { incidents, until_s, deafness_alone: true, ..Faults::default() };
         Plan { servers: dice.within(5..10) as usize, pages_max: 30, faults, ..Plan::drawn(seed, &mut dice) }
+    }
+
+    /// The same, and the broker is restored from an earlier copy of its store once or twice.
+    #[must_use]
+    pub fn with_copies(mut self) -> Plan {
+        self.faults.copies = 1 + (self.seed % 2) as usize;
+        // Nobody but its sender knows of an injection before it is taken in.
+        self.again.clear();
+        self
+    }
+
+    /// A run in which no server can be reached for longer than it takes to give up each, and nothing else goes wrong.
+    pub fn with_a_cut_web(seed: u64) -> Plan {
+        let mut dice = Dice::new(seed);
+        // So late that more servers are known than doubt needs, and on so large a web that enough of them are in play: of a
+        // few nobody can tell whether they are at fault or the network.
+        let from = dice.within(20 * SECOND..40 * SECOND);
+        let web_cut = from..from + dice.within(300 * SECOND..500 * SECOND);
+        let faults = Faults { until_s: web_cut.end / SECOND, web_cut, ..Faults::default() };
+        Plan { servers: 60, pages_max: 30, faults, ..Plan::drawn(seed, &mut dice) }
     }
 
     /// The same with a budget of 1 to 12 pages for each host, of which many have two servers, or of up to 24 for each

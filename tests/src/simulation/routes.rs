@@ -28,6 +28,12 @@ impl Routes {
         Routes { subjects: Arc::new(subjects), by_subject }
     }
 
+    /// The edge whose stream has this name.
+    pub(crate) fn edge_of_stream(&self, stream: &str) -> Edge {
+        let edge = Edge::ALL.into_iter().find(|edge| self.subjects.stream(edge.name()) == stream);
+        edge.unwrap_or_else(|| panic!("{stream} is no stream of an edge"))
+    }
+
     /// Where a message with this subject goes.
     pub(crate) fn of(&self, subject: &str) -> (Edge, Token) {
         let route = self.by_subject.get(subject).unwrap_or_else(|| panic!("{subject} is no subject of an edge"));

@@ -115,7 +115,7 @@ pub(crate) fn connected(number: ConnectionId, around: &mut Around) {
             around.web.state[server].refused > times
         }
     };
-    if !accepts || took > around.web.connect_timeout || now >= lease_ends {
+    if !accepts || around.is_web_cut() || took > around.web.connect_timeout || now >= lease_ends {
         respond(id, 0, &request, None, End::Failure(FailureKind::Connect), around);
         return;
     }
@@ -168,7 +168,7 @@ fn send(number: ConnectionId, id: EffectId, request: Request, connect_us: Option
         // No answer at all.
         None => (timeout, End::Failure(FailureKind::Timeout)),
         Some(_) if breaks => (latency / 2, End::Failure(FailureKind::Reset)),
-        Some(_) if latency >= timeout => (timeout, End::Failure(FailureKind::Timeout)),
+        Some(_) if latency >= timeout || around.is_web_cut() => (timeout, End::Failure(FailureKind::Timeout)),
         Some(response) => {
             if response.status == 200 {
                 *around.web.served.entry(request.url.clone()).or_insert(0) += 1;

@@ -49,7 +49,7 @@ async fn serve(web: Arc<Web>, mut stream: TcpStream) {
     let body = Body { parts: [json.as_bytes(), b"\n", b""], omitted: false };
     let fields = "Content-Type: application/json\r\n";
     if http::write_response(&mut stream, &mut String::new(), status, fields, true, body).await.is_ok() {
-        http::close(stream).await;
+        http::close(&mut stream).await;
     }
 }
 

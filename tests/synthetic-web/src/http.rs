@@ -234,7 +234,7 @@ impl Body<'_> {
 
 /// Sends the end of the stream and waits a moment for the client's. Closing with unread bytes would
 /// reset the connection, and the client could lose a response it has not read yet.
-pub(crate) async fn close(mut stream: TcpStream) {
+pub(crate) async fn close(stream: &mut TcpStream) {
     if stream.shutdown().await.is_err() {
         return;
     }

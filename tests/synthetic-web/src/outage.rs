@@ -1,7 +1,7 @@
 //! Outage: the network between the web and who crawls it is down for a while, or its name server is.
 //!
 //! While the network is down no request is read and no answer is sent. Connections that stood then, or came meanwhile,
-//! are of no use afterwards: what a crawler has given up is not counted later.
+//! are reset: what a crawler has given up is not counted later.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

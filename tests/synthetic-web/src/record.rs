@@ -12,6 +12,10 @@ use super::resource::Resource;
 /// Paths that no page links to are kept up to this number per host; further ones are only counted.
 const UNKNOWN_PATHS_MAX: usize = 100;
 
+/// A host that fails now and then fails the same page no more often. So a crawler that tries it once more than that gets
+/// it, however its requests follow one another.
+const FAILURES_MAX: usize = 2;
+
 /// One request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Contact {
@@ -42,6 +46,19 @@ pub(crate) struct HostRecord {
     pub(crate) misdirected: u32,
     /// Bytes of answers that the kernel took.
     pub(crate) bytes_sent: u64,
+}
+
+impl HostRecord {
+    /// Requests but those for robots.txt.
+    pub(crate) fn requests(&self) -> usize {
+        self.contacts.iter().filter(|contact| contact.resource != Resource::Robots).count()
+    }
+
+    /// Says whether a host that fails now and then may fail the last request, which was for this.
+    pub(crate) fn may_fail(&self, resource: Resource) -> bool {
+        let tries = self.contacts.iter().filter(|contact| contact.resource == resource).count();
+        resource != Resource::Robots && tries <= FAILURES_MAX
+    }
 }
 
 /// What all hosts and the DNS server saw.

@@ -39,7 +39,7 @@ struct Content {
 }
 
 /// Serves a connection until one side wants no more.
-pub(crate) async fn serve(web: &Web, host: u32, open: &Open<'_>, stream: TcpStream) -> Result<()> {
+pub(crate) async fn serve(web: &Web, host: u32, open: &Open<'_>, stream: &mut TcpStream) -> Result<()> {
     stream.set_nodelay(true)?;
     let stream = acceptor()?.accept(stream).await?;
     let mut connection = h2::server::handshake(stream).await?;
@@ -89,8 +89,7 @@ fn config() -> Result<ServerConfig> {
 /// Says whether the last request is broken off.
 fn is_reset(web: &Web, host: u32, resource: Resource) -> bool {
     let record = web.recorder.host(host);
-    let requests = record.contacts.iter().filter(|contact| contact.resource != Resource::Robots).count();
-    resource != Resource::Robots && requests % RESET_EVERY == 0
+    record.requests().is_multiple_of(RESET_EVERY) && record.may_fail(resource)
 }
 
 /// Puts an answer into the connection, which sends it when the next request is asked for.

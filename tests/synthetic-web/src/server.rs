@@ -80,31 +80,43 @@ pub(crate) async fn accept(web: Arc<Web>, host: u32, listener: TcpListener) {
     }
 }
 
-async fn serve(web: Arc<Web>, host: u32, stream: TcpStream) {
-    if web.network.is_down() {
-        return web.network.lets_go().await;
+async fn serve(web: Arc<Web>, host: u32, mut stream: TcpStream) {
+    if web.network.is_down() || converse_while_up(&web, host, &mut stream).await == Conversation::Broken {
+        web.network.lets_go().await;
+        // A connection that ended in order would pass what it brought for all there is.
+        let _ = stream.set_zero_linger();
     }
+}
+
+/// How a connection ended.
+#[derive(PartialEq, Eq)]
+enum Conversation {
+    Ended,
+    /// The network went down.
+    Broken,
+}
+
+/// Serves a connection to its end, or until the network goes down.
+async fn converse_while_up(web: &Arc<Web>, host: u32, stream: &mut TcpStream) -> Conversation {
     let open = web.recorder.open(host);
     if !open.older.is_empty() {
-        tokio::spawn(watch_parallel(Arc::clone(&web), host, open.older.clone()));
+        tokio::spawn(watch_parallel(Arc::clone(web), host, open.older.clone()));
     }
-    // Not polled while the network is down, and dropped, with its connection, afterwards.
-    let mut conversation = std::pin::pin!(converse(&web, host, open, stream));
     tokio::select! {
         biased;
-        () = web.network.goes_down() => web.network.lets_go().await,
-        () = conversation.as_mut() => {}
+        () = web.network.goes_down() => Conversation::Broken,
+        () = converse(web, host, open, stream) => Conversation::Ended,
     }
 }
 
 /// Serves a connection to its end.
-async fn converse(web: &Web, host: u32, open: Open<'_>, mut stream: TcpStream) {
+async fn converse(web: &Web, host: u32, open: Open<'_>, stream: &mut TcpStream) {
     if web.plan.site(host).hostility.is_some_and(Hostility::is_secure) {
         // Whatever ends the connection has ended it for good.
         let _ = secure::serve(web, host, &open, stream).await;
         return;
     }
-    let ended = stream.set_nodelay(true).is_err() || exchange_all(web, host, &open, &mut stream).await.is_err();
+    let ended = stream.set_nodelay(true).is_err() || exchange_all(web, host, &open, stream).await.is_err();
     drop(open);
     if !ended {
         http::close(stream).await;
@@ -193,12 +205,11 @@ fn without_session(path: &str) -> &str {
 
 /// Says whether the host is too busy for the last request.
 fn is_busy(web: &Web, host: u32, resource: Resource) -> bool {
-    if web.plan.site(host).hostility != Some(Hostility::Busy) || resource == Resource::Robots {
+    if web.plan.site(host).hostility != Some(Hostility::Busy) {
         return false;
     }
     let record = web.recorder.host(host);
-    let requests = record.contacts.iter().filter(|contact| contact.resource != Resource::Robots).count();
-    requests % BUSY_EVERY == 1
+    record.requests() % BUSY_EVERY == 1 && record.may_fail(resource)
 }
 
 /// Records a request.

@@ -1,11 +1,13 @@
 //! Control: a crawl is started, fed, scaled, stopped, resumed and deleted.
 
 use super::{ENDS_WITHIN, MINUTE, slow_web};
-use rhumb_tests::harness::{Cluster, Running, World, binaries, ended_within, json, rhumb};
+use rhumb_tests::harness::{Cluster, Running, World, binaries, ended_within, json, rhumb, signal};
 use rustix::process::{Pid, Signal, kill_process};
 use shared::config::Credentials;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
+use std::sync::mpsc;
 use std::time::{Duration, Instant};
 use synthetic_web::{Latency, PagesPerHost, Profile};
 
@@ -80,6 +82,30 @@ fn fetchers_that_come_and_go_all_the_time_do_not_take_each_others_jobs() {
     let finished = crawl.finish(MINUTE);
     world.assert_whole(&finished);
     assert_eq!(finished.summary.restarts, 0);
+}
+
+/// Goal: who waits for a lease says so, and who holds it. Method: a second scheduler of the same instance.
+#[test]
+fn a_stage_that_waits_for_its_lease_says_who_holds_it() {
+    let world = World::new(slow_web());
+    let mut up = world.up().start();
+    up.until(MINUTE, |summary| summary.processes.iter().any(|process| process.stage == "scheduler"));
+    let holder = up.pid("scheduler");
+    let mut second = Command::new(binaries().join("scheduler"))
+        .env("RHUMB__BROKER__URL", up.handle().broker)
+        .arg("--config")
+        .arg(up.data().join("configuration.json"))
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("a scheduler can be started");
+    let mut log = BufReader::new(second.stderr.take().expect("a pipe")).lines().map_while(Result::ok);
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || tell.send(log.find(|line| line.contains("waiting for the lease"))));
+    let said = told.recv_timeout(ENDS_WITHIN);
+    signal(second.id(), Signal::TERM);
+    assert_eq!(ended_within(&mut second, ENDS_WITHIN).and_then(|status| status.code()), Some(0));
+    let said = said.expect("it says something in time").expect("it says that it waits");
+    assert!(said.contains("scheduler.0") && said.contains(&format!("pid {holder} ")), "{said}");
 }
 
 #[test]
@@ -201,9 +227,10 @@ fn a_crawl_that_runs_elsewhere_is_not_deleted() {
     );
     world.assert_whole(&crawl.finish(MINUTE));
 
-    let elsewhere = format!("data={}", folder.path().join("elsewhere").display());
     let mut stage = Command::new(binaries().join("dedup"))
-        .args(["--set", "network.allow_private_addresses=true", "--set", &url, "--set", &elsewhere])
+        .arg("--config")
+        .arg(world.data().join("configuration.json"))
+        .args(["--set", &url])
         .args(["--supervisor", &std::process::id().to_string()])
         .stderr(Stdio::null())
         .spawn()

@@ -20,6 +20,7 @@ fn bad_input_is_named_before_anything_starts() {
         (vec!["--seeds", &seeds, "--set", local], "seeds.txt:2"),
         (vec!["http://a.test/", "--set", local, "--summary", "/no/such/folder/s.json"], "/no/such/folder/s.json"),
         (vec!["http://a.test/"], "network.user_agent"),
+        (vec!["http://a.test/", "--set", local, "--accept-loss"], "needs --resume"),
         (vec!["http://a.test/", "--set", local, "--set", "broker.url=foo bar"], "broker.url"),
     ] {
         let said = rhumb(&[["crawl", "--data", &data].as_slice(), &arguments].concat());

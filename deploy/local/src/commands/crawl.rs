@@ -15,12 +15,14 @@ use std::time::Duration;
 #[derive(Args)]
 #[command(
     after_help = "Ends with exit code 0 when complete or at a limit (`complete` in the summary tells which), 130 after \
-Ctrl-C (drained; go on with --resume), 2 for bad configuration or seeds.
+Ctrl-C (drained; go on with --resume), 2 for bad configuration or seeds, and when state or streams of the crawl are gone,
+shorter than they were, or another crawl's (the message says what can be done).
 
 Examples:
   rhumb crawl http://localhost:8000/ --set network.allow_private_addresses=true
   rhumb crawl https://example.org/ --max-pages 500 --set 'network.user_agent=mybot/1.0 (me@example.org)'
-  rhumb crawl --resume --data rhumb-data"
+  rhumb crawl --resume --data rhumb-data
+  rhumb crawl --resume --accept-loss --data rhumb-data      after the broker lost messages"
 )]
 pub(super) struct Crawl {
     /// URLs to begin with
@@ -50,6 +52,10 @@ pub(super) struct Crawl {
     /// another), changed by the environment and --set
     #[arg(long)]
     resume: bool,
+    /// With --resume: go on without what is missing of the crawl (messages that its broker lost, state of a stage that is
+    /// gone), and say how much that is, as far as it is known. Without this such a crawl is refused
+    #[arg(long)]
+    accept_loss: bool,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -62,6 +68,10 @@ enum Scope {
 impl Crawl {
     /// Crawls.
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+        if self.accept_loss && !self.resume {
+            let what = "--accept-loss goes on with a crawl of which something is missing: it needs --resume";
+            return Err(BadArguments(what.into()).into());
+        }
         let seeds = seeds::read(&self.urls, self.seeds.as_deref()).map_err(BadArguments)?;
         let layers = self.layers()?;
         let mut pipeline = layers.load()?;
@@ -74,8 +84,9 @@ impl Crawl {
             check_fixed(&pipeline)?;
         }
         check_summary(self.summary.as_deref())?;
-        let (at_most, summary) = (self.at_most, self.summary);
-        let plan = Plan { layers, pipeline, seeds, topic: "default".into(), ends: true, at_most, summary };
+        let Crawl { accept_loss, at_most, summary, .. } = self;
+        let topic = "default".into();
+        let plan = Plan { layers, pipeline, seeds, topic, accept_loss, ends: true, at_most, summary };
         Ok(exit_code(crawl::run(&plan).await?))
     }
 

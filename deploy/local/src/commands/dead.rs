@@ -1,4 +1,4 @@
-//! `rhumb dead`: the corrupt messages that stages put aside, and their replay.
+//! `rhumb dead`: the messages that stages put aside, corrupt ones and those that processes died of, and their replay.
 
 use super::arguments::Which;
 use crate::handle::{self, Running};
@@ -14,7 +14,7 @@ use serde_json::json;
 use shared::topology::DEAD;
 use std::time::Duration;
 
-/// Lists the corrupt messages that stages put aside
+/// Lists the messages that stages put aside: corrupt ones, and those that processes died of
 #[derive(Args)]
 pub(super) struct Dead {
     /// Send each again to where it came from

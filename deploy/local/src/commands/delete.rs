@@ -3,22 +3,23 @@
 use super::arguments::Which;
 use crate::broker::TOKEN;
 use crate::control::SUPERVISOR;
-use crate::crawl::PROBE;
+use crate::crawl::{KEPT, PROBE, TIDE};
 use crate::handle;
 use crate::lock::{LOCK, lock};
 use crate::seeds::SEEDS;
 use anyhow::Context as _;
 use clap::Args;
-use shared::bus::{BUCKETS, Bus, LEASES, shown};
+use shared::bus::{BUCKETS, Bus, LEASES, held_now, marked_streams, shown};
 use shared::config::Pipeline;
 use shared::stage::{Ownership, holders, new_life};
+use std::collections::BTreeSet;
 use std::io::{ErrorKind, IsTerminal as _};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 /// What a crawl leaves in its data directory beside the folders of its stages.
-const LEFT: [&str; 16] = [
+const LEFT: [&str; 20] = [
     "logs",
     "jetstream",
     "broker.conf",
@@ -31,6 +32,10 @@ const LEFT: [&str; 16] = [
     "control.json.new",
     "configuration.json",
     "configuration.json.new",
+    KEPT,
+    "identity.json.new",
+    TIDE,
+    "streams.json.new",
     SEEDS,
     "seeds.unstored.new",
     LOCK,
@@ -80,12 +85,12 @@ fn confirmed(pipeline: &Pipeline) -> anyhow::Result<bool> {
 async fn delete(pipeline: &Pipeline) -> anyhow::Result<()> {
     let data = &pipeline.data;
     let _lock = if data.exists() { Some(lock(&data.join(LOCK)).await?) } else { None };
-    let holds_state = pipeline.stages.common().iter().any(|(stage, _)| data.join(stage).exists());
+    let stages = pipeline.stages.common();
+    let holds_state = data.join(KEPT).exists() || stages.iter().any(|(stage, _)| data.join(stage).exists());
     anyhow::ensure!(holds_state || !pipeline.broker.url.is_empty(), "there is no crawl in {}", data.display());
     if !pipeline.broker.url.is_empty() {
         delete_from_broker(pipeline).await?;
     }
-    let stages = pipeline.stages.common();
     for name in stages.iter().map(|(stage, _)| *stage).chain(LEFT) {
         remove(&data.join(name))?;
     }
@@ -155,8 +160,14 @@ async fn take_over(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<Option<Owne
 }
 
 async fn delete_streams(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<()> {
-    for (key, _) in pipeline.edges.streams() {
-        let stream = bus.subjects.stream(key);
+    // Those of further edges have its mark alone.
+    let marked = match held_now(bus).await? {
+        Some(identity) => marked_streams(bus, &identity.mark.id).await?,
+        None => Vec::new(),
+    };
+    let of_pipeline = pipeline.edges.streams().into_iter().map(|(key, _)| bus.subjects.stream(key));
+    let streams: BTreeSet<String> = of_pipeline.chain(marked.into_iter().map(|config| config.name)).collect();
+    for stream in streams {
         if bus.jetstream.get_stream(&stream).await.is_ok() {
             bus.jetstream.delete_stream(&stream).await.with_context(|| format!("cannot delete stream {stream}"))?;
         }

@@ -5,9 +5,10 @@ use super::arguments::Which;
 use crate::control::{SupervisorRequest, ask_supervisor};
 use crate::handle::{self, Running};
 use crate::output::line;
-use crate::status::{Snapshot, Summary, Supervision};
+use crate::status::{Parked, Snapshot, Summary, Supervision};
 use anyhow::Context as _;
 use clap::Args;
+use shared::stage::Shares;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -133,6 +134,9 @@ fn text(summary: &Summary, snapshot: &Snapshot) -> String {
         summary.waiting, summary.waiting_over_budget, summary.in_flight, summary.dead
     );
     let _ = writeln!(text, "outcomes  {}", summary.outcomes_text("  "));
+    if let Some(lost) = summary.lost_text() {
+        let _ = writeln!(text, "lost      {lost}");
+    }
     let backlog: Vec<String> = snapshot.backlog.iter().map(|(edge, n)| format!("{edge} {n}")).collect();
     let _ = writeln!(text, "backlog   {}", backlog.join("  "));
     // The required ones are in the backlog.
@@ -142,17 +146,31 @@ fn text(summary: &Summary, snapshot: &Snapshot) -> String {
     for removed in &summary.consumers_removed {
         let _ = writeln!(text, "removed   {removed}");
     }
+    for Parked { stage, edge, version, messages } in &summary.parked {
+        let _ = writeln!(text, "parked    {stage}  {edge} version {version}: {messages} messages");
+    }
     for process in &snapshot.processes {
         let _ = writeln!(
             text,
-            "process   {:<15} pid {:<8} {:>8.2} CPU s  {:>5} MB  {}  http://{}",
+            "process   {:<15} pid {:<8} {:>8.2} CPU s  {:>5} MB  {}  {}  http://{}",
             format!("{}.{}", process.stage, process.instance),
             process.pid,
             process.cpu_s,
             process.peak_rss_bytes / 1_000_000,
+            shares_text(&process.shares),
             if process.ready { "ready".to_owned() } else { format!("not ready ({})", process.reason) },
             process.listen,
         );
+    }
+    text
+}
+
+/// Tells what a process spent its time on lately.
+fn shares_text(shares: &Shares) -> String {
+    let percent = |share: &f64| format!("{:.0} %", 100.0 * share);
+    let mut text = format!("busy {:>5}  waiting {:>5}", percent(&shares.busy), percent(&shares.waiting));
+    for (edge, share) in &shares.held_back {
+        let _ = write!(text, "  held back by {edge} {}", percent(share));
     }
     text
 }

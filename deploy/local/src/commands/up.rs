@@ -21,7 +21,8 @@ impl Up {
         let pipeline = layers.load()?;
         check_fixed(&pipeline)?;
         let (seeds, topic) = (Vec::new(), "default".into());
-        let plan = Plan { layers, pipeline, seeds, topic, ends: false, at_most: None, summary: None };
+        let (accept_loss, ends) = (false, false);
+        let plan = Plan { layers, pipeline, seeds, topic, accept_loss, ends, at_most: None, summary: None };
         Ok(exit_code(crawl::run(&plan).await?))
     }
 }

@@ -15,6 +15,8 @@ pub(crate) struct Plan {
     pub(crate) seeds: Vec<String>,
     /// Their topic.
     pub(crate) topic: String,
+    /// What is missing of the crawl is accepted as lost.
+    pub(crate) accept_loss: bool,
     /// End when nothing is left to do (`crawl`), or only when told to (`up`).
     pub(crate) ends: bool,
     /// End after this time.

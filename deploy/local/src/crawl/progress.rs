@@ -37,8 +37,12 @@ impl Progress {
             self.rate = summary.pages.saturating_sub(pages) as f64 / (summary.elapsed_s - elapsed_s);
             self.before = (summary.elapsed_s, summary.pages);
         }
+        let parked = match summary.parked.iter().map(|parked| parked.messages).sum::<u64>() {
+            0 => String::new(),
+            messages => format!("  parked {messages} (see rhumb status)"),
+        };
         let text = format!(
-            "{} pages ({:.0}/s)  {:.1} MB  waiting {}  in flight {}  found {}  new {}",
+            "{} pages ({:.0}/s)  {:.1} MB  waiting {}  in flight {}  found {}  new {}{parked}",
             summary.pages,
             self.rate,
             summary.bytes as f64 / 1e6,

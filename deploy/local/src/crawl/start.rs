@@ -2,19 +2,22 @@
 //!
 //! In: a plan. Out: [`Parts`]: all that runs. What was started ends when its value is dropped.
 
+use super::membership::Membership;
 use super::plan::Plan;
 use super::ports::check_ports;
+use super::tide::Tide;
 use crate::binaries;
 use crate::broker::{Broker, BrokerOptions};
 use crate::control::SUPERVISOR;
 use crate::handle::{Handle, assignment, keep};
 use crate::lock::{LOCK, lock};
 use crate::processes::{Launch, Processes};
-use crate::seeds::{Seeds, inject};
+use crate::seeds::{SEEDS, Seeds, inject};
 use anyhow::Context as _;
 use async_nats::jetstream::kv;
-use shared::bus::{Buckets, Bus, ensure_buckets, ensure_streams, leave_unarchived, shown};
-use shared::config::{ConfigError, Durability, Pipeline};
+use shared::bus::{Buckets, Bus, ensure_buckets, leave_unarchived, shown};
+use shared::config::{ConfigError, Durability, Follow, Pipeline};
+use shared::identity::Misfit;
 use shared::stage::{Ownership, holders, new_life};
 use shared::url_cache::UrlCache;
 use std::fs::File;
@@ -29,6 +32,8 @@ pub(super) struct Parts {
     pub(super) bus: Bus,
     /// The stages.
     pub(super) processes: Processes,
+    /// How high the streams stand.
+    pub(super) tide: Tide,
     /// While it lasts nobody else runs this crawl on the broker.
     pub(super) lease: Ownership,
     /// While it lasts nobody else runs a crawl in the data directory.
@@ -47,15 +52,36 @@ pub(super) async fn start(plan: &Plan) -> anyhow::Result<Parts> {
     let broker = if pipeline.broker.url.is_empty() { Some(start_broker(pipeline, &data).await?) } else { None };
     let url = broker.as_ref().map_or(pipeline.broker.url.as_str(), Broker::url).to_owned();
     let bus = connect(&url, pipeline).await?;
-    let lease = take_over(&bus, pipeline, broker.is_some(), &url).await?;
+    let (buckets, lease) = take_over(&bus, pipeline, broker.is_some(), &url).await?;
+    if plan.accept_loss && plan.seeds.is_empty() && !data.join(SEEDS).exists() {
+        check_scope(&buckets, pipeline).await?;
+    }
+    let mut tide = Tide::open(&data, pipeline)?;
+    let membership = Membership { pipeline, data: &data, bus: &bus, buckets: &buckets };
+    let identity = membership.settle(&mut tide, plan.accept_loss).await?;
+    leave_unarchived(&bus, pipeline).await?;
 
     keep(&plan.layers, &data)?;
     let seeds = Seeds::keep(&data, &plan.seeds)?;
-    let processes = start_processes(pipeline, &data, &url)?;
+    let processes = start_processes(pipeline, &data, &url, identity.mark.id)?;
     Handle { broker: url, crawl: pipeline.crawl.clone() }.write(&data)?;
     inject(&bus, pipeline.scope.follow, &plan.topic, &seeds.urls, 0).await?;
     seeds.stored()?;
-    Ok(Parts { broker, bus, processes, lease, lock })
+    Ok(Parts { broker, bus, processes, tide, lease, lock })
+}
+
+/// Checks that the broker still holds the scope, which is kept nowhere else: without it every link would be filtered.
+async fn check_scope(buckets: &Buckets, pipeline: &Pipeline) -> anyhow::Result<()> {
+    let held = buckets.scope.status().await.context("the broker does not tell of the scope")?;
+    if pipeline.scope.follow != Follow::Any && held.values() == 0 {
+        return Err(Misfit(
+            "the broker holds no scope any more, so no link could be followed: name the seeds again \
+             (rhumb crawl --resume --accept-loss SEED...), and those that were injected"
+                .to_owned(),
+        )
+        .into());
+    }
+    Ok(())
 }
 
 /// Checks what a stage would find out only when the crawl is under way.
@@ -115,36 +141,40 @@ async fn connect(url: &str, pipeline: &Pipeline) -> anyhow::Result<Bus> {
     Ok(bus)
 }
 
-/// Makes streams and buckets, and takes the lease of the crawl's supervisor.
-async fn take_over(bus: &Bus, pipeline: &Pipeline, broker_is_ours: bool, url: &str) -> anyhow::Result<Ownership> {
-    ensure_streams(bus, pipeline, &[]).await?;
-    leave_unarchived(bus, pipeline).await?;
-    let Buckets { leases, lease, .. } = ensure_buckets(bus, pipeline).await?;
+/// Makes the buckets, and takes the lease of the crawl's supervisor.
+async fn take_over(
+    bus: &Bus,
+    pipeline: &Pipeline,
+    broker_is_ours: bool,
+    url: &str,
+) -> anyhow::Result<(Buckets, Ownership)> {
+    let buckets = ensure_buckets(bus, pipeline).await?;
+    let leases = buckets.leases.clone();
     if broker_is_ours {
-        // A lease that is there is that of a `rhumb` that was killed: we have the lock on the data directory.
-        let _ = leases.purge(format!("{SUPERVISOR}.0")).await;
+        // Leases that are there are those of a `rhumb` that was killed and of its stages, which ended with it: we have the
+        // lock on the data directory. Nobody need wait for their end.
+        for key in holders(&leases).await?.into_keys() {
+            let _ = leases.purge(key).await;
+        }
     }
-    take_lease(leases, lease, pipeline, url).await
+    let lease = take_lease(leases, buckets.lease, pipeline, url).await?;
+    Ok((buckets, lease))
 }
 
 /// Takes the lease, and waits for that of a `rhumb` that was killed to end.
 async fn take_lease(leases: kv::Store, lease: Duration, pipeline: &Pipeline, url: &str) -> anyhow::Result<Ownership> {
-    let life = new_life(SUPERVISOR);
-    if let Ok(taken) =
-        tokio::time::timeout(lease * 3 / 2, Ownership::take(leases.clone(), SUPERVISOR, 0, life, lease)).await
-    {
-        return Ok(taken);
-    }
-    let holders = holders(&leases).await.with_context(|| format!("the broker at {} gives no lease", shown(url)))?;
-    let other = holders.get(&format!("{SUPERVISOR}.0")).map_or("another one", |holder| &holder.whereabouts);
-    anyhow::bail!(
-        "another rhumb runs the crawl '{}' on {} ({other}): give this one a name of its own (--set crawl=NAME)",
-        pipeline.crawl,
-        shown(url)
-    )
+    let taken = Ownership::take_from_the_dead(leases, SUPERVISOR, 0, new_life(SUPERVISOR), lease).await;
+    taken.map_err(|other| {
+        anyhow::anyhow!(
+            "another rhumb runs the crawl '{}' on {} ({}): give this one a name of its own (--set crawl=NAME)",
+            pipeline.crawl,
+            shown(url),
+            other.whereabouts
+        )
+    })
 }
 
-fn start_processes(pipeline: &Pipeline, data: &Path, broker: &str) -> anyhow::Result<Processes> {
+fn start_processes(pipeline: &Pipeline, data: &Path, broker: &str, crawl_id: String) -> anyhow::Result<Processes> {
     let set = vec![
         assignment("data", &data.display().to_string()),
         format!("limits.max_pages={}", pipeline.limits.max_pages),
@@ -153,6 +183,7 @@ fn start_processes(pipeline: &Pipeline, data: &Path, broker: &str) -> anyhow::Re
         binaries: binaries::folder()?,
         config: Pipeline::kept_file(data),
         broker: broker.to_owned(),
+        crawl_id,
         set,
         logs: data.join("logs"),
     })?;

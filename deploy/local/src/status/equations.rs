@@ -8,14 +8,8 @@ use super::snapshot::{Snapshot, outcome_count};
 use shared::config::Pipeline;
 use shared::message::Outcome;
 use shared::stage::{ProcessStatus, settled_count};
-use shared::topology::{Edge, StageName};
+use shared::topology::{self, Edge, STAGES};
 
-/// Edges that stages with state read.
-const SETTLED: [(Edge, StageName); 3] = [
-    (Edge::UrlsSplit, StageName::Dedup),
-    (Edge::UrlsReady, StageName::Scheduler),
-    (Edge::FetchReports, StageName::Scheduler),
-];
 /// What stages count of new URLs that they had to drop, and why.
 const DROPPED: [(&str, &str); 3] = [
     ("misrouted_total", "URLs were misrouted: another instance owns their partition"),
@@ -35,8 +29,8 @@ impl Snapshot {
     pub(crate) fn violations(&self) -> Vec<String> {
         let of_processes =
             self.processes.iter().flat_map(|process| violation(process).into_iter().chain(drops(process)));
-        let of_streams = SETTLED.iter().filter_map(|(edge, stage)| self.lost_on(*edge, stage.name()));
-        of_processes.chain(of_streams).chain(self.lost_before_schedulers()).collect()
+        let of_streams = settled().filter_map(|(edge, stage)| self.lost_on(edge, stage));
+        of_processes.chain(self.strangers()).chain(of_streams).chain(self.lost_before_schedulers()).collect()
     }
 
     /// What was taken from the stream of an edge and settled by none of the stage's instances.
@@ -44,7 +38,7 @@ impl Snapshot {
         let taken = *self.taken.get(edge.name())?;
         let instances = self.processes.iter().filter(|process| process.stage == stage);
         let counts = instances.map(|process| process.counts.get(settled_count(edge)?).copied());
-        // Unknown where a state began before this was counted.
+        // Unknown where a state began before this was counted, and since a loss was accepted.
         let settled: u64 = counts.collect::<Option<Vec<u64>>>()?.into_iter().sum();
         (settled < taken).then(|| {
             let lost = taken - settled;
@@ -54,17 +48,21 @@ impl Snapshot {
     }
 
     /// New URLs that the schedulers never took on, although none is under way, or that nobody passed to them. What lies
-    /// in the dead letters is not known in URLs: it may be what is missing.
+    /// in the dead letters is not known in URLs: it may be what is missing. Since a loss was accepted last: what was given
+    /// before it and did not come is counted as lost.
     fn lost_before_schedulers(&self) -> Option<String> {
-        let accepted = self.total("dedup", "new_total");
+        let accepted = self.total("dedup", "new_in_generation");
         let dropped = self.total("scheduler", "foreign_urls_total") + self.total("scheduler", "malformed_urls_total");
-        let received = self.total("scheduler", "new_total") + dropped;
+        let received = self.total("scheduler", "new_in_generation") + dropped;
         if received > accepted {
             return Some(format!("the schedulers took {received} new URLs, the URL-seen test passed only {accepted}"));
         }
-        let under_way: u64 = ["urls.new", "urls.ready"].iter().filter_map(|edge| self.backlog.get(*edge)).sum();
+        let between = [Edge::UrlsNew, Edge::UrlsReady].map(Edge::name);
+        let parked = self.parked.iter().filter(|parked| between.contains(&parked.edge.as_str()));
+        let under_way = between.iter().filter_map(|edge| self.backlog.get(*edge)).sum::<u64>()
+            + parked.map(|parked| parked.messages).sum::<u64>();
         let is_settled = under_way == 0 && self.processes.iter().all(|process| process.idle);
-        (received < accepted && is_settled && self.dead == 0).then(|| {
+        (received < accepted && is_settled && self.dead_with_new == 0).then(|| {
             let lost = accepted - received;
             format!(
                 "the URL-seen test passed {accepted} new URLs, the schedulers took {received}, and none is under way: {lost} \
@@ -72,6 +70,34 @@ impl Snapshot {
             )
         })
     }
+
+    /// Says whether a loss was accepted in this crawl.
+    pub(super) fn has_lost(&self) -> bool {
+        self.processes.iter().filter_map(|process| process.crawl.as_ref()).any(|crawl| crawl.generation > 1)
+    }
+
+    /// New URLs of earlier generations that no scheduler took on. Some may still be under way.
+    pub(super) fn lost(&self) -> u64 {
+        let earlier = |stage| self.total(stage, "new_total").saturating_sub(self.total(stage, "new_in_generation"));
+        if self.has_lost() { earlier("dedup").saturating_sub(earlier("scheduler")) } else { 0 }
+    }
+
+    /// Processes that take part in another crawl or generation than the rest.
+    fn strangers(&self) -> Option<String> {
+        let mut crawls = self.processes.iter().filter_map(|process| Some((process, process.crawl.as_ref()?)));
+        let (_, crawl) = crawls.next()?;
+        let (stranger, other) = crawls.find(|(_, other)| *other != crawl)?;
+        Some(format!("{}.{} takes part in {other}, others in {crawl}", stranger.stage, stranger.instance))
+    }
+}
+
+/// The edges whose messages stages with state count, with the stage.
+fn settled() -> impl Iterator<Item = (Edge, &'static str)> {
+    let edges = STAGES
+        .iter()
+        .filter(|row| row.has_state)
+        .flat_map(|row| topology::sources(row.stage).iter().map(|source| (source.edge(), row.name)));
+    edges.filter(|(edge, _)| settled_count(*edge).is_some())
 }
 
 /// Tells in words that the equation of a process does not hold.
@@ -139,7 +165,8 @@ mod tests {
 
     #[test]
     fn what_a_stage_had_to_drop_is_named() {
-        let dedup = process("dedup", 1, &[("found_total", 5), ("new_total", 3), ("misrouted_total", 2)]);
+        let new = [("new_total", 3), ("new_in_generation", 3)];
+        let dedup = process("dedup", 1, &[("found_total", 5), ("misrouted_total", 2), new[0], new[1]]);
         let scheduler = process("scheduler", 0, &[("foreign_urls_total", 1), ("malformed_urls_total", 2)]);
         let said = snapshot(vec![dedup, scheduler], 0).violations();
         assert_eq!(said.len(), 3, "{said:?}");

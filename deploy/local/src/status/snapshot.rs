@@ -1,14 +1,15 @@
 //! What the processes of a crawl answer and what lies in its streams, at one moment.
 
 use super::backlog::backlog;
-use super::summary::{ConsumerUse, ProcessUse, Summary};
+use super::summary::{ConsumerUse, Parked, ProcessUse, ProcessWork, Summary};
 use crate::control::ask_all;
-use async_nats::jetstream::stream::Stream;
-use shared::bus::{Bus, Interested, edges_by_interest, interested, required_consumers};
+use async_nats::jetstream::stream::Stream as JetStream;
+use futures::TryStreamExt as _;
+use shared::bus::{Bus, Interested, edges_by_interest, held_now, interested, required_consumers};
 use shared::config::Pipeline;
 use shared::message::Outcome;
 use shared::stage::{ControlRequest, ProcessStatus};
-use shared::topology::{DEAD, Edge, STAGES};
+use shared::topology::{DEAD, Edge, PARKED, STAGES, StageName};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The state of a crawl at one moment.
@@ -26,6 +27,12 @@ pub(crate) struct Snapshot {
     pub(crate) consumers: Vec<Interested>,
     /// Messages in the dead letters.
     pub(crate) dead: u64,
+    /// Those among them that may hold new URLs on their way to a scheduler.
+    pub(crate) dead_with_new: u64,
+    /// Messages that stages parked.
+    pub(crate) parked: Vec<Parked>,
+    /// Messages whose loss was accepted, by edge.
+    pub(crate) lost_messages: BTreeMap<String, u64>,
 }
 
 impl Snapshot {
@@ -39,7 +46,15 @@ impl Snapshot {
             let Ok(stream) = bus.jetstream.get_stream(bus.subjects.stream(key)).await else { continue };
             let state = &stream.cached_info().state;
             let Some(edge) = Edge::from_name(key) else {
-                snapshot.dead = state.messages;
+                match key {
+                    PARKED if state.messages > 0 => snapshot.parked = parked(bus, &stream).await?,
+                    PARKED => {}
+                    _ if state.messages > 0 => {
+                        snapshot.dead = state.messages;
+                        snapshot.dead_with_new = letters(bus, &stream, &["resolver", "scheduler"]).await?;
+                    }
+                    _ => {}
+                }
                 continue;
             };
             let Some(backlog) = snapshot.backlog_of(&stream, edge, pipeline).await else { continue };
@@ -50,12 +65,17 @@ impl Snapshot {
         // After the streams: what these say is taken, the processes must know of.
         snapshot.processes = ask_all(bus, &ControlRequest::Status, expected).await?;
         snapshot.processes.sort_by(|a, b| (&a.stage, a.instance).cmp(&(&b.stage, b.instance)));
+        if snapshot.has_lost()
+            && let Some(identity) = held_now(bus).await?
+        {
+            snapshot.lost_messages = identity.lost;
+        }
         Ok(snapshot)
     }
 
     /// Counts what required consumers of a stream have not acked, and remembers all consumers of one that is kept by
     /// interest; none while the broker does not tell.
-    async fn backlog_of(&mut self, stream: &Stream, edge: Edge, pipeline: &Pipeline) -> Option<u64> {
+    async fn backlog_of(&mut self, stream: &JetStream, edge: Edge, pipeline: &Pipeline) -> Option<u64> {
         let required = required_consumers(edge, pipeline);
         if !edges_by_interest().any(|kept| kept == edge) {
             // Not by the messages in it: after a full disk a work queue was seen to keep one that is acked.
@@ -85,6 +105,7 @@ impl Snapshot {
             pid: p.pid,
             cpu_s: p.cpu_s,
             peak_rss_bytes: p.peak_rss_bytes,
+            work: Some(ProcessWork { ready: p.ready, shares: p.shares.clone() }),
         });
         Summary {
             pages: outcomes["fetched"],
@@ -98,6 +119,9 @@ impl Snapshot {
             waiting_over_budget: self.total("scheduler", "waiting_over_budget"),
             in_flight: self.total("scheduler", "in_flight"),
             dead: self.dead,
+            parked: self.parked.clone(),
+            lost: self.lost(),
+            lost_messages: self.lost_messages.clone(),
             refetched: self.total("scheduler", "refetched_total"),
             consumers: self.consumers.iter().map(ConsumerUse::of).collect(),
             processes: processes.collect(),
@@ -105,7 +129,7 @@ impl Snapshot {
         }
     }
 
-    /// Whether nothing is in flight, in hand or in a stream, and nothing waits except for a larger budget. All
+    /// Whether nothing is in flight, in hand, parked or in a stream, and nothing waits except for a larger budget. All
     /// `expected` processes have to say so. Two such snapshots with the same last sequences show that the crawl is over.
     pub(crate) fn is_quiet(&self, pipeline: &Pipeline, expected: usize) -> bool {
         self.processes.len() >= expected
@@ -115,11 +139,12 @@ impl Snapshot {
             && self.total("scheduler", "in_flight") == 0
             && self.has_all_streams(pipeline)
             && self.backlog.values().all(|&backlog| backlog == 0)
+            && !self.parked.iter().any(|parked| StageName::from_name(&parked.stage).is_some())
     }
 
     /// Whether the broker told the backlog of every stream.
     fn has_all_streams(&self, pipeline: &Pipeline) -> bool {
-        pipeline.edges.streams().iter().all(|(key, _)| *key == DEAD || self.backlog.contains_key(*key))
+        pipeline.edges.streams().iter().all(|(key, _)| [DEAD, PARKED].contains(key) || self.backlog.contains_key(*key))
     }
 
     pub(super) fn covers_partitions(&self, pipeline: &Pipeline) -> bool {
@@ -129,6 +154,31 @@ impl Snapshot {
         let mut with_state = STAGES.iter().filter(|row| row.has_state);
         with_state.all(|row| instances(row.name) == usize::from(pipeline.stages.of(row.stage).replicas))
     }
+}
+
+/// What lies in the stream of parked messages.
+async fn parked(bus: &Bus, stream: &JetStream) -> anyhow::Result<Vec<Parked>> {
+    let subjects = stream.info_with_subjects(">").await?;
+    let subjects: Vec<(String, usize)> = subjects.try_collect().await?;
+    let parked = subjects.iter().filter_map(|(subject, messages)| {
+        let under = bus.subjects.parked_under(subject)?;
+        let (stage, edge) = (under.stage.to_owned(), under.edge.to_owned());
+        Some(Parked { stage, edge, version: under.version, messages: *messages as u64 })
+    });
+    let mut parked: Vec<Parked> = parked.collect();
+    parked.sort_by(|a, b| (&a.stage, &a.edge, a.version).cmp(&(&b.stage, &b.edge, b.version)));
+    Ok(parked)
+}
+
+/// How many dead letters these stages have.
+async fn letters(bus: &Bus, stream: &JetStream, stages: &[&str]) -> anyhow::Result<u64> {
+    let mut letters = 0;
+    for stage in stages {
+        let subjects = stream.info_with_subjects(bus.subjects.dead(stage)).await?;
+        let subjects: Vec<(String, usize)> = subjects.try_collect().await?;
+        letters += subjects.iter().map(|(_, messages)| *messages as u64).sum::<u64>();
+    }
+    Ok(letters)
 }
 
 /// The name of the scheduler's count of URLs with an outcome.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use shared::bus::Interested;
+use shared::stage::Shares;
 use std::collections::BTreeMap;
 
 /// What a process has used.
@@ -18,6 +19,32 @@ pub struct ProcessUse {
     pub cpu_s: f64,
     /// Largest resident memory, in bytes.
     pub peak_rss_bytes: u64,
+    /// What it is spending its time on, and whether it is ready; none for the broker.
+    #[serde(flatten)]
+    pub work: Option<ProcessWork>,
+}
+
+/// What a process is doing.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct ProcessWork {
+    /// Connected, owner of its partitions, and what it publishes arrives.
+    pub ready: bool,
+    /// Shares of the last 10 to 20 seconds.
+    #[serde(flatten)]
+    pub shares: Shares,
+}
+
+/// Messages that a stage parked.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+pub struct Parked {
+    /// The stage that could not read them.
+    pub stage: String,
+    /// The edge that they came on.
+    pub edge: String,
+    /// Version of their schema.
+    pub version: u8,
+    /// How many.
+    pub messages: u64,
 }
 
 /// How far behind a consumer of a stream is that is kept by interest.
@@ -77,8 +104,17 @@ pub struct Summary {
     pub waiting_over_budget: u64,
     /// URLs in connection jobs.
     pub in_flight: u64,
-    /// Corrupt messages put aside.
+    /// Messages put aside: corrupt ones, and those that processes died of.
     pub dead: u64,
+    /// Messages that wait for a program that reads their schema version.
+    #[serde(default)]
+    pub parked: Vec<Parked>,
+    /// New URLs that were lost before they were taken on, and whose loss was accepted (`--accept-loss`).
+    #[serde(default)]
+    pub lost: u64,
+    /// Messages that were lost at most, and whose loss was accepted, by edge.
+    #[serde(default)]
+    pub lost_messages: BTreeMap<String, u64>,
     /// Requests made again because the job that made them was lost.
     pub refetched: u64,
     /// Processes that died and were started again.
@@ -112,6 +148,16 @@ pub(crate) struct Supervision {
 }
 
 impl Summary {
+    /// Says what was lost; nothing when nothing was.
+    pub(crate) fn lost_text(&self) -> Option<String> {
+        if self.lost == 0 && self.lost_messages.is_empty() {
+            return None;
+        }
+        let edges: Vec<String> = self.lost_messages.iter().map(|(edge, n)| format!("{edge} {n}")).collect();
+        let edges = if edges.is_empty() { "none".to_owned() } else { edges.join(", ") };
+        Some(format!("accepted as lost: {} URLs; messages: {edges}", self.lost))
+    }
+
     /// Lists the outcomes that some URL has had, each with its number of URLs, and `between` two of them.
     pub(crate) fn outcomes_text(&self, between: &str) -> String {
         let had = self.outcomes.iter().filter(|(_, n)| **n > 0);

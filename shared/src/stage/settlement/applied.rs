@@ -66,6 +66,17 @@ impl Applied {
         self.low
     }
 
+    /// The largest number in the set; 0 when there is none.
+    pub fn highest(&self) -> u64 {
+        self.above.last_key_value().map_or(self.low, |(_, &last)| last)
+    }
+
+    /// How many numbers above this one are in the set.
+    pub fn count_above(&self, number: u64) -> u64 {
+        let of = |first: u64, last: u64| (last + 1).saturating_sub(first.max(number + 1));
+        of(1, self.low) + self.above.iter().map(|(&first, &last)| of(first, last)).sum::<u64>()
+    }
+
     /// How many ranges lie above the low-water mark.
     pub fn ranges(&self) -> usize {
         self.above.len()
@@ -130,8 +141,11 @@ mod tests {
                 prop_assert_eq!(set.insert(number), model.insert(number));
                 let stored = Applied::from_bytes(&set.to_bytes());
                 prop_assert_eq!(stored.as_ref(), Some(&set));
+                prop_assert_eq!(set.highest(), model.iter().copied().max().unwrap_or(0));
                 for probe in 1..62 {
                     prop_assert_eq!(set.contains(probe), model.contains(&probe));
+                    let above = model.iter().filter(|&&number| number > probe).count();
+                    prop_assert_eq!(set.count_above(probe), above as u64);
                 }
             }
         }

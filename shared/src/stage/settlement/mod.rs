@@ -8,36 +8,43 @@
 //! ```
 //!
 //! In: what happens to a process, as method calls with the time as an argument. Out: [`Action`]s, which its driver
-//! carries out in their order; the stage loop does so with a real broker, the simulation with one in memory. The
-//! machine knows no broker and no clock. The driver carries them out before it steps the core again. `H` is what an answer to an input is sent to: its reply subject, or whatever
-//! stands for it in the simulation.
+//! carries out in their order, before it steps the core again; the stage loop does so with a real broker, the
+//! simulation with one in memory. The machine knows no broker and no clock. `H` is what an answer to an input is sent
+//! to: its reply subject, or whatever stands for it in the simulation.
 //!
 //! Invariants:
 //! - An input of a stream is acked only when what was made from it cannot be lost any more: without state, when all its
 //!   outputs are in their streams; with state, when its position, the changes and the outputs are in one commit.
 //! - Nothing is committed after the end of the lease on the instance's partitions.
 //! - What is published is published again, under the same id, until its stream has it.
+//! - Nothing is published after a reconnect before the streams were looked at, and nothing takes effect when one of them is
+//!   shorter than it was ([`Rewound`]).
 
 mod applied;
+mod aside;
+mod deaths;
 mod outbox;
 mod partition_lease;
 mod patience;
 mod positions;
+mod rewind;
 mod state;
 mod tickets;
 mod unstored;
 mod vitals;
 
 pub use applied::Applied;
+pub use deaths::{Deaths, InputName};
 pub use positions::settled_count;
-pub use state::{LOOP, OUTBOX, next_epoch};
-pub use unstored::{Outgoing, Unstored};
+pub use rewind::{Expected, PubAck, Rewound, StreamLook};
+pub use state::{LOOP, OUTBOX, forget_positions, next_epoch, stored_epoch};
+pub use unstored::{Outgoing, Refused, Unstored};
 
 use super::core::{Publish, Send, Step, Ticket};
 use super::store::{Changes, Store, StoreError};
 use crate::bus::Subjects;
 use crate::config::Pipeline;
-use crate::message::{Edge, Undecodable};
+use crate::message::Edge;
 use crate::time::Timestamp;
 use bytes::Bytes;
 use outbox::{Key, Outbox};
@@ -50,9 +57,7 @@ use tickets::{Held, Tickets};
 
 /// Messages on their way into streams above which no input is taken.
 const PUBLISHES_MAX: usize = 1000;
-/// After how long an input of an unknown schema version is delivered again.
-const UNKNOWN_VERSION_DELAY: Duration = Duration::from_secs(5);
-/// A publish that waits longer makes the process not ready.
+/// A stream that has neither stored what is published nor said that it is full for longer makes the process not ready.
 const PUBLISH_LATE: Duration = Duration::from_secs(10);
 
 /// What the driver has to do, in the order in which the actions come.
@@ -61,7 +66,7 @@ pub enum Action<H> {
     /// Commit these changes; then call [`Settlement::committed`], which gives what follows the commit.
     Commit(Changes),
     /// Publish the message with this token ([`Settlement::outgoing`]); its stream's answer goes to
-    /// [`Settlement::stored`] or [`Settlement::refused`].
+    /// [`Settlement::stored_at`] or [`Settlement::refused`].
     Publish(u64),
     /// Send a core NATS message.
     Send(Send),
@@ -69,8 +74,8 @@ pub enum Action<H> {
     Reply(H, Bytes),
     /// Tell the broker that an input is settled.
     Ack(H),
-    /// Ask the broker to deliver an input again after a while.
-    Nak(H, Duration),
+    /// Ask the broker to deliver an input again.
+    Nak(H),
     /// Tell the broker that an input is still in hand.
     Extend(H),
 }
@@ -113,6 +118,9 @@ pub struct Settlement<H> {
     positions: Positions,
     tickets: Tickets<H>,
     unstored: Unstored<Waits>,
+    stored: rewind::Stored,
+    /// A stream is rewound: nothing takes effect any more.
+    has_stopped: bool,
     /// Of a stage with state.
     outbox: Option<Outbox>,
     /// Of a stage with state: as long as it is held, the stage may commit.
@@ -126,8 +134,8 @@ pub struct Settlement<H> {
     published: u64,
     repeated: u64,
     dead: u64,
-    /// Until then an input of an unknown schema version counts as waiting.
-    unknown_version_until: Option<Timestamp>,
+    parked: u64,
+    passed_over: u64,
 }
 
 struct AfterCommit {
@@ -148,12 +156,15 @@ impl<H: Clone> Settlement<H> {
         store: Option<&dyn Store>,
         now: Timestamp,
     ) -> Result<Self, StoreError> {
+        let stored = rewind::Stored::open(pipeline, &subjects, store)?;
         let mut this = Settlement {
             subjects,
             streams: HashMap::new(),
             positions: Positions::new(pipeline),
             tickets: Tickets::default(),
             unstored: Unstored::default(),
+            stored,
+            has_stopped: false,
             outbox: None,
             lease: PartitionLease::new(pipeline.ownership_lease),
             actions: VecDeque::new(),
@@ -163,7 +174,8 @@ impl<H: Clone> Settlement<H> {
             published: 0,
             repeated: 0,
             dead: 0,
-            unknown_version_until: None,
+            parked: 0,
+            passed_over: 0,
             life,
         };
         if let Some(store) = store {
@@ -177,75 +189,60 @@ impl<H: Clone> Settlement<H> {
     }
 
     /// Reads how far earlier lives came in the stream of an edge. A stream that was created at another time than theirs
-    /// is another one, of which nothing was read yet; inputs in hand from the earlier one have no place in it. A stage
-    /// without state has no positions.
+    /// is another one, of which nothing was read yet; inputs in hand from the earlier one have no place in it. Says whether
+    /// it is another one. A stage without state has no positions.
     ///
     /// # Errors
     /// The store cannot be read.
-    pub fn adopt(&mut self, store: Option<&dyn Store>, edge: Edge, created: i64) -> Result<(), StoreError> {
-        if self.streams.insert(edge, created).is_some_and(|before| before != created) {
+    pub fn adopt(&mut self, store: Option<&dyn Store>, edge: Edge, created: i64) -> Result<bool, StoreError> {
+        let is_made_anew = self.streams.insert(edge, created).is_some_and(|before| before != created);
+        if is_made_anew {
             self.tickets.forget_stream(edge);
+            self.put_aside.retain(|held| held.position.is_none_or(|(of, _)| of != edge));
         }
-        store.map_or(Ok(()), |store| self.positions.adopt(store, edge, created))
+        let is_another = store.map_or(Ok(false), |store| self.positions.adopt(store, edge, created))?;
+        Ok(is_made_anew || is_another)
     }
 
     /// The next thing to do, if there is one.
     pub fn next_action(&mut self) -> Option<Action<H>> {
-        self.actions.pop_front()
+        self.actions.pop_front().filter(|_| !self.has_stopped)
     }
 
-    /// The message of an [`Action::Publish`]; none when its stream has it meanwhile.
+    /// The message of an [`Action::Publish`]; none when its stream has it meanwhile, or when the connection broke: then it
+    /// is published again after the reconnect.
     pub fn outgoing(&self, token: u64) -> Option<&Outgoing> {
-        self.unstored.message(token)
+        self.unstored.message(token).filter(|_| !self.unstored.is_disconnected())
     }
 
     // What happens to inputs.
 
-    /// A message of a stream came. Returns the ticket that stands for it, or none when it was applied before: then it is
-    /// acked again.
-    pub fn message(&mut self, now: Timestamp, edge: Edge, sequence: u64, answer_to: H) -> Option<Ticket> {
-        if self.positions.is_applied(edge, sequence) {
-            self.repeated += 1;
-            self.actions.push_back(Action::Ack(answer_to));
-            return None;
+    /// A message of a stream came, with the broker's time stamp of it. Returns the ticket that stands for it, or none when it
+    /// was applied before: then it is acked again.
+    ///
+    /// # Errors
+    /// The stream is rewound.
+    pub fn message(
+        &mut self,
+        now: Timestamp,
+        edge: Edge,
+        (sequence, stamp): (u64, i64),
+        answer_to: H,
+    ) -> Result<Option<Ticket>, Rewound> {
+        match self.positions.given(edge, sequence, stamp) {
+            Ok(false) => Ok(Some(self.tickets.take(answer_to, (edge, sequence), now))),
+            Ok(true) => {
+                self.repeated += 1;
+                self.actions.push_back(Action::Ack(answer_to));
+                Ok(None)
+            }
+            Err(how) => Err(self.is_rewound(self.stream(edge), how)),
         }
-        Some(self.tickets.take(answer_to, (edge, sequence), now))
     }
 
     /// A core NATS message came, with the place for a reply when it is a request. Returns the ticket that stands for it.
     pub fn request(&mut self, reply_to: Option<H>, now: Timestamp) -> Ticket {
         self.tickets.take_soft(reply_to, now)
-    }
-
-    /// An input cannot be read. A corrupt one goes to the dead letters and is acked when it lies there; one of a stream
-    /// whose schema version is unknown is delivered again later, to a program that knows it.
-    pub fn unreadable(&mut self, now: Timestamp, ticket: Ticket, subject: &str, payload: Bytes, error: &Undecodable) {
-        match error {
-            Undecodable::UnknownVersion { .. } if self.tickets.is_of_stream(ticket) => {
-                if self.unknown_version_until.is_none() {
-                    tracing::error!(%error, "an input waits for a program that knows its schema: finish the update");
-                }
-                self.unknown_version_until = Some(now + 2 * UNKNOWN_VERSION_DELAY);
-                if let Some(answer_to) = self.tickets.release(ticket).and_then(|held| held.answer_to) {
-                    self.actions.push_back(Action::Nak(answer_to, UNKNOWN_VERSION_DELAY));
-                }
-            }
-            Undecodable::Corrupt(reason) => self.bury(now, ticket, subject, payload, reason),
-            Undecodable::UnknownVersion { .. } => self.bury(now, ticket, subject, payload, &error.to_string()),
-        }
-    }
-
-    /// Moves a corrupt input to the stage's dead letters.
-    fn bury(&mut self, now: Timestamp, ticket: Ticket, subject: &str, payload: Bytes, reason: &str) {
-        self.dead += 1;
-        tracing::warn!(subject, reason, "a corrupt message goes to the dead letters (see `rhumb dead`)");
-        let letter = Outgoing {
-            subject: self.subjects.dead(self.life.stage),
-            id: format!("dead-{:016x}-{}", self.life.life, self.dead),
-            headers: vec![("Rhumb-Subject", subject.to_owned()), ("Rhumb-Reason", reason.replace(['\r', '\n'], " "))],
-            payload,
-        };
-        self.publish(now, letter, Waits { causes: vec![ticket], ..Waits::default() });
     }
 
     /// The core has taken an input: counts it.
@@ -290,6 +287,7 @@ impl<H: Clone> Settlement<H> {
             return Err(LeaseOver);
         }
         outbox.clear_stored(&mut changes);
+        self.stored.keep(&mut changes);
         self.after_commit = Some(AfterCommit { outputs, rest: step });
         self.actions.push_back(Action::Commit(changes));
         Ok(())
@@ -347,7 +345,7 @@ impl<H: Clone> Settlement<H> {
 
     /// A stream has a message: the inputs that waited for it come closer to their acks, its row leaves the outbox with
     /// the next commit. Returns the tag that the core is to be told, if it asked for that.
-    pub fn stored(&mut self, now: Timestamp, token: u64) -> Option<u64> {
+    fn stored(&mut self, now: Timestamp, token: u64) -> Option<u64> {
         let Waits { causes, tag, row } = self.unstored.stored(now, token)?;
         if let (Some(outbox), Some(row)) = (&mut self.outbox, row) {
             outbox.stored(row);
@@ -358,20 +356,15 @@ impl<H: Clone> Settlement<H> {
         tag
     }
 
-    /// A stream refused a message, for it is full: it is published again a little later.
-    pub fn refused(&mut self, now: Timestamp, token: u64, reason: String) {
-        self.unstored.refused(now, token, reason);
+    /// A stream refused a message: it is published again a little later.
+    pub fn refused(&mut self, now: Timestamp, token: u64, why: Refused) {
+        self.unstored.refused(now, token, why);
     }
 
     /// The connection to the broker stands again: all that is on its way is published again, since answers that were on
     /// theirs when the old one broke never come.
     pub fn reconnected(&mut self, now: Timestamp) {
         self.actions.extend(self.unstored.reconnected(now).into_iter().map(Action::Publish));
-    }
-
-    /// The connection to the broker is gone: nothing is published until [`reconnected`](Self::reconnected).
-    pub fn disconnected(&mut self) {
-        self.unstored.disconnected();
     }
 
     // Ownership and time.
@@ -408,6 +401,14 @@ impl<H: Clone> Settlement<H> {
         self.may_step(now) && self.unstored.len() < PUBLISHES_MAX
     }
 
+    /// The edge that holds the process back, if one does: its stream is full, or too much is on its way into it.
+    pub fn held_back(&self) -> Option<&str> {
+        let is_choked = self.unstored.len() >= PUBLISHES_MAX;
+        let oldest = || self.unstored.oldest().filter(|_| is_choked);
+        let message = self.unstored.oldest_refused().or_else(oldest)?;
+        Some(self.subjects.name_of(&message.subject))
+    }
+
     /// When [`due`](Self::due) has something to do, if ever.
     pub fn due_at(&self) -> Option<Timestamp> {
         self.unstored.due_at()
@@ -418,10 +419,16 @@ impl<H: Clone> Settlement<H> {
         self.actions.extend(self.unstored.overdue(now).into_iter().map(Action::Publish));
     }
 
+    /// The process ends and cannot settle what it has in hand: the broker is to deliver it again at once. Nothing else that
+    /// was to be done is done: it may stand behind a commit that failed.
+    pub fn give_back(&mut self) {
+        self.actions.clear();
+        self.actions.extend(self.tickets.of_streams().into_iter().map(Action::Nak));
+    }
+
     /// To be called twice a second while [`needs_upkeep`](Self::needs_upkeep): tells the broker of inputs that have been
     /// in hand for long, so that it does not deliver them again, and removes from the outbox what streams have.
     pub fn upkeep(&mut self, now: Timestamp) {
-        self.unknown_version_until = self.unknown_version_until.filter(|&until| now < until);
         let positions = &self.positions;
         let old = self.tickets.extend_old(now, |edge| positions.ack_wait(edge));
         self.actions.extend(old.into_iter().map(Action::Extend));
@@ -451,6 +458,7 @@ impl<H: Clone> Settlement<H> {
         let mut changes = Changes::default();
         if let Some(outbox) = &mut self.outbox {
             outbox.clear_stored(&mut changes);
+            self.stored.keep(&mut changes);
         }
         if !changes.is_empty() {
             self.actions.push_back(Action::Commit(changes));

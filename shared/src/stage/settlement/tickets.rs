@@ -81,9 +81,13 @@ impl<H: Clone> Tickets<H> {
         }
     }
 
-    /// Says whether an input came from a stream.
-    pub(super) fn is_of_stream(&self, ticket: Ticket) -> bool {
-        self.position(ticket).is_some()
+    /// Where acks of the inputs of streams go, in the order in which the inputs came.
+    pub(super) fn of_streams(&self) -> Vec<H> {
+        let of_streams = self.held.iter().filter(|(_, held)| held.position.is_some());
+        let mut found: Vec<_> =
+            of_streams.filter_map(|(ticket, held)| Some((*ticket, held.answer_to.clone()?))).collect();
+        found.sort_unstable_by_key(|(ticket, _)| *ticket);
+        found.into_iter().map(|(_, answer_to)| answer_to).collect()
     }
 
     pub(super) fn len(&self) -> usize {

@@ -1,14 +1,17 @@
 //! Messages on their way into streams: at least once, pipelined, never awaited one by one.
 //!
 //! In: messages with an id, and what streams say of them. Out: which messages are due to be published again. A message
-//! whose PubAck does not come in time ([`Patience`] says how long that is), or that its stream refused because it is
-//! full, is published again under the same id, so that the broker drops the copy when the first one did arrive. After a
-//! reconnect all of them are: PubAcks in flight when a connection breaks never come.
+//! whose PubAck does not come in time ([`Patience`] says how long that is), or that its stream refused, is published
+//! again under the same id, so that the broker drops the copy when the first one did arrive. After a reconnect all of
+//! them are: PubAcks in flight when a connection breaks never come.
+//!
+//! A stream that is full is back-pressure, not a failure: its consumers are slower than its publishers. A stream that
+//! does not answer, or cannot store, has failed.
 
 use super::patience::Patience;
 use crate::time::Timestamp;
 use bytes::Bytes;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// First wait after a stream refused a message; doubles up to [`REFUSED_WAIT_MAX`].
@@ -29,10 +32,21 @@ pub struct Outgoing {
     pub payload: Bytes,
 }
 
+/// Why a stream did not store a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// It is full: its consumers are slower than its publishers.
+    Full,
+    /// Anything else, such as a disk without room, in the broker's words.
+    Failed(String),
+}
+
 struct Waiting<W> {
     message: Outgoing,
     waits: W,
     since: Timestamp,
+    /// When its stream last said that it is full, or when the message was first published.
+    answered: Timestamp,
     due: Timestamp,
     /// It was published once: how long its answer takes is known when that comes.
     once: bool,
@@ -43,25 +57,30 @@ struct Waiting<W> {
 
 /// The messages of one process that are on their way into streams; `W` is what waits for each.
 pub struct Unstored<W> {
-    waiting: HashMap<u64, Waiting<W>>,
+    /// By token: the oldest first.
+    waiting: BTreeMap<u64, Waiting<W>>,
     /// Next look at each waiting message, by its token.
     due: BTreeSet<(Timestamp, u64)>,
+    /// The messages whose streams are full.
+    full: BTreeSet<u64>,
     next: u64,
     patience: Patience,
     is_disconnected: bool,
-    /// Why a stream refused a message, since the last time that nothing was on its way or the connection came back.
-    refusal: Option<String>,
+    /// Why a stream could not store a message, since the last time that nothing was on its way or the connection came
+    /// back.
+    failure: Option<String>,
 }
 
 impl<W> Default for Unstored<W> {
     fn default() -> Self {
         Unstored {
-            waiting: HashMap::new(),
+            waiting: BTreeMap::new(),
             due: BTreeSet::new(),
+            full: BTreeSet::new(),
             next: 0,
             patience: Patience::default(),
             is_disconnected: false,
-            refusal: None,
+            failure: None,
         }
     }
 }
@@ -73,8 +92,9 @@ impl<W> Unstored<W> {
         self.next += 1;
         let timeout = self.patience.timeout();
         let due = now + timeout;
-        let timeout = Some(timeout);
-        self.waiting.insert(token, Waiting { message, waits, since: now, due, once: true, timeout, refusals: 0 });
+        let (timeout, once) = (Some(timeout), true);
+        let waiting = Waiting { message, waits, since: now, answered: now, due, once, timeout, refusals: 0 };
+        self.waiting.insert(token, waiting);
         self.due.insert((due, token));
         token
     }
@@ -88,25 +108,35 @@ impl<W> Unstored<W> {
     pub fn stored(&mut self, now: Timestamp, token: u64) -> Option<W> {
         let waiting = self.waiting.remove(&token)?;
         self.due.remove(&(waiting.due, token));
+        self.full.remove(&token);
         if waiting.once {
             self.patience.answered(now.since(waiting.since));
         }
         if self.waiting.is_empty() {
-            self.refusal = None;
+            self.failure = None;
         }
         Some(waiting.waits)
     }
 
     /// A stream refused a message: it is due again after a wait that doubles with every refusal.
-    pub fn refused(&mut self, now: Timestamp, token: u64, reason: String) {
+    pub fn refused(&mut self, now: Timestamp, token: u64, why: Refused) {
         let Some(waiting) = self.waiting.get_mut(&token) else { return };
         waiting.once = false;
         let wait = REFUSED_WAIT.saturating_mul(1 << waiting.refusals.min(8)).min(REFUSED_WAIT_MAX);
         waiting.refusals += 1;
-        if self.refusal.is_none() {
-            tracing::debug!(subject = waiting.message.subject, reason, "the stream refused a message; trying on");
+        match why {
+            Refused::Full => {
+                waiting.answered = now;
+                self.full.insert(token);
+            }
+            Refused::Failed(reason) => {
+                if self.failure.is_none() {
+                    tracing::debug!(subject = waiting.message.subject, reason, "a stream cannot store; trying on");
+                }
+                self.full.remove(&token);
+                self.failure = Some(reason);
+            }
         }
-        self.refusal = Some(reason);
         self.postpone(token, now + wait, None);
     }
 
@@ -115,12 +145,16 @@ impl<W> Unstored<W> {
         self.is_disconnected = true;
     }
 
+    /// Says whether the connection is gone.
+    pub fn is_disconnected(&self) -> bool {
+        self.is_disconnected
+    }
+
     /// The connection stands again. Returns the tokens of all messages, in the order of their first publication.
     pub fn reconnected(&mut self, now: Timestamp) -> Vec<u64> {
         self.is_disconnected = false;
-        self.refusal = None;
-        let mut again: Vec<u64> = self.waiting.keys().copied().collect();
-        again.sort_unstable();
+        self.failure = None;
+        let again: Vec<u64> = self.waiting.keys().copied().collect();
         self.publish_again(now, &again);
         again
     }
@@ -172,14 +206,24 @@ impl<W> Unstored<W> {
         self.waiting.is_empty()
     }
 
-    /// Why a stream refused a message last, while anything is on its way since.
-    pub fn refusal(&self) -> Option<&str> {
-        self.refusal.as_deref()
+    /// The oldest message on its way.
+    pub fn oldest(&self) -> Option<&Outgoing> {
+        self.waiting.values().next().map(|waiting| &waiting.message)
     }
 
-    /// How long the oldest message has been on its way.
-    pub fn oldest(&self, now: Timestamp) -> Duration {
-        self.waiting.values().map(|waiting| now.since(waiting.since)).max().unwrap_or_default()
+    /// The oldest message whose stream is full.
+    pub fn oldest_refused(&self) -> Option<&Outgoing> {
+        self.message(*self.full.first()?)
+    }
+
+    /// Why a stream could not store a message last, while anything is on its way since.
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
+    }
+
+    /// For how long a stream has neither stored a message nor said that it is full: of all messages, the longest time.
+    pub fn unanswered(&self, now: Timestamp) -> Duration {
+        self.waiting.values().map(|waiting| now.since(waiting.answered)).max().unwrap_or_default()
     }
 }
 
@@ -227,7 +271,7 @@ mod tests {
     fn the_answer_to_a_message_that_was_sent_twice_tells_nothing_of_the_time_that_answers_take() {
         let mut unstored = Unstored::default();
         let token = unstored.insert(at(0), message("one"), ());
-        unstored.refused(at(0), token, "full".into());
+        unstored.refused(at(0), token, Refused::Full);
         assert_eq!(unstored.overdue(at(10)), [token], "after a refusal: no answer was missed");
         unstored.stored(at(60_000), token);
         unstored.insert(at(60_000), message("two"), ());
@@ -241,15 +285,28 @@ mod tests {
         let mut now = at(0);
         let mut waits = Vec::new();
         for _ in 0..6 {
-            unstored.refused(now, token, "full".into());
+            unstored.refused(now, token, Refused::Full);
             let due = unstored.due_at().unwrap();
             waits.push(due.since(now).as_millis());
             now = due;
         }
         assert_eq!(waits, [10, 20, 40, 80, 100, 100]);
-        assert_eq!(unstored.refusal(), Some("full"));
-        unstored.stored(now, token);
-        assert_eq!(unstored.refusal(), None);
+    }
+
+    #[test]
+    fn a_full_stream_is_an_answer_and_a_stream_that_cannot_store_has_failed() {
+        let mut unstored = Unstored::default();
+        let (full, failed) = (unstored.insert(at(0), message("one"), ()), unstored.insert(at(0), message("two"), ()));
+        unstored.refused(at(9_000), full, Refused::Full);
+        unstored.refused(at(9_000), failed, Refused::Failed("no space".into()));
+        assert_eq!((unstored.unanswered(at(10_000)), unstored.failure()), (Duration::from_secs(10), Some("no space")));
+        assert_eq!(unstored.oldest_refused().map(|message| message.id.as_str()), Some("one"));
+        unstored.stored(at(10_000), failed);
+        assert_eq!(unstored.unanswered(at(10_000)), Duration::from_secs(1));
+        unstored.refused(at(10_000), full, Refused::Failed("no space".into()));
+        assert!(unstored.oldest_refused().is_none() && unstored.oldest().is_some());
+        unstored.stored(at(11_000), full);
+        assert_eq!((unstored.unanswered(at(11_000)), unstored.failure()), (Duration::ZERO, None));
     }
 
     #[test]

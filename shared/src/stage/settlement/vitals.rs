@@ -23,6 +23,8 @@ impl<H: Clone> Settlement<H> {
             ("loop_published_total", self.published),
             ("loop_repeated_total", self.repeated),
             ("loop_dead_total", self.dead),
+            ("loop_parked_total", self.parked),
+            ("loop_passed_over_total", self.passed_over),
             ("loop_inputs_in_hand", self.tickets.len() as u64),
             ("loop_outputs_in_flight", self.unstored.len() as u64),
         ];
@@ -37,10 +39,8 @@ impl<H: Clone> Settlement<H> {
     pub fn readiness(&self, now: Timestamp) -> Result<(), String> {
         if !self.may_step(now) {
             Err("no lease on the partitions".into())
-        } else if self.unknown_version_until.is_some() {
-            Err("an input has a schema version that this program does not know".into())
-        } else if self.unstored.oldest(now) > PUBLISH_LATE {
-            Err(format!("what is published is not stored: {}", self.unstored.refusal().unwrap_or("no answer")))
+        } else if self.unstored.unanswered(now) > PUBLISH_LATE {
+            Err(format!("what is published is not stored: {}", self.unstored.failure().unwrap_or("no answer")))
         } else {
             Ok(())
         }

@@ -12,6 +12,7 @@ fn settings(store: DedupStore) -> Settings {
     // Small, so that filters grow and cached fingerprints displace each other.
     Settings {
         partitions: PARTITIONS,
+        generation: 1,
         seen: seen::Settings {
             store,
             buffer_bytes: 600,
@@ -91,7 +92,7 @@ fn assert_conserved(core: &Dedup) {
     let judged = counts["repeated_total"] + counts["new_total"];
     let sum = counts["filtered_total"] + counts["misrouted_total"] + judged;
     assert_eq!(counts["found_total"], sum, "P3");
-    assert_eq!(counts["known"], counts["new_total"]);
+    assert_eq!(counts["new_in_generation"], counts["new_total"]);
 }
 
 #[test]
@@ -116,6 +117,27 @@ fn only_the_origins_of_new_urls_travel_on() {
     assert_eq!(new.origins, [origin("p2"), origin("p1")]);
     assert_eq!(new.origin_of, [0, 1, 0]);
     assert_eq!(new.first_serial, 2);
+}
+
+#[test]
+fn serials_tell_the_generation_and_begin_anew_in_each() {
+    let state = State::new();
+    let open = |generation| {
+        let settings = Settings { generation, ..settings(state.seen) };
+        Dedup::open(&settings, cache(), &[0, 1, 2, 3], state.store.clone(), state.folder.path().into()).unwrap()
+    };
+    let serials = |core: &mut Dedup, url| run(core, batch(&[(url, 0)], &["p"]))[0].first_serial;
+    let mut core = open(1);
+    assert_eq!([serials(&mut core, "http://a.test/1"), serials(&mut core, "http://a.test/2")], [1, 2]);
+    drop(core);
+    let mut core = open(3);
+    let follow = shared::identity::serials_follow(3);
+    assert_eq!(serials(&mut core, "http://a.test/3"), follow + 1);
+    assert_eq!(run(&mut core, batch(&[("http://a.test/1", 0)], &["p"])), [], "what was known stays known");
+    drop(core);
+    let mut core = open(3);
+    assert_eq!(serials(&mut core, "http://a.test/4"), follow + 2);
+    assert_eq!((counts(&core)["new_total"], counts(&core)["new_in_generation"]), (4, 2));
 }
 
 #[test]

@@ -32,6 +32,7 @@ pub(crate) fn settings() -> Settings {
         renew_every: Duration::from_secs(5),
         download_pause: shared::config::DownloadPause::default(),
         reach: Reach::All,
+        doubt_max: Duration::from_secs(600),
         body_bytes_max: 1 << 20,
         streams: 1,
     }

@@ -35,6 +35,7 @@ impl Bench {
             renew_every: Duration::from_secs(5),
             download_pause: DownloadPause { factor: 2, max: Duration::from_secs(30) },
             reach: Reach::new(false),
+            doubt_max: Duration::from_secs(600),
             body_bytes_max: 1000,
             streams: 4,
         });

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "what fails in a test fails the test")]
 
 mod bench;
+mod doubt;
 mod jobs;
 mod lease;
 mod requests;

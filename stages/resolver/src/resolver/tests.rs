@@ -1,4 +1,5 @@
 mod properties;
+mod silence;
 mod snapshots;
 
 use super::*;
@@ -15,6 +16,7 @@ fn settings() -> Settings {
         negative: Duration::from_secs(300),
         temporary: Duration::from_secs(30),
         temporary_max: Duration::from_secs(100),
+        doubt_max: Duration::from_secs(600),
         snapshot_every: Duration::from_secs(300),
         reach: Reach::new(false),
     }

@@ -97,6 +97,7 @@ impl Grants {
             return Ok(Granted::NoneLeft);
         };
         let server = in_play.server;
+        let grantee = self.fetchers.but(now, server.unreached_by, grantee);
         staged.touch(key);
         let todo = server.todo(now, settings, budgets, &places.connections);
         let Some(address) = server.address.first().filter(|_| todo == Todo::Job) else {
@@ -157,7 +158,7 @@ impl Grants {
         staged.rows.put(JOBS, key.to_bytes(), lease.to_row());
         staged.messages.send(&grantee.fetcher, ToFetcher::Job(job));
         server.lease = Some(Box::new(lease));
-        self.fetchers.granted(grantee);
+        self.fetchers.granted(staged.now, grantee);
         servers.account(key);
     }
 }

@@ -1,8 +1,8 @@
 //! The core: takes events, keeps servers in their places, grants jobs, and commits what changed.
 //!
 //! [`scheduler`] owns the parts and runs a step. Each kind of event has a file: `intake` (new URLs), `reports` (what
-//! jobs brought), `errands` (robots.txt across servers), `fetchers` (asks). `places` finds each server its place,
-//! `grants` gives jobs, `idle` says why a server waits.
+//! jobs brought), `errands` (robots.txt across servers), `fetchers` (asks). `results` says what the end of a request
+//! means, `places` finds each server its place, `grants` gives jobs, `idle` says why a server waits.
 
 pub(crate) mod errands;
 pub(crate) mod fetchers;

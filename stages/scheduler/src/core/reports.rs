@@ -21,12 +21,14 @@ use crate::servers::lease::{JOBS, Lease, ROBOTS_SLOT};
 use crate::servers::server::{ErrandTask, Server};
 use crate::settings::Settings;
 use crate::step::staged::Staged;
-use shared::message::{Outcome, Report, RequestEnd, RequestResult, ToFetcher};
+use shared::message::{FailureKind, Outcome, Report, RequestEnd, RequestResult, ToFetcher};
 use shared::stage::store::StoreError;
+use shared::url::fingerprint;
+use std::borrow::Cow;
 use std::time::Duration;
 
-/// Pause of a server whose job came back untouched. Without it a fetcher that sends jobs back would be sent them again
-/// as fast as messages go.
+/// Pause of a server whose job came back untouched, at least. Without it a fetcher that sends jobs back would be sent them
+/// again as fast as messages go.
 const UNTOUCHED_PAUSE: Duration = Duration::from_millis(100);
 
 /// The parts of the core that a report changes.
@@ -57,7 +59,8 @@ impl Reports<'_> {
             return self.heed(key, report, staged);
         };
         if lease.reports.insert(u64::from(report.sequence)) {
-            self.apply(key, &mut lease, report, staged)?;
+            let counts = self.compare(key, report, staged);
+            self.apply(key, &mut lease, &counts, staged)?;
             staged.touch(key);
             if lease.is_over() {
                 return self.finish(key, *lease, staged);
@@ -68,6 +71,7 @@ impl Reports<'_> {
                 let answer = if self.may_go_on(key, &lease, staged) {
                     ToFetcher::Renewed { job, sequence }
                 } else {
+                    lease.is_excused = true;
                     ToFetcher::Revoked { job }
                 };
                 staged.messages.send(&report.fetcher, answer);
@@ -78,6 +82,34 @@ impl Reports<'_> {
             server.lease = Some(lease);
         }
         Ok(())
+    }
+
+    /// Compares fetchers. Gives the report as it counts: what a fetcher that is cut off could not reach goes back untried,
+    /// as if the fetcher had withheld it itself; so often and no more (P6).
+    fn compare<'r>(&mut self, key: ServerKey, report: &'r Report, staged: &Staged<'_>) -> Cow<'r, Report> {
+        let unreached = |result: &RequestResult| {
+            use FailureKind::{Connect, Reset, Timeout, Tls};
+            matches!(result.end, RequestEnd::Failure(Connect | Reset | Timeout | Tls))
+        };
+        let was_answered = report.requests > 0;
+        let was_unreached = !was_answered && report.results.iter().any(unreached);
+        if report.last || was_unreached {
+            let reached = (was_answered || was_unreached).then_some(was_answered);
+            self.fetchers.ended(staged.now, &report.fetcher, reached);
+        } else if was_answered {
+            self.fetchers.reaches(staged.now, &report.fetcher);
+        }
+        let Some(server) = self.servers.get_mut(key).filter(|_| was_unreached) else { return Cow::Borrowed(report) };
+        server.unreached_by = fingerprint(&report.fetcher);
+        if !self.fetchers.is_cut_off(staged.now, &report.fetcher) || !server.excuse(staged.settings) {
+            return Cow::Borrowed(report);
+        }
+        self.fetchers.excuse();
+        let mut excused = Report { connect_us: None, ..report.clone() };
+        for result in excused.results.iter_mut().filter(|result| unreached(result)) {
+            result.end = RequestEnd::Untried;
+        }
+        Cow::Owned(excused)
     }
 
     /// Says whether the rules under which a job was granted still hold. A job that waits for a full stream may outlast
@@ -208,6 +240,7 @@ impl Reports<'_> {
         let hung_up = lease.contacted && !lease.progressed && lease.trouble.is_none();
         let trouble = lease.trouble.or(hung_up.then_some(Trouble::HungUp));
         self.places.close(lease.address, staged);
+        let is_robots = lease.robots.is_some();
         let askers = match lease.robots {
             Some(task) if !lease.progressed => task.askers.into_iter().map(|asker| (task.url.clone(), asker)).collect(),
             _ => Vec::new(),
@@ -217,9 +250,13 @@ impl Reports<'_> {
         server.queue.give_back(lease.slots.into_iter(), staged.settings.head_max());
         if hung_up {
             server.set_aside(staged.now, Trouble::HungUp, None, staged.settings);
+            if is_robots {
+                server.failed_robots();
+            }
         }
+        // A fetcher that doubts its network says untried of what may have been a contact: the pause holds all the same (P2).
         let touched = lease.contacted || restored || trouble.is_some();
-        let pause = if touched { server.gap(staged.settings) } else { UNTOUCHED_PAUSE };
+        let pause = server.gap(staged.settings).max(if touched { Duration::ZERO } else { UNTOUCHED_PAUSE });
         server.leave_alone(staged.now, pause);
         if trouble.is_none() {
             server.errands.extend(askers.into_iter().map(|(url, asker)| ErrandTask { url, asker }));
@@ -232,8 +269,7 @@ impl Reports<'_> {
     }
 
     /// Ends a job whose lease ran out. Nobody knows what became of its URLs; its holder may have had the first one in
-    /// hand, which costs that one an attempt, unless the holder could not be heard for a while: that is not the URL's
-    /// fault.
+    /// hand, which costs that one an attempt, unless that is excused.
     ///
     /// # Errors
     ///
@@ -250,7 +286,7 @@ impl Reports<'_> {
         if let (Some((fetcher, life)), 0, 0) = (&lease.holder, lease.reports.low(), lease.reports.ranges()) {
             self.fetchers.lost(fetcher, *life);
         }
-        if let Some(&first) = lease.slots.front().filter(|_| !lease.was_unheard) {
+        if let Some(&first) = lease.slots.front().filter(|_| !lease.is_excused) {
             let mut url = read_url(&staged.rows, key, first)?;
             url.attempts = url.attempts.saturating_add(1);
             if url.attempts >= staged.settings.attempts {

@@ -87,7 +87,7 @@ impl JobUrls<'_, '_> {
 }
 
 /// Notes by the end of a request that the server answered, and in what time, or sets the server aside. `served`: its
-/// job brought an answer.
+/// job brought an answer. The job may be one for a robots.txt.
 pub(crate) fn take_trouble(
     server: &mut Server,
     lease: &mut Lease,
@@ -101,8 +101,10 @@ pub(crate) fn take_trouble(
     // Only the first trouble of a job counts: failures in a row are counted by jobs.
     let is_first = lease.trouble.is_none();
     let Some(trouble) = Trouble::of(end) else {
-        if is_first {
-            server.answered();
+        match lease.robots {
+            _ if !is_first => {}
+            Some(_) => server.answered_robots(),
+            None => server.answered(),
         }
         return;
     };
@@ -116,6 +118,9 @@ pub(crate) fn take_trouble(
     }
     if is_set_aside {
         server.set_aside(staged.now, trouble, retry_after(staged.settings, end), staged.settings);
+        if lease.robots.is_some() {
+            server.failed_robots();
+        }
         lease.trouble = Some(trouble);
     } else if trouble.answers() {
         server.answered();

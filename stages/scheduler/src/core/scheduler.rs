@@ -31,6 +31,7 @@ use crate::servers::server::SERVERS;
 use crate::settings::Settings;
 use crate::step::staged::Staged;
 use crate::tokens::{Need, Settled};
+use shared::identity::serials_follow;
 use shared::message::{Ask, AskReply, Edge, Errand, Outcome, ReadyUrls, Report, Undecodable, decode};
 use shared::stage::store::{Store, StoreError, Table};
 use shared::stage::{Core, Count, Event, Output};
@@ -308,6 +309,7 @@ impl Core for Scheduler {
         let (totals, load) = (self.servers.totals(), self.servers.load_of_all());
         let mut counts = vec![
             ("new_total", totals.new),
+            ("new_in_generation", self.servers.new_after(serials_follow(self.settings.generation))),
             ("waiting", load.waiting),
             ("in_flight", load.in_flight),
             ("waiting_over_budget", load.over_budget),
@@ -318,6 +320,7 @@ impl Core for Scheduler {
             ("contacts_total", totals.contacts),
             ("jobs_granted_total", totals.jobs),
             ("leases_expired_total", totals.leases_expired),
+            ("failures_excused_total", self.grants.fetchers.excused()),
             ("bytes_total", totals.bytes),
             ("serials_repeated_total", totals.repeated),
             ("robots_fetched_total", totals.robots),

@@ -3,7 +3,7 @@
 //! A URL has a limited number of attempts (`stages.scheduler.attempts`), and the wait after each doubles up to a cap. A
 //! server that is set aside is left alone in the same way, longer each time in a row, unless Retry-After says how long.
 //! After `server_failures_max` times in a row its URLs end as the last trouble says. So each series is finite, whatever
-//! servers do (P6).
+//! servers do (P6). An answer to a robots.txt ends no series of pages that failed: only the answer to a page does.
 //!
 //! | trouble | its URL | its server is set aside |
 //! | --- | --- | --- |
@@ -19,8 +19,13 @@
 //! so it cannot go on without end.
 //!
 //! A server is in trouble when it was set aside or its robots.txt was tried in vain, and has not answered since. Such
-//! servers hold few connections while connections are short (`grants` of the core). A server that was never tried has
-//! less time for its first answer (`first_answer_timeout`). After one try in vain it has as much time as any other.
+//! servers hold few connections while connections are short (`grants` of the core). A server that has sent no page, and
+//! was not tried in vain, has less time for its first answer (`first_answer_timeout`). After one try in vain it has as
+//! much time as any other.
+//!
+//! When servers answer other fetchers and one fetcher reaches none (`fetchers` of the core), what fails with that one as it
+//! would without a network is excused: its URL goes back and nothing is set aside, at most `server_failures_max` times
+//! for each server since its last answer.
 //!
 //! A name that cannot be resolved is no trouble of its server. `address` counts the questions, with the same waits and
 //! a limit of their own (`resolve_attempts`).

@@ -17,7 +17,7 @@ use std::cmp::Reverse;
 /// What the next connection to a server is expected to bring.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Connection<'a> {
-    /// P: what a connection serves, but no more than there is to fetch.
+    /// P: what a connection serves and a visit has time for, but no more than there is to fetch.
     pub(crate) pages: u64,
     /// T: two connection times (it is opened and closed), the response times, and the gaps between the requests.
     pub(crate) seconds: f64,
@@ -25,7 +25,7 @@ pub(crate) struct Connection<'a> {
     pub(crate) best: &'a [u64],
 }
 
-/// The rank of a server; of two the greater goes first. Equal ones go in the order in which they became ready.
+/// The rank of a server. The higher number sorts first. Equal ones go in the order in which they became ready.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank(Reverse<u32>);
 

@@ -111,8 +111,8 @@ impl Address {
                 }
                 self.is_asked = false;
                 self.failures = self.failures.saturating_add(1);
-                // The next question is another one, not the same failure again.
-                self.ask_at = now + back_off(settings, self.questions);
+                // The next question is another one, not the same failure again. Questions without any answer lengthen no wait.
+                self.ask_at = now + back_off(settings, self.failures);
             }
         }
     }

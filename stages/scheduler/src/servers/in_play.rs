@@ -388,6 +388,11 @@ impl Servers {
         totals
     }
 
+    /// New URLs whose serials follow this one.
+    pub(crate) fn new_after(&self, serial: u64) -> u64 {
+        self.partitions.values().map(|partition| partition.serials.count_above(serial)).sum()
+    }
+
     /// How often a server or a partition was missing that must be there.
     pub(crate) fn invariants_broken(&self) -> u64 {
         self.invariants_broken

@@ -55,8 +55,8 @@ pub(crate) struct Lease {
     pub(crate) deadline: Timestamp,
     /// A report that comes later has waited nobody knows how long.
     prompt_until: Timestamp,
-    /// For a while its holder could not be heard.
-    pub(crate) was_unheard: bool,
+    /// It is no fault of its URLs when it expires: its holder could not be heard for a while, or was told to stop.
+    pub(crate) is_excused: bool,
     /// The fetcher that the job was sent to, and its life; not known after a restart.
     pub(crate) holder: Option<(String, u64)>,
 }
@@ -80,7 +80,7 @@ impl Lease {
             trouble: None,
             deadline,
             prompt_until: deadline,
-            was_unheard: false,
+            is_excused: false,
             holder: Some((fetcher.to_owned(), life)),
         }
     }
@@ -98,7 +98,7 @@ impl Lease {
     /// reports that waited have come.
     pub(crate) fn hear_again(&mut self, now: Timestamp, length: Duration) {
         self.deadline = self.deadline.max(now + length + GRACE);
-        self.was_unheard = true;
+        self.is_excused = true;
     }
 
     /// Says whether a report that comes now has waited no longer than a lease lasts.
@@ -188,7 +188,7 @@ impl Lease {
             trouble,
             deadline,
             prompt_until: Timestamp::ZERO,
-            was_unheard: false,
+            is_excused: false,
             holder: None,
         })
     }

@@ -58,6 +58,12 @@ pub(crate) struct Server {
     pub(crate) next_contact: Timestamp,
     /// Times in a row that it was set aside.
     failures: u8,
+    /// Those of them that were tries to get a robots.txt; a restart takes all for tries to get pages.
+    robots_failures: u8,
+    /// Times since its last answer that a failure was not held against it.
+    excuses: u8,
+    /// Fingerprint of the fetcher that could not reach it last; 0: it has answered since.
+    pub(crate) unreached_by: u64,
     /// Until this time its URLs end, because of this trouble.
     dead: Option<(Trouble, Timestamp)>,
     /// Requests that one of its connections serves; 0: not known.
@@ -90,6 +96,9 @@ impl Server {
             queue: Queue::default(),
             next_contact: Timestamp::ZERO,
             failures: 0,
+            robots_failures: 0,
+            excuses: 0,
+            unreached_by: 0,
             dead: None,
             requests_learned: 0,
             connect_us: 0,
@@ -121,9 +130,29 @@ impl Server {
         self.leave_alone(now, self.gap(settings));
     }
 
-    /// The server answered.
+    /// The server answered the request for a page.
     pub(crate) fn answered(&mut self) {
-        self.failures = 0;
+        (self.failures, self.robots_failures, self.excuses) = (0, 0, 0);
+        self.unreached_by = 0;
+    }
+
+    /// A failure is not to be held against it. Returns whether that may be, as it was not so too often.
+    pub(crate) fn excuse(&mut self, settings: &Settings) -> bool {
+        let may_be = self.excuses < settings.server_failures_max;
+        self.excuses += u8::from(may_be);
+        may_be
+    }
+
+    /// The server answered the request for a robots.txt. That says nothing of its pages: what failed with them still
+    /// counts, or a server that refuses them would never be given up when its robots.txt is fetched in between (P6).
+    pub(crate) fn answered_robots(&mut self) {
+        self.failures = self.failures.saturating_sub(std::mem::take(&mut self.robots_failures));
+        self.unreached_by = 0;
+    }
+
+    /// It was set aside because of a try to get a robots.txt.
+    pub(crate) fn failed_robots(&mut self) {
+        self.robots_failures = self.robots_failures.saturating_add(1);
     }
 
     /// The time until which its URLs end because it failed too often; none when that is not so, or no longer.

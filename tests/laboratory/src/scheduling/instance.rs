@@ -120,6 +120,7 @@ fn origin(page: &str, quality: Quality) -> Origin {
 /// No politeness except one connection per server. A new server has the paper's estimates.
 fn settings(setup: Setup) -> Settings {
     Settings {
+        generation: 1,
         partitions: setup.schedulers,
         delay: Duration::ZERO,
         crawl_delay_max: Duration::ZERO,

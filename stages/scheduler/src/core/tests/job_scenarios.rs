@@ -1,12 +1,12 @@
 //! Jobs: leases, renewals and reports that are lost, late and repeated; one situation a test.
 
-use super::web::{Fine, Web};
+use super::web::{Fine, Web, pages, response, robots, robots_txt};
 use super::world::World;
 use crate::core::scheduler::Input;
 use crate::settings::Settings;
 use crate::settings::tests::settings;
 use shared::config::DownloadPause;
-use shared::message::{JobId, Outcome, Report, ToFetcher};
+use shared::message::{JobId, JobKind, Outcome, Report, RequestEnd, ToFetcher};
 use shared::stage::{Core as _, Event, Output};
 use std::time::Duration;
 
@@ -97,6 +97,42 @@ fn a_url_that_kills_its_fetchers_fails() {
     }
     assert_eq!(world.outcome("http://a.test/0"), (Outcome::Failed, "lease expired"));
     assert_eq!(world.count("refetched_total"), 3);
+}
+
+/// Goal: a URL whose page waits for a full stream is not taken for one that kills fetchers. Method: jobs outlast their
+/// robots.txt and are told to stop, more often than a URL may be tried; nothing is heard of them again.
+#[test]
+fn a_job_that_is_told_to_stop_costs_its_url_no_attempt() {
+    let lifetime = Duration::from_secs(70);
+    let mut world = World::new(Settings { robots_lifetime: lifetime, ..settings() });
+    world.tell_pages(A, 1);
+    let mut seconds = 0;
+    for _ in 0..2 * world.settings.attempts {
+        while world.held.iter().all(|held| held.job.kind != JobKind::Pages) {
+            seconds += 1;
+            assert!(seconds < 10_000, "no job for its page");
+            world.pass(Duration::from_secs(1));
+            world.ask(1);
+            if world.held.iter().any(|held| held.job.kind == JobKind::Robots) {
+                world.request(0, &mut Fine);
+                let report = world.held.remove(0).report(true, false);
+                world.step(Some(Input::Report(report)));
+            }
+        }
+        while !world.held.is_empty() {
+            seconds += 5;
+            assert!(seconds < 10_000, "no job is told to stop");
+            world.pass(Duration::from_secs(5));
+            let report = world.held[0].report(false, false);
+            world.step(Some(Input::Report(report)));
+            world.receive();
+        }
+        world.pass(Duration::from_secs(30));
+        world.step(None);
+    }
+    assert_eq!(world.count("leases_expired_total"), u64::from(2 * world.settings.attempts));
+    world.finish(&mut Fine, HOUR);
+    assert_eq!(world.outcome("http://a.test/0").0, Outcome::Fetched);
 }
 
 #[test]
@@ -198,9 +234,40 @@ fn a_fetcher_that_sends_jobs_back_untouched_does_not_get_them_as_fast_as_message
         world.step(Some(Input::Report(report)));
         world.ask(1);
         assert!(world.held.is_empty());
-        world.pass(Duration::from_millis(100));
+        world.pass(Duration::from_secs(1));
         world.step(None);
     }
     world.finish(&mut Fine, HOUR);
     assert!(world.outcomes.values().all(|entry| entry.attempts == 1));
+}
+
+/// What a fetcher in doubt reports as untried lifts no wait: neither Crawl-delay nor Retry-After, nor the pause after the
+/// last contact.
+#[test]
+fn a_job_that_comes_back_untried_lifts_no_wait() {
+    let mut world = World::polite();
+    world.tell_pages(A, 3);
+    world.run(&mut robots_txt(|_, _| robots(200, "User-agent: *\nCrawl-delay: 7\n")), Duration::from_secs(1));
+    let untried_and_left_alone = |world: &mut World, wait: Duration| {
+        world.pass(wait - Duration::from_secs(1));
+        world.ask(1);
+        assert!(world.held.is_empty(), "{:?} after the last one", wait - Duration::from_secs(1));
+        world.pass(Duration::from_secs(1));
+        world.ask(1);
+        let report = world.held[0].report(false, false);
+        world.step(Some(Input::Report(report)));
+    };
+    untried_and_left_alone(&mut world, Duration::from_secs(6));
+    let report = world.held.remove(0).report(true, false);
+    world.step(Some(Input::Report(report)));
+    untried_and_left_alone(&mut world, Duration::from_secs(7));
+    let mut refusal = response(429);
+    if let RequestEnd::Response { retry_after_s, .. } = &mut refusal {
+        *retry_after_s = Some(600);
+    }
+    world.request(0, &mut pages(|_, _| refusal.clone()));
+    let report = world.held.remove(0).report(true, false);
+    world.step(Some(Input::Report(report)));
+    untried_and_left_alone(&mut world, Duration::from_secs(600));
+    world.finish(&mut Fine, HOUR);
 }

@@ -6,7 +6,7 @@ use crate::core::scheduler::Input;
 use crate::settings::Settings;
 use crate::settings::tests::settings;
 use shared::config::DownloadPause;
-use shared::message::{FailureKind, Outcome, RequestEnd, Validators};
+use shared::message::{Ask, FailureKind, Outcome, Report, RequestEnd, RequestResult, Validators};
 use shared::url::server_of;
 use std::time::Duration;
 
@@ -165,6 +165,38 @@ fn a_server_that_never_answers_or_always_refuses_costs_few_contacts_and_no_other
     }
 }
 
+/// P6: what a server says of its robots.txt says nothing of its pages.
+#[test]
+fn a_server_that_gives_its_robots_txt_again_and_again_and_no_page_is_dead_in_the_end() {
+    for (end, outcome) in [
+        (response(429), (Outcome::Refused, "too many requests")),
+        (RequestEnd::Failure(FailureKind::Timeout), (Outcome::Failed, "timeout")),
+        (RequestEnd::Failure(FailureKind::Connect), (Outcome::Failed, "connect")),
+    ] {
+        let mut world = World::new(Settings { robots_lifetime: Duration::from_secs(60), ..settings() });
+        world.tell_pages(A, 2500);
+        world.finish(&mut pages(|_, _| end.clone()), HOUR);
+        let of_robots = world.contacted().iter().filter(|url| url.ends_with("/robots.txt")).count();
+        assert_eq!((of_robots, world.contacts.len()), (6, 12), "six jobs for pages: {:?}", world.contacted());
+        assert_eq!(world.outcome("http://a.test/2499"), outcome);
+    }
+}
+
+#[test]
+fn a_robots_txt_that_comes_in_the_end_makes_good_the_tries_to_get_it() {
+    let mut world = World::new(Settings { server_failures_max: 3, ..settings() });
+    world.tell_pages(A, 3);
+    world.run(&mut robots_txt(|_, _| Err(FailureKind::Connect)), Duration::from_secs(32));
+    assert_eq!(world.contacts.len(), 2);
+    let mut refusals = 2;
+    let mut web = pages(|_, _| {
+        refusals -= 1;
+        response(if refusals >= 0 { 429 } else { 200 })
+    });
+    world.finish(&mut web, HOUR);
+    assert_eq!(world.count("outcome_fetched_total"), 3);
+}
+
 #[test]
 fn servers_in_trouble_hold_few_connections_while_others_need_them_and_half_of_them_otherwise() {
     let retry_wait = Duration::from_secs(1);
@@ -309,4 +341,53 @@ fn a_server_that_hangs_up_before_every_request_is_dead_in_the_end() {
         }
     }
     assert_eq!(world.outcome("http://a.test/0"), (Outcome::Failed, "connection ended before a request"));
+}
+
+/// A job is out for a server; the other fetcher reports that it could not reach it.
+fn fails_with_the_other_fetcher(world: &mut World, server: &str) {
+    let index = world.held.iter().position(|held| held.job.server == server).expect("a job is out");
+    let mut held = world.held.remove(index);
+    let end = RequestEnd::Failure(FailureKind::Connect);
+    held.results.push(RequestResult { slot: held.job.requests[0].slot, end });
+    held.next = 1;
+    let report = held.report(true, false);
+    world.step(Some(Input::Report(Report { fetcher: "fetcher-1".into(), ..report })));
+}
+
+/// Goal: what fails with one fetcher, while servers answer another, is not held against servers, and not for ever. Method:
+/// jobs of which one fetcher brings answers to nine, and the other to none.
+#[test]
+fn what_one_fetcher_alone_cannot_reach_is_not_held_against_servers() {
+    let mut world = World::new(Settings { respect_robots: false, server_failures_max: 3, ..settings() });
+    let servers: Vec<String> = (0..12).map(|n| format!("http://s{n}.test")).collect();
+    for server in &servers {
+        world.tell_pages(server, 2);
+    }
+    world.step(Some(Input::Ask(Ask { fetcher: "fetcher-1".into(), ask: 1, free: 0, received: 0, life: 3 })));
+    world.ask(12);
+    for server in &servers[3..] {
+        let index = world.held.iter().position(|held| held.job.server == *server).unwrap();
+        world.request(index, &mut Fine);
+        let report = world.held.remove(index).report(true, false);
+        world.step(Some(Input::Report(report)));
+    }
+    let why = |world: &World, server: &String| world.core.why_idle(world.now, server).unwrap().to_string();
+    for server in &servers[..2] {
+        fails_with_the_other_fetcher(&mut world, server);
+        assert!(why(&world, server).starts_with("set aside"), "it may be the server: {}", why(&world, server));
+    }
+    let server = &servers[2];
+    for excused in 1..=3 {
+        fails_with_the_other_fetcher(&mut world, server);
+        assert_eq!(world.count("failures_excused_total"), excused);
+        assert!(why(&world, server).starts_with("delay"), "{}", why(&world, server));
+        world.pass(Duration::from_secs(1));
+        world.ask(12);
+    }
+    fails_with_the_other_fetcher(&mut world, server);
+    assert_eq!(world.count("failures_excused_total"), 3);
+    assert!(why(&world, server).starts_with("set aside"), "{}", why(&world, server));
+    world.held.clear();
+    world.finish(&mut Fine, HOUR);
+    assert!(world.outcomes.values().all(|entry| entry.outcome == Outcome::Fetched));
 }

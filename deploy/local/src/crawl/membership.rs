@@ -1,0 +1,183 @@
+//! Whose crawl it is: the data directory, the broker and the configuration must speak of the same one.
+//!
+//! In: what the data directory keeps ([`KEPT`]) and what the broker holds. Out: the identity with which the crawl goes on,
+//! or a [`Misfit`]. Invariant: the data directory knows the id before the broker does, so that a start that is cut short
+//! is gone on with, and that nothing of another crawl of the same name is.
+
+use super::tide::Tide;
+use crate::stages::owns_partitions;
+use anyhow::Context as _;
+use shared::bus::{Begins, Buckets, Bus, begin_generation, join, new_id, stream_info, stream_names};
+use shared::config::Pipeline;
+use shared::identity::{Identity, Mark, Misfit, WAYS_OUT};
+use shared::whole_file;
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// The file in the data directory that says which crawl it holds.
+pub(crate) const KEPT: &str = "identity.json";
+
+/// A crawl about to start, and the broker that it starts on.
+pub(super) struct Membership<'a> {
+    pub(super) pipeline: &'a Pipeline,
+    pub(super) data: &'a Path,
+    pub(super) bus: &'a Bus,
+    pub(super) buckets: &'a Buckets,
+}
+
+impl Membership<'_> {
+    /// Finds out which crawl it is, and makes its streams. `accept_loss`: what is missing is accepted as lost.
+    ///
+    /// # Errors
+    /// The parts do not fit together ([`Misfit`]), the broker does not answer, or the file cannot be written.
+    pub(super) async fn settle(&self, tide: &mut Tide, accept_loss: bool) -> anyhow::Result<Identity> {
+        let kept = self.kept()?;
+        let held = self.buckets.register.read().await?;
+        if accept_loss && let Some(kept) = &kept {
+            return self.go_on_after_loss(kept, held, tide).await;
+        }
+        let of = match (&kept, &held) {
+            (Some(kept), Some((held, _))) if kept.id == held.mark.id && kept.generation <= held.generation() => None,
+            (Some(kept), Some((held, _))) if kept.id == held.mark.id => {
+                return Err(self.earlier(&held.mark, kept).into());
+            }
+            (Some(kept), Some((held, _))) => return Err(self.another(&held.mark, &kept.to_string()).into()),
+            // The start of the crawl was cut short, unless something was there already.
+            (Some(kept), None) if !self.holds_state() && !self.has_streams().await? => Some(kept.clone()),
+            (Some(kept), None) => return Err(self.gone(kept).into()),
+            (None, Some((held, _))) if held.adopted && self.holds_state() => None,
+            (None, Some((held, _))) => return Err(self.another(&held.mark, "a new crawl").into()),
+            (None, None) if !self.holds_state() && self.has_streams().await? => return Err(self.orphaned().into()),
+            (None, None) => Some(Mark { id: new_id(), generation: 1 }),
+        };
+        if let Some(mark) = &of {
+            self.keep(mark)?;
+        }
+        let begins = match of {
+            Some(mark) => Begins::This(Box::new(Identity { mark, ..Identity::new(String::new(), self.pipeline) })),
+            None => Begins::Any,
+        };
+        let identity = join(self.bus, self.pipeline, &[], self.buckets, begins).await?;
+        self.keep(&identity.mark)?;
+        tide.look(self.bus).await?;
+        Ok(identity)
+    }
+
+    /// Begins another generation with what is there.
+    async fn go_on_after_loss(
+        &self,
+        kept: &Mark,
+        held: Option<(Identity, u64)>,
+        tide: &mut Tide,
+    ) -> anyhow::Result<Identity> {
+        let (mut identity, revision) = match held {
+            Some((held, _)) if held.mark.id != kept.id => {
+                return Err(self.another(&held.mark, &kept.to_string()).into());
+            }
+            Some((held, revision)) => (held, Some(revision)),
+            None => (Identity::new(kept.id.clone(), self.pipeline), None),
+        };
+        let begun = identity.generation();
+        identity.mark.generation = begun.max(kept.generation) + 1;
+        identity.check(self.pipeline)?;
+        let lost = tide.accept(self.bus).await?;
+        // Unless it was counted before, by a start that was cut short.
+        if begun <= kept.generation {
+            for (edge, messages) in &lost {
+                *identity.lost.entry(edge.clone()).or_default() += messages;
+            }
+        }
+        begin_generation(self.bus, self.pipeline, self.buckets, &identity, revision).await?;
+        self.keep(&identity.mark)?;
+        tide.write();
+        self.say_what_is_lost(&identity, &lost);
+        Ok(identity)
+    }
+
+    fn say_what_is_lost(&self, identity: &Identity, lost: &BTreeMap<String, u64>) {
+        let edges: Vec<String> = lost.iter().map(|(edge, messages)| format!("{edge} {messages}")).collect();
+        let edges = if edges.is_empty() { "none".to_owned() } else { edges.join(", ") };
+        tracing::warn!("generation {} of the crawl begins; messages lost: {edges}", identity.generation());
+        for (stage, common) in self.pipeline.stages.common() {
+            for instance in 0..common.replicas {
+                let folder = self.pipeline.instance_dir(stage, instance);
+                if owns_partitions(stage) && !self.data.join(stage).join(instance.to_string()).exists() {
+                    let means = match stage {
+                        "dedup" => "URLs that it had seen are new again when they are found, and may be fetched again",
+                        _ => "URLs that waited there are not fetched",
+                    };
+                    tracing::warn!("the state in {} is gone: {means}", folder.display());
+                }
+            }
+        }
+    }
+
+    fn file(&self) -> PathBuf {
+        self.data.join(KEPT)
+    }
+
+    fn kept(&self) -> anyhow::Result<Option<Mark>> {
+        let path = self.file();
+        match std::fs::read(&path) {
+            Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| {
+                Misfit(format!("{} is damaged ({error}): put it back, or begin anew (rhumb delete)", path.display()))
+                    .into()
+            }),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+        }
+    }
+
+    fn keep(&self, mark: &Mark) -> anyhow::Result<()> {
+        let path = self.file();
+        whole_file::replace(&path, &serde_json::to_vec(mark)?)
+            .with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    fn holds_state(&self) -> bool {
+        let stages = self.pipeline.stages.common();
+        stages.iter().any(|(stage, _)| owns_partitions(stage) && self.data.join(stage).exists())
+    }
+
+    async fn has_streams(&self) -> anyhow::Result<bool> {
+        for stream in stream_names(self.bus, self.pipeline, &[])? {
+            if stream_info(self.bus, &stream).await?.is_some() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn another(&self, held: &Mark, expected: &str) -> Misfit {
+        Misfit(format!(
+            "the broker holds {held} under the name '{}', the data directory {} is that of {expected}: name the data \
+             directory of that crawl (--data DIR) or the broker of this one (broker.url), give this one another name \
+             (--set crawl=NAME), or delete what the broker holds (rhumb delete)",
+            self.pipeline.crawl,
+            self.data.display()
+        ))
+    }
+
+    fn earlier(&self, held: &Mark, kept: &Mark) -> Misfit {
+        Misfit(format!(
+            "the broker holds {held}, the data directory {} is that of generation {}: the broker was restored from an earlier \
+             copy; {WAYS_OUT}",
+            self.data.display(),
+            kept.generation
+        ))
+    }
+
+    fn gone(&self, kept: &Mark) -> Misfit {
+        Misfit::gone(&format!("{kept}, which the data directory {} holds,", self.data.display()))
+    }
+
+    fn orphaned(&self) -> Misfit {
+        Misfit(format!(
+            "the broker holds streams of an earlier crawl '{}' whose state is not in the data directory {}: name its data \
+             directory (--data DIR), give this crawl another name (--set crawl=NAME), or delete that one (rhumb delete)",
+            self.pipeline.crawl,
+            self.data.display()
+        ))
+    }
+}

@@ -1,0 +1,236 @@
+//! Identity: by which streams, stores, folders and processes of one crawl know each other.
+//!
+//! In: the configuration when a crawl begins. Out: [`Identity`]. It lies at the broker in the bucket `identity` and in the
+//! metadata of every stream, in every store, in the data directory, and in what a process tells of itself. Whoever finds
+//! two that differ ends with a [`Misfit`]: to go on would lose URLs without a word.
+//!
+//! Invariants: whoever writes the bucket first decides; an id never changes; the generation grows by one each time that an
+//! operator accepts a loss, and by nothing else.
+
+use crate::config::Pipeline;
+use crate::url::Rules;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+
+/// How streams and stores are laid out in this build.
+pub const FORMAT: u32 = 1;
+/// Bits of a serial below those of its generation.
+const SERIAL_BITS: u32 = 40;
+/// Keys of a stream's metadata.
+const STREAM_ID: &str = "rhumb_crawl";
+const STREAM_GENERATION: &str = "rhumb_generation";
+
+/// What is found does not fit the crawl: what it is, what was expected, and what can be done. To start again would not
+/// help.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Misfit(pub String);
+
+impl Misfit {
+    /// The broker does not know a crawl that it held.
+    pub fn gone(crawl: &str) -> Misfit {
+        Misfit(format!(
+            "the broker does not know {crawl} any more: its store is gone, or it is another broker; {WAYS_OUT}"
+        ))
+    }
+}
+
+/// What an operator can do about a crawl whose parts do not fit together any more.
+pub const WAYS_OUT: &str = "put back what was there, or go on without what is missing (rhumb crawl --resume --accept-loss), \
+                            or begin anew (rhumb delete)";
+
+/// Which crawl, and which of its generations.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Mark {
+    /// 128 random bits in hexadecimal digits.
+    pub id: String,
+    /// 1 at first; one more after each loss that was accepted.
+    pub generation: u32,
+}
+
+impl fmt::Display for Mark {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "crawl {}, generation {}", self.id, self.generation)
+    }
+}
+
+impl Mark {
+    /// For the metadata of a stream.
+    pub fn metadata(&self) -> HashMap<String, String> {
+        [(STREAM_ID.to_owned(), self.id.clone()), (STREAM_GENERATION.to_owned(), self.generation.to_string())].into()
+    }
+
+    /// Reads a stream's metadata; none when it has no mark.
+    pub fn of_stream(metadata: &HashMap<String, String>) -> Option<Self> {
+        let generation = metadata.get(STREAM_GENERATION)?.parse().ok()?;
+        Some(Mark { id: metadata.get(STREAM_ID)?.clone(), generation })
+    }
+}
+
+/// The identity of a crawl.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Identity {
+    /// Which crawl and generation it is.
+    #[serde(flatten)]
+    pub mark: Mark,
+    /// How its streams and stores are laid out.
+    pub format: u32,
+    /// Fixed for its life: the number of partitions.
+    pub partitions: u16,
+    /// Fixed for its life: which rewritings of URLs are done.
+    pub url: Rules,
+    /// It was begun by a build that gave no identities: streams and stores without one belong to it.
+    #[serde(default)]
+    pub adopted: bool,
+    /// Messages that were lost and that an operator accepted as lost, by edge, over all generations.
+    #[serde(default)]
+    pub lost: BTreeMap<String, u64>,
+}
+
+impl Identity {
+    /// The identity of a crawl that begins under this id.
+    pub fn new(id: String, pipeline: &Pipeline) -> Self {
+        Identity {
+            mark: Mark { id, generation: 1 },
+            format: FORMAT,
+            partitions: pipeline.partitions,
+            url: pipeline.url,
+            adopted: false,
+            lost: BTreeMap::new(),
+        }
+    }
+
+    /// The number of the generation.
+    pub fn generation(&self) -> u32 {
+        self.mark.generation
+    }
+
+    /// Checks that the configuration has what is fixed for the life of the crawl, and that this build can go on with it.
+    ///
+    /// # Errors
+    /// It cannot: what differs.
+    pub fn check(&self, pipeline: &Pipeline) -> Result<(), Misfit> {
+        if self.format != FORMAT {
+            return Err(Misfit(format!(
+                "the crawl '{}' has state of format {}, this program has format {FORMAT}: use the version that began it",
+                pipeline.crawl, self.format
+            )));
+        }
+        let fixed = |key: &str, is: String, was: String| {
+            Misfit(format!(
+                "configuration key {key} = {is}: the crawl '{}' has {was}, which is fixed for its life; set it back, or \
+                 begin another crawl",
+                pipeline.crawl
+            ))
+        };
+        if self.partitions != pipeline.partitions {
+            return Err(fixed("partitions", pipeline.partitions.to_string(), self.partitions.to_string()));
+        }
+        for ((key, is), (_, was)) in pipeline.url.by_key().into_iter().zip(self.url.by_key()) {
+            if is != was {
+                return Err(fixed(key, is.to_string(), was.to_string()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Says whether a stream has the crawl's mark. One without a mark belongs to it when it was adopted.
+    ///
+    /// # Errors
+    /// The stream belongs to another crawl or generation.
+    pub fn owns_stream(&self, stream: &str, metadata: &HashMap<String, String>) -> Result<bool, Misfit> {
+        match Mark::of_stream(metadata) {
+            Some(mark) if mark == self.mark => Ok(true),
+            None if self.adopted => Ok(false),
+            Some(mark) => Err(self.foreign_stream(stream, &mark.to_string())),
+            None => Err(self.foreign_stream(stream, "no crawl that it names")),
+        }
+    }
+
+    fn foreign_stream(&self, stream: &str, whose: &str) -> Misfit {
+        Misfit(format!("the stream {stream} at the broker belongs to {whose}, expected is {}: {WAYS_OUT}", self.mark))
+    }
+
+    /// Checks that the broker still holds this crawl and generation: `found` is what its bucket says now.
+    ///
+    /// # Errors
+    /// It holds another, or none.
+    pub fn check_still(&self, found: Option<&Identity>) -> Result<(), Misfit> {
+        match found {
+            Some(found) if found.mark == self.mark => Ok(()),
+            Some(found) => {
+                Err(Misfit(format!("the broker holds {}, expected is {}: {WAYS_OUT}", found.mark, self.mark)))
+            }
+            None => Err(Misfit::gone(&self.mark.to_string())),
+        }
+    }
+}
+
+/// The number that the serials of a generation follow: a serial says in its upper bits which generation of dedup's state
+/// gave it, so that those of state that was lost are not taken for those of the state in its place.
+pub fn serials_follow(generation: u32) -> u64 {
+    u64::from(generation.saturating_sub(1)) << SERIAL_BITS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Layers;
+
+    fn pipeline(set: &[&str]) -> Pipeline {
+        let mut set: Vec<String> = set.iter().map(|&set| set.to_owned()).collect();
+        set.push("network.allow_private_addresses=true".into());
+        Layers { file: None, set }.load_with(std::iter::empty()).unwrap()
+    }
+
+    #[test]
+    fn what_is_fixed_is_refused_by_name() {
+        let identity = Identity::new("a".into(), &pipeline(&[]));
+        identity.check(&pipeline(&["stages.fetcher.replicas=3"])).unwrap();
+        for set in ["partitions=32", "url.sort_query=true"] {
+            let text = identity.check(&pipeline(&[set])).unwrap_err().to_string();
+            assert!(text.contains(&set.replace('=', " = ")) && text.contains("fixed for its life"), "{text}");
+        }
+        let newer = Identity { format: FORMAT + 1, ..identity };
+        assert!(newer.check(&pipeline(&[])).unwrap_err().to_string().contains("format 2, this program has format 1"));
+    }
+
+    #[test]
+    fn it_comes_back_as_it_was() {
+        let mut identity = Identity::new("0f".into(), &pipeline(&[]));
+        identity.lost.insert("pages".into(), 7);
+        let text = serde_json::to_string(&identity).unwrap();
+        assert_eq!(serde_json::from_str::<Identity>(&text).unwrap(), identity, "{text}");
+        assert_eq!(Mark::of_stream(&identity.mark.metadata()), Some(identity.mark));
+    }
+
+    #[test]
+    fn a_stream_belongs_to_one_generation_of_one_crawl() {
+        let identity = Identity::new("a".into(), &pipeline(&[]));
+        assert!(identity.owns_stream("s", &identity.mark.metadata()).unwrap());
+        let other = |id: &str, generation| Mark { id: id.into(), generation }.metadata();
+        for metadata in [other("b", 1), other("a", 2), HashMap::new()] {
+            let text = identity.owns_stream("s", &metadata).unwrap_err().to_string();
+            assert!(text.contains("stream s") && text.contains("expected is crawl a, generation 1"), "{text}");
+        }
+        let adopted = Identity { adopted: true, ..identity };
+        assert!(!adopted.owns_stream("s", &HashMap::new()).unwrap());
+        assert!(adopted.owns_stream("s", &other("b", 1)).is_err());
+    }
+
+    #[test]
+    fn the_broker_holds_this_crawl_or_is_refused() {
+        let identity = Identity::new("a".into(), &pipeline(&[]));
+        identity.check_still(Some(&identity)).unwrap();
+        let other = Identity::new("b".into(), &pipeline(&[]));
+        assert!(identity.check_still(Some(&other)).unwrap_err().to_string().contains("holds crawl b"));
+        assert!(identity.check_still(None).unwrap_err().to_string().contains("does not know crawl a"));
+    }
+
+    #[test]
+    fn serials_of_two_generations_never_meet() {
+        assert_eq!(serials_follow(1), 0);
+        assert!(serials_follow(2) > 1 << 39 && serials_follow(3) - serials_follow(2) == serials_follow(2));
+    }
+}

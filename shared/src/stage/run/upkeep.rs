@@ -1,0 +1,147 @@
+//! What is due now and then: waking the core, publishing again, health, old inputs, positions, and streams that a broker
+//! came back without.
+
+use super::{Loop, SoftInputs, StreamInputs, TAKES_PART_EVERY, UPKEEP};
+use crate::bus::{ensure_streams, stream_info};
+use crate::stage::any_core::Signal;
+use crate::stage::context::Context;
+use crate::stage::saying::Saying;
+use crate::stage::start::is_final;
+use crate::time::Timestamp;
+use crate::topology::Source;
+use std::time::Instant;
+
+impl Loop {
+    /// Does what is due: wakes the core, publishes again, upkeep. Returns new inputs when the old ones are gone.
+    pub(super) async fn look_after(
+        &mut self,
+        wake: Option<Timestamp>,
+        next_upkeep: &mut Instant,
+    ) -> anyhow::Result<Option<(StreamInputs, SoftInputs)>> {
+        let now = self.now();
+        // The process may have stood still since it was last known to hold the lease.
+        if wake.is_some_and(|wake| wake <= now) && self.settlement.may_step(now) {
+            self.signal(Signal::Wake).await?;
+        }
+        self.publish_again().await?;
+        if *next_upkeep > Instant::now() && !self.is_reconnected() {
+            return Ok(None);
+        }
+        *next_upkeep = Instant::now() + UPKEEP;
+        self.upkeep().await
+    }
+
+    /// Publishes again what no stream has answered for too long.
+    async fn publish_again(&mut self) -> anyhow::Result<()> {
+        self.settlement.due(self.now());
+        self.carry_out().await
+    }
+
+    /// Says whether the connection came back since it was looked at last.
+    pub(super) fn is_reconnected(&self) -> bool {
+        let bus = &self.process.context.bus;
+        bus.connections() != self.connections && bus.is_connected()
+    }
+
+    /// Health, old inputs, stored outputs, positions, streams; new inputs when the broker lost streams in its memory.
+    async fn upkeep(&mut self) -> anyhow::Result<Option<(StreamInputs, SoftInputs)>> {
+        self.settlement.upkeep(self.now());
+        self.carry_out().await?;
+        self.trim_positions().await;
+        if !self.process.stage.is_required && self.takes_part_at <= Instant::now() && !self.is_reconnected() {
+            self.takes_part_at = Instant::now() + TAKES_PART_EVERY;
+            self.process.takes_part().await?;
+        }
+        let new_inputs = if self.is_reconnected() { self.try_to_come_back().await? } else { None };
+        if self.settlement.wants_look() {
+            self.lookout.hurry();
+        }
+        let looks = self.lookout.glance(|| self.settlement.expected()).await?;
+        self.settlement.look(&looks)?;
+        if !self.is_reconnected() {
+            let Loop { parked, core, process, .. } = self;
+            parked.put_back(&process.context.bus, &process.stage, |edge, payload| core.reads(edge, payload)).await;
+        }
+        self.telling.renew(self.moment());
+        Ok(new_inputs)
+    }
+
+    /// Asks the broker how far it has all acks of edges whose positions have many gaps.
+    async fn trim_positions(&mut self) {
+        let bus = &self.process.context.bus;
+        if !bus.is_connected() {
+            return;
+        }
+        for edge in self.settlement.gapped() {
+            let name = crate::bus::consumer_name(self.process.stage.name, Some(self.process.context.instance));
+            let stream = bus.subjects.stream(edge.name());
+            let consumer = bus
+                .jetstream
+                .get_consumer_from_stream::<async_nats::jetstream::consumer::pull::Config, _, _>(name, stream)
+                .await;
+            if let Ok(consumer) = consumer {
+                self.settlement.acked_up_to(edge, consumer.cached_info().ack_floor.stream_sequence);
+            }
+        }
+    }
+
+    /// Comes back after a reconnect, or tries again in the next upkeep: a broker that has just started may not answer yet.
+    async fn try_to_come_back(&mut self) -> anyhow::Result<Option<(StreamInputs, SoftInputs)>> {
+        match self.come_back().await {
+            Err(error) if !is_final(&error) => {
+                if self.saying.is_due(Instant::now()) {
+                    tracing::warn!("the broker is back, and does not let this process go on yet: {error:#}");
+                }
+                Ok(None)
+            }
+            done => {
+                self.saying = Saying::default();
+                done
+            }
+        }
+    }
+
+    /// After a reconnect: the broker must hold what it held; then all that is on its way is published again. Streams that
+    /// it kept in memory may be gone with it: they are made anew and read from their beginning.
+    async fn come_back(&mut self) -> anyhow::Result<Option<(StreamInputs, SoftInputs)>> {
+        let connections = self.process.context.bus.connections();
+        // First whose crawl it holds: nothing is made at a broker that came back empty.
+        self.lookout.look(&[]).await?;
+        let Context { bus, pipeline, buckets, identity, .. } = &self.process.context;
+        ensure_streams(bus, pipeline, self.process.stage.edges, &buckets.register, identity).await?;
+        if let Some(reopened) = self.reopen_lost_streams().await? {
+            self.reopened = Some(reopened);
+        }
+        self.look().await?;
+        let bus = &self.process.context.bus;
+        if bus.connections() != connections || !bus.is_connected() {
+            anyhow::bail!("the connection broke again");
+        }
+        self.connections = connections;
+        self.settlement.reconnected(self.now());
+        self.carry_out().await?;
+        Ok(self.reopened.take())
+    }
+
+    async fn reopen_lost_streams(&mut self) -> anyhow::Result<Option<(StreamInputs, SoftInputs)>> {
+        let Context { bus, .. } = &self.process.context;
+        let mut lost = false;
+        for source in self.process.stage.sources {
+            let (Source::Shared(edge) | Source::Owned(edge)) = *source else { continue };
+            let info = stream_info(bus, &bus.subjects.stream(edge.name())).await?;
+            lost |= info.is_none_or(|info| {
+                let created = i64::try_from(info.created.unix_timestamp_nanos()).unwrap_or(i64::MAX);
+                let is_another = self.settlement.stream_of(edge).is_some_and(|before| before != created);
+                info.state.consumer_count == 0 || is_another
+            });
+        }
+        if !lost {
+            return Ok(None);
+        }
+        tracing::warn!("the broker came back without consumers, or without streams in its memory; they are made anew");
+        let (streams, opened) = self.process.inputs().streams(self.process.stage.sources).await?;
+        let soft = self.process.inputs().soft(self.process.stage.sources).await?;
+        self.adopt(&opened)?;
+        Ok(Some((streams, soft)))
+    }
+}

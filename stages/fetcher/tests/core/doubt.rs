@@ -1,0 +1,136 @@
+//! Doubt: no server can be reached; what is reported, asked for and told meanwhile.
+
+use super::bench::Bench;
+use fetcher::effect::{Answer, Effect, End};
+use shared::message::{FailureKind, RequestEnd, RequestEnd::Failure};
+use shared::stage::{Core as _, Event};
+use shared::time::Timestamp;
+
+const DOUBT_MAX_MS: u64 = 600_000;
+
+/// A job for a server of its own, granted within a second or so.
+fn grant(bench: &mut Bench, server: u64) -> shared::message::JobId {
+    answer_asks(bench);
+    bench.until(bench.now_ms + 1_000);
+    let id = bench.grant(|job| {
+        job.id.number = server;
+        job.server = format!("http://s{server}.test");
+        job.requests.truncate(1);
+        job.requests[0].url = format!("http://s{server}.test/");
+    });
+    assert_eq!(bench.requests(), [0]);
+    id
+}
+
+/// A job whose request fails, to its last report: how the URL ended by that.
+fn fail(bench: &mut Bench, server: u64, kind: FailureKind) -> RequestEnd {
+    end(bench, server, End::Failure(kind))
+}
+
+fn end(bench: &mut Bench, server: u64, end: End) -> RequestEnd {
+    let job = grant(bench, server);
+    bench.end(job, 0, end);
+    bench.effects.retain(|effect| !matches!(effect, Effect::Close { .. }));
+    bench.step(Event::Answer(Answer::Closed { job }));
+    bench.last().results[0].end.clone()
+}
+
+/// Eight servers cannot be reached.
+fn in_doubt() -> Bench {
+    let mut bench = Bench::new(4);
+    for server in 1..8 {
+        assert_eq!(fail(&mut bench, server, FailureKind::Connect), Failure(FailureKind::Connect));
+        assert_eq!(hindrance(&bench), None);
+    }
+    assert_eq!(fail(&mut bench, 8, FailureKind::Connect), RequestEnd::Untried);
+    bench
+}
+
+fn hindrance(bench: &Bench) -> Option<String> {
+    bench.core.hindrance(Timestamp::from_micros(bench.now_ms * 1000))
+}
+
+/// Connections asked for by each ask that is not answered yet.
+fn asked(bench: &Bench) -> Vec<u32> {
+    let free = |effect: &Effect| if let Effect::Ask { ask, .. } = effect { Some(ask.free) } else { None };
+    bench.effects.iter().filter_map(free).collect()
+}
+
+fn answer_asks(bench: &mut Bench) {
+    while !asked(bench).is_empty() {
+        bench.answer_ask();
+    }
+}
+
+#[test]
+fn when_no_server_can_be_reached_none_is_blamed_and_one_job_at_a_time_is_asked_for() {
+    let mut bench = in_doubt();
+    let why = hindrance(&bench).expect("it is not ready");
+    assert!(why.contains("no server can be reached from here for 0 s; for 600 s more"), "{why}");
+    assert_eq!(bench.count("in_doubt"), 1);
+    assert_eq!(asked(&bench).last(), Some(&0), "what was offered is taken back");
+    answer_asks(&mut bench);
+    bench.until(bench.now_ms + 999);
+    assert_eq!(asked(&bench), [0; 0]);
+    bench.until(bench.now_ms + 1);
+    assert_eq!(asked(&bench), [1]);
+    for server in 9..40 {
+        assert_eq!(fail(&mut bench, server, FailureKind::Connect), RequestEnd::Untried);
+    }
+    assert_eq!((bench.count("doubts_total"), bench.count("withheld_total")), (1, 32));
+}
+
+#[test]
+fn the_first_answer_ends_the_doubt() {
+    let mut bench = in_doubt();
+    let job = grant(&mut bench, 9);
+    bench.respond(job, 0);
+    bench.store_pages();
+    bench.step(Event::Answer(Answer::Closed { job }));
+    assert_eq!((hindrance(&bench), bench.count("in_doubt")), (None, 0));
+    answer_asks(&mut bench);
+    bench.until(bench.now_ms + 500);
+    assert_eq!(asked(&bench).last(), Some(&4));
+    assert_eq!(fail(&mut bench, 10, FailureKind::Connect), Failure(FailureKind::Connect));
+}
+
+#[test]
+fn doubt_ends_when_it_has_lasted_long_enough_and_failures_count() {
+    let mut bench = in_doubt();
+    answer_asks(&mut bench);
+    bench.until(bench.now_ms + DOUBT_MAX_MS);
+    assert_eq!((hindrance(&bench), bench.count("in_doubt")), (None, 0));
+    for server in 9..40 {
+        assert_eq!(fail(&mut bench, server, FailureKind::Connect), Failure(FailureKind::Connect));
+    }
+    assert_eq!(bench.count("doubts_total"), 1);
+}
+
+/// A server that was connected to and did not answer is not taken for one that hung up.
+#[test]
+fn a_time_out_in_doubt_is_reported_as_if_nothing_had_been_connected_to() {
+    let mut bench = in_doubt();
+    assert_eq!(fail(&mut bench, 9, FailureKind::Timeout), RequestEnd::Untried);
+    assert_eq!((bench.last().connect_us, bench.last().requests), (None, 0));
+    // What says nothing of the network counts as ever.
+    assert_eq!(fail(&mut bench, 10, FailureKind::Forbidden), Failure(FailureKind::Forbidden));
+    assert!(hindrance(&bench).is_some());
+}
+
+/// Some networks that are broken take connections and end them.
+#[test]
+fn connections_that_end_before_they_bring_anything_raise_doubt() {
+    let mut bench = Bench::new(4);
+    let ends = |n: u64| match n % 3 {
+        0 => End::Gone,
+        1 => End::Failure(FailureKind::Reset),
+        _ => End::Failure(FailureKind::Tls),
+    };
+    for server in 1..8 {
+        end(&mut bench, server, ends(server));
+        assert_eq!(hindrance(&bench), None);
+    }
+    assert_eq!(end(&mut bench, 8, ends(8)), RequestEnd::Untried);
+    assert!(hindrance(&bench).is_some());
+    assert_eq!((bench.last().connect_us, bench.count("withheld_total")), (None, 1));
+}

@@ -1,0 +1,83 @@
+//! A further stage for the tests of faults: it finds titles as `find-titles` does, and dies of two pages.
+//!
+//! In: `pages`. Out: `titles`. At `/` of host 1 the process aborts, as it would for want of memory; at `/` of host 2 the
+//! core panics.
+
+use shared::message::{Edge, Page, Undecodable, decode};
+use shared::stage::store::StoreError;
+use shared::stage::{AnyCore, Context, Core, Count, Event, NoShell, Output, Source, Stage, Token, assemble};
+use shared::time::Timestamp;
+use std::convert::Infallible;
+use std::process::ExitCode;
+use titles::{TITLES, Title};
+
+mod titles;
+
+/// The process aborts at the first page of this host.
+const ABORTS_AT: &str = "http://h0001.";
+/// The core panics at the first page of this host.
+const PANICS_AT: &str = "http://h0002.";
+
+#[derive(Default)]
+struct DieOfPages {
+    pages: u64,
+}
+
+fn is_first_page(url: &str, of: &str) -> bool {
+    url.starts_with(of) && url.ends_with('/') && url.matches('/').count() == 3
+}
+
+impl Core for DieOfPages {
+    type Input = Page;
+    type Effect = Infallible;
+    type Answer = Infallible;
+
+    fn decode(_edge: Edge, payload: &[u8]) -> Result<Page, Undecodable> {
+        decode(payload)
+    }
+
+    fn step(
+        &mut self,
+        _now: Timestamp,
+        event: Event<Page, Infallible>,
+        out: &mut Output<Infallible>,
+    ) -> Result<(), StoreError> {
+        if let Event::Message { ticket, input: page } = event {
+            if is_first_page(&page.url, ABORTS_AT) {
+                std::process::abort();
+            }
+            assert!(!is_first_page(&page.url, PANICS_AT), "a page to panic at");
+            self.pages += 1;
+            out.publish(Token::None, &Title { url: page.url, title: "a page".into() }, vec![ticket]);
+            out.finish(ticket);
+        }
+        Ok(())
+    }
+
+    fn wake_at(&self) -> Option<Timestamp> {
+        None
+    }
+
+    fn counts(&self) -> Vec<Count> {
+        vec![("pages_total", self.pages)]
+    }
+}
+
+const STAGE: Stage = Stage {
+    name: "die-of-pages",
+    about: "Dies of two pages: a stage for tests",
+    sources: &[Source::Shared(Edge::Pages)],
+    edges: &[TITLES],
+    is_required: false,
+    state: None,
+    batch: |_| Stage::BATCH,
+    open,
+};
+
+fn open(_context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
+    Ok(assemble(DieOfPages::default(), NoShell))
+}
+
+fn main() -> ExitCode {
+    shared::stage::main(&STAGE)
+}

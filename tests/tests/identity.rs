@@ -1,0 +1,206 @@
+//! Identity: state and streams that do not belong together are refused by name, and an operator who accepts the loss hears
+//! what is missing (P3).
+
+use rhumb::broker::{Broker, BrokerOptions};
+use rhumb_tests::harness::{Running, World, assert_manners, json, rhumb, signal};
+use rustix::process::Signal;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+use synthetic_web::{Latency, PagesPerHost, Profile};
+
+const HOSTS: u64 = 10;
+const PAGES_PER_HOST: u64 = 40;
+const MINUTE: Duration = Duration::from_secs(60);
+const REFUSED_WITHIN: Duration = Duration::from_secs(30);
+
+fn world() -> World {
+    World::new(Profile {
+        hosts: HOSTS as u32,
+        pages_per_host: PagesPerHost::Exactly(PAGES_PER_HOST as u32),
+        latency: Latency::Fixed { ms: 60 },
+        ..Profile::raw()
+    })
+}
+
+/// A crawl whose leases are short.
+fn start(world: &World) -> Running {
+    let mut crawl = world.crawl().set("ownership_lease=2s").set("stages.scheduler.job_lease=4s");
+    // What a copy of the broker's store has as delivered comes again after that.
+    for edge in ["urls.found", "urls.split", "urls.new", "urls.ready", "pages", "fetch.reports"] {
+        crawl = crawl.set(&format!("edges.{edge}.ack_wait=5s"));
+    }
+    crawl.set("stages.fetcher.renew_every=500ms").start()
+}
+
+fn until_pages(crawl: &mut Running, pages: u64) {
+    let summary = crawl.until(MINUTE, |summary| summary.pages >= pages);
+    assert!(!summary.complete, "too late to be a test: {}", json(&summary));
+}
+
+fn stop(mut crawl: Running) {
+    crawl.signal(Signal::INT);
+    assert_eq!(crawl.exit_code(MINUTE), 130, "{}", crawl.log());
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a folder");
+    for entry in fs::read_dir(from).expect("a folder").map(|entry| entry.expect("an entry")) {
+        let to = to.join(entry.file_name());
+        match entry.file_type().expect("a type").is_dir() {
+            true => copy(&entry.path(), &to),
+            false => drop(fs::copy(entry.path(), to).expect("a copy")),
+        }
+    }
+}
+
+/// Puts a copy of the broker's store in its place.
+fn put_back(copy_of_store: &Path, store: &Path) {
+    fs::remove_dir_all(store).expect("a store");
+    fs::rename(copy_of_store, store).expect("a copy of the store");
+}
+
+/// The crawl is refused until the loss is accepted; then it completes, and every URL that was ever new ended or is counted
+/// as lost.
+fn goes_on_after_the_loss_is_accepted(world: &World) {
+    let mut refused = world.resume().start();
+    assert_eq!(refused.exit_code(REFUSED_WITHIN), 2, "{}", refused.log());
+    let mut crawl = world.resume().arguments(&["--accept-loss"]).start();
+    while !crawl.has_ended() {
+        assert_eq!(crawl.violations(), [""; 0], "{}", crawl.log());
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let log = crawl.log();
+    let finished = crawl.finish(MINUTE);
+    let summary = &finished.summary;
+    assert_eq!((finished.code, summary.complete), (0, true), "{}\n{log}", json(summary));
+    let ended: u64 = summary.outcomes.values().sum();
+    assert_eq!(summary.urls_new, ended + summary.lost, "{}", json(summary));
+    assert!(!summary.lost_messages.is_empty(), "{}", json(summary));
+    assert!(log.contains("generation 2 of the crawl begins; messages lost: "), "{log}");
+    assert!(log.contains(&format!("accepted as lost: {} URLs; messages: ", summary.lost)), "{log}");
+    assert_manners(&world.web.report());
+    // What was accepted is accepted: the crawl can be resumed again, and still says it.
+    let again = world.resume().run(MINUTE);
+    assert_eq!((again.code, again.summary.lost), (0, summary.lost), "{}", json(&again.summary));
+}
+
+#[test]
+fn a_broker_restored_from_a_copy_while_the_crawl_was_stopped_is_refused_until_the_loss_is_accepted() {
+    let world = world();
+    let mut crawl = start(&world);
+    until_pages(&mut crawl, HOSTS * PAGES_PER_HOST / 5);
+    stop(crawl);
+    let (store, earlier) = (world.data().join("jetstream"), world.data().join("earlier"));
+    copy(&store, &earlier);
+    let mut crawl = world.resume().start();
+    until_pages(&mut crawl, HOSTS * PAGES_PER_HOST * 3 / 5);
+    stop(crawl);
+    put_back(&earlier, &store);
+    let mut refused = world.resume().start();
+    assert_eq!(refused.exit_code(REFUSED_WITHIN), 2, "{}", refused.log());
+    let log = refused.log();
+    assert!(log.contains("is shorter than it was") && log.contains("rhumb crawl --resume --accept-loss"), "{log}");
+    goes_on_after_the_loss_is_accepted(&world);
+}
+
+#[test]
+fn a_broker_restored_from_a_copy_under_a_running_crawl_is_refused_until_the_loss_is_accepted() {
+    let world = world();
+    let mut crawl = start(&world);
+    let (store, earlier) = (world.data().join("jetstream"), world.data().join("earlier"));
+    until_pages(&mut crawl, HOSTS * PAGES_PER_HOST / 5);
+    let broker = crawl.pid("broker");
+    signal(broker, Signal::STOP);
+    copy(&store, &earlier);
+    signal(broker, Signal::CONT);
+    until_pages(&mut crawl, HOSTS * PAGES_PER_HOST * 3 / 5);
+    // Or it would start the broker before the copy is in its place.
+    crawl.signal(Signal::STOP);
+    signal(broker, Signal::KILL);
+    put_back(&earlier, &store);
+    crawl.signal(Signal::CONT);
+    assert_eq!(crawl.exit_code(MINUTE), 2, "{}", crawl.log());
+    let log = crawl.log();
+    assert!(log.contains("is shorter than it was") && log.contains("rhumb crawl --resume --accept-loss"), "{log}");
+    drop(crawl);
+    goes_on_after_the_loss_is_accepted(&world);
+}
+
+#[test]
+fn a_broker_that_comes_back_empty_under_a_running_crawl_begins_no_other_crawl() {
+    let world = world();
+    let mut crawl = start(&world);
+    until_pages(&mut crawl, HOSTS * PAGES_PER_HOST / 3);
+    let broker = crawl.pid("broker");
+    // Or it would start the broker before its store is gone.
+    crawl.signal(Signal::STOP);
+    signal(broker, Signal::KILL);
+    fs::remove_dir_all(world.data().join("jetstream")).expect("a store");
+    crawl.signal(Signal::CONT);
+    assert_eq!(crawl.exit_code(MINUTE), 2, "{}", crawl.log());
+    let log = crawl.log();
+    assert!(log.contains("the broker does not know crawl ") && log.contains("--accept-loss"), "{log}");
+    drop(crawl);
+    goes_on_after_the_loss_is_accepted(&world);
+}
+
+#[test]
+fn state_that_is_gone_is_refused_until_its_loss_is_accepted() {
+    let world = world();
+    let mut crawl = start(&world);
+    until_pages(&mut crawl, HOSTS * PAGES_PER_HOST / 2);
+    stop(crawl);
+    fs::remove_dir_all(world.data().join("dedup")).expect("the state of dedup");
+    let mut refused = world.resume().start();
+    assert_eq!(refused.exit_code(REFUSED_WITHIN), 2, "{}", refused.log());
+    let log = refused.log();
+    assert!(log.contains("dedup.0 cannot go on") && log.contains("dedup/0 is gone, and crawl "), "{log}");
+
+    let finished = world.resume().arguments(&["--accept-loss"]).run(MINUTE);
+    assert_eq!((finished.code, finished.summary.complete), (0, true), "{}", json(&finished.summary));
+    let report = world.web.report();
+    assert_eq!(report.missing.count, 0, "{}", json(&report));
+    assert_manners(&report);
+    let log = fs::read_to_string(world.data().with_file_name("rhumb.log")).expect("a log");
+    assert!(log.contains("URLs that it had seen are new again when they are found"), "{log}");
+}
+
+#[test]
+fn a_crawl_of_the_same_name_does_not_go_on_with_the_streams_of_another() {
+    let world = world();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut broker = runtime.block_on(Broker::start(BrokerOptions::new(folder.path()))).expect("a broker");
+    let on_broker = format!("broker.url={}", broker.url());
+    let start = || world.crawl().set("ownership_lease=2s").set(&on_broker).start();
+    let mut crawl = start();
+    until_pages(&mut crawl, HOSTS * PAGES_PER_HOST / 4);
+    stop(crawl);
+    fs::remove_dir_all(world.data()).expect("a data directory");
+    let mut refused = start();
+    assert_eq!(refused.exit_code(REFUSED_WITHIN), 2, "{}", refused.log());
+    let log = refused.log();
+    for part in
+        ["the broker holds crawl ", "under the name 'default'", "--data DIR", "--set crawl=NAME", "rhumb delete"]
+    {
+        assert!(log.contains(part), "{part}: {log}");
+    }
+    let data = world.data().display().to_string();
+    let local = "network.allow_private_addresses=true";
+    let deleted = rhumb(&["delete", "--yes", "--data", &data, "--set", &on_broker, "--set", local]);
+    assert_eq!(deleted.code, 0, "{}", deleted.err);
+
+    // A stream that goes is missed within seconds, and nothing takes its place.
+    let mut crawl = start();
+    until_pages(&mut crawl, HOSTS * PAGES_PER_HOST / 4);
+    runtime.block_on(async {
+        async_nats::jetstream::new(crawl.client().await)
+            .delete_stream("rhumb_default_outcomes")
+            .await
+            .expect("a stream");
+    });
+    assert_eq!(crawl.exit_code(MINUTE), 2, "{}", crawl.log());
+    assert!(crawl.log().contains("stream rhumb_default_outcomes"), "{}", crawl.log());
+    runtime.block_on(broker.stop()).expect("a broker that stops");
+}
