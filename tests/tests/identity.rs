@@ -18,7 +18,7 @@ fn world() -> World {
     World::new(Profile {
         hosts: HOSTS as u32,
         pages_per_host: PagesPerHost::Exactly(PAGES_PER_HOST as u32),
-        latency: Latency::Fixed { ms: 60 },
+        latency: Latency::Fixed { ms: 150 },
         ..Profile::raw()
     })
 }
