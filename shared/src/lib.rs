@@ -7,6 +7,7 @@
 //! - [`identity`]: by which the parts of one crawl know each other;
 //! - [`stage`]: the one loop that receives, steps a pure core, commits, publishes and settles;
 //! - [`url`] and [`address`]: canonical URLs, SURT, fingerprints, partitions, private addresses;
+//! - [`partitions`]: how partitions split and move to other instances; so far for the laboratory alone;
 //! - [`interfaces`]: this machine's own addresses;
 //! - [`url_cache`]: fingerprints of URLs that are known, before the URL-seen test;
 //! - [`index`]: from a fingerprint to its slot, for caches;
@@ -33,6 +34,7 @@ pub mod index;
 pub mod interfaces;
 pub mod log_file;
 pub mod message;
+pub mod partitions;
 pub mod process;
 pub mod scope_entry;
 pub mod stage;

@@ -33,6 +33,21 @@ pub enum Experiment {
         #[arg(long, value_name = "N")]
         seed: Option<u64>,
     },
+    /// Partitions (PQ-MCSA; Fagin and others 1979): how evenly do instances share the hosts, and how much moves when one comes
+    /// or goes?
+    #[command(
+        after_help = "Takes a few seconds. Instances join and leave, and partitions split, on made-up webs of 10,000 hosts. \
+                      Writes partitions-scaling.csv, partitions-growth.csv and partitions.svg; exit 1 when a claim does \
+                      not hold.\n\nExample:\n  rhumb lab partitions --out figures"
+    )]
+    Partitions {
+        /// Folder for the tables and the figure
+        #[arg(long, value_name = "DIR", default_value = ".")]
+        out: PathBuf,
+        /// Seed of the webs: the same seed gives the same files
+        #[arg(long, value_name = "N")]
+        seed: Option<u64>,
+    },
     /// Policies of the scheduler (Cao, Jiang and Singh 2003): how many pages, and how much quality, by when?
     #[command(
         after_help = "Crawls a made-up web in simulated time with the scheduler's own core. Writes scheduling.csv, \

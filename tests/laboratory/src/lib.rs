@@ -9,12 +9,15 @@
 //!
 //! - [`dns`]: name caches, concurrent lookups, and the queues and sockets of a crawler (Yin, Yin and Huang 2008; the
 //!   cached, non-blocking resolver for crawlers, 2008).
+//! - [`partitions`]: how instances share the hosts, and what moves when one comes or goes (PQ-MCSA; Fagin, Nievergelt,
+//!   Pippenger and Strong 1979).
 //! - [`scheduling`]: which server next, and which of its URLs (Cao, Jiang and Singh 2003).
 //! - [`url_cache`]: URL caching in front of the URL-seen test (Broder, Najork and Wiener 2003).
 
 use std::fmt;
 
 pub mod dns;
+pub mod partitions;
 mod plot;
 mod random;
 pub mod scheduling;

@@ -3,7 +3,7 @@
 //! In: the arguments of `rhumb lab`. Out: files, lines on standard output, and exit code 0 when all claims hold.
 
 use clap::Parser;
-use laboratory::{Claim, dns, scheduling, url_cache};
+use laboratory::{Claim, dns, partitions, scheduling, url_cache};
 use rhumb::lab::Experiment;
 use rhumb::output::line;
 use std::path::PathBuf;
@@ -22,6 +22,7 @@ fn main() -> ExitCode {
     shared::telemetry::init();
     let hold = match experiment {
         Experiment::Dns { out, seed } => run_dns(out, seed),
+        Experiment::Partitions { out, seed } => run_partitions(out, seed),
         Experiment::Scheduling { out, seed } => run_scheduling(out, seed),
         Experiment::UrlCache { out, trace } => run_url_cache(out, trace),
     };
@@ -42,6 +43,18 @@ fn run_dns(folder: PathBuf, seed: Option<u64>) -> anyhow::Result<bool> {
     let claims = dns::run(&settings, &mut |progress| tracing::info!("{progress}"))?;
     let tables = ["arms", "hit-rates", "tables", "rows"].map(|table| format!("{}/dns-{table}.csv", folder.display()));
     line(format_args!("written  {} {}/dns.svg", tables.join(" "), folder.display()));
+    Ok(all_hold(&claims))
+}
+
+/// Runs the experiment on partitions. Returns whether all claims hold.
+fn run_partitions(folder: PathBuf, seed: Option<u64>) -> anyhow::Result<bool> {
+    let defaults = partitions::Settings::default();
+    let settings = partitions::Settings { folder: folder.clone(), seed: seed.unwrap_or(defaults.seed), ..defaults };
+    let claims = partitions::run(&settings, &mut |progress| tracing::info!("{progress}"))?;
+    let folder = folder.display();
+    line(format_args!(
+        "written  {folder}/partitions-scaling.csv {folder}/partitions-growth.csv {folder}/partitions.svg"
+    ));
     Ok(all_hold(&claims))
 }
 
