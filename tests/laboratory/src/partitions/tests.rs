@@ -33,7 +33,7 @@ fn a_run_writes_tables_and_figure_and_judges() {
     assert_eq!(rows.len(), 4 * 25);
     for row in rows.iter().filter(|row| row[0] == "hosts alike") {
         let [urls, partitions] = [2, 3].map(|place| row[place].parse::<f64>().unwrap());
-        assert!((urls..4.0 * urls + 16.0).contains(&partitions) || partitions >= 16.0, "{row:?}");
+        assert!((0.9 * urls..2.2 * urls).contains(&partitions), "{row:?}");
     }
     assert_well_formed(&svg);
     assert_eq!(svg.matches("<polyline ").count(), 4 + 3 + 2);
