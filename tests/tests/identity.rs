@@ -60,6 +60,19 @@ fn put_back(copy_of_store: &Path, store: &Path) {
     fs::rename(copy_of_store, store).expect("a copy of the store");
 }
 
+/// Kills the broker of a running crawl and changes its store before it comes back. Returns what the crawl says when it ends
+/// because of that.
+fn ends_after(mut crawl: Running, change: impl FnOnce()) -> String {
+    let broker = crawl.pid("broker");
+    // Or it would start the broker before the change.
+    crawl.signal(Signal::STOP);
+    signal(broker, Signal::KILL);
+    change();
+    crawl.signal(Signal::CONT);
+    assert_eq!(crawl.exit_code(MINUTE), 2, "{}", crawl.log());
+    crawl.log()
+}
+
 /// The crawl is refused until the loss is accepted; then it completes, and every URL that was ever new ended or is counted
 /// as lost.
 fn goes_on_after_the_loss_is_accepted(world: &World) {
@@ -115,15 +128,8 @@ fn a_broker_restored_from_a_copy_under_a_running_crawl_is_refused_until_the_loss
     copy(&store, &earlier);
     signal(broker, Signal::CONT);
     until_pages(&mut crawl, HOSTS * PAGES_PER_HOST * 3 / 5);
-    // Or it would start the broker before the copy is in its place.
-    crawl.signal(Signal::STOP);
-    signal(broker, Signal::KILL);
-    put_back(&earlier, &store);
-    crawl.signal(Signal::CONT);
-    assert_eq!(crawl.exit_code(MINUTE), 2, "{}", crawl.log());
-    let log = crawl.log();
+    let log = ends_after(crawl, || put_back(&earlier, &store));
     assert!(log.contains("is shorter than it was") && log.contains("rhumb crawl --resume --accept-loss"), "{log}");
-    drop(crawl);
     goes_on_after_the_loss_is_accepted(&world);
 }
 
@@ -132,16 +138,8 @@ fn a_broker_that_comes_back_empty_under_a_running_crawl_begins_no_other_crawl() 
     let world = world();
     let mut crawl = start(&world);
     until_pages(&mut crawl, HOSTS * PAGES_PER_HOST / 3);
-    let broker = crawl.pid("broker");
-    // Or it would start the broker before its store is gone.
-    crawl.signal(Signal::STOP);
-    signal(broker, Signal::KILL);
-    fs::remove_dir_all(world.data().join("jetstream")).expect("a store");
-    crawl.signal(Signal::CONT);
-    assert_eq!(crawl.exit_code(MINUTE), 2, "{}", crawl.log());
-    let log = crawl.log();
+    let log = ends_after(crawl, || fs::remove_dir_all(world.data().join("jetstream")).expect("a store"));
     assert!(log.contains("the broker does not know crawl ") && log.contains("--accept-loss"), "{log}");
-    drop(crawl);
     goes_on_after_the_loss_is_accepted(&world);
 }
 
