@@ -31,6 +31,8 @@ fn a_bad_setting_is_refused_with_key_value_and_what_is_accepted() {
         ("stages.archivist.replicas=1", &["stages", "archivist"]),
         ("partitions=0", &["partitions", "0", "1 to 4096"]),
         ("partitions=5000", &["partitions", "5000", "1 to 4096"]),
+        ("partitions=100", &["partitions = 100", "powers of two", "the nearest is 128"]),
+        ("partitions=80", &["partitions = 80", "powers of two from 1 to 4096", "the nearest is 64"]),
         ("partitions=2.7", &["partitions", "2.7"]),
         ("partitions=many", &["partitions", "many"]),
         ("politeness.delay=30", &["politeness.delay", "30", "suffix"]),

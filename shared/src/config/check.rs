@@ -47,6 +47,19 @@ impl Check {
         }
     }
 
+    /// Of powers of two, the nearest one that is accepted is named.
+    pub(super) fn power_of_two(&mut self, key: &str, value: u16, high: u16) {
+        self.within(key, value, 1, high);
+        if !(1..=high).contains(&value) || value.is_power_of_two() {
+            return;
+        }
+        let (below, above) = (1 << value.ilog2(), value.next_power_of_two());
+        let nearest = if above - value <= value - below { above } else { below };
+        self.0.push(format!(
+            "configuration key {key} = {value}: accepted are powers of two from 1 to {high}, the nearest is {nearest}"
+        ));
+    }
+
     pub(super) fn lasting(&mut self, key: &str, value: Duration, low: Duration, high: Duration) {
         if value < low || value > high {
             let [value, low, high] = [value, low, high].map(humantime::format_duration);

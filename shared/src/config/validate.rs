@@ -31,7 +31,7 @@ pub(super) fn errors(pipeline: &Pipeline) -> Vec<String> {
 
 fn crawl(pipeline: &Pipeline, check: &mut Check) {
     check.name("crawl", &pipeline.crawl);
-    check.within("partitions", pipeline.partitions, 1, 4096);
+    check.power_of_two("partitions", pipeline.partitions, 4096);
     check.lasting("ownership_lease", pipeline.ownership_lease, Duration::from_secs(2), Duration::from_secs(60));
     check.within("broker.max_payload", pipeline.broker.max_payload, MAX_PAYLOAD_MIN, Bytes(8 << 20));
     check.url("broker.url", &pipeline.broker.url);
