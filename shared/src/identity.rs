@@ -13,13 +13,17 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
-/// How streams and stores are laid out in this build.
-pub const FORMAT: u32 = 1;
+/// How streams and stores are laid out by this build: keys begin with the hash of a host, and partitions are ranges of it.
+/// Up to format 1 they began with the number of a partition, which was a rest of a division.
+pub const FORMAT: u32 = 2;
+/// What does not name its format is of this one or an earlier one.
+const UNNAMED_FORMAT: u32 = 1;
 /// Bits of a serial below those of its generation.
 const SERIAL_BITS: u32 = 40;
 /// Keys of a stream's metadata.
 const STREAM_ID: &str = "rhumb_crawl";
 const STREAM_GENERATION: &str = "rhumb_generation";
+const STREAM_FORMAT: &str = "rhumb_format";
 
 /// What is found does not fit the crawl: what it is, what was expected, and what can be done. To start again would not
 /// help.
@@ -40,13 +44,34 @@ impl Misfit {
 pub const WAYS_OUT: &str = "put back what was there, or go on without what is missing (rhumb crawl --resume --accept-loss), \
                             or begin anew (rhumb delete)";
 
-/// Which crawl, and which of its generations.
+/// Checks that this build can go on with what was begun in a format.
+///
+/// # Errors
+/// It cannot: whose format it is, and what can be done.
+pub fn check_format(whose: &str, format: u32) -> Result<(), Misfit> {
+    match format {
+        FORMAT => Ok(()),
+        _ => Err(Misfit(format!(
+            "{whose} was begun in format {format}, this program writes format {FORMAT}: finish it with the version that \
+             began it, or delete it (rhumb delete)"
+        ))),
+    }
+}
+
+/// Which crawl, which of its generations, and in which format it is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mark {
     /// 128 random bits in hexadecimal digits.
     pub id: String,
     /// 1 at first; one more after each loss that was accepted.
     pub generation: u32,
+    /// How its streams and stores are laid out.
+    #[serde(default = "unnamed_format")]
+    pub format: u32,
+}
+
+fn unnamed_format() -> u32 {
+    UNNAMED_FORMAT
 }
 
 impl fmt::Display for Mark {
@@ -56,33 +81,55 @@ impl fmt::Display for Mark {
 }
 
 impl Mark {
+    /// The mark of a crawl that begins under this id.
+    pub fn first(id: String) -> Self {
+        Mark { id, generation: 1, format: FORMAT }
+    }
+
     /// For the metadata of a stream.
     pub fn metadata(&self) -> HashMap<String, String> {
-        [(STREAM_ID.to_owned(), self.id.clone()), (STREAM_GENERATION.to_owned(), self.generation.to_string())].into()
+        let entry = |key: &str, value: String| (key.to_owned(), value);
+        [
+            entry(STREAM_ID, self.id.clone()),
+            entry(STREAM_GENERATION, self.generation.to_string()),
+            entry(STREAM_FORMAT, self.format.to_string()),
+        ]
+        .into()
     }
 
     /// Reads a stream's metadata; none when it has no mark.
     pub fn of_stream(metadata: &HashMap<String, String>) -> Option<Self> {
         let generation = metadata.get(STREAM_GENERATION)?.parse().ok()?;
-        Some(Mark { id: metadata.get(STREAM_ID)?.clone(), generation })
+        let format = metadata.get(STREAM_FORMAT).map_or(Some(UNNAMED_FORMAT), |format| format.parse().ok())?;
+        Some(Mark { id: metadata.get(STREAM_ID)?.clone(), generation, format })
+    }
+
+    /// Reads the metadata of a stream with which this build is to go on, whichever crawl it belongs to.
+    ///
+    /// # Errors
+    /// It has no mark, or is of another format.
+    pub fn of_usable_stream(stream: &str, metadata: &HashMap<String, String>) -> Result<Self, Misfit> {
+        let Some(mark) = Mark::of_stream(metadata) else {
+            return Err(Misfit(format!(
+                "the stream {stream} at the broker names no crawl, so its format is not {FORMAT}: finish its crawl with the \
+                 version that began it, or delete it (rhumb delete)"
+            )));
+        };
+        check_format(&format!("the crawl of the stream {stream} at the broker"), mark.format)?;
+        Ok(mark)
     }
 }
 
 /// The identity of a crawl.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
-    /// Which crawl and generation it is.
+    /// Which crawl and generation it is, and in which format.
     #[serde(flatten)]
     pub mark: Mark,
-    /// How its streams and stores are laid out.
-    pub format: u32,
     /// Fixed for its life: the number of partitions.
     pub partitions: u16,
     /// Fixed for its life: which rewritings of URLs are done.
     pub url: Rules,
-    /// It was begun by a build that gave no identities: streams and stores without one belong to it.
-    #[serde(default)]
-    pub adopted: bool,
     /// Messages that were lost and that an operator accepted as lost, by edge, over all generations.
     #[serde(default)]
     pub lost: BTreeMap<String, u64>,
@@ -91,14 +138,7 @@ pub struct Identity {
 impl Identity {
     /// The identity of a crawl that begins under this id.
     pub fn new(id: String, pipeline: &Pipeline) -> Self {
-        Identity {
-            mark: Mark { id, generation: 1 },
-            format: FORMAT,
-            partitions: pipeline.partitions,
-            url: pipeline.url,
-            adopted: false,
-            lost: BTreeMap::new(),
-        }
+        Identity { mark: Mark::first(id), partitions: pipeline.partitions, url: pipeline.url, lost: BTreeMap::new() }
     }
 
     /// The number of the generation.
@@ -111,12 +151,7 @@ impl Identity {
     /// # Errors
     /// It cannot: what differs.
     pub fn check(&self, pipeline: &Pipeline) -> Result<(), Misfit> {
-        if self.format != FORMAT {
-            return Err(Misfit(format!(
-                "the crawl '{}' has state of format {}, this program has format {FORMAT}: use the version that began it",
-                pipeline.crawl, self.format
-            )));
-        }
+        check_format(&format!("the crawl '{}'", pipeline.crawl), self.mark.format)?;
         let fixed = |key: &str, is: String, was: String| {
             Misfit(format!(
                 "configuration key {key} = {is}: the crawl '{}' has {was}, which is fixed for its life; set it back, or \
@@ -135,21 +170,19 @@ impl Identity {
         Ok(())
     }
 
-    /// Says whether a stream has the crawl's mark. One without a mark belongs to it when it was adopted.
+    /// Checks that a stream has the crawl's mark.
     ///
     /// # Errors
-    /// The stream belongs to another crawl or generation.
-    pub fn owns_stream(&self, stream: &str, metadata: &HashMap<String, String>) -> Result<bool, Misfit> {
-        match Mark::of_stream(metadata) {
-            Some(mark) if mark == self.mark => Ok(true),
-            None if self.adopted => Ok(false),
-            Some(mark) => Err(self.foreign_stream(stream, &mark.to_string())),
-            None => Err(self.foreign_stream(stream, "no crawl that it names")),
+    /// The stream belongs to another crawl or generation, or is of another format.
+    pub fn check_stream(&self, stream: &str, metadata: &HashMap<String, String>) -> Result<(), Misfit> {
+        let mark = Mark::of_usable_stream(stream, metadata)?;
+        if mark == self.mark {
+            return Ok(());
         }
-    }
-
-    fn foreign_stream(&self, stream: &str, whose: &str) -> Misfit {
-        Misfit(format!("the stream {stream} at the broker belongs to {whose}, expected is {}: {WAYS_OUT}", self.mark))
+        Err(Misfit(format!(
+            "the stream {stream} at the broker belongs to {mark}, expected is {}: {WAYS_OUT}",
+            self.mark
+        )))
     }
 
     /// Checks that the broker still holds this crawl and generation: `found` is what its bucket says now.
@@ -192,8 +225,23 @@ mod tests {
             let text = identity.check(&pipeline(&[set])).unwrap_err().to_string();
             assert!(text.contains(&set.replace('=', " = ")) && text.contains("fixed for its life"), "{text}");
         }
-        let newer = Identity { format: FORMAT + 1, ..identity };
-        assert!(newer.check(&pipeline(&[])).unwrap_err().to_string().contains("format 2, this program has format 1"));
+    }
+
+    #[test]
+    fn a_crawl_of_another_format_is_refused_by_name() {
+        let identity = Identity::new("a".into(), &pipeline(&[]));
+        // As a build of format 1 wrote it to the bucket and to a data directory.
+        let first = r#"{"id":"a","generation":1,"format":1,"partitions":64,"adopted":false,"url":URL}"#;
+        let first = first.replace("URL", &serde_json::to_string(&identity.url).unwrap());
+        let first: Identity = serde_json::from_str(&first).unwrap();
+        let kept: Mark = serde_json::from_str(r#"{"id":"a","generation":1}"#).unwrap();
+        assert_eq!((&first.mark, kept.format), (&kept, 1));
+        let later = Identity { mark: Mark { format: FORMAT + 1, ..identity.mark.clone() }, ..identity };
+        for (found, format) in [(first, "format 1,"), (later, "format 3,")] {
+            let text = found.check(&pipeline(&[])).unwrap_err().to_string();
+            assert!(text.contains("'default' was begun in") && text.contains(format), "{text}");
+            assert!(text.contains("this program writes format 2") && text.contains("rhumb delete"), "{text}");
+        }
     }
 
     #[test]
@@ -208,15 +256,23 @@ mod tests {
     #[test]
     fn a_stream_belongs_to_one_generation_of_one_crawl() {
         let identity = Identity::new("a".into(), &pipeline(&[]));
-        assert!(identity.owns_stream("s", &identity.mark.metadata()).unwrap());
-        let other = |id: &str, generation| Mark { id: id.into(), generation }.metadata();
-        for metadata in [other("b", 1), other("a", 2), HashMap::new()] {
-            let text = identity.owns_stream("s", &metadata).unwrap_err().to_string();
+        identity.check_stream("s", &identity.mark.metadata()).unwrap();
+        let other = |id: &str, generation| Mark { generation, ..Mark::first(id.into()) }.metadata();
+        for metadata in [other("b", 1), other("a", 2)] {
+            let text = identity.check_stream("s", &metadata).unwrap_err().to_string();
             assert!(text.contains("stream s") && text.contains("expected is crawl a, generation 1"), "{text}");
         }
-        let adopted = Identity { adopted: true, ..identity };
-        assert!(!adopted.owns_stream("s", &HashMap::new()).unwrap());
-        assert!(adopted.owns_stream("s", &other("b", 1)).is_err());
+    }
+
+    #[test]
+    fn a_stream_of_another_format_or_without_a_mark_is_refused_by_name() {
+        let identity = Identity::new("a".into(), &pipeline(&[]));
+        let mut first = identity.mark.metadata();
+        first.remove(STREAM_FORMAT);
+        for (metadata, part) in [(first, "was begun in format 1"), (HashMap::new(), "names no crawl")] {
+            let text = identity.check_stream("s", &metadata).unwrap_err().to_string();
+            assert!(text.contains("stream s") && text.contains(part) && text.contains("rhumb delete"), "{text}");
+        }
     }
 
     #[test]

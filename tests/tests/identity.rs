@@ -4,6 +4,8 @@
 use rhumb::broker::{Broker, BrokerOptions};
 use rhumb_tests::harness::{Running, World, assert_manners, json, rhumb, signal};
 use rustix::process::Signal;
+use serde_json::Value;
+use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -162,6 +164,89 @@ fn state_that_is_gone_is_refused_until_its_loss_is_accepted() {
     assert_manners(&report);
     let log = fs::read_to_string(world.data().with_file_name("rhumb.log")).expect("a log");
     assert!(log.contains("URLs that it had seen are new again when they are found"), "{log}");
+}
+
+/// Resumes the crawl, with and without accepting a loss, and asserts that both are refused with these words.
+fn assert_refused_for_good(world: &World, parts: &[&str]) {
+    for arguments in [[].as_slice(), &["--accept-loss"]] {
+        let mut refused = world.resume().arguments(arguments).start();
+        assert_eq!(refused.exit_code(REFUSED_WITHIN), 2, "{}", refused.log());
+        let log = refused.log();
+        for part in parts {
+            assert!(log.contains(part), "{arguments:?} {part}: {log}");
+        }
+    }
+}
+
+/// Goal: a crawl of format 1 is never gone on with. Method: the marks of a crawl are changed to what format 1 wrote, each
+/// in its place; what is refused changes nothing, so that the crawl goes on when the mark is put back.
+#[test]
+fn a_crawl_of_another_format_is_refused_wherever_it_is_met() {
+    let world = world();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut broker = runtime.block_on(Broker::start(BrokerOptions::new(folder.path()))).expect("a broker");
+    let mut crawl = world.crawl().set("ownership_lease=2s").set(&format!("broker.url={}", broker.url())).start();
+    until_pages(&mut crawl, HOSTS * PAGES_PER_HOST / 4);
+    let jetstream = runtime.block_on(async { async_nats::jetstream::new(crawl.client().await) });
+    stop(crawl);
+
+    // In the data directory.
+    let file = world.data().join("identity.json");
+    let kept = fs::read_to_string(&file).expect("an identity");
+    let mut of_format_1: Value = serde_json::from_str(&kept).expect("an identity");
+    assert_eq!(of_format_1.as_object_mut().expect("an object").remove("format"), Some(2.into()));
+    fs::write(&file, of_format_1.to_string()).expect("an identity");
+    let named = ["was begun in format 1, this program writes format 2", "rhumb delete"];
+    assert_refused_for_good(&world, &[&["data directory"], &named[..]].concat());
+    fs::write(&file, &kept).expect("an identity");
+
+    // At the broker.
+    let bucket = runtime.block_on(jetstream.get_key_value("rhumb_default_identity")).expect("a bucket");
+    let identity = runtime.block_on(bucket.get("crawl")).expect("an answer").expect("an identity");
+    let mut first: Value = serde_json::from_slice(&identity).expect("an identity");
+    first["format"] = 1.into();
+    runtime.block_on(bucket.put("crawl", first.to_string().into())).expect("a bucket");
+    assert_refused_for_good(&world, &[&["the crawl 'default' at the broker"], &named[..]].concat());
+    runtime.block_on(bucket.put("crawl", identity.clone())).expect("a bucket");
+
+    // In the marks of streams, also when the broker has lost the identity.
+    let mark = |change: &dyn Fn(&mut HashMap<String, String>)| {
+        let stream = runtime.block_on(jetstream.get_stream("rhumb_default_outcomes")).expect("a stream");
+        let mut config = stream.cached_info().config.clone();
+        let before = config.metadata.clone();
+        change(&mut config.metadata);
+        runtime.block_on(jetstream.update_stream(config)).expect("a stream that changes");
+        before
+    };
+    let metadata = mark(&|metadata| drop(metadata.remove("rhumb_format")));
+    assert_refused_for_good(&world, &[&["stream rhumb_default_outcomes"], &named[..]].concat());
+    runtime.block_on(bucket.delete("crawl")).expect("a bucket");
+    let mut refused = world.resume().arguments(&["--accept-loss"]).start();
+    assert_eq!(refused.exit_code(REFUSED_WITHIN), 2, "{}", refused.log());
+    assert!(refused.log().contains(named[0]), "{}", refused.log());
+    assert_eq!(runtime.block_on(bucket.get("crawl")).expect("an answer"), None, "no crawl was begun");
+    runtime.block_on(bucket.put("crawl", identity)).expect("a bucket");
+    mark(&|metadata| metadata.clear());
+    assert_refused_for_good(&world, &["stream rhumb_default_outcomes", "names no crawl", "rhumb delete"]);
+    mark(&|all| all.clone_from(&metadata));
+
+    let finished = world.resume().run(MINUTE);
+    assert_eq!((finished.code, finished.summary.complete), (0, true), "{}", json(&finished.summary));
+    runtime.block_on(broker.stop()).expect("a broker that stops");
+}
+
+#[test]
+fn state_of_a_crawl_that_nothing_names_is_refused_before_another_begins() {
+    let world = world();
+    let mut crawl = start(&world);
+    until_pages(&mut crawl, HOSTS * PAGES_PER_HOST / 4);
+    stop(crawl);
+    let file = world.data().join("identity.json");
+    fs::remove_file(&file).expect("an identity");
+    fs::remove_dir_all(world.data().join("jetstream")).expect("a store");
+    assert_refused_for_good(&world, &["that it does not name", "identity.json is gone", "format before 2"]);
+    assert!(!file.exists(), "no crawl was begun");
 }
 
 #[test]

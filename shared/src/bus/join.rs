@@ -51,24 +51,29 @@ pub async fn join(
     let identity = match (register.read().await?, begins) {
         (Some((identity, _)), _) => identity,
         (None, Begins::None(id)) => return Err(Misfit::gone(&format!("crawl {id}")).into()),
-        (None, Begins::This(of)) => register.begin(beginning(bus, pipeline, further, Some(*of)).await?).await?,
-        (None, Begins::Any) => register.begin(beginning(bus, pipeline, further, None).await?).await?,
+        (None, begins) => {
+            check_streams(bus, pipeline, further).await?;
+            let begun = match begins {
+                Begins::This(begun) => *begun,
+                _ => Identity::new(new_id(), pipeline),
+            };
+            register.begin(begun).await?
+        }
     };
     identity.check(pipeline)?;
     ensure_streams(bus, pipeline, further, register, &identity).await?;
     Ok(identity)
 }
 
-/// The identity of a crawl that the broker does not know yet. Streams without a mark are those of an earlier build: the
-/// crawl that they belong to is adopted.
-async fn beginning(bus: &Bus, pipeline: &Pipeline, further: &[Edge], of: Option<Identity>) -> anyhow::Result<Identity> {
-    let mut identity = of.unwrap_or_else(|| Identity::new(new_id(), pipeline));
+/// Checks before a crawl begins that no stream in its place is of another format. Those of this format may have been made
+/// this moment, by a process that was faster.
+async fn check_streams(bus: &Bus, pipeline: &Pipeline, further: &[Edge]) -> anyhow::Result<()> {
     for stream in stream_names(bus, pipeline, further)? {
         if let Some(info) = stream_info(bus, &stream).await? {
-            identity.adopted |= Mark::of_stream(&info.config.metadata).is_none();
+            Mark::of_usable_stream(&stream, &info.config.metadata)?;
         }
     }
-    Ok(identity)
+    Ok(())
 }
 
 /// The identity of the crawl that the broker holds now; none when it holds none, or has lost the bucket itself.
@@ -86,7 +91,7 @@ pub async fn held_now(bus: &Bus) -> anyhow::Result<Option<Identity>> {
 /// at the broker; none when the broker knows no crawl. All streams that are missing are made.
 ///
 /// # Errors
-/// A stream belongs to another crawl ([`Misfit`]), another process was faster, or the broker does not answer.
+/// A stream belongs to another crawl or is of another format ([`Misfit`]), another process was faster, or the broker does not answer.
 pub async fn begin_generation(
     bus: &Bus,
     pipeline: &Pipeline,
@@ -98,14 +103,12 @@ pub async fn begin_generation(
     let mut found = Vec::new();
     for stream in stream_names(bus, pipeline, &[])? {
         let Some(info) = stream_info(bus, &stream).await? else { continue };
-        match Mark::of_stream(&info.config.metadata) {
-            Some(mark) if mark.id != identity.mark.id => {
-                let what =
-                    format!("the stream {stream} at the broker belongs to {mark}, expected is {}", identity.mark);
-                return Err(Misfit(format!("{what}: delete it, or give this crawl another name")).into());
-            }
-            _ => found.push(info.config),
+        let mark = Mark::of_usable_stream(&stream, &info.config.metadata)?;
+        if mark.id != identity.mark.id {
+            let what = format!("the stream {stream} at the broker belongs to {mark}, expected is {}", identity.mark);
+            return Err(Misfit(format!("{what}: delete it, or give this crawl another name")).into());
         }
+        found.push(info.config);
     }
     // The streams of further edges, which the configuration does not know.
     for config in marked_streams(bus, &identity.mark.id).await? {

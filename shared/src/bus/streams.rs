@@ -80,11 +80,10 @@ pub async fn ensure_streams(
         let config = stream_config(bus, name, edge, pipeline.replicas(edge), identity);
         // Asked first: an update of a stream that is as it should be would still cost the broker a write.
         let found = find_stream(bus, &config.name, edge.storage, register, identity).await?;
-        let is_ours = match &found {
-            Some(found) => identity.owns_stream(&config.name, &found.config.metadata)?,
-            None => false,
-        };
-        if is_ours && found.is_some_and(|found| same(&found.config, &config)) {
+        if let Some(found) = &found {
+            identity.check_stream(&config.name, &found.config.metadata)?;
+        }
+        if found.as_ref().is_some_and(|found| same(&found.config, &config)) {
             continue;
         }
         let stream = config.name.clone();
@@ -94,7 +93,7 @@ pub async fn ensure_streams(
                  set edges.{key} back, or end the crawl and delete it with `rhumb delete`"
             )
         })?;
-        if !is_ours {
+        if found.is_none() {
             register.note_made(&stream, identity).await?;
         }
     }

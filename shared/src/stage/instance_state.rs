@@ -9,7 +9,7 @@ use super::settlement::{LOOP, forget_positions, stored_epoch};
 use super::store::{Changes, Store, StoreError};
 use crate::bus::StateNote;
 use crate::config::Pipeline;
-use crate::identity::{Identity, Mark, Misfit, WAYS_OUT};
+use crate::identity::{FORMAT, Identity, Mark, Misfit, WAYS_OUT, check_format};
 
 /// How the state of an instance goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,21 +22,31 @@ pub(super) enum GoesOn {
     WithNothing,
 }
 
+/// What goes before the format in the line of a shape.
+const SHAPE_FORMAT: &str = " format ";
+
 /// What is fixed for the life of an instance's state, as one line.
 pub(super) fn shape(pipeline: &Pipeline, replicas: u16) -> String {
-    format!("crawl {} partitions {} replicas {replicas}", pipeline.crawl, pipeline.partitions)
+    let Pipeline { crawl, partitions, .. } = pipeline;
+    format!("crawl {crawl} partitions {partitions} replicas {replicas}{SHAPE_FORMAT}{FORMAT}")
 }
 
-/// Checks that state of another shape is not gone on with.
-fn check_shape(stored: &[u8], shape: &str, place: &str) -> Result<(), StoreError> {
+/// Checks that state of another format or shape is not gone on with.
+fn check_shape(stored: &[u8], shape: &str, place: &str) -> anyhow::Result<()> {
     if stored == shape.as_bytes() {
         return Ok(());
     }
     let stored = String::from_utf8_lossy(stored);
+    // Format 1 did not name itself.
+    let format = stored.rsplit_once(SHAPE_FORMAT).map_or(Some(1), |(_, format)| format.parse().ok());
+    if let Some(format) = format {
+        check_format(&format!("the crawl of the state in {place}"), format)?;
+    }
     Err(StoreError::Unusable(format!(
         "the state in {place} belongs to '{stored}', the configuration says '{shape}': they are fixed for the life of a \
          crawl; set them back, or take another data directory"
-    )))
+    ))
+    .into())
 }
 
 /// Checks that it is right that there is no state: none was begun in this generation of the crawl.
@@ -44,8 +54,7 @@ fn check_shape(stored: &[u8], shape: &str, place: &str) -> Result<(), StoreError
 /// # Errors
 /// The state in `place` is gone.
 pub(super) fn check_not_missed(identity: &Identity, note: Option<StateNote>, place: &str) -> Result<(), Misfit> {
-    let has_begun = note.is_some_and(|note| note.generation == identity.generation());
-    if has_begun || identity.adopted && identity.generation() == 1 {
+    if note.is_some_and(|note| note.generation == identity.generation()) {
         let crawl = &identity.mark;
         return Err(Misfit(format!("the state in {place} is gone, and {crawl} has begun it: {WAYS_OUT}")));
     }
@@ -84,7 +93,6 @@ pub(super) fn take_over(
             }
             return Ok(GoesOn::Regularly);
         }
-        None if stored_shape.is_some() && identity.adopted && note.is_none() => GoesOn::Regularly,
         None if stored_shape.is_some() => {
             return Err(
                 misfit(&format!("belongs to no crawl that it names, the broker holds {}", identity.mark)).into()
@@ -113,7 +121,7 @@ mod tests {
     use crate::stage::settlement::next_epoch;
     use crate::stage::store::MemoryStore;
 
-    const SHAPE: &str = "crawl default partitions 64 replicas 1";
+    const SHAPE: &str = "crawl default partitions 64 replicas 1 format 2";
 
     fn identity(id: &str, generation: u32) -> Identity {
         let set = vec!["network.allow_private_addresses=true".to_owned()];
@@ -167,19 +175,31 @@ mod tests {
     }
 
     #[test]
-    fn state_without_identity_is_adopted_by_a_crawl_without_one() {
-        let without = || {
+    fn state_of_another_format_or_shape_or_of_no_crawl_is_refused_in_every_generation() {
+        let of_shape = |shape: &str| {
             let store = MemoryStore::default();
             let mut changes = Changes::default();
-            changes.put(LOOP, *b"shape", SHAPE.as_bytes());
+            changes.put(LOOP, *b"shape", shape.as_bytes());
             store.commit(&changes).unwrap();
             store
         };
-        let adopted = Identity { adopted: true, ..identity("a", 1) };
-        assert_eq!(taken(&without(), &adopted, None), Ok(GoesOn::Regularly));
-        assert!(taken(&without(), &identity("a", 1), None).unwrap_err().contains("belongs to no crawl"));
-        assert!(taken(&MemoryStore::default(), &adopted, None).unwrap_err().contains("is gone"));
-        let error = take_over(&without(), &adopted, None, "another shape", "x").unwrap_err().to_string();
-        assert!(error.contains("fixed for the life of a crawl"), "{error}");
+        for (shape, part) in [
+            (
+                "crawl default partitions 64 replicas 1",
+                "data/dedup/0 was begun in format 1, this program writes format 2",
+            ),
+            ("crawl default partitions 64 replicas 1 format 3", "data/dedup/0 was begun in format 3"),
+            ("crawl default partitions 32 replicas 1 format 2", "fixed for the life of a crawl"),
+            (SHAPE, "data/dedup/0 belongs to no crawl that it names"),
+        ] {
+            for identity in [identity("a", 1), identity("a", 2)] {
+                let store = of_shape(shape);
+                for note in [None, note(1, 0)] {
+                    let error = taken(&store, &identity, note).unwrap_err();
+                    assert!(error.contains(part), "{error}");
+                }
+                assert_eq!(store.get(LOOP, b"identity").unwrap(), None, "nothing was written");
+            }
+        }
     }
 }

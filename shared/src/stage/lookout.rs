@@ -108,7 +108,7 @@ impl Eye {
             let Some(info) = stream_info(&self.bus, stream).await? else {
                 return Err(self.gone(stream).into());
             };
-            self.identity.owns_stream(stream, &info.config.metadata)?;
+            self.identity.check_stream(stream, &info.config.metadata)?;
             looks.push(StreamLook {
                 created: i64::try_from(info.created.unix_timestamp_nanos()).unwrap_or(i64::MAX),
                 last: info.state.last_sequence,

@@ -9,7 +9,7 @@ use crate::stages::owns_partitions;
 use anyhow::Context as _;
 use shared::bus::{Begins, Buckets, Bus, begin_generation, join, new_id, stream_info, stream_names};
 use shared::config::Pipeline;
-use shared::identity::{Identity, Mark, Misfit, WAYS_OUT};
+use shared::identity::{FORMAT, Identity, Mark, Misfit, WAYS_OUT, check_format};
 use shared::whole_file;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -34,6 +34,9 @@ impl Membership<'_> {
     pub(super) async fn settle(&self, tide: &mut Tide, accept_loss: bool) -> anyhow::Result<Identity> {
         let kept = self.kept()?;
         let held = self.buckets.register.read().await?;
+        if let Some((held, _)) = &held {
+            check_format(&format!("the crawl '{}' at the broker", self.pipeline.crawl), held.mark.format)?;
+        }
         if accept_loss && let Some(kept) = &kept {
             return self.go_on_after_loss(kept, held, tide).await;
         }
@@ -46,10 +49,10 @@ impl Membership<'_> {
             // The start of the crawl was cut short, unless something was there already.
             (Some(kept), None) if !self.holds_state() && !self.has_streams().await? => Some(kept.clone()),
             (Some(kept), None) => return Err(self.gone(kept).into()),
-            (None, Some((held, _))) if held.adopted && self.holds_state() => None,
             (None, Some((held, _))) => return Err(self.another(&held.mark, "a new crawl").into()),
-            (None, None) if !self.holds_state() && self.has_streams().await? => return Err(self.orphaned().into()),
-            (None, None) => Some(Mark { id: new_id(), generation: 1 }),
+            (None, None) if self.holds_state() => return Err(self.nameless().into()),
+            (None, None) if self.has_streams().await? => return Err(self.orphaned().into()),
+            (None, None) => Some(Mark::first(new_id())),
         };
         if let Some(mark) = &of {
             self.keep(mark)?;
@@ -119,14 +122,16 @@ impl Membership<'_> {
 
     fn kept(&self) -> anyhow::Result<Option<Mark>> {
         let path = self.file();
-        match std::fs::read(&path) {
-            Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| {
-                Misfit(format!("{} is damaged ({error}): put it back, or begin anew (rhumb delete)", path.display()))
-                    .into()
-            }),
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
-        }
+        let bytes = match std::fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
+        };
+        let mark: Mark = serde_json::from_slice(&bytes).map_err(|error| {
+            Misfit(format!("{} is damaged ({error}): put it back, or begin anew (rhumb delete)", path.display()))
+        })?;
+        check_format(&format!("the crawl in the data directory {}", self.data.display()), mark.format)?;
+        Ok(Some(mark))
     }
 
     fn keep(&self, mark: &Mark) -> anyhow::Result<()> {
@@ -170,6 +175,15 @@ impl Membership<'_> {
 
     fn gone(&self, kept: &Mark) -> Misfit {
         Misfit::gone(&format!("{kept}, which the data directory {} holds,", self.data.display()))
+    }
+
+    fn nameless(&self) -> Misfit {
+        Misfit(format!(
+            "the data directory {} holds the state of a crawl that it does not name: {KEPT} is gone, or the crawl is of a \
+             format before {FORMAT}; put the file back, or finish the crawl with the version that began it, or delete it \
+             (rhumb delete)",
+            self.data.display()
+        ))
     }
 
     fn orphaned(&self) -> Misfit {
