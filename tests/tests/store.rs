@@ -118,12 +118,9 @@ fn open(folder: &Path) -> DiskStore {
     DiskStore::open(&folder.join("store"), &TABLES, options).expect("a store that can be opened")
 }
 
-/// Partition first, then what looks like a fingerprint: keys come in no order.
+/// What looks like a fingerprint: keys come in no order.
 fn key(number: u64) -> Vec<u8> {
-    let fingerprint = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let mut key = ((fingerprint % 64) as u16).to_be_bytes().to_vec();
-    key.extend_from_slice(&fingerprint.to_be_bytes());
-    key
+    (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes().to_vec()
 }
 
 fn value_of(number: u64) -> Vec<u8> {

@@ -1,7 +1,7 @@
 //! Lanes: slices of a shared edge by host, so that what an instance remembers of a host is of use to it again.
 //!
-//! `urls.found` has a subject for each lane, by the host of the page that the links are from; `urls.new` has one for
-//! each partition, and every eighth partition is in the same lane.
+//! A lane is a range of the hosts' hashes, larger than a partition or as large. `urls.found` has a subject for each lane,
+//! by the host of the page that the links are from; `urls.new` has one for each partition, and no more lanes than those.
 //!
 //! Every lane is a consumer of its own, and every instance takes part in every lane: no message waits for an instance
 //! that is away. Among the instances with room for a message the broker chooses the one that prefers the lane most. So n
@@ -16,7 +16,7 @@ use crate::url::partition;
 /// Lanes of an edge. All of them together cost the broker about 3 microseconds a message more than one consumer does.
 pub const LANES: u16 = 8;
 
-/// The lane of what belongs to a host.
+/// The lane of what belongs to a host: the upper bits of its hash, as its partition is.
 pub fn lane_of(host: &str) -> u16 {
     partition(host, LANES)
 }
@@ -51,18 +51,23 @@ pub fn lane_consumers(stage: &str, edge: Edge, partitions: u16) -> Vec<LaneConsu
             let others = LaneConsumer { name: stage.to_owned(), lane: None, tokens: vec![Token::None] };
             std::iter::once(others).chain((0..LANES).map(|lane| in_lane(lane, vec![Token::Lane(lane)]))).collect()
         }
-        _ => (0..LANES.min(partitions))
-            .map(|lane| {
-                let partitions = (lane..partitions).step_by(usize::from(LANES));
-                in_lane(lane, partitions.map(Token::Partition).collect())
-            })
-            .collect(),
+        _ => {
+            let of_lane = partitions.div_ceil(LANES);
+            let lanes = (0..).zip((0..partitions).step_by(usize::from(of_lane.max(1))));
+            lanes
+                .map(|(lane, first)| {
+                    let partitions = first..partitions.min(first + of_lane);
+                    in_lane(lane, partitions.map(Token::Partition).collect())
+                })
+                .collect()
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::url::{hashes_of, partition_of};
 
     fn preferred(instances: u16, lane: u16) -> u16 {
         (0..instances).min_by_key(|&instance| priority(instance, lane)).unwrap()
@@ -93,9 +98,18 @@ mod tests {
     }
 
     #[test]
-    fn every_partition_is_in_one_lane() {
-        for partitions in [1, 7, 8, 64, 100] {
+    fn every_partition_is_in_one_lane_the_upper_bits_of_its_hashes() {
+        for partitions in [1, 2, 4, 8, 64, 4096] {
             let consumers = lane_consumers("resolver", Edge::UrlsNew, partitions);
+            let lanes = LANES.min(partitions);
+            assert_eq!(consumers.len(), usize::from(lanes));
+            for (lane, consumer) in (0..).zip(&consumers) {
+                assert_eq!(consumer.lane, Some(lane));
+                for token in &consumer.tokens {
+                    let &Token::Partition(partition) = token else { panic!("{token:?}") };
+                    assert_eq!(partition_of(*hashes_of(partition, partitions).start(), lanes), lane);
+                }
+            }
             assert!(consumers.iter().all(|consumer| !consumer.tokens.is_empty()));
             let tokens: Vec<Token> = consumers.into_iter().flat_map(|consumer| consumer.tokens).collect();
             assert_eq!(tokens.len(), usize::from(partitions));

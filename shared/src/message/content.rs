@@ -15,7 +15,7 @@ pub struct ContentAsk {
 /// A body and where it is.
 #[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Body {
-    /// 64-bit hash of the decoded body. Modulo the number of partitions it gives the body's partition.
+    /// 64-bit hash of the decoded body. Its upper bits give the body's partition.
     pub fingerprint: u64,
     /// Where it was met.
     pub at: Place,

@@ -5,6 +5,7 @@
 //! Source: Fagin, Nievergelt, Pippenger and Strong 1979, with the upper bits in the place of the lower ones, so that a
 //! partition is one range of hashes. Instead of 2^(global depth) pointers it keeps one entry for each partition.
 
+use crate::url::hashes_of;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
@@ -41,10 +42,10 @@ pub struct Directory {
 }
 
 impl Directory {
-    /// The directory of a crawl that begins, with partitions of equal size; their number is a power of two, 0 counts as 1.
+    /// The directory of a crawl that begins, with its partitions; their number is a power of two, 0 counts as 1.
     pub fn new(n_partitions: u16) -> Self {
         let depth = n_partitions.max(1).ilog2();
-        let slice = |partition: u16| (first_of(u64::from(partition), depth), Slice { partition, depth });
+        let slice = |partition: u16| (*hashes_of(partition, 1 << depth).start(), Slice { partition, depth });
         Directory { by_first: (0..1 << depth).map(slice).collect(), next: 1 << depth }
     }
 
@@ -83,14 +84,10 @@ impl Directory {
     }
 }
 
-/// The first hash of the partition with this prefix.
-fn first_of(prefix: u64, depth: u32) -> u64 {
-    prefix.checked_shl(u64::BITS - depth).unwrap_or(0)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::url::partition_of;
     use proptest::prelude::*;
 
     fn check(directory: &Directory) {
@@ -137,7 +134,7 @@ mod tests {
         ) {
             let mut directory = Directory::new(1 << bits);
             for &hash in &hashes {
-                prop_assert_eq!(u64::from(directory.partition_of(hash)), hash.checked_shr(u64::BITS - bits).unwrap_or(0));
+                prop_assert_eq!(directory.partition_of(hash), partition_of(hash, 1 << bits));
             }
             let mut ids: Vec<u16> = directory.slices().map(|(slice, _)| slice.partition).collect();
             for hash in splits {

@@ -5,7 +5,8 @@
 //!
 //! In: hashes, weights, instances. Out: ids of partitions, and moves. Nothing here knows a broker or a store.
 //!
-//! The laboratory alone uses them so far: a crawl's partitions neither split nor move.
+//! The laboratory alone uses them so far: a crawl's partitions neither split nor move. Those with which a directory begins
+//! are those of a crawl ([`crate::url::partition_of`]).
 
 mod directory;
 mod planner;

@@ -1,8 +1,8 @@
 //! State of a stage: ordered tables with atomic commits.
 //!
 //! [`DiskStore`](super::disk::DiskStore) keeps it in one embedded database per instance, [`MemoryStore`] in a
-//! map for the simulation. Keys start with the partition where they belong to one, so that a partition is one
-//! sorted range of each table.
+//! map for the simulation. Keys start with the hash of the host that they belong to, or of the body, so that a
+//! partition and each half of it is one sorted range of a table. What belongs to none has keys of its own kind.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

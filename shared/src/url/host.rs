@@ -1,4 +1,4 @@
-//! Hosts: which names are accepted, which are addresses, which partition and which domain they belong to.
+//! Hosts: which names are accepted, which are addresses, and which domain they belong to.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -46,19 +46,6 @@ pub fn address_literal(host: &str) -> Option<IpAddr> {
         return None;
     }
     host.parse::<Ipv4Addr>().ok().map(IpAddr::V4)
-}
-
-/// The partition of a host: 0 to `n_partitions - 1`. The same for every scheme, port and letter case.
-///
-/// `n_partitions` is fixed for the life of a crawl; 0 counts as 1.
-pub fn partition(host: &str, n_partitions: u16) -> u16 {
-    let hash = if host.bytes().any(|byte| byte.is_ascii_uppercase()) {
-        xxhash_rust::xxh3::xxh3_64(host.to_ascii_lowercase().as_bytes())
-    } else {
-        xxhash_rust::xxh3::xxh3_64(host.as_bytes())
-    };
-    // the remainder is smaller than a u16, so the cast keeps it
-    (hash % u64::from(n_partitions.max(1))) as u16
 }
 
 /// The domain a host's owner registered, by the public suffix list: `example.co.uk` for `www.example.co.uk`.
@@ -124,23 +111,9 @@ mod tests {
         }
     }
 
-    #[test]
-    fn partitions_are_stable_and_spread_evenly() {
-        // Fixed values: a change would strand the state of running crawls in the wrong partition.
-        assert_eq!(partition("www.example.com", 64), 37);
-        assert_eq!(partition("WWW.Example.com", 64), 37);
-        let mut counts = [0_u32; 64];
-        for i in 0..64_000 {
-            counts[usize::from(partition(&format!("host-{i}.example"), 64))] += 1;
-        }
-        assert!(counts.iter().all(|&n| (850..1_150).contains(&n)), "{counts:?}");
-        assert_eq!(partition("a", 0), 0);
-    }
-
     proptest! {
         #[test]
-        fn no_host_leaves_the_range_of_partitions_or_panics(host in ".{0,40}", n in 1_u16..) {
-            prop_assert!(partition(&host, n) < n);
+        fn no_host_panics(host in ".{0,40}") {
             let _ = (registered_domain(&host), address_literal(&host), is_plain_name(&host));
         }
     }

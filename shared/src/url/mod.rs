@@ -9,12 +9,14 @@
 
 mod canonical;
 mod host;
+mod partition;
 mod rules;
 mod server;
 mod surt;
 
 pub use canonical::{NotCrawlable, URL_BYTES_MAX, canonical};
-pub use host::{address_literal, partition, registered_domain};
+pub use host::{address_literal, registered_domain};
+pub use partition::{hashes_of, host_hash, partition, partition_of};
 pub use rules::Rules;
 pub use server::{NotAServer, Scheme, Server, host_of, path_of, server_of};
 pub use surt::surt;

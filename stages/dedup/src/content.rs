@@ -10,17 +10,13 @@
 use shared::message::{Body, Place};
 use shared::stage::store::{Changes, Store, StoreError, Table};
 
-/// Partition of the body, fingerprint of the body (both big-endian): URL and links of its first page, as fingerprints.
+/// Fingerprint of the body (big-endian), whose upper bits are its partition: URL and links of its first page, as
+/// fingerprints.
 pub(crate) const CONTENT: Table = "content";
 
 /// Returns the first page that had the body. When no page had it before, that is the page that asks.
-pub(crate) fn first(
-    store: &dyn Store,
-    partition: u16,
-    body: &Body,
-    changes: &mut Changes,
-) -> Result<Place, StoreError> {
-    let key = [partition.to_be_bytes().as_slice(), &body.fingerprint.to_be_bytes()].concat();
+pub(crate) fn first(store: &dyn Store, body: &Body, changes: &mut Changes) -> Result<Place, StoreError> {
+    let key = body.fingerprint.to_be_bytes();
     if let Some(place) = store.get(CONTENT, &key)?.as_deref().and_then(from_bytes) {
         return Ok(place);
     }

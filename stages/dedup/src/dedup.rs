@@ -31,7 +31,7 @@ use shared::message::{ContentAsk, ContentReply, Edge, Origin, Place, SplitUrls, 
 use shared::stage::store::{Store, StoreError, Table};
 use shared::stage::{Core, Count, Event, Output, Ticket, Token};
 use shared::time::Timestamp;
-use shared::url::{fingerprint, host_of};
+use shared::url::{fingerprint, host_hash, host_of};
 use shared::url_cache::UrlCache;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -133,7 +133,7 @@ impl Dedup {
             let host = host_of(url);
             if host != last_host {
                 last_host = host;
-                host_fingerprint = fingerprint(host);
+                host_fingerprint = host_hash(host);
                 slot = self.owned.slot_of_host(host);
             }
             let Some(slot) = slot else {
@@ -254,15 +254,15 @@ impl Dedup {
         let mut reply = ContentReply::default();
         let mut met: HashMap<u64, Place> = HashMap::new();
         for body in &ask.bodies {
-            let Some(number) = self.owned.partition_of_body(body.fingerprint) else {
+            if !self.owned.owns_body(body.fingerprint) {
                 self.bodies_misrouted += 1;
                 reply.first.push(None);
                 continue;
-            };
+            }
             // Twice in one ask: what the first put is not in the store yet.
             let place = match met.entry(body.fingerprint) {
                 Entry::Occupied(entry) => *entry.get(),
-                Entry::Vacant(entry) => *entry.insert(first(self.store.as_ref(), number, body, &mut out.changes)?),
+                Entry::Vacant(entry) => *entry.insert(first(self.store.as_ref(), body, &mut out.changes)?),
             };
             reply.first.push((place.url != body.at.url).then_some(place));
         }
@@ -368,7 +368,7 @@ impl Core for Dedup {
         let host = host_of(url);
         let Some(slot) = self.owned.slot_of_host(host) else { return Ok(None) };
         let number = self.owned.number(slot);
-        let is_seen = self.seen.knows(number, fingerprint(host), fingerprint(url)).map_err(failed)?;
+        let is_seen = self.seen.knows(number, host_hash(host), fingerprint(url)).map_err(failed)?;
         Ok(Some(if is_seen { "seen: it passed the URL-seen test" } else { "not seen yet" }.into()))
     }
 

@@ -6,7 +6,7 @@
 use crate::meta::META;
 use shared::identity::serials_follow;
 use shared::stage::store::{Changes, Store, StoreError};
-use shared::url::partition;
+use shared::url::{partition, partition_of};
 
 /// The partitions of an instance. One is found by its slot, which never changes in a life of the process.
 pub(crate) struct OwnedPartitions {
@@ -59,10 +59,9 @@ impl OwnedPartitions {
         self.slots.get(usize::from(number)).copied().flatten()
     }
 
-    /// The partition of a body; none when another instance owns it.
-    pub(crate) fn partition_of_body(&self, fingerprint: u64) -> Option<u16> {
-        let number = (fingerprint % u64::from(self.partitions)) as u16;
-        self.slot_of(number).map(|_| number)
+    /// Says whether this instance owns the partition of a body.
+    pub(crate) fn owns_body(&self, fingerprint: u64) -> bool {
+        self.slot_of(partition_of(fingerprint, self.partitions)).is_some()
     }
 
     /// The number of the partition in a slot.

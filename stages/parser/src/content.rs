@@ -11,6 +11,7 @@
 use shared::config::Pipeline;
 use shared::message::{Body, ContentAsk, ContentReply, Place};
 use shared::time::Timestamp;
+use shared::url::partition_of;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -73,7 +74,7 @@ impl<P> Content<P> {
 
     /// A page waits for the verdict on its body.
     pub(crate) fn wait(&mut self, now: Timestamp, body: Body, page: P) {
-        let partition = (body.fingerprint % u64::from(self.partitions)) as u16;
+        let partition = partition_of(body.fingerprint, self.partitions);
         let dedup = Pipeline::owner(partition, self.instances);
         let line = self.lines.entry(dedup).or_default();
         if line.gathered.is_empty() {
@@ -138,6 +139,9 @@ fn body_seen(at: Place, first: Option<Place>) -> BodySeen {
 mod tests {
     use super::*;
 
+    /// A body of the second partition, and so of the second instance; small fingerprints are of the first.
+    const OTHERS: u64 = 1 << 62;
+
     fn body(fingerprint: u64, url: u64) -> Body {
         Body { fingerprint, at: Place { url, links: 7 } }
     }
@@ -158,12 +162,12 @@ mod tests {
         let at = |millis: u64| Timestamp::from_micros(millis * 1000);
         content.wait(at(0), body(0, 1), 1);
         content.wait(at(2), body(2, 2), 2);
-        content.wait(at(3), body(1, 4), 4);
+        content.wait(at(3), body(OTHERS, 4), 4);
         assert_eq!((asks(&mut content, 4), content.ask_at()), (vec![], Some(at(5))));
         assert_eq!(asks(&mut content, 5), [(0, vec![body(0, 1), body(2, 2)])]);
         content.wait(at(6), body(4, 3), 3);
         assert_eq!((asks(&mut content, 7), content.ask_at()), (vec![], Some(at(8))));
-        assert_eq!(asks(&mut content, 20), [(1, vec![body(1, 4)])]);
+        assert_eq!(asks(&mut content, 20), [(1, vec![body(OTHERS, 4)])]);
         assert_eq!(content.ask_at(), None);
 
         let other = Some(Place { url: 9, links: 8 });

@@ -278,7 +278,7 @@ fn a_body_belongs_to_the_first_page_that_asked_for_ever() {
     assert_eq!(ask(&mut core, &[body(1, 10), body(2, 11), body(1, 12)]), [None, None, Some(10)]);
     let mut reopened = open(&store, &[0, 1, 2, 3]);
     assert_eq!(ask(&mut reopened, &[body(1, 10), body(1, 13), body(2, 10)]), [None, Some(10), Some(11)]);
-    let mut others = open(&store, &[0]);
+    let mut others = open(&store, &[1]);
     assert_eq!(ask(&mut others, &[body(1, 99)]), [None], "of a partition that it does not own it knows nothing");
 }
 

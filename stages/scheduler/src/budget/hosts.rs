@@ -16,7 +16,7 @@ use shared::stage::store::{Store, StoreError, Table};
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap};
 
-/// Table of hosts: partition and host → pages fetched.
+/// Table of hosts: hash of the host → pages fetched.
 pub(crate) const HOSTS: Table = "hosts";
 
 /// The pages of a host.
@@ -33,14 +33,8 @@ pub(crate) struct Hosts {
     /// Pages of each that may be fetched; 0: no limit.
     pages_max: u64,
     pages: HashMap<u64, Pages>,
-    /// Their servers in play: host and server.
-    servers: BTreeSet<(u64, u64)>,
-}
-
-fn key(partition: u16, host: u64) -> Vec<u8> {
-    let mut key = partition.to_be_bytes().to_vec();
-    key.extend_from_slice(&host.to_be_bytes());
-    key
+    /// Their servers in play.
+    servers: BTreeSet<ServerKey>,
 }
 
 impl Hosts {
@@ -49,24 +43,24 @@ impl Hosts {
     }
 
     /// A server comes into play, and its host with it.
-    pub(crate) fn enter(&mut self, store: &dyn Store, server: ServerKey, host: u64) -> Result<(), StoreError> {
-        if let Entry::Vacant(place) = self.pages.entry(host) {
-            place.insert(stored(store, server.partition, host)?);
+    pub(crate) fn enter(&mut self, store: &dyn Store, server: ServerKey) -> Result<(), StoreError> {
+        if let Entry::Vacant(place) = self.pages.entry(server.host) {
+            place.insert(stored(store, server.host)?);
         }
-        self.servers.insert((host, server.id));
+        self.servers.insert(server);
         Ok(())
     }
 
     /// A server leaves memory, and its host with the last of them.
-    pub(crate) fn leave(&mut self, server: ServerKey, host: u64) {
-        self.servers.remove(&(host, server.id));
-        if self.servers_of(host).next().is_none() {
-            self.pages.remove(&host);
+    pub(crate) fn leave(&mut self, server: ServerKey) {
+        self.servers.remove(&server);
+        if self.servers_of(server.host).next().is_none() {
+            self.pages.remove(&server.host);
         }
     }
 
-    fn servers_of(&self, host: u64) -> impl Iterator<Item = u64> {
-        self.servers.range((host, 0)..=(host, u64::MAX)).map(|&(_, server)| server)
+    fn servers_of(&self, host: u64) -> impl Iterator<Item = ServerKey> {
+        self.servers.range(ServerKey::all_of(host)).copied()
     }
 
     /// Notes how many URLs of one of its servers are in flight now, and how many were before.
@@ -78,16 +72,16 @@ impl Hosts {
 
     /// Counts a page. After the last page of the budget all servers of the host are looked after, because their URLs
     /// end.
-    pub(crate) fn fetched(&mut self, staged: &mut Staged<'_>, partition: u16, host: u64) {
+    pub(crate) fn fetched(&mut self, staged: &mut Staged<'_>, host: u64) {
         let Some(pages) = self.pages.get_mut(&host) else { return };
         pages.fetched += 1;
         let fetched = pages.fetched;
         let mut row = Writer::with_capacity(4);
         row.number(fetched);
-        staged.rows.put(HOSTS, key(partition, host), row.finish());
+        staged.rows.put(HOSTS, host.to_be_bytes().to_vec(), row.finish());
         if fetched == self.pages_max {
-            for id in self.servers_of(host) {
-                staged.unsettle(ServerKey { partition, id });
+            for server in self.servers_of(host) {
+                staged.unsettle(server);
             }
         }
     }
@@ -101,10 +95,10 @@ impl Hosts {
     }
 
     /// What is left of the budget of a host that may not be in play.
-    pub(crate) fn stored_budget(&self, store: &dyn Store, partition: u16, host: u64) -> Result<Budget, StoreError> {
+    pub(crate) fn stored_budget(&self, store: &dyn Store, host: u64) -> Result<Budget, StoreError> {
         match self.pages.contains_key(&host) || self.pages_max == 0 {
             true => Ok(self.budget(host)),
-            false => Ok(self.budget_after(stored(store, partition, host)?)),
+            false => Ok(self.budget_after(stored(store, host)?)),
         }
     }
 
@@ -120,8 +114,8 @@ impl Hosts {
 }
 
 /// Reads the pages of a host that has nothing in flight.
-fn stored(store: &dyn Store, partition: u16, host: u64) -> Result<Pages, StoreError> {
-    let fetched = match store.get(HOSTS, &key(partition, host))? {
+fn stored(store: &dyn Store, host: u64) -> Result<Pages, StoreError> {
+    let fetched = match store.get(HOSTS, &host.to_be_bytes())? {
         Some(row) => read(&row).ok_or_else(|| corrupt(HOSTS, "a host's row is unreadable"))?,
         None => 0,
     };
@@ -140,17 +134,17 @@ mod tests {
     use shared::stage::store::MemoryStore;
     use shared::time::Timestamp;
 
-    const HOST: u64 = 9;
-
-    const fn server(id: u64) -> ServerKey {
-        ServerKey { partition: 3, id }
+    /// Servers of one host, and the hash of that.
+    fn host() -> ([ServerKey; 2], u64) {
+        let servers = ["http://a.test", "https://a.test"].map(|server| ServerKey::of(server, 4).unwrap());
+        (servers, servers[0].host)
     }
 
     fn fetch(hosts: &mut Hosts, store: &MemoryStore, pages: u64) -> Vec<ServerKey> {
         let settings = settings();
         let mut staged = Staged::new(Timestamp::ZERO, &settings, store, 0);
         for _ in 0..pages {
-            hosts.fetched(&mut staged, 3, HOST);
+            hosts.fetched(&mut staged, host().1);
         }
         let unsettled = staged.unsettled.iter().copied().collect();
         let mut out = Output::default();
@@ -162,38 +156,38 @@ mod tests {
     #[test]
     fn what_is_in_flight_is_reserved_and_what_was_fetched_is_spent() {
         let store = MemoryStore::default();
-        let mut hosts = Hosts::new(3);
-        for id in [1, 2] {
-            hosts.enter(&store, server(id), HOST).unwrap();
+        let (mut hosts, (servers, host)) = (Hosts::new(3), host());
+        for server in servers {
+            hosts.enter(&store, server).unwrap();
         }
-        hosts.account(HOST, 2, 0);
-        assert_eq!(hosts.budget(HOST), Budget::Left(1));
-        hosts.account(HOST, 1, 0);
-        assert_eq!(hosts.budget(HOST), Budget::Reserved);
+        hosts.account(host, 2, 0);
+        assert_eq!(hosts.budget(host), Budget::Left(1));
+        hosts.account(host, 1, 0);
+        assert_eq!(hosts.budget(host), Budget::Reserved);
         assert_eq!(fetch(&mut hosts, &store, 2), []);
-        hosts.account(HOST, 0, 2);
-        assert_eq!(hosts.budget(HOST), Budget::Reserved);
-        hosts.account(HOST, 0, 1);
-        assert_eq!(hosts.budget(HOST), Budget::Left(1));
-        assert_eq!(fetch(&mut hosts, &store, 1), [server(1), server(2)], "all its servers are looked after");
-        assert_eq!(hosts.budget(HOST), Budget::UsedUp);
+        hosts.account(host, 0, 2);
+        assert_eq!(hosts.budget(host), Budget::Reserved);
+        hosts.account(host, 0, 1);
+        assert_eq!(hosts.budget(host), Budget::Left(1));
+        assert_eq!(fetch(&mut hosts, &store, 1), servers, "all its servers are looked after");
+        assert_eq!(hosts.budget(host), Budget::UsedUp);
     }
 
     #[test]
     fn a_host_leaves_memory_with_its_last_server_and_its_count_comes_back() {
         let store = MemoryStore::default();
-        let mut hosts = Hosts::new(0);
-        for id in [1, 2] {
-            hosts.enter(&store, server(id), HOST).unwrap();
+        let (mut hosts, (servers, host)) = (Hosts::new(0), host());
+        for server in servers {
+            hosts.enter(&store, server).unwrap();
         }
         fetch(&mut hosts, &store, 2);
-        assert_eq!(hosts.budget(HOST), Budget::Left(u64::MAX));
-        hosts.leave(server(1), HOST);
+        assert_eq!(hosts.budget(host), Budget::Left(u64::MAX));
+        hosts.leave(servers[0]);
         assert_eq!(hosts.pages.len(), 1);
-        hosts.leave(server(2), HOST);
+        hosts.leave(servers[1]);
         assert!(hosts.pages.is_empty() && hosts.servers.is_empty());
         let mut hosts = Hosts::new(3);
-        hosts.enter(&store, server(2), HOST).unwrap();
-        assert_eq!(hosts.budget(HOST), Budget::Left(1));
+        hosts.enter(&store, servers[1]).unwrap();
+        assert_eq!(hosts.budget(host), Budget::Left(1));
     }
 }

@@ -197,8 +197,8 @@ impl Shares {
     }
 
     fn servers_of(&self, domain: u64) -> impl Iterator<Item = ServerKey> {
-        let first = ServerKey { partition: 0, id: 0 };
-        self.servers.range((domain, first)..).take_while(move |(other, _)| *other == domain).map(|&(_, key)| key)
+        let (first, last) = (*ServerKey::all_of(0).start(), *ServerKey::all_of(u64::MAX).end());
+        self.servers.range((domain, first)..=(domain, last)).map(|&(_, key)| key)
     }
 
     /// Notes what a server of a domain had in hand before, and has now.

@@ -57,13 +57,13 @@ impl Errands {
     ///
     /// The store cannot be read, or a row is not understood.
     pub(crate) fn want(
-        &self,
+        &mut self,
         url: String,
         asker: String,
         servers: &mut Servers,
         staged: &mut Staged<'_>,
     ) -> Result<(), StoreError> {
-        let key = servers.key_of(server_of(&url));
+        let Some(key) = servers.key_of(server_of(&url)) else { return self.deliver(&asker, None, servers, staged) };
         if servers.owns(key.partition) {
             return take_on(key, url, asker, servers, staged);
         }
@@ -83,7 +83,7 @@ impl Errands {
         servers: &mut Servers,
         staged: &mut Staged<'_>,
     ) -> Result<(), StoreError> {
-        let key = servers.key_of(asker);
+        let Some(key) = servers.key_of(asker) else { return Ok(()) };
         if servers.owns(key.partition) {
             return self.found(key, response.as_ref(), servers, staged);
         }

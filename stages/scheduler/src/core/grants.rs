@@ -99,7 +99,7 @@ impl Grants {
         let server = in_play.server;
         let grantee = self.fetchers.but(now, server.unreached_by, grantee);
         staged.touch(key);
-        let todo = server.todo(now, settings, budgets, &places.connections);
+        let todo = server.todo(key, now, settings, budgets, &places.connections);
         let Some(address) = server.address.first().filter(|_| todo == Todo::Job) else {
             return Ok(Granted::Nothing);
         };

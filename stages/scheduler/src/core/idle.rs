@@ -140,7 +140,7 @@ impl Inquiry<'_> {
     }
 
     fn whereabouts(&self, server: &str, url: &str) -> Result<Whereabouts, StoreError> {
-        let key = self.servers.key_of(server);
+        let Some(key) = self.servers.key_of(server) else { return Ok(Whereabouts::Absent) };
         let Some(server) = self.servers.look_up(key)? else { return Ok(Whereabouts::Absent) };
         let in_flight = server.lease.iter().flat_map(|lease| &lease.slots).map(|&slot| (slot..slot + 1, true));
         let waiting = server.queue.spans().into_iter().map(|span| (span, false));
@@ -171,10 +171,7 @@ impl Inquiry<'_> {
     /// The store cannot be read.
     pub(crate) fn why_idle(&self, server: &str) -> Result<Idle, StoreError> {
         let (now, settings) = (self.now, self.settings);
-        if server.parse::<shared::url::Server>().is_err() {
-            return Ok(Idle::Unknown);
-        }
-        let key = self.servers.key_of(server);
+        let Some(key) = self.servers.key_of(server) else { return Ok(Idle::Unknown) };
         if !self.servers.owns(key.partition) {
             return Ok(Idle::Elsewhere(key.partition));
         }
@@ -186,7 +183,7 @@ impl Inquiry<'_> {
             let until = server.urls_end_until(now, settings, budgets);
             return Ok(Idle::Ending(outcome, reason, until.map(left)));
         }
-        Ok(match server.todo(now, settings, budgets, &self.places.connections) {
+        Ok(match server.todo(key, now, settings, budgets, &self.places.connections) {
             Todo::Nothing | Todo::Wait(_, WaitFor::Nobody) => Idle::NothingWaiting,
             Todo::Wait(until, WaitFor::Lease) => Idle::Connected(left(until)),
             Todo::Wait(until, WaitFor::Contact) if server.was_set_aside() => Idle::BackOff(left(until)),

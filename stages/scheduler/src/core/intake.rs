@@ -13,19 +13,19 @@ use shared::stage::store::StoreError;
 /// Takes on the new URLs of a batch, and the addresses in it. A batch without URLs is the answer to a request for
 /// addresses.
 ///
-/// Gives the number of URLs that make no sense. They are counted and left out.
+/// Gives the number of URLs that make no sense, or of servers in a batch without URLs. They are left out; URLs are counted.
 ///
 /// # Errors
 ///
 /// The store cannot be read, or a row is not understood.
 pub(crate) fn take_on(servers: &mut Servers, ready: &ReadyUrls, staged: &mut Staged<'_>) -> Result<u64, StoreError> {
     if ready.urls.is_empty() {
-        learn_addresses(servers, ready, staged)?;
-        return Ok(0);
+        return learn_addresses(servers, ready, staged);
     }
     let (settings, mut malformed) = (staged.settings, 0);
     let (policy, head_max) = (settings.policy(), settings.head_max());
-    let mut keys: Vec<Option<ServerKey>> = vec![None; ready.servers.len()];
+    let keys: Vec<Option<ServerKey>> = ready.servers.iter().map(|of| key_of(servers, ready, &of.server)).collect();
+    let mut is_loaded = vec![false; keys.len()];
     for (index, url) in ready.urls.iter().enumerate() {
         let parts = (ready.serials.get(index), ready.server_of.get(index), ready.origin_of.get(index));
         let (Some(&serial), Some(&server), Some(&origin)) = parts else {
@@ -33,8 +33,8 @@ pub(crate) fn take_on(servers: &mut Servers, ready: &ReadyUrls, staged: &mut Sta
             continue;
         };
         let (server, origin) = (server as usize, ready.origins.get(origin as usize));
-        let (Some(found), Some(origin), Some(partition)) =
-            (ready.servers.get(server), origin, servers.partition(ready.partition))
+        let (Some(&Some(key)), Some(origin), Some(partition)) =
+            (keys.get(server), origin, servers.partition(ready.partition))
         else {
             malformed += 1;
             continue;
@@ -46,16 +46,11 @@ pub(crate) fn take_on(servers: &mut Servers, ready: &ReadyUrls, staged: &mut Sta
         }
         partition.counts.new += 1;
         staged.serials.insert(ready.partition);
-        let key = match keys[server] {
-            Some(key) => key,
-            None => {
-                let key = ServerKey::of(ready.partition, &found.server);
-                servers.load_or_make(key, &found.server)?;
-                learn_address(servers, key, found.resolution.as_ref(), staged);
-                keys[server] = Some(key);
-                key
-            }
-        };
+        if !std::mem::replace(&mut is_loaded[server], true) {
+            let found = &ready.servers[server];
+            servers.load_or_make(key, &found.server)?;
+            learn_address(servers, key, found.resolution.as_ref(), staged);
+        }
         if let Some(InPlay { server, .. }) = servers.in_play(key, "taking on a URL") {
             let order = order(policy, settings.quality.quality(url, origin));
             let (url, origin) = (url.to_owned(), origin.clone());
@@ -70,13 +65,22 @@ pub(crate) fn take_on(servers: &mut Servers, ready: &ReadyUrls, staged: &mut Sta
     Ok(malformed)
 }
 
-fn learn_addresses(servers: &mut Servers, ready: &ReadyUrls, staged: &mut Staged<'_>) -> Result<(), StoreError> {
+/// The key of a server in a batch; none when it is no server, or not of the batch's partition.
+fn key_of(servers: &Servers, ready: &ReadyUrls, server: &str) -> Option<ServerKey> {
+    servers.key_of(server).filter(|key| key.partition == ready.partition)
+}
+
+fn learn_addresses(servers: &mut Servers, ready: &ReadyUrls, staged: &mut Staged<'_>) -> Result<u64, StoreError> {
+    let mut malformed = 0;
     for found in &ready.servers {
-        let key = ServerKey::of(ready.partition, &found.server);
+        let Some(key) = key_of(servers, ready, &found.server) else {
+            malformed += 1;
+            continue;
+        };
         servers.load(key)?;
         learn_address(servers, key, found.resolution.as_ref(), staged);
     }
-    Ok(())
+    Ok(malformed)
 }
 
 /// A server that is not known keeps nothing. Its address comes again with its first URL.

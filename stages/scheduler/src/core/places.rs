@@ -59,7 +59,7 @@ impl Places {
         loop {
             let budgets = servers.budgets(key);
             let Some(server) = servers.get_mut(key) else { return Ok(()) };
-            let to = match server.todo(now, settings, budgets, &self.connections) {
+            let to = match server.todo(key, now, settings, budgets, &self.connections) {
                 Todo::Nothing => {
                     staged.idle.insert(key);
                     MoveTo::Idle
@@ -111,7 +111,7 @@ impl Places {
         let claimed = server.address.first().filter(|_| claims);
         let claimed_before = std::mem::replace(&mut server.claimed_address, claimed);
         if !matches!(to, MoveTo::Ready(_)) {
-            let rooms = [(budgets.host, Room::Host(server.host)), (budgets.domain, Room::Domain(server.domain))];
+            let rooms = [(budgets.host, Room::Host(key.host)), (budgets.domain, Room::Domain(server.domain))];
             for (budget, room) in rooms {
                 if matches!(budget, Budget::Left(_)) {
                     self.pass_on(room, staged);

@@ -40,13 +40,12 @@ pub(crate) struct Reports<'a> {
 }
 
 impl Reports<'_> {
-    /// Takes a report of a partition that this instance owns.
+    /// Takes a report of a server of this instance.
     ///
     /// # Errors
     ///
     /// The store cannot be read, or a row is not understood.
-    pub(crate) fn take(&mut self, report: &Report, staged: &mut Staged<'_>) -> Result<(), StoreError> {
-        let key = ServerKey::of(report.partition, &report.server);
+    pub(crate) fn take(&mut self, key: ServerKey, report: &Report, staged: &mut Staged<'_>) -> Result<(), StoreError> {
         staged.unsettle(key);
         let held = self.servers.load(key)?.and_then(|server| match &server.lease {
             Some(lease) if lease.id == report.job => server.lease.take(),

@@ -125,7 +125,7 @@ impl Scheduler {
     /// Where a server belongs.
     #[cfg(test)]
     pub(crate) fn key_of(&self, server: &str) -> ServerKey {
-        self.servers.key_of(server)
+        self.servers.key_of(server).unwrap()
     }
 
     /// Takes a message. Gives the fetcher's name when it is an ask, which is answered at the end of the step.
@@ -138,7 +138,10 @@ impl Scheduler {
             // Its lease runs out, and its URLs are tried again.
             Input::Report(Report { partition, .. }) if !self.servers.owns(partition) => self.foreign += 1,
             Input::Ready(ready) => self.malformed += intake::take_on(&mut self.servers, &ready, staged)?,
-            Input::Report(report) => self.reports().take(&report, staged)?,
+            Input::Report(report) => match self.servers.key_of(&report.server) {
+                Some(key) if key.partition == report.partition => self.reports().take(key, &report, staged)?,
+                _ => self.malformed += 1,
+            },
             Input::Errand(errand) => self.errand(errand, staged)?,
             Input::Ask(ask) => {
                 self.grants.fetchers.ask(staged.now, &ask, staged.settings.ask_lifetime);
@@ -155,11 +158,10 @@ impl Scheduler {
             Errand::Found { server, .. } => server,
             Errand::Tokens { domain } => return self.servers.call_for_tokens(staged.now, domain.as_deref()),
         };
-        if name.parse::<shared::url::Server>().is_err() {
+        let Some(key) = self.servers.key_of(name) else {
             self.malformed += 1;
             return Ok(());
-        }
-        let key = self.servers.key_of(name);
+        };
         if !self.servers.owns(key.partition) {
             self.foreign += 1;
             return Ok(());

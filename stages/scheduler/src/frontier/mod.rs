@@ -1,6 +1,6 @@
 //! The frontier: URLs known and not yet ended, on disk, in a queue for each server.
 //!
-//! A URL lies in the table of URLs under partition, server and slot until the commit that also holds its outcome.
+//! A URL lies in the table of URLs under server and slot until the commit that also holds its outcome.
 //! Neither a granted job nor a crash takes it away (P3).
 
 pub(crate) mod fresh;

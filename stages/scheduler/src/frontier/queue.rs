@@ -145,7 +145,7 @@ mod tests {
     use std::collections::{BTreeMap, BTreeSet, VecDeque};
     use std::time::Duration;
 
-    const SERVER: ServerKey = ServerKey { partition: 3, id: 0xfeed };
+    const SERVER: ServerKey = ServerKey::numbered(0xfeed);
 
     #[derive(Clone, Debug)]
     enum Move {

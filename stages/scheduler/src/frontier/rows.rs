@@ -1,11 +1,11 @@
-//! The rows of the frontier: a URL that has not ended, by partition, server and slot.
+//! The rows of the frontier: a URL that has not ended, by server and slot.
 //!
 //! In: URLs that are taken on, tried again or ended. Out: URLs for jobs.
 //!
 //! Invariant: a URL that waits or is in flight has exactly one row, and no row outlives its URL (P3).
 
 use crate::frontier::url_end::UrlEnd;
-use crate::keys::server_key::ServerKey;
+use crate::keys::server_key::{KEY_BYTES, ServerKey};
 use crate::store::codec::{Reader, Writer};
 use crate::store::rows::{Rows, corrupt};
 use shared::message::{Origin, OutcomeEntry, Quality};
@@ -13,7 +13,7 @@ use shared::stage::store::{Store, StoreError, Table};
 use shared::url::server_of;
 use std::ops::Range;
 
-/// Table of the frontier: partition, server and slot → URL.
+/// Table of the frontier: server and slot → URL.
 pub(crate) const URLS: Table = "urls";
 
 /// A URL as it is stored.
@@ -103,7 +103,7 @@ fn url_key(server: ServerKey, slot: u64) -> Vec<u8> {
 }
 
 fn slot_of(key: &[u8]) -> Option<u64> {
-    Some(u64::from_be_bytes(key.get(10..)?.try_into().ok()?))
+    Some(u64::from_be_bytes(key.get(KEY_BYTES..)?.try_into().ok()?))
 }
 
 /// Reads a URL that waits or is in flight.

@@ -16,7 +16,7 @@ use shared::stage::store::{StoreError, Table};
 use shared::url::fingerprint;
 use std::time::{Duration, SystemTime};
 
-/// Table of validators: partition, server and URL fingerprint → validators.
+/// Table of validators: server and URL fingerprint → validators.
 pub(crate) const VALIDATORS: Table = "validators";
 
 /// Reads what the server said of the URL when it was fetched last; empty when it said nothing, or the URL is new.
@@ -90,7 +90,7 @@ mod tests {
     use shared::stage::Output;
     use shared::stage::store::{MemoryStore, Store as _};
 
-    const SERVER: ServerKey = ServerKey { partition: 3, id: 7 };
+    const SERVER: ServerKey = ServerKey::numbered(7);
 
     fn validators(etag: &str, last_modified: &str) -> Validators {
         Validators { etag: etag.into(), last_modified: last_modified.into() }

@@ -1,42 +1,128 @@
-//! A server as keys name it, and the ranges of keys that belong to a partition.
+//! A server as keys name it, and the ranges of keys that belong to a partition or a host.
 //!
-//! Every key starts with the partition, so that a partition is one sorted range of each table.
+//! Keys begin with the hash of the server's host, whose upper bits are its partition. So a partition is one sorted range
+//! of each table of servers and their URLs, and so is each half of it; a host is one, too.
 
-use shared::url::fingerprint;
+use shared::url::{Scheme, Server, hashes_of, host_hash, partition_of};
+use std::ops::RangeInclusive;
 
-/// A server in keys: its partition, and the hash of `scheme://host:port`.
+/// Bytes of a key.
+pub(crate) const KEY_BYTES: usize = 11;
+
+/// A server in keys: the hash of its host, its scheme and its port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ServerKey {
+    /// The hash of its host.
+    pub(crate) host: u64,
+    scheme: Scheme,
+    port: u16,
+    /// Follows from the host. It is not in the key's bytes.
     pub(crate) partition: u16,
-    pub(crate) id: u64,
 }
 
 impl ServerKey {
-    pub(crate) fn of(partition: u16, server: &str) -> Self {
-        ServerKey { partition, id: fingerprint(server) }
+    /// The key of `scheme://host[:port]`; none when that is not a server.
+    pub(crate) fn of(server: &str, n_partitions: u16) -> Option<Self> {
+        let Server { scheme, host, port } = server.parse().ok()?;
+        let host = host_hash(&host);
+        Some(ServerKey { host, scheme, port, partition: partition_of(host, n_partitions) })
     }
 
+    /// Host, scheme and port.
     pub(crate) fn to_bytes(self) -> Vec<u8> {
-        let mut key = Vec::with_capacity(18);
-        key.extend_from_slice(&self.partition.to_be_bytes());
-        key.extend_from_slice(&self.id.to_be_bytes());
+        // Most keys go on behind it, with 8 bytes more.
+        let mut key = Vec::with_capacity(KEY_BYTES + 8);
+        key.extend_from_slice(&self.host.to_be_bytes());
+        key.push(u8::from(self.scheme == Scheme::Https));
+        key.extend_from_slice(&self.port.to_be_bytes());
         key
     }
 
-    pub(crate) fn from_bytes(key: &[u8]) -> Option<Self> {
-        let (partition, id) = key.split_at_checked(2)?;
+    /// Reads a key of a partition.
+    pub(crate) fn from_bytes(partition: u16, key: &[u8]) -> Option<Self> {
+        let (host, key) = key.split_first_chunk()?;
+        let (&[scheme], port) = key.split_first_chunk()?;
         Some(ServerKey {
-            partition: u16::from_be_bytes(partition.try_into().ok()?),
-            id: u64::from_be_bytes(id.try_into().ok()?),
+            host: u64::from_be_bytes(*host),
+            scheme: match scheme {
+                0 => Scheme::Http,
+                1 => Scheme::Https,
+                _ => return None,
+            },
+            port: u16::from_be_bytes(port.try_into().ok()?),
+            partition,
         })
+    }
+
+    /// From the first to the last key that a server of the host may have.
+    pub(crate) fn all_of(host: u64) -> RangeInclusive<ServerKey> {
+        let first = ServerKey { host, scheme: Scheme::Http, port: 0, partition: 0 };
+        first..=ServerKey { host, scheme: Scheme::Https, port: u16::MAX, partition: u16::MAX }
+    }
+
+    /// A key of partition 0, for tests that only tell servers apart.
+    #[cfg(test)]
+    pub(crate) const fn numbered(number: u64) -> Self {
+        ServerKey { host: number, scheme: Scheme::Http, port: 80, partition: 0 }
     }
 }
 
-/// The range of keys that start with a partition: from the first (included) to the second (not included).
-pub(crate) fn keys_of(partition: u16) -> (Vec<u8>, Vec<u8>) {
-    let to = match partition.checked_add(1) {
+/// The range of keys of a partition: from the first (included) to the second (not included).
+pub(crate) fn keys_of(partition: u16, n_partitions: u16) -> (Vec<u8>, Vec<u8>) {
+    let hashes = hashes_of(partition, n_partitions);
+    let to = match hashes.end().checked_add(1) {
         Some(next) => next.to_be_bytes().to_vec(),
         None => vec![0xff; 32],
     };
-    (partition.to_be_bytes().to_vec(), to)
+    (hashes.start().to_be_bytes().to_vec(), to)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn what_is_no_server_has_no_key() {
+        for server in ["", "http://", "http://a.test/", "HTTP://a.test", "http://a.test:80", "ftp://a.test"] {
+            assert_eq!(ServerKey::of(server, 64), None, "{server}");
+        }
+    }
+
+    #[test]
+    fn servers_of_a_host_differ_and_lie_together() {
+        let of = |server| ServerKey::of(server, 64).unwrap();
+        let servers = ["http://a.test", "http://a.test:443", "https://a.test", "https://a.test:8443"].map(of);
+        for (place, server) in servers.iter().enumerate() {
+            assert!(ServerKey::all_of(host_hash("a.test")).contains(server));
+            assert_eq!(servers.iter().position(|other| other == server), Some(place));
+        }
+        assert!(!ServerKey::all_of(host_hash("a.test")).contains(&of("http://b.test")));
+    }
+
+    proptest! {
+        #[test]
+        fn a_key_comes_back_as_it_was_and_lies_in_its_partition_and_one_half(
+            host in "[a-z]{1,8}\\.test", secure: bool, port in 1_u16.., bits in 0_u32..12
+        ) {
+            let scheme = if secure { Scheme::Https } else { Scheme::Http };
+            let n_partitions = 1 << bits;
+            let key = ServerKey::of(&Server { scheme, host, port }.to_string(), n_partitions).unwrap();
+            let bytes = key.to_bytes();
+            prop_assert_eq!(bytes.len(), KEY_BYTES);
+            prop_assert_eq!(ServerKey::from_bytes(key.partition, &bytes), Some(key));
+            for length in 0..KEY_BYTES {
+                prop_assert_eq!(ServerKey::from_bytes(key.partition, &bytes[..length]), None);
+            }
+            let holds = |partition, n| {
+                let (from, to) = keys_of(partition, n);
+                from <= bytes && bytes < to
+            };
+            for partition in 0..n_partitions {
+                prop_assert_eq!(holds(partition, n_partitions), partition == key.partition);
+            }
+            let halves = [2 * key.partition, 2 * key.partition + 1].map(|half| holds(half, 2 * n_partitions));
+            prop_assert_eq!(halves.iter().filter(|&&holds| holds).count(), 1);
+        }
+    }
 }

@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     const fn server(id: u64) -> ServerKey {
-        ServerKey { partition: 0, id }
+        ServerKey::numbered(id)
     }
 
     #[test]
@@ -166,8 +166,8 @@ mod tests {
         }
         let mut order = Vec::new();
         while let Some(next) = queue.first_held(seven) {
-            order.push(next.id);
-            queue.place(next, &mut places[next.id as usize], MoveTo::Ready(Rank::default()));
+            order.push(next.host);
+            queue.place(next, &mut places[next.host as usize], MoveTo::Ready(Rank::default()));
         }
         assert_eq!(order, [2, 0, 1]);
         assert_eq!((queue.first_held(Room::Host(6)), queue.first_held(eight)), (None, Some(server(3))));
@@ -203,8 +203,8 @@ mod tests {
         queue.place(server(2), &mut places[2], MoveTo::Ready(Rank::default()));
         let mut order = Vec::new();
         while let Some(next) = queue.first_ready(false) {
-            order.push(next.id);
-            queue.place(next, &mut places[next.id as usize], MoveTo::Idle);
+            order.push(next.host);
+            queue.place(next, &mut places[next.host as usize], MoveTo::Idle);
         }
         assert_eq!(order, [2, 0, 1]);
         assert_eq!(queue.first_due(Timestamp::from_micros(4)), None);

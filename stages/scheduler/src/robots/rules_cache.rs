@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     const fn server(id: u64) -> ServerKey {
-        ServerKey { partition: 0, id }
+        ServerKey::numbered(id)
     }
 
     fn rules(text: &str) -> Arc<Robots> {

@@ -21,7 +21,7 @@ use shared::time::Timestamp;
 use shared::url::{canonical, server_of};
 use std::time::Duration;
 
-/// Table of robots.txt texts: partition and server → body.
+/// Table of robots.txt texts: server → body.
 pub(crate) const ROBOTS: Table = "robots";
 /// Redirects followed in a row (RFC 9309, section 2.3.1.2).
 const REDIRECTS_MAX: u8 = 5;

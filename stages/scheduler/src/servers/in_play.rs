@@ -98,9 +98,9 @@ impl Servers {
         let Some(clock) = self.partitions.get(&partition).map(|partition| partition.clock) else { return Ok(()) };
         let mut servers = Vec::new();
         let mut unreadable = false;
-        let (from, to) = keys_of(partition);
+        let (from, to) = keys_of(partition, self.n_partitions);
         store.scan(SERVERS, &from, &to, &mut |key, row| {
-            match (ServerKey::from_bytes(key), Server::from_row(row, clock)) {
+            match (ServerKey::from_bytes(partition, key), Server::from_row(row, clock)) {
                 (Some(key), Some(server)) => {
                     if !server.queue.is_empty() || server.next_contact > now {
                         servers.push((key, server));
@@ -119,9 +119,9 @@ impl Servers {
     fn open_leases(&mut self, store: &dyn Store, partition: u16, deadline: Timestamp) -> Result<(), StoreError> {
         let mut leases = Vec::new();
         let mut unreadable = false;
-        let (from, to) = keys_of(partition);
+        let (from, to) = keys_of(partition, self.n_partitions);
         store.scan(JOBS, &from, &to, &mut |key, row| {
-            match (ServerKey::from_bytes(key), Lease::from_row(row, deadline)) {
+            match (ServerKey::from_bytes(partition, key), Lease::from_row(row, deadline)) {
                 (Some(key), Some(lease)) => leases.push((key, lease)),
                 _ => unreadable = true,
             }
@@ -141,10 +141,9 @@ impl Servers {
         &self.store
     }
 
-    /// Where a server belongs.
-    pub(crate) fn key_of(&self, server: &str) -> ServerKey {
-        let partition = shared::url::partition(shared::url::host_of(server), self.n_partitions);
-        ServerKey::of(partition, server)
+    /// The key of `scheme://host[:port]`; none when that is not a server.
+    pub(crate) fn key_of(&self, server: &str) -> Option<ServerKey> {
+        ServerKey::of(server, self.n_partitions)
     }
 
     /// Says whether this instance owns the partition.
@@ -274,7 +273,7 @@ impl Servers {
     /// Brings a server into play, its host and its domain with it.
     fn enter(&mut self, key: ServerKey, server: Server) -> Result<(), StoreError> {
         if let Some(partition) = self.partitions.get_mut(&key.partition) {
-            partition.hosts.enter(self.store.as_ref(), key, server.host)?;
+            partition.hosts.enter(self.store.as_ref(), key)?;
         }
         self.shares.enter(self.store.as_ref(), key, server.domain, &server.name)?;
         self.in_memory.insert(key, Box::new(server));
@@ -286,9 +285,9 @@ impl Servers {
         if let Entry::Occupied(server) = self.in_memory.entry(key)
             && server.get().place == QueuePlace::Idle
         {
-            let Server { host, domain, .. } = *server.remove();
+            let Server { domain, .. } = *server.remove();
             if let Some(partition) = self.partitions.get_mut(&key.partition) {
-                partition.hosts.leave(key, host);
+                partition.hosts.leave(key);
             }
             self.shares.leave(key, domain);
         }
@@ -303,7 +302,7 @@ impl Servers {
         let had = std::mem::replace(&mut server.accounted, has);
         self.load.replace(had, has);
         if let Some(partition) = self.partitions.get_mut(&key.partition) {
-            partition.hosts.account(server.host, has.in_flight, had.in_flight);
+            partition.hosts.account(key.host, has.in_flight, had.in_flight);
         }
         self.shares.account(server.domain, had, has);
     }
@@ -317,7 +316,7 @@ impl Servers {
     pub(crate) fn budgets(&self, key: ServerKey) -> Budgets {
         match (self.in_memory.get(&key), self.partitions.get(&key.partition)) {
             (Some(server), Some(partition)) => {
-                Budgets { host: partition.hosts.budget(server.host), domain: self.shares.domain(server.domain) }
+                Budgets { host: partition.hosts.budget(key.host), domain: self.shares.domain(server.domain) }
             }
             _ => Budgets { host: Budget::UNLIMITED, domain: Budget::UNLIMITED },
         }
@@ -331,7 +330,7 @@ impl Servers {
     pub(crate) fn stored_budgets(&self, key: ServerKey, server: &Server) -> Result<Budgets, StoreError> {
         let store = self.store.as_ref();
         let host = match self.partitions.get(&key.partition) {
-            Some(partition) => partition.hosts.stored_budget(store, key.partition, server.host)?,
+            Some(partition) => partition.hosts.stored_budget(store, key.host)?,
             None => Budget::UNLIMITED,
         };
         Ok(Budgets { host, domain: self.shares.stored_domain(store, server.domain)? })

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::time::Duration;
 
-/// Table of jobs: partition and server → lease.
+/// Table of jobs: server → lease.
 pub(crate) const JOBS: Table = "jobs";
 /// The scheduler waits this much longer than the lease, for the request in hand and for the last report.
 pub(crate) const GRACE: Duration = Duration::from_secs(2);

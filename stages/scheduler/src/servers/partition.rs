@@ -15,9 +15,8 @@ use shared::message::Outcome;
 use shared::stage::Applied;
 use shared::stage::store::{Store, StoreError, Table};
 use shared::time::Timestamp;
-use shared::url::{fingerprint, host_of};
 
-/// Table of partitions: partition and kind of row → row.
+/// Table of partitions: number of the partition and kind of row → row.
 pub(crate) const META: Table = "meta";
 
 /// A partition that this instance owns.
@@ -76,7 +75,7 @@ impl Partition {
         self.counts.outcomes[end.outcome as usize] += 1;
         if end.outcome == Outcome::Fetched {
             self.counts.bytes += end.bytes;
-            self.hosts.fetched(staged, server.partition, fingerprint(host_of(&url.url)));
+            self.hosts.fetched(staged, server.host);
         }
         remove_url(&mut staged.rows, server, slot);
         staged.messages.outcome(server.partition, url.into_outcome(end));

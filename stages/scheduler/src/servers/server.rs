@@ -31,7 +31,7 @@ use std::time::Duration;
 /// one after another (p of Cao, Jiang and Singh 2003).
 const OVERLAP_PERMILLE: u32 = 1200;
 
-/// Table of servers: partition and server → record.
+/// Table of servers: server → record.
 pub(crate) const SERVERS: Table = "servers";
 
 /// A robots.txt that is to be fetched here for another server.
@@ -47,8 +47,6 @@ pub(crate) struct ErrandTask {
 pub(crate) struct Server {
     /// `scheme://host[:port]`.
     pub(crate) name: Box<str>,
-    /// Hash of its host's name.
-    pub(crate) host: u64,
     /// Hash of its host's registered domain.
     pub(crate) domain: u64,
     pub(crate) address: Address,
@@ -89,7 +87,6 @@ impl Server {
     pub(crate) fn new(name: &str) -> Self {
         Server {
             name: name.into(),
-            host: fingerprint(host_of(name)),
             domain: fingerprint(registered_domain(host_of(name))),
             address: Address::default(),
             robots: RobotsState::default(),

@@ -3,6 +3,7 @@
 
 use crate::budget::left::Budgets;
 use crate::keys::room::Room;
+use crate::keys::server_key::ServerKey;
 use crate::politeness::connections::Connections;
 use crate::robots::state::{Next, Rules};
 use crate::servers::address::Need;
@@ -77,6 +78,7 @@ impl Server {
     /// Decides what is to be done for it now. `budgets` is what is left for its pages.
     pub(crate) fn todo(
         &mut self,
+        key: ServerKey,
         now: Timestamp,
         settings: &Settings,
         budgets: Budgets,
@@ -96,7 +98,7 @@ impl Server {
         if urls && self.why_urls_end(now, settings, budgets).is_some() {
             return Todo::End;
         }
-        if let Some(room) = self.room_wanted(budgets).filter(|_| !errands) {
+        if let Some(room) = self.room_wanted(key, budgets).filter(|_| !errands) {
             return Todo::Hold(room);
         }
         if self.next_contact > now {
@@ -131,9 +133,9 @@ impl Server {
     }
 
     /// The room that its pages have to wait for, by what is left of their budgets.
-    fn room_wanted(&self, budgets: Budgets) -> Option<Room> {
+    fn room_wanted(&self, key: ServerKey, budgets: Budgets) -> Option<Room> {
         match (budgets.host.left(), budgets.domain.left()) {
-            (0, _) => Some(Room::Host(self.host)),
+            (0, _) => Some(Room::Host(key.host)),
             (_, 0) => Some(Room::Domain(self.domain)),
             _ => None,
         }

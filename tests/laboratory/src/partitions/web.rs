@@ -3,7 +3,7 @@
 use crate::random::normal;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
-use shared::url::fingerprint;
+use shared::url::host_hash;
 use std::fmt;
 
 /// Standard deviation of the logarithm of sizes, where hosts are alike.
@@ -63,7 +63,7 @@ impl Web {
                 Kind::Zipf => 1.0 / (number + 1) as f64,
             };
             let time = urls * (TIME_DEVIATION * normal(&mut random)).exp();
-            Host { hash: fingerprint(&format!("h{number}.w{word:08x}.example")), urls, time }
+            Host { hash: host_hash(&format!("h{number}.w{word:08x}.example")), urls, time }
         };
         let mut hosts: Vec<Host> = (0..n_hosts).map(&mut host).collect();
         let (urls, time) = hosts.iter().fold((0.0, 0.0), |(urls, time), host| (urls + host.urls, time + host.time));

@@ -11,11 +11,14 @@ use shared::stage::disk::{DiskStore, StoreOptions};
 use shared::stage::store::{MemoryStore, Store};
 use shared::stage::{Core as _, Event, Output, Ticket};
 use shared::time::Timestamp;
+use shared::url::{host_hash, partition};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const SERVERS: usize = 200;
 const PAGES: usize = 500;
+/// Few, so that batches are full.
+const PARTITIONS: u16 = 16;
 
 /// Steps and commits. The time in the core and the time in the store are summed up apart.
 struct Bench {
@@ -47,20 +50,23 @@ impl Bench {
         }
     }
 
-    /// Batches of 100 URLs of ten servers, as they come from a crawl.
+    /// Batches of up to 100 URLs of ten servers, as they come from a crawl.
     fn tell(&mut self) {
-        let mut serials = [0u64; 64];
+        let mut serials = [0u64; PARTITIONS as usize];
+        let mut hosts: Vec<_> = (0..SERVERS).map(|number| format!("host-{number}.example.test")).collect();
+        hosts.sort_by_key(|host| host_hash(host));
         for round in 0..PAGES / 10 {
-            for group in 0..SERVERS / 10 {
-                let partition = (group % 64) as u16;
+            let of_partitions = hosts.chunk_by(|a, b| partition(a, PARTITIONS) == partition(b, PARTITIONS));
+            for group in of_partitions.flat_map(|hosts| hosts.chunks(10)) {
+                let partition = partition(&group[0], PARTITIONS);
                 let mut ready = ReadyUrls { partition, origins: vec![origin()], ..ReadyUrls::default() };
-                for server in 0..10 {
-                    let name = format!("http://host-{}.example.test", group * 10 + server);
+                for (server, host) in (0..).zip(group) {
+                    let name = format!("http://{host}");
                     for page in 0..10 {
                         serials[usize::from(partition)] += 1;
                         ready.urls.push(&format!("{name}/section/{round}/page-{page}.html?id={}", round * 10 + page));
                         ready.origin_of.push(0);
-                        ready.server_of.push(server as u32);
+                        ready.server_of.push(server);
                         ready.serials.push(serials[usize::from(partition)]);
                     }
                     ready.servers.push(ServerResolution { server: name, resolution: Some(addresses()) });
@@ -108,8 +114,8 @@ impl Bench {
 }
 
 fn measure(name: &str, store: Arc<dyn Store>) {
-    let settings = Settings { delay: Duration::ZERO, respect_robots: false, partitions: 64, ..settings() };
-    let partitions: Vec<u16> = (0..64).collect();
+    let settings = Settings { delay: Duration::ZERO, respect_robots: false, partitions: PARTITIONS, ..settings() };
+    let partitions: Vec<u16> = (0..PARTITIONS).collect();
     let now = Timestamp::from_micros(1);
     let core = Scheduler::open(settings, 0, 1, &partitions, Arc::clone(&store), now).unwrap();
     let mut bench =

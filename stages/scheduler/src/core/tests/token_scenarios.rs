@@ -177,10 +177,9 @@ fn a_crash_between_a_question_and_its_answer_loses_no_token() {
     let mut two = Two::new(Settings { pages_per_domain: 20, ..settings() });
     for _ in 0..10 {
         let n = two.worlds[0].told.len();
-        two.worlds[0].tell(
-            &[format!("{}/more{n}", server(0, 0)), format!("{}/more{n}", server(0, 1))],
-            &super::web::addresses(),
-        );
+        for number in [0, 1] {
+            two.worlds[0].tell(&[format!("{}/more{n}", server(0, number))], &super::web::addresses());
+        }
         two.worlds[0].ask(3);
         for need in std::mem::take(&mut two.worlds[0].needs) {
             two.ledgers.entry(need.budget.clone()).or_default().settle(&need);
