@@ -8,13 +8,14 @@ use crate::keys::server_key::ServerKey;
 use crate::robots::robots_txt::Robots;
 use crate::robots::rules_cache::RulesCache;
 use crate::robots::sitemaps::sitemaps_of;
-use crate::robots::state::{Found, ROBOTS, Rules};
-use crate::servers::in_play::Servers;
+use crate::robots::state::{Found, ROBOTS, Rules, text_of};
+use crate::servers::in_play::{InPlay, Servers};
 use crate::servers::server::{ErrandTask, Server};
 use crate::step::staged::Staged;
 use crate::store::rows::corrupt;
 use shared::message::{Errand, RobotsResponse};
 use shared::stage::store::StoreError;
+use shared::time::Timestamp;
 use shared::url::server_of;
 use std::sync::Arc;
 
@@ -101,11 +102,11 @@ impl Errands {
     ) -> Result<(), StoreError> {
         staged.unsettle(key);
         let Some(url) = servers.load(key)?.and_then(|server| server.robots.errand_url()) else { return Ok(()) };
-        self.answered(key, &url, response, servers, staged)
+        self.answered(key, &url, response, staged.now, servers, staged)
     }
 
     /// Takes the answer to the request for a server's robots.txt at `url`, wherever that was; none when there was no
-    /// answer.
+    /// answer. It did not come before `since`, from when on its rules count (P5).
     ///
     /// # Errors
     ///
@@ -115,6 +116,7 @@ impl Errands {
         key: ServerKey,
         url: &str,
         response: Option<&RobotsResponse>,
+        since: Timestamp,
         servers: &mut Servers,
         staged: &mut Staged<'_>,
     ) -> Result<(), StoreError> {
@@ -123,10 +125,10 @@ impl Errands {
         let (server, partition) = (in_play.server, in_play.partition);
         staged.touch(key);
         partition.counts.robots += u64::from(response.is_some());
-        match server.robots.answered(now, &server.name, url, response, settings) {
+        match server.robots.answered(since, &server.name, url, response, settings) {
             Found::Text(body) => {
                 let robots = Robots::parse(body, &settings.agent);
-                server.robots.set_text(now, robots.crawl_delay().unwrap_or_default(), settings);
+                server.robots.set_text(since, robots.crawl_delay().unwrap_or_default(), settings);
                 if settings.sitemaps_per_server > 0
                     && let Some(first) = server.queue.first(&staged.rows, key)?
                     && let Some(found) = sitemaps_of(settings, &robots, url, &first.origin)
@@ -143,6 +145,19 @@ impl Errands {
             Found::AllowAll | Found::Redirect | Found::Unreachable => {}
         }
         Ok(())
+    }
+
+    /// Takes the answer to a server's own request for its robots.txt that came nobody knows when. Its rules are not used
+    /// (P5), but what it says of pauses holds from now on (P2).
+    pub(crate) fn heed(key: ServerKey, response: &RobotsResponse, servers: &mut Servers, staged: &mut Staged<'_>) {
+        let settings = staged.settings;
+        let Some(InPlay { server, .. }) = servers.in_play(key, "heeding a robots.txt") else { return };
+        let asked_for = text_of(response).and_then(|text| Robots::parse(text, &settings.agent).crawl_delay());
+        if let Some(delay) = asked_for {
+            server.robots.heed_crawl_delay(delay);
+            let gap = server.gap(settings);
+            server.leave_alone(staged.now, gap);
+        }
     }
 
     /// The rules that the server's URLs are matched against; none when all are allowed.

@@ -9,7 +9,7 @@ use crate::frontier::validators;
 use crate::keys::server_key::ServerKey;
 use crate::politeness::visit::requests_max;
 use crate::servers::in_play::Servers;
-use crate::servers::lease::{GRACE, JOBS, Lease, ROBOTS_SLOT, RobotsTask};
+use crate::servers::lease::{JOBS, Lease, ROBOTS_SLOT, RobotsTask};
 use crate::servers::server::Server;
 use crate::servers::todo::Todo;
 use crate::settings::Settings;
@@ -104,7 +104,7 @@ impl Grants {
             return Ok(Granted::Nothing);
         };
         let id = JobId { scheduler: self.instance, epoch: self.epoch, number: self.jobs + 1 };
-        let mut lease = Lease::new(id, address, now + settings.job_lease + GRACE, &grantee.fetcher, grantee.life);
+        let mut lease = Lease::new(id, address, now, settings.job_lease, &grantee.fetcher, grantee.life);
         let requests = if !server.errands.is_empty() || server.needs_robots(now, settings) {
             vec![robots_request(settings, now, server, &mut lease)]
         } else {

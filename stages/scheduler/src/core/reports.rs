@@ -17,7 +17,7 @@ use crate::politeness::url_fate::UrlFate;
 use crate::politeness::visit::{learn_overlap, learn_requests, smooth};
 use crate::ranking::speeds::Speeds;
 use crate::servers::in_play::{InPlay, Servers};
-use crate::servers::lease::{JOBS, Lease, ROBOTS_SLOT};
+use crate::servers::lease::{JOBS, Lease, ROBOTS_SLOT, RobotsTask};
 use crate::servers::server::{ErrandTask, Server};
 use crate::settings::Settings;
 use crate::step::staged::Staged;
@@ -218,13 +218,21 @@ impl Reports<'_> {
             // The report waited, since the last life or while nothing could be heard, and nobody knows how long. So its
             // robots.txt may be older than rules may be (P5). It is asked for again, also by those who asked for it on
             // behalf of another server.
+            if let (Some(RobotsTask { own: true, .. }), Some(robots)) = (&lease.robots, &report.robots) {
+                Errands::heed(key, robots, self.servers, staged);
+            }
             lease.progressed = true;
             return Ok(());
         }
         let answered = trouble.is_none_or(|trouble| trouble.class().url != ForUrl::GoesBack);
         let Some(task) = lease.robots.as_ref().filter(|_| answered && !lease.progressed) else { return Ok(()) };
         if task.own {
-            self.errands.answered(key, &task.url, report.robots.as_ref(), self.servers, staged)?;
+            let elapsed_us = match end {
+                Some(RequestEnd::Response { elapsed_us, .. }) => *elapsed_us,
+                _ => 0,
+            };
+            let since = lease.before_end_of(Duration::from_micros(elapsed_us.into()));
+            self.errands.answered(key, &task.url, report.robots.as_ref(), since, self.servers, staged)?;
         }
         for asker in &task.askers {
             self.errands.deliver(asker, report.robots.clone(), self.servers, staged)?;
@@ -303,7 +311,7 @@ impl Reports<'_> {
         self.places.close(lease.address, staged);
         if let Some(task) = lease.robots.filter(|_| !lease.progressed) {
             if task.own {
-                self.errands.answered(key, &task.url, None, self.servers, staged)?;
+                self.errands.answered(key, &task.url, None, staged.now, self.servers, staged)?;
             }
             for asker in &task.askers {
                 self.errands.deliver(asker, None, self.servers, staged)?;

@@ -174,7 +174,7 @@ impl RobotsState {
     ) -> Found<'a> {
         let Some(response) = response else { return self.failed(now, settings) };
         match response.status {
-            200..=299 => Found::Text(&response.body[..response.body.len().min(BYTES_MAX)]),
+            200..=299 => Found::Text(text_of(response).unwrap_or_default()),
             300..=399 => {
                 let redirects = self.detour.as_ref().map_or(0, |detour| detour.redirects);
                 match target_of(url, response) {
@@ -223,6 +223,12 @@ impl RobotsState {
         self.learn(self.age_from(now), Rules::Text, lifetime(settings), crawl_delay);
     }
 
+    /// A Crawl-delay was read in a text whose rules are not used.
+    pub(crate) fn heed_crawl_delay(&mut self, crawl_delay: Duration) {
+        let stale = Known { rules: Rules::Text, until: Timestamp::ZERO, crawl_delay_ms: 0 };
+        self.known.get_or_insert(stale).crawl_delay_ms = rounded_up_ms(crawl_delay);
+    }
+
     /// From when the rules count that come `now`.
     fn age_from(&self, now: Timestamp) -> Timestamp {
         self.errand().map_or(now, |(errand, _)| errand.since)
@@ -230,9 +236,7 @@ impl RobotsState {
 
     /// What holds from `since` on.
     fn learn(&mut self, since: Timestamp, rules: Rules, lifetime: Duration, crawl_delay: Duration) {
-        // Rounded up: a pause must not become shorter.
-        let crawl_delay_ms = u32::try_from(crawl_delay.as_micros().div_ceil(1000)).unwrap_or(u32::MAX);
-        let known = Known { rules, until: since + lifetime, crawl_delay_ms };
+        let known = Known { rules, until: since + lifetime, crawl_delay_ms: rounded_up_ms(crawl_delay) };
         *self = RobotsState { known: Some(known), ..RobotsState::default() };
     }
 
@@ -266,6 +270,16 @@ impl RobotsState {
         let known = Some(Known { rules, until, crawl_delay_ms });
         Some(RobotsState { known, tries, ..RobotsState::default() })
     }
+}
+
+/// The text in the answer to a request for a robots.txt, as much of it as is read; none when there is no robots.txt.
+pub(crate) fn text_of(response: &RobotsResponse) -> Option<&[u8]> {
+    matches!(response.status, 200..=299).then(|| &response.body[..response.body.len().min(BYTES_MAX)])
+}
+
+/// Rounded up: a pause must not become shorter.
+fn rounded_up_ms(pause: Duration) -> u32 {
+    u32::try_from(pause.as_micros().div_ceil(1000)).unwrap_or(u32::MAX)
 }
 
 /// Returns how long rules are used. A job granted at the last moment still ends within their lifetime (P5).

@@ -51,6 +51,8 @@ pub(crate) struct Lease {
     pub(crate) progressed: bool,
     /// The trouble because of which its server was set aside.
     pub(crate) trouble: Option<Trouble>,
+    /// When it was granted; the beginning of time after a restart.
+    granted: Timestamp,
     /// When it expires.
     pub(crate) deadline: Timestamp,
     /// A report that comes later has waited nobody knows how long.
@@ -67,7 +69,9 @@ impl Lease {
         self.holder.is_none()
     }
 
-    pub(crate) fn new(id: JobId, address: IpAddr, deadline: Timestamp, fetcher: &str, life: u64) -> Self {
+    /// A lease that is granted `now`. `length`: how long its holder has it without a renewal.
+    pub(crate) fn new(id: JobId, address: IpAddr, now: Timestamp, length: Duration, fetcher: &str, life: u64) -> Self {
+        let deadline = now + length + GRACE;
         Lease {
             id,
             address,
@@ -78,6 +82,7 @@ impl Lease {
             contacted: false,
             progressed: false,
             trouble: None,
+            granted: now,
             deadline,
             prompt_until: deadline,
             is_excused: false,
@@ -104,6 +109,11 @@ impl Lease {
     /// Says whether a report that comes now has waited no longer than a lease lasts.
     pub(crate) fn is_prompt(&self, now: Timestamp) -> bool {
         now < self.prompt_until
+    }
+
+    /// A time before the end of a request that took so long. Its report may have waited since then.
+    pub(crate) fn before_end_of(&self, elapsed: Duration) -> Timestamp {
+        self.granted + elapsed
     }
 
     /// Says whether it fetches pages or a robots.txt.
@@ -186,6 +196,7 @@ impl Lease {
             contacted: true,
             progressed: flags & 2 != 0,
             trouble,
+            granted: Timestamp::ZERO,
             deadline,
             prompt_until: Timestamp::ZERO,
             is_excused: false,
@@ -200,7 +211,8 @@ mod tests {
 
     fn lease() -> Lease {
         let id = JobId { scheduler: 3, epoch: 1 << 40, number: 77 };
-        let mut lease = Lease::new(id, "192.0.2.1".parse().unwrap(), Timestamp::from_micros(5), "fetcher-0", 9);
+        let mut lease =
+            Lease::new(id, "192.0.2.1".parse().unwrap(), Timestamp::ZERO, Duration::from_secs(20), "fetcher-0", 9);
         lease.slots = [4, 5, (1 << 63) + 2].into();
         lease
     }

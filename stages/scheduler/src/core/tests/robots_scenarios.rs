@@ -340,6 +340,44 @@ fn a_robots_txt_whose_report_waited_for_the_next_life_is_fetched_again() {
     assert_eq!(world.contacted(), ["robots.txt", "robots.txt", "0"].map(|path| format!("{A}/{path}")));
 }
 
+/// P2: what the server asked for is known, though nobody knows since when.
+#[test]
+fn the_crawl_delay_of_a_robots_txt_whose_rules_are_not_used_holds() {
+    let mut world = World::polite();
+    world.tell_pages(A, 1);
+    let mut web = robots_txt(|_, _| robots(200, "User-agent: *\nCrawl-delay: 7\n"));
+    world.ask(1);
+    world.request(0, &mut web);
+    let report = world.held[0].report(true, false);
+    world.held.clear();
+    world.crash();
+    world.step(Some(Input::Report(report)));
+    world.crash();
+    world.finish(&mut web, HOUR);
+    let waits: Vec<_> = world.contacts.windows(2).map(|pair| pair[1].0.since(pair[0].0).as_secs()).collect();
+    assert_eq!(waits, [7, 7], "{:?}", world.contacted());
+}
+
+/// P5: a report that waited is prompt while it comes within the lease, and its robots.txt is as old as the wait.
+#[test]
+fn rules_count_from_the_answer_and_not_from_its_report() {
+    let lifetime = 60;
+    let settings = Settings { robots_lifetime: Duration::from_secs(lifetime), ..settings() };
+    let mut world = World::new(Settings { visit_budget: Duration::from_secs(30), ..settings });
+    world.tell_pages(A, 1);
+    let mut web = robots_txt(|_, _| robots(200, "User-agent: *\nDisallow:\n"));
+    world.ask(1);
+    world.request(0, &mut web);
+    let report = world.held[0].report(true, false);
+    world.held.clear();
+    world.pass(world.settings.job_lease);
+    world.step(Some(Input::Report(report)));
+    // Rules that counted from the report would hold for twenty seconds more.
+    world.pass(Duration::from_secs(lifetime / 2 + 1) - world.settings.job_lease);
+    world.finish(&mut web, HOUR);
+    assert_eq!(world.contacted(), ["robots.txt", "robots.txt", "0"].map(|path| format!("{A}/{path}")));
+}
+
 /// The scheduler stood still for longer than the lease, and hears the report before anything else.
 #[test]
 fn a_robots_txt_whose_report_outlasted_the_lease_is_fetched_again() {
