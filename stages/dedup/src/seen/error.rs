@@ -2,8 +2,7 @@
 
 use std::path::Path;
 
-/// The store cannot go on. After any of these but [`SeenError::Partition`] it is to be opened again, from what was
-/// committed last.
+/// Why a call failed. The store is to be opened again, from what was committed last, unless it says that it goes on.
 #[derive(Debug, thiserror::Error)]
 pub enum SeenError {
     /// A file could not be read or written.
@@ -47,6 +46,14 @@ pub enum SeenError {
     /// A question about a partition that the store was not opened for. The store goes on.
     #[error("partition {0} is none of this URL-seen store's")]
     Partition(u16),
+    /// The keys that are to be imported are not in order. The import is over, and the store goes on without it.
+    #[error(
+        "the URL-seen keys that came for partition {0} do not ascend; none of them was taken over, import them again"
+    )]
+    Unordered(u16),
+    /// Keys came, or their end, and no import is under way. The store goes on.
+    #[error("keys came for the URL-seen store, and no partition is being imported; begin the import anew")]
+    NoImport,
     /// An earlier call failed.
     #[error("the URL-seen store stopped at an earlier error; open it again")]
     Stopped,

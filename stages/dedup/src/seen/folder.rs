@@ -50,6 +50,7 @@ impl Name {
 }
 
 /// The folder of a store.
+#[derive(Clone)]
 pub(super) struct Folder {
     path: PathBuf,
     /// Says whether what is finished is on the disk itself, so that it survives a power cut.

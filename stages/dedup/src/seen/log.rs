@@ -18,12 +18,17 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 /// A place in the logs: a log's generation and an offset. Later places are greater.
 pub(super) type LogPosition = (u64, u64);
 
+/// Takes the records of a log: where each begins, its partition, its keys. Its error ends the reading.
+pub(super) type VisitRecord<'a> = dyn FnMut(LogPosition, u16, &[Key]) -> Result<(), SeenError> + 'a;
+
 const MAGIC: [u8; 4] = *b"RHSL";
 const VERSION: u32 = 1;
 /// Length of a log without records.
 const HEADER_BYTES: u64 = 16;
 const RECORD_HEADER_BYTES: usize = 16;
 const KEY_BYTES: usize = 16;
+/// So much is long; small in tests, so that it happens.
+const PENDING_BYTES: usize = if cfg!(test) { 1 << 10 } else { 1 << 20 };
 
 /// A log that is appended to.
 pub(super) struct Log {
@@ -48,8 +53,19 @@ impl Log {
         folder: &Folder,
         generation: u64,
         length: u64,
-        visit: &mut dyn FnMut(LogPosition, u16, &[Key]),
+        visit: &mut VisitRecord<'_>,
     ) -> Result<Self, SeenError> {
+        let file = Log::read(folder, generation, length, visit)?;
+        folder.cut(&file, length)?;
+        Ok(Log { file, generation, length, pending: Vec::new() })
+    }
+
+    /// Visits the records that are written.
+    pub(super) fn visit(&self, folder: &Folder, visit: &mut VisitRecord<'_>) -> Result<(), SeenError> {
+        Log::read(folder, self.generation, self.length, visit).map(|_| ())
+    }
+
+    fn read(folder: &Folder, generation: u64, length: u64, visit: &mut VisitRecord<'_>) -> Result<Writable, SeenError> {
         let file = folder.reopen(Name::Log { generation }, length)?;
         let wrong = || SeenError::damaged(&file.path, "a record is not as it was written");
         let mut reader = BufReader::with_capacity(256 << 10, file.reader()).take(length);
@@ -84,11 +100,10 @@ impl Log {
             }
             keys.clear();
             keys.extend(record[RECORD_HEADER_BYTES..].as_chunks::<KEY_BYTES>().0.iter().map(key_of));
-            visit((generation, at), partition, &keys);
+            visit((generation, at), partition, &keys)?;
             at += record.len() as u64;
         }
-        folder.cut(&file, length)?;
-        Ok(Log { file, generation, length, pending: Vec::new() })
+        Ok(file)
     }
 
     pub(super) fn name(&self) -> Name {
@@ -121,6 +136,11 @@ impl Log {
             let sum = checksum(&self.pending[begin + 8..], self.generation, self.length + begin as u64);
             self.pending[begin..begin + 8].copy_from_slice(&sum.to_le_bytes());
         }
+    }
+
+    /// Writes what was added, if it is long: so adding much takes little memory.
+    pub(super) fn write_long(&mut self, folder: &Folder) -> Result<(), SeenError> {
+        if self.pending.len() < PENDING_BYTES { Ok(()) } else { self.write(folder) }
     }
 
     /// Writes what was added.

@@ -18,12 +18,22 @@
 //! name them any more. So a process may die between any two writes: the store is opened as it was committed, and
 //! what lies on the disk beyond that is removed. Not durable: questions that wait. Their asker asks them again.
 //!
+//! A partition moves from store to store while no question is asked:
+//!
+//! ```text
+//! the one that takes over   import_begin ─▶ import_keys … ─▶ import_end ─▶ stage ─▶ commit ─▶ committed
+//! the one that gives away   export …                 once that is committed: forget ─▶ stage ─▶ commit ─▶ committed
+//! ```
+//! A move that was cut short is made again from its beginning: until `forget` is committed the one has all keys, and an
+//! import replaces what the other has of the partition.
+//!
 //! A crawl that began with the memory store may go on with the sieve: both keep the same log. Not the other way
 //! round: when the sieve has made runs, the log does not hold all.
 //!
 //! Sources: Heydon and Najork 1999, section 3.2 (the URL-seen test); Broder, Najork and Wiener 2003, section 1 (why
 //! it limits a crawl).
 
+mod ascent;
 mod error;
 mod folder;
 mod log;
@@ -47,7 +57,9 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Fingerprints of a host and of a URL.
-type Key = (u64, u64);
+pub type Key = (u64, u64);
+/// Takes the keys of an export, one by one; its error ends the export.
+pub type VisitKey<'a> = dyn FnMut(Key) -> Result<(), SeenError> + 'a;
 /// The token of a question, and whether its URL is new.
 pub type Answer = (u64, bool);
 
@@ -97,8 +109,8 @@ pub enum Novelty {
     Later,
 }
 
-/// A URL-seen store. After an error but [`SeenError::Partition`] nothing is certain except what was committed: it is
-/// to be opened again from that.
+/// A URL-seen store. After an error nothing is certain except what was committed, and it is to be opened again from
+/// that; but it goes on after [`SeenError::Partition`], [`SeenError::Unordered`] and [`SeenError::NoImport`].
 pub trait SeenStore: Send {
     /// Asks about a URL of a partition. A new one is known from now on; with [`Novelty::Later`] the answer comes
     /// from a later [`SeenStore::flush`], with `token`. `now` never goes back.
@@ -126,6 +138,24 @@ pub trait SeenStore: Send {
 
     /// Says whether no question waits.
     fn is_idle(&self) -> bool;
+
+    /// Visits all that is known in a partition, in strictly ascending order; nothing for a partition that the store
+    /// does not know. No question waits.
+    fn export(&self, partition: u16, visit: &mut VisitKey<'_>) -> Result<(), SeenError>;
+
+    /// Begins to take over a partition. An import that has not ended is given up: nothing of it is known, and a
+    /// caller may stop half-way in any other way, too.
+    fn import_begin(&mut self, partition: u16) -> Result<(), SeenError>;
+
+    /// Takes over more keys of the partition, which ascend strictly over all calls. The caller says how many at once.
+    fn import_keys(&mut self, keys: &[Key]) -> Result<(), SeenError>;
+
+    /// All keys of the partition have come: they, and no others, are known in it from now on.
+    fn import_end(&mut self) -> Result<(), SeenError>;
+
+    /// Nothing is known in a partition from now on, and what is on the disk of it goes with the next commit. Questions
+    /// about it are refused until it is imported or the store is opened for it anew. No question waits.
+    fn forget(&mut self, partition: u16) -> Result<(), SeenError>;
 
     /// Says whether a URL of a partition is known. Changes nothing; a question that waits for its answer makes none
     /// known.

@@ -1,5 +1,7 @@
 //! Both stores against a set in memory, with crashes between any two writes, and against damaged files.
 
+mod moves;
+
 use super::*;
 use proptest::prelude::*;
 use std::cell::RefCell;

@@ -4,24 +4,29 @@
 //! one table; the log alone tells them apart, so that the sieve can go on from it and a partition can be taken out
 //! of it.
 //!
-//! Invariant: the table holds what the log holds and what is not logged yet. The log grows with the crawl, by 16
-//! bytes a URL and 16 for each partition in a commit, and is replayed at the start.
+//! Invariant: the table holds what the log holds and what is not logged yet; until the store is opened anew also what
+//! was forgotten, which no question is about. The log grows with the crawl, by 16 bytes a URL and 16 for each partition
+//! in a commit, and is replayed at the start. It is written anew when a partition is forgotten.
 //!
 //! Source: Broder, Najork and Wiener 2003 (a crawl whose URL-seen test is in memory).
 
 mod table;
 
 use self::table::Table;
+use super::ascent::Ascent;
 use super::error::SeenError;
-use super::folder::Folder;
+use super::folder::{Folder, Name};
 use super::log::Log;
 use super::state::State;
-use super::{Answer, Key, Novelty, SeenStore};
+use super::{Answer, Key, Novelty, SeenStore, VisitKey};
 use shared::time::Timestamp;
 use std::collections::HashSet;
 
-/// URLs that are put into the table together when the log is replayed: 32 MiB of fingerprints, some in each region.
-const REPLAYED_TOGETHER: usize = if cfg!(test) { 100 } else { 1 << 22 };
+/// URLs that are put into the table together when it is filled: 32 MiB of fingerprints, some in each region.
+const FILLED_TOGETHER: usize = if cfg!(test) { 100 } else { 1 << 22 };
+
+/// Room for so many URLs of a partition is kept from commit to commit.
+const UNLOGGED_KEPT: usize = 1 << 12;
 
 /// Returns the memory of a memory store that knows `urls` URLs, in bytes: on average, when there are many.
 pub fn memory_store_bytes(urls: u64) -> u64 {
@@ -45,6 +50,14 @@ pub(super) struct Memory {
     unlogged: Vec<u16>,
     folder: Folder,
     log: Log,
+    /// Partitions whose records in the log count no more.
+    forgotten: HashSet<u16>,
+    /// An import that has begun, and its keys so far.
+    import: Option<(Ascent, Vec<Key>)>,
+    /// Logs that the state does not name any more, but what is committed may.
+    unused: Vec<Name>,
+    /// Those of them that what is staged does not name either.
+    removable: Vec<Name>,
 }
 
 impl Memory {
@@ -53,18 +66,15 @@ impl Memory {
         if state.is_some_and(|state| state.manifest.is_some()) {
             return Err(SeenError::Runs { folder: folder.path().display().to_string() });
         }
-        let mut table = Table::new();
+        let mut table = Filling::new();
         let mut partitions: Vec<Option<Partition>> = Vec::new();
         for &number in asked_for {
             partition_of(&mut partitions, number);
         }
-        let mut urls = Vec::new();
         let mut replay = |_, number, keys: &[Key]| {
             partition_of(&mut partitions, number).known += keys.len() as u64;
-            urls.extend(keys.iter().map(|(_, url)| *url));
-            if urls.len() >= REPLAYED_TOGETHER {
-                table.insert_all(&mut urls);
-            }
+            table.add(keys);
+            Ok(())
         };
         let log = match state {
             None => {
@@ -78,8 +88,61 @@ impl Memory {
                 log
             }
         };
-        table.insert_all(&mut urls);
-        Ok(Memory { table, partitions, unlogged: Vec::new(), folder, log })
+        let (table, unlogged) = (table.finish(), Vec::new());
+        let (forgotten, import, unused, removable) = Default::default();
+        Ok(Memory { table, partitions, unlogged, folder, log, forgotten, import, unused, removable })
+    }
+
+    /// A log without the forgotten partitions takes the place of the log.
+    fn start_log_anew(&mut self) -> Result<(), SeenError> {
+        let Memory { folder, log, forgotten, .. } = self;
+        let mut anew = Log::create(folder, log.end().0 + 1)?;
+        log.visit(folder, &mut |_, number, keys| {
+            if !forgotten.contains(&number) {
+                anew.add(number, keys);
+            }
+            anew.write_long(folder)
+        })?;
+        anew.write(folder)?;
+        self.unused.push(std::mem::replace(log, anew).name());
+        self.forgotten.clear();
+        Ok(())
+    }
+
+    /// The table of all that is known: nothing can be taken out of one.
+    fn table_anew(&self) -> Result<Table, SeenError> {
+        let mut table = Filling::new();
+        self.partitions.iter().flatten().for_each(|partition| table.add(&partition.unlogged));
+        self.log.visit(&self.folder, &mut |_, _, keys| {
+            table.add(keys);
+            Ok(())
+        })?;
+        Ok(table.finish())
+    }
+}
+
+/// A table that is being filled.
+struct Filling {
+    table: Table,
+    /// Not put into it yet.
+    urls: Vec<u64>,
+}
+
+impl Filling {
+    fn new() -> Self {
+        Filling { table: Table::new(), urls: Vec::new() }
+    }
+
+    fn add(&mut self, keys: &[Key]) {
+        self.urls.extend(keys.iter().map(|(_, url)| *url));
+        if self.urls.len() >= FILLED_TOGETHER {
+            self.table.insert_all(&mut self.urls);
+        }
+    }
+
+    fn finish(mut self) -> Table {
+        self.table.insert_all(&mut self.urls);
+        self.table
     }
 }
 
@@ -120,13 +183,20 @@ impl SeenStore for Memory {
     }
 
     fn stage(&mut self) -> Result<Option<Vec<u8>>, SeenError> {
-        if self.unlogged.is_empty() {
+        if !self.forgotten.is_empty() {
+            self.start_log_anew()?;
+        }
+        if self.unlogged.is_empty() && self.unused.is_empty() {
             return Ok(None);
         }
+        self.removable.append(&mut self.unused);
         for number in self.unlogged.drain(..) {
             if let Some(partition) = &mut self.partitions[usize::from(number)] {
                 self.log.add(number, &partition.unlogged);
                 partition.unlogged.clear();
+                // Many are rare: those of an import.
+                partition.unlogged.shrink_to(UNLOGGED_KEPT);
+                self.log.write_long(&self.folder)?;
             }
         }
         self.log.write(&self.folder)?;
@@ -134,11 +204,65 @@ impl SeenStore for Memory {
     }
 
     fn committed(&mut self) -> Result<(), SeenError> {
-        Ok(())
+        self.removable.drain(..).try_for_each(|name| self.folder.remove(name))
     }
 
     fn is_idle(&self) -> bool {
         true
+    }
+
+    /// A pass over the log; memory for the keys of the partition.
+    fn export(&self, partition: u16, visit: &mut VisitKey<'_>) -> Result<(), SeenError> {
+        let Some(of) = self.partitions.get(usize::from(partition)).and_then(Option::as_ref) else { return Ok(()) };
+        let mut keys = of.unlogged.clone();
+        self.log.visit(&self.folder, &mut |_, number, some| {
+            keys.extend(some.iter().filter(|_| number == partition));
+            Ok(())
+        })?;
+        keys.sort_unstable();
+        debug_assert!(keys.is_sorted_by(|a, b| a < b), "P4: a URL is new once");
+        keys.into_iter().try_for_each(visit)
+    }
+
+    fn import_begin(&mut self, partition: u16) -> Result<(), SeenError> {
+        self.import = Some((Ascent::new(partition), Vec::new()));
+        Ok(())
+    }
+
+    fn import_keys(&mut self, keys: &[Key]) -> Result<(), SeenError> {
+        let (ascent, so_far) = self.import.as_mut().ok_or(SeenError::NoImport)?;
+        let checked = ascent.check(keys);
+        match checked {
+            Ok(()) => so_far.extend(keys),
+            Err(_) => self.import = None,
+        }
+        checked
+    }
+
+    /// The keys are logged with the next commit.
+    fn import_end(&mut self) -> Result<(), SeenError> {
+        let (ascent, keys) = self.import.take().ok_or(SeenError::NoImport)?;
+        let partition = ascent.partition();
+        if self.known(partition) > 0 {
+            self.forget(partition)?;
+        }
+        if self.forgotten.contains(&partition) {
+            self.start_log_anew()?;
+            self.table = self.table_anew()?;
+        }
+        self.table.insert_all(&mut keys.iter().map(|(_, url)| *url).collect());
+        self.unlogged.push(partition);
+        *partition_of(&mut self.partitions, partition) = Partition { known: keys.len() as u64, unlogged: keys };
+        Ok(())
+    }
+
+    /// What is in the table stays there until the store is opened anew.
+    fn forget(&mut self, partition: u16) -> Result<(), SeenError> {
+        let of = self.partitions.get_mut(usize::from(partition)).and_then(Option::take);
+        if of.is_some() {
+            self.forgotten.insert(partition);
+        }
+        Ok(())
     }
 
     fn known(&self, partition: u16) -> u64 {
@@ -147,7 +271,8 @@ impl SeenStore for Memory {
 
     fn memory_bytes(&self) -> usize {
         let unlogged: usize = self.partitions.iter().flatten().map(|partition| partition.unlogged.capacity()).sum();
-        self.table.bytes() + unlogged * size_of::<Key>()
+        let imported = self.import.as_ref().map_or(0, |(_, keys)| keys.capacity());
+        self.table.bytes() + (unlogged + imported) * size_of::<Key>()
     }
 
     fn disk_bytes(&self) -> u64 {

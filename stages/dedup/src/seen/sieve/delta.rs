@@ -55,6 +55,11 @@ impl Delta {
         true
     }
 
+    /// All keys, in the order in which they became known.
+    pub(super) fn keys(&self) -> &[Key] {
+        &self.keys
+    }
+
     /// Keys that are not in the log.
     pub(super) fn unlogged(&self) -> &[Key] {
         &self.keys[self.logged..]
@@ -63,6 +68,11 @@ impl Delta {
     /// All keys are in the log.
     pub(super) fn set_logged(&mut self) {
         self.logged = self.keys.len();
+    }
+
+    /// No key is in the log.
+    pub(super) fn set_unlogged(&mut self) {
+        self.logged = 0;
     }
 
     /// All keys in order; the delta is empty after that and holds no memory.

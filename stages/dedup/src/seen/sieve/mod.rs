@@ -15,6 +15,9 @@
 //! makes it a million URLs written. As long as the filters of a partition are not filled, all that its delta does not
 //! hold waits for the runs.
 //!
+//! A partition that is imported is a run of its own. What the logs have of a partition that was forgotten goes with
+//! them: they are replaced by one of what the deltas hold.
+//!
 //! Not promised: an order among the answers of different partitions; less than twice the disk space between a merge
 //! and the commit after it.
 //!
@@ -24,12 +27,14 @@
 
 mod delta;
 mod filters;
+mod import;
 mod layout;
 mod manifest;
 mod merge;
 mod opened;
 mod partition;
 mod questions;
+mod relief;
 mod run;
 mod run_writer;
 
@@ -37,15 +42,17 @@ mod run_writer;
 mod tests;
 
 use self::filters::Allowance;
-use self::opened::Opened;
+use self::import::Import;
+use self::opened::{Opened, Places};
 use self::partition::{FilterSizes, Partition};
 use self::questions::{Asked, Question};
-use self::run::Window;
+use self::relief::Relief;
+use self::run::{Run, Window};
 use super::error::SeenError;
 use super::folder::{Folder, Name};
 use super::log::Log;
 use super::state::State;
-use super::{Answer, Novelty, SeenStore, Settings};
+use super::{Answer, Key, Novelty, SeenStore, Settings, VisitKey};
 use shared::time::Timestamp;
 
 /// The log is not merged for its length below this, in bytes; small in tests, so that it happens.
@@ -57,30 +64,22 @@ const FLUSH_URLS_MAX: u64 = if cfg!(test) { 100 } else { 1 << 20 };
 /// How many URLs of a run can be searched for questions in the time that writing one URL takes.
 const FIND_PER_WRITE: u64 = 16;
 
-/// What is being done about a full buffer.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Relief {
-    /// Nothing: it is not full.
-    None,
-    /// Answering questions, until half of it is free.
-    Answering,
-    /// Merging deltas, because they take more than a quarter of it, until they take an eighth: the more questions
-    /// wait for a pass, the cheaper is each.
-    Merging,
-}
-
 /// The URL-seen store on disk.
 pub(super) struct Sieve {
     settings: Settings,
     filter_sizes: FilterSizes,
     folder: Folder,
     partitions: Vec<Partition>,
-    /// The place of each partition in `partitions`, by its number.
-    place_of: Vec<Option<u16>>,
+    /// The place of each partition in `partitions`.
+    places: Places,
     allowance: Allowance,
     log: Log,
     /// The log before it, while deltas have keys in it.
     last_log: Option<Log>,
+    /// Says whether the logs have records of a forgotten partition. The manifest says nothing of it, so the next start
+    /// would learn them again.
+    log_has_forgotten: bool,
+    import: Option<Import>,
     relief: Relief,
     /// Generation of the next file.
     next_generation: u64,
@@ -130,10 +129,12 @@ impl Sieve {
             settings,
             folder,
             partitions,
-            place_of: places.slots,
+            places,
             allowance,
             log,
             last_log,
+            log_has_forgotten: false,
+            import: None,
             relief: Relief::None,
             manifest,
             runs_changed: false,
@@ -301,7 +302,56 @@ impl Sieve {
         Ok(())
     }
 
+    /// A log of what the deltas hold takes the place of the logs. It is no longer than the buffer is large.
+    fn start_log_anew(&mut self) -> Result<(), SeenError> {
+        let last = self.last_log.take();
+        self.start_log()?;
+        self.unused.extend(last.into_iter().chain(self.last_log.take()).map(|log| log.name()));
+        let end = self.log.end();
+        for partition in &mut self.partitions {
+            partition.log_from = end;
+            partition.delta.set_unlogged();
+        }
+        self.unlogged = (0..).take(self.partitions.len()).collect();
+        self.log_has_forgotten = false;
+        Ok(())
+    }
+
+    /// Takes a partition out, with all that is known in it.
+    fn take_out(&mut self, place: usize) {
+        let last = self.partitions.len() - 1;
+        let partition = self.partitions.swap_remove(place);
+        debug_assert!(partition.questions.is_empty(), "P3: a partition moves when no question waits");
+        let moved = self.partitions.get(place).unwrap_or(&partition).number;
+        self.places.swap_remove(partition.number, moved);
+        for places in [&mut self.unlogged, &mut self.unfiltered] {
+            places.retain(|of| usize::from(*of) != place);
+            places.iter_mut().filter(|of| usize::from(**of) == last).for_each(|of| *of = place as u16);
+        }
+        self.delta_bytes -= partition.delta.bytes();
+        partition.release(&mut self.allowance, &mut self.unused);
+        self.runs_changed = true;
+    }
+
+    /// The run of an import takes the place of what was known in the partition.
+    fn take_over(&mut self, run: Run) {
+        if let Some(place) = self.places.of(run.partition) {
+            self.take_out(place);
+        }
+        self.places.add(run.partition);
+        self.unfiltered.push(self.partitions.len() as u16);
+        self.partitions.push(Partition::imported(run, self.log.end(), self.filter_sizes, &mut self.allowance));
+        self.runs_changed = true;
+    }
+
+    fn give_up_import(&mut self) {
+        self.unused.extend(self.import.take().map(|import| import.name()));
+    }
+
     fn write_state(&mut self) -> Result<Option<Vec<u8>>, SeenError> {
+        if self.log_has_forgotten {
+            self.start_log_anew()?;
+        }
         let before = self.log.length();
         for place in self.unlogged.drain(..) {
             let partition = &mut self.partitions[usize::from(place)];
@@ -309,6 +359,7 @@ impl Sieve {
             if !partition.delta.unlogged().is_empty() {
                 self.log.add(partition.number, partition.delta.unlogged());
                 partition.delta.set_logged();
+                self.log.write_long(&self.folder)?;
             }
         }
         self.log.write(&self.folder)?;
@@ -335,14 +386,13 @@ impl SeenStore for Sieve {
         if self.stopped {
             return Err(SeenError::Stopped);
         }
-        let place = self.place_of.get(usize::from(partition)).copied().flatten();
-        let place = place.ok_or(SeenError::Partition(partition))?;
-        let partition = &mut self.partitions[usize::from(place)];
+        let place = self.places.of(partition).ok_or(SeenError::Partition(partition))?;
+        let partition = &mut self.partitions[place];
         let key = (host, url);
         if !partition.may_know(key) {
             let before = partition.delta.bytes();
             if partition.delta.unlogged().is_empty() {
-                self.unlogged.push(place);
+                self.unlogged.push(place as u16);
             }
             partition.learn(key, &mut self.allowance);
             self.delta_bytes += partition.delta.bytes() - before;
@@ -360,8 +410,8 @@ impl SeenStore for Sieve {
     }
 
     fn knows(&self, partition: u16, host: u64, url: u64) -> Result<bool, SeenError> {
-        let place = self.place_of.get(usize::from(partition)).copied().flatten();
-        self.partitions[usize::from(place.ok_or(SeenError::Partition(partition))?)].knows((host, url))
+        let place = self.places.of(partition).ok_or(SeenError::Partition(partition))?;
+        self.partitions[place].knows((host, url))
     }
 
     /// At once when the buffer is full or the log too long, and as long as either is being dealt with or filters are
@@ -392,9 +442,47 @@ impl SeenStore for Sieve {
         self.oldest.is_none()
     }
 
+    /// A pass over the partition's runs; memory for its delta, sorted.
+    fn export(&self, partition: u16, visit: &mut VisitKey<'_>) -> Result<(), SeenError> {
+        debug_assert!(self.is_idle(), "P3: a partition moves when no question waits");
+        self.places.of(partition).map_or(Ok(()), |place| self.partitions[place].export(visit))
+    }
+
+    fn import_begin(&mut self, partition: u16) -> Result<(), SeenError> {
+        self.guarded(|sieve| {
+            sieve.give_up_import();
+            let generation = sieve.next_generation;
+            sieve.next_generation += 1;
+            sieve.import = Some(Import::begin(&sieve.folder, partition, generation)?);
+            Ok(())
+        })
+    }
+
+    fn import_keys(&mut self, keys: &[Key]) -> Result<(), SeenError> {
+        let checked = self.import.as_mut().ok_or(SeenError::NoImport)?.check(keys);
+        if checked.is_err() {
+            self.give_up_import();
+            return checked;
+        }
+        self.guarded(|sieve| sieve.import.as_mut().map_or(Ok(()), |import| import.push(keys)))
+    }
+
+    /// The filters of the partition are filled as after a start; until then questions wait for the run.
+    fn import_end(&mut self) -> Result<(), SeenError> {
+        let import = self.import.take().ok_or(SeenError::NoImport)?;
+        self.guarded(|sieve| import.end().map(|run| sieve.take_over(run)))
+    }
+
+    fn forget(&mut self, partition: u16) -> Result<(), SeenError> {
+        if let Some(place) = self.places.of(partition) {
+            self.take_out(place);
+            self.log_has_forgotten = true;
+        }
+        Ok(())
+    }
+
     fn known(&self, partition: u16) -> u64 {
-        let place = self.place_of.get(usize::from(partition)).copied().flatten();
-        place.map_or(0, |place| self.partitions[usize::from(place)].known())
+        self.places.of(partition).map_or(0, |place| self.partitions[place].known())
     }
 
     /// Filters, buffer, indexes of the runs. While a flush merges, up to 1 MiB more, and 24 bytes for each question

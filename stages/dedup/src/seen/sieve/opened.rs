@@ -61,6 +61,7 @@ impl Opened {
             if at >= partition.log_from {
                 keys.iter().for_each(|&key| partition.learn(key, &mut allowance));
             }
+            Ok(())
         };
         let (log, last_log) = match state {
             None => {
@@ -85,21 +86,28 @@ impl Opened {
 /// The place of each partition, by its number.
 #[derive(Default)]
 pub(super) struct Places {
-    pub(super) slots: Vec<Option<u16>>,
+    slots: Vec<Option<u16>>,
     next: u16,
 }
 
 impl Places {
-    fn of(&self, number: u16) -> Option<usize> {
+    pub(super) fn of(&self, number: u16) -> Option<usize> {
         self.slots.get(usize::from(number)).copied().flatten().map(usize::from)
     }
 
     /// The next place is this partition's.
-    fn add(&mut self, number: u16) {
+    pub(super) fn add(&mut self, number: u16) {
         let length = self.slots.len().max(usize::from(number) + 1);
         self.slots.resize(length, None);
         self.slots[usize::from(number)] = Some(self.next);
         // The 65,536th is the last there can be.
         self.next = self.next.wrapping_add(1);
+    }
+
+    /// A partition leaves its place to the one in the last place.
+    pub(super) fn swap_remove(&mut self, number: u16, last: u16) {
+        self.slots[usize::from(last)] = self.slots[usize::from(number)];
+        self.slots[usize::from(number)] = None;
+        self.next = self.next.wrapping_sub(1);
     }
 }

@@ -20,7 +20,7 @@ use super::run_writer::RunWriter;
 use crate::seen::error::SeenError;
 use crate::seen::folder::{Folder, Name};
 use crate::seen::log::LogPosition;
-use crate::seen::{Answer, Key};
+use crate::seen::{Answer, Key, VisitKey};
 
 /// An old run is made anew when the keys outside of it are at least the keys in it divided by this number.
 const OLD_PER_YOUNG: u64 = 4;
@@ -96,6 +96,36 @@ impl Partition {
         let unfiltered = old.is_some().then_some(0);
         let (delta, questions) = Default::default();
         Ok(Partition { number, filters, unfiltered, delta, questions, old, young, log_from: entry.log_from })
+    }
+
+    /// One that was imported: all that it knows is in the run, and no record before `log_from` counts.
+    pub(super) fn imported(run: Run, log_from: LogPosition, sizes: FilterSizes, allowance: &mut Allowance) -> Self {
+        let filters = sizes.filters(run.entry().urls, allowance);
+        let (number, unfiltered, old) = (run.partition, Some(0), Some(run));
+        let (delta, questions) = Default::default();
+        Partition { number, filters, unfiltered, delta, questions, old, young: None, log_from }
+    }
+
+    /// It is forgotten: its files are appended to `unused`.
+    pub(super) fn release(self, allowance: &mut Allowance, unused: &mut Vec<Name>) {
+        unused.extend(self.names());
+        self.filters.release(allowance);
+    }
+
+    /// Visits all that it knows, in order.
+    pub(super) fn export(&self, visit: &mut VisitKey<'_>) -> Result<(), SeenError> {
+        let mut keys = self.delta.keys().to_vec();
+        keys.sort_unstable();
+        let runs: Vec<&Run> = self.runs().collect();
+        let mut visited = 0;
+        merge(&runs, &keys, &mut |key| {
+            visited += 1;
+            visit(key)
+        })?;
+        match runs.first() {
+            Some(run) if visited != self.known() => Err(run.damaged("it does not hold as many keys as it should")),
+            _ => Ok(()),
+        }
     }
 
     /// How the manifest names it.

@@ -7,8 +7,8 @@ use crate::seen::error::SeenError;
 use crate::seen::folder::{Folder, Name, Writable};
 
 /// Writes a run, key by key.
-pub(super) struct RunWriter<'f> {
-    folder: &'f Folder,
+pub(super) struct RunWriter {
+    folder: Folder,
     file: Writable,
     partition: u16,
     generation: u64,
@@ -23,13 +23,17 @@ pub(super) struct RunWriter<'f> {
     host: u64,
 }
 
-impl<'f> RunWriter<'f> {
-    pub(super) fn create(folder: &'f Folder, partition: u16, generation: u64) -> Result<Self, SeenError> {
+impl RunWriter {
+    pub(super) fn create(folder: &Folder, partition: u16, generation: u64) -> Result<Self, SeenError> {
         let file = folder.create(Name::Run { partition, generation })?;
         let buffer = Vec::with_capacity(BLOCKS_AT_ONCE * BLOCK_BYTES);
-        let index = Vec::new();
+        let (folder, index) = (folder.clone(), Vec::new());
         let (urls, written, block_at, group_at, host) = (0, 0, 0, 0, 0);
         Ok(RunWriter { folder, file, partition, generation, index, urls, written, buffer, block_at, group_at, host })
+    }
+
+    pub(super) fn name(&self) -> Name {
+        Name::Run { partition: self.partition, generation: self.generation }
     }
 
     /// Appends a key, which is after the last one.
