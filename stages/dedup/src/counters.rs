@@ -2,8 +2,9 @@
 
 use shared::message::{FilterReason, SplitUrls};
 use shared::stage::Count;
+use std::iter::Sum;
 
-/// The counts of an instance, stored with each commit.
+/// The counts of a partition, stored with each commit that changes them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counters {
     found: u64,
@@ -60,12 +61,7 @@ impl Counters {
             bytes.chunks_exact(8).filter_map(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes).collect();
         let (&[found, repeated, new], rest) = numbers.split_first_chunk()?;
         let (filtered, rest) = rest.split_first_chunk()?;
-        let misrouted = match rest {
-            // As crawls have them that began before these were counted.
-            [] => 0,
-            [misrouted] => *misrouted,
-            _ => return None,
-        };
+        let &[misrouted] = rest else { return None };
         Some(Counters { found, filtered: *filtered, repeated, new, misrouted })
     }
 
@@ -89,19 +85,33 @@ impl Counters {
     }
 }
 
+impl Sum for Counters {
+    fn sum<I: Iterator<Item = Counters>>(all: I) -> Self {
+        all.fold(Counters::default(), |sum, counters| Counters {
+            found: sum.found + counters.found,
+            filtered: std::array::from_fn(|reason| sum.filtered[reason] + counters.filtered[reason]),
+            repeated: sum.repeated + counters.repeated,
+            new: sum.new + counters.new,
+            misrouted: sum.misrouted + counters.misrouted,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn counts_come_back_as_they_were_also_those_without_misrouted_ones() {
+    fn counts_come_back_as_they_were_and_add_up() {
         let mut counters = Counters { filtered: [1, 2, 3, 4, 5, 6, 7], ..Counters::default() };
         counters.new_url();
         counters.misroute();
         let bytes = counters.to_bytes();
         assert_eq!(Counters::from_bytes(&bytes), Some(counters));
-        let before = Counters { misrouted: 0, ..counters };
-        assert_eq!(Counters::from_bytes(&bytes[..bytes.len() - 8]), Some(before));
-        assert_eq!(Counters::from_bytes(&bytes[..bytes.len() - 16]), None);
+        assert_eq!(Counters::from_bytes(&bytes[..bytes.len() - 8]), None);
+        assert_eq!(Counters::from_bytes(&[bytes, vec![0; 8]].concat()), None);
+        let sum: Counters = [counters, counters].into_iter().sum();
+        let twice = Counters { found: 4, filtered: [2, 4, 6, 8, 10, 12, 14], repeated: 0, new: 2, misrouted: 2 };
+        assert_eq!(sum, twice);
     }
 }

@@ -22,7 +22,7 @@
 use crate::content::{CONTENT, first};
 use crate::counters::Counters;
 use crate::held::{Answered, HeldInputs, Waiting};
-use crate::meta::{COUNTERS, META, SEEN};
+use crate::meta::{META, SEEN, of_another_version};
 use crate::news::{NewUrlsOf, News};
 use crate::owned::OwnedPartitions;
 use crate::seen::{self, Novelty, SeenError, SeenStore};
@@ -74,9 +74,6 @@ pub struct Dedup {
     /// When the URL-seen store is flushed although nothing is due.
     idle_at: Timestamp,
     draining: bool,
-    counters: Counters,
-    /// As they were when they were last handed over to be committed.
-    committed: Counters,
     /// Bodies that were asked about and belong to another instance.
     bodies_misrouted: u64,
 }
@@ -95,10 +92,6 @@ impl Dedup {
         folder: PathBuf,
     ) -> Result<Self, StoreError> {
         let owned = OwnedPartitions::open(settings.partitions, settings.generation, partitions, store.as_ref())?;
-        let counters = match store.get(META, COUNTERS)? {
-            Some(bytes) => Counters::from_bytes(&bytes).ok_or_else(|| of_another_version("its counts"))?,
-            None => Counters::default(),
-        };
         let committed = store.get(META, SEEN)?;
         if committed.is_none() && owned.have_begun() {
             return Err(of_another_version("which URLs were seen"));
@@ -113,8 +106,6 @@ impl Dedup {
             held_bytes_max: settings.seen.buffer_bytes,
             idle_at: Timestamp::ZERO,
             draining: false,
-            counters,
-            committed: counters,
             bodies_misrouted: 0,
         })
     }
@@ -137,7 +128,7 @@ impl Dedup {
                 slot = self.owned.slot_of_host(host);
             }
             let Some(slot) = slot else {
-                self.counters.misroute();
+                self.owned.count(None, Counters::misroute);
                 continue;
             };
             let origin = &batch.origins[origin as usize];
@@ -147,7 +138,7 @@ impl Dedup {
                 again => of_injected(url, again),
             };
             if self.cache.contains(fingerprint) {
-                self.counters.repeat();
+                self.owned.count(Some(slot), Counters::repeat);
                 continue;
             }
             if origin.again != 0 {
@@ -205,16 +196,17 @@ impl Dedup {
     ) {
         self.cache.insert(fingerprint);
         if is_new {
-            self.counters.new_url();
+            self.owned.count(Some(slot), Counters::new_url);
             news.push(slot, url, origin, ticket);
         } else {
-            self.counters.repeat();
+            self.owned.count(Some(slot), Counters::repeat);
         }
     }
 
-    /// Finishes an input whose URLs are all decided.
+    /// Finishes an input whose URLs are all decided. What was counted upstream counts in the partition of its URLs.
     fn finish(&mut self, ticket: Ticket, batch: &SplitUrls, out: &mut Output<Infallible>) {
-        self.counters.take_over(batch);
+        let slot = batch.urls.iter().next().and_then(|url| self.owned.slot_of_host(host_of(url)));
+        self.owned.count(slot, |counters| counters.take_over(batch));
         out.finish(ticket);
     }
 
@@ -281,10 +273,7 @@ impl Dedup {
         if let Some(seen) = self.seen.stage().map_err(failed)? {
             out.put(META, SEEN, seen);
         }
-        if self.counters != self.committed {
-            self.committed = self.counters;
-            out.put(META, COUNTERS, self.counters.to_bytes());
-        }
+        self.owned.save_counts(&mut out.changes);
         Ok(())
     }
 }
@@ -294,13 +283,6 @@ fn failed(error: SeenError) -> StoreError {
         SeenError::Io { action, path, error } => StoreError::Io { action, path, error: error.to_string() },
         error => StoreError::Unusable(error.to_string()),
     }
-}
-
-fn of_another_version(what: &str) -> StoreError {
-    StoreError::Unusable(format!(
-        "the state of the URL-seen test does not say {what} in a way that is understood; use the version of the program that \
-         began the crawl, or delete the crawl"
-    ))
 }
 
 /// The fingerprint of a URL of an injection; no URL has a space.
@@ -373,10 +355,11 @@ impl Core for Dedup {
     }
 
     fn counts(&self) -> Vec<Count> {
-        let mut counts = self.counters.counts();
+        let counters = self.owned.counters();
+        let mut counts = counters.counts();
         counts.extend([
             ("bodies_misrouted_total", self.bodies_misrouted),
-            ("known", self.counters.new_urls()),
+            ("known", counters.new_urls()),
             ("new_in_generation", self.owned.numbered()),
             ("waiting", self.held.urls() as u64),
             ("waiting_bytes", self.held.bytes() as u64),

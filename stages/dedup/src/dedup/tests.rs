@@ -1,4 +1,5 @@
 use super::*;
+use crate::meta::{COUNTS, SERIALS, key};
 use proptest::prelude::*;
 use shared::config::DedupStore;
 use shared::message::{Body, NewUrls, Origin};
@@ -161,6 +162,34 @@ fn urls_of_partitions_that_others_own_are_left_out_and_counted() {
     assert_conserved(&core);
 }
 
+/// Goal: counts move with their partition, and a step writes one row of them. Method: the rows of one partition alone
+/// are copied into another state.
+#[test]
+fn what_is_counted_counts_in_the_partition_of_its_batch() {
+    let state = State::new();
+    let own = partition("a.test", PARTITIONS);
+    let other = (0..).map(|n| format!("h{n}.test")).find(|host| partition(host, PARTITIONS) != own).unwrap();
+    let mut core = open(&state, &[0, 1, 2, 3]);
+    let counted = SplitUrls { filtered: [1; 7], repeated: 2, ..batch(&[("http://a.test/", 0)], &["p"]) };
+    let out = step(&mut core, counted);
+    let rows: Vec<&[u8]> = out.changes.entries.iter().map(|(_, key, _)| key.as_slice()).collect();
+    assert_eq!(rows.iter().filter(|row| row.len() == 3 && row[2] == COUNTS).collect::<Vec<_>>(), [&key(own, COUNTS)]);
+    core.store.commit(&out.changes).unwrap();
+    let out = step(&mut core, SplitUrls::default());
+    assert!(out.changes.entries.is_empty(), "nothing was counted");
+    run(&mut core, batch(&[(&format!("http://{other}/"), 0)], &["p"]));
+    assert_conserved(&core);
+    let moved = State::new();
+    let mut changes = Changes::default();
+    let row = state.store.get(META, &key(own, COUNTS)).unwrap().unwrap();
+    changes.put(META, key(own, COUNTS), row);
+    moved.store.commit(&changes).unwrap();
+    let (here, all) = (counts(&open(&moved, &[own])), counts(&open(&state, &[0, 1, 2, 3])));
+    let of =
+        |counts: &HashMap<_, _>| ["found_total", "filtered_total", "repeated_total", "new_total"].map(|n| counts[n]);
+    assert_eq!((of(&here), of(&all)), ([10, 7, 2, 1], [11, 7, 2, 2]));
+}
+
 #[test]
 fn a_url_without_an_origin_is_corrupt() {
     for broken in [batch(&[("http://a.test/", 1)], &["p"]), SplitUrls { origin_of: vec![0], ..batch(&[], &["p"]) }] {
@@ -294,7 +323,10 @@ fn a_state_that_does_not_say_what_was_seen_is_refused() {
         Dedup::open(&settings(state.seen), cache(), &[0, 1, 2, 3], state.store.clone(), folder).err()
     };
     assert!(reopen().is_none());
-    for (key, value) in [(COUNTERS, Some(vec![1, 2, 3])), (SEEN, None)] {
+    let own = partition("a.test", PARTITIONS);
+    let (serials, counts, serials_earlier) = (key(own, SERIALS), key(own, COUNTS), own.to_be_bytes());
+    let unreadable: [&[u8]; 4] = [&serials, &counts, &serials_earlier, b"counters"];
+    for (key, value) in unreadable.map(|key| (key, Some(vec![1, 2, 3]))).into_iter().chain([(SEEN, None)]) {
         let before = state.store.get(META, key).unwrap();
         let mut changes = Changes::default();
         changes.entries.push((META, key.to_vec(), value));
