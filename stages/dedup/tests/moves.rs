@@ -1,0 +1,70 @@
+//! How long it takes to move a large partition from one URL-seen store to another.
+
+#![expect(clippy::disallowed_methods, reason = "it measures: it needs a clock")]
+
+use dedup::seen::{Key, SeenError, SeenStore, Settings, open};
+use shared::config::DedupStore;
+use std::time::{Duration, Instant};
+
+const KEYS: u64 = 10_000_000;
+const KEYS_OF_HOST: u64 = 50;
+/// Keys that come at once.
+const TOGETHER: usize = 1 << 16;
+
+fn settings(store: DedupStore) -> Settings {
+    Settings {
+        store,
+        buffer_bytes: 64 << 20,
+        flush_after: Duration::from_secs(1),
+        filter_urls: 1 << 20,
+        filter_bytes_max: 64 << 20,
+        sync: false,
+    }
+}
+
+fn key(n: u64) -> Key {
+    (n / KEYS_OF_HOST * (u64::MAX / KEYS), n * (u64::MAX / KEYS))
+}
+
+fn commit(store: &mut dyn SeenStore) -> Result<(), SeenError> {
+    store.stage()?;
+    store.committed()
+}
+
+#[test]
+#[ignore = "takes seconds and prints them; add --release, --nocapture"]
+fn ten_million_keys_of_a_partition_are_exported_imported_and_forgotten() {
+    for kind in [DedupStore::Disk, DedupStore::Memory] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = open(&settings(kind), folder.path().into(), &[3], None).unwrap();
+        let started = Instant::now();
+        store.import_begin(3).unwrap();
+        let (mut next, mut keys) = (0..KEYS, Vec::with_capacity(TOGETHER));
+        while !next.is_empty() {
+            keys.clear();
+            keys.extend(next.by_ref().take(TOGETHER).map(key));
+            store.import_keys(&keys).unwrap();
+        }
+        store.import_end().unwrap();
+        commit(store.as_mut()).unwrap();
+        let (imported_s, disk_bytes) = (started.elapsed().as_secs_f64(), store.disk_bytes());
+        let started = Instant::now();
+        let mut visited = 0;
+        let exported = store.export(3, &mut |found| {
+            visited += 1;
+            if found == key(visited - 1) { Ok(()) } else { Err(SeenError::Unordered(3)) }
+        });
+        exported.unwrap();
+        let exported_s = started.elapsed().as_secs_f64();
+        assert_eq!(visited, KEYS);
+        let started = Instant::now();
+        store.forget(3).unwrap();
+        commit(store.as_mut()).unwrap();
+        let forgotten_s = started.elapsed().as_secs_f64();
+        assert!(store.disk_bytes() < 1 << 10);
+        println!(
+            "{kind:?}: {KEYS} keys, {disk_bytes} bytes on disk: exported in {exported_s:.2} s, imported in {imported_s:.2} s, \
+             forgotten in {forgotten_s:.2} s"
+        );
+    }
+}
