@@ -12,6 +12,8 @@ mod delete;
 mod export;
 mod inject;
 mod links;
+mod move_partitions;
+mod partitions;
 mod robots;
 mod scale;
 mod status;
@@ -53,6 +55,8 @@ enum Command {
     Up(up::Up),
     Inject(inject::Inject),
     Scale(scale::Scale),
+    Partitions(partitions::Partitions),
+    Move(move_partitions::Move),
     Status(status::Status),
     Tap(tap::Tap),
     Consumers(consumers::Consumers),
@@ -98,6 +102,8 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Up(up) => return up.run().await,
         Command::Inject(inject) => inject.run().await?,
         Command::Scale(scale) => scale.run().await?,
+        Command::Partitions(partitions) => partitions.run().await?,
+        Command::Move(moves) => moves.run().await?,
         Command::Status(status) => return status.run().await,
         Command::Tap(tap) => tap.run().await?,
         Command::Consumers(consumers) => consumers.run().await?,

@@ -9,6 +9,7 @@
 mod bystanders;
 mod disk;
 mod membership;
+mod partitions;
 mod plan;
 mod ports;
 mod progress;
@@ -18,6 +19,7 @@ mod tide;
 
 pub(crate) use disk::PROBE;
 pub(crate) use membership::KEPT;
+pub(crate) use partitions::OWNERS;
 pub(crate) use plan::{EndReason, Plan};
 pub(crate) use tide::TIDE;
 
@@ -31,6 +33,7 @@ use anyhow::Context as _;
 use bystanders::{Bystanders, Leaving};
 use disk::{Disk, DiskChange, FULL, ROOM_MIB};
 use futures::stream::{FuturesUnordered, StreamExt as _};
+use partitions::Partitions;
 use ports::check_ports;
 use progress::Progress;
 use shared::bus::{Bus, Interested, remove_consumer};
@@ -88,6 +91,7 @@ struct Crawl<'a> {
     progress: Progress,
     standing: Standing,
     bystanders: Bystanders,
+    partitions: Partitions,
     /// Nothing is started again while it is full: it would only end again.
     disk: Disk,
     broker_restarts: u64,
@@ -111,6 +115,7 @@ impl<'a> Crawl<'a> {
             progress: Progress::new(),
             standing: Standing::new(),
             bystanders: Bystanders::default(),
+            partitions: parts.partitions,
             disk: Disk::new(folders),
             broker_restarts: 0,
             lease: Some(parts.lease),
@@ -147,6 +152,9 @@ impl<'a> Crawl<'a> {
             self.look_after_disk().await?;
             if !self.disk.is_full() {
                 self.processes.look_after()?;
+                if self.bus.is_connected() {
+                    self.partitions.look_after(&mut self.processes, &mut self.standing).await?;
+                }
                 self.look_after_broker().await?;
             }
             if snapshots.is_empty() && next_snapshot <= Instant::now() && self.bus.is_connected() {
@@ -276,7 +284,8 @@ impl<'a> Crawl<'a> {
     async fn answer(&mut self, request: async_nats::Message) {
         let answer = match serde_json::from_slice(&request.payload) {
             Ok(SupervisorRequest::Scale { stage, replicas }) => {
-                self.scale(&stage, replicas).map_or_else(|error| format!("{error:#}"), |()| String::new()).into_bytes()
+                let scaled = self.scale(&stage, replicas).await;
+                scaled.map_or_else(|error| format!("{error:#}"), |()| String::new()).into_bytes()
             }
             Ok(SupervisorRequest::Status) => serde_json::to_vec(&self.supervision()).unwrap_or_default(),
             Err(_) => return,
@@ -295,16 +304,11 @@ impl<'a> Crawl<'a> {
         }
     }
 
-    fn scale(&mut self, stage: &str, replicas: u16) -> anyhow::Result<()> {
+    async fn scale(&mut self, stage: &str, replicas: u16) -> anyhow::Result<()> {
         let stages = self.plan.pipeline.stages.common();
         let Some((_, common)) = stages.into_iter().find(|(known, _)| *known == stage) else {
             anyhow::bail!("there is no stage '{stage}'");
         };
-        if owns_partitions(stage) {
-            anyhow::bail!(
-                "{stage} owns the partitions' state: its replicas are fixed for the life of a crawl (stages.{stage}.replicas)"
-            );
-        }
         if stage == ARCHIVER && (self.plan.pipeline.stages.archiver.replicas == 0) != (replicas == 0) {
             anyhow::bail!(
                 "whether there is an archiver is fixed for a run: stop it and go on with --resume --set \
@@ -312,6 +316,9 @@ impl<'a> Crawl<'a> {
             );
         }
         check_ports(stage, common, replicas)?;
+        if owns_partitions(stage) {
+            return self.partitions.want(stage, replicas, &mut self.processes).await;
+        }
         self.processes.scale(stage, replicas)
     }
 
@@ -354,7 +361,7 @@ impl<'a> Crawl<'a> {
             if let Ok(snapshot) = look.await {
                 let is_last =
                     snapshot.backlog.get(Edge::FetchReports.name()) == Some(&0) && snapshot.summary().in_flight == 0;
-                self.standing.remember(snapshot, self.broker_use());
+                self.standing.remember(snapshot, self.broker_use(), &self.plan.pipeline);
                 if is_last {
                     break;
                 }

@@ -75,10 +75,10 @@ impl Processes {
         })
     }
 
-    /// Starts every stage with its configured replicas.
-    pub(crate) fn start_all(&mut self, pipeline: &Pipeline) -> anyhow::Result<()> {
+    /// Starts every stage; `replicas` says with how many instances, by the configured number.
+    pub(crate) fn start_all(&mut self, pipeline: &Pipeline, replicas: impl Fn(&str, u16) -> u16) -> anyhow::Result<()> {
         for (stage, common) in pipeline.stages.common() {
-            self.scale(stage, common.replicas)?;
+            self.scale(stage, replicas(stage, common.replicas))?;
         }
         Ok(())
     }
@@ -121,6 +121,12 @@ impl Processes {
             }
         }
         Ok(())
+    }
+
+    /// How many instances of a stage there should be.
+    pub(crate) fn replicas(&self, stage: &str) -> u16 {
+        let of_stage = self.running.keys().chain(self.due.keys()).filter(|(other, _)| other == stage);
+        of_stage.map(|(_, instance)| instance + 1).max().unwrap_or(0)
     }
 
     /// Whether an earlier process of the name is still there: two would take each other's messages.

@@ -7,8 +7,8 @@ pub(crate) const FETCHER: &str = StageName::Fetcher.name();
 /// Its instances end last, when all that the others did is archived.
 pub(crate) const ARCHIVER: &str = StageName::Archiver.name();
 
-/// Says whether a stage owns the state of partitions. The number of its instances is then fixed for the life of a crawl,
-/// and its counts are in the equations of P3.
+/// Says whether a stage owns the state of partitions. It is scaled by moving them, and its counts are in the equations of
+/// P3.
 pub(crate) fn owns_partitions(stage: &str) -> bool {
     StageName::from_name(stage).is_some_and(|stage| stage.row().has_state)
 }

@@ -21,6 +21,30 @@ pub fn consumer_name(stage: &str, instance: Option<u16>) -> String {
     }
 }
 
+/// Name of the durable consumer of one partition: with the version of its ownership and the epoch in which the owner began
+/// to draw from it, so that acks for an earlier consumer are none for this one.
+pub(crate) fn owner_name(stage: &str, partition: u16, version: u64, since: u64) -> String {
+    format!("{stage}-p{partition}-v{version}-{since}")
+}
+
+/// Whose a consumer of an edge is that instances own by partition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// An instance's that had all partitions.
+    Instance,
+    /// The owner's of one partition.
+    OfPartition(u16),
+}
+
+/// Whose consumer it is, by its name; none when it is none of the stage's.
+pub(crate) fn owner_in(name: &str, stage: &str) -> Option<Owner> {
+    let of = name.strip_prefix(stage)?.strip_prefix('-')?;
+    match of.strip_prefix('p') {
+        Some(of) => of.split_once("-v").and_then(|(partition, _)| partition.parse().ok()).map(Owner::OfPartition),
+        None => of.parse::<u16>().ok().map(|_| Owner::Instance),
+    }
+}
+
 /// Whether a crawl waits for a consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
@@ -95,7 +119,8 @@ pub fn required_consumers(edge: Edge, pipeline: &Pipeline) -> Vec<String> {
     let names = |(stage, source): (StageName, Source)| -> Vec<String> {
         let replicas = pipeline.stages.of(stage).replicas;
         match source {
-            Source::Owned(_) => (0..replicas).map(|instance| consumer_name(stage.name(), Some(instance))).collect(),
+            // A work queue: only streams that are kept by interest have to be asked who is interested.
+            Source::Owned(_) => Vec::new(),
             Source::Shared(_) if edge.has_lanes() => {
                 lane_consumers(stage.name(), edge, pipeline.partitions).into_iter().map(|lane| lane.name).collect()
             }

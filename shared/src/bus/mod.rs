@@ -7,6 +7,7 @@
 mod consumers;
 mod join;
 mod lanes;
+mod owners;
 mod publisher;
 mod register;
 mod streams;
@@ -17,9 +18,11 @@ pub use consumers::{
     Interested, Need, all_interested, consumer_name, edges_by_interest, interested, remove_consumer,
     required_by_interest, required_consumers,
 };
+pub(crate) use consumers::{Owner, owner_in, owner_name};
 pub use join::{Begins, begin_generation, held_now, join, new_id};
 pub(crate) use lanes::priority;
 pub use lanes::{LANES, LaneConsumer, lane_consumers, lane_of};
+pub use owners::{OwnersBucket, OwnersTable};
 pub use publisher::{Publisher, StreamAnswer};
 pub use register::{Register, StateNote};
 pub(crate) use streams::PRIORITY_GROUP;

@@ -95,6 +95,15 @@ impl Register {
         self.put(&format!("state.{stage}.{instance}"), serde_json::to_vec(&note)?).await
     }
 
+    /// An instance has no state any more that could be missed.
+    ///
+    /// # Errors
+    /// The broker does not answer.
+    pub async fn forget_state(&self, stage: &str, instance: u16) -> anyhow::Result<()> {
+        let key = format!("state.{stage}.{instance}");
+        self.bucket.purge(&key).await.with_context(|| format!("{key} cannot be removed at the broker"))
+    }
+
     /// Says whether this generation of the crawl has made a stream.
     pub(super) async fn has_made(&self, stream: &str, identity: &Identity) -> anyhow::Result<bool> {
         let made = self.bucket.get(format!("stream.{stream}")).await?;

@@ -3,6 +3,7 @@
 use super::Bus;
 use super::consumers::{Need, consumer_name, required_by_interest};
 use super::lanes::LANES;
+use super::owners::{OWNERS, OwnersBucket};
 use super::register::Register;
 use crate::config::{Pipeline, Retention, Storage, StreamEdge};
 use crate::identity::{Identity, Mark, Misfit, WAYS_OUT};
@@ -255,7 +256,7 @@ impl Consumer {
 }
 
 /// The crawl's key-value buckets.
-pub const BUCKETS: [&str; 4] = [LEASES, SCOPE, "tokens", IDENTITY];
+pub const BUCKETS: [&str; 5] = [LEASES, SCOPE, "tokens", IDENTITY, OWNERS];
 /// The bucket of the leases.
 pub const LEASES: &str = "leases";
 /// The bucket of the topics' scopes.
@@ -274,6 +275,8 @@ pub struct Buckets {
     pub tokens: kv::Store,
     /// Which crawl it is, and what it has begun.
     pub register: Register,
+    /// Which instance has which partition.
+    pub owners: OwnersBucket,
     /// Lifetime of a key of `leases`. The configured one holds for a new bucket only.
     pub lease: Duration,
 }
@@ -281,7 +284,7 @@ pub struct Buckets {
 /// Creates the crawl's key-value buckets that are not there, and adapts those that have another number of copies.
 pub async fn ensure_buckets(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<Buckets> {
     let replicas = pipeline.broker.replicas;
-    let [leases, scope, tokens, identity] = BUCKETS;
+    let [leases, scope, tokens, identity, owners] = BUCKETS;
     let leases = ensure_bucket(bus, leases, pipeline.ownership_lease, replicas).await?;
     Ok(Buckets {
         lease: leases.stream.cached_info().config.max_age,
@@ -289,6 +292,7 @@ pub async fn ensure_buckets(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<Bu
         scope: ensure_bucket(bus, scope, Duration::ZERO, replicas).await?,
         tokens: ensure_bucket(bus, tokens, Duration::ZERO, replicas).await?,
         register: Register::new(ensure_bucket(bus, identity, Duration::ZERO, replicas).await?),
+        owners: OwnersBucket::new(ensure_bucket(bus, owners, Duration::ZERO, replicas).await?),
     })
 }
 

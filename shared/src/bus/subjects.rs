@@ -1,7 +1,7 @@
 //! The subjects of a crawl, from the templates in `pipeline.yaml`.
 
 use crate::config::{Pipeline, StreamEdge};
-use crate::topology::{DEAD, Division, Edge, PARKED, Token};
+use crate::topology::{DEAD, Division, Edge, MOVES, PARKED, Token};
 use std::borrow::Cow;
 
 /// Subjects by edge. All start with `rhumb.<crawl>.`.
@@ -14,6 +14,7 @@ pub struct Subjects {
     templates: [String; Edge::ALL.len()],
     dead: String,
     parked: String,
+    moves: String,
 }
 
 /// What messages are parked under one subject.
@@ -37,6 +38,7 @@ impl Subjects {
             templates: Edge::ALL.map(|edge| format!("{prefix}{}", edges.subject(edge))),
             dead: edges.dead.subject.clone(),
             parked: edges.parked.subject.clone(),
+            moves: edges.moves.subject.clone(),
             prefix,
         }
     }
@@ -87,6 +89,16 @@ impl Subjects {
         format!("{}{}.>", self.prefix, self.parked.replace("{stage}", stage))
     }
 
+    /// The subject of the parts of a partition that its owner gives away under a version of its ownership.
+    pub fn moves(&self, stage: &str, partition: u16, version: u64) -> String {
+        format!("{}{}.{partition:03}.{version}", self.prefix, self.moves.replace("{stage}", stage))
+    }
+
+    /// The subjects of all parts of a partition.
+    pub fn all_moves(&self, stage: &str, partition: u16) -> String {
+        format!("{}{}.{partition:03}.>", self.prefix, self.moves.replace("{stage}", stage))
+    }
+
     /// What is parked under a subject; none when it is not one of [`parked`](Self::parked).
     pub fn parked_under<'a>(&self, subject: &'a str) -> Option<ParkedUnder<'a>> {
         let (before, after) = self.parked.split_once("{stage}")?;
@@ -125,12 +137,12 @@ impl Subjects {
         format!("rhumb_{}_{}", self.crawl, key.replace('.', "_"))
     }
 
-    /// Subjects that a stream holds; by the name of its edge, [`DEAD`] or [`PARKED`].
+    /// Subjects that a stream holds; by the name of its edge, [`DEAD`], [`PARKED`] or [`MOVES`].
     pub fn held_by(&self, name: &str, stream: &StreamEdge) -> Vec<String> {
         match Edge::from_name(name) {
             Some(edge) => self.all(edge),
             None if name == DEAD => vec![wildcard(&format!("{}{}", self.prefix, stream.subject))],
-            None if name == PARKED => vec![format!("{}{}.>", self.prefix, wildcard(&stream.subject))],
+            None if name == PARKED || name == MOVES => vec![format!("{}{}.>", self.prefix, wildcard(&stream.subject))],
             // A further edge: its name is its subject.
             None => vec![format!("{}{name}", self.prefix)],
         }

@@ -1,7 +1,7 @@
 //! The section `edges` of `pipeline.yaml`: subjects of all edges, and how their streams are kept.
 
 use super::units::{Bytes, duration};
-use crate::topology::{DEAD, Edge, PARKED, Retention};
+use crate::topology::{DEAD, Edge, MOVES, PARKED, Retention};
 use serde::Deserialize;
 use std::time::Duration;
 
@@ -19,6 +19,7 @@ pub struct Edges {
     pub errands: CoreEdge,
     pub dead: StreamEdge,
     pub parked: StreamEdge,
+    pub moves: StreamEdge,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -138,10 +139,11 @@ impl Edges {
         }
     }
 
-    /// All streams with their keys below `edges`: those of the edges, then the dead letters and the parked messages.
+    /// All streams with their keys below `edges`: those of the edges, then the dead letters, the parked messages and the
+    /// partitions on their way.
     pub fn streams(&self) -> Vec<(&'static str, &StreamEdge)> {
         let of_edges = Edge::ALL.into_iter().filter_map(|edge| Some((edge.name(), self.stream(edge)?)));
-        of_edges.chain([(DEAD, &self.dead), (PARKED, &self.parked)]).collect()
+        of_edges.chain([(DEAD, &self.dead), (PARKED, &self.parked), (MOVES, &self.moves)]).collect()
     }
 }
 
@@ -200,10 +202,10 @@ mod tests {
         let (tree, pipeline) = shipped();
         assert_eq!(
             subjects(&tree["edges"]),
-            Edge::ALL.len() + 2,
-            "the edges, the dead letters and the parked messages"
+            Edge::ALL.len() + 3,
+            "the edges, the dead letters, the parked messages and the moves"
         );
         let streams: Vec<&str> = pipeline.edges.streams().into_iter().map(|(key, _)| key).collect();
-        assert!(streams.ends_with(&[DEAD, PARKED]), "{streams:?}");
+        assert!(streams.ends_with(&[DEAD, PARKED, MOVES]), "{streams:?}");
     }
 }

@@ -70,11 +70,6 @@ impl Pipeline {
             self.network.user_agent.clone()
         }
     }
-
-    /// The instance that owns a partition, of a stage with state and `replicas` instances.
-    pub fn owner(partition: u16, replicas: u16) -> u16 {
-        partition % replicas
-    }
 }
 
 /// What acknowledged work survives.

@@ -6,7 +6,9 @@
 use super::core::{Core, Count, Event, Output, Step, Ticket};
 use super::store::StoreError;
 use crate::message::{Edge, Undecodable};
+use crate::partitions::Owners;
 use crate::time::Timestamp;
+use crate::topology::StageName;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, Stream as _};
 use std::convert::Infallible;
@@ -97,6 +99,9 @@ pub trait AnyCore {
 
     /// The lease on the core's partitions was taken again, under this epoch.
     fn owned_since(&mut self, epoch: u64);
+
+    /// Partitions of the core's stage, or of one that it asks, have other owners.
+    fn owners(&mut self, stage: StageName, owners: &Owners);
 
     /// What the core knows of a canonical URL, in a line for an operator; none when that is nothing.
     ///
@@ -192,6 +197,10 @@ impl<C: Core, S: Shell<C>> AnyCore for Assembled<C, S> {
 
     fn owned_since(&mut self, epoch: u64) {
         self.core.owned_since(epoch);
+    }
+
+    fn owners(&mut self, stage: StageName, owners: &Owners) {
+        self.core.owners(stage, owners);
     }
 
     fn why(&self, now: Timestamp, url: &str) -> Result<Option<String>, StoreError> {

@@ -2,13 +2,16 @@
 
 use super::any_core::AnyCore;
 use super::disk::StoreOptions;
+use super::moves::{Beside, Keyed};
 use super::store::{Store, Table};
-use crate::bus::{Buckets, Bus};
+use crate::bus::{Buckets, Bus, OwnersTable};
 use crate::config::Pipeline;
 use crate::identity::Identity;
+use crate::partitions::Owners;
 use crate::time::Timestamp;
-use crate::topology::{Edge, Source};
+use crate::topology::{Edge, Source, StageName};
 use anyhow::Context as _;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// A stage: its name, where its input comes from, and how its core is made.
@@ -39,15 +42,20 @@ impl Stage {
     pub const BATCH: usize = 200;
 }
 
+/// Opens what a stage keeps of its partitions beside its tables.
+pub type OpenBeside = fn(&Context) -> anyhow::Result<Box<dyn Beside>>;
+
 /// The state of a stateful stage.
 #[derive(Clone, Debug)]
 pub struct State {
-    /// Its tables.
-    pub tables: Vec<Table>,
+    /// Its tables, with how their keys begin.
+    pub tables: Vec<(Table, Keyed)>,
     /// Memory and durability of the store.
     pub options: StoreOptions,
-    /// Instances among which the partitions are shared out.
+    /// Instances that there are to be when the crawl begins.
     pub replicas: u16,
+    /// Opens what the stage keeps of its partitions beside the tables; none when that is nothing.
+    pub beside: Option<OpenBeside>,
 }
 
 /// What a core and a shell are made from.
@@ -68,6 +76,8 @@ pub struct Context {
     pub epoch: u64,
     /// Partitions owned by the instance; none for a stage without state.
     pub partitions: Vec<u16>,
+    /// Who has the partitions of the stages that the stage has to know of: of those that it asks, and its own.
+    pub owners: BTreeMap<StageName, OwnersTable>,
     /// A number that no other life of any process has.
     pub life: u64,
     /// Now.
@@ -75,6 +85,12 @@ pub struct Context {
 }
 
 impl Context {
+    /// The owners of a stage's partitions. When nothing is known of them, instance 0 has all.
+    pub fn owners_of(&self, stage: StageName) -> Owners {
+        let known = self.owners.get(&stage).map(|table| table.owners.clone());
+        known.unwrap_or_else(|| Owners::new(self.pipeline.partitions, 1))
+    }
+
     /// The store of a stateful stage.
     ///
     /// # Errors

@@ -6,9 +6,10 @@
 //! from them is stored; for a stage with state input, changes and outputs are committed together first.
 
 use crate::message::{EdgeMessage, Undecodable, encode};
+use crate::partitions::Owners;
 use crate::stage::store::{Changes, StoreError, Table};
 use crate::time::Timestamp;
-use crate::topology::{Edge, Token};
+use crate::topology::{Edge, StageName, Token};
 use bytes::Bytes;
 use rkyv::api::high::HighSerializer;
 use rkyv::rancor::Error as Rancor;
@@ -213,6 +214,9 @@ pub trait Core {
 
     /// The lease on its partitions had lapsed and was taken again: what it gives out from now on carries this epoch.
     fn owned_since(&mut self, _epoch: u64) {}
+
+    /// Partitions of its stage, or of one that it asks, have other owners.
+    fn owners(&mut self, _stage: StageName, _owners: &Owners) {}
 
     /// What it knows of a canonical URL, in a line for an operator; none when that is nothing. Changes nothing.
     ///

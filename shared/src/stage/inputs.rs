@@ -1,19 +1,38 @@
 //! Where a stage's inputs come from: durable consumers of streams, and core NATS subscriptions.
 
-use crate::bus::{Bus, Consumer, LaneConsumer, Need, PRIORITY_GROUP, consumer_name, lane_consumers, priority};
+use crate::bus::{
+    Bus, Consumer, LaneConsumer, Need, Owner, PRIORITY_GROUP, consumer_name, lane_consumers, owner_in, owner_name,
+    priority,
+};
 use crate::config::Pipeline;
 use crate::topology::{Edge, Source, Token};
 use anyhow::Context as _;
 use async_nats::jetstream;
 use async_nats::jetstream::context::ConsumerInfoErrorKind;
-use futures::StreamExt as _;
 use futures::stream::{BoxStream, SelectAll};
+use futures::{StreamExt as _, TryStreamExt as _};
 use std::time::Duration;
 
 /// A message from a stream.
 pub(super) struct StreamMessage {
     pub(super) edge: Edge,
+    /// The partition whose consumer gave it; none: a consumer of several.
+    pub(super) partition: Option<u16>,
     pub(super) message: jetstream::Message,
+}
+
+/// What an instance of a stage with state draws its inputs from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Drawn {
+    /// One consumer of all partitions.
+    All,
+    /// A consumer of each of these partitions.
+    Each {
+        /// The partitions, with the versions of their ownership.
+        owned: Vec<(u16, u64)>,
+        /// The epoch in which they were made. What an earlier consumer had delivered and nobody acked comes again at once.
+        since: u64,
+    },
 }
 
 /// A core NATS message.
@@ -25,17 +44,38 @@ pub(super) struct SoftMessage {
 pub(super) type StreamInputs = SelectAll<BoxStream<'static, Option<StreamMessage>>>;
 pub(super) type SoftInputs = SelectAll<BoxStream<'static, SoftMessage>>;
 
+/// The part of a stream that a consumer has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Slice {
+    All,
+    Lane(u16),
+    Partition(u16),
+}
+
+impl Slice {
+    fn partition(self) -> Option<u16> {
+        match self {
+            Slice::Partition(partition) => Some(partition),
+            Slice::All | Slice::Lane(_) => None,
+        }
+    }
+}
+
 /// A stream that is read: a position in it means nothing in another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Opened {
     pub(super) edge: Edge,
     /// Creation, in nanoseconds since 1970.
     pub(super) created: i64,
+    /// The consumers: their partitions, none for one of several.
+    pub(super) consumers: Vec<Option<u16>>,
 }
 
 /// A missing heartbeat shows that the broker is gone without a close.
 const HEARTBEAT: Duration = Duration::from_secs(5);
 const EXPIRES: Duration = Duration::from_secs(30);
+/// Messages of one pull of a consumer of one partition, at least.
+const BATCH_MIN: usize = 8;
 /// Bytes of one pull; a page is at most the broker's largest payload.
 const BATCH_BYTES_MAX: usize = 8 << 20;
 
@@ -45,8 +85,8 @@ pub(super) struct Inputs<'a> {
     pub(super) pipeline: &'a Pipeline,
     pub(super) stage: &'static str,
     pub(super) instance: u16,
-    /// Partitions owned by the instance, of how many instances.
-    pub(super) replicas: u16,
+    /// Where the partitions come from that the instance owns.
+    pub(super) drawn: &'a Drawn,
     /// Messages of one pull.
     pub(super) batch: usize,
     /// Whether the crawl waits for the stage.
@@ -60,12 +100,17 @@ impl Inputs<'_> {
         let mut opened = Vec::new();
         for source in sources {
             let (Source::Shared(edge) | Source::Owned(edge)) = *source else { continue };
-            for (lane, consumer) in self.consumers(*source, edge) {
-                inputs.push(self.pull(edge, lane, consumer).await?);
+            if let Source::Owned(_) = source {
+                self.remove_earlier(edge).await?;
+            }
+            let mut consumers = Vec::new();
+            for (slice, consumer) in self.consumers(*source, edge) {
+                consumers.push(slice.partition());
+                inputs.push(self.pull(edge, slice, consumer).await?);
             }
             let stream = self.bus.jetstream.get_stream(self.bus.subjects.stream(edge.name())).await?;
             let created = stream.cached_info().created.unix_timestamp_nanos();
-            opened.push(Opened { edge, created: i64::try_from(created).unwrap_or(i64::MAX) });
+            opened.push(Opened { edge, created: i64::try_from(created).unwrap_or(i64::MAX), consumers });
         }
         Ok((inputs, opened))
     }
@@ -88,23 +133,72 @@ impl Inputs<'_> {
         None
     }
 
-    /// The consumers of a stream that the instance takes part in, each with its lane.
-    fn consumers(&self, source: Source, edge: Edge) -> Vec<(Option<u16>, Consumer)> {
+    /// The name of the consumer of a partition that the instance owns, or of all.
+    pub(super) fn owner(&self, partition: Option<u16>) -> String {
+        let version = |partition: u16| match self.drawn {
+            Drawn::All => 0,
+            Drawn::Each { owned, .. } => owned.iter().find(|(of, _)| *of == partition).map_or(0, |of| of.1),
+        };
+        let since = if let Drawn::Each { since, .. } = self.drawn { *since } else { 0 };
+        match partition {
+            None => consumer_name(self.stage, Some(self.instance)),
+            Some(partition) => owner_name(self.stage, partition, version(partition), since),
+        }
+    }
+
+    /// Removes the consumers of earlier owners of the instance's partitions. The broker lets only one consumer have a
+    /// message, so theirs would be in the way.
+    async fn remove_earlier(&self, edge: Edge) -> anyhow::Result<()> {
+        let stream = self.bus.jetstream.get_stream(self.bus.subjects.stream(edge.name())).await?;
+        let own: Vec<String> = self.consumers(Source::Owned(edge), edge).into_iter().map(|(_, of)| of.name).collect();
+        let is_own_partition = |partition: u16| match self.drawn {
+            Drawn::All => true,
+            Drawn::Each { owned, .. } => owned.iter().any(|(of, _)| *of == partition),
+        };
+        let names: Vec<String> = stream.consumer_names().try_collect().await?;
+        for name in names.into_iter().filter(|name| !own.contains(name)) {
+            let is_in_the_way = match owner_in(&name, self.stage) {
+                Some(Owner::Instance) => !own.is_empty(),
+                Some(Owner::OfPartition(partition)) => is_own_partition(partition),
+                None => false,
+            };
+            if is_in_the_way {
+                tracing::debug!(stream = edge.name(), name, "removes the consumer of an earlier owner");
+                // One that is gone already is not in the way.
+                let _ = stream.delete_consumer(&name).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// The consumers of a stream that the instance takes part in, each with its slice of the stream.
+    fn consumers(&self, source: Source, edge: Edge) -> Vec<(Slice, Consumer)> {
         let subjects = &self.bus.subjects;
         let consumer = |name, filters| Consumer { name, filters, has_lanes: false, need: self.need };
         match source {
-            Source::Owned(_) => {
-                let name = consumer_name(self.stage, Some(self.instance));
-                vec![(None, consumer(name, self.owned_subjects(edge)))]
-            }
+            Source::Owned(_) => match self.drawn {
+                Drawn::All => {
+                    vec![(Slice::All, consumer(self.owner(None), subjects.all(edge)))]
+                }
+                Drawn::Each { owned, .. } => {
+                    let of = |&(partition, _): &(u16, u64)| {
+                        let subject = subjects.of(edge, &Token::Partition(partition));
+                        (Slice::Partition(partition), consumer(self.owner(Some(partition)), vec![subject]))
+                    };
+                    owned.iter().map(of).collect()
+                }
+            },
             _ if edge.has_lanes() => lane_consumers(self.stage, edge, self.pipeline.partitions)
                 .into_iter()
                 .map(|LaneConsumer { name, lane, tokens }| {
                     let filters = tokens.iter().map(|token| subjects.of(edge, token)).collect();
-                    (lane, Consumer { name, filters, has_lanes: lane.is_some(), need: self.need })
+                    (
+                        lane.map_or(Slice::All, Slice::Lane),
+                        Consumer { name, filters, has_lanes: lane.is_some(), need: self.need },
+                    )
                 })
                 .collect(),
-            _ => vec![(None, consumer(consumer_name(self.stage, None), subjects.all(edge)))],
+            _ => vec![(Slice::All, consumer(consumer_name(self.stage, None), subjects.all(edge)))],
         }
     }
 
@@ -112,23 +206,24 @@ impl Inputs<'_> {
     async fn pull(
         &self,
         edge: Edge,
-        lane: Option<u16>,
+        slice: Slice,
         consumer: Consumer,
     ) -> anyhow::Result<BoxStream<'static, Option<StreamMessage>>> {
         let stream = self.pipeline.edges.stream(edge).with_context(|| format!("edge {} is no stream", edge.name()))?;
         let consumer = consumer.ensure(self.bus, edge.name(), stream).await?;
         let pull = consumer
             .stream()
-            .max_messages_per_batch(self.batch)
+            .max_messages_per_batch(self.batch_of(slice))
             .max_bytes_per_batch(BATCH_BYTES_MAX)
             .heartbeat(HEARTBEAT)
             .expires(EXPIRES);
-        let pull = match lane {
-            None => pull,
-            Some(lane) => pull.group(PRIORITY_GROUP).priority(priority(self.instance, lane)),
+        let pull = match slice {
+            Slice::All | Slice::Partition(_) => pull,
+            Slice::Lane(lane) => pull.group(PRIORITY_GROUP).priority(priority(self.instance, lane)),
         };
+        let partition = slice.partition();
         let messages = pull.messages().await?.map(move |message| match message {
-            Ok(message) => Some(StreamMessage { edge, message }),
+            Ok(message) => Some(StreamMessage { edge, partition, message }),
             Err(error) => {
                 // The pull goes on by itself when the broker is back.
                 tracing::debug!(edge = edge.name(), %error, "no input for now");
@@ -161,13 +256,21 @@ impl Inputs<'_> {
         Ok(inputs)
     }
 
-    fn owned_subjects(&self, edge: Edge) -> Vec<String> {
-        if self.replicas == 1 {
-            return self.bus.subjects.all(edge);
+    /// Messages of one pull: many consumers together ask for about as many as one.
+    fn batch_of(&self, slice: Slice) -> usize {
+        match (slice, self.drawn) {
+            (Slice::Partition(_), Drawn::Each { owned, .. }) => {
+                (2 * self.batch / owned.len().max(1)).clamp(BATCH_MIN, self.batch)
+            }
+            _ => self.batch,
         }
-        (0..self.pipeline.partitions)
-            .filter(|&partition| Pipeline::owner(partition, self.replicas) == self.instance)
-            .map(|partition| self.bus.subjects.of(edge, &Token::Partition(partition)))
-            .collect()
+    }
+
+    fn owned_subjects(&self, edge: Edge) -> Vec<String> {
+        let subject = |partition| self.bus.subjects.of(edge, &Token::Partition(partition));
+        match self.drawn {
+            Drawn::All => self.bus.subjects.all(edge),
+            Drawn::Each { owned, .. } => owned.iter().map(|&(partition, _)| subject(partition)).collect(),
+        }
     }
 }

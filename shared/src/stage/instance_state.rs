@@ -26,9 +26,9 @@ pub(super) enum GoesOn {
 const SHAPE_FORMAT: &str = " format ";
 
 /// What is fixed for the life of an instance's state, as one line.
-pub(super) fn shape(pipeline: &Pipeline, replicas: u16) -> String {
+pub(super) fn shape(pipeline: &Pipeline) -> String {
     let Pipeline { crawl, partitions, .. } = pipeline;
-    format!("crawl {crawl} partitions {partitions} replicas {replicas}{SHAPE_FORMAT}{FORMAT}")
+    format!("crawl {crawl} partitions {partitions}{SHAPE_FORMAT}{FORMAT}")
 }
 
 /// Checks that state of another format or shape is not gone on with.
@@ -121,13 +121,13 @@ mod tests {
     use crate::stage::settlement::next_epoch;
     use crate::stage::store::MemoryStore;
 
-    const SHAPE: &str = "crawl default partitions 64 replicas 1 format 2";
+    const SHAPE: &str = "crawl default partitions 64 format 2";
 
     fn identity(id: &str, generation: u32) -> Identity {
         let set = vec!["network.allow_private_addresses=true".to_owned()];
         let pipeline = Layers { file: None, set }.load_with(std::iter::empty()).unwrap();
         let mut identity = Identity::new(id.into(), &pipeline);
-        assert_eq!(shape(&pipeline, 1), SHAPE);
+        assert_eq!(shape(&pipeline), SHAPE);
         identity.mark.generation = generation;
         identity
     }

@@ -19,13 +19,20 @@ pub mod disk;
 mod in_hand;
 mod inputs;
 mod instance_state;
+#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "between two lives of a core: it waits")]
+mod lives;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the loop: it waits, and looks at the clock")]
 mod lookout;
+#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "between two lives of a core: it waits")]
+mod moves;
 mod occupation;
+#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the loop: it waits, and looks at the clock")]
+mod owners_watch;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the loop: it waits, and looks at the clock")]
 mod ownership;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the loop: it waits, and looks at the clock")]
 mod parked;
+mod process;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the loop: it waits, and looks at the clock")]
 mod run;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the loop: it waits, and looks at the clock")]
@@ -39,9 +46,10 @@ mod telling;
 pub use crate::topology::{Source, Token};
 pub use any_core::{AnyCore, NoShell, Refusal, Shell, Signal, assemble};
 pub use args::Args;
-pub use context::{Context, Stage, State};
+pub use context::{Context, OpenBeside, Stage, State};
 pub use control::{ControlRequest, ProcessReason, ProcessStatus};
 pub use core::{Core, Count, Event, Output, Publish, Send, Step, Ticket};
+pub use moves::{Beside, Bill, Keyed, Loading, Part, Rows, Unfit, steps};
 pub use occupation::{Shares, TimeSpent};
 pub use ownership::{Holder, Ownership, holders};
 pub use settlement::{Applied, settled_count};

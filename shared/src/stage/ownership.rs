@@ -1,7 +1,7 @@
-//! Who owns the partitions of a stateful instance: a lease in a key-value bucket.
+//! Who is an instance of a stage with state: a lease in a key-value bucket.
 //!
-//! Partition p of a stage with n replicas belongs to instance p mod n, and the instance to whoever holds its
-//! lease. The lease is renewed every quarter of its lifetime; its holder counts it from before it asked, by its
+//! The table of [owners](crate::partitions::Owners) says which instance has which partition; who holds the instance's lease
+//! may write for it. The lease is renewed every quarter of its lifetime; its holder counts it from before it asked, by its
 //! own monotonic clock, so it knows the lease to be over before the broker lets anybody else have it, and stops
 //! before it writes. A lease that lapsed because the broker was away is taken again when it is back. Who waits for a
 //! lease says so, and why, once a minute.

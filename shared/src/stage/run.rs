@@ -9,18 +9,18 @@ mod ending;
 mod upkeep;
 
 use super::any_core::{AnyCore, Refusal, Signal};
-use super::context::{Context, Stage};
+use super::context::Context;
 use super::core::{Step, Ticket};
 use super::in_hand::{InHand, guarded};
-use super::inputs::{Inputs, Opened, SoftInputs, SoftMessage, StreamInputs, StreamMessage};
+use super::inputs::{Opened, SoftInputs, SoftMessage, StreamInputs, StreamMessage};
 use super::lookout::Lookout;
 use super::occupation::Occupation;
-use super::ownership::Ownership;
 use super::parked::Parked;
+use super::process::{Ended, Process};
 use super::saying::Saying;
-use super::settlement::{Action, Life, Settlement, next_epoch};
-use super::telling::{Moment, Telling};
-use crate::bus::{Bus, Need, Publisher, StreamAnswer};
+use super::settlement::{Action, InputAt, Life, Settlement, next_epoch};
+use super::telling::Moment;
+use crate::bus::{Bus, Publisher, StreamAnswer};
 use crate::config::{Pipeline, Storage};
 use crate::identity::{Misfit, WAYS_OUT};
 use crate::message::Edge;
@@ -33,6 +33,8 @@ use std::time::{Duration, Instant};
 
 /// How long a drain may take before what is in hand is left to be delivered again.
 const DRAIN_GRACE: Duration = Duration::from_secs(25);
+/// The same when the instance is to have other partitions: what is in hand may be delivered again to their next owner.
+const REASSIGN_GRACE: Duration = Duration::from_secs(5);
 /// How often health is looked after, old inputs are kept alive and stored outputs are cleared.
 const UPKEEP: Duration = Duration::from_millis(500);
 /// Answers of streams read in one go.
@@ -40,57 +42,11 @@ const ANSWERS_AT_ONCE: usize = 256;
 /// How often an optional stage looks whether it still takes part.
 const TAKES_PART_EVERY: Duration = Duration::from_secs(5);
 
-/// A stage about to run.
-pub(super) struct Process {
-    pub(super) stage: Stage,
-    /// Messages asked of the broker at once.
-    pub(super) batch: usize,
-    /// Instances among which the partitions are shared out.
-    pub(super) replicas: u16,
-    pub(super) context: Context,
-    /// Of a stage with state.
-    pub(super) ownership: Option<Ownership>,
-    /// The revision under which the lease was taken that the epoch in `context` is of.
-    pub(super) taken: u64,
-}
-
-impl Process {
-    fn inputs(&self) -> Inputs<'_> {
-        Inputs {
-            bus: &self.context.bus,
-            pipeline: &self.context.pipeline,
-            stage: self.stage.name,
-            instance: self.context.instance,
-            replicas: self.replicas,
-            batch: self.batch,
-            need: match self.stage.is_required {
-                true => Need::Required,
-                false => Need::Optional { expires_after: self.context.pipeline.broker.consumer_expiry },
-            },
-        }
-    }
-
-    /// Looks whether a stage that the crawl does not wait for still takes part in it.
-    ///
-    /// # Errors
-    /// One of its consumers was removed.
-    async fn takes_part(&self) -> anyhow::Result<()> {
-        let Some(edge) = self.inputs().removed(self.stage.sources).await else { return Ok(()) };
-        anyhow::bail!(
-            "the consumer {} of edge {} was removed: it held the crawl back, expired (broker.consumer_expiry), or an operator \
-             did it. Start again to take part from then on, or set is_required in the stage if the crawl has to wait for it",
-            self.stage.name,
-            edge.name()
-        )
-    }
-}
-
 struct Loop {
     process: Process,
     core: Box<dyn AnyCore>,
     settlement: Settlement<Subject>,
     publisher: Publisher,
-    telling: Telling,
     lookout: Lookout,
     occupation: Occupation,
     in_hand: InHand,
@@ -107,8 +63,14 @@ struct Loop {
     taken: u64,
     /// When an optional stage looks next whether it still takes part.
     takes_part_at: Instant,
-    /// The core knows that the process ends.
+    /// The core knows that its life ends.
     is_told_to_drain: bool,
+    /// The process is to end, with this life.
+    is_told_to_end: bool,
+    /// Since when the instance is to have other partitions.
+    reassigned: Option<Instant>,
+    /// Since when the instance may take partitions, counted from `origin`.
+    given_since: Option<Duration>,
 }
 
 /// What a process hears of.
@@ -140,12 +102,12 @@ impl Heard {
     }
 }
 
-/// Runs a stage until `shutdown`, then drains it.
+/// Runs a stage until `shutdown`, or until its instance is to have other partitions; then drains it.
 pub(super) async fn run(
     process: Process,
     core: Box<dyn AnyCore>,
     shutdown: Pin<&mut impl Future<Output = ()>>,
-) -> anyhow::Result<()> {
+) -> anyhow::Result<Ended> {
     let control = control_requests(&process).await?;
     let soft = process.inputs().soft(process.stage.sources).await?;
     let (streams, opened) = process.inputs().streams(process.stage.sources).await?;
@@ -184,8 +146,13 @@ impl Loop {
     async fn live(&mut self, ears: &mut Ears, mut shutdown: Pin<&mut impl Future<Output = ()>>) -> anyhow::Result<()> {
         let (mut draining, mut next_upkeep) = (None::<Instant>, Instant::now());
         loop {
+            if draining.is_none() && self.reassigned.is_some() {
+                draining = self.reassigned;
+                self.give_back(std::mem::take(&mut ears.streams), None).await;
+            }
             self.hear(draining.is_some()).await?;
-            if draining.is_some_and(|since| self.is_drained() || since.elapsed() > DRAIN_GRACE) {
+            let grace = if self.reassigned.is_some() { REASSIGN_GRACE } else { DRAIN_GRACE };
+            if draining.is_some_and(|since| self.is_drained() || since.elapsed() > grace) {
                 break;
             }
             let now = self.now();
@@ -201,7 +168,7 @@ impl Loop {
                 Some(late) => late,
                 None => tokio::select! {
                     biased;
-                    () = shutdown.as_mut(), if draining.is_none() => Heard::Shutdown,
+                    () = shutdown.as_mut(), if !self.is_told_to_end => Heard::Shutdown,
                     answer = self.publisher.next() => Heard::StreamsAnswer(answer),
                     () = std::future::poll_fn(|context| self.core.poll_work(context)), if may_step => Heard::WorkEnded,
                     Some(request) = ears.control.next() => Heard::Control(request),
@@ -214,7 +181,7 @@ impl Loop {
             self.occupation.waited(self.now(), self.settlement.held_back());
             match heard {
                 Heard::Shutdown => {
-                    draining = Some(Instant::now());
+                    (draining, self.reassigned, self.is_told_to_end) = (Some(Instant::now()), None, true);
                     self.give_back(std::mem::take(&mut ears.streams), None).await;
                 }
                 Heard::Time => {
@@ -237,7 +204,6 @@ impl Loop {
         let context = &process.context;
         let (stage, instance) = (process.stage.name, context.instance);
         let publisher = Publisher::new(&context.bus).await?;
-        let telling = Telling::begin(stage, context).await?;
         let life = Life { stage, instance, life: context.life, epoch: context.epoch };
         let (store, origin) = (context.store.as_deref(), Instant::now());
         let subjects = context.bus.subjects.clone();
@@ -248,13 +214,12 @@ impl Loop {
         let in_hand = InHand::open(context.pipeline.instance_dir(stage, instance));
         let parked = Parked::default();
         let (taken, takes_part_at) = (process.taken, origin + TAKES_PART_EVERY);
-        let is_told_to_drain = false;
+        let (is_told_to_drain, is_told_to_end, reassigned, given_since) = (false, false, None, None);
         let mut this = Loop {
             process,
             core,
             settlement,
             publisher,
-            telling,
             lookout,
             occupation,
             in_hand,
@@ -266,11 +231,14 @@ impl Loop {
             taken,
             takes_part_at,
             is_told_to_drain,
+            is_told_to_end,
+            reassigned,
+            given_since,
         };
         this.adopt(opened)?;
         // Before anything is published: what an earlier life left in the outbox.
         this.look().await?;
-        let (epoch, listen) = (this.process.context.epoch, this.telling.listen());
+        let (epoch, listen) = (this.process.context.epoch, this.process.telling.listen());
         tracing::info!(stage, instance, epoch, %listen, "running");
         this.hear_of_lease()?;
         this.carry_out().await?;
@@ -343,9 +311,9 @@ impl Loop {
 
     /// Reads how far the stage came in streams that were opened.
     fn adopt(&mut self, opened: &[Opened]) -> anyhow::Result<()> {
-        for Opened { edge, created } in opened {
+        for Opened { edge, created, consumers } in opened {
             let Context { store, pipeline, bus, identity, .. } = &self.process.context;
-            let is_another = self.settlement.adopt(store.as_deref(), *edge, *created)?;
+            let is_another = self.settlement.adopt(store.as_deref(), *edge, consumers, *created)?;
             if is_another && !is_in_memory(pipeline, *edge) {
                 let (stream, crawl) = (bus.subjects.stream(edge.name()), &identity.mark);
                 let what = format!("the stream {stream} of {crawl} was deleted and made anew: {WAYS_OUT}");
@@ -373,21 +341,21 @@ impl Loop {
             Heard::Soft(message) => self.receive_soft(message).await,
             Heard::Message(Some(message)) => self.receive(message).await,
             Heard::Control(request) => {
-                self.telling.answer(request, self.moment()).await;
+                self.process.telling.answer(request, self.moment()).await;
                 Ok(())
             }
             Heard::Message(None) | Heard::Shutdown | Heard::Time => Ok(()),
         }
     }
 
-    async fn receive(&mut self, StreamMessage { edge, message }: StreamMessage) -> anyhow::Result<()> {
+    async fn receive(&mut self, StreamMessage { edge, partition, message }: StreamMessage) -> anyhow::Result<()> {
         // Without its place in the stream nobody can tell whether it was applied: it comes again.
         let Ok(info) = message.info() else { return Ok(()) };
         let stamp = i64::try_from(info.published.unix_timestamp_nanos()).unwrap_or(i64::MAX);
-        let (at, delivered) = ((info.stream_sequence, stamp), info.delivered);
+        let (at, delivered) = (InputAt { edge, partition, sequence: info.stream_sequence }, info.delivered);
         let message = message.message;
         let Some(answer_to) = message.reply.clone() else { return Ok(()) };
-        match self.settlement.message(self.now(), edge, at, answer_to)? {
+        match self.settlement.message(self.now(), at, stamp, answer_to)? {
             Some(ticket) => self.take(ticket, edge, message, delivered > 1).await,
             None => self.carry_out().await,
         }
@@ -489,7 +457,15 @@ impl Loop {
 
     fn moment(&self) -> Moment<'_> {
         let Loop { process, core, settlement, occupation, .. } = self;
-        Moment { bus: &process.context.bus, core: core.as_ref(), settlement, occupation, now: self.now() }
+        let Context { bus, partitions, .. } = &process.context;
+        Moment {
+            bus,
+            core: core.as_ref(),
+            settlement,
+            occupation,
+            partitions: partitions.len() as u64,
+            now: self.now(),
+        }
     }
 }
 

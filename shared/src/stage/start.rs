@@ -1,29 +1,23 @@
 //! From the command line to a running stage: the same for all of them.
 
 use super::Args;
-use super::context::{Context, Stage, State};
-use super::disk::DiskStore;
-use super::instance_state::{GoesOn, check_not_missed, shape, take_over};
-use super::ownership::Ownership;
-use super::run::{Process, run};
-use super::settlement::{LOOP, OUTBOX, Rewound, next_epoch};
-use super::store::{Store, StoreError};
-use crate::bus::{Begins, Bus, StateNote, ensure_buckets, join};
+use super::context::{Context, Stage};
+use super::lives;
+use super::settlement::Rewound;
+use super::store::StoreError;
+use super::telling::Telling;
+use crate::bus::{Begins, Bus, ensure_buckets, join};
 use crate::config::{ConfigError, Pipeline};
-use crate::identity::{Identity, Misfit};
+use crate::identity::Misfit;
 use crate::time::Timestamp;
 use crate::{log_file, telemetry};
 use anyhow::Context as _;
 use clap::{CommandFactory as _, FromArgMatches as _};
+use std::collections::BTreeMap;
 use std::process::ExitCode;
-use std::sync::Arc;
 
 /// Exit code for bad configuration or arguments.
 const EXIT_CONFIGURATION: u8 = 2;
-/// The bit from which on an epoch tells of the generation: job ids of state that was lost together with the broker's
-/// buckets must not come again.
-const GENERATION_IN_EPOCH: u32 = 24;
-
 /// Runs a stage until it is told to end: exit 0 after a drained SIGTERM, 2 for bad configuration or arguments and for
 /// stored state that cannot be gone on from, 1 otherwise.
 pub fn main(stage: &Stage) -> ExitCode {
@@ -98,95 +92,23 @@ async fn start(stage: &Stage, mut pipeline: Pipeline, instance: u16, crawl: Opti
     // An earlier start may have made the bucket with another one.
     pipeline.ownership_lease = buckets.lease;
     let identity = join(&bus, &pipeline, stage.edges, &buckets, Begins::unless_known(crawl)).await?;
-    let lease = buckets.lease;
-    let life = new_life(&name);
-
-    let mut store: Option<Arc<dyn Store>> = None;
-    let mut ownership = None;
-    let (mut epoch, mut revision) = (0, 0);
-    let mut replicas = 1;
-    if let Some(state) = &state {
-        anyhow::ensure!(
-            instance < state.replicas,
-            "instance {instance} of {} replicas owns no partition: stages.{}.replicas is {}",
-            state.replicas,
-            stage.name,
-            state.replicas
-        );
-        let taken = tokio::select! {
-            taken = Ownership::take(buckets.leases.clone(), stage.name, instance, life, lease) => taken,
-            () = &mut shutdown => return Ok(()),
-        };
-        let begun = Begun { pipeline: &pipeline, stage: stage.name, instance, identity: &identity };
-        let note = buckets.register.state(stage.name, instance).await?;
-        let opened = begun.open_store(state, note)?;
-        revision = taken.taken();
-        epoch = begun.begin_life(opened.as_ref(), note, state.replicas, revision)?;
-        let note = StateNote { generation: identity.generation(), epoch };
-        buckets.register.note_state(stage.name, instance, note).await?;
-        replicas = state.replicas;
-        ownership = Some(taken);
-        store = Some(opened);
-    }
-    let partitions = match state {
-        Some(_) => (0..pipeline.partitions).filter(|&p| Pipeline::owner(p, replicas) == instance).collect(),
-        None => Vec::new(),
+    let context = Context {
+        pipeline,
+        instance,
+        bus,
+        buckets,
+        identity,
+        store: None,
+        epoch: 0,
+        partitions: Vec::new(),
+        owners: BTreeMap::new(),
+        life: new_life(&name),
+        now: Timestamp::ZERO,
     };
-    let now = Timestamp::ZERO;
-    let context = Context { pipeline, instance, bus, buckets, identity, store, epoch, partitions, life, now };
-    let core = (stage.open)(&context)?;
-    let batch = (stage.batch)(&context.pipeline);
-    let process = Process { stage: *stage, batch, replicas, context, ownership, taken: revision };
-    run(process, core, shutdown).await
-}
-
-/// An instance with state, about to begin a life.
-struct Begun<'a> {
-    pipeline: &'a Pipeline,
-    stage: &'static str,
-    instance: u16,
-    identity: &'a Identity,
-}
-
-impl Begun<'_> {
-    /// Opens the store. One that is missed is not made anew: what an operator sees in the folder is what is there.
-    fn open_store(&self, state: &State, note: Option<StateNote>) -> anyhow::Result<Arc<dyn Store>> {
-        let mut tables = state.tables.clone();
-        tables.extend([LOOP, OUTBOX]);
-        let path = self.pipeline.instance_dir(self.stage, self.instance);
-        if !path.exists() {
-            check_not_missed(self.identity, note, &path.display().to_string())?;
-        }
-        Ok(Arc::new(DiskStore::open(&path, &tables, state.options)?))
-    }
-
-    /// Checks that the state belongs to the crawl. Returns the epoch of the life, which is stored with it.
-    fn begin_life(
-        &self,
-        store: &dyn Store,
-        note: Option<StateNote>,
-        replicas: u16,
-        revision: u64,
-    ) -> anyhow::Result<u64> {
-        let Begun { pipeline, stage, instance, identity } = *self;
-        let place = pipeline.instance_dir(stage, instance).display().to_string();
-        match take_over(store, identity, note, &shape(pipeline, replicas), &place)? {
-            GoesOn::Regularly => {}
-            GoesOn::InNewGeneration => {
-                tracing::warn!(
-                    stage,
-                    instance,
-                    generation = identity.generation(),
-                    "a loss was accepted; going on after it"
-                );
-            }
-            GoesOn::WithNothing => {
-                tracing::warn!(stage, instance, "the state is gone, and its loss was accepted: it begins with nothing");
-            }
-        }
-        let noted = note.map_or(0, |note| note.epoch);
-        let of_generation = u64::from(identity.generation() - 1) << GENERATION_IN_EPOCH;
-        Ok(next_epoch(store, revision.max(noted).max(of_generation))?)
+    let telling = Telling::begin(stage.name, &context).await?;
+    match state {
+        None => lives::one(stage, context, telling, shutdown).await,
+        Some(state) => lives::all(stage, &state, context, telling, shutdown).await,
     }
 }
 

@@ -106,6 +106,8 @@ pub(super) struct Moment<'a> {
     pub(super) core: &'a dyn AnyCore,
     pub(super) settlement: &'a Settlement<Subject>,
     pub(super) occupation: &'a Occupation,
+    /// How many the instance owns.
+    pub(super) partitions: u64,
     pub(super) now: Timestamp,
 }
 
@@ -113,6 +115,7 @@ impl Moment<'_> {
     fn counts(&self) -> Vec<Count> {
         let mut counts = self.core.counts();
         counts.extend(self.settlement.counts());
+        counts.push(("partitions", self.partitions));
         counts
     }
 

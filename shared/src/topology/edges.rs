@@ -87,6 +87,10 @@ pub const DEAD: &str = "dead";
 /// version it does not read, and a program that reads them puts them back.
 pub const PARKED: &str = "parked";
 
+/// The key below `edges` of the moves: a stream beside the edges, with partitions on their way from one instance of a
+/// stage to another.
+pub const MOVES: &str = "moves";
+
 /// All edges, one row each, in the order of their numbers.
 pub const EDGES: [EdgeRow; 14] = [
     EdgeRow {

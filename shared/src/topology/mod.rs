@@ -14,7 +14,7 @@ mod picture;
 mod stages;
 mod words;
 
-pub use edges::{DEAD, EDGES, EdgeRow, PARKED};
+pub use edges::{DEAD, EDGES, EdgeRow, MOVES, PARKED};
 pub use picture::{PICTURE, dot, text};
 pub use stages::{STAGES, StageRow};
 pub use words::{Division, Edge, Kind, Party, Retention, Source, StageName, Token};

@@ -3,7 +3,7 @@
 //! The lists and the graph are made from the tables. The drawing is written by hand, since no program lays it out as well; a
 //! test holds its names against the tables, both ways. README begins with the same drawing.
 
-use super::edges::{DEAD, EDGES, EdgeRow, PARKED};
+use super::edges::{DEAD, EDGES, EdgeRow, MOVES, PARKED};
 use super::stages::{STAGES, StageRow};
 use super::words::{Division, Kind, Party, Retention, Source};
 use std::fmt::Write as _;
@@ -15,7 +15,8 @@ pub const PICTURE: &str = include_str!("picture.txt");
 /// The drawing, a list of the edges and a list of the stages.
 pub fn text() -> String {
     let head = ["edge", "carried by", "per", "message", "from → to"].map(str::to_owned);
-    let edges = std::iter::once(head).chain(EDGES.iter().map(edge_line)).chain([dead_line(), parked_line()]);
+    let edges =
+        std::iter::once(head).chain(EDGES.iter().map(edge_line)).chain([dead_line(), parked_line(), moves_line()]);
     let head = ["stage", "replicas", "state", "takes"].map(str::to_owned);
     let stages = std::iter::once(head).chain(STAGES.iter().map(stage_line));
     format!("{PICTURE}\n{}\n{}", columns(&edges.collect::<Vec<_>>()), columns(&stages.collect::<Vec<_>>()))
@@ -95,11 +96,16 @@ fn parked_line() -> [String; 5] {
     [PARKED, carrier(Kind::Stream(Retention::Limits)), "stage", message, "every stage → the same"].map(str::to_owned)
 }
 
+fn moves_line() -> [String; 5] {
+    let message = "(a part of a partition)";
+    [MOVES, carrier(Kind::Stream(Retention::Limits)), "stage", message, "dedup, scheduler → the same"]
+        .map(str::to_owned)
+}
+
 fn stage_line(row: &StageRow) -> [String; 4] {
     let replicas = match (row.is_optional, row.has_state) {
         (true, _) => "0 or more",
-        (false, true) => "1 or more, fixed",
-        (false, false) => "1 or more",
+        (false, _) => "1 or more",
     };
     let state = if row.has_state { "by partition" } else { "" };
     let takes: Vec<String> = row.inputs.iter().map(|source| taken(*source)).collect();

@@ -1,6 +1,6 @@
 //! The table of stages.
 
-use super::words::{Edge, Source, StageName};
+use super::words::{Division, Edge, Party, Source, StageName};
 
 impl StageName {
     /// All stages, in the order in which a URL passes them.
@@ -24,6 +24,16 @@ impl StageName {
         self.row().name
     }
 
+    /// The stages with state whose instances this one asks: it has to know which of them has which partition.
+    pub fn asks(self) -> impl Iterator<Item = StageName> {
+        let asked = self.row().outputs.iter().filter(|edge| edge.division() == Division::Instance);
+        let consumers = asked.filter_map(|edge| edge.row()).flat_map(|row| row.consumers);
+        consumers.filter_map(|party| match party {
+            Party::Stage(stage) if stage.row().has_state => Some(*stage),
+            _ => None,
+        })
+    }
+
     /// The stage of that name, if there is one; stages of others (see `tests/src/bin/count_titles.rs`) are none of ours.
     pub fn from_name(name: &str) -> Option<StageName> {
         StageName::ALL.into_iter().find(|stage| stage.name() == name)
@@ -41,8 +51,8 @@ pub struct StageRow {
     pub inputs: &'static [Source],
     /// The edges that it produces.
     pub outputs: &'static [Edge],
-    /// It commits state together with its inputs. Partition p and its state then belong to instance p mod replicas, and
-    /// the number of replicas is fixed for the life of a crawl.
+    /// It commits state together with its inputs. Each partition and its state belong to one instance, as the table of
+    /// [owners](crate::partitions::Owners) says.
     pub has_state: bool,
     /// A crawl may do without it (`replicas: 0`). While it has instances, it must get all that is on its streams, like
     /// any other stage.

@@ -29,7 +29,7 @@ use crate::seen::{self, Novelty, SeenError, SeenStore};
 use shared::config::Pipeline;
 use shared::message::{ContentAsk, ContentReply, Edge, Origin, Place, SplitUrls, Undecodable, decode};
 use shared::stage::store::{Store, StoreError, Table};
-use shared::stage::{Core, Count, Event, Output, Ticket, Token};
+use shared::stage::{Core, Count, Event, Keyed, Output, Ticket, Token};
 use shared::time::Timestamp;
 use shared::url::{fingerprint, host_hash, host_of};
 use shared::url_cache::UrlCache;
@@ -40,8 +40,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Tables of the state.
-pub const TABLES: [Table; 2] = [CONTENT, META];
+/// Tables of the state, with how their keys begin.
+pub const TABLES: [(Table, Keyed); 2] = [(CONTENT, Keyed::ByHash), (META, Keyed::ByPartition)];
 /// After this time without input the URL-seen store is flushed before its time.
 const IDLE: Duration = Duration::from_millis(50);
 
@@ -278,7 +278,7 @@ impl Dedup {
     }
 }
 
-fn failed(error: SeenError) -> StoreError {
+pub(crate) fn failed(error: SeenError) -> StoreError {
     match error {
         SeenError::Io { action, path, error } => StoreError::Io { action, path, error: error.to_string() },
         error => StoreError::Unusable(error.to_string()),

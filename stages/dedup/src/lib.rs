@@ -5,6 +5,7 @@ mod counters;
 pub mod dedup;
 mod held;
 mod meta;
+pub mod moving;
 mod news;
 mod owned;
 pub mod seen;

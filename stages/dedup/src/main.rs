@@ -4,11 +4,13 @@
 //! Out: those URLs that are new, numbered (resolver); answers: which page had each body first (parser).
 
 use dedup::dedup::{Dedup, Settings, TABLES};
+use dedup::moving::MovingKeys;
 use shared::config::Pipeline;
 use shared::stage::disk::StoreOptions;
-use shared::stage::{AnyCore, Context, NoShell, Stage, State, assemble};
+use shared::stage::{AnyCore, Beside, Context, NoShell, Stage, State, assemble};
 use shared::topology::{StageName, sources};
 use shared::url_cache::UrlCache;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -35,15 +37,24 @@ fn state(pipeline: &Pipeline) -> State {
             durability: pipeline.durability,
         },
         replicas: dedup.replicas,
+        beside: Some(beside),
     }
+}
+
+fn folder(context: &Context) -> PathBuf {
+    context.pipeline.instance_dir("dedup", context.instance).join("seen")
+}
+
+fn beside(context: &Context) -> anyhow::Result<Box<dyn Beside>> {
+    let store = context.store()?;
+    Ok(Box::new(MovingKeys::open(&(&context.pipeline).into(), store.as_ref(), folder(context))?))
 }
 
 fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
     let generation = context.identity.generation();
     let settings = Settings { generation, ..Settings::from(&context.pipeline) };
     let cache = UrlCache::open("stages.dedup.cache", &context.pipeline.stages.dedup.cache)?;
-    let folder = context.pipeline.instance_dir("dedup", context.instance).join("seen");
-    let core = Dedup::open(&settings, cache, &context.partitions, context.store()?, folder)?;
+    let core = Dedup::open(&settings, cache, &context.partitions, context.store()?, folder(context))?;
     Ok(assemble(core, NoShell))
 }
 

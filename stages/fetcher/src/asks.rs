@@ -30,6 +30,7 @@ pub(crate) struct Asks {
     wake_at: Option<Timestamp>,
 }
 
+#[derive(Default)]
 struct Scheduler {
     /// Jobs received in this life.
     received: u64,
@@ -47,6 +48,8 @@ struct Scheduler {
     dry: bool,
     /// `received` when it was asked last.
     received_before: u64,
+    /// It has partitions, and so servers to grant jobs for.
+    has_partitions: bool,
 }
 
 struct InFlight {
@@ -63,28 +66,32 @@ impl Scheduler {
 }
 
 impl Asks {
-    /// Creates the asks to `schedulers` instances, numbered from 0.
-    pub(crate) fn new(instance: String, life: u64, schedulers: u16, lifetime: Duration) -> Self {
-        let scheduler = || Scheduler {
-            received: 0,
-            offered: 0,
-            offered_until: Timestamp::ZERO,
-            in_flight: None,
-            due: Timestamp::ZERO,
-            silent: false,
-            dry: false,
-            received_before: 0,
-        };
-        Asks {
+    /// Creates the asks to these instances of the scheduler.
+    pub(crate) fn new(instance: String, life: u64, schedulers: &[u16], lifetime: Duration) -> Self {
+        let mut asks = Asks {
             instance,
             life,
             lifetime,
-            schedulers: (0..schedulers).map(|_| scheduler()).collect(),
+            schedulers: Vec::new(),
             next: 1,
             sent: VecDeque::new(),
             company_until: None,
             wake_at: Some(Timestamp::ZERO),
+        };
+        asks.ask_these(schedulers);
+        asks
+    }
+
+    /// From now on these instances of the scheduler have partitions. Nothing more is offered to others.
+    pub(crate) fn ask_these(&mut self, schedulers: &[u16]) {
+        let count = schedulers.iter().max().map_or(0, |last| usize::from(*last) + 1);
+        if self.schedulers.len() < count {
+            self.schedulers.resize_with(count, Scheduler::default);
         }
+        for (instance, scheduler) in (0..).zip(&mut self.schedulers) {
+            scheduler.has_partitions = schedulers.contains(&instance);
+        }
+        self.wake_at = Some(Timestamp::ZERO);
     }
 
     /// When an ask was sent to that scheduler, if it was, in this life and not too long ago.
@@ -227,21 +234,22 @@ impl Asks {
     /// Shares connections out over the schedulers: those that granted nothing lately get one each, the others
     /// the rest; with fewer connections than schedulers, each in turn gets one.
     fn shares(&self, now: Timestamp, free: u32) -> Vec<u32> {
-        let count = self.schedulers.len();
+        let mut in_turn: Vec<usize> =
+            (0..self.schedulers.len()).filter(|&index| self.schedulers[index].has_partitions).collect();
+        let count = in_turn.len();
         let free = free as usize;
         let period_us = self.lifetime.as_micros().max(1);
-        let turn = (u128::from(now.as_micros()) / period_us) as usize % count.max(1);
-        let mut shares = vec![0; count];
-        let in_turn = (turn..count).chain(0..turn);
+        in_turn.rotate_left((u128::from(now.as_micros()) / period_us) as usize % count.max(1));
+        let mut shares = vec![0; self.schedulers.len()];
         if free <= count && count > 1 {
-            for index in in_turn.take(free) {
+            for &index in in_turn.iter().take(free) {
                 shares[index] = 1;
             }
             return shares;
         }
-        let all_are_dry = self.schedulers.iter().all(|scheduler| scheduler.dry);
+        let all_are_dry = in_turn.iter().all(|&index| self.schedulers[index].dry);
         let is_dry = |index: usize| self.schedulers[index].dry && !all_are_dry;
-        let dry = (0..count).filter(|&index| is_dry(index)).count();
+        let dry = in_turn.iter().filter(|&&index| is_dry(index)).count();
         let (rest, others) = (free - dry, (count - dry).max(1));
         let mut extra = rest % others;
         for index in in_turn {
@@ -269,7 +277,7 @@ mod tests {
     }
 
     fn asks(schedulers: u16) -> Asks {
-        Asks::new("f".into(), 7, schedulers, LIFETIME)
+        Asks::new("f".into(), 7, &(0..schedulers).collect::<Vec<_>>(), LIFETIME)
     }
 
     fn send(asks: &mut Asks, ms: u64, free: u32) -> Vec<(u16, Ask)> {

@@ -13,8 +13,10 @@ use crate::settings::Settings;
 use crate::tally::Tally;
 use crate::uplink::Uplink;
 use shared::message::{Edge, Job, JobId, ToFetcher, Undecodable, decode};
+use shared::partitions::Owners;
 use shared::stage::{Core, Count, Event, Output, store::StoreError};
 use shared::time::Timestamp;
+use shared::topology::StageName;
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
@@ -57,7 +59,7 @@ impl Fetcher {
     /// A fetcher without jobs.
     pub fn new(settings: Settings) -> Self {
         Fetcher {
-            asks: Asks::new(settings.instance.clone(), settings.life, settings.schedulers, settings.ask_lifetime),
+            asks: Asks::new(settings.instance.clone(), settings.life, &settings.schedulers, settings.ask_lifetime),
             uplink: Uplink::new(settings.doubt_max),
             around: Surroundings { settings, tally: Tally::default(), draining: false, tags: 0 },
             jobs: HashMap::new(),
@@ -227,6 +229,12 @@ impl Core for Fetcher {
             self.around.tally.asks += self.asks.send(now, wanted, out);
         }
         Ok(())
+    }
+
+    fn owners(&mut self, stage: StageName, owners: &Owners) {
+        if stage == StageName::Scheduler {
+            self.asks.ask_these(&owners.instances());
+        }
     }
 
     fn wake_at(&self) -> Option<Timestamp> {

@@ -43,7 +43,8 @@ fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
             "fewer connections than stages.fetcher.connections: the limit of open files (ulimit -n) has no room for more"
         );
     }
-    let settings = Settings::new(pipeline, context.instance, context.life);
+    let schedulers = context.owners_of(StageName::Scheduler).instances();
+    let settings = Settings { schedulers, ..Settings::new(pipeline, context.instance, context.life) };
     let reach = settings.reach.clone().of_this_machine();
     let core = Fetcher::new(Settings { connections: room.clamp(1, connections), reach, ..settings });
     let bus = context.bus.clone();

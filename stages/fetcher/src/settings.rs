@@ -11,8 +11,8 @@ pub struct Settings {
     pub instance: String,
     /// Different in each life of the process.
     pub life: u64,
-    /// How many scheduler instances there are, numbered from 0.
-    pub schedulers: u16,
+    /// The instances of the scheduler that have partitions.
+    pub schedulers: Vec<u16>,
     /// Jobs in hand at once.
     pub connections: u32,
     /// How long an ask holds.
@@ -38,7 +38,7 @@ impl Settings {
         Settings {
             instance: instance.to_string(),
             life,
-            schedulers: pipeline.stages.scheduler.replicas,
+            schedulers: (0..pipeline.stages.scheduler.replicas).collect(),
             connections: fetcher.connections,
             ask_lifetime: fetcher.ask_lifetime,
             renew_every: fetcher.renew_every,

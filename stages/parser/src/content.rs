@@ -8,7 +8,6 @@
 //!
 //! Source: Heydon and Najork 1999, section 3.4 (content-seen test).
 
-use shared::config::Pipeline;
 use shared::message::{Body, ContentAsk, ContentReply, Place};
 use shared::time::Timestamp;
 use shared::url::partition_of;
@@ -52,8 +51,8 @@ pub(crate) enum BodySeen {
 /// Pages `P` that wait for a verdict.
 #[derive(Debug)]
 pub(crate) struct Content<P> {
-    partitions: u16,
-    instances: u16,
+    /// The dedup instance that has each partition.
+    owners: Vec<u16>,
     /// The line of each dedup instance.
     lines: BTreeMap<u16, Line<P>>,
 }
@@ -67,18 +66,31 @@ struct Line<P> {
 }
 
 impl<P> Content<P> {
-    /// Creates the lines to `instances` dedup instances, which share `partitions` partitions.
-    pub(crate) fn new(partitions: u16, instances: u16) -> Self {
-        Content { partitions, instances, lines: BTreeMap::new() }
+    /// Creates the lines to dedup instances: `owners` says which of them has each partition.
+    pub(crate) fn new(owners: Vec<u16>) -> Self {
+        Content { owners, lines: BTreeMap::new() }
+    }
+
+    /// Partitions have other owners: pages about which nobody was asked yet change their lines.
+    pub(crate) fn owned_by(&mut self, owners: Vec<u16>) {
+        self.owners = owners;
+        let lines = self.lines.values_mut().map(|line| (line.ask_at, std::mem::take(&mut line.gathered)));
+        for (ask_at, gathered) in lines.collect::<Vec<_>>() {
+            gathered.into_iter().for_each(|(body, page)| self.gather(ask_at, body, page));
+        }
     }
 
     /// A page waits for the verdict on its body.
     pub(crate) fn wait(&mut self, now: Timestamp, body: Body, page: P) {
-        let partition = partition_of(body.fingerprint, self.partitions);
-        let dedup = Pipeline::owner(partition, self.instances);
+        self.gather(now + GATHER_FOR, body, page);
+    }
+
+    fn gather(&mut self, ask_at: Timestamp, body: Body, page: P) {
+        let partition = partition_of(body.fingerprint, self.owners.len() as u16);
+        let dedup = self.owners.get(usize::from(partition)).copied().unwrap_or_default();
         let line = self.lines.entry(dedup).or_default();
-        if line.gathered.is_empty() {
-            line.ask_at = now + GATHER_FOR;
+        if line.gathered.is_empty() || ask_at < line.ask_at {
+            line.ask_at = ask_at;
         }
         line.gathered.push((body, page));
     }
@@ -147,7 +159,7 @@ mod tests {
     }
 
     fn content() -> Content<u64> {
-        Content::new(4, 2)
+        Content::new(vec![0, 1, 0, 1])
     }
 
     /// The dedup instances asked at a time, in milliseconds, and about what.

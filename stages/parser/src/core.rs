@@ -12,9 +12,11 @@ use shared::bus::lane_of;
 use shared::config::Pipeline;
 use shared::content_coding::Completeness;
 use shared::message::{Anchor, Body, Document, Edge, FoundUrls, Origin, Page, Place, Undecodable, UrlList, decode};
+use shared::partitions::Owners;
 use shared::stage::store::StoreError;
 use shared::stage::{Core, Count, Event, Output, Ticket, Token};
 use shared::time::Timestamp;
+use shared::topology::StageName;
 use shared::url::{self, Rules};
 
 /// URLs of one message, in bytes: the links of a page together may be longer than `broker.max_payload`.
@@ -37,10 +39,8 @@ pub struct Settings {
     pub documents: bool,
     /// Pages taken from the broker at once.
     pub pages_in_hand: usize,
-    /// Partitions of the crawl.
-    pub partitions: u16,
-    /// Instances of dedup, among which they are shared out.
-    pub dedups: u16,
+    /// The instance of dedup that has each partition.
+    pub dedups: Vec<u16>,
 }
 
 impl From<&Pipeline> for Settings {
@@ -57,8 +57,7 @@ impl From<&Pipeline> for Settings {
             content_seen: pipeline.stages.parser.content_seen,
             documents: pipeline.stages.archiver.replicas > 0,
             pages_in_hand: pipeline.stages.parser.pages_in_hand as usize,
-            partitions: pipeline.partitions,
-            dedups: pipeline.stages.dedup.replicas,
+            dedups: Owners::new(pipeline.partitions, pipeline.stages.dedup.replicas).by_partition(),
         }
     }
 }
@@ -94,7 +93,7 @@ pub struct Parser {
 impl Parser {
     /// A parser.
     pub fn new(settings: Settings) -> Self {
-        let content = Content::new(settings.partitions, settings.dedups);
+        let content = Content::new(settings.dedups.clone());
         let gathered = Gathered::new(settings.pages_in_hand);
         Parser {
             settings,
@@ -285,6 +284,12 @@ impl Core for Parser {
         self.content.is_empty() && self.gathered.is_empty()
     }
 
+    fn owners(&mut self, stage: StageName, owners: &Owners) {
+        if stage == StageName::Dedup {
+            self.content.owned_by(owners.by_partition());
+        }
+    }
+
     fn counts(&self) -> Vec<Count> {
         vec![
             ("pages_total", self.pages),
@@ -333,8 +338,7 @@ mod tests {
             content_seen: true,
             documents: false,
             pages_in_hand: 64,
-            partitions: 4,
-            dedups: 1,
+            dedups: vec![0; 4],
         }
     }
 

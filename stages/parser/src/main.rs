@@ -31,7 +31,9 @@ const STAGE: Stage = Stage {
 };
 
 fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
-    Ok(assemble(Parser::new(Settings::from(&context.pipeline)), AskShell(context.bus.clone())))
+    let dedups = context.owners_of(StageName::Dedup).by_partition();
+    let settings = Settings { dedups, ..Settings::from(&context.pipeline) };
+    Ok(assemble(Parser::new(settings), AskShell(context.bus.clone())))
 }
 
 /// How long dedup may take to say whether bodies were met before.

@@ -38,6 +38,7 @@ mod step;
 mod store;
 pub mod tokens;
 
+pub use crate::budget::schedulers::Schedulers;
 pub use crate::core::idle::Idle;
 pub use crate::core::scheduler::{Input, Scheduler, TABLES};
 pub use crate::ranking::quality;

@@ -5,7 +5,7 @@
 //! needs of tokens (a key-value bucket).
 
 use scheduler::quality::Provider;
-use scheduler::{Scheduler, Settings, TABLES, TokenShell};
+use scheduler::{Scheduler, Schedulers, Settings, TABLES, TokenShell};
 use shared::config::Pipeline;
 use shared::stage::disk::StoreOptions;
 use shared::stage::{AnyCore, Context, Stage, State, assemble};
@@ -36,13 +36,16 @@ fn state(pipeline: &Pipeline) -> State {
             durability: pipeline.durability,
         },
         replicas: scheduler.replicas,
+        beside: None,
     }
 }
 
 fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
     let quality = Provider::open(&context.pipeline.stages.scheduler)?;
+    let schedulers = Schedulers::of(&context.owners_of(StageName::Scheduler), context.instance);
+    let generation = context.identity.generation();
     let core = Scheduler::open(
-        Settings { generation: context.identity.generation(), ..Settings::new(&context.pipeline, quality) },
+        Settings { generation, schedulers, ..Settings::new(&context.pipeline, quality) },
         context.instance,
         context.epoch,
         &context.partitions,

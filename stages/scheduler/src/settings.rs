@@ -1,8 +1,10 @@
 //! What the scheduler needs of the configuration.
 
+use crate::budget::schedulers::Schedulers;
 use crate::ranking::policy::{self, Policy};
 use crate::ranking::quality::Provider;
 use shared::config::{self, DownloadPause, OverBudget, Pipeline};
+use shared::partitions::Owners;
 use std::time::Duration;
 
 /// The scheduler's settings; meaning and range of each stand in `pipeline.yaml`.
@@ -57,7 +59,7 @@ pub struct Settings {
     /// Time for which the answer that a server has no address holds.
     pub no_address_lifetime: Duration,
     /// Schedulers of the crawl, which share its budgets.
-    pub schedulers: u16,
+    pub schedulers: Schedulers,
     /// Pages of the crawl that are fetched at most; 0: no limit.
     pub pages_max: u64,
     /// Pages of a registered domain that are fetched at most; 0: no limit.
@@ -101,7 +103,7 @@ impl Settings {
             server_failures_max: scheduler.server_failures_max.max(1),
             ask_lifetime: pipeline.stages.fetcher.ask_lifetime,
             no_address_lifetime: pipeline.stages.resolver.cache.negative,
-            schedulers: scheduler.replicas,
+            schedulers: Schedulers::of(&Owners::new(pipeline.partitions, scheduler.replicas), 0),
             pages_max: pipeline.limits.max_pages,
             pages_per_domain: pipeline.limits.pages_per_domain,
             pages_per_host: pipeline.limits.pages_per_host,
@@ -157,7 +159,7 @@ pub(crate) mod tests {
             server_failures_max: 6,
             ask_lifetime: Duration::from_secs(1),
             no_address_lifetime: Duration::from_secs(300),
-            schedulers: 1,
+            schedulers: Schedulers::of(&Owners::new(4, 1), 0),
             pages_max: 0,
             pages_per_domain: 0,
             over_budget: OverBudget::End,

@@ -55,6 +55,8 @@ pub struct Need {
     pub max: u64,
     /// Number of schedulers of the crawl.
     pub schedulers: u16,
+    /// Those that must have said what they fetched before it takes tokens: a scheduler that was alone has entered nothing.
+    pub known: Vec<u16>,
     /// The scheduler that asks.
     pub instance: u16,
     /// Its epoch.
@@ -65,6 +67,8 @@ pub struct Need {
     pub in_flight: u64,
     /// URLs that wait.
     pub waiting: u64,
+    /// Says whether tokens that no URL needs go back now.
+    pub gives_back: bool,
 }
 
 /// The ledger after a need was entered; none when the broker did not answer.
@@ -109,7 +113,8 @@ impl Ledger {
         let tokens = match (spent + need.waiting).checked_sub(held) {
             Some(0) => held,
             Some(missing) => held + missing.max(TAKEN_MIN).min(block),
-            None => spent + need.waiting,
+            None if need.gives_back => spent + need.waiting,
+            None => held,
         };
         let after = Holding { epoch: need.epoch, tokens, fetched: need.fetched };
         self.0.insert(need.instance, after);
@@ -117,9 +122,17 @@ impl Ledger {
     }
 
     /// Says whether all schedulers have said what they have fetched. For the crawl, each does so when it starts. For a
-    /// domain, only those count that have something of it.
+    /// domain, only those count that have something of it, until partitions move: then each is asked.
     fn knows_all(&self, need: &Need) -> bool {
+        if self.silent(need.instance, &need.known).next().is_some() {
+            return false;
+        }
         need.budget != SharedBudget::Crawl || self.others(need.instance).count() + 1 >= usize::from(need.schedulers)
+    }
+
+    /// Those of these schedulers, but the one that asks, that have not said what they fetched.
+    pub(crate) fn silent(&self, instance: u16, known: &[u16]) -> impl Iterator<Item = u16> {
+        known.iter().copied().filter(move |other| *other != instance && !self.0.contains_key(other))
     }
 
     fn others(&self, instance: u16) -> impl Iterator<Item = (u16, Holding)> {
@@ -170,7 +183,18 @@ mod tests {
 
     fn need(instance: u16, max: u64, fetched: u64, in_flight: u64, waiting: u64) -> Need {
         let budget = SharedBudget::Domain("a.test".into());
-        Need { budget, max, schedulers: 2, instance, epoch: 5, fetched, in_flight, waiting }
+        Need {
+            budget,
+            max,
+            schedulers: 2,
+            known: Vec::new(),
+            instance,
+            epoch: 5,
+            fetched,
+            in_flight,
+            waiting,
+            gives_back: true,
+        }
     }
 
     #[test]
@@ -185,6 +209,17 @@ mod tests {
         assert!(!ledger.settle(&need(0, 1000, 2, 1, 4)));
         assert_eq!((ledger.fetched_elsewhere(1), ledger.holders_elsewhere(1).collect::<Vec<_>>()), (2, vec![0]));
         assert_eq!(Ledger::parse(&ledger.to_string()), Some(ledger));
+    }
+
+    #[test]
+    fn who_was_alone_has_to_say_what_it_fetched_before_others_take_tokens() {
+        let mut ledger = Ledger::default();
+        let asks = |waiting| Need { known: vec![0, 1], ..need(1, 10, 0, 0, waiting) };
+        ledger.settle(&asks(4));
+        assert_eq!((ledger.tokens(1), ledger.silent(1, &[0, 1]).collect::<Vec<_>>()), (0, vec![0]));
+        ledger.settle(&need(0, 10, 9, 0, 0));
+        ledger.settle(&asks(4));
+        assert_eq!((ledger.tokens(1), ledger.silent(1, &[0, 1]).count()), (1, 0));
     }
 
     #[test]

@@ -202,7 +202,7 @@ impl Process {
             cache_bytes: scheduler.store_cache_bytes,
             durability: pipeline.durability,
         };
-        let store: Arc<dyn Store> = Arc::new(DiskStore::open(folder, &TABLES, options)?);
+        let store: Arc<dyn Store> = Arc::new(DiskStore::open(folder, &TABLES.map(|(table, _)| table), options)?);
         let partitions: Vec<u16> = (0..PARTITIONS).collect();
         let settings = Settings::new(pipeline, Provider::open(scheduler)?);
         let epoch = std::process::id().into();

@@ -339,7 +339,7 @@ impl Process {
             cache_bytes: dedup.store_cache_bytes,
             durability: pipeline.durability,
         };
-        let tables = [&TABLES[..], &[OUTBOX]].concat();
+        let tables: Vec<_> = TABLES.iter().map(|(table, _)| *table).chain([OUTBOX]).collect();
         let store: Arc<dyn Store> = Arc::new(DiskStore::open(folder, &tables, options)?);
         let cache = UrlCache::open("stages.dedup.cache", &dedup.cache)?;
         let partitions: Vec<u16> = (0..PARTITIONS).collect();

@@ -5,6 +5,7 @@ use super::broker::{Delivery, Outgoing, SoftMessage};
 use super::plan::Micros;
 use super::web::ConnectionId;
 use scheduler::tokens::Settled;
+use shared::bus::OwnersTable;
 use shared::message::Edge;
 use shared::scope_entry::ScopeEntry;
 use shared::stage::settlement::PubAck;
@@ -66,6 +67,8 @@ pub(crate) enum Input {
     LeaseLost,
     /// It may be time for something: the core's wish, a publish, upkeep, the lease.
     Tick,
+    /// The owners of a stage's partitions, as they were a while ago.
+    Owners(StageName, OwnersTable),
     /// A connect has ended.
     Connected(ConnectionId),
 }
@@ -96,6 +99,8 @@ pub(crate) enum Happening {
     To(Process, Input),
     /// A publish reaches the broker.
     Publish { from: Process, token: u64, message: Outgoing },
+    /// An input is to be delivered again at once.
+    Nak { edge: Edge, consumer: usize, sequence: u64 },
     /// An ack reaches the broker.
     Ack { edge: Edge, consumer: usize, sequence: u64 },
     /// A sign that a process still has an input in hand reaches the broker.
@@ -110,6 +115,8 @@ pub(crate) enum Happening {
     BrokerRestart { micros: Micros },
     /// The broker is restored from a copy so old, and comes back: first to some processes, then to others.
     BrokerRestored { age: Micros },
+    /// Another number of instances of a stage is wanted.
+    Scaling(StageName, u16),
     /// The scope bucket takes an entry.
     Join(EffectId, ScopeEntry),
 }

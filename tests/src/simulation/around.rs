@@ -8,13 +8,13 @@ use super::leases::Leases;
 use super::names::Names;
 use super::plan::{Faults, MILLISECOND, Micros, SECOND};
 use super::routes::Routes;
+use super::scaling::Moves;
 use super::scope::ScopeBucket;
 use super::web::Web;
 use bytes::Bytes;
 use fetcher::effect::{Answer as Fetched, Asked};
 use parser::content::Answer as Judged;
 use scheduler::tokens::{Ledger, Need, Settled};
-use shared::config::Pipeline;
 use shared::message::{Ask, ContentAsk, Edge, decode, encode};
 use shared::stage::Token;
 use shared::stage::settlement::{Expected, PubAck, Rewound, StreamLook};
@@ -51,7 +51,8 @@ pub(crate) struct Around {
     pub(crate) cut: HashMap<Place, Micros>,
     /// Places that die in their next step that brings something about.
     pub(crate) dying: HashMap<Place, usize>,
-    pub(crate) replicas: HashMap<StageName, u16>,
+    /// Who has the partitions of the stages with state, and what is on its way.
+    pub(crate) moves: Moves,
     /// Messages that the broker lost.
     pub(crate) lost: usize,
     /// Why a process ended for good: what it found is not what was there.
@@ -61,7 +62,7 @@ pub(crate) struct Around {
 
 impl Around {
     /// Whether a message between a place and the broker is lost.
-    fn is_lost(&mut self, place: Place) -> bool {
+    pub(crate) fn is_lost(&mut self, place: Place) -> bool {
         self.is_cut_off(place) || self.dice.chance(self.faults.lost)
     }
 
@@ -190,10 +191,11 @@ impl Around {
     /// Delivers what a stream holds.
     pub(crate) fn dispatch(&mut self, edge: Edge) {
         let (up, paused, cut, now) = (&self.up, &self.paused, &self.cut, self.now);
+        let between = &self.moves.between;
         let reachable = |place: Place| {
             let blocked = |until: &HashMap<Place, Micros>| until.get(&place).is_some_and(|&until| until > now);
             // A paused process has asked for messages before; one that is cut off gets none.
-            let asks = !blocked(cut) && !blocked(paused);
+            let asks = !blocked(cut) && !blocked(paused) && !between.contains(&place);
             up.get(&place).copied().filter(|_| asks)
         };
         let dice = &mut self.dice;
@@ -232,6 +234,25 @@ impl Around {
         }
     }
 
+    /// A process gives an input back: it is to come again, to whoever draws it then.
+    pub(crate) fn nak(&mut self, from: Process, edge: Edge, consumer: usize, sequence: u64) {
+        if !self.is_lost(from.place) {
+            let at = self.now + self.latency();
+            self.agenda.over(Line::ToBroker(from), at, Happening::Nak { edge, consumer, sequence });
+        }
+    }
+
+    /// The process of a place that listens to what others send.
+    fn listener(&self, place: Place) -> Option<Process> {
+        self.up.get(&place).copied().filter(|_| !self.moves.between.contains(&place))
+    }
+
+    /// A place stands still for a while.
+    pub(crate) fn stand_still(&mut self, place: Place, micros: Micros) {
+        self.paused.insert(place, self.now + micros);
+        self.agenda.at(self.now + micros, Happening::Incident(place, Incident::Resume));
+    }
+
     /// A process tells the broker that it still has an input in hand.
     pub(crate) fn extend(&mut self, from: Process, edge: Edge, consumer: usize, sequence: u64) {
         if !self.is_lost(from.place) {
@@ -242,12 +263,13 @@ impl Around {
 
     /// A process sends a soft message.
     pub(crate) fn send(&mut self, from: Process, edge: Edge, token: &Token, payload: Bytes) {
-        self.checks.sends(self.now, from, edge, &payload);
+        let used = self.moves.used.get(&from.place).map(Vec::as_slice).unwrap_or_default();
+        self.checks.sends(self.now, from, used, edge, &payload);
         let Some(place) = self.addressee(edge, token) else { return };
         if self.is_lost(from.place) || self.is_lost(place) {
             return;
         }
-        if let Some(to) = self.up.get(&place).copied() {
+        if let Some(to) = self.listener(place) {
             let happening = Happening::To(to, Input::Soft(SoftMessage { edge, payload, reply: None }));
             let at = self.now + self.soft_latency();
             self.agenda.over(Line::Soft(from.place, place), at, happening);
@@ -265,9 +287,7 @@ impl Around {
             (Edge::FetchJobs, Token::Instance(name)) => place(StageName::Fetcher, name.parse().ok()?),
             (Edge::FetchAsks, Token::Instance(name)) => place(StageName::Scheduler, name.parse().ok()?),
             (Edge::UrlsFiltered, _) => None,
-            (Edge::Errands, Token::Partition(partition)) => {
-                place(StageName::Scheduler, Pipeline::owner(*partition, self.replicas[&StageName::Scheduler]))
-            }
+            (Edge::Errands, Token::Partition(partition)) => self.user_of(StageName::Scheduler, *partition),
             (Edge::DnsRefresh, Token::Partition(_)) => {
                 let mut up: Vec<Place> =
                     self.up.keys().copied().filter(|place| place.stage == StageName::Resolver).collect();
@@ -319,7 +339,7 @@ impl Around {
             return None;
         }
         let latency = self.soft_latency();
-        let Some(process) = self.up.get(&to).copied() else { return Some(latency) };
+        let Some(process) = self.listener(to) else { return Some(latency) };
         let message = SoftMessage { edge, payload, reply: Some(ReplyTo { effect: id, request }) };
         let at = self.now + latency;
         self.agenda.over(Line::Soft(from, to), at, Happening::To(process, Input::Soft(message)));

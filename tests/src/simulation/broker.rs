@@ -1,7 +1,8 @@
 //! The broker in memory: streams with durable consumers, and the subjects of soft messages.
 //!
 //! A stream stores a message once per id within its duplicate window and delivers it at least once: what is not
-//! acked within `ack_wait` comes again, to any member of the consumer. Restored from an earlier copy, all streams and
+//! acked within `ack_wait` comes again, to any member of the consumer. What was acked is gone, whichever consumer had it: the
+//! consumers of a later owner of a partition begin with what is left, and acks to those of an earlier one count no more. Restored from an earlier copy, all streams and
 //! consumers are as they were then, and sequence numbers are given out a second time.
 
 use super::agenda::{EffectId, Place, Process};
@@ -26,6 +27,8 @@ pub(crate) struct Outgoing {
 pub(crate) struct Delivery {
     pub(crate) edge: Edge,
     pub(crate) consumer: usize,
+    /// The partition whose consumer it is; none: one of several.
+    pub(crate) partition: Option<u16>,
     /// In its stream, from 1.
     pub(crate) sequence: u64,
     /// When it was stored.
@@ -63,17 +66,33 @@ struct Unacked {
     until: Micros,
 }
 
+/// What an instance draws owned partitions from, as in the stage loop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Drawn {
+    /// One consumer of all partitions.
+    All,
+    /// A consumer of each of these partitions, under the version of its ownership.
+    Each(Vec<(u16, u64)>),
+}
+
+/// Whose messages a consumer has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Slice {
+    Shared,
+    /// All partitions, of the instance that owns them.
+    Instance(u16),
+    /// A partition under a version of its ownership.
+    Partition(u16, u64),
+}
+
 /// A durable consumer and its members.
 struct Consumer {
+    slice: Slice,
     members: Vec<Place>,
-    /// Of how many instances which one's partitions; none: all messages.
-    filter: Option<(u16, u16)>,
     /// Index of the next message never delivered.
     next: usize,
     again: BTreeSet<u64>,
     unacked: BTreeMap<u64, Unacked>,
-    /// By sequence, when it was acked.
-    acked: BTreeMap<u64, Micros>,
     delivery: u64,
 }
 
@@ -91,7 +110,13 @@ struct Stream {
     capacity: usize,
     duplicate_window: Micros,
     ack_wait: Micros,
-    consumers: Vec<Consumer>,
+    /// Some stage reads it.
+    is_read: bool,
+    /// By sequence, when it was acked.
+    acked: BTreeMap<u64, Micros>,
+    /// In the order in which they were made.
+    consumers: BTreeMap<usize, Consumer>,
+    made: usize,
 }
 
 /// A message that the broker decided to deliver.
@@ -132,7 +157,10 @@ impl Broker {
                     capacity: if config.bytes_max.0 > 0 { capacity } else { usize::MAX },
                     duplicate_window: config.duplicate_window.as_micros() as Micros,
                     ack_wait: config.ack_wait.as_micros() as Micros,
-                    consumers: Vec::new(),
+                    is_read: false,
+                    acked: BTreeMap::new(),
+                    consumers: BTreeMap::new(),
+                    made: 0,
                 };
                 streams.insert(edge, stream);
             }
@@ -140,18 +168,54 @@ impl Broker {
         Broker { streams }
     }
 
-    /// Gives a stream a consumer: one of all instances, or of the partitions of one of `replicas`.
-    pub(crate) fn consumer(&mut self, edge: Edge, members: Vec<Place>, filter: Option<(u16, u16)>) {
-        let consumer = Consumer {
-            members,
-            filter,
-            next: 0,
-            again: BTreeSet::new(),
-            unacked: BTreeMap::new(),
-            acked: BTreeMap::new(),
-            delivery: 0,
+    /// Gives a stream a consumer of all messages.
+    pub(crate) fn share(&mut self, edge: Edge, members: Vec<Place>) {
+        self.stream(edge).make(Slice::Shared, members);
+    }
+
+    /// An instance draws its partitions of a stream: consumers of earlier owners are in the way, and go.
+    pub(crate) fn draw(&mut self, edge: Edge, place: Place, drawn: &Drawn) {
+        self.withdraw(edge, place);
+        let slices: Vec<Slice> = match drawn {
+            Drawn::All => vec![Slice::Instance(place.instance)],
+            Drawn::Each(owned) => owned.iter().map(|&(of, version)| Slice::Partition(of, version)).collect(),
         };
-        self.stream(edge).consumers.push(consumer);
+        let is_own = |partition: u16| match drawn {
+            Drawn::All => true,
+            Drawn::Each(owned) => owned.iter().any(|(of, _)| *of == partition),
+        };
+        let stream = self.stream(edge);
+        stream.consumers.retain(|_, Consumer { slice, .. }| {
+            let is_in_the_way = match *slice {
+                Slice::Shared => false,
+                Slice::Instance(_) => !slices.is_empty(),
+                Slice::Partition(partition, _) => is_own(partition),
+            };
+            slices.contains(slice) || !is_in_the_way
+        });
+        for slice in slices {
+            match stream.consumers.values_mut().find(|consumer| consumer.slice == slice) {
+                Some(consumer) => consumer.members = vec![place],
+                None => stream.make(slice, vec![place]),
+            }
+        }
+    }
+
+    /// An instance draws its partitions of a stream no more.
+    pub(crate) fn withdraw(&mut self, edge: Edge, place: Place) {
+        let owned = self.stream(edge).consumers.values_mut().filter(|consumer| consumer.slice != Slice::Shared);
+        owned.filter(|consumer| consumer.members == [place]).for_each(|consumer| consumer.members.clear());
+    }
+
+    /// Up to which sequence all messages are acked that a consumer has: of a partition, or of all.
+    pub(crate) fn ack_floor(&self, edge: Edge, partition: Option<u16>) -> u64 {
+        let Some(stream) = self.streams.get(&edge) else { return 0 };
+        let is_of = |message: &Stored| match (partition, &message.token) {
+            (Some(partition), Token::Partition(of)) => partition == *of,
+            _ => true,
+        };
+        let own = (1..).zip(&stream.messages).filter(|(_, message)| is_of(message)).map(|(sequence, _)| sequence);
+        own.take_while(|sequence| stream.acked.contains_key(sequence)).last().unwrap_or(0)
     }
 
     fn stream(&mut self, edge: Edge) -> &mut Stream {
@@ -168,8 +232,7 @@ impl Broker {
         if stream.ids.get(&message.id).is_some_and(|at| at + stream.duplicate_window > now) {
             return Storing::Known;
         }
-        let acked = stream.consumers.iter().map(|consumer| consumer.acked.len()).min();
-        if acked.is_some_and(|acked| stream.messages.len() - acked >= stream.capacity) {
+        if stream.is_read && stream.messages.len() - stream.acked.len() >= stream.capacity {
             return Storing::Refused;
         }
         stream.ids.insert(message.id.clone(), now);
@@ -187,59 +250,67 @@ impl Broker {
     ) -> Vec<Dispatched> {
         let mut dispatched = Vec::new();
         let Some(stream) = self.streams.get_mut(&edge) else { return dispatched };
-        for (index, consumer) in stream.consumers.iter_mut().enumerate() {
+        for (&index, consumer) in &mut stream.consumers {
             let members: Vec<Process> = consumer.members.iter().filter_map(|&place| up(place)).collect();
             if members.is_empty() {
                 continue;
             }
             while consumer.unacked.len() < UNACKED_MAX
-                && let Some(sequence) = consumer.take_next(&stream.messages)
+                && let Some(sequence) = consumer.take_next(&stream.messages, &stream.acked)
             {
                 let to = members[choose(members.len())];
                 consumer.delivery += 1;
                 let until = now + stream.ack_wait;
                 consumer.unacked.insert(sequence, Unacked { delivery: consumer.delivery, until });
                 let Stored { at, payload, .. } = &stream.messages[sequence as usize - 1];
-                let delivery = Delivery { edge, consumer: index, sequence, at: *at, payload: payload.clone() };
+                let (at, payload, partition) = (*at, payload.clone(), consumer.slice.partition());
+                let delivery = Delivery { edge, consumer: index, partition, sequence, at, payload };
                 dispatched.push(Dispatched { to, number: consumer.delivery, delivery });
             }
         }
         dispatched
     }
 
+    /// Nothing, when the consumer is there no more.
     pub(crate) fn ack(&mut self, now: Micros, edge: Edge, consumer: usize, sequence: u64) {
         if sequence > self.last(edge) {
             return;
         }
-        let consumer = &mut self.stream(edge).consumers[consumer];
-        consumer.unacked.remove(&sequence);
-        consumer.again.remove(&sequence);
-        consumer.acked.insert(sequence, now);
+        let stream = self.stream(edge);
+        if let Some(consumer) = stream.consumers.get_mut(&consumer) {
+            consumer.unacked.remove(&sequence);
+            consumer.again.remove(&sequence);
+            stream.acked.insert(sequence, now);
+        }
     }
 
     /// A process still has a message in hand: it comes again only after another `ack_wait`.
     pub(crate) fn extend(&mut self, now: Micros, edge: Edge, consumer: usize, sequence: u64) {
         let stream = self.stream(edge);
         let until = now + stream.ack_wait;
-        if let Some(unacked) = stream.consumers[consumer].unacked.get_mut(&sequence) {
+        let consumer = stream.consumers.get_mut(&consumer);
+        if let Some(unacked) = consumer.and_then(|consumer| consumer.unacked.get_mut(&sequence)) {
             unacked.until = until;
         }
     }
 
     /// Until when a delivery may be acked; none when it is, or when the message was delivered again.
     pub(crate) fn unacked_until(&self, edge: Edge, consumer: usize, sequence: u64, delivery: u64) -> Option<Micros> {
-        let unacked = self.streams.get(&edge)?.consumers.get(consumer)?.unacked.get(&sequence)?;
+        let unacked = self.streams.get(&edge)?.consumers.get(&consumer)?.unacked.get(&sequence)?;
         (unacked.delivery == delivery).then_some(unacked.until)
     }
 
     /// Forgets the acks since a moment: these messages come again, as if for the first time.
     pub(crate) fn forget_acks(&mut self, since: Micros) {
-        for consumer in self.streams.values_mut().flat_map(|stream| &mut stream.consumers) {
-            let forgotten: Vec<u64> =
-                consumer.acked.iter().filter(|&(_, &at)| at >= since).map(|(&sequence, _)| sequence).collect();
-            for sequence in forgotten {
-                consumer.acked.remove(&sequence);
-                consumer.again.insert(sequence);
+        for Stream { messages, acked, consumers, .. } in self.streams.values_mut() {
+            let forgotten = acked.extract_if(.., |_, at| *at >= since);
+            for sequence in forgotten.map(|(sequence, _)| sequence).collect::<Vec<_>>() {
+                let Some(message) = messages.get(sequence as usize - 1) else { continue };
+                let owners = consumers.values_mut().filter(|consumer| consumer.wants(message));
+                // One that has not come so far comes there by itself.
+                owners.filter(|consumer| consumer.next >= sequence as usize).for_each(|consumer| {
+                    consumer.again.insert(sequence);
+                });
             }
         }
     }
@@ -253,7 +324,7 @@ impl Broker {
             lost += stream.messages.len() - length;
             stream.messages.truncate(length);
             stream.ids.retain(|_, at| *at < copied_at);
-            for consumer in &mut stream.consumers {
+            for consumer in stream.consumers.values_mut() {
                 consumer.next = consumer.next.min(length);
                 consumer.again.retain(|&sequence| sequence <= length as u64);
                 consumer.unacked.retain(|&sequence, _| sequence <= length as u64);
@@ -270,7 +341,7 @@ impl Broker {
     /// When a message was stored, unless all consumers have acked it.
     pub(crate) fn stored_at(&self, edge: Edge, sequence: u64) -> Option<Micros> {
         let stream = self.streams.get(&edge)?;
-        let is_there = stream.consumers.iter().any(|consumer| !consumer.acked.contains_key(&sequence));
+        let is_there = stream.is_read && !stream.acked.contains_key(&sequence);
         stream
             .messages
             .get(usize::try_from(sequence).ok()?.checked_sub(1)?)
@@ -278,19 +349,22 @@ impl Broker {
             .map(|stored| stored.at)
     }
 
-    /// A message is to be delivered once more.
+    /// A message is to be delivered once more, if its consumer is still there.
     pub(crate) fn again(&mut self, edge: Edge, consumer: usize, sequence: u64) {
-        let consumer = &mut self.stream(edge).consumers[consumer];
-        consumer.unacked.remove(&sequence);
-        consumer.again.insert(sequence);
+        let stream = self.stream(edge);
+        if let Some(consumer) = stream.consumers.get_mut(&consumer)
+            && consumer.unacked.remove(&sequence).is_some()
+        {
+            consumer.again.insert(sequence);
+        }
     }
 
     /// Whether everything has been delivered and acked.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.streams.values().all(|stream| {
-            stream.consumers.iter().all(|consumer| {
-                consumer.unacked.is_empty() && consumer.again.is_empty() && !consumer.has_more(&stream.messages)
-            })
+        let mut read = self.streams.values().filter(|stream| stream.is_read);
+        read.all(|stream| {
+            let is_quiet = |consumer: &Consumer| consumer.unacked.is_empty() && consumer.again.is_empty();
+            stream.acked.len() == stream.messages.len() && stream.consumers.values().all(is_quiet)
         })
     }
 
@@ -303,14 +377,12 @@ impl Broker {
     pub(crate) fn pending(&self) -> Vec<String> {
         let mut lines = Vec::new();
         for (edge, stream) in &self.streams {
-            for (index, consumer) in stream.consumers.iter().enumerate() {
-                let (unacked, again) = (consumer.unacked.len(), consumer.again.len());
-                let more = consumer.has_more(&stream.messages);
-                if unacked + again > 0 || more {
-                    lines.push(format!(
-                        "{} consumer {index}: {unacked} unacked, {again} again, more {more}",
-                        edge.name()
-                    ));
+            if stream.is_read && stream.acked.len() < stream.messages.len() {
+                let (acked, all) = (stream.acked.len(), stream.messages.len());
+                lines.push(format!("{}: {acked} of {all} are acked", edge.name()));
+                for Consumer { slice, members, next, again, unacked, .. } in stream.consumers.values() {
+                    let (unacked, again) = (unacked.len(), again.len());
+                    lines.push(format!("  {slice:?} of {members:?}: next {next}, {unacked} unacked, {again} again"));
                 }
             }
         }
@@ -318,30 +390,44 @@ impl Broker {
     }
 }
 
+impl Slice {
+    fn partition(self) -> Option<u16> {
+        match self {
+            Slice::Partition(partition, _) => Some(partition),
+            Slice::Shared | Slice::Instance(_) => None,
+        }
+    }
+}
+
+impl Stream {
+    fn make(&mut self, slice: Slice, members: Vec<Place>) {
+        self.is_read = true;
+        let consumer =
+            Consumer { slice, members, next: 0, again: BTreeSet::new(), unacked: BTreeMap::new(), delivery: 0 };
+        self.consumers.insert(self.made, consumer);
+        self.made += 1;
+    }
+}
+
 impl Consumer {
     fn wants(&self, message: &Stored) -> bool {
-        match (self.filter, &message.token) {
-            (Some((replicas, instance)), Token::Partition(partition)) => {
-                Pipeline::owner(*partition, replicas) == instance
-            }
+        match (self.slice.partition(), &message.token) {
+            (Some(own), Token::Partition(partition)) => own == *partition,
             _ => true,
         }
     }
 
-    fn take_next(&mut self, messages: &[Stored]) -> Option<u64> {
+    fn take_next(&mut self, messages: &[Stored], acked: &BTreeMap<u64, Micros>) -> Option<u64> {
         if let Some(sequence) = self.again.pop_first() {
             return Some(sequence);
         }
         while let Some(message) = messages.get(self.next) {
             self.next += 1;
-            if self.wants(message) {
-                return Some(self.next as u64);
+            let sequence = self.next as u64;
+            if self.wants(message) && !acked.contains_key(&sequence) {
+                return Some(sequence);
             }
         }
         None
-    }
-
-    fn has_more(&self, messages: &[Stored]) -> bool {
-        messages.get(self.next..).unwrap_or_default().iter().any(|message| self.wants(message))
     }
 }

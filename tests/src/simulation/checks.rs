@@ -10,7 +10,8 @@
 //! - P4: no URL is new twice, but once more for each injection that wants it again.
 //! - P5: no page is requested by a robots.txt that is older than `politeness.robots_lifetime`.
 //! - P7: no request to another server than the one that the job was granted for.
-//! - Connections: of each scheduler no more jobs are out for an address than `politeness.connections_per_address`.
+//! - Connections: of the partitions of each scheduler no more jobs are out for an address than
+//!   `politeness.connections_per_address`.
 //! - Budgets: of no host more pages are fetched than `limits.pages_per_host`, and of no registered domain more than
 //!   `limits.pages_per_domain`.
 
@@ -23,7 +24,7 @@ use shared::config::{DownloadPause, Pipeline};
 use shared::message::{Edge, JobId, NewUrls, Outcome, Outcomes, Report, RequestEnd, RequestResult, ToFetcher, decode};
 use shared::stage::Count;
 use shared::topology::StageName;
-use shared::url::{host_of, path_of, registered_domain, server_of};
+use shared::url::{host_of, partition, path_of, registered_domain, server_of};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::net::IpAddr;
 use std::time::Duration;
@@ -37,6 +38,8 @@ enum Limit {
 
 struct Lease {
     server: String,
+    /// Of its server's host.
+    partition: u16,
     /// Its server's address that is tried first.
     address: Option<IpAddr>,
     /// By the scheduler's clock.
@@ -74,6 +77,7 @@ pub(crate) fn url_of(pass: &str) -> &str {
 
 /// What has been seen so far, and what was wrong with it.
 pub(crate) struct Checks {
+    partitions: u16,
     delay: Micros,
     download_pause: DownloadPause,
     robots_lifetime: Micros,
@@ -107,6 +111,7 @@ impl Checks {
     pub(crate) fn new(pipeline: &Pipeline, faults: bool) -> Self {
         let politeness = &pipeline.politeness;
         Checks {
+            partitions: pipeline.partitions,
             delay: politeness.delay.as_micros() as Micros,
             download_pause: DownloadPause::new(politeness),
             robots_lifetime: politeness.robots_lifetime.as_micros() as Micros,
@@ -133,7 +138,7 @@ impl Checks {
     }
 
     /// A process sends a soft message.
-    pub(crate) fn sends(&mut self, now: Micros, from: Process, edge: Edge, payload: &[u8]) {
+    pub(crate) fn sends(&mut self, now: Micros, from: Process, used: &[u16], edge: Edge, payload: &[u8]) {
         if edge != Edge::FetchJobs {
             return;
         }
@@ -151,11 +156,13 @@ impl Checks {
                 }
                 self.by_server.entry(job.server.clone()).or_default().push(job.id);
                 let address = job.addresses.first().copied();
+                let partition = partition(host_of(&job.server), self.partitions);
                 self.events += 1;
                 let granted = self.events;
-                let lease = Lease { server: job.server, address, until: now + lease, lease, granted, ended: false };
+                let lease =
+                    Lease { server: job.server, partition, address, until: now + lease, lease, granted, ended: false };
                 self.leases.insert(job.id, lease);
-                self.shares_address(now, job.id);
+                self.shares_address(now, job.id, used);
             }
             Ok(ToFetcher::Renewed { job, .. }) => {
                 if let Some(lease) = self.leases.get_mut(&job) {
@@ -168,10 +175,10 @@ impl Checks {
     }
 
     /// Whether a job that was just granted finds room at its address.
-    fn shares_address(&mut self, now: Micros, job: JobId) {
+    fn shares_address(&mut self, now: Micros, job: JobId, used: &[u16]) {
         let address = self.leases.get(&job).and_then(|lease| lease.address);
-        let is_there = |(id, lease): &(&JobId, &Lease)| {
-            id.scheduler == job.scheduler && lease.address == address && !lease.ended && lease.until > now
+        let is_there = |(_, lease): &(&JobId, &Lease)| {
+            used.contains(&lease.partition) && lease.address == address && !lease.ended && lease.until > now
         };
         let jobs = self.leases.iter().filter(is_there).count();
         if self.connections_per_address > 0 && jobs > self.connections_per_address {

@@ -51,6 +51,21 @@ impl Leases {
         Some(taken)
     }
 
+    /// The next life of a process's core holds its lease.
+    pub(crate) fn pass_on(&mut self, process: Process) {
+        let of_life_before = |holder: Process| holder.place == process.place && holder.life + 1 == process.life;
+        if let Some(lease) = self.held.get_mut(&process.place)
+            && lease.holder.is_some_and(of_life_before)
+        {
+            lease.holder = Some(process);
+        }
+    }
+
+    /// Whether some process holds the lease of a place.
+    pub(crate) fn is_held(&self, now: Micros, place: Place) -> bool {
+        self.held.get(&place).is_some_and(|lease| lease.until > now)
+    }
+
     /// Somebody else takes the lease of a place as soon as it lapses, and holds it for a while.
     pub(crate) fn claim(&mut self, place: Place, micros: Micros) {
         self.claims.insert(place, micros);

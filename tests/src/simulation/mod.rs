@@ -13,12 +13,17 @@ mod checks;
 pub(crate) mod dice;
 mod graph;
 mod leases;
+mod life;
+mod moves;
 mod names;
 mod node;
 mod nodes;
 mod plan;
 mod routes;
+mod scaling;
 mod scope;
+mod tenure;
+mod verdict;
 mod web;
 mod world;
 

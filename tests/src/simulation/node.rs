@@ -3,28 +3,29 @@
 //! The rules of delivery are those of a process: the same [`Settlement`] says what is acked, committed and published. The
 //! node carries its actions out with the broker in memory. A crash takes the core and everything that was not committed;
 //! the next life starts from the store, when the lease of the last one is over, under the next epoch, and with a clock
-//! of its own.
+//! of its own. When the instance is to have other partitions, the life of its core ends, partitions are given and taken, and
+//! the next one begins under the same lease.
 //!
 //! Not modelled: two processes that work on one store at once (the store is locked), and corrupt payloads.
 
 use super::agenda::{Answer, EffectId, Input, Place, Process};
 use super::around::Around;
-use super::broker::{Delivery, Outgoing, ReplyTo, SoftMessage};
-use super::plan::{MILLISECOND, Micros, SECOND};
+use super::broker::Drawn;
+use super::life::{Begun, Died, LifeOf};
+use super::moves::{OpenBeside, Settled, Settling};
+use super::plan::Micros;
+use super::scaling::Watch;
+use shared::bus::OwnersTable;
 use shared::config::Pipeline;
-use shared::message::{Edge, decode};
-use shared::stage::settlement::{Action, Life, Refused, Rewound, Settlement, next_epoch};
-use shared::stage::store::{MemoryStore, Store};
-use shared::stage::{Core, Count, Event, Output};
+use shared::message::Edge;
+use shared::partitions::Owners;
+use shared::stage::settlement::{are_divided, next_epoch};
+use shared::stage::store::{MemoryStore, Store, Table};
+use shared::stage::{Core, Count, Keyed, Rows};
 use shared::time::Timestamp;
-use std::collections::{HashSet, VecDeque};
+use shared::topology::{Source, StageName};
+use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
-
-/// How often a process keeps inputs alive and clears its outbox, as in the stage loop.
-const UPKEEP: Micros = 500 * MILLISECOND;
-/// As in the loop's lookout.
-const LOOK_EVERY: Micros = 5 * SECOND;
 
 /// A core that the simulation can run: who does its work that waits.
 pub(crate) trait Simulated: Core + 'static {
@@ -45,6 +46,10 @@ pub(crate) struct Opening {
     /// A number that no other life has.
     pub(crate) life: u64,
     pub(crate) store: Option<Arc<dyn Store>>,
+    /// The partitions that the instance owns.
+    pub(crate) partitions: Vec<u16>,
+    /// Who has which partition of the stages that the instance has to know of.
+    pub(crate) owners: BTreeMap<StageName, Owners>,
 }
 
 /// A node of any stage.
@@ -52,7 +57,7 @@ pub(crate) trait AnyNode {
     /// Starts the next life; false when another process still holds the lease.
     fn start(&mut self, around: &mut Around) -> bool;
     /// Ends the life at once.
-    fn crash(&mut self);
+    fn crash(&mut self, around: &mut Around);
     fn process(&self) -> Option<Process>;
     /// Takes what reached it.
     fn take(&mut self, input: Input, around: &mut Around);
@@ -65,36 +70,17 @@ pub(crate) trait AnyNode {
     fn why_idle(&self, now: Micros, server: &str) -> Option<String>;
 }
 
-/// What an answer to an input is sent to.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum AnswerTo {
-    /// A message of a stream's consumer: an ack.
-    Consumer { edge: Edge, consumer: usize, sequence: u64 },
-    /// A request: a reply.
-    Asker(ReplyTo),
+/// The state of an instance, which goes with it through all its lives.
+pub(crate) struct State {
+    pub(crate) store: Arc<MemoryStore>,
+    tables: Vec<(Table, Keyed)>,
+    beside: Option<OpenBeside>,
 }
 
-/// The life of a process.
-struct LifeOf<C> {
-    core: C,
-    settlement: Settlement<AnswerTo>,
-    process: Process,
-    store: Option<Arc<MemoryStore>>,
-    born: Micros,
-    /// What has come and waits for its turn: answers first, then requests, then messages of streams.
-    answers: VecDeque<(u64, Answer)>,
-    requests: VecDeque<SoftMessage>,
-    messages: VecDeque<Delivery>,
-    effects: HashSet<u64>,
-    next_effect: u64,
-    /// Messages published so far, each counted once.
-    announced: u64,
-    next_upkeep: Micros,
-    /// Of a stage with state: when it renews its lease, and the revision under which that was taken.
-    next_renewal: Option<Micros>,
-    taken: u64,
-    /// When it looks at its streams, in a run in which they may become shorter.
-    next_look: Option<Micros>,
+impl State {
+    pub(crate) fn new(tables: &[(Table, Keyed)], beside: Option<OpenBeside>) -> Self {
+        State { store: Arc::default(), tables: tables.to_vec(), beside }
+    }
 }
 
 /// An instance of a stage.
@@ -102,356 +88,215 @@ pub(crate) struct Node<C: Simulated> {
     place: Place,
     open: Box<dyn Fn(&Opening) -> C>,
     pipeline: Pipeline,
-    store: Option<Arc<MemoryStore>>,
+    state: Option<State>,
     lives: u64,
+    watch: Option<Watch>,
     life: Option<LifeOf<C>>,
+    /// Between two lives.
+    settling: Option<Settling>,
 }
 
-/// The process died in the middle of a step.
-struct Died;
-
 impl<C: Simulated> Node<C> {
-    pub(crate) fn new(place: Place, pipeline: &Pipeline, open: impl Fn(&Opening) -> C + 'static) -> Self {
-        let store = place.stage.row().has_state.then(Arc::<MemoryStore>::default);
-        Node { place, open: Box::new(open), pipeline: pipeline.clone(), store, lives: 0, life: None }
+    pub(crate) fn new(
+        place: Place,
+        pipeline: &Pipeline,
+        state: Option<State>,
+        open: impl Fn(&Opening) -> C + 'static,
+    ) -> Self {
+        let pipeline = pipeline.clone();
+        let (watch, life, settling) = (None, None, None);
+        Node { place, open: Box::new(open), pipeline, state, lives: 0, watch, life, settling }
     }
 
-    /// A life that begins; none while another process holds the lease.
-    fn begin(&self, process: Process, around: &mut Around) -> Option<LifeOf<C>> {
-        let store = self.store.clone();
-        let (mut epoch, mut taken) = (0, 0);
-        if let Some(store) = &store {
-            taken = around.leases.take(around.now, process)?;
-            epoch = next_epoch(store.as_ref(), taken).expect("a store in memory does not fail");
+    /// The edges whose partitions the stage owns.
+    fn owned_edges(&self) -> impl Iterator<Item = Edge> {
+        self.place.stage.row().inputs.iter().filter_map(|source| match source {
+            Source::Owned(edge) => Some(*edge),
+            _ => None,
+        })
+    }
+
+    fn rows(&self) -> Option<Rows> {
+        let State { store, tables, .. } = self.state.as_ref()?;
+        let edges = self.owned_edges().collect();
+        Some(Rows { store: store.clone(), tables: tables.clone(), edges, partitions: self.pipeline.partitions })
+    }
+
+    /// The next process of the instance.
+    fn next_process(&mut self) -> Process {
+        self.lives += 1;
+        Process { place: self.place, life: self.lives }
+    }
+
+    /// A life of the core begins, over the partitions that the table gives the instance.
+    fn begin(&mut self, begun: &Begun, settled: Option<Settled>, around: &mut Around) {
+        let (epoch, mut drawn, mut partitions) = (self.epoch(begun.taken), Drawn::All, Vec::new());
+        let mut owners: BTreeMap<StageName, OwnersTable> =
+            self.watch.as_ref().map(|watch| watch.tables.clone()).unwrap_or_default();
+        let mut left_over = Vec::new();
+        if let (Some(state), Some(settled)) = (&self.state, settled) {
+            let of = &settled.table.owners;
+            partitions = of.used_by(self.place.instance);
+            let owns_all = partitions.len() == of.partitions.len();
+            if !owns_all || are_divided(state.store.as_ref()).expect("a store in memory does not fail") {
+                drawn = Drawn::Each(partitions.iter().map(|&partition| (partition, of.version(partition))).collect());
+            }
+            left_over = settled.left_over;
+            owners.insert(self.place.stage, settled.table);
+            around.moves.used.insert(self.place, partitions.clone());
         }
+        let revision = owners.get(&self.place.stage).map_or(0, |table| table.revision);
         let number = around.dice.number();
+        let store = self.state.as_ref().map(|state| state.store.clone());
         let opening = Opening {
             instance: self.place.instance,
             epoch,
             life: number,
             store: store.clone().map(|store| store as Arc<dyn Store>),
+            partitions,
+            owners: owners.into_iter().map(|(stage, table)| (stage, table.owners)).collect(),
         };
         let core = (self.open)(&opening);
-        let life = Life { stage: self.place.stage.name(), instance: self.place.instance, life: number, epoch };
-        let tables = store.as_deref().map(|store| store as &dyn Store);
-        let subjects = around.routes.subjects.clone();
-        let mut settlement = Settlement::open(life, subjects, &self.pipeline, tables, Timestamp::ZERO)
-            .expect("a store in memory does not fail");
-        for edge in Edge::ALL.into_iter().filter(|&edge| self.pipeline.edges.stream(edge).is_some()) {
-            // A stream is never made anew here: they all have one identity.
-            settlement.adopt(tables, edge, 1).expect("a store in memory does not fail");
+        let rows = self.rows().map(|rows| (rows, revision, left_over));
+        let life = LifeOf::begin(core, &opening, begun, &drawn, rows, &self.pipeline, store, around);
+        for edge in self.owned_edges() {
+            around.broker.draw(edge, self.place, &drawn);
         }
-        let looks = around.look(settlement.expected());
-        if let Err(rewound) = settlement.look(&looks) {
-            around.refuse(self.place, rewound);
+        self.life = Some(life);
+    }
+
+    fn epoch(&self, taken: u64) -> u64 {
+        let next = |state: &State| next_epoch(state.store.as_ref(), taken).expect("a store in memory does not fail");
+        self.state.as_ref().map_or(0, next)
+    }
+
+    fn ends(&mut self, around: &mut Around) {
+        (self.life, self.settling, self.watch) = (None, None, None);
+        self.withdraws(around);
+    }
+
+    /// No core works with the instance's partitions any more.
+    fn withdraws(&self, around: &mut Around) {
+        around.moves.between.remove(&self.place);
+        around.moves.used.remove(&self.place);
+        for edge in self.owned_edges() {
+            around.broker.withdraw(edge, self.place);
         }
-        let lasts = around.leases.lasts;
-        settlement.leased(Timestamp::from_micros(lasts));
-        Some(LifeOf {
-            core,
-            settlement,
-            process,
-            next_renewal: store.is_some().then_some(around.now + lasts / 4),
-            taken,
-            store,
-            born: around.now,
-            answers: VecDeque::new(),
-            requests: VecDeque::new(),
-            messages: VecDeque::new(),
-            effects: HashSet::new(),
-            next_effect: 0,
-            announced: 0,
-            next_upkeep: around.now + UPKEEP,
-            next_look: (around.faults.copies > 0).then_some(around.now + LOOK_EVERY),
-        })
+    }
+
+    /// Between two lives partitions are given and taken.
+    fn settle(&mut self, process: Process, (taken, held_until): (u64, Micros), around: &mut Around) {
+        self.withdraws(around);
+        around.moves.between.insert(self.place);
+        let rows = self.rows().expect("only a stage with state has partitions");
+        self.settling = Some(Settling::begin(process, (taken, held_until), rows, around));
+    }
+
+    fn take_between(&mut self, input: &Input, around: &mut Around) {
+        let (Some(settling), Some(state)) = (&mut self.settling, &self.state) else { return };
+        match settling.take(input, state.beside.as_ref(), &state.store, around) {
+            Err(_) => self.ends(around),
+            Ok(None) => {}
+            Ok(Some(settled)) => {
+                let begun = Begun::of(settling);
+                self.settling = None;
+                around.moves.between.remove(&self.place);
+                self.begin(&begun, Some(settled), around);
+                self.carry_out(around);
+                around.dispatch_all();
+            }
+        }
+    }
+
+    fn carry_out(&mut self, around: &mut Around) {
+        if let Some(life) = &mut self.life
+            && life.carry_out_all(around).is_err()
+        {
+            self.ends(around);
+        }
+    }
+
+    fn take_in_life(&mut self, input: Input, around: &mut Around) -> Result<(), Died> {
+        let (Some(life), Some(watch)) = (&mut self.life, &mut self.watch) else { return Ok(()) };
+        if matches!(input, Input::Tick) {
+            life.hear_of_owners(watch, around);
+        }
+        life.take(input, around)?;
+        life.take_what_waits(around)?;
+        if life.is_drained_for_others(around)? {
+            let held = life.end(around)?;
+            self.life = None;
+            let process = self.next_process();
+            around.leases.pass_on(process);
+            self.settle(process, held, around);
+        }
+        Ok(())
     }
 }
 
 impl<C: Simulated> AnyNode for Node<C> {
     fn start(&mut self, around: &mut Around) -> bool {
         let process = Process { place: self.place, life: self.lives + 1 };
-        self.life = self.begin(process, around);
-        let Some(life) = &mut self.life else { return false };
+        let held_until = around.now + around.leases.lasts;
+        let taken = match self.state.is_some().then(|| around.leases.take(around.now, process)) {
+            None => 0,
+            Some(Some(taken)) => taken,
+            Some(None) => return false,
+        };
         self.lives += 1;
-        if life.carry_out_all(around).is_err() {
-            self.life = None;
+        self.watch = Some(Watch::begin(self.place, around));
+        if self.state.is_some() && around.faults.scalings > 0 {
+            self.settle(process, (taken, held_until), around);
+            return true;
         }
+        let table = around.moves.tables.get(&self.place.stage).filter(|_| self.state.is_some());
+        let settled = table.map(|table| Settled { table: table.clone(), left_over: Vec::new() });
+        let next_renewal = around.now + around.leases.lasts / 4;
+        self.begin(&Begun { process, taken, held_until, next_renewal }, settled, around);
+        self.carry_out(around);
         true
     }
 
-    fn crash(&mut self) {
-        self.life = None;
+    fn crash(&mut self, around: &mut Around) {
+        self.ends(around);
     }
 
     fn process(&self) -> Option<Process> {
-        self.life.as_ref().map(|life| life.process)
+        let settling = self.settling.as_ref().map(|settling| settling.process);
+        self.life.as_ref().map(|life| life.process).or(settling)
     }
 
     fn take(&mut self, input: Input, around: &mut Around) {
-        let Some(life) = &mut self.life else { return };
-        if life.take(input, around).and_then(|()| life.take_what_waits(around)).is_err() {
-            self.life = None;
+        let (Some(process), Some(watch)) = (self.process(), &mut self.watch) else { return };
+        match input {
+            Input::Owners(stage, table) => return watch.sees(self.place, stage, table, around),
+            Input::Tick => watch.tick(process, around),
+            _ => {}
+        }
+        if self.settling.is_some() {
+            self.take_between(&input, around);
+        } else if self.take_in_life(input, around).is_err() {
+            self.ends(around);
         }
     }
 
     fn wake_at(&self, now: Micros) -> Option<Micros> {
-        self.life.as_ref()?.wake_at(now)
+        let life = self.life.as_ref().and_then(|life| life.wake_at(now));
+        let settling = self.settling.as_ref().map(Settling::wake_at);
+        let watch = self.watch.as_ref().and_then(Watch::wake_at);
+        [life, settling, watch].into_iter().flatten().min()
     }
 
     fn is_quiet(&self) -> bool {
-        self.life.as_ref().is_some_and(|life| {
-            life.core.is_idle() && life.settlement.is_settled() && life.messages.is_empty() && life.requests.is_empty()
-        })
+        self.life.as_ref().is_some_and(LifeOf::is_quiet)
     }
 
     fn counts(&self) -> Vec<Count> {
-        let Some(life) = &self.life else { return Vec::new() };
-        let mut counts = life.core.counts();
-        counts.extend(life.settlement.counts());
-        counts
+        self.life.as_ref().map(LifeOf::counts).unwrap_or_default()
     }
 
     fn why_idle(&self, now: Micros, server: &str) -> Option<String> {
         let life = self.life.as_ref()?;
         life.core.why_idle(life.at(now), server)
-    }
-}
-
-impl<C: Simulated> LifeOf<C> {
-    /// A time of the world by the process's own clock.
-    fn at(&self, micros: Micros) -> Timestamp {
-        Timestamp::from_micros(micros.saturating_sub(self.born))
-    }
-
-    fn now(&self, around: &Around) -> Timestamp {
-        self.at(around.now)
-    }
-
-    /// The next of: the core's wish, publishes that are due, upkeep, the renewal of the lease.
-    fn wake_at(&self, now: Micros) -> Option<Micros> {
-        let by_clock = |at: Timestamp| self.born.saturating_add(at.as_micros());
-        let core = self.core.wake_at().filter(|_| self.settlement.may_step(self.at(now))).map(by_clock);
-        let due = self.settlement.due_at().map(by_clock);
-        let needs_upkeep = self.settlement.needs_upkeep() || self.settlement.wants_look();
-        let upkeep = needs_upkeep.then_some(self.next_upkeep);
-        [core, due, upkeep, self.next_renewal, self.next_look].into_iter().flatten().min()
-    }
-
-    fn take(&mut self, input: Input, around: &mut Around) -> Result<(), Died> {
-        match input {
-            Input::Delivery(delivery) => self.messages.push_back(delivery),
-            Input::Soft(message) => self.requests.push_back(message),
-            Input::Answer(number, answer) => self.answers.push_back((number, answer)),
-            Input::Stored(token, ack) => {
-                let stored = self.settlement.stored_at(self.now(around), token, &ack);
-                if let Some(tag) = self.unless_rewound(stored, around)? {
-                    return self.step(Event::Stored(tag), around);
-                }
-            }
-            Input::Refused(token) => self.settlement.refused(self.now(around), token, Refused::Full),
-            Input::Disconnected => self.settlement.disconnected(),
-            Input::Reconnected => {
-                self.settlement.disconnected();
-                self.look(around)?;
-                self.settlement.reconnected(self.now(around));
-            }
-            Input::Leased { asked, taken } => {
-                let until = self.at(asked + around.leases.lasts);
-                self.settlement.leased(until);
-                self.owned_since(taken);
-                if self.settlement.hears_again(self.now(around)) {
-                    return self.step(Event::HearsAgain, around);
-                }
-            }
-            // The process sees that it has lost the lease, and ends.
-            Input::LeaseLost => return Err(Died),
-            Input::Tick => return self.tick(around),
-            Input::Connected(connection) => super::web::connected(connection, around),
-        }
-        self.carry_out_all(around)
-    }
-
-    /// A lease that had lapsed and was taken again begins an epoch.
-    fn owned_since(&mut self, taken: u64) {
-        if let Some(store) = &self.store
-            && self.taken != taken
-        {
-            self.taken = taken;
-            let epoch = next_epoch(store.as_ref(), taken).expect("a store in memory does not fail");
-            self.settlement.owned_since(epoch);
-            self.core.owned_since(epoch);
-        }
-    }
-
-    /// Looks whether the streams are what they were.
-    fn look(&mut self, around: &mut Around) -> Result<(), Died> {
-        let looked = self.settlement.look(&around.look(self.settlement.expected()));
-        self.unless_rewound(looked, around)
-    }
-
-    /// A process that finds a stream rewound ends for good.
-    fn unless_rewound<T>(&self, found: Result<T, Rewound>, around: &mut Around) -> Result<T, Died> {
-        found.map_err(|rewound| {
-            around.refuse(self.process.place, rewound);
-            Died
-        })
-    }
-
-    fn tick(&mut self, around: &mut Around) -> Result<(), Died> {
-        let now = self.now(around);
-        if self.settlement.may_step(now) && self.core.wake_at().is_some_and(|at| at <= now) {
-            self.step(Event::Wake, around)?;
-        }
-        self.settlement.due(now);
-        if self.next_upkeep <= around.now {
-            self.next_upkeep = around.now + UPKEEP;
-            self.settlement.upkeep(now);
-            if self.settlement.wants_look() && !around.is_cut_off(self.process.place) {
-                self.look(around)?;
-            }
-        }
-        if self.next_look.is_some_and(|at| at <= around.now) {
-            self.next_look = Some(around.now + LOOK_EVERY);
-            if !around.is_cut_off(self.process.place) {
-                self.look(around)?;
-            }
-        }
-        if let Some(at) = self.next_renewal.filter(|&at| at <= around.now) {
-            self.next_renewal = Some(at.max(around.now) + around.leases.lasts / 4);
-            around.renew(self.process);
-        }
-        self.carry_out_all(around)
-    }
-
-    /// Takes what has come, as far as the process may and wants.
-    fn take_what_waits(&mut self, around: &mut Around) -> Result<(), Died> {
-        while self.settlement.may_step(self.now(around)) {
-            if let Some((number, answer)) = self.answers.pop_front() {
-                if let Some(answer) = C::accept(answer).filter(|_| self.effects.remove(&number)) {
-                    self.step(Event::Answer(answer), around)?;
-                }
-            } else if let Some(message) = self.requests.pop_front() {
-                self.receive_soft(message, around)?;
-            } else if self.settlement.takes_input(self.now(around))
-                && self.core.wants_input()
-                && let Some(delivery) = self.messages.pop_front()
-            {
-                self.receive(delivery, around)?;
-            } else {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    fn receive(&mut self, delivery: Delivery, around: &mut Around) -> Result<(), Died> {
-        let Delivery { edge, consumer, sequence, at, payload } = delivery;
-        let answer_to = AnswerTo::Consumer { edge, consumer, sequence };
-        let given = self.settlement.message(self.now(around), edge, (sequence, at as i64), answer_to);
-        let Some(ticket) = self.unless_rewound(given, around)? else {
-            return self.carry_out_all(around);
-        };
-        let input = C::decode(edge, &payload).unwrap_or_else(|error| panic!("{edge:?} {sequence}: {error}"));
-        if edge == Edge::FetchReports
-            && let Ok(report) = decode(&payload)
-        {
-            around.checks.learns(around.now, &report);
-        }
-        self.step(Event::Message { ticket, input }, around)
-    }
-
-    fn receive_soft(&mut self, message: SoftMessage, around: &mut Around) -> Result<(), Died> {
-        let input =
-            C::decode(message.edge, &message.payload).unwrap_or_else(|error| panic!("{:?}: {error}", message.edge));
-        let ticket = self.settlement.request(message.reply.map(AnswerTo::Asker), self.now(around));
-        self.step(Event::Message { ticket, input }, around)
-    }
-
-    /// Steps the core and carries out what it says, unless the process dies half-way.
-    fn step(&mut self, event: Event<C::Input, C::Answer>, around: &mut Around) -> Result<(), Died> {
-        let mut out = Output::default();
-        let stepped = self.core.step(self.now(around), event, &mut out);
-        stepped.expect("a store in memory does not fail");
-        self.check_outputs(&out);
-        let acts = out.publishes.len() + out.sends.len() + out.effects.len() > 0 || !out.finished.is_empty();
-        let mut left = around.dies_in_step(self.process.place, acts).unwrap_or(usize::MAX);
-        let (step, effects) = out.split();
-        // A step that took long may end after the lease.
-        let ended = self.now(around) + Duration::from_micros(around.step_takes());
-        self.settlement.stepped(ended, step).map_err(|_| Died)?;
-        self.carry_out(&mut left, around)?;
-        for effect in effects {
-            spend(&mut left)?;
-            self.next_effect += 1;
-            self.effects.insert(self.next_effect);
-            C::perform(effect, EffectId { process: self.process, number: self.next_effect }, around);
-        }
-        if left == usize::MAX { Ok(()) } else { Err(Died) }
-    }
-
-    /// The stage sends on the edges that the topology gives it.
-    fn check_outputs(&self, out: &Output<C::Effect>) {
-        let row = self.process.place.stage.row();
-        for edge in out.publishes.iter().map(|publish| publish.edge).chain(out.sends.iter().map(|send| send.edge)) {
-            assert!(row.outputs.contains(&edge), "{} sends on {}", row.name, edge.name());
-        }
-    }
-
-    fn carry_out_all(&mut self, around: &mut Around) -> Result<(), Died> {
-        let mut left = usize::MAX;
-        self.carry_out(&mut left, around)
-    }
-
-    /// Does what the settlement says, as long as acts are left; the process dies after the last. A commit is no act:
-    /// what is before it has no effect.
-    fn carry_out(&mut self, left: &mut usize, around: &mut Around) -> Result<(), Died> {
-        while let Some(action) = self.settlement.next_action() {
-            if let Action::Commit(changes) = action {
-                let store = self.store.as_ref().expect("only a stage with state commits");
-                store.commit(&changes).expect("a store in memory does not fail");
-                self.settlement.committed(self.at(around.now));
-                continue;
-            }
-            spend(left)?;
-            match action {
-                Action::Commit(_) => {}
-                Action::Publish(token) => self.publish(token, around),
-                Action::Send(send) => around.send(self.process, send.edge, &send.token, send.payload),
-                Action::Reply(AnswerTo::Asker(to), payload) => around.reply(self.process, to, &payload),
-                Action::Ack(AnswerTo::Consumer { edge, consumer, sequence }) => {
-                    around.ack(self.process, edge, consumer, sequence);
-                }
-                Action::Extend(AnswerTo::Consumer { edge, consumer, sequence }) => {
-                    around.extend(self.process, edge, consumer, sequence);
-                }
-                Action::Reply(..) | Action::Ack(_) | Action::Extend(_) | Action::Nak(..) => {
-                    panic!("{:?} answers an input as none is answered: {action:?}", self.process)
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn publish(&mut self, token: u64, around: &mut Around) {
-        let Some(message) = self.settlement.outgoing(token) else { return };
-        let (edge, on) = around.routes.of(&message.subject);
-        let message = Outgoing { edge, token: on, id: message.id.clone(), payload: message.payload.clone() };
-        if token == self.announced {
-            self.announced += 1;
-            around.checks.publishes(self.process, &message);
-        }
-        around.publish(self.process, token, message);
-    }
-}
-
-/// One more act before the process dies.
-fn spend(left: &mut usize) -> Result<(), Died> {
-    match *left {
-        usize::MAX => Ok(()),
-        0 => Err(Died),
-        _ => {
-            *left -= 1;
-            Ok(())
-        }
     }
 }

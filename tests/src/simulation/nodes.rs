@@ -4,11 +4,14 @@
 use super::agenda::{Answer, EffectId, Place};
 use super::around::Around;
 use super::broker::Broker;
+use super::moves::OpenBeside;
 use super::names::Found as FoundName;
-use super::node::{AnyNode, Node, Opening, Simulated};
+use super::node::{AnyNode, Node, Opening, Simulated, State};
 use super::plan::MILLISECOND;
+use super::scaling::{INSTANCES_MAX, Moves};
 use super::{scope, web};
 use dedup::dedup::Dedup;
+use dedup::moving::MovingKeys;
 use fetcher::core::Fetcher;
 use host_splitter::splitter::Splitter;
 use parser::core::Parser;
@@ -16,13 +19,16 @@ use resolver::effect::Found;
 use resolver::resolver::Resolver;
 use scheduler::quality::Provider;
 use scheduler::tokens::{Need, Settled};
-use scheduler::{Idle, Scheduler, Settings};
+use scheduler::{Idle, Scheduler, Schedulers, Settings};
+use shared::bus::OwnersTable;
 use shared::config::{Pipeline, UrlCacheSettings};
+use shared::partitions::Owners;
 use shared::time::Timestamp;
 use shared::topology::{Source, StageName};
 use shared::url_cache::UrlCache;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
+use std::rc::Rc;
 
 impl Simulated for Splitter {
     fn perform(effect: Self::Effect, id: EffectId, around: &mut Around) {
@@ -121,42 +127,33 @@ const SIMULATED: [StageName; 6] = [
     StageName::Parser,
 ];
 
-/// How many instances each stage has.
-pub(crate) fn replicas(pipeline: &Pipeline) -> HashMap<StageName, u16> {
-    SIMULATED.into_iter().map(|stage| (stage, pipeline.stages.of(stage).replicas)).collect()
+fn places(pipeline: &Pipeline, stage: StageName) -> Vec<Place> {
+    (0..pipeline.stages.of(stage).replicas).map(|instance| Place { stage, instance }).collect()
 }
 
-fn places(replicas: &HashMap<StageName, u16>, stage: StageName) -> Vec<Place> {
-    (0..replicas[&stage]).map(|instance| Place { stage, instance }).collect()
+/// The instances that a crawl begins with.
+pub(crate) fn from_the_beginning(pipeline: &Pipeline) -> BTreeSet<Place> {
+    SIMULATED.into_iter().flat_map(|stage| places(pipeline, stage)).collect()
 }
 
-/// Makes the consumers of all stages, as the table of stages has them.
-pub(crate) fn connect(broker: &mut Broker, replicas: &HashMap<StageName, u16>) {
+/// Makes the consumers that instances share. Those of owned partitions come with the lives of their cores.
+pub(crate) fn connect(broker: &mut Broker, pipeline: &Pipeline) {
     for stage in SIMULATED {
         for source in stage.row().inputs {
-            match *source {
-                Source::Shared(edge) => broker.consumer(edge, places(replicas, stage), None),
-                Source::Owned(edge) => {
-                    for place in places(replicas, stage) {
-                        broker.consumer(edge, vec![place], Some((replicas[&stage], place.instance)));
-                    }
-                }
-                Source::Addressed(_) | Source::Any(_) | Source::OwnedSoft(_) => {}
+            if let Source::Shared(edge) = *source {
+                broker.share(edge, places(pipeline, stage));
             }
         }
     }
 }
 
-/// All instances of all stages.
-pub(crate) fn all(pipeline: &Pipeline) -> BTreeMap<Place, Box<dyn AnyNode>> {
-    let replicas = replicas(pipeline);
-    let mut nodes: BTreeMap<Place, Box<dyn AnyNode>> = BTreeMap::new();
-    for stage in SIMULATED {
-        for place in places(&replicas, stage) {
-            nodes.insert(place, node(place, pipeline.clone()));
-        }
+/// All instances of all stages: of those with state as many as may ever be wanted, when the crawl is scaled.
+pub(crate) fn all(pipeline: &Pipeline, scales: bool) -> BTreeMap<Place, Box<dyn AnyNode>> {
+    let mut all = from_the_beginning(pipeline);
+    for stage in SIMULATED.into_iter().filter(|stage| scales && stage.row().has_state) {
+        all.extend((0..INSTANCES_MAX).map(|instance| Place { stage, instance }));
     }
-    nodes
+    all.into_iter().map(|place| (place, node(place, pipeline.clone()))).collect()
 }
 
 fn cache(settings: &UrlCacheSettings) -> UrlCache {
@@ -166,37 +163,59 @@ fn cache(settings: &UrlCacheSettings) -> UrlCache {
 fn node(place: Place, pipeline: Pipeline) -> Box<dyn AnyNode> {
     let all = pipeline.clone();
     match place.stage {
-        StageName::HostSplitter => Box::new(Node::new(place, &all, move |opening: &Opening| {
+        StageName::HostSplitter => Box::new(Node::new(place, &all, None, move |opening: &Opening| {
             Splitter::new((&pipeline).into(), cache(&pipeline.stages.host_splitter.cache), opening.life)
         })),
-        StageName::Dedup => {
-            // Goes with the node, not with its lives.
-            let folder = tempfile::tempdir().expect("a folder");
-            Box::new(Node::new(place, &all, move |opening: &Opening| {
-                let partitions = partitions(&pipeline, pipeline.stages.dedup.replicas, opening.instance);
-                let store = opening.store.clone().expect("dedup has a store");
-                let cache = cache(&pipeline.stages.dedup.cache);
-                Dedup::open(&(&pipeline).into(), cache, &partitions, store, folder.path().into())
+        StageName::Dedup => dedup(place, pipeline),
+        StageName::Resolver => {
+            Box::new(Node::new(place, &all, None, move |_: &Opening| Resolver::new((&pipeline).into())))
+        }
+        StageName::Scheduler => {
+            let state = State::new(&scheduler::TABLES, None);
+            Box::new(Node::new(place, &all, Some(state), move |opening: &Opening| {
+                let store = opening.store.clone().expect("the scheduler has a store");
+                let quality = Provider::open(&pipeline.stages.scheduler).expect("no table");
+                let schedulers = Schedulers::of(&opening.owners[&StageName::Scheduler], opening.instance);
+                let settings = Settings { schedulers, ..Settings::new(&pipeline, quality) };
+                let Opening { instance, epoch, partitions, .. } = opening;
+                Scheduler::open(settings, *instance, *epoch, partitions, store, Timestamp::ZERO)
                     .expect("a store in memory does not fail")
             }))
         }
-        StageName::Resolver => Box::new(Node::new(place, &all, move |_: &Opening| Resolver::new((&pipeline).into()))),
-        StageName::Scheduler => Box::new(Node::new(place, &all, move |opening: &Opening| {
-            let partitions = partitions(&pipeline, pipeline.stages.scheduler.replicas, opening.instance);
-            let store = opening.store.clone().expect("the scheduler has a store");
-            let quality = Provider::open(&pipeline.stages.scheduler).expect("no table");
-            let settings = Settings::new(&pipeline, quality);
-            Scheduler::open(settings, opening.instance, opening.epoch, &partitions, store, Timestamp::ZERO)
-                .expect("a store in memory does not fail")
+        StageName::Fetcher => Box::new(Node::new(place, &all, None, move |opening: &Opening| {
+            let schedulers = opening.owners[&StageName::Scheduler].instances();
+            let settings = fetcher::settings::Settings::new(&pipeline, opening.instance, opening.life);
+            Fetcher::new(fetcher::settings::Settings { schedulers, ..settings })
         })),
-        StageName::Fetcher => Box::new(Node::new(place, &all, move |opening: &Opening| {
-            Fetcher::new(fetcher::settings::Settings::new(&pipeline, opening.instance, opening.life))
+        StageName::Parser => Box::new(Node::new(place, &all, None, move |opening: &Opening| {
+            let dedups = opening.owners[&StageName::Dedup].by_partition();
+            Parser::new(parser::core::Settings { dedups, ..(&pipeline).into() })
         })),
-        StageName::Parser => Box::new(Node::new(place, &all, move |_: &Opening| Parser::new((&pipeline).into()))),
         StageName::Archiver => unreachable!("the archiver is not simulated"),
     }
 }
 
-fn partitions(pipeline: &Pipeline, replicas: u16, instance: u16) -> Vec<u16> {
-    (0..pipeline.partitions).filter(|&partition| Pipeline::owner(partition, replicas) == instance).collect()
+fn dedup(place: Place, pipeline: Pipeline) -> Box<dyn AnyNode> {
+    let all = pipeline.clone();
+    // Goes with the node, not with its lives.
+    let folder = Rc::new(tempfile::tempdir().expect("a folder"));
+    let (settings, of_moves): (dedup::seen::Settings, _) = ((&pipeline).into(), folder.clone());
+    let beside: OpenBeside = Box::new(move |store| {
+        let keys = MovingKeys::open(&settings, store.as_ref(), of_moves.path().into());
+        Box::new(keys.expect("a store in memory does not fail"))
+    });
+    Box::new(Node::new(place, &all, Some(State::new(&dedup::dedup::TABLES, Some(beside))), move |opening: &Opening| {
+        let store = opening.store.clone().expect("dedup has a store");
+        let cache = cache(&pipeline.stages.dedup.cache);
+        Dedup::open(&(&pipeline).into(), cache, &opening.partitions, store, folder.path().into())
+            .expect("a store in memory does not fail")
+    }))
+}
+
+/// Who has the partitions of the stages with state at the beginning.
+pub(crate) fn moves(pipeline: &Pipeline) -> Moves {
+    let with_state = SIMULATED.into_iter().filter(|stage| stage.row().has_state);
+    let owners = |stage: StageName| Owners::new(pipeline.partitions, pipeline.stages.of(stage).replicas);
+    let tables = with_state.map(|stage| (stage, OwnersTable { owners: owners(stage), revision: 1 }));
+    Moves { tables: tables.collect(), ..Moves::default() }
 }

@@ -46,6 +46,8 @@ pub struct Faults {
     /// Incidents in which schedulers cannot hear for a while are the only ones: pauses and cuts of theirs, and kills of the
     /// broker, which stays away.
     pub deafness_alone: bool,
+    /// Times that another number of instances of a stage with state is wanted.
+    pub scalings: usize,
     /// Times that the broker is restored from an earlier copy of its store.
     pub copies: usize,
     /// From when to when no server can be reached.
@@ -55,9 +57,20 @@ pub struct Faults {
 impl Faults {
     /// Whether nothing goes wrong.
     pub fn is_none(&self) -> bool {
-        let Faults { incidents, until_s: _, lost, repeated, late, slow_steps, deafness_alone: _, copies, web_cut } =
-            self;
-        let counts = [*incidents as u64, *lost, *repeated, *late, *slow_steps, *copies as u64, web_cut.end];
+        let Faults {
+            incidents,
+            until_s: _,
+            lost,
+            repeated,
+            late,
+            slow_steps,
+            deafness_alone: _,
+            scalings,
+            copies,
+            web_cut,
+        } = self;
+        let counts = [incidents, scalings, copies].map(|many| *many as u64);
+        let counts = [counts.as_slice(), &[*lost, *repeated, *late, *slow_steps, web_cut.end]].concat();
         counts.iter().all(|&many| many == 0)
     }
 }
@@ -81,6 +94,8 @@ impl Plan {
             late: *dice.pick(&[0, 20, 100]).unwrap_or(&0),
             slow_steps: *dice.pick(&[0, 0, 5, 20]).unwrap_or(&0),
             deafness_alone: false,
+            // By dice of its own: a run without scalings is what it is without these.
+            scalings: 2 * Dice::new(!seed).below(12).saturating_sub(7),
             copies: 0,
             web_cut: 0..0,
         };
@@ -108,6 +123,8 @@ impl Plan {
     /// The same, and the broker is restored from an earlier copy of its store once or twice.
     #[must_use]
     pub fn with_copies(mut self) -> Plan {
+        // A table of owners from before a move is another matter.
+        self.faults.scalings = 0;
         self.faults.copies = 1 + (self.seed % 2) as usize;
         // Nobody but its sender knows of an injection before it is taken in.
         self.again.clear();

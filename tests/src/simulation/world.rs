@@ -3,7 +3,7 @@
 use super::agenda::{Agenda, Happening, Incident, Input, Place, Process};
 use super::around::Around;
 use super::broker::{Broker, Outgoing};
-use super::checks::{Checks, url_of};
+use super::checks::Checks;
 use super::dice::Dice;
 use super::graph::Graph;
 use super::leases::Leases;
@@ -12,14 +12,15 @@ use super::node::AnyNode;
 use super::plan::{MILLISECOND, Micros, Plan, SECOND};
 use super::routes::Routes;
 use super::scope::ScopeBucket;
+use super::verdict::open_urls;
 use super::web::Web;
 use super::{nodes, scope, web};
 use shared::config::Follow;
-use shared::message::{Edge, FoundUrls, Origin, Outcome, encode, tap};
+use shared::message::{Edge, FoundUrls, Origin, encode, tap};
 use shared::scope_entry::ScopeEntry;
-use shared::stage::{Token, settled_count};
+use shared::stage::Token;
 use shared::topology::StageName;
-use shared::url::{host_of, server_of};
+use shared::url::host_of;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 
@@ -49,6 +50,8 @@ pub struct Ended {
     pub refetched: u64,
     /// Crashes.
     pub crashes: u64,
+    /// Partitions that one instance took over from another.
+    pub moved: u64,
     /// Why the crawl was not gone on with: a stream was shorter than it had been.
     pub refusal: Option<String>,
 }
@@ -78,13 +81,13 @@ impl fmt::Display for Failure {
 
 /// A simulation under way.
 pub(crate) struct World {
-    plan: Plan,
+    pub(crate) plan: Plan,
     pub(crate) around: Around,
-    nodes: BTreeMap<Place, Box<dyn AnyNode>>,
+    pub(crate) nodes: BTreeMap<Place, Box<dyn AnyNode>>,
     /// When each process is woken next.
     ticks: HashMap<Process, Micros>,
-    steps: u64,
-    crashes: u64,
+    pub(crate) steps: u64,
+    pub(crate) crashes: u64,
 }
 
 impl World {
@@ -109,25 +112,27 @@ impl World {
             paused: HashMap::new(),
             cut: HashMap::new(),
             dying: HashMap::new(),
-            replicas: nodes::replicas(pipeline),
+            moves: nodes::moves(pipeline),
             lost: 0,
             refusal: None,
             trace,
             dice,
         };
-        let nodes = nodes::all(pipeline);
+        let nodes = nodes::all(pipeline, plan.faults.scalings > 0);
         World { plan: plan.clone(), around, nodes, ticks: HashMap::new(), steps: 0, crashes: 0 }
     }
 
     /// Runs to the end.
     pub(crate) fn run(mut self) -> Result<Ended, Failure> {
-        nodes::connect(&mut self.around.broker, &self.around.replicas);
+        nodes::connect(&mut self.around.broker, &self.plan.pipeline);
         let places: Vec<Place> = self.nodes.keys().copied().collect();
-        for &place in &places {
+        for place in nodes::from_the_beginning(&self.plan.pipeline) {
+            self.around.moves.started.insert(place);
             self.start(place);
         }
         self.sow();
         self.around.plan_incidents(&places);
+        self.around.plan_scalings();
         let mut next_look = SECOND;
         let mut quiet_at = None;
         loop {
@@ -168,7 +173,7 @@ impl World {
         Ok(Ended { steps: self.steps, seconds, urls, crashes: self.crashes, refusal, ..Ended::default() })
     }
 
-    fn failure(&self, what: Vec<String>) -> Failure {
+    pub(crate) fn failure(&self, what: Vec<String>) -> Failure {
         Failure { seed: self.plan.seed, at: self.around.now, step: self.steps, what }
     }
 
@@ -206,6 +211,11 @@ impl World {
                 around.broker.ack(around.now, edge, consumer, sequence);
                 around.dispatch(edge);
             }
+            Happening::Nak { edge, consumer, sequence } => {
+                around.broker.again(edge, consumer, sequence);
+                around.dispatch(edge);
+            }
+            Happening::Scaling(stage, wanted) => around.scale(stage, wanted),
             Happening::Extend { edge, consumer, sequence } => {
                 around.broker.extend(around.now, edge, consumer, sequence);
             }
@@ -250,7 +260,12 @@ impl World {
             self.died(place);
             return;
         };
-        if matches!(place.stage, StageName::Dedup | StageName::Scheduler) {
+        // A process whose core's life is over goes on under another number.
+        if let Some(before) = self.around.up.insert(place, process).filter(|before| *before != process) {
+            self.ticks.remove(&before);
+        }
+        let has_core = !self.around.moves.between.contains(&place);
+        if matches!(place.stage, StageName::Dedup | StageName::Scheduler) && has_core {
             self.around.checks.counts(place, &node.counts());
         }
         if let Some(at) = node.wake_at(self.around.now) {
@@ -284,7 +299,7 @@ impl World {
         match incident {
             Incident::Crash if is_up => {
                 if let Some(node) = self.nodes.get_mut(&place) {
-                    node.crash();
+                    node.crash(around);
                 }
                 self.died(place);
             }
@@ -292,8 +307,7 @@ impl World {
                 around.dying.insert(place, after);
             }
             Incident::Pause { micros } if is_up && !around.paused.contains_key(&place) => {
-                around.paused.insert(place, around.now + micros);
-                around.agenda.at(around.now + micros, Happening::Incident(place, Incident::Resume));
+                around.stand_still(place, micros);
             }
             Incident::Cut { micros } => around.cut_off(place, micros),
             Incident::Usurped { micros } => {
@@ -301,7 +315,7 @@ impl World {
                 around.cut_off(place, 2 * around.leases.lasts);
             }
             Incident::Resume => self.resume(),
-            Incident::Restart if !is_up => self.start(place),
+            Incident::Restart if !is_up && around.moves.started.contains(&place) => self.start(place),
             Incident::Crash | Incident::CrashInStep { .. } | Incident::Pause { .. } | Incident::Restart => {}
         }
     }
@@ -355,126 +369,15 @@ impl World {
     fn is_quiet(&self) -> bool {
         let around = &self.around;
         around.now > around.faults.until_s * SECOND
-            && around.up.len() == self.nodes.len()
+            && around.up.len() == around.moves.started.len()
+            && around.is_scaled()
             && around.paused.is_empty()
             && around.cut.is_empty()
             && around.broker.is_quiet()
-            && self.nodes.values().all(|node| node.is_quiet() && open_urls(node.as_ref()) == 0)
-    }
-
-    /// What keeps a run from its end.
-    fn what_waits(&self) -> Vec<String> {
-        let mut lines = vec!["P3: the crawl does not end".to_owned()];
-        lines.extend(self.around.broker.pending());
-        for (place, node) in &self.nodes {
-            let quiet = node.is_quiet();
-            if !quiet || open_urls(node.as_ref()) > 0 {
-                lines.push(format!("{place:?}: quiet {quiet}, {:?}", node.counts()));
-            }
-        }
-        let checks = &self.around.checks;
-        for url in checks.new.keys().filter(|url| !checks.outcomes.contains_key(*url)).take(5) {
-            let why = self.nodes.values().find_map(|node| node.why_idle(self.around.now, server_of(url)));
-            lines.push(format!("without outcome: {url} ({})", why.as_deref().unwrap_or("no scheduler knows why")));
-        }
-        lines
-    }
-
-    /// What must be true when all is quiet: every URL that can be met was new once (and once more for each injection that
-    /// wanted it again, or for that alone when it came first) and ended as the web has it, or over a budget when as many pages were fetched.
-    fn end(self) -> Result<Ended, Failure> {
-        let checks = &self.around.checks;
-        let (graph, follow) = (&self.around.web.graph, self.plan.pipeline.scope.follow);
-        let sitemaps = self.plan.pipeline.limits.sitemaps_per_server;
-        let met = graph.truth(follow, sitemaps, |url| checks.is_over_budget(url));
-        // With faults, a page may have been fetched whose URL was in the end over budget.
-        let truth = if self.plan.faults.is_none() { met.clone() } else { graph.truth(follow, sitemaps, |_| false) };
-        let mut wrong = Vec::new();
-        let new: BTreeSet<&str> = checks.new.keys().map(|url| url_of(url)).collect();
-        for url in met.keys().filter(|url| !new.contains(url.as_str())) {
-            wrong.push(format!("P4: {url} never was new"));
-        }
-        for url in checks.new.keys() {
-            match (checks.outcomes.get(url), truth.get(url_of(url))) {
-                (_, None) => wrong.push(format!("P4: {url} is new, and no page links to it")),
-                (None, _) => wrong.push(format!("P3: {url} has no outcome")),
-                (Some((outcome, _)), Some(expected)) if outcome == expected => {}
-                (Some((Outcome::NotModified, _)), Some(Outcome::Fetched)) if url_of(url) != url => {}
-                (Some((Outcome::OverBudget, reason)), _) if checks.is_used_up(url, reason) => {}
-                (Some(end), Some(expected)) => {
-                    wrong.push(format!("P3: {url} ends {end:?}, the web has it as {expected:?}"));
-                }
-            }
-        }
-        let mut refetched = 0;
-        for (url, &times) in &self.around.web.served {
-            let is_page = checks.new.contains_key(url);
-            refetched += if is_page { u64::from(times - 1) } else { 0 };
-            if self.plan.faults.is_none() && is_page && (times > 1 || checks.is_over_budget(url)) {
-                wrong.push(format!("{url} was served {times} times, and nothing went wrong"));
-            }
-        }
-        for (url, (outcome, _)) in &checks.outcomes {
-            if *outcome == Outcome::Fetched && !self.around.web.served.contains_key(url_of(url)) {
-                wrong.push(format!("P3: {url} was fetched, and nobody served it"));
-            }
-        }
-        wrong.extend(self.miscounted());
-        if !wrong.is_empty() {
-            return Err(self.failure(wrong));
-        }
-        Ok(Ended {
-            steps: self.steps,
-            seconds: self.around.now / SECOND,
-            urls: checks.new.len(),
-            not_modified: checks.outcomes.values().filter(|(outcome, _)| *outcome == Outcome::NotModified).count(),
-            fetched: checks.outcomes.values().filter(|(outcome, _)| *outcome == Outcome::Fetched).count(),
-            over_budget: checks.outcomes.keys().filter(|url| checks.is_over_budget(url)).count(),
-            contacts: self.around.web.contacts,
-            refetched,
-            crashes: self.crashes,
-            ..Ended::default()
-        })
-    }
-
-    /// What the stages with state have counted otherwise than it was (P3).
-    fn miscounted(&self) -> Vec<String> {
-        let mut wrong = Vec::new();
-        let new = self.around.checks.new.len() as u64;
-        let dedup: u64 = self.sum(StageName::Dedup, "new_total");
-        let scheduler: u64 = self.sum(StageName::Scheduler, "new_total");
-        if dedup != new || scheduler != dedup {
-            wrong.push(format!("P3: {new} URLs were new, dedup counts {dedup}, the scheduler {scheduler}"));
-        }
-        for (edge, messages) in self.around.broker.sequences() {
-            let Some(name) = settled_count(edge) else { continue };
-            let settled: u64 = self.nodes.values().map(|node| count(node.as_ref(), name)).sum();
-            // A broker that was restored from a copy may have lost what was settled, after all else was done.
-            let may_have_lost = self.around.faults.copies > 0 && settled > messages as u64;
-            if settled != messages as u64 && !may_have_lost {
-                wrong.push(format!("P3: of {messages} messages of {} {settled} are settled", edge.name()));
-            }
-        }
-        wrong
-    }
-
-    fn sum(&self, stage: StageName, name: &str) -> u64 {
-        let of_stage = self.nodes.iter().filter(|(place, _)| place.stage == stage);
-        of_stage.map(|(_, node)| count(node.as_ref(), name)).sum()
-    }
-}
-
-fn count(node: &dyn AnyNode, name: &str) -> u64 {
-    node.counts().into_iter().find(|(other, _)| *other == name).map_or(0, |(_, value)| value)
-}
-
-/// URLs that wait or are in flight, at a scheduler.
-fn open_urls(node: &dyn AnyNode) -> u64 {
-    match node.process() {
-        Some(Process { place: Place { stage: StageName::Scheduler, .. }, .. }) => {
-            count(node, "waiting") + count(node, "in_flight")
-        }
-        _ => 0,
+            && around.moves.started.iter().all(|place| {
+                let node = &self.nodes[place];
+                node.is_quiet() && open_urls(node.as_ref()) == 0
+            })
     }
 }
 

@@ -38,9 +38,6 @@ fn fetchers_come_and_go_within_two_seconds() {
     });
     let mut crawl = world.crawl().start();
     crawl.until(MINUTE, |summary| summary.pages > 100);
-    let refused = crawl.rhumb(&["scale", "dedup=2"]);
-    assert_eq!(refused.code, 2, "{}", refused.err);
-    assert!(refused.err.contains("dedup") && refused.err.contains("fixed"), "{}", refused.err);
     assert_eq!(crawl.rhumb(&["scale", "fetcher=0"]).code, 2);
     assert_eq!(crawl.rhumb(&["scale", "fetch=2"]).code, 2);
 
@@ -153,12 +150,9 @@ fn what_is_fixed_for_the_life_of_a_crawl_is_not_changed_by_resuming_it() {
     let world = World::new(slow_web());
     let limited = world.crawl().arguments(&["--max-pages", "50"]).run(MINUTE);
     assert_eq!((limited.code, limited.summary.complete, limited.summary.pages), (0, false, 50));
-    for (change, key) in [
-        ("partitions=8", "partitions"),
-        ("crawl=other", "crawl"),
-        ("ownership_lease=9s", "ownership_lease"),
-        ("stages.dedup.replicas=2", "stages.dedup"),
-    ] {
+    for (change, key) in
+        [("partitions=8", "partitions"), ("crawl=other", "crawl"), ("ownership_lease=9s", "ownership_lease")]
+    {
         let data = world.data().display().to_string();
         let said = rhumb(&["crawl", "--resume", "--data", &data, "--set", change]);
         assert_eq!(said.code, 2, "{change}: {}", said.err);

@@ -53,8 +53,6 @@ pub(super) fn check_fixed(pipeline: &Pipeline) -> anyhow::Result<()> {
             ("crawl", pipeline.crawl.clone()),
             ("partitions", pipeline.partitions.to_string()),
             ("ownership_lease", humantime::format_duration(pipeline.ownership_lease).to_string()),
-            ("stages.dedup.replicas", pipeline.stages.dedup.replicas.to_string()),
-            ("stages.scheduler.replicas", pipeline.stages.scheduler.replicas.to_string()),
         ]
     };
     for ((key, is), (_, was)) in fixed(pipeline).into_iter().zip(fixed(&kept)) {

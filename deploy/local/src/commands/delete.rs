@@ -3,7 +3,7 @@
 use super::arguments::Which;
 use crate::broker::TOKEN;
 use crate::control::SUPERVISOR;
-use crate::crawl::{KEPT, PROBE, TIDE};
+use crate::crawl::{KEPT, OWNERS, PROBE, TIDE};
 use crate::handle;
 use crate::lock::{LOCK, lock};
 use crate::seeds::SEEDS;
@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 /// What a crawl leaves in its data directory beside the folders of its stages.
-const LEFT: [&str; 20] = [
+const LEFT: [&str; 22] = [
     "logs",
     "jetstream",
     "broker.conf",
@@ -36,6 +36,8 @@ const LEFT: [&str; 20] = [
     "identity.json.new",
     TIDE,
     "streams.json.new",
+    OWNERS,
+    "owners.json.new",
     SEEDS,
     "seeds.unstored.new",
     LOCK,

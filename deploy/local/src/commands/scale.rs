@@ -2,13 +2,23 @@
 
 use super::arguments::{BadArguments, Which};
 use crate::control::{SupervisorRequest, ask_supervisor};
-use crate::handle;
+use crate::handle::{self, Running};
+use crate::output::line;
+use crate::stages::owns_partitions;
 use anyhow::Context as _;
 use clap::Args;
+use shared::bus::OwnersBucket;
+use shared::partitions::Owners;
+use std::time::{Duration, Instant};
 
 /// Changes how many instances of a stage run, while the crawl goes on
+///
+/// The partitions of dedup and scheduler move with their state to the instances that are wanted; the command shows how far
+/// they are, and ends when all have arrived. Other stages are scaled at once.
 #[derive(Args)]
-#[command(after_help = "Example:\n  rhumb scale fetcher=4 parser=2")]
+#[command(
+    after_help = "Examples:\n  rhumb scale fetcher=4 parser=2\n  rhumb scale dedup=3 scheduler=2\n  rhumb partitions"
+)]
 pub(super) struct Scale {
     /// Stage and number of instances
     #[arg(value_name = "STAGE=N", required = true)]
@@ -17,22 +27,76 @@ pub(super) struct Scale {
     which: Which,
 }
 
+/// How often the table of owners is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// How often the command says how far the moves are.
+const SAY_EVERY: Duration = Duration::from_secs(2);
+/// Without any partition that arrives for so long the command gives up.
+const PATIENCE: Duration = Duration::from_secs(60);
+
 impl Scale {
-    /// Asks the supervisor for each stage in turn; the first one that it refuses is the error.
+    /// Asks the supervisor for each stage in turn; the first one that it refuses is the error. Then waits until all
+    /// partitions are where they are to be.
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let wanted = self.stages.iter().map(|assignment| parse(assignment)).collect::<Result<Vec<_>, _>>()?;
         let running = handle::find(&self.which.layers()).await?;
+        let mut moving = Vec::new();
         for (stage, replicas) in wanted {
-            let answer = ask_supervisor(&running.bus, &SupervisorRequest::Scale { stage, replicas })
+            let before = if owns_partitions(&stage) { Some(owners(&running, &stage).await?.wanted) } else { None };
+            let answer = ask_supervisor(&running.bus, &SupervisorRequest::Scale { stage: stage.clone(), replicas })
                 .await
                 .context("no `rhumb crawl` or `rhumb up` supervises this crawl; scale its deployment instead")?;
             let error = String::from_utf8_lossy(&answer.payload);
             if !error.is_empty() {
                 return Err(BadArguments(error.into_owned()).into());
             }
+            if let Some(before) = before {
+                let moves = owners(&running, &stage).await?.to_move();
+                line(format_args!("{stage} {before} → {replicas}: {moves} partitions move"));
+                moving.push((stage, moves));
+            }
+        }
+        for (stage, moves) in moving {
+            arrived(&running, &stage, moves).await?;
         }
         Ok(())
     }
+}
+
+/// Waits until all partitions of a stage are where they are to be, and says how far they are.
+pub(super) async fn arrived(running: &Running, stage: &str, moves: usize) -> anyhow::Result<()> {
+    let (mut left, mut since) = (moves, Instant::now());
+    let mut say_at = Instant::now() + SAY_EVERY;
+    loop {
+        let owners = owners(running, stage).await?;
+        if owners.are_even() && owners.needed() == owners.wanted {
+            let counts: Vec<String> =
+                (0..owners.wanted).map(|instance| owners.used_by(instance).len().to_string()).collect();
+            line(format_args!("{stage}: {} instances have {} partitions", owners.wanted, counts.join(", ")));
+            return Ok(());
+        }
+        let left_now = owners.to_move();
+        if left_now != left {
+            (left, since) = (left_now, Instant::now());
+        }
+        if since.elapsed() > PATIENCE {
+            anyhow::bail!(
+                "no partition of {stage} has arrived for {} s, {left} are left: `rhumb status` says which instances do not \
+                 answer, and their logs why. The partitions move on when those are back",
+                PATIENCE.as_secs()
+            );
+        }
+        if say_at <= Instant::now() {
+            say_at = Instant::now() + SAY_EVERY;
+            line(format_args!("{stage}: {} of {} partitions have moved", moves.saturating_sub(left), moves.max(left)));
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+pub(super) async fn owners(running: &Running, stage: &str) -> anyhow::Result<Owners> {
+    let found = OwnersBucket::find(&running.bus).await?.read(stage).await?;
+    Ok(found.with_context(|| format!("the broker knows no owners of {stage}"))?.owners)
 }
 
 fn parse(assignment: &str) -> Result<(String, u16), BadArguments> {

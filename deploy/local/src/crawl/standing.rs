@@ -15,12 +15,15 @@ use std::time::{Duration, Instant};
 pub(super) struct Standing {
     started: Instant,
     snapshot: Snapshot,
+    pages: u64,
     /// The streams' last sequences at the latest snapshot, when nothing was left to do in it.
     quiet_at: Option<BTreeMap<String, u64>>,
     is_over: bool,
     is_complete: bool,
     /// Equations that do not hold although nothing is left to do (P3).
     violations: Vec<String>,
+    /// Of stages with state that were scaled: how many instances there are.
+    replicas: BTreeMap<String, u16>,
     /// Last known use of processes by id, those that have ended included.
     uses: BTreeMap<u32, ProcessUse>,
 }
@@ -31,10 +34,12 @@ impl Standing {
         Standing {
             started: Instant::now(),
             snapshot: Snapshot::default(),
+            pages: 0,
             quiet_at: None,
             is_over: false,
             is_complete: false,
             violations: Vec::new(),
+            replicas: BTreeMap::new(),
             uses: BTreeMap::new(),
         }
     }
@@ -44,9 +49,9 @@ impl Standing {
         self.started.elapsed()
     }
 
-    /// Pages fetched.
+    /// Pages fetched, as far as each partition is counted once: while one moves it may be missing, or be there twice.
     pub(super) fn pages(&self) -> u64 {
-        self.snapshot.summary().pages
+        self.pages
     }
 
     /// Whether nothing is left to do, except for URLs that wait for a larger budget.
@@ -68,7 +73,7 @@ impl Standing {
         pipeline: &Pipeline,
         expected: usize,
     ) -> bool {
-        self.remember(snapshot, broker);
+        self.remember(snapshot, broker, pipeline);
         let quiet = self.snapshot.is_quiet(pipeline, expected);
         self.is_over = quiet && self.quiet_at.as_ref() == Some(&self.snapshot.last_sequences);
         self.violations = if self.is_over { self.snapshot.violations() } else { Vec::new() };
@@ -78,17 +83,41 @@ impl Standing {
     }
 
     /// Takes in the numbers of a snapshot alone.
-    pub(super) fn remember(&mut self, mut snapshot: Snapshot, broker: Option<ProcessUse>) {
+    pub(super) fn remember(&mut self, mut snapshot: Snapshot, broker: Option<ProcessUse>, pipeline: &Pipeline) {
         for used in snapshot.summary().processes.into_iter().chain(broker) {
             self.uses.insert(used.pid, used);
         }
         // Processes that could not answer just now keep their last known numbers: totals do not go back.
+        snapshot.processes.retain(|p| !self.has_left(p));
         let answered: Vec<(String, u16)> = snapshot.processes.iter().map(|p| (p.stage.clone(), p.instance)).collect();
         let is_silent =
             |p: &&ProcessStatus| owns_partitions(&p.stage) && !answered.contains(&(p.stage.clone(), p.instance));
         let silent = self.snapshot.processes.iter().filter(is_silent);
         snapshot.processes.extend(silent.map(|p| ProcessStatus { idle: false, ..p.clone() }));
         self.snapshot = snapshot;
+        if self.snapshot.covers_partitions(pipeline) {
+            self.pages = self.snapshot.summary().pages;
+        }
+    }
+
+    /// Whether an instance that has no partition any more has nothing in hand either: it may end for good.
+    pub(super) fn is_emptied(&self, stage: &str, instance: u16) -> bool {
+        let of = |p: &&ProcessStatus| p.stage == stage && p.instance == instance;
+        let is_empty = |p: &ProcessStatus| p.idle && p.counts.get("partitions") == Some(&0);
+        self.snapshot.processes.iter().find(of).is_some_and(is_empty)
+    }
+
+    /// A stage has `replicas` instances. Others end, and what they counted counts elsewhere: also when one of them has
+    /// answered a question that was asked before.
+    pub(super) fn has(&mut self, stage: &str, replicas: u16) {
+        self.replicas.insert(stage.to_owned(), replicas);
+        let mut processes = std::mem::take(&mut self.snapshot.processes);
+        processes.retain(|p| !self.has_left(p));
+        self.snapshot.processes = processes;
+    }
+
+    fn has_left(&self, process: &ProcessStatus) -> bool {
+        self.replicas.get(&process.stage).is_some_and(|replicas| process.instance >= *replicas)
     }
 
     /// Whether a process gives a reason not to be ready that contains these words.

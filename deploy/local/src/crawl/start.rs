@@ -3,6 +3,7 @@
 //! In: a plan. Out: [`Parts`]: all that runs. What was started ends when its value is dropped.
 
 use super::membership::Membership;
+use super::partitions::Partitions;
 use super::plan::Plan;
 use super::ports::check_ports;
 use super::tide::Tide;
@@ -32,6 +33,8 @@ pub(super) struct Parts {
     pub(super) bus: Bus,
     /// The stages.
     pub(super) processes: Processes,
+    /// The instances that partitions are to be shared out among.
+    pub(super) partitions: Partitions,
     /// How high the streams stand.
     pub(super) tide: Tide,
     /// While it lasts nobody else runs this crawl on the broker.
@@ -63,11 +66,13 @@ pub(super) async fn start(plan: &Plan) -> anyhow::Result<Parts> {
 
     keep(&plan.layers, &data)?;
     let seeds = Seeds::keep(&data, &plan.seeds)?;
-    let processes = start_processes(pipeline, &data, &url, identity.mark.id)?;
+    let mut processes = new_processes(pipeline, &data, &url, identity.mark.id)?;
+    let partitions = Partitions::open(buckets.owners.clone(), pipeline, &data).await?;
+    processes.start_all(pipeline, |stage, replicas| partitions.needed(stage).unwrap_or(replicas))?;
     Handle { broker: url, crawl: pipeline.crawl.clone() }.write(&data)?;
     inject(&bus, pipeline.scope.follow, &plan.topic, &seeds.urls, 0).await?;
     seeds.stored()?;
-    Ok(Parts { broker, bus, processes, tide, lease, lock })
+    Ok(Parts { broker, bus, processes, partitions, tide, lease, lock })
 }
 
 /// Checks that the broker still holds the scope, which is kept nowhere else: without it every link would be filtered.
@@ -174,19 +179,17 @@ async fn take_lease(leases: kv::Store, lease: Duration, pipeline: &Pipeline, url
     })
 }
 
-fn start_processes(pipeline: &Pipeline, data: &Path, broker: &str, crawl_id: String) -> anyhow::Result<Processes> {
+fn new_processes(pipeline: &Pipeline, data: &Path, broker: &str, crawl_id: String) -> anyhow::Result<Processes> {
     let set = vec![
         assignment("data", &data.display().to_string()),
         format!("limits.max_pages={}", pipeline.limits.max_pages),
     ];
-    let mut processes = Processes::new(Launch {
+    Processes::new(Launch {
         binaries: binaries::folder()?,
         config: Pipeline::kept_file(data),
         broker: broker.to_owned(),
         crawl_id,
         set,
         logs: data.join("logs"),
-    })?;
-    processes.start_all(pipeline)?;
-    Ok(processes)
+    })
 }

@@ -1,6 +1,7 @@
 //! What lies in a stream and is still to be acked by the consumers that the crawl waits for.
 
 use async_nats::jetstream;
+use futures::TryStreamExt as _;
 use shared::bus::{Bus, consumer_name, required_by_interest};
 use shared::config::Pipeline;
 use shared::topology::StageName;
@@ -16,6 +17,17 @@ pub(super) async fn backlog(stream: &jetstream::stream::Stream, consumers: &[Str
         };
     }
     backlog
+}
+
+/// Counts the messages of a stream that the owners of partitions have not been given or have not acked, whichever
+/// instances they are; none while the broker does not tell. A partition on its way may have no consumer: then its owner is
+/// missing, too.
+pub(super) async fn owners_backlog(stream: &jetstream::stream::Stream) -> Option<u64> {
+    let infos: Vec<jetstream::consumer::Info> = stream.consumers().try_collect().await.ok()?;
+    match infos.is_empty() {
+        true => Some(stream.cached_info().state.messages),
+        false => Some(infos.iter().map(|info| info.num_pending + info.num_ack_pending as u64).sum()),
+    }
 }
 
 /// Counts the messages that the archiver has not acked.

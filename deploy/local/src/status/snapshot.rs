@@ -1,6 +1,6 @@
 //! What the processes of a crawl answer and what lies in its streams, at one moment.
 
-use super::backlog::backlog;
+use super::backlog::{backlog, owners_backlog};
 use super::summary::{ConsumerUse, Parked, ProcessUse, ProcessWork, Summary};
 use crate::control::ask_all;
 use async_nats::jetstream::stream::Stream as JetStream;
@@ -9,8 +9,8 @@ use shared::bus::{Bus, Interested, edges_by_interest, held_now, interested, requ
 use shared::config::Pipeline;
 use shared::message::Outcome;
 use shared::stage::{ControlRequest, ProcessStatus};
-use shared::topology::{DEAD, Edge, PARKED, STAGES, StageName};
-use std::collections::{BTreeMap, BTreeSet};
+use shared::topology::{self, DEAD, Edge, MOVES, PARKED, STAGES, Source, StageName};
+use std::collections::BTreeMap;
 
 /// The state of a crawl at one moment.
 #[derive(Clone, Debug, Default)]
@@ -48,7 +48,7 @@ impl Snapshot {
             let Some(edge) = Edge::from_name(key) else {
                 match key {
                     PARKED if state.messages > 0 => snapshot.parked = parked(bus, &stream).await?,
-                    PARKED => {}
+                    PARKED | MOVES => {}
                     _ if state.messages > 0 => {
                         snapshot.dead = state.messages;
                         snapshot.dead_with_new = letters(bus, &stream, &["resolver", "scheduler"]).await?;
@@ -79,7 +79,8 @@ impl Snapshot {
         let required = required_consumers(edge, pipeline);
         if !edges_by_interest().any(|kept| kept == edge) {
             // Not by the messages in it: after a full disk a work queue was seen to keep one that is acked.
-            return Some(backlog(stream, &required).await);
+            let is_owned = topology::consumers(edge).any(|(_, source)| matches!(source, Source::Owned(_)));
+            return if is_owned { owners_backlog(stream).await } else { Some(backlog(stream, &required).await) };
         }
         let consumers = interested(stream, edge, pipeline).await.ok()?;
         let is_there = |name: &String| consumers.iter().any(|consumer| consumer.name == *name);
@@ -144,15 +145,17 @@ impl Snapshot {
 
     /// Whether the broker told the backlog of every stream.
     fn has_all_streams(&self, pipeline: &Pipeline) -> bool {
-        pipeline.edges.streams().iter().all(|(key, _)| [DEAD, PARKED].contains(key) || self.backlog.contains_key(*key))
+        pipeline
+            .edges
+            .streams()
+            .iter()
+            .all(|(key, _)| [DEAD, PARKED, MOVES].contains(key) || self.backlog.contains_key(*key))
     }
 
-    pub(super) fn covers_partitions(&self, pipeline: &Pipeline) -> bool {
-        let instances = |stage: &str| {
-            self.processes.iter().filter(|p| p.stage == stage).map(|p| p.instance).collect::<BTreeSet<_>>().len()
-        };
+    pub(crate) fn covers_partitions(&self, pipeline: &Pipeline) -> bool {
+        // While one is on its way nobody has it, or two were asked before and after its move.
         let mut with_state = STAGES.iter().filter(|row| row.has_state);
-        with_state.all(|row| instances(row.name) == usize::from(pipeline.stages.of(row.stage).replicas))
+        with_state.all(|row| self.total(row.name, "partitions") == u64::from(pipeline.partitions))
     }
 }
 

@@ -1,6 +1,7 @@
 //! How a process ends: what it was delivered and has not taken, or cannot finish, is for the next one.
 
 use super::{Ears, Heard, Loop, StreamInputs};
+use crate::stage::process::Ended;
 use async_nats::Subject;
 use async_nats::jetstream::AckKind;
 use futures::future::FutureExt as _;
@@ -39,17 +40,29 @@ impl Loop {
         let _ = tokio::time::timeout(FLUSH_MAX, words).await;
     }
 
-    /// The end of a drained process: what is stored is cleared, the lease given back, the connection flushed.
-    pub(super) async fn end(mut self) -> anyhow::Result<()> {
+    /// The end of a drained loop: what is stored is cleared, what is left in hand given back, the connection flushed. When
+    /// the process ends, the lease is given back, too.
+    pub(super) async fn end(mut self) -> anyhow::Result<Ended> {
         self.settlement.upkeep(self.now());
         self.carry_out().await?;
         self.in_hand.end();
         let left = self.settlement.unsettled();
-        tracing::info!(stage = self.process.stage.name, instance = self.process.context.instance, left, "ended");
-        if let Some(ownership) = self.process.ownership.take() {
-            ownership.release().await;
+        let (stage, instance) = (self.process.stage.name, self.process.context.instance);
+        if self.reassigned.is_some() {
+            self.settlement.give_back();
+            let _ = self.carry_out().await;
+            let _ = tokio::time::timeout(FLUSH_MAX, self.process.context.bus.client.flush()).await;
+            tracing::info!(stage, instance, left, "other partitions");
+            return Ok(Ended::Reassigned(Box::new(self.process)));
         }
+        tracing::info!(stage, instance, left, "ended");
+        if left == 0 && self.process.rows.is_some() && self.process.context.partitions.is_empty() {
+            let forgotten = self.process.context.buckets.register.forget_state(stage, instance);
+            // What is not forgotten is missed when its folder is gone: an operator is told then.
+            let _ = tokio::time::timeout(FLUSH_MAX, forgotten).await;
+        }
+        self.process.give_back_lease().await;
         let _ = tokio::time::timeout(FLUSH_MAX, self.process.context.bus.client.flush()).await;
-        Ok(())
+        Ok(Ended::Told)
     }
 }

@@ -2,14 +2,20 @@
 //! came back without.
 
 use super::{Loop, SoftInputs, StreamInputs, TAKES_PART_EVERY, UPKEEP};
-use crate::bus::{ensure_streams, stream_info};
+use crate::bus::{OwnersTable, ensure_streams, stream_info};
+use crate::partitions::is_to_have_others;
 use crate::stage::any_core::Signal;
 use crate::stage::context::Context;
+use crate::stage::process::Process;
 use crate::stage::saying::Saying;
 use crate::stage::start::is_final;
+use crate::stage::store::Changes;
 use crate::time::Timestamp;
-use crate::topology::Source;
+use crate::topology::{Source, StageName};
 use std::time::Instant;
+
+/// Rows of partitions that are others' which one upkeep removes: a few milliseconds.
+const ROWS_AT_ONCE: usize = 2000;
 
 impl Loop {
     /// Does what is due: wakes the core, publishes again, upkeep. Returns new inputs when the old ones are gone.
@@ -62,8 +68,51 @@ impl Loop {
             let Loop { parked, core, process, .. } = self;
             parked.put_back(&process.context.bus, &process.stage, |edge, payload| core.reads(edge, payload)).await;
         }
-        self.telling.renew(self.moment());
+        self.process.telling.renew(self.moment());
+        self.hear_of_owners();
+        self.remove_left_over()?;
         Ok(new_inputs)
+    }
+
+    /// Tells the core who has the partitions of its stage, and of those that it asks; and finds out whether the instance itself is to
+    /// have others.
+    fn hear_of_owners(&mut self) {
+        let Loop { process, core, reassigned, given_since, is_told_to_end, origin, .. } = self;
+        let own = StageName::from_name(process.stage.name);
+        if process.owners.tables.has_changed().unwrap_or(false) {
+            let tables = process.owners.tables.borrow_and_update();
+            tables.iter().for_each(|(stage, table)| core.owners(*stage, &table.owners));
+        }
+        let Context { instance, partitions, owners: known, .. } = &process.context;
+        let (Some(own), tables) = (own, process.owners.tables.borrow()) else { return };
+        // What this life began with may be newer than what was seen last. It may itself say that there is more to give or to
+        // take: what came while the moves before it were settled.
+        if reassigned.is_none()
+            && !*is_told_to_end
+            && process.ownership.is_some()
+            && let (Some(OwnersTable { owners, revision }), Some(begun_with)) = (tables.get(&own), known.get(&own))
+            && *revision >= begun_with.revision
+            && is_to_have_others(origin.elapsed(), owners, *instance, partitions, given_since)
+        {
+            *reassigned = Some(Instant::now());
+        }
+    }
+
+    /// Removes some of the rows that are left of partitions that are others'.
+    fn remove_left_over(&mut self) -> anyhow::Result<()> {
+        let now = self.now();
+        let Process { left_over, rows, .. } = &mut self.process;
+        let (Some(&partition), Some(rows)) = (left_over.last(), rows) else { return Ok(()) };
+        if !self.settlement.may_step(now) {
+            return Ok(());
+        }
+        let mut changes = Changes::default();
+        if rows.remove(&mut changes, partition, ROWS_AT_ONCE)? == 0 {
+            left_over.pop();
+        } else {
+            rows.store.commit(&changes)?;
+        }
+        Ok(())
     }
 
     /// Asks the broker how far it has all acks of edges whose positions have many gaps.
@@ -72,15 +121,15 @@ impl Loop {
         if !bus.is_connected() {
             return;
         }
-        for edge in self.settlement.gapped() {
-            let name = crate::bus::consumer_name(self.process.stage.name, Some(self.process.context.instance));
+        for (edge, partition) in self.settlement.gapped() {
+            let name = self.process.inputs().owner(partition);
             let stream = bus.subjects.stream(edge.name());
             let consumer = bus
                 .jetstream
                 .get_consumer_from_stream::<async_nats::jetstream::consumer::pull::Config, _, _>(name, stream)
                 .await;
             if let Ok(consumer) = consumer {
-                self.settlement.acked_up_to(edge, consumer.cached_info().ack_floor.stream_sequence);
+                self.settlement.acked_up_to((edge, partition), consumer.cached_info().ack_floor.stream_sequence);
             }
         }
     }

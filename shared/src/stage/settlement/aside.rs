@@ -5,7 +5,7 @@
 //!
 //! Invariant: an input is acked only when its copy lies where it was put.
 
-use super::{Outgoing, Settlement, Waits};
+use super::{InputAt, Outgoing, Settlement, Waits};
 use crate::message::{Edge, Undecodable};
 use crate::stage::core::Ticket;
 use crate::time::Timestamp;
@@ -18,7 +18,7 @@ impl<H: Clone> Settlement<H> {
     /// is passed over: it may be lost anyway, and whoever sent it sends another.
     pub fn unreadable(&mut self, now: Timestamp, ticket: Ticket, subject: &str, payload: Bytes, error: &Undecodable) {
         match (error, self.tickets.position(ticket)) {
-            (&Undecodable::UnknownVersion { edge, found, .. }, Some((_, sequence))) => {
+            (&Undecodable::UnknownVersion { edge, found, .. }, Some(InputAt { sequence, .. })) => {
                 self.park(now, ticket, (edge, found, sequence), subject, payload);
             }
             (Undecodable::Corrupt(reason), _) => self.corrupt(now, ticket, subject, payload, reason),
@@ -36,8 +36,7 @@ impl<H: Clone> Settlement<H> {
     pub fn deadly(&mut self, now: Timestamp, ticket: Ticket, subject: &str, payload: Bytes) {
         tracing::error!(subject, "a message that three processes died of goes to the dead letters (see `rhumb dead`)");
         // It may come again; sent again by an operator, it has another sequence.
-        let (edge, sequence) =
-            self.tickets.position(ticket).map_or(("", 0), |(edge, sequence)| (edge.name(), sequence));
+        let (edge, sequence) = self.tickets.position(ticket).map_or(("", 0), |at| (at.edge.name(), at.sequence));
         let id = format!("dead-{}-{edge}-{sequence}-{:016x}", self.life.stage, xxh3_64(&payload));
         self.bury(now, ticket, (id, "three processes died of it"), subject, payload);
     }

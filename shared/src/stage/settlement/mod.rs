@@ -35,9 +35,9 @@ mod vitals;
 
 pub use applied::Applied;
 pub use deaths::{Deaths, InputName};
-pub use positions::settled_count;
+pub use positions::{InputAt, are_divided, divide_positions, positions_of, settled_count};
 pub use rewind::{Expected, PubAck, Rewound, StreamLook};
-pub use state::{LOOP, OUTBOX, forget_positions, next_epoch, stored_epoch};
+pub use state::{LOOP, OUTBOX, USED, forget_positions, next_epoch, stored_epoch};
 pub use unstored::{Outgoing, Refused, Unstored};
 
 use super::core::{Publish, Send, Step, Ticket};
@@ -188,20 +188,32 @@ impl<H: Clone> Settlement<H> {
         Ok(this)
     }
 
-    /// Reads how far earlier lives came in the stream of an edge. A stream that was created at another time than theirs
-    /// is another one, of which nothing was read yet; inputs in hand from the earlier one have no place in it. Says whether
-    /// it is another one. A stage without state has no positions.
+    /// Reads how far earlier lives came in the stream of an edge, by the consumers of these partitions, or by the one of
+    /// all (none). A stream that was created at another time than theirs is another one, of which nothing was read yet;
+    /// inputs in hand from the earlier one have no place in it. Says whether it is another one. A stage without state has
+    /// no positions.
     ///
     /// # Errors
     /// The store cannot be read.
-    pub fn adopt(&mut self, store: Option<&dyn Store>, edge: Edge, created: i64) -> Result<bool, StoreError> {
+    pub fn adopt(
+        &mut self,
+        store: Option<&dyn Store>,
+        edge: Edge,
+        consumers: &[Option<u16>],
+        created: i64,
+    ) -> Result<bool, StoreError> {
         let is_made_anew = self.streams.insert(edge, created).is_some_and(|before| before != created);
         if is_made_anew {
             self.tickets.forget_stream(edge);
-            self.put_aside.retain(|held| held.position.is_none_or(|(of, _)| of != edge));
+            self.put_aside.retain(|held| held.position.is_none_or(|at| at.edge != edge));
         }
-        let is_another = store.map_or(Ok(false), |store| self.positions.adopt(store, edge, created))?;
-        Ok(is_made_anew || is_another)
+        let mut is_another = is_made_anew;
+        for &partition in consumers {
+            if let Some(store) = store {
+                is_another |= self.positions.adopt(store, (edge, partition), created)?;
+            }
+        }
+        Ok(is_another)
     }
 
     /// The next thing to do, if there is one.
@@ -225,18 +237,18 @@ impl<H: Clone> Settlement<H> {
     pub fn message(
         &mut self,
         now: Timestamp,
-        edge: Edge,
-        (sequence, stamp): (u64, i64),
+        at: InputAt,
+        stamp: i64,
         answer_to: H,
     ) -> Result<Option<Ticket>, Rewound> {
-        match self.positions.given(edge, sequence, stamp) {
-            Ok(false) => Ok(Some(self.tickets.take(answer_to, (edge, sequence), now))),
+        match self.positions.given(at, stamp) {
+            Ok(false) => Ok(Some(self.tickets.take(answer_to, at, now))),
             Ok(true) => {
                 self.repeated += 1;
                 self.actions.push_back(Action::Ack(answer_to));
                 Ok(None)
             }
-            Err(how) => Err(self.is_rewound(self.stream(edge), how)),
+            Err(how) => Err(self.is_rewound(self.stream(at.edge), how)),
         }
     }
 
@@ -328,8 +340,8 @@ impl<H: Clone> Settlement<H> {
     /// One thing fewer keeps an input in hand; the last one settles it.
     fn release(&mut self, ticket: Ticket) {
         let Some(held) = self.tickets.release(ticket) else { return };
-        let Some((edge, sequence)) = held.position else { return };
-        if self.outbox.is_some() && !self.positions.is_applied(edge, sequence) {
+        let Some(at) = held.position else { return };
+        if self.outbox.is_some() && !self.positions.is_applied(at) {
             self.put_aside.push(held);
         } else {
             self.actions.extend(held.answer_to.map(Action::Ack));
@@ -465,15 +477,15 @@ impl<H: Clone> Settlement<H> {
         }
     }
 
-    /// Edges whose positions have many gaps: an instance that owns some of a stream's partitions sees gaps between its
+    /// Consumers whose positions have many gaps: an instance that owns some of a stream's partitions sees gaps between its
     /// messages, and how far the broker has all acks closes them ([`acked_up_to`](Self::acked_up_to)).
-    pub fn gapped(&self) -> Vec<Edge> {
+    pub fn gapped(&self) -> Vec<(Edge, Option<u16>)> {
         self.positions.gapped()
     }
 
-    /// The broker has all acks of an edge up to this sequence.
-    pub fn acked_up_to(&mut self, edge: Edge, sequence: u64) {
-        self.positions.raise(edge, sequence);
+    /// The broker has all acks of a consumer up to this sequence.
+    pub fn acked_up_to(&mut self, consumer: (Edge, Option<u16>), sequence: u64) {
+        self.positions.raise(consumer, sequence);
     }
 
     /// The creation time of the stream of an edge, if inputs come from there.

@@ -218,7 +218,7 @@ impl<H: Clone> Settlement<H> {
             let stream = self.stream(edge);
             let expected = expected.entry(stream.clone()).or_insert_with(|| of(stream));
             expected.last = expected.last.max(highest);
-            expected.given = reach;
+            expected.given = expected.given.max(reach);
         }
         expected.into_values().collect()
     }

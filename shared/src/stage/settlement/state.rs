@@ -7,14 +7,14 @@ pub const LOOP: Table = "loop";
 /// The outbox: epoch and number → message.
 pub const OUTBOX: Table = "outbox";
 
-/// The keys of positions begin with this; the edge follows.
+/// The keys of positions begin with this; the edge follows, and after a slash the partition of one that has its own.
 pub(super) const POSITION: &str = "position ";
 /// Follows all of them.
-const POSITIONS_END: &str = "position!";
-/// The keys of how many messages of a stream were settled begin with this; the edge follows.
-pub(super) const SETTLED: &str = "settled ";
+pub(super) const POSITIONS_END: &str = "position!";
+/// The keys of the versions under which partitions were used begin with this; the partition follows.
+pub const USED: &str = "used ";
 /// Follows all of them.
-const SETTLED_END: &str = "settled!";
+const USED_END: &str = "used!";
 /// The keys of how far streams stored what the stage published begin with this; the stream follows.
 pub(super) const STORED: &str = "stored ";
 /// Follows all of them.
@@ -43,14 +43,14 @@ pub fn next_epoch(store: &dyn Store, others: u64) -> Result<u64, StoreError> {
     Ok(epoch)
 }
 
-/// Adds to a commit that no message of any stream counts as applied, settled or stored: sequence numbers of a stream mean
-/// something within one generation of the crawl.
+/// Adds to a commit that no message of any stream counts as applied, settled or stored, and no partition as used: sequence
+/// numbers of a stream and versions of an ownership mean something within one generation of the crawl.
 ///
 /// # Errors
 /// The store cannot be read.
 pub fn forget_positions(store: &dyn Store, changes: &mut Changes) -> Result<(), StoreError> {
     changes.put(LOOP, UNCOUNTED, []);
-    for (from, to) in [(POSITION, POSITIONS_END), (SETTLED, SETTLED_END), (STORED, STORED_END)] {
+    for (from, to) in [(POSITION, POSITIONS_END), (STORED, STORED_END), (USED, USED_END)] {
         store.scan(LOOP, from.as_bytes(), to.as_bytes(), &mut |key, _| {
             changes.remove(LOOP, key);
             true

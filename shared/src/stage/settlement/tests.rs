@@ -6,26 +6,37 @@ use crate::message::Undecodable;
 use crate::stage::store::MemoryStore;
 use crate::stage::{Output, Token};
 
+mod moves;
+
 type Settled = Settlement<u64>;
 
 fn at(seconds: u64) -> Timestamp {
     Timestamp::from_micros(seconds * 1_000_000)
 }
 
-fn open(store: Option<&dyn Store>, epoch: u64) -> Settled {
+fn open_without_inputs(store: Option<&dyn Store>, epoch: u64) -> Settled {
     let set = vec!["network.user_agent='rhumb/0 (+https://example.org/test)'".to_owned()];
     let pipeline = Layers { file: None, set }.load_with(std::iter::empty()).unwrap();
     let life = Life { stage: "dedup", instance: 0, life: 9, epoch };
     let subjects = Arc::new(Subjects::new(&pipeline));
-    let mut settlement = Settlement::open(life, subjects, &pipeline, store, at(0)).unwrap();
-    assert!(!settlement.adopt(store, Edge::UrlsSplit, 1).unwrap());
+    Settlement::open(life, subjects, &pipeline, store, at(0)).unwrap()
+}
+
+fn open(store: Option<&dyn Store>, epoch: u64) -> Settled {
+    let mut settlement = open_without_inputs(store, epoch);
+    assert!(!settlement.adopt(store, Edge::UrlsSplit, &[None], 1).unwrap());
     settlement.leased(at(10));
     settlement
 }
 
+/// A place in the stream of `urls.split`.
+fn split(sequence: u64) -> InputAt {
+    InputAt { edge: Edge::UrlsSplit, partition: None, sequence }
+}
+
 /// A message of the stream of `urls.split`, stored at the second of its sequence.
 fn given(settlement: &mut Settled, now: Timestamp, sequence: u64, answer_to: u64) -> Option<Ticket> {
-    settlement.message(now, Edge::UrlsSplit, (sequence, sequence as i64), answer_to).unwrap()
+    settlement.message(now, split(sequence), sequence as i64, answer_to).unwrap()
 }
 
 /// A step that finishes `finished` and publishes one message made from `causes`.
@@ -97,7 +108,7 @@ fn with_state_the_commit_comes_first_and_then_outputs_and_acks() {
     assert_eq!(carry_out(&mut next, &store), ["publish 0 as dedup-0-4-1"]);
     assert_eq!(given(&mut next, at(3), 7, 72), None);
     // In another stream the same sequence is another message.
-    assert!(next.adopt(Some(&store), Edge::UrlsSplit, 2).unwrap());
+    assert!(next.adopt(Some(&store), Edge::UrlsSplit, &[None], 2).unwrap());
     assert!(given(&mut next, at(3), 7, 73).is_some());
 }
 
@@ -217,7 +228,7 @@ fn an_input_in_hand_from_a_stream_that_was_made_anew_has_no_place_in_the_new_one
     let store = MemoryStore::default();
     let mut settlement = open(Some(&store), 4);
     let held = given(&mut settlement, at(1), 7, 70).unwrap();
-    settlement.adopt(Some(&store), Edge::UrlsSplit, 2).unwrap();
+    settlement.adopt(Some(&store), Edge::UrlsSplit, &[None], 2).unwrap();
     settlement.stepped(at(1), step(&[held], &[held])).unwrap();
     assert_eq!(carry_out(&mut settlement, &store), ["commit", "publish 0 as dedup-0-4-1"], "no ack");
     assert!(given(&mut settlement, at(2), 7, 71).is_some(), "another message of the same sequence");
@@ -299,8 +310,8 @@ fn a_message_that_is_newer_than_a_higher_one_shows_that_the_stream_is_rewound() 
         let store = MemoryStore::default();
         for mut settlement in [that_was_given_seven(&store), open(Some(&store), 5)] {
             carry_out(&mut settlement, &store);
-            assert!(settlement.message(at(2), Edge::UrlsSplit, (5, 5), 50).is_ok(), "an old message comes again");
-            let rewound = settlement.message(at(2), Edge::UrlsSplit, (sequence, 8), 71).unwrap_err();
+            assert!(settlement.message(at(2), split(5), 5, 50).is_ok(), "an old message comes again");
+            let rewound = settlement.message(at(2), split(sequence), 8, 71).unwrap_err();
             assert_eq!(rewound.stream, "rhumb_default_urls_split");
             assert!(rewound.to_string().contains("--accept-loss"), "{rewound}");
             settlement.due(at(30));
@@ -318,8 +329,8 @@ fn messages_after_a_reconnect_are_compared_with_what_was_given_before_it() {
     assert!(settlement.look(&looked(settlement.expected(), 9, None)).is_ok());
     settlement.reconnected(at(3));
     // The tail has grown again, and one of its messages comes after a higher one.
-    assert!(settlement.message(at(3), Edge::UrlsSplit, (9, 20), 90).is_ok());
-    assert!(settlement.message(at(3), Edge::UrlsSplit, (6, 19), 60).is_err());
+    assert!(settlement.message(at(3), split(9), 20, 90).is_ok());
+    assert!(settlement.message(at(3), split(6), 19, 60).is_err());
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Inputs in hand, and what still keeps each of them there.
 
+use super::positions::InputAt;
 use crate::message::Edge;
 use crate::stage::core::Ticket;
 use crate::time::Timestamp;
@@ -11,7 +12,7 @@ pub(super) struct Held<H> {
     /// Where an ack (input of a stream) or a reply (request) goes.
     pub(super) answer_to: Option<H>,
     /// Where it was in its stream: such an input must be acked, and kept alive while it is in hand.
-    pub(super) position: Option<(Edge, u64)>,
+    pub(super) position: Option<InputAt>,
     /// Outputs not yet stored, and one until the core has finished with it.
     references: u32,
     /// When the broker was last told that it is in hand, or delivered it.
@@ -32,7 +33,7 @@ impl<H> Default for Tickets<H> {
 
 impl<H: Clone> Tickets<H> {
     /// An input from a stream: to be acked.
-    pub(super) fn take(&mut self, answer_to: H, position: (Edge, u64), now: Timestamp) -> Ticket {
+    pub(super) fn take(&mut self, answer_to: H, position: InputAt, now: Timestamp) -> Ticket {
         self.insert(Some(answer_to), Some(position), now)
     }
 
@@ -41,7 +42,7 @@ impl<H: Clone> Tickets<H> {
         self.insert(reply_to, None, now)
     }
 
-    fn insert(&mut self, answer_to: Option<H>, position: Option<(Edge, u64)>, now: Timestamp) -> Ticket {
+    fn insert(&mut self, answer_to: Option<H>, position: Option<InputAt>, now: Timestamp) -> Ticket {
         self.next += 1;
         let ticket = Ticket(self.next);
         self.held.insert(ticket, Held { answer_to, position, references: 1, kept_alive: now });
@@ -68,14 +69,14 @@ impl<H: Clone> Tickets<H> {
     }
 
     /// Where an input was in its stream.
-    pub(super) fn position(&self, ticket: Ticket) -> Option<(Edge, u64)> {
+    pub(super) fn position(&self, ticket: Ticket) -> Option<InputAt> {
         self.held.get(&ticket)?.position
     }
 
     /// The stream of an edge is another one: inputs from the earlier one have no place in it, and acks for them would be
     /// taken for those of other messages.
     pub(super) fn forget_stream(&mut self, edge: Edge) {
-        for held in self.held.values_mut().filter(|held| held.position.is_some_and(|(of, _)| of == edge)) {
+        for held in self.held.values_mut().filter(|held| held.position.is_some_and(|at| at.edge == edge)) {
             held.position = None;
             held.answer_to = None;
         }
@@ -103,7 +104,7 @@ impl<H: Clone> Tickets<H> {
     pub(super) fn extend_old(&mut self, now: Timestamp, ack_wait: impl Fn(Edge) -> Duration) -> Vec<H> {
         let mut old = Vec::new();
         for (&ticket, held) in &mut self.held {
-            let Some((edge, _)) = held.position else { continue };
+            let Some(InputAt { edge, .. }) = held.position else { continue };
             if now.since(held.kept_alive) > ack_wait(edge) / 3 {
                 held.kept_alive = now;
                 old.extend(held.answer_to.clone().map(|answer_to| (ticket, answer_to)));

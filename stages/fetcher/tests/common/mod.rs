@@ -26,7 +26,7 @@ pub(crate) fn settings() -> Settings {
     Settings {
         instance: "0".into(),
         life: 1,
-        schedulers: 1,
+        schedulers: vec![0],
         connections: 64,
         ask_lifetime: Duration::from_secs(1),
         renew_every: Duration::from_secs(5),

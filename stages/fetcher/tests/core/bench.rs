@@ -29,7 +29,7 @@ impl Bench {
         let core = Fetcher::new(Settings {
             instance: "f0".into(),
             life: 9,
-            schedulers: 1,
+            schedulers: vec![0],
             connections,
             ask_lifetime: Duration::from_secs(1),
             renew_every: Duration::from_secs(5),

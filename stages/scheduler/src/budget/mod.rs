@@ -2,4 +2,5 @@
 
 pub(crate) mod hosts;
 pub(crate) mod left;
+pub(crate) mod schedulers;
 pub(crate) mod shares;

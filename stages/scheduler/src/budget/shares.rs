@@ -2,14 +2,22 @@
 //!
 //! A share says how many tokens are held, and how many of them URLs in flight and pages fetched have taken. A share
 //! that has none left while URLs wait asks the ledger. It also calls upon schedulers that may have some to give back.
-//! That ends when all schedulers together have fetched as many pages as the budget has. A single scheduler has all
-//! tokens and asks nobody.
+//! That ends when all schedulers together have fetched as many pages as the budget has. A scheduler that was always alone
+//! has all tokens and asks nobody.
+//!
+//! What was fetched counts for the scheduler that took it in, also when the partition has moved since: it stays in the
+//! ledger when that scheduler is gone. Tokens of URLs in flight go back only when the next owner of their partition has
+//! entered them. A scheduler without partitions gives all back that it has not spent.
+//!
+//! A scheduler that was alone has entered nothing of what it fetched. So once partitions have moved, the ledger of a domain
+//! gives tokens only when each scheduler that has partitions has said what it fetched; who has not is called upon.
 //!
 //! Invariants: tokens that are being given back are not spent: from the question on, only those count that were kept.
 //! Budgets are taken in one order: tokens of the crawl are for URLs that have those of their domain, so that nobody
 //! waits for one with the other in hand.
 
 use crate::budget::left::Budget;
+use crate::budget::schedulers::Schedulers;
 use crate::keys::load::Load;
 use crate::keys::server_key::ServerKey;
 use crate::settings::Settings;
@@ -24,11 +32,17 @@ use shared::url::{fingerprint, host_of, registered_domain};
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-/// Table of registered domains: domain → pages fetched, over all partitions of the instance.
+/// Table of registered domains, of which the instance may hold tokens: domain → pages that it fetched, and the domain's
+/// name. [`CRAWL`] leads to those of
+/// all domains.
 pub(crate) const DOMAINS: Table = "domains";
+/// Shorter than the hash of a domain.
+const CRAWL: &[u8] = b"crawl";
 
 /// Wait between two questions for tokens, when there were none.
 const ASK_EVERY: Duration = Duration::from_secs(1);
+/// How long tokens stay that URLs in flight of a partition had that was given away: until its next owner has entered them.
+const KEEPS_FOR: Duration = Duration::from_secs(10);
 /// Questions that are out at once, at most.
 const QUESTIONS_MAX: usize = 256;
 
@@ -67,6 +81,8 @@ struct Share {
     called: bool,
     /// The others are not called upon before then.
     call_at: Timestamp,
+    /// The domain has a row: without one nobody would know of its tokens when the partitions are gone.
+    has_row: bool,
 }
 
 impl Share {
@@ -84,9 +100,10 @@ impl Share {
         }
     }
 
-    /// Says whether URLs wait for tokens that others may have.
+    /// Says whether URLs wait for tokens that others may have, or are in flight without: they came with a partition.
     fn is_short(&self) -> bool {
-        self.waiting > 0 && self.tokens < self.max && self.budget() == Budget::Reserved
+        let needs = self.waiting > 0 || self.spent() > self.tokens;
+        needs && self.tokens < self.max && self.budget() == Budget::Reserved
     }
 }
 
@@ -95,9 +112,13 @@ impl Share {
 pub(crate) struct Shares {
     /// The budget of each domain; 0: no limit.
     pages_per_domain: u64,
-    schedulers: u16,
+    schedulers: Schedulers,
     instance: u16,
     epoch: u64,
+    /// Pages that this scheduler fetched since the crawl began.
+    fetched: u64,
+    /// Tokens that no URL needs go back from then on.
+    gives_back_at: Timestamp,
     shares: HashMap<Id, Share>,
     /// Servers in play of domains that have a budget: domain and server.
     servers: BTreeSet<(u64, ServerKey)>,
@@ -108,16 +129,65 @@ pub(crate) struct Shares {
 }
 
 impl Shares {
-    pub(crate) fn new(settings: &Settings, instance: u16, epoch: u64) -> Self {
-        Shares {
+    /// The shares of a scheduler, none in play but that of the crawl when that has a limit.
+    pub(crate) fn open(
+        settings: &Settings,
+        (instance, epoch): (u16, u64),
+        store: &dyn Store,
+        now: Timestamp,
+    ) -> Result<Self, StoreError> {
+        let mut this = Shares {
             pages_per_domain: settings.pages_per_domain,
-            schedulers: settings.schedulers,
+            schedulers: settings.schedulers.clone(),
             instance,
             epoch,
+            fetched: stored(store, CRAWL)?.map_or(0, |(fetched, _)| fetched),
+            gives_back_at: if settings.schedulers.gives { now + KEEPS_FOR } else { now },
             shares: HashMap::new(),
             servers: BTreeSet::new(),
             due: BTreeSet::new(),
             out: 0,
+        };
+        if settings.pages_max > 0 {
+            let share = this.share(SharedBudget::Crawl, settings.pages_max, this.fetched);
+            this.shares.insert(Id::Crawl, share);
+            if this.schedulers.share() {
+                this.call_upon(Id::Crawl, now);
+            }
+        }
+        Ok(this)
+    }
+
+    /// Has all tokens go back that this scheduler has not spent, since it has no partition.
+    pub(crate) fn give_all_back(&mut self, store: &dyn Store) -> Result<(), StoreError> {
+        let at = self.gives_back_at;
+        self.call_upon(Id::Crawl, at);
+        if self.pages_per_domain > 0 && self.schedulers.share() {
+            let mut domains = Vec::new();
+            store.scan(DOMAINS, &[], &[0xff; 9], &mut |_, row| {
+                domains.extend(read(row).filter(|(_, name)| !name.is_empty()));
+                true
+            })?;
+            for (fetched, name) in domains {
+                let id = Id::Domain(fingerprint(&name));
+                let share = self.share(SharedBudget::Domain(name), self.pages_per_domain, fetched);
+                self.shares.entry(id).or_insert(share);
+                self.call_upon(id, at);
+            }
+        }
+        Ok(())
+    }
+
+    /// Says whether a ledger is still to be asked.
+    pub(crate) fn has_questions(&self) -> bool {
+        !self.due.is_empty() || self.out > 0
+    }
+
+    /// Partitions have other owners.
+    pub(crate) fn shared_by(&mut self, schedulers: Schedulers) {
+        // Who was alone has all tokens, for the rest of its life.
+        if self.schedulers.share() {
+            self.schedulers = schedulers;
         }
     }
 
@@ -130,7 +200,7 @@ impl Shares {
         Share {
             budget,
             max,
-            tokens: if self.schedulers == 1 { max } else { 0 },
+            tokens: if self.schedulers.share() { 0 } else { max },
             fetched,
             in_flight: 0,
             waiting: 0,
@@ -138,6 +208,7 @@ impl Shares {
             question: Question::None,
             called: false,
             call_at: Timestamp::ZERO,
+            has_row: fetched > 0,
         }
     }
 
@@ -145,17 +216,6 @@ impl Shares {
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         self.shares.is_empty()
-    }
-
-    /// Gives the crawl a budget of `max` pages. This scheduler has fetched `fetched` pages; the others wait to hear
-    /// of that.
-    pub(crate) fn limit_crawl(&mut self, now: Timestamp, max: u64, fetched: u64) {
-        let mut share = self.share(SharedBudget::Crawl, max, fetched);
-        if self.schedulers > 1 {
-            (share.called, share.question) = (true, Question::Due(now));
-            self.due.insert((now, Id::Crawl));
-        }
-        self.shares.insert(Id::Crawl, share);
     }
 
     /// A server comes into play, and its domain with it.
@@ -172,7 +232,7 @@ impl Shares {
         let id = Id::Domain(domain);
         if !self.shares.contains_key(&id) {
             let name = registered_domain(host_of(server)).to_owned();
-            let share = self.share(SharedBudget::Domain(name), self.pages_per_domain, stored(store, domain)?);
+            let share = self.share(SharedBudget::Domain(name), self.pages_per_domain, fetched_of(store, domain)?);
             self.shares.insert(id, share);
         }
         self.servers.insert((domain, key));
@@ -214,14 +274,15 @@ impl Shares {
 
     /// Counts a page of a domain. After the last one of its budget all its servers are looked after.
     pub(crate) fn fetched(&mut self, staged: &mut Staged<'_>, domain: u64) {
+        self.fetched += 1;
+        staged.rows.put(DOMAINS, CRAWL.to_vec(), write(self.fetched, ""));
         if let Some(crawl) = self.shares.get_mut(&Id::Crawl) {
             crawl.fetched += 1;
         }
         let Some(share) = self.shares.get_mut(&Id::Domain(domain)) else { return };
         share.fetched += 1;
-        let mut row = Writer::with_capacity(4);
-        row.number(share.fetched);
-        staged.rows.put(DOMAINS, domain.to_be_bytes().to_vec(), row.finish());
+        let name = share.budget.domain().unwrap_or_default();
+        staged.rows.put(DOMAINS, domain.to_be_bytes().to_vec(), write(share.fetched, name));
         if share.budget() == Budget::UsedUp {
             self.servers_of(domain).for_each(|key| staged.unsettle(key));
         }
@@ -242,7 +303,7 @@ impl Shares {
         if self.pages_per_domain == 0 || self.shares.contains_key(&Id::Domain(domain)) {
             return Ok(self.domain(domain));
         }
-        Ok(self.share(SharedBudget::Crawl, self.pages_per_domain, stored(store, domain)?).budget())
+        Ok(self.share(SharedBudget::Crawl, self.pages_per_domain, fetched_of(store, domain)?).budget())
     }
 
     /// Notes that a job could be granted if the crawl had pages left.
@@ -272,19 +333,24 @@ impl Shares {
             && self.pages_per_domain > 0
         {
             let share =
-                self.share(SharedBudget::Domain(domain.to_owned()), self.pages_per_domain, stored(store, hash)?);
+                self.share(SharedBudget::Domain(domain.to_owned()), self.pages_per_domain, fetched_of(store, hash)?);
             self.shares.insert(id, share);
         }
-        let Some(share) = self.shares.get_mut(&id) else { return Ok(()) };
+        self.call_upon(id, now);
+        Ok(())
+    }
+
+    /// The ledger is asked at that time, whether there is need or not.
+    fn call_upon(&mut self, id: Id, at: Timestamp) {
+        let Some(share) = self.shares.get_mut(&id) else { return };
         share.called = true;
         if share.question != Question::Out {
-            if let Question::Due(at) = share.question {
-                self.due.remove(&(at, id));
+            if let Question::Due(earlier) = share.question {
+                self.due.remove(&(earlier, id));
             }
-            share.question = Question::Due(now);
-            self.due.insert((now, id));
+            share.question = Question::Due(at);
+            self.due.insert((at, id));
         }
-        Ok(())
     }
 
     /// URLs that need tokens of a budget.
@@ -315,16 +381,22 @@ impl Shares {
             }
             (share.question, share.called) = (Question::Out, false);
             share.tokens = share.tokens.min(share.spent() + waiting);
+            if let (Id::Domain(domain), false) = (id, std::mem::replace(&mut share.has_row, true)) {
+                let name = share.budget.domain().unwrap_or_default();
+                staged.rows.put(DOMAINS, domain.to_be_bytes().to_vec(), write(share.fetched, name));
+            }
             self.out += 1;
             staged.messages.need(Need {
                 budget: share.budget.clone(),
                 max: share.max,
-                schedulers: self.schedulers,
+                schedulers: self.schedulers.count,
+                known: self.schedulers.known(),
                 instance: self.instance,
                 epoch: self.epoch,
                 fetched: share.fetched,
                 in_flight: share.in_flight,
                 waiting,
+                gives_back: now >= self.gives_back_at,
             });
         }
     }
@@ -347,16 +419,24 @@ impl Shares {
         if let Some(ledger) = &settled.ledger {
             share.tokens = ledger.tokens(self.instance);
             share.elsewhere = ledger.fetched_elsewhere(self.instance);
+        } else {
+            // What was to be said was not heard, and what was to go back has not gone.
+            share.called = true;
         }
         if share.is_short() || share.called {
             if share.is_short() && share.call_at <= now {
                 share.call_at = now + ASK_EVERY;
-                for other in settled.ledger.iter().flat_map(|ledger| ledger.holders_elsewhere(self.instance)) {
-                    // Partition p belongs to instance p, as far as there are instances.
-                    staged.messages.errand(other, Errand::Tokens { domain: share.budget.domain().map(str::to_owned) });
+                let known = self.schedulers.known();
+                let ledger = settled.ledger.iter();
+                let holders = ledger.clone().flat_map(|ledger| ledger.holders_elsewhere(self.instance));
+                let silent = ledger.flat_map(|ledger| ledger.silent(self.instance, &known));
+                // One without partitions gives back by itself.
+                for partition in holders.chain(silent).filter_map(|other| self.schedulers.partition_of(other)) {
+                    let domain = share.budget.domain().map(str::to_owned);
+                    staged.messages.errand(partition, Errand::Tokens { domain });
                 }
             }
-            let at = if share.called { now } else { now + ASK_EVERY };
+            let at = if share.called && settled.ledger.is_some() { now } else { now + ASK_EVERY };
             share.question = Question::Due(at);
             self.due.insert((at, id));
         }
@@ -370,12 +450,25 @@ impl Shares {
     }
 }
 
-/// Pages of a domain that were fetched.
-fn stored(store: &dyn Store, domain: u64) -> Result<u64, StoreError> {
-    match store.get(DOMAINS, &domain.to_be_bytes())? {
-        Some(row) => {
-            Reader::new(&row).and_then(|mut row| row.number()).ok_or_else(|| corrupt(DOMAINS, "a row is unreadable"))
-        }
-        None => Ok(0),
-    }
+/// Pages of a domain that this scheduler fetched.
+fn fetched_of(store: &dyn Store, domain: u64) -> Result<u64, StoreError> {
+    Ok(stored(store, &domain.to_be_bytes())?.map_or(0, |(fetched, _)| fetched))
+}
+
+/// Pages fetched, and the name of their domain.
+fn stored(store: &dyn Store, key: &[u8]) -> Result<Option<(u64, String)>, StoreError> {
+    let row = store.get(DOMAINS, key)?;
+    row.map(|row| read(&row).ok_or_else(|| corrupt(DOMAINS, "a row is unreadable"))).transpose()
+}
+
+fn write(fetched: u64, domain: &str) -> Vec<u8> {
+    let mut row = Writer::with_capacity(8 + domain.len());
+    row.number(fetched);
+    row.text(domain);
+    row.finish()
+}
+
+fn read(row: &[u8]) -> Option<(u64, String)> {
+    let mut row = Reader::new(row)?;
+    Some((row.number()?, row.text()?.to_owned()))
 }

@@ -11,6 +11,7 @@
 //! Sources: Cao, Jiang and Singh 2003, two-level scheduling; Najork and Heydon 2001, Mercator's back queues.
 
 use crate::budget::hosts::HOSTS;
+use crate::budget::schedulers::Schedulers;
 use crate::budget::shares::DOMAINS;
 use crate::core::errands::Errands;
 use crate::core::grants::{Granted, Grants};
@@ -33,13 +34,24 @@ use crate::step::staged::Staged;
 use crate::tokens::{Need, Settled};
 use shared::identity::serials_follow;
 use shared::message::{Ask, AskReply, Edge, Errand, Outcome, ReadyUrls, Report, Undecodable, decode};
+use shared::partitions::Owners;
 use shared::stage::store::{Store, StoreError, Table};
-use shared::stage::{Core, Count, Event, Output};
+use shared::stage::{Core, Count, Event, Keyed, Output};
 use shared::time::Timestamp;
+use shared::topology::StageName;
 use std::sync::Arc;
 
-/// The tables of the scheduler's state.
-pub const TABLES: [Table; 8] = [URLS, SERVERS, JOBS, ROBOTS, HOSTS, DOMAINS, VALIDATORS, META];
+/// The tables of the scheduler's state, with how their keys begin.
+pub const TABLES: [(Table, Keyed); 8] = [
+    (URLS, Keyed::ByHash),
+    (SERVERS, Keyed::ByHash),
+    (JOBS, Keyed::ByHash),
+    (ROBOTS, Keyed::ByHash),
+    (HOSTS, Keyed::ByHash),
+    (VALIDATORS, Keyed::ByHash),
+    (DOMAINS, Keyed::OfInstance),
+    (META, Keyed::ByPartition),
+];
 
 /// URLs that one step ends without a contact, at most. The next step follows at once and ends the rest.
 const ENDINGS_PER_STEP: usize = 1000;
@@ -64,6 +76,7 @@ pub enum Input {
 /// The scheduler's core: it owns the parts, and runs each step over them.
 pub struct Scheduler {
     settings: Arc<Settings>,
+    instance: u16,
     epoch: u64,
     pub(crate) servers: Servers,
     pub(crate) places: Places,
@@ -108,6 +121,7 @@ impl Scheduler {
         let mut places = Places::new(settings.connections_per_address);
         servers.all().filter_map(|server| server.lease.as_ref()).for_each(|lease| places.connect(lease.address));
         Ok(Scheduler {
+            instance,
             epoch,
             places,
             errands: Errands::new(settings.robots_cache_bytes),
@@ -296,6 +310,17 @@ impl Core for Scheduler {
         self.epoch = epoch;
         self.grants.owned_since(epoch);
         self.servers.shares_mut().owned_since(epoch);
+    }
+
+    fn owners(&mut self, stage: StageName, owners: &Owners) {
+        if stage == StageName::Scheduler {
+            self.servers.shares_mut().shared_by(Schedulers::of(owners, self.instance));
+        }
+    }
+
+    /// Reports come to whoever has the partition; without any, only tokens are left to be given back.
+    fn is_idle(&self) -> bool {
+        self.servers.is_settled()
     }
 
     fn wake_at(&self) -> Option<Timestamp> {

@@ -72,7 +72,7 @@ impl Servers {
             over_budget_waits: settings.over_budget == OverBudget::Wait,
             partitions: BTreeMap::new(),
             in_memory: HashMap::new(),
-            shares: Shares::new(settings, instance, epoch),
+            shares: Shares::open(settings, (instance, epoch), store.as_ref(), now)?,
             load: Load::default(),
             invariants_broken: 0,
         };
@@ -80,9 +80,8 @@ impl Servers {
             let hosts = Hosts::new(settings.pages_per_host);
             this.partitions.insert(partition, Partition::open(store.as_ref(), partition, hosts, now, epoch)?);
         }
-        if settings.pages_max > 0 {
-            let fetched = this.partitions.values().map(Partition::fetched).sum();
-            this.shares.limit_crawl(now, settings.pages_max, fetched);
+        if partitions.is_empty() {
+            this.shares.give_all_back(store.as_ref())?;
         }
         for &partition in partitions {
             this.open_servers(store.as_ref(), partition, now)?;
@@ -157,6 +156,11 @@ impl Servers {
             partition.counts.foreign += urls;
             staged.partitions.insert(number);
         }
+    }
+
+    /// Says whether nothing is left that only this instance can give back.
+    pub(crate) fn is_settled(&self) -> bool {
+        !self.partitions.is_empty() || !self.shares.has_questions()
     }
 
     /// A partition of this instance.

@@ -81,11 +81,6 @@ impl Partition {
         staged.messages.outcome(server.partition, url.into_outcome(end));
         staged.partitions.insert(server.partition);
     }
-
-    /// Pages fetched.
-    pub(crate) fn fetched(&self) -> u64 {
-        self.counts.outcomes[Outcome::Fetched as usize]
-    }
 }
 
 /// Reads the clock and the counts. The epoch between them is for people who look into the state.

@@ -5,11 +5,11 @@
 use super::setup::Setup;
 use super::web::Web;
 use anyhow::ensure;
-use scheduler::Settings;
 use scheduler::quality::Provider;
-use scheduler::{Input, Scheduler};
+use scheduler::{Input, Scheduler, Schedulers, Settings};
 use shared::config::{DownloadPause, OverBudget};
 use shared::message::{Ask, Job, Origin, Quality, ReadyUrls, Resolution, ServerResolution, ToFetcher, decode};
+use shared::partitions::Owners;
 use shared::stage::store::{MemoryStore, Store as _};
 use shared::stage::{Core as _, Event, Output, Ticket};
 use shared::time::Timestamp;
@@ -144,7 +144,7 @@ fn settings(setup: Setup) -> Settings {
         server_failures_max: 1,
         ask_lifetime: FOR_EVER,
         no_address_lifetime: FOR_EVER,
-        schedulers: 1,
+        schedulers: Schedulers::of(&Owners::new(1, 1), 0),
         pages_max: 0,
         pages_per_domain: 0,
         pages_per_host: 0,

@@ -2,6 +2,7 @@
 
 use super::web::{Fine, Web, pages, redirect, response, robots, robots_txt};
 use super::world::World;
+use crate::budget::schedulers::Schedulers;
 use crate::core::idle::Idle;
 use crate::core::scheduler::{Input, Scheduler};
 use crate::politeness::trouble::Trouble;
@@ -12,6 +13,7 @@ use crate::tokens::{Ledger, Need, Settled, SharedBudget};
 use proptest::prelude::*;
 use shared::config::OverBudget;
 use shared::message::Outcome;
+use shared::partitions::Owners;
 use shared::stage::Core as _;
 use shared::time::Timestamp;
 use shared::url::partition;
@@ -36,7 +38,8 @@ struct Two {
 
 impl Two {
     fn new(settings: Settings) -> Self {
-        let settings = Settings { schedulers: 2, respect_robots: false, ..settings };
+        let schedulers = Schedulers::of(&Owners::new(4, 2), 0);
+        let settings = Settings { schedulers, respect_robots: false, ..settings };
         Two {
             worlds: [World::of(settings.clone(), 0, &[0, 2]), World::of(settings, 1, &[1, 3])],
             ledgers: BTreeMap::new(),
@@ -201,11 +204,13 @@ fn an_owner_that_takes_its_lease_again_asks_the_ledgers_and_grants_under_its_new
         budget: budget.clone(),
         max: 10,
         schedulers: 2,
+        known: Vec::new(),
         instance: 0,
         epoch: 7,
         fetched: 0,
         in_flight: 0,
         waiting: 0,
+        gives_back: true,
     };
     assert!(two.ledgers.entry(budget).or_default().settle(&between));
     two.worlds[0].core.owned_since(8);

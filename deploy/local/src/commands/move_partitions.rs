@@ -1,0 +1,60 @@
+//! `rhumb move`: moves partitions from one instance to another.
+
+use super::arguments::{BadArguments, Which};
+use super::scale::{arrived, owners};
+use crate::handle;
+use crate::output::line;
+use crate::stages::owns_partitions;
+use clap::Args;
+use shared::bus::OwnersBucket;
+use shared::partitions::Owners;
+
+/// Moves partitions of dedup or scheduler to another instance, while the crawl goes on
+///
+/// The instances keep about as many partitions each: when the moves leave one with too many, others move away from it.
+#[derive(Args)]
+#[command(after_help = "Example:\n  rhumb move 3 17 --to dedup.1")]
+pub(super) struct Move {
+    /// The partitions
+    #[arg(value_name = "PARTITION", required = true)]
+    partitions: Vec<u16>,
+    /// The instance that is to have them
+    #[arg(long, value_name = "STAGE.INSTANCE")]
+    to: String,
+    #[command(flatten)]
+    which: Which,
+}
+
+impl Move {
+    /// Has the partitions leave, and waits until all have arrived.
+    pub(super) async fn run(self) -> anyhow::Result<()> {
+        let (stage, instance) = parse(&self.to)?;
+        let running = handle::find(&self.which.layers()).await?;
+        let there = owners(&running, &stage).await?;
+        if let Some(unknown) = self.partitions.iter().find(|partition| there.version(**partition) == 0) {
+            return Err(BadArguments(format!("there is no partition {unknown} of {stage} (rhumb partitions)")).into());
+        }
+        if instance >= there.wanted {
+            let wanted = there.wanted;
+            let message =
+                format!("{stage} has {wanted} instances, none with the number {instance} (rhumb scale {stage}=N)");
+            return Err(BadArguments(message).into());
+        }
+        let send = |owners: &mut Owners| {
+            self.partitions
+                .iter()
+                .map(|&partition| owners.send(partition, instance))
+                .fold(false, |any, sent| any | sent)
+        };
+        let moves = OwnersBucket::find(&running.bus).await?.change(&stage, send).await?.owners.moving();
+        line(format_args!("{moves} partitions of {stage} move"));
+        arrived(&running, &stage, moves).await
+    }
+}
+
+fn parse(to: &str) -> Result<(String, u16), BadArguments> {
+    let parsed = to.rsplit_once('.').and_then(|(stage, n)| Some((stage.to_owned(), n.parse::<u16>().ok()?)));
+    parsed.filter(|(stage, _)| owns_partitions(stage)).ok_or_else(|| {
+        BadArguments(format!("'{to}' is no instance that has partitions, such as dedup.1 or scheduler.0"))
+    })
+}

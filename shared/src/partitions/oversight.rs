@@ -1,0 +1,137 @@
+//! What an instance of a stage with state does about the table of its stage's owners, as it looks at it now and then.
+//!
+//! In: the table, which instances live, the time. Out: what is to be changed in the table; whether the instance is to have
+//! other partitions than it works with. Nothing is kept but since when receivers are away.
+
+use super::owners::Owners;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// A receiver that is away for longer gets nothing any more: the owner keeps what it was to give.
+const RECEIVER_AWAY_MAX: Duration = Duration::from_secs(10);
+/// How long partitions that were given wait for others that are to be given by then.
+const MORE_TO_COME_MAX: Duration = Duration::from_secs(3);
+
+/// What is to be done about a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// Nothing.
+    Nothing,
+    /// Partitions leave that others are to have.
+    Plan,
+    /// The instance keeps these, which were on their way to instances that have gone.
+    Keep(Vec<(u16, u16)>),
+}
+
+/// How an instance sees to its stage's table.
+#[derive(Clone, Debug, Default)]
+pub struct Oversight {
+    /// Receivers of this instance's partitions that are away, and since when.
+    away_since: BTreeMap<u16, Duration>,
+}
+
+impl Oversight {
+    /// Says whether no receiver is known to be away.
+    pub fn is_at_ease(&self) -> bool {
+        self.away_since.is_empty()
+    }
+
+    /// What an instance is to do about the table at a time.
+    pub fn due(&mut self, now: Duration, owners: &Owners, instance: u16, lives: impl Fn(u16) -> bool) -> Due {
+        if owners.are_even() {
+            self.away_since.clear();
+            return Due::Nothing;
+        }
+        let receivers: Vec<(u16, u16)> =
+            owners.leaving(instance).into_iter().chain(owners.given_by(instance)).collect();
+        self.away_since.retain(|away, _| receivers.iter().any(|(_, to)| to == away) && !lives(*away));
+        for (_, to) in receivers.iter().filter(|(_, to)| !lives(*to)) {
+            self.away_since.entry(*to).or_insert(now);
+        }
+        let has_gone = |to: u16| self.away_since.get(&to).is_some_and(|&since| now - since > RECEIVER_AWAY_MAX);
+        let kept: Vec<(u16, u16)> = receivers.into_iter().filter(|(_, to)| has_gone(*to)).collect();
+        match (kept.is_empty(), owners.moving()) {
+            (false, _) => Due::Keep(kept),
+            (true, 0) => Due::Plan,
+            (true, _) => Due::Nothing,
+        }
+    }
+}
+
+impl Due {
+    /// Changes the table as it is by now; says whether that changed anything.
+    pub fn change(&self, owners: &mut Owners, instance: u16, lives: impl Fn(u16) -> bool) -> bool {
+        match self {
+            Due::Nothing => false,
+            Due::Plan => owners.plan(lives) > 0,
+            Due::Keep(kept) => {
+                let keeps = |(partition, _): &(u16, u16)| owners.keep(*partition, instance);
+                kept.iter().map(keeps).fold(false, |any, kept| any | kept)
+            }
+        }
+    }
+}
+
+/// Says whether an instance that works with these partitions is to have others. `given_since`: since when it may take some;
+/// what others are to give by and by comes with them, unless it takes long.
+pub fn is_to_have_others(
+    now: Duration,
+    owners: &Owners,
+    instance: u16,
+    partitions: &[u16],
+    given_since: &mut Option<Duration>,
+) -> bool {
+    let takes = if owners.given_to(instance).is_empty() {
+        *given_since = None;
+        false
+    } else {
+        let since = *given_since.get_or_insert(now);
+        !owners.awaits(instance) || now - since > MORE_TO_COME_MAX
+    };
+    takes || !owners.leaving(instance).is_empty() || owners.used_by(instance) != *partitions
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn what_was_to_go_to_one_that_has_gone_is_kept() {
+        let (mut owners, mut oversight) = (Owners::new(2, 1), Oversight::default());
+        assert_eq!(oversight.due(at(0), &owners, 0, |_| true), Due::Nothing);
+        owners.wanted = 2;
+        let due = oversight.due(at(1), &owners, 0, |_| true);
+        assert!(due == Due::Plan && due.change(&mut owners, 0, |_| true) && !due.change(&mut owners, 0, |_| true));
+        let gone = |instance| instance == 0;
+        let leaving = owners.leaving(0);
+        for second in [5, 15] {
+            assert_eq!(oversight.due(at(second), &owners, 0, gone), Due::Nothing, "{second}");
+        }
+        assert_eq!(oversight.due(at(15), &owners, 0, |_| true), Due::Nothing, "it is back");
+        assert_eq!(oversight.due(at(16), &owners, 0, gone), Due::Nothing);
+        let due = oversight.due(at(27), &owners, 0, gone);
+        assert_eq!(due, Due::Keep(leaving));
+        assert!(due.change(&mut owners, 0, gone) && owners.moving() == 0 && !due.change(&mut owners, 0, gone));
+    }
+
+    #[test]
+    fn an_instance_takes_what_was_given_when_no_more_is_to_come() {
+        let mut owners = Owners::new(2, 1);
+        owners.wanted = 2;
+        assert!(owners.send(0, 1) && owners.send(1, 1));
+        let mut since = None;
+        assert!(is_to_have_others(at(0), &owners, 0, &[0, 1], &mut since), "it is to give");
+        assert!(!is_to_have_others(at(0), &owners, 1, &[], &mut since));
+        assert!(owners.give(0, 0));
+        assert!(!is_to_have_others(at(1), &owners, 1, &[], &mut since));
+        assert!(is_to_have_others(at(5), &owners, 1, &[], &mut since), "the other takes its time");
+        assert!(owners.give(1, 0));
+        assert!(is_to_have_others(at(1), &owners, 1, &[], &mut since));
+        assert!(owners.take(0, 1, 1) && owners.take(1, 1, 1));
+        assert!(!is_to_have_others(at(1), &owners, 1, &[0, 1], &mut since) && since.is_none());
+    }
+}

@@ -1,0 +1,334 @@
+//! Owners: which instance of a stage has which partition, and which partitions are on their way to another.
+//!
+//! ```text
+//!  owned ─ leave ─▶ leaving ─ give ─▶ given ─ take ─▶ owned by the other, one version later
+//!    ▲                 └──────┬─────────┘
+//!    └──── keep, refuse ──────┘  one version later, too
+//! ```
+//!
+//! In: instances that are wanted, and that live; what the owners and the receivers of partitions have done. Out: the next
+//! table. It lies in a key-value bucket of the broker; every change of it is a compare-and-swap of the whole.
+//!
+//! Invariants: every partition has one owner at any time. Until it is taken the owner is the old one, who alone may give it
+//! or keep it; afterwards it is the new one. A version is an owner's alone: what was sent under one that is over counts no
+//! more.
+
+use super::planner::{Held, plan};
+use serde::{Deserialize, Serialize};
+
+/// Where a partition is between two owners.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Whereabouts {
+    /// With its owner.
+    #[default]
+    Owned,
+    /// Its owner is to give it to this instance.
+    LeavingTo(u16),
+    /// Its owner has sent its state to this instance, and uses it no more.
+    GivenTo(u16),
+}
+
+/// A partition of a stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OwnerOf {
+    /// The instance that has it.
+    pub owner: u16,
+    /// Grows with each owner, from 1.
+    pub version: u64,
+    /// Where it is.
+    #[serde(default, skip_serializing_if = "is_owned")]
+    pub is: Whereabouts,
+}
+
+fn is_owned(is: &Whereabouts) -> bool {
+    *is == Whereabouts::Owned
+}
+
+/// The owners of a stage's partitions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Owners {
+    /// How many instances there are to be: those from 0 on.
+    pub wanted: u16,
+    /// By partition.
+    pub partitions: Vec<OwnerOf>,
+}
+
+impl Owners {
+    /// The owners at the beginning of a crawl: `wanted` instances share the partitions out evenly.
+    pub fn new(partitions: u16, wanted: u16) -> Self {
+        let homeless: Vec<Held> =
+            (0..partitions).map(|partition| Held { partition, weight: 1.0, owner: None }).collect();
+        let mut owners: Vec<OwnerOf> =
+            homeless.iter().map(|_| OwnerOf { owner: 0, version: 1, is: Whereabouts::Owned }).collect();
+        for to in plan(&homeless, &(0..wanted).collect::<Vec<_>>()) {
+            owners[usize::from(to.partition)].owner = to.to;
+        }
+        Owners { wanted, partitions: owners }
+    }
+
+    /// The partitions with their numbers.
+    pub fn all(&self) -> impl Iterator<Item = (u16, &OwnerOf)> {
+        (0..).zip(&self.partitions)
+    }
+
+    /// The owner of each partition.
+    pub fn by_partition(&self) -> Vec<u16> {
+        self.partitions.iter().map(|of| of.owner).collect()
+    }
+
+    /// The partitions that an instance may use: those it owns and has not given away.
+    pub fn used_by(&self, instance: u16) -> Vec<u16> {
+        let uses = |of: &OwnerOf| of.owner == instance && !matches!(of.is, Whereabouts::GivenTo(_));
+        self.all().filter(|(_, of)| uses(of)).map(|(partition, _)| partition).collect()
+    }
+
+    /// The partitions that an instance is to give away, each with its receiver.
+    pub fn leaving(&self, instance: u16) -> Vec<(u16, u16)> {
+        let to = |of: &OwnerOf| match of.is {
+            Whereabouts::LeavingTo(to) if of.owner == instance => Some(to),
+            _ => None,
+        };
+        self.all().filter_map(|(partition, of)| Some((partition, to(of)?))).collect()
+    }
+
+    /// The partitions that an instance has given away and that were not taken yet, each with its receiver.
+    pub fn given_by(&self, instance: u16) -> Vec<(u16, u16)> {
+        let to = |of: &OwnerOf| match of.is {
+            Whereabouts::GivenTo(to) if of.owner == instance => Some(to),
+            _ => None,
+        };
+        self.all().filter_map(|(partition, of)| Some((partition, to(of)?))).collect()
+    }
+
+    /// The partitions that an instance may take.
+    pub fn given_to(&self, instance: u16) -> Vec<u16> {
+        let given = |of: &OwnerOf| of.is == Whereabouts::GivenTo(instance);
+        self.all().filter(|(_, of)| given(of)).map(|(partition, _)| partition).collect()
+    }
+
+    /// Says whether partitions are on their way to an instance that were not given yet.
+    pub fn awaits(&self, instance: u16) -> bool {
+        self.partitions.iter().any(|of| of.is == Whereabouts::LeavingTo(instance))
+    }
+
+    /// The version of a partition; 0 when there is no such partition.
+    pub fn version(&self, partition: u16) -> u64 {
+        self.partitions.get(usize::from(partition)).map_or(0, |of| of.version)
+    }
+
+    /// How many partitions are on their way.
+    pub fn moving(&self) -> usize {
+        self.partitions.iter().filter(|of| of.is != Whereabouts::Owned).count()
+    }
+
+    /// How many partitions are on their way, or have to move so that the wanted instances have all.
+    pub fn to_move(&self) -> usize {
+        let to = |of: &OwnerOf| match of.is {
+            Whereabouts::Owned => of.owner,
+            Whereabouts::LeavingTo(to) | Whereabouts::GivenTo(to) => to,
+        };
+        let arrived =
+            self.partitions.iter().map(|of| OwnerOf { owner: to(of), version: of.version, is: Whereabouts::Owned });
+        self.moving() + Owners { wanted: self.wanted, partitions: arrived.collect() }.moves().len()
+    }
+
+    /// Instances that have partitions, in order.
+    pub fn instances(&self) -> Vec<u16> {
+        let mut instances: Vec<u16> = self.partitions.iter().map(|of| of.owner).collect();
+        instances.sort_unstable();
+        instances.dedup();
+        instances
+    }
+
+    /// How many instances must run: those that are wanted, and those that still have partitions or are to take some.
+    pub fn needed(&self) -> u16 {
+        let last = |of: &OwnerOf| match of.is {
+            Whereabouts::Owned => of.owner,
+            Whereabouts::LeavingTo(to) | Whereabouts::GivenTo(to) => of.owner.max(to),
+        };
+        self.wanted.max(1 + self.partitions.iter().map(last).max().unwrap_or(0))
+    }
+
+    /// Says whether the wanted instances have all partitions, each as many as another or one more.
+    pub fn are_even(&self) -> bool {
+        self.moving() == 0 && self.moves().is_empty()
+    }
+
+    /// Has partitions leave that the wanted instances are to have, in as few moves as possible: from instances that live
+    /// to such that live. Nothing, while others are on their way. Returns how many leave.
+    pub fn plan(&mut self, lives: impl Fn(u16) -> bool) -> usize {
+        if self.moving() > 0 {
+            return 0;
+        }
+        let moves: Vec<(u16, u16, u16)> =
+            self.moves().into_iter().filter(|(_, from, to)| lives(*from) && lives(*to)).collect();
+        for &(partition, _, to) in &moves {
+            self.partitions[usize::from(partition)].is = Whereabouts::LeavingTo(to);
+        }
+        moves.len()
+    }
+
+    /// Has a partition leave for another instance. False, and nothing changes, when it is there, or on its way already.
+    #[must_use]
+    pub fn send(&mut self, partition: u16, to: u16) -> bool {
+        let Some(of) = self.partitions.get_mut(usize::from(partition)) else { return false };
+        let leaves = of.is == Whereabouts::Owned && of.owner != to;
+        if leaves {
+            of.is = Whereabouts::LeavingTo(to);
+        }
+        leaves
+    }
+
+    /// Partition, owner and receiver of what is to move.
+    fn moves(&self) -> Vec<(u16, u16, u16)> {
+        let held: Vec<Held> =
+            self.all().map(|(partition, of)| Held { partition, weight: 1.0, owner: Some(of.owner) }).collect();
+        let wanted: Vec<u16> = (0..self.wanted).collect();
+        let moves = plan(&held, &wanted).into_iter();
+        moves.map(|to| (to.partition, self.partitions[usize::from(to.partition)].owner, to.to)).collect()
+    }
+
+    /// The owner has sent a partition's state to its receiver. False, and nothing changes, when it is not to leave.
+    #[must_use]
+    pub fn give(&mut self, partition: u16, by: u16) -> bool {
+        let Some(of) = self.partitions.get_mut(usize::from(partition)).filter(|of| of.owner == by) else {
+            return false;
+        };
+        let Whereabouts::LeavingTo(to) = of.is else { return false };
+        of.is = Whereabouts::GivenTo(to);
+        true
+    }
+
+    /// The receiver has a partition's state, and owns the partition from now on. False, and nothing changes, when it was
+    /// not given to it under this version.
+    #[must_use]
+    pub fn take(&mut self, partition: u16, version: u64, by: u16) -> bool {
+        let Some(of) = self.partitions.get_mut(usize::from(partition)) else { return false };
+        let is_given = of.is == Whereabouts::GivenTo(by) && of.version == version;
+        if is_given {
+            *of = OwnerOf { owner: by, version: version + 1, is: Whereabouts::Owned };
+        }
+        is_given
+    }
+
+    /// The receiver cannot take a partition: the owner keeps it. False, and nothing changes, when it was not given to it under
+    /// this version.
+    #[must_use]
+    pub fn refuse(&mut self, partition: u16, version: u64, by: u16) -> bool {
+        let Some(of) = self.partitions.get(usize::from(partition)) else { return false };
+        let is_given = of.is == Whereabouts::GivenTo(by) && of.version == version;
+        is_given && self.keep(partition, of.owner)
+    }
+
+    /// The owner keeps a partition that was not taken. False, and nothing changes, when it has no such partition.
+    #[must_use]
+    pub fn keep(&mut self, partition: u16, by: u16) -> bool {
+        let Some(of) = self.partitions.get_mut(usize::from(partition)) else { return false };
+        let is_leaving = of.owner == by && of.is != Whereabouts::Owned;
+        if is_leaving {
+            *of = OwnerOf { owner: by, version: of.version + 1, is: Whereabouts::Owned };
+        }
+        is_leaving
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn counts(owners: &Owners) -> Vec<usize> {
+        (0..owners.needed()).map(|instance| owners.used_by(instance).len()).collect()
+    }
+
+    #[test]
+    fn a_partition_has_one_owner_on_its_way() {
+        let mut owners = Owners::new(4, 1);
+        assert_eq!((counts(&owners), owners.are_even()), (vec![4], true));
+        owners.wanted = 2;
+        assert_eq!(owners.plan(|instance| instance == 0), 0, "nothing goes to one that does not live");
+        assert_eq!((owners.plan(|_| true), owners.plan(|_| true)), (2, 0));
+        let (partition, to) = owners.leaving(0)[0];
+        assert_eq!((to, owners.used_by(0).len(), owners.awaits(1)), (1, 4, true));
+        assert!(!owners.take(partition, 1, 1), "it was not given yet");
+        assert!(!owners.give(partition, 1), "it is not the other's to give");
+        assert!(owners.give(partition, 0) && !owners.give(partition, 0));
+        assert_eq!((owners.given_to(1), owners.given_by(0)), (vec![partition], vec![(partition, 1)]));
+        assert_eq!((owners.used_by(0).len(), owners.used_by(1).len()), (3, 0));
+        assert!(!owners.take(partition, 2, 1) && !owners.take(partition, 1, 2) && owners.take(partition, 1, 1));
+        assert_eq!((owners.version(partition), owners.used_by(1)), (2, vec![partition]));
+        assert!(!owners.keep(partition, 0));
+        let (kept, _) = owners.leaving(0)[0];
+        assert!(owners.give(kept, 0) && owners.keep(kept, 0) && !owners.take(kept, 1, 1));
+        assert_eq!((owners.moving(), owners.are_even()), (0, false));
+        owners.plan(|_| true);
+        let version = owners.version(kept);
+        assert!(!owners.refuse(kept, version, 1) && owners.give(kept, 0) && !owners.refuse(kept, 1, 1));
+        assert!(owners.refuse(kept, version, 1) && !owners.take(kept, version, 1));
+        assert_eq!((owners.version(kept), owners.used_by(0).contains(&kept)), (version + 1, true));
+    }
+
+    #[test]
+    fn the_table_is_read_as_it_was_written() {
+        let mut owners = Owners::new(3, 1);
+        owners.wanted = 3;
+        owners.plan(|_| true);
+        assert!(owners.give(owners.leaving(0)[0].0, 0));
+        let text = serde_json::to_string(&owners).unwrap();
+        assert!(text.starts_with(r#"{"wanted":3,"partitions":[{"owner":0,"version":1"#), "{text}");
+        assert_eq!(serde_json::from_str::<Owners>(&text).unwrap(), owners);
+    }
+
+    proptest! {
+        /// Goal: whatever owners and receivers do and in whatever order, a partition is used by one instance at most, its
+        /// version grows with each owner, and in the end the wanted ones have all. Method: random steps, then all of them.
+        #[test]
+        fn nothing_is_used_twice_and_all_arrives(
+            partitions in 1u16..40,
+            steps in proptest::collection::vec((0u8..5, 0u16..40, 0u16..6), 0..200),
+            wanted in 1u16..6,
+        ) {
+            let mut owners = Owners::new(partitions, 2);
+            for (step, partition, instance) in steps {
+                let before = owners.clone();
+                let done = match step {
+                    0 => owners.give(partition, instance),
+                    1 => owners.take(partition, owners.version(partition), instance),
+                    2 => owners.keep(partition, instance),
+                    3 => owners.plan(|lives| lives != instance) > 0,
+                    _ => {
+                        owners.wanted = instance + 1;
+                        true
+                    }
+                };
+                if !done {
+                    prop_assert_eq!(&before, &owners);
+                }
+                for ((partition, was), (_, is)) in before.all().zip(owners.all()) {
+                    prop_assert!(was.owner == is.owner || is.version == was.version + 1, "{}", partition);
+                }
+                let used: usize = (0..6).map(|instance| owners.used_by(instance).len()).sum();
+                let given = owners.partitions.iter().filter(|of| matches!(of.is, Whereabouts::GivenTo(_))).count();
+                prop_assert_eq!(used + given, usize::from(partitions));
+            }
+            owners.wanted = wanted;
+            for _ in 0..3 {
+                for instance in 0..6 {
+                    owners.leaving(instance).into_iter().for_each(|(partition, _)| assert!(owners.give(partition, instance)));
+                }
+                for instance in 0..6 {
+                    for partition in owners.given_to(instance) {
+                        prop_assert!(owners.take(partition, owners.version(partition), instance));
+                    }
+                }
+                owners.plan(|_| true);
+            }
+            prop_assert!(owners.are_even());
+            let counts = counts(&owners);
+            let most = usize::from(partitions.div_ceil(wanted));
+            prop_assert!(counts.iter().all(|&count| count == most || count + 1 == most || count == 0), "{:?}", counts);
+            prop_assert!(owners.instances().iter().all(|&instance| instance < wanted));
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The lives of a core: one after the other in a process, each with the partitions that the instance has then.
+//!
+//! ```text
+//!  lease ─▶ store ─▶ moves settled ─▶ core ─▶ loop ─┬─▶ told to end ─▶ lease given back
+//!                        ▲                          │
+//!                        └── drained: partitions ───┘
+//!                            come, go or are others'
+//! ```
+//!
+//! In: a stage, its configuration, the broker. Out: cores that run. Invariant: a core is opened over exactly the partitions
+//! that the table of owners gives the instance, after all that was to be given and taken was settled; what was committed is
+//! all that one life hands to the next.
+
+use super::context::{Context, Stage, State};
+use super::disk::DiskStore;
+use super::inputs::Drawn;
+use super::instance_state::{GoesOn, check_not_missed, shape, take_over};
+use super::moves::{Mover, Rows};
+use super::owners_watch::{OwnersWatch, Seat, Tables};
+use super::ownership::Ownership;
+use super::process::{Ended, Process};
+use super::run::run;
+use super::settlement::{LOOP, OUTBOX, are_divided, next_epoch};
+use super::store::{Changes, Store, StoreError};
+use super::telling::Telling;
+use crate::bus::{OwnersTable, StateNote};
+use crate::partitions::Owners;
+use crate::topology::{Source, StageName};
+use anyhow::Context as _;
+use std::pin::Pin;
+use std::sync::Arc;
+
+/// The bit from which on an epoch tells of the generation: job ids of state that was lost together with the broker's
+/// buckets must not come again.
+const GENERATION_IN_EPOCH: u32 = 24;
+
+/// Runs a stage without state until `shutdown`.
+pub(super) async fn one(
+    stage: &Stage,
+    mut context: Context,
+    telling: Telling,
+    shutdown: Pin<&mut impl Future<Output = ()>>,
+) -> anyhow::Result<()> {
+    context.owners = tables(stage, &context).await?;
+    let core = (stage.open)(&context)?;
+    let watch = OwnersWatch::begin(context.buckets.clone(), context.owners.clone(), None);
+    let process = Process::new(stage, context, telling, watch);
+    run(process, core, shutdown).await?;
+    Ok(())
+}
+
+/// Runs a stage with state until `shutdown`.
+pub(super) async fn all(
+    stage: &Stage,
+    state: &State,
+    mut context: Context,
+    telling: Telling,
+    mut shutdown: Pin<&mut impl Future<Output = ()>>,
+) -> anyhow::Result<()> {
+    let name = StageName::from_name(stage.name).context("a stage with state is one of the pipeline")?;
+    let instance = context.instance;
+    let lease = tokio::select! {
+        taken = Ownership::take(context.buckets.leases.clone(), stage.name, instance, context.life, context.buckets.lease)
+            => taken,
+        () = &mut shutdown => return Ok(()),
+    };
+    open_state(stage, state, &mut context, &lease).await?;
+    context.owners = tables(stage, &context).await?;
+    let watch =
+        OwnersWatch::begin(context.buckets.clone(), context.owners.clone(), Some(Seat { stage: name, instance }));
+    let mut process = Process { ownership: Some(lease), ..Process::new(stage, context, telling, watch) };
+    let mut lives = 0;
+    loop {
+        let table = tokio::select! {
+            settled = settle(stage, state, &mut process) => settled?,
+            () = &mut shutdown => {
+                process.give_back_lease().await;
+                return Ok(());
+            }
+        };
+        begin_life(&mut process, name, table, lives).await?;
+        lives += 1;
+        let core = (stage.open)(&process.context)?;
+        match run(process, core, shutdown.as_mut()).await? {
+            Ended::Told => return Ok(()),
+            Ended::Reassigned(reassigned) => process = *reassigned,
+        }
+    }
+}
+
+/// Opens the store and checks that the state belongs to the crawl. One that is missed is not made anew: what an operator
+/// sees in the folder is what is there.
+async fn open_state(stage: &Stage, state: &State, context: &mut Context, lease: &Ownership) -> anyhow::Result<()> {
+    let Context { pipeline, identity, buckets, instance, .. } = &*context;
+    let note = buckets.register.state(stage.name, *instance).await?;
+    let path = pipeline.instance_dir(stage.name, *instance);
+    let place = path.display().to_string();
+    if !path.exists() {
+        check_not_missed(identity, note, &place)?;
+    }
+    let tables: Vec<_> = state.tables.iter().map(|(table, _)| *table).chain([LOOP, OUTBOX]).collect();
+    let store: Arc<dyn Store> = Arc::new(DiskStore::open(&path, &tables, state.options)?);
+    let (stage, instance) = (stage.name, *instance);
+    match take_over(store.as_ref(), identity, note, &shape(pipeline), &place)? {
+        GoesOn::Regularly => {}
+        GoesOn::InNewGeneration => {
+            let generation = identity.generation();
+            tracing::warn!(stage, instance, generation, "a loss was accepted; going on after it");
+        }
+        GoesOn::WithNothing => {
+            tracing::warn!(stage, instance, "the state is gone, and its loss was accepted: it begins with nothing");
+        }
+    }
+    let noted = note.map_or(0, |note| note.epoch);
+    let of_generation = u64::from(identity.generation() - 1) << GENERATION_IN_EPOCH;
+    context.epoch = next_epoch(store.as_ref(), lease.taken().max(noted).max(of_generation))?;
+    context.store = Some(store);
+    Ok(())
+}
+
+/// The owners of the partitions of all stages that a stage has to know of.
+async fn tables(stage: &Stage, context: &Context) -> anyhow::Result<Tables> {
+    let mut tables = Tables::new();
+    let Some(name) = StageName::from_name(stage.name) else { return Ok(tables) };
+    for of in name.asks().chain(Some(name).filter(|name| name.row().has_state)) {
+        let begun = Owners::new(context.pipeline.partitions, context.pipeline.stages.of(of).replicas);
+        let table = context.buckets.owners.read_or_begin(of.name(), begun).await?;
+        tables.insert(of, table);
+    }
+    Ok(tables)
+}
+
+/// Gives and takes what the table of owners says. Notes what is left in the store of partitions that are others'.
+async fn settle(stage: &Stage, state: &State, process: &mut Process) -> anyhow::Result<OwnersTable> {
+    let context = &process.context;
+    let owned = stage.sources.iter().filter_map(|source| match source {
+        Source::Owned(edge) => Some(*edge),
+        _ => None,
+    });
+    let rows = Rows {
+        store: context.store()?,
+        tables: state.tables.clone(),
+        edges: owned.collect(),
+        partitions: context.pipeline.partitions,
+    };
+    let open = state.beside.map(|open| move || open(context));
+    let mut mover = Mover {
+        bus: &context.bus,
+        owners: &context.buckets.owners,
+        crawl: context.identity.mark.to_string(),
+        stage: stage.name,
+        instance: context.instance,
+        rows: rows.clone(),
+        open: open.as_ref().map(|open| open as _),
+        opened: None,
+        lease: process.ownership.as_ref().context("a stage with state holds a lease")?,
+    };
+    let table = mover.settle().await?;
+    process.left_over = mover.left_over(&table.owners)?;
+    mover.note_used(&table.owners)?;
+    process.rows = Some(rows);
+    Ok(table)
+}
+
+/// Prepares the next life: its epoch, its partitions, and what it draws from.
+async fn begin_life(process: &mut Process, stage: StageName, table: OwnersTable, lives: u32) -> anyhow::Result<()> {
+    let context = &mut process.context;
+    let (store, instance) = (context.store()?, context.instance);
+    if let Some(ownership) = &process.ownership {
+        process.taken = ownership.taken();
+    }
+    context.epoch = next_epoch(store.as_ref(), process.taken.max(context.epoch))?;
+    let note = StateNote { generation: context.identity.generation(), epoch: context.epoch };
+    context.buckets.register.note_state(stage.name(), instance, note).await?;
+    let owners = &table.owners;
+    context.partitions = owners.used_by(instance);
+    let owns_all = context.partitions.len() == usize::from(context.pipeline.partitions);
+    process.drawn = match owns_all && !are_divided(store.as_ref())? {
+        true => Drawn::All,
+        false => Drawn::Each {
+            owned: context.partitions.iter().map(|&of| (of, owners.version(of))).collect(),
+            since: drawn_since(store.as_ref(), context.epoch, lives > 0)?,
+        },
+    };
+    context.owners.insert(stage, table);
+    Ok(())
+}
+
+/// The epoch in which the consumers of an instance were made. A process that begins goes on with those of the last one: they
+/// know how often a message was delivered, and so of which one lives may have died. A life that follows another in the same
+/// process has new ones: what was on its way to the last one comes again at once.
+fn drawn_since(store: &dyn Store, epoch: u64, are_new: bool) -> Result<u64, StoreError> {
+    const SINCE: &[u8] = b"consumers";
+    let stored = store.get(LOOP, SINCE)?.and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes);
+    if let Some(since) = stored.filter(|_| !are_new) {
+        return Ok(since);
+    }
+    let mut changes = Changes::default();
+    changes.put(LOOP, SINCE, epoch.to_le_bytes());
+    store.commit(&changes)?;
+    Ok(epoch)
+}

@@ -1,0 +1,277 @@
+//! The rows of a partition: which they are, how they are read, written and removed.
+//!
+//! In: a store, the tables of a stage with how their keys begin, and what the stage keeps beside them. Out: rows in the
+//! order of tables and keys; commits of a bounded size. Invariant: rows of other partitions, and those of the instance, are
+//! never touched.
+
+use crate::message::Edge;
+use crate::stage::settlement::{LOOP, positions_of};
+use crate::stage::store::{Changes, Store, StoreError, Table};
+use crate::url::hashes_of;
+use std::sync::Arc;
+
+/// What the keys of a table begin with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keyed {
+    /// With a hash, 8 bytes big-endian: the partition is a range of hashes.
+    ByHash,
+    /// With the number of the partition, 2 bytes big-endian.
+    ByPartition,
+    /// With neither: the rows are the instance's, and stay with it.
+    OfInstance,
+}
+
+/// Called with the table, the key and the value of a row.
+pub(super) type RowVisit<'a> = dyn FnMut(&str, &[u8], &[u8]) -> Result<(), StoreError> + 'a;
+
+/// What a stage keeps of its partitions beside its tables. All changes become true with the commit of what
+/// [`stage`](Beside::stage) adds, none before.
+pub trait Beside: Send {
+    /// The name under which its keys travel, unlike that of any table.
+    fn name(&self) -> Table;
+
+    /// Visits the keys of a partition, in order.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    fn export(
+        &mut self,
+        partition: u16,
+        visit: &mut dyn FnMut(&[u8]) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError>;
+
+    /// Begins to take a partition over, in the place of what there is of it.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    fn begin(&mut self, partition: u16) -> Result<(), StoreError>;
+
+    /// Takes the next key of the partition.
+    ///
+    /// # Errors
+    /// It is no key, not in order, or cannot be written.
+    fn take(&mut self, key: &[u8]) -> Result<(), StoreError>;
+
+    /// Has all keys of the partition.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    fn end(&mut self) -> Result<(), StoreError>;
+
+    /// Knows nothing of a partition any more.
+    ///
+    /// # Errors
+    /// That cannot be written.
+    fn forget(&mut self, partition: u16) -> Result<(), StoreError>;
+
+    /// Adds to a commit what makes the changes true.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    fn stage(&mut self, changes: &mut Changes) -> Result<(), StoreError>;
+
+    /// That was committed.
+    ///
+    /// # Errors
+    /// What is not used any more cannot be removed.
+    fn committed(&mut self) -> Result<(), StoreError>;
+}
+
+/// The rows of a store.
+#[derive(Clone)]
+pub struct Rows {
+    /// Where they are.
+    pub store: Arc<dyn Store>,
+    /// The stage's tables, with how their keys begin.
+    pub tables: Vec<(Table, Keyed)>,
+    /// The edges whose partitions the stage owns: their positions move, too.
+    pub edges: Vec<Edge>,
+    /// Partitions of the crawl.
+    pub partitions: u16,
+}
+
+impl Rows {
+    /// Visits all rows of a partition.
+    ///
+    /// # Errors
+    /// One cannot be read, or `visit` has failed.
+    pub fn visit(&self, partition: u16, visit: &mut RowVisit<'_>) -> Result<(), StoreError> {
+        for key in positions_of(self.edges.iter().copied(), partition) {
+            if let Some(value) = self.store.get(LOOP, key.as_bytes())? {
+                visit(LOOP, key.as_bytes(), &value)?;
+            }
+        }
+        for (table, from, to) in self.ranges(partition) {
+            let mut visited = Ok(());
+            self.store.scan(table, &from, &to, &mut |key, value| {
+                visited = visit(table, key, value);
+                visited.is_ok()
+            })?;
+            visited?;
+        }
+        Ok(())
+    }
+
+    /// Adds a row that came to a commit.
+    ///
+    /// # Errors
+    /// The row is none of the partition's.
+    pub fn put(
+        &self,
+        changes: &mut Changes,
+        partition: u16,
+        (table, key, value): (&str, &[u8], &[u8]),
+    ) -> Result<(), String> {
+        let is_position = || positions_of(self.edges.iter().copied(), partition).iter().any(|of| of.as_bytes() == key);
+        if table == LOOP && is_position() {
+            changes.put(LOOP, key, value);
+            return Ok(());
+        }
+        let mut ranges = self.ranges(partition);
+        let Some((table, ..)) =
+            ranges.find(|(name, from, to)| *name == table && from.as_slice() <= key && key < to.as_slice())
+        else {
+            return Err(format!("a row of table '{table}' is none of the partition's"));
+        };
+        changes.put(table, key, value);
+        Ok(())
+    }
+
+    /// Adds the removal of rows of a partition to a commit, at most `rows_max` of them. Returns how many; with none left the
+    /// partition is forgotten.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn remove(&self, changes: &mut Changes, partition: u16, rows_max: usize) -> Result<usize, StoreError> {
+        let mut removed = 0;
+        for key in positions_of(self.edges.iter().copied(), partition) {
+            if self.store.contains(LOOP, key.as_bytes())? {
+                changes.remove(LOOP, key);
+                removed += 1;
+            }
+        }
+        for (table, from, to) in self.ranges(partition) {
+            self.store.scan(table, &from, &to, &mut |key, _| {
+                if removed < rows_max {
+                    changes.remove(table, key);
+                    removed += 1;
+                }
+                removed < rows_max
+            })?;
+        }
+        Ok(removed)
+    }
+
+    /// Where the rows of a partition are.
+    fn ranges(&self, partition: u16) -> impl Iterator<Item = (Table, Vec<u8>, Vec<u8>)> {
+        let hashes = hashes_of(partition, self.partitions);
+        self.tables.iter().filter_map(move |&(table, keyed)| {
+            let (from, last) = match keyed {
+                Keyed::ByHash => (hashes.start().to_be_bytes().to_vec(), hashes.end().to_be_bytes().to_vec()),
+                Keyed::ByPartition => (partition.to_be_bytes().to_vec(), partition.to_be_bytes().to_vec()),
+                Keyed::OfInstance => return None,
+            };
+            Some((table, from, after(last)))
+        })
+    }
+}
+
+/// Follows all keys that begin so.
+fn after(mut prefix: Vec<u8>) -> Vec<u8> {
+    while let Some(last) = prefix.pop() {
+        if last < u8::MAX {
+            prefix.push(last + 1);
+            return prefix;
+        }
+    }
+    // Longer than any key.
+    vec![u8::MAX; 256]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stage::store::MemoryStore;
+
+    const TABLES: [(Table, Keyed); 3] =
+        [("urls", Keyed::ByHash), ("meta", Keyed::ByPartition), ("domains", Keyed::OfInstance)];
+
+    fn rows(store: &Arc<MemoryStore>) -> Rows {
+        Rows { store: store.clone(), tables: TABLES.to_vec(), edges: vec![Edge::UrlsSplit], partitions: 4 }
+    }
+
+    fn filled() -> Arc<MemoryStore> {
+        let (store, mut changes) = (Arc::<MemoryStore>::default(), Changes::default());
+        for hash in [0, 1 << 62, (1 << 62) + 7, u64::MAX] {
+            changes.put("urls", [hash.to_be_bytes().as_slice(), &[1, 2]].concat(), *b"url");
+        }
+        for partition in 0..4u16 {
+            changes.put("meta", [partition.to_be_bytes().as_slice(), b"c"].concat(), *b"counts");
+            changes.put(LOOP, format!("position urls.split/{partition:05}"), *b"position");
+        }
+        changes.put("domains", (1u64 << 62).to_be_bytes(), *b"domain");
+        changes.put(LOOP, *b"epoch", *b"8");
+        store.commit(&changes).unwrap();
+        store
+    }
+
+    fn of(store: &Arc<MemoryStore>, partition: u16) -> Vec<(String, Vec<u8>)> {
+        let mut all = Vec::new();
+        rows(store)
+            .visit(partition, &mut |table, key, _| {
+                all.push((table.to_owned(), key.to_vec()));
+                Ok(())
+            })
+            .unwrap();
+        all
+    }
+
+    #[test]
+    fn a_partition_has_the_rows_of_its_hashes_its_number_and_its_positions() {
+        let store = filled();
+        let tables = |partition| of(&store, partition).into_iter().map(|(table, _)| table).collect::<Vec<_>>();
+        assert_eq!(tables(0), ["loop", "urls", "meta"]);
+        assert_eq!(tables(1), ["loop", "urls", "urls", "meta"]);
+        assert_eq!(tables(2), ["loop", "meta"]);
+        assert_eq!(tables(3), ["loop", "urls", "meta"]);
+    }
+
+    #[test]
+    fn what_one_store_gives_another_takes_and_the_first_forgets() {
+        let (from, to) = (filled(), Arc::<MemoryStore>::default());
+        let mut changes = Changes::default();
+        rows(&from)
+            .visit(1, &mut |table, key, value| {
+                rows(&to).put(&mut changes, 1, (table, key, value)).unwrap();
+                Ok(())
+            })
+            .unwrap();
+        to.commit(&changes).unwrap();
+        assert_eq!(of(&to, 1), of(&from, 1));
+        assert!((0..4).filter(|&other| other != 1).all(|other| of(&to, other).is_empty()));
+
+        let mut commits = 0;
+        loop {
+            let mut changes = Changes::default();
+            if rows(&from).remove(&mut changes, 1, 2).unwrap() == 0 {
+                break;
+            }
+            from.commit(&changes).unwrap();
+            commits += 1;
+        }
+        assert_eq!((commits, of(&from, 1).len(), of(&from, 0).len()), (2, 0, 3));
+        assert!(from.get("domains", &(1u64 << 62).to_be_bytes()).unwrap().is_some());
+        assert!(from.get(LOOP, b"epoch").unwrap().is_some());
+    }
+
+    #[test]
+    fn a_row_of_another_partition_or_of_the_instance_is_refused() {
+        let store = Arc::<MemoryStore>::default();
+        let mut changes = Changes::default();
+        let hash = (1u64 << 62).to_be_bytes();
+        for row in [("urls", hash.as_slice()), ("domains", &hash), ("loop", b"epoch"), ("other", &hash)] {
+            assert!(rows(&store).put(&mut changes, 2, (row.0, row.1, b"")).is_err(), "{}", row.0);
+        }
+        assert!(changes.is_empty());
+    }
+}

@@ -1,0 +1,84 @@
+//! A process of a stage, as one life of its core hands it to the next: what it is, what it holds, what it draws from.
+
+use super::context::{Context, Stage};
+use super::inputs::{Drawn, Inputs};
+use super::moves::Rows;
+use super::owners_watch::OwnersWatch;
+use super::ownership::Ownership;
+use super::telling::Telling;
+use crate::bus::Need;
+
+/// A stage about to run.
+pub(super) struct Process {
+    pub(super) stage: Stage,
+    /// Messages asked of the broker at once.
+    pub(super) batch: usize,
+    /// Where the inputs of owned partitions come from.
+    pub(super) drawn: Drawn,
+    pub(super) context: Context,
+    pub(super) telling: Telling,
+    /// Who has which partition.
+    pub(super) owners: OwnersWatch,
+    /// Of a stage with state.
+    pub(super) ownership: Option<Ownership>,
+    /// The revision under which the lease was taken that the epoch in `context` is of.
+    pub(super) taken: u64,
+    /// Partitions of others of which the store still has rows.
+    pub(super) left_over: Vec<u16>,
+    /// The rows of the partitions in the store, of a stage with state.
+    pub(super) rows: Option<Rows>,
+}
+
+/// How a loop ended that was drained.
+pub(super) enum Ended {
+    /// The process was told to end.
+    Told,
+    /// The instance is to have other partitions: the process goes on with another life of the core.
+    Reassigned(Box<Process>),
+}
+
+impl Process {
+    /// The process of a stage that owns no partition yet.
+    pub(super) fn new(stage: &Stage, context: Context, telling: Telling, owners: OwnersWatch) -> Self {
+        let batch = (stage.batch)(&context.pipeline);
+        let (stage, drawn) = (*stage, Drawn::All);
+        let (ownership, taken, left_over, rows) = (None, 0, Vec::new(), None);
+        Process { stage, batch, drawn, context, telling, owners, ownership, taken, left_over, rows }
+    }
+
+    /// Gives the lease back, so that nobody need wait for its end.
+    pub(super) async fn give_back_lease(&mut self) {
+        if let Some(ownership) = self.ownership.take() {
+            ownership.release().await;
+        }
+    }
+
+    pub(super) fn inputs(&self) -> Inputs<'_> {
+        Inputs {
+            bus: &self.context.bus,
+            pipeline: &self.context.pipeline,
+            stage: self.stage.name,
+            instance: self.context.instance,
+            drawn: &self.drawn,
+            batch: self.batch,
+            need: match self.stage.is_required {
+                true => Need::Required,
+                false => Need::Optional { expires_after: self.context.pipeline.broker.consumer_expiry },
+            },
+        }
+    }
+
+    /// Looks whether a stage that the crawl does not wait for still takes part in it.
+    ///
+    /// # Errors
+    /// One of its consumers was removed.
+    pub(super) async fn takes_part(&self) -> anyhow::Result<()> {
+        let Some(edge) = self.inputs().removed(self.stage.sources).await else { return Ok(()) };
+        anyhow::bail!(
+            "the consumer {} of edge {} was removed: it held the crawl back, expired (broker.consumer_expiry), or an operator \
+             did it. Start again to take part from then on, or set is_required in the stage if the crawl has to wait for it",
+            self.stage.name,
+            edge.name()
+        )
+    }
+}

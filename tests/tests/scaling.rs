@@ -1,0 +1,130 @@
+//! Every stage is scaled while a crawl runs: partitions of dedup and scheduler move with their state, and the crawl ends with
+//! exactly the web's truth.
+
+use rhumb_tests::harness::{Running, World, assert_conserved, assert_manners, signal};
+use rustix::process::Signal;
+use std::collections::BTreeMap;
+use std::time::Duration;
+use synthetic_web::{Latency, PagesPerHost, Profile};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// How many partitions each instance of a stage has, by the table of owners.
+fn partitions(crawl: &Running, stage: &str) -> Vec<usize> {
+    let said = crawl.rhumb(&["partitions", "--json"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
+    for line in said.out.lines() {
+        let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        if line["stage"] == stage {
+            *counts.entry(line["owner"].as_u64().expect("an owner")).or_default() += 1;
+        }
+    }
+    counts.into_values().collect()
+}
+
+fn scale(crawl: &Running, to: &[&str]) -> String {
+    let said = crawl.rhumb(&[&["scale"], to].concat());
+    assert_eq!(said.code, 0, "{}{}\n{}", said.out, said.err, crawl.log());
+    said.out
+}
+
+fn slow(hosts: u32, pages: u32) -> World {
+    World::new(Profile {
+        hosts,
+        pages_per_host: PagesPerHost::Exactly(pages),
+        latency: Latency::Fixed { ms: 60 },
+        ..Profile::raw()
+    })
+}
+
+#[test]
+fn every_stage_is_scaled_to_three_and_back_and_nothing_is_lost() {
+    let world = slow(60, 100);
+    let mut crawl = world.crawl().set("stages.fetcher.connections=6").start();
+    crawl.until(MINUTE, |summary| summary.pages > 200);
+    let all = ["host-splitter=3", "dedup=3", "resolver=3", "scheduler=3", "fetcher=3", "parser=3"];
+    let said = scale(&crawl, &all);
+    assert!(said.contains("dedup 1 → 3: 42 partitions move"), "{said}");
+    for stage in ["dedup", "scheduler"] {
+        assert_eq!(partitions(&crawl, stage), [22, 21, 21], "{stage}");
+        assert_eq!(crawl.pids(stage).len(), 3);
+    }
+    assert!(!crawl.has_ended(), "the crawl was too short to be scaled");
+    crawl.until(MINUTE, |summary| summary.pages > 1500);
+    assert_eq!(crawl.violations(), [""; 0]);
+    let back = ["host-splitter=1", "dedup=1", "resolver=1", "scheduler=1", "fetcher=1", "parser=1"];
+    scale(&crawl, &back);
+    assert!(!crawl.has_ended(), "the crawl was too short to be scaled back");
+    for stage in ["dedup", "scheduler"] {
+        assert_eq!(partitions(&crawl, stage), [64], "{stage}");
+    }
+    let finished = crawl.finish(3 * MINUTE);
+    world.assert_whole(&finished);
+    assert_conserved(&finished.summary);
+    assert_manners(&world.web.report());
+}
+
+#[test]
+fn kills_in_the_middle_of_moves_lose_nothing() {
+    let world = slow(40, 100);
+    let mut crawl = world.crawl().set("stages.fetcher.connections=6").set("ownership_lease=2s").start();
+    crawl.until(MINUTE, |summary| summary.pages > 200);
+    for (round, to) in [3, 2, 3, 1].into_iter().enumerate() {
+        if crawl.has_ended() {
+            break;
+        }
+        // Nobody waits for it: the kills come while it is under way.
+        let stages = [format!("dedup={to}"), format!("scheduler={to}")];
+        let scaling = std::thread::scope(|scope| {
+            let scaling = scope.spawn(|| crawl.rhumb(&["scale", &stages[0], &stages[1]]));
+            for pause in [300, 700, 900] {
+                std::thread::sleep(Duration::from_millis(pause + 100 * round as u64));
+                let stage = if pause == 700 { "scheduler" } else { "dedup" };
+                crawl.pids(stage).iter().for_each(|pid| kill(*pid));
+            }
+            scaling.join().expect("a command")
+        });
+        assert!(scaling.code == 0 || crawl.log().contains("stopped"), "{}{}", scaling.out, scaling.err);
+    }
+    let finished = crawl.finish(4 * MINUTE);
+    world.assert_counted(&finished);
+    assert_conserved(&finished.summary);
+}
+
+#[test]
+fn a_crawl_goes_on_with_other_replicas_and_an_operator_moves_a_partition() {
+    let world = slow(20, 60);
+    let mut crawl = world.crawl().set("stages.fetcher.connections=6").start();
+    crawl.until(MINUTE, |summary| summary.pages > 200);
+    crawl.signal(Signal::TERM);
+    assert_eq!(crawl.exit_code(MINUTE), 130);
+
+    let replicas = ["stages.dedup.replicas=2", "stages.scheduler.replicas=3"];
+    let mut crawl = replicas.iter().fold(world.resume(), |crawl, set| crawl.set(set)).start();
+    crawl.until(MINUTE, |summary| summary.pages > 400);
+    let refused = crawl.rhumb(&["move", "3", "--to", "dedup.2"]);
+    assert!(refused.code == 2 && refused.err.contains("dedup has 2 instances"), "{}", refused.err);
+    let moved = crawl.rhumb(&["move", "3", "--to", "dedup.1"]);
+    assert_eq!(moved.code, 0, "{}{}", moved.out, moved.err);
+    assert_eq!((partitions(&crawl, "dedup"), partitions(&crawl, "scheduler")), (vec![32, 32], vec![22, 21, 21]));
+    let finished = crawl.finish(2 * MINUTE);
+    world.assert_counted(&finished);
+}
+
+#[test]
+fn the_schedulers_of_a_crawl_with_budgets_are_not_scaled() {
+    let world = slow(5, 40);
+    let crawl = world.crawl().set("limits.max_pages=150").set("stages.fetcher.connections=2").start();
+    crawl.handle();
+    let refused = crawl.rhumb(&["scale", "scheduler=2"]);
+    assert_eq!(refused.code, 2, "{}", refused.out);
+    assert!(refused.err.contains("limits.max_pages") && refused.err.contains("schedulers"), "{}", refused.err);
+    assert!(scale(&crawl, &["dedup=2"]).contains("dedup 1 → 2: 32 partitions move"));
+    let finished = crawl.finish(MINUTE);
+    assert_eq!((finished.code, finished.summary.pages), (0, 150));
+}
+
+fn kill(pid: u32) {
+    signal(pid, Signal::KILL);
+}
