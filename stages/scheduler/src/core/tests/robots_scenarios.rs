@@ -6,7 +6,7 @@ use crate::core::scheduler::Input;
 use crate::servers::lease::GRACE;
 use crate::settings::Settings;
 use crate::settings::tests::settings;
-use shared::message::{Errand, FailureKind, Origin, Outcome, Resolution, RobotsResponse};
+use shared::message::{Errand, FailureKind, Origin, Outcome, Report, Resolution, RobotsResponse};
 use shared::stage::store::Store as _;
 use shared::time::Timestamp;
 use shared::url::{host_of, partition};
@@ -307,6 +307,15 @@ fn robots_txt_is_fetched_again_after_a_restart_and_its_crawl_delay_holds_meanwhi
     assert_eq!(waits, [8, 7, 7]);
 }
 
+/// The report of a robots.txt that was fetched and has not reached the scheduler.
+fn report_on_its_way(world: &mut World, web: &mut dyn Web) -> Report {
+    world.ask(1);
+    world.request(0, web);
+    let report = world.held[0].report(true, false);
+    world.held.clear();
+    report
+}
+
 /// P5: nobody knows how long a report waited that comes after a time in which nothing was heard.
 #[test]
 fn a_robots_txt_whose_report_waited_while_nothing_was_heard_is_fetched_again() {
@@ -328,10 +337,7 @@ fn a_robots_txt_whose_report_waited_for_the_next_life_is_fetched_again() {
     let mut world = World::polite();
     world.tell_pages(A, 1);
     let mut web = robots_txt(|_, _| robots(200, "User-agent: *\nDisallow:\n"));
-    world.ask(1);
-    world.request(0, &mut web);
-    let report = world.held[0].report(true, false);
-    world.held.clear();
+    let report = report_on_its_way(&mut world, &mut web);
     world.crash();
     world.pass(Duration::from_secs(2));
     world.step(Some(Input::Report(report)));
@@ -346,10 +352,7 @@ fn the_crawl_delay_of_a_robots_txt_whose_rules_are_not_used_holds() {
     let mut world = World::polite();
     world.tell_pages(A, 1);
     let mut web = robots_txt(|_, _| robots(200, "User-agent: *\nCrawl-delay: 7\n"));
-    world.ask(1);
-    world.request(0, &mut web);
-    let report = world.held[0].report(true, false);
-    world.held.clear();
+    let report = report_on_its_way(&mut world, &mut web);
     world.crash();
     world.step(Some(Input::Report(report)));
     world.crash();
@@ -366,10 +369,7 @@ fn rules_count_from_the_answer_and_not_from_its_report() {
     let mut world = World::new(Settings { visit_budget: Duration::from_secs(30), ..settings });
     world.tell_pages(A, 1);
     let mut web = robots_txt(|_, _| robots(200, "User-agent: *\nDisallow:\n"));
-    world.ask(1);
-    world.request(0, &mut web);
-    let report = world.held[0].report(true, false);
-    world.held.clear();
+    let report = report_on_its_way(&mut world, &mut web);
     world.pass(world.settings.job_lease);
     world.step(Some(Input::Report(report)));
     // Rules that counted from the report would hold for twenty seconds more.
@@ -384,10 +384,7 @@ fn a_robots_txt_whose_report_outlasted_the_lease_is_fetched_again() {
     let mut world = World::polite();
     world.tell_pages(A, 1);
     let mut web = robots_txt(|_, _| robots(200, "User-agent: *\nDisallow:\n"));
-    world.ask(1);
-    world.request(0, &mut web);
-    let report = world.held[0].report(true, false);
-    world.held.clear();
+    let report = report_on_its_way(&mut world, &mut web);
     world.now = world.now + world.settings.job_lease + 2 * GRACE;
     world.step(Some(Input::Report(report)));
     world.finish(&mut web, HOUR);
