@@ -120,6 +120,8 @@ fn the_schedulers_of_a_crawl_with_budgets_are_not_scaled() {
     let refused = crawl.rhumb(&["scale", "scheduler=2"]);
     assert_eq!(refused.code, 2, "{}", refused.out);
     assert!(refused.err.contains("limits.max_pages") && refused.err.contains("schedulers"), "{}", refused.err);
+    let refused = crawl.rhumb(&["move", "3", "--to", "scheduler.0"]);
+    assert!(refused.code == 2 && refused.err.contains("limits.max_pages"), "{}", refused.err);
     assert!(scale(&crawl, &["dedup=2"]).contains("dedup 1 → 2: 32 partitions move"));
     let finished = crawl.finish(MINUTE);
     assert_eq!((finished.code, finished.summary.pages), (0, 150));

@@ -21,6 +21,15 @@ pub(crate) enum SupervisorRequest {
         /// Instances.
         replicas: u16,
     },
+    /// Have partitions of a stage leave for an instance.
+    Move {
+        /// The stage.
+        stage: String,
+        /// The partitions.
+        partitions: Vec<u16>,
+        /// The instance.
+        to: u16,
+    },
     /// Answer with a [`Supervision`](crate::status::Supervision).
     Status,
 }

@@ -287,6 +287,10 @@ impl<'a> Crawl<'a> {
                 let scaled = self.scale(&stage, replicas).await;
                 scaled.map_or_else(|error| format!("{error:#}"), |()| String::new()).into_bytes()
             }
+            Ok(SupervisorRequest::Move { stage, partitions, to }) => {
+                let sent = self.partitions.send(&stage, &partitions, to).await;
+                sent.map_or_else(|error| format!("{error:#}"), |()| String::new()).into_bytes()
+            }
             Ok(SupervisorRequest::Status) => serde_json::to_vec(&self.supervision()).unwrap_or_default(),
             Err(_) => return,
         };

@@ -2,12 +2,12 @@
 
 use super::arguments::{BadArguments, Which};
 use super::scale::{arrived, owners};
+use crate::control::{SupervisorRequest, ask_supervisor};
 use crate::handle;
 use crate::output::line;
 use crate::stages::owns_partitions;
+use anyhow::Context as _;
 use clap::Args;
-use shared::bus::OwnersBucket;
-use shared::partitions::Owners;
 
 /// Moves partitions of dedup or scheduler to another instance, while the crawl goes on
 ///
@@ -40,13 +40,15 @@ impl Move {
                 format!("{stage} has {wanted} instances, none with the number {instance} (rhumb scale {stage}=N)");
             return Err(BadArguments(message).into());
         }
-        let send = |owners: &mut Owners| {
-            self.partitions
-                .iter()
-                .map(|&partition| owners.send(partition, instance))
-                .fold(false, |any, sent| any | sent)
-        };
-        let moves = OwnersBucket::find(&running.bus).await?.change(&stage, send).await?.owners.moving();
+        let request = SupervisorRequest::Move { stage: stage.clone(), partitions: self.partitions, to: instance };
+        let answer = ask_supervisor(&running.bus, &request)
+            .await
+            .context("no `rhumb crawl` or `rhumb up` supervises this crawl")?;
+        let error = String::from_utf8_lossy(&answer.payload);
+        if !error.is_empty() {
+            return Err(BadArguments(error.into_owned()).into());
+        }
+        let moves = owners(&running, &stage).await?.moving();
         line(format_args!("{moves} partitions of {stage} move"));
         arrived(&running, &stage, moves).await
     }

@@ -23,6 +23,9 @@ use std::time::{Duration, Instant};
 
 /// The file in the data directory that says who has the partitions.
 pub(crate) const OWNERS: &str = "owners.json";
+/// Why schedulers keep their partitions, and what an operator can do.
+const BUDGETS: &str = "the schedulers of this crawl divide limits.max_pages or limits.pages_per_domain among them; set both to 0 \
+                       (--resume --set limits.max_pages=0 --set limits.pages_per_domain=0)";
 /// How often the tables are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How long the broker may take to answer: the supervision does not wait for one that is away.
@@ -84,16 +87,32 @@ impl Partitions {
         processes.scale(stage, there.max(wanted))
     }
 
+    /// Has partitions of a stage leave for an instance.
+    ///
+    /// # Errors
+    /// The schedulers of a crawl with budgets keep theirs; or the broker does not answer.
+    pub(super) async fn send(&mut self, stage: &str, partitions: &[u16], to: u16) -> anyhow::Result<()> {
+        if self.divides_budgets(stage) {
+            return Err(Misfit(format!("partitions of the scheduler do not move: {BUDGETS}")).into());
+        }
+        let send = |owners: &mut Owners| {
+            partitions.iter().map(|&partition| owners.send(partition, to)).fold(false, |any, sent| any | sent)
+        };
+        self.bucket.change(stage, send).await?;
+        Ok(())
+    }
+
     /// Tokens of budgets are the schedulers', and do not move with partitions yet.
+    fn divides_budgets(&self, stage: &str) -> bool {
+        stage == StageName::Scheduler.name() && self.has_budgets
+    }
+
     fn check(&self, stage: &str, wanted: u16) -> Result<(), Misfit> {
         let now = self.owners.get(stage).map_or(wanted, |owners| owners.wanted);
-        if stage != StageName::Scheduler.name() || !self.has_budgets || now == wanted {
+        if !self.divides_budgets(stage) || now == wanted {
             return Ok(());
         }
-        Err(Misfit(format!(
-            "the {now} schedulers of this crawl divide limits.max_pages or limits.pages_per_domain among them: they can become \
-             {wanted} only in a run without both limits (--resume --set limits.max_pages=0 --set limits.pages_per_domain=0)"
-        )))
+        Err(Misfit(format!("{now} schedulers cannot become {wanted}: {BUDGETS}")))
     }
 
     async fn write(&mut self, stage: &str, wanted: u16) -> anyhow::Result<()> {

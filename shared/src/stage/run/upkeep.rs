@@ -74,8 +74,8 @@ impl Loop {
         Ok(new_inputs)
     }
 
-    /// Tells the core who has the partitions of its stage, and of those that it asks; and finds out whether the instance itself is to
-    /// have others.
+    /// Tells the core who has the partitions of its stage, and of those that it asks; and finds out whether the instance
+    /// itself is to have others.
     fn hear_of_owners(&mut self) {
         let Loop { process, core, reassigned, given_since, is_told_to_end, origin, .. } = self;
         let own = StageName::from_name(process.stage.name);
