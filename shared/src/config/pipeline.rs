@@ -23,6 +23,7 @@ pub struct Pipeline {
     pub partitions: u16,
     #[serde(deserialize_with = "duration")]
     pub ownership_lease: Duration,
+    pub moves: Moves,
     pub durability: Durability,
     pub broker: Broker,
     pub logs: Logs,
@@ -80,6 +81,14 @@ pub enum Durability {
     Process,
     /// A power cut.
     Power,
+}
+
+/// How partitions move from one instance to another.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "pipeline.yaml documents every key")]
+pub struct Moves {
+    pub cpu_share: f64,
 }
 
 #[derive(Clone, Debug, Deserialize)]

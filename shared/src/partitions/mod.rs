@@ -16,6 +16,6 @@ mod owners;
 mod planner;
 
 pub use directory::{Directory, NotSplit, Slice};
-pub use oversight::{Due, Oversight, is_to_have_others};
+pub use oversight::{Due, Oversight, Ready, is_to_have_others};
 pub use owners::{OwnerOf, Owners, Whereabouts};
 pub use planner::{Held, Move, plan};

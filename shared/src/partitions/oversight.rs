@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// A receiver that is away for longer gets nothing any more: the owner keeps what it was to give.
 const RECEIVER_AWAY_MAX: Duration = Duration::from_secs(10);
-/// How long partitions that were given wait for others that are to be given by then.
+/// How long partitions that are ready wait for others that are on their way.
 const MORE_TO_COME_MAX: Duration = Duration::from_secs(3);
 
 /// What is to be done about a table.
@@ -72,23 +72,39 @@ impl Due {
     }
 }
 
-/// Says whether an instance that works with these partitions is to have others. `given_since`: since when it may take some;
-/// what others are to give by and by comes with them, unless it takes long.
+/// What an instance has done of its moves while it worked: partitions with their copies.
+#[derive(Clone, Debug, Default)]
+pub struct Ready {
+    /// Those that it has sent, but for what changes until it gives them.
+    pub to_give: Vec<(u16, u64)>,
+    /// Those that have come, to the last row.
+    pub to_take: Vec<(u16, u64)>,
+}
+
+/// Says whether an instance that works with these partitions is to have others. `ready_since`: since when some are ready;
+/// others that are on their way come and go with them, unless that takes long.
 pub fn is_to_have_others(
     now: Duration,
     owners: &Owners,
     instance: u16,
     partitions: &[u16],
-    given_since: &mut Option<Duration>,
+    ready: &Ready,
+    ready_since: &mut Option<Duration>,
 ) -> bool {
-    let takes = if owners.given_to(instance).is_empty() {
-        *given_since = None;
+    let (leaving, coming, given) = (owners.leaving(instance), owners.coming_to(instance), owners.given_to(instance));
+    let is_copied = |(partition, copy): &&(u16, u64)| owners.copy(*partition) == Some(*copy);
+    let gives =
+        ready.to_give.iter().filter(is_copied).filter(|(of, _)| leaving.iter().any(|(leaving, _)| leaving == of));
+    let takes = ready.to_take.iter().filter(is_copied).filter(|(of, _)| given.contains(of));
+    let n_ready = gives.count() + takes.count();
+    let moves = if n_ready == 0 {
+        *ready_since = None;
         false
     } else {
-        let since = *given_since.get_or_insert(now);
-        !owners.awaits(instance) || now - since > MORE_TO_COME_MAX
+        let since = *ready_since.get_or_insert(now);
+        n_ready == leaving.len() + coming.len() || now - since > MORE_TO_COME_MAX
     };
-    takes || !owners.leaving(instance).is_empty() || owners.used_by(instance) != *partitions
+    moves || owners.used_by(instance) != *partitions
 }
 
 #[cfg(test)]
@@ -119,19 +135,35 @@ mod tests {
     }
 
     #[test]
-    fn an_instance_takes_what_was_given_when_no_more_is_to_come() {
+    fn partitions_come_and_go_together_unless_some_take_long() {
         let mut owners = Owners::new(2, 1);
         owners.wanted = 2;
         assert!(owners.send(0, 1) && owners.send(1, 1));
-        let mut since = None;
-        assert!(is_to_have_others(at(0), &owners, 0, &[0, 1], &mut since), "it is to give");
-        assert!(!is_to_have_others(at(0), &owners, 1, &[], &mut since));
-        assert!(owners.give(0, 0));
-        assert!(!is_to_have_others(at(1), &owners, 1, &[], &mut since));
-        assert!(is_to_have_others(at(5), &owners, 1, &[], &mut since), "the other takes its time");
-        assert!(owners.give(1, 0));
-        assert!(is_to_have_others(at(1), &owners, 1, &[], &mut since));
+        let (mut since, mut giver, mut taker) = (None, Ready::default(), Ready::default());
+        let nothing = |owners: &Owners, since: &mut Option<Duration>| {
+            !is_to_have_others(at(0), owners, 0, &[0, 1], &Ready::default(), since)
+        };
+        assert!(nothing(&owners, &mut since), "it has sent nothing");
+        giver.to_give = vec![(0, 7)];
+        assert!(!is_to_have_others(at(0), &owners, 0, &[0, 1], &giver, &mut since), "the other has no copy");
+        assert!(owners.copied(0, 1, 7, 1));
+        assert!(!is_to_have_others(at(1), &owners, 0, &[0, 1], &giver, &mut since), "another one leaves, too");
+        assert!(is_to_have_others(at(5), &owners, 0, &[0, 1], &giver, &mut since), "that takes its time");
+        assert!(nothing(&owners, &mut since) && since.is_none());
+        giver.to_give.push((1, 7));
+        assert!(owners.copied(1, 1, 7, 1));
+        assert!(is_to_have_others(at(1), &owners, 0, &[0, 1], &giver, &mut since));
+        assert!(owners.give(0, 7, 0));
+        assert!(is_to_have_others(at(1), &owners, 0, &[0, 1], &Ready::default(), &mut None), "one was given");
+        since = None;
+        taker.to_take = vec![(0, 6)];
+        assert!(!is_to_have_others(at(1), &owners, 1, &[], &taker, &mut since), "it has another copy than was given");
+        taker.to_take = vec![(0, 7)];
+        assert!(!is_to_have_others(at(1), &owners, 1, &[], &taker, &mut since));
+        assert!(owners.give(1, 7, 0));
+        taker.to_take.push((1, 7));
+        assert!(is_to_have_others(at(1), &owners, 1, &[], &taker, &mut since));
         assert!(owners.take(0, 1, 1) && owners.take(1, 1, 1));
-        assert!(!is_to_have_others(at(1), &owners, 1, &[0, 1], &mut since) && since.is_none());
+        assert!(!is_to_have_others(at(1), &owners, 1, &[0, 1], &taker, &mut since) && since.is_none());
     }
 }

@@ -1,13 +1,15 @@
 //! Owners: which instance of a stage has which partition, and which partitions are on their way to another.
 //!
 //! ```text
-//!  owned ─ leave ─▶ leaving ─ give ─▶ given ─ take ─▶ owned by the other, one version later
-//!    ▲                 └──────┬─────────┘
-//!    └──── keep, refuse ──────┘  one version later, too
+//!  owned ─ leave ─▶ leaving ─ copied ─▶ copied ─ give ─▶ given ─ take ─▶ owned by the other, one version later
+//!    ▲                 └────────────────────┬───────────────┘
+//!    └───────────── keep, refuse ───────────┘  one version later, too
 //! ```
 //!
 //! In: instances that are wanted, and that live; what the owners and the receivers of partitions have done. Out: the next
 //! table. It lies in a key-value bucket of the broker; every change of it is a compare-and-swap of the whole.
+//!
+//! The receiver says when it has a copy of what the partition was; the owner, who uses it until then, gives the rest.
 //!
 //! Invariants: every partition has one owner at any time. Until it is taken the owner is the old one, who alone may give it
 //! or keep it; afterwards it is the new one. A version is an owner's alone: what was sent under one that is over counts no
@@ -39,10 +41,28 @@ pub struct OwnerOf {
     /// Where it is.
     #[serde(default, skip_serializing_if = "is_owned")]
     pub is: Whereabouts,
+    /// Which copy of it the receiver has; 0 when it has none.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub copy: u64,
+}
+
+impl OwnerOf {
+    fn owned(owner: u16, version: u64) -> Self {
+        OwnerOf { owner, version, is: Whereabouts::Owned, copy: 0 }
+    }
+
+    /// Says whether it is on its way to an instance.
+    pub fn comes_to(&self, instance: u16) -> bool {
+        matches!(self.is, Whereabouts::LeavingTo(to) | Whereabouts::GivenTo(to) if to == instance)
+    }
 }
 
 fn is_owned(is: &Whereabouts) -> bool {
     *is == Whereabouts::Owned
+}
+
+fn is_none(copy: &u64) -> bool {
+    *copy == 0
 }
 
 /// The owners of a stage's partitions.
@@ -59,8 +79,7 @@ impl Owners {
     pub fn new(partitions: u16, wanted: u16) -> Self {
         let homeless: Vec<Held> =
             (0..partitions).map(|partition| Held { partition, weight: 1.0, owner: None }).collect();
-        let mut owners: Vec<OwnerOf> =
-            homeless.iter().map(|_| OwnerOf { owner: 0, version: 1, is: Whereabouts::Owned }).collect();
+        let mut owners: Vec<OwnerOf> = homeless.iter().map(|_| OwnerOf::owned(0, 1)).collect();
         for to in plan(&homeless, &(0..wanted).collect::<Vec<_>>()) {
             owners[usize::from(to.partition)].owner = to.to;
         }
@@ -107,9 +126,14 @@ impl Owners {
         self.all().filter(|(_, of)| given(of)).map(|(partition, _)| partition).collect()
     }
 
-    /// Says whether partitions are on their way to an instance that were not given yet.
-    pub fn awaits(&self, instance: u16) -> bool {
-        self.partitions.iter().any(|of| of.is == Whereabouts::LeavingTo(instance))
+    /// The partitions that are on their way to an instance, given or not, each with its version.
+    pub fn coming_to(&self, instance: u16) -> Vec<(u16, u64)> {
+        self.all().filter(|(_, of)| of.comes_to(instance)).map(|(partition, of)| (partition, of.version)).collect()
+    }
+
+    /// The copy of a partition that its receiver has; none when it has none.
+    pub fn copy(&self, partition: u16) -> Option<u64> {
+        self.partitions.get(usize::from(partition)).map(|of| of.copy).filter(|&copy| copy > 0)
     }
 
     /// The version of a partition; 0 when there is no such partition.
@@ -128,8 +152,7 @@ impl Owners {
             Whereabouts::Owned => of.owner,
             Whereabouts::LeavingTo(to) | Whereabouts::GivenTo(to) => to,
         };
-        let arrived =
-            self.partitions.iter().map(|of| OwnerOf { owner: to(of), version: of.version, is: Whereabouts::Owned });
+        let arrived = self.partitions.iter().map(|of| OwnerOf::owned(to(of), of.version));
         self.moving() + Owners { wanted: self.wanted, partitions: arrived.collect() }.moves().len()
     }
 
@@ -189,15 +212,37 @@ impl Owners {
         moves.map(|to| (to.partition, self.partitions[usize::from(to.partition)].owner, to.to)).collect()
     }
 
-    /// The owner has sent a partition's state to its receiver. False, and nothing changes, when it is not to leave.
+    /// The receiver has a copy of a partition, but for what changes meanwhile. False, and nothing changes, when it is not to
+    /// have it under this version.
     #[must_use]
-    pub fn give(&mut self, partition: u16, by: u16) -> bool {
-        let Some(of) = self.partitions.get_mut(usize::from(partition)).filter(|of| of.owner == by) else {
-            return false;
-        };
-        let Whereabouts::LeavingTo(to) = of.is else { return false };
-        of.is = Whereabouts::GivenTo(to);
-        true
+    pub fn copied(&mut self, partition: u16, version: u64, copy: u64, by: u16) -> bool {
+        let Some(of) = self.partitions.get_mut(usize::from(partition)) else { return false };
+        let is_news = of.is == Whereabouts::LeavingTo(by) && of.version == version && of.copy != copy;
+        if is_news {
+            of.copy = copy;
+        }
+        is_news
+    }
+
+    /// An owner that begins anew has no part in the copies of its partitions that an earlier process of it sent: nothing is
+    /// given by them any more. Says whether there were any.
+    pub fn forget_copies(&mut self, by: u16) -> bool {
+        let leaves = |of: &&mut OwnerOf| of.owner == by && matches!(of.is, Whereabouts::LeavingTo(_)) && of.copy > 0;
+        self.partitions.iter_mut().filter(leaves).map(|of| of.copy = 0).count() > 0
+    }
+
+    /// The owner has sent what changed since this copy, and uses the partition no more. False, and nothing changes, when it
+    /// is not to leave, or the receiver has another copy.
+    #[must_use]
+    pub fn give(&mut self, partition: u16, copy: u64, by: u16) -> bool {
+        let Some(of) = self.partitions.get_mut(usize::from(partition)) else { return false };
+        match of.is {
+            Whereabouts::LeavingTo(to) if of.owner == by && of.copy == copy && copy > 0 => {
+                of.is = Whereabouts::GivenTo(to);
+                true
+            }
+            _ => false,
+        }
     }
 
     /// The receiver has a partition's state, and owns the partition from now on. False, and nothing changes, when it was
@@ -207,18 +252,17 @@ impl Owners {
         let Some(of) = self.partitions.get_mut(usize::from(partition)) else { return false };
         let is_given = of.is == Whereabouts::GivenTo(by) && of.version == version;
         if is_given {
-            *of = OwnerOf { owner: by, version: version + 1, is: Whereabouts::Owned };
+            *of = OwnerOf::owned(by, version + 1);
         }
         is_given
     }
 
-    /// The receiver cannot take a partition: the owner keeps it. False, and nothing changes, when it was not given to it under
+    /// The receiver cannot take a partition: the owner keeps it. False, and nothing changes, when it is not to have it under
     /// this version.
     #[must_use]
     pub fn refuse(&mut self, partition: u16, version: u64, by: u16) -> bool {
         let Some(of) = self.partitions.get(usize::from(partition)) else { return false };
-        let is_given = of.is == Whereabouts::GivenTo(by) && of.version == version;
-        is_given && self.keep(partition, of.owner)
+        of.comes_to(by) && of.version == version && self.keep(partition, of.owner)
     }
 
     /// The owner keeps a partition that was not taken. False, and nothing changes, when it has no such partition.
@@ -227,7 +271,7 @@ impl Owners {
         let Some(of) = self.partitions.get_mut(usize::from(partition)) else { return false };
         let is_leaving = of.owner == by && of.is != Whereabouts::Owned;
         if is_leaving {
-            *of = OwnerOf { owner: by, version: of.version + 1, is: Whereabouts::Owned };
+            *of = OwnerOf::owned(by, of.version + 1);
         }
         is_leaving
     }
@@ -250,23 +294,35 @@ mod tests {
         assert_eq!(owners.plan(|instance| instance == 0), 0, "nothing goes to one that does not live");
         assert_eq!((owners.plan(|_| true), owners.plan(|_| true)), (2, 0));
         let (partition, to) = owners.leaving(0)[0];
-        assert_eq!((to, owners.used_by(0).len(), owners.awaits(1)), (1, 4, true));
+        assert_eq!((to, owners.used_by(0).len(), owners.coming_to(1).len()), (1, 4, 2));
         assert!(!owners.take(partition, 1, 1), "it was not given yet");
-        assert!(!owners.give(partition, 1), "it is not the other's to give");
-        assert!(owners.give(partition, 0) && !owners.give(partition, 0));
+        assert!(!owners.give(partition, 7, 0), "the other has no copy");
+        assert!(!owners.copied(partition, 2, 7, 1) && !owners.copied(partition, 1, 7, 2));
+        assert!(owners.copied(partition, 1, 7, 1) && !owners.copied(partition, 1, 7, 1));
+        assert!(!owners.give(partition, 7, 1), "it is not the other's to give");
+        assert!(!owners.give(partition, 8, 0), "the other has another copy");
+        assert!(owners.forget_copies(0) && !owners.forget_copies(0) && !owners.give(partition, 7, 0));
+        assert!(owners.copied(partition, 1, 7, 1));
+        assert!(owners.give(partition, 7, 0) && !owners.give(partition, 7, 0) && !owners.forget_copies(0));
         assert_eq!((owners.given_to(1), owners.given_by(0)), (vec![partition], vec![(partition, 1)]));
         assert_eq!((owners.used_by(0).len(), owners.used_by(1).len()), (3, 0));
         assert!(!owners.take(partition, 2, 1) && !owners.take(partition, 1, 2) && owners.take(partition, 1, 1));
         assert_eq!((owners.version(partition), owners.used_by(1)), (2, vec![partition]));
         assert!(!owners.keep(partition, 0));
         let (kept, _) = owners.leaving(0)[0];
-        assert!(owners.give(kept, 0) && owners.keep(kept, 0) && !owners.take(kept, 1, 1));
+        assert!(owners.copied(kept, 1, 7, 1) && owners.give(kept, 7, 0) && owners.keep(kept, 0));
+        assert!(!owners.take(kept, 1, 1) && owners.copy(kept).is_none());
         assert_eq!((owners.moving(), owners.are_even()), (0, false));
         owners.plan(|_| true);
         let version = owners.version(kept);
-        assert!(!owners.refuse(kept, version, 1) && owners.give(kept, 0) && !owners.refuse(kept, 1, 1));
-        assert!(owners.refuse(kept, version, 1) && !owners.take(kept, version, 1));
-        assert_eq!((owners.version(kept), owners.used_by(0).contains(&kept)), (version + 1, true));
+        assert!(!owners.refuse(kept, version, 2) && !owners.refuse(kept, version + 1, 1));
+        assert!(owners.refuse(kept, version, 1), "before it was given");
+        owners.plan(|_| true);
+        assert!(
+            owners.copied(kept, version + 1, 8, 1) && owners.give(kept, 8, 0) && owners.refuse(kept, version + 1, 1)
+        );
+        assert!(!owners.take(kept, version + 1, 1));
+        assert_eq!((owners.version(kept), owners.used_by(0).contains(&kept)), (version + 2, true));
     }
 
     #[test]
@@ -274,7 +330,8 @@ mod tests {
         let mut owners = Owners::new(3, 1);
         owners.wanted = 3;
         owners.plan(|_| true);
-        assert!(owners.give(owners.leaving(0)[0].0, 0));
+        let (partition, to) = owners.leaving(0)[0];
+        assert!(owners.copied(partition, 1, 7, to) && owners.give(partition, 7, 0));
         let text = serde_json::to_string(&owners).unwrap();
         assert!(text.starts_with(r#"{"wanted":3,"partitions":[{"owner":0,"version":1"#), "{text}");
         assert_eq!(serde_json::from_str::<Owners>(&text).unwrap(), owners);
@@ -286,14 +343,17 @@ mod tests {
         #[test]
         fn nothing_is_used_twice_and_all_arrives(
             partitions in 1u16..40,
-            steps in proptest::collection::vec((0u8..5, 0u16..40, 0u16..6), 0..200),
+            steps in proptest::collection::vec((0u8..8, 0u16..40, 0u16..6), 0..200),
             wanted in 1u16..6,
         ) {
             let mut owners = Owners::new(partitions, 2);
             for (step, partition, instance) in steps {
                 let before = owners.clone();
                 let done = match step {
-                    0 => owners.give(partition, instance),
+                    0 => owners.give(partition, 7, instance),
+                    4 => owners.copied(partition, owners.version(partition), 7, instance),
+                    6 => owners.forget_copies(instance),
+                    5 => owners.refuse(partition, owners.version(partition), instance),
                     1 => owners.take(partition, owners.version(partition), instance),
                     2 => owners.keep(partition, instance),
                     3 => owners.plan(|lives| lives != instance) > 0,
@@ -315,7 +375,11 @@ mod tests {
             owners.wanted = wanted;
             for _ in 0..3 {
                 for instance in 0..6 {
-                    owners.leaving(instance).into_iter().for_each(|(partition, _)| assert!(owners.give(partition, instance)));
+                    for (partition, to) in owners.leaving(instance) {
+                        let version = owners.version(partition);
+                        prop_assert!(owners.copy(partition).is_some() || owners.copied(partition, version, 7, to));
+                        prop_assert!(owners.give(partition, 7, instance));
+                    }
                 }
                 for instance in 0..6 {
                     for partition in owners.given_to(instance) {

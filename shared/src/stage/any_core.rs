@@ -4,6 +4,7 @@
 //! asks for begins when its step is settled ([`AnyCore::perform`]).
 
 use super::core::{Core, Count, Event, Output, Step, Ticket};
+use super::moves::Beside;
 use super::store::StoreError;
 use crate::message::{Edge, Undecodable};
 use crate::partitions::Owners;
@@ -103,6 +104,12 @@ pub trait AnyCore {
     /// Partitions of the core's stage, or of one that it asks, have other owners.
     fn owners(&mut self, stage: StageName, owners: &Owners);
 
+    /// What the core keeps of its partitions beside the store's tables.
+    fn beside(&mut self) -> Option<&mut dyn Beside>;
+
+    /// The same, when the core works no more.
+    fn into_beside(self: Box<Self>) -> Option<Box<dyn Beside>>;
+
     /// What the core knows of a canonical URL, in a line for an operator; none when that is nothing.
     ///
     /// # Errors
@@ -201,6 +208,14 @@ impl<C: Core, S: Shell<C>> AnyCore for Assembled<C, S> {
 
     fn owners(&mut self, stage: StageName, owners: &Owners) {
         self.core.owners(stage, owners);
+    }
+
+    fn beside(&mut self) -> Option<&mut dyn Beside> {
+        self.core.beside()
+    }
+
+    fn into_beside(self: Box<Self>) -> Option<Box<dyn Beside>> {
+        self.core.into_beside()
     }
 
     fn why(&self, now: Timestamp, url: &str) -> Result<Option<String>, StoreError> {

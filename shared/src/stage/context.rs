@@ -11,8 +11,9 @@ use crate::partitions::Owners;
 use crate::time::Timestamp;
 use crate::topology::{Edge, Source, StageName};
 use anyhow::Context as _;
+use std::any::Any;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// A stage: its name, where its input comes from, and how its core is made.
 #[derive(Clone, Copy)]
@@ -72,6 +73,8 @@ pub struct Context {
     pub identity: Identity,
     /// The state of a stateful stage.
     pub store: Option<Arc<dyn Store>>,
+    /// What the stage keeps of its partitions beside the tables, as an earlier core of the process left it.
+    pub(super) beside: Mutex<Option<Box<dyn Beside>>>,
     /// Epoch of the ownership; 0 for a stage without state.
     pub epoch: u64,
     /// Partitions owned by the instance; none for a stage without state.
@@ -89,6 +92,13 @@ impl Context {
     pub fn owners_of(&self, stage: StageName) -> Owners {
         let known = self.owners.get(&stage).map(|table| table.owners.clone());
         known.unwrap_or_else(|| Owners::new(self.pipeline.partitions, 1))
+    }
+
+    /// What an earlier core of the process left of what the stage keeps beside the tables; none for the first, or when that is
+    /// nothing.
+    pub fn take_beside<T: Beside>(&self) -> Option<T> {
+        let left: Box<dyn Any> = self.beside.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        left.downcast().ok().map(|left| *left)
     }
 
     /// The store of a stateful stage.

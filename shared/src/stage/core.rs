@@ -7,6 +7,7 @@
 
 use crate::message::{EdgeMessage, Undecodable, encode};
 use crate::partitions::Owners;
+use crate::stage::moves::Beside;
 use crate::stage::store::{Changes, StoreError, Table};
 use crate::time::Timestamp;
 use crate::topology::{Edge, StageName, Token};
@@ -217,6 +218,19 @@ pub trait Core {
 
     /// Partitions of its stage, or of one that it asks, have other owners.
     fn owners(&mut self, _stage: StageName, _owners: &Owners) {}
+
+    /// What it keeps of its partitions beside the store's tables: what moves, and is handed to the next core of the process.
+    fn beside(&mut self) -> Option<&mut dyn Beside> {
+        None
+    }
+
+    /// The same, when it works no more: nobody waits for what it has not finished.
+    fn into_beside(self) -> Option<Box<dyn Beside>>
+    where
+        Self: Sized,
+    {
+        None
+    }
 
     /// What it knows of a canonical URL, in a line for an operator; none when that is nothing. Changes nothing.
     ///

@@ -4,14 +4,14 @@
 //!  lease ─▶ store ─▶ moves settled ─▶ core ─▶ loop ─┬─▶ told to end ─▶ lease given back
 //!                        ▲                          │
 //!                        └── drained: partitions ───┘
-//!                            come, go or are others'
+//!                            can come or go, or are others'
 //! ```
 //!
 //! In: a stage, its configuration, the broker. Out: cores that run. Invariant: a core is opened over exactly the partitions
 //! that the table of owners gives the instance, after all that was to be given and taken was settled; what was committed is
 //! all that one life hands to the next.
 
-use super::context::{Context, Stage, State};
+use super::context::{Context, OpenBeside, Stage, State};
 use super::disk::DiskStore;
 use super::inputs::Drawn;
 use super::instance_state::{GoesOn, check_not_missed, shape, take_over};
@@ -28,7 +28,7 @@ use crate::partitions::Owners;
 use crate::topology::{Source, StageName};
 use anyhow::Context as _;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 /// The bit from which on an epoch tells of the generation: job ids of state that was lost together with the broker's
 /// buckets must not come again.
@@ -68,11 +68,14 @@ pub(super) async fn all(
     context.owners = tables(stage, &context).await?;
     let watch =
         OwnersWatch::begin(context.buckets.clone(), context.owners.clone(), Some(Seat { stage: name, instance }));
-    let mut process = Process { ownership: Some(lease), ..Process::new(stage, context, telling, watch) };
+    let rows = rows(stage, state, &context)?;
+    let mut process =
+        Process { ownership: Some(lease), rows: Some(rows), ..Process::new(stage, context, telling, watch) };
+    begin_anew(&mut process, name).await?;
     let mut lives = 0;
     loop {
         let table = tokio::select! {
-            settled = settle(stage, state, &mut process) => settled?,
+            settled = settle(&mut process, state.beside) => settled?,
             () = &mut shutdown => {
                 process.give_back_lease().await;
                 return Ok(());
@@ -118,6 +121,25 @@ async fn open_state(stage: &Stage, state: &State, context: &mut Context, lease: 
     Ok(())
 }
 
+/// Where the rows of the instance's partitions are.
+fn rows(stage: &Stage, state: &State, context: &Context) -> anyhow::Result<Rows> {
+    let owned = stage.sources.iter().filter_map(|source| match source {
+        Source::Owned(edge) => Some(*edge),
+        _ => None,
+    });
+    let (edges, tables) = (owned.collect(), state.tables.clone());
+    Ok(Rows { store: context.store()?, tables, edges, partitions: context.pipeline.partitions })
+}
+
+/// What an earlier process of the instance had sent of its partitions is given by nobody. Notes which it has.
+async fn begin_anew(process: &mut Process, stage: StageName) -> anyhow::Result<()> {
+    let instance = process.context.instance;
+    let forget = |owners: &mut Owners| owners.forget_copies(instance);
+    let OwnersTable { owners, .. } = process.context.buckets.owners.change(stage.name(), forget).await?;
+    process.context.partitions = owners.used_by(instance);
+    Ok(())
+}
+
 /// The owners of the partitions of all stages that a stage has to know of.
 async fn tables(stage: &Stage, context: &Context) -> anyhow::Result<Tables> {
     let mut tables = Tables::new();
@@ -130,35 +152,22 @@ async fn tables(stage: &Stage, context: &Context) -> anyhow::Result<Tables> {
     Ok(tables)
 }
 
-/// Gives and takes what the table of owners says. Notes what is left in the store of partitions that are others'.
-async fn settle(stage: &Stage, state: &State, process: &mut Process) -> anyhow::Result<OwnersTable> {
+/// Gives and takes what is ready. Notes what is left in the store of partitions that are others'.
+async fn settle(process: &mut Process, open: Option<OpenBeside>) -> anyhow::Result<OwnersTable> {
     let context = &process.context;
-    let owned = stage.sources.iter().filter_map(|source| match source {
-        Source::Owned(edge) => Some(*edge),
-        _ => None,
-    });
-    let rows = Rows {
-        store: context.store()?,
-        tables: state.tables.clone(),
-        edges: owned.collect(),
-        partitions: context.pipeline.partitions,
-    };
-    let open = state.beside.map(|open| move || open(context));
+    let open = open.map(|open| move || open(context));
     let mut mover = Mover {
-        bus: &context.bus,
-        owners: &context.buckets.owners,
-        crawl: context.identity.mark.to_string(),
-        stage: stage.name,
-        instance: context.instance,
-        rows: rows.clone(),
+        desk: process.desk().context("a stage with state holds a lease")?,
+        brought: std::mem::take(&mut process.brought),
         open: open.as_ref().map(|open| open as _),
-        opened: None,
-        lease: process.ownership.as_ref().context("a stage with state holds a lease")?,
+        opened: context.beside.lock().unwrap_or_else(PoisonError::into_inner).take(),
     };
     let table = mover.settle().await?;
-    process.left_over = mover.left_over(&table.owners)?;
+    let left_over = mover.left_over(&table.owners)?;
     mover.note_used(&table.owners)?;
-    process.rows = Some(rows);
+    let Mover { brought, opened, .. } = mover;
+    *context.beside.lock().unwrap_or_else(PoisonError::into_inner) = opened;
+    (process.left_over, process.brought) = (left_over, brought);
     Ok(table)
 }
 

@@ -49,7 +49,9 @@ pub use args::Args;
 pub use context::{Context, OpenBeside, Stage, State};
 pub use control::{ControlRequest, ProcessReason, ProcessStatus};
 pub use core::{Core, Count, Event, Output, Publish, Send, Step, Ticket};
-pub use moves::{Beside, Bill, Keyed, Loading, Part, Rows, Unfit, steps};
+pub use moves::{
+    Beside, Bill, Changed, Copied, Follows, Importing, Keyed, Loading, Part, Rows, Unfit, VisitBlock, steps,
+};
 pub use occupation::{Shares, TimeSpent};
 pub use ownership::{Holder, Ownership, holders};
 pub use settlement::{Applied, settled_count};

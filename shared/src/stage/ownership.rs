@@ -126,6 +126,11 @@ impl Ownership {
         (!lost).then_some(deadline)
     }
 
+    /// Says to others of this process whether the lease is held.
+    pub(super) fn fence(&self) -> Fence {
+        Fence(self.state.clone())
+    }
+
     /// Says whether another process has become the owner.
     pub fn is_lost(&self) -> bool {
         self.held_until().is_none()
@@ -141,6 +146,18 @@ impl Ownership {
         if self.holds() {
             let _ = tokio::time::timeout(Duration::from_secs(1), self.lease.bucket.purge(&self.lease.key)).await;
         }
+    }
+}
+
+/// Whether a lease is held: nothing is written after its end.
+#[derive(Clone)]
+pub(super) struct Fence(Arc<Mutex<State>>);
+
+impl Fence {
+    /// Says whether something may be written now.
+    pub(super) fn is_held(&self) -> bool {
+        let State { deadline, lost, .. } = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        !lost && Instant::now() < deadline
     }
 }
 

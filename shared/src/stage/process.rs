@@ -2,11 +2,12 @@
 
 use super::context::{Context, Stage};
 use super::inputs::{Drawn, Inputs};
-use super::moves::Rows;
+use super::moves::{Brought, Desk, PartsStream, Rows};
 use super::owners_watch::OwnersWatch;
 use super::ownership::Ownership;
 use super::telling::Telling;
 use crate::bus::Need;
+use std::time::Instant;
 
 /// A stage about to run.
 pub(super) struct Process {
@@ -27,6 +28,10 @@ pub(super) struct Process {
     pub(super) left_over: Vec<u16>,
     /// The rows of the partitions in the store, of a stage with state.
     pub(super) rows: Option<Rows>,
+    /// What one life leaves to the next of its moves.
+    pub(super) brought: Brought,
+    /// Since when the instance stands still, between two lives.
+    pub(super) still_since: Option<Instant>,
 }
 
 /// How a loop ended that was drained.
@@ -42,8 +47,40 @@ impl Process {
     pub(super) fn new(stage: &Stage, context: Context, telling: Telling, owners: OwnersWatch) -> Self {
         let batch = (stage.batch)(&context.pipeline);
         let (stage, drawn) = (*stage, Drawn::All);
-        let (ownership, taken, left_over, rows) = (None, 0, Vec::new(), None);
-        Process { stage, batch, drawn, context, telling, owners, ownership, taken, left_over, rows }
+        let (ownership, taken, left_over, rows, still_since) = (None, 0, Vec::new(), None, None);
+        let brought = Brought::default();
+        Process {
+            stage,
+            batch,
+            drawn,
+            context,
+            telling,
+            owners,
+            ownership,
+            taken,
+            left_over,
+            rows,
+            brought,
+            still_since,
+        }
+    }
+
+    /// What moves of the instance's partitions are made with; none of a stage without state.
+    pub(super) fn desk(&self) -> Option<Desk> {
+        let Context { bus, identity, pipeline, buckets, instance, .. } = &self.context;
+        let stream = PartsStream {
+            bus: bus.clone(),
+            crawl: identity.mark.to_string(),
+            stage: self.stage.name,
+            cpu_share: pipeline.moves.cpu_share,
+        };
+        Some(Desk {
+            stream,
+            owners: buckets.owners.clone(),
+            instance: *instance,
+            rows: self.rows.clone()?,
+            fence: self.ownership.as_ref()?.fence(),
+        })
     }
 
     /// Gives the lease back, so that nobody need wait for its end.

@@ -14,6 +14,7 @@ use super::core::{Step, Ticket};
 use super::in_hand::{InHand, guarded};
 use super::inputs::{Opened, SoftInputs, SoftMessage, StreamInputs, StreamMessage};
 use super::lookout::Lookout;
+use super::moves::Ahead;
 use super::occupation::Occupation;
 use super::parked::Parked;
 use super::process::{Ended, Process};
@@ -69,8 +70,10 @@ struct Loop {
     is_told_to_end: bool,
     /// Since when the instance is to have other partitions.
     reassigned: Option<Instant>,
-    /// Since when the instance may take partitions, counted from `origin`.
-    given_since: Option<Duration>,
+    /// Since when partitions are ready to come or to go, counted from `origin`.
+    ready_since: Option<Duration>,
+    /// What is done of the instance's moves while the core works; of a stage with state.
+    ahead: Option<Ahead>,
 }
 
 /// What a process hears of.
@@ -200,7 +203,8 @@ impl Loop {
         Ok(())
     }
 
-    async fn begin(process: Process, core: Box<dyn AnyCore>, opened: &[Opened]) -> anyhow::Result<Self> {
+    async fn begin(mut process: Process, core: Box<dyn AnyCore>, opened: &[Opened]) -> anyhow::Result<Self> {
+        let (brought, still_since) = (std::mem::take(&mut process.brought), process.still_since.take());
         let context = &process.context;
         let (stage, instance) = (process.stage.name, context.instance);
         let publisher = Publisher::new(&context.bus).await?;
@@ -214,7 +218,8 @@ impl Loop {
         let in_hand = InHand::open(context.pipeline.instance_dir(stage, instance));
         let parked = Parked::default();
         let (taken, takes_part_at) = (process.taken, origin + TAKES_PART_EVERY);
-        let (is_told_to_drain, is_told_to_end, reassigned, given_since) = (false, false, None, None);
+        let (is_told_to_drain, is_told_to_end, reassigned, ready_since) = (false, false, None, None);
+        let ahead = process.desk().map(|desk| Ahead::begin(desk, context.epoch, brought));
         let mut this = Loop {
             process,
             core,
@@ -233,13 +238,15 @@ impl Loop {
             is_told_to_drain,
             is_told_to_end,
             reassigned,
-            given_since,
+            ready_since,
+            ahead,
         };
         this.adopt(opened)?;
         // Before anything is published: what an earlier life left in the outbox.
         this.look().await?;
         let (epoch, listen) = (this.process.context.epoch, this.process.telling.listen());
-        tracing::info!(stage, instance, epoch, %listen, "running");
+        let stood_still_ms = still_since.map(|since| since.elapsed().as_millis() as u64);
+        tracing::info!(stage, instance, epoch, %listen, stood_still_ms, "running");
         this.hear_of_lease()?;
         this.carry_out().await?;
         Ok(this)
@@ -434,6 +441,7 @@ impl Loop {
             let _ = match action {
                 Action::Commit(changes) => {
                     if let Some(store) = store {
+                        self.ahead.iter_mut().for_each(|ahead| ahead.note(&changes));
                         store.commit(&changes)?;
                     }
                     self.settlement.committed(self.now());

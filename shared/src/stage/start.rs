@@ -15,6 +15,7 @@ use anyhow::Context as _;
 use clap::{CommandFactory as _, FromArgMatches as _};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
+use std::sync::Mutex;
 
 /// Exit code for bad configuration or arguments.
 const EXIT_CONFIGURATION: u8 = 2;
@@ -99,6 +100,7 @@ async fn start(stage: &Stage, mut pipeline: Pipeline, instance: u16, crawl: Opti
         buckets,
         identity,
         store: None,
+        beside: Mutex::default(),
         epoch: 0,
         partitions: Vec::new(),
         owners: BTreeMap::new(),

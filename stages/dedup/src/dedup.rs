@@ -22,21 +22,21 @@
 use crate::content::{CONTENT, first};
 use crate::counters::Counters;
 use crate::held::{Answered, HeldInputs, Waiting};
-use crate::meta::{META, SEEN, of_another_version};
+use crate::meta::{META, SEEN};
+use crate::moving::MovingKeys;
 use crate::news::{NewUrlsOf, News};
 use crate::owned::OwnedPartitions;
-use crate::seen::{self, Novelty, SeenError, SeenStore};
+use crate::seen::{self, Novelty};
 use shared::config::Pipeline;
 use shared::message::{ContentAsk, ContentReply, Edge, Origin, Place, SplitUrls, Undecodable, decode};
 use shared::stage::store::{Store, StoreError, Table};
-use shared::stage::{Core, Count, Event, Keyed, Output, Ticket, Token};
+use shared::stage::{Beside, Core, Count, Event, Keyed, Output, Ticket, Token};
 use shared::time::Timestamp;
 use shared::url::{fingerprint, host_hash, host_of};
 use shared::url_cache::UrlCache;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::convert::Infallible;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -66,7 +66,7 @@ impl From<&Pipeline> for Settings {
 pub struct Dedup {
     store: Arc<dyn Store>,
     owned: OwnedPartitions,
-    seen: Box<dyn SeenStore>,
+    seen: MovingKeys,
     cache: UrlCache,
     held: HeldInputs,
     /// When held inputs take more memory than this, in bytes, the URL-seen store is flushed.
@@ -79,24 +79,20 @@ pub struct Dedup {
 }
 
 impl Dedup {
-    /// Opens the test over the instance's store and the URL-seen store's folder beside it, for the partitions that
-    /// the instance owns.
+    /// Opens the test over the instance's store and the URL-seen store beside it, for the partitions that the instance
+    /// owns.
     ///
     /// # Errors
-    /// One of the stores cannot be read, or cannot go on from what was committed.
+    /// The store cannot be read, or does not fit what was committed.
     pub fn open(
         settings: &Settings,
         cache: UrlCache,
         partitions: &[u16],
         store: Arc<dyn Store>,
-        folder: PathBuf,
+        mut seen: MovingKeys,
     ) -> Result<Self, StoreError> {
         let owned = OwnedPartitions::open(settings.partitions, settings.generation, partitions, store.as_ref())?;
-        let committed = store.get(META, SEEN)?;
-        if committed.is_none() && owned.have_begun() {
-            return Err(of_another_version("which URLs were seen"));
-        }
-        let seen = seen::open(&settings.seen, folder, partitions, committed.as_deref()).map_err(failed)?;
+        seen.store.serve(partitions);
         Ok(Dedup {
             store,
             owned,
@@ -145,7 +141,7 @@ impl Dedup {
                 waiting += usize::from(self.make_known(now, slot, host_fingerprint, url, index, ticket)?);
             }
             let token = self.held.next_token();
-            match self.seen.ask(now, number, host_fingerprint, fingerprint, token).map_err(failed)? {
+            match self.seen.store.ask(now, number, host_fingerprint, fingerprint, token)? {
                 Novelty::Later => {
                     self.held.wait(Waiting { slot, fingerprint, index, ticket, decides: true });
                     waiting += 1;
@@ -174,7 +170,7 @@ impl Dedup {
     ) -> Result<bool, StoreError> {
         let fingerprint = fingerprint(url);
         let (number, token) = (self.owned.number(slot), self.held.next_token());
-        let novelty = self.seen.ask(now, number, host, fingerprint, token).map_err(failed)?;
+        let novelty = self.seen.store.ask(now, number, host, fingerprint, token)?;
         if novelty != Novelty::Later {
             return Ok(false);
         }
@@ -219,7 +215,7 @@ impl Dedup {
         out: &mut Output<Infallible>,
     ) -> Result<(), StoreError> {
         let mut answers = Vec::new();
-        self.seen.flush(now, all, &mut answers).map_err(failed)?;
+        self.seen.store.flush(now, all, &mut answers)?;
         for (token, is_new) in answers {
             let Some(Answered { url, batch, is_last }) = self.held.answered(token) else { continue };
             let Waiting { slot, fingerprint, index, ticket, decides } = url;
@@ -237,8 +233,8 @@ impl Dedup {
     /// Says whether the URL-seen store is to be flushed now, and if so whether all of it.
     fn flush_due(&self, now: Timestamp) -> Option<bool> {
         let is_idle = self.draining || now >= self.idle_at;
-        let all = (is_idle || self.held.bytes() > self.held_bytes_max) && !self.seen.is_idle();
-        (all || self.seen.flush_at().is_some_and(|at| at <= now)).then_some(all)
+        let all = (is_idle || self.held.bytes() > self.held_bytes_max) && !self.seen.store.is_idle();
+        (all || self.seen.store.flush_at().is_some_and(|at| at <= now)).then_some(all)
     }
 
     /// Says of each body who had it first.
@@ -270,18 +266,11 @@ impl Dedup {
             message.first_serial = self.owned.take_serials(slot, message.urls.len() as u64, &mut out.changes);
             out.publish(Token::Partition(message.partition), &message, causes);
         }
-        if let Some(seen) = self.seen.stage().map_err(failed)? {
+        if let Some(seen) = self.seen.store.stage()? {
             out.put(META, SEEN, seen);
         }
         self.owned.save_counts(&mut out.changes);
         Ok(())
-    }
-}
-
-pub(crate) fn failed(error: SeenError) -> StoreError {
-    match error {
-        SeenError::Io { action, path, error } => StoreError::Io { action, path, error: error.to_string() },
-        error => StoreError::Unusable(error.to_string()),
     }
 }
 
@@ -321,7 +310,7 @@ impl Core for Dedup {
         out: &mut Output<Infallible>,
     ) -> Result<(), StoreError> {
         // Every step before this one is committed.
-        self.seen.committed().map_err(failed)?;
+        self.seen.store.committed()?;
         let mut news = News::default();
         match event {
             Event::Message { ticket, input: Input::Split(batch) } => {
@@ -338,19 +327,28 @@ impl Core for Dedup {
     }
 
     fn wake_at(&self) -> Option<Timestamp> {
-        let idle_at = (!self.seen.is_idle()).then_some(self.idle_at);
-        self.seen.flush_at().into_iter().chain(idle_at).min()
+        let idle_at = (!self.seen.store.is_idle()).then_some(self.idle_at);
+        self.seen.store.flush_at().into_iter().chain(idle_at).min()
     }
 
     fn is_idle(&self) -> bool {
         self.held.urls() == 0
     }
 
+    fn beside(&mut self) -> Option<&mut dyn Beside> {
+        Some(&mut self.seen)
+    }
+
+    fn into_beside(mut self) -> Option<Box<dyn Beside>> {
+        self.seen.store.give_up_questions();
+        Some(Box::new(self.seen))
+    }
+
     fn why(&self, _: Timestamp, url: &str) -> Result<Option<String>, StoreError> {
         let host = host_of(url);
         let Some(slot) = self.owned.slot_of_host(host) else { return Ok(None) };
         let number = self.owned.number(slot);
-        let is_seen = self.seen.knows(number, host_hash(host), fingerprint(url)).map_err(failed)?;
+        let is_seen = self.seen.store.knows(number, host_hash(host), fingerprint(url))?;
         Ok(Some(if is_seen { "seen: it passed the URL-seen test" } else { "not seen yet" }.into()))
     }
 
@@ -363,8 +361,8 @@ impl Core for Dedup {
             ("new_in_generation", self.owned.numbered()),
             ("waiting", self.held.urls() as u64),
             ("waiting_bytes", self.held.bytes() as u64),
-            ("seen_memory_bytes", self.seen.memory_bytes() as u64),
-            ("seen_disk_bytes", self.seen.disk_bytes()),
+            ("seen_memory_bytes", self.seen.store.memory_bytes() as u64),
+            ("seen_disk_bytes", self.seen.store.disk_bytes()),
         ]);
         counts
     }

@@ -10,7 +10,6 @@ use shared::stage::disk::StoreOptions;
 use shared::stage::{AnyCore, Beside, Context, NoShell, Stage, State, assemble};
 use shared::topology::{StageName, sources};
 use shared::url_cache::UrlCache;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[global_allocator]
@@ -41,20 +40,22 @@ fn state(pipeline: &Pipeline) -> State {
     }
 }
 
-fn folder(context: &Context) -> PathBuf {
-    context.pipeline.instance_dir("dedup", context.instance).join("seen")
+fn seen(context: &Context) -> anyhow::Result<MovingKeys> {
+    let folder = context.pipeline.instance_dir("dedup", context.instance).join("seen");
+    let store = context.store()?;
+    Ok(MovingKeys::open(&(&context.pipeline).into(), store.as_ref(), folder, &context.partitions)?)
 }
 
 fn beside(context: &Context) -> anyhow::Result<Box<dyn Beside>> {
-    let store = context.store()?;
-    Ok(Box::new(MovingKeys::open(&(&context.pipeline).into(), store.as_ref(), folder(context))?))
+    Ok(Box::new(seen(context)?))
 }
 
 fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
     let generation = context.identity.generation();
     let settings = Settings { generation, ..Settings::from(&context.pipeline) };
     let cache = UrlCache::open("stages.dedup.cache", &context.pipeline.stages.dedup.cache)?;
-    let core = Dedup::open(&settings, cache, &context.partitions, context.store()?, folder(context))?;
+    let seen = context.take_beside().map_or_else(|| seen(context), Ok)?;
+    let core = Dedup::open(&settings, cache, &context.partitions, context.store()?, seen)?;
     Ok(assemble(core, NoShell))
 }
 

@@ -1,39 +1,46 @@
 //! What dedup keeps of its partitions beside its tables, as it moves: the keys of the URL-seen store.
 //!
-//! In: a partition; keys in order, 16 bytes each (host, URL, both big-endian). Out: the same of another instance's store,
-//! and what has to be committed.
+//! In: a partition; blocks of keys, each key 16 bytes (host, URL, both big-endian). Out: the same of another instance's
+//! store, and what has to be committed.
 
-use crate::dedup::failed;
-use crate::meta::{META, SEEN};
-use crate::seen::{self, Key, SeenStore};
-use shared::stage::Beside;
+use crate::meta::{META, SEEN, SERIALS, key, of_another_version};
+use crate::seen::{self, CopiedKeys, Import, Key, SeenStore};
 use shared::stage::store::{Changes, Store, StoreError, Table};
+use shared::stage::{Beside, Copied, Importing, VisitBlock};
+use std::any::Any;
 use std::path::PathBuf;
 
-/// Keys that go to the store together.
-const KEYS_AT_ONCE: usize = 4096;
+/// Keys of a block.
+const KEYS_OF_BLOCK: usize = 2048;
+const KEY_BYTES: usize = 16;
 
-/// The URL-seen store of an instance, opened for moves alone.
+/// The URL-seen store of an instance.
 pub struct MovingKeys {
-    seen: Box<dyn SeenStore>,
-    keys: Vec<Key>,
+    pub(crate) store: Box<dyn SeenStore>,
 }
 
 impl MovingKeys {
-    /// Opens the URL-seen store in the instance's folder as it was committed.
+    /// Opens the URL-seen store in the instance's folder as it was committed. `partitions`: those there are questions about.
     ///
     /// # Errors
-    /// It cannot be read.
-    pub fn open(settings: &seen::Settings, store: &dyn Store, folder: PathBuf) -> Result<Self, StoreError> {
+    /// It cannot be read, or does not say what was seen although numbers were given out.
+    pub fn open(
+        settings: &seen::Settings,
+        store: &dyn Store,
+        folder: PathBuf,
+        partitions: &[u16],
+    ) -> Result<Self, StoreError> {
         let committed = store.get(META, SEEN)?;
-        let seen = seen::open(settings, folder, &[], committed.as_deref()).map_err(failed)?;
-        Ok(MovingKeys { seen, keys: Vec::with_capacity(KEYS_AT_ONCE) })
-    }
-
-    fn pass_on(&mut self) -> Result<(), StoreError> {
-        self.seen.import_keys(&self.keys).map_err(failed)?;
-        self.keys.clear();
-        Ok(())
+        if committed.is_none() {
+            // Files that nothing names would be removed.
+            for &partition in partitions {
+                if store.contains(META, &key(partition, SERIALS))? {
+                    return Err(of_another_version("which URLs were seen"));
+                }
+            }
+        }
+        let store = seen::open(settings, folder, partitions, committed.as_deref())?;
+        Ok(MovingKeys { store })
     }
 }
 
@@ -42,56 +49,88 @@ impl Beside for MovingKeys {
         "seen"
     }
 
-    fn export(
-        &mut self,
-        partition: u16,
-        visit: &mut dyn FnMut(&[u8]) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError> {
-        let mut stopped = Ok(());
-        let exported = self.seen.export(partition, &mut |(host, url)| {
-            if stopped.is_ok() {
-                stopped = visit([host.to_be_bytes(), url.to_be_bytes()].as_flattened());
-            }
-            Ok(())
-        });
-        exported.map_err(failed)?;
-        stopped
+    fn copy(&mut self, partition: u16) -> Result<Box<dyn Copied>, StoreError> {
+        Ok(Box::new(Copy(self.store.copy(partition)?)))
     }
 
-    fn begin(&mut self, partition: u16) -> Result<(), StoreError> {
-        self.keys.clear();
-        self.seen.import_begin(partition).map_err(failed)
+    fn take_later(&mut self, partition: u16, visit: &mut VisitBlock<'_>) -> Result<(), StoreError> {
+        let later = self.store.take_later(partition);
+        later.chunks(KEYS_OF_BLOCK).try_for_each(|keys| visit(&block_of(keys)))
     }
 
-    fn take(&mut self, key: &[u8]) -> Result<(), StoreError> {
-        let (halves, rest) = key.as_chunks::<8>();
-        let (&[host, url], []) = (halves, rest) else {
-            return Err(StoreError::Unusable(format!("{} bytes are no key of the URL-seen store", key.len())));
-        };
-        self.keys.push((u64::from_be_bytes(host), u64::from_be_bytes(url)));
-        if self.keys.len() < KEYS_AT_ONCE { Ok(()) } else { self.pass_on() }
+    fn importer(&mut self, partition: u16) -> Result<Box<dyn Importing>, StoreError> {
+        Ok(Box::new(Keys(self.store.importer(partition)?)))
     }
 
-    fn end(&mut self) -> Result<(), StoreError> {
-        self.pass_on()?;
-        self.seen.import_end().map_err(failed)
+    fn import(&mut self, importing: Box<dyn Importing>) -> Result<(), StoreError> {
+        let importing: Box<dyn Any> = importing;
+        let keys =
+            importing.downcast::<Keys>().map_err(|_| StoreError::Unusable("an import of another stage".into()))?;
+        self.store.import(keys.0).map_err(StoreError::from)
     }
 
     fn forget(&mut self, partition: u16) -> Result<(), StoreError> {
-        match self.seen.known(partition) {
+        match self.store.known(partition) {
             0 => Ok(()),
-            _ => self.seen.forget(partition).map_err(failed),
+            _ => self.store.forget(partition).map_err(StoreError::from),
         }
     }
 
     fn stage(&mut self, changes: &mut Changes) -> Result<(), StoreError> {
-        if let Some(seen) = self.seen.stage().map_err(failed)? {
+        if let Some(seen) = self.store.stage()? {
             changes.put(META, SEEN, seen);
         }
         Ok(())
     }
 
     fn committed(&mut self) -> Result<(), StoreError> {
-        self.seen.committed().map_err(failed)
+        self.store.committed().map_err(StoreError::from)
     }
+}
+
+/// A copy of a partition's keys.
+struct Copy(Box<dyn CopiedKeys>);
+
+impl Copied for Copy {
+    fn visit(&mut self, visit: &mut VisitBlock<'_>) -> Result<(), StoreError> {
+        let (mut keys, mut stopped) = (Vec::with_capacity(KEYS_OF_BLOCK), Ok(()));
+        let visited = self.0.visit(&mut |key| {
+            keys.push(key);
+            if keys.len() == KEYS_OF_BLOCK && stopped.is_ok() {
+                stopped = visit(&block_of(&keys));
+                keys.clear();
+            }
+            Ok(())
+        });
+        visited?;
+        stopped?;
+        if keys.is_empty() { Ok(()) } else { visit(&block_of(&keys)) }
+    }
+}
+
+/// Keys of a partition that come.
+struct Keys(Import);
+
+impl Importing for Keys {
+    fn take(&mut self, block: &[u8], is_later: bool) -> Result<(), StoreError> {
+        let (keys, rest) = block.as_chunks::<KEY_BYTES>();
+        if !rest.is_empty() {
+            return Err(StoreError::Unusable(format!("{} bytes are no keys of the URL-seen store", block.len())));
+        }
+        let keys: Vec<Key> = keys.iter().map(key_of).collect();
+        if is_later {
+            self.0.push_later(&keys);
+            return Ok(());
+        }
+        self.0.push(&keys).map_err(StoreError::from)
+    }
+}
+
+fn block_of(keys: &[Key]) -> Vec<u8> {
+    keys.iter().flat_map(|(host, url)| [host.to_be_bytes(), url.to_be_bytes()]).flatten().collect()
+}
+
+fn key_of(bytes: &[u8; KEY_BYTES]) -> Key {
+    let (halves, _) = bytes.as_chunks::<8>();
+    (u64::from_be_bytes(halves[0]), u64::from_be_bytes(halves[1]))
 }

@@ -16,8 +16,6 @@ pub(crate) struct OwnedPartitions {
     partitions: u16,
     /// The serials of the generation follow this one.
     follow: u64,
-    /// Numbers were given out in this generation or before it.
-    have_begun: bool,
     /// The owned partitions, by slot.
     owned: Vec<Owned>,
     /// The slot of each partition, by the partition's number.
@@ -44,7 +42,7 @@ impl OwnedPartitions {
         store: &dyn Store,
     ) -> Result<Self, StoreError> {
         refuse_earlier(store)?;
-        let (follow, mut have_begun) = (serials_follow(generation), false);
+        let follow = serials_follow(generation);
         let mut slots = vec![None; usize::from(partitions)];
         let mut owned = Vec::with_capacity(numbers.len());
         for (slot, &number) in (0..).zip(numbers) {
@@ -59,11 +57,10 @@ impl OwnedPartitions {
                 Some(row) => Counters::from_bytes(&row).ok_or_else(|| of_another_version("its counts"))?,
                 None => Counters::default(),
             };
-            have_begun |= next_serial > 1;
             let next_serial = next_serial.max(follow + 1);
             owned.push(Owned { number, next_serial, counters, saved: counters, is_counted: false });
         }
-        Ok(OwnedPartitions { partitions, follow, have_begun, owned, slots, counted: Vec::new() })
+        Ok(OwnedPartitions { partitions, follow, owned, slots, counted: Vec::new() })
     }
 
     /// The slot of a host's partition; none when another instance owns it.
@@ -121,11 +118,6 @@ impl OwnedPartitions {
     /// The counts of all partitions.
     pub(crate) fn counters(&self) -> Counters {
         self.owned.iter().map(|owned| owned.counters).sum()
-    }
-
-    /// Says whether any number was given out before.
-    pub(crate) fn have_begun(&self) -> bool {
-        self.have_begun
     }
 
     /// New URLs of this generation.

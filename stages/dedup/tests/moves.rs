@@ -33,29 +33,29 @@ fn commit(store: &mut dyn SeenStore) -> Result<(), SeenError> {
 
 #[test]
 #[ignore = "takes seconds and prints them; add --release, --nocapture"]
-fn ten_million_keys_of_a_partition_are_exported_imported_and_forgotten() {
+fn ten_million_keys_of_a_partition_are_copied_imported_and_forgotten() {
     for kind in [DedupStore::Disk, DedupStore::Memory] {
         let folder = tempfile::tempdir().unwrap();
         let mut store = open(&settings(kind), folder.path().into(), &[3], None).unwrap();
         let started = Instant::now();
-        store.import_begin(3).unwrap();
+        let mut import = store.importer(3).unwrap();
         let (mut next, mut keys) = (0..KEYS, Vec::with_capacity(TOGETHER));
         while !next.is_empty() {
             keys.clear();
             keys.extend(next.by_ref().take(TOGETHER).map(key));
-            store.import_keys(&keys).unwrap();
+            import.push(&keys).unwrap();
         }
-        store.import_end().unwrap();
+        store.import(import).unwrap();
         commit(store.as_mut()).unwrap();
         let (imported_s, disk_bytes) = (started.elapsed().as_secs_f64(), store.disk_bytes());
         let started = Instant::now();
-        let mut visited = 0;
-        let exported = store.export(3, &mut |found| {
+        let (mut visited, copy) = (0, store.copy(3).unwrap());
+        let copied = copy.visit(&mut |found| {
             visited += 1;
             if found == key(visited - 1) { Ok(()) } else { Err(SeenError::Unordered(3)) }
         });
-        exported.unwrap();
-        let exported_s = started.elapsed().as_secs_f64();
+        copied.unwrap();
+        let copied_s = started.elapsed().as_secs_f64();
         assert_eq!(visited, KEYS);
         let started = Instant::now();
         store.forget(3).unwrap();
@@ -63,7 +63,7 @@ fn ten_million_keys_of_a_partition_are_exported_imported_and_forgotten() {
         let forgotten_s = started.elapsed().as_secs_f64();
         assert!(store.disk_bytes() < 1 << 10);
         println!(
-            "{kind:?}: {KEYS} keys, {disk_bytes} bytes on disk: exported in {exported_s:.2} s, imported in {imported_s:.2} s, \
+            "{kind:?}: {KEYS} keys, {disk_bytes} bytes on disk: copied in {copied_s:.2} s, imported in {imported_s:.2} s, \
              forgotten in {forgotten_s:.2} s"
         );
     }

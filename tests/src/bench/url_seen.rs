@@ -7,6 +7,7 @@
 use super::process::{Progress, cpu_s, resident};
 use anyhow::{Context as _, ensure};
 use dedup::dedup::{Dedup, Settings, TABLES};
+use dedup::moving::MovingKeys;
 use dedup::seen::{self, Answer, Novelty, SeenStore, memory_store_bytes};
 use serde::{Deserialize, Serialize};
 use shared::config::{DedupStore, Layers, Pipeline};
@@ -343,7 +344,9 @@ impl Process {
         let store: Arc<dyn Store> = Arc::new(DiskStore::open(folder, &tables, options)?);
         let cache = UrlCache::open("stages.dedup.cache", &dedup.cache)?;
         let partitions: Vec<u16> = (0..PARTITIONS).collect();
-        let core = Dedup::open(&Settings::from(pipeline), cache, &partitions, store.clone(), folder.join("seen"))?;
+        let settings = Settings::from(pipeline);
+        let seen = MovingKeys::open(&settings.seen, store.as_ref(), folder.join("seen"), &partitions)?;
+        let core = Dedup::open(&settings, cache, &partitions, store.clone(), seen)?;
         let (started, left, outbox, next_output) = (Instant::now(), Vec::new(), Vec::new(), 0);
         Ok(Process { core, store, started, left, outbox, next_output })
     }

@@ -1,6 +1,7 @@
 //! A life of a core, driven as the stage loop drives it in a process.
 
 use super::agenda::{Answer, EffectId, Input, Process};
+use super::ahead::Ahead;
 use super::around::Around;
 use super::broker::{Delivery, Drawn, Outgoing, ReplyTo, SoftMessage};
 use super::moves::Settling;
@@ -57,8 +58,12 @@ pub(crate) struct Tenure {
     pub(super) drawn: Drawn,
     /// Since when the instance is to have other partitions.
     pub(super) reassigned: Option<Micros>,
-    /// Since when it may take some.
-    pub(super) given_since: Option<Duration>,
+    /// Since when some are ready to come or to go.
+    pub(super) ready_since: Option<Duration>,
+    /// What is done of the moves while the core works.
+    pub(super) ahead: Ahead,
+    /// The number of the copies of this life.
+    pub(super) epoch: u64,
     pub(super) is_told_to_drain: bool,
 }
 
@@ -119,7 +124,7 @@ impl<C: Simulated> LifeOf<C> {
         opening: &Opening,
         begun: &Begun,
         drawn: &Drawn,
-        rows: Option<(Rows, u64, Vec<u16>)>,
+        rows: Option<(Rows, u64, Vec<u16>, Ahead)>,
         pipeline: &Pipeline,
         store: Option<Arc<MemoryStore>>,
         around: &mut Around,
@@ -138,14 +143,16 @@ impl<C: Simulated> LifeOf<C> {
             around.refuse(place, rewound);
         }
         settlement.leased(Timestamp::from_micros(held_until.saturating_sub(born)));
-        let tenure = rows.map(|(rows, revision, left_over)| Tenure {
+        let tenure = rows.map(|(rows, revision, left_over, ahead)| Tenure {
             rows,
             partitions: opening.partitions.clone(),
             revision,
             left_over,
             drawn: drawn.clone(),
             reassigned: None,
-            given_since: None,
+            ready_since: None,
+            ahead: ahead.going_on(),
+            epoch: opening.epoch,
             is_told_to_drain: false,
         });
         let scales = around.faults.scalings > 0;
@@ -385,6 +392,7 @@ impl<C: Simulated> LifeOf<C> {
         while let Some(action) = self.settlement.next_action() {
             if let Action::Commit(changes) = action {
                 let store = self.store.as_ref().expect("only a stage with state commits");
+                self.tenure.iter_mut().for_each(|tenure| tenure.ahead.changed.note(&tenure.rows, &changes));
                 store.commit(&changes).expect("a store in memory does not fail");
                 self.settlement.committed(self.at(around.now));
                 continue;

@@ -7,6 +7,7 @@
 //! outcome of every URL is compared with what the web was made to be.
 
 mod agenda;
+mod ahead;
 mod around;
 mod broker;
 mod checks;

@@ -4,19 +4,16 @@
 //! Between any two things time goes by, and the process may die, stand still or lose its lease.
 
 use super::agenda::{Input, Place, Process};
+use super::ahead::Ahead;
 use super::around::Around;
 use super::plan::{MILLISECOND, Micros, SECOND};
 use super::scaling::Asked;
-use bytes::Bytes;
 use shared::bus::OwnersTable;
 use shared::partitions::Owners;
 use shared::stage::store::{Changes, MemoryStore};
-use shared::stage::{Beside, Bill, Loading, Rows, steps};
+use shared::stage::{Beside, Rows, steps};
 use std::collections::VecDeque;
 use std::sync::Arc;
-
-/// Rows that one commit removes.
-const ROWS_REMOVED_AT_ONCE: usize = 7;
 
 /// Opens what a stage keeps beside its tables.
 pub(crate) type OpenBeside = Box<dyn Fn(Arc<MemoryStore>) -> Box<dyn Beside>>;
@@ -24,17 +21,15 @@ pub(crate) type OpenBeside = Box<dyn Fn(Arc<MemoryStore>) -> Box<dyn Beside>>;
 /// The next thing that a process does between two lives of its core.
 #[derive(Debug)]
 enum Next {
+    /// At the start of a process.
+    ForgetCopies,
     WhatToGive,
-    Send(u16, u64),
-    Give(u16),
-    Keep(u16),
+    Send(u16),
+    Give,
     WhatToTake,
-    Take(u16, u64),
-    Part(u16, u64, u32),
-    Whole(u16, u64),
-    Refuse(u16, u64),
-    TakeOver(u16, u64),
-    Taken(u16, u64),
+    Import(u16, u64, u64),
+    TakeOver(Vec<(u16, u64)>),
+    Taken(Vec<(u16, u64)>),
     End,
 }
 
@@ -49,7 +44,10 @@ pub(crate) struct Settling {
     pub(crate) held_until: Micros,
     pub(crate) next_renewal: Micros,
     rows: Rows,
-    opened: Option<Box<dyn Beside>>,
+    /// What the last life did of the moves, and left of what the stage keeps beside its tables.
+    pub(crate) ahead: Ahead,
+    pub(crate) opened: Option<Box<dyn Beside>>,
+    given: Vec<(u16, u64)>,
     next: VecDeque<Next>,
     next_at: Micros,
 }
@@ -61,10 +59,19 @@ pub(crate) struct Settled {
 }
 
 impl Settling {
-    pub(crate) fn begin(process: Process, (taken, held_until): (u64, Micros), rows: Rows, around: &Around) -> Self {
+    /// Between two lives; `left`: what the last one leaves, none at the start of a process.
+    pub(crate) fn begin(
+        process: Process,
+        (taken, held_until): (u64, Micros),
+        rows: Rows,
+        left: Option<(Ahead, Option<Box<dyn Beside>>)>,
+        around: &Around,
+    ) -> Self {
         let next_renewal = around.now + around.leases.lasts / 4;
-        let next = [Next::WhatToGive].into();
-        Settling { process, taken, held_until, next_renewal, rows, opened: None, next, next_at: around.now }
+        let next = if left.is_some() { Next::WhatToGive } else { Next::ForgetCopies };
+        let (ahead, opened) = left.unwrap_or_default();
+        let (given, next, next_at) = (Vec::new(), [next].into(), around.now);
+        Settling { process, taken, held_until, next_renewal, rows, ahead, opened, given, next, next_at }
     }
 
     pub(crate) fn wake_at(&self) -> Micros {
@@ -126,46 +133,50 @@ impl Settling {
     fn does(&mut self, next: Next, dies: Option<usize>, around: &mut Around) -> Result<Option<Settled>, Ended> {
         let Place { stage, instance } = self.process.place;
         match next {
+            Next::ForgetCopies => {
+                self.change(around, |owners| owners.forget_copies(instance))?;
+                self.next.push_back(Next::WhatToGive);
+            }
             Next::WhatToGive => {
                 let OwnersTable { owners, .. } = self.read(around)?;
-                let leaving = owners.leaving(instance).into_iter();
-                self.next = leaving.map(|(partition, _)| Next::Send(partition, owners.version(partition))).collect();
+                let leaving = owners.leaving(instance).into_iter().map(|(partition, _)| partition);
+                let copied = leaving.filter(|partition| {
+                    self.ahead.leaving.get(partition).is_some_and(|of| {
+                        owners.version(*partition) == of.version && owners.copy(*partition) == Some(of.copy)
+                    })
+                });
+                self.next = copied.map(Next::Send).collect();
+                self.next.push_back(Next::Give);
                 self.next.push_back(Next::WhatToTake);
             }
-            Next::Send(partition, version) => self.send(partition, version, dies, around)?,
-            Next::Give(partition) => _ = self.change(around, |owners| owners.give(partition, instance))?,
-            Next::Keep(partition) => _ = self.change(around, |owners| owners.keep(partition, instance))?,
+            Next::Send(partition) => self.send(partition, dies, around)?,
+            Next::Give => {
+                let given = std::mem::take(&mut self.given);
+                self.change(around, |owners| {
+                    given.iter().fold(false, |any, &(partition, copy)| owners.give(partition, copy, instance) || any)
+                })?;
+            }
             Next::WhatToTake => {
                 let OwnersTable { owners, .. } = self.read(around)?;
-                let given = owners.given_to(instance).into_iter();
-                self.next = given.map(|partition| Next::Take(partition, owners.version(partition))).collect();
-                self.next.push_back(Next::End);
+                self.plan_taking(&owners);
             }
-            Next::Take(partition, version) => self.take_over(partition, version, around)?,
-            Next::Part(partition, version, number) => self.part(partition, version, number, around)?,
-            Next::Whole(partition, version) => {
-                let whole = steps::whole(self.opened.as_deref_mut(), partition, version).expect("it can be written");
-                self.commit(&whole, around)?;
-                self.opened.as_deref_mut().map_or(Ok(()), Beside::committed).expect("it can be written");
-                self.next.push_front(Next::TakeOver(partition, version));
-            }
-            Next::Refuse(partition, version) => {
-                self.change(around, |owners| owners.refuse(partition, version, instance))?;
-                self.forget_beside(&[partition], around)?;
-                self.remove_rows(partition, around)?;
-            }
-            Next::TakeOver(partition, version) => {
-                let mut is_taken = false;
+            Next::Import(partition, version, copy) => self.import(partition, version, copy, around)?,
+            Next::TakeOver(taken) => {
+                let before = around.moves.taken;
+                let mut count = 0;
                 self.change(around, |owners| {
-                    is_taken = owners.take(partition, version, instance);
-                    is_taken
+                    count = taken.iter().filter(|(of, version)| owners.take(*of, *version, instance)).count() as u64;
+                    count > 0
                 })?;
-                around.moves.taken += u64::from(is_taken);
-                self.next.push_front(Next::Taken(partition, version));
+                around.moves.taken = before + count;
+                taken.iter().for_each(|(partition, _)| _ = self.ahead.coming.remove(partition));
+                self.next.push_front(Next::Taken(taken));
             }
-            Next::Taken(partition, version) => {
-                self.commit(&steps::taken(partition), around)?;
-                around.moves.parts.remove(&(stage, partition, version));
+            Next::Taken(taken) => {
+                for (partition, version) in taken {
+                    self.commit(&steps::taken(partition), around)?;
+                    around.moves.parts.remove(&(stage, partition, version));
+                }
             }
             Next::End => {
                 let table = self.read(around)?;
@@ -179,65 +190,51 @@ impl Settling {
         Ok(None)
     }
 
-    fn send(&mut self, partition: u16, version: u64, dies: Option<usize>, around: &mut Around) -> Result<(), Ended> {
+    /// What was given and has come is imported and taken over.
+    fn plan_taking(&mut self, owners: &Owners) {
+        let mut taken = Vec::new();
+        for partition in owners.given_to(self.process.place.instance) {
+            let (version, Some(copy)) = (owners.version(partition), owners.copy(partition)) else { continue };
+            let is_whole = self.rows.has_whole(partition, version, copy).expect("the store is read");
+            let has_come = self.ahead.coming.get(&partition).is_some_and(|of| of.is_all_of(version, copy));
+            if is_whole || has_come {
+                taken.push((partition, version));
+            }
+            if has_come && !is_whole {
+                self.next.push_back(Next::Import(partition, version, copy));
+            }
+        }
+        self.next.extend([Next::TakeOver(taken), Next::End]);
+    }
+
+    fn import(&mut self, partition: u16, version: u64, copy: u64, around: &Around) -> Result<(), Ended> {
+        let coming = self.ahead.coming.remove(&partition).expect("it has come");
+        let importing = coming.importing.map(|(_, importing)| importing);
+        let beside = self.opened.as_deref_mut().zip(importing);
+        let whole = steps::whole(beside, partition, version, copy).expect("it can be written");
+        self.commit(&whole, around)?;
+        self.opened.as_deref_mut().map_or(Ok(()), Beside::committed).expect("it can be written");
+        Ok(())
+    }
+
+    /// Sends what changed since the copy of a partition began.
+    fn send(&mut self, partition: u16, dies: Option<usize>, around: &mut Around) -> Result<(), Ended> {
         if let Some(divided) = self.rows.divide().expect("the store is read") {
             self.commit(&divided, around)?;
         }
+        let place = self.process.place;
+        let Some(mut leaving) = self.ahead.leaving.remove(&partition) else { return Ok(()) };
         // Else the stream does not take all parts in time.
-        if around.dice.chance(200) || around.is_cut_off(self.process.place) {
-            self.next.push_front(Next::Keep(partition));
+        if around.dice.chance(200) || around.is_cut_off(place) {
+            self.change(around, |owners| owners.keep(partition, place.instance))?;
             return Ok(());
         }
-        let full = *around.dice.pick(&[64, 600, 1 << 19]).expect("three lengths");
-        let loading = Loading::of_parts(self.bill(partition, version), full);
-        let mut parts = Vec::new();
-        let loaded = self.rows.load(self.opened.as_deref_mut(), partition, loading, |part| parts.push(part));
-        loaded.expect("the store is read");
+        let (changed, loading) = (self.ahead.changed.take(partition), leaving.loading.as_mut().expect("it was sent"));
+        let parts = self.rows.copy_changes(self.opened.as_deref_mut(), partition, &changed, loading);
+        let mut parts = parts.expect("the store is read");
         parts.truncate(dies.unwrap_or(usize::MAX));
-        // What an earlier try left is purged first.
-        around.moves.parts.insert((self.process.place.stage, partition, version), parts);
-        self.next.push_front(Next::Give(partition));
-        Ok(())
-    }
-
-    fn take_over(&mut self, partition: u16, version: u64, around: &mut Around) -> Result<(), Ended> {
-        let is_whole = self.rows.has_whole(partition, version).expect("the store is read");
-        if !is_whole {
-            self.remove_rows(partition, around)?;
-            self.opened.as_deref_mut().map_or(Ok(()), |beside| beside.begin(partition)).expect("it can be written");
-        }
-        self.next.push_front(match is_whole {
-            true => Next::TakeOver(partition, version),
-            false => Next::Part(partition, version, 0),
-        });
-        Ok(())
-    }
-
-    fn part(&mut self, partition: u16, version: u64, number: u32, around: &mut Around) -> Result<(), Ended> {
-        if around.asks_broker(self.process.place) != Asked::Answered {
-            return Err(Ended);
-        }
-        let parts = around.moves.parts.get(&(self.process.place.stage, partition, version));
-        let Some(mut part) = parts.and_then(|parts| parts.get(number as usize)).cloned() else {
-            panic!("{:?}: no part {number} of {partition} under version {version}", self.process);
-        };
-        if around.dice.chance(50) {
-            part = damaged(&part, around.dice.below(part.len()));
-        }
-        let bill = self.bill(partition, version);
-        let part = self.rows.of_part(self.opened.as_deref_mut(), partition, (&bill, number), &part);
-        let next = match part {
-            Ok((changes, is_last)) => {
-                self.commit(&changes, around)?;
-                if is_last { Next::Whole(partition, version) } else { Next::Part(partition, version, number + 1) }
-            }
-            Err(unfit) => {
-                around.tell(|| format!("{:?} refuses {partition}: {unfit}", self.process));
-                self.opened = None;
-                Next::Refuse(partition, version)
-            }
-        };
-        self.next.push_front(next);
+        around.moves.publish((place.stage, partition, leaving.version), parts);
+        self.given.push((partition, leaving.copy));
         Ok(())
     }
 
@@ -250,16 +247,6 @@ impl Settling {
         self.commit(&changes, around)?;
         self.opened.as_deref_mut().map_or(Ok(()), Beside::committed).expect("it can be written");
         Ok(())
-    }
-
-    fn remove_rows(&self, partition: u16, around: &Around) -> Result<(), Ended> {
-        loop {
-            let mut changes = Changes::default();
-            if self.rows.remove(&mut changes, partition, ROWS_REMOVED_AT_ONCE).expect("the store is read") == 0 {
-                return Ok(());
-            }
-            self.commit(&changes, around)?;
-        }
     }
 
     /// Nothing is written after the end of the lease.
@@ -284,14 +271,4 @@ impl Settling {
             }
         }
     }
-
-    fn bill(&self, partition: u16, version: u64) -> Bill {
-        Bill::new("simulation", self.process.place.stage.name(), partition, version)
-    }
-}
-
-fn damaged(part: &[u8], at: usize) -> Bytes {
-    let mut bytes = part.to_vec();
-    bytes[at] ^= 0x10;
-    bytes.into()
 }

@@ -9,21 +9,24 @@
 //! Not modelled: two processes that work on one store at once (the store is locked), and corrupt payloads.
 
 use super::agenda::{Answer, EffectId, Input, Place, Process};
+use super::ahead::Ahead;
 use super::around::Around;
 use super::broker::Drawn;
 use super::life::{Begun, Died, LifeOf};
 use super::moves::{OpenBeside, Settled, Settling};
 use super::plan::Micros;
 use super::scaling::Watch;
+use super::tenure::Left;
 use shared::bus::OwnersTable;
 use shared::config::Pipeline;
 use shared::message::Edge;
 use shared::partitions::Owners;
 use shared::stage::settlement::{are_divided, next_epoch};
 use shared::stage::store::{MemoryStore, Store, Table};
-use shared::stage::{Core, Count, Keyed, Rows};
+use shared::stage::{Beside, Core, Count, Keyed, Rows};
 use shared::time::Timestamp;
 use shared::topology::{Source, StageName};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -50,6 +53,8 @@ pub(crate) struct Opening {
     pub(crate) partitions: Vec<u16>,
     /// Who has which partition of the stages that the instance has to know of.
     pub(crate) owners: BTreeMap<StageName, Owners>,
+    /// What an earlier core of the process left of what the stage keeps beside its tables.
+    pub(crate) beside: RefCell<Option<Box<dyn Beside>>>,
 }
 
 /// A node of any stage.
@@ -129,7 +134,13 @@ impl<C: Simulated> Node<C> {
     }
 
     /// A life of the core begins, over the partitions that the table gives the instance.
-    fn begin(&mut self, begun: &Begun, settled: Option<Settled>, around: &mut Around) {
+    fn begin(
+        &mut self,
+        begun: &Begun,
+        settled: Option<Settled>,
+        (ahead, beside): (Ahead, Option<Box<dyn Beside>>),
+        around: &mut Around,
+    ) {
         let (epoch, mut drawn, mut partitions) = (self.epoch(begun.taken), Drawn::All, Vec::new());
         let mut owners: BTreeMap<StageName, OwnersTable> =
             self.watch.as_ref().map(|watch| watch.tables.clone()).unwrap_or_default();
@@ -155,9 +166,10 @@ impl<C: Simulated> Node<C> {
             store: store.clone().map(|store| store as Arc<dyn Store>),
             partitions,
             owners: owners.into_iter().map(|(stage, table)| (stage, table.owners)).collect(),
+            beside: RefCell::new(beside),
         };
         let core = (self.open)(&opening);
-        let rows = self.rows().map(|rows| (rows, revision, left_over));
+        let rows = self.rows().map(|rows| (rows, revision, left_over, ahead));
         let life = LifeOf::begin(core, &opening, begun, &drawn, rows, &self.pipeline, store, around);
         for edge in self.owned_edges() {
             around.broker.draw(edge, self.place, &drawn);
@@ -185,11 +197,17 @@ impl<C: Simulated> Node<C> {
     }
 
     /// Between two lives partitions are given and taken.
-    fn settle(&mut self, process: Process, (taken, held_until): (u64, Micros), around: &mut Around) {
+    fn settle(
+        &mut self,
+        process: Process,
+        held: (u64, Micros),
+        left: Option<(Ahead, Option<Box<dyn Beside>>)>,
+        around: &mut Around,
+    ) {
         self.withdraws(around);
         around.moves.between.insert(self.place);
         let rows = self.rows().expect("only a stage with state has partitions");
-        self.settling = Some(Settling::begin(process, (taken, held_until), rows, around));
+        self.settling = Some(Settling::begin(process, held, rows, left, around));
     }
 
     fn take_between(&mut self, input: &Input, around: &mut Around) {
@@ -199,9 +217,10 @@ impl<C: Simulated> Node<C> {
             Ok(None) => {}
             Ok(Some(settled)) => {
                 let begun = Begun::of(settling);
+                let left = (std::mem::take(&mut settling.ahead), settling.opened.take());
                 self.settling = None;
                 around.moves.between.remove(&self.place);
-                self.begin(&begun, Some(settled), around);
+                self.begin(&begun, Some(settled), left, around);
                 self.carry_out(around);
                 around.dispatch_all();
             }
@@ -223,12 +242,13 @@ impl<C: Simulated> Node<C> {
         }
         life.take(input, around)?;
         life.take_what_waits(around)?;
-        if life.is_drained_for_others(around)? {
-            let held = life.end(around)?;
-            self.life = None;
+        if life.is_drained_for_others(around)?
+            && let Some(life) = self.life.take()
+        {
+            let Left { held, ahead, beside } = life.end(around)?;
             let process = self.next_process();
             around.leases.pass_on(process);
-            self.settle(process, held, around);
+            self.settle(process, held, Some((ahead, beside)), around);
         }
         Ok(())
     }
@@ -246,13 +266,13 @@ impl<C: Simulated> AnyNode for Node<C> {
         self.lives += 1;
         self.watch = Some(Watch::begin(self.place, around));
         if self.state.is_some() && around.faults.scalings > 0 {
-            self.settle(process, (taken, held_until), around);
+            self.settle(process, (taken, held_until), None, around);
             return true;
         }
         let table = around.moves.tables.get(&self.place.stage).filter(|_| self.state.is_some());
         let settled = table.map(|table| Settled { table: table.clone(), left_over: Vec::new() });
         let next_renewal = around.now + around.leases.lasts / 4;
-        self.begin(&Begun { process, taken, held_until, next_renewal }, settled, around);
+        self.begin(&Begun { process, taken, held_until, next_renewal }, settled, Default::default(), around);
         self.carry_out(around);
         true
     }

@@ -26,6 +26,7 @@ use shared::partitions::Owners;
 use shared::time::Timestamp;
 use shared::topology::{Source, StageName};
 use shared::url_cache::UrlCache;
+use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::rc::Rc;
@@ -201,13 +202,22 @@ fn dedup(place: Place, pipeline: Pipeline) -> Box<dyn AnyNode> {
     let folder = Rc::new(tempfile::tempdir().expect("a folder"));
     let (settings, of_moves): (dedup::seen::Settings, _) = ((&pipeline).into(), folder.clone());
     let beside: OpenBeside = Box::new(move |store| {
-        let keys = MovingKeys::open(&settings, store.as_ref(), of_moves.path().into());
+        let keys = MovingKeys::open(&settings, store.as_ref(), of_moves.path().into(), &[]);
         Box::new(keys.expect("a store in memory does not fail"))
     });
     Box::new(Node::new(place, &all, Some(State::new(&dedup::dedup::TABLES, Some(beside))), move |opening: &Opening| {
         let store = opening.store.clone().expect("dedup has a store");
         let cache = cache(&pipeline.stages.dedup.cache);
-        Dedup::open(&(&pipeline).into(), cache, &opening.partitions, store, folder.path().into())
+        let left = opening.beside.take().map(|left| left as Box<dyn Any>);
+        let seen = left.and_then(|left| left.downcast().ok()).map_or_else(
+            || {
+                let folder = folder.path().into();
+                MovingKeys::open(&(&pipeline).into(), store.as_ref(), folder, &opening.partitions)
+                    .expect("a store in memory does not fail")
+            },
+            |left: Box<MovingKeys>| *left,
+        );
+        Dedup::open(&(&pipeline).into(), cache, &opening.partitions, store, seen)
             .expect("a store in memory does not fail")
     }))
 }

@@ -21,8 +21,10 @@ pub(crate) const INSTANCES_MAX: u16 = 3;
 #[derive(Default)]
 pub(crate) struct Moves {
     pub(crate) tables: BTreeMap<StageName, OwnersTable>,
-    /// The stream of moves: the parts of a partition under a version of its ownership.
-    pub(crate) parts: HashMap<(StageName, u16, u64), Vec<Bytes>>,
+    /// The stream of moves: the parts of a partition under a version of its ownership, by their places in the stream.
+    pub(crate) parts: HashMap<(StageName, u16, u64), BTreeMap<u64, Bytes>>,
+    /// Parts that were ever in the stream.
+    pub(crate) published: u64,
     /// Places that were started at least once.
     pub(crate) started: BTreeSet<Place>,
     /// Places between two lives of a core: nothing reaches them but their lease and the tables.
@@ -31,6 +33,22 @@ pub(crate) struct Moves {
     pub(crate) used: BTreeMap<Place, Vec<u16>>,
     /// Partitions taken over.
     pub(crate) taken: u64,
+}
+
+impl Moves {
+    /// Puts parts into the stream.
+    pub(crate) fn publish(&mut self, of: (StageName, u16, u64), parts: Vec<Bytes>) {
+        let stream = self.parts.entry(of).or_default();
+        for part in parts {
+            self.published += 1;
+            stream.insert(self.published, part);
+        }
+    }
+
+    /// The first part from a place in the stream on.
+    pub(crate) fn next_part(&self, of: (StageName, u16, u64), from: u64) -> Option<(u64, Bytes)> {
+        self.parts.get(&of)?.range(from..).next().map(|(sequence, part)| (*sequence, part.clone()))
+    }
 }
 
 /// Whether a question to the broker arrives, and whether its answer does.

@@ -1,6 +1,7 @@
 //! The partitions that a life of a core works with: when it is to have others, and what is done for them meanwhile, as in the
 //! upkeep of a process.
 
+use super::ahead::Ahead;
 use super::around::Around;
 use super::broker::{Delivery, Drawn};
 use super::life::{Died, LifeOf, Tenure};
@@ -8,14 +9,22 @@ use super::node::Simulated;
 use super::plan::{Micros, SECOND};
 use super::scaling::Watch;
 use shared::partitions::is_to_have_others;
-use shared::stage::Event;
 use shared::stage::store::Changes;
+use shared::stage::{Beside, Event};
 use std::time::Duration;
 
 /// How long a drain may take when the instance is to have other partitions, as in the stage loop.
 const REASSIGN_GRACE: Micros = 5 * SECOND;
 /// Rows of partitions that are others' which one upkeep removes.
 const ROWS_AT_ONCE: usize = 3;
+
+/// What a life leaves.
+pub(crate) struct Left {
+    /// The lease: the revision under which it was taken, and until when it is held.
+    pub(crate) held: (u64, Micros),
+    pub(crate) ahead: Ahead,
+    pub(crate) beside: Option<Box<dyn Beside>>,
+}
 
 impl<C: Simulated> LifeOf<C> {
     /// Tells the core who has the partitions that it has to know of, and finds out whether the instance is to have others.
@@ -29,9 +38,15 @@ impl<C: Simulated> LifeOf<C> {
         let place = self.process.place;
         let Some(tenure) = self.tenure.as_mut().filter(|tenure| tenure.reassigned.is_none()) else { return };
         let (table, now) = (&watch.tables[&place.stage], Duration::from_micros(around.now));
-        if table.revision >= tenure.revision
-            && is_to_have_others(now, &table.owners, place.instance, &tenure.partitions, &mut tenure.given_since)
-        {
+        if table.revision < tenure.revision {
+            return;
+        }
+        let Tenure { ahead, rows, epoch, left_over, .. } = tenure;
+        let given_up = ahead.look(&table.owners, (place.instance, *epoch), rows, self.core.beside());
+        left_over.extend(given_up);
+        left_over.retain(|partition| !ahead.coming.contains_key(partition));
+        let ready = ahead.ready();
+        if is_to_have_others(now, &table.owners, place.instance, &tenure.partitions, &ready, &mut tenure.ready_since) {
             tenure.reassigned = Some(around.now);
             around.tell(|| format!("{place:?} is to have other partitions: {:?}", table.owners));
             tenure.rows.edges.iter().for_each(|&edge| around.broker.withdraw(edge, place));
@@ -54,18 +69,23 @@ impl<C: Simulated> LifeOf<C> {
         Ok(is_drained || around.now > since + REASSIGN_GRACE)
     }
 
-    /// The life ends under a lease: the revision under which it was taken, and until when it is held.
-    pub(crate) fn end(&mut self, around: &mut Around) -> Result<(u64, Micros), Died> {
+    /// The life ends.
+    pub(crate) fn end(mut self, around: &mut Around) -> Result<Left, Died> {
         self.settlement.upkeep(self.now(around));
         self.carry_out_all(around)?;
         self.settlement.give_back();
         self.carry_out_all(around)?;
-        Ok((self.taken, self.held_until))
+        let ahead = self.tenure.map(|tenure| tenure.ahead).unwrap_or_default();
+        Ok(Left { held: (self.taken, self.held_until), ahead, beside: self.core.into_beside() })
     }
 
-    /// Some of the rows that are left of partitions that are others' go.
+    /// Something is done of the moves, and some of the rows that are left of partitions that are others' go.
     pub(crate) fn look_after_partitions(&mut self, around: &mut Around) {
         let may_step = self.settlement.may_step(self.now(around));
+        if let Some(tenure) = self.tenure.as_mut().filter(|tenure| tenure.reassigned.is_none()) {
+            let may_write = around.now < self.held_until;
+            tenure.ahead.work(self.process, &tenure.rows, may_write, around);
+        }
         let Some(Tenure { rows, left_over, .. }) = &mut self.tenure else { return };
         let Some(&partition) = left_over.last().filter(|_| may_step) else { return };
         let mut changes = Changes::default();

@@ -36,22 +36,23 @@ impl Partitions {
     }
 }
 
-fn in_json(stage: &str, partition: u16, &OwnerOf { owner, version, is }: &OwnerOf) -> String {
-    let (state, to) = state(is);
+fn in_json(stage: &str, partition: u16, of: &OwnerOf) -> String {
+    let (OwnerOf { owner, version, .. }, (state, to)) = (of, state(of));
     json!({ "stage": stage, "partition": partition, "owner": owner, "version": version, "state": state, "moves_to": to })
         .to_string()
 }
 
-fn in_words(stage: &str, partition: u16, &OwnerOf { owner, version, is }: &OwnerOf) -> String {
-    let (state, to) = state(is);
+fn in_words(stage: &str, partition: u16, of: &OwnerOf) -> String {
+    let (OwnerOf { owner, version, .. }, (state, to)) = (of, state(of));
     let to = to.map(|to| format!(" to {to}")).unwrap_or_default();
     format!("{stage:10} {partition:>9} {owner:>5} {version:>7}  {state}{to}")
 }
 
 /// The state of a partition, and where it goes.
-fn state(is: Whereabouts) -> (&'static str, Option<u16>) {
-    match is {
+fn state(of: &OwnerOf) -> (&'static str, Option<u16>) {
+    match of.is {
         Whereabouts::Owned => ("owned", None),
+        Whereabouts::LeavingTo(to) if of.copy > 0 => ("copied", Some(to)),
         Whereabouts::LeavingTo(to) => ("leaving", Some(to)),
         Whereabouts::GivenTo(to) => ("given", Some(to)),
     }

@@ -1,28 +1,45 @@
 //! Moves: how a partition of a stage with state gets from one instance to another, without a shared disk.
 //!
 //! ```text
-//!  owner: leaving ─▶ drained ─▶ rows ─▶ parts ─▶ moves.<stage>.<partition>.<version> ─▶ given
-//!  receiver:                                          given ─▶ parts ─▶ rows ─▶ taken
-//!  owner:                                                                        taken ─▶ rows removed
+//!  owner    works: rows ─▶ copy ─▶ parts ─┐        works no more: what changed ─▶ parts ─┐ ─▶ given
+//!                                         ▼ moves.<stage>.<partition>.<version>          ▼
+//!  receiver works:                      parts ─▶ rows ─▶ copied                        parts ─▶ rows;  works no more: taken
 //! ```
 //!
-//! In: the table of [owners](crate::partitions::Owners), and the state of the instance between two lives of its core, when
-//! nothing is in hand. Out: the table after what was to be given and taken, and the state that fits it.
+//! In: the table of [owners](crate::partitions::Owners), and the state of the instance. Out: the table after what was to be
+//! given and taken, and the state that fits it. Both instances work while the copy is made ([`ahead`]); each ends the life of
+//! its core only to give and to take (`mover`), when nothing is in hand.
 //!
-//! Invariants: an owner gives a partition only when all its parts are in their stream; a receiver takes it only when all its
-//! rows are committed. Until then whoever dies leaves it with the owner, afterwards with the receiver. Nothing is written
-//! after the end of the instance's lease.
+//! Invariants: an owner gives a partition only when the receiver has the copy and all parts are in their stream; a receiver
+//! takes it only when all its rows are committed. Until then whoever dies leaves it with the owner, afterwards with the
+//! receiver. Nothing is written after the end of the instance's lease.
 //!
-//! - [`rows`]: which rows are a partition's;
+//! - [`rows`]: which rows are a partition's; `beside`: what a stage keeps beside them;
 //! - [`parts`]: rows in messages, each with a checksum and what it is part of;
+//! - [`changed`]: which rows changed since a copy began;
 //! - [`steps`]: what is read, and what each commit holds;
-//! - `mover`: gives, takes and forgets.
+//! - `ahead`: `sending` and `loading`, with `parts_stream` and `desk`; `mover`: gives, takes and forgets.
 
+mod ahead;
+mod beside;
+mod changed;
+mod desk;
+mod loading;
 mod mover;
 mod parts;
+mod parts_stream;
 mod rows;
+mod sending;
 pub mod steps;
 
+#[cfg(test)]
+mod tests;
+
+pub(super) use ahead::{Ahead, Brought};
+pub use beside::{Beside, Copied, Importing, VisitBlock};
+pub use changed::Changed;
+pub(super) use desk::Desk;
 pub(super) use mover::Mover;
-pub use parts::{Bill, Loading, Part, Unfit};
-pub use rows::{Beside, Keyed, Rows};
+pub use parts::{Bill, Follows, Loading, Part, Unfit};
+pub(super) use parts_stream::PartsStream;
+pub use rows::{Keyed, Rows};

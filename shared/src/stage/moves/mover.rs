@@ -1,61 +1,32 @@
 //! The mover: gives, takes and forgets what the table of owners says, between two lives of an instance's core.
 
-use super::parts::{Bill, Loading, Unfit};
-use super::rows::{Beside, Rows};
+use super::ahead::Brought;
+use super::beside::Beside;
+use super::desk::{Desk, NotWritten};
+use super::loading::Loaded;
+use super::sending::Sent;
 use super::steps;
-use crate::bus::{Bus, OwnersBucket, OwnersTable};
+use crate::bus::OwnersTable;
 use crate::identity::{Misfit, WAYS_OUT};
 use crate::partitions::Owners;
-use crate::stage::ownership::Ownership;
 use crate::stage::settlement::{LOOP, OUTBOX, USED};
 use crate::stage::store::{Changes, StoreError};
-use crate::topology::MOVES;
 use anyhow::Context as _;
-use async_nats::jetstream::stream::Stream;
-use bytes::Bytes;
-use futures::future::try_join_all;
-use std::time::{Duration, Instant};
-use tokio::sync::mpsc;
+use std::time::Instant;
 
-/// Parts that are on their way into their stream at once.
-const PARTS_AT_ONCE: usize = 8;
-/// How long the stream may take for them.
-const PARTS_TIMEOUT: Duration = Duration::from_secs(20);
-/// Rows that one commit removes.
-const ROWS_REMOVED_AT_ONCE: usize = 2000;
-
-/// What an instance moves partitions with.
+/// What an instance moves partitions with while its core does not work.
 pub(in crate::stage) struct Mover<'a> {
-    pub(in crate::stage) bus: &'a Bus,
-    pub(in crate::stage) owners: &'a OwnersBucket,
-    /// Which crawl it is: id and generation.
-    pub(in crate::stage) crawl: String,
-    pub(in crate::stage) stage: &'static str,
-    pub(in crate::stage) instance: u16,
-    pub(in crate::stage) rows: Rows,
+    pub(in crate::stage) desk: Desk,
+    /// What was done while it worked.
+    pub(in crate::stage) brought: Brought,
     /// Opens what the stage keeps beside its tables; none when that is nothing.
     pub(in crate::stage) open: Option<&'a dyn Fn() -> anyhow::Result<Box<dyn Beside>>>,
     /// That, once it was needed.
     pub(in crate::stage) opened: Option<Box<dyn Beside>>,
-    pub(in crate::stage) lease: &'a Ownership,
-}
-
-/// Why a partition is not taken.
-#[derive(Debug, thiserror::Error)]
-enum NotTaken {
-    /// The parts are not what they should be: its owner keeps the partition.
-    #[error(transparent)]
-    Unfit(#[from] Unfit),
-    #[error("its parts are not in their stream")]
-    Missing,
-    /// There is no room, or the like: its owner keeps the partition.
-    #[error(transparent)]
-    Store(#[from] StoreError),
 }
 
 impl Mover<'_> {
-    /// Gives what is to leave, takes what was given, and forgets on the way what a move that was undone left. Returns the
-    /// owners as they are then.
+    /// Gives what was sent, and takes what has come. Returns the owners as they are then.
     ///
     /// # Errors
     /// The broker does not answer, the state cannot be read, or the lease is over.
@@ -63,156 +34,144 @@ impl Mover<'_> {
         let OwnersTable { owners, .. } = self.read().await?;
         // What was published under this instance must be in its streams before others go on: it may never come back.
         if self.has_published_all()? {
-            for (partition, to) in owners.leaving(self.instance) {
-                self.give(partition, owners.version(partition), to).await?;
-            }
+            self.give(&owners).await?;
         }
         let OwnersTable { owners, .. } = self.read().await?;
-        for partition in owners.given_to(self.instance) {
-            self.take(partition, owners.version(partition)).await?;
-        }
+        self.take(&owners).await?;
         self.read().await
     }
 
     async fn read(&self) -> anyhow::Result<OwnersTable> {
-        self.owners.read(self.stage).await?.with_context(|| format!("the broker knows no owners of {}", self.stage))
-    }
-
-    /// Sends a partition to its receiver. When that fails the instance keeps it.
-    async fn give(&mut self, partition: u16, version: u64, to: u16) -> anyhow::Result<()> {
-        let (stage, instance, began) = (self.stage, self.instance, Instant::now());
-        self.divide()?;
-        match self.send(partition, version).await {
-            Ok(bytes) => {
-                let took_ms = began.elapsed().as_millis() as u64;
-                tracing::info!(stage, instance, partition, to, bytes, took_ms, "gives a partition away");
-                self.owners.change(stage, |owners| owners.give(partition, instance)).await?;
-            }
-            Err(error) => {
-                tracing::warn!(stage, instance, partition, to, "keeps a partition that cannot be sent: {error:#}");
-                self.owners.change(stage, |owners| owners.keep(partition, instance)).await?;
-            }
-        }
-        Ok(())
+        let stage = self.desk.stream.stage;
+        self.desk.owners.read(stage).await?.with_context(|| format!("the broker knows no owners of {stage}"))
     }
 
     /// Says whether all that was committed to be published is in its stream.
     fn has_published_all(&self) -> anyhow::Result<bool> {
         let mut is_empty = true;
-        self.rows.store.scan(OUTBOX, &[], &[u8::MAX; 17], &mut |_, _| {
+        self.desk.rows.store.scan(OUTBOX, &[], &[u8::MAX; 17], &mut |_, _| {
             is_empty = false;
             false
         })?;
         Ok(is_empty)
     }
 
+    /// Sends what changed in partitions whose copies their receivers have, and gives them away. What cannot be sent the
+    /// instance keeps.
+    async fn give(&mut self, owners: &Owners) -> anyhow::Result<()> {
+        let (stage, instance) = (self.desk.stream.stage, self.desk.instance);
+        let mut given = Vec::new();
+        for (partition, to) in owners.leaving(instance) {
+            let is_copied =
+                |sent: &Sent| owners.version(partition) == sent.version && owners.copy(partition) == Some(sent.copy);
+            let Some(mut sent) = self.brought.sent.remove(&partition).filter(is_copied) else { continue };
+            self.divide()?;
+            let began = Instant::now();
+            match self.send_changes(partition, &mut sent).await {
+                Ok(bytes) => {
+                    let (copied_ms, worked_ms) = (sent.took.as_millis() as u64, sent.worked.as_millis() as u64);
+                    let (copied_bytes, took_ms) = (sent.bytes, began.elapsed().as_millis() as u64);
+                    tracing::info!(
+                        stage,
+                        instance,
+                        partition,
+                        to,
+                        copied_bytes,
+                        copied_ms,
+                        worked_ms,
+                        bytes,
+                        took_ms,
+                        "gives a partition away"
+                    );
+                    given.push((partition, sent.copy));
+                }
+                Err(error) => self.desk.keeps(partition, sent.version, &error).await,
+            }
+        }
+        if !given.is_empty() {
+            let give = |owners: &mut Owners| {
+                given.iter().fold(false, |any, &(partition, copy)| owners.give(partition, copy, instance) || any)
+            };
+            self.desk.owners.change(stage, give).await?;
+        }
+        Ok(())
+    }
+
     /// From the first move on each partition has its own position.
     fn divide(&self) -> anyhow::Result<()> {
-        match self.rows.divide()? {
-            Some(changes) => self.commit(&changes),
+        match self.desk.rows.divide()? {
+            Some(changes) => Ok(self.desk.commit(&changes)?),
             None => Ok(()),
         }
     }
 
-    /// Puts all parts of a partition into their stream. Returns their bytes.
-    async fn send(&mut self, partition: u16, version: u64) -> anyhow::Result<u64> {
-        let subject = self.bus.subjects.moves(self.stage, partition, version);
-        // What earlier tries left.
-        let earlier = self.bus.subjects.all_moves(self.stage, partition);
-        self.stream().await?.purge().filter(earlier).await.context("the stream of moves cannot be purged")?;
-        let (full, mut parts) = mpsc::channel(PARTS_AT_ONCE);
-        let (rows, bill) = (self.rows.clone(), self.bill(partition, version));
-        let beside = self.beside()?;
-        let loading = tokio::task::spawn_blocking(move || load_parts(&rows, beside, partition, bill, &full));
-        let (mut some, mut bytes) = (Vec::with_capacity(PARTS_AT_ONCE), 0);
-        while parts.recv_many(&mut some, PARTS_AT_ONCE).await > 0 {
-            bytes += some.iter().map(|part: &Bytes| part.len() as u64).sum::<u64>();
-            self.publish(&subject, some.drain(..)).await?;
-        }
-        self.opened = loading.await.context("a partition's rows cannot be read")??;
+    /// Puts the last parts of a partition into their stream. Returns their bytes.
+    async fn send_changes(&mut self, partition: u16, sent: &mut Sent) -> anyhow::Result<u64> {
+        let changed = self.brought.changed.take(partition);
+        let mut beside = self.beside()?;
+        let parts = self.desk.rows.copy_changes(beside.as_deref_mut(), partition, &changed, &mut sent.loading)?;
+        self.opened = beside;
+        let bytes = parts.iter().map(|part| part.len() as u64).sum();
+        self.desk.stream.publish(partition, sent.version, parts).await?;
         Ok(bytes)
     }
 
-    /// Publishes parts and waits until their stream has them.
-    async fn publish(&self, subject: &str, parts: impl Iterator<Item = Bytes>) -> anyhow::Result<()> {
-        let stored = async {
-            let mut acks = Vec::with_capacity(PARTS_AT_ONCE);
-            for part in parts {
-                acks.push(self.bus.jetstream.publish(subject.to_owned(), part).await?.into_future());
-            }
-            anyhow::Ok(try_join_all(acks).await?)
-        };
-        tokio::time::timeout(PARTS_TIMEOUT, stored).await.context("the stream of moves does not answer")??;
-        Ok(())
-    }
-
-    /// Takes a partition over. When that fails its owner keeps it.
-    async fn take(&mut self, partition: u16, version: u64) -> anyhow::Result<()> {
-        let (stage, instance, began) = (self.stage, self.instance, Instant::now());
-        if !self.rows.has_whole(partition, version)? {
-            self.remove_rows(partition).await?;
-            match self.load(partition, version).await {
-                Ok(()) => {}
-                Err(error) => {
-                    let Some(why) = error.downcast_ref::<NotTaken>() else { return Err(error) };
-                    tracing::error!(
-                        stage,
-                        instance,
-                        partition,
-                        version,
-                        "refuses a partition, its owner keeps it: {why}"
-                    );
-                    self.owners.change(stage, |owners| owners.refuse(partition, version, instance)).await?;
-                    return self.forget(partition).await;
+    /// Takes partitions over that have come to the last row. What cannot be taken its owner keeps.
+    async fn take(&mut self, owners: &Owners) -> anyhow::Result<()> {
+        let (stage, instance) = (self.desk.stream.stage, self.desk.instance);
+        let mut taken = Vec::new();
+        for partition in owners.given_to(instance) {
+            let (version, Some(copy)) = (owners.version(partition), owners.copy(partition)) else { continue };
+            let loaded = self.brought.loaded.remove(&partition);
+            if !self.desk.rows.has_whole(partition, version, copy)? {
+                let is_it = |loaded: &Loaded| loaded.version == version && loaded.copy == copy;
+                let Some(loaded) = loaded.filter(is_it) else { continue };
+                match self.import(partition, loaded) {
+                    Ok(()) => {}
+                    Err(NotWritten::LeaseOver) => return Err(NotWritten::LeaseOver.into()),
+                    Err(why) => {
+                        self.desk.refuses(partition, version, &why).await;
+                        self.forget(partition)?;
+                        continue;
+                    }
                 }
             }
+            self.brought.coming.remove(&partition);
+            taken.push((partition, version));
         }
-        let mut is_taken = false;
+        if taken.is_empty() {
+            return Ok(());
+        }
         let take = |owners: &mut Owners| {
-            is_taken = owners.take(partition, version, instance);
-            is_taken
+            taken.iter().fold(false, |any, &(partition, version)| owners.take(partition, version, instance) || any)
         };
-        let OwnersTable { owners, .. } = self.owners.change(stage, take).await?;
-        if is_taken || owners.used_by(instance).contains(&partition) {
-            let took_ms = began.elapsed().as_millis() as u64;
-            tracing::info!(stage, instance, partition, took_ms, "takes a partition over");
+        let OwnersTable { owners, .. } = self.desk.owners.change(stage, take).await?;
+        let mut changes = Changes::default();
+        for &(partition, _) in &taken {
+            if owners.used_by(instance).contains(&partition) {
+                tracing::info!(stage, instance, partition, "takes a partition over");
+            }
+            changes.entries.append(&mut steps::taken(partition).entries);
         }
-        self.commit(&steps::taken(partition))?;
-        let subject = self.bus.subjects.moves(stage, partition, version);
-        if let Err(error) = self.stream().await?.purge().filter(&subject).await {
-            tracing::debug!(partition, "the parts of a partition that was taken stay: {error}");
-        }
+        self.desk.commit(&changes)?;
+        let stream = self.desk.stream.clone();
+        // Nobody waits for that.
+        tokio::spawn(async move {
+            for (partition, version) in taken {
+                stream.purge(partition, version).await;
+            }
+        });
         Ok(())
     }
 
-    /// Commits all rows of a partition that lie in the stream, and then that they are all there.
-    async fn load(&mut self, partition: u16, version: u64) -> anyhow::Result<()> {
-        let (subject, bill) = (self.bus.subjects.moves(self.stage, partition, version), self.bill(partition, version));
-        let stream = self.stream().await?;
-        let mut beside = self.beside()?;
-        if let Some(beside) = &mut beside {
-            beside.begin(partition).map_err(NotTaken::from)?;
-        }
-        let (mut sequence, mut number, mut is_last) = (1, 0, false);
-        while !is_last {
-            let message = stream.get_first_raw_message_by_subject(&subject, sequence).await;
-            let message = message.map_err(|error| match error.kind() {
-                async_nats::jetstream::stream::LastRawMessageErrorKind::NoMessageFound => NotTaken::Missing.into(),
-                _ => anyhow::Error::new(error).context("the broker does not give the parts of a partition"),
-            })?;
-            let part = self.rows.of_part(beside.as_deref_mut(), partition, (&bill, number), &message.payload);
-            let changes;
-            (changes, is_last) = part.map_err(NotTaken::from)?;
-            self.fence()?;
-            self.rows.store.commit(&changes).map_err(NotTaken::from)?;
-            (sequence, number) = (message.sequence + 1, number + 1);
-        }
-        let changes = steps::whole(beside.as_deref_mut(), partition, version).map_err(NotTaken::from)?;
-        self.fence()?;
-        self.rows.store.commit(&changes).map_err(NotTaken::from)?;
-        if let Some(beside) = &mut beside {
-            beside.committed()?;
-        }
+    /// All parts of a partition are committed: with this commit it is whole.
+    fn import(&mut self, partition: u16, loaded: Loaded) -> Result<(), NotWritten> {
+        let Loaded { version, copy, importing } = loaded;
+        let unusable = |error: anyhow::Error| StoreError::Unusable(format!("{error:#}"));
+        let mut beside = self.beside().map_err(unusable)?;
+        let importing = beside.as_deref_mut().zip(importing);
+        self.desk.commit(&steps::whole(importing, partition, version, copy)?)?;
+        beside.as_deref_mut().map_or(Ok(()), Beside::committed)?;
         self.opened = beside;
         Ok(())
     }
@@ -223,20 +182,20 @@ impl Mover<'_> {
     /// # Errors
     /// The store cannot be read or written, or the lease is over.
     pub(in crate::stage) fn left_over(&mut self, owners: &Owners) -> anyhow::Result<Vec<u16>> {
-        for (partition, of) in owners.all().filter(|(_, of)| of.owner != self.instance) {
-            let used = self.rows.store.get(LOOP, used(partition).as_bytes())?;
+        for (partition, of) in owners.all().filter(|(_, of)| of.owner != self.desk.instance) {
+            let used = self.desk.rows.store.get(LOOP, used(partition).as_bytes())?;
             let used = used.and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes);
             if used >= of.version {
                 return Err(Misfit(format!(
                     "instance {} of {} had partition {partition} under version {used}, the broker says that instance {} has it \
                      under version {}: the broker lost what it knew of the owners, or was restored from an earlier copy; \
                      {WAYS_OUT}",
-                    self.instance, self.stage, of.owner, of.version
+                    self.desk.instance, self.desk.stream.stage, of.owner, of.version
                 ))
                 .into());
             }
         }
-        let left_over = steps::left_over(&self.rows, owners, self.instance)?;
+        let left_over = steps::left_over(&self.desk.rows, owners, self.desk.instance)?;
         self.forget_beside(&left_over)?;
         Ok(left_over)
     }
@@ -247,10 +206,10 @@ impl Mover<'_> {
     /// The store cannot be written, or the lease is over.
     pub(in crate::stage) fn note_used(&self, owners: &Owners) -> anyhow::Result<()> {
         let mut changes = Changes::default();
-        for partition in owners.used_by(self.instance) {
+        for partition in owners.used_by(self.desk.instance) {
             changes.put(LOOP, used(partition), owners.version(partition).to_le_bytes());
         }
-        self.commit(&changes)
+        Ok(self.desk.commit(&changes)?)
     }
 
     /// Removes what lies beside the tables of partitions.
@@ -262,7 +221,7 @@ impl Mover<'_> {
             let mut changes = Changes::default();
             partitions.iter().try_for_each(|&partition| beside.forget(partition))?;
             beside.stage(&mut changes)?;
-            self.commit(&changes)?;
+            self.desk.commit(&changes)?;
             beside.committed()?;
             self.opened = Some(beside);
         }
@@ -278,60 +237,13 @@ impl Mover<'_> {
     }
 
     /// Removes all that the instance has of a partition.
-    async fn forget(&mut self, partition: u16) -> anyhow::Result<()> {
+    fn forget(&mut self, partition: u16) -> anyhow::Result<()> {
         self.forget_beside(&[partition])?;
-        self.remove_rows(partition).await
-    }
-
-    async fn remove_rows(&self, partition: u16) -> anyhow::Result<()> {
-        loop {
-            let mut changes = Changes::default();
-            if self.rows.remove(&mut changes, partition, ROWS_REMOVED_AT_ONCE)? == 0 {
-                return Ok(());
-            }
-            self.commit(&changes)?;
-            tokio::task::yield_now().await;
-        }
-    }
-
-    fn commit(&self, changes: &Changes) -> anyhow::Result<()> {
-        self.fence()?;
-        Ok(self.rows.store.commit(changes)?)
-    }
-
-    /// Nothing is written after the end of the lease.
-    fn fence(&self) -> anyhow::Result<()> {
-        let is_held = self.lease.held_until().is_some_and(|until| Instant::now() < until);
-        anyhow::ensure!(is_held, "the lease on the partitions of this instance is over");
-        Ok(())
-    }
-
-    fn bill(&self, partition: u16, version: u64) -> Bill {
-        Bill::new(&self.crawl, self.stage, partition, version)
-    }
-
-    async fn stream(&self) -> anyhow::Result<Stream<()>> {
-        let name = self.bus.subjects.stream(MOVES);
-        self.bus.jetstream.get_stream_no_info(&name).await.with_context(|| format!("no stream {name}"))
+        Ok(self.desk.remove_rows(partition)?)
     }
 }
 
 /// The key of the version under which a partition was last used.
 fn used(partition: u16) -> String {
     format!("{USED}{partition:05}")
-}
-
-/// Reads a partition into parts, as fast as they are taken; the last one ends it.
-fn load_parts(
-    rows: &Rows,
-    mut beside: Option<Box<dyn Beside>>,
-    partition: u16,
-    bill: Bill,
-    full: &mpsc::Sender<Bytes>,
-) -> Result<Option<Box<dyn Beside>>, StoreError> {
-    // Nobody takes parts any more when the send has failed, which is then the error.
-    rows.load(beside.as_deref_mut(), partition, Loading::new(bill), |part| {
-        let _ = full.blocking_send(part);
-    })?;
-    Ok(beside)
 }

@@ -1,13 +1,12 @@
 //! The rows of a partition: which they are, how they are read, written and removed.
 //!
-//! In: a store, the tables of a stage with how their keys begin, and what the stage keeps beside them. Out: rows in the
-//! order of tables and keys; commits of a bounded size. Invariant: rows of other partitions, and those of the instance, are
-//! never touched.
+//! In: a store, and the tables of a stage with how their keys begin. Out: rows in the order of tables and keys; commits of
+//! a bounded size. Invariant: rows of other partitions, and those of the instance, are never touched.
 
 use crate::message::Edge;
 use crate::stage::settlement::{LOOP, positions_of};
 use crate::stage::store::{Changes, Store, StoreError, Table};
-use crate::url::hashes_of;
+use crate::url::{hashes_of, partition_of};
 use std::sync::Arc;
 
 /// What the keys of a table begin with.
@@ -24,59 +23,6 @@ pub enum Keyed {
 /// Called with the table, the key and the value of a row.
 pub(super) type RowVisit<'a> = dyn FnMut(&str, &[u8], &[u8]) -> Result<(), StoreError> + 'a;
 
-/// What a stage keeps of its partitions beside its tables. All changes become true with the commit of what
-/// [`stage`](Beside::stage) adds, none before.
-pub trait Beside: Send {
-    /// The name under which its keys travel, unlike that of any table.
-    fn name(&self) -> Table;
-
-    /// Visits the keys of a partition, in order.
-    ///
-    /// # Errors
-    /// They cannot be read.
-    fn export(
-        &mut self,
-        partition: u16,
-        visit: &mut dyn FnMut(&[u8]) -> Result<(), StoreError>,
-    ) -> Result<(), StoreError>;
-
-    /// Begins to take a partition over, in the place of what there is of it.
-    ///
-    /// # Errors
-    /// It cannot be written.
-    fn begin(&mut self, partition: u16) -> Result<(), StoreError>;
-
-    /// Takes the next key of the partition.
-    ///
-    /// # Errors
-    /// It is no key, not in order, or cannot be written.
-    fn take(&mut self, key: &[u8]) -> Result<(), StoreError>;
-
-    /// Has all keys of the partition.
-    ///
-    /// # Errors
-    /// They cannot be written.
-    fn end(&mut self) -> Result<(), StoreError>;
-
-    /// Knows nothing of a partition any more.
-    ///
-    /// # Errors
-    /// That cannot be written.
-    fn forget(&mut self, partition: u16) -> Result<(), StoreError>;
-
-    /// Adds to a commit what makes the changes true.
-    ///
-    /// # Errors
-    /// They cannot be written.
-    fn stage(&mut self, changes: &mut Changes) -> Result<(), StoreError>;
-
-    /// That was committed.
-    ///
-    /// # Errors
-    /// What is not used any more cannot be removed.
-    fn committed(&mut self) -> Result<(), StoreError>;
-}
-
 /// The rows of a store.
 #[derive(Clone)]
 pub struct Rows {
@@ -91,16 +37,11 @@ pub struct Rows {
 }
 
 impl Rows {
-    /// Visits all rows of a partition.
+    /// Visits the rows of a partition in the stage's tables.
     ///
     /// # Errors
     /// One cannot be read, or `visit` has failed.
     pub fn visit(&self, partition: u16, visit: &mut RowVisit<'_>) -> Result<(), StoreError> {
-        for key in positions_of(self.edges.iter().copied(), partition) {
-            if let Some(value) = self.store.get(LOOP, key.as_bytes())? {
-                visit(LOOP, key.as_bytes(), &value)?;
-            }
-        }
         for (table, from, to) in self.ranges(partition) {
             let mut visited = Ok(());
             self.store.scan(table, &from, &to, &mut |key, value| {
@@ -112,19 +53,45 @@ impl Rows {
         Ok(())
     }
 
-    /// Adds a row that came to a commit.
+    /// Visits the positions of a partition, which change with every commit.
+    ///
+    /// # Errors
+    /// One cannot be read, or `visit` has failed.
+    pub fn visit_positions(&self, partition: u16, visit: &mut RowVisit<'_>) -> Result<(), StoreError> {
+        for key in positions_of(self.edges.iter().copied(), partition) {
+            if let Some(value) = self.store.get(LOOP, key.as_bytes())? {
+                visit(LOOP, key.as_bytes(), &value)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The partition of a row in one of the stage's tables; none of a row that stays with the instance.
+    pub fn partition_of(&self, table: &str, key: &[u8]) -> Option<u16> {
+        let (_, keyed) = self.tables.iter().find(|(name, _)| *name == table)?;
+        match keyed {
+            Keyed::ByHash => Some(partition_of(u64::from_be_bytes(*key.first_chunk()?), self.partitions)),
+            // Longer keys that begin otherwise are the instance's.
+            Keyed::ByPartition => {
+                Some(u16::from_be_bytes(*key.first_chunk()?)).filter(|partition| *partition < self.partitions)
+            }
+            Keyed::OfInstance => None,
+        }
+    }
+
+    /// Adds a row that came, or the removal of one, to a commit.
     ///
     /// # Errors
     /// The row is none of the partition's.
-    pub fn put(
+    pub fn apply(
         &self,
         changes: &mut Changes,
         partition: u16,
-        (table, key, value): (&str, &[u8], &[u8]),
+        (table, key, value): (&str, &[u8], Option<&[u8]>),
     ) -> Result<(), String> {
         let is_position = || positions_of(self.edges.iter().copied(), partition).iter().any(|of| of.as_bytes() == key);
         if table == LOOP && is_position() {
-            changes.put(LOOP, key, value);
+            changes.entries.push((LOOP, key.into(), value.map(Into::into)));
             return Ok(());
         }
         let mut ranges = self.ranges(partition);
@@ -133,7 +100,7 @@ impl Rows {
         else {
             return Err(format!("a row of table '{table}' is none of the partition's"));
         };
-        changes.put(table, key, value);
+        changes.entries.push((table, key.into(), value.map(Into::into)));
         Ok(())
     }
 
@@ -217,12 +184,12 @@ mod tests {
 
     fn of(store: &Arc<MemoryStore>, partition: u16) -> Vec<(String, Vec<u8>)> {
         let mut all = Vec::new();
-        rows(store)
-            .visit(partition, &mut |table, key, _| {
-                all.push((table.to_owned(), key.to_vec()));
-                Ok(())
-            })
-            .unwrap();
+        let mut push = |table: &str, key: &[u8], _: &[u8]| {
+            all.push((table.to_owned(), key.to_vec()));
+            Ok(())
+        };
+        rows(store).visit_positions(partition, &mut push).unwrap();
+        rows(store).visit(partition, &mut push).unwrap();
         all
     }
 
@@ -240,12 +207,12 @@ mod tests {
     fn what_one_store_gives_another_takes_and_the_first_forgets() {
         let (from, to) = (filled(), Arc::<MemoryStore>::default());
         let mut changes = Changes::default();
-        rows(&from)
-            .visit(1, &mut |table, key, value| {
-                rows(&to).put(&mut changes, 1, (table, key, value)).unwrap();
-                Ok(())
-            })
-            .unwrap();
+        let mut give = |table: &str, key: &[u8], value: &[u8]| {
+            rows(&to).apply(&mut changes, 1, (table, key, Some(value))).unwrap();
+            Ok(())
+        };
+        rows(&from).visit(1, &mut give).unwrap();
+        rows(&from).visit_positions(1, &mut give).unwrap();
         to.commit(&changes).unwrap();
         assert_eq!(of(&to, 1), of(&from, 1));
         assert!((0..4).filter(|&other| other != 1).all(|other| of(&to, other).is_empty()));
@@ -270,8 +237,22 @@ mod tests {
         let mut changes = Changes::default();
         let hash = (1u64 << 62).to_be_bytes();
         for row in [("urls", hash.as_slice()), ("domains", &hash), ("loop", b"epoch"), ("other", &hash)] {
-            assert!(rows(&store).put(&mut changes, 2, (row.0, row.1, b"")).is_err(), "{}", row.0);
+            assert!(rows(&store).apply(&mut changes, 2, (row.0, row.1, Some(b""))).is_err(), "{}", row.0);
         }
         assert!(changes.is_empty());
+    }
+
+    #[test]
+    fn every_row_that_moves_tells_its_partition() {
+        let store = filled();
+        for partition in 0..4 {
+            for (table, key) in of(&store, partition).into_iter().filter(|(table, _)| table != LOOP) {
+                assert_eq!(rows(&store).partition_of(&table, &key), Some(partition), "{table} {key:?}");
+            }
+        }
+        let hash = (1u64 << 62).to_be_bytes();
+        for (table, key) in [("domains", hash.as_slice()), ("loop", b"epoch"), ("meta", b"seen"), ("urls", b"short")] {
+            assert_eq!(rows(&store).partition_of(table, key), None, "{table}");
+        }
     }
 }

@@ -1,17 +1,21 @@
 //! The steps of a move, without a broker: what is read, and what each commit holds.
 //!
 //! In: the rows of an instance, what the stage keeps beside them, parts that came. Out: parts, and commits in the order in
-//! which they are made. `mover` takes these steps with a real broker, the simulation with one in memory.
+//! which they are made. A process takes these steps with a real broker, the simulation with one in memory.
 
-use super::parts::{Bill, Loading, Unfit};
-use super::rows::{Beside, Rows};
+use super::beside::{Beside, Copied, Importing};
+use super::parts::{Bill, Follows, Loading, Unfit};
+use super::rows::Rows;
 use crate::partitions::Owners;
 use crate::stage::settlement::{LOOP, are_divided, divide_positions};
-use crate::stage::store::{Changes, StoreError};
+use crate::stage::store::{Changes, StoreError, Table};
 use bytes::Bytes;
+use std::collections::BTreeSet;
 
 /// The keys of partitions that are being taken begin with this; the partition follows.
 const TAKING: &str = "taking ";
+/// The value of a block of keys that came later than the copy began.
+const LATER: &[u8] = b"later";
 
 /// The steps of the moves of an instance.
 impl Rows {
@@ -28,57 +32,86 @@ impl Rows {
         Ok(Some(changes))
     }
 
-    /// Reads a partition into parts; `full` takes each, the last one too.
+    /// Reads a partition into parts while the core works on; `full` takes each. `copied`: what the stage keeps beside its
+    /// tables, with its name.
+    ///
+    /// # Errors
+    /// It cannot be read, or `full` has failed.
+    pub fn copy(
+        &self,
+        copied: Option<(Table, &mut (dyn Copied + 'static))>,
+        partition: u16,
+        loading: &mut Loading,
+        full: &mut dyn FnMut(Bytes) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        self.visit(partition, &mut |table, key, value| {
+            loading.push(table, key, Some(value)).map_or(Ok(()), &mut *full)
+        })?;
+        if let Some((name, copied)) = copied {
+            copied.visit(&mut |block| loading.push(name, block, Some(b"")).map_or(Ok(()), &mut *full))?;
+        }
+        full(loading.close(Follows::Changes))
+    }
+
+    /// Reads what changed since a copy began, when the core works no more.
     ///
     /// # Errors
     /// It cannot be read.
-    pub fn load(
+    pub fn copy_changes(
         &self,
         beside: Option<&mut (dyn Beside + 'static)>,
         partition: u16,
-        mut loading: Loading,
-        mut full: impl FnMut(Bytes),
-    ) -> Result<(), StoreError> {
-        let mut push = |table: &str, key: &[u8], value: &[u8]| {
-            loading.push(table, key, value).into_iter().for_each(&mut full);
+        changed: &BTreeSet<(Table, Vec<u8>)>,
+        loading: &mut Loading,
+    ) -> Result<Vec<Bytes>, StoreError> {
+        let mut parts = Vec::new();
+        self.visit_positions(partition, &mut |table, key, value| {
+            parts.extend(loading.push(table, key, Some(value)));
             Ok(())
-        };
-        self.visit(partition, &mut push)?;
+        })?;
+        for (table, key) in changed {
+            parts.extend(loading.push(table, key, self.store.get(table, key)?.as_deref()));
+        }
         if let Some(beside) = beside {
             let name = beside.name();
-            beside.export(partition, &mut |key| push(name, key, b""))?;
+            beside.take_later(partition, &mut |block| {
+                parts.extend(loading.push(name, block, Some(LATER)));
+                Ok(())
+            })?;
         }
-        full(loading.end());
-        Ok(())
+        parts.push(loading.close(Follows::Nothing));
+        Ok(parts)
     }
 
-    /// Says whether all rows of a partition that was given under this version are committed.
+    /// Says whether all rows of a copy that was given under this version are committed.
     ///
     /// # Errors
     /// The store cannot be read.
-    pub fn has_whole(&self, partition: u16, version: u64) -> Result<bool, StoreError> {
+    pub fn has_whole(&self, partition: u16, version: u64, copy: u64) -> Result<bool, StoreError> {
         let whole = self.store.get(LOOP, taking(partition).as_bytes())?;
-        Ok(whole.as_deref() == Some(version.to_le_bytes().as_slice()))
+        Ok(whole.as_deref() == Some([version.to_le_bytes(), copy.to_le_bytes()].as_flattened()))
     }
 
-    /// The commit of a part that came, and whether it is the last.
+    /// The commit of a part that came, the copy that it is of, and what follows.
     ///
     /// # Errors
     /// It is not the one, or has a row that is not understood.
     pub fn of_part(
         &self,
-        mut beside: Option<&mut (dyn Beside + 'static)>,
+        mut importing: Option<(Table, &mut (dyn Importing + 'static))>,
         partition: u16,
-        (bill, number): (&Bill, u32),
+        (bill, copy, number): (&Bill, Option<u64>, u32),
         part: &[u8],
-    ) -> Result<(Changes, bool), Unfit> {
-        let part = bill.check(number, part)?;
+    ) -> Result<(Changes, u64, Follows), Unfit> {
+        let part = bill.check(copy, number, part)?;
         let mut changes = Changes::default();
-        part.visit(|table, key, value| match &mut beside {
-            Some(beside) if beside.name() == table => beside.take(key).map_err(|error| error.to_string()),
-            _ => self.put(&mut changes, partition, (table, key, value)),
+        part.visit(|table, key, value| match &mut importing {
+            Some((name, importing)) if *name == table => {
+                importing.take(key, value == Some(LATER)).map_err(|error| error.to_string())
+            }
+            _ => self.apply(&mut changes, partition, (table, key, value)),
         })?;
-        Ok((changes, part.is_last))
+        Ok((changes, part.copy, part.follows))
     }
 }
 
@@ -86,13 +119,18 @@ impl Rows {
 ///
 /// # Errors
 /// What the stage keeps beside its tables cannot be written.
-pub fn whole(beside: Option<&mut (dyn Beside + 'static)>, partition: u16, version: u64) -> Result<Changes, StoreError> {
+pub fn whole(
+    beside: Option<(&mut (dyn Beside + 'static), Box<dyn Importing>)>,
+    partition: u16,
+    version: u64,
+    copy: u64,
+) -> Result<Changes, StoreError> {
     let mut changes = Changes::default();
-    if let Some(beside) = beside {
-        beside.end()?;
+    if let Some((beside, importing)) = beside {
+        beside.import(importing)?;
         beside.stage(&mut changes)?;
     }
-    changes.put(LOOP, taking(partition), version.to_le_bytes());
+    changes.put(LOOP, taking(partition), [version.to_le_bytes(), copy.to_le_bytes()].as_flattened());
     Ok(changes)
 }
 
@@ -103,14 +141,15 @@ pub fn taken(partition: u16) -> Changes {
     changes
 }
 
-/// The partitions of others of which the store still has rows.
+/// The partitions of others of which the store still has rows, but for those that are on their way to the instance.
 ///
 /// # Errors
 /// The store cannot be read.
 pub fn left_over(rows: &Rows, owners: &Owners, instance: u16) -> Result<Vec<u16>, StoreError> {
     let mut left_over = Vec::new();
     for (partition, of) in owners.all() {
-        if of.owner != instance && rows.remove(&mut Changes::default(), partition, 1)? > 0 {
+        let is_others = of.owner != instance && !of.comes_to(instance);
+        if is_others && rows.remove(&mut Changes::default(), partition, 1)? > 0 {
             left_over.push(partition);
         }
     }

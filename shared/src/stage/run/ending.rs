@@ -6,6 +6,7 @@ use async_nats::Subject;
 use async_nats::jetstream::AckKind;
 use futures::future::FutureExt as _;
 use futures::stream::StreamExt as _;
+use std::sync::Mutex;
 use std::time::Duration;
 
 /// How long the last words to the broker may take.
@@ -48,12 +49,22 @@ impl Loop {
         self.in_hand.end();
         let left = self.settlement.unsettled();
         let (stage, instance) = (self.process.stage.name, self.process.context.instance);
-        if self.reassigned.is_some() {
+        if let Some(since) = self.reassigned {
             self.settlement.give_back();
             let _ = self.carry_out().await;
             let _ = tokio::time::timeout(FLUSH_MAX, self.process.context.bus.client.flush()).await;
             tracing::info!(stage, instance, left, "other partitions");
-            return Ok(Ended::Reassigned(Box::new(self.process)));
+            let Loop { mut process, core, ahead, .. } = self;
+            if let Some(ahead) = ahead {
+                process.brought = ahead.end().await;
+            }
+            process.still_since = Some(since);
+            process.context.beside = Mutex::new(core.into_beside());
+            return Ok(Ended::Reassigned(Box::new(process)));
+        }
+        if let Some(ahead) = self.ahead.take() {
+            // Before the lease goes.
+            ahead.end().await;
         }
         tracing::info!(stage, instance, left, "ended");
         if left == 0 && self.process.rows.is_some() && self.process.context.partitions.is_empty() {

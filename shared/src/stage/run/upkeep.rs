@@ -69,33 +69,36 @@ impl Loop {
             parked.put_back(&process.context.bus, &process.stage, |edge, payload| core.reads(edge, payload)).await;
         }
         self.process.telling.renew(self.moment());
-        self.hear_of_owners();
+        self.hear_of_owners()?;
         self.remove_left_over()?;
         Ok(new_inputs)
     }
 
-    /// Tells the core who has the partitions of its stage, and of those that it asks; and finds out whether the instance
-    /// itself is to have others.
-    fn hear_of_owners(&mut self) {
-        let Loop { process, core, reassigned, given_since, is_told_to_end, origin, .. } = self;
+    /// Tells the core who has the partitions of its stage, and of those that it asks; does what can be done of the moves of
+    /// the instance's partitions while it works, and finds out whether it is to have others.
+    fn hear_of_owners(&mut self) -> anyhow::Result<()> {
+        let Loop { process, core, reassigned, ready_since, is_told_to_end, origin, ahead, .. } = self;
         let own = StageName::from_name(process.stage.name);
         if process.owners.tables.has_changed().unwrap_or(false) {
             let tables = process.owners.tables.borrow_and_update();
             tables.iter().for_each(|(stage, table)| core.owners(*stage, &table.owners));
         }
         let Context { instance, partitions, owners: known, .. } = &process.context;
-        let (Some(own), tables) = (own, process.owners.tables.borrow()) else { return };
-        // What this life began with may be newer than what was seen last. It may itself say that there is more to give or to
-        // take: what came while the moves before it were settled.
-        if reassigned.is_none()
-            && !*is_told_to_end
-            && process.ownership.is_some()
-            && let (Some(OwnersTable { owners, revision }), Some(begun_with)) = (tables.get(&own), known.get(&own))
-            && *revision >= begun_with.revision
-            && is_to_have_others(origin.elapsed(), owners, *instance, partitions, given_since)
-        {
+        let (Some(own), Some(ahead), tables) = (own, ahead, process.owners.tables.borrow()) else { return Ok(()) };
+        let (Some(OwnersTable { owners, revision }), Some(begun_with)) = (tables.get(&own), known.get(&own)) else {
+            return Ok(());
+        };
+        // What this life began with may be newer than what was seen last.
+        if reassigned.is_some() || *is_told_to_end || *revision < begun_with.revision {
+            return Ok(());
+        }
+        let given_up = ahead.look(owners, core.beside())?;
+        process.left_over.retain(|partition| !ahead.comes(*partition));
+        process.left_over.extend(given_up.into_iter().filter(|partition| !ahead.comes(*partition)));
+        if is_to_have_others(origin.elapsed(), owners, *instance, partitions, &ahead.ready(), ready_since) {
             *reassigned = Some(Instant::now());
         }
+        Ok(())
     }
 
     /// Removes some of the rows that are left of partitions that are others'.

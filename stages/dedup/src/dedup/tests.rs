@@ -46,8 +46,13 @@ impl State {
     }
 }
 
+fn opened(state: &State, settings: &Settings, partitions: &[u16]) -> Result<Dedup, StoreError> {
+    let seen = MovingKeys::open(&settings.seen, state.store.as_ref(), state.folder.path().into(), partitions)?;
+    Dedup::open(settings, cache(), partitions, state.store.clone(), seen)
+}
+
 fn open(state: &State, partitions: &[u16]) -> Dedup {
-    Dedup::open(&settings(state.seen), cache(), partitions, state.store.clone(), state.folder.path().into()).unwrap()
+    opened(state, &settings(state.seen), partitions).unwrap()
 }
 
 fn origin(page: &str) -> Origin {
@@ -125,7 +130,7 @@ fn serials_tell_the_generation_and_begin_anew_in_each() {
     let state = State::new();
     let open = |generation| {
         let settings = Settings { generation, ..settings(state.seen) };
-        Dedup::open(&settings, cache(), &[0, 1, 2, 3], state.store.clone(), state.folder.path().into()).unwrap()
+        opened(&state, &settings, &[0, 1, 2, 3]).unwrap()
     };
     let serials = |core: &mut Dedup, url| run(core, batch(&[(url, 0)], &["p"]))[0].first_serial;
     let mut core = open(1);
@@ -318,10 +323,7 @@ fn a_state_that_does_not_say_what_was_seen_is_refused() {
     let out = step(&mut core, batch(&[("http://a.test/1", 0)], &["http://a.test/"]));
     state.store.commit(&out.changes).unwrap();
     drop(core);
-    let reopen = || {
-        let folder = state.folder.path().into();
-        Dedup::open(&settings(state.seen), cache(), &[0, 1, 2, 3], state.store.clone(), folder).err()
-    };
+    let reopen = || opened(&state, &settings(state.seen), &[0, 1, 2, 3]).err();
     assert!(reopen().is_none());
     let own = partition("a.test", PARTITIONS);
     let (serials, counts, serials_earlier) = (key(own, SERIALS), key(own, COUNTS), own.to_be_bytes());
@@ -345,8 +347,7 @@ fn batches_that_wait_are_bounded_by_the_buffer() {
     let state = State::new();
     let mut large = settings(state.seen);
     large.seen.buffer_bytes = 1 << 20;
-    let folder = state.folder.path().into();
-    let mut core = Dedup::open(&large, cache(), &[0, 1, 2, 3], state.store.clone(), folder).unwrap();
+    let mut core = opened(&state, &large, &[0, 1, 2, 3]).unwrap();
     core.held_bytes_max = 150_000;
     let mut largest = 0;
     let urls: Vec<String> = (0..200).map(|n| format!("http://a.test/{n}/{}", "x".repeat(500))).collect();

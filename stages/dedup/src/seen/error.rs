@@ -1,5 +1,6 @@
 //! What can go wrong with a URL-seen store, and the way out.
 
+use shared::stage::store::StoreError;
 use std::path::Path;
 
 /// Why a call failed. The store is to be opened again, from what was committed last, unless it says that it goes on.
@@ -51,9 +52,6 @@ pub enum SeenError {
         "the URL-seen keys that came for partition {0} do not ascend; none of them was taken over, import them again"
     )]
     Unordered(u16),
-    /// Keys came, or their end, and no import is under way. The store goes on.
-    #[error("keys came for the URL-seen store, and no partition is being imported; begin the import anew")]
-    NoImport,
     /// An earlier call failed.
     #[error("the URL-seen store stopped at an earlier error; open it again")]
     Stopped,
@@ -62,5 +60,14 @@ pub enum SeenError {
 impl SeenError {
     pub(super) fn damaged(path: &Path, what: &'static str) -> Self {
         SeenError::Damaged { path: path.display().to_string(), what }
+    }
+}
+
+impl From<SeenError> for StoreError {
+    fn from(error: SeenError) -> Self {
+        match error {
+            SeenError::Io { action, path, error } => StoreError::Io { action, path, error: error.to_string() },
+            error => StoreError::Unusable(error.to_string()),
+        }
     }
 }

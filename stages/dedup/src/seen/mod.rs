@@ -18,11 +18,11 @@
 //! name them any more. So a process may die between any two writes: the store is opened as it was committed, and
 //! what lies on the disk beyond that is removed. Not durable: questions that wait. Their asker asks them again.
 //!
-//! A partition moves from store to store while no question is asked:
+//! A partition moves from store to store while both work. Only the last keys come when nobody asks about it any more:
 //!
 //! ```text
-//! the one that takes over   import_begin ─▶ import_keys … ─▶ import_end ─▶ stage ─▶ commit ─▶ committed
-//! the one that gives away   export …                 once that is committed: forget ─▶ stage ─▶ commit ─▶ committed
+//! the one that gives away   copy ─▶ visited … take_later     once that is committed: forget ─▶ stage ─▶ commit
+//! the one that takes over   importer ─▶ push … push_later ─▶ import ─▶ stage ─▶ commit ─▶ committed
 //! ```
 //! A move that was cut short is made again from its beginning: until `forget` is committed the one has all keys, and an
 //! import replaces what the other has of the partition.
@@ -36,6 +36,7 @@
 mod ascent;
 mod error;
 mod folder;
+mod import;
 mod log;
 mod memory;
 mod sieve;
@@ -45,6 +46,7 @@ mod state;
 mod tests;
 
 pub use self::error::SeenError;
+pub use self::import::Import;
 pub use self::memory::memory_store_bytes;
 
 use self::folder::Folder;
@@ -58,7 +60,7 @@ use std::time::Duration;
 
 /// Fingerprints of a host and of a URL.
 pub type Key = (u64, u64);
-/// Takes the keys of an export, one by one; its error ends the export.
+/// Takes the keys of a copy, one by one; its error ends the visit.
 pub type VisitKey<'a> = dyn FnMut(Key) -> Result<(), SeenError> + 'a;
 /// The token of a question, and whether its URL is new.
 pub type Answer = (u64, bool);
@@ -109,8 +111,21 @@ pub enum Novelty {
     Later,
 }
 
+/// What was known in a partition when a copy of it began.
+pub trait CopiedKeys: Send {
+    /// Visits the keys, in strictly ascending order.
+    fn visit(&self, visit: &mut VisitKey<'_>) -> Result<(), SeenError>;
+}
+
+/// Keys in order.
+impl CopiedKeys for Vec<Key> {
+    fn visit(&self, visit: &mut VisitKey<'_>) -> Result<(), SeenError> {
+        self.iter().copied().try_for_each(visit)
+    }
+}
+
 /// A URL-seen store. After an error nothing is certain except what was committed, and it is to be opened again from
-/// that; but it goes on after [`SeenError::Partition`], [`SeenError::Unordered`] and [`SeenError::NoImport`].
+/// that; but it goes on after [`SeenError::Partition`] and [`SeenError::Unordered`].
 pub trait SeenStore: Send {
     /// Asks about a URL of a partition. A new one is known from now on; with [`Novelty::Later`] the answer comes
     /// from a later [`SeenStore::flush`], with `token`. `now` never goes back.
@@ -139,19 +154,24 @@ pub trait SeenStore: Send {
     /// Says whether no question waits.
     fn is_idle(&self) -> bool;
 
-    /// Visits all that is known in a partition, in strictly ascending order; nothing for a partition that the store
-    /// does not know. No question waits.
-    fn export(&self, partition: u16, visit: &mut VisitKey<'_>) -> Result<(), SeenError>;
+    /// All that is known in a partition now, to be read while the store works on. What becomes known from now on is
+    /// remembered until it is taken.
+    fn copy(&mut self, partition: u16) -> Result<Box<dyn CopiedKeys>, SeenError>;
 
-    /// Begins to take over a partition. An import that has not ended is given up: nothing of it is known, and a
-    /// caller may stop half-way in any other way, too.
-    fn import_begin(&mut self, partition: u16) -> Result<(), SeenError>;
+    /// What became known in a partition since its last copy began; it is not remembered any more.
+    fn take_later(&mut self, partition: u16) -> Vec<Key>;
 
-    /// Takes over more keys of the partition, which ascend strictly over all calls. The caller says how many at once.
-    fn import_keys(&mut self, keys: &[Key]) -> Result<(), SeenError>;
+    /// Begins to take a partition over. Nothing of it is known until it is [imported](SeenStore::import).
+    fn importer(&mut self, partition: u16) -> Result<Import, SeenError>;
 
-    /// All keys of the partition have come: they, and no others, are known in it from now on.
-    fn import_end(&mut self) -> Result<(), SeenError>;
+    /// All keys of a partition have come: they, and no others, are known in it from now on. No question waits.
+    fn import(&mut self, import: Import) -> Result<(), SeenError>;
+
+    /// From now on there are questions about these partitions; others are kept.
+    fn serve(&mut self, partitions: &[u16]);
+
+    /// The askers of the questions that wait are gone.
+    fn give_up_questions(&mut self);
 
     /// Nothing is known in a partition from now on, and what is on the disk of it goes with the next commit. Questions
     /// about it are refused until it is imported or the store is opened for it anew. No question waits.

@@ -66,7 +66,7 @@ mod tests {
         owners.plan(|_| true);
         assert_eq!((of(&owners).count, of(&owners).share(), of(&owners).gives), (2, true, false));
         let (partition, _) = owners.leaving(0)[0];
-        assert!(owners.give(partition, 0));
+        assert!(owners.copied(partition, 1, 7, 1) && owners.give(partition, 7, 0));
         assert_eq!((of(&owners).gives, of(&owners).partition_of(1)), (true, None));
         assert!(owners.take(partition, 1, 1));
         assert_eq!((of(&owners).gives, of(&owners).partition_of(1)), (false, Some(partition)));
@@ -75,7 +75,7 @@ mod tests {
         assert!(owners.keep(left, 0));
         owners.wanted = 1;
         owners.plan(|_| true);
-        assert!(owners.give(partition, 1) && owners.take(partition, 2, 0));
+        assert!(owners.copied(partition, 2, 7, 0) && owners.give(partition, 7, 1) && owners.take(partition, 2, 0));
         assert_eq!((of(&owners).count, of(&owners).share()), (1, true));
     }
 }

@@ -33,12 +33,12 @@ fn applies(settlement: &mut Settled, store: &MemoryStore, partition: Option<u16>
 
 fn moves(from: &Arc<MemoryStore>, to: &Arc<MemoryStore>, partition: u16) {
     let mut changes = Changes::default();
-    rows(from)
-        .visit(partition, &mut |table, key, value| {
-            rows(to).put(&mut changes, partition, (table, key, value)).unwrap();
-            Ok(())
-        })
-        .unwrap();
+    let mut give = |table: &str, key: &[u8], value: &[u8]| {
+        rows(to).apply(&mut changes, partition, (table, key, Some(value))).unwrap();
+        Ok(())
+    };
+    rows(from).visit(partition, &mut give).unwrap();
+    rows(from).visit_positions(partition, &mut give).unwrap();
     to.commit(&changes).unwrap();
 }
 

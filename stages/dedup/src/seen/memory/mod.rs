@@ -13,12 +13,12 @@
 mod table;
 
 use self::table::Table;
-use super::ascent::Ascent;
 use super::error::SeenError;
 use super::folder::{Folder, Name};
+use super::import::{Base, Import};
 use super::log::Log;
 use super::state::State;
-use super::{Answer, Key, Novelty, SeenStore, VisitKey};
+use super::{Answer, CopiedKeys, Key, Novelty, SeenStore};
 use shared::time::Timestamp;
 use std::collections::HashSet;
 
@@ -39,6 +39,8 @@ struct Partition {
     known: u64,
     /// What became known and is not in the log.
     unlogged: Vec<Key>,
+    /// What became known since a copy of the partition began.
+    later: Option<Vec<Key>>,
 }
 
 /// The URL-seen store in memory.
@@ -52,8 +54,6 @@ pub(super) struct Memory {
     log: Log,
     /// Partitions whose records in the log count no more.
     forgotten: HashSet<u16>,
-    /// An import that has begun, and its keys so far.
-    import: Option<(Ascent, Vec<Key>)>,
     /// Logs that the state does not name any more, but what is committed may.
     unused: Vec<Name>,
     /// Those of them that what is staged does not name either.
@@ -89,8 +89,8 @@ impl Memory {
             }
         };
         let (table, unlogged) = (table.finish(), Vec::new());
-        let (forgotten, import, unused, removable) = Default::default();
-        Ok(Memory { table, partitions, unlogged, folder, log, forgotten, import, unused, removable })
+        let (forgotten, unused, removable) = Default::default();
+        Ok(Memory { table, partitions, unlogged, folder, log, forgotten, unused, removable })
     }
 
     /// A log without the forgotten partitions takes the place of the log.
@@ -166,6 +166,7 @@ impl SeenStore for Memory {
             self.unlogged.push(partition);
         }
         of.unlogged.push((host, url));
+        of.later.iter_mut().for_each(|later| later.push((host, url)));
         Ok(Novelty::New)
     }
 
@@ -212,8 +213,10 @@ impl SeenStore for Memory {
     }
 
     /// A pass over the log; memory for the keys of the partition.
-    fn export(&self, partition: u16, visit: &mut VisitKey<'_>) -> Result<(), SeenError> {
-        let Some(of) = self.partitions.get(usize::from(partition)).and_then(Option::as_ref) else { return Ok(()) };
+    fn copy(&mut self, partition: u16) -> Result<Box<dyn CopiedKeys>, SeenError> {
+        let of = self.partitions.get_mut(usize::from(partition)).and_then(Option::as_mut);
+        let of = of.ok_or(SeenError::Partition(partition))?;
+        of.later = Some(Vec::new());
         let mut keys = of.unlogged.clone();
         self.log.visit(&self.folder, &mut |_, number, some| {
             keys.extend(some.iter().filter(|_| number == partition));
@@ -221,28 +224,23 @@ impl SeenStore for Memory {
         })?;
         keys.sort_unstable();
         debug_assert!(keys.is_sorted_by(|a, b| a < b), "P4: a URL is new once");
-        keys.into_iter().try_for_each(visit)
+        Ok(Box::new(keys))
     }
 
-    fn import_begin(&mut self, partition: u16) -> Result<(), SeenError> {
-        self.import = Some((Ascent::new(partition), Vec::new()));
-        Ok(())
+    fn take_later(&mut self, partition: u16) -> Vec<Key> {
+        let of = self.partitions.get_mut(usize::from(partition)).and_then(Option::as_mut);
+        of.and_then(|of| of.later.take()).unwrap_or_default()
     }
 
-    fn import_keys(&mut self, keys: &[Key]) -> Result<(), SeenError> {
-        let (ascent, so_far) = self.import.as_mut().ok_or(SeenError::NoImport)?;
-        let checked = ascent.check(keys);
-        match checked {
-            Ok(()) => so_far.extend(keys),
-            Err(_) => self.import = None,
-        }
-        checked
+    fn importer(&mut self, partition: u16) -> Result<Import, SeenError> {
+        Ok(Import::begin(partition, Base::Keys(Vec::new())))
     }
 
     /// The keys are logged with the next commit.
-    fn import_end(&mut self) -> Result<(), SeenError> {
-        let (ascent, keys) = self.import.take().ok_or(SeenError::NoImport)?;
-        let partition = ascent.partition();
+    fn import(&mut self, import: Import) -> Result<(), SeenError> {
+        let (partition, base, later) = import.end()?;
+        let Base::Keys(mut keys) = base else { return Err(SeenError::Unordered(partition)) };
+        keys.extend(later);
         if self.known(partition) > 0 {
             self.forget(partition)?;
         }
@@ -252,9 +250,16 @@ impl SeenStore for Memory {
         }
         self.table.insert_all(&mut keys.iter().map(|(_, url)| *url).collect());
         self.unlogged.push(partition);
-        *partition_of(&mut self.partitions, partition) = Partition { known: keys.len() as u64, unlogged: keys };
+        let of = Partition { known: keys.len() as u64, unlogged: keys, later: None };
+        *partition_of(&mut self.partitions, partition) = of;
         Ok(())
     }
+
+    fn serve(&mut self, partitions: &[u16]) {
+        partitions.iter().for_each(|&number| _ = partition_of(&mut self.partitions, number));
+    }
+
+    fn give_up_questions(&mut self) {}
 
     /// What is in the table stays there until the store is opened anew.
     fn forget(&mut self, partition: u16) -> Result<(), SeenError> {
@@ -271,8 +276,7 @@ impl SeenStore for Memory {
 
     fn memory_bytes(&self) -> usize {
         let unlogged: usize = self.partitions.iter().flatten().map(|partition| partition.unlogged.capacity()).sum();
-        let imported = self.import.as_ref().map_or(0, |(_, keys)| keys.capacity());
-        self.table.bytes() + (unlogged + imported) * size_of::<Key>()
+        self.table.bytes() + unlogged * size_of::<Key>()
     }
 
     fn disk_bytes(&self) -> u64 {

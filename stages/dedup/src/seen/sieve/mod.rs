@@ -27,10 +27,10 @@
 
 mod delta;
 mod filters;
-mod import;
 mod layout;
 mod manifest;
 mod merge;
+mod moves;
 mod opened;
 mod partition;
 mod questions;
@@ -42,17 +42,18 @@ mod run_writer;
 mod tests;
 
 use self::filters::Allowance;
-use self::import::Import;
 use self::opened::{Opened, Places};
 use self::partition::{FilterSizes, Partition};
 use self::questions::{Asked, Question};
 use self::relief::Relief;
-use self::run::{Run, Window};
+use self::run::Window;
+pub(super) use self::run_writer::RunWriter;
 use super::error::SeenError;
 use super::folder::{Folder, Name};
+use super::import::{Base, Import};
 use super::log::Log;
 use super::state::State;
-use super::{Answer, Key, Novelty, SeenStore, Settings, VisitKey};
+use super::{Answer, CopiedKeys, Key, Novelty, SeenStore, Settings};
 use shared::time::Timestamp;
 
 /// The log is not merged for its length below this, in bytes; small in tests, so that it happens.
@@ -79,7 +80,6 @@ pub(super) struct Sieve {
     /// Says whether the logs have records of a forgotten partition. The manifest says nothing of it, so the next start
     /// would learn them again.
     log_has_forgotten: bool,
-    import: Option<Import>,
     relief: Relief,
     /// Generation of the next file.
     next_generation: u64,
@@ -134,7 +134,6 @@ impl Sieve {
             log,
             last_log,
             log_has_forgotten: false,
-            import: None,
             relief: Relief::None,
             manifest,
             runs_changed: false,
@@ -317,37 +316,6 @@ impl Sieve {
         Ok(())
     }
 
-    /// Takes a partition out, with all that is known in it.
-    fn take_out(&mut self, place: usize) {
-        let last = self.partitions.len() - 1;
-        let partition = self.partitions.swap_remove(place);
-        debug_assert!(partition.questions.is_empty(), "P3: a partition moves when no question waits");
-        let moved = self.partitions.get(place).unwrap_or(&partition).number;
-        self.places.swap_remove(partition.number, moved);
-        for places in [&mut self.unlogged, &mut self.unfiltered] {
-            places.retain(|of| usize::from(*of) != place);
-            places.iter_mut().filter(|of| usize::from(**of) == last).for_each(|of| *of = place as u16);
-        }
-        self.delta_bytes -= partition.delta.bytes();
-        partition.release(&mut self.allowance, &mut self.unused);
-        self.runs_changed = true;
-    }
-
-    /// The run of an import takes the place of what was known in the partition.
-    fn take_over(&mut self, run: Run) {
-        if let Some(place) = self.places.of(run.partition) {
-            self.take_out(place);
-        }
-        self.places.add(run.partition);
-        self.unfiltered.push(self.partitions.len() as u16);
-        self.partitions.push(Partition::imported(run, self.log.end(), self.filter_sizes, &mut self.allowance));
-        self.runs_changed = true;
-    }
-
-    fn give_up_import(&mut self) {
-        self.unused.extend(self.import.take().map(|import| import.name()));
-    }
-
     fn write_state(&mut self) -> Result<Option<Vec<u8>>, SeenError> {
         if self.log_has_forgotten {
             self.start_log_anew()?;
@@ -442,35 +410,45 @@ impl SeenStore for Sieve {
         self.oldest.is_none()
     }
 
-    /// A pass over the partition's runs; memory for its delta, sorted.
-    fn export(&self, partition: u16, visit: &mut VisitKey<'_>) -> Result<(), SeenError> {
-        debug_assert!(self.is_idle(), "P3: a partition moves when no question waits");
-        self.places.of(partition).map_or(Ok(()), |place| self.partitions[place].export(visit))
+    /// Memory for the partition's delta, sorted.
+    fn copy(&mut self, partition: u16) -> Result<Box<dyn CopiedKeys>, SeenError> {
+        let place = self.places.of(partition).ok_or(SeenError::Partition(partition))?;
+        Ok(Box::new(self.partitions[place].copy()))
     }
 
-    fn import_begin(&mut self, partition: u16) -> Result<(), SeenError> {
+    fn take_later(&mut self, partition: u16) -> Vec<Key> {
+        self.places.of(partition).map(|place| self.partitions[place].take_later()).unwrap_or_default()
+    }
+
+    fn importer(&mut self, partition: u16) -> Result<Import, SeenError> {
         self.guarded(|sieve| {
-            sieve.give_up_import();
             let generation = sieve.next_generation;
             sieve.next_generation += 1;
-            sieve.import = Some(Import::begin(&sieve.folder, partition, generation)?);
-            Ok(())
+            Ok(Import::begin(partition, Base::Run(RunWriter::create(&sieve.folder, partition, generation)?)))
         })
     }
 
-    fn import_keys(&mut self, keys: &[Key]) -> Result<(), SeenError> {
-        let checked = self.import.as_mut().ok_or(SeenError::NoImport)?.check(keys);
-        if checked.is_err() {
-            self.give_up_import();
-            return checked;
-        }
-        self.guarded(|sieve| sieve.import.as_mut().map_or(Ok(()), |import| import.push(keys)))
+    /// The filters of the partition are filled as after a start; until then questions wait for the run.
+    fn import(&mut self, import: Import) -> Result<(), SeenError> {
+        let (partition, base, later) = import.end()?;
+        let Base::Run(writer) = base else { return Err(SeenError::Unordered(partition)) };
+        self.guarded(|sieve| writer.finish().map(|run| sieve.take_over(run, &later)))
     }
 
-    /// The filters of the partition are filled as after a start; until then questions wait for the run.
-    fn import_end(&mut self) -> Result<(), SeenError> {
-        let import = self.import.take().ok_or(SeenError::NoImport)?;
-        self.guarded(|sieve| import.end().map(|run| sieve.take_over(run)))
+    fn serve(&mut self, partitions: &[u16]) {
+        let Settings { filter_urls, filter_bytes_max, .. } = self.settings;
+        self.filter_sizes = FilterSizes::of(filter_urls, filter_bytes_max, partitions.len());
+        for &number in partitions {
+            if self.places.of(number).is_none() {
+                self.places.add(number);
+                self.partitions.push(Partition::new(number, self.filter_sizes, &mut self.allowance));
+            }
+        }
+    }
+
+    fn give_up_questions(&mut self) {
+        self.partitions.iter_mut().for_each(|partition| _ = partition.questions.take());
+        (self.question_bytes, self.questions_max, self.oldest) = (0, 0, None);
     }
 
     fn forget(&mut self, partition: u16) -> Result<(), SeenError> {

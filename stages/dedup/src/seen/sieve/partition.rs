@@ -20,7 +20,8 @@ use super::run_writer::RunWriter;
 use crate::seen::error::SeenError;
 use crate::seen::folder::{Folder, Name};
 use crate::seen::log::LogPosition;
-use crate::seen::{Answer, Key, VisitKey};
+use crate::seen::{Answer, CopiedKeys, Key, VisitKey};
+use std::sync::Arc;
 
 /// An old run is made anew when the keys outside of it are at least the keys in it divided by this number.
 const OLD_PER_YOUNG: u64 = 4;
@@ -60,8 +61,10 @@ pub(super) struct Partition {
     unfiltered: Option<usize>,
     pub(super) delta: Delta,
     pub(super) questions: Questions,
-    old: Option<Run>,
-    young: Option<Run>,
+    old: Option<Arc<Run>>,
+    young: Option<Arc<Run>>,
+    /// What became known since a copy of the partition began.
+    later: Option<Vec<Key>>,
     /// The first place whose records are not in the runs.
     pub(super) log_from: LogPosition,
 }
@@ -77,6 +80,7 @@ impl Partition {
             questions: Questions::default(),
             old: None,
             young: None,
+            later: None,
             log_from: (0, 0),
         }
     }
@@ -89,21 +93,21 @@ impl Partition {
         allowance: &mut Allowance,
     ) -> Result<Self, SeenError> {
         let number = entry.partition;
-        let open = |run| Run::open(folder, number, run);
+        let open = |run| Run::open(folder, number, run).map(Arc::new);
         let (old, young) = (entry.old.map(open).transpose()?, entry.young.map(open).transpose()?);
         // As large as when the old run was made.
         let filters = sizes.filters(entry.old.map_or(0, |old| old.urls), allowance);
         let unfiltered = old.is_some().then_some(0);
-        let (delta, questions) = Default::default();
-        Ok(Partition { number, filters, unfiltered, delta, questions, old, young, log_from: entry.log_from })
+        let (delta, questions, later) = Default::default();
+        Ok(Partition { number, filters, unfiltered, delta, questions, old, young, later, log_from: entry.log_from })
     }
 
     /// One that was imported: all that it knows is in the run, and no record before `log_from` counts.
     pub(super) fn imported(run: Run, log_from: LogPosition, sizes: FilterSizes, allowance: &mut Allowance) -> Self {
         let filters = sizes.filters(run.entry().urls, allowance);
-        let (number, unfiltered, old) = (run.partition, Some(0), Some(run));
-        let (delta, questions) = Default::default();
-        Partition { number, filters, unfiltered, delta, questions, old, young: None, log_from }
+        let (number, unfiltered, old) = (run.partition, Some(0), Some(Arc::new(run)));
+        let (delta, questions, young, later) = Default::default();
+        Partition { number, filters, unfiltered, delta, questions, old, young, later, log_from }
     }
 
     /// It is forgotten: its files are appended to `unused`.
@@ -112,31 +116,29 @@ impl Partition {
         self.filters.release(allowance);
     }
 
-    /// Visits all that it knows, in order.
-    pub(super) fn export(&self, visit: &mut VisitKey<'_>) -> Result<(), SeenError> {
+    /// What it knows now. What becomes known from now on is remembered, until that is taken.
+    pub(super) fn copy(&mut self) -> CopyOf {
+        self.later = Some(Vec::new());
         let mut keys = self.delta.keys().to_vec();
         keys.sort_unstable();
-        let runs: Vec<&Run> = self.runs().collect();
-        let mut visited = 0;
-        merge(&runs, &keys, &mut |key| {
-            visited += 1;
-            visit(key)
-        })?;
-        match runs.first() {
-            Some(run) if visited != self.known() => Err(run.damaged("it does not hold as many keys as it should")),
-            _ => Ok(()),
-        }
+        let runs = [&self.old, &self.young].into_iter().flatten().cloned().collect();
+        CopyOf { runs, keys, known: self.known() }
+    }
+
+    /// What became known since the copy; it is not remembered any more.
+    pub(super) fn take_later(&mut self) -> Vec<Key> {
+        self.later.take().unwrap_or_default()
     }
 
     /// How the manifest names it.
     pub(super) fn entry(&self) -> Entry {
-        let of = |run: &Option<Run>| run.as_ref().map(Run::entry);
+        let of = |run: &Option<Arc<Run>>| run.as_ref().map(|run| run.entry());
         Entry { partition: self.number, log_from: self.log_from, old: of(&self.old), young: of(&self.young) }
     }
 
     /// Files in use.
     pub(super) fn names(&self) -> impl Iterator<Item = Name> {
-        self.runs().map(Run::name)
+        self.runs().map(|run| run.name())
     }
 
     /// URLs known.
@@ -145,7 +147,7 @@ impl Partition {
     }
 
     fn runs(&self) -> impl Iterator<Item = &Run> {
-        [&self.old, &self.young].into_iter().flatten()
+        [&self.old, &self.young].into_iter().flatten().map(AsRef::as_ref)
     }
 
     /// URLs in its runs.
@@ -210,6 +212,7 @@ impl Partition {
     pub(super) fn learn(&mut self, key: Key, allowance: &mut Allowance) {
         let inserted = self.delta.insert(key);
         debug_assert!(inserted, "P4: a URL is new once");
+        self.later.iter_mut().for_each(|later| later.push(key));
         self.filters.insert(key.1, allowance);
     }
 
@@ -254,7 +257,7 @@ impl Partition {
         if all {
             unused.extend(self.names());
         } else {
-            unused.extend(self.young.as_ref().map(Run::name));
+            unused.extend(self.young.as_ref().map(|run| run.name()));
         }
         let keys = self.delta.take_sorted();
         let mut writer = RunWriter::create(folder, self.number, generation)?;
@@ -268,19 +271,41 @@ impl Partition {
                 filters.insert(key.1, allowance);
                 writer.push(key)
             })?;
-            self.old = Some(writer.finish()?);
+            self.old = Some(Arc::new(writer.finish()?));
             self.young = None;
             self.filters = filters;
             self.unfiltered = None;
         } else {
-            let runs: Vec<&Run> = self.young.iter().collect();
+            let runs: Vec<&Run> = self.young.iter().map(AsRef::as_ref).collect();
             merge(&runs, &keys, &mut |key| writer.push(key))?;
-            self.young = Some(writer.finish()?);
+            self.young = Some(Arc::new(writer.finish()?));
         }
         if self.known() != known {
             let path = folder.path_of(Name::Run { partition: self.number, generation });
             return Err(SeenError::damaged(&path, "the runs it was merged from do not hold what they should"));
         }
         Ok(if all { known } else { known - old_urls })
+    }
+}
+
+/// What a partition knew when a copy of it began. Its runs stay readable when the partition has others.
+pub(super) struct CopyOf {
+    runs: Vec<Arc<Run>>,
+    keys: Vec<Key>,
+    known: u64,
+}
+
+impl CopiedKeys for CopyOf {
+    fn visit(&self, visit: &mut VisitKey<'_>) -> Result<(), SeenError> {
+        let runs: Vec<&Run> = self.runs.iter().map(AsRef::as_ref).collect();
+        let mut visited = 0;
+        merge(&runs, &self.keys, &mut |key| {
+            visited += 1;
+            visit(key)
+        })?;
+        match runs.first() {
+            Some(run) if visited != self.known => Err(run.damaged("it does not hold as many keys as it should")),
+            _ => Ok(()),
+        }
     }
 }

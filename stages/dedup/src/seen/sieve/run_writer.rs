@@ -7,7 +7,7 @@ use crate::seen::error::SeenError;
 use crate::seen::folder::{Folder, Name, Writable};
 
 /// Writes a run, key by key.
-pub(super) struct RunWriter {
+pub(in crate::seen) struct RunWriter {
     folder: Folder,
     file: Writable,
     partition: u16,
@@ -32,12 +32,13 @@ impl RunWriter {
         Ok(RunWriter { folder, file, partition, generation, index, urls, written, buffer, block_at, group_at, host })
     }
 
-    pub(super) fn name(&self) -> Name {
-        Name::Run { partition: self.partition, generation: self.generation }
+    /// Removes the file.
+    pub(in crate::seen) fn give_up(self) -> Result<(), SeenError> {
+        self.folder.remove(Name::Run { partition: self.partition, generation: self.generation })
     }
 
     /// Appends a key, which is after the last one.
-    pub(super) fn push(&mut self, key: Key) -> Result<(), SeenError> {
+    pub(in crate::seen) fn push(&mut self, key: Key) -> Result<(), SeenError> {
         let (host, url) = key;
         let left = BLOCK_BYTES.saturating_sub(self.buffer.len() - self.block_at);
         let in_group = self.urls > 0 && host == self.host;

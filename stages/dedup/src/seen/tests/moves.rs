@@ -80,20 +80,28 @@ impl Instance {
 
     fn keys(&mut self, partition: u16) -> Vec<Key> {
         let mut keys = Vec::new();
-        let exported = self.store().export(partition, &mut |key| {
-            keys.push(key);
-            Ok(())
-        });
-        exported.unwrap();
+        if let Ok(copy) = self.store().copy(partition) {
+            copy.visit(&mut |key| {
+                keys.push(key);
+                Ok(())
+            })
+            .unwrap();
+        }
         assert!(keys.is_sorted_by(|a, b| a < b));
         assert_eq!(self.store().known(partition), keys.len() as u64);
         keys
     }
 
     fn import(&mut self, partition: u16, keys: &[Key]) {
-        self.store().import_begin(partition).unwrap();
-        keys.chunks(30).for_each(|keys| self.store().import_keys(keys).unwrap());
-        self.store().import_end().unwrap();
+        self.import_with(partition, keys, &[]);
+    }
+
+    /// The first keys as a copy has them, the others as they became known later.
+    fn import_with(&mut self, partition: u16, keys: &[Key], later: &[Key]) {
+        let mut import = self.store().importer(partition).unwrap();
+        keys.chunks(30).for_each(|keys| import.push(keys).unwrap());
+        later.chunks(30).for_each(|keys| import.push_later(keys));
+        self.store().import(import).unwrap();
         self.commit();
     }
 
@@ -126,12 +134,62 @@ fn an_export_gives_all_in_order_and_of_an_unknown_partition_nothing() {
             assert_eq!(instance.keys(partition), keys_of(&urls, partition));
         }
         assert!(instance.keys(5).is_empty());
-        let mut visited = 0;
-        let ended = instance.store().export(3, &mut |_| {
+        let (mut visited, copy) = (0, instance.store().copy(3).unwrap());
+        let ended = copy.visit(&mut |_| {
             visited += 1;
-            if visited < 9 { Ok(()) } else { Err(SeenError::NoImport) }
+            if visited < 9 { Ok(()) } else { Err(SeenError::Stopped) }
         });
-        assert!(matches!(ended, Err(SeenError::NoImport)) && visited == 9);
+        assert!(matches!(ended, Err(SeenError::Stopped)) && visited == 9);
+    }
+}
+
+/// Goal: a copy has what was known when it began, and what follows is what came later, whatever the store does with its
+/// files meanwhile. Method: more is learned, merged and committed before the copy is read.
+#[test]
+fn a_copy_and_what_came_later_are_all_keys() {
+    for settings in kinds() {
+        let mut instance = Instance::new(settings.clone(), &PARTITIONS);
+        let urls = urls(900);
+        instance.learn(&urls[..500]);
+        let copy = instance.store().copy(3).unwrap();
+        instance.learn(&urls[500..]);
+        while instance.store().flush_at() == Some(Timestamp::ZERO) {
+            instance.store().flush(at(0), false, &mut Vec::new()).unwrap();
+            instance.commit();
+        }
+        let mut keys = Vec::new();
+        copy.visit(&mut |key| {
+            keys.push(key);
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(keys, keys_of(&urls[..500], 3));
+        let later = instance.store().take_later(3);
+        assert_eq!(later.iter().copied().collect::<BTreeSet<_>>(), keys_of(&urls[500..], 3).into_iter().collect());
+        assert!(instance.store().take_later(3).is_empty(), "it is remembered once");
+        let mut other = Instance::new(settings, &[5]);
+        other.import_with(3, &keys, &later);
+        for _ in 0..2 {
+            assert_eq!(other.keys(3), keys_of(&urls, 3));
+            other.open();
+        }
+    }
+}
+
+#[test]
+fn questions_that_are_given_up_are_answered_when_they_are_asked_again() {
+    for settings in kinds() {
+        let mut instance = Instance::new(settings, &PARTITIONS);
+        let urls = urls(600);
+        instance.learn(&urls[..300]);
+        for (token, url) in (0..).zip(&urls[..400]) {
+            instance.store().ask(at(0), url.0, url.1, url.2, token).unwrap();
+        }
+        instance.store().give_up_questions();
+        assert!(instance.store().is_idle());
+        instance.commit();
+        assert!(!are_new(instance.store(), &urls[..300]).contains(&true));
+        assert!(!are_new(instance.store(), &urls[400..]).contains(&false));
     }
 }
 
@@ -234,22 +292,20 @@ fn keys_out_of_order_and_an_import_that_is_given_up_change_nothing() {
         let one: [[Key; 2]; 2] = [[(1, 1), (1, 1)], [(2, 0), (1, 5)]];
         let wrong = one.iter().flat_map(|keys| [vec![&keys[..]], keys.chunks(1).collect()]);
         for chunks in wrong {
-            instance.store().import_begin(3).unwrap();
+            let mut import = instance.store().importer(3).unwrap();
             let (last, first) = chunks.split_last().unwrap();
-            first.iter().for_each(|keys| instance.store().import_keys(keys).unwrap());
-            let error = instance.store().import_keys(last).unwrap_err();
+            first.iter().for_each(|keys| import.push(keys).unwrap());
+            let error = import.push(last).unwrap_err();
             assert!(matches!(error, SeenError::Unordered(3)) && error.to_string().contains("partition 3"), "{error}");
-            assert!(matches!(instance.store().import_keys(&[(9, 9)]), Err(SeenError::NoImport)));
-            assert!(matches!(instance.store().import_end(), Err(SeenError::NoImport)));
+            assert!(matches!(import.push(&[(9, 9)]), Err(SeenError::Unordered(3))));
+            assert!(matches!(instance.store().import(import), Err(SeenError::Unordered(3))));
         }
-        // One that is followed by another, and one that never ends.
-        instance.store().import_begin(3).unwrap();
-        instance.store().import_keys(&[(1, 1)]).unwrap();
+        // Two at a time, and one that is dropped.
+        let mut dropped = instance.store().importer(7).unwrap();
+        dropped.push(&[(1, 1)]).unwrap();
         instance.import(5, &[(0, 0), (u64::MAX, u64::MAX)]);
+        drop(dropped);
         instance.check_files();
-        instance.store().import_begin(7).unwrap();
-        instance.store().import_keys(&[(1, 1)]).unwrap();
-        instance.commit();
         for _ in 0..2 {
             for partition in PARTITIONS {
                 assert_eq!(instance.keys(partition), keys_of(&urls, partition));
