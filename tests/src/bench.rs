@@ -4,6 +4,7 @@
 
 pub mod frontier;
 pub mod known_urls;
+pub mod moves;
 mod process;
 pub mod slow_dns;
 pub mod url_cache;

@@ -60,6 +60,9 @@ struct Cli {
     /// Speed, memory and disk of the scheduler with N servers in play and 20 URLs of each (1e5 without N), instead
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1e5")]
     frontier: Option<f64>,
+    /// How long a partition with N known and N waiting URLs takes to move while a crawl runs (1e7 and 2e6 without N), instead
+    #[arg(long, value_name = "N", num_args = 0..=2)]
+    moves: Option<Vec<f64>>,
     /// With --url-seen and --frontier: where the stores are made; the directory for temporary files
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -85,6 +88,8 @@ fn main() -> anyhow::Result<ExitCode> {
                 println!("{policy:<8} {millions:>6.1} million lookups/s  {:.1} % hits", speed.hit_rate * 100.0);
             }
         }
+    } else if let Some(urls) = &cli.moves {
+        moves(&cli, urls)?;
     } else if let Some(servers) = cli.frontier {
         frontier(&cli, servers)?;
     } else if let Some(sizes) = &cli.url_seen {
@@ -148,6 +153,32 @@ fn compare(cli: &Cli, partitions: u16, with_loop: bool) -> anyhow::Result<()> {
 fn print_line(name: &str, cpu_ms_per_page: f64, pages_per_s: Option<f64>, peak_rss_bytes: u64) {
     let rate = pages_per_s.map_or(String::new(), |rate| format!("{rate:.0}"));
     println!("{name:<34} {cpu_ms_per_page:>12.3} {rate:>9} {:>14.1}", peak_rss_bytes as f64 / 1e6);
+}
+
+fn moves(cli: &Cli, urls: &[f64]) -> anyhow::Result<()> {
+    let (known, waiting) = match *urls {
+        [] => (1e7, 2e6),
+        [known] => (known, known / 5.0),
+        [known, waiting, ..] => (known, waiting),
+    };
+    ensure!([known, waiting].iter().all(|urls| (1e3..=1e9).contains(urls)), "--moves takes numbers from 1e3 to 1e9");
+    for measured in bench::moves::measure(known as u64, waiting as u64, &cli.set)? {
+        if cli.json {
+            println!("{}", serde_json::to_string(&measured)?);
+            continue;
+        }
+        let bench::moves::Measured { stage, urls, moved_s, stood_still_s, copied_bytes, changed_bytes, .. } = &measured;
+        println!(
+            "{stage:<10} {urls} URLs: moved in {moved_s:.1} s, stood still for {stood_still_s:.2} s; copy {:.1} MB ({:.1} s of \
+             work), changes {:.2} MB; {:.0} pages/s meanwhile, {:.0} before",
+            *copied_bytes as f64 / 1e6,
+            measured.sender_worked_s,
+            *changed_bytes as f64 / 1e6,
+            measured.pages_per_s,
+            measured.pages_per_s_before
+        );
+    }
+    Ok(())
 }
 
 fn frontier(cli: &Cli, servers: f64) -> anyhow::Result<()> {

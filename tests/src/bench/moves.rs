@@ -1,0 +1,238 @@
+//! How long a large partition takes to move from one instance to another while a crawl runs, and how long it stands still.
+//!
+//! A crawl of a synthetic web is begun and stopped. A partition in which the web has no host is filled in its folders: known
+//! URLs in dedup, waiting URLs in the scheduler, on servers that answer. The crawl goes on, is scaled to two dedups and two
+//! schedulers, and the partition is moved to the other instance of each. The instances' logs tell the times.
+
+use crate::harness::{Running, World};
+use anyhow::{Context as _, ensure};
+use dedup::moving::MovingKeys;
+use rustix::process::Signal;
+use scheduler::quality::Provider;
+use scheduler::{Scheduler, Settings};
+use serde::Serialize;
+use shared::config::{Layers, Pipeline};
+use shared::message::{Edge, Origin, ReadyUrls, Resolution, ServerResolution, encode};
+use shared::stage::disk::{DiskStore, StoreOptions};
+use shared::stage::settlement::{LOOP, OUTBOX};
+use shared::stage::store::{Changes, Store, Table};
+use shared::stage::{Beside as _, Core as _, Event, Output, Ticket};
+use shared::time::Timestamp;
+use shared::url::{hashes_of, host_of, partition};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use synthetic_web::{Latency, PagesPerHost, Profile};
+
+const PARTITIONS: u16 = 64;
+const SERVERS: u64 = 1000;
+const URLS_OF_BATCH: u64 = 256;
+const KEYS_OF_BLOCK: u64 = 4096;
+const MINUTE: Duration = Duration::from_secs(60);
+/// How long the rate is measured before and after.
+const WINDOW: Duration = Duration::from_secs(10);
+
+/// The move of the partition of a stage.
+#[derive(Clone, Debug, Serialize)]
+pub struct Measured {
+    /// The stage.
+    pub stage: String,
+    /// What its partition has: known or waiting URLs.
+    pub urls: u64,
+    /// From the command to its end, in seconds.
+    pub moved_s: f64,
+    /// Nobody used the partition for so long, in seconds.
+    pub stood_still_s: f64,
+    /// Bytes of the copy, and of what changed while it was made.
+    pub copied_bytes: u64,
+    /// The same.
+    pub changed_bytes: u64,
+    /// Seconds in which the sender read: the rest of the time it rested.
+    pub sender_worked_s: f64,
+    /// Pages a second of the crawl while the partition moved, and before that.
+    pub pages_per_s: f64,
+    /// The same.
+    pub pages_per_s_before: f64,
+}
+
+/// Moves a partition with so many known and waiting URLs.
+///
+/// # Errors
+/// The folders cannot be written, or a command fails.
+pub fn measure(known: u64, waiting: u64, set: &[String]) -> anyhow::Result<Vec<Measured>> {
+    let profile = Profile {
+        hosts: 100,
+        pages_per_host: PagesPerHost::Exactly(2000),
+        latency: Latency::Fixed { ms: 20 },
+        ..Profile::raw()
+    };
+    let world = World::alone(profile);
+    let begun = set.iter().fold(world.crawl(), |crawl, set| crawl.set(set));
+    let mut crawl = begun.set("stages.fetcher.connections=4").start();
+    crawl.until(MINUTE, |summary| summary.pages > 500);
+    crawl.signal(Signal::TERM);
+    ensure!(crawl.exit_code(MINUTE) == 130, "the crawl did not stop");
+
+    let free = partition_without_hosts(&world)?;
+    let seed = &world.web.seed_urls()[0];
+    let port = seed.rsplit_once(':').and_then(|(_, rest)| rest.split('/').next()).context("a port")?;
+    fill_dedup(&world.data(), free, known)?;
+    fill_scheduler(&world.data(), free, waiting, port)?;
+
+    let mut crawl = world.resume().start();
+    crawl.until(MINUTE, |summary| summary.pages > 1000);
+    command(&crawl, &["scale", "dedup=2", "scheduler=2"])?;
+    let mut measured = Vec::new();
+    for (stage, urls) in [("dedup", known), ("scheduler", waiting)] {
+        measured.push(move_partition(&crawl, stage, free, urls)?);
+    }
+    ensure!(!crawl.has_ended(), "the crawl was too short");
+    crawl.signal(Signal::TERM);
+    ensure!(crawl.exit_code(MINUTE) == 130, "the crawl did not stop");
+    Ok(measured)
+}
+
+fn partition_without_hosts(world: &World) -> anyhow::Result<u16> {
+    let truth = world.web.truth();
+    let used: BTreeSet<u16> = truth.pages.iter().map(|url| partition(host_of(url), PARTITIONS)).collect();
+    (0..PARTITIONS).find(|partition| !used.contains(partition)).context("each partition has a host")
+}
+
+fn store(path: &Path, tables: &[Table], pipeline: &Pipeline) -> anyhow::Result<Arc<dyn Store>> {
+    let dedup = &pipeline.stages.dedup;
+    let options = StoreOptions {
+        memtable_bytes: dedup.memtable_bytes,
+        cache_bytes: dedup.store_cache_bytes,
+        durability: pipeline.durability,
+    };
+    let tables: Vec<Table> = tables.iter().copied().chain([LOOP, OUTBOX]).collect();
+    Ok(Arc::new(DiskStore::open(path, &tables, options)?))
+}
+
+fn pipeline() -> anyhow::Result<Pipeline> {
+    let set = vec!["network.allow_private_addresses=true".to_owned(), format!("partitions={PARTITIONS}")];
+    Ok(Layers { file: None, set }.load_with(std::iter::empty())?)
+}
+
+fn fill_dedup(data: &Path, of: u16, known: u64) -> anyhow::Result<()> {
+    let (pipeline, path) = (pipeline()?, data.join("dedup/0"));
+    let tables = dedup::dedup::TABLES.map(|(table, _)| table);
+    let store = store(&path, &tables, &pipeline)?;
+    let mut seen = MovingKeys::open(&(&pipeline).into(), store.as_ref(), path.join("seen"), &[of])?;
+    let (hashes, mut importing) = (hashes_of(of, PARTITIONS), seen.importer(of)?);
+    let (first, step) = (*hashes.start(), (hashes.end() - hashes.start()) / known.max(1));
+    for from in (0..known).step_by(KEYS_OF_BLOCK as usize) {
+        let key = |n: u64| [(first + n * step).to_be_bytes(), n.to_be_bytes()];
+        let block: Vec<u8> = (from..known.min(from + KEYS_OF_BLOCK)).flat_map(key).flatten().collect();
+        importing.take(&block, false)?;
+    }
+    seen.import(importing)?;
+    let mut changes = Changes::default();
+    seen.stage(&mut changes)?;
+    store.commit(&changes)?;
+    Ok(seen.committed()?)
+}
+
+/// Servers of the partition, with URLs in turn.
+fn fill_scheduler(data: &Path, of: u16, waiting: u64, port: &str) -> anyhow::Result<()> {
+    let pipeline = pipeline()?;
+    let store = store(&data.join("scheduler/0"), &scheduler::TABLES.map(|(table, _)| table), &pipeline)?;
+    let settings = Settings::new(&pipeline, Provider::open(&pipeline.stages.scheduler)?);
+    let all: Vec<u16> = (0..PARTITIONS).collect();
+    let epoch = u64::from(u32::MAX);
+    let mut core = Scheduler::open(settings, 0, epoch, &all, store.clone(), Timestamp::ZERO)?;
+    let hosts = (0u64..).map(|n| format!("www{n}.example.test")).filter(|host| partition(host, PARTITIONS) == of);
+    let hosts: Vec<String> = hosts.take(SERVERS as usize).collect();
+    let mut serial = 0;
+    while serial < waiting {
+        let host = &hosts[(serial / URLS_OF_BATCH % SERVERS) as usize];
+        let mut ready = ReadyUrls { partition: of, ..ReadyUrls::default() };
+        ready.origins.push(Origin { page: format!("http://{host}:{port}/"), ..Origin::default() });
+        for _ in 0..URLS_OF_BATCH.min(waiting - serial) {
+            serial += 1;
+            ready.urls.push(&format!("http://{host}:{port}/section/{}/page-{serial}.html", serial % 97));
+            ready.origin_of.push(0);
+            ready.server_of.push(0);
+            ready.serials.push(serial);
+        }
+        let addresses = vec![std::net::IpAddr::from([127, 0, 0, 1])];
+        let resolution = Some(Resolution::Addresses { addresses, ttl_s: 86_400 });
+        ready.servers.push(ServerResolution { server: format!("http://{host}:{port}"), resolution });
+        let input = Scheduler::decode(Edge::UrlsReady, &encode(&ready))?;
+        let mut out = Output::default();
+        core.step(Timestamp::ZERO, Event::Message { ticket: Ticket(serial), input }, &mut out)?;
+        store.commit(&out.changes)?;
+    }
+    Ok(())
+}
+
+fn command(crawl: &Running, arguments: &[&str]) -> anyhow::Result<()> {
+    let said = crawl.rhumb(arguments);
+    ensure!(said.code == 0, "{arguments:?}: {}{}\n{}", said.out, said.err, crawl.log());
+    Ok(())
+}
+
+fn move_partition(crawl: &Running, stage: &str, of: u16, urls: u64) -> anyhow::Result<Measured> {
+    let said = crawl.rhumb(&["partitions", "--json"]);
+    let lines = said.out.lines().filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    let mut found = lines.filter(|line| line["stage"] == stage && line["partition"] == of);
+    let owner = found.next().and_then(|line| line["owner"].as_u64()).context("the partition has an owner")?;
+    let pages = || crawl.status().map(|summary| summary.pages).context("no status");
+    let (before, began) = (pages()?, Instant::now());
+    std::thread::sleep(WINDOW);
+    let (at_begin, rate_before) = (pages()?, began.elapsed());
+    let began = Instant::now();
+    command(crawl, &["move", &of.to_string(), "--to", &format!("{stage}.{}", 1 - owner)])?;
+    let moved = began.elapsed();
+    let at_end = pages()?;
+    let logs =
+        [owner, 1 - owner].map(|of| std::fs::read_to_string(crawl.data().join(format!("logs/{stage}-{of}.log"))));
+    let [giver, taker] = logs;
+    let (giver, taker) = (giver?, taker?);
+    let gives = last(&giver, &["gives a partition away", &format!(" partition={of} ")])?;
+    let stops = next_running(&giver, gives)?;
+    let stopped_s = seconds(stops)? - number(stops, "stood_still_ms")? / 1e3;
+    let takes = last(&taker, &["takes a partition over", &format!(" partition={of}")])?;
+    let stood_still_s = seconds(next_running(&taker, takes)?)? - stopped_s;
+    Ok(Measured {
+        stage: stage.to_owned(),
+        urls,
+        moved_s: moved.as_secs_f64(),
+        stood_still_s,
+        copied_bytes: number(gives, "copied_bytes")? as u64,
+        changed_bytes: number(gives, " bytes")? as u64,
+        sender_worked_s: number(gives, "worked_ms")? / 1e3,
+        pages_per_s: (at_end - at_begin) as f64 / began.elapsed().as_secs_f64(),
+        pages_per_s_before: (at_begin - before) as f64 / rate_before.as_secs_f64(),
+    })
+}
+
+/// The last line with all these words.
+fn last<'a>(log: &'a str, words: &[&str]) -> anyhow::Result<&'a str> {
+    let has_all = |line: &&str| words.iter().all(|word| line.contains(word));
+    log.lines().rfind(has_all).with_context(|| format!("no line with {words:?} in the log"))
+}
+
+/// The line after it that says that the next life begins.
+fn next_running<'a>(log: &'a str, line: &str) -> anyhow::Result<&'a str> {
+    let mut after = log.lines().skip_while(|of| *of != line);
+    after.find(|line| line.contains(" running ")).context("no life follows")
+}
+
+/// A number in a line of a log.
+fn number(line: &str, name: &str) -> anyhow::Result<f64> {
+    let (_, rest) = line.split_once(&format!("{name}=")).with_context(|| format!("no {name} in: {line}"))?;
+    let digits: String = rest.chars().take_while(|letter| letter.is_ascii_digit() || *letter == '.').collect();
+    digits.parse().with_context(|| format!("no number {name} in: {line}"))
+}
+
+/// The time of a line, in seconds of its day.
+fn seconds(line: &str) -> anyhow::Result<f64> {
+    let time = line.split_once('T').and_then(|(_, rest)| rest.split_once('Z')).context("no time")?.0;
+    let mut seconds = 0.0;
+    for part in time.split(':') {
+        seconds = seconds * 60.0 + part.parse::<f64>()?;
+    }
+    Ok(seconds)
+}
