@@ -20,6 +20,7 @@ use shared::stage::{Beside as _, Core as _, Event, Output, Ticket};
 use shared::time::Timestamp;
 use shared::url::{hashes_of, host_of, partition};
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -75,10 +76,8 @@ pub fn measure(known: u64, waiting: u64, set: &[String]) -> anyhow::Result<Vec<M
     ensure!(crawl.exit_code(MINUTE) == 130, "the crawl did not stop");
 
     let free = partition_without_hosts(&world)?;
-    let seed = &world.web.seed_urls()[0];
-    let port = seed.rsplit_once(':').and_then(|(_, rest)| rest.split('/').next()).context("a port")?;
     fill_dedup(&world.data(), free, known)?;
-    fill_scheduler(&world.data(), free, waiting, port)?;
+    fill_scheduler(&world.data(), free, waiting, world.web.host_address(0))?;
 
     let mut crawl = world.resume().start();
     crawl.until(MINUTE, |summary| summary.pages > 1000);
@@ -135,7 +134,7 @@ fn fill_dedup(data: &Path, of: u16, known: u64) -> anyhow::Result<()> {
 }
 
 /// Servers of the partition, with URLs in turn.
-fn fill_scheduler(data: &Path, of: u16, waiting: u64, port: &str) -> anyhow::Result<()> {
+fn fill_scheduler(data: &Path, of: u16, waiting: u64, at: SocketAddr) -> anyhow::Result<()> {
     let pipeline = pipeline()?;
     let store = store(&data.join("scheduler/0"), &scheduler::TABLES.map(|(table, _)| table), &pipeline)?;
     let settings = Settings::new(&pipeline, Provider::open(&pipeline.stages.scheduler)?);
@@ -144,7 +143,7 @@ fn fill_scheduler(data: &Path, of: u16, waiting: u64, port: &str) -> anyhow::Res
     let mut core = Scheduler::open(settings, 0, epoch, &all, store.clone(), Timestamp::ZERO)?;
     let hosts = (0u64..).map(|n| format!("www{n}.example.test")).filter(|host| partition(host, PARTITIONS) == of);
     let hosts: Vec<String> = hosts.take(SERVERS as usize).collect();
-    let mut serial = 0;
+    let (mut serial, port) = (0, at.port());
     while serial < waiting {
         let host = &hosts[(serial / URLS_OF_BATCH % SERVERS) as usize];
         let mut ready = ReadyUrls { partition: of, ..ReadyUrls::default() };
@@ -156,7 +155,7 @@ fn fill_scheduler(data: &Path, of: u16, waiting: u64, port: &str) -> anyhow::Res
             ready.server_of.push(0);
             ready.serials.push(serial);
         }
-        let addresses = vec![std::net::IpAddr::from([127, 0, 0, 1])];
+        let addresses = vec![at.ip()];
         let resolution = Some(Resolution::Addresses { addresses, ttl_s: 86_400 });
         ready.servers.push(ServerResolution { server: format!("http://{host}:{port}"), resolution });
         let input = Scheduler::decode(Edge::UrlsReady, &encode(&ready))?;
