@@ -4,9 +4,10 @@
 //! `RHUMB_SIMULATION_SEEDS` is how many seeds run with faults; `RHUMB_SIMULATION_FIRST` the first of them.
 //! `RHUMB_SIMULATION_SEED=n` replays seed n, of runs with faults or (`RHUMB_SIMULATION_FAULTS=0`) of those
 //! without, and writes every step to standard error; `RHUMB_SIMULATION_BUDGET=1` those with a budget of pages,
+//! `RHUMB_SIMULATION_GROUPS=1` those with groups of hosts,
 //! `RHUMB_SIMULATION_DEAFNESS=1` those in which schedulers cannot hear, `RHUMB_SIMULATION_COPIES=1` those in which the
 //! broker is restored from an earlier copy of its store, `RHUMB_SIMULATION_FAULTS=2` those in which no server can be
-//! reached for a while. With this last one, and with a budget, the first two say which of these seeds are run.
+//! reached for a while. With this last one, with a budget, and with groups, the first two say which of these seeds are run.
 
 use rhumb_tests::simulation::{Ended, Plan, run};
 
@@ -16,6 +17,8 @@ const SEEDS: u64 = 20;
 const SEEDS_WITH_FAULTS: u64 = 1500;
 /// Seeds of runs with faults and a budget of pages per host, or per domain.
 const SEEDS_WITH_BUDGET: u64 = 200;
+/// Seeds of runs with faults and groups of hosts.
+const SEEDS_WITH_GROUPS: u64 = 300;
 /// Seeds of runs in which no server can be reached for a while.
 const SEEDS_WITH_A_CUT_WEB: u64 = 40;
 /// Seeds of runs in which schedulers cannot hear for a while.
@@ -55,7 +58,7 @@ fn run_all(seeds: std::ops::Range<u64>, plan: fn(u64) -> Plan) -> Vec<Ended> {
     let sum = |of: fn(&Ended) -> u64| ended.iter().map(of).sum::<u64>();
     println!(
         "{} runs: {} steps, {} simulated s, {} URLs, {} pages fetched, {} requests, {} pages served again, {} URLs over \
-         budget, {} crashes, {} partitions moved",
+         budget, {} crashes, {} partitions moved, {} entries into ledgers",
         ended.len(),
         sum(|e| e.steps),
         sum(|e| e.seconds),
@@ -66,6 +69,7 @@ fn run_all(seeds: std::ops::Range<u64>, plan: fn(u64) -> Plan) -> Vec<Ended> {
         sum(|e| e.over_budget as u64),
         sum(|e| e.crashes),
         sum(|e| e.moved),
+        sum(|e| e.entries),
     );
     ended
 }
@@ -123,6 +127,20 @@ fn no_host_or_domain_gives_more_pages_than_its_budget_and_none_gives_fewer_than_
     assert!(ended.iter().any(|run| run.over_budget > 20 && run.crashes > 3));
 }
 
+/// Goal: the limits and delays of groups and addresses hold over all schedulers, while partitions move between them and
+/// processes die. Method: every grant and every contact is compared with all others, whoever granted them.
+#[test]
+fn groups_are_left_in_peace_by_all_schedulers_together() {
+    let ended = run_all(0..SEEDS, |seed| Plan::without_faults(seed).with_groups());
+    assert!(ended.iter().all(|run| run.refetched == 0));
+    assert!(ended.iter().any(|run| run.entries == 0) && ended.iter().any(|run| run.entries > 20));
+    let chosen = |variable| number(variable).filter(|_| number("RHUMB_SIMULATION_GROUPS") == Some(1));
+    let first = chosen("RHUMB_SIMULATION_FIRST").unwrap_or(0);
+    let seeds = chosen("RHUMB_SIMULATION_SEEDS").unwrap_or(SEEDS_WITH_GROUPS);
+    let ended = run_all(first..first + seeds, |seed| Plan::with_faults(seed).with_groups());
+    assert!(ended.iter().any(|run| run.moved > 8 && run.entries > 50 && run.crashes > 3));
+}
+
 #[test]
 fn a_broker_that_lost_its_tail_ends_in_a_refusal_or_in_a_whole_crawl() {
     let first = number("RHUMB_SIMULATION_FIRST").unwrap_or(0);
@@ -149,6 +167,7 @@ fn the_seed_that_is_asked_for_is_replayed_with_a_trace() {
         _ => Plan::with_faults,
     };
     let plan = if number("RHUMB_SIMULATION_BUDGET") == Some(1) { plan(seed).with_budget() } else { plan(seed) };
+    let plan = if number("RHUMB_SIMULATION_GROUPS") == Some(1) { plan.with_groups() } else { plan };
     let plan = if number("RHUMB_SIMULATION_COPIES") == Some(1) { plan.with_copies() } else { plan };
     match run(&plan, true) {
         Ok(ended) => println!("seed {seed}: {ended:?}"),

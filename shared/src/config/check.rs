@@ -2,6 +2,7 @@
 
 use super::broker::{MAX_PAYLOAD_MIN, Servers, shown};
 use super::edges::StreamEdge;
+use super::group::Group;
 use super::pipeline::Pipeline;
 use super::stages::{CachePolicy, UrlCacheSettings};
 use super::units::Bytes;
@@ -58,6 +59,17 @@ impl Check {
         self.0.push(format!(
             "configuration key {key} = {value}: accepted are powers of two from 1 to {high}, the nearest is {nearest}"
         ));
+    }
+
+    /// A group of hosts.
+    pub(super) fn group(&mut self, key: &str, group: &Group) {
+        if group.by.is_some() == !group.hosts.is_empty() {
+            self.0.push(format!(
+                "configuration key {key}: accepted is either 'by: registered-domain', or 'hosts' with at least one host"
+            ));
+        }
+        self.within(&format!("{key}.jobs_max"), group.jobs_max, 1, 10_000);
+        self.lasting(&format!("{key}.delay"), group.delay, Duration::ZERO, Duration::from_secs(3600));
     }
 
     pub(super) fn lasting(&mut self, key: &str, value: Duration, low: Duration, high: Duration) {

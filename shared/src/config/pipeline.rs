@@ -3,6 +3,7 @@
 
 use super::broker::Broker;
 use super::edges::{Edges, StreamEdge};
+use super::group::Group;
 use super::name_server::NameServer;
 use super::patterns::Patterns;
 use super::proxy::Proxy;
@@ -125,6 +126,7 @@ pub struct Politeness {
     #[serde(deserialize_with = "duration")]
     pub retry_after_max: Duration,
     pub connections_per_address: u32,
+    pub groups: Vec<Group>,
     pub respect_robots: bool,
     #[serde(deserialize_with = "duration")]
     pub robots_lifetime: Duration,

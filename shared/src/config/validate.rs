@@ -51,6 +51,9 @@ fn politeness(pipeline: &Pipeline, check: &mut Check) {
     check.within("politeness.download_factor", pipeline.politeness.download_factor, 0, 100);
     check.lasting("politeness.retry_after_max", pipeline.politeness.retry_after_max, Duration::ZERO, 24 * HOUR);
     check.within("politeness.connections_per_address", pipeline.politeness.connections_per_address, 0, 10_000);
+    for (number, group) in pipeline.politeness.groups.iter().enumerate() {
+        check.group(&format!("politeness.groups[{number}]"), group);
+    }
     check.lasting(
         "politeness.robots_lifetime",
         pipeline.politeness.robots_lifetime,

@@ -404,7 +404,7 @@ pub struct OutcomeEntry {
 
 /// `errands.<p>`: what the scheduler of one partition wants of that of another, and its answer. Either a robots.txt
 /// that lies on a server of the other, asked there so that P1 and P2 hold for that server too; or tokens of a shared
-/// budget, which the other gives back to the ledger. Soft state: repeated until it is there.
+/// budget, or rights in a circle, which the other gives back to the ledger. Soft state: repeated until it is there.
 #[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
 pub enum Errand {
     /// Fetch `url` and answer.
@@ -425,6 +425,11 @@ pub enum Errand {
     Tokens {
         /// The registered domain whose budget it is; none: the crawl's.
         domain: Option<String>,
+    },
+    /// Give back rights in a circle that are not needed.
+    Rights {
+        /// The circle: an address or a group, as the ledgers name it.
+        circle: String,
     },
 }
 

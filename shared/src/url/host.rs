@@ -10,7 +10,7 @@ const LABEL_BYTES_MAX: usize = 63;
 /// Says whether the host is a registered name that a name server could know: lower-case letters, digits, hyphens and
 /// underscores in labels of 1 to 63 bytes. WHATWG parsing lets more through (`!`, `,`, `)`, empty labels); nothing
 /// answers under such names, and the separators of a SURT must not occur in one.
-pub(super) fn is_name(host: &str) -> bool {
+pub(crate) fn is_name(host: &str) -> bool {
     if host.is_empty() || host.len() > NAME_BYTES_MAX {
         return false;
     }

@@ -15,6 +15,7 @@ mod server;
 mod surt;
 
 pub use canonical::{NotCrawlable, URL_BYTES_MAX, canonical};
+pub(crate) use host::is_name;
 pub use host::{address_literal, registered_domain};
 pub use partition::{hashes_of, host_hash, partition, partition_of};
 pub use rules::Rules;

@@ -2,7 +2,7 @@
 //!
 //! In:  new URLs with addresses (resolver), asks and reports (fetcher), errands (schedulers of other partitions).
 //! Out: connection jobs (fetcher), outcomes, sitemaps (host-splitter), refreshes of addresses (resolver), errands;
-//! needs of tokens (a key-value bucket).
+//! needs of tokens and rights (a key-value bucket).
 //!
 //! Invariants: one lease on a server at any time (P1); no contact before its next-contact time (P2); new URLs =
 //! outcomes + waiting + in flight in every commit (P3); robots.txt is obeyed (P5); no more pages of a host are fetched
@@ -11,14 +11,15 @@
 //! Rooms import one way, from an upper line to the ones below it:
 //!
 //! ```text
-//! shell                            the needs of tokens, at the broker
+//! shell                            the needs of ledgers, at the broker
 //! core                             steps, and what each kind of event does
 //! servers                          servers in play, their leases and partitions
 //! frontier  budget  robots         URLs, pages left, robots.txt
 //! politeness  step                 pauses and troubles; what a step makes
 //! settings
 //! ranking                          policies, qualities, the queue of servers
-//! store  tokens  keys              rows, ledgers, keys
+//! ledger_need                      what is needed of ledgers of either kind
+//! store  tokens  rights  keys      rows, ledgers, keys
 //! ```
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "tests measure how long a core takes"))]
@@ -26,9 +27,11 @@
 mod budget;
 mod core;
 mod frontier;
-mod keys;
+pub mod keys;
+pub mod ledger_need;
 mod politeness;
 mod ranking;
+pub mod rights;
 mod robots;
 mod servers;
 mod settings;
@@ -44,4 +47,4 @@ pub use crate::core::scheduler::{Input, Scheduler, TABLES};
 pub use crate::ranking::quality;
 pub use crate::robots::robots_txt::Robots;
 pub use crate::settings::Settings;
-pub use crate::shell::TokenShell;
+pub use crate::shell::LedgerShell;

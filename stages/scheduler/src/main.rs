@@ -2,10 +2,10 @@
 //!
 //! In:  new URLs with addresses (resolver), asks and reports (fetcher), errands (schedulers of other partitions).
 //! Out: connection jobs (fetcher), outcomes, sitemaps (host-splitter), refreshes of addresses (resolver), errands;
-//! needs of tokens (a key-value bucket).
+//! needs of tokens and rights (a key-value bucket).
 
 use scheduler::quality::Provider;
-use scheduler::{Scheduler, Schedulers, Settings, TABLES, TokenShell};
+use scheduler::{LedgerShell, Scheduler, Schedulers, Settings, TABLES};
 use shared::config::Pipeline;
 use shared::stage::disk::StoreOptions;
 use shared::stage::{AnyCore, Context, Stage, State, assemble};
@@ -52,7 +52,7 @@ fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
         context.store()?,
         context.now,
     )?;
-    Ok(assemble(core, TokenShell { bucket: context.buckets.tokens.clone() }))
+    Ok(assemble(core, LedgerShell { bucket: context.buckets.tokens.clone() }))
 }
 
 fn main() -> ExitCode {

@@ -1,11 +1,17 @@
 //! What the scheduler needs of the configuration.
 
 use crate::budget::schedulers::Schedulers;
+use crate::keys::circle::Circle;
 use crate::ranking::policy::{self, Policy};
 use crate::ranking::quality::Provider;
-use shared::config::{self, DownloadPause, OverBudget, Pipeline};
+use shared::config::{self, DownloadPause, Group, OverBudget, Pipeline};
 use shared::partitions::Owners;
+use shared::url::host_of;
+use std::sync::Arc;
 use std::time::Duration;
+
+/// The scheduler waits this much longer than a lease, for the request in hand and for the last report.
+pub(crate) const GRACE: Duration = Duration::from_secs(2);
 
 /// The scheduler's settings; meaning and range of each stand in `pipeline.yaml`.
 #[derive(Clone, Debug)]
@@ -24,6 +30,8 @@ pub struct Settings {
     pub retry_after_max: Duration,
     /// Connections to one address at once; 0: no limit.
     pub connections_per_address: u32,
+    /// Hosts that count as one. A host belongs to the first group that has it.
+    pub groups: Arc<[Group]>,
     /// Says whether robots.txt is fetched and obeyed.
     pub respect_robots: bool,
     /// The age at which a robots.txt is fetched again.
@@ -86,6 +94,7 @@ impl Settings {
             download_pause: DownloadPause::new(politeness),
             retry_after_max: politeness.retry_after_max,
             connections_per_address: politeness.connections_per_address,
+            groups: politeness.groups.clone().into(),
             respect_robots: politeness.respect_robots,
             robots_lifetime: politeness.robots_lifetime,
             agent: product_token(&pipeline.user_agent()),
@@ -110,6 +119,37 @@ impl Settings {
             over_budget: pipeline.limits.over_budget,
             sitemaps_per_server: pipeline.limits.sitemaps_per_server,
             max_depth: pipeline.scope.max_depth,
+        }
+    }
+
+    /// How long a job without a renewal may be out.
+    pub(crate) fn lease_with_grace(&self) -> Duration {
+        self.job_lease + GRACE
+    }
+
+    /// The group of a server, `scheme://host[:port]`, whose host's registered domain has that hash.
+    pub(crate) fn group_of(&self, server: &str, domain: u64) -> Option<Circle> {
+        let number = self.groups.iter().position(|group| group.has(host_of(server)))?;
+        let domain = if self.groups[number].by.is_some() { domain } else { 0 };
+        Some(Circle::Group { number: u16::try_from(number).ok()?, domain })
+    }
+
+    /// Jobs that may be out in a circle.
+    pub(crate) fn jobs_max_of(&self, circle: Circle) -> u32 {
+        match circle {
+            Circle::Address(_) if self.connections_per_address == 0 => u32::MAX,
+            Circle::Address(_) => self.connections_per_address,
+            Circle::Group { number, .. } => self.groups.get(usize::from(number)).map_or(u32::MAX, Group::jobs_at_once),
+        }
+    }
+
+    /// Time between any two contacts in a circle.
+    pub(crate) fn delay_of(&self, circle: Circle) -> Duration {
+        match circle {
+            Circle::Address(_) => Duration::ZERO,
+            Circle::Group { number, .. } => {
+                self.groups.get(usize::from(number)).map_or(Duration::ZERO, |group| group.delay)
+            }
         }
     }
 
@@ -142,6 +182,7 @@ pub(crate) mod tests {
             download_pause: DownloadPause { factor: 1, max: Duration::from_secs(60) },
             retry_after_max: Duration::from_secs(3600),
             connections_per_address: 0,
+            groups: Vec::new().into(),
             respect_robots: true,
             robots_lifetime: Duration::from_secs(24 * 3600),
             agent: "rhumb".into(),

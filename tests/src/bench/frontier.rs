@@ -221,7 +221,10 @@ impl Process {
         self.event(Event::Message { ticket: Ticket(self.steps), input })
     }
 
-    fn event(&mut self, event: Event<scheduler::Input, scheduler::tokens::Settled>) -> anyhow::Result<Vec<usize>> {
+    fn event(
+        &mut self,
+        event: Event<scheduler::Input, scheduler::ledger_need::LedgerAnswer>,
+    ) -> anyhow::Result<Vec<usize>> {
         let mut out = Output::default();
         self.core.step(self.now(), event, &mut out)?;
         self.store.commit(&out.changes)?;

@@ -4,7 +4,7 @@
 use super::broker::{Delivery, Outgoing, SoftMessage};
 use super::plan::Micros;
 use super::web::ConnectionId;
-use scheduler::tokens::Settled;
+use scheduler::ledger_need::LedgerAnswer;
 use shared::bus::OwnersTable;
 use shared::message::Edge;
 use shared::scope_entry::ScopeEntry;
@@ -41,7 +41,7 @@ pub(crate) enum Answer {
     Resolver(resolver::effect::Answer),
     Fetcher(fetcher::effect::Answer),
     Parser(parser::content::Answer),
-    Scheduler(Settled),
+    Scheduler(LedgerAnswer),
 }
 
 /// What reaches a process.

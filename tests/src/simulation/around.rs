@@ -14,7 +14,7 @@ use super::web::Web;
 use bytes::Bytes;
 use fetcher::effect::{Answer as Fetched, Asked};
 use parser::content::Answer as Judged;
-use scheduler::tokens::{Ledger, Need, Settled};
+use scheduler::ledger_need::{Entered, LedgerNeed};
 use shared::message::{Ask, ContentAsk, Edge, decode, encode};
 use shared::stage::Token;
 use shared::stage::settlement::{Expected, PubAck, Rewound, StreamLook};
@@ -24,7 +24,7 @@ use std::collections::HashMap;
 /// As in the fetcher's shell.
 const REPLY_TIMEOUT: Micros = 2 * SECOND;
 /// As in the scheduler's shell.
-const TOKENS_TIMEOUT: Micros = 5 * SECOND;
+const LEDGER_TIMEOUT: Micros = 5 * SECOND;
 /// Acks younger than this may be forgotten by a broker that is killed.
 const ACKS_FORGOTTEN: Micros = 2 * SECOND;
 
@@ -39,8 +39,10 @@ pub(crate) struct Around {
     pub(crate) scope: ScopeBucket,
     pub(crate) leases: Leases,
     pub(crate) routes: Routes,
-    /// Of budgets that schedulers share, by key.
-    pub(crate) ledgers: HashMap<String, Ledger>,
+    /// Of what schedulers share, by key, as text.
+    pub(crate) ledgers: HashMap<String, String>,
+    /// Needs that were entered into ledgers.
+    pub(crate) entries: u64,
     pub(crate) checks: Checks,
     pub(crate) faults: Faults,
     /// Processes that run, paused ones too.
@@ -263,8 +265,7 @@ impl Around {
 
     /// A process sends a soft message.
     pub(crate) fn send(&mut self, from: Process, edge: Edge, token: &Token, payload: Bytes) {
-        let used = self.moves.used.get(&from.place).map(Vec::as_slice).unwrap_or_default();
-        self.checks.sends(self.now, from, used, edge, &payload);
+        self.checks.sends(self.now, from, edge, &payload);
         let Some(place) = self.addressee(edge, token) else { return };
         if self.is_lost(from.place) || self.is_lost(place) {
             return;
@@ -319,17 +320,19 @@ impl Around {
         }
     }
 
-    /// A scheduler asks the ledger for tokens; the ledger may change although nobody learns of it.
-    pub(crate) fn ask_for_tokens(&mut self, id: EffectId, need: Need) {
+    /// A scheduler enters a need into a ledger, which may change although nobody learns of it.
+    pub(crate) fn enter_need(&mut self, id: EffectId, need: LedgerNeed) {
         let from = id.process.place;
-        let lost = self.is_lost(from);
-        let ledger = self.ledgers.entry(need.budget.key()).or_default();
-        if !lost {
-            ledger.settle(&need);
+        let mut answer = None;
+        if !self.is_lost(from) {
+            self.entries += 1;
+            let ledger = self.ledgers.entry(need.key()).or_default();
+            let Entered { text, answer: entered } = need.enter(ledger).expect("a ledger");
+            *ledger = text.unwrap_or(std::mem::take(ledger));
+            answer = Some(entered).filter(|_| !self.is_lost(from));
         }
-        let ledger = Some(ledger.clone()).filter(|_| !lost && !self.is_lost(from));
-        let after = if ledger.is_some() { self.latency() } else { TOKENS_TIMEOUT };
-        self.answer(id, after, Answer::Scheduler(Settled { budget: need.budget, ledger }));
+        let after = if answer.is_some() { self.latency() } else { LEDGER_TIMEOUT };
+        self.answer(id, after, Answer::Scheduler(answer.unwrap_or_else(|| need.unanswered())));
     }
 
     /// Sends a request, unless it is lost; when nobody is there, says after how long that is known.

@@ -10,13 +10,14 @@
 //! - P4: no URL is new twice, but once more for each injection that wants it again.
 //! - P5: no page is requested by a robots.txt that is older than `politeness.robots_lifetime`.
 //! - P7: no request to another server than the one that the job was granted for.
-//! - Connections: of the partitions of each scheduler no more jobs are out for an address than
-//!   `politeness.connections_per_address`.
+//! - Circles: over all schedulers no more jobs are out for an address than `politeness.connections_per_address`, and in a
+//!   group than its `jobs_max`; between two contacts of a group at least its delay.
 //! - Budgets: of no host more pages are fetched than `limits.pages_per_host`, and of no registered domain more than
 //!   `limits.pages_per_domain`.
 
 use super::agenda::{Place, Process};
 use super::broker::Outgoing;
+use super::circles::Circles;
 use super::graph::Robots;
 use super::plan::{Micros, SECOND};
 use super::web::Web;
@@ -24,9 +25,8 @@ use shared::config::{DownloadPause, Pipeline};
 use shared::message::{Edge, JobId, NewUrls, Outcome, Outcomes, Report, RequestEnd, RequestResult, ToFetcher, decode};
 use shared::stage::Count;
 use shared::topology::StageName;
-use shared::url::{host_of, partition, path_of, registered_domain, server_of};
+use shared::url::{host_of, path_of, registered_domain, server_of};
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::net::IpAddr;
 use std::time::Duration;
 
 /// What has a budget.
@@ -38,10 +38,6 @@ enum Limit {
 
 struct Lease {
     server: String,
-    /// Of its server's host.
-    partition: u16,
-    /// Its server's address that is tried first.
-    address: Option<IpAddr>,
     /// By the scheduler's clock.
     until: Micros,
     lease: Micros,
@@ -77,12 +73,10 @@ pub(crate) fn url_of(pass: &str) -> &str {
 
 /// What has been seen so far, and what was wrong with it.
 pub(crate) struct Checks {
-    partitions: u16,
     delay: Micros,
     download_pause: DownloadPause,
     robots_lifetime: Micros,
-    /// 0: no limit.
-    connections_per_address: usize,
+    circles: Circles,
     /// 0: no limit.
     pages_per_host: u64,
     pages_per_domain: u64,
@@ -111,11 +105,10 @@ impl Checks {
     pub(crate) fn new(pipeline: &Pipeline, faults: bool) -> Self {
         let politeness = &pipeline.politeness;
         Checks {
-            partitions: pipeline.partitions,
             delay: politeness.delay.as_micros() as Micros,
             download_pause: DownloadPause::new(politeness),
             robots_lifetime: politeness.robots_lifetime.as_micros() as Micros,
-            connections_per_address: politeness.connections_per_address as usize,
+            circles: Circles::new(pipeline),
             pages_per_host: pipeline.limits.pages_per_host,
             pages_per_domain: pipeline.limits.pages_per_domain,
             faults,
@@ -138,7 +131,7 @@ impl Checks {
     }
 
     /// A process sends a soft message.
-    pub(crate) fn sends(&mut self, now: Micros, from: Process, used: &[u16], edge: Edge, payload: &[u8]) {
+    pub(crate) fn sends(&mut self, now: Micros, from: Process, edge: Edge, payload: &[u8]) {
         if edge != Edge::FetchJobs {
             return;
         }
@@ -156,13 +149,15 @@ impl Checks {
                 }
                 self.by_server.entry(job.server.clone()).or_default().push(job.id);
                 let address = job.addresses.first().copied();
-                let partition = partition(host_of(&job.server), self.partitions);
                 self.events += 1;
                 let granted = self.events;
-                let lease =
-                    Lease { server: job.server, partition, address, until: now + lease, lease, granted, ended: false };
+                let until = now + lease;
+                let lease = Lease { server: job.server.clone(), until, lease, granted, ended: false };
                 self.leases.insert(job.id, lease);
-                self.shares_address(now, job.id, used);
+                let leases = &self.leases;
+                let is_valid = |job| leases.get(&job).is_some_and(|lease| !lease.ended && lease.until > now);
+                let wrong = self.circles.granted(job.id, &job.server, address, is_valid);
+                self.violations.extend(wrong);
             }
             Ok(ToFetcher::Renewed { job, .. }) => {
                 if let Some(lease) = self.leases.get_mut(&job) {
@@ -171,18 +166,6 @@ impl Checks {
             }
             Ok(ToFetcher::Revoked { .. }) => {}
             Err(error) => self.violated(format!("{from:?} sends an unreadable message: {error}")),
-        }
-    }
-
-    /// Whether a job that was just granted finds room at its address.
-    fn shares_address(&mut self, now: Micros, job: JobId, used: &[u16]) {
-        let address = self.leases.get(&job).and_then(|lease| lease.address);
-        let is_there = |(_, lease): &(&JobId, &Lease)| {
-            used.contains(&lease.partition) && lease.address == address && !lease.ended && lease.until > now
-        };
-        let jobs = self.leases.iter().filter(is_there).count();
-        if self.connections_per_address > 0 && jobs > self.connections_per_address {
-            self.violated(format!("{jobs} jobs are out for {address:?}, the last is {job:?}"));
         }
     }
 
@@ -339,6 +322,7 @@ impl Checks {
             }
             Some(_) => {}
         }
+        self.violations.extend(self.circles.contacted(now, server, job));
         let delay = self.delay;
         let granted = self.leases.get(&job).map_or(0, |lease| lease.granted);
         let politeness = self.politeness.entry(server.to_owned()).or_default();

@@ -96,7 +96,7 @@ impl Graph {
         if plan.pipeline.limits.pages_per_host > 0 {
             pair_up(&mut servers[..hidden]);
         }
-        if plan.pipeline.limits.pages_per_domain > 0 {
+        if plan.pipeline.limits.pages_per_domain > 0 || !plan.pipeline.politeness.groups.is_empty() {
             join_domains(&mut servers[..hidden]);
         }
         let urls: Vec<String> = servers.iter().map(|server| server.url.clone()).collect();

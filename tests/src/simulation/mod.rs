@@ -11,6 +11,7 @@ mod ahead;
 mod around;
 mod broker;
 mod checks;
+mod circles;
 pub(crate) mod dice;
 mod graph;
 mod leases;

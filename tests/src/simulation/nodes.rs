@@ -17,8 +17,8 @@ use host_splitter::splitter::Splitter;
 use parser::core::Parser;
 use resolver::effect::Found;
 use resolver::resolver::Resolver;
+use scheduler::ledger_need::{LedgerAnswer, LedgerNeed};
 use scheduler::quality::Provider;
-use scheduler::tokens::{Need, Settled};
 use scheduler::{Idle, Scheduler, Schedulers, Settings};
 use shared::bus::OwnersTable;
 use shared::config::{Pipeline, UrlCacheSettings};
@@ -78,11 +78,11 @@ impl Simulated for Resolver {
 
 impl Simulated for Scheduler {
     /// The ledger changes after a moment, the answer comes after another: or not, when the broker is out of reach.
-    fn perform(need: Need, id: EffectId, around: &mut Around) {
-        around.ask_for_tokens(id, need);
+    fn perform(need: LedgerNeed, id: EffectId, around: &mut Around) {
+        around.enter_need(id, need);
     }
 
-    fn accept(answer: Answer) -> Option<Settled> {
+    fn accept(answer: Answer) -> Option<LedgerAnswer> {
         if let Answer::Scheduler(answer) = answer { Some(answer) } else { None }
     }
 

@@ -1,7 +1,7 @@
 //! Plan: what a seed stands for: how many instances, which limits, which faults.
 
 use super::dice::Dice;
-use shared::config::{Layers, Pipeline};
+use shared::config::{Group, GroupedBy, Layers, Pipeline};
 use std::time::Duration;
 
 /// Simulated microseconds since the beginning.
@@ -154,6 +154,26 @@ impl Plan {
         self.again.clear();
         // A robots.txt that a used up budget leaves unread names no sitemaps: which ones are depends on the order.
         self.pipeline.limits.sitemaps_per_server = 0;
+        self
+    }
+
+    /// The same with groups: every registered domain, of which many have three hosts, is one, and so are, in some runs, the
+    /// hosts of one of these domains and others. Several schedulers share them, and move.
+    #[must_use]
+    pub fn with_groups(mut self) -> Plan {
+        let mut dice = Dice::new(self.seed ^ 0x6b79_6c6f_7330_31aa);
+        let delay = |dice: &mut Dice| Duration::from_millis(*dice.pick(&[0, 0, 300, 2500]).unwrap_or(&0));
+        let hosts = ["*.sim0.test", "*.sim2.test"].map(|text| serde_json::from_value(text.into()));
+        let hosts = hosts.into_iter().collect::<Result<_, _>>().unwrap_or_else(|error| panic!("no hosts: {error}"));
+        let listed = Group { by: None, hosts, jobs_max: 1 + dice.below(2) as u32, delay: delay(&mut dice) };
+        let by = Some(GroupedBy::RegisteredDomain);
+        let domains = Group { by, hosts: Vec::new(), jobs_max: 1 + dice.below(2) as u32, delay: delay(&mut dice) };
+        self.pipeline.politeness.groups = if dice.below(2) == 0 { vec![domains] } else { vec![listed, domains] };
+        // More often with several schedulers, and with moves.
+        self.pipeline.stages.scheduler.replicas = 1 + dice.below(3) as u16;
+        if self.faults.incidents > 0 {
+            self.faults.scalings = 2 * dice.below(4) as usize;
+        }
         self
     }
 

@@ -52,6 +52,8 @@ pub struct Ended {
     pub crashes: u64,
     /// Partitions that one instance took over from another.
     pub moved: u64,
+    /// Needs that schedulers entered into ledgers.
+    pub entries: u64,
     /// Why the crawl was not gone on with: a stream was shorter than it had been.
     pub refusal: Option<String>,
 }
@@ -106,6 +108,7 @@ impl World {
             leases: Leases::new(pipeline.ownership_lease.as_micros() as Micros),
             routes: Routes::new(pipeline),
             ledgers: HashMap::new(),
+            entries: 0,
             checks: Checks::new(pipeline, !plan.faults.is_none()),
             faults: plan.faults.clone(),
             up: HashMap::new(),

@@ -1,4 +1,4 @@
-//! The schedulers that share the budgets, as one of them knows them.
+//! The schedulers that share budgets and circles, as one of them knows them.
 
 use shared::partitions::{Owners, Whereabouts};
 use std::collections::BTreeMap;
@@ -40,6 +40,11 @@ impl Schedulers {
     /// Says whether budgets have to be shared, or were.
     pub(crate) fn share(&self) -> bool {
         self.count > 1 || self.have_moved
+    }
+
+    /// Says whether jobs may have moved with partitions.
+    pub(crate) fn moved(&self) -> bool {
+        self.have_moved || self.gives
     }
 
     /// Those that must say what they fetched before others take tokens: since partitions have moved, all that have some.

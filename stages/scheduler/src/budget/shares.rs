@@ -20,6 +20,7 @@ use crate::budget::left::Budget;
 use crate::budget::schedulers::Schedulers;
 use crate::keys::load::Load;
 use crate::keys::server_key::ServerKey;
+use crate::ledger_need::LedgerNeed;
 use crate::settings::Settings;
 use crate::step::staged::Staged;
 use crate::store::codec::{Reader, Writer};
@@ -386,7 +387,7 @@ impl Shares {
                 staged.rows.put(DOMAINS, domain.to_be_bytes().to_vec(), write(share.fetched, name));
             }
             self.out += 1;
-            staged.messages.need(Need {
+            staged.messages.need(LedgerNeed::Tokens(Need {
                 budget: share.budget.clone(),
                 max: share.max,
                 schedulers: self.schedulers.count,
@@ -397,7 +398,7 @@ impl Shares {
                 in_flight: share.in_flight,
                 waiting,
                 gives_back: now >= self.gives_back_at,
-            });
+            }));
         }
     }
 

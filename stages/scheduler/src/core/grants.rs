@@ -99,7 +99,7 @@ impl Grants {
         let server = in_play.server;
         let grantee = self.fetchers.but(now, server.unreached_by, grantee);
         staged.touch(key);
-        let todo = server.todo(key, now, settings, budgets, &places.connections);
+        let todo = server.todo(key, now, settings, budgets, &places.circles);
         let Some(address) = server.address.first().filter(|_| todo == Todo::Job) else {
             return Ok(Granted::Nothing);
         };
@@ -113,7 +113,9 @@ impl Grants {
         if requests.is_empty() {
             return Ok(Granted::Nothing);
         }
-        places.connect(address);
+        if let Some(server) = servers.get(key) {
+            places.connect(server, &lease, settings);
+        }
         self.send_job(key, lease, requests, &grantee, servers, staged);
         Ok(Granted::Job(grantee.fetcher))
     }

@@ -5,6 +5,7 @@
 use crate::core::grants::Grants;
 use crate::core::places::Places;
 use crate::frontier::rows::scan_urls;
+use crate::keys::circle::Circle;
 use crate::keys::room::Room;
 use crate::servers::in_play::Servers;
 use crate::servers::todo::{Todo, WaitFor};
@@ -47,8 +48,13 @@ pub enum Idle {
     BudgetReserved,
     /// A budget is used up: its URLs wait for a larger one.
     OverBudget(&'static str),
-    /// No more connections to its address are allowed.
+    /// No more connections to its address are allowed, over all schedulers.
     AddressTaken(IpAddr),
+    /// As many jobs are out for its group, which has this place in `politeness.groups`, as are allowed, or other
+    /// schedulers may have them out.
+    GroupTaken(u16),
+    /// The delay of its group.
+    GroupDelay(u16, Duration),
     /// The pages left of the crawl's budget are in flight, or other schedulers have them.
     EnoughPages,
     /// The scheduler is told to end.
@@ -82,7 +88,15 @@ impl fmt::Display for Idle {
                 f.write_str("what is left of its host's or its domain's budget is in flight, or other schedulers'")
             }
             Idle::OverBudget(limit) => write!(f, "its URLs wait: over the budget of {limit}"),
-            Idle::AddressTaken(address) => write!(f, "no more connections to {address} are allowed"),
+            Idle::AddressTaken(address) => {
+                write!(f, "no more connections to {address} are allowed, over all schedulers")
+            }
+            Idle::GroupTaken(number) => {
+                write!(f, "no more jobs are allowed for its group, politeness.groups[{number}], over all schedulers")
+            }
+            Idle::GroupDelay(number, left) => {
+                write!(f, "delay of its group, politeness.groups[{number}], for {left:.1?} more")
+            }
             Idle::EnoughPages => f.write_str("what is left of the crawl's budget is in flight, or other schedulers'"),
             Idle::Draining => f.write_str("the scheduler is ending"),
             Idle::Ready { before, credit: 0 } => write!(f, "ready behind {before} servers; no fetcher asks for jobs"),
@@ -183,7 +197,7 @@ impl Inquiry<'_> {
             let until = server.urls_end_until(now, settings, budgets);
             return Ok(Idle::Ending(outcome, reason, until.map(left)));
         }
-        Ok(match server.todo(key, now, settings, budgets, &self.places.connections) {
+        Ok(match server.todo(key, now, settings, budgets, &self.places.circles) {
             Todo::Nothing | Todo::Wait(_, WaitFor::Nobody) => Idle::NothingWaiting,
             Todo::Wait(until, WaitFor::Lease) => Idle::Connected(left(until)),
             Todo::Wait(until, WaitFor::Contact) if server.was_set_aside() => Idle::BackOff(left(until)),
@@ -194,7 +208,11 @@ impl Inquiry<'_> {
             Todo::Hold(Room::Host(_) | Room::Domain(_)) => {
                 budgets.used_up().map_or(Idle::BudgetReserved, Idle::OverBudget)
             }
-            Todo::Hold(Room::Address(address)) => Idle::AddressTaken(address),
+            Todo::Hold(Room::Circle(circle)) => match (circle, self.places.circles.pause(circle, now, settings)) {
+                (Circle::Address(address), _) => Idle::AddressTaken(address),
+                (Circle::Group { number, .. }, None) => Idle::GroupTaken(number),
+                (Circle::Group { number, .. }, Some(pause)) => Idle::GroupDelay(number, pause),
+            },
             // What the next step does.
             Todo::Resolve | Todo::End | Todo::Refuse => Idle::AddressAwaited(Duration::ZERO),
             Todo::Errand(_) => Idle::RobotsAwaited(Duration::ZERO),

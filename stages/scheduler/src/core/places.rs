@@ -8,35 +8,34 @@
 use crate::budget::left::{Budget, Budgets};
 use crate::core::errands::Errands;
 use crate::frontier::url_end::UrlEnd;
+use crate::keys::circle::Circle;
 use crate::keys::room::Room;
 use crate::keys::server_key::ServerKey;
-use crate::politeness::connections::Connections;
+use crate::politeness::circles::Circles;
 use crate::ranking::policy::Rank;
 use crate::ranking::ready_queue::{MoveTo, ReadyQueue};
 use crate::ranking::speeds::Speeds;
+use crate::rights::Settled;
 use crate::servers::in_play::Servers;
+use crate::servers::lease::Lease;
 use crate::servers::server::Server;
 use crate::servers::todo::Todo;
+use crate::settings::Settings;
 use crate::step::staged::Staged;
 use shared::stage::store::StoreError;
 use shared::time::Timestamp;
-use std::net::IpAddr;
 
 /// The places of all servers, and what decides them beside the servers themselves.
 pub(crate) struct Places {
     pub(crate) queue: ReadyQueue,
-    pub(crate) connections: Connections,
+    pub(crate) circles: Circles,
     pub(crate) speeds: Speeds,
 }
 
 impl Places {
-    /// `connections_per_address`: how many connections to an address may be open at once; 0: no limit.
-    pub(crate) fn new(connections_per_address: u32) -> Self {
-        Places {
-            queue: ReadyQueue::default(),
-            connections: Connections::new(connections_per_address),
-            speeds: Speeds::default(),
-        }
+    /// No places yet; `circles` know of no job yet.
+    pub(crate) fn new(circles: Circles) -> Self {
+        Places { queue: ReadyQueue::default(), circles, speeds: Speeds::default() }
     }
 
     /// Puts a server where it belongs, and asks the questions that have to be answered first.
@@ -59,13 +58,18 @@ impl Places {
         loop {
             let budgets = servers.budgets(key);
             let Some(server) = servers.get_mut(key) else { return Ok(()) };
-            let to = match server.todo(key, now, settings, budgets, &self.connections) {
+            let to = match server.todo(key, now, settings, budgets, &self.circles) {
                 Todo::Nothing => {
                     staged.idle.insert(key);
                     MoveTo::Idle
                 }
                 Todo::Wait(until, _) => MoveTo::Until(until),
-                Todo::Hold(room) => MoveTo::Held(room),
+                Todo::Hold(room) => {
+                    if let Room::Circle(circle) = room {
+                        self.circles.want(circle, now, settings);
+                    }
+                    MoveTo::Held(room)
+                }
                 Todo::Job => self.ready(key, server, staged)?,
                 Todo::End => MoveTo::Ending,
                 Todo::Resolve => {
@@ -107,9 +111,12 @@ impl Places {
     fn put(&mut self, key: ServerKey, server: &mut Server, to: MoveTo, budgets: Budgets, staged: &mut Staged<'_>) {
         self.queue.place(key, &mut server.place, to);
         // Room that this server does not take now goes to one that is held, which passes it on the same way.
-        let claims = matches!(to, MoveTo::Ready(_) | MoveTo::Held(Room::Address(_)));
-        let claimed = server.address.first().filter(|_| claims);
-        let claimed_before = std::mem::replace(&mut server.claimed_address, claimed);
+        let claimed = match to {
+            MoveTo::Ready(_) | MoveTo::Troubled(_) => server.circles(staged.settings),
+            MoveTo::Held(Room::Circle(circle)) => [Some(circle), None],
+            _ => [None; 2],
+        };
+        let claimed_before = std::mem::replace(&mut server.claimed, claimed);
         if !matches!(to, MoveTo::Ready(_)) {
             let rooms = [(budgets.host, Room::Host(key.host)), (budgets.domain, Room::Domain(server.domain))];
             for (budget, room) in rooms {
@@ -118,26 +125,53 @@ impl Places {
                 }
             }
         }
-        if let Some(address) = claimed_before.filter(|_| claimed != claimed_before) {
-            self.pass_on_address(address, staged);
+        for circle in claimed_before.into_iter().flatten().filter(|circle| !claimed.contains(&Some(*circle))) {
+            self.pass_on_circle(circle, staged);
         }
     }
 
-    /// The connection of a granted job counts from now on.
-    pub(crate) fn connect(&mut self, address: IpAddr) {
-        self.connections.connect(address);
+    /// A job of a server that was out when this life began counts again.
+    pub(crate) fn restore(&mut self, server: &Server, lease: &Lease, settings: &Settings) {
+        for circle in server.circles_of(lease, settings).into_iter().flatten() {
+            self.circles.restore(circle, settings);
+        }
+    }
+
+    /// A granted job counts from now on.
+    pub(crate) fn connect(&mut self, server: &Server, lease: &Lease, settings: &Settings) {
+        for circle in server.circles_of(lease, settings).into_iter().flatten() {
+            self.circles.connect(circle, settings);
+        }
     }
 
     /// The connection of a lease is closed.
-    pub(crate) fn close(&mut self, address: IpAddr, staged: &mut Staged<'_>) {
-        self.connections.close(address);
-        self.pass_on_address(address, staged);
+    pub(crate) fn close(&mut self, server: &Server, lease: &Lease, staged: &mut Staged<'_>) {
+        for circle in server.circles_of(lease, staged.settings).into_iter().flatten() {
+            self.circles.close(circle, staged.now, staged.settings);
+            self.pass_on_circle(circle, staged);
+        }
     }
 
-    /// Room for a connection goes to a server that is held for want of it.
-    fn pass_on_address(&self, address: IpAddr, staged: &mut Staged<'_>) {
-        if self.connections.has_room(address) {
-            self.pass_on(Room::Address(address), staged);
+    /// Looks after circles; servers that find room now are looked after next. False when there are none.
+    pub(crate) fn tend_circles(&mut self, staged: &mut Staged<'_>) -> bool {
+        let Places { queue, circles, .. } = self;
+        let with_room = circles.tend(|circle| queue.held(Room::Circle(circle)), staged);
+        for circle in &with_room {
+            self.pass_on(Room::Circle(*circle), staged);
+        }
+        !with_room.is_empty()
+    }
+
+    /// Takes what the ledger of a circle says.
+    pub(crate) fn settled(&mut self, settled: &Settled, staged: &mut Staged<'_>) {
+        let waiting = self.queue.held(Room::Circle(settled.circle));
+        self.circles.settled(settled, waiting, staged);
+    }
+
+    /// Room in a circle goes to a server that is held for want of it.
+    fn pass_on_circle(&self, circle: Circle, staged: &mut Staged<'_>) {
+        if self.circles.has_room(circle, staged.now, staged.settings) {
+            self.pass_on(Room::Circle(circle), staged);
         }
     }
 

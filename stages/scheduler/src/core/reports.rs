@@ -67,13 +67,12 @@ impl Reports<'_> {
             lease.renew(staged.now, staged.settings.job_lease);
             if lease.last.is_none() {
                 let (job, sequence) = (report.job, report.sequence);
-                let answer = if self.may_go_on(key, &lease, staged) {
-                    ToFetcher::Renewed { job, sequence }
-                } else {
+                if !self.may_go_on(key, &lease, staged) {
                     lease.is_excused = true;
-                    ToFetcher::Revoked { job }
-                };
-                staged.messages.send(&report.fetcher, answer);
+                    staged.messages.send(&report.fetcher, ToFetcher::Revoked { job });
+                } else if self.is_entered(key, &lease, staged) {
+                    staged.messages.send(&report.fetcher, ToFetcher::Renewed { job, sequence });
+                }
             }
             staged.rows.put(JOBS, key.to_bytes(), lease.to_row());
         }
@@ -117,6 +116,13 @@ impl Reports<'_> {
         lease.robots.is_some()
             || !staged.settings.respect_robots
             || self.servers.get(key).is_some_and(|server| server.robots.rules(staged.now).is_some())
+    }
+
+    /// Says whether the ledgers of its circles know of a job. Until they do it is not renewed, since others may not leave it
+    /// room. Its next report asks again.
+    fn is_entered(&self, key: ServerKey, lease: &Lease, staged: &Staged<'_>) -> bool {
+        let circles = self.servers.get(key).map_or([None; 2], |server| server.circles_of(lease, staged.settings));
+        circles.into_iter().flatten().all(|circle| self.places.circles.are_entered(circle, staged.now))
     }
 
     /// Takes a report of a job that is not, or no longer, the server's. Its results do not count. But the waits that
@@ -246,7 +252,9 @@ impl Reports<'_> {
         let restored = lease.is_restored();
         let hung_up = lease.contacted && !lease.progressed && lease.trouble.is_none();
         let trouble = lease.trouble.or(hung_up.then_some(Trouble::HungUp));
-        self.places.close(lease.address, staged);
+        if let Some(server) = self.servers.get(key) {
+            self.places.close(server, &lease, staged);
+        }
         let is_robots = lease.robots.is_some();
         let askers = match lease.robots {
             Some(task) if !lease.progressed => task.askers.into_iter().map(|asker| (task.url.clone(), asker)).collect(),
@@ -308,7 +316,7 @@ impl Reports<'_> {
         server.queue.give_back(slots.into_iter(), staged.settings.head_max());
         let gap = server.gap(staged.settings);
         server.leave_alone(staged.now, gap);
-        self.places.close(lease.address, staged);
+        self.places.close(server, &lease, staged);
         if let Some(task) = lease.robots.filter(|_| !lease.progressed) {
             if task.own {
                 self.errands.answered(key, &task.url, None, staged.now, self.servers, staged)?;

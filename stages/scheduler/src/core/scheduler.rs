@@ -23,6 +23,8 @@ use crate::frontier::rows::URLS;
 use crate::frontier::validators::VALIDATORS;
 use crate::keys::room::Room;
 use crate::keys::server_key::ServerKey;
+use crate::ledger_need::{LedgerAnswer, LedgerNeed};
+use crate::politeness::circles::Circles;
 use crate::robots::state::ROBOTS;
 use crate::servers::counts::outcome_metric;
 use crate::servers::in_play::Servers;
@@ -31,7 +33,6 @@ use crate::servers::partition::META;
 use crate::servers::server::SERVERS;
 use crate::settings::Settings;
 use crate::step::staged::Staged;
-use crate::tokens::{Need, Settled};
 use shared::identity::serials_follow;
 use shared::message::{Ask, AskReply, Edge, Errand, Outcome, ReadyUrls, Report, Undecodable, decode};
 use shared::partitions::Owners;
@@ -118,8 +119,10 @@ impl Scheduler {
         now: Timestamp,
     ) -> Result<Self, StoreError> {
         let servers = Servers::open(&settings, instance, epoch, partitions, store, now)?;
-        let mut places = Places::new(settings.connections_per_address);
-        servers.all().filter_map(|server| server.lease.as_ref()).for_each(|lease| places.connect(lease.address));
+        let mut places = Places::new(Circles::open(&settings, (instance, epoch), now));
+        for (server, lease) in servers.all().filter_map(|server| Some((server, server.lease.as_deref()?))) {
+            places.restore(server, lease, &settings);
+        }
         Ok(Scheduler {
             instance,
             epoch,
@@ -171,6 +174,13 @@ impl Scheduler {
             Errand::Wanted { url, .. } => shared::url::server_of(url),
             Errand::Found { server, .. } => server,
             Errand::Tokens { domain } => return self.servers.call_for_tokens(staged.now, domain.as_deref()),
+            Errand::Rights { circle } => {
+                match circle.parse() {
+                    Ok(circle) => self.places.circles.call(circle, staged.now, staged.settings),
+                    Err(()) => self.malformed += 1,
+                }
+                return Ok(());
+            }
         };
         let Some(key) = self.servers.key_of(name) else {
             self.malformed += 1;
@@ -216,6 +226,9 @@ impl Scheduler {
             while let Some(key) = staged.unsettled.pop_front() {
                 self.places.find(key, &mut self.servers, &mut self.errands, staged)?;
             }
+            if self.places.tend_circles(staged) {
+                continue;
+            }
             if let Some(key) = self.places.queue.first_ending() {
                 if staged.endings_left == 0 {
                     self.more = true;
@@ -253,8 +266,8 @@ impl Scheduler {
 
 impl Core for Scheduler {
     type Input = Input;
-    type Effect = Need;
-    type Answer = Settled;
+    type Effect = LedgerNeed;
+    type Answer = LedgerAnswer;
 
     fn decode(edge: Edge, payload: &[u8]) -> Result<Input, Undecodable> {
         match edge {
@@ -266,7 +279,12 @@ impl Core for Scheduler {
         }
     }
 
-    fn step(&mut self, now: Timestamp, event: Event<Input, Settled>, out: &mut Output<Need>) -> Result<(), StoreError> {
+    fn step(
+        &mut self,
+        now: Timestamp,
+        event: Event<Input, LedgerAnswer>,
+        out: &mut Output<LedgerNeed>,
+    ) -> Result<(), StoreError> {
         let (settings, store) = (Arc::clone(&self.settings), Arc::clone(self.servers.store()));
         let mut staged = Staged::new(now, &settings, store.as_ref(), ENDINGS_PER_STEP);
         self.more = false;
@@ -281,7 +299,8 @@ impl Core for Scheduler {
             }
             Event::Drain => self.grants.drain(),
             Event::HearsAgain => self.servers.hear_again(&mut staged),
-            Event::Answer(settled) => {
+            Event::Answer(LedgerAnswer::Rights(settled)) => self.places.settled(&settled, &mut staged),
+            Event::Answer(LedgerAnswer::Tokens(settled)) => {
                 if let Some(domain) = self.servers.shares_mut().settled(&settled, &mut staged) {
                     self.places.pass_on(Room::Domain(domain), &mut staged);
                 }
@@ -310,11 +329,14 @@ impl Core for Scheduler {
         self.epoch = epoch;
         self.grants.owned_since(epoch);
         self.servers.shares_mut().owned_since(epoch);
+        self.places.circles.owned_since(epoch);
     }
 
     fn owners(&mut self, stage: StageName, owners: &Owners) {
         if stage == StageName::Scheduler {
-            self.servers.shares_mut().shared_by(Schedulers::of(owners, self.instance));
+            let schedulers = Schedulers::of(owners, self.instance);
+            self.places.circles.shared_by(schedulers.clone());
+            self.servers.shares_mut().shared_by(schedulers);
         }
     }
 
@@ -324,7 +346,7 @@ impl Core for Scheduler {
     }
 
     fn wake_at(&self) -> Option<Timestamp> {
-        let dues = [self.places.queue.next_due(), self.servers.shares().ask_at()];
+        let dues = [self.places.queue.next_due(), self.servers.shares().ask_at(), self.places.circles.look_at()];
         if self.more { Some(Timestamp::ZERO) } else { dues.into_iter().flatten().min() }
     }
 

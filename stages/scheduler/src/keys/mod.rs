@@ -2,6 +2,7 @@
 //!
 //! Nothing here knows a store, a time or a setting; every other room may import it.
 
+pub mod circle;
 pub(crate) mod load;
 pub(crate) mod room;
 pub(crate) mod server_key;

@@ -1,6 +1,6 @@
 //! Room: what several servers share, and wait for when all of it is taken.
 
-use std::net::IpAddr;
+use crate::keys::circle::Circle;
 
 /// What several servers share, and may find taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -10,6 +10,6 @@ pub(crate) enum Room {
     /// The budget of a registered domain, by the hash of its name. Room comes when one of its URLs ends, or with
     /// tokens.
     Domain(u64),
-    /// Connections to an address. Room comes when one of them ends.
-    Address(IpAddr),
+    /// Jobs in a circle. Room comes when one of them ends, when the delay of its group is over, or with rights.
+    Circle(Circle),
 }

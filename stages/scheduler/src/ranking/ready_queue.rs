@@ -9,6 +9,9 @@ use crate::ranking::policy::Rank;
 use shared::time::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Servers that are counted of those held for want of the same room. More have never use for more room at once.
+const HELD_COUNTED_MAX: usize = 64;
+
 /// Where a server is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum QueuePlace {
@@ -118,6 +121,11 @@ impl ReadyQueue {
         self.held.range((room, 0)..=(room, u64::MAX)).next().map(|(_, server)| *server)
     }
 
+    /// Number of servers that are held for want of this room.
+    pub(crate) fn held(&self, room: Room) -> u32 {
+        u32::try_from(self.held.range((room, 0)..=(room, u64::MAX)).take(HELD_COUNTED_MAX).count()).unwrap_or(u32::MAX)
+    }
+
     /// A server whose URLs end without a contact.
     pub(crate) fn first_ending(&self) -> Option<ServerKey> {
         self.ending.first().copied()
@@ -151,6 +159,7 @@ impl ReadyQueue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keys::circle::Circle;
 
     const fn server(id: u64) -> ServerKey {
         ServerKey::numbered(id)
@@ -172,7 +181,7 @@ mod tests {
         assert_eq!(order, [2, 0, 1]);
         assert_eq!((queue.first_held(Room::Host(6)), queue.first_held(eight)), (None, Some(server(3))));
         // The same server is held for want of another room.
-        let address = Room::Address("192.0.2.1".parse().unwrap());
+        let address = Room::Circle(Circle::Address("192.0.2.1".parse().unwrap()));
         queue.place(server(3), &mut places[3], MoveTo::Held(address));
         assert_eq!((queue.first_held(eight), queue.first_held(address)), (None, Some(server(3))));
     }

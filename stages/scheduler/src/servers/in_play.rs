@@ -12,7 +12,7 @@ use crate::keys::load::Load;
 use crate::keys::server_key::{ServerKey, keys_of};
 use crate::ranking::ready_queue::QueuePlace;
 use crate::servers::counts::Counts;
-use crate::servers::lease::{GRACE, JOBS, Lease};
+use crate::servers::lease::{JOBS, Lease};
 use crate::servers::partition::Partition;
 use crate::servers::server::{SERVERS, Server};
 use crate::settings::Settings;
@@ -30,8 +30,7 @@ pub(crate) struct Servers {
     store: Arc<dyn Store>,
     /// Partitions of the crawl, of all instances.
     n_partitions: u16,
-    /// Says whether URLs over a budget wait for a larger one.
-    over_budget_waits: bool,
+    settings: Settings,
     partitions: BTreeMap<u16, Partition>,
     /// Servers are boxed, because the table has more places than servers.
     in_memory: HashMap<ServerKey, Box<Server>>,
@@ -69,7 +68,7 @@ impl Servers {
         let mut this = Servers {
             store: Arc::clone(&store),
             n_partitions: settings.partitions,
-            over_budget_waits: settings.over_budget == OverBudget::Wait,
+            settings: settings.clone(),
             partitions: BTreeMap::new(),
             in_memory: HashMap::new(),
             shares: Shares::open(settings, (instance, epoch), store.as_ref(), now)?,
@@ -85,7 +84,7 @@ impl Servers {
         }
         for &partition in partitions {
             this.open_servers(store.as_ref(), partition, now)?;
-            this.open_leases(store.as_ref(), partition, now + settings.job_lease + GRACE)?;
+            this.open_leases(store.as_ref(), partition, now + settings.lease_with_grace())?;
         }
         for key in this.keys() {
             this.account(key);
@@ -268,10 +267,12 @@ impl Servers {
     /// The store cannot be read.
     pub(crate) fn look_up(&self, key: ServerKey) -> Result<Option<Server>, StoreError> {
         let Some(partition) = self.partitions.get(&key.partition) else { return Ok(None) };
-        Ok(match self.get(key) {
-            Some(server) => Some(server.clone()),
-            None => self.store.get(SERVERS, &key.to_bytes())?.and_then(|row| Server::from_row(&row, partition.clock)),
-        })
+        if let Some(server) = self.get(key) {
+            return Ok(Some(server.clone()));
+        }
+        let row = self.store.get(SERVERS, &key.to_bytes())?;
+        let server = row.and_then(|row| Server::from_row(&row, partition.clock));
+        Ok(server.map(|server| server.grouped(&self.settings)))
     }
 
     /// Brings a server into play, its host and its domain with it.
@@ -280,7 +281,7 @@ impl Servers {
             partition.hosts.enter(self.store.as_ref(), key)?;
         }
         self.shares.enter(self.store.as_ref(), key, server.domain, &server.name)?;
-        self.in_memory.insert(key, Box::new(server));
+        self.in_memory.insert(key, Box::new(server.grouped(&self.settings)));
         Ok(())
     }
 
@@ -299,7 +300,7 @@ impl Servers {
 
     /// Brings the sums over all servers, and over those of its host and its domain, up to date with one of them.
     pub(crate) fn account(&mut self, key: ServerKey) {
-        let is_over = self.over_budget_waits && self.budgets(key).used_up().is_some();
+        let is_over = self.settings.over_budget == OverBudget::Wait && self.budgets(key).used_up().is_some();
         let Some(server) = self.in_memory.get_mut(&key) else { return };
         let load = server.load();
         let has = Load { over_budget: if is_over { load.waiting } else { 0 }, ..load };

@@ -4,6 +4,7 @@
 //! whatever crashes (P1, P2). It ends when all reports up to the last one came, or when it expires.
 
 use crate::politeness::trouble::Trouble;
+use crate::settings::GRACE;
 use crate::store::codec::{Reader, Writer};
 use shared::message::{JobId, JobKind};
 use shared::stage::Applied;
@@ -15,8 +16,6 @@ use std::time::Duration;
 
 /// Table of jobs: server → lease.
 pub(crate) const JOBS: Table = "jobs";
-/// The scheduler waits this much longer than the lease, for the request in hand and for the last report.
-pub(crate) const GRACE: Duration = Duration::from_secs(2);
 /// Slot of the one request of a robots job.
 pub(crate) const ROBOTS_SLOT: u64 = u64::MAX;
 

@@ -5,6 +5,7 @@
 //! which its rank depends. Its URLs and its robots.txt are on disk.
 
 use crate::frontier::queue::Queue;
+use crate::keys::circle::Circle;
 use crate::keys::load::Load;
 use crate::keys::server_key::ServerKey;
 use crate::politeness::pauses::{back_off, gap};
@@ -24,7 +25,6 @@ use shared::message::Outcome;
 use shared::stage::store::{StoreError, Table};
 use shared::time::Timestamp;
 use shared::url::{fingerprint, host_of, registered_domain};
-use std::net::IpAddr;
 use std::time::Duration;
 
 /// Overlap of the requests of a connection before it is measured, in thousandths: how much faster the requests are than
@@ -49,6 +49,8 @@ pub(crate) struct Server {
     pub(crate) name: Box<str>,
     /// Hash of its host's registered domain.
     pub(crate) domain: u64,
+    /// The group that its host belongs to.
+    pub(crate) group: Option<Circle>,
     pub(crate) address: Address,
     pub(crate) robots: RobotsState,
     pub(crate) queue: Queue,
@@ -77,8 +79,8 @@ pub(crate) struct Server {
     pub(crate) lease: Option<Box<Lease>>,
     pub(crate) errands: Vec<ErrandTask>,
     pub(crate) place: QueuePlace,
-    /// The address to which it would take the next connection, now or when there is room.
-    pub(crate) claimed_address: Option<IpAddr>,
+    /// Circles in which it would take room now, or when there is some.
+    pub(crate) claimed: [Option<Circle>; 2],
     /// What the sums over all servers hold of it.
     pub(crate) accounted: Load,
 }
@@ -88,6 +90,7 @@ impl Server {
         Server {
             name: name.into(),
             domain: fingerprint(registered_domain(host_of(name))),
+            group: None,
             address: Address::default(),
             robots: RobotsState::default(),
             queue: Queue::default(),
@@ -105,15 +108,33 @@ impl Server {
             lease: None,
             errands: Vec::new(),
             place: QueuePlace::Idle,
-            claimed_address: None,
+            claimed: [None; 2],
             accounted: Load::default(),
         }
+    }
+
+    /// The server, of the group that its host belongs to.
+    pub(crate) fn grouped(self, settings: &Settings) -> Self {
+        Server { group: settings.group_of(&self.name, self.domain), ..self }
+    }
+
+    /// The circles that its next job counts for.
+    pub(crate) fn circles(&self, settings: &Settings) -> [Option<Circle>; 2] {
+        let address = self.address.first().filter(|_| settings.connections_per_address > 0);
+        [self.group, address.map(Circle::Address)]
+    }
+
+    /// The circles that a job counts for which goes to an address.
+    pub(crate) fn circles_of(&self, lease: &Lease, settings: &Settings) -> [Option<Circle>; 2] {
+        let is_limited = settings.connections_per_address > 0;
+        [self.group, is_limited.then_some(Circle::Address(lease.address))]
     }
 
     /// Pause between two contacts.
     pub(crate) fn gap(&self, settings: &Settings) -> Duration {
         let crawl_delay = if settings.respect_robots { self.robots.crawl_delay() } else { Duration::ZERO };
-        gap(settings, crawl_delay, Duration::from_micros(self.download_us.into()))
+        let of_group = self.group.map_or(Duration::ZERO, |group| settings.delay_of(group));
+        gap(settings, crawl_delay, Duration::from_micros(self.download_us.into())).max(of_group)
     }
 
     /// Allows no contact for `wait`, at least.

@@ -2,9 +2,10 @@
 //! decision.
 
 use crate::budget::left::Budgets;
+use crate::keys::circle::Circle;
 use crate::keys::room::Room;
 use crate::keys::server_key::ServerKey;
-use crate::politeness::connections::Connections;
+use crate::politeness::circles::Circles;
 use crate::robots::state::{Next, Rules};
 use crate::servers::address::Need;
 use crate::servers::server::Server;
@@ -82,7 +83,7 @@ impl Server {
         now: Timestamp,
         settings: &Settings,
         budgets: Budgets,
-        connections: &Connections,
+        circles: &Circles,
     ) -> Todo {
         if let Some(lease) = &self.lease {
             return Todo::Wait(lease.deadline, WaitFor::Lease);
@@ -121,9 +122,10 @@ impl Server {
                 Next::Wait(until) => return Todo::Wait(until, WaitFor::Robots),
             }
         }
-        match self.address.first() {
-            Some(address) if !connections.has_room(address) => Todo::Hold(Room::Address(address)),
-            _ => Todo::Job,
+        let is_full = |circle: &Circle| !circles.has_room(*circle, now, settings);
+        match self.circles(settings).into_iter().flatten().find(is_full) {
+            Some(circle) => Todo::Hold(Room::Circle(circle)),
+            None => Todo::Job,
         }
     }
 

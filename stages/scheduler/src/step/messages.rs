@@ -1,9 +1,9 @@
 //! The messages of one step: outcomes and sitemaps to be published; jobs, requests for addresses and errands to be
-//! sent; and needs of tokens.
+//! sent; and needs of tokens and rights.
 //!
 //! Invariant: no message is larger than the broker takes.
 
-use crate::tokens::Need;
+use crate::ledger_need::LedgerNeed;
 use shared::bus::lane_of;
 use shared::message::{DnsRefresh, Errand, FoundUrls, OutcomeEntry, Outcomes, ToFetcher};
 use shared::stage::{Output, Token};
@@ -24,7 +24,7 @@ pub(crate) struct Messages {
     sends: Vec<(String, ToFetcher)>,
     errands: Vec<(u16, Errand)>,
     found: Vec<FoundUrls>,
-    needs: Vec<Need>,
+    needs: Vec<LedgerNeed>,
 }
 
 impl Messages {
@@ -53,13 +53,13 @@ impl Messages {
         self.found.push(found);
     }
 
-    /// Tokens of a budget that schedulers share are needed.
-    pub(crate) fn need(&mut self, need: Need) {
+    /// A ledger is to be changed.
+    pub(crate) fn need(&mut self, need: LedgerNeed) {
         self.needs.push(need);
     }
 
     /// Hands all messages over. `refresh_number` gives each request for addresses its number.
-    pub(crate) fn flush(self, out: &mut Output<Need>, mut refresh_number: impl FnMut() -> u64) {
+    pub(crate) fn flush(self, out: &mut Output<LedgerNeed>, mut refresh_number: impl FnMut() -> u64) {
         for (partition, entries) in self.outcomes {
             publish_outcomes(out, partition, entries);
         }

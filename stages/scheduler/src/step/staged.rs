@@ -3,10 +3,10 @@
 //! A step notes which servers it touched; at its end the core finds each its place and writes its record.
 
 use crate::keys::server_key::ServerKey;
+use crate::ledger_need::LedgerNeed;
 use crate::settings::Settings;
 use crate::step::messages::Messages;
 use crate::store::rows::Rows;
-use crate::tokens::Need;
 use shared::stage::Output;
 use shared::stage::store::Store;
 use shared::time::Timestamp;
@@ -63,7 +63,7 @@ impl<'a> Staged<'a> {
     }
 
     /// Hands everything over. `refresh_number` gives each request for addresses its number.
-    pub(crate) fn flush(self, out: &mut Output<Need>, refresh_number: impl FnMut() -> u64) {
+    pub(crate) fn flush(self, out: &mut Output<LedgerNeed>, refresh_number: impl FnMut() -> u64) {
         self.rows.flush(out);
         self.messages.flush(out, refresh_number);
     }

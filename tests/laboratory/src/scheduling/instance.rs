@@ -127,6 +127,7 @@ fn settings(setup: Setup) -> Settings {
         download_pause: DownloadPause { factor: 0, max: Duration::ZERO },
         retry_after_max: Duration::ZERO,
         connections_per_address: 0,
+        groups: Vec::new().into(),
         respect_robots: false,
         robots_lifetime: FOR_EVER,
         agent: "rhumb".to_owned(),

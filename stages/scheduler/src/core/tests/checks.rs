@@ -1,7 +1,8 @@
-//! What must hold after every step: P3, budgets, and connections by address.
+//! What must hold after every step: P3, budgets, and jobs in circles.
 
 use super::world::World;
 use crate::frontier::rows::URLS;
+use crate::keys::circle::Circle;
 use crate::keys::room::Room;
 use crate::ranking::ready_queue::QueuePlace;
 use crate::servers::server::Server;
@@ -10,7 +11,6 @@ use shared::stage::Core as _;
 use shared::stage::store::Store as _;
 use shared::url::{host_of, registered_domain};
 use std::collections::BTreeMap;
-use std::net::IpAddr;
 
 impl World {
     /// P3, by the counts and by the rows of the store.
@@ -35,31 +35,33 @@ impl World {
                 self.check_budget(budget, limit);
             }
         }
-        self.check_connections();
+        self.check_circles();
     }
 
-    /// No address has more connections than allowed, and nobody waits for room that is there.
-    fn check_connections(&self) {
-        let max = self.settings.connections_per_address;
-        let mut open: BTreeMap<IpAddr, u32> = BTreeMap::new();
-        for held in self.held.iter().filter(|held| held.lease_end > self.now) {
-            *open.entry(held.job.addresses[0]).or_default() += 1;
+    /// No circle has more jobs than allowed, and nobody waits for room that is there.
+    fn check_circles(&self) {
+        let circles_of = |server: &Server, lease| server.circles_of(lease, &self.settings).into_iter().flatten();
+        let mut jobs: BTreeMap<Circle, u32> = BTreeMap::new();
+        for server in self.core.servers.all() {
+            for circle in server.lease.iter().flat_map(|lease| circles_of(server, lease)) {
+                *jobs.entry(circle).or_default() += 1;
+            }
         }
-        assert!(max == 0 || open.values().all(|&open| open <= max), "more than {max} connections: {open:?}");
-        let mut leased: BTreeMap<IpAddr, u32> = BTreeMap::new();
-        for lease in self.core.servers.all().filter_map(|server| server.lease.as_ref()) {
-            *leased.entry(lease.address).or_default() += 1;
-        }
-        for (&address, &leases) in &leased {
-            assert_eq!(self.core.places.connections.open(address), leases, "connections to {address}");
+        for (&circle, &jobs) in &jobs {
+            assert_eq!(self.core.places.circles.jobs(circle), jobs, "jobs in {circle}");
+            assert!(jobs <= self.settings.jobs_max_of(circle), "{jobs} jobs in {circle}");
         }
         for server in self.core.servers.all() {
-            let QueuePlace::Held(room @ Room::Address(address), _) = server.place else { continue };
-            let takes_it =
-                |other: &Server| matches!(other.place, QueuePlace::Ready(..)) && other.address.first() == Some(address);
-            let is_taken = !self.core.places.connections.has_room(address);
+            let QueuePlace::Held(room @ Room::Circle(circle), _) = server.place else { continue };
+            let takes_it = |other: &Server| {
+                matches!(other.place, QueuePlace::Ready(..) | QueuePlace::Troubled(..))
+                    && other.circles(&self.settings).contains(&Some(circle))
+            };
+            let is_taken = !self.core.places.circles.has_room(circle, self.now, &self.settings);
+            // A wait that is over is noticed with the next step.
+            let is_due = self.core.places.circles.look_at().is_some_and(|at| at <= self.now);
             assert!(
-                is_taken || self.core.servers.all().any(takes_it),
+                is_taken || is_due || self.core.servers.all().any(takes_it),
                 "{} is held for {room:?}, which is free",
                 server.name
             );

@@ -4,6 +4,7 @@
 mod address_scenarios;
 mod budget_scenarios;
 mod checks;
+mod circle_scenarios;
 mod fetching;
 mod idle_scenarios;
 mod job_scenarios;
@@ -13,5 +14,6 @@ mod scenarios;
 mod timing;
 mod token_scenarios;
 mod trouble_scenarios;
+mod two;
 mod web;
 mod world;

@@ -3,9 +3,8 @@
 use super::web::{Fine, Web, addresses, origin, redirect, robots, robots_txt};
 use super::world::{World, elsewhere};
 use crate::core::scheduler::Input;
-use crate::servers::lease::GRACE;
-use crate::settings::Settings;
 use crate::settings::tests::settings;
+use crate::settings::{GRACE, Settings};
 use shared::message::{Errand, FailureKind, Origin, Outcome, Report, Resolution, RobotsResponse};
 use shared::stage::store::Store as _;
 use shared::time::Timestamp;

@@ -1,23 +1,22 @@
 //! Budgets that several schedulers share: of a registered domain, and of the crawl.
 
-use super::web::{Fine, Web, pages, redirect, response, robots, robots_txt};
+use super::two::Two;
+use super::web::{Fine, pages, redirect, response, robots, robots_txt};
 use super::world::World;
-use crate::budget::schedulers::Schedulers;
 use crate::core::idle::Idle;
-use crate::core::scheduler::{Input, Scheduler};
+use crate::core::scheduler::Scheduler;
+use crate::ledger_need::LedgerNeed;
 use crate::politeness::trouble::Trouble;
 use crate::servers::server::Server;
 use crate::settings::Settings;
 use crate::settings::tests::settings;
-use crate::tokens::{Ledger, Need, Settled, SharedBudget};
+use crate::tokens::{Ledger, Need, SharedBudget};
 use proptest::prelude::*;
 use shared::config::OverBudget;
 use shared::message::Outcome;
-use shared::partitions::Owners;
 use shared::stage::Core as _;
 use shared::time::Timestamp;
 use shared::url::partition;
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -28,60 +27,6 @@ fn server(scheduler: u16, number: usize) -> String {
     let hosts = (0..).map(|n| format!("h{n}.example.test"));
     let host = hosts.filter(|host| partition(host, 4) % 2 == scheduler).nth(number).expect("there are enough");
     format!("http://{host}")
-}
-
-/// Two schedulers, and the ledgers of what they share.
-struct Two {
-    worlds: [World; 2],
-    ledgers: BTreeMap<SharedBudget, Ledger>,
-}
-
-impl Two {
-    fn new(settings: Settings) -> Self {
-        let schedulers = Schedulers::of(&Owners::new(4, 2), 0);
-        let settings = Settings { schedulers, respect_robots: false, ..settings };
-        Two {
-            worlds: [World::of(settings.clone(), 0, &[0, 2]), World::of(settings, 1, &[1, 3])],
-            ledgers: BTreeMap::new(),
-        }
-    }
-
-    /// Passes on the answers of the ledgers and the errands, until there are no more.
-    fn exchange(&mut self) {
-        for round in 0.. {
-            assert!(round < 200, "they ask each other without a pause: {:?}", self.ledgers);
-            let mut rests = true;
-            for me in [0, 1] {
-                for need in std::mem::take(&mut self.worlds[me].needs) {
-                    rests = false;
-                    let ledger = self.ledgers.entry(need.budget.clone()).or_default();
-                    ledger.settle(&need);
-                    let settled = Settled { budget: need.budget, ledger: Some(ledger.clone()) };
-                    self.worlds[me].answer(settled);
-                }
-                for (partition, errand) in std::mem::take(&mut self.worlds[me].errands) {
-                    rests = false;
-                    self.worlds[usize::from(partition % 2)].step(Some(Input::Errand(errand)));
-                }
-            }
-            if rests {
-                return;
-            }
-        }
-    }
-
-    fn run(&mut self, web: &mut dyn Web, seconds: u32) {
-        for _ in 0..seconds {
-            for world in &mut self.worlds {
-                world.run(web, SECOND);
-            }
-            self.exchange();
-        }
-    }
-
-    fn count(&self, name: &str) -> u64 {
-        self.worlds.iter().map(|world| world.count(name)).sum()
-    }
 }
 
 #[test]
@@ -163,13 +108,13 @@ fn tokens_go_from_one_that_does_not_need_them_to_one_that_does() {
         // It takes more than it needs, and forgets it.
         two.worlds[1].tell_pages(&server(1, 0), 2);
         two.run(&mut Fine, 10);
-        let whole = two.ledgers.keys().next().unwrap().clone();
-        assert!(two.ledgers[&whole].tokens(1) > 2);
+        let tokens = |two: &Two| Ledger::parse(two.ledgers.values().next().unwrap()).unwrap().tokens(1);
+        assert!(tokens(&two) > 2);
         two.worlds[1].crash();
         two.worlds[0].tell_pages(&server(0, 0), 200);
         two.run(&mut Fine, 300);
         assert_eq!(two.count("outcome_fetched_total"), 90, "{:?}", two.ledgers);
-        assert_eq!(two.ledgers[&whole].tokens(1), 2);
+        assert_eq!(tokens(&two), 2);
         assert!(crawl || two.worlds.iter().all(|world| world.core.servers.shares().is_empty()), "nothing is in play");
         assert_eq!(two.count("waiting"), if crawl { 112 } else { 0 });
     }
@@ -185,7 +130,7 @@ fn a_crash_between_a_question_and_its_answer_loses_no_token() {
         }
         two.worlds[0].ask(3);
         for need in std::mem::take(&mut two.worlds[0].needs) {
-            two.ledgers.entry(need.budget.clone()).or_default().settle(&need);
+            two.enter(&need);
         }
         two.worlds[0].crash();
         two.run(&mut Fine, 3);
@@ -212,10 +157,13 @@ fn an_owner_that_takes_its_lease_again_asks_the_ledgers_and_grants_under_its_new
         waiting: 0,
         gives_back: true,
     };
-    assert!(two.ledgers.entry(budget).or_default().settle(&between));
+    two.enter(&LedgerNeed::Tokens(between));
     two.worlds[0].core.owned_since(8);
     two.worlds[0].tell_pages(&server(0, 0), 3);
-    assert!(two.worlds[0].needs.iter().all(|need| need.epoch == 8) && !two.worlds[0].needs.is_empty());
+    assert!(
+        two.worlds[0].needs.iter().all(|need| matches!(need, LedgerNeed::Tokens(Need { epoch: 8, .. })))
+            && !two.worlds[0].needs.is_empty()
+    );
     two.exchange();
     two.worlds[0].ask(1);
     assert_eq!(two.worlds[0].held.iter().map(|held| held.job.id.epoch).collect::<Vec<_>>(), [8]);
@@ -227,7 +175,7 @@ fn without_an_answer_the_ledger_is_asked_again() {
     two.worlds[0].tell_pages(&server(0, 0), 2);
     for _ in 0..3 {
         let need = two.worlds[0].needs.pop().expect("a question");
-        two.worlds[0].answer(Settled { budget: need.budget, ledger: None });
+        two.worlds[0].answer(need.unanswered());
         assert!(two.worlds[0].needs.is_empty(), "not at once");
         two.worlds[0].run(&mut Fine, 2 * SECOND);
     }

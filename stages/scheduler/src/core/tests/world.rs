@@ -4,9 +4,9 @@
 use super::fetching::Held;
 use super::web::{addresses, origin};
 use crate::core::scheduler::{Input, Scheduler};
+use crate::ledger_need::{LedgerAnswer, LedgerNeed};
 use crate::settings::Settings;
 use crate::settings::tests::settings;
-use crate::tokens::{Need, Settled};
 use shared::bus::lane_of;
 use shared::message::{
     Ask, AskReply, DnsRefresh, Edge, Errand, FoundUrls, Outcome, OutcomeEntry, Outcomes, ReadyUrls, Resolution,
@@ -46,7 +46,7 @@ pub(crate) struct World {
     pub(crate) refreshes: VecDeque<DnsRefresh>,
     pub(crate) errands: Vec<(u16, Errand)>,
     /// Needs that the ledgers were asked for.
-    pub(crate) needs: Vec<Need>,
+    pub(crate) needs: Vec<LedgerNeed>,
     /// URLs that the scheduler found.
     pub(crate) found: Vec<FoundUrls>,
     pub(crate) held: Vec<Held>,
@@ -104,7 +104,7 @@ impl World {
     }
 
     /// Steps the core without committing what it made.
-    pub(crate) fn step_only(&mut self, input: Option<Input>) -> Output<Need> {
+    pub(crate) fn step_only(&mut self, input: Option<Input>) -> Output<LedgerNeed> {
         let mut out = Output::default();
         self.ticket += 1;
         let ticket = Ticket(self.ticket);
@@ -121,7 +121,7 @@ impl World {
     }
 
     /// The ledger answers.
-    pub(crate) fn answer(&mut self, settled: Settled) {
+    pub(crate) fn answer(&mut self, settled: LedgerAnswer) {
         let mut out = Output::default();
         self.core.step(self.now, Event::Answer(settled), &mut out).unwrap();
         self.commit(out);
@@ -140,7 +140,7 @@ impl World {
         self.commit(out);
     }
 
-    fn commit(&mut self, out: Output<Need>) {
+    fn commit(&mut self, out: Output<LedgerNeed>) {
         self.store.commit(&out.changes).unwrap();
         self.needs.extend(out.effects);
         let mut granted = 0;

@@ -1,0 +1,78 @@
+//! Two schedulers with half of the partitions each, and the ledgers between them.
+
+use super::web::Web;
+use super::world::World;
+use crate::budget::schedulers::Schedulers;
+use crate::core::scheduler::Input;
+use crate::ledger_need::{Entered, LedgerAnswer, LedgerNeed};
+use crate::settings::Settings;
+use shared::partitions::Owners;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Two schedulers, and the ledgers of what they share.
+pub(crate) struct Two {
+    pub(crate) worlds: [World; 2],
+    /// By key, as text.
+    pub(crate) ledgers: BTreeMap<String, String>,
+    /// Needs that were entered.
+    pub(crate) entries: u64,
+}
+
+impl Two {
+    pub(crate) fn new(settings: Settings) -> Self {
+        let schedulers = Schedulers::of(&Owners::new(4, 2), 0);
+        let settings = Settings { schedulers, respect_robots: false, ..settings };
+        Two {
+            worlds: [World::of(settings.clone(), 0, &[0, 2]), World::of(settings, 1, &[1, 3])],
+            ledgers: BTreeMap::new(),
+            entries: 0,
+        }
+    }
+
+    /// Passes on the answers of the ledgers and the errands, until there are no more.
+    pub(crate) fn exchange(&mut self) {
+        for round in 0.. {
+            assert!(round < 200, "they ask each other without a pause: {:?}", self.ledgers);
+            let mut rests = true;
+            for me in [0, 1] {
+                for need in std::mem::take(&mut self.worlds[me].needs) {
+                    rests = false;
+                    let answer = self.enter(&need);
+                    self.worlds[me].answer(answer);
+                }
+                for (partition, errand) in std::mem::take(&mut self.worlds[me].errands) {
+                    rests = false;
+                    self.worlds[usize::from(partition % 2)].step(Some(Input::Errand(errand)));
+                }
+            }
+            if rests {
+                return;
+            }
+        }
+    }
+
+    /// Enters a need into its ledger.
+    pub(crate) fn enter(&mut self, need: &LedgerNeed) -> LedgerAnswer {
+        self.entries += 1;
+        let ledger = self.ledgers.entry(need.key()).or_default();
+        let Entered { text, answer } = need.enter(ledger).expect("a ledger");
+        *ledger = text.unwrap_or(std::mem::take(ledger));
+        answer
+    }
+
+    pub(crate) fn run(&mut self, web: &mut dyn Web, seconds: u32) {
+        for _ in 0..seconds {
+            for world in &mut self.worlds {
+                world.run(web, SECOND);
+            }
+            self.exchange();
+        }
+    }
+
+    pub(crate) fn count(&self, name: &str) -> u64 {
+        self.worlds.iter().map(|world| world.count(name)).sum()
+    }
+}
