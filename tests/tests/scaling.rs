@@ -65,6 +65,29 @@ fn every_stage_is_scaled_to_three_and_back_and_nothing_is_lost() {
     assert_manners(&world.web.report());
 }
 
+/// Goal: a group of hosts is left in peace by all schedulers together while they become three and one again. Method: all
+/// hosts of the web are of one registered domain; the web counts connections, and measures the time between requests.
+#[test]
+fn a_group_is_left_in_peace_while_its_schedulers_are_scaled() {
+    let world = slow(12, 25);
+    let group = "politeness.groups=[{by: registered-domain, delay: 100ms}]";
+    let set = [group, "politeness.delay=0s", "stages.fetcher.connections=6", "stages.scheduler.job_lease=6s"];
+    let mut crawl = set.iter().fold(world.crawl(), |crawl, set| crawl.set(set)).start();
+    crawl.until(MINUTE, |summary| summary.pages > 30);
+    scale(&crawl, &["scheduler=3"]);
+    crawl.until(2 * MINUTE, |summary| summary.pages > 100);
+    assert_eq!(partitions(&crawl, "scheduler"), [22, 21, 21]);
+    scale(&crawl, &["scheduler=1"]);
+    assert!(!crawl.has_ended(), "the crawl was too short to be scaled back");
+    let finished = crawl.finish(4 * MINUTE);
+    world.assert_whole(&finished);
+    let report = world.web.report();
+    assert_manners(&report);
+    assert_eq!(report.connections_at_once, 1);
+    let closest = report.closest_of_all_ms.expect("requests");
+    assert!(closest >= 95.0, "two requests to the group came {closest} ms one after the other");
+}
+
 #[test]
 fn kills_in_the_middle_of_moves_lose_nothing() {
     let world = slow(40, 100);

@@ -67,6 +67,8 @@ pub(crate) struct Recorder {
     started: Instant,
     hosts: Vec<Mutex<HostRecord>>,
     connections: AtomicU32,
+    /// Connections to all hosts that are open now, and the most that were.
+    at_once: Mutex<(u64, u64)>,
     dns_queries: AtomicU64,
     delay_expected_ms: AtomicU64,
 }
@@ -82,6 +84,7 @@ pub(crate) struct Open<'a> {
 
 impl Drop for Open<'_> {
     fn drop(&mut self) {
+        self.recorder.at_once().0 -= 1;
         self.recorder.host(self.host).open.retain(|open| *open != self.connection);
     }
 }
@@ -92,6 +95,7 @@ impl Recorder {
             started: Instant::now(),
             hosts: (0..hosts).map(|_| Mutex::default()).collect(),
             connections: AtomicU32::new(0),
+            at_once: Mutex::default(),
             dns_queries: AtomicU64::new(0),
             delay_expected_ms: AtomicU64::new(delay_expected_ms),
         }
@@ -101,12 +105,25 @@ impl Recorder {
         self.hosts[host as usize].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn at_once(&self) -> MutexGuard<'_, (u64, u64)> {
+        self.at_once.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Most connections that were open at once, to all hosts together.
+    pub(crate) fn connections_at_once(&self) -> u64 {
+        self.at_once().1
+    }
+
     pub(crate) fn now(&self) -> Duration {
         self.started.elapsed()
     }
 
     pub(crate) fn open(&self, host: u32) -> Open<'_> {
         let connection = self.connections.fetch_add(1, Ordering::Relaxed);
+        let mut at_once = self.at_once();
+        at_once.0 += 1;
+        at_once.1 = at_once.1.max(at_once.0);
+        drop(at_once);
         let mut record = self.host(host);
         let older = record.open.clone();
         record.accepted += 1;
@@ -161,6 +178,9 @@ impl Recorder {
     /// Forgets everything except which connections are open.
     pub(crate) fn reset(&self) {
         self.dns_queries.store(0, Ordering::Relaxed);
+        let mut at_once = self.at_once();
+        at_once.1 = at_once.0;
+        drop(at_once);
         for host in &self.hosts {
             let mut record = host.lock().unwrap_or_else(PoisonError::into_inner);
             let open = std::mem::take(&mut record.open);

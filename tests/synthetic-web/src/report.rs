@@ -83,13 +83,19 @@ pub struct Report {
     pub dns_queries: u64,
     /// Shortest time between two requests to one host, in milliseconds.
     pub closest_ms: Option<f64>,
+    /// Shortest time between two requests to whatever hosts, in milliseconds: all are of one registered domain.
+    pub closest_of_all_ms: Option<f64>,
+    /// Most connections that were open at once, to all hosts together.
+    pub connections_at_once: u64,
     /// From the first request to the last, in seconds.
     pub elapsed_s: f64,
 }
 
 impl Report {
     pub(crate) fn new(plan: &Plan, recorder: &Recorder) -> Self {
-        let mut report = Self { dns_queries: recorder.dns_queries(), ..Self::default() };
+        let connections_at_once = recorder.connections_at_once();
+        let mut report = Self { dns_queries: recorder.dns_queries(), connections_at_once, ..Self::default() };
+        let mut times = Vec::new();
         let mut span: Option<(Duration, Duration)> = None;
         for host in 0..plan.profile.hosts {
             let mut record = recorder.host(host).clone();
@@ -98,10 +104,14 @@ impl Report {
                 let (start, end) = span.unwrap_or((first.at, last.at));
                 span = Some((start.min(first.at), end.max(last.at)));
             }
+            times.extend(record.contacts.iter().map(|contact| contact.at));
             report.add_totals(&record);
             report.add_coverage(plan, host, &record);
             report.add_early(plan, host, &record, recorder.delay_expected_ms());
         }
+        times.sort_unstable();
+        let closest = times.windows(2).map(|pair| pair[1] - pair[0]).min();
+        report.closest_of_all_ms = closest.map(|closest| closest.as_secs_f64() * 1_000.0);
         report.elapsed_s = span.map_or(0.0, |(start, end)| (end - start).as_secs_f64());
         report.ok = report.is_clean();
         report

@@ -111,9 +111,11 @@ impl Places {
     fn put(&mut self, key: ServerKey, server: &mut Server, to: MoveTo, budgets: Budgets, staged: &mut Staged<'_>) {
         self.queue.place(key, &mut server.place, to);
         // Room that this server does not take now goes to one that is held, which passes it on the same way.
+        let circles = server.circles(staged.settings);
         let claimed = match to {
-            MoveTo::Ready(_) | MoveTo::Troubled(_) => server.circles(staged.settings),
-            MoveTo::Held(Room::Circle(circle)) => [Some(circle), None],
+            MoveTo::Ready(_) | MoveTo::Troubled(_) => circles,
+            // It has found room in the circles before the one that is full, and needs them still.
+            MoveTo::Held(Room::Circle(full)) => [circles[0], (circles[0] != Some(full)).then_some(full)],
             _ => [None; 2],
         };
         let claimed_before = std::mem::replace(&mut server.claimed, claimed);
@@ -125,7 +127,18 @@ impl Places {
                 }
             }
         }
-        for circle in claimed_before.into_iter().flatten().filter(|circle| !claimed.contains(&Some(*circle))) {
+        let lets_go = |circle: &Circle| !claimed.contains(&Some(*circle));
+        for circle in claimed.into_iter().flatten().filter(|circle| !claimed_before.contains(&Some(*circle))) {
+            self.circles.claim(circle, staged.settings);
+        }
+        for circle in claimed_before.into_iter().flatten().filter(lets_go) {
+            self.circles.unclaim(circle, staged.now);
+            self.pass_on_circle(circle, staged);
+        }
+        // Another server may find room in the next circle as well.
+        if let MoveTo::Held(Room::Circle(full)) = to
+            && let Some(circle) = claimed[0].filter(|circle| *circle != full)
+        {
             self.pass_on_circle(circle, staged);
         }
     }
@@ -154,8 +167,7 @@ impl Places {
 
     /// Looks after circles; servers that find room now are looked after next. False when there are none.
     pub(crate) fn tend_circles(&mut self, staged: &mut Staged<'_>) -> bool {
-        let Places { queue, circles, .. } = self;
-        let with_room = circles.tend(|circle| queue.held(Room::Circle(circle)), staged);
+        let with_room = self.circles.tend(staged);
         for circle in &with_room {
             self.pass_on(Room::Circle(*circle), staged);
         }
@@ -164,8 +176,7 @@ impl Places {
 
     /// Takes what the ledger of a circle says.
     pub(crate) fn settled(&mut self, settled: &Settled, staged: &mut Staged<'_>) {
-        let waiting = self.queue.held(Room::Circle(settled.circle));
-        self.circles.settled(settled, waiting, staged);
+        self.circles.settled(settled, staged);
     }
 
     /// Room in a circle goes to a server that is held for want of it.

@@ -11,7 +11,8 @@
 //!
 //! Invariants: no more jobs are out in a circle than are allowed, over all schedulers (Boldi, Marino, Santini and Vigna
 //! 2014 allow one to an address); no job is granted in a group before the delay is over; rights go back only when the
-//! delay is over, so whoever gets them has not to wait for it. A job whose lease was granted in an earlier life, or by
+//! delay is over, so whoever gets them has not to wait for it. Circles are taken in one order, the group before the
+//! address, and what waits for an address keeps its group for a while, so schedulers do not wait for each other. A job whose lease was granted in an earlier life, or by
 //! another owner of its partition, is renewed only when it has been entered. So a life that begins after partitions have
 //! moved takes nothing before all such jobs have been entered, or have ended.
 
@@ -43,6 +44,8 @@ const QUESTIONS_MAX: usize = 256;
 struct State {
     /// Jobs that are out.
     jobs: u32,
+    /// Servers that would have a job in it, now, when there is room, or when there is room in another circle as well.
+    claims: u32,
     /// No contact before then.
     next_contact: Timestamp,
     /// When it is looked at next.
@@ -221,6 +224,20 @@ impl Circles {
         self.look(circle, now);
     }
 
+    /// One more server would have a job in a circle.
+    pub(crate) fn claim(&mut self, circle: Circle, settings: &Settings) {
+        self.state(circle, settings).claims += 1;
+    }
+
+    /// One server less would.
+    pub(crate) fn unclaim(&mut self, circle: Circle, now: Timestamp) {
+        let Some(state) = self.states.get_mut(&circle) else { return };
+        state.claims = state.claims.saturating_sub(1);
+        if state.claims == 0 {
+            self.look(circle, now);
+        }
+    }
+
     /// A server waits for room.
     pub(crate) fn want(&mut self, circle: Circle, now: Timestamp, settings: &Settings) {
         let is_shared = self.sharing.is_some();
@@ -239,32 +256,31 @@ impl Circles {
         }
     }
 
-    /// Looks at the circles that are to be looked at by now. `waiting`: servers that wait for room in a circle. Gives those
-    /// with room for one of them.
-    pub(crate) fn tend(&mut self, waiting: impl Fn(Circle) -> u32, staged: &mut Staged<'_>) -> Vec<Circle> {
+    /// Looks at the circles that are to be looked at by now. Gives those with room for one more job that is wanted.
+    pub(crate) fn tend(&mut self, staged: &mut Staged<'_>) -> Vec<Circle> {
         let mut with_room = Vec::new();
         while self.look_at().is_some_and(|at| at <= staged.now)
             && let Some((_, circle)) = self.looks.pop_first()
         {
-            let waiting = waiting(circle);
-            if waiting > 0 && self.has_room(circle, staged.now, staged.settings) {
+            let is_wanted = self.states.get(&circle).is_some_and(|state| state.claims > 0);
+            if is_wanted && self.has_room(circle, staged.now, staged.settings) {
                 with_room.push(circle);
             }
-            self.see_to(circle, waiting, staged);
+            self.see_to(circle, staged);
         }
         with_room
     }
 
     /// Asks the ledger of a circle if need be, and lets the circle leave memory when nothing is known of it.
-    fn see_to(&mut self, circle: Circle, waiting: u32, staged: &mut Staged<'_>) {
+    fn see_to(&mut self, circle: Circle, staged: &mut Staged<'_>) {
         let (now, settings) = (staged.now, staged.settings);
         let max = settings.jobs_max_of(circle);
         let Some(state) = self.states.get_mut(&circle) else { return };
         state.look_at = None;
         let mut next = (state.next_contact > now).then_some(state.next_contact);
-        let mut is_needed = state.jobs > 0 || next.is_some();
+        let mut is_needed = state.jobs > 0 || state.claims > 0 || next.is_some();
         if let Some(sharing) = &mut self.sharing {
-            let wanted = state.jobs.saturating_add(waiting).min(max);
+            let wanted = state.wanted(max);
             let is_settled = now >= sharing.settled_at + settings.delay_of(circle);
             let fair = if is_settled { Some(fair(max, sharing)) } else { None };
             match state.next_entry(now, wanted, fair) {
@@ -279,7 +295,7 @@ impl Circles {
                 next = next.into_iter().chain([sharing.settled_at + settings.delay_of(circle)]).min();
             }
             let held = &state.held;
-            is_needed |= waiting > 0 || held.is_called || held.asked.is_some() || held.is_valid(now);
+            is_needed |= held.is_called || held.asked.is_some() || held.is_valid(now);
         }
         if !is_needed {
             self.states.remove(&circle);
@@ -289,7 +305,7 @@ impl Circles {
     }
 
     /// Takes an answer of the ledger. While there are too few rights here, those who hold some are called upon.
-    pub(crate) fn settled(&mut self, settled: &Settled, waiting: u32, staged: &mut Staged<'_>) {
+    pub(crate) fn settled(&mut self, settled: &Settled, staged: &mut Staged<'_>) {
         let (now, circle) = (staged.now, settled.circle);
         let Some(sharing) = &mut self.sharing else { return };
         sharing.out = sharing.out.saturating_sub(1);
@@ -307,7 +323,7 @@ impl Circles {
             // The others may be of jobs that were given away.
             state.held.rights = state.jobs;
         }
-        let wanted = state.jobs.saturating_add(waiting).min(staged.settings.jobs_max_of(circle));
+        let wanted = state.wanted(staged.settings.jobs_max_of(circle));
         if is_settled && wanted > state.held.rights {
             state.held.ask_at = state.held.ask_at.max(now + ASK_EVERY);
             for other in ledger.others(sharing.instance) {
@@ -330,6 +346,11 @@ enum Next {
 }
 
 impl State {
+    /// Rights for which there is use.
+    fn wanted(&self, max: u32) -> u32 {
+        self.jobs.saturating_add(self.claims).min(max)
+    }
+
     /// Rights that cannot go back: the group's delay is waited for here.
     fn in_use(&self, now: Timestamp) -> u32 {
         let pauses = self.held.rights > 0 && self.next_contact > now;

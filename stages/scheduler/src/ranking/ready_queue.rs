@@ -9,9 +9,6 @@ use crate::ranking::policy::Rank;
 use shared::time::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Servers that are counted of those held for want of the same room. More have never use for more room at once.
-const HELD_COUNTED_MAX: usize = 64;
-
 /// Where a server is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum QueuePlace {
@@ -119,11 +116,6 @@ impl ReadyQueue {
     /// The server that has been held for longest for want of this room.
     pub(crate) fn first_held(&self, room: Room) -> Option<ServerKey> {
         self.held.range((room, 0)..=(room, u64::MAX)).next().map(|(_, server)| *server)
-    }
-
-    /// Number of servers that are held for want of this room.
-    pub(crate) fn held(&self, room: Room) -> u32 {
-        u32::try_from(self.held.range((room, 0)..=(room, u64::MAX)).take(HELD_COUNTED_MAX).count()).unwrap_or(u32::MAX)
     }
 
     /// A server whose URLs end without a contact.

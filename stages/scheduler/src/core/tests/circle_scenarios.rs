@@ -100,6 +100,7 @@ fn the_rights_of_a_scheduler_that_is_gone_come_free_after_its_leases() {
     two.worlds[0].tell(&[format!("{}/0", server(0, 0))], &addresses());
     two.worlds[0].ask(1);
     two.exchange();
+    two.worlds[0].ask(1);
     assert_eq!(out(&two), 1);
     let (dead, alive) = two.worlds.split_at_mut(1);
     let (dead, alive) = (&mut dead[0], &mut alive[0]);
