@@ -318,12 +318,13 @@ impl Circles {
             return self.look(circle, now + ASK_EVERY);
         };
         let is_settled = asked.at >= sharing.settled_at + staged.settings.delay_of(circle);
-        state.held.answered(ledger, sharing.instance, now, asked, is_settled);
+        let max = staged.settings.jobs_max_of(circle);
+        state.held.answered(ledger, (sharing.instance, max), now, asked, is_settled);
         if !is_settled {
             // The others may be of jobs that were given away.
             state.held.rights = state.jobs;
         }
-        let wanted = state.wanted(staged.settings.jobs_max_of(circle));
+        let wanted = state.wanted(max);
         if is_settled && wanted > state.held.rights {
             state.held.ask_at = state.held.ask_at.max(now + ASK_EVERY);
             for other in ledger.others(sharing.instance) {
@@ -437,8 +438,18 @@ impl Held {
     }
 
     /// Takes what the ledger says after a question.
-    fn answered(&mut self, ledger: &Ledger, instance: u16, now: Timestamp, asked: Asked, is_settled: bool) {
-        let rights = ledger.rights(instance);
+    fn answered(
+        &mut self,
+        ledger: &Ledger,
+        (instance, max): (u16, u32),
+        now: Timestamp,
+        asked: Asked,
+        is_settled: bool,
+    ) {
+        // Jobs of an earlier life are entered although others have the rights by now. They leave none behind.
+        let others: u32 = ledger.others(instance).map(|other| other.rights).sum();
+        let entered = ledger.rights(instance);
+        let rights = entered.min(max.saturating_sub(others));
         if rights > self.rights {
             self.kept_until = now + KEEPS_FOR;
         }
@@ -448,7 +459,7 @@ impl Held {
             self.ask_at = now + 2 * ASK_EVERY;
         }
         self.rights = rights;
-        self.is_unsure = !is_settled;
+        self.is_unsure = !is_settled || rights < entered;
         self.entered = Some(asked.at);
         let before = std::mem::take(&mut self.others);
         for entry in ledger.others(instance) {
