@@ -321,8 +321,8 @@ impl Circles {
         let max = staged.settings.jobs_max_of(circle);
         state.held.answered(ledger, (sharing.instance, max), now, asked, is_settled);
         if !is_settled {
-            // The others may be of jobs that were given away.
-            state.held.rights = state.jobs;
+            // They are of jobs of an earlier life, or were given away with their partition: none is for a new job.
+            state.held.rights = 0;
         }
         let wanted = state.wanted(max);
         if is_settled && wanted > state.held.rights {
