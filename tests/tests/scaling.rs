@@ -71,7 +71,8 @@ fn every_stage_is_scaled_to_three_and_back_and_nothing_is_lost() {
 fn a_group_is_left_in_peace_while_its_schedulers_are_scaled() {
     let world = slow(12, 25);
     let group = "politeness.groups=[{by: registered-domain, delay: 100ms}]";
-    let set = [group, "politeness.delay=0s", "stages.fetcher.connections=6", "stages.scheduler.job_lease=6s"];
+    let lease = ["stages.scheduler.job_lease=6s", "stages.fetcher.renew_every=2s"];
+    let set = [group, "politeness.delay=0s", "stages.fetcher.connections=6", lease[0], lease[1]];
     let mut crawl = set.iter().fold(world.crawl(), |crawl, set| crawl.set(set)).start();
     crawl.until(MINUTE, |summary| summary.pages > 30);
     scale(&crawl, &["scheduler=3"]);
