@@ -63,7 +63,7 @@ impl Check {
 
     /// A group of hosts.
     pub(super) fn group(&mut self, key: &str, group: &Group) {
-        if group.by.is_some() == !group.hosts.is_empty() {
+        if group.by.is_some() != group.hosts.is_empty() {
             self.0.push(format!(
                 "configuration key {key}: accepted is either 'by: registered-domain', or 'hosts' with at least one host"
             ));

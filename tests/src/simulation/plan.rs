@@ -172,7 +172,7 @@ impl Plan {
         // More often with several schedulers, and with moves.
         self.pipeline.stages.scheduler.replicas = 1 + dice.below(3) as u16;
         if self.faults.incidents > 0 {
-            self.faults.scalings = 2 * dice.below(4) as usize;
+            self.faults.scalings = 2 * dice.below(4);
         }
         self
     }
