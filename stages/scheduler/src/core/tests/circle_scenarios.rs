@@ -130,7 +130,7 @@ fn after_partitions_have_moved_nothing_is_granted_before_a_lease_is_over() {
     owners.wanted = 2;
     owners.plan(|_| true);
     for (partition, _) in owners.leaving(0) {
-        assert!(owners.give(partition, 0) && owners.take(partition, 1, 1));
+        assert!(owners.copied(partition, 1, 7, 1) && owners.give(partition, 7, 0) && owners.take(partition, 1, 1));
     }
     let shared = Settings { schedulers: Schedulers::of(&owners, 0), ..by_domain(1, Duration::ZERO) };
     let mut two = Two::new(by_domain(1, Duration::ZERO));
