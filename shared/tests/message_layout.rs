@@ -157,7 +157,7 @@ fn check_lists_of_urls(kept: &mut Kept) {
 
 fn check_jobs(kept: &mut Kept) {
     kept.check("ask", &Ask { fetcher: "0".into(), ask: 1, free: 2, received: 3, life: 4 });
-    kept.check("reply", &AskReply { granted: 1 });
+    kept.check("reply", &AskReply { granted: 1, ready: 2 });
     kept.check(
         "job",
         &ToFetcher::Job(Job {

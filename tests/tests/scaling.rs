@@ -141,6 +141,60 @@ fn a_crawl_goes_on_with_other_replicas_and_an_operator_moves_a_partition() {
     world.assert_counted(&finished);
 }
 
+/// Goal: partitions split while URLs wait in `urls.new`, are in flight, and are found; their halves move afterwards; nothing
+/// is lost and nothing is fetched twice. Method: resolvers stand still for a while before and after the split.
+#[test]
+fn partitions_are_split_under_load_and_their_halves_move_and_nothing_is_lost() {
+    let world = slow(60, 100);
+    let mut crawl = world.crawl().set("stages.fetcher.connections=6").start();
+    crawl.until(MINUTE, |summary| summary.pages > 200);
+    let resolvers = crawl.pids("resolver");
+    resolvers.iter().for_each(|pid| signal(*pid, Signal::STOP));
+    std::thread::sleep(Duration::from_secs(1));
+    let numbers: Vec<String> = (0..24).map(|partition| partition.to_string()).collect();
+    let arguments: Vec<&str> = ["split"].into_iter().chain(numbers.iter().map(String::as_str)).collect();
+    let said = std::thread::scope(|scope| {
+        let split = scope.spawn(|| crawl.rhumb(&arguments));
+        std::thread::sleep(Duration::from_secs(3));
+        resolvers.iter().for_each(|pid| signal(*pid, Signal::CONT));
+        split.join().expect("a command")
+    });
+    assert_eq!(said.code, 0, "{}{}\n{}", said.out, said.err, crawl.log());
+    assert!(said.out.contains("partition 0 into 64 and 65: is split"), "{}", said.out);
+    assert_eq!((partitions(&crawl, "dedup"), partitions(&crawl, "scheduler")), (vec![64 + 48], vec![64 + 48]));
+    let refused = crawl.rhumb(&["split", "3"]);
+    assert!(refused.code == 2 && refused.err.contains("partition 3 is not split"), "{}", refused.err);
+    assert!(!crawl.has_ended(), "the crawl was too short to be scaled");
+    scale(&crawl, &["dedup=2", "scheduler=2"]);
+    // Those that were split stay where they are.
+    assert_eq!((partitions(&crawl, "dedup"), partitions(&crawl, "scheduler")), (vec![68, 44], vec![68, 44]));
+    assert_eq!(crawl.violations(), [""; 0]);
+    scale(&crawl, &["dedup=1", "scheduler=1"]);
+    let finished = crawl.finish(3 * MINUTE);
+    world.assert_whole(&finished);
+    assert_conserved(&finished.summary);
+    assert_manners(&world.web.report());
+}
+
+#[test]
+fn partitions_that_grow_too_large_split_by_themselves_and_a_crawl_goes_on_with_them() {
+    let world = slow(40, 100);
+    let sets = ["partitions=2", "stages.dedup.partition_urls_max=1000", "stages.fetcher.connections=8"];
+    let mut crawl = sets.iter().fold(world.crawl(), |crawl, set| crawl.set(set)).start();
+    crawl.until(MINUTE, |summary| summary.pages > 100);
+    let until = Instant::now() + MINUTE;
+    while partitions(&crawl, "dedup")[0] < 4 {
+        assert!(Instant::now() < until && !crawl.has_ended(), "no partition was split\n{}", crawl.log());
+        std::thread::sleep(Duration::from_millis(500));
+    }
+    crawl.signal(Signal::TERM);
+    assert_eq!(crawl.exit_code(MINUTE), 130);
+    let crawl = world.resume().set("stages.dedup.replicas=2").start();
+    let finished = crawl.finish(3 * MINUTE);
+    world.assert_counted(&finished);
+    assert_conserved(&finished.summary);
+}
+
 #[test]
 fn the_schedulers_of_a_crawl_with_budgets_are_not_scaled() {
     let world = slow(5, 40);

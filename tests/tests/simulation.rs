@@ -58,7 +58,7 @@ fn run_all(seeds: std::ops::Range<u64>, plan: fn(u64) -> Plan) -> Vec<Ended> {
     let sum = |of: fn(&Ended) -> u64| ended.iter().map(of).sum::<u64>();
     println!(
         "{} runs: {} steps, {} simulated s, {} URLs, {} pages fetched, {} requests, {} pages served again, {} URLs over \
-         budget, {} crashes, {} partitions moved, {} entries into ledgers",
+         budget, {} crashes, {} partitions moved, {} split, {} entries into ledgers",
         ended.len(),
         sum(|e| e.steps),
         sum(|e| e.seconds),
@@ -69,6 +69,7 @@ fn run_all(seeds: std::ops::Range<u64>, plan: fn(u64) -> Plan) -> Vec<Ended> {
         sum(|e| e.over_budget as u64),
         sum(|e| e.crashes),
         sum(|e| e.moved),
+        sum(|e| e.halved),
         sum(|e| e.entries),
     );
     ended
@@ -89,8 +90,8 @@ fn the_promises_hold_under_losses_repeats_delays_and_crashes() {
     assert!(seeds < 30 || ended.iter().any(|run| run.not_modified > 0));
     // The faults were there: a simulation in which nothing goes wrong shows nothing.
     assert!(ended.iter().any(|run| run.crashes > 3));
-    // Partitions moved, in some runs there and back.
-    assert!(seeds < 30 || ended.iter().any(|run| run.moved > 8));
+    // Partitions moved, in some runs there and back, and were split.
+    assert!(seeds < 30 || ended.iter().any(|run| run.moved > 8 && run.halved > 2));
 }
 
 /// Goal: time in which a scheduler cannot hear does not count against the jobs that are out. Method: it stands still, or

@@ -16,6 +16,7 @@ mod move_partitions;
 mod partitions;
 mod robots;
 mod scale;
+mod split;
 mod status;
 mod tap;
 mod topology;
@@ -57,6 +58,7 @@ enum Command {
     Scale(scale::Scale),
     Partitions(partitions::Partitions),
     Move(move_partitions::Move),
+    Split(split::Split),
     Status(status::Status),
     Tap(tap::Tap),
     Consumers(consumers::Consumers),
@@ -104,6 +106,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Scale(scale) => scale.run().await?,
         Command::Partitions(partitions) => partitions.run().await?,
         Command::Move(moves) => moves.run().await?,
+        Command::Split(split) => split.run().await?,
         Command::Status(status) => return status.run().await,
         Command::Tap(tap) => tap.run().await?,
         Command::Consumers(consumers) => consumers.run().await?,
@@ -113,7 +116,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Delete(delete) => return delete.run().await,
         Command::Lab(_) => return Err(lab::start()),
         Command::Export(export) => export.run().await?,
-        Command::Canonical(canonical) => return canonical.run(),
+        Command::Canonical(canonical) => return canonical.run().await,
         Command::Robots(robots) => return robots.run(),
         Command::Links(links) => links.run()?,
     }

@@ -30,6 +30,11 @@ pub(crate) enum SupervisorRequest {
         /// The instance.
         to: u16,
     },
+    /// Split partitions.
+    Split {
+        /// The partitions.
+        partitions: Vec<u16>,
+    },
     /// Answer with a [`Supervision`](crate::status::Supervision).
     Status,
 }

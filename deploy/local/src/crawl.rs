@@ -291,6 +291,10 @@ impl<'a> Crawl<'a> {
                 let sent = self.partitions.send(&stage, &partitions, to).await;
                 sent.map_or_else(|error| format!("{error:#}"), |()| String::new()).into_bytes()
             }
+            Ok(SupervisorRequest::Split { partitions }) => {
+                let split = self.partitions.split(&partitions).await;
+                split.map_or_else(|error| format!("{error:#}"), |()| String::new()).into_bytes()
+            }
             Ok(SupervisorRequest::Status) => serde_json::to_vec(&self.supervision()).unwrap_or_default(),
             Err(_) => return,
         };

@@ -5,6 +5,7 @@
 
 use super::Bus;
 use super::lanes::lane_consumers;
+use super::subjects::Subjects;
 use crate::config::{Pipeline, Retention};
 use crate::topology::{self, EDGES, Edge, Kind, Source, StageName};
 use async_nats::jetstream::consumer::Info;
@@ -122,7 +123,8 @@ pub fn required_consumers(edge: Edge, pipeline: &Pipeline) -> Vec<String> {
             // A work queue: only streams that are kept by interest have to be asked who is interested.
             Source::Owned(_) => Vec::new(),
             Source::Shared(_) if edge.has_lanes() => {
-                lane_consumers(stage.name(), edge, pipeline.partitions).into_iter().map(|lane| lane.name).collect()
+                let subjects = Subjects::new(pipeline);
+                lane_consumers(stage.name(), edge, &subjects).into_iter().map(|lane| lane.name).collect()
             }
             Source::Shared(_) if replicas > 0 => vec![consumer_name(stage.name(), None)],
             Source::Shared(_) | Source::Addressed(_) | Source::Any(_) | Source::OwnedSoft(_) => Vec::new(),

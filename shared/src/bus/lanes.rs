@@ -1,7 +1,8 @@
 //! Lanes: slices of a shared edge by host, so that what an instance remembers of a host is of use to it again.
 //!
-//! A lane is a range of the hosts' hashes, larger than a partition or as large. `urls.found` has a subject for each lane,
-//! by the host of the page that the links are from; `urls.new` has one for each partition, and no more lanes than those.
+//! A lane is an eighth of the hosts' hashes: their upper three bits. `urls.found` has a subject for each lane, by the host of
+//! the page that the links are from; `urls.new` has one for each partition, with the lane of the partition's first hash. So
+//! a half of a partition has a consumer from the beginning on.
 //!
 //! Every lane is a consumer of its own, and every instance takes part in every lane: no message waits for an instance
 //! that is away. Among the instances with room for a message the broker chooses the one that prefers the lane most. So n
@@ -10,8 +11,9 @@
 //!
 //! Invariant: which lane a message travels in, and who takes it, changes what it costs and never what comes of it.
 
+use super::subjects::Subjects;
 use crate::topology::{Division, Edge, Token};
-use crate::url::partition;
+use crate::url::{partition, partition_of};
 
 /// Lanes of an edge. All of them together cost the broker about 3 microseconds a message more than one consumer does.
 pub const LANES: u16 = 8;
@@ -19,6 +21,11 @@ pub const LANES: u16 = 8;
 /// The lane of what belongs to a host: the upper bits of its hash, as its partition is.
 pub fn lane_of(host: &str) -> u16 {
     partition(host, LANES)
+}
+
+/// The lane of a hash, and of the partition that begins with it.
+pub fn lane_of_hash(hash: u64) -> u16 {
+    partition_of(hash, LANES)
 }
 
 /// By lane, the instances that prefer it, the keenest first. With n instances, 0 to n - 1 share the lanes evenly, and one
@@ -39,35 +46,33 @@ pub struct LaneConsumer {
     pub name: String,
     /// Its lane. What is in none is taken by any instance.
     pub lane: Option<u16>,
-    /// Where its messages belong on the edge.
-    pub tokens: Vec<Token>,
+    /// The subjects of its messages, by wildcards.
+    pub subjects: Vec<String>,
 }
 
 /// The consumers of a stage on an edge with lanes; one of them takes each message.
-pub fn lane_consumers(stage: &str, edge: Edge, partitions: u16) -> Vec<LaneConsumer> {
-    let in_lane = |lane, tokens| LaneConsumer { name: format!("{stage}-lane-{lane}"), lane: Some(lane), tokens };
-    match edge.division() {
-        Division::Lane => {
-            let others = LaneConsumer { name: stage.to_owned(), lane: None, tokens: vec![Token::None] };
-            std::iter::once(others).chain((0..LANES).map(|lane| in_lane(lane, vec![Token::Lane(lane)]))).collect()
-        }
-        _ => {
-            let of_lane = partitions.div_ceil(LANES);
-            let lanes = (0..).zip((0..partitions).step_by(usize::from(of_lane.max(1))));
-            lanes
-                .map(|(lane, first)| {
-                    let partitions = first..partitions.min(first + of_lane);
-                    in_lane(lane, partitions.map(Token::Partition).collect())
-                })
-                .collect()
-        }
-    }
+pub fn lane_consumers(stage: &str, edge: Edge, subjects: &Subjects) -> Vec<LaneConsumer> {
+    let in_lane = |lane| {
+        let subjects = vec![subjects.lane(edge, lane)];
+        LaneConsumer { name: lane_name(stage, lane), lane: Some(lane), subjects }
+    };
+    let others = (edge.division() == Division::Lane).then(|| {
+        let subjects = vec![subjects.of(edge, &Token::None)];
+        LaneConsumer { name: stage.to_owned(), lane: None, subjects }
+    });
+    others.into_iter().chain((0..LANES).map(in_lane)).collect()
+}
+
+/// The name of a stage's consumer of a lane.
+fn lane_name(stage: &str, lane: u16) -> String {
+    format!("{stage}-lane-{lane}")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::url::{hashes_of, partition_of};
+    use crate::config::Layers;
+    use crate::partitions::Directory;
 
     fn preferred(instances: u16, lane: u16) -> u16 {
         (0..instances).min_by_key(|&instance| priority(instance, lane)).unwrap()
@@ -98,22 +103,23 @@ mod tests {
     }
 
     #[test]
-    fn every_partition_is_in_one_lane_the_upper_bits_of_its_hashes() {
+    fn every_partition_and_each_of_its_halves_is_in_one_lane_the_upper_bits_of_its_first_hash() {
+        let set = vec!["network.allow_private_addresses=true".to_owned()];
+        let subjects = Subjects::new(&Layers { file: None, set }.load_with(std::iter::empty()).unwrap());
+        let consumers = lane_consumers("resolver", Edge::UrlsNew, &subjects);
+        assert_eq!(consumers.len(), usize::from(LANES));
         for partitions in [1, 2, 4, 8, 64, 4096] {
-            let consumers = lane_consumers("resolver", Edge::UrlsNew, partitions);
-            let lanes = LANES.min(partitions);
-            assert_eq!(consumers.len(), usize::from(lanes));
-            for (lane, consumer) in (0..).zip(&consumers) {
-                assert_eq!(consumer.lane, Some(lane));
-                for token in &consumer.tokens {
-                    let &Token::Partition(partition) = token else { panic!("{token:?}") };
-                    assert_eq!(partition_of(*hashes_of(partition, partitions).start(), lanes), lane);
-                }
+            let mut directory = Directory::new(partitions);
+            directory.split(0).unwrap();
+            for (slice, hashes) in directory.slices() {
+                let lane = lane_of_hash(*hashes.start());
+                assert_eq!(u64::from(lane), hashes.start() >> 61);
+                let subject = subjects.of(Edge::UrlsNew, &Token::InLane { partition: slice.partition, lane });
+                let takes =
+                    |of: &LaneConsumer| of.subjects[0].replace('*', &format!("{:03}", slice.partition)) == subject;
+                let takers: Vec<Option<u16>> = consumers.iter().filter(|of| takes(of)).map(|of| of.lane).collect();
+                assert_eq!(takers, [Some(lane)]);
             }
-            assert!(consumers.iter().all(|consumer| !consumer.tokens.is_empty()));
-            let tokens: Vec<Token> = consumers.into_iter().flat_map(|consumer| consumer.tokens).collect();
-            assert_eq!(tokens.len(), usize::from(partitions));
-            assert!((0..partitions).all(|partition| tokens.contains(&Token::Partition(partition))));
         }
     }
 }

@@ -21,7 +21,7 @@ pub use consumers::{
 pub(crate) use consumers::{Owner, owner_in, owner_name};
 pub use join::{Begins, begin_generation, held_now, join, new_id};
 pub(crate) use lanes::priority;
-pub use lanes::{LANES, LaneConsumer, lane_consumers, lane_of};
+pub use lanes::{LANES, LaneConsumer, lane_consumers, lane_of, lane_of_hash};
 pub use owners::{OwnersBucket, OwnersTable};
 pub use publisher::{Publisher, StreamAnswer};
 pub use register::{Register, StateNote};

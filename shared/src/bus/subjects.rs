@@ -57,6 +57,9 @@ impl Subjects {
         match token {
             Token::None => template.into_owned(),
             Token::Partition(partition) => template.replace("{partition}", &format!("{partition:03}")),
+            Token::InLane { partition, lane } => {
+                format!("{}.{lane}", template.replace("{partition}", &format!("{partition:03}")))
+            }
             Token::Instance(instance) => template.replace("{instance}", instance),
             Token::Lane(lane) => format!("{template}.{lane}"),
         }
@@ -70,8 +73,22 @@ impl Subjects {
     /// All subjects of an edge, by wildcards.
     pub fn all(&self, edge: Edge) -> Vec<String> {
         let all = wildcard(&self.template(edge));
-        let lanes = (edge.division() == Division::Lane).then(|| format!("{all}.*"));
-        std::iter::once(all).chain(lanes).collect()
+        match edge.division() {
+            Division::Lane => vec![format!("{all}.*"), all],
+            Division::PartitionInLane => vec![format!("{all}.*")],
+            _ => vec![all],
+        }
+    }
+
+    /// The subjects of a lane of an edge, by wildcards.
+    pub(crate) fn lane(&self, edge: Edge, lane: u16) -> String {
+        format!("{}.{lane}", wildcard(&self.template(edge)))
+    }
+
+    /// The subjects of a partition of an edge, by wildcards.
+    pub fn partition(&self, edge: Edge, partition: u16) -> String {
+        let subject = self.of(edge, &Token::Partition(partition));
+        if edge.division() == Division::PartitionInLane { format!("{subject}.*") } else { subject }
     }
 
     /// The subject of a stage's dead letters.
@@ -112,9 +129,12 @@ impl Subjects {
     pub fn edge_of(&self, subject: &str) -> Option<Edge> {
         Edge::ALL.into_iter().find(|&edge| {
             let template = self.template(edge);
-            let is_in_lane = edge.division() == Division::Lane
-                && subject.rsplit_once('.').is_some_and(|(before, _)| matches(&template, before));
-            matches(&template, subject) || is_in_lane
+            let is_in_lane = || subject.rsplit_once('.').is_some_and(|(before, _)| matches(&template, before));
+            match edge.division() {
+                Division::Lane => matches(&template, subject) || is_in_lane(),
+                Division::PartitionInLane => is_in_lane(),
+                _ => matches(&template, subject),
+            }
         })
     }
 

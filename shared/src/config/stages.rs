@@ -102,6 +102,7 @@ pub struct Dedup {
     #[serde(deserialize_with = "duration")]
     pub flush_after: Duration,
     pub filter_urls: u64,
+    pub partition_urls_max: u64,
     pub filter_bytes_max: Bytes,
     pub cache: UrlCacheSettings,
 }

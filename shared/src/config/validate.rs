@@ -124,6 +124,9 @@ fn dedup(stages: &Stages, check: &mut Check) {
     check.within("stages.dedup.filter_bytes_max", dedup.filter_bytes_max, Bytes(1 << 20), Bytes(64 << 30));
     check.lasting("stages.dedup.flush_after", dedup.flush_after, Duration::from_millis(1), Duration::from_secs(20));
     check.within("stages.dedup.filter_urls", dedup.filter_urls, 1_000, 1_000_000_000);
+    if dedup.partition_urls_max > 0 {
+        check.within("stages.dedup.partition_urls_max", dedup.partition_urls_max, 1_000, 1_000_000_000_000);
+    }
 }
 
 fn resolver(stages: &Stages, check: &mut Check) {

@@ -31,6 +31,8 @@ pub struct Ask {
 pub struct AskReply {
     /// Jobs granted at once; more may follow while the ask holds.
     pub granted: u32,
+    /// Servers that are ready, and have no job.
+    pub ready: u32,
 }
 
 /// `fetch.jobs.<f>`: a scheduler grants, renews or revokes a job of one fetcher.
@@ -440,7 +442,7 @@ impl EdgeMessage for Ask {
 impl EdgeMessage for AskReply {
     const EDGE: Edge = Edge::FetchAsks;
     /// Far from the versions of [`Ask`], so that the number tells the two apart.
-    const VERSION: u8 = 101;
+    const VERSION: u8 = 102;
     const IS_REPLY: bool = true;
 }
 impl EdgeMessage for ToFetcher {

@@ -105,9 +105,9 @@ mod tests {
 
     #[test]
     fn a_reply_is_read_by_its_own_row_alone() {
-        let payload = encode(&AskReply { granted: 7 });
+        let payload = encode(&AskReply { granted: 7, ready: 3 });
         let read: Vec<(&str, Value)> =
             MESSAGES.iter().filter_map(|row| Some((row.name, (row.json)(&payload).ok()?))).collect();
-        assert_eq!(read, [("AskReply", serde_json::json!({ "granted": 7 }))]);
+        assert_eq!(read, [("AskReply", serde_json::json!({ "granted": 7, "ready": 3 }))]);
     }
 }

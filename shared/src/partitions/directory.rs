@@ -30,28 +30,65 @@ pub enum NotSplit {
     /// No two ids are left.
     #[error("no two ids of partitions are left")]
     NoIds,
+    /// It is on its way to another owner, or its owner has not split its parent's rows yet.
+    #[error("the partition is on its way; try again when it has arrived")]
+    OnItsWay,
+}
+
+/// An id that was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Given {
+    hashes: RangeInclusive<u64>,
+    depth: u32,
+    is_split: bool,
 }
 
 /// Which partition each hash belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Directory {
     /// The partitions by their first hash.
-    by_first: BTreeMap<u64, Slice>,
-    /// The next id.
-    next: u16,
+    by_first: BTreeMap<u64, u16>,
+    /// By id, those that were split among them.
+    given: Vec<Given>,
 }
 
 impl Directory {
-    /// The directory of a crawl that begins, with its partitions; their number is a power of two, 0 counts as 1.
+    /// The directory of a crawl that begins, with its partitions; 0 counts as 1. Their number is a power of two; another one
+    /// divides the hashes evenly, too.
     pub fn new(n_partitions: u16) -> Self {
-        let depth = n_partitions.max(1).ilog2();
-        let slice = |partition: u16| (*hashes_of(partition, 1 << depth).start(), Slice { partition, depth });
-        Directory { by_first: (0..1 << depth).map(slice).collect(), next: 1 << depth }
+        let n_partitions = n_partitions.max(1);
+        let depth = n_partitions.ilog2();
+        let new = |partition| Given { hashes: hashes_of(partition, n_partitions), depth, is_split: false };
+        let given: Vec<Given> = (0..n_partitions).map(new).collect();
+        let by_first = (0..).zip(&given).map(|(partition, of)| (*of.hashes.start(), partition)).collect();
+        Directory { by_first, given }
     }
 
     /// The partition of a hash.
     pub fn partition_of(&self, hash: u64) -> u16 {
-        self.by_first.range(..=hash).next_back().map_or(0, |(_, slice)| slice.partition)
+        self.by_first.range(..=hash).next_back().map_or(0, |(_, partition)| *partition)
+    }
+
+    /// The hashes of a partition; none when it was split, or never given.
+    pub fn hashes_of(&self, partition: u16) -> Option<RangeInclusive<u64>> {
+        let given = self.given.get(usize::from(partition)).filter(|given| !given.is_split);
+        given.map(|given| given.hashes.clone())
+    }
+
+    /// Says whether a hash is, or was before a split, in a partition.
+    pub fn covers(&self, partition: u16, hash: u64) -> bool {
+        self.given.get(usize::from(partition)).is_some_and(|given| given.hashes.contains(&hash))
+    }
+
+    /// The local depth of a partition, also of one that was split; none when it was never given.
+    pub fn depth_of(&self, partition: u16) -> Option<u32> {
+        self.given.get(usize::from(partition)).map(|given| given.depth)
+    }
+
+    /// How many ids were given.
+    pub fn ids(&self) -> u16 {
+        // There are never more: `split` refuses.
+        self.given.len() as u16
     }
 
     /// Splits a partition by the next bit. Returns its halves, the lower one first; both have new ids.
@@ -59,28 +96,37 @@ impl Directory {
     /// # Errors
     /// It cannot be split: why.
     pub fn split(&mut self, partition: u16) -> Result<[Slice; 2], NotSplit> {
-        let found = self.by_first.iter().find(|(_, slice)| slice.partition == partition);
-        let (&first, &Slice { depth, .. }) = found.ok_or(NotSplit::Unknown)?;
-        if depth == u64::BITS {
+        let hashes = self.hashes_of(partition).ok_or(NotSplit::Unknown)?;
+        let (first, last) = hashes.into_inner();
+        if first == last {
             return Err(NotSplit::OneHash);
         }
-        let next = self.next.checked_add(2).ok_or(NotSplit::NoIds)?;
-        let halves = [self.next, self.next + 1].map(|partition| Slice { partition, depth: depth + 1 });
-        self.by_first.insert(first, halves[0]);
-        self.by_first.insert(first | 1 << (u64::BITS - 1 - depth), halves[1]);
-        self.next = next;
-        Ok(halves)
+        let next = u16::try_from(self.given.len()).map_err(|_| NotSplit::NoIds)?;
+        if next > u16::MAX - 2 {
+            return Err(NotSplit::NoIds);
+        }
+        let parent = &mut self.given[usize::from(partition)];
+        parent.is_split = true;
+        let (depth, middle) = (parent.depth + 1, first + (last - first) / 2);
+        let halves = [first..=middle, middle + 1..=last];
+        for (id, hashes) in (next..).zip(halves) {
+            self.by_first.insert(*hashes.start(), id);
+            self.given.push(Given { hashes, depth, is_split: false });
+        }
+        Ok([next, next + 1].map(|partition| Slice { partition, depth }))
     }
 
     /// The partitions with their hashes, in the order of these.
     pub fn slices(&self) -> impl Iterator<Item = (Slice, RangeInclusive<u64>)> {
-        let last = |slice: &Slice| u64::MAX.checked_shr(slice.depth).unwrap_or(0);
-        self.by_first.iter().map(move |(&first, slice)| (*slice, first..=first | last(slice)))
+        self.by_first.values().map(|&partition| {
+            let Given { hashes, depth, .. } = &self.given[usize::from(partition)];
+            (Slice { partition, depth: *depth }, hashes.clone())
+        })
     }
 
     /// The largest local depth.
     pub fn global_depth(&self) -> u32 {
-        self.by_first.values().map(|slice| slice.depth).max().unwrap_or(0)
+        self.slices().map(|(slice, _)| slice.depth).max().unwrap_or(0)
     }
 }
 
@@ -92,8 +138,9 @@ mod tests {
 
     fn check(directory: &Directory) {
         let mut next = Some(0);
-        for (_, range) in directory.slices() {
+        for (slice, range) in directory.slices() {
             assert_eq!(Some(*range.start()), next);
+            assert_eq!(directory.hashes_of(slice.partition).as_ref(), Some(&range));
             next = range.end().checked_add(1);
         }
         assert_eq!(next, None, "the last partition ends with the last hash");
@@ -107,7 +154,9 @@ mod tests {
         assert_eq!(halves.map(|half| (half.partition, half.depth)), [(4, 3), (5, 3)]);
         assert_eq!((directory.partition_of(0b110 << 61), directory.partition_of(u64::MAX)), (4, 5));
         assert_eq!((directory.split(3), directory.split(9)), (Err(NotSplit::Unknown), Err(NotSplit::Unknown)));
-        assert_eq!(directory.global_depth(), 3);
+        assert_eq!((directory.global_depth(), directory.ids(), directory.depth_of(3)), (3, 6, Some(2)));
+        assert!(directory.covers(3, u64::MAX) && directory.covers(5, u64::MAX) && !directory.covers(4, u64::MAX));
+        assert!(directory.hashes_of(3).is_none() && directory.hashes_of(6).is_none() && !directory.covers(6, 0));
         check(&directory);
     }
 
@@ -121,7 +170,7 @@ mod tests {
         assert_eq!(directory.split(deepest), Err(NotSplit::OneHash));
         assert_eq!(directory.partition_of(u64::MAX), deepest);
         check(&directory);
-        let mut directory = Directory { next: u16::MAX - 1, ..Directory::new(2) };
+        let mut directory = Directory::new(u16::MAX - 1);
         assert_eq!(directory.split(1), Err(NotSplit::NoIds));
         check(&directory);
     }
@@ -130,18 +179,21 @@ mod tests {
         /// Goal: whatever is split, each hash is in the partition whose range has it, and no id comes twice.
         #[test]
         fn every_hash_has_one_partition(
-            bits in 0_u32..7, hashes in prop::collection::vec(any::<u64>(), 1..50), splits in prop::collection::vec(any::<u64>(), 0..60)
+            n in 1_u16..70, hashes in prop::collection::vec(any::<u64>(), 1..50), splits in prop::collection::vec(any::<u64>(), 0..60)
         ) {
-            let mut directory = Directory::new(1 << bits);
+            let mut directory = Directory::new(n);
             for &hash in &hashes {
-                prop_assert_eq!(directory.partition_of(hash), partition_of(hash, 1 << bits));
+                prop_assert_eq!(directory.partition_of(hash), partition_of(hash, n));
             }
             let mut ids: Vec<u16> = directory.slices().map(|(slice, _)| slice.partition).collect();
             for hash in splits {
-                ids.extend(directory.split(directory.partition_of(hash)).unwrap().map(|half| half.partition));
+                let parent = directory.partition_of(hash);
+                ids.extend(directory.split(parent).unwrap().map(|half| half.partition));
+                prop_assert!(directory.covers(parent, hash) && directory.covers(directory.partition_of(hash), hash));
             }
             check(&directory);
             let given = ids.len();
+            prop_assert_eq!(given, usize::from(directory.ids()));
             ids.sort_unstable();
             ids.dedup();
             prop_assert_eq!(ids.len(), given);

@@ -6,6 +6,8 @@
 //!    └───────────── keep, refuse ───────────┘  one version later, too
 //! ```
 //!
+//! How partitions split is in [`super::splits`].
+//!
 //! In: instances that are wanted, and that live; what the owners and the receivers of partitions have done. Out: the next
 //! table. It lies in a key-value bucket of the broker; every change of it is a compare-and-swap of the whole.
 //!
@@ -36,7 +38,7 @@ pub enum Whereabouts {
 pub struct OwnerOf {
     /// The instance that has it.
     pub owner: u16,
-    /// Grows with each owner, from 1.
+    /// Grows with each owner, from 1. 0: a half of a partition whose owner has not split its rows yet.
     pub version: u64,
     /// Where it is.
     #[serde(default, skip_serializing_if = "is_owned")]
@@ -44,17 +46,34 @@ pub struct OwnerOf {
     /// Which copy of it the receiver has; 0 when it has none.
     #[serde(default, skip_serializing_if = "is_none")]
     pub copy: u64,
+    /// What became of it when it was split. Its id is never used again, but its owner still takes what comes addressed to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retired: Option<Retired>,
 }
 
 impl OwnerOf {
-    fn owned(owner: u16, version: u64) -> Self {
-        OwnerOf { owner, version, is: Whereabouts::Owned, copy: 0 }
+    /// A partition that an instance has, under a version.
+    pub(super) const fn owned(owner: u16, version: u64) -> Self {
+        OwnerOf { owner, version, is: Whereabouts::Owned, copy: 0, retired: None }
     }
 
     /// Says whether it is on its way to an instance.
     pub fn comes_to(&self, instance: u16) -> bool {
         matches!(self.is, Whereabouts::LeavingTo(to) | Whereabouts::GivenTo(to) if to == instance)
     }
+}
+
+/// What became of a partition that was split.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retired {
+    /// Its halves, the lower one first.
+    pub into: [u16; 2],
+    /// The serial number of the last new URL that it was given, as its owner found when it split the rows.
+    #[serde(default)]
+    pub last_serial: u64,
+    /// Messages that belong to it alone may still come, so neither it nor its halves move.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_late: bool,
 }
 
 fn is_owned(is: &Whereabouts) -> bool {
@@ -70,7 +89,7 @@ fn is_none(copy: &u64) -> bool {
 pub struct Owners {
     /// How many instances there are to be: those from 0 on.
     pub wanted: u16,
-    /// By partition.
+    /// By partition, those that were split among them.
     pub partitions: Vec<OwnerOf>,
 }
 
@@ -141,9 +160,9 @@ impl Owners {
         self.partitions.get(usize::from(partition)).map_or(0, |of| of.version)
     }
 
-    /// How many partitions are on their way.
+    /// How many partitions are on their way, or are being split.
     pub fn moving(&self) -> usize {
-        self.partitions.iter().filter(|of| of.is != Whereabouts::Owned).count()
+        self.partitions.iter().filter(|of| of.is != Whereabouts::Owned).count() + self.splitting()
     }
 
     /// How many partitions are on their way, or have to move so that the wanted instances have all.
@@ -152,7 +171,7 @@ impl Owners {
             Whereabouts::Owned => of.owner,
             Whereabouts::LeavingTo(to) | Whereabouts::GivenTo(to) => to,
         };
-        let arrived = self.partitions.iter().map(|of| OwnerOf::owned(to(of), of.version));
+        let arrived = self.partitions.iter().map(|of| OwnerOf { owner: to(of), is: Whereabouts::Owned, ..*of });
         self.moving() + Owners { wanted: self.wanted, partitions: arrived.collect() }.moves().len()
     }
 
@@ -192,9 +211,13 @@ impl Owners {
         moves.len()
     }
 
-    /// Has a partition leave for another instance. False, and nothing changes, when it is there, or on its way already.
+    /// Has a partition leave for another instance. False, and nothing changes, when it is there, or on its way already, or
+    /// while a partition is being split.
     #[must_use]
     pub fn send(&mut self, partition: u16, to: u16) -> bool {
+        if self.splitting() > 0 {
+            return false;
+        }
         let Some(of) = self.partitions.get_mut(usize::from(partition)) else { return false };
         let leaves = of.is == Whereabouts::Owned && of.owner != to;
         if leaves {
@@ -205,11 +228,17 @@ impl Owners {
 
     /// Partition, owner and receiver of what is to move.
     fn moves(&self) -> Vec<(u16, u16, u16)> {
-        let held: Vec<Held> =
-            self.all().map(|(partition, of)| Held { partition, weight: 1.0, owner: Some(of.owner) }).collect();
+        let live = self.all().filter(|(_, of)| of.retired.is_none());
+        let mut held: Vec<Held> =
+            live.map(|(partition, of)| Held { partition, weight: 1.0, owner: Some(of.owner) }).collect();
+        // What has moved least goes first: what an operator moved does not come back.
+        held.sort_by_key(|held| self.version(held.partition));
         let wanted: Vec<u16> = (0..self.wanted).collect();
         let moves = plan(&held, &wanted).into_iter();
-        moves.map(|to| (to.partition, self.partitions[usize::from(to.partition)].owner, to.to)).collect()
+        let moves = moves.map(|to| (to.partition, self.partitions[usize::from(to.partition)].owner, to.to));
+        // A partition that was split weighs nothing: it moves when its owner goes.
+        let left = self.all().filter(|(_, of)| of.retired.is_some() && of.owner >= self.wanted && self.wanted > 0);
+        moves.chain(left.map(|(partition, of)| (partition, of.owner, partition % self.wanted))).collect()
     }
 
     /// The receiver has a copy of a partition, but for what changes meanwhile. False, and nothing changes, when it is not to
@@ -252,7 +281,7 @@ impl Owners {
         let Some(of) = self.partitions.get_mut(usize::from(partition)) else { return false };
         let is_given = of.is == Whereabouts::GivenTo(by) && of.version == version;
         if is_given {
-            *of = OwnerOf::owned(by, version + 1);
+            *of = OwnerOf { retired: of.retired, ..OwnerOf::owned(by, version + 1) };
         }
         is_given
     }
@@ -271,7 +300,7 @@ impl Owners {
         let Some(of) = self.partitions.get_mut(usize::from(partition)) else { return false };
         let is_leaving = of.owner == by && of.is != Whereabouts::Owned;
         if is_leaving {
-            *of = OwnerOf::owned(by, of.version + 1);
+            *of = OwnerOf { retired: of.retired, ..OwnerOf::owned(by, of.version + 1) };
         }
         is_leaving
     }
@@ -313,16 +342,26 @@ mod tests {
         assert!(owners.copied(kept, 1, 7, 1) && owners.give(kept, 7, 0) && owners.keep(kept, 0));
         assert!(!owners.take(kept, 1, 1) && owners.copy(kept).is_none());
         assert_eq!((owners.moving(), owners.are_even()), (0, false));
-        owners.plan(|_| true);
+        assert!(owners.send(kept, 1));
         let version = owners.version(kept);
         assert!(!owners.refuse(kept, version, 2) && !owners.refuse(kept, version + 1, 1));
         assert!(owners.refuse(kept, version, 1), "before it was given");
-        owners.plan(|_| true);
+        assert!(owners.send(kept, 1));
         assert!(
             owners.copied(kept, version + 1, 8, 1) && owners.give(kept, 8, 0) && owners.refuse(kept, version + 1, 1)
         );
         assert!(!owners.take(kept, version + 1, 1));
         assert_eq!((owners.version(kept), owners.used_by(0).contains(&kept)), (version + 2, true));
+    }
+
+    #[test]
+    fn what_an_operator_moved_does_not_come_back() {
+        let mut owners = Owners::new(8, 2);
+        let moved = owners.used_by(0)[0];
+        assert!(owners.send(moved, 1) && owners.copied(moved, 1, 7, 1) && owners.give(moved, 7, 0));
+        assert!(owners.take(moved, 1, 1));
+        assert_eq!((owners.plan(|_| true), owners.leaving(0).len()), (1, 0), "another one goes to the first");
+        assert_ne!(owners.leaving(1)[0].0, moved);
     }
 
     #[test]

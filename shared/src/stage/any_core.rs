@@ -104,6 +104,15 @@ pub trait AnyCore {
     /// Partitions of the core's stage, or of one that it asks, have other owners.
     fn owners(&mut self, stage: StageName, owners: &Owners);
 
+    /// Says whether all has come that belongs to a partition that was split, and not to one of its halves.
+    fn has_all(&self, partition: u16) -> bool;
+
+    /// A partition that is to be split, if there is one.
+    ///
+    /// # Errors
+    /// The core's store cannot be read.
+    fn overfull(&mut self) -> Result<Option<u16>, StoreError>;
+
     /// What the core keeps of its partitions beside the store's tables.
     fn beside(&mut self) -> Option<&mut dyn Beside>;
 
@@ -208,6 +217,14 @@ impl<C: Core, S: Shell<C>> AnyCore for Assembled<C, S> {
 
     fn owners(&mut self, stage: StageName, owners: &Owners) {
         self.core.owners(stage, owners);
+    }
+
+    fn has_all(&self, partition: u16) -> bool {
+        self.core.has_all(partition)
+    }
+
+    fn overfull(&mut self) -> Result<Option<u16>, StoreError> {
+        self.core.overfull()
     }
 
     fn beside(&mut self) -> Option<&mut dyn Beside> {

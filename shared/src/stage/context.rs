@@ -2,7 +2,7 @@
 
 use super::any_core::AnyCore;
 use super::disk::StoreOptions;
-use super::moves::{Beside, Keyed};
+use super::moves::{Beside, HalveRows, Keyed};
 use super::store::{Store, Table};
 use crate::bus::{Buckets, Bus, OwnersTable};
 use crate::config::Pipeline;
@@ -57,6 +57,8 @@ pub struct State {
     pub replicas: u16,
     /// Opens what the stage keeps of its partitions beside the tables; none when that is nothing.
     pub beside: Option<OpenBeside>,
+    /// What it does with its rows when a partition is split.
+    pub halve: HalveRows,
 }
 
 /// What a core and a shell are made from.

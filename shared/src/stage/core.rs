@@ -219,6 +219,19 @@ pub trait Core {
     /// Partitions of its stage, or of one that it asks, have other owners.
     fn owners(&mut self, _stage: StageName, _owners: &Owners) {}
 
+    /// Says whether all has come that belongs to a partition of its own that was split, and not to one of its halves.
+    fn has_all(&self, _partition: u16) -> bool {
+        true
+    }
+
+    /// A partition of its own that has grown too large, if there is one: it is to be split.
+    ///
+    /// # Errors
+    /// Its store cannot be read.
+    fn overfull(&mut self) -> Result<Option<u16>, StoreError> {
+        Ok(None)
+    }
+
     /// What it keeps of its partitions beside the store's tables: what moves, and is handed to the next core of the process.
     fn beside(&mut self) -> Option<&mut dyn Beside> {
         None

@@ -188,14 +188,11 @@ impl Inputs<'_> {
                     owned.iter().map(of).collect()
                 }
             },
-            _ if edge.has_lanes() => lane_consumers(self.stage, edge, self.pipeline.partitions)
+            _ if edge.has_lanes() => lane_consumers(self.stage, edge, subjects)
                 .into_iter()
-                .map(|LaneConsumer { name, lane, tokens }| {
-                    let filters = tokens.iter().map(|token| subjects.of(edge, token)).collect();
-                    (
-                        lane.map_or(Slice::All, Slice::Lane),
-                        Consumer { name, filters, has_lanes: lane.is_some(), need: self.need },
-                    )
+                .map(|LaneConsumer { name, lane, subjects: filters }| {
+                    let consumer = Consumer { name, filters, has_lanes: lane.is_some(), need: self.need };
+                    (lane.map_or(Slice::All, Slice::Lane), consumer)
                 })
                 .collect(),
             _ => vec![(Slice::All, consumer(consumer_name(self.stage, None), subjects.all(edge)))],

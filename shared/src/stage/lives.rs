@@ -24,7 +24,7 @@ use super::settlement::{LOOP, OUTBOX, are_divided, next_epoch};
 use super::store::{Changes, Store, StoreError};
 use super::telling::Telling;
 use crate::bus::{OwnersTable, StateNote};
-use crate::partitions::Owners;
+use crate::partitions::{Directory, Owners};
 use crate::topology::{Source, StageName};
 use anyhow::Context as _;
 use std::pin::Pin;
@@ -128,7 +128,8 @@ fn rows(stage: &Stage, state: &State, context: &Context) -> anyhow::Result<Rows>
         _ => None,
     });
     let (edges, tables) = (owned.collect(), state.tables.clone());
-    Ok(Rows { store: context.store()?, tables, edges, partitions: context.pipeline.partitions })
+    let directory = Directory::new(context.pipeline.partitions);
+    Ok(Rows { store: context.store()?, tables, edges, directory, halve: state.halve })
 }
 
 /// What an earlier process of the instance had sent of its partitions is given by nobody. Notes which it has.
@@ -144,7 +145,7 @@ async fn begin_anew(process: &mut Process, stage: StageName) -> anyhow::Result<(
 async fn tables(stage: &Stage, context: &Context) -> anyhow::Result<Tables> {
     let mut tables = Tables::new();
     let Some(name) = StageName::from_name(stage.name) else { return Ok(tables) };
-    for of in name.asks().chain(Some(name).filter(|name| name.row().has_state)) {
+    for of in name.watches().chain(Some(name).filter(|name| name.row().has_state)) {
         let begun = Owners::new(context.pipeline.partitions, context.pipeline.stages.of(of).replicas);
         let table = context.buckets.owners.read_or_begin(of.name(), begun).await?;
         tables.insert(of, table);
@@ -165,9 +166,9 @@ async fn settle(process: &mut Process, open: Option<OpenBeside>) -> anyhow::Resu
     let table = mover.settle().await?;
     let left_over = mover.left_over(&table.owners)?;
     mover.note_used(&table.owners)?;
-    let Mover { brought, opened, .. } = mover;
+    let Mover { desk, brought, opened, .. } = mover;
     *context.beside.lock().unwrap_or_else(PoisonError::into_inner) = opened;
-    (process.left_over, process.brought) = (left_over, brought);
+    (process.left_over, process.brought, process.rows) = (left_over, brought, Some(desk.rows));
     Ok(table)
 }
 
@@ -183,7 +184,7 @@ async fn begin_life(process: &mut Process, stage: StageName, table: OwnersTable,
     context.buckets.register.note_state(stage.name(), instance, note).await?;
     let owners = &table.owners;
     context.partitions = owners.used_by(instance);
-    let owns_all = context.partitions.len() == usize::from(context.pipeline.partitions);
+    let owns_all = context.partitions.len() == owners.partitions.len();
     process.drawn = match owns_all && !are_divided(store.as_ref())? {
         true => Drawn::All,
         false => Drawn::Each {

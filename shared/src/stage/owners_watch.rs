@@ -6,7 +6,7 @@
 
 use super::ownership::holders;
 use crate::bus::{Buckets, OwnersTable};
-use crate::partitions::{Due, Oversight};
+use crate::partitions::{Due, LEADER, Oversight, Owners};
 use crate::topology::StageName;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -67,6 +67,9 @@ impl Overseer {
             for stage in stages {
                 // A broker that is away is no news.
                 let Ok(Some(mut table)) = self.buckets.owners.read(stage.name()).await else { continue };
+                if stage == LEADER && self.follows(&sender.borrow(), &table) {
+                    self.follow(&table).await;
+                }
                 if self.seat.is_some_and(|seat| seat.stage == stage) {
                     match self.see_to(table.clone()).await {
                         Ok(seen_to) => table = seen_to,
@@ -81,6 +84,21 @@ impl Overseer {
                     is_news
                 });
             }
+        }
+    }
+
+    /// Says whether the leading table tells of splits of which that of this instance's stage does not.
+    fn follows(&self, tables: &Tables, leader: &OwnersTable) -> bool {
+        let own = self.seat.filter(|seat| seat.stage != LEADER).and_then(|seat| tables.get(&seat.stage));
+        own.is_some_and(|own| own.owners.partitions.len() < leader.owners.partitions.len())
+    }
+
+    /// Splits in the table of this instance's stage what the leading one has split.
+    async fn follow(&self, leader: &OwnersTable) {
+        let Some(Seat { stage, .. }) = self.seat else { return };
+        let follow = |owners: &mut Owners| owners.follow(&leader.owners);
+        if let Err(error) = self.buckets.owners.change(stage.name(), follow).await {
+            tracing::debug!(stage = stage.name(), "the splits cannot be followed: {error:#}");
         }
     }
 

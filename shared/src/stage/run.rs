@@ -26,6 +26,7 @@ use crate::config::{Pipeline, Storage};
 use crate::identity::{Misfit, WAYS_OUT};
 use crate::message::Edge;
 use crate::time::Timestamp;
+use crate::topology::StageName;
 use async_nats::Subject;
 use async_nats::jetstream::AckKind;
 use futures::stream::StreamExt as _;
@@ -465,13 +466,16 @@ impl Loop {
 
     fn moment(&self) -> Moment<'_> {
         let Loop { process, core, settlement, occupation, .. } = self;
-        let Context { bus, partitions, .. } = &process.context;
+        let Context { bus, partitions, owners, .. } = &process.context;
+        let own = StageName::from_name(process.stage.name).filter(|stage| stage.row().has_state);
+        let of_all = own.and_then(|own| owners.get(&own)).map_or(0, |table| table.owners.partitions.len());
         Moment {
             bus,
             core: core.as_ref(),
             settlement,
             occupation,
             partitions: partitions.len() as u64,
+            partitions_of_all: of_all as u64,
             now: self.now(),
         }
     }

@@ -106,8 +106,9 @@ pub(super) struct Moment<'a> {
     pub(super) core: &'a dyn AnyCore,
     pub(super) settlement: &'a Settlement<Subject>,
     pub(super) occupation: &'a Occupation,
-    /// How many the instance owns.
+    /// How many the instance owns, and how many all instances own; of a stage with state.
     pub(super) partitions: u64,
+    pub(super) partitions_of_all: u64,
     pub(super) now: Timestamp,
 }
 
@@ -116,6 +117,7 @@ impl Moment<'_> {
         let mut counts = self.core.counts();
         counts.extend(self.settlement.counts());
         counts.push(("partitions", self.partitions));
+        counts.push(("partitions_of_all", self.partitions_of_all));
         counts
     }
 

@@ -24,8 +24,20 @@ impl StageName {
         self.row().name
     }
 
-    /// The stages with state whose instances this one asks: it has to know which of them has which partition.
-    pub fn asks(self) -> impl Iterator<Item = StageName> {
+    /// The stages with state whose table of owners this one has to know, beside its own: those whose instances it asks; for
+    /// the host-splitter, which addresses dedup's partitions; and for each of dedup and scheduler that of the other, since
+    /// their partitions split together.
+    pub fn watches(self) -> impl Iterator<Item = StageName> {
+        let partners = match self {
+            StageName::HostSplitter | StageName::Scheduler => Some(StageName::Dedup),
+            StageName::Dedup => Some(StageName::Scheduler),
+            _ => None,
+        };
+        self.asks().chain(partners)
+    }
+
+    /// The stages with state whose instances this one asks.
+    fn asks(self) -> impl Iterator<Item = StageName> {
         let asked = self.row().outputs.iter().filter(|edge| edge.division() == Division::Instance);
         let consumers = asked.filter_map(|edge| edge.row()).flat_map(|row| row.consumers);
         consumers.filter_map(|party| match party {

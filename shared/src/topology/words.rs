@@ -127,7 +127,8 @@ pub enum Division {
     Whole,
     /// A subject for each partition.
     Partition,
-    /// A subject for each partition, and a consumer for each lane, which takes every eighth partition.
+    /// A subject for each partition, with its lane, and a consumer for each lane, which takes an eighth of the hashes. So a
+    /// partition that is new has a consumer before anything is published to it.
     PartitionInLane,
     /// A subject and a consumer for each lane, and one of each for what belongs to no lane.
     Lane,
@@ -181,6 +182,13 @@ pub enum Token {
     None,
     /// A partition.
     Partition(u16),
+    /// A partition on an edge that has lanes for them.
+    InLane {
+        /// The partition.
+        partition: u16,
+        /// Its lane, by the upper bits of its first hash.
+        lane: u16,
+    },
     /// An instance.
     Instance(String),
     /// A lane of an edge that has some.

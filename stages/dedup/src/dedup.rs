@@ -13,6 +13,9 @@
 //! fingerprint of injection and URL together, and keeps it like that of a URL. So the messages of an injection may come
 //! any number of times. The URL itself becomes known besides: links to it are repeats.
 //!
+//! A partition that was split is still addressed for a while. What comes for it is of its halves: what is of a half of this
+//! instance is tested at once, the rest is passed on to the half. The counts of a batch count here, once.
+//!
 //! The URL cache is asked first: a hit there is certain. Then the URL-seen store is asked, which answers at once or
 //! later. An input is finished, and so acked, when all its URLs are decided.
 //!
@@ -26,11 +29,14 @@ use crate::meta::{META, SEEN};
 use crate::moving::MovingKeys;
 use crate::news::{NewUrlsOf, News};
 use crate::owned::OwnedPartitions;
+use crate::passed_on::PassedOn;
 use crate::seen::{self, Novelty};
+use crate::sizes::Sizes;
 use shared::config::Pipeline;
 use shared::message::{ContentAsk, ContentReply, Edge, Origin, Place, SplitUrls, Undecodable, decode};
+use shared::partitions::Directory;
 use shared::stage::store::{Store, StoreError, Table};
-use shared::stage::{Beside, Core, Count, Event, Keyed, Output, Ticket, Token};
+use shared::stage::{Beside, Core, Count, Event, Keyed, Output, Ticket};
 use shared::time::Timestamp;
 use shared::url::{fingerprint, host_hash, host_of};
 use shared::url_cache::UrlCache;
@@ -48,17 +54,21 @@ const IDLE: Duration = Duration::from_millis(50);
 /// What the core is configured with.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Partitions of the crawl.
-    pub partitions: u16,
+    /// Which partition each hash belongs to.
+    pub directory: Directory,
     /// Generation of the crawl: serials tell it.
     pub generation: u32,
+    /// A partition with more known URLs is to be split; 0: none is.
+    pub partition_urls_max: u64,
     /// The URL-seen store.
     pub seen: seen::Settings,
 }
 
 impl From<&Pipeline> for Settings {
     fn from(pipeline: &Pipeline) -> Self {
-        Settings { partitions: pipeline.partitions, generation: 1, seen: pipeline.into() }
+        let directory = Directory::new(pipeline.partitions);
+        let partition_urls_max = pipeline.stages.dedup.partition_urls_max;
+        Settings { directory, generation: 1, partition_urls_max, seen: pipeline.into() }
     }
 }
 
@@ -76,6 +86,7 @@ pub struct Dedup {
     draining: bool,
     /// Bodies that were asked about and belong to another instance.
     bodies_misrouted: u64,
+    sizes: Sizes,
 }
 
 impl Dedup {
@@ -91,8 +102,9 @@ impl Dedup {
         store: Arc<dyn Store>,
         mut seen: MovingKeys,
     ) -> Result<Self, StoreError> {
-        let owned = OwnedPartitions::open(settings.partitions, settings.generation, partitions, store.as_ref())?;
-        seen.store.serve(partitions);
+        let owned = OwnedPartitions::open(settings.directory.clone(), settings.generation, partitions, store.as_ref())?;
+        let live: Vec<u16> = owned.live().collect();
+        seen.store.serve(&live);
         Ok(Dedup {
             store,
             owned,
@@ -103,6 +115,7 @@ impl Dedup {
             idle_at: Timestamp::ZERO,
             draining: false,
             bodies_misrouted: 0,
+            sizes: Sizes::new(settings.partition_urls_max),
         })
     }
 
@@ -115,16 +128,20 @@ impl Dedup {
         out: &mut Output<Infallible>,
     ) -> Result<(), StoreError> {
         let mut waiting = 0;
+        let mut onward = PassedOn::default();
         let (mut last_host, mut host_fingerprint, mut slot) = ("", 0, None);
         for (index, (url, &origin)) in batch.urls.iter().zip(&batch.origin_of).enumerate() {
             let host = host_of(url);
             if host != last_host {
                 last_host = host;
                 host_fingerprint = host_hash(host);
-                slot = self.owned.slot_of_host(host);
+                slot = self.owned.slot_of_hash(host_fingerprint);
             }
             let Some(slot) = slot else {
-                self.owned.count(None, Counters::misroute);
+                match self.owned.passed_on_to(host_fingerprint) {
+                    Some(partition) => onward.push(partition, url, &batch.origins[origin as usize]),
+                    None => self.owned.count(None, Counters::misroute),
+                }
                 continue;
             };
             let origin = &batch.origins[origin as usize];
@@ -149,6 +166,7 @@ impl Dedup {
                 novelty => self.decide(novelty == Novelty::New, slot, fingerprint, url, origin, ticket, news),
             }
         }
+        onward.publish(batch.number, ticket, out);
         if waiting == 0 {
             self.finish(ticket, &batch, out);
         } else {
@@ -201,7 +219,7 @@ impl Dedup {
 
     /// Finishes an input whose URLs are all decided. What was counted upstream counts in the partition of its URLs.
     fn finish(&mut self, ticket: Ticket, batch: &SplitUrls, out: &mut Output<Infallible>) {
-        let slot = batch.urls.iter().next().and_then(|url| self.owned.slot_of_host(host_of(url)));
+        let slot = batch.urls.iter().next().and_then(|url| self.owned.slot_of_hash(host_hash(host_of(url))));
         self.owned.count(slot, |counters| counters.take_over(batch));
         out.finish(ticket);
     }
@@ -242,7 +260,7 @@ impl Dedup {
         let mut reply = ContentReply::default();
         let mut met: HashMap<u64, Place> = HashMap::new();
         for body in &ask.bodies {
-            if !self.owned.owns_body(body.fingerprint) {
+            if self.owned.slot_of_hash(body.fingerprint).is_none() {
                 self.bodies_misrouted += 1;
                 reply.first.push(None);
                 continue;
@@ -264,7 +282,7 @@ impl Dedup {
         for NewUrlsOf { slot, mut message, causes, .. } in news.messages {
             message.partition = self.owned.number(slot);
             message.first_serial = self.owned.take_serials(slot, message.urls.len() as u64, &mut out.changes);
-            out.publish(Token::Partition(message.partition), &message, causes);
+            out.publish(self.owned.token(slot), &message, causes);
         }
         if let Some(seen) = self.seen.store.stage()? {
             out.put(META, SEEN, seen);
@@ -335,6 +353,10 @@ impl Core for Dedup {
         self.held.urls() == 0
     }
 
+    fn overfull(&mut self) -> Result<Option<u16>, StoreError> {
+        Ok(self.sizes.overfull(self.owned.live(), self.seen.store.as_ref())?)
+    }
+
     fn beside(&mut self) -> Option<&mut dyn Beside> {
         Some(&mut self.seen)
     }
@@ -345,10 +367,10 @@ impl Core for Dedup {
     }
 
     fn why(&self, _: Timestamp, url: &str) -> Result<Option<String>, StoreError> {
-        let host = host_of(url);
-        let Some(slot) = self.owned.slot_of_host(host) else { return Ok(None) };
+        let host = host_hash(host_of(url));
+        let Some(slot) = self.owned.slot_of_hash(host) else { return Ok(None) };
         let number = self.owned.number(slot);
-        let is_seen = self.seen.store.knows(number, host_hash(host), fingerprint(url))?;
+        let is_seen = self.seen.store.knows(number, host, fingerprint(url))?;
         Ok(Some(if is_seen { "seen: it passed the URL-seen test" } else { "not seen yet" }.into()))
     }
 
@@ -357,6 +379,7 @@ impl Core for Dedup {
         let mut counts = counters.counts();
         counts.extend([
             ("bodies_misrouted_total", self.bodies_misrouted),
+            ("partitions_of_one_host", self.sizes.of_one_host()),
             ("known", counters.new_urls()),
             ("new_in_generation", self.owned.numbered()),
             ("waiting", self.held.urls() as u64),

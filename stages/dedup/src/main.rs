@@ -4,6 +4,7 @@
 //! Out: those URLs that are new, numbered (resolver); answers: which page had each body first (parser).
 
 use dedup::dedup::{Dedup, Settings, TABLES};
+use dedup::meta::last_serial;
 use dedup::moving::MovingKeys;
 use shared::config::Pipeline;
 use shared::stage::disk::StoreOptions;
@@ -37,6 +38,7 @@ fn state(pipeline: &Pipeline) -> State {
         },
         replicas: dedup.replicas,
         beside: Some(beside),
+        halve: last_serial,
     }
 }
 
@@ -52,7 +54,8 @@ fn beside(context: &Context) -> anyhow::Result<Box<dyn Beside>> {
 
 fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
     let generation = context.identity.generation();
-    let settings = Settings { generation, ..Settings::from(&context.pipeline) };
+    let directory = context.owners_of(StageName::Dedup).directory();
+    let settings = Settings { generation, directory, ..Settings::from(&context.pipeline) };
     let cache = UrlCache::open("stages.dedup.cache", &context.pipeline.stages.dedup.cache)?;
     let seen = context.take_beside().map_or_else(|| seen(context), Ok)?;
     let core = Dedup::open(&settings, cache, &context.partitions, context.store()?, seen)?;

@@ -2,7 +2,8 @@
 //!
 //! Invariant: what belongs to a partition is a row of its own that begins with the partition, so that it moves with it.
 
-use shared::stage::store::{Store, StoreError, Table};
+use shared::partitions::Split;
+use shared::stage::store::{Changes, Store, StoreError, Table};
 
 /// Partition and kind of row → row; [`SEEN`] → the state of the URL-seen store of the instance.
 pub(crate) const META: Table = "meta";
@@ -20,6 +21,24 @@ const SERIALS_EARLIER_BYTES: usize = 2;
 pub(crate) fn key(partition: u16, kind: u8) -> [u8; 3] {
     let [high, low] = partition.to_be_bytes();
     [high, low, kind]
+}
+
+/// Gives the last serial number of a partition that was split: its halves count from 1, and it keeps its counts. Nothing has
+/// to be changed.
+///
+/// # Errors
+/// The store cannot be read, or the row is not understood.
+pub fn last_serial(store: &dyn Store, split: &Split, _: &mut Changes) -> Result<u64, StoreError> {
+    Ok(next_serial(store, split.partition)? - 1)
+}
+
+/// The serial number of the next new URL of a partition.
+pub(crate) fn next_serial(store: &dyn Store, partition: u16) -> Result<u64, StoreError> {
+    let next = match store.get(META, &key(partition, SERIALS))? {
+        Some(row) => row.try_into().map(u64::from_le_bytes).ok(),
+        None => Some(1),
+    };
+    next.filter(|&next| next > 0).ok_or_else(|| of_another_version("its serials"))
 }
 
 /// An error when the table is one of an earlier version.

@@ -5,6 +5,7 @@
 
 use crate::meta::{META, SEEN, SERIALS, key, of_another_version};
 use crate::seen::{self, CopiedKeys, Import, Key, SeenStore};
+use shared::partitions::Split;
 use shared::stage::store::{Changes, Store, StoreError, Table};
 use shared::stage::{Beside, Copied, Importing, VisitBlock};
 use std::any::Any;
@@ -74,6 +75,10 @@ impl Beside for MovingKeys {
             0 => Ok(()),
             _ => self.store.forget(partition).map_err(StoreError::from),
         }
+    }
+
+    fn halve(&mut self, split: &Split) -> Result<(), StoreError> {
+        Ok(self.store.halve(split)?)
     }
 
     fn stage(&mut self, changes: &mut Changes) -> Result<(), StoreError> {

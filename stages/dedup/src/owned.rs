@@ -5,15 +5,17 @@
 //! A commit has a row of counts for each partition whose counts it changes, and no other.
 
 use crate::counters::Counters;
-use crate::meta::{COUNTS, META, SERIALS, key, of_another_version, refuse_earlier};
+use crate::meta::{COUNTS, META, SERIALS, key, next_serial, of_another_version, refuse_earlier};
+use shared::bus::lane_of_hash;
 use shared::identity::serials_follow;
+use shared::partitions::Directory;
 use shared::stage::store::{Changes, Store, StoreError};
-use shared::url::{partition, partition_of};
+use shared::topology::Token;
 
 /// The partitions of an instance. One is found by its slot, which never changes in a life of the process.
 pub(crate) struct OwnedPartitions {
-    /// Partitions of the crawl.
-    partitions: u16,
+    /// Which partition each hash belongs to.
+    directory: Directory,
     /// The serials of the generation follow this one.
     follow: u64,
     /// The owned partitions, by slot.
@@ -36,23 +38,20 @@ struct Owned {
 impl OwnedPartitions {
     /// Reads where the numbering and the counts of these partitions go on.
     pub(crate) fn open(
-        partitions: u16,
+        directory: Directory,
         generation: u32,
         numbers: &[u16],
         store: &dyn Store,
     ) -> Result<Self, StoreError> {
         refuse_earlier(store)?;
         let follow = serials_follow(generation);
-        let mut slots = vec![None; usize::from(partitions)];
+        let mut slots = vec![None; usize::from(directory.ids())];
         let mut owned = Vec::with_capacity(numbers.len());
         for (slot, &number) in (0..).zip(numbers) {
             if let Some(of) = slots.get_mut(usize::from(number)) {
                 *of = Some(slot);
             }
-            let next_serial = match store.get(META, &key(number, SERIALS))? {
-                Some(row) => row.try_into().map(u64::from_le_bytes).map_err(|_| of_another_version("its serials"))?,
-                None => 1,
-            };
+            let next_serial = next_serial(store, number)?;
             let counters = match store.get(META, &key(number, COUNTS))? {
                 Some(row) => Counters::from_bytes(&row).ok_or_else(|| of_another_version("its counts"))?,
                 None => Counters::default(),
@@ -60,21 +59,36 @@ impl OwnedPartitions {
             let next_serial = next_serial.max(follow + 1);
             owned.push(Owned { number, next_serial, counters, saved: counters, is_counted: false });
         }
-        Ok(OwnedPartitions { partitions, follow, owned, slots, counted: Vec::new() })
+        Ok(OwnedPartitions { directory, follow, owned, slots, counted: Vec::new() })
     }
 
-    /// The slot of a host's partition; none when another instance owns it.
-    pub(crate) fn slot_of_host(&self, host: &str) -> Option<u16> {
-        self.slot_of(partition(host, self.partitions))
+    /// The slot of the partition of a hash, a host's or a body's; none when another instance owns it.
+    pub(crate) fn slot_of_hash(&self, hash: u64) -> Option<u16> {
+        self.slot_of(self.directory.partition_of(hash))
+    }
+
+    /// The partition to which what has this hash is to be passed on: of another instance, and once a part of a partition of
+    /// this one that was split. None when it should never have come.
+    pub(crate) fn passed_on_to(&self, hash: u64) -> Option<u16> {
+        let was_here = self.owned.iter().any(|owned| self.directory.covers(owned.number, hash));
+        was_here.then(|| self.directory.partition_of(hash))
+    }
+
+    /// The owned partitions that were not split.
+    pub(crate) fn live(&self) -> impl Iterator<Item = u16> {
+        let numbers = self.owned.iter().map(|owned| owned.number);
+        numbers.filter(|number| self.directory.hashes_of(*number).is_some())
+    }
+
+    /// Where the new URLs of the partition in a slot go.
+    pub(crate) fn token(&self, slot: u16) -> Token {
+        let partition = self.number(slot);
+        let first = self.directory.hashes_of(partition).map_or(0, |hashes| *hashes.start());
+        Token::InLane { partition, lane: lane_of_hash(first) }
     }
 
     fn slot_of(&self, number: u16) -> Option<u16> {
         self.slots.get(usize::from(number)).copied().flatten()
-    }
-
-    /// Says whether this instance owns the partition of a body.
-    pub(crate) fn owns_body(&self, fingerprint: u64) -> bool {
-        self.slot_of(partition_of(fingerprint, self.partitions)).is_some()
     }
 
     /// The number of the partition in a slot.

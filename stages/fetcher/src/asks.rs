@@ -48,6 +48,8 @@ struct Scheduler {
     dry: bool,
     /// `received` when it was asked last.
     received_before: u64,
+    /// Servers that it had ready when it answered last.
+    ready: u32,
     /// It has partitions, and so servers to grant jobs for.
     has_partitions: bool,
 }
@@ -126,6 +128,7 @@ impl Asks {
             Asked::Reply(reply) => {
                 scheduler.offered = left;
                 scheduler.dry &= reply.granted == 0;
+                scheduler.ready = reply.ready;
             }
             Asked::NoScheduler => {
                 scheduler.offered = 0;
@@ -231,8 +234,8 @@ impl Asks {
         out.effect(Effect::Ask { scheduler: name, ask });
     }
 
-    /// Shares connections out over the schedulers: those that granted nothing lately get one each, the others
-    /// the rest; with fewer connections than schedulers, each in turn gets one.
+    /// Shares connections out over the schedulers: each gets one, and those that granted something lately get the rest, in
+    /// proportion to the servers that they have ready; with fewer connections than schedulers, each in turn gets one.
     fn shares(&self, now: Timestamp, free: u32) -> Vec<u32> {
         let mut in_turn: Vec<usize> =
             (0..self.schedulers.len()).filter(|&index| self.schedulers[index].has_partitions).collect();
@@ -241,25 +244,27 @@ impl Asks {
         let period_us = self.lifetime.as_micros().max(1);
         in_turn.rotate_left((u128::from(now.as_micros()) / period_us) as usize % count.max(1));
         let mut shares = vec![0; self.schedulers.len()];
-        if free <= count && count > 1 {
+        if free <= count {
             for &index in in_turn.iter().take(free) {
                 shares[index] = 1;
             }
             return shares;
         }
         let all_are_dry = in_turn.iter().all(|&index| self.schedulers[index].dry);
-        let is_dry = |index: usize| self.schedulers[index].dry && !all_are_dry;
-        let dry = in_turn.iter().filter(|&&index| is_dry(index)).count();
-        let (rest, others) = (free - dry, (count - dry).max(1));
-        let mut extra = rest % others;
-        for index in in_turn {
-            shares[index] = if is_dry(index) {
-                1
-            } else {
-                let one_more = usize::from(extra > 0);
-                extra -= one_more;
-                (rest / others + one_more) as u32
-            };
+        let weight = |index: usize| match &self.schedulers[index] {
+            scheduler if scheduler.dry && !all_are_dry => 0,
+            scheduler => u64::from(scheduler.ready) + 1,
+        };
+        let (rest, weights) = ((free - count) as u64, in_turn.iter().map(|&index| weight(index)).sum::<u64>().max(1));
+        // What is left after rounding down goes to the first in turn that have a weight.
+        let mut left = rest;
+        for &index in &in_turn {
+            let more = rest * weight(index) / weights;
+            shares[index] = 1 + more as u32;
+            left -= more;
+        }
+        for index in in_turn.into_iter().filter(|&index| weight(index) > 0).take(left as usize) {
+            shares[index] += 1;
         }
         shares
     }
@@ -291,7 +296,7 @@ mod tests {
     }
 
     fn granted(granted: u32) -> Asked {
-        Asked::Reply(AskReply { granted })
+        Asked::Reply(AskReply { granted, ready: 0 })
     }
 
     #[test]
@@ -376,6 +381,20 @@ mod tests {
             total = send(&mut asks, ms, 7).first().map(|(scheduler, ask)| (*scheduler, ask.free));
         }
         assert_eq!(total, Some((0, 6)));
+    }
+
+    #[test]
+    fn schedulers_are_asked_in_proportion_to_the_servers_that_they_have_ready() {
+        let mut asks = asks(3);
+        for (scheduler, ask) in send(&mut asks, 0, 63) {
+            let ready = [89, 9, 0][usize::from(scheduler)];
+            asks.received(scheduler);
+            asks.answered(scheduler, ask.ask, &Asked::Reply(AskReply { granted: 1, ready }));
+        }
+        let shares = asks.shares(at_ms(0), 63);
+        assert_eq!((shares.iter().sum::<u32>(), shares[2]), (63, 1), "nobody is left out");
+        assert!((54..=56).contains(&shares[0]) && (6..=8).contains(&shares[1]), "{shares:?}");
+        assert_eq!(asks.shares(at_ms(0), 0), [0, 0, 0]);
     }
 
     #[test]

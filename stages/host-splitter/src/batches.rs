@@ -8,9 +8,10 @@
 
 use crate::effect::Effect;
 use shared::message::{FilterReason, FoundUrls, SplitUrls};
+use shared::partitions::Directory;
 use shared::stage::{Output, Ticket, Token};
 use shared::time::Timestamp;
-use shared::url::{host_of, partition};
+use shared::url::{host_hash, host_of};
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
@@ -48,6 +49,8 @@ pub(crate) struct Batches {
     linger: Duration,
     /// Number of the next batch.
     number: u64,
+    /// Which partition each host belongs to.
+    directory: Directory,
     /// The pending batch of each partition.
     pending: Vec<Pending>,
     /// When pending batches are due, in order; an entry whose batch has left meanwhile means nothing.
@@ -62,14 +65,15 @@ pub(crate) struct Batches {
 }
 
 impl Batches {
-    /// Creates batches for `partitions` partitions, numbered from `number` on. Each holds at most `urls_max` URLs and
+    /// Creates batches for the partitions of `directory`, numbered from `number` on. Each holds at most `urls_max` URLs and
     /// waits at most `linger` for more.
-    pub(crate) fn new(partitions: u16, urls_max: usize, linger: Duration, number: u64) -> Self {
+    pub(crate) fn new(directory: Directory, urls_max: usize, linger: Duration, number: u64) -> Self {
         Batches {
             urls_max,
             linger,
             number,
-            pending: (0..partitions).map(|_| Pending::default()).collect(),
+            pending: (0..directory.ids()).map(|_| Pending::default()).collect(),
+            directory,
             due: VecDeque::new(),
             dropped: Dropped::default(),
             leaving: HashMap::new(),
@@ -77,6 +81,17 @@ impl Batches {
             sent: 0,
             urls: 0,
         }
+    }
+
+    /// Partitions were split. A batch that waits for one of them leaves for it: its owner passes on what is not its own.
+    pub(crate) fn divided_by(&mut self, directory: Directory) {
+        self.pending.resize_with(usize::from(directory.ids()).max(self.pending.len()), Pending::default);
+        self.directory = directory;
+    }
+
+    /// The partition of a host.
+    pub(crate) fn partition_of(&self, host: &str) -> u16 {
+        self.directory.partition_of(host_hash(host))
     }
 
     /// Holds an input until [`Batches::release`], whatever leaves of it meanwhile.
@@ -132,11 +147,11 @@ impl Batches {
 
     /// A URL of the input goes no further. Returns the counts, for the caller to count it.
     pub(crate) fn dropped(&mut self, now: Timestamp, ticket: Ticket, found: &FoundUrls) -> &mut Dropped {
-        let dropped = &mut self.dropped;
-        if dropped.causes.is_empty() {
-            dropped.due = now + self.linger;
-            dropped.partition = partition(host_of(&found.origin.page), self.pending.len() as u16);
+        if self.dropped.causes.is_empty() {
+            self.dropped.due = now + self.linger;
+            self.dropped.partition = self.partition_of(host_of(&found.origin.page));
         }
+        let dropped = &mut self.dropped;
         if dropped.causes.last() != Some(&ticket) {
             dropped.causes.push(ticket);
             *self.held.entry(ticket).or_default() += 1;

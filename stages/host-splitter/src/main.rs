@@ -6,7 +6,7 @@
 use futures::future::BoxFuture;
 use host_splitter::effect::{Answer, Effect};
 use host_splitter::splitter::{Settings, Splitter};
-use shared::stage::{AnyCore, Context, Shell, Stage, assemble};
+use shared::stage::{AnyCore, Context, Core as _, Shell, Stage, assemble};
 use shared::topology::{StageName, sources};
 use shared::url_cache::UrlCache;
 use std::process::ExitCode;
@@ -31,7 +31,8 @@ const STAGE: Stage = Stage {
 fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
     let cache = &context.pipeline.stages.host_splitter.cache;
     let cache = UrlCache::open("stages.host-splitter.cache", cache)?;
-    let core = Splitter::new(Settings::from(&context.pipeline), cache, context.life);
+    let mut core = Splitter::new(Settings::from(&context.pipeline), cache, context.life);
+    core.owners(StageName::Dedup, &context.owners_of(StageName::Dedup));
     Ok(assemble(core, ScopeShell(scope::Scope::new(context.buckets.scope.clone()))))
 }
 

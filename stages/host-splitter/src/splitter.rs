@@ -19,11 +19,13 @@ use crate::followed::{Followed, Learning};
 use crate::form::checked_host;
 use shared::config::{Follow, Pipeline};
 use shared::message::{Edge, FilterReason, FilteredUrls, FoundUrls, Undecodable, UrlList, decode};
+use shared::partitions::{Directory, Owners};
 use shared::scope_entry::ScopeEntry;
 use shared::stage::store::StoreError;
 use shared::stage::{Core, Count, Event, Output, Ticket, Token};
 use shared::time::Timestamp;
-use shared::url::{fingerprint, partition};
+use shared::topology::StageName;
+use shared::url::fingerprint;
 use shared::url_cache::UrlCache;
 use std::time::Duration;
 
@@ -33,7 +35,7 @@ const PARKED_MAX: usize = 64;
 /// What the core is configured with.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Partitions of the crawl.
+    /// Partitions with which the crawl began.
     pub partitions: u16,
     /// Which hosts a topic follows.
     pub follow: Follow,
@@ -86,7 +88,7 @@ impl Splitter {
         Splitter {
             settings,
             followed: Followed::new(follow),
-            batches: Batches::new(partitions, batch_urls_max, linger, life),
+            batches: Batches::new(Directory::new(partitions), batch_urls_max, linger, life),
             cache,
             draining: false,
             found_total: 0,
@@ -174,11 +176,7 @@ impl Splitter {
 
     /// The partition of a host that the topic follows.
     fn partition_in_scope(&self, topic: &str, host: &str) -> Result<u16, FilterReason> {
-        if self.followed.follows(topic, host) {
-            Ok(partition(host, self.settings.partitions))
-        } else {
-            Err(FilterReason::Scope)
-        }
+        if self.followed.follows(topic, host) { Ok(self.batches.partition_of(host)) } else { Err(FilterReason::Scope) }
     }
 }
 
@@ -247,6 +245,10 @@ impl Core for Splitter {
             Some(_) => self.settings.filters.rejection(url),
         };
         Ok(rejection.map(|reason| format!("a link to it is filtered: {}", reason.name())))
+    }
+
+    fn owners(&mut self, _: StageName, owners: &Owners) {
+        self.batches.divided_by(owners.directory());
     }
 
     fn counts(&self) -> Vec<Count> {

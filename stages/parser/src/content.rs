@@ -9,8 +9,8 @@
 //! Source: Heydon and Najork 1999, section 3.4 (content-seen test).
 
 use shared::message::{Body, ContentAsk, ContentReply, Place};
+use shared::partitions::{Directory, Owners};
 use shared::time::Timestamp;
-use shared::url::partition_of;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -51,6 +51,8 @@ pub(crate) enum BodySeen {
 /// Pages `P` that wait for a verdict.
 #[derive(Debug)]
 pub(crate) struct Content<P> {
+    /// Which partition each body belongs to.
+    directory: Directory,
     /// The dedup instance that has each partition.
     owners: Vec<u16>,
     /// The line of each dedup instance.
@@ -67,13 +69,13 @@ struct Line<P> {
 
 impl<P> Content<P> {
     /// Creates the lines to dedup instances: `owners` says which of them has each partition.
-    pub(crate) fn new(owners: Vec<u16>) -> Self {
-        Content { owners, lines: BTreeMap::new() }
+    pub(crate) fn new(owners: &Owners) -> Self {
+        Content { directory: owners.directory(), owners: owners.by_partition(), lines: BTreeMap::new() }
     }
 
     /// Partitions have other owners: pages about which nobody was asked yet change their lines.
-    pub(crate) fn owned_by(&mut self, owners: Vec<u16>) {
-        self.owners = owners;
+    pub(crate) fn owned_by(&mut self, owners: &Owners) {
+        (self.directory, self.owners) = (owners.directory(), owners.by_partition());
         let lines = self.lines.values_mut().map(|line| (line.ask_at, std::mem::take(&mut line.gathered)));
         for (ask_at, gathered) in lines.collect::<Vec<_>>() {
             gathered.into_iter().for_each(|(body, page)| self.gather(ask_at, body, page));
@@ -86,7 +88,7 @@ impl<P> Content<P> {
     }
 
     fn gather(&mut self, ask_at: Timestamp, body: Body, page: P) {
-        let partition = partition_of(body.fingerprint, self.owners.len() as u16);
+        let partition = self.directory.partition_of(body.fingerprint);
         let dedup = self.owners.get(usize::from(partition)).copied().unwrap_or_default();
         let line = self.lines.entry(dedup).or_default();
         if line.gathered.is_empty() || ask_at < line.ask_at {
@@ -159,7 +161,9 @@ mod tests {
     }
 
     fn content() -> Content<u64> {
-        Content::new(vec![0, 1, 0, 1])
+        let mut owners = Owners::new(4, 1);
+        owners.partitions.iter_mut().zip([0, 1, 0, 1]).for_each(|(of, owner)| of.owner = owner);
+        Content::new(&owners)
     }
 
     /// The dedup instances asked at a time, in milliseconds, and about what.

@@ -40,7 +40,7 @@ pub struct Settings {
     /// Pages taken from the broker at once.
     pub pages_in_hand: usize,
     /// The instance of dedup that has each partition.
-    pub dedups: Vec<u16>,
+    pub dedups: Owners,
 }
 
 impl From<&Pipeline> for Settings {
@@ -57,7 +57,7 @@ impl From<&Pipeline> for Settings {
             content_seen: pipeline.stages.parser.content_seen,
             documents: pipeline.stages.archiver.replicas > 0,
             pages_in_hand: pipeline.stages.parser.pages_in_hand as usize,
-            dedups: Owners::new(pipeline.partitions, pipeline.stages.dedup.replicas).by_partition(),
+            dedups: Owners::new(pipeline.partitions, pipeline.stages.dedup.replicas),
         }
     }
 }
@@ -93,7 +93,7 @@ pub struct Parser {
 impl Parser {
     /// A parser.
     pub fn new(settings: Settings) -> Self {
-        let content = Content::new(settings.dedups.clone());
+        let content = Content::new(&settings.dedups);
         let gathered = Gathered::new(settings.pages_in_hand);
         Parser {
             settings,
@@ -286,7 +286,7 @@ impl Core for Parser {
 
     fn owners(&mut self, stage: StageName, owners: &Owners) {
         if stage == StageName::Dedup {
-            self.content.owned_by(owners.by_partition());
+            self.content.owned_by(owners);
         }
     }
 
@@ -338,7 +338,7 @@ mod tests {
             content_seen: true,
             documents: false,
             pages_in_hand: 64,
-            dedups: vec![0; 4],
+            dedups: Owners::new(4, 1),
         }
     }
 

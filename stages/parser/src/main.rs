@@ -31,7 +31,7 @@ const STAGE: Stage = Stage {
 };
 
 fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
-    let dedups = context.owners_of(StageName::Dedup).by_partition();
+    let dedups = context.owners_of(StageName::Dedup);
     let settings = Settings { dedups, ..Settings::from(&context.pipeline) };
     Ok(assemble(Parser::new(settings), AskShell(context.bus.clone())))
 }

@@ -46,5 +46,6 @@ pub use crate::core::idle::Idle;
 pub use crate::core::scheduler::{Input, Scheduler, TABLES};
 pub use crate::ranking::quality;
 pub use crate::robots::robots_txt::Robots;
+pub use crate::servers::halves::halve;
 pub use crate::settings::Settings;
 pub use crate::shell::LedgerShell;

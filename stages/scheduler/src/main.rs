@@ -5,10 +5,10 @@
 //! needs of tokens and rights (a key-value bucket).
 
 use scheduler::quality::Provider;
-use scheduler::{LedgerShell, Scheduler, Schedulers, Settings, TABLES};
+use scheduler::{LedgerShell, Scheduler, Schedulers, Settings, TABLES, halve};
 use shared::config::Pipeline;
 use shared::stage::disk::StoreOptions;
-use shared::stage::{AnyCore, Context, Stage, State, assemble};
+use shared::stage::{AnyCore, Context, Core as _, Stage, State, assemble};
 use shared::topology::{StageName, sources};
 use std::process::ExitCode;
 
@@ -37,21 +37,24 @@ fn state(pipeline: &Pipeline) -> State {
         },
         replicas: scheduler.replicas,
         beside: None,
+        halve,
     }
 }
 
 fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
     let quality = Provider::open(&context.pipeline.stages.scheduler)?;
-    let schedulers = Schedulers::of(&context.owners_of(StageName::Scheduler), context.instance);
+    let owners = context.owners_of(StageName::Scheduler);
+    let (schedulers, directory) = (Schedulers::of(&owners, context.instance), owners.directory());
     let generation = context.identity.generation();
-    let core = Scheduler::open(
-        Settings { generation, schedulers, ..Settings::new(&context.pipeline, quality) },
+    let mut core = Scheduler::open(
+        Settings { generation, schedulers, directory, ..Settings::new(&context.pipeline, quality) },
         context.instance,
         context.epoch,
         &context.partitions,
         context.store()?,
         context.now,
     )?;
+    core.owners(StageName::Dedup, &context.owners_of(StageName::Dedup));
     Ok(assemble(core, LedgerShell { bucket: context.buckets.tokens.clone() }))
 }
 

@@ -5,7 +5,7 @@ use crate::keys::circle::Circle;
 use crate::ranking::policy::{self, Policy};
 use crate::ranking::quality::Provider;
 use shared::config::{self, DownloadPause, Group, OverBudget, Pipeline};
-use shared::partitions::Owners;
+use shared::partitions::{Directory, Owners};
 use shared::url::host_of;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,8 +16,8 @@ pub(crate) const GRACE: Duration = Duration::from_secs(2);
 /// The scheduler's settings; meaning and range of each stand in `pipeline.yaml`.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Partitions of the crawl.
-    pub partitions: u16,
+    /// Which partition each host belongs to.
+    pub directory: Directory,
     /// Generation of the crawl: serials tell it.
     pub generation: u32,
     /// Pause between two contacts of a server.
@@ -87,7 +87,7 @@ impl Settings {
     pub fn new(pipeline: &Pipeline, quality: Provider) -> Self {
         let (politeness, scheduler) = (&pipeline.politeness, &pipeline.stages.scheduler);
         Settings {
-            partitions: pipeline.partitions,
+            directory: Directory::new(pipeline.partitions),
             generation: 1,
             delay: politeness.delay,
             crawl_delay_max: politeness.crawl_delay_max,
@@ -175,7 +175,7 @@ pub(crate) mod tests {
     /// The settings of `pipeline.yaml`, for four partitions.
     pub(crate) fn settings() -> Settings {
         Settings {
-            partitions: 4,
+            directory: Directory::new(4),
             generation: 1,
             delay: Duration::from_secs(1),
             crawl_delay_max: Duration::from_secs(60),

@@ -117,6 +117,8 @@ pub(crate) enum Happening {
     BrokerRestored { age: Micros },
     /// Another number of instances of a stage is wanted.
     Scaling(StageName, u16),
+    /// The partition of a hash is to be split.
+    Split(u64),
     /// The scope bucket takes an entry.
     Join(EffectId, ScopeEntry),
 }

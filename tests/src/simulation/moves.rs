@@ -9,7 +9,7 @@ use super::around::Around;
 use super::plan::{MILLISECOND, Micros, SECOND};
 use super::scaling::Asked;
 use shared::bus::OwnersTable;
-use shared::partitions::Owners;
+use shared::partitions::{Owners, Split};
 use shared::stage::store::{Changes, MemoryStore};
 use shared::stage::{Beside, Rows, steps};
 use std::collections::VecDeque;
@@ -23,6 +23,9 @@ pub(crate) type OpenBeside = Box<dyn Fn(Arc<MemoryStore>) -> Box<dyn Beside>>;
 enum Next {
     /// At the start of a process.
     ForgetCopies,
+    WhatToHalve,
+    HalveRows(Split),
+    Halve(u16, u64),
     WhatToGive,
     Send(u16),
     Give,
@@ -68,7 +71,7 @@ impl Settling {
         around: &Around,
     ) -> Self {
         let next_renewal = around.now + around.leases.lasts / 4;
-        let next = if left.is_some() { Next::WhatToGive } else { Next::ForgetCopies };
+        let next = if left.is_some() { Next::WhatToHalve } else { Next::ForgetCopies };
         let (ahead, opened) = left.unwrap_or_default();
         let (given, next, next_at) = (Vec::new(), [next].into(), around.now);
         Settling { process, taken, held_until, next_renewal, rows, ahead, opened, given, next, next_at }
@@ -135,19 +138,20 @@ impl Settling {
         match next {
             Next::ForgetCopies => {
                 self.change(around, |owners| owners.forget_copies(instance))?;
+                self.next.push_back(Next::WhatToHalve);
+            }
+            Next::WhatToHalve => {
+                let OwnersTable { owners, .. } = self.read(around)?;
+                self.next = owners.to_halve(instance).into_iter().map(Next::HalveRows).collect();
                 self.next.push_back(Next::WhatToGive);
+            }
+            Next::HalveRows(split) => self.halve(&split, around)?,
+            Next::Halve(partition, last) => {
+                self.change(around, |owners| owners.halve(partition, instance, last))?;
             }
             Next::WhatToGive => {
                 let OwnersTable { owners, .. } = self.read(around)?;
-                let leaving = owners.leaving(instance).into_iter().map(|(partition, _)| partition);
-                let copied = leaving.filter(|partition| {
-                    self.ahead.leaving.get(partition).is_some_and(|of| {
-                        owners.version(*partition) == of.version && owners.copy(*partition) == Some(of.copy)
-                    })
-                });
-                self.next = copied.map(Next::Send).collect();
-                self.next.push_back(Next::Give);
-                self.next.push_back(Next::WhatToTake);
+                self.plan_giving(&owners);
             }
             Next::Send(partition) => self.send(partition, dies, around)?,
             Next::Give => {
@@ -178,16 +182,55 @@ impl Settling {
                     around.moves.parts.remove(&(stage, partition, version));
                 }
             }
-            Next::End => {
-                let table = self.read(around)?;
-                let left_over = steps::left_over(&self.rows, &table.owners, instance).expect("the store is read");
-                if !left_over.is_empty() {
-                    self.forget_beside(&left_over, around)?;
-                }
-                return Ok(Some(Settled { table, left_over }));
-            }
+            Next::End => return self.end(around),
         }
         Ok(None)
+    }
+
+    fn end(&mut self, around: &mut Around) -> Result<Option<Settled>, Ended> {
+        let table = self.read(around)?;
+        let to_halve = table.owners.to_halve(self.process.place.instance);
+        if !to_halve.is_empty() {
+            self.next = to_halve.into_iter().map(Next::HalveRows).collect();
+            self.next.push_back(Next::End);
+            return Ok(None);
+        }
+        let left_over = steps::left_over(&self.rows, &table.owners, self.process.place.instance);
+        let left_over = left_over.expect("the store is read");
+        if !left_over.is_empty() {
+            self.forget_beside(&left_over, around)?;
+        }
+        Ok(Some(Settled { table, left_over }))
+    }
+
+    fn halve(&mut self, split: &Split, around: &mut Around) -> Result<(), Ended> {
+        let partition = split.partition;
+        let last = match self.rows.is_halved(partition).expect("the store is read") {
+            Some(last) => last,
+            None => {
+                let halved = self.rows.halve(self.opened.as_deref_mut(), split);
+                let (changes, last) = halved.expect("it can be written");
+                self.commit(&changes, around)?;
+                self.opened.as_deref_mut().map_or(Ok(()), Beside::committed).expect("it can be written");
+                around.moves.halved += 1;
+                last
+            }
+        };
+        self.next.push_front(Next::Halve(partition, last));
+        Ok(())
+    }
+
+    /// What was sent, and its receiver has, is given.
+    fn plan_giving(&mut self, owners: &Owners) {
+        let leaving = owners.leaving(self.process.place.instance).into_iter().map(|(partition, _)| partition);
+        let copied = leaving.filter(|partition| {
+            self.ahead
+                .leaving
+                .get(partition)
+                .is_some_and(|of| owners.version(*partition) == of.version && owners.copy(*partition) == Some(of.copy))
+        });
+        self.next = copied.map(Next::Send).collect();
+        self.next.extend([Next::Give, Next::WhatToTake]);
     }
 
     /// What was given and has come is imported and taken over.
@@ -258,8 +301,10 @@ impl Settling {
         Ok(())
     }
 
-    fn read(&self, around: &mut Around) -> Result<OwnersTable, Ended> {
-        self.change(around, |_| false)
+    fn read(&mut self, around: &mut Around) -> Result<OwnersTable, Ended> {
+        let table = self.change(around, |_| false)?;
+        self.rows.directory = table.owners.directory();
+        Ok(table)
     }
 
     fn change(&self, around: &mut Around, change: impl FnOnce(&mut Owners) -> bool) -> Result<OwnersTable, Ended> {

@@ -20,10 +20,10 @@ use super::tenure::Left;
 use shared::bus::OwnersTable;
 use shared::config::Pipeline;
 use shared::message::Edge;
-use shared::partitions::Owners;
+use shared::partitions::{Directory, Owners};
 use shared::stage::settlement::{are_divided, next_epoch};
 use shared::stage::store::{MemoryStore, Store, Table};
-use shared::stage::{Beside, Core, Count, Keyed, Rows};
+use shared::stage::{Beside, Core, Count, HalveRows, Keyed, Rows};
 use shared::time::Timestamp;
 use shared::topology::{Source, StageName};
 use std::cell::RefCell;
@@ -80,11 +80,12 @@ pub(crate) struct State {
     pub(crate) store: Arc<MemoryStore>,
     tables: Vec<(Table, Keyed)>,
     beside: Option<OpenBeside>,
+    halve: HalveRows,
 }
 
 impl State {
-    pub(crate) fn new(tables: &[(Table, Keyed)], beside: Option<OpenBeside>) -> Self {
-        State { store: Arc::default(), tables: tables.to_vec(), beside }
+    pub(crate) fn new(tables: &[(Table, Keyed)], beside: Option<OpenBeside>, halve: HalveRows) -> Self {
+        State { store: Arc::default(), tables: tables.to_vec(), beside, halve }
     }
 }
 
@@ -122,9 +123,9 @@ impl<C: Simulated> Node<C> {
     }
 
     fn rows(&self) -> Option<Rows> {
-        let State { store, tables, .. } = self.state.as_ref()?;
-        let edges = self.owned_edges().collect();
-        Some(Rows { store: store.clone(), tables: tables.clone(), edges, partitions: self.pipeline.partitions })
+        let State { store, tables, halve, .. } = self.state.as_ref()?;
+        let (edges, directory) = (self.owned_edges().collect(), Directory::new(self.pipeline.partitions));
+        Some(Rows { store: store.clone(), tables: tables.clone(), edges, directory, halve: *halve })
     }
 
     /// The next process of the instance.
@@ -144,7 +145,7 @@ impl<C: Simulated> Node<C> {
         let (epoch, mut drawn, mut partitions) = (self.epoch(begun.taken), Drawn::All, Vec::new());
         let mut owners: BTreeMap<StageName, OwnersTable> =
             self.watch.as_ref().map(|watch| watch.tables.clone()).unwrap_or_default();
-        let mut left_over = Vec::new();
+        let (mut left_over, mut directory) = (Vec::new(), Directory::new(1));
         if let (Some(state), Some(settled)) = (&self.state, settled) {
             let of = &settled.table.owners;
             partitions = of.used_by(self.place.instance);
@@ -153,6 +154,9 @@ impl<C: Simulated> Node<C> {
                 drawn = Drawn::Each(partitions.iter().map(|&partition| (partition, of.version(partition))).collect());
             }
             left_over = settled.left_over;
+            directory = of.directory();
+            let hashes = partitions.iter().filter_map(|&partition| directory.hashes_of(partition));
+            around.moves.hashes.insert(self.place, hashes.collect());
             owners.insert(self.place.stage, settled.table);
             around.moves.used.insert(self.place, partitions.clone());
         }
@@ -169,7 +173,7 @@ impl<C: Simulated> Node<C> {
             beside: RefCell::new(beside),
         };
         let core = (self.open)(&opening);
-        let rows = self.rows().map(|rows| (rows, revision, left_over, ahead));
+        let rows = self.rows().map(|rows| (Rows { directory, ..rows }, revision, left_over, ahead));
         let life = LifeOf::begin(core, &opening, begun, &drawn, rows, &self.pipeline, store, around);
         for edge in self.owned_edges() {
             around.broker.draw(edge, self.place, &drawn);
@@ -191,6 +195,7 @@ impl<C: Simulated> Node<C> {
     fn withdraws(&self, around: &mut Around) {
         around.moves.between.remove(&self.place);
         around.moves.used.remove(&self.place);
+        around.moves.hashes.remove(&self.place);
         for edge in self.owned_edges() {
             around.broker.withdraw(edge, self.place);
         }

@@ -23,6 +23,7 @@ use scheduler::{Idle, Scheduler, Schedulers, Settings};
 use shared::bus::OwnersTable;
 use shared::config::{Pipeline, UrlCacheSettings};
 use shared::partitions::Owners;
+use shared::stage::Core as _;
 use shared::time::Timestamp;
 use shared::topology::{Source, StageName};
 use shared::url_cache::UrlCache;
@@ -165,22 +166,28 @@ fn node(place: Place, pipeline: Pipeline) -> Box<dyn AnyNode> {
     let all = pipeline.clone();
     match place.stage {
         StageName::HostSplitter => Box::new(Node::new(place, &all, None, move |opening: &Opening| {
-            Splitter::new((&pipeline).into(), cache(&pipeline.stages.host_splitter.cache), opening.life)
+            let cache = cache(&pipeline.stages.host_splitter.cache);
+            let mut core = Splitter::new((&pipeline).into(), cache, opening.life);
+            core.owners(StageName::Dedup, &opening.owners[&StageName::Dedup]);
+            core
         })),
         StageName::Dedup => dedup(place, pipeline),
         StageName::Resolver => {
             Box::new(Node::new(place, &all, None, move |_: &Opening| Resolver::new((&pipeline).into())))
         }
         StageName::Scheduler => {
-            let state = State::new(&scheduler::TABLES, None);
+            let state = State::new(&scheduler::TABLES, None, scheduler::halve);
             Box::new(Node::new(place, &all, Some(state), move |opening: &Opening| {
                 let store = opening.store.clone().expect("the scheduler has a store");
                 let quality = Provider::open(&pipeline.stages.scheduler).expect("no table");
                 let schedulers = Schedulers::of(&opening.owners[&StageName::Scheduler], opening.instance);
-                let settings = Settings { schedulers, ..Settings::new(&pipeline, quality) };
+                let directory = opening.owners[&StageName::Scheduler].directory();
+                let settings = Settings { schedulers, directory, ..Settings::new(&pipeline, quality) };
                 let Opening { instance, epoch, partitions, .. } = opening;
-                Scheduler::open(settings, *instance, *epoch, partitions, store, Timestamp::ZERO)
-                    .expect("a store in memory does not fail")
+                let opened = Scheduler::open(settings, *instance, *epoch, partitions, store, Timestamp::ZERO);
+                let mut core = opened.expect("a store in memory does not fail");
+                core.owners(StageName::Dedup, &opening.owners[&StageName::Dedup]);
+                core
             }))
         }
         StageName::Fetcher => Box::new(Node::new(place, &all, None, move |opening: &Opening| {
@@ -189,7 +196,7 @@ fn node(place: Place, pipeline: Pipeline) -> Box<dyn AnyNode> {
             Fetcher::new(fetcher::settings::Settings { schedulers, ..settings })
         })),
         StageName::Parser => Box::new(Node::new(place, &all, None, move |opening: &Opening| {
-            let dedups = opening.owners[&StageName::Dedup].by_partition();
+            let dedups = opening.owners[&StageName::Dedup].clone();
             Parser::new(parser::core::Settings { dedups, ..(&pipeline).into() })
         })),
         StageName::Archiver => unreachable!("the archiver is not simulated"),
@@ -205,7 +212,8 @@ fn dedup(place: Place, pipeline: Pipeline) -> Box<dyn AnyNode> {
         let keys = MovingKeys::open(&settings, store.as_ref(), of_moves.path().into(), &[]);
         Box::new(keys.expect("a store in memory does not fail"))
     });
-    Box::new(Node::new(place, &all, Some(State::new(&dedup::dedup::TABLES, Some(beside))), move |opening: &Opening| {
+    let state = State::new(&dedup::dedup::TABLES, Some(beside), dedup::meta::last_serial);
+    Box::new(Node::new(place, &all, Some(state), move |opening: &Opening| {
         let store = opening.store.clone().expect("dedup has a store");
         let cache = cache(&pipeline.stages.dedup.cache);
         let left = opening.beside.take().map(|left| left as Box<dyn Any>);
@@ -217,8 +225,9 @@ fn dedup(place: Place, pipeline: Pipeline) -> Box<dyn AnyNode> {
             },
             |left: Box<MovingKeys>| *left,
         );
-        Dedup::open(&(&pipeline).into(), cache, &opening.partitions, store, seen)
-            .expect("a store in memory does not fail")
+        let directory = opening.owners[&StageName::Dedup].directory();
+        let settings = dedup::dedup::Settings { directory, ..(&pipeline).into() };
+        Dedup::open(&settings, cache, &opening.partitions, store, seen).expect("a store in memory does not fail")
     }))
 }
 

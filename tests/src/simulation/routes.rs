@@ -4,8 +4,12 @@ use shared::bus::{LANES, Subjects};
 use shared::config::Pipeline;
 use shared::message::Edge;
 use shared::stage::Token;
+use shared::topology::Division;
 use std::collections::HashMap;
 use std::sync::Arc;
+
+/// Ids that splits add at most.
+const IDS_MORE_MAX: u16 = 64;
 
 /// The subjects of a crawl, both ways.
 pub(crate) struct Routes {
@@ -19,9 +23,12 @@ impl Routes {
         let mut by_subject = HashMap::new();
         for edge in Edge::ALL {
             let lanes = (0..LANES).map(Token::Lane);
-            let partitions = (0..pipeline.partitions).map(Token::Partition);
+            let partitions = (0..pipeline.partitions + IDS_MORE_MAX).map(Token::Partition);
+            let is_in_lanes = edge.division() == Division::PartitionInLane;
+            let ids = (0..pipeline.partitions + IDS_MORE_MAX).filter(|_| is_in_lanes);
+            let in_lanes = ids.flat_map(|partition| (0..LANES).map(move |lane| Token::InLane { partition, lane }));
             // The last one wins: where an edge is not divided, its one subject means no token.
-            for token in lanes.chain(partitions).chain([Token::None]) {
+            for token in lanes.chain(partitions).chain(in_lanes).chain([Token::None]) {
                 by_subject.insert(subjects.of(edge, &token), (edge, token));
             }
         }

@@ -1,4 +1,5 @@
-//! Scaling: the table of owners as processes see it and see to it, late and each by itself; and when others are wanted.
+//! Scaling: the table of owners as processes see it and see to it, late and each by itself; when others are wanted, and
+//! which partitions are split.
 //!
 //! Invariant: the table itself changes in one moment, as a compare-and-swap has it; what a process knows of it may be old.
 
@@ -7,9 +8,10 @@ use super::around::Around;
 use super::plan::{MILLISECOND, Micros, SECOND};
 use bytes::Bytes;
 use shared::bus::OwnersTable;
-use shared::partitions::{Due, Oversight, Owners};
+use shared::partitions::{Due, LEADER, Oversight, Owners};
 use shared::topology::StageName;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// As in the watch on the owners.
@@ -31,8 +33,12 @@ pub(crate) struct Moves {
     pub(crate) between: BTreeSet<Place>,
     /// The partitions that the core of a place works with.
     pub(crate) used: BTreeMap<Place, Vec<u16>>,
+    /// The hashes of these.
+    pub(crate) hashes: BTreeMap<Place, Vec<RangeInclusive<u64>>>,
     /// Partitions taken over.
     pub(crate) taken: u64,
+    /// Partitions whose rows were halved, of all stages.
+    pub(crate) halved: u64,
 }
 
 impl Moves {
@@ -86,7 +92,16 @@ impl Around {
             let stage = *self.dice.pick(&[StageName::Dedup, StageName::Scheduler]).expect("two stages");
             let wanted = self.dice.within(1..u64::from(INSTANCES_MAX) + 1) as u16;
             self.agenda.at(at, Happening::Scaling(stage, wanted));
+            let at = self.dice.within(0..self.faults.until_s * SECOND);
+            let hash = self.dice.number();
+            self.agenda.at(at, Happening::Split(hash));
         }
+    }
+
+    /// An operator has a partition split, or dedup finds that it is too large.
+    pub(crate) fn split(&mut self, hash: u64) {
+        let table = self.change_owners(LEADER, |owners| owners.split(owners.directory().partition_of(hash)).is_ok());
+        self.tell(|| format!("a partition is to be split: {:?}", table.owners));
     }
 
     /// From now on so many instances of a stage are wanted; those that never ran are started some time later.
@@ -127,7 +142,7 @@ impl Watch {
     /// A watch that begins with the tables as they are.
     pub(crate) fn begin(place: Place, around: &Around) -> Self {
         let own = Some(place.stage).filter(|stage| stage.row().has_state);
-        let stages = place.stage.asks().chain(own);
+        let stages = place.stage.watches().chain(own);
         let tables = stages.map(|stage| (stage, around.moves.tables[&stage].clone())).collect();
         let next_look = (around.faults.scalings > 0).then_some(around.now + LOOK_EVERY);
         Watch { tables, oversight: Oversight::default(), next_look, has_news: false }
@@ -155,6 +170,10 @@ impl Watch {
 
     /// A table has come; the process sees to that of its own stage.
     pub(crate) fn sees(&mut self, place: Place, stage: StageName, mut table: OwnersTable, around: &mut Around) {
+        let follows = place.stage.row().has_state && place.stage != LEADER && stage == LEADER;
+        if follows && around.asks_broker(place) != Asked::Lost {
+            around.change_owners(place.stage, |owners| owners.follow(&table.owners));
+        }
         if stage == place.stage {
             let (now, instance) = (Duration::from_micros(around.now), place.instance);
             let live: Vec<u16> = (0..INSTANCES_MAX)

@@ -7,7 +7,7 @@ use super::broker::{Delivery, Drawn};
 use super::life::{Died, LifeOf, Tenure};
 use super::node::Simulated;
 use super::plan::{Micros, SECOND};
-use super::scaling::Watch;
+use super::scaling::{Asked, Watch};
 use shared::partitions::is_to_have_others;
 use shared::stage::store::Changes;
 use shared::stage::{Beside, Event};
@@ -36,12 +36,14 @@ impl<C: Simulated> LifeOf<C> {
             watch.tables.iter().for_each(|(stage, table)| self.core.owners(*stage, &table.owners));
         }
         let place = self.process.place;
+        self.finish_splits(watch, around);
         let Some(tenure) = self.tenure.as_mut().filter(|tenure| tenure.reassigned.is_none()) else { return };
         let (table, now) = (&watch.tables[&place.stage], Duration::from_micros(around.now));
         if table.revision < tenure.revision {
             return;
         }
         let Tenure { ahead, rows, epoch, left_over, .. } = tenure;
+        rows.directory = table.owners.directory();
         let given_up = ahead.look(&table.owners, (place.instance, *epoch), rows, self.core.beside());
         left_over.extend(given_up);
         left_over.retain(|partition| !ahead.coming.contains_key(partition));
@@ -52,6 +54,19 @@ impl<C: Simulated> LifeOf<C> {
             tenure.rows.edges.iter().for_each(|&edge| around.broker.withdraw(edge, place));
             for Delivery { edge, consumer, sequence, .. } in self.messages.drain(..) {
                 around.nak(self.process, edge, consumer, sequence);
+            }
+        }
+    }
+
+    /// Says of partitions that were split when all that belongs to them has come.
+    fn finish_splits(&self, watch: &Watch, around: &mut Around) {
+        let place = self.process.place;
+        if self.tenure.as_ref().is_none_or(|tenure| tenure.reassigned.is_some()) {
+            return;
+        }
+        for partition in watch.tables[&place.stage].owners.late(place.instance) {
+            if self.core.has_all(partition) && around.asks_broker(place) != Asked::Lost {
+                around.change_owners(place.stage, |owners| owners.finish(partition));
             }
         }
     }

@@ -87,6 +87,7 @@ impl World {
             refetched,
             crashes: self.crashes,
             moved: self.around.moves.taken,
+            halved: self.around.moves.halved,
             entries: self.around.entries,
             ..Ended::default()
         })

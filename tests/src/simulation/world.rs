@@ -52,6 +52,8 @@ pub struct Ended {
     pub crashes: u64,
     /// Partitions that one instance took over from another.
     pub moved: u64,
+    /// Partitions that were split, of all stages.
+    pub halved: u64,
     /// Needs that schedulers entered into ledgers.
     pub entries: u64,
     /// Why the crawl was not gone on with: a stream was shorter than it had been.
@@ -219,6 +221,7 @@ impl World {
                 around.dispatch(edge);
             }
             Happening::Scaling(stage, wanted) => around.scale(stage, wanted),
+            Happening::Split(hash) => around.split(hash),
             Happening::Extend { edge, consumer, sequence } => {
                 around.broker.extend(around.now, edge, consumer, sequence);
             }

@@ -1,10 +1,12 @@
 //! `rhumb canonical`: a window on how URLs are spelled, hashed and divided.
 
 use super::arguments::Which;
+use super::partitions::directory;
 use crate::handle;
 use crate::output::line;
 use clap::Args;
 use serde_json::json;
+use shared::partitions::Directory;
 use std::process::ExitCode;
 
 /// Canonical form, SURT, fingerprint and partition of a URL; exit 1 with the reason when it is not crawlable
@@ -21,7 +23,7 @@ pub(super) struct Canonical {
 
 impl Canonical {
     /// Prints what becomes of the URL, or why it is not crawlable.
-    pub(super) fn run(self) -> anyhow::Result<ExitCode> {
+    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         let pipeline = handle::local(&self.which.layers())?;
         let canonical = match shared::url::canonical(&self.url, None, None) {
             Ok(canonical) => pipeline.url.rewrite(&canonical),
@@ -32,7 +34,12 @@ impl Canonical {
         };
         let surt = shared::url::surt(&canonical);
         let fingerprint = format!("{:016x}", shared::url::fingerprint(&canonical));
-        let partition = shared::url::partition(shared::url::host_of(&canonical), pipeline.partitions);
+        // Without a crawl that runs, the one with which a crawl begins.
+        let directory = match handle::find(&self.which.layers()).await {
+            Ok(running) => directory(&running).await,
+            Err(_) => Directory::new(pipeline.partitions),
+        };
+        let partition = directory.partition_of(shared::url::host_hash(shared::url::host_of(&canonical)));
         if self.json {
             line(json!({ "canonical": canonical, "surt": surt, "fingerprint": fingerprint, "partition": partition }));
         } else {

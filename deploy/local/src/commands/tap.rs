@@ -2,6 +2,7 @@
 //! tap that cannot keep up loses messages.
 
 use super::arguments::{BadArguments, Format, Which};
+use super::partitions::directory;
 use crate::handle::{self, Running};
 use crate::output::line;
 use clap::Args;
@@ -9,7 +10,6 @@ use futures::StreamExt as _;
 use futures::stream::SelectAll;
 use serde_json::{Value, json};
 use shared::message::{Edge, tap};
-use shared::stage::Token;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -57,7 +57,8 @@ impl Tap {
             BadArguments(format!("there is no edge '{}'; edges are {}", self.edge, names.join(", ")))
         })?;
         let running = handle::find(&self.which.layers()).await?;
-        let mut messages = subscribe(&running.bus.client, self.subjects(edge, &running)?).await?;
+        let ids = directory(&running).await.ids();
+        let mut messages = subscribe(&running.bus.client, self.subjects(edge, &running, ids)?).await?;
         let mut shown = 0;
         let mut look = tokio::time::interval(LOOK_EVERY);
         let mut interrupt = signal(SignalKind::interrupt())?;
@@ -77,18 +78,17 @@ impl Tap {
     }
 
     /// The subjects that the edge has, or the one of the partition that is asked for.
-    fn subjects(&self, edge: Edge, running: &Running) -> anyhow::Result<Vec<String>> {
+    fn subjects(&self, edge: Edge, running: &Running, ids: u16) -> anyhow::Result<Vec<String>> {
         let subjects = &running.bus.subjects;
         let Some(partition) = self.partition else { return Ok(subjects.all(edge)) };
-        let n_partitions = running.pipeline.partitions;
-        if partition >= n_partitions {
-            let last = n_partitions - 1;
+        if partition >= ids {
+            let last = ids - 1;
             return Err(BadArguments(format!("there is no partition {partition}: they are 0 to {last}")).into());
         }
         if !subjects.has_partitions(edge) {
             anyhow::bail!("--partition: edge {} is not divided into partitions", edge.name());
         }
-        Ok(vec![subjects.of(edge, &Token::Partition(partition))])
+        Ok(vec![subjects.partition(edge, partition)])
     }
 
     /// What is printed of a message; nothing when it is about another host, or cannot be read.

@@ -4,6 +4,7 @@
 //! did not are named.
 
 use super::arguments::{BadArguments, Which};
+use super::partitions::directory;
 use crate::control::ask_all;
 use crate::handle::{self, Running};
 use crate::output::line;
@@ -12,7 +13,7 @@ use clap::Args;
 use serde::Serialize;
 use shared::stage::{ControlRequest, ProcessReason, ProcessStatus};
 use shared::topology::StageName;
-use shared::url::{host_of, partition};
+use shared::url::{host_hash, host_of};
 
 /// Tells where a URL is now and why: filtered, seen, waiting for what until when
 #[derive(Args)]
@@ -78,7 +79,7 @@ impl Whereabouts {
         reasons.sort_by_key(|process| (StageName::from_name(&process.stage), process.instance));
         // What all instances of a stage say is said once.
         reasons.dedup_by(|next, last| (&next.stage, &next.reason) == (&last.stage, &last.reason));
-        let partition = partition(host_of(&url), running.pipeline.partitions);
+        let partition = directory(running).await.partition_of(host_hash(host_of(&url)));
         Ok(Whereabouts { url, partition, reasons, silent })
     }
 

@@ -13,7 +13,7 @@ use anyhow::Context as _;
 use shared::bus::{OwnersBucket, OwnersTable};
 use shared::config::Pipeline;
 use shared::identity::Misfit;
-use shared::partitions::Owners;
+use shared::partitions::{LEADER, Owners};
 use shared::topology::StageName;
 use shared::whole_file;
 use std::collections::BTreeMap;
@@ -100,6 +100,23 @@ impl Partitions {
         };
         self.bucket.change(stage, send).await?;
         Ok(())
+    }
+
+    /// Splits partitions, all or none of them. The table of the other stage follows.
+    ///
+    /// # Errors
+    /// One of them cannot be split: why; or the broker does not answer.
+    pub(super) async fn split(&mut self, partitions: &[u16]) -> anyhow::Result<()> {
+        let mut refused = Ok(());
+        let split = |owners: &mut Owners| {
+            refused = partitions.iter().try_for_each(|&partition| {
+                let split = owners.split(partition);
+                split.map(|_| ()).map_err(|why| Misfit(format!("partition {partition} is not split: {why}")))
+            });
+            refused.is_ok()
+        };
+        self.bucket.change(LEADER.name(), split).await?;
+        Ok(refused?)
     }
 
     /// Tokens of budgets are the schedulers', and do not move with partitions yet.

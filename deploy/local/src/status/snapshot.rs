@@ -94,6 +94,11 @@ impl Snapshot {
         self.processes.iter().filter(|p| p.stage == stage).filter_map(|p| p.counts.get(count)).sum()
     }
 
+    fn largest(&self, stage: &str, count: &str) -> u64 {
+        let of_stage = self.processes.iter().filter(|p| p.stage == stage);
+        of_stage.filter_map(|p| p.counts.get(count)).copied().max().unwrap_or(0)
+    }
+
     /// Sums up what the processes answered.
     pub(crate) fn summary(&self) -> Summary {
         let outcomes: BTreeMap<String, u64> = Outcome::ALL
@@ -155,7 +160,11 @@ impl Snapshot {
     pub(crate) fn covers_partitions(&self, pipeline: &Pipeline) -> bool {
         // While one is on its way nobody has it, or two were asked before and after its move.
         let mut with_state = STAGES.iter().filter(|row| row.has_state);
-        with_state.all(|row| self.total(row.name, "partitions") == u64::from(pipeline.partitions))
+        with_state.all(|row| {
+            // More than at the beginning when some were split.
+            let of_all = self.largest(row.name, "partitions_of_all").max(u64::from(pipeline.partitions));
+            self.total(row.name, "partitions") == of_all
+        })
     }
 }
 

@@ -76,6 +76,9 @@ impl Ahead {
         mut beside: Option<&mut dyn Beside>,
     ) -> Result<Vec<u16>, StoreError> {
         self.hear();
+        if usize::from(self.desk.rows.directory.ids()) != owners.partitions.len() {
+            self.desk.rows.directory = owners.directory();
+        }
         let leaving = owners.leaving(self.desk.instance).into_iter();
         let leaving: BTreeMap<u16, u64> =
             leaving.map(|(partition, _)| (partition, owners.version(partition))).collect();
@@ -92,7 +95,8 @@ impl Ahead {
                 Some(beside) => Some((beside.name(), beside.copy(partition)?)),
                 None => None,
             };
-            self.sending.send(ToSend { partition, version: leaving[&partition], copy: self.copy, copied });
+            let rows = self.desk.rows.clone();
+            self.sending.send(ToSend { rows, partition, version: leaving[&partition], copy: self.copy, copied });
         }
         self.leaving = leaving;
         let coming: BTreeMap<u16, u64> = owners.coming_to(self.desk.instance).into_iter().collect();
@@ -121,7 +125,7 @@ impl Ahead {
             Some(beside) => Some((beside.name(), beside.importer(partition)?)),
             None => None,
         };
-        self.receiving.load(partition, version, importing);
+        self.receiving.load(self.desk.rows.clone(), partition, version, importing);
         Ok(())
     }
 

@@ -3,6 +3,7 @@
 //!
 //! In: a partition; blocks of keys, in a form that the stage alone knows. Out: the same.
 
+use crate::partitions::Split;
 use crate::stage::store::{Changes, StoreError, Table};
 use std::any::Any;
 
@@ -45,6 +46,12 @@ pub trait Beside: Any + Send {
     /// # Errors
     /// That cannot be written.
     fn forget(&mut self, partition: u16) -> Result<(), StoreError>;
+
+    /// What a partition that was split has is its halves' from now on.
+    ///
+    /// # Errors
+    /// It cannot be read or written.
+    fn halve(&mut self, split: &Split) -> Result<(), StoreError>;
 
     /// Adds to a commit what makes the changes true.
     ///

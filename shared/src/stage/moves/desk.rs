@@ -40,10 +40,10 @@ impl Desk {
     }
 
     /// Removes all rows of a partition.
-    pub(super) fn remove_rows(&self, partition: u16) -> Result<(), NotWritten> {
+    pub(super) fn remove_rows(&self, rows: &Rows, partition: u16) -> Result<(), NotWritten> {
         loop {
             let mut changes = Changes::default();
-            if self.rows.remove(&mut changes, partition, ROWS_REMOVED_AT_ONCE)? == 0 {
+            if rows.remove(&mut changes, partition, ROWS_REMOVED_AT_ONCE)? == 0 {
                 return Ok(());
             }
             self.commit(&changes)?;

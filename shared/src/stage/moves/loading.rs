@@ -7,6 +7,7 @@
 use super::beside::Importing;
 use super::desk::{Desk, NotWritten};
 use super::parts::{Bill, Follows, Unfit};
+use super::rows::Rows;
 use crate::stage::store::Table;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -17,6 +18,8 @@ const WAIT: Duration = Duration::from_millis(100);
 
 /// A partition that comes: how far it has come.
 pub(super) struct Coming {
+    /// Where its rows go: which are its is told by the table that sent it.
+    rows: Rows,
     pub(super) version: u64,
     /// The copy that is under way; none before its first part.
     copy: Option<u64>,
@@ -66,8 +69,14 @@ impl Receiving {
     }
 
     /// Begins to take in a partition. `importing`: for what the stage keeps beside its tables, with its name.
-    pub(super) fn load(&self, partition: u16, version: u64, importing: Option<(Table, Box<dyn Importing>)>) {
-        let coming = Coming { version, copy: None, number: 0, sequence: 1, importing, is_to_tell: false };
+    pub(super) fn load(
+        &self,
+        rows: Rows,
+        partition: u16,
+        version: u64,
+        importing: Option<(Table, Box<dyn Importing>)>,
+    ) {
+        let coming = Coming { rows, version, copy: None, number: 0, sequence: 1, importing, is_to_tell: false };
         // The task lives until this ends it.
         let _ = self.orders.send(Order::Load(partition, coming));
     }
@@ -212,10 +221,10 @@ impl Coming {
     /// Commits a part. Before the first one what earlier tries left goes.
     fn take(&mut self, desk: &Desk, partition: u16, bill: &Bill, part: &[u8]) -> Result<Follows, NotTaken> {
         if self.number == 0 {
-            desk.remove_rows(partition)?;
+            desk.remove_rows(&self.rows, partition)?;
         }
         let importing = self.importing.as_mut().map(|(name, importing)| (*name, importing.as_mut()));
-        let (changes, copy, follows) = desk.rows.of_part(importing, partition, (bill, self.copy, self.number), part)?;
+        let (changes, copy, follows) = self.rows.of_part(importing, partition, (bill, self.copy, self.number), part)?;
         desk.commit(&changes)?;
         (self.copy, self.number) = (Some(copy), self.number + 1);
         Ok(follows)

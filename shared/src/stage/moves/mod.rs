@@ -6,8 +6,10 @@
 //!  receiver works:                      parts ─▶ rows ─▶ copied                        parts ─▶ rows;  works no more: taken
 //! ```
 //!
+//! A partition that was split is halved in the same place: its owner keeps both halves, and nothing travels.
+//!
 //! In: the table of [owners](crate::partitions::Owners), and the state of the instance. Out: the table after what was to be
-//! given and taken, and the state that fits it. Both instances work while the copy is made ([`ahead`]); each ends the life of
+//! given and taken, and the state that fits it. Both instances work while the copy is made (`ahead`); each ends the life of
 //! its core only to give and to take (`mover`), when nothing is in hand.
 //!
 //! Invariants: an owner gives a partition only when the receiver has the copy and all parts are in their stream; a receiver
@@ -42,4 +44,4 @@ pub(super) use desk::Desk;
 pub(super) use mover::Mover;
 pub use parts::{Bill, Follows, Loading, Part, Unfit};
 pub(super) use parts_stream::PartsStream;
-pub use rows::{Keyed, Rows};
+pub use rows::{HalveRows, Keyed, Rows};

@@ -8,7 +8,7 @@ use super::sending::Sent;
 use super::steps;
 use crate::bus::OwnersTable;
 use crate::identity::{Misfit, WAYS_OUT};
-use crate::partitions::Owners;
+use crate::partitions::{Owners, Split};
 use crate::stage::settlement::{LOOP, OUTBOX, USED};
 use crate::stage::store::{Changes, StoreError};
 use anyhow::Context as _;
@@ -31,6 +31,7 @@ impl Mover<'_> {
     /// # Errors
     /// The broker does not answer, the state cannot be read, or the lease is over.
     pub(in crate::stage) async fn settle(&mut self) -> anyhow::Result<OwnersTable> {
+        self.halve().await?;
         let OwnersTable { owners, .. } = self.read().await?;
         // What was published under this instance must be in its streams before others go on: it may never come back.
         if self.has_published_all()? {
@@ -38,12 +39,49 @@ impl Mover<'_> {
         }
         let OwnersTable { owners, .. } = self.read().await?;
         self.take(&owners).await?;
-        self.read().await
+        loop {
+            let table = self.read().await?;
+            // One may have been split meanwhile: no life begins with halves that have nothing.
+            if table.owners.to_halve(self.desk.instance).is_empty() {
+                return Ok(table);
+            }
+            self.halve().await?;
+        }
     }
 
-    async fn read(&self) -> anyhow::Result<OwnersTable> {
+    /// The owners as they are now; which rows are a partition's follows from them.
+    async fn read(&mut self) -> anyhow::Result<OwnersTable> {
         let stage = self.desk.stream.stage;
-        self.desk.owners.read(stage).await?.with_context(|| format!("the broker knows no owners of {stage}"))
+        let table = self.desk.owners.read(stage).await?;
+        let table = table.with_context(|| format!("the broker knows no owners of {stage}"))?;
+        self.desk.rows.directory = table.owners.directory();
+        Ok(table)
+    }
+
+    /// Halves the rows of partitions that were split. Both halves stay.
+    async fn halve(&mut self) -> anyhow::Result<()> {
+        let OwnersTable { owners, .. } = self.read().await?;
+        let (stage, instance) = (self.desk.stream.stage, self.desk.instance);
+        for split in owners.to_halve(instance) {
+            let (partition, began) = (split.partition, Instant::now());
+            let last = match self.desk.rows.is_halved(partition)? {
+                Some(last) => last,
+                None => self.halve_rows(&split)?,
+            };
+            self.desk.owners.change(stage, |owners| owners.halve(partition, instance, last)).await?;
+            let ([(lower, _), (upper, _)], took_ms) = (&split.halves, began.elapsed().as_millis() as u64);
+            tracing::info!(stage, instance, partition, lower, upper, took_ms, "splits a partition");
+        }
+        Ok(())
+    }
+
+    fn halve_rows(&mut self, split: &Split) -> anyhow::Result<u64> {
+        let mut beside = self.beside()?;
+        let (changes, last) = self.desk.rows.halve(beside.as_deref_mut(), split)?;
+        self.desk.commit(&changes)?;
+        beside.as_deref_mut().map_or(Ok(()), Beside::committed)?;
+        self.opened = beside;
+        Ok(last)
     }
 
     /// Says whether all that was committed to be published is in its stream.
@@ -195,9 +233,28 @@ impl Mover<'_> {
                 .into());
             }
         }
+        self.check_known(owners)?;
         let left_over = steps::left_over(&self.desk.rows, owners, self.desk.instance)?;
         self.forget_beside(&left_over)?;
         Ok(left_over)
+    }
+
+    /// Checks that the table knows all splits whose halves this instance has used.
+    fn check_known(&self, owners: &Owners) -> anyhow::Result<()> {
+        let (mut is_known, ids) = (true, owners.partitions.len() as u16);
+        self.desk.rows.store.scan(LOOP, used(ids).as_bytes(), used(u16::MAX).as_bytes(), &mut |_, _| {
+            is_known = false;
+            false
+        })?;
+        if is_known {
+            return Ok(());
+        }
+        Err(Misfit(format!(
+            "instance {} of {} had a half of a partition of which the broker does not know that it was split: the broker lost \
+             what it knew of the owners, or was restored from an earlier copy; {WAYS_OUT}",
+            self.desk.instance, self.desk.stream.stage
+        ))
+        .into())
     }
 
     /// Notes which partitions the next life uses, and under which versions: an older table at the broker is not believed.
@@ -239,7 +296,7 @@ impl Mover<'_> {
     /// Removes all that the instance has of a partition.
     fn forget(&mut self, partition: u16) -> anyhow::Result<()> {
         self.forget_beside(&[partition])?;
-        Ok(self.desk.remove_rows(partition)?)
+        Ok(self.desk.remove_rows(&self.desk.rows, partition)?)
     }
 }
 

@@ -4,9 +4,9 @@
 //! a bounded size. Invariant: rows of other partitions, and those of the instance, are never touched.
 
 use crate::message::Edge;
+use crate::partitions::{Directory, Split};
 use crate::stage::settlement::{LOOP, positions_of};
 use crate::stage::store::{Changes, Store, StoreError, Table};
-use crate::url::{hashes_of, partition_of};
 use std::sync::Arc;
 
 /// What the keys of a table begin with.
@@ -23,6 +23,11 @@ pub enum Keyed {
 /// Called with the table, the key and the value of a row.
 pub(super) type RowVisit<'a> = dyn FnMut(&str, &[u8], &[u8]) -> Result<(), StoreError> + 'a;
 
+/// Adds to a commit what a stage keeps under the numbers of the halves of a partition that was split; rows that begin with a
+/// hash are theirs already. Gives the serial number of the last new URL that the partition was given; 0 when the stage
+/// numbers none.
+pub type HalveRows = fn(&dyn Store, &Split, &mut Changes) -> Result<u64, StoreError>;
+
 /// The rows of a store.
 #[derive(Clone)]
 pub struct Rows {
@@ -32,8 +37,10 @@ pub struct Rows {
     pub tables: Vec<(Table, Keyed)>,
     /// The edges whose partitions the stage owns: their positions move, too.
     pub edges: Vec<Edge>,
-    /// Partitions of the crawl.
-    pub partitions: u16,
+    /// Which partition each hash belongs to.
+    pub directory: Directory,
+    /// What the stage does when a partition is split.
+    pub halve: HalveRows,
 }
 
 impl Rows {
@@ -70,10 +77,10 @@ impl Rows {
     pub fn partition_of(&self, table: &str, key: &[u8]) -> Option<u16> {
         let (_, keyed) = self.tables.iter().find(|(name, _)| *name == table)?;
         match keyed {
-            Keyed::ByHash => Some(partition_of(u64::from_be_bytes(*key.first_chunk()?), self.partitions)),
+            Keyed::ByHash => Some(self.directory.partition_of(u64::from_be_bytes(*key.first_chunk()?))),
             // Longer keys that begin otherwise are the instance's.
             Keyed::ByPartition => {
-                Some(u16::from_be_bytes(*key.first_chunk()?)).filter(|partition| *partition < self.partitions)
+                Some(u16::from_be_bytes(*key.first_chunk()?)).filter(|partition| *partition < self.directory.ids())
             }
             Keyed::OfInstance => None,
         }
@@ -129,12 +136,15 @@ impl Rows {
         Ok(removed)
     }
 
-    /// Where the rows of a partition are.
+    /// Where the rows of a partition are. One that was split has none by hash: they are its halves'.
     fn ranges(&self, partition: u16) -> impl Iterator<Item = (Table, Vec<u8>, Vec<u8>)> {
-        let hashes = hashes_of(partition, self.partitions);
+        let hashes = self.directory.hashes_of(partition);
         self.tables.iter().filter_map(move |&(table, keyed)| {
             let (from, last) = match keyed {
-                Keyed::ByHash => (hashes.start().to_be_bytes().to_vec(), hashes.end().to_be_bytes().to_vec()),
+                Keyed::ByHash => {
+                    let hashes = hashes.as_ref()?;
+                    (hashes.start().to_be_bytes().to_vec(), hashes.end().to_be_bytes().to_vec())
+                }
                 Keyed::ByPartition => (partition.to_be_bytes().to_vec(), partition.to_be_bytes().to_vec()),
                 Keyed::OfInstance => return None,
             };
@@ -164,7 +174,8 @@ mod tests {
         [("urls", Keyed::ByHash), ("meta", Keyed::ByPartition), ("domains", Keyed::OfInstance)];
 
     fn rows(store: &Arc<MemoryStore>) -> Rows {
-        Rows { store: store.clone(), tables: TABLES.to_vec(), edges: vec![Edge::UrlsSplit], partitions: 4 }
+        let (store, tables, edges) = (store.clone(), TABLES.to_vec(), vec![Edge::UrlsSplit]);
+        Rows { store, tables, edges, directory: Directory::new(4), halve: |_, _, _| Ok(0) }
     }
 
     fn filled() -> Arc<MemoryStore> {
@@ -229,6 +240,23 @@ mod tests {
         assert_eq!((commits, of(&from, 1).len(), of(&from, 0).len()), (2, 0, 3));
         assert!(from.get("domains", &(1u64 << 62).to_be_bytes()).unwrap().is_some());
         assert!(from.get(LOOP, b"epoch").unwrap().is_some());
+    }
+
+    #[test]
+    fn the_rows_by_hash_of_a_partition_that_was_split_are_its_halves() {
+        let store = filled();
+        let mut rows = rows(&store);
+        rows.directory.split(1).unwrap();
+        let of = |partition| {
+            let mut all = Vec::new();
+            let mut visit = |table: &str, _: &[u8], _: &[u8]| {
+                all.push(table.to_owned());
+                Ok(())
+            };
+            rows.visit(partition, &mut visit).unwrap();
+            all
+        };
+        assert_eq!((of(1), of(4), of(5)), (vec!["meta".into()], vec!["urls".into(); 2], vec![]));
     }
 
     #[test]

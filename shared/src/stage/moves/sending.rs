@@ -19,6 +19,7 @@ const PARTS_AT_ONCE: usize = 8;
 
 /// A partition that is to be sent.
 pub(super) struct ToSend {
+    pub(super) rows: Rows,
     pub(super) partition: u16,
     pub(super) version: u64,
     pub(super) copy: u64,
@@ -52,7 +53,7 @@ impl Sending {
         let task = tokio::spawn(async move {
             while let Some(to_send) = queue.recv().await {
                 let (partition, version) = (to_send.partition, to_send.version);
-                match send(&desk.stream, &desk.rows, to_send).await {
+                match send(&desk.stream, to_send).await {
                     Ok(sent) => _ = tell.send((partition, sent)),
                     Err(error) => desk.keeps(partition, version, &error).await,
                 }
@@ -78,11 +79,11 @@ impl Drop for Sending {
     }
 }
 
-async fn send(stream: &PartsStream, rows: &Rows, to_send: ToSend) -> anyhow::Result<Sent> {
-    let ToSend { partition, version, copy, copied } = to_send;
+async fn send(stream: &PartsStream, to_send: ToSend) -> anyhow::Result<Sent> {
+    let ToSend { rows, partition, version, copy, copied } = to_send;
     stream.purge_all(partition).await?;
     let (began, (full, mut parts)) = (Instant::now(), mpsc::channel(PARTS_AT_ONCE));
-    let (reading_stream, rows) = (stream.clone(), rows.clone());
+    let reading_stream = stream.clone();
     let reading = tokio::task::spawn_blocking(move || {
         let loading = Loading::new(reading_stream.bill(partition, version), copy);
         read(&reading_stream, &rows, copied, partition, loading, &full)

@@ -6,7 +6,7 @@
 use super::beside::{Beside, Copied, Importing};
 use super::parts::{Bill, Follows, Loading, Unfit};
 use super::rows::Rows;
-use crate::partitions::Owners;
+use crate::partitions::{Owners, Split};
 use crate::stage::settlement::{LOOP, are_divided, divide_positions};
 use crate::stage::store::{Changes, StoreError, Table};
 use bytes::Bytes;
@@ -17,7 +17,10 @@ const TAKING: &str = "taking ";
 /// The value of a block of keys that came later than the copy began.
 const LATER: &[u8] = b"later";
 
-/// The steps of the moves of an instance.
+/// The keys of the last serial numbers of partitions whose rows were halved begin with this; the partition follows.
+const HALVED: &str = "halved ";
+
+/// The steps of the moves and splits of an instance.
 impl Rows {
     /// Before the first move: each partition has its own position from then on. None when that is so.
     ///
@@ -28,8 +31,36 @@ impl Rows {
             return Ok(None);
         }
         let mut changes = Changes::default();
-        divide_positions(self.store.as_ref(), self.partitions, &mut changes)?;
+        divide_positions(self.store.as_ref(), self.directory.ids(), &mut changes)?;
         Ok(Some(changes))
+    }
+
+    /// The last serial number of a partition that was split, when its rows were halved.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub fn is_halved(&self, partition: u16) -> Result<Option<u64>, StoreError> {
+        let last = self.store.get(LOOP, halved(partition).as_bytes())?;
+        Ok(last.and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes))
+    }
+
+    /// The commit that halves the rows of a partition that was split, and its last serial number.
+    ///
+    /// # Errors
+    /// The store cannot be read, or what the stage keeps beside its tables cannot be written.
+    pub fn halve(
+        &self,
+        beside: Option<&mut (dyn Beside + 'static)>,
+        split: &Split,
+    ) -> Result<(Changes, u64), StoreError> {
+        let mut changes = Changes::default();
+        let last = (self.halve)(self.store.as_ref(), split, &mut changes)?;
+        if let Some(beside) = beside {
+            beside.halve(split)?;
+            beside.stage(&mut changes)?;
+        }
+        changes.put(LOOP, halved(split.partition), last.to_le_bytes());
+        Ok((changes, last))
     }
 
     /// Reads a partition into parts while the core works on; `full` takes each. `copied`: what the stage keeps beside its
@@ -154,6 +185,10 @@ pub fn left_over(rows: &Rows, owners: &Owners, instance: u16) -> Result<Vec<u16>
         }
     }
     Ok(left_over)
+}
+
+fn halved(partition: u16) -> String {
+    format!("{HALVED}{partition:05}")
 }
 
 fn taking(partition: u16) -> String {

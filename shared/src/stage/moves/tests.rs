@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::message::Edge;
+use crate::partitions::{Directory, Split};
 use crate::stage::settlement::LOOP;
 use crate::stage::store::{Changes, MemoryStore, StoreError, Table};
 use bytes::Bytes;
@@ -14,7 +15,8 @@ const TABLES: [(Table, Keyed); 3] =
 const COPY: u64 = 9;
 
 fn rows(store: &Arc<MemoryStore>) -> Rows {
-    Rows { store: store.clone(), tables: TABLES.to_vec(), edges: vec![Edge::UrlsSplit], partitions: 4 }
+    let (store, tables, edges) = (store.clone(), TABLES.to_vec(), vec![Edge::UrlsSplit]);
+    Rows { store, tables, edges, directory: Directory::new(4), halve: |_, _, _| Ok(0) }
 }
 
 /// Keys of a stage beside its tables: numbers, of which none goes.
@@ -76,6 +78,10 @@ impl Beside for Numbers {
 
     fn forget(&mut self, _: u16) -> Result<(), StoreError> {
         self.known.clear();
+        Ok(())
+    }
+
+    fn halve(&mut self, _: &Split) -> Result<(), StoreError> {
         Ok(())
     }
 

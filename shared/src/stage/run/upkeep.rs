@@ -3,7 +3,7 @@
 
 use super::{Loop, SoftInputs, StreamInputs, TAKES_PART_EVERY, UPKEEP};
 use crate::bus::{OwnersTable, ensure_streams, stream_info};
-use crate::partitions::is_to_have_others;
+use crate::partitions::{LEADER, Owners, is_to_have_others};
 use crate::stage::any_core::Signal;
 use crate::stage::context::Context;
 use crate::stage::process::Process;
@@ -70,6 +70,7 @@ impl Loop {
         }
         self.process.telling.renew(self.moment());
         self.hear_of_owners()?;
+        self.see_to_splits().await?;
         self.remove_left_over()?;
         Ok(new_inputs)
     }
@@ -97,6 +98,44 @@ impl Loop {
         process.left_over.extend(given_up.into_iter().filter(|partition| !ahead.comes(*partition)));
         if is_to_have_others(origin.elapsed(), owners, *instance, partitions, &ahead.ready(), ready_since) {
             *reassigned = Some(Instant::now());
+        }
+        Ok(())
+    }
+
+    /// Has a partition split that has grown too large, and says in the table of owners when all that belongs to one that was
+    /// split has come.
+    async fn see_to_splits(&mut self) -> anyhow::Result<()> {
+        let Loop { process, core, reassigned, .. } = self;
+        let Some(own) = StageName::from_name(process.stage.name) else { return Ok(()) };
+        let Context { instance, buckets, bus, .. } = &process.context;
+        if process.ownership.is_none() || reassigned.is_some() || !bus.is_connected() {
+            return Ok(());
+        }
+        let (late, is_splitting) = {
+            let tables = process.owners.tables.borrow();
+            let late = tables.get(&own).map(|table| table.owners.late(*instance)).unwrap_or_default();
+            (late, tables.values().any(|table| table.owners.splitting() > 0))
+        };
+        for partition in late.into_iter().filter(|&partition| core.has_all(partition)) {
+            // When the broker does not answer, it is said in a later look.
+            if let Err(error) = buckets.owners.change(own.name(), |owners| owners.finish(partition)).await {
+                tracing::debug!(partition, "it cannot be said that a split is over: {error:#}");
+            }
+        }
+        // A look at what has grown too large takes time: one is enough.
+        let overfull = if is_splitting { None } else { core.overfull()? };
+        if let Some(partition) = overfull {
+            let (stage, leader) = (own.name(), LEADER.name());
+            let mut is_split = false;
+            let split = |owners: &mut Owners| {
+                is_split = owners.split(partition).is_ok();
+                is_split
+            };
+            match buckets.owners.change(leader, split).await {
+                Ok(_) if is_split => tracing::info!(stage, partition, "has a partition split that has grown too large"),
+                Ok(_) => tracing::debug!(stage, partition, "a partition that is too large cannot be split now"),
+                Err(error) => tracing::debug!(stage, partition, "a partition cannot be split now: {error:#}"),
+            }
         }
         Ok(())
     }

@@ -47,7 +47,7 @@ fn step(finished: &[Ticket], causes: &[Ticket]) -> Step {
     }
     let publish = Publish {
         edge: Edge::UrlsNew,
-        token: Token::Partition(3),
+        token: Token::InLane { partition: 3, lane: 0 },
         payload: Bytes::from_static(b"made"),
         causes: causes.to_vec(),
         tag: Some(5),

@@ -1,3 +1,5 @@
+mod halves;
+
 use super::*;
 use crate::meta::{COUNTS, SERIALS, key};
 use proptest::prelude::*;
@@ -12,7 +14,8 @@ const PARTITIONS: u16 = 4;
 fn settings(store: DedupStore) -> Settings {
     // Small, so that filters grow and cached fingerprints displace each other.
     Settings {
-        partitions: PARTITIONS,
+        directory: Directory::new(PARTITIONS),
+        partition_urls_max: 0,
         generation: 1,
         seen: seen::Settings {
             store,

@@ -27,6 +27,8 @@
 //! A move that was cut short is made again from its beginning: until `forget` is committed the one has all keys, and an
 //! import replaces what the other has of the partition.
 //!
+//! A partition that was split is halved in the same way, between two commits: its keys become those of its halves.
+//!
 //! A crawl that began with the memory store may go on with the sieve: both keep the same log. Not the other way
 //! round: when the sieve has made runs, the log does not hold all.
 //!
@@ -54,6 +56,7 @@ use self::memory::Memory;
 use self::sieve::Sieve;
 use self::state::State;
 use shared::config::{DedupStore, Durability, Pipeline};
+use shared::partitions::Split;
 use shared::time::Timestamp;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -154,9 +157,12 @@ pub trait SeenStore: Send {
     /// Says whether no question waits.
     fn is_idle(&self) -> bool;
 
-    /// All that is known in a partition now, to be read while the store works on. What becomes known from now on is
+    /// All that is known in a partition now, to be read while the store works on; nothing of one that it does not know. What becomes known from now on is
     /// remembered until it is taken.
     fn copy(&mut self, partition: u16) -> Result<Box<dyn CopiedKeys>, SeenError>;
+
+    /// Visits all that is known in a partition, in strictly ascending order; nothing of one that it does not know.
+    fn visit(&self, partition: u16, visit: &mut VisitKey<'_>) -> Result<(), SeenError>;
 
     /// What became known in a partition since its last copy began; it is not remembered any more.
     fn take_later(&mut self, partition: u16) -> Vec<Key>;
@@ -176,6 +182,9 @@ pub trait SeenStore: Send {
     /// Nothing is known in a partition from now on, and what is on the disk of it goes with the next commit. Questions
     /// about it are refused until it is imported or the store is opened for it anew. No question waits.
     fn forget(&mut self, partition: u16) -> Result<(), SeenError>;
+
+    /// A partition was split: what is known in it is known in its halves from now on, and nothing in it. No question waits.
+    fn halve(&mut self, split: &Split) -> Result<(), SeenError>;
 
     /// Says whether a URL of a partition is known. Changes nothing; a question that waits for its answer makes none
     /// known.

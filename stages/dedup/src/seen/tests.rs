@@ -1,5 +1,6 @@
 //! Both stores against a set in memory, with crashes between any two writes, and against damaged files.
 
+mod halves;
 mod moves;
 
 use super::*;

@@ -103,7 +103,7 @@ impl Scheduler {
             job.id.number = self.number;
             self.granted.push(job);
         }
-        Asked::Reply(AskReply { granted: free as u32 })
+        Asked::Reply(AskReply { granted: free as u32, ready: 0 })
     }
 }
 

@@ -88,7 +88,7 @@ impl Bench {
     pub(crate) fn answer_ask(&mut self) -> u64 {
         let index = self.effects.iter().position(|effect| matches!(effect, Effect::Ask { .. })).expect("an ask");
         let Effect::Ask { scheduler, ask } = self.effects.remove(index) else { unreachable!() };
-        let result = Asked::Reply(AskReply { granted: 1 });
+        let result = Asked::Reply(AskReply { granted: 1, ready: 0 });
         self.step(Event::Answer(Answer::Asked { scheduler, ask: ask.ask, result }));
         ask.ask
     }

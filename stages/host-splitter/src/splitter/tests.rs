@@ -6,6 +6,7 @@ use shared::message::{Origin, SplitUrls};
 use shared::scope_entry::ScopeEntry;
 use shared::stage::{Publish, Send};
 use shared::url::host_of;
+use shared::url::partition;
 use shared::url_cache::Clock;
 use std::collections::HashMap;
 

@@ -130,13 +130,15 @@ fn read(row: &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::settings::tests::settings;
+    use shared::partitions::Directory;
     use shared::stage::Output;
     use shared::stage::store::MemoryStore;
     use shared::time::Timestamp;
 
     /// Servers of one host, and the hash of that.
     fn host() -> ([ServerKey; 2], u64) {
-        let servers = ["http://a.test", "https://a.test"].map(|server| ServerKey::of(server, 4).unwrap());
+        let servers =
+            ["http://a.test", "https://a.test"].map(|server| ServerKey::of(server, &Directory::new(4)).unwrap());
         (servers, servers[0].host)
     }
 

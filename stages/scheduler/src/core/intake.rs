@@ -1,6 +1,8 @@
 //! New URLs come into the frontier, and addresses of servers with them.
 //!
-//! Invariant: each URL is taken on once, however often and in whatever batch it comes: its serial number tells (P3).
+//! Invariant: each URL is taken on once, however often and in whatever batch it comes: its serial number tells (P3). A
+//! partition that was split keeps the serial numbers that it gave; its URLs are its halves', which are here as long as not
+//! all of them have come.
 
 use crate::frontier::rows::FrontierUrl;
 use crate::keys::server_key::ServerKey;
@@ -33,19 +35,23 @@ pub(crate) fn take_on(servers: &mut Servers, ready: &ReadyUrls, staged: &mut Sta
             continue;
         };
         let (server, origin) = (server as usize, ready.origins.get(origin as usize));
-        let (Some(&Some(key)), Some(origin), Some(partition)) =
-            (keys.get(server), origin, servers.partition(ready.partition))
-        else {
+        let Some(numbered) = servers.partition(ready.partition) else { continue };
+        if numbered.serials.contains(serial) {
+            numbered.counts.repeated += 1;
+            staged.partitions.insert(ready.partition);
+            continue;
+        }
+        let (Some(&Some(key)), Some(origin)) = (keys.get(server), origin) else {
             malformed += 1;
             continue;
         };
-        staged.partitions.insert(ready.partition);
-        if !partition.serials.insert(serial) {
-            partition.counts.repeated += 1;
-            continue;
-        }
-        partition.counts.new += 1;
+        numbered.serials.insert(serial);
         staged.serials.insert(ready.partition);
+        // Another one when the partition that gave the number was split.
+        if let Some(partition) = servers.partition(key.partition) {
+            partition.counts.new += 1;
+            staged.partitions.insert(key.partition);
+        }
         if !std::mem::replace(&mut is_loaded[server], true) {
             let found = &ready.servers[server];
             servers.load_or_make(key, &found.server)?;
@@ -65,9 +71,9 @@ pub(crate) fn take_on(servers: &mut Servers, ready: &ReadyUrls, staged: &mut Sta
     Ok(malformed)
 }
 
-/// The key of a server in a batch; none when it is no server, or not of the batch's partition.
+/// The key of a server in a batch; none when it is no server, or not of the batch's partition or a half of that one.
 fn key_of(servers: &Servers, ready: &ReadyUrls, server: &str) -> Option<ServerKey> {
-    servers.key_of(server).filter(|key| key.partition == ready.partition)
+    servers.key_of(server).filter(|key| servers.covers(ready.partition, *key))
 }
 
 fn learn_addresses(servers: &mut Servers, ready: &ReadyUrls, staged: &mut Staged<'_>) -> Result<u64, StoreError> {
@@ -77,8 +83,11 @@ fn learn_addresses(servers: &mut Servers, ready: &ReadyUrls, staged: &mut Staged
             malformed += 1;
             continue;
         };
-        servers.load(key)?;
-        learn_address(servers, key, found.resolution.as_ref(), staged);
+        // Asked for before its partition was split and moved: whoever has it asks again.
+        if servers.owns(key.partition) {
+            servers.load(key)?;
+            learn_address(servers, key, found.resolution.as_ref(), staged);
+        }
     }
     Ok(malformed)
 }

@@ -40,6 +40,7 @@ use shared::stage::store::{Store, StoreError, Table};
 use shared::stage::{Core, Count, Event, Keyed, Output};
 use shared::time::Timestamp;
 use shared::topology::StageName;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The tables of the scheduler's state, with how their keys begin.
@@ -93,6 +94,8 @@ pub struct Scheduler {
     malformed: u64,
     /// There is more to do than one step does.
     more: bool,
+    /// The last serial numbers of partitions that dedup has split.
+    last_serials: BTreeMap<u16, u64>,
 }
 
 impl std::fmt::Debug for Scheduler {
@@ -136,6 +139,7 @@ impl Scheduler {
             foreign: 0,
             malformed: 0,
             more: true,
+            last_serials: BTreeMap::new(),
         })
     }
 
@@ -156,8 +160,11 @@ impl Scheduler {
             Input::Report(Report { partition, .. }) if !self.servers.owns(partition) => self.foreign += 1,
             Input::Ready(ready) => self.malformed += intake::take_on(&mut self.servers, &ready, staged)?,
             Input::Report(report) => match self.servers.key_of(&report.server) {
-                Some(key) if key.partition == report.partition => self.reports().take(key, &report, staged)?,
-                _ => self.malformed += 1,
+                Some(key) if !self.servers.covers(report.partition, key) => self.malformed += 1,
+                Some(key) if self.servers.owns(key.partition) => self.reports().take(key, &report, staged)?,
+                // Its partition was split since the job was granted, and its half has another owner.
+                Some(key) => staged.messages.pass_on(key.partition, report),
+                None => self.malformed += 1,
             },
             Input::Errand(errand) => self.errand(errand, staged)?,
             Input::Ask(ask) => {
@@ -187,7 +194,10 @@ impl Scheduler {
             return Ok(());
         };
         if !self.servers.owns(key.partition) {
-            self.foreign += 1;
+            match self.servers.had(key) {
+                true => staged.messages.errand(key.partition, errand),
+                false => self.foreign += 1,
+            }
             return Ok(());
         }
         self.errands.take(key, errand, &mut self.servers, staged)
@@ -311,7 +321,8 @@ impl Core for Scheduler {
         let granted = self.settle(&mut staged)?;
         if let Some((ticket, asker)) = asked {
             let granted = granted.iter().filter(|fetcher| **fetcher == asker).count();
-            out.reply(ticket, &AskReply { granted: u32::try_from(granted).unwrap_or(u32::MAX) });
+            let [granted, ready] = [granted, self.places.queue.ready()].map(|of| u32::try_from(of).unwrap_or(u32::MAX));
+            out.reply(ticket, &AskReply { granted, ready });
         }
         self.servers.shares_mut().ask(&mut staged);
         self.servers.save(&mut staged);
@@ -337,7 +348,19 @@ impl Core for Scheduler {
             let schedulers = Schedulers::of(owners, self.instance);
             self.places.circles.shared_by(schedulers.clone());
             self.servers.shares_mut().shared_by(schedulers);
+            self.servers.divided_by(owners.directory());
+        } else if stage == StageName::Dedup {
+            let halved = owners.all().filter_map(|(partition, of)| Some((partition, of.retired?)));
+            let halved = halved.filter(|(_, retired)| owners.version(retired.into[0]) > 0);
+            self.last_serials = halved.map(|(partition, retired)| (partition, retired.last_serial)).collect();
         }
+    }
+
+    /// All URLs that dedup has numbered within the partition: of this generation, since those of an earlier one may be lost.
+    fn has_all(&self, partition: u16) -> bool {
+        let follow = serials_follow(self.settings.generation);
+        let last = self.last_serials.get(&partition);
+        last.is_some_and(|last| self.servers.taken_on(partition, follow) >= last.saturating_sub(follow))
     }
 
     /// Reports come to whoever has the partition; without any, only tokens are left to be given back.

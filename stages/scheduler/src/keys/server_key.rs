@@ -3,7 +3,8 @@
 //! Keys begin with the hash of the server's host, whose upper bits are its partition. So a partition is one sorted range
 //! of each table of servers and their URLs, and so is each half of it; a host is one, too.
 
-use shared::url::{Scheme, Server, hashes_of, host_hash, partition_of};
+use shared::partitions::Directory;
+use shared::url::{Scheme, Server, host_hash};
 use std::ops::RangeInclusive;
 
 /// Bytes of a key.
@@ -22,10 +23,10 @@ pub(crate) struct ServerKey {
 
 impl ServerKey {
     /// The key of `scheme://host[:port]`; none when that is not a server.
-    pub(crate) fn of(server: &str, n_partitions: u16) -> Option<Self> {
+    pub(crate) fn of(server: &str, directory: &Directory) -> Option<Self> {
         let Server { scheme, host, port } = server.parse().ok()?;
         let host = host_hash(&host);
-        Some(ServerKey { host, scheme, port, partition: partition_of(host, n_partitions) })
+        Some(ServerKey { host, scheme, port, partition: directory.partition_of(host) })
     }
 
     /// Host, scheme and port.
@@ -67,9 +68,8 @@ impl ServerKey {
     }
 }
 
-/// The range of keys of a partition: from the first (included) to the second (not included).
-pub(crate) fn keys_of(partition: u16, n_partitions: u16) -> (Vec<u8>, Vec<u8>) {
-    let hashes = hashes_of(partition, n_partitions);
+/// The range of keys whose hosts have these hashes: from the first (included) to the second (not included).
+pub(crate) fn keys_of(hashes: &RangeInclusive<u64>) -> (Vec<u8>, Vec<u8>) {
     let to = match hashes.end().checked_add(1) {
         Some(next) => next.to_be_bytes().to_vec(),
         None => vec![0xff; 32],
@@ -85,13 +85,13 @@ mod tests {
     #[test]
     fn what_is_no_server_has_no_key() {
         for server in ["", "http://", "http://a.test/", "HTTP://a.test", "http://a.test:80", "ftp://a.test"] {
-            assert_eq!(ServerKey::of(server, 64), None, "{server}");
+            assert_eq!(ServerKey::of(server, &Directory::new(64)), None, "{server}");
         }
     }
 
     #[test]
     fn servers_of_a_host_differ_and_lie_together() {
-        let of = |server| ServerKey::of(server, 64).unwrap();
+        let of = |server| ServerKey::of(server, &Directory::new(64)).unwrap();
         let servers = ["http://a.test", "http://a.test:443", "https://a.test", "https://a.test:8443"].map(of);
         for (place, server) in servers.iter().enumerate() {
             assert!(ServerKey::all_of(host_hash("a.test")).contains(server));
@@ -106,23 +106,23 @@ mod tests {
             host in "[a-z]{1,8}\\.test", secure: bool, port in 1_u16.., bits in 0_u32..12
         ) {
             let scheme = if secure { Scheme::Https } else { Scheme::Http };
-            let n_partitions = 1 << bits;
-            let key = ServerKey::of(&Server { scheme, host, port }.to_string(), n_partitions).unwrap();
+            let mut directory = Directory::new(1 << bits);
+            let key = ServerKey::of(&Server { scheme, host, port }.to_string(), &directory).unwrap();
             let bytes = key.to_bytes();
             prop_assert_eq!(bytes.len(), KEY_BYTES);
             prop_assert_eq!(ServerKey::from_bytes(key.partition, &bytes), Some(key));
             for length in 0..KEY_BYTES {
                 prop_assert_eq!(ServerKey::from_bytes(key.partition, &bytes[..length]), None);
             }
-            let holds = |partition, n| {
-                let (from, to) = keys_of(partition, n);
+            let holds = |hashes: &RangeInclusive<u64>| {
+                let (from, to) = keys_of(hashes);
                 from <= bytes && bytes < to
             };
-            for partition in 0..n_partitions {
-                prop_assert_eq!(holds(partition, n_partitions), partition == key.partition);
+            for (slice, hashes) in directory.slices() {
+                prop_assert_eq!(holds(&hashes), slice.partition == key.partition);
             }
-            let halves = [2 * key.partition, 2 * key.partition + 1].map(|half| holds(half, 2 * n_partitions));
-            prop_assert_eq!(halves.iter().filter(|&&holds| holds).count(), 1);
+            let halves = directory.split(key.partition).unwrap().map(|half| directory.hashes_of(half.partition).unwrap());
+            prop_assert_eq!(halves.iter().filter(|half| holds(half)).count(), 1);
         }
     }
 }

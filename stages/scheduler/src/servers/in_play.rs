@@ -19,6 +19,7 @@ use crate::settings::Settings;
 use crate::step::staged::Staged;
 use crate::store::rows::corrupt;
 use shared::config::OverBudget;
+use shared::partitions::Directory;
 use shared::stage::store::{Store, StoreError};
 use shared::time::Timestamp;
 use std::collections::hash_map::Entry;
@@ -28,8 +29,8 @@ use std::sync::Arc;
 /// The servers in play.
 pub(crate) struct Servers {
     store: Arc<dyn Store>,
-    /// Partitions of the crawl, of all instances.
-    n_partitions: u16,
+    /// Which partition each host belongs to, of all instances.
+    directory: Directory,
     settings: Settings,
     partitions: BTreeMap<u16, Partition>,
     /// Servers are boxed, because the table has more places than servers.
@@ -67,7 +68,7 @@ impl Servers {
     ) -> Result<Self, StoreError> {
         let mut this = Servers {
             store: Arc::clone(&store),
-            n_partitions: settings.partitions,
+            directory: settings.directory.clone(),
             settings: settings.clone(),
             partitions: BTreeMap::new(),
             in_memory: HashMap::new(),
@@ -94,9 +95,10 @@ impl Servers {
 
     fn open_servers(&mut self, store: &dyn Store, partition: u16, now: Timestamp) -> Result<(), StoreError> {
         let Some(clock) = self.partitions.get(&partition).map(|partition| partition.clock) else { return Ok(()) };
+        let Some(hashes) = self.directory.hashes_of(partition) else { return Ok(()) };
         let mut servers = Vec::new();
         let mut unreadable = false;
-        let (from, to) = keys_of(partition, self.n_partitions);
+        let (from, to) = keys_of(&hashes);
         store.scan(SERVERS, &from, &to, &mut |key, row| {
             match (ServerKey::from_bytes(partition, key), Server::from_row(row, clock)) {
                 (Some(key), Some(server)) => {
@@ -115,9 +117,10 @@ impl Servers {
     }
 
     fn open_leases(&mut self, store: &dyn Store, partition: u16, deadline: Timestamp) -> Result<(), StoreError> {
+        let Some(hashes) = self.directory.hashes_of(partition) else { return Ok(()) };
         let mut leases = Vec::new();
         let mut unreadable = false;
-        let (from, to) = keys_of(partition, self.n_partitions);
+        let (from, to) = keys_of(&hashes);
         store.scan(JOBS, &from, &to, &mut |key, row| {
             match (ServerKey::from_bytes(partition, key), Lease::from_row(row, deadline)) {
                 (Some(key), Some(lease)) => leases.push((key, lease)),
@@ -141,7 +144,30 @@ impl Servers {
 
     /// The key of `scheme://host[:port]`; none when that is not a server.
     pub(crate) fn key_of(&self, server: &str) -> Option<ServerKey> {
-        ServerKey::of(server, self.n_partitions)
+        ServerKey::of(server, &self.directory)
+    }
+
+    /// The partitions are these from now on; not while one of this instance's own is to be halved first.
+    pub(crate) fn divided_by(&mut self, directory: Directory) {
+        let is_as_it_was = |partition: &u16| directory.hashes_of(*partition) == self.directory.hashes_of(*partition);
+        if self.partitions.keys().all(is_as_it_was) {
+            self.directory = directory;
+        }
+    }
+
+    /// Says whether a server is in a partition, or was before that was split.
+    pub(crate) fn covers(&self, partition: u16, key: ServerKey) -> bool {
+        self.directory.covers(partition, key.host)
+    }
+
+    /// Says whether a server was in a partition of this instance that was split.
+    pub(crate) fn had(&self, key: ServerKey) -> bool {
+        self.partitions.keys().any(|&partition| self.covers(partition, key))
+    }
+
+    /// How many new URLs with serials after this one a partition was given.
+    pub(crate) fn taken_on(&self, partition: u16, serial: u64) -> u64 {
+        self.partitions.get(&partition).map_or(0, |partition| partition.serials.count_above(serial))
     }
 
     /// Says whether this instance owns the partition.

@@ -2,6 +2,7 @@
 
 pub(crate) mod address;
 pub(crate) mod counts;
+pub(crate) mod halves;
 pub(crate) mod in_play;
 pub(crate) mod lease;
 pub(crate) mod partition;

@@ -13,7 +13,7 @@ use crate::store::codec::{Reader, Writer};
 use crate::store::rows::corrupt;
 use shared::message::Outcome;
 use shared::stage::Applied;
-use shared::stage::store::{Store, StoreError, Table};
+use shared::stage::store::{Changes, Store, StoreError, Table};
 use shared::time::Timestamp;
 
 /// Table of partitions: number of the partition and kind of row → row.
@@ -29,6 +29,7 @@ pub(crate) struct Partition {
     pub(crate) clock: Clock,
 }
 
+/// The key of a row of a partition.
 fn key(partition: u16, kind: u8) -> Vec<u8> {
     let mut key = partition.to_be_bytes().to_vec();
     key.push(kind);
@@ -80,6 +81,30 @@ impl Partition {
         remove_url(&mut staged.rows, server, slot);
         staged.messages.outcome(server.partition, url.into_outcome(end));
         staged.partitions.insert(server.partition);
+    }
+}
+
+/// What a partition that this instance does not work with has stored: its clock and its counts.
+pub(crate) struct Stored {
+    pub(crate) clock: u64,
+    pub(crate) counts: Counts,
+}
+
+impl Stored {
+    /// Reads what was stored of a partition; none when nothing was.
+    pub(crate) fn read(store: &dyn Store, partition: u16) -> Result<Option<Self>, StoreError> {
+        let Some(row) = store.get(META, &key(partition, b'c'))? else { return Ok(None) };
+        let (clock, counts) = read(&row).ok_or_else(|| corrupt(META, "a partition's row is unreadable"))?;
+        Ok(Some(Stored { clock, counts }))
+    }
+
+    /// Adds the row of a partition to a commit.
+    pub(crate) fn write(&self, partition: u16, changes: &mut Changes) {
+        let mut row = Writer::with_capacity(64);
+        row.number(self.clock);
+        row.number(0);
+        self.counts.write(&mut row);
+        changes.put(META, key(partition, b'c'), row.finish());
     }
 }
 

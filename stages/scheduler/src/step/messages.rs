@@ -5,7 +5,7 @@
 
 use crate::ledger_need::LedgerNeed;
 use shared::bus::lane_of;
-use shared::message::{DnsRefresh, Errand, FoundUrls, OutcomeEntry, Outcomes, ToFetcher};
+use shared::message::{DnsRefresh, Errand, FoundUrls, OutcomeEntry, Outcomes, Report, ToFetcher};
 use shared::stage::{Output, Token};
 use shared::url::host_of;
 use std::collections::BTreeMap;
@@ -25,6 +25,7 @@ pub(crate) struct Messages {
     errands: Vec<(u16, Errand)>,
     found: Vec<FoundUrls>,
     needs: Vec<LedgerNeed>,
+    passed_on: Vec<Report>,
 }
 
 impl Messages {
@@ -53,6 +54,11 @@ impl Messages {
         self.found.push(found);
     }
 
+    /// A report came that another scheduler has to take, which has this partition now.
+    pub(crate) fn pass_on(&mut self, partition: u16, report: Report) {
+        self.passed_on.push(Report { partition, ..report });
+    }
+
     /// A ledger is to be changed.
     pub(crate) fn need(&mut self, need: LedgerNeed) {
         self.needs.push(need);
@@ -65,6 +71,9 @@ impl Messages {
         }
         for found in self.found {
             out.publish(Token::Lane(lane_of(host_of(&found.origin.page))), &found, Vec::new());
+        }
+        for report in self.passed_on {
+            out.publish(Token::Partition(report.partition), &report, Vec::new());
         }
         for (fetcher, message) in self.sends {
             out.send(Token::Instance(fetcher), &message);

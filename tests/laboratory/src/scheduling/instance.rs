@@ -9,7 +9,7 @@ use scheduler::quality::Provider;
 use scheduler::{Input, Scheduler, Schedulers, Settings};
 use shared::config::{DownloadPause, OverBudget};
 use shared::message::{Ask, Job, Origin, Quality, ReadyUrls, Resolution, ServerResolution, ToFetcher, decode};
-use shared::partitions::Owners;
+use shared::partitions::{Directory, Owners};
 use shared::stage::store::{MemoryStore, Store as _};
 use shared::stage::{Core as _, Event, Output, Ticket};
 use shared::time::Timestamp;
@@ -121,7 +121,7 @@ fn origin(page: &str, quality: Quality) -> Origin {
 fn settings(setup: Setup) -> Settings {
     Settings {
         generation: 1,
-        partitions: setup.schedulers,
+        directory: Directory::new(setup.schedulers),
         delay: Duration::ZERO,
         crawl_delay_max: Duration::ZERO,
         download_pause: DownloadPause { factor: 0, max: Duration::ZERO },

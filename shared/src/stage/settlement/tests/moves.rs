@@ -1,12 +1,19 @@
 //! Positions of partitions that come and go.
 
 use super::*;
+use crate::partitions::Directory;
 use crate::stage::{Keyed, Rows};
 
 /// The tables of the loop alone move here.
 fn rows(store: &Arc<MemoryStore>) -> Rows {
     let tables = vec![("urls", Keyed::ByHash)];
-    Rows { store: store.clone(), tables, edges: vec![Edge::UrlsSplit], partitions: 2 }
+    Rows {
+        store: store.clone(),
+        tables,
+        edges: vec![Edge::UrlsSplit],
+        directory: Directory::new(2),
+        halve: |_, _, _| Ok(0),
+    }
 }
 
 fn of_partition(partition: Option<u16>, sequence: u64) -> InputAt {

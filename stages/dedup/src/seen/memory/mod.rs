@@ -18,7 +18,8 @@ use super::folder::{Folder, Name};
 use super::import::{Base, Import};
 use super::log::Log;
 use super::state::State;
-use super::{Answer, CopiedKeys, Key, Novelty, SeenStore};
+use super::{Answer, CopiedKeys, Key, Novelty, SeenStore, VisitKey};
+use shared::partitions::Split;
 use shared::time::Timestamp;
 use std::collections::HashSet;
 
@@ -93,12 +94,18 @@ impl Memory {
         Ok(Memory { table, partitions, unlogged, folder, log, forgotten, unused, removable })
     }
 
-    /// A log without the forgotten partitions takes the place of the log.
-    fn start_log_anew(&mut self) -> Result<(), SeenError> {
+    /// A log without the forgotten partitions, and with the halves of one that was split in its place, takes the place of the
+    /// log.
+    fn start_log_anew(&mut self, split: Option<&Split>) -> Result<(), SeenError> {
         let Memory { folder, log, forgotten, .. } = self;
         let mut anew = Log::create(folder, log.end().0 + 1)?;
         log.visit(folder, &mut |_, number, keys| {
-            if !forgotten.contains(&number) {
+            if let Some(split) = split.filter(|split| split.partition == number) {
+                for (half, keys) in halves(split, keys).into_iter().filter(|(_, keys)| !keys.is_empty()) {
+                    partition_of(&mut self.partitions, half).known += keys.len() as u64;
+                    anew.add(half, &keys);
+                }
+            } else if !forgotten.contains(&number) {
                 anew.add(number, keys);
             }
             anew.write_long(folder)
@@ -107,6 +114,19 @@ impl Memory {
         self.unused.push(std::mem::replace(log, anew).name());
         self.forgotten.clear();
         Ok(())
+    }
+
+    /// What is known in a partition, in order.
+    fn keys(&self, partition: u16) -> Result<Vec<Key>, SeenError> {
+        let of = self.partitions.get(usize::from(partition)).and_then(Option::as_ref);
+        let mut keys = of.map(|of| of.unlogged.clone()).unwrap_or_default();
+        self.log.visit(&self.folder, &mut |_, number, some| {
+            keys.extend(some.iter().filter(|_| number == partition && of.is_some()));
+            Ok(())
+        })?;
+        keys.sort_unstable();
+        debug_assert!(keys.is_sorted_by(|a, b| a < b), "P4: a URL is new once");
+        Ok(keys)
     }
 
     /// The table of all that is known: nothing can be taken out of one.
@@ -144,6 +164,13 @@ impl Filling {
         self.table.insert_all(&mut self.urls);
         self.table
     }
+}
+
+/// Keys of a partition that was split, by its halves.
+fn halves(split: &Split, keys: &[Key]) -> [(u16, Vec<Key>); 2] {
+    let [(lower, hashes), (upper, _)] = &split.halves;
+    let (of_lower, of_upper) = keys.iter().partition(|(host, _)| host <= hashes.end());
+    [(*lower, of_lower), (*upper, of_upper)]
 }
 
 /// The partition of that number, made if there is none.
@@ -185,7 +212,7 @@ impl SeenStore for Memory {
 
     fn stage(&mut self) -> Result<Option<Vec<u8>>, SeenError> {
         if !self.forgotten.is_empty() {
-            self.start_log_anew()?;
+            self.start_log_anew(None)?;
         }
         if self.unlogged.is_empty() && self.unused.is_empty() {
             return Ok(None);
@@ -215,16 +242,13 @@ impl SeenStore for Memory {
     /// A pass over the log; memory for the keys of the partition.
     fn copy(&mut self, partition: u16) -> Result<Box<dyn CopiedKeys>, SeenError> {
         let of = self.partitions.get_mut(usize::from(partition)).and_then(Option::as_mut);
-        let of = of.ok_or(SeenError::Partition(partition))?;
+        let Some(of) = of else { return Ok(Box::new(Vec::new())) };
         of.later = Some(Vec::new());
-        let mut keys = of.unlogged.clone();
-        self.log.visit(&self.folder, &mut |_, number, some| {
-            keys.extend(some.iter().filter(|_| number == partition));
-            Ok(())
-        })?;
-        keys.sort_unstable();
-        debug_assert!(keys.is_sorted_by(|a, b| a < b), "P4: a URL is new once");
-        Ok(Box::new(keys))
+        Ok(Box::new(self.keys(partition)?))
+    }
+
+    fn visit(&self, partition: u16, visit: &mut VisitKey<'_>) -> Result<(), SeenError> {
+        self.keys(partition)?.visit(visit)
     }
 
     fn take_later(&mut self, partition: u16) -> Vec<Key> {
@@ -245,7 +269,7 @@ impl SeenStore for Memory {
             self.forget(partition)?;
         }
         if self.forgotten.contains(&partition) {
-            self.start_log_anew()?;
+            self.start_log_anew(None)?;
             self.table = self.table_anew()?;
         }
         self.table.insert_all(&mut keys.iter().map(|(_, url)| *url).collect());
@@ -268,6 +292,21 @@ impl SeenStore for Memory {
             self.forgotten.insert(partition);
         }
         Ok(())
+    }
+
+    /// The table knows URLs by themselves: only the log is written anew.
+    fn halve(&mut self, split: &Split) -> Result<(), SeenError> {
+        let of = self.partitions.get_mut(usize::from(split.partition)).and_then(Option::take);
+        let Some(of) = of else { return Ok(()) };
+        self.unlogged.retain(|number| *number != split.partition);
+        for (half, keys) in halves(split, &of.unlogged) {
+            if !keys.is_empty() {
+                self.unlogged.push(half);
+            }
+            *partition_of(&mut self.partitions, half) =
+                Partition { known: keys.len() as u64, unlogged: keys, later: None };
+        }
+        self.start_log_anew(Some(split))
     }
 
     fn known(&self, partition: u16) -> u64 {

@@ -53,7 +53,8 @@ use super::folder::{Folder, Name};
 use super::import::{Base, Import};
 use super::log::Log;
 use super::state::State;
-use super::{Answer, CopiedKeys, Key, Novelty, SeenStore, Settings};
+use super::{Answer, CopiedKeys, Key, Novelty, SeenStore, Settings, VisitKey};
+use shared::partitions::Split;
 use shared::time::Timestamp;
 
 /// The log is not merged for its length below this, in bytes; small in tests, so that it happens.
@@ -412,8 +413,14 @@ impl SeenStore for Sieve {
 
     /// Memory for the partition's delta, sorted.
     fn copy(&mut self, partition: u16) -> Result<Box<dyn CopiedKeys>, SeenError> {
-        let place = self.places.of(partition).ok_or(SeenError::Partition(partition))?;
-        Ok(Box::new(self.partitions[place].copy()))
+        Ok(match self.places.of(partition) {
+            Some(place) => Box::new(self.partitions[place].copy()),
+            None => Box::new(Vec::new()),
+        })
+    }
+
+    fn visit(&self, partition: u16, visit: &mut VisitKey<'_>) -> Result<(), SeenError> {
+        self.places.of(partition).map_or(Ok(()), |place| self.partitions[place].now().visit(visit))
     }
 
     fn take_later(&mut self, partition: u16) -> Vec<Key> {
@@ -457,6 +464,11 @@ impl SeenStore for Sieve {
             self.log_has_forgotten = true;
         }
         Ok(())
+    }
+
+    fn halve(&mut self, split: &Split) -> Result<(), SeenError> {
+        let place = self.places.of(split.partition);
+        place.map_or(Ok(()), |place| self.guarded(|sieve| sieve.take_apart(place, split)))
     }
 
     fn known(&self, partition: u16) -> u64 {

@@ -1,11 +1,14 @@
-//! Partitions that come and go.
+//! Partitions that come, go and are split.
 //!
 //! In: runs that are complete. Out: the partitions of the sieve, and the files that nothing uses any more. No question waits.
 
 use super::Sieve;
 use super::partition::Partition;
 use super::run::Run;
-use crate::seen::Key;
+use super::run_writer::RunWriter;
+use crate::seen::error::SeenError;
+use crate::seen::{CopiedKeys as _, Key};
+use shared::partitions::Split;
 
 impl Sieve {
     /// Takes a partition out, with all that is known in it.
@@ -40,5 +43,21 @@ impl Sieve {
         self.delta_bytes += partition.delta.bytes();
         self.partitions.push(partition);
         self.runs_changed = true;
+    }
+
+    /// What is known in a partition that was split goes to its halves: one pass over its runs writes a run for each. Keys
+    /// begin with the hash of their host, so the lower half's come first. Filters are filled as after a start.
+    pub(super) fn take_apart(&mut self, place: usize, split: &Split) -> Result<(), SeenError> {
+        let [(lower, hashes), (upper, _)] = &split.halves;
+        let mut lower = RunWriter::create(&self.folder, *lower, self.next_generation)?;
+        let mut upper = RunWriter::create(&self.folder, *upper, self.next_generation)?;
+        self.next_generation += 1;
+        let mut push = |key: Key| if key.0 <= *hashes.end() { lower.push(key) } else { upper.push(key) };
+        self.partitions[place].now().visit(&mut push)?;
+        let runs = [lower.finish()?, upper.finish()?];
+        self.take_out(place);
+        self.log_has_forgotten = true;
+        runs.into_iter().for_each(|run| self.take_over(run, &[]));
+        Ok(())
     }
 }

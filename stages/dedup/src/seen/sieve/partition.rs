@@ -119,6 +119,11 @@ impl Partition {
     /// What it knows now. What becomes known from now on is remembered, until that is taken.
     pub(super) fn copy(&mut self) -> CopyOf {
         self.later = Some(Vec::new());
+        self.now()
+    }
+
+    /// What it knows now.
+    pub(super) fn now(&self) -> CopyOf {
         let mut keys = self.delta.keys().to_vec();
         keys.sort_unstable();
         let runs = [&self.old, &self.young].into_iter().flatten().cloned().collect();

@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 struct Death;
 
 /// Does something, and dies before the change to a file of this number. Says whether it lived.
-fn lives(changes: usize, act: impl FnOnce()) -> bool {
+pub(super) fn lives(changes: usize, act: impl FnOnce()) -> bool {
     let mut left = changes;
     WATCH.set(Some(Box::new(move |_| match left.checked_sub(1) {
         Some(fewer) => left = fewer,
@@ -19,16 +19,16 @@ fn lives(changes: usize, act: impl FnOnce()) -> bool {
 }
 
 /// A store with what is committed of it, and the partitions that it is opened for.
-struct Instance {
+pub(super) struct Instance {
     folder: tempfile::TempDir,
     settings: Settings,
-    partitions: Vec<u16>,
+    pub(super) partitions: Vec<u16>,
     committed: Option<Vec<u8>>,
     store: Option<Box<dyn SeenStore>>,
 }
 
 impl Instance {
-    fn new(settings: Settings, partitions: &[u16]) -> Self {
+    pub(super) fn new(settings: Settings, partitions: &[u16]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut instance = Instance { folder, settings, partitions: partitions.into(), committed: None, store: None };
         instance.open();
@@ -36,7 +36,7 @@ impl Instance {
     }
 
     /// Another one with a copy of the folder, as it was committed.
-    fn copied(&self) -> Self {
+    pub(super) fn copied(&self) -> Self {
         let (settings, partitions) = (self.settings.clone(), self.partitions.clone());
         let (folder, committed) = (copy(self.folder.path()), self.committed.clone());
         let mut instance = Instance { folder, settings, partitions, committed, store: None };
@@ -44,7 +44,7 @@ impl Instance {
         instance
     }
 
-    fn open(&mut self) {
+    pub(super) fn open(&mut self) {
         self.store = None;
         let committed = self.committed.as_deref();
         let folder = self.folder.path().into();
@@ -53,13 +53,13 @@ impl Instance {
     }
 
     /// There are the files in use and no others.
-    fn check_files(&mut self) {
+    pub(super) fn check_files(&mut self) {
         let entries = std::fs::read_dir(self.folder.path()).unwrap();
         let bytes: u64 = entries.map(|entry| entry.unwrap().metadata().unwrap().len()).sum();
         assert_eq!(bytes, self.store().disk_bytes());
     }
 
-    fn store(&mut self) -> &mut dyn SeenStore {
+    pub(super) fn store(&mut self) -> &mut dyn SeenStore {
         self.store.as_mut().unwrap().as_mut()
     }
 
@@ -71,14 +71,14 @@ impl Instance {
     }
 
     /// All new, and committed in several steps.
-    fn learn(&mut self, urls: &[Url]) {
+    pub(super) fn learn(&mut self, urls: &[Url]) {
         for urls in urls.chunks(50) {
             assert!(!are_new(self.store(), urls).contains(&false));
             self.commit();
         }
     }
 
-    fn keys(&mut self, partition: u16) -> Vec<Key> {
+    pub(super) fn keys(&mut self, partition: u16) -> Vec<Key> {
         let mut keys = Vec::new();
         if let Ok(copy) = self.store().copy(partition) {
             copy.visit(&mut |key| {
@@ -105,19 +105,24 @@ impl Instance {
         self.commit();
     }
 
+    pub(super) fn halve(&mut self, split: &Split) {
+        self.store().halve(split).unwrap();
+        self.commit();
+    }
+
     fn forget(&mut self, partition: u16) {
         self.store().forget(partition).unwrap();
         self.commit();
     }
 }
 
-fn keys_of(urls: &[Url], partition: u16) -> Vec<Key> {
+pub(super) fn keys_of(urls: &[Url], partition: u16) -> Vec<Key> {
     let keys: BTreeSet<Key> = urls.iter().filter(|url| url.0 == partition).map(|url| (url.1, url.2)).collect();
     keys.into_iter().collect()
 }
 
 /// Both stores; the sieve with all in runs but little, and with all in its log.
-fn kinds() -> [Settings; 3] {
+pub(super) fn kinds() -> [Settings; 3] {
     [(DedupStore::Disk, 2_000), (DedupStore::Disk, 1 << 20), (DedupStore::Memory, 0)]
         .map(|(store, bytes)| settings(store, bytes))
 }

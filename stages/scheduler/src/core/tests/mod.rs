@@ -11,6 +11,7 @@ mod job_scenarios;
 mod properties;
 mod robots_scenarios;
 mod scenarios;
+mod split_scenarios;
 mod timing;
 mod token_scenarios;
 mod trouble_scenarios;

@@ -7,6 +7,7 @@ use crate::settings::Settings;
 use crate::settings::tests::settings;
 use shared::config::{Bytes, DownloadPause, Durability};
 use shared::message::{Ask, Edge, ReadyUrls, Report, RequestResult, ServerResolution, ToFetcher, decode, encode};
+use shared::partitions::Directory;
 use shared::stage::disk::{DiskStore, StoreOptions};
 use shared::stage::store::{MemoryStore, Store};
 use shared::stage::{Core as _, Event, Output, Ticket};
@@ -114,7 +115,8 @@ impl Bench {
 }
 
 fn measure(name: &str, store: Arc<dyn Store>) {
-    let settings = Settings { delay: Duration::ZERO, respect_robots: false, partitions: PARTITIONS, ..settings() };
+    let settings =
+        Settings { delay: Duration::ZERO, respect_robots: false, directory: Directory::new(PARTITIONS), ..settings() };
     let partitions: Vec<u16> = (0..PARTITIONS).collect();
     let now = Timestamp::from_micros(1);
     let core = Scheduler::open(settings, 0, 1, &partitions, Arc::clone(&store), now).unwrap();

@@ -15,7 +15,7 @@ use shared::message::{
 use shared::stage::store::{MemoryStore, Store as _};
 use shared::stage::{Core as _, Event, Output, Ticket, Token};
 use shared::time::Timestamp;
-use shared::url::{host_of, partition, server_of};
+use shared::url::{host_hash, host_of, partition, server_of};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -169,7 +169,9 @@ impl World {
             }
             let outcomes: Outcomes = decode(&publish.payload).unwrap();
             for entry in outcomes.entries {
-                assert_eq!(publish.token, Token::Partition(self.told[&entry.url]), "an outcome of its partition");
+                assert!(self.told.contains_key(&entry.url), "an outcome of what was told");
+                let own = self.settings.directory.partition_of(host_hash(host_of(&entry.url)));
+                assert_eq!(publish.token, Token::Partition(own), "an outcome of its partition");
                 let before = self.outcomes.insert(entry.url.clone(), entry);
                 assert!(before.is_none(), "P3: a second outcome: {before:?}");
             }
@@ -183,10 +185,10 @@ impl World {
 
     /// A batch of new URLs, numbered, all of servers of one partition.
     pub(crate) fn batch(&mut self, urls: &[String], resolution: Option<&Resolution>) -> ReadyUrls {
-        let home = partition(host_of(&urls[0]), self.settings.partitions);
+        let home = partition(host_of(&urls[0]), self.settings.directory.ids());
         let mut ready = ReadyUrls { partition: home, origins: vec![origin()], ..ReadyUrls::default() };
         for url in urls {
-            assert_eq!(partition(host_of(url), self.settings.partitions), home);
+            assert_eq!(partition(host_of(url), self.settings.directory.ids()), home);
             let server = server_of(url);
             let index = ready.servers.iter().position(|known| known.server == server).unwrap_or_else(|| {
                 ready.servers.push(ServerResolution { server: server.to_owned(), resolution: resolution.cloned() });

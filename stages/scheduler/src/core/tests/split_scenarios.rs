@@ -1,0 +1,167 @@
+//! Partitions that were split: what comes late, what was granted before, and what each half begins with.
+
+use super::web::{Fine, addresses};
+use super::world::World;
+use crate::core::scheduler::Input;
+use crate::servers::halves::halve;
+use crate::servers::server::Server;
+use crate::settings::tests::settings;
+use shared::message::{Edge, Errand, JobId, ReadyUrls, Report, decode};
+use shared::partitions::Owners;
+use shared::stage::store::{Changes, Store as _};
+use shared::stage::{Core as _, Token};
+use shared::topology::StageName;
+use shared::url::{host_hash, host_of, partition};
+use std::time::Duration;
+
+const HOUR: Duration = Duration::from_secs(3600);
+const HOME: u16 = 2;
+const HALVES: [u16; 2] = [4, 5];
+
+/// Servers of the partition that is split, by the half that will have them.
+fn servers(half: usize) -> impl Iterator<Item = String> {
+    let of_home = (0..).map(|n| format!("s{n}.test")).filter(|host| partition(host, 4) == HOME);
+    of_home.filter(move |host| partition(host, 8) == HOME * 2 + half as u16).map(|host| format!("http://{host}"))
+}
+
+/// Ten pages of two servers of each half.
+fn pages() -> Vec<String> {
+    let servers: Vec<String> = servers(0).take(2).chain(servers(1).take(2)).collect();
+    servers.iter().flat_map(|server| (0..10).map(move |page| format!("{server}/{page}"))).collect()
+}
+
+impl World {
+    /// The rows of a partition are halved, and the next life begins with the halves, or with one of them.
+    fn split(&mut self, halves: &[u16]) {
+        let mut owners = Owners::new(4, 1);
+        owners.split(HOME).unwrap();
+        let mut changes = Changes::default();
+        assert_eq!(halve(self.store.as_ref(), &owners.splits()[0], &mut changes).unwrap(), 0);
+        self.store.commit(&changes).unwrap();
+        self.settings.directory = owners.directory();
+        self.owned.extend(halves);
+        self.crash();
+    }
+
+    /// New = ended + waiting + in flight, in each partition by itself.
+    fn assert_each_conserves(&mut self) {
+        for partition in self.owned.clone() {
+            let of =
+                |server: &&Server| self.settings.directory.partition_of(host_hash(host_of(&server.name))) == partition;
+            let loads = self.core.servers.all().filter(of).map(Server::load);
+            let not_ended: u64 = loads.map(|load| load.waiting + load.in_flight).sum();
+            let counts = self.core.servers.partition(partition).unwrap().counts.clone();
+            assert_eq!(counts.new, counts.ended() + not_ended, "P3 in partition {partition}");
+        }
+    }
+}
+
+/// Dedup's table, when it has numbered so many URLs within the partition.
+fn dedups(last_serial: u64) -> Owners {
+    let mut owners = Owners::new(4, 1);
+    owners.split(HOME).unwrap();
+    assert!(owners.halve(HOME, 0, last_serial));
+    owners
+}
+
+/// Goal: nothing is lost or taken on twice when a partition splits while its URLs wait, are in flight, and on their way.
+#[test]
+fn what_comes_late_for_a_partition_that_was_split_is_its_halves_and_counts_once() {
+    let mut world = World::polite();
+    let pages = pages();
+    let late = world.batch(&pages[..20], Some(&addresses()));
+    let early = world.batch(&pages[20..], Some(&addresses()));
+    world.step(Some(Input::Ready(early.clone())));
+    let few: Vec<String> = servers(0).skip(2).take(1).map(|server| format!("{server}/ended")).collect();
+    world.tell(&few, &addresses());
+    world.run(&mut Fine, Duration::from_secs(5));
+    let not_ended = world.count("waiting") + world.count("in_flight");
+    assert!(!world.outcomes.is_empty() && not_ended > 0, "some have ended, some have not");
+    let ended = world.outcomes.len() as u64;
+    world.split(&HALVES);
+    world.assert_each_conserves();
+    assert_eq!(world.core.servers.partition(HOME).unwrap().counts.new, ended, "the partition keeps what has ended");
+
+    assert!(!world.core.has_all(HOME), "dedup has not split it yet");
+    world.core.owners(StageName::Dedup, &dedups(41));
+    assert!(!world.core.has_all(HOME) && !world.core.has_all(HALVES[0]));
+    world.step(Some(Input::Ready(early)));
+    assert_eq!((world.count("serials_repeated_total"), world.count("new_total")), (20, 21));
+    for repeated in [20, 40] {
+        world.step(Some(Input::Ready(late.clone())));
+        assert_eq!((world.count("serials_repeated_total"), world.count("new_total")), (repeated, 41));
+        world.assert_each_conserves();
+    }
+    assert!(world.core.has_all(HOME));
+    world.crash();
+    world.core.owners(StageName::Dedup, &dedups(41));
+    assert!(world.core.has_all(HOME), "that is stored");
+    world.assert_each_conserves();
+    world.finish(&mut Fine, HOUR);
+    assert_eq!((world.outcomes.len(), world.count("malformed_total"), world.count("foreign_total")), (41, 0, 0));
+}
+
+#[test]
+fn serials_of_a_half_are_its_own() {
+    let mut world = World::polite();
+    let pages = pages();
+    let batch = world.batch(&pages[..1], Some(&addresses()));
+    world.split(&HALVES);
+    // The same number, within the half: another URL.
+    let mut of_half = world.batch(&pages[1..2], Some(&addresses()));
+    (of_half.partition, of_half.serials) = (HALVES[0], batch.serials.clone());
+    world.step(Some(Input::Ready(batch)));
+    world.step(Some(Input::Ready(of_half)));
+    assert_eq!((world.count("new_total"), world.count("serials_repeated_total")), (2, 0));
+    world.finish(&mut Fine, HOUR);
+    assert_eq!(world.outcomes.len(), 2);
+}
+
+#[test]
+fn a_job_that_was_granted_before_a_split_is_reported_after_it() {
+    let mut world = World::polite();
+    let pages = pages();
+    world.tell(&pages[..10], &addresses());
+    world.run(&mut Fine, Duration::from_millis(1500));
+    world.ask(3);
+    assert!(world.count("in_flight") > 0 && !world.held.is_empty());
+    world.split(&HALVES);
+    world.assert_each_conserves();
+    world.finish(&mut Fine, HOUR);
+    assert_eq!((world.outcomes.len(), world.count("foreign_total"), world.count("malformed_total")), (10, 0, 0));
+}
+
+#[test]
+fn what_comes_for_a_half_that_has_moved_on_is_passed_on() {
+    let mut world = World::owning(settings(), &[HOME]);
+    world.split(&HALVES[..1]);
+    let there = servers(1).next().unwrap();
+    let job = JobId { scheduler: 3, epoch: 1, number: 7 };
+    let report = Report {
+        job,
+        fetcher: "fetcher-0".into(),
+        partition: HOME,
+        server: there.clone(),
+        sequence: 1,
+        last: true,
+        results: Vec::new(),
+        connect_us: None,
+        requests: 0,
+        busy_us: 0,
+        elapsed_us: 0,
+        closed_by_server: false,
+        robots: None,
+    };
+    let out = world.step_only(Some(Input::Report(report.clone())));
+    assert_eq!(out.publishes[0].token, Token::Partition(HALVES[1]));
+    let passed_on: Report = decode(&out.publishes[0].payload).unwrap();
+    assert_eq!(passed_on, Report { partition: HALVES[1], ..report });
+    let errand = Errand::Wanted { url: format!("{there}/robots.txt"), server: "http://a.test".into() };
+    let out = world.step_only(Some(Input::Errand(errand.clone())));
+    assert_eq!((out.sends[0].edge, &out.sends[0].token), (Edge::Errands, &Token::Partition(HALVES[1])));
+    assert_eq!(decode::<Errand>(&out.sends[0].payload).unwrap(), errand);
+    // An address that was asked for before: whoever has the half asks again.
+    let found = world.batch(&[format!("{there}/1")], Some(&addresses()));
+    world.step(Some(Input::Ready(ReadyUrls { partition: HOME, servers: found.servers, ..ReadyUrls::default() })));
+    assert_eq!((world.count("foreign_total"), world.count("malformed_total"), world.count("servers")), (0, 0, 0));
+}

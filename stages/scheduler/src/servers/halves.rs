@@ -1,0 +1,55 @@
+//! The halves of a partition that was split: what is kept under the number of a partition, halved.
+//!
+//! In: the rows of the partition. Out: a row of counts for each half and one for the partition itself.
+//!
+//! Servers and URLs are rows by hash, and so their halves' already. The partition keeps what it has counted and which
+//! serial numbers it took on; a half begins with its URLs that have not ended, and goes on with the partition's clock.
+//!
+//! Invariant: new = ended + waiting + in flight, in the partition and in each half (P3); the sums over all are as before.
+
+use crate::keys::server_key::{ServerKey, keys_of};
+use crate::servers::counts::Counts;
+use crate::servers::lease::{JOBS, Lease};
+use crate::servers::partition::Stored;
+use crate::servers::server::{SERVERS, Server};
+use crate::store::clock::Clock;
+use crate::store::rows::corrupt;
+use shared::partitions::Split;
+use shared::stage::store::{Changes, Store, StoreError};
+use shared::time::Timestamp;
+use std::ops::RangeInclusive;
+
+/// Halves what is kept of a partition that was split. It numbers no URLs itself, so there is no last serial number.
+///
+/// # Errors
+/// The store cannot be read, or a row is not understood.
+pub fn halve(store: &dyn Store, split: &Split, changes: &mut Changes) -> Result<u64, StoreError> {
+    let Some(mut whole) = Stored::read(store, split.partition)? else { return Ok(0) };
+    for (half, hashes) in &split.halves {
+        let new = not_ended(store, *half, hashes, whole.clock)?;
+        whole.counts.new = whole.counts.new.saturating_sub(new);
+        Stored { clock: whole.clock, counts: Counts { new, ..Counts::default() } }.write(*half, changes);
+    }
+    whole.write(split.partition, changes);
+    Ok(0)
+}
+
+/// How many URLs of these hosts wait or are in flight.
+fn not_ended(store: &dyn Store, half: u16, hashes: &RangeInclusive<u64>, clock: u64) -> Result<u64, StoreError> {
+    let (clock, mut urls, mut is_readable) = (Clock::resume(clock, Timestamp::ZERO, 0), 0, true);
+    let (from, to) = keys_of(hashes);
+    let is_key = |key: &[u8]| ServerKey::from_bytes(half, key).is_some();
+    store.scan(SERVERS, &from, &to, &mut |key, row| {
+        let waiting = Server::from_row(row, clock).map(|server| server.load().waiting);
+        is_readable &= is_key(key) && waiting.is_some();
+        urls += waiting.unwrap_or_default();
+        is_readable
+    })?;
+    store.scan(JOBS, &from, &to, &mut |key, row| {
+        let in_flight = Lease::from_row(row, Timestamp::ZERO).map(|lease| lease.slots.len() as u64);
+        is_readable &= is_key(key) && in_flight.is_some();
+        urls += in_flight.unwrap_or_default();
+        is_readable
+    })?;
+    if is_readable { Ok(urls) } else { Err(corrupt(SERVERS, "a record of a server or a job is unreadable")) }
+}
