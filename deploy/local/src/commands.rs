@@ -3,6 +3,7 @@
 //! In: arguments. Out: an exit code; an error is told on standard error. Each command has a file, with its arguments, its
 //! help and what it does.
 
+mod adopt;
 mod arguments;
 mod canonical;
 mod consumers;
@@ -59,6 +60,7 @@ enum Command {
     Partitions(partitions::Partitions),
     Move(move_partitions::Move),
     Split(split::Split),
+    Adopt(adopt::Adopt),
     Status(status::Status),
     Tap(tap::Tap),
     Consumers(consumers::Consumers),
@@ -107,6 +109,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Partitions(partitions) => partitions.run().await?,
         Command::Move(moves) => moves.run().await?,
         Command::Split(split) => split.run().await?,
+        Command::Adopt(adopt) => return adopt.run().await,
         Command::Status(status) => return status.run().await,
         Command::Tap(tap) => tap.run().await?,
         Command::Consumers(consumers) => consumers.run().await?,

@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use shared::bus::Bus;
 use shared::stage::ControlRequest;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Asks of the supervising process.
@@ -20,6 +21,9 @@ pub(crate) enum SupervisorRequest {
         stage: String,
         /// Instances.
         replicas: u16,
+        /// Those among them that are to have no partition.
+        #[serde(default)]
+        without: BTreeSet<u16>,
     },
     /// Have partitions of a stage leave for an instance.
     Move {

@@ -8,6 +8,7 @@
 
 mod bystanders;
 mod disk;
+mod elsewhere;
 mod membership;
 mod partitions;
 mod plan;
@@ -43,6 +44,7 @@ use shared::process;
 use shared::stage::Ownership;
 use standing::Standing;
 use start::{Parts, start};
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::Write as _;
 use std::time::{Duration, Instant};
@@ -158,7 +160,7 @@ impl<'a> Crawl<'a> {
                 self.look_after_broker().await?;
             }
             if snapshots.is_empty() && next_snapshot <= Instant::now() && self.bus.is_connected() {
-                snapshots.push(Snapshot::take(&bus, &plan.pipeline, Some(self.processes.expected())));
+                snapshots.push(Snapshot::take(&bus, &plan.pipeline, Some(self.expected())));
             }
         }
     }
@@ -190,9 +192,14 @@ impl<'a> Crawl<'a> {
     /// A stream has become shorter.
     fn learn(&mut self, snapshot: Snapshot) -> anyhow::Result<bool> {
         self.tide.learn(&snapshot.last_sequences)?;
-        let quiet = self.standing.learn(snapshot, self.broker_use(), &self.plan.pipeline, self.processes.expected());
+        let quiet = self.standing.learn(snapshot, self.broker_use(), &self.plan.pipeline, self.expected());
         self.progress.show(&self.summary());
         Ok(quiet)
+    }
+
+    /// How many processes there should be, here and on other machines.
+    fn expected(&self) -> usize {
+        self.processes.expected() + self.partitions.elsewhere().count()
     }
 
     fn summary(&self) -> Summary {
@@ -283,8 +290,8 @@ impl<'a> Crawl<'a> {
 
     async fn answer(&mut self, request: async_nats::Message) {
         let answer = match serde_json::from_slice(&request.payload) {
-            Ok(SupervisorRequest::Scale { stage, replicas }) => {
-                let scaled = self.scale(&stage, replicas).await;
+            Ok(SupervisorRequest::Scale { stage, replicas, without }) => {
+                let scaled = self.scale(&stage, replicas, &without).await;
                 scaled.map_or_else(|error| format!("{error:#}"), |()| String::new()).into_bytes()
             }
             Ok(SupervisorRequest::Move { stage, partitions, to }) => {
@@ -309,10 +316,11 @@ impl<'a> Crawl<'a> {
             elapsed_s: self.standing.elapsed().as_secs_f64(),
             broker: self.broker_use(),
             consumers_removed: self.bystanders.removed().to_vec(),
+            elsewhere: self.partitions.elsewhere().in_words(),
         }
     }
 
-    async fn scale(&mut self, stage: &str, replicas: u16) -> anyhow::Result<()> {
+    async fn scale(&mut self, stage: &str, replicas: u16, without: &BTreeSet<u16>) -> anyhow::Result<()> {
         let stages = self.plan.pipeline.stages.common();
         let Some((_, common)) = stages.into_iter().find(|(known, _)| *known == stage) else {
             anyhow::bail!("there is no stage '{stage}'");
@@ -325,9 +333,9 @@ impl<'a> Crawl<'a> {
         }
         check_ports(stage, common, replicas)?;
         if owns_partitions(stage) {
-            return self.partitions.want(stage, replicas, &mut self.processes).await;
+            return self.partitions.want(stage, replicas, without).await;
         }
-        self.processes.scale(stage, replicas)
+        self.processes.run(stage, &(0..replicas).collect())
     }
 
     /// Drains and stops all, and writes the summary. `has_ended_well`: no part of the crawl was missing.
@@ -365,7 +373,7 @@ impl<'a> Crawl<'a> {
         self.processes.drain_fetchers().await;
         let end = Instant::now() + LAST_LOOK_MAX;
         while !self.standing.is_over() && Instant::now() < end && self.bus.is_connected() {
-            let look = Snapshot::take(&self.bus, &self.plan.pipeline, Some(self.processes.expected()));
+            let look = Snapshot::take(&self.bus, &self.plan.pipeline, Some(self.expected()));
             if let Ok(snapshot) = look.await {
                 let is_last =
                     snapshot.backlog.get(Edge::FetchReports.name()) == Some(&0) && snapshot.summary().in_flight == 0;

@@ -52,7 +52,9 @@ pub fn assignment(key: &str, value: &str) -> String {
 pub struct Running {
     /// Its configuration.
     pub pipeline: Pipeline,
-    /// Its broker.
+    /// Where its broker listens.
+    pub broker: String,
+    /// A connection to the broker.
     pub bus: Bus,
     /// Whether it was found by `control.json`, which goes when the crawl stops.
     has_handle: bool,
@@ -148,5 +150,5 @@ pub async fn find(layers: &Layers) -> anyhow::Result<Running> {
             shown(&url)
         )
     })??;
-    Ok(Running { pipeline, bus, has_handle })
+    Ok(Running { pipeline, broker: url, bus, has_handle })
 }

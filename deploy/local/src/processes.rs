@@ -3,13 +3,13 @@
 //! Each runs in a process group of its own, so that the terminal's Ctrl-C reaches `rhumb` alone, which drains
 //! them. Their logs go to `<data>/logs/<stage>-<instance>.log`, which they close themselves when it has grown.
 
-use crate::stages::{ARCHIVER, FETCHER};
+use crate::stages::{ARCHIVER, FETCHER, owns_partitions};
 use anyhow::Context as _;
 use rustix::process::{Pid, Signal, kill_process};
 use shared::config::{Pipeline, VARIABLES, environment};
 use shared::identity::Misfit;
 use shared::log_file;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -39,7 +39,7 @@ struct Process {
 }
 
 /// One instance of one stage.
-type Name = (String, u16);
+pub(crate) type Name = (String, u16);
 
 /// The stage processes.
 pub(crate) struct Processes {
@@ -75,10 +75,12 @@ impl Processes {
         })
     }
 
-    /// Starts every stage; `replicas` says with how many instances, by the configured number.
-    pub(crate) fn start_all(&mut self, pipeline: &Pipeline, replicas: impl Fn(&str, u16) -> u16) -> anyhow::Result<()> {
+    /// Starts the stages that own no partitions, as many instances as are configured.
+    pub(crate) fn start_stateless(&mut self, pipeline: &Pipeline) -> anyhow::Result<()> {
         for (stage, common) in pipeline.stages.common() {
-            self.scale(stage, replicas(stage, common.replicas))?;
+            if !owns_partitions(stage) {
+                self.run(stage, &(0..common.replicas).collect())?;
+            }
         }
         Ok(())
     }
@@ -93,9 +95,9 @@ impl Processes {
         self.restarts
     }
 
-    /// Starts or ends instances until `stage` has `replicas`.
-    pub(crate) fn scale(&mut self, stage: &str, replicas: u16) -> anyhow::Result<()> {
-        for instance in 0..replicas {
+    /// Starts and ends instances until `stage` has these.
+    pub(crate) fn run(&mut self, stage: &str, instances: &BTreeSet<u16>) -> anyhow::Result<()> {
+        for &instance in instances {
             let name = (stage.to_owned(), instance);
             if self.running.contains_key(&name) || self.due.contains_key(&name) {
                 continue;
@@ -110,7 +112,7 @@ impl Processes {
             .running
             .keys()
             .chain(self.due.keys())
-            .filter(|(other, instance)| other == stage && *instance >= replicas)
+            .filter(|(other, instance)| other == stage && !instances.contains(instance))
             .cloned()
             .collect();
         for name in surplus {
@@ -123,14 +125,14 @@ impl Processes {
         Ok(())
     }
 
-    /// How many instances of a stage there should be.
-    pub(crate) fn replicas(&self, stage: &str) -> u16 {
+    /// The instances of a stage that there should be.
+    pub(crate) fn instances(&self, stage: &str) -> BTreeSet<u16> {
         let of_stage = self.running.keys().chain(self.due.keys()).filter(|(other, _)| other == stage);
-        of_stage.map(|(_, instance)| instance + 1).max().unwrap_or(0)
+        of_stage.map(|(_, instance)| *instance).collect()
     }
 
     /// Whether an earlier process of the name is still there: two would take each other's messages.
-    fn is_ending(&self, name: &Name) -> bool {
+    pub(crate) fn is_ending(&self, name: &Name) -> bool {
         self.ending.iter().any(|(ending, _)| ending == name)
     }
 

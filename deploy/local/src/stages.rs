@@ -1,5 +1,6 @@
 //! What the command knows of the stages by name.
 
+use shared::config::Pipeline;
 use shared::topology::StageName;
 
 /// Its instances end first, while there are schedulers that hear what they did last.
@@ -11,4 +12,15 @@ pub(crate) const ARCHIVER: &str = StageName::Archiver.name();
 /// P3.
 pub(crate) fn owns_partitions(stage: &str) -> bool {
     StageName::from_name(stage).is_some_and(|stage| stage.row().has_state)
+}
+
+/// Why schedulers keep their partitions, and what an operator can do.
+pub(crate) const BUDGETS: &str = "the schedulers of this crawl divide limits.max_pages or limits.pages_per_domain among them; set both to 0 \
+                                  (--resume --set limits.max_pages=0 --set limits.pages_per_domain=0)";
+
+/// Says whether the instances of a stage divide a budget of the crawl or of its domains. Tokens of budgets do not move with
+/// partitions yet.
+pub(crate) fn divides_budgets(stage: &str, pipeline: &Pipeline) -> bool {
+    let limits = &pipeline.limits;
+    stage == StageName::Scheduler.name() && (limits.max_pages > 0 || limits.pages_per_domain > 0)
 }

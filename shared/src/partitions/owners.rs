@@ -19,6 +19,7 @@
 
 use super::planner::{Held, plan};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// Where a partition is between two owners.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -89,6 +90,9 @@ fn is_none(copy: &u64) -> bool {
 pub struct Owners {
     /// How many instances there are to be: those from 0 on.
     pub wanted: u16,
+    /// Instances among them that are to have no partition: they are emptied, so that their machines can go.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub without: BTreeSet<u16>,
     /// By partition, those that were split among them.
     pub partitions: Vec<OwnerOf>,
 }
@@ -102,7 +106,19 @@ impl Owners {
         for to in plan(&homeless, &(0..wanted).collect::<Vec<_>>()) {
             owners[usize::from(to.partition)].owner = to.to;
         }
-        Owners { wanted, partitions: owners }
+        Owners { wanted, without: BTreeSet::new(), partitions: owners }
+    }
+
+    /// The instances that are to have the partitions.
+    pub fn receivers(&self) -> BTreeSet<u16> {
+        (0..self.wanted).filter(|instance| !self.without.contains(instance)).collect()
+    }
+
+    /// From now on these are to have the partitions: `wanted` instances but for some. Says whether that is another wish.
+    pub fn want(&mut self, wanted: u16, without: &BTreeSet<u16>) -> bool {
+        let is_news = (self.wanted, &self.without) != (wanted, without);
+        (self.wanted, self.without) = (wanted, without.clone());
+        is_news
     }
 
     /// The partitions with their numbers.
@@ -172,7 +188,7 @@ impl Owners {
             Whereabouts::LeavingTo(to) | Whereabouts::GivenTo(to) => to,
         };
         let arrived = self.partitions.iter().map(|of| OwnerOf { owner: to(of), is: Whereabouts::Owned, ..*of });
-        self.moving() + Owners { wanted: self.wanted, partitions: arrived.collect() }.moves().len()
+        self.moving() + Owners { partitions: arrived.collect(), ..self.clone() }.moves().len()
     }
 
     /// Instances that have partitions, in order.
@@ -183,13 +199,16 @@ impl Owners {
         instances
     }
 
-    /// How many instances must run: those that are wanted, and those that still have partitions or are to take some.
-    pub fn needed(&self) -> u16 {
-        let last = |of: &OwnerOf| match of.is {
-            Whereabouts::Owned => of.owner,
-            Whereabouts::LeavingTo(to) | Whereabouts::GivenTo(to) => of.owner.max(to),
-        };
-        self.wanted.max(1 + self.partitions.iter().map(last).max().unwrap_or(0))
+    /// The instances that must run: those that are to have partitions, and those that still have some or are to take some.
+    pub fn needed(&self) -> BTreeSet<u16> {
+        let mut needed = self.receivers();
+        for of in &self.partitions {
+            needed.insert(of.owner);
+            if let Whereabouts::LeavingTo(to) | Whereabouts::GivenTo(to) = of.is {
+                needed.insert(to);
+            }
+        }
+        needed
     }
 
     /// Says whether the wanted instances have all partitions, each as many as another or one more.
@@ -233,12 +252,13 @@ impl Owners {
             live.map(|(partition, of)| Held { partition, weight: 1.0, owner: Some(of.owner) }).collect();
         // What has moved least goes first: what an operator moved does not come back.
         held.sort_by_key(|held| self.version(held.partition));
-        let wanted: Vec<u16> = (0..self.wanted).collect();
+        let wanted: Vec<u16> = self.receivers().into_iter().collect();
         let moves = plan(&held, &wanted).into_iter();
         let moves = moves.map(|to| (to.partition, self.partitions[usize::from(to.partition)].owner, to.to));
         // A partition that was split weighs nothing: it moves when its owner goes.
-        let left = self.all().filter(|(_, of)| of.retired.is_some() && of.owner >= self.wanted && self.wanted > 0);
-        moves.chain(left.map(|(partition, of)| (partition, of.owner, partition % self.wanted))).collect()
+        let left = self.all().filter(|(_, of)| of.retired.is_some() && !wanted.contains(&of.owner));
+        let receiver = |partition: u16| wanted.get(usize::from(partition) % wanted.len().max(1)).copied();
+        moves.chain(left.filter_map(|(partition, of)| Some((partition, of.owner, receiver(partition)?)))).collect()
     }
 
     /// The receiver has a copy of a partition, but for what changes meanwhile. False, and nothing changes, when it is not to
@@ -312,7 +332,38 @@ mod tests {
     use proptest::prelude::*;
 
     fn counts(owners: &Owners) -> Vec<usize> {
-        (0..owners.needed()).map(|instance| owners.used_by(instance).len()).collect()
+        owners.needed().into_iter().map(|instance| owners.used_by(instance).len()).collect()
+    }
+
+    /// Has all that is to move arrive.
+    fn settle(owners: &mut Owners) {
+        for instance in 0..6 {
+            for (partition, to) in owners.leaving(instance) {
+                let version = owners.version(partition);
+                assert!(owners.copy(partition).is_some() || owners.copied(partition, version, 7, to));
+                assert!(owners.give(partition, 7, instance));
+            }
+        }
+        for instance in 0..6 {
+            for partition in owners.given_to(instance) {
+                assert!(owners.take(partition, owners.version(partition), instance));
+            }
+        }
+    }
+
+    #[test]
+    fn an_instance_is_emptied_and_is_needed_until_it_has_given_all() {
+        let mut owners = Owners::new(8, 2);
+        let none = BTreeSet::new();
+        assert!(owners.want(2, &[0].into()) && !owners.want(2, &[0].into()));
+        assert_eq!((owners.to_move(), owners.are_even(), owners.needed()), (4, false, [0, 1].into()));
+        assert_eq!(owners.plan(|_| true), 4);
+        settle(&mut owners);
+        assert_eq!((owners.used_by(1).len(), owners.are_even(), owners.needed()), (8, true, [1].into()));
+        let text = serde_json::to_string(&owners).unwrap();
+        assert_eq!(serde_json::from_str::<Owners>(&text).unwrap(), owners, "{text}");
+        assert!(owners.want(1, &none));
+        assert_eq!((owners.to_move(), owners.needed()), (8, [0, 1].into()));
     }
 
     #[test]
@@ -382,8 +433,9 @@ mod tests {
         #[test]
         fn nothing_is_used_twice_and_all_arrives(
             partitions in 1u16..40,
-            steps in proptest::collection::vec((0u8..8, 0u16..40, 0u16..6), 0..200),
+            steps in proptest::collection::vec((0u8..9, 0u16..40, 0u16..6), 0..200),
             wanted in 1u16..6,
+            emptied in 0u16..6,
         ) {
             let mut owners = Owners::new(partitions, 2);
             for (step, partition, instance) in steps {
@@ -396,6 +448,7 @@ mod tests {
                     1 => owners.take(partition, owners.version(partition), instance),
                     2 => owners.keep(partition, instance),
                     3 => owners.plan(|lives| lives != instance) > 0,
+                    7 => owners.want(owners.wanted, &[instance].into()),
                     _ => {
                         owners.wanted = instance + 1;
                         true
@@ -411,27 +464,19 @@ mod tests {
                 let given = owners.partitions.iter().filter(|of| matches!(of.is, Whereabouts::GivenTo(_))).count();
                 prop_assert_eq!(used + given, usize::from(partitions));
             }
-            owners.wanted = wanted;
+            // Somebody is left.
+            let without = if wanted == 1 { BTreeSet::new() } else { [emptied].into() };
+            owners.want(wanted, &without);
             for _ in 0..3 {
-                for instance in 0..6 {
-                    for (partition, to) in owners.leaving(instance) {
-                        let version = owners.version(partition);
-                        prop_assert!(owners.copy(partition).is_some() || owners.copied(partition, version, 7, to));
-                        prop_assert!(owners.give(partition, 7, instance));
-                    }
-                }
-                for instance in 0..6 {
-                    for partition in owners.given_to(instance) {
-                        prop_assert!(owners.take(partition, owners.version(partition), instance));
-                    }
-                }
+                settle(&mut owners);
                 owners.plan(|_| true);
             }
             prop_assert!(owners.are_even());
             let counts = counts(&owners);
-            let most = usize::from(partitions.div_ceil(wanted));
+            let receivers = owners.receivers();
+            let most = usize::from(partitions).div_ceil(receivers.len());
             prop_assert!(counts.iter().all(|&count| count == most || count + 1 == most || count == 0), "{:?}", counts);
-            prop_assert!(owners.instances().iter().all(|&instance| instance < wanted));
+            prop_assert!(owners.instances().iter().all(|instance| receivers.contains(instance)));
         }
     }
 }

@@ -53,6 +53,6 @@ pub use moves::{
     Beside, Bill, Changed, Copied, Follows, HalveRows, Importing, Keyed, Loading, Part, Rows, Unfit, VisitBlock, steps,
 };
 pub use occupation::{Shares, TimeSpent};
-pub use ownership::{Holder, Ownership, holders};
+pub use ownership::{Holder, Ownership, holder_of, holders};
 pub use settlement::{Applied, settled_count};
 pub use start::{main, new_life};

@@ -253,7 +253,7 @@ fn lease_key(stage: &str, instance: u16) -> String {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
     /// No other process has the same.
-    life: u64,
+    pub life: u64,
     /// For people: process and machine.
     pub whereabouts: String,
     /// Grows with every renewal.
@@ -291,9 +291,20 @@ async fn renewing(bucket: &kv::Store, key: &str, own: u64, look_every: Duration)
     }
 }
 
+/// Who holds the lease on the partitions of an instance; none when nobody does.
+///
+/// # Errors
+/// The broker does not tell.
+pub async fn holder_of(bucket: &kv::Store, stage: &str, instance: u16) -> anyhow::Result<Option<Holder>> {
+    Ok(bucket.entry(lease_key(stage, instance)).await?.and_then(read_holder))
+}
+
 /// Who holds a lease; none when nobody does, or the broker does not tell.
 async fn holder(bucket: &kv::Store, key: &str) -> Option<Holder> {
-    let entry = bucket.entry(key).await.ok()??;
+    bucket.entry(key).await.ok()?.and_then(read_holder)
+}
+
+fn read_holder(entry: kv::Entry) -> Option<Holder> {
     let value = String::from_utf8_lossy(&entry.value).into_owned();
     let (life, whereabouts) = value.split_once(' ').unwrap_or((&value, "another process"));
     let (life, whereabouts) = (u64::from_str_radix(life, 16).unwrap_or_default(), whereabouts.to_owned());

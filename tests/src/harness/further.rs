@@ -1,12 +1,14 @@
-//! Further: a stage beside the pipeline that takes part in a crawl, started by a test as an operator starts it.
+//! Further: a stage beside the pipeline, or an instance of one of its stages on another machine, that takes part in a crawl;
+//! started by a test as an operator starts it.
 //!
 //! Invariant: it has ended when its value is dropped.
 
-use super::command::{COMMAND_AT_MOST, binaries, ended_within, signal};
+use super::command::{COMMAND_AT_MOST, binaries, ended_within, path_text, signal};
 use super::running::Running;
 use rustix::process::Signal;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -22,11 +24,25 @@ impl Further {
     /// # Panics
     /// When it does not come so far.
     pub fn start(name: &str, crawl: &Running) -> Further {
+        Further::start_with(name, crawl, &[])
+    }
+
+    /// Starts an instance of a stage with a data directory of its own, as on another machine, and waits until it runs.
+    ///
+    /// # Panics
+    /// When it does not come so far.
+    pub fn join(stage: &str, instance: u16, data: &Path, crawl: &Running) -> Further {
+        let data = format!("data={}", path_text(data));
+        Further::start_with(stage, crawl, &["--instance", &instance.to_string(), "--set", &data])
+    }
+
+    fn start_with(name: &str, crawl: &Running, arguments: &[&str]) -> Further {
         let handle = crawl.handle();
         let mut process = Command::new(binaries().join(name))
             .env("RHUMB__BROKER__URL", handle.broker)
             .arg("--config")
             .arg(crawl.data().join("configuration.json"))
+            .args(arguments)
             .stderr(Stdio::piped())
             .stdin(Stdio::null())
             .spawn()

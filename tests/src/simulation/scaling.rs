@@ -108,7 +108,7 @@ impl Around {
     pub(crate) fn scale(&mut self, stage: StageName, wanted: u16) {
         let table = self.change_owners(stage, |owners| std::mem::replace(&mut owners.wanted, wanted) != wanted);
         self.tell(|| format!("{wanted} instances of {stage:?} are wanted"));
-        for instance in 0..table.owners.needed() {
+        for instance in table.owners.needed() {
             let place = Place { stage, instance };
             if self.moves.started.insert(place) {
                 let at = self.now + self.dice.within(50 * MILLISECOND..20 * SECOND);

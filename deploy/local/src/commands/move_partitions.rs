@@ -1,11 +1,10 @@
 //! `rhumb move`: moves partitions from one instance to another.
 
 use super::arguments::{BadArguments, Which};
-use super::scale::{arrived, owners};
+use super::scale::{arrived, owners, parse_instance};
 use crate::control::{SupervisorRequest, ask_supervisor};
 use crate::handle;
 use crate::output::line;
-use crate::stages::owns_partitions;
 use anyhow::Context as _;
 use clap::Args;
 
@@ -28,14 +27,14 @@ pub(super) struct Move {
 impl Move {
     /// Has the partitions leave, and waits until all have arrived.
     pub(super) async fn run(self) -> anyhow::Result<()> {
-        let (stage, instance) = parse(&self.to)?;
+        let (stage, instance) = parse_instance(&self.to)?;
         let running = handle::find(&self.which.layers()).await?;
         let there = owners(&running, &stage).await?;
         if let Some(unknown) = self.partitions.iter().find(|partition| there.version(**partition) == 0) {
             return Err(BadArguments(format!("there is no partition {unknown} of {stage} (rhumb partitions)")).into());
         }
-        if instance >= there.wanted {
-            let wanted = there.wanted;
+        if !there.receivers().contains(&instance) {
+            let wanted = there.receivers().len();
             let message =
                 format!("{stage} has {wanted} instances, none with the number {instance} (rhumb scale {stage}=N)");
             return Err(BadArguments(message).into());
@@ -52,11 +51,4 @@ impl Move {
         line(format_args!("{moves} partitions of {stage} move"));
         arrived(&running, &stage, moves).await
     }
-}
-
-fn parse(to: &str) -> Result<(String, u16), BadArguments> {
-    let parsed = to.rsplit_once('.').and_then(|(stage, n)| Some((stage.to_owned(), n.parse::<u16>().ok()?)));
-    parsed.filter(|(stage, _)| owns_partitions(stage)).ok_or_else(|| {
-        BadArguments(format!("'{to}' is no instance that has partitions, such as dedup.1 or scheduler.0"))
-    })
 }

@@ -1,7 +1,7 @@
 //! `rhumb partitions`: which instance has which partition, which are on their way, and which were split.
 
 use super::arguments::Which;
-use super::scale::owners;
+use super::scale::{owners, without_text};
 use crate::handle::{self, Running};
 use crate::output::line;
 use clap::Args;
@@ -36,6 +36,9 @@ impl Partitions {
             for (partition, &of) in owners.all() {
                 let shown = Shown { stage, partition, depth: directory.depth_of(partition).unwrap_or(0), of };
                 line(if self.json { shown.in_json() } else { shown.in_words() });
+            }
+            if !self.json && !owners.without.is_empty() {
+                line(format_args!("{stage}: {} instances{}", owners.wanted, without_text(&owners)));
             }
         }
         Ok(())

@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use clap::Args;
 use shared::bus::OwnersBucket;
 use shared::partitions::Owners;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 /// Changes how many instances of a stage run, while the crawl goes on
@@ -17,12 +18,17 @@ use std::time::{Duration, Instant};
 /// they are, and ends when all have arrived. Other stages are scaled at once.
 #[derive(Args)]
 #[command(
-    after_help = "Examples:\n  rhumb scale fetcher=4 parser=2\n  rhumb scale dedup=3 scheduler=2\n  rhumb partitions"
+    after_help = "Examples:\n  rhumb scale fetcher=4 parser=2\n  rhumb scale dedup=3 scheduler=2\n  rhumb scale dedup=2 --without dedup.0    \
+                  empties the first of two, so that its machine can go\n  rhumb partitions"
 )]
 pub(super) struct Scale {
     /// Stage and number of instances
     #[arg(value_name = "STAGE=N", required = true)]
     stages: Vec<String>,
+    /// An instance of dedup or scheduler, one of the N, that is to give all its partitions away. Repeatable; without it a
+    /// stage has no such instance any more
+    #[arg(long, value_name = "STAGE.INSTANCE")]
+    without: Vec<String>,
     #[command(flatten)]
     which: Which,
 }
@@ -38,12 +44,13 @@ impl Scale {
     /// Asks the supervisor for each stage in turn; the first one that it refuses is the error. Then waits until all
     /// partitions are where they are to be.
     pub(super) async fn run(self) -> anyhow::Result<()> {
-        let wanted = self.stages.iter().map(|assignment| parse(assignment)).collect::<Result<Vec<_>, _>>()?;
+        let wanted = self.wanted()?;
         let running = handle::find(&self.which.layers()).await?;
         let mut moving = Vec::new();
-        for (stage, replicas) in wanted {
-            let before = if owns_partitions(&stage) { Some(owners(&running, &stage).await?.wanted) } else { None };
-            let answer = ask_supervisor(&running.bus, &SupervisorRequest::Scale { stage: stage.clone(), replicas })
+        for (stage, (replicas, without)) in wanted {
+            let before = if owns_partitions(&stage) { Some(owners(&running, &stage).await?) } else { None };
+            let request = SupervisorRequest::Scale { stage: stage.clone(), replicas, without };
+            let answer = ask_supervisor(&running.bus, &request)
                 .await
                 .context("no `rhumb crawl` or `rhumb up` supervises this crawl; scale its deployment instead")?;
             let error = String::from_utf8_lossy(&answer.payload);
@@ -51,8 +58,9 @@ impl Scale {
                 return Err(BadArguments(error.into_owned()).into());
             }
             if let Some(before) = before {
-                let moves = owners(&running, &stage).await?.to_move();
-                line(format_args!("{stage} {before} → {replicas}: {moves} partitions move"));
+                let after = owners(&running, &stage).await?;
+                let (from, to, moves) = (before.receivers().len(), after.receivers().len(), after.to_move());
+                line(format_args!("{stage} {from} → {to}{}: {moves} partitions move", without_text(&after)));
                 moving.push((stage, moves));
             }
         }
@@ -63,16 +71,48 @@ impl Scale {
     }
 }
 
+impl Scale {
+    /// By stage: how many instances there are to be, and which of them are to have no partition.
+    fn wanted(&self) -> Result<BTreeMap<String, (u16, BTreeSet<u16>)>, BadArguments> {
+        let mut wanted = BTreeMap::new();
+        for assignment in &self.stages {
+            let (stage, replicas) = parse(assignment)?;
+            wanted.insert(stage, (replicas, BTreeSet::new()));
+        }
+        for name in &self.without {
+            let (stage, instance) = parse_instance(name)?;
+            let Some((replicas, without)) = wanted.get_mut(&stage) else {
+                return Err(BadArguments(format!("--without {name}: say how many there are to be, too ({stage}=N)")));
+            };
+            if instance >= *replicas {
+                let message = format!(
+                    "--without {name}: it is none of the {replicas} instances of {stage}={replicas} (from 0 on)"
+                );
+                return Err(BadArguments(message));
+            }
+            without.insert(instance);
+        }
+        match wanted.iter().find(|(_, (replicas, without))| without.len() == usize::from(*replicas)) {
+            Some((stage, (replicas, _))) => Err(BadArguments(format!(
+                "nobody would be left to have the partitions of {stage}: all of {stage}={replicas} are to have none"
+            ))),
+            None => Ok(wanted),
+        }
+    }
+}
+
 /// Waits until all partitions of a stage are where they are to be, and says how far they are.
 pub(super) async fn arrived(running: &Running, stage: &str, moves: usize) -> anyhow::Result<()> {
     let (mut left, mut since) = (moves, Instant::now());
     let mut say_at = Instant::now() + SAY_EVERY;
     loop {
         let owners = owners(running, stage).await?;
-        if owners.are_even() && owners.needed() == owners.wanted {
+        let receivers = owners.receivers();
+        if owners.are_even() && owners.needed() == receivers {
             let counts: Vec<String> =
-                (0..owners.wanted).map(|instance| owners.used_by(instance).len().to_string()).collect();
-            line(format_args!("{stage}: {} instances have {} partitions", owners.wanted, counts.join(", ")));
+                receivers.iter().map(|instance| owners.used_by(*instance).len().to_string()).collect();
+            let (n, counts) = (receivers.len(), counts.join(", "));
+            line(format_args!("{stage}: {n} instances{} have {counts} partitions", without_text(&owners)));
             return Ok(());
         }
         let left_now = owners.to_move();
@@ -99,9 +139,23 @@ pub(super) async fn owners(running: &Running, stage: &str) -> anyhow::Result<Own
     Ok(found.with_context(|| format!("the broker knows no owners of {stage}"))?.owners)
 }
 
+/// Which of the instances are to have nothing, in brackets.
+pub(super) fn without_text(owners: &Owners) -> String {
+    let without: Vec<String> = owners.without.iter().map(u16::to_string).collect();
+    if without.is_empty() { String::new() } else { format!(" (without {})", without.join(", ")) }
+}
+
 fn parse(assignment: &str) -> Result<(String, u16), BadArguments> {
     let parsed = assignment.split_once('=').and_then(|(stage, n)| Some((stage.to_owned(), n.parse::<u16>().ok()?)));
     parsed
         .filter(|(_, replicas)| (1..=1000).contains(replicas))
         .ok_or_else(|| BadArguments(format!("'{assignment}' is not of the form STAGE=N with N from 1 to 1000")))
+}
+
+/// The name of an instance that may have partitions.
+pub(super) fn parse_instance(name: &str) -> Result<(String, u16), BadArguments> {
+    let parsed = name.rsplit_once('.').and_then(|(stage, n)| Some((stage.to_owned(), n.parse::<u16>().ok()?)));
+    parsed.filter(|(stage, _)| owns_partitions(stage)).ok_or_else(|| {
+        BadArguments(format!("'{name}' is no instance that has partitions, such as dedup.1 or scheduler.0"))
+    })
 }

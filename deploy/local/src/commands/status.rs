@@ -110,6 +110,7 @@ async fn look(running: &Running) -> anyhow::Result<(Snapshot, Summary)> {
         summary.elapsed_s = supervision.elapsed_s;
         summary.processes.extend(supervision.broker);
         summary.consumers_removed = supervision.consumers_removed;
+        summary.elsewhere = supervision.elsewhere;
     }
     Ok((snapshot, summary))
 }
@@ -145,6 +146,9 @@ fn text(summary: &Summary, snapshot: &Snapshot) -> String {
     }
     for removed in &summary.consumers_removed {
         let _ = writeln!(text, "removed   {removed}");
+    }
+    for elsewhere in &summary.elsewhere {
+        let _ = writeln!(text, "elsewhere {elsewhere}");
     }
     for Parked { stage, edge, version, messages } in &summary.parked {
         let _ = writeln!(text, "parked    {stage}  {edge} version {version}: {messages} messages");

@@ -1,31 +1,29 @@
 //! How many instances of a stage with state there are: by the table of owners.
 //!
-//! In: the number that is wanted. Out: processes. More are started at once, and the partitions move to them; those that are
-//! too many end when they have given away all that they had.
+//! In: the number that is wanted, and who is to have none. Out: processes. More are started at once, and the partitions move
+//! to them; those that are too many end when they have given away all that they had. One that runs on another machine is
+//! left there.
 //!
 //! Invariants: no instance that has a partition, or something in hand, is ended for good. What the broker says of the owners
 //! is kept in the data directory, too: a broker that lost it is told.
 
+use super::elsewhere::Elsewhere;
 use super::standing::Standing;
 use crate::processes::Processes;
-use crate::stages::owns_partitions;
+use crate::stages::{BUDGETS, divides_budgets, owns_partitions};
 use anyhow::Context as _;
-use shared::bus::{OwnersBucket, OwnersTable};
+use shared::bus::{Buckets, OwnersBucket, OwnersTable};
 use shared::config::Pipeline;
 use shared::identity::Misfit;
 use shared::partitions::{LEADER, Owners};
-use shared::topology::StageName;
 use shared::whole_file;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// The file in the data directory that says who has the partitions.
 pub(crate) const OWNERS: &str = "owners.json";
-/// Why schedulers keep their partitions, and what an operator can do.
-const BUDGETS: &str = "the schedulers of this crawl divide limits.max_pages or limits.pages_per_domain among them; set both to 0 \
-                       (--resume --set limits.max_pages=0 --set limits.pages_per_domain=0)";
 /// How often the tables are looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How long the broker may take to answer: the supervision does not wait for one that is away.
@@ -34,11 +32,11 @@ const ANSWER_MAX: Duration = Duration::from_secs(1);
 /// The instances that partitions are to be shared out among.
 pub(super) struct Partitions {
     bucket: OwnersBucket,
+    elsewhere: Elsewhere,
     /// By stage, as they were when they were looked at last.
     owners: BTreeMap<String, Owners>,
     file: PathBuf,
-    /// A budget of the crawl or of its domains is divided among the schedulers.
-    has_budgets: bool,
+    pipeline: Pipeline,
     next_look: Instant,
 }
 
@@ -47,11 +45,11 @@ impl Partitions {
     ///
     /// # Errors
     /// The broker does not answer, the file is damaged, or the schedulers of a crawl with budgets are to be others.
-    pub(super) async fn open(bucket: OwnersBucket, pipeline: &Pipeline, data: &Path) -> anyhow::Result<Self> {
+    pub(super) async fn open(buckets: &Buckets, pipeline: &Pipeline, data: &Path) -> anyhow::Result<Self> {
+        let bucket = buckets.owners.clone();
+        let elsewhere = Elsewhere::new(buckets.leases.clone(), buckets.lease);
         let file = data.join(OWNERS);
         let mut owners = read(&file)?;
-        let limits = &pipeline.limits;
-        let has_budgets = limits.max_pages > 0 || limits.pages_per_domain > 0;
         for (stage, common) in pipeline.stages.common() {
             if owns_partitions(stage) {
                 let begun = owners.remove(stage).unwrap_or_else(|| Owners::new(pipeline.partitions, common.replicas));
@@ -59,32 +57,34 @@ impl Partitions {
                 owners.insert(stage.to_owned(), held);
             }
         }
-        let mut this = Partitions { bucket, owners, file, has_budgets, next_look: Instant::now() };
+        let mut this =
+            Partitions { bucket, elsewhere, owners, file, pipeline: pipeline.clone(), next_look: Instant::now() };
         for (stage, common) in pipeline.stages.common() {
             if owns_partitions(stage) {
-                this.check(stage, common.replicas)?;
-                this.write(stage, common.replicas).await?;
+                this.want(stage, common.replicas, &BTreeSet::new()).await?;
             }
         }
         this.keep()?;
         Ok(this)
     }
 
-    /// How many instances of a stage have to run; none for one that has no partitions.
-    pub(super) fn needed(&self, stage: &str) -> Option<u16> {
-        Some(self.owners.get(stage)?.needed())
+    /// What runs on other machines.
+    pub(super) fn elsewhere(&self) -> &Elsewhere {
+        &self.elsewhere
     }
 
-    /// From now on `wanted` instances of a stage share its partitions.
+    /// From now on `wanted` instances of a stage share its partitions, but for some: the next look starts those that are
+    /// not there.
     ///
     /// # Errors
-    /// The schedulers of a crawl with budgets cannot become others; the broker does not answer, or a process cannot be
-    /// started.
-    pub(super) async fn want(&mut self, stage: &str, wanted: u16, processes: &mut Processes) -> anyhow::Result<()> {
-        self.check(stage, wanted)?;
-        self.write(stage, wanted).await?;
-        let there = processes.replicas(stage);
-        processes.scale(stage, there.max(wanted))
+    /// The schedulers of a crawl with budgets cannot become others, or the broker does not answer.
+    pub(super) async fn want(&mut self, stage: &str, wanted: u16, without: &BTreeSet<u16>) -> anyhow::Result<()> {
+        self.check(stage, wanted, without)?;
+        let OwnersTable { owners, .. } =
+            self.bucket.change(stage, |owners: &mut Owners| owners.want(wanted, without)).await?;
+        self.owners.insert(stage.to_owned(), owners);
+        self.next_look = Instant::now();
+        Ok(())
     }
 
     /// Has partitions of a stage leave for an instance.
@@ -92,7 +92,7 @@ impl Partitions {
     /// # Errors
     /// The schedulers of a crawl with budgets keep theirs; or the broker does not answer.
     pub(super) async fn send(&mut self, stage: &str, partitions: &[u16], to: u16) -> anyhow::Result<()> {
-        if self.divides_budgets(stage) {
+        if divides_budgets(stage, &self.pipeline) {
             return Err(Misfit(format!("partitions of the scheduler do not move: {BUDGETS}")).into());
         }
         let send = |owners: &mut Owners| {
@@ -119,24 +119,15 @@ impl Partitions {
         Ok(refused?)
     }
 
-    /// Tokens of budgets are the schedulers', and do not move with partitions yet.
-    fn divides_budgets(&self, stage: &str) -> bool {
-        stage == StageName::Scheduler.name() && self.has_budgets
-    }
-
-    fn check(&self, stage: &str, wanted: u16) -> Result<(), Misfit> {
-        let now = self.owners.get(stage).map_or(wanted, |owners| owners.wanted);
-        if !self.divides_budgets(stage) || now == wanted {
+    fn check(&self, stage: &str, wanted: u16, without: &BTreeSet<u16>) -> Result<(), Misfit> {
+        let Some(owners) = self.owners.get(stage).filter(|_| divides_budgets(stage, &self.pipeline)) else {
+            return Ok(());
+        };
+        if !owners.clone().want(wanted, without) {
             return Ok(());
         }
-        Err(Misfit(format!("{now} schedulers cannot become {wanted}: {BUDGETS}")))
-    }
-
-    async fn write(&mut self, stage: &str, wanted: u16) -> anyhow::Result<()> {
-        let change = |owners: &mut Owners| std::mem::replace(&mut owners.wanted, wanted) != wanted;
-        let OwnersTable { owners, .. } = self.bucket.change(stage, change).await?;
-        self.owners.insert(stage.to_owned(), owners);
-        Ok(())
+        let now = owners.receivers().len();
+        Err(Misfit(format!("{now} schedulers cannot become {wanted} or others: {BUDGETS}")))
     }
 
     fn keep(&self) -> anyhow::Result<()> {
@@ -164,14 +155,22 @@ impl Partitions {
                 has_news |= *owners != now.owners;
                 *owners = now.owners;
             }
-            let (there, needed) = (processes.replicas(stage), owners.needed());
-            let stays = (needed..there).rev().find(|&instance| !standing.is_emptied(stage, instance));
-            let replicas = stays.map_or(needed, |last| last + 1);
-            if replicas != there {
-                tracing::info!(stage, from = there, to = replicas, "instances by the partitions that they have");
-                processes.scale(stage, replicas)?;
+            let (there, needed) = (processes.instances(stage), owners.needed());
+            let stays = |instance: &u16| needed.contains(instance) || !standing.is_emptied(stage, *instance);
+            let mut here: BTreeSet<u16> = there.iter().copied().filter(stays).collect();
+            let absent: BTreeSet<u16> = needed.difference(&there).copied().collect();
+            let (ending, absent) =
+                absent.into_iter().partition(|instance| processes.is_ending(&(stage.clone(), *instance)));
+            here.extend::<BTreeSet<u16>>(ending);
+            if let Ok(Ok(free)) = tokio::time::timeout(ANSWER_MAX, self.elsewhere.look(stage, &absent, owners)).await {
+                here.extend(free);
             }
-            standing.has(stage, replicas);
+            if here != there {
+                tracing::info!(stage, from = ?there, to = ?here, "instances here by the partitions that they have");
+                processes.run(stage, &here)?;
+            }
+            here.extend(self.elsewhere.of(stage));
+            standing.has(stage, here);
         }
         if has_news { self.keep() } else { Ok(()) }
     }

@@ -7,7 +7,7 @@ use crate::stages::owns_partitions;
 use crate::status::{ProcessUse, Snapshot, Summary};
 use shared::config::Pipeline;
 use shared::stage::ProcessStatus;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 /// How a crawl stands.
@@ -22,8 +22,8 @@ pub(super) struct Standing {
     is_complete: bool,
     /// Equations that do not hold although nothing is left to do (P3).
     violations: Vec<String>,
-    /// Of stages with state that were scaled: how many instances there are.
-    replicas: BTreeMap<String, u16>,
+    /// Of stages with state: the instances that there are.
+    instances: BTreeMap<String, BTreeSet<u16>>,
     /// Last known use of processes by id, those that have ended included.
     uses: BTreeMap<u32, ProcessUse>,
 }
@@ -39,7 +39,7 @@ impl Standing {
             is_over: false,
             is_complete: false,
             violations: Vec::new(),
-            replicas: BTreeMap::new(),
+            instances: BTreeMap::new(),
             uses: BTreeMap::new(),
         }
     }
@@ -107,17 +107,17 @@ impl Standing {
         self.snapshot.processes.iter().find(of).is_some_and(is_empty)
     }
 
-    /// A stage has `replicas` instances. Others end, and what they counted counts elsewhere: also when one of them has
+    /// A stage has these instances. Others end, and what they counted counts elsewhere: also when one of them has
     /// answered a question that was asked before.
-    pub(super) fn has(&mut self, stage: &str, replicas: u16) {
-        self.replicas.insert(stage.to_owned(), replicas);
+    pub(super) fn has(&mut self, stage: &str, instances: BTreeSet<u16>) {
+        self.instances.insert(stage.to_owned(), instances);
         let mut processes = std::mem::take(&mut self.snapshot.processes);
         processes.retain(|p| !self.has_left(p));
         self.snapshot.processes = processes;
     }
 
     fn has_left(&self, process: &ProcessStatus) -> bool {
-        self.replicas.get(&process.stage).is_some_and(|replicas| process.instance >= *replicas)
+        self.instances.get(&process.stage).is_some_and(|instances| !instances.contains(&process.instance))
     }
 
     /// Whether a process gives a reason not to be ready that contains these words.

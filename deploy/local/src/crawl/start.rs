@@ -67,8 +67,8 @@ pub(super) async fn start(plan: &Plan) -> anyhow::Result<Parts> {
     keep(&plan.layers, &data)?;
     let seeds = Seeds::keep(&data, &plan.seeds)?;
     let mut processes = new_processes(pipeline, &data, &url, identity.mark.id)?;
-    let partitions = Partitions::open(buckets.owners.clone(), pipeline, &data).await?;
-    processes.start_all(pipeline, |stage, replicas| partitions.needed(stage).unwrap_or(replicas))?;
+    let partitions = Partitions::open(&buckets, pipeline, &data).await?;
+    processes.start_stateless(pipeline)?;
     Handle { broker: url, crawl: pipeline.crawl.clone() }.write(&data)?;
     inject(&bus, pipeline.scope.follow, &plan.topic, &seeds.urls, 0).await?;
     seeds.stored()?;

@@ -131,6 +131,9 @@ pub struct Summary {
     /// Optional consumers that were removed, each with the reason (in this run).
     #[serde(default)]
     pub consumers_removed: Vec<String>,
+    /// Instances with state that run on other machines, or that ran there and are missing; each in words.
+    #[serde(default)]
+    pub elsewhere: Vec<String>,
 }
 
 /// What only the supervising process knows.
@@ -145,6 +148,9 @@ pub(crate) struct Supervision {
     /// Optional consumers that were removed, each with the reason.
     #[serde(default)]
     pub(crate) consumers_removed: Vec<String>,
+    /// Instances with state that run on other machines, or that ran there and are missing; each in words.
+    #[serde(default)]
+    pub(crate) elsewhere: Vec<String>,
 }
 
 impl Summary {
