@@ -222,8 +222,9 @@ impl Mover<'_> {
     pub(in crate::stage) fn left_over(&mut self, owners: &Owners) -> anyhow::Result<Vec<u16>> {
         for (partition, of) in owners.all().filter(|(_, of)| of.owner != self.desk.instance) {
             let used = self.desk.rows.store.get(LOOP, used(partition).as_bytes())?;
-            let used = used.and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes);
-            if used >= of.version {
+            // One that it never used may be a half in version 0.
+            let used = used.and_then(|bytes| bytes.try_into().ok()).map(u64::from_le_bytes);
+            if let Some(used) = used.filter(|used| *used >= of.version) {
                 return Err(Misfit(format!(
                     "instance {} of {} had partition {partition} under version {used}, the broker says that instance {} has it \
                      under version {}: the broker lost what it knew of the owners, or was restored from an earlier copy; \
