@@ -4,7 +4,7 @@
 //! URLs in dedup, waiting URLs in the scheduler, on servers that answer. The crawl goes on, is scaled to two dedups and two
 //! schedulers, and the partition is moved to the other instance of each. The instances' logs tell the times.
 
-use crate::harness::{Running, World};
+use crate::harness::{Running, World, binaries, run};
 use anyhow::{Context as _, ensure};
 use dedup::moving::MovingKeys;
 use rustix::process::Signal;
@@ -22,6 +22,7 @@ use shared::url::{hashes_of, host_of, partition};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::path::Path;
+use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use synthetic_web::{Latency, PagesPerHost, Profile};
@@ -31,6 +32,8 @@ const SERVERS: u64 = 1000;
 const URLS_OF_BATCH: u64 = 256;
 const KEYS_OF_BLOCK: u64 = 4096;
 const MINUTE: Duration = Duration::from_secs(60);
+/// How long a command may take.
+const COMMAND_AT_MOST: Duration = Duration::from_secs(300);
 /// How long the rate is measured before and after.
 const WINDOW: Duration = Duration::from_secs(10);
 
@@ -167,7 +170,8 @@ fn fill_scheduler(data: &Path, of: u16, waiting: u64, at: SocketAddr) -> anyhow:
 }
 
 fn command(crawl: &Running, arguments: &[&str]) -> anyhow::Result<()> {
-    let said = crawl.rhumb(arguments);
+    let mut rhumb = Command::new(binaries().join("rhumb"));
+    let said = run(rhumb.args(arguments).arg("--data").arg(crawl.data()), COMMAND_AT_MOST);
     ensure!(said.code == 0, "{arguments:?}: {}{}\n{}", said.out, said.err, crawl.log());
     Ok(())
 }

@@ -7,7 +7,7 @@ use super::scaling::Asked;
 use bytes::Bytes;
 use shared::partitions::{Owners, Ready};
 use shared::stage::store::{Changes, Table};
-use shared::stage::{Beside, Bill, Changed, Copied, Follows, Importing, Loading, Rows, Unfit};
+use shared::stage::{Beside, Bill, Changed, Copied, Follows, Importing, Loading, Removal, Rows, Unfit};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Rows that one commit removes.
@@ -224,9 +224,10 @@ pub(crate) fn bill(place: Place, partition: u16, version: u64) -> Bill {
 
 /// Removes all rows of a partition.
 pub(crate) fn remove_rows(rows: &Rows, partition: u16) {
+    let mut removal = Removal::default();
     loop {
         let mut changes = Changes::default();
-        if rows.remove(&mut changes, partition, ROWS_REMOVED_AT_ONCE).expect("the store is read") == 0 {
+        if rows.remove(&mut changes, partition, &mut removal, ROWS_REMOVED_AT_ONCE).expect("the store is read") == 0 {
             return;
         }
         rows.store.commit(&changes).expect("a store in memory does not fail");

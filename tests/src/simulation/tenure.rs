@@ -10,7 +10,7 @@ use super::plan::{Micros, SECOND};
 use super::scaling::{Asked, Watch};
 use shared::partitions::is_to_have_others;
 use shared::stage::store::Changes;
-use shared::stage::{Beside, Event};
+use shared::stage::{Beside, Event, Removal};
 use std::time::Duration;
 
 /// How long a drain may take when the instance is to have other partitions, as in the stage loop.
@@ -104,7 +104,10 @@ impl<C: Simulated> LifeOf<C> {
         let Some(Tenure { rows, left_over, .. }) = &mut self.tenure else { return };
         let Some(&partition) = left_over.last().filter(|_| may_step) else { return };
         let mut changes = Changes::default();
-        match rows.remove(&mut changes, partition, ROWS_AT_ONCE).expect("a store in memory does not fail") {
+        match rows
+            .remove(&mut changes, partition, &mut Removal::default(), ROWS_AT_ONCE)
+            .expect("a store in memory does not fail")
+        {
             0 => _ = left_over.pop(),
             _ => rows.store.commit(&changes).expect("a store in memory does not fail"),
         }
