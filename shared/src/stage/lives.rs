@@ -15,7 +15,7 @@ use super::context::{Context, OpenBeside, Stage, State};
 use super::disk::DiskStore;
 use super::inputs::Drawn;
 use super::instance_state::{GoesOn, check_not_missed, shape, take_over};
-use super::moves::{Mover, Rows};
+use super::moves::{Mover, Removal, Rows};
 use super::owners_watch::{OwnersWatch, Seat, Tables};
 use super::ownership::Ownership;
 use super::process::{Ended, Process};
@@ -168,7 +168,8 @@ async fn settle(process: &mut Process, open: Option<OpenBeside>) -> anyhow::Resu
     mover.note_used(&table.owners)?;
     let Mover { desk, brought, opened, .. } = mover;
     *context.beside.lock().unwrap_or_else(PoisonError::into_inner) = opened;
-    (process.left_over, process.brought, process.rows) = (left_over, brought, Some(desk.rows));
+    (process.left_over, process.removal) = (left_over, Removal::default());
+    (process.brought, process.rows) = (brought, Some(desk.rows));
     Ok(table)
 }
 

@@ -50,7 +50,8 @@ pub use context::{Context, OpenBeside, Stage, State};
 pub use control::{ControlRequest, ProcessReason, ProcessStatus};
 pub use core::{Core, Count, Event, Output, Publish, Send, Step, Ticket};
 pub use moves::{
-    Beside, Bill, Changed, Copied, Follows, HalveRows, Importing, Keyed, Loading, Part, Rows, Unfit, VisitBlock, steps,
+    Beside, Bill, Changed, Copied, Follows, HalveRows, Importing, Keyed, Loading, Part, Removal, Rows, Unfit,
+    VisitBlock, steps,
 };
 pub use occupation::{Shares, TimeSpent};
 pub use ownership::{Holder, Ownership, holder_of, holders};

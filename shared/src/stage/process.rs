@@ -2,7 +2,7 @@
 
 use super::context::{Context, Stage};
 use super::inputs::{Drawn, Inputs};
-use super::moves::{Brought, Desk, PartsStream, Rows};
+use super::moves::{Brought, Desk, PartsStream, Removal, Rows};
 use super::owners_watch::OwnersWatch;
 use super::ownership::Ownership;
 use super::telling::Telling;
@@ -26,6 +26,8 @@ pub(super) struct Process {
     pub(super) taken: u64,
     /// Partitions of others of which the store still has rows.
     pub(super) left_over: Vec<u16>,
+    /// How far the removal of those of the last of them has come.
+    pub(super) removal: Removal,
     /// The rows of the partitions in the store, of a stage with state.
     pub(super) rows: Option<Rows>,
     /// What one life leaves to the next of its moves.
@@ -59,6 +61,7 @@ impl Process {
             ownership,
             taken,
             left_over,
+            removal: Removal::default(),
             rows,
             brought,
             still_since,

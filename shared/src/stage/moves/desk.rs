@@ -1,7 +1,7 @@
 //! The desk: what an instance moves partitions with, and what it says of them in the table of owners.
 
 use super::parts_stream::PartsStream;
-use super::rows::Rows;
+use super::rows::{Removal, Rows};
 use crate::bus::OwnersBucket;
 use crate::partitions::Owners;
 use crate::stage::ownership::Fence;
@@ -41,9 +41,10 @@ impl Desk {
 
     /// Removes all rows of a partition.
     pub(super) fn remove_rows(&self, rows: &Rows, partition: u16) -> Result<(), NotWritten> {
+        let mut removal = Removal::default();
         loop {
             let mut changes = Changes::default();
-            if rows.remove(&mut changes, partition, ROWS_REMOVED_AT_ONCE)? == 0 {
+            if rows.remove(&mut changes, partition, &mut removal, ROWS_REMOVED_AT_ONCE)? == 0 {
                 return Ok(());
             }
             self.commit(&changes)?;

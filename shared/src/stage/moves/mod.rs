@@ -44,4 +44,4 @@ pub(super) use desk::Desk;
 pub(super) use mover::Mover;
 pub use parts::{Bill, Follows, Loading, Part, Unfit};
 pub(super) use parts_stream::PartsStream;
-pub use rows::{HalveRows, Keyed, Rows};
+pub use rows::{HalveRows, Keyed, Removal, Rows};

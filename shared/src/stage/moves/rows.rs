@@ -28,6 +28,11 @@ pub(super) type RowVisit<'a> = dyn FnMut(&str, &[u8], &[u8]) -> Result<(), Store
 /// numbers none.
 pub type HalveRows = fn(&dyn Store, &Split, &mut Changes) -> Result<u64, StoreError>;
 
+/// How far the removal of a partition's rows has come. What was removed is not read again: a store on disk takes its time to
+/// forget it.
+#[derive(Debug, Default)]
+pub struct Removal(Option<(u16, Table, Vec<u8>)>);
+
 /// The rows of a store.
 #[derive(Clone)]
 pub struct Rows {
@@ -111,12 +116,18 @@ impl Rows {
         Ok(())
     }
 
-    /// Adds the removal of rows of a partition to a commit, at most `rows_max` of them. Returns how many; with none left the
-    /// partition is forgotten.
+    /// Adds the removal of rows of a partition to a commit, at most `rows_max` of them, and goes on from the last time.
+    /// Returns how many; with none left the partition is forgotten.
     ///
     /// # Errors
     /// The store cannot be read.
-    pub fn remove(&self, changes: &mut Changes, partition: u16, rows_max: usize) -> Result<usize, StoreError> {
+    pub fn remove(
+        &self,
+        changes: &mut Changes,
+        partition: u16,
+        removal: &mut Removal,
+        rows_max: usize,
+    ) -> Result<usize, StoreError> {
         let mut removed = 0;
         for key in positions_of(self.edges.iter().copied(), partition) {
             if self.store.contains(LOOP, key.as_bytes())? {
@@ -124,10 +135,16 @@ impl Rows {
                 removed += 1;
             }
         }
-        for (table, from, to) in self.ranges(partition) {
+        let last = removal.0.take().filter(|(of, ..)| *of == partition);
+        let is_over = |table: Table| last.as_ref().is_some_and(|(_, at, _)| *at != table);
+        for (table, mut from, to) in self.ranges(partition).skip_while(|(table, ..)| is_over(table)) {
+            if let Some((.., last)) = last.as_ref().filter(|(_, at, _)| *at == table) {
+                from.clone_from(last);
+            }
             self.store.scan(table, &from, &to, &mut |key, _| {
                 if removed < rows_max {
                     changes.remove(table, key);
+                    removal.0 = Some((partition, table, key.into()));
                     removed += 1;
                 }
                 removed < rows_max
@@ -228,10 +245,10 @@ mod tests {
         assert_eq!(of(&to, 1), of(&from, 1));
         assert!((0..4).filter(|&other| other != 1).all(|other| of(&to, other).is_empty()));
 
-        let mut commits = 0;
+        let (mut commits, mut removal) = (0, Removal::default());
         loop {
             let mut changes = Changes::default();
-            if rows(&from).remove(&mut changes, 1, 2).unwrap() == 0 {
+            if rows(&from).remove(&mut changes, 1, &mut removal, 2).unwrap() == 0 {
                 break;
             }
             from.commit(&changes).unwrap();

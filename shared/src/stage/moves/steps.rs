@@ -5,7 +5,7 @@
 
 use super::beside::{Beside, Copied, Importing};
 use super::parts::{Bill, Follows, Loading, Unfit};
-use super::rows::Rows;
+use super::rows::{Removal, Rows};
 use crate::partitions::{Owners, Split};
 use crate::stage::settlement::{LOOP, are_divided, divide_positions};
 use crate::stage::store::{Changes, StoreError, Table};
@@ -180,7 +180,7 @@ pub fn left_over(rows: &Rows, owners: &Owners, instance: u16) -> Result<Vec<u16>
     let mut left_over = Vec::new();
     for (partition, of) in owners.all() {
         let is_others = of.owner != instance && !of.comes_to(instance);
-        if is_others && rows.remove(&mut Changes::default(), partition, 1)? > 0 {
+        if is_others && rows.remove(&mut Changes::default(), partition, &mut Removal::default(), 1)? > 0 {
             left_over.push(partition);
         }
     }

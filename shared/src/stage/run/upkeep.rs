@@ -6,6 +6,7 @@ use crate::bus::{OwnersTable, ensure_streams, stream_info};
 use crate::partitions::{LEADER, Owners, is_to_have_others};
 use crate::stage::any_core::Signal;
 use crate::stage::context::Context;
+use crate::stage::moves::Removal;
 use crate::stage::process::Process;
 use crate::stage::saying::Saying;
 use crate::stage::start::is_final;
@@ -94,6 +95,9 @@ impl Loop {
             return Ok(());
         }
         let given_up = ahead.look(owners, core.beside())?;
+        if !given_up.is_empty() {
+            process.removal = Removal::default();
+        }
         process.left_over.retain(|partition| !ahead.comes(*partition));
         process.left_over.extend(given_up.into_iter().filter(|partition| !ahead.comes(*partition)));
         if is_to_have_others(origin.elapsed(), owners, *instance, partitions, &ahead.ready(), ready_since) {
@@ -143,14 +147,15 @@ impl Loop {
     /// Removes some of the rows that are left of partitions that are others'.
     fn remove_left_over(&mut self) -> anyhow::Result<()> {
         let now = self.now();
-        let Process { left_over, rows, .. } = &mut self.process;
+        let Process { left_over, removal, rows, .. } = &mut self.process;
         let (Some(&partition), Some(rows)) = (left_over.last(), rows) else { return Ok(()) };
         if !self.settlement.may_step(now) {
             return Ok(());
         }
         let mut changes = Changes::default();
-        if rows.remove(&mut changes, partition, ROWS_AT_ONCE)? == 0 {
+        if rows.remove(&mut changes, partition, removal, ROWS_AT_ONCE)? == 0 {
             left_over.pop();
+            *removal = Removal::default();
         } else {
             rows.store.commit(&changes)?;
         }

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::partitions::Directory;
-use crate::stage::{Keyed, Rows};
+use crate::stage::{Keyed, Removal, Rows};
 
 /// The tables of the loop alone move here.
 fn rows(store: &Arc<MemoryStore>) -> Rows {
@@ -92,7 +92,7 @@ fn the_floor_of_an_instance_that_had_all_stays_with_its_partitions() {
     }
     // What comes back to the giver is what the receiver has made of it.
     let mut changes = Changes::default();
-    rows(&giver).remove(&mut changes, 1, 100).unwrap();
+    rows(&giver).remove(&mut changes, 1, &mut Removal::default(), 100).unwrap();
     giver.commit(&changes).unwrap();
     moves(&receiver, &giver, 1);
     let mut settlement = drawing(&giver, 6, &[Some(0), Some(1)]);
