@@ -7,7 +7,7 @@
 use super::Key;
 use super::ascent::Ascent;
 use super::error::SeenError;
-use super::sieve::RunWriter;
+use super::sieve::run_writer::RunWriter;
 
 /// The keys of an import, as its store will keep them.
 pub(super) enum Base {

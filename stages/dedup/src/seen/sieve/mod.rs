@@ -36,7 +36,7 @@ mod partition;
 mod questions;
 mod relief;
 mod run;
-mod run_writer;
+pub(super) mod run_writer;
 
 #[cfg(test)]
 mod tests;
@@ -47,7 +47,7 @@ use self::partition::{FilterSizes, Partition};
 use self::questions::{Asked, Question};
 use self::relief::Relief;
 use self::run::Window;
-pub(super) use self::run_writer::RunWriter;
+use self::run_writer::RunWriter;
 use super::error::SeenError;
 use super::folder::{Folder, Name};
 use super::import::{Base, Import};
