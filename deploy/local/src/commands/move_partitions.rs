@@ -1,11 +1,10 @@
 //! `rhumb move`: moves partitions from one instance to another.
 
 use super::arguments::{BadArguments, Which};
-use super::scale::{arrived, owners, parse_instance};
-use crate::control::{SupervisorRequest, ask_supervisor};
+use super::scale::{arrived, order, owners, parse_instance};
+use crate::control::SupervisorRequest;
 use crate::handle;
 use crate::output::line;
-use anyhow::Context as _;
 use clap::Args;
 
 /// Moves partitions of dedup or scheduler to another instance, while the crawl goes on
@@ -40,13 +39,7 @@ impl Move {
             return Err(BadArguments(message).into());
         }
         let request = SupervisorRequest::Move { stage: stage.clone(), partitions: self.partitions, to: instance };
-        let answer = ask_supervisor(&running.bus, &request)
-            .await
-            .context("no `rhumb crawl` or `rhumb up` supervises this crawl")?;
-        let error = String::from_utf8_lossy(&answer.payload);
-        if !error.is_empty() {
-            return Err(BadArguments(error.into_owned()).into());
-        }
+        order(&running, &request).await?;
         let moves = owners(&running, &stage).await?.moving();
         line(format_args!("{moves} partitions of {stage} move"));
         arrived(&running, &stage, moves).await

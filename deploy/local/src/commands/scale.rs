@@ -50,13 +50,7 @@ impl Scale {
         for (stage, (replicas, without)) in wanted {
             let before = if owns_partitions(&stage) { Some(owners(&running, &stage).await?) } else { None };
             let request = SupervisorRequest::Scale { stage: stage.clone(), replicas, without };
-            let answer = ask_supervisor(&running.bus, &request)
-                .await
-                .context("no `rhumb crawl` or `rhumb up` supervises this crawl; scale its deployment instead")?;
-            let error = String::from_utf8_lossy(&answer.payload);
-            if !error.is_empty() {
-                return Err(BadArguments(error.into_owned()).into());
-            }
+            order(&running, &request).await?;
             if let Some(before) = before {
                 let after = owners(&running, &stage).await?;
                 let (from, to, moves) = (before.receivers().len(), after.receivers().len(), after.to_move());
@@ -131,6 +125,20 @@ pub(super) async fn arrived(running: &Running, stage: &str, moves: usize) -> any
             line(format_args!("{stage}: {} of {} partitions have moved", moves.saturating_sub(left), moves.max(left)));
         }
         tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// Has the supervisor of a crawl change it.
+///
+/// # Errors
+/// There is none, or it refuses: why.
+pub(super) async fn order(running: &Running, request: &SupervisorRequest) -> anyhow::Result<()> {
+    let answer = ask_supervisor(&running.bus, request)
+        .await
+        .context("no `rhumb crawl` or `rhumb up` supervises this crawl; change its deployment instead")?;
+    match String::from_utf8_lossy(&answer.payload) {
+        refused if refused.is_empty() => Ok(()),
+        refused => Err(BadArguments(refused.into_owned()).into()),
     }
 }
 

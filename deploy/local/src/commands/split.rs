@@ -1,11 +1,10 @@
 //! `rhumb split`: splits partitions into halves.
 
-use super::arguments::{BadArguments, Which};
-use super::scale::owners;
-use crate::control::{SupervisorRequest, ask_supervisor};
+use super::arguments::Which;
+use super::scale::{order, owners};
+use crate::control::SupervisorRequest;
 use crate::handle::{self, Running};
 use crate::output::line;
-use anyhow::Context as _;
 use clap::Args;
 use shared::partitions::Owners;
 use shared::topology::StageName;
@@ -35,13 +34,7 @@ impl Split {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let running = handle::find(&self.which.layers()).await?;
         let request = SupervisorRequest::Split { partitions: self.partitions.clone() };
-        let answer = ask_supervisor(&running.bus, &request)
-            .await
-            .context("no `rhumb crawl` or `rhumb up` supervises this crawl")?;
-        let error = String::from_utf8_lossy(&answer.payload);
-        if !error.is_empty() {
-            return Err(BadArguments(error.into_owned()).into());
-        }
+        order(&running, &request).await?;
         done(&running, &self.partitions).await
     }
 }
