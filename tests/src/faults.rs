@@ -3,7 +3,8 @@
 //!
 //! In: seeds, kinds of faults. Out: a verdict for each seed, by what the web saw of the crawl and what `rhumb` says of it.
 //!
-//! - `kind`: what may go wrong; `schedule`: what does, when, and in which setting, from a seed;
+//! - `kind`: what may go wrong; `schedule`: what does, when, and in which setting, from a seed; `scalings`: what an operator
+//!   orders on the way, and `operator`, who does;
 //! - `trial`: one crawl under one schedule; `broker`: a nats-server that the suite itself runs, and breaks; `proxy`: the
 //!   way to it, which can be cut; `cluster`: three servers that are one broker; `clock`: the time of day;
 //! - `verdict`: what must hold afterwards; `results`: the file of verdicts, which a later run takes up;
@@ -16,9 +17,11 @@ mod broker;
 mod clock;
 mod cluster;
 mod kind;
+mod operator;
 mod proxy;
 mod recovery;
 mod results;
+mod scalings;
 mod schedule;
 mod trial;
 mod verdict;

@@ -22,7 +22,8 @@ struct Arguments {
     /// Seeds from A to B, both included
     #[arg(long, value_name = "A..B", value_parser = seeds, default_value = "1..5")]
     seeds: RangeInclusive<u64>,
-    /// Kinds of faults to draw from, separated by commas, or `all` [default: kill,stop,broker,rhumb,disk,scale,cut,consumer]
+    /// Kinds of faults to draw from, separated by commas, or `all`: also scalings, restore, node, clock, web, names and state
+    /// [default: kill,stop,broker,rhumb,disk,scale,cut,consumer]
     #[arg(long, value_name = "KINDS", value_parser = kinds)]
     faults: Option<Kinds>,
     /// Adds a line of JSON for each seed, and leaves out seeds that passed at this commit

@@ -18,6 +18,8 @@ pub enum Kind {
     Disk,
     /// A stage without state gets more instances, or fewer
     Scale,
+    /// Any stages are scaled, and partitions move and split, ten times, with kills between and meanwhile
+    Scalings,
     /// A stage, or all of them, are cut off from the broker
     Cut,
     /// The broker is killed and comes back with an earlier copy of its files
@@ -55,6 +57,11 @@ impl Kind {
     pub(crate) fn fits(self, broker: BrokerKind) -> bool {
         let is_about_one_server = matches!(self, Kind::Broker | Kind::Disk);
         self.broker().is_none_or(|needed| needed == broker) && !(is_about_one_server && broker == BrokerKind::Cluster)
+    }
+
+    /// A crawl meets it once at most: one refusal is enough to know of, and one operator gives orders.
+    pub(crate) fn is_met_once(self) -> bool {
+        self == Kind::Scalings || self.may_be_refused()
     }
 
     /// A crawl that it befalls may end with a refusal.

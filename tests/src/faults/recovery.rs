@@ -71,7 +71,7 @@ pub fn recover(kind: Kind, target: &'static str, lasts_ms: u64) -> Recovery {
         job_lease: Duration::ZERO,
         robots_lifetime: Duration::ZERO,
     };
-    let fault = Fault { kind, target, at_ms: BEGINS.as_millis() as u64, lasts_ms };
+    let fault = Fault { kind, target: target.to_owned(), at_ms: BEGINS.as_millis() as u64, lasts_ms };
     let schedule = Schedule { seed: 0, setting, faults: vec![fault] };
     let limit = if matches!(kind, Kind::Web | Kind::Names) { LIMIT_NETWORK } else { LIMIT };
     let lasts = Duration::from_millis(lasts_ms);

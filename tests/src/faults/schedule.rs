@@ -1,8 +1,10 @@
 //! Schedule: which faults a seed brings, upon what, when and for how long, and in which setting.
 //!
-//! Invariants: the same seed and kinds give the same schedule; all faults are over after [`SCHEDULE_MAX_MS`].
+//! Invariants: the same seed and kinds give the same schedule; all faults are over after [`SCHEDULE_MAX_MS`], but for the
+//! orders of [`super::scalings`] and the kills between them.
 
 use super::kind::{BrokerKind, Kind};
+use super::scalings;
 use crate::simulation::dice::Dice;
 use std::fmt;
 use std::ops::Range;
@@ -12,9 +14,9 @@ use std::time::Duration;
 const SCHEDULE_MAX_MS: u64 = 30_000;
 /// When faults begin, after the first request.
 const BEGINS_MS: Range<u64> = 500..18_000;
-/// Faults of a schedule, at most.
+/// Faults of a schedule, at most; an operator's orders and the kills between them are one.
 const FAULTS_MAX: u64 = 5;
-const STAGES: [&str; 6] = ["host-splitter", "dedup", "resolver", "scheduler", "fetcher", "parser"];
+pub(super) const STAGES: [&str; 6] = ["host-splitter", "dedup", "resolver", "scheduler", "fetcher", "parser"];
 const STATELESS: [&str; 4] = ["host-splitter", "resolver", "fetcher", "parser"];
 /// Half of the time the crawl waits longer for a lease than most faults last.
 const JOB_LEASES: [Duration; 2] = [Duration::from_secs(4), Duration::from_secs(20)];
@@ -25,8 +27,8 @@ const ROBOTS_LIFETIMES: [Duration; 2] = [Duration::from_secs(20), Duration::from
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) kind: Kind,
-    /// A stage, or what else the kind is about.
-    pub(crate) target: &'static str,
+    /// A stage, or what else the kind is about; an order in the words of the command line.
+    pub(crate) target: String,
     /// Counted from the first request of the crawl.
     pub(crate) at_ms: u64,
     /// 0 for what happens at once.
@@ -77,9 +79,11 @@ impl Schedule {
         let mut faults = Vec::new();
         for _ in 0..1 + dice.within(0..FAULTS_MAX) {
             let Some(&kind) = dice.pick(&kinds) else { break };
-            faults.push(Fault::draw(kind, &mut dice, &setting));
-            // One refusal is enough to know of.
-            kinds.retain(|other| *other != kind || !kind.may_be_refused());
+            match kind {
+                Kind::Scalings => faults.extend(scalings::draw(&mut dice, &setting)),
+                _ => faults.push(Fault::draw(kind, &mut dice, &setting)),
+            }
+            kinds.retain(|other| *other != kind || !kind.is_met_once());
         }
         faults.sort_by_key(|fault| fault.at_ms);
         Schedule { seed, setting, faults }
@@ -111,10 +115,11 @@ impl Fault {
             Kind::Web => (one_of(&["silent", "broken"]), 300..12_000),
             Kind::Names => ("names", 1_000..12_000),
             Kind::State => ("dedup", 0..1),
+            Kind::Scalings => unreachable!("an operator's orders are drawn together"),
         };
         let at_ms = dice.within(BEGINS_MS);
         let lasts_ms = dice.within(lasts).min(SCHEDULE_MAX_MS - at_ms);
-        Fault { kind, target, at_ms, lasts_ms }
+        Fault { kind, target: target.to_owned(), at_ms, lasts_ms }
     }
 }
 
@@ -134,7 +139,11 @@ impl fmt::Display for Schedule {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = |ms: u64| ms as f64 / 1e3;
-        write!(f, "{} {} at {:.1}", self.kind.name(), self.target, seconds(self.at_ms))?;
+        match self.kind {
+            Kind::Scalings => write!(f, "{}", self.target)?,
+            kind => write!(f, "{} {}", kind.name(), self.target)?,
+        }
+        write!(f, " at {:.1}", seconds(self.at_ms))?;
         match self.lasts_ms {
             0 => Ok(()),
             lasts_ms => write!(f, "+{:.1}", seconds(lasts_ms)),
@@ -149,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_seed_is_one_schedule_within_its_time_and_of_the_kinds_that_are_asked_for() {
-        let all = Kind::value_variants();
+        let all: Vec<Kind> = Kind::value_variants().iter().copied().filter(|kind| *kind != Kind::Scalings).collect();
         for seed in 0..2_000 {
             let kinds = &all[seed as usize % all.len()..];
             let schedule = Schedule::draw(seed, kinds);

@@ -7,8 +7,9 @@ use super::broker::{OwnBroker, signal_to};
 use super::clock::Clock;
 use super::cluster::{Cluster, NODES};
 use super::kind::{BrokerKind, Kind};
+use super::operator::{Operator, assert_even};
 use super::proxy::ALL;
-use super::schedule::{Fault, Schedule, Setting};
+use super::schedule::{Fault, Schedule};
 use super::verdict::{self, Passed};
 use crate::harness::{Crawl, Running, World, binaries, ended_within, honest_hosts, hurried};
 use rustix::process::Signal;
@@ -20,10 +21,12 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use synthetic_web::{Outage, Profile};
 
-/// Pages of each host.
+/// Pages of each host; and where an operator scales, which takes longer.
 const PAGES: u32 = 20;
+const PAGES_WHILE_SCALED: u32 = 45;
 /// `politeness.delay`: long enough that most of the crawl lies within the schedule.
 pub(crate) const DELAY: Duration = Duration::from_millis(250);
+const DELAY_WHILE_SCALED: Duration = Duration::from_secs(1);
 /// The Retry-After of the host that is busy: longer than many faults.
 const RETRY_AFTER_S: u64 = 4;
 /// `stages.fetcher.renew_every`
@@ -38,6 +41,8 @@ const ENDS_WITHIN: Duration = Duration::from_secs(100);
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How long a command that scales may take; without a broker it is given up.
 const SCALE_AT_MOST: Duration = Duration::from_secs(2);
+/// The last order of an operator: until it is carried out.
+const EVEN_WITHIN: Duration = Duration::from_secs(30);
 /// A slow disk: the broker stands still this long, and goes on for as long.
 const SLOW_DISK_TURN: Duration = Duration::from_millis(50);
 /// Where publishers come back first: how much later the others do.
@@ -51,19 +56,30 @@ const CONSUMERS: [&str; 4] = ["host-splitter", "dedup", "resolver", "scheduler"]
 pub fn run(schedule: &Schedule) -> Passed {
     let started = Instant::now();
     let world = World::new(Profile {
-        delay_expected_ms: DELAY.as_millis() as u64,
+        delay_expected_ms: delay(schedule).as_millis() as u64,
         retry_after_s: RETRY_AFTER_S,
-        ..honest_hosts(PAGES).with_all_hazards()
+        ..honest_hosts(if is_scaled(schedule) { PAGES_WHILE_SCALED } else { PAGES }).with_all_hazards()
     });
-    let mut trial = Trial::start(schedule, &world, |crawl| configured(crawl, &schedule.setting));
+    let mut trial = Trial::start(schedule, &world, |crawl| configured(crawl, schedule));
     trial.carry_out();
+    trial.see_it_scaled();
     trial.watch_to_the_end();
     verdict::of(schedule, &world, trial.crawl, started.elapsed())
 }
 
-fn configured(crawl: Crawl, setting: &Setting) -> Crawl {
+fn is_scaled(schedule: &Schedule) -> bool {
+    schedule.has(Kind::Scalings, None)
+}
+
+/// `politeness.delay`
+pub(crate) fn delay(schedule: &Schedule) -> Duration {
+    if is_scaled(schedule) { DELAY_WHILE_SCALED } else { DELAY }
+}
+
+fn configured(crawl: Crawl, schedule: &Schedule) -> Crawl {
+    let setting = &schedule.setting;
     hurried(crawl)
-        .set(&format!("politeness.delay={}ms", DELAY.as_millis()))
+        .set(&format!("politeness.delay={}ms", delay(schedule).as_millis()))
         .set(&format!("politeness.retry_after_max={RETRY_AFTER_S}s"))
         .set("stages.scheduler.retry_wait_max=4s")
         .set(&format!("politeness.robots_lifetime={}s", setting.robots_lifetime.as_secs()))
@@ -92,6 +108,7 @@ pub(super) struct Trial<'a> {
     /// Further consumers.
     guests: Vec<Guest>,
     crawl: Running,
+    operator: Operator,
     broker: Broker,
     clock: Option<Clock>,
 }
@@ -129,7 +146,8 @@ impl<'a> Trial<'a> {
         };
         let environment = clock.as_ref().map_or(Vec::new(), Clock::environment);
         let crawl = environment.iter().fold(crawl, |crawl, (name, value)| crawl.environment(name, value)).start();
-        Trial { schedule, world, under_way: BTreeMap::new(), guests: Vec::new(), crawl, broker, clock }
+        let operator = Operator::new(crawl.data());
+        Trial { schedule, world, under_way: BTreeMap::new(), guests: Vec::new(), crawl, operator, broker, clock }
     }
 
     /// Lets the faults begin and end at their times. Gives the time of the first request, from which those count, by the
@@ -153,8 +171,14 @@ impl<'a> Trial<'a> {
             thread::sleep(Duration::from_millis(at_ms).saturating_sub(first.elapsed()));
             let fault = &schedule.faults[number];
             match begins {
-                // A crawl that is over is no longer hurt.
-                true if self.crawl.has_ended() => {}
+                // A crawl that is over is no longer hurt, but it must not be over before it was scaled.
+                true if self.crawl.has_ended() => {
+                    assert!(
+                        fault.kind != Kind::Scalings,
+                        "the crawl was too short to be scaled:\n{}",
+                        self.crawl.log()
+                    );
+                }
                 true => self.begin(number, fault),
                 false => self.end(number, fault),
             }
@@ -167,6 +191,9 @@ impl<'a> Trial<'a> {
     }
 
     fn begin(&mut self, number: usize, fault: &Fault) {
+        if matches!(fault.kind, Kind::Broker | Kind::Rhumb) {
+            self.operator.sees_a_kill();
+        }
         match fault.kind {
             Kind::Kill => {
                 if let Some(pid) = self.one_of(fault) {
@@ -188,18 +215,19 @@ impl<'a> Trial<'a> {
                 _ => self.crawl.pids("broker").into_iter().for_each(|pid| signal_to(pid, Signal::KILL)),
             },
             Kind::Rhumb => self.start_again(),
-            Kind::Scale => self.scale(fault.target, 3),
-            Kind::Cut => self.own_broker().proxy().cut(fault.target),
+            Kind::Scale => self.scale(&fault.target, 3),
+            Kind::Scalings => self.operator.order(&fault.target),
+            Kind::Cut => self.own_broker().proxy().cut(&fault.target),
             Kind::Restore => self.own_broker().keep_copy(),
             Kind::Node => self.cluster().kill(number_of(fault)),
-            Kind::Clock => self.clock.iter().for_each(|clock| clock.step(fault.target)),
-            Kind::Consumer => self.guests.push(Guest::start(fault.target, &self.crawl)),
+            Kind::Clock => self.clock.iter().for_each(|clock| clock.step(&fault.target)),
+            Kind::Consumer => self.guests.push(Guest::start(&fault.target, &self.crawl)),
             Kind::Web => {
                 let is_silent = fault.target == "silent";
                 self.world.web.cut(Some(if is_silent { Outage::Silent } else { Outage::Broken }));
             }
             Kind::Names => self.world.web.silence_names(true),
-            Kind::State => self.remove_state(fault.target),
+            Kind::State => self.remove_state(&fault.target),
         }
     }
 
@@ -211,8 +239,8 @@ impl<'a> Trial<'a> {
                     broker.restart();
                 }
             }
-            Kind::Scale if !self.crawl.has_ended() => self.scale(fault.target, 1),
-            Kind::Cut => self.own_broker().proxy().heal(fault.target),
+            Kind::Scale if !self.crawl.has_ended() => self.scale(&fault.target, 1),
+            Kind::Cut => self.own_broker().proxy().heal(&fault.target),
             Kind::Node => self.cluster().restart(number_of(fault)),
             Kind::Clock => self.clock.iter().for_each(|clock| clock.step("+0")),
             // For good.
@@ -252,7 +280,7 @@ impl<'a> Trial<'a> {
     fn one_of(&self, fault: &Fault) -> Option<u32> {
         let mut pids = match &self.broker {
             Broker::Own(broker) if fault.target == "broker" => vec![broker.pid()],
-            _ => self.crawl.pids(fault.target),
+            _ => self.crawl.pids(&fault.target),
         };
         pids.sort_unstable();
         pids.get(fault.at_ms as usize % pids.len().max(1)).copied()
@@ -288,6 +316,16 @@ impl<'a> Trial<'a> {
         if std::fs::rename(&folder, &away).is_ok() {
             self.crawl.pids(stage).into_iter().for_each(|pid| signal_to(pid, Signal::KILL));
             let _ = std::fs::remove_dir_all(&away);
+        }
+    }
+
+    /// Waits until the last order of the operator is carried out, if there are any, and looks at the owners of the partitions.
+    fn see_it_scaled(&mut self) {
+        let last = self.schedule.faults.iter().rfind(|fault| fault.kind == Kind::Scalings);
+        if let Some(Fault { target: order, .. }) = last {
+            self.operator.finish(EVEN_WITHIN);
+            assert!(!self.crawl.has_ended(), "the crawl was too short to be scaled:\n{}", self.crawl.log());
+            assert_even(&self.crawl, order);
         }
     }
 

@@ -4,7 +4,7 @@
 
 use super::kind::Kind;
 use super::schedule::{Fault, Schedule};
-use super::trial::{DELAY, RENEW};
+use super::trial::{RENEW, delay};
 use crate::harness::{Finished, HONEST_HOSTS, Running, World};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -140,8 +140,9 @@ fn repeats_max(schedule: &Schedule) -> u64 {
     let lease = schedule.setting.job_lease;
     // Time without scheduler or broker: a lease that is not renewed in it is lost.
     let away: Duration = schedule.faults.iter().filter(|fault| keeps_reports_back(fault)).map(time_away).sum();
+    let requests_in = |time: Duration| requests_in(time, delay(schedule));
     let lost_leases = if away > lease / 2 { requests_in(lease) } else { 0 };
-    let lost_reports: u64 = schedule.faults.iter().map(|fault| repeats_of(fault, lease)).sum();
+    let lost_reports: u64 = schedule.faults.iter().map(|fault| repeats_of(fault, lease, requests_in)).sum();
     lost_leases + lost_reports
 }
 
@@ -153,15 +154,17 @@ fn time_away(fault: &Fault) -> Duration {
 fn keeps_reports_back(fault: &Fault) -> bool {
     match fault.kind {
         Kind::Broker | Kind::Disk | Kind::Restore | Kind::Rhumb | Kind::Node => true,
-        Kind::Kill | Kind::Stop | Kind::Cut => matches!(fault.target, "scheduler" | "broker" | "fetcher" | "all"),
-        Kind::Scale | Kind::Web | Kind::Names | Kind::State | Kind::Clock | Kind::Consumer => false,
+        Kind::Kill | Kind::Stop | Kind::Cut => {
+            matches!(fault.target.as_str(), "scheduler" | "broker" | "fetcher" | "all")
+        }
+        Kind::Scale | Kind::Scalings | Kind::Web | Kind::Names | Kind::State | Kind::Clock | Kind::Consumer => false,
     }
 }
 
 /// What a fault makes unknown of requests that were made.
-fn repeats_of(fault: &Fault, lease: Duration) -> u64 {
+fn repeats_of(fault: &Fault, lease: Duration, requests_in: impl Fn(Duration) -> u64) -> u64 {
     let hosts = u64::from(HONEST_HOSTS);
-    match (fault.kind, fault.target) {
+    match (fault.kind, fault.target.as_str()) {
         // What was done since the last report is not known.
         (Kind::Kill, "fetcher") | (Kind::Rhumb, _) => requests_in(RENEW + REPORT),
         // What was done while nobody heard of it.
@@ -174,8 +177,8 @@ fn repeats_of(fault: &Fault, lease: Duration) -> u64 {
 }
 
 /// Requests to all honest hosts in a time: they are as many as connections, and each has its delay.
-fn requests_in(time: Duration) -> u64 {
-    let in_time = time.as_millis() / DELAY.as_millis() + 1;
+fn requests_in(time: Duration, delay: Duration) -> u64 {
+    let in_time = time.as_millis() / delay.as_millis() + 1;
     u64::from(HONEST_HOSTS) * u64::try_from(in_time).unwrap_or(u64::MAX)
 }
 
@@ -214,7 +217,7 @@ mod tests {
         let none = Schedule::draw(0, &[Kind::Scale]);
         assert_eq!(repeats_max(&none), 0);
         let rhumb = Schedule::draw(0, &[Kind::Rhumb]);
-        assert!(repeats_max(&rhumb) >= requests_in(RENEW));
+        assert!(repeats_max(&rhumb) >= requests_in(RENEW, delay(&rhumb)));
     }
 
     #[test]

@@ -1,0 +1,230 @@
+//! Operator: gives a running crawl one order after the other (`rhumb scale`, `move`, `split`).
+//!
+//! Flow: an order is given again while `rhumb` or the broker is away. It is cut off, with SIGKILL, when the next one comes.
+//! All orders and what came of them are in `operator.log`, beside the data directory.
+//!
+//! Invariant: an order fails only while `rhumb` or the broker is away, and says why. Moves and splits may be refused, since
+//! the partition or the instance may not be what it was.
+
+use crate::harness::{Running, binaries};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+/// After a kill of `rhumb` or the broker an order may fail for so long.
+const AWAY_MAX: Duration = Duration::from_secs(30);
+/// Before an order that failed is given again.
+const PAUSE: Duration = Duration::from_millis(500);
+/// Between two looks at an order that is carried out.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// The exit code of a refusal.
+const REFUSED: i32 = 2;
+
+/// Somebody who gives orders.
+pub(super) struct Operator {
+    data: PathBuf,
+    /// When `rhumb` or the broker was killed last.
+    killed_at: Arc<Mutex<Option<Instant>>>,
+    order: Option<Order>,
+}
+
+/// An order that was given.
+struct Order {
+    text: String,
+    given_at: Instant,
+    is_cut_off: Arc<AtomicBool>,
+    outcome: JoinHandle<Result<(), String>>,
+}
+
+impl Operator {
+    /// Somebody who has given no order to the crawl in this data directory.
+    pub(super) fn new(data: PathBuf) -> Operator {
+        Operator { data, killed_at: Arc::default(), order: None }
+    }
+
+    /// `rhumb` or the broker is killed just now.
+    pub(super) fn sees_a_kill(&self) {
+        *self.killed_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
+    /// Gives an order, and waits for nothing.
+    ///
+    /// # Panics
+    /// When the one before has failed.
+    pub(super) fn order(&mut self, text: &str) {
+        self.cut_off();
+        let is_cut_off = Arc::<AtomicBool>::default();
+        let told = Attempts {
+            data: self.data.clone(),
+            text: text.to_owned(),
+            killed_at: Arc::clone(&self.killed_at),
+            is_cut_off: Arc::clone(&is_cut_off),
+        };
+        let outcome = thread::spawn(move || told.carry_out());
+        self.order = Some(Order { text: text.to_owned(), given_at: Instant::now(), is_cut_off, outcome });
+    }
+
+    /// Waits until the last order is carried out.
+    ///
+    /// # Panics
+    /// When it fails, or is not carried out within a time.
+    pub(super) fn finish(&mut self, at_most: Duration) {
+        let Some(order) = &self.order else { return };
+        while !order.outcome.is_finished() {
+            let is_late = order.given_at.elapsed() > at_most;
+            assert!(!is_late, "`rhumb {}` is not carried out within {at_most:?}", order.text);
+            thread::sleep(LOOK_EVERY);
+        }
+        self.cut_off();
+    }
+
+    fn cut_off(&mut self) {
+        let Some(order) = self.order.take() else { return };
+        order.is_cut_off.store(true, Ordering::Relaxed);
+        let outcome = order.outcome.join().unwrap_or_else(|_| Err("its thread panicked".to_owned()));
+        assert!(outcome.is_ok(), "`rhumb {}`: {}", order.text, outcome.unwrap_err());
+    }
+}
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        if let Some(order) = &self.order {
+            order.is_cut_off.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
+/// An order that is given until it is carried out.
+struct Attempts {
+    data: PathBuf,
+    text: String,
+    killed_at: Arc<Mutex<Option<Instant>>>,
+    is_cut_off: Arc<AtomicBool>,
+}
+
+impl Attempts {
+    fn carry_out(&self) -> Result<(), String> {
+        let may_be_refused = !self.text.starts_with("scale");
+        loop {
+            let said = match self.once().map_err(|error| error.to_string())? {
+                None | Some((0, _)) => return Ok(()),
+                Some((REFUSED, said)) if may_be_refused && !self.is_hindered() => return said_why(said).map(drop),
+                Some((_, said)) => said_why(said)?,
+            };
+            if !self.is_hindered() {
+                return Err(said);
+            }
+            thread::sleep(PAUSE);
+        }
+    }
+
+    /// Exit code and what was said; none when it was cut off.
+    fn once(&self) -> std::io::Result<Option<(i32, String)>> {
+        let path = self.data.with_file_name("operator.log");
+        let mut log = File::options().create(true).append(true).open(&path)?;
+        writeln!(log, "$ rhumb {}", self.text)?;
+        let begin = usize::try_from(log.metadata()?.len()).unwrap_or(usize::MAX);
+        let mut command = Command::new(binaries().join("rhumb"));
+        command.args(self.text.split(' ')).arg("--data").arg(&self.data).stdin(Stdio::null());
+        let mut process = command.stdout(log.try_clone()?).stderr(log.try_clone()?).spawn()?;
+        let begun = Instant::now();
+        let status = loop {
+            if self.is_cut_off.load(Ordering::Relaxed) {
+                let _ = process.kill();
+                process.wait()?;
+                writeln!(log, "cut off after {:.1} s", begun.elapsed().as_secs_f64())?;
+                return Ok(None);
+            }
+            if let Some(status) = process.try_wait()? {
+                break status;
+            }
+            thread::sleep(LOOK_EVERY);
+        };
+        let said = fs::read_to_string(&path)?.get(begin..).unwrap_or_default().to_owned();
+        writeln!(log, "{status} after {:.1} s", begun.elapsed().as_secs_f64())?;
+        Ok(Some((status.code().unwrap_or(-1), said)))
+    }
+
+    fn is_hindered(&self) -> bool {
+        let killed_at = *self.killed_at.lock().unwrap_or_else(PoisonError::into_inner);
+        killed_at.is_some_and(|killed_at| killed_at.elapsed() < AWAY_MAX)
+    }
+}
+
+/// What an order that failed said, if that is an error message.
+fn said_why(said: String) -> Result<String, String> {
+    if said.trim().is_empty() || said.contains("panicked at") {
+        Err(format!("no error message: {said}"))
+    } else {
+        Ok(said)
+    }
+}
+
+/// Asserts that partitions have moved, and that the instances that an order wants share the partitions of their stage evenly.
+///
+/// # Panics
+/// When they have not, or do not.
+pub(super) fn assert_even(crawl: &Running, order: &str) {
+    let said = crawl.rhumb(&["partitions", "--json"]);
+    assert_eq!(said.code, 0, "{}\n{}", said.err, crawl.log());
+    let uneven = uneven(&said.out, order);
+    assert!(uneven.is_empty(), "after `rhumb {order}`: {}\n{}", uneven.join("; "), said.out);
+}
+
+/// What is not as an order wants it, by the lines of `rhumb partitions --json`.
+fn uneven(lines: &str, order: &str) -> Vec<String> {
+    let lines: Vec<serde_json::Value> = lines.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let mut wrong = Vec::new();
+    for (stage, wanted) in order.split(' ').filter_map(|word| word.split_once('=')) {
+        let of_stage: Vec<&serde_json::Value> = lines.iter().filter(|line| line["stage"] == stage).collect();
+        let mut counts: BTreeMap<u64, usize> = BTreeMap::new();
+        for line in &of_stage {
+            match line["state"].as_str() {
+                Some("owned") => *counts.entry(line["owner"].as_u64().unwrap_or(u64::MAX)).or_default() += 1,
+                // Nothing is of it any more but what comes late.
+                Some("split") => {}
+                state => wrong.push(format!("partition {} of {stage} is {state:?}", line["partition"])),
+            }
+        }
+        let most = counts.values().max().copied().unwrap_or_default();
+        let is_even = counts.values().all(|count| count + 1 >= most);
+        if !is_even || counts.len().to_string() != wanted {
+            wrong.push(format!("{wanted} instances of {stage} are wanted; these have partitions: {counts:?}"));
+        }
+    }
+    if lines.iter().all(|line| line["version"].as_u64().is_some_and(|version| version <= 1)) {
+        wrong.push("no partition has moved".to_owned());
+    }
+    wrong
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(stage: &str, owner: u16, version: u64, state: &str) -> String {
+        format!(r#"{{"stage":"{stage}","partition":3,"owner":{owner},"version":{version},"state":"{state}"}}"#)
+    }
+
+    #[test]
+    fn partitions_are_even_when_all_that_are_wanted_have_as_many_as_another_or_one_more() {
+        let of =
+            |owners: &[u16]| -> Vec<String> { owners.iter().map(|owner| line("dedup", *owner, 2, "owned")).collect() };
+        let wrong = |lines: &[String], order: &str| uneven(&lines.join("\n"), order).len();
+        assert_eq!(wrong(&of(&[0, 1, 0]), "scale dedup=2"), 0);
+        assert_eq!(wrong(&of(&[0, 1, 0, 0]), "scale dedup=2"), 1);
+        assert_eq!(wrong(&of(&[0, 1]), "scale dedup=3"), 1);
+        assert_eq!(wrong(&of(&[0, 1]), "scale dedup=2 scheduler=1"), 1, "nobody has those of the scheduler");
+        let split = [of(&[0, 1]), vec![line("dedup", 0, 1, "split")]].concat();
+        assert_eq!(wrong(&split, "scale dedup=2"), 0);
+        let leaving = [of(&[0, 1]), vec![line("dedup", 0, 1, "leaving")]].concat();
+        assert_eq!(wrong(&leaving, "scale dedup=2"), 1);
+        assert_eq!(wrong(&[line("dedup", 0, 1, "owned")], "scale dedup=1"), 1, "none has moved");
+    }
+}
