@@ -26,7 +26,7 @@ const PAGES: u32 = 20;
 const PAGES_WHILE_SCALED: u32 = 45;
 /// `politeness.delay`: long enough that most of the crawl lies within the schedule.
 pub(crate) const DELAY: Duration = Duration::from_millis(250);
-const DELAY_WHILE_SCALED: Duration = Duration::from_secs(1);
+const DELAY_WHILE_SCALED: Duration = Duration::from_millis(700);
 /// The Retry-After of the host that is busy: longer than many faults.
 const RETRY_AFTER_S: u64 = 4;
 /// `stages.fetcher.renew_every`
