@@ -124,9 +124,8 @@ fn killed(dice: &mut Dice, setting: &Setting, at_ms: u64) -> Fault {
 
 #[cfg(test)]
 mod tests {
-    use crate::faults::kind::Kind;
-    use crate::faults::scalings::{SCALINGS, SCALINGS_MAX_MS};
-    use crate::faults::schedule::{Fault, Schedule};
+    use super::*;
+    use crate::faults::schedule::Schedule;
 
     #[test]
     fn a_crawl_gets_ten_orders_and_the_last_one_in_peace() {
