@@ -6,7 +6,7 @@ use rhumb_tests::faults::{Kind, Line, Passed, RECOVERIES, Recovery, Results, Sch
 use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Kinds of faults that every crawl survives without loss or refusal.
 const USUAL: [Kind; 8] =
@@ -134,8 +134,14 @@ fn tried(schedule: &Schedule, seed: u64) -> Line {
         seconds: passed.elapsed.as_secs_f64().round(),
         repeats: passed.repeats,
         repeats_max: passed.repeats_max,
-        pause_s: (passed.pause.as_secs_f64() * 10.0).round() / 10.0,
+        pause_s: tenths(passed.pause),
+        even_after_s: passed.even_after.map(tenths),
     }
+}
+
+/// Seconds, to a tenth.
+fn tenths(time: Duration) -> f64 {
+    (time.as_secs_f64() * 10.0).round() / 10.0
 }
 
 /// The commit that is checked out, and whether anything differs from it.

@@ -70,18 +70,20 @@ impl Operator {
         self.order = Some(Order { text: text.to_owned(), given_at: Instant::now(), is_cut_off, outcome });
     }
 
-    /// Waits until the last order is carried out.
+    /// Waits until the last order, if there is one, is carried out. Gives the time that it took.
     ///
     /// # Panics
     /// When it fails, or is not carried out within a time.
-    pub(super) fn finish(&mut self, at_most: Duration) {
-        let Some(order) = &self.order else { return };
+    pub(super) fn finish(&mut self, at_most: Duration) -> Option<Duration> {
+        let order = self.order.as_ref()?;
         while !order.outcome.is_finished() {
             let is_late = order.given_at.elapsed() > at_most;
             assert!(!is_late, "`rhumb {}` is not carried out within {at_most:?}", order.text);
             thread::sleep(LOOK_EVERY);
         }
+        let took = order.given_at.elapsed();
         self.cut_off();
+        Some(took)
     }
 
     fn cut_off(&mut self) {

@@ -29,6 +29,9 @@ pub struct Line {
     pub repeats_max: u64,
     /// The longest time without any request.
     pub pause_s: f64,
+    /// From the last order of an operator to the end of all moves, where there were orders.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub even_after_s: Option<f64>,
 }
 
 /// The file, or none.
@@ -88,6 +91,7 @@ mod tests {
             repeats: 0,
             repeats_max: 0,
             pause_s: 0.0,
+            even_after_s: None,
         }
     }
 

@@ -11,7 +11,7 @@ use super::operator::{Operator, assert_even};
 use super::proxy::ALL;
 use super::schedule::{Fault, Schedule};
 use super::verdict::{self, Passed};
-use crate::harness::{Crawl, Running, World, binaries, ended_within, honest_hosts, hurried};
+use crate::harness::{CRAWL_LIMITS, Crawl, Running, World, binaries, ended_within, honest_hosts, hurried};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
@@ -35,8 +35,8 @@ pub(crate) const RENEW: Duration = Duration::from_millis(500);
 const SMALL_PAGES: &str = "16MiB";
 /// Until the first request of a crawl.
 const STARTS_WITHIN: Duration = Duration::from_secs(30);
-/// From the end of the last fault to the end of the crawl.
-const ENDS_WITHIN: Duration = Duration::from_secs(100);
+/// From the end of the last fault to the end of the crawl, beside what its longest hosts take.
+const ENDS_WITHIN: Duration = Duration::from_secs(75);
 /// Between two looks at a crawl that goes on.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// How long a command that scales may take; without a broker it is given up.
@@ -62,9 +62,9 @@ pub fn run(schedule: &Schedule) -> Passed {
     });
     let mut trial = Trial::start(schedule, &world, |crawl| configured(crawl, schedule));
     trial.carry_out();
-    trial.see_it_scaled();
+    let even_after = trial.see_it_scaled();
     trial.watch_to_the_end();
-    verdict::of(schedule, &world, trial.crawl, started.elapsed())
+    Passed { even_after, ..verdict::of(schedule, &world, trial.crawl, started.elapsed()) }
 }
 
 fn is_scaled(schedule: &Schedule) -> bool {
@@ -320,23 +320,24 @@ impl<'a> Trial<'a> {
     }
 
     /// Waits until the last order of the operator is carried out, if there are any, and looks at the owners of the partitions.
-    fn see_it_scaled(&mut self) {
-        let last = self.schedule.faults.iter().rfind(|fault| fault.kind == Kind::Scalings);
-        if let Some(Fault { target: order, .. }) = last {
-            self.operator.finish(EVEN_WITHIN);
-            assert!(!self.crawl.has_ended(), "the crawl was too short to be scaled:\n{}", self.crawl.log());
-            assert_even(&self.crawl, order);
-        }
+    /// Gives the time that it took.
+    fn see_it_scaled(&mut self) -> Option<Duration> {
+        let order = &self.schedule.faults.iter().rfind(|fault| fault.kind == Kind::Scalings)?.target;
+        let even_after = self.operator.finish(EVEN_WITHIN);
+        assert!(!self.crawl.has_ended(), "the crawl was too short to be scaled:\n{}", self.crawl.log());
+        assert_even(&self.crawl, order);
+        even_after
     }
 
     /// Looks at the crawl, which has no more faults to meet, until it has ended.
     fn watch_to_the_end(&mut self) {
         let since = Instant::now();
+        let at_most = ENDS_WITHIN + CRAWL_LIMITS.pages_per_host * delay(self.schedule);
         while !self.crawl.has_ended() {
             let violations = self.crawl.violations();
             assert!(violations.is_empty(), "{}:\n{}", violations.join("; "), self.crawl.log());
-            let is_late = since.elapsed() > ENDS_WITHIN;
-            assert!(!is_late, "does not end within {ENDS_WITHIN:?} of the last fault:\n{}", self.crawl.log());
+            let is_late = since.elapsed() > at_most;
+            assert!(!is_late, "does not end within {at_most:?} of the last fault:\n{}", self.crawl.log());
             thread::sleep(LOOK_EVERY);
         }
     }

@@ -30,6 +30,8 @@ pub struct Passed {
     pub repeats_max: u64,
     /// The longest time in which the whole web saw no request.
     pub pause: Duration,
+    /// From the last order of an operator to the end of all moves, where there were orders.
+    pub even_after: Option<Duration>,
     /// From the start of the web to the verdict.
     pub elapsed: Duration,
 }
@@ -42,7 +44,7 @@ pub(crate) fn of(schedule: &Schedule, world: &World, mut crawl: Running, elapsed
     let report = world.web.report();
     let contacts = world.web.contacts();
     let (repeats, repeats_max) = (report.repeats.count, repeats_max(schedule));
-    let passed = Passed { repeats, repeats_max, pause: longest_pause(&contacts), elapsed, refused: false };
+    let passed = Passed { repeats, repeats_max, pause: longest_pause(&contacts), elapsed, ..Passed::default() };
     let code = crawl.exit_code(Duration::ZERO);
     let log = crawl.log();
     if code == REFUSED && schedule.faults.iter().any(|fault| fault.kind.may_be_refused()) {
