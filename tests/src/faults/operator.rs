@@ -90,7 +90,7 @@ impl Operator {
         let Some(order) = self.order.take() else { return };
         order.is_cut_off.store(true, Ordering::Relaxed);
         let outcome = order.outcome.join().unwrap_or_else(|_| Err("its thread panicked".to_owned()));
-        assert!(outcome.is_ok(), "`rhumb {}`: {}", order.text, outcome.unwrap_err());
+        assert!(outcome.is_ok(), "`rhumb {}`: {}", order.text, outcome.err().unwrap_or_default());
     }
 }
 
