@@ -1,13 +1,15 @@
 //! Operator: gives a running crawl one order after the other (`rhumb scale`, `move`, `split`).
 //!
 //! Flow: an order is given again while `rhumb` or the broker is away. It is cut off, with SIGKILL, when the next one comes.
-//! All orders and what came of them are in `operator.log`, beside the data directory.
+//! When it is carried out, `rhumb status --check` is asked.
+//! What came of each is in `order-1.log` and so on, beside the data directory.
 //!
 //! Invariant: an order fails only while `rhumb` or the broker is away, and says why. Moves and splits may be refused, since
 //! the partition or the instance may not be what it was.
 
-use crate::harness::{Running, binaries};
+use crate::harness::{Running, binaries, rhumb};
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -31,7 +33,7 @@ pub(super) struct Operator {
     data: PathBuf,
     /// When `rhumb` or the broker was killed last.
     killed_at: Arc<Mutex<Option<Instant>>>,
-    order: Option<Order>,
+    orders: Vec<Order>,
 }
 
 /// An order that was given.
@@ -39,13 +41,14 @@ struct Order {
     text: String,
     given_at: Instant,
     is_cut_off: Arc<AtomicBool>,
-    outcome: JoinHandle<Result<(), String>>,
+    /// How long after it was given it was carried out; none when it was cut off or refused.
+    outcome: JoinHandle<Result<Option<Duration>, String>>,
 }
 
 impl Operator {
     /// Somebody who has given no order to the crawl in this data directory.
     pub(super) fn new(data: PathBuf) -> Operator {
-        Operator { data, killed_at: Arc::default(), order: None }
+        Operator { data, killed_at: Arc::default(), orders: Vec::new() }
     }
 
     /// `rhumb` or the broker is killed just now.
@@ -54,51 +57,47 @@ impl Operator {
     }
 
     /// Gives an order, and waits for nothing.
-    ///
-    /// # Panics
-    /// When the one before has failed.
     pub(super) fn order(&mut self, text: &str) {
         self.cut_off();
         let is_cut_off = Arc::<AtomicBool>::default();
-        let told = Attempts {
+        let attempts = Attempts {
             data: self.data.clone(),
             text: text.to_owned(),
+            log: self.data.with_file_name(format!("order-{}.log", self.orders.len() + 1)),
             killed_at: Arc::clone(&self.killed_at),
             is_cut_off: Arc::clone(&is_cut_off),
         };
-        let outcome = thread::spawn(move || told.carry_out());
-        self.order = Some(Order { text: text.to_owned(), given_at: Instant::now(), is_cut_off, outcome });
+        let outcome = thread::spawn(move || attempts.carry_out());
+        self.orders.push(Order { text: text.to_owned(), given_at: Instant::now(), is_cut_off, outcome });
     }
 
     /// Waits until the last order, if there is one, is carried out. Gives the time that it took.
     ///
     /// # Panics
-    /// When it fails, or is not carried out within a time.
+    /// When one has failed, or the last is not carried out within a time.
     pub(super) fn finish(&mut self, at_most: Duration) -> Option<Duration> {
-        let order = self.order.as_ref()?;
-        while !order.outcome.is_finished() {
-            let is_late = order.given_at.elapsed() > at_most;
-            assert!(!is_late, "`rhumb {}` is not carried out within {at_most:?}", order.text);
+        let last = self.orders.last()?;
+        while !last.outcome.is_finished() && last.given_at.elapsed() < at_most {
             thread::sleep(LOOK_EVERY);
         }
-        let took = order.given_at.elapsed();
         self.cut_off();
-        Some(took)
+        let mut took = None;
+        for Order { text, outcome, .. } in self.orders.drain(..) {
+            let outcome = outcome.join().unwrap_or_else(|_| Err("its thread panicked".to_owned()));
+            took = outcome.unwrap_or_else(|why| panic!("`rhumb {text}`: {why}"));
+        }
+        assert!(took.is_some(), "the last order is not carried out within {at_most:?}");
+        took
     }
 
-    fn cut_off(&mut self) {
-        let Some(order) = self.order.take() else { return };
-        order.is_cut_off.store(true, Ordering::Relaxed);
-        let outcome = order.outcome.join().unwrap_or_else(|_| Err("its thread panicked".to_owned()));
-        assert!(outcome.is_ok(), "`rhumb {}`: {}", order.text, outcome.err().unwrap_or_default());
+    fn cut_off(&self) {
+        self.orders.iter().for_each(|order| order.is_cut_off.store(true, Ordering::Relaxed));
     }
 }
 
 impl Drop for Operator {
     fn drop(&mut self) {
-        if let Some(order) = &self.order {
-            order.is_cut_off.store(true, Ordering::Relaxed);
-        }
+        self.cut_off();
     }
 }
 
@@ -106,32 +105,34 @@ impl Drop for Operator {
 struct Attempts {
     data: PathBuf,
     text: String,
+    log: PathBuf,
     killed_at: Arc<Mutex<Option<Instant>>>,
     is_cut_off: Arc<AtomicBool>,
 }
 
 impl Attempts {
-    fn carry_out(&self) -> Result<(), String> {
+    fn carry_out(&self) -> Result<Option<Duration>, String> {
+        let given_at = Instant::now();
         let may_be_refused = !self.text.starts_with("scale");
         loop {
-            let said = match self.once().map_err(|error| error.to_string())? {
-                None | Some((0, _)) => return Ok(()),
-                Some((REFUSED, said)) if may_be_refused && !self.is_hindered() => return said_why(said).map(drop),
-                Some((_, said)) => said_why(said)?,
-            };
-            if !self.is_hindered() {
-                return Err(said);
+            let Some(code) = self.once().map_err(|error| error.to_string())? else { return Ok(None) };
+            let took = given_at.elapsed();
+            if code == 0 {
+                return self.check().map(|()| Some(took));
             }
-            thread::sleep(PAUSE);
+            let why = self.why()?;
+            match self.is_hindered() {
+                true => thread::sleep(PAUSE),
+                false if code == REFUSED && may_be_refused => return Ok(None),
+                false => return Err(why),
+            }
         }
     }
 
-    /// Exit code and what was said; none when it was cut off.
-    fn once(&self) -> std::io::Result<Option<(i32, String)>> {
-        let path = self.data.with_file_name("operator.log");
-        let mut log = File::options().create(true).append(true).open(&path)?;
+    /// Gives the order. Its exit code; none when it was cut off.
+    fn once(&self) -> std::io::Result<Option<i32>> {
+        let mut log = File::options().create(true).append(true).open(&self.log)?;
         writeln!(log, "$ rhumb {}", self.text)?;
-        let begin = usize::try_from(log.metadata()?.len()).unwrap_or(usize::MAX);
         let mut command = Command::new(binaries().join("rhumb"));
         command.args(self.text.split(' ')).arg("--data").arg(&self.data).stdin(Stdio::null());
         let mut process = command.stdout(log.try_clone()?).stderr(log.try_clone()?).spawn()?;
@@ -148,23 +149,27 @@ impl Attempts {
             }
             thread::sleep(LOOK_EVERY);
         };
-        let said = fs::read_to_string(&path)?.get(begin..).unwrap_or_default().to_owned();
         writeln!(log, "{status} after {:.1} s", begun.elapsed().as_secs_f64())?;
-        Ok(Some((status.code().unwrap_or(-1), said)))
+        Ok(Some(status.code().unwrap_or(-1)))
+    }
+
+    /// Looks whether every URL is accounted for. It cannot be told while a process is away.
+    fn check(&self) -> Result<(), String> {
+        let said = rhumb(&[OsStr::new("status"), OsStr::new("--check"), OsStr::new("--data"), self.data.as_os_str()]);
+        let wrong: Vec<&str> = said.err.lines().filter(|line| line.starts_with("check failed")).collect();
+        if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
+    }
+
+    /// The error message of an attempt that failed, with what was said before.
+    fn why(&self) -> Result<String, String> {
+        let said = fs::read_to_string(&self.log).map_err(|error| error.to_string())?;
+        let is_message = said.lines().any(|line| line.starts_with("rhumb: ")) && !said.contains("panicked at");
+        if is_message { Ok(said) } else { Err(format!("no error message: {said}")) }
     }
 
     fn is_hindered(&self) -> bool {
         let killed_at = *self.killed_at.lock().unwrap_or_else(PoisonError::into_inner);
         killed_at.is_some_and(|killed_at| killed_at.elapsed() < AWAY_MAX)
-    }
-}
-
-/// What an order that failed said, if that is an error message.
-fn said_why(said: String) -> Result<String, String> {
-    if said.trim().is_empty() || said.contains("panicked at") {
-        Err(format!("no error message: {said}"))
-    } else {
-        Ok(said)
     }
 }
 
