@@ -90,6 +90,8 @@ pub enum Durability {
 #[expect(missing_docs, reason = "pipeline.yaml documents every key")]
 pub struct Moves {
     pub cpu_share: f64,
+    #[serde(deserialize_with = "duration")]
+    pub sigterm_wait: Duration,
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -39,6 +39,7 @@ mod run;
 mod saying;
 pub mod settlement;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the loop: it waits, and looks at the clock")]
+mod shutdown;
 mod start;
 pub mod store;
 mod telling;

@@ -20,6 +20,7 @@ use super::parked::Parked;
 use super::process::{Ended, Process};
 use super::saying::Saying;
 use super::settlement::{Action, InputAt, Life, Settlement, next_epoch};
+use super::shutdown::Shutdown;
 use super::telling::Moment;
 use crate::bus::{Bus, Publisher, StreamAnswer};
 use crate::config::{Pipeline, Storage};
@@ -30,7 +31,6 @@ use crate::topology::StageName;
 use async_nats::Subject;
 use async_nats::jetstream::AckKind;
 use futures::stream::StreamExt as _;
-use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 /// How long a drain may take before what is in hand is left to be delivered again.
@@ -106,11 +106,11 @@ impl Heard {
     }
 }
 
-/// Runs a stage until `shutdown`, or until its instance is to have other partitions; then drains it.
+/// Runs a stage until it is told to end, or until its instance is to have other partitions; then drains it.
 pub(super) async fn run(
     process: Process,
     core: Box<dyn AnyCore>,
-    shutdown: Pin<&mut impl Future<Output = ()>>,
+    shutdown: &mut Shutdown,
 ) -> anyhow::Result<Ended> {
     let control = control_requests(&process).await?;
     let soft = process.inputs().soft(process.stage.sources).await?;
@@ -147,7 +147,7 @@ async fn control_requests(process: &Process) -> anyhow::Result<ControlRequests> 
 
 impl Loop {
     /// The life of the process, until it is drained.
-    async fn live(&mut self, ears: &mut Ears, mut shutdown: Pin<&mut impl Future<Output = ()>>) -> anyhow::Result<()> {
+    async fn live(&mut self, ears: &mut Ears, shutdown: &mut Shutdown) -> anyhow::Result<()> {
         let (mut draining, mut next_upkeep) = (None::<Instant>, Instant::now());
         loop {
             if draining.is_none() && self.reassigned.is_some() {
@@ -172,7 +172,7 @@ impl Loop {
                 Some(late) => late,
                 None => tokio::select! {
                     biased;
-                    () = shutdown.as_mut(), if !self.is_told_to_end => Heard::Shutdown,
+                    () = shutdown.told(), if !self.is_told_to_end => Heard::Shutdown,
                     answer = self.publisher.next() => Heard::StreamsAnswer(answer),
                     () = std::future::poll_fn(|context| self.core.poll_work(context)), if may_step => Heard::WorkEnded,
                     Some(request) = ears.control.next() => Heard::Control(request),
