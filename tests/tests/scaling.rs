@@ -5,7 +5,7 @@ use rhumb_tests::harness::{Running, World, assert_conserved, assert_manners, sig
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
-use synthetic_web::{Latency, PagesPerHost, Profile};
+use synthetic_web::{Hostility, Latency, PagesPerHost, Profile, RobotsShares};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -87,6 +87,64 @@ fn a_group_is_left_in_peace_while_its_schedulers_are_scaled() {
     assert_eq!(report.connections_at_once, 1);
     let closest = report.closest_of_all_ms.expect("requests");
     assert!(closest >= 95.0, "two requests to the group came {closest} ms one after the other");
+}
+
+/// Goal: a robots.txt that expires while its server's partition moves is asked for anew and obeyed (P5), and errands between
+/// schedulers reach whoever has the partition. Method: rules lapse after ten seconds; every second host has those of the
+/// first one, which its scheduler asks the other scheduler for; partitions go to and fro all the time.
+#[test]
+fn rules_lapse_and_errands_are_on_their_way_while_partitions_move() {
+    const LIFETIME: Duration = Duration::from_secs(10);
+    let world = World::new(Profile {
+        hosts: 40,
+        pages_per_host: PagesPerHost::Exactly(60),
+        latency: Latency::Fixed { ms: 150 },
+        robots: RobotsShares { rules: 1.0, missing: 0.0, disallowed_pages: 0.2, crawl_delay: 0.0, crawl_delay_ms: 0 },
+        hostile: 0.5,
+        hostilities: vec![Hostility::RobotsElsewhere],
+        ..Profile::raw()
+    });
+    let lease = ["stages.scheduler.job_lease=6s", "stages.fetcher.renew_every=1s"];
+    let set = ["politeness.robots_lifetime=10s", "stages.fetcher.connections=14", lease[0], lease[1]];
+    let mut crawl = set.iter().fold(world.crawl(), |crawl, set| crawl.set(set)).start();
+    let tap = crawl.tap("errands");
+    crawl.until(MINUTE, |summary| summary.pages > 30);
+    let (mut moves, mut moves_with_errands) = (0, 0);
+    while !crawl.has_ended() && moves < 6 {
+        let (before, to) = (tap.bytes(), ["scheduler=2", "scheduler=1"][moves % 2]);
+        let said = crawl.rhumb(&["scale", to]);
+        moves += usize::from(said.code == 0);
+        moves_with_errands += usize::from(said.code == 0 && tap.bytes() > before);
+        assert!(said.code == 0 || crawl.has_ended(), "{}{}", said.out, said.err);
+    }
+    let finished = crawl.finish(2 * MINUTE);
+    world.assert_whole(&finished);
+    assert!(moves >= 3 && moves_with_errands >= 2, "{moves} moves, {moves_with_errands} with errands");
+    let errands = tap.lines();
+    assert!(errands.iter().any(|line| line.contains("robots.txt")), "{errands:?}");
+    let oldest = oldest_rules(&world);
+    assert!(oldest <= LIFETIME + RULES_LATE_MAX, "a page was fetched under rules of {oldest:?} before");
+    let report = world.web.report();
+    assert!(report.robots_requests > 3 * 40, "{} requests for robots.txt", report.robots_requests);
+    assert_eq!(report.hosts_without_robots_first, 0);
+}
+
+/// What a fetcher may take longer to hear that rules have lapsed: until its next renewal, and a request in hand.
+const RULES_LATE_MAX: Duration = Duration::from_secs(2);
+
+/// The longest time between a request for a page and the last one for the robots.txt of its host before.
+fn oldest_rules(world: &World) -> Duration {
+    let mut contacts = world.web.contacts();
+    contacts.sort_by_key(|contact| (contact.host, contact.at));
+    let (mut oldest, mut asked) = (Duration::ZERO, BTreeMap::new());
+    for contact in contacts {
+        if contact.url.ends_with("/robots.txt") {
+            asked.insert(contact.host, contact.at);
+        } else {
+            oldest = oldest.max(contact.at - asked.get(&contact.host).copied().unwrap_or_default());
+        }
+    }
+    oldest
 }
 
 #[test]

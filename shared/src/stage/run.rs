@@ -107,11 +107,7 @@ impl Heard {
 }
 
 /// Runs a stage until it is told to end, or until its instance is to have other partitions; then drains it.
-pub(super) async fn run(
-    process: Process,
-    core: Box<dyn AnyCore>,
-    shutdown: &mut Shutdown,
-) -> anyhow::Result<Ended> {
+pub(super) async fn run(process: Process, core: Box<dyn AnyCore>, shutdown: &mut Shutdown) -> anyhow::Result<Ended> {
     let control = control_requests(&process).await?;
     let soft = process.inputs().soft(process.stage.sources).await?;
     let (streams, opened) = process.inputs().streams(process.stage.sources).await?;
