@@ -107,8 +107,8 @@ fn rules_lapse_and_errands_are_on_their_way_while_partitions_move() {
     let lease = ["stages.scheduler.job_lease=6s", "stages.fetcher.renew_every=1s"];
     let set = ["politeness.robots_lifetime=10s", "stages.fetcher.connections=14", lease[0], lease[1]];
     let mut crawl = set.iter().fold(world.crawl(), |crawl, set| crawl.set(set)).start();
-    let tap = crawl.tap("errands");
     crawl.until(MINUTE, |summary| summary.pages > 30);
+    let tap = crawl.tap("errands");
     let (mut moves, mut moves_with_errands) = (0, 0);
     while !crawl.has_ended() && moves < 6 {
         let (before, to) = (tap.bytes(), ["scheduler=2", "scheduler=1"][moves % 2]);
