@@ -29,6 +29,37 @@ fn scale(crawl: &Running, to: &[&str]) -> String {
     said.out
 }
 
+/// Asserts that all owners tell what their partitions have and do.
+fn assert_figures(crawl: &Running) {
+    let tried_until = Instant::now() + MINUTE / 2;
+    let sums = loop {
+        // Stage by stage: URLs, bytes, URLs a second; none while a partition's owner does not answer, or has just begun.
+        let mut sums = Some(BTreeMap::<String, [f64; 3]>::new());
+        for line in crawl.rhumb(&["partitions", "--json"]).out.lines() {
+            let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
+            let figures = ["urls", "bytes", "urls_per_s"].map(|figure| line[figure].as_f64());
+            let [Some(urls), Some(bytes), Some(rate)] = figures else {
+                sums = None;
+                break;
+            };
+            let stage = line["stage"].as_str().expect("a stage").to_owned();
+            if let Some(sums) = &mut sums {
+                let sum = sums.entry(stage).or_default();
+                *sum = [sum[0] + urls, sum[1] + bytes, sum[2] + rate];
+            }
+        }
+        match sums {
+            Some(sums) => break sums,
+            None => assert!(Instant::now() < tried_until, "{}", crawl.rhumb(&["partitions"]).out),
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    };
+    for stage in ["dedup", "scheduler"] {
+        let [urls, bytes, rate] = sums[stage];
+        assert!((1500.0..6001.0).contains(&urls) && bytes > 0.0 && rate > 0.0, "{stage}: {sums:?}");
+    }
+}
+
 fn slow(hosts: u32, pages: u32) -> World {
     World::new(Profile {
         hosts,
@@ -53,6 +84,7 @@ fn every_stage_is_scaled_to_three_and_back_and_nothing_is_lost() {
     assert!(!crawl.has_ended(), "the crawl was too short to be scaled");
     crawl.until(MINUTE, |summary| summary.pages > 1500);
     assert_eq!(crawl.violations(), [""; 0]);
+    assert_figures(&crawl);
     let back = ["host-splitter=1", "dedup=1", "resolver=1", "scheduler=1", "fetcher=1", "parser=1"];
     scale(&crawl, &back);
     assert!(!crawl.has_ended(), "the crawl was too short to be scaled back");
@@ -251,6 +283,24 @@ fn partitions_that_grow_too_large_split_by_themselves_and_a_crawl_goes_on_with_t
     let finished = crawl.finish(3 * MINUTE);
     world.assert_counted(&finished);
     assert_conserved(&finished.summary);
+}
+
+#[test]
+fn a_partition_that_one_host_fills_is_not_split_and_is_named() {
+    let world = World::new(Profile {
+        hosts: 1,
+        pages_per_host: PagesPerHost::Exactly(2000),
+        latency: Latency::Fixed { ms: 20 },
+        ..Profile::raw()
+    });
+    let sets = ["partitions=2", "stages.dedup.partition_urls_max=1000"];
+    let mut crawl = sets.iter().fold(world.crawl(), |crawl, set| crawl.set(set)).start();
+    let summary = crawl.until(MINUTE, |summary| !summary.unsplittable.is_empty());
+    let [named] = &summary.unsplittable[..] else { panic!("{:?}", summary.unsplittable) };
+    assert!(named.starts_with("partition ") && named.contains("of dedup.0 knows "), "{named}");
+    let text = crawl.rhumb(&["status"]).out;
+    assert!(text.contains("too large partition ") && text.contains("most of them of one host"), "{text}");
+    assert_eq!(partitions(&crawl, "dedup"), [2]);
 }
 
 #[test]

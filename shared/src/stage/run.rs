@@ -18,6 +18,7 @@ use super::moves::Ahead;
 use super::occupation::Occupation;
 use super::parked::Parked;
 use super::process::{Ended, Process};
+use super::rates::Rates;
 use super::saying::Saying;
 use super::settlement::{Action, InputAt, Life, Settlement, next_epoch};
 use super::shutdown::Shutdown;
@@ -55,6 +56,8 @@ struct Loop {
     parked: Parked,
     /// New inputs in the place of lost ones, until the process has come back after a reconnect.
     reopened: Option<(StreamInputs, SoftInputs)>,
+    /// How many URLs a second the partitions deal with.
+    rates: Rates,
     /// Why the process has not come back after a reconnect.
     saying: Saying,
     /// The clock's reading at [`Timestamp::ZERO`].
@@ -227,6 +230,7 @@ impl Loop {
             in_hand,
             parked,
             reopened: None,
+            rates: Rates::default(),
             saying: Saying::default(),
             origin,
             connections,
@@ -461,7 +465,7 @@ impl Loop {
     }
 
     fn moment(&self) -> Moment<'_> {
-        let Loop { process, core, settlement, occupation, .. } = self;
+        let Loop { process, core, settlement, occupation, rates, .. } = self;
         let Context { bus, partitions, owners, .. } = &process.context;
         let own = StageName::from_name(process.stage.name).filter(|stage| stage.row().has_state);
         let of_all = own.and_then(|own| owners.get(&own)).map_or(0, |table| table.owners.partitions.len());
@@ -472,6 +476,7 @@ impl Loop {
             occupation,
             partitions: partitions.len() as u64,
             partitions_of_all: of_all as u64,
+            rates,
             now: self.now(),
         }
     }
