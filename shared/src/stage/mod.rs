@@ -33,14 +33,15 @@ mod ownership;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the loop: it waits, and looks at the clock")]
 mod parked;
 mod process;
-#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the loop: it waits, and looks at the clock")]
 mod rates;
+#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the loop: it waits, and looks at the clock")]
 mod run;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the loop: it waits, and looks at the clock")]
 mod saying;
 pub mod settlement;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the loop: it waits, and looks at the clock")]
 mod shutdown;
+#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the loop: it waits, and looks at the clock")]
 mod start;
 pub mod store;
 mod telling;
