@@ -16,7 +16,6 @@ use super::sending::{Sending, Sent, ToSend};
 use crate::partitions::{Owners, Ready};
 use crate::stage::store::{Changes, StoreError};
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 /// What an instance does of its moves while its core works.
 pub(in crate::stage) struct Ahead {
@@ -119,7 +118,7 @@ impl Ahead {
         if let Some(copy) = owners.copy(partition)
             && self.desk.rows.has_whole(partition, version, copy)?
         {
-            self.loaded.insert(partition, Loaded { version, copy, importing: None, worked: Duration::ZERO });
+            self.loaded.insert(partition, Loaded { version, copy, importing: None });
             return Ok(());
         }
         let importing = match beside {
