@@ -264,6 +264,10 @@ fn a_private_broker_answers_to_nobody_without_its_token() {
         assert_eq!(refused.kind(), async_nats::ConnectErrorKind::AuthorizationViolation, "{refused}");
     }
     let seed = &world.web.seed_urls()[0];
+    let end = Instant::now() + MINUTE;
+    while !crawl.rhumb(&["why", seed]).out.contains("scheduler") {
+        assert!(Instant::now() < end, "the seed never comes to the scheduler");
+    }
     for (command, shows) in [
         (["status"].as_slice(), "running"),
         (&["tap", "urls.new", "--limit", "1"], "urls.new"),
