@@ -79,12 +79,12 @@ fn a_crawl_through_every_hazard_ends_with_exactly_what_is_there() {
 fn a_robots_txt_of_any_kind_is_bounded_and_obeyed_as_far_as_it_can_be_read() {
     let hostilities: Vec<Hostility> =
         Hostility::ALL.into_iter().filter(|hostility| format!("{hostility:?}").starts_with("Robots")).collect();
-    assert_eq!(hostilities.len(), 10);
+    assert_eq!(hostilities.len(), 11);
     let world = World::alone(Profile {
-        hosts: 11,
+        hosts: 12,
         pages_per_host: PagesPerHost::Exactly(60),
         robots: RobotsShares { disallowed_pages: 0.3, ..Profile::raw().robots },
-        hostile: 10.0 / 11.0,
+        hostile: 11.0 / 12.0,
         hostilities,
         ..Profile::raw()
     });

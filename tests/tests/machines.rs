@@ -1,11 +1,16 @@
 //! Machines come and go while a crawl runs: one joins with a data directory of its own and takes all over, the first is
-//! emptied, the other dies, and what lay with it is brought back from a copy.
+//! emptied, the other dies, and what lay with it is brought back from a copy. One that is told to end gives its partitions
+//! away if it is no longer wanted, and keeps them otherwise.
 
-use rhumb_tests::harness::{Cluster, Further, Running, Said, World, assert_conserved};
+use rhumb_tests::harness::{Cluster, Further, Running, Said, World, assert_conserved, signal};
+use rustix::process::Signal;
+use std::path::Path;
 use std::time::{Duration, Instant};
 use synthetic_web::{Latency, PagesPerHost, Profile};
 
 const MINUTE: Duration = Duration::from_secs(60);
+/// `moves.sigterm_wait`.
+const WAIT: Duration = Duration::from_secs(5);
 const STATEFUL: [&str; 2] = ["dedup", "scheduler"];
 
 /// How many partitions an instance of a stage has, by the table of owners.
@@ -113,4 +118,67 @@ fn a_machine_joins_takes_all_over_dies_and_its_state_is_adopted() {
     let finished = crawl.finish(2 * MINUTE);
     world.assert_counted(&finished);
     assert_conserved(&finished.summary);
+}
+
+/// Goal: SIGTERM alone moves nothing; an instance that is no longer wanted when it comes, or soon afterwards, gives all
+/// away before it ends; a second SIGTERM ends it at once; nothing is lost (P3). Method: a second machine beside a crawl,
+/// whose instances are told to end, with and without a `rhumb scale` at the same time.
+#[test]
+fn one_that_is_told_to_end_keeps_its_partitions_unless_it_is_no_longer_wanted() {
+    let world = World::new(Profile {
+        hosts: 60,
+        pages_per_host: PagesPerHost::Exactly(100),
+        latency: Latency::Fixed { ms: 60 },
+        ..Profile::raw()
+    });
+    let crawl = world.crawl().set("ownership_lease=2s").set("stages.fetcher.connections=6");
+    let mut crawl = crawl.start();
+    crawl.until(MINUTE, |summary| summary.pages > 100);
+    let folder = tempfile::tempdir().expect("a folder");
+    let there = folder.path();
+    let (mut dedup, mut scheduler) = (join("dedup", there, &crawl), join("scheduler", there, &crawl));
+    ok(&crawl, &["scale", "dedup=2", "scheduler=2"]);
+
+    // Both are wanted: they stop in place, when the wait is over or they are told again.
+    let since = Instant::now();
+    signal(dedup.pid(), Signal::TERM);
+    signal(scheduler.pid(), Signal::TERM);
+    assert_eq!(scheduler.ended_within(WAIT / 2), None, "it looks whether it is wanted");
+    assert_eq!(scheduler.stop(), 0);
+    assert!(since.elapsed() < WAIT, "the second SIGTERM ends it at once: {:?}", since.elapsed());
+    assert_eq!((dedup.ended(), since.elapsed() > WAIT), (0, true), "{:?}", since.elapsed());
+    assert!(since.elapsed() < WAIT + Duration::from_secs(2), "{:?}", since.elapsed());
+    for stage in STATEFUL {
+        assert_eq!((partitions(&crawl, stage, 0), partitions(&crawl, stage, 1)), (32, 32), "{stage}");
+    }
+
+    // One is found to be unwanted while it waits, the other when it is told.
+    (dedup, scheduler) = (join("dedup", there, &crawl), join("scheduler", there, &crawl));
+    signal(dedup.pid(), Signal::TERM);
+    std::thread::scope(|scope| {
+        let scaling = scope.spawn(|| ok(&crawl, &["scale", "dedup=1", "scheduler=1"]));
+        let is_told = || ok(&crawl, &["partitions", "--json"]).contains(r#""stage":"scheduler","state":"leaving""#);
+        let end = Instant::now() + MINUTE / 2;
+        while !is_told() && partitions(&crawl, "scheduler", 1) > 0 {
+            assert!(Instant::now() < end, "{}", crawl.log());
+        }
+        signal(scheduler.pid(), Signal::TERM);
+        assert_eq!((dedup.ended(), scheduler.ended()), (0, 0));
+        scaling.join().expect("a command");
+    });
+    for stage in STATEFUL {
+        assert_eq!((partitions(&crawl, stage, 0), partitions(&crawl, stage, 1)), (64, 0), "{stage}");
+    }
+    // They are not missed.
+    std::fs::remove_dir_all(there).expect("the folder of emptied instances");
+    assert!(!crawl.has_ended(), "the crawl was too short");
+    assert_eq!(crawl.violations(), [""; 0]);
+    ok(&crawl, &["scale", "fetcher=4"]);
+    let finished = crawl.finish(2 * MINUTE);
+    world.assert_counted(&finished);
+    assert_conserved(&finished.summary);
+}
+
+fn join(stage: &str, data: &Path, crawl: &Running) -> Further {
+    Further::join(stage, 1, data, crawl)
 }

@@ -5,7 +5,7 @@ use rhumb_tests::harness::{Running, World, assert_conserved, assert_manners, sig
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
-use synthetic_web::{Latency, PagesPerHost, Profile};
+use synthetic_web::{Hostility, Latency, PagesPerHost, Profile, RobotsShares};
 
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -27,6 +27,37 @@ fn scale(crawl: &Running, to: &[&str]) -> String {
     let said = crawl.rhumb(&[&["scale"], to].concat());
     assert_eq!(said.code, 0, "{}{}\n{}", said.out, said.err, crawl.log());
     said.out
+}
+
+/// Asserts that all owners tell what their partitions have and do.
+fn assert_figures(crawl: &Running) {
+    let tried_until = Instant::now() + MINUTE / 2;
+    let sums = loop {
+        // Stage by stage: URLs, bytes, URLs a second; none while a partition's owner does not answer, or has just begun.
+        let mut sums = Some(BTreeMap::<String, [f64; 3]>::new());
+        for line in crawl.rhumb(&["partitions", "--json"]).out.lines() {
+            let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
+            let figures = ["urls", "bytes", "urls_per_s"].map(|figure| line[figure].as_f64());
+            let [Some(urls), Some(bytes), Some(rate)] = figures else {
+                sums = None;
+                break;
+            };
+            let stage = line["stage"].as_str().expect("a stage").to_owned();
+            if let Some(sums) = &mut sums {
+                let sum = sums.entry(stage).or_default();
+                *sum = [sum[0] + urls, sum[1] + bytes, sum[2] + rate];
+            }
+        }
+        match sums {
+            Some(sums) => break sums,
+            None => assert!(Instant::now() < tried_until, "{}", crawl.rhumb(&["partitions"]).out),
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    };
+    for stage in ["dedup", "scheduler"] {
+        let [urls, bytes, rate] = sums[stage];
+        assert!((1500.0..6001.0).contains(&urls) && bytes > 0.0 && rate > 0.0, "{stage}: {sums:?}");
+    }
 }
 
 fn slow(hosts: u32, pages: u32) -> World {
@@ -53,6 +84,7 @@ fn every_stage_is_scaled_to_three_and_back_and_nothing_is_lost() {
     assert!(!crawl.has_ended(), "the crawl was too short to be scaled");
     crawl.until(MINUTE, |summary| summary.pages > 1500);
     assert_eq!(crawl.violations(), [""; 0]);
+    assert_figures(&crawl);
     let back = ["host-splitter=1", "dedup=1", "resolver=1", "scheduler=1", "fetcher=1", "parser=1"];
     scale(&crawl, &back);
     assert!(!crawl.has_ended(), "the crawl was too short to be scaled back");
@@ -87,6 +119,64 @@ fn a_group_is_left_in_peace_while_its_schedulers_are_scaled() {
     assert_eq!(report.connections_at_once, 1);
     let closest = report.closest_of_all_ms.expect("requests");
     assert!(closest >= 95.0, "two requests to the group came {closest} ms one after the other");
+}
+
+/// Goal: a robots.txt that expires while its server's partition moves is asked for anew and obeyed (P5), and errands between
+/// schedulers reach whoever has the partition. Method: rules lapse after ten seconds; every second host has those of the
+/// first one, which its scheduler asks the other scheduler for; partitions go to and fro all the time.
+#[test]
+fn rules_lapse_and_errands_are_on_their_way_while_partitions_move() {
+    const LIFETIME: Duration = Duration::from_secs(10);
+    let world = World::new(Profile {
+        hosts: 40,
+        pages_per_host: PagesPerHost::Exactly(60),
+        latency: Latency::Fixed { ms: 150 },
+        robots: RobotsShares { rules: 1.0, missing: 0.0, disallowed_pages: 0.2, crawl_delay: 0.0, crawl_delay_ms: 0 },
+        hostile: 0.5,
+        hostilities: vec![Hostility::RobotsElsewhere],
+        ..Profile::raw()
+    });
+    let lease = ["stages.scheduler.job_lease=6s", "stages.fetcher.renew_every=1s"];
+    let set = ["politeness.robots_lifetime=10s", "stages.fetcher.connections=14", lease[0], lease[1]];
+    let mut crawl = set.iter().fold(world.crawl(), |crawl, set| crawl.set(set)).start();
+    crawl.until(MINUTE, |summary| summary.pages > 30);
+    let tap = crawl.tap("errands");
+    let (mut moves, mut moves_with_errands) = (0, 0);
+    while !crawl.has_ended() && moves < 6 {
+        let (before, to) = (tap.bytes(), ["scheduler=2", "scheduler=1"][moves % 2]);
+        let said = crawl.rhumb(&["scale", to]);
+        moves += usize::from(said.code == 0);
+        moves_with_errands += usize::from(said.code == 0 && tap.bytes() > before);
+        assert!(said.code == 0 || crawl.has_ended(), "{}{}", said.out, said.err);
+    }
+    let finished = crawl.finish(2 * MINUTE);
+    world.assert_whole(&finished);
+    assert!(moves >= 3 && moves_with_errands >= 2, "{moves} moves, {moves_with_errands} with errands");
+    let errands = tap.lines();
+    assert!(errands.iter().any(|line| line.contains("robots.txt")), "{errands:?}");
+    let oldest = oldest_rules(&world);
+    assert!(oldest <= LIFETIME + RULES_LATE_MAX, "a page was fetched under rules of {oldest:?} before");
+    let report = world.web.report();
+    assert!(report.robots_requests > 3 * 40, "{} requests for robots.txt", report.robots_requests);
+    assert_eq!(report.hosts_without_robots_first, 0);
+}
+
+/// What a fetcher may take longer to hear that rules have lapsed: until its next renewal, and a request in hand.
+const RULES_LATE_MAX: Duration = Duration::from_secs(2);
+
+/// The longest time between a request for a page and the last one for the robots.txt of its host before.
+fn oldest_rules(world: &World) -> Duration {
+    let mut contacts = world.web.contacts();
+    contacts.sort_by_key(|contact| (contact.host, contact.at));
+    let (mut oldest, mut asked) = (Duration::ZERO, BTreeMap::new());
+    for contact in contacts {
+        if contact.url.ends_with("/robots.txt") {
+            asked.insert(contact.host, contact.at);
+        } else {
+            oldest = oldest.max(contact.at - asked.get(&contact.host).copied().unwrap_or_default());
+        }
+    }
+    oldest
 }
 
 #[test]
@@ -193,6 +283,24 @@ fn partitions_that_grow_too_large_split_by_themselves_and_a_crawl_goes_on_with_t
     let finished = crawl.finish(3 * MINUTE);
     world.assert_counted(&finished);
     assert_conserved(&finished.summary);
+}
+
+#[test]
+fn a_partition_that_one_host_fills_is_not_split_and_is_named() {
+    let world = World::new(Profile {
+        hosts: 1,
+        pages_per_host: PagesPerHost::Exactly(2000),
+        latency: Latency::Fixed { ms: 20 },
+        ..Profile::raw()
+    });
+    let sets = ["partitions=2", "stages.dedup.partition_urls_max=1000"];
+    let mut crawl = sets.iter().fold(world.crawl(), |crawl, set| crawl.set(set)).start();
+    let summary = crawl.until(MINUTE, |summary| !summary.unsplittable.is_empty());
+    let [named] = &summary.unsplittable[..] else { panic!("{:?}", summary.unsplittable) };
+    assert!(named.starts_with("partition ") && named.contains("of dedup.0 knows "), "{named}");
+    let text = crawl.rhumb(&["status"]).out;
+    assert!(text.contains("too large partition ") && text.contains("most of them of one host"), "{text}");
+    assert_eq!(partitions(&crawl, "dedup"), [2]);
 }
 
 #[test]

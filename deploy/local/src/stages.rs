@@ -18,9 +18,7 @@ pub(crate) fn owns_partitions(stage: &str) -> bool {
 pub(crate) const BUDGETS: &str = "the schedulers of this crawl divide limits.max_pages or limits.pages_per_domain among them; set both to 0 \
                                   (--resume --set limits.max_pages=0 --set limits.pages_per_domain=0)";
 
-/// Says whether the instances of a stage divide a budget of the crawl or of its domains. Tokens of budgets do not move with
-/// partitions yet.
+/// Says whether the partitions of a stage stay where they are, for the reason in [`BUDGETS`].
 pub(crate) fn divides_budgets(stage: &str, pipeline: &Pipeline) -> bool {
-    let limits = &pipeline.limits;
-    stage == StageName::Scheduler.name() && (limits.max_pages > 0 || limits.pages_per_domain > 0)
+    StageName::from_name(stage).is_some_and(|stage| pipeline.divides_budgets(stage))
 }

@@ -9,6 +9,7 @@ use super::patterns::Patterns;
 use super::proxy::Proxy;
 use super::stages::Stages;
 use super::units::{Bytes, duration};
+use crate::topology::StageName;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -64,6 +65,12 @@ impl Pipeline {
         if edge.replicas == 0 { self.broker.replicas } else { edge.replicas }
     }
 
+    /// Says whether the instances of a stage divide a budget of the crawl or of its domains among them. Tokens do not move with
+    /// partitions, so these stay where they are.
+    pub fn divides_budgets(&self, stage: StageName) -> bool {
+        stage == StageName::Scheduler && (self.limits.max_pages > 0 || self.limits.pages_per_domain > 0)
+    }
+
     /// The user agent sent with every request.
     pub fn user_agent(&self) -> String {
         if self.network.user_agent.is_empty() {
@@ -90,6 +97,8 @@ pub enum Durability {
 #[expect(missing_docs, reason = "pipeline.yaml documents every key")]
 pub struct Moves {
     pub cpu_share: f64,
+    #[serde(deserialize_with = "duration")]
+    pub sigterm_wait: Duration,
 }
 
 #[derive(Clone, Debug, Deserialize)]

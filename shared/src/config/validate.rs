@@ -34,6 +34,7 @@ fn crawl(pipeline: &Pipeline, check: &mut Check) {
     check.power_of_two("partitions", pipeline.partitions, 4096);
     check.lasting("ownership_lease", pipeline.ownership_lease, Duration::from_secs(2), Duration::from_secs(60));
     check.within("moves.cpu_share", pipeline.moves.cpu_share, 0.01, 1.0);
+    check.lasting("moves.sigterm_wait", pipeline.moves.sigterm_wait, Duration::ZERO, Duration::from_secs(60));
     check.within("broker.max_payload", pipeline.broker.max_payload, MAX_PAYLOAD_MIN, Bytes(8 << 20));
     check.url("broker.url", &pipeline.broker.url);
     check.within("broker.replicas", pipeline.broker.replicas, 1, 5);

@@ -2,7 +2,7 @@
 //!
 //! - [`Directory`]: from a hash to its partition, by extendible hashing;
 //! - [`plan`]: from a partition to its instance, in as few moves as possible;
-//! - [`Owners`]: from a partition to its instance as it is, and what is on its way;
+//! - [`Owners`]: from a partition to its instance as it is, what is on its way, and what has to move;
 //! - [`Split`]: a partition that became two;
 //! - [`Oversight`]: what an instance does about that, as time goes by.
 //!
@@ -10,6 +10,7 @@
 //!
 //! The partitions with which a directory begins are those of a crawl that begins ([`crate::url::partition_of`]).
 
+mod balance;
 mod directory;
 mod oversight;
 mod owners;

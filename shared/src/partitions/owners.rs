@@ -6,7 +6,7 @@
 //!    └───────────── keep, refuse ───────────┘  one version later, too
 //! ```
 //!
-//! How partitions split is in [`super::splits`].
+//! How partitions split is in [`super::splits`], which of them have to move in [`super::balance`].
 //!
 //! In: instances that are wanted, and that live; what the owners and the receivers of partitions have done. Out: the next
 //! table. It lies in a key-value bucket of the broker; every change of it is a compare-and-swap of the whole.
@@ -47,6 +47,9 @@ pub struct OwnerOf {
     /// Which copy of it the receiver has; 0 when it has none.
     #[serde(default, skip_serializing_if = "is_none")]
     pub copy: u64,
+    /// URLs that it knew when its owner said so last; plans weigh it by them.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub urls: u64,
     /// What became of it when it was split. Its id is never used again, but its owner still takes what comes addressed to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retired: Option<Retired>,
@@ -55,7 +58,7 @@ pub struct OwnerOf {
 impl OwnerOf {
     /// A partition that an instance has, under a version.
     pub(super) const fn owned(owner: u16, version: u64) -> Self {
-        OwnerOf { owner, version, is: Whereabouts::Owned, copy: 0, retired: None }
+        OwnerOf { owner, version, is: Whereabouts::Owned, copy: 0, urls: 0, retired: None }
     }
 
     /// Says whether it is on its way to an instance.
@@ -81,8 +84,8 @@ fn is_owned(is: &Whereabouts) -> bool {
     *is == Whereabouts::Owned
 }
 
-fn is_none(copy: &u64) -> bool {
-    *copy == 0
+fn is_none(number: &u64) -> bool {
+    *number == 0
 }
 
 /// The owners of a stage's partitions.
@@ -101,7 +104,7 @@ impl Owners {
     /// The owners at the beginning of a crawl: `wanted` instances share the partitions out evenly.
     pub fn new(partitions: u16, wanted: u16) -> Self {
         let homeless: Vec<Held> =
-            (0..partitions).map(|partition| Held { partition, weight: 1.0, owner: None }).collect();
+            (0..partitions).map(|partition| Held { partition, weight: 1.0, moved: 0, owner: None }).collect();
         let mut owners: Vec<OwnerOf> = homeless.iter().map(|_| OwnerOf::owned(0, 1)).collect();
         for to in plan(&homeless, &(0..wanted).collect::<Vec<_>>()) {
             owners[usize::from(to.partition)].owner = to.to;
@@ -181,16 +184,6 @@ impl Owners {
         self.partitions.iter().filter(|of| of.is != Whereabouts::Owned).count() + self.splitting()
     }
 
-    /// How many partitions are on their way, or have to move so that the wanted instances have all.
-    pub fn to_move(&self) -> usize {
-        let to = |of: &OwnerOf| match of.is {
-            Whereabouts::Owned => of.owner,
-            Whereabouts::LeavingTo(to) | Whereabouts::GivenTo(to) => to,
-        };
-        let arrived = self.partitions.iter().map(|of| OwnerOf { owner: to(of), is: Whereabouts::Owned, ..*of });
-        self.moving() + Owners { partitions: arrived.collect(), ..self.clone() }.moves().len()
-    }
-
     /// Instances that have partitions, in order.
     pub fn instances(&self) -> Vec<u16> {
         let mut instances: Vec<u16> = self.partitions.iter().map(|of| of.owner).collect();
@@ -211,25 +204,6 @@ impl Owners {
         needed
     }
 
-    /// Says whether the wanted instances have all partitions, each as many as another or one more.
-    pub fn are_even(&self) -> bool {
-        self.moving() == 0 && self.moves().is_empty()
-    }
-
-    /// Has partitions leave that the wanted instances are to have, in as few moves as possible: from instances that live
-    /// to such that live. Nothing, while others are on their way. Returns how many leave.
-    pub fn plan(&mut self, lives: impl Fn(u16) -> bool) -> usize {
-        if self.moving() > 0 {
-            return 0;
-        }
-        let moves: Vec<(u16, u16, u16)> =
-            self.moves().into_iter().filter(|(_, from, to)| lives(*from) && lives(*to)).collect();
-        for &(partition, _, to) in &moves {
-            self.partitions[usize::from(partition)].is = Whereabouts::LeavingTo(to);
-        }
-        moves.len()
-    }
-
     /// Has a partition leave for another instance. False, and nothing changes, when it is there, or on its way already, or
     /// while a partition is being split.
     #[must_use]
@@ -243,22 +217,6 @@ impl Owners {
             of.is = Whereabouts::LeavingTo(to);
         }
         leaves
-    }
-
-    /// Partition, owner and receiver of what is to move.
-    fn moves(&self) -> Vec<(u16, u16, u16)> {
-        let live = self.all().filter(|(_, of)| of.retired.is_none());
-        let mut held: Vec<Held> =
-            live.map(|(partition, of)| Held { partition, weight: 1.0, owner: Some(of.owner) }).collect();
-        // What has moved least goes first: what an operator moved does not come back.
-        held.sort_by_key(|held| self.version(held.partition));
-        let wanted: Vec<u16> = self.receivers().into_iter().collect();
-        let moves = plan(&held, &wanted).into_iter();
-        let moves = moves.map(|to| (to.partition, self.partitions[usize::from(to.partition)].owner, to.to));
-        // A partition that was split weighs nothing: it moves when its owner goes.
-        let left = self.all().filter(|(_, of)| of.retired.is_some() && !wanted.contains(&of.owner));
-        let receiver = |partition: u16| wanted.get(usize::from(partition) % wanted.len().max(1)).copied();
-        moves.chain(left.filter_map(|(partition, of)| Some((partition, of.owner, receiver(partition)?)))).collect()
     }
 
     /// The receiver has a copy of a partition, but for what changes meanwhile. False, and nothing changes, when it is not to
@@ -301,7 +259,7 @@ impl Owners {
         let Some(of) = self.partitions.get_mut(usize::from(partition)) else { return false };
         let is_given = of.is == Whereabouts::GivenTo(by) && of.version == version;
         if is_given {
-            *of = OwnerOf { retired: of.retired, ..OwnerOf::owned(by, version + 1) };
+            *of = OwnerOf { retired: of.retired, urls: of.urls, ..OwnerOf::owned(by, version + 1) };
         }
         is_given
     }
@@ -320,7 +278,7 @@ impl Owners {
         let Some(of) = self.partitions.get_mut(usize::from(partition)) else { return false };
         let is_leaving = of.owner == by && of.is != Whereabouts::Owned;
         if is_leaving {
-            *of = OwnerOf { retired: of.retired, ..OwnerOf::owned(by, of.version + 1) };
+            *of = OwnerOf { retired: of.retired, urls: of.urls, ..OwnerOf::owned(by, of.version + 1) };
         }
         is_leaving
     }

@@ -17,6 +17,8 @@ pub struct Held {
     pub partition: u16,
     /// What it costs its owner: URLs, bytes or busy time. Any unit, as long as it is one for all; not negative.
     pub weight: f64,
+    /// Grows with its moves: of those that may go, one that has moved least does.
+    pub moved: u64,
     /// The instance that has it; none when nobody does.
     pub owner: Option<u16>,
 }
@@ -93,8 +95,10 @@ impl<'a> Plan<'a> {
             for left in (1..=instance.held.len().saturating_sub(instance.room)).rev() {
                 let wanted = (instance.weight - self.share) / left as f64;
                 let off = |&place: &usize| (self.partitions[place].weight - wanted).abs();
+                let moved = |&place: &usize| self.partitions[place].moved;
+                let goes_first = |a: &usize, b: &usize| moved(a).cmp(&moved(b)).then(off(a).total_cmp(&off(b)));
                 let nearest =
-                    (0..instance.held.len()).min_by(|&a, &b| off(&instance.held[a]).total_cmp(&off(&instance.held[b])));
+                    (0..instance.held.len()).min_by(|&a, &b| goes_first(&instance.held[a], &instance.held[b]));
                 if let Some(nearest) = nearest {
                     let place = instance.held.remove(nearest);
                     instance.weight -= self.partitions[place].weight;
@@ -183,7 +187,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn even(n: u16, owner: impl Fn(u16) -> Option<u16>) -> Vec<Held> {
-        (0..n).map(|partition| Held { partition, weight: 1.0, owner: owner(partition) }).collect()
+        (0..n).map(|partition| Held { partition, weight: 1.0, moved: 0, owner: owner(partition) }).collect()
     }
 
     fn carry_out(partitions: &mut [Held], moves: &[Move]) {
@@ -231,7 +235,7 @@ mod tests {
             held in prop::collection::vec((prop_oneof![Just(0.0), 0.0..10.0, 0.0..1e6], prop::option::of(0_u16..9)), 0..90),
             n_instances in 1_u16..9,
         ) {
-            let number = |(partition, &(weight, owner)): (usize, &(f64, Option<u16>))| Held { partition: partition as u16, weight, owner };
+            let number = |(partition, &(weight, owner)): (usize, &(f64, Option<u16>))| Held { partition: partition as u16, weight, moved: 0, owner };
             let mut partitions: Vec<Held> = held.iter().enumerate().map(number).collect();
             let instances: Vec<u16> = (0..n_instances).collect();
             let moves = plan(&partitions, &instances);

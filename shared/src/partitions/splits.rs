@@ -81,7 +81,8 @@ impl Owners {
         }
         of.retired = Some(Retired { into: halves, last_serial: 0, is_late: true });
         let owner = of.owner;
-        self.partitions.extend([OwnerOf::owned(owner, 0); 2]);
+        let urls = of.urls / 2;
+        self.partitions.extend([OwnerOf { urls, ..OwnerOf::owned(owner, 0) }; 2]);
         Ok(halves)
     }
 

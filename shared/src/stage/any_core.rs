@@ -3,7 +3,7 @@
 //! In: payloads, signals, and the end of work that the shell does. Out: [`Step`]s for the settlement. Work that a step
 //! asks for begins when its step is settled ([`AnyCore::perform`]).
 
-use super::core::{Core, Count, Event, Output, Step, Ticket};
+use super::core::{Core, Count, Event, Figures, Output, Step, Ticket};
 use super::moves::Beside;
 use super::store::StoreError;
 use crate::message::{Edge, Undecodable};
@@ -112,6 +112,9 @@ pub trait AnyCore {
     /// # Errors
     /// The core's store cannot be read.
     fn overfull(&mut self) -> Result<Option<u16>, StoreError>;
+
+    /// What the core tells of each of its partitions.
+    fn figures(&self) -> Vec<Figures>;
 
     /// What the core keeps of its partitions beside the store's tables.
     fn beside(&mut self) -> Option<&mut dyn Beside>;
@@ -225,6 +228,10 @@ impl<C: Core, S: Shell<C>> AnyCore for Assembled<C, S> {
 
     fn overfull(&mut self) -> Result<Option<u16>, StoreError> {
         self.core.overfull()
+    }
+
+    fn figures(&self) -> Vec<Figures> {
+        self.core.figures()
     }
 
     fn beside(&mut self) -> Option<&mut dyn Beside> {

@@ -36,6 +36,9 @@ pub struct ProcessStatus {
     pub shares: Shares,
     /// Holds no input, no output and no work.
     pub idle: bool,
+    /// Partitions that are too large and cannot be split, since most of their URLs are of one host; with their URLs.
+    #[serde(default)]
+    pub unsplittable: BTreeMap<u16, u64>,
     /// Numbers of the core (totals end in `_total`) and of the loop (`loop_` in front).
     pub counts: BTreeMap<String, u64>,
 }
@@ -51,12 +54,39 @@ pub struct ProcessReason {
     pub reason: Option<String>,
 }
 
+/// The answer of a process with partitions to the question about them.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
+pub struct ProcessPartitions {
+    /// The stage.
+    pub stage: String,
+    /// Ordinal of the instance.
+    pub instance: u16,
+    /// What it tells of each.
+    pub partitions: Vec<PartitionFigures>,
+}
+
+/// What a process tells of one of its partitions.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq)]
+pub struct PartitionFigures {
+    /// Its id.
+    pub partition: u16,
+    /// URLs that it knows.
+    pub urls: u64,
+    /// Of dedup: bytes of the files with its known URLs. Of the scheduler: bytes of the bodies that were fetched.
+    pub bytes: u64,
+    /// URLs a second in the last 10 to 20 seconds: that dedup was asked about, that ended in the scheduler. None before that
+    /// is known.
+    pub urls_per_s: Option<f64>,
+}
+
 /// The request on a control subject.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum ControlRequest {
     /// Answer with a [`ProcessStatus`].
     Status,
+    /// Answer with a [`ProcessPartitions`], if there are any.
+    Partitions,
     /// Answer with a [`ProcessReason`] about this canonical URL.
     Why(String),
 }

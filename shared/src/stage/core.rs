@@ -180,6 +180,21 @@ impl<E> Output<E> {
 /// A number a core keeps, for status and metrics: a total when its name ends in `_total`, else a level.
 pub type Count = (&'static str, u64);
 
+/// What a core tells of a partition of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Figures {
+    /// Its id.
+    pub partition: u16,
+    /// URLs that it knows.
+    pub urls: u64,
+    /// What it has of them, in bytes: of what, each stage says.
+    pub bytes: u64,
+    /// URLs that it has dealt with since the crawl began.
+    pub handled: u64,
+    /// It is too large, and cannot be split: most of its URLs are of one host.
+    pub is_of_one_host: bool,
+}
+
 /// The deterministic heart of a stage.
 pub trait Core {
     /// Messages of its input edges.
@@ -230,6 +245,11 @@ pub trait Core {
     /// Its store cannot be read.
     fn overfull(&mut self) -> Result<Option<u16>, StoreError> {
         Ok(None)
+    }
+
+    /// What it tells of each of its partitions.
+    fn figures(&self) -> Vec<Figures> {
+        Vec::new()
     }
 
     /// What it keeps of its partitions beside the store's tables: what moves, and is handed to the next core of the process.

@@ -21,25 +21,25 @@ use super::ownership::Ownership;
 use super::process::{Ended, Process};
 use super::run::run;
 use super::settlement::{LOOP, OUTBOX, are_divided, next_epoch};
+use super::shutdown::Shutdown;
 use super::store::{Changes, Store, StoreError};
 use super::telling::Telling;
 use crate::bus::{OwnersTable, StateNote};
 use crate::partitions::{Directory, Owners};
 use crate::topology::{Source, StageName};
 use anyhow::Context as _;
-use std::pin::Pin;
 use std::sync::{Arc, PoisonError};
 
 /// The bit from which on an epoch tells of the generation: job ids of state that was lost together with the broker's
 /// buckets must not come again.
 const GENERATION_IN_EPOCH: u32 = 24;
 
-/// Runs a stage without state until `shutdown`.
+/// Runs a stage without state until it is told to end.
 pub(super) async fn one(
     stage: &Stage,
     mut context: Context,
     telling: Telling,
-    shutdown: Pin<&mut impl Future<Output = ()>>,
+    shutdown: &mut Shutdown,
 ) -> anyhow::Result<()> {
     context.owners = tables(stage, &context).await?;
     let core = (stage.open)(&context)?;
@@ -49,25 +49,26 @@ pub(super) async fn one(
     Ok(())
 }
 
-/// Runs a stage with state until `shutdown`.
+/// Runs a stage with state until it is told to end.
 pub(super) async fn all(
     stage: &Stage,
     state: &State,
     mut context: Context,
     telling: Telling,
-    mut shutdown: Pin<&mut impl Future<Output = ()>>,
+    shutdown: &mut Shutdown,
 ) -> anyhow::Result<()> {
     let name = StageName::from_name(stage.name).context("a stage with state is one of the pipeline")?;
     let instance = context.instance;
     let lease = tokio::select! {
         taken = Ownership::take(context.buckets.leases.clone(), stage.name, instance, context.life, context.buckets.lease)
             => taken,
-        () = &mut shutdown => return Ok(()),
+        () = shutdown.signalled() => return Ok(()),
     };
     open_state(stage, state, &mut context, &lease).await?;
     context.owners = tables(stage, &context).await?;
-    let watch =
-        OwnersWatch::begin(context.buckets.clone(), context.owners.clone(), Some(Seat { stage: name, instance }));
+    let seat = Seat { stage: name, instance };
+    let watch = OwnersWatch::begin(context.buckets.clone(), context.owners.clone(), Some(seat));
+    shutdown.heed(watch.tables.clone(), seat, context.pipeline.moves.sigterm_wait);
     let rows = rows(stage, state, &context)?;
     let mut process =
         Process { ownership: Some(lease), rows: Some(rows), ..Process::new(stage, context, telling, watch) };
@@ -76,7 +77,7 @@ pub(super) async fn all(
     loop {
         let table = tokio::select! {
             settled = settle(&mut process, state.beside) => settled?,
-            () = &mut shutdown => {
+            () = shutdown.signalled() => {
                 process.give_back_lease().await;
                 return Ok(());
             }
@@ -84,7 +85,7 @@ pub(super) async fn all(
         begin_life(&mut process, name, table, lives).await?;
         lives += 1;
         let core = (stage.open)(&process.context)?;
-        match run(process, core, shutdown.as_mut()).await? {
+        match run(process, core, shutdown).await? {
             Ended::Told => return Ok(()),
             Ended::Reassigned(reassigned) => process = *reassigned,
         }

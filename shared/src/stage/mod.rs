@@ -33,11 +33,14 @@ mod ownership;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the loop: it waits, and looks at the clock")]
 mod parked;
 mod process;
+mod rates;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the loop: it waits, and looks at the clock")]
 mod run;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the loop: it waits, and looks at the clock")]
 mod saying;
 pub mod settlement;
+#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the loop: it waits, and looks at the clock")]
+mod shutdown;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the loop: it waits, and looks at the clock")]
 mod start;
 pub mod store;
@@ -47,8 +50,8 @@ pub use crate::topology::{Source, Token};
 pub use any_core::{AnyCore, NoShell, Refusal, Shell, Signal, assemble};
 pub use args::Args;
 pub use context::{Context, OpenBeside, Stage, State};
-pub use control::{ControlRequest, ProcessReason, ProcessStatus};
-pub use core::{Core, Count, Event, Output, Publish, Send, Step, Ticket};
+pub use control::{ControlRequest, PartitionFigures, ProcessPartitions, ProcessReason, ProcessStatus};
+pub use core::{Core, Count, Event, Figures, Output, Publish, Send, Step, Ticket};
 pub use moves::{
     Beside, Bill, Changed, Copied, Follows, HalveRows, Importing, Keyed, Loading, Part, Removal, Rows, Unfit,
     VisitBlock, steps,

@@ -18,8 +18,10 @@ use super::moves::Ahead;
 use super::occupation::Occupation;
 use super::parked::Parked;
 use super::process::{Ended, Process};
+use super::rates::Rates;
 use super::saying::Saying;
 use super::settlement::{Action, InputAt, Life, Settlement, next_epoch};
+use super::shutdown::Shutdown;
 use super::telling::Moment;
 use crate::bus::{Bus, Publisher, StreamAnswer};
 use crate::config::{Pipeline, Storage};
@@ -30,7 +32,6 @@ use crate::topology::StageName;
 use async_nats::Subject;
 use async_nats::jetstream::AckKind;
 use futures::stream::StreamExt as _;
-use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 /// How long a drain may take before what is in hand is left to be delivered again.
@@ -55,6 +56,8 @@ struct Loop {
     parked: Parked,
     /// New inputs in the place of lost ones, until the process has come back after a reconnect.
     reopened: Option<(StreamInputs, SoftInputs)>,
+    /// How many URLs a second the partitions deal with.
+    rates: Rates,
     /// Why the process has not come back after a reconnect.
     saying: Saying,
     /// The clock's reading at [`Timestamp::ZERO`].
@@ -106,12 +109,8 @@ impl Heard {
     }
 }
 
-/// Runs a stage until `shutdown`, or until its instance is to have other partitions; then drains it.
-pub(super) async fn run(
-    process: Process,
-    core: Box<dyn AnyCore>,
-    shutdown: Pin<&mut impl Future<Output = ()>>,
-) -> anyhow::Result<Ended> {
+/// Runs a stage until it is told to end, or until its instance is to have other partitions; then drains it.
+pub(super) async fn run(process: Process, core: Box<dyn AnyCore>, shutdown: &mut Shutdown) -> anyhow::Result<Ended> {
     let control = control_requests(&process).await?;
     let soft = process.inputs().soft(process.stage.sources).await?;
     let (streams, opened) = process.inputs().streams(process.stage.sources).await?;
@@ -147,7 +146,7 @@ async fn control_requests(process: &Process) -> anyhow::Result<ControlRequests> 
 
 impl Loop {
     /// The life of the process, until it is drained.
-    async fn live(&mut self, ears: &mut Ears, mut shutdown: Pin<&mut impl Future<Output = ()>>) -> anyhow::Result<()> {
+    async fn live(&mut self, ears: &mut Ears, shutdown: &mut Shutdown) -> anyhow::Result<()> {
         let (mut draining, mut next_upkeep) = (None::<Instant>, Instant::now());
         loop {
             if draining.is_none() && self.reassigned.is_some() {
@@ -172,7 +171,7 @@ impl Loop {
                 Some(late) => late,
                 None => tokio::select! {
                     biased;
-                    () = shutdown.as_mut(), if !self.is_told_to_end => Heard::Shutdown,
+                    () = shutdown.told(), if !self.is_told_to_end => Heard::Shutdown,
                     answer = self.publisher.next() => Heard::StreamsAnswer(answer),
                     () = std::future::poll_fn(|context| self.core.poll_work(context)), if may_step => Heard::WorkEnded,
                     Some(request) = ears.control.next() => Heard::Control(request),
@@ -231,6 +230,7 @@ impl Loop {
             in_hand,
             parked,
             reopened: None,
+            rates: Rates::default(),
             saying: Saying::default(),
             origin,
             connections,
@@ -465,7 +465,7 @@ impl Loop {
     }
 
     fn moment(&self) -> Moment<'_> {
-        let Loop { process, core, settlement, occupation, .. } = self;
+        let Loop { process, core, settlement, occupation, rates, .. } = self;
         let Context { bus, partitions, owners, .. } = &process.context;
         let own = StageName::from_name(process.stage.name).filter(|stage| stage.row().has_state);
         let of_all = own.and_then(|own| owners.get(&own)).map_or(0, |table| table.owners.partitions.len());
@@ -476,6 +476,7 @@ impl Loop {
             occupation,
             partitions: partitions.len() as u64,
             partitions_of_all: of_all as u64,
+            rates,
             now: self.now(),
         }
     }

@@ -4,6 +4,7 @@ use super::Args;
 use super::context::{Context, Stage};
 use super::lives;
 use super::settlement::Rewound;
+use super::shutdown::Shutdown;
 use super::store::StoreError;
 use super::telling::Telling;
 use crate::bus::{Begins, Bus, ensure_buckets, join};
@@ -11,7 +12,6 @@ use crate::config::{ConfigError, Pipeline};
 use crate::identity::Misfit;
 use crate::time::Timestamp;
 use crate::{log_file, telemetry};
-use anyhow::Context as _;
 use clap::{CommandFactory as _, FromArgMatches as _};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -61,7 +61,7 @@ pub fn main(stage: &Stage) -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match runtime.block_on(start(stage, pipeline, args.instance, args.crawl_id.as_deref())) {
+    match runtime.block_on(start(stage, pipeline, &args)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!(stage = stage.name, instance = args.instance, "{error:#}");
@@ -78,21 +78,21 @@ pub(super) fn is_final(error: &anyhow::Error) -> bool {
         || matches!(error.downcast_ref(), Some(StoreError::Unusable(_)))
 }
 
-async fn start(stage: &Stage, mut pipeline: Pipeline, instance: u16, crawl: Option<&str>) -> anyhow::Result<()> {
-    let shutdown = shutdown_signal()?;
+async fn start(stage: &Stage, mut pipeline: Pipeline, args: &Args) -> anyhow::Result<()> {
+    let mut shutdown = Shutdown::listen(args.supervisor.is_some())?;
+    let instance = args.instance;
     let url = pipeline.broker.url.clone();
     let name = format!("{}-{instance}", stage.name);
-    let mut shutdown = std::pin::pin!(shutdown);
     let bus = tokio::select! {
         bus = Bus::connect(&url, &pipeline, &name) => bus?,
-        () = &mut shutdown => return Ok(()),
+        () = shutdown.signalled() => return Ok(()),
     };
     pipeline.broker.max_payload = bus.max_payload(&pipeline);
     let state = stage.state.map(|state| state(&pipeline));
     let buckets = ensure_buckets(&bus, &pipeline).await?;
     // An earlier start may have made the bucket with another one.
     pipeline.ownership_lease = buckets.lease;
-    let identity = join(&bus, &pipeline, stage.edges, &buckets, Begins::unless_known(crawl)).await?;
+    let identity = join(&bus, &pipeline, stage.edges, &buckets, Begins::unless_known(args.crawl_id.as_deref())).await?;
     let context = Context {
         pipeline,
         instance,
@@ -109,8 +109,8 @@ async fn start(stage: &Stage, mut pipeline: Pipeline, instance: u16, crawl: Opti
     };
     let telling = Telling::begin(stage.name, &context).await?;
     match state {
-        None => lives::one(stage, context, telling, shutdown).await,
-        Some(state) => lives::all(stage, &state, context, telling, shutdown).await,
+        None => lives::one(stage, context, telling, &mut shutdown).await,
+        Some(state) => lives::all(stage, &state, context, telling, &mut shutdown).await,
     }
 }
 
@@ -127,17 +127,4 @@ pub fn new_life(name: &str) -> u64 {
     let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     let text = format!("{name} {} {}", std::process::id(), since_1970.as_nanos());
     xxhash_rust::xxh3::xxh3_64(text.as_bytes())
-}
-
-/// Completes at SIGTERM or SIGINT.
-fn shutdown_signal() -> anyhow::Result<impl Future<Output = ()>> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
-    Ok(async move {
-        tokio::select! {
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-    })
 }

@@ -2,9 +2,10 @@
 
 use super::any_core::AnyCore;
 use super::context::Context;
-use super::control::{ControlRequest, ProcessReason, ProcessStatus};
-use super::core::Count;
+use super::control::{ControlRequest, PartitionFigures, ProcessPartitions, ProcessReason, ProcessStatus};
+use super::core::{Count, Figures};
 use super::occupation::Occupation;
+use super::rates::Rates;
 use super::settlement::Settlement;
 use crate::bus::Bus;
 use crate::identity::Mark;
@@ -12,6 +13,7 @@ use crate::process;
 use crate::telemetry::{self, SharedVitals, Vitals};
 use crate::time::Timestamp;
 use async_nats::Subject;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::PoisonError;
 
@@ -65,6 +67,10 @@ impl Telling {
         let (Some(reply), Ok(question)) = (request.reply, serde_json::from_slice(&request.payload)) else { return };
         let answer = match question {
             ControlRequest::Status => serde_json::to_vec(&self.status(moment)),
+            ControlRequest::Partitions => match moment.partition_figures() {
+                partitions if partitions.is_empty() => return,
+                partitions => serde_json::to_vec(&self.partitions(partitions)),
+            },
             ControlRequest::Why(url) => serde_json::to_vec(&self.reason(moment, &url)),
         };
         if let Ok(payload) = answer {
@@ -75,6 +81,10 @@ impl Telling {
     fn reason(&self, moment: Moment<'_>, url: &str) -> ProcessReason {
         let reason = moment.core.why(moment.now, url).unwrap_or_else(|error| Some(format!("cannot tell: {error}")));
         ProcessReason { stage: self.stage.to_owned(), instance: self.instance, reason }
+    }
+
+    fn partitions(&self, partitions: Vec<PartitionFigures>) -> ProcessPartitions {
+        ProcessPartitions { stage: self.stage.to_owned(), instance: self.instance, partitions }
     }
 
     fn status(&self, moment: Moment<'_>) -> ProcessStatus {
@@ -94,6 +104,7 @@ impl Telling {
             reason: readiness.err().unwrap_or_default(),
             shares: moment.occupation.shares(),
             idle: moment.core.is_idle() && moment.settlement.is_settled(),
+            unsplittable: moment.unsplittable(),
             counts: moment.counts().into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         }
     }
@@ -109,10 +120,24 @@ pub(super) struct Moment<'a> {
     /// How many the instance owns, and how many all instances own; of a stage with state.
     pub(super) partitions: u64,
     pub(super) partitions_of_all: u64,
+    pub(super) rates: &'a Rates,
     pub(super) now: Timestamp,
 }
 
 impl Moment<'_> {
+    fn partition_figures(&self) -> Vec<PartitionFigures> {
+        let told = |of: Figures| {
+            let Figures { partition, urls, bytes, .. } = of;
+            PartitionFigures { partition, urls, bytes, urls_per_s: self.rates.of(self.now, &of) }
+        };
+        self.core.figures().into_iter().map(told).collect()
+    }
+
+    fn unsplittable(&self) -> BTreeMap<u16, u64> {
+        let figures = self.core.figures().into_iter().filter(|of| of.is_of_one_host);
+        figures.map(|of| (of.partition, of.urls)).collect()
+    }
+
     fn counts(&self) -> Vec<Count> {
         let mut counts = self.core.counts();
         counts.extend(self.settlement.counts());

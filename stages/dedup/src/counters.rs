@@ -34,6 +34,11 @@ impl Counters {
         self.misrouted += 1;
     }
 
+    /// URLs that were found.
+    pub(crate) fn found(&self) -> u64 {
+        self.found
+    }
+
     /// URLs that were new.
     pub(crate) fn new_urls(&self) -> u64 {
         self.new

@@ -36,7 +36,7 @@ use shared::config::Pipeline;
 use shared::message::{ContentAsk, ContentReply, Edge, Origin, Place, SplitUrls, Undecodable, decode};
 use shared::partitions::Directory;
 use shared::stage::store::{Store, StoreError, Table};
-use shared::stage::{Beside, Core, Count, Event, Keyed, Output, Ticket};
+use shared::stage::{Beside, Core, Count, Event, Figures, Keyed, Output, Ticket};
 use shared::time::Timestamp;
 use shared::url::{fingerprint, host_hash, host_of};
 use shared::url_cache::UrlCache;
@@ -355,6 +355,18 @@ impl Core for Dedup {
 
     fn overfull(&mut self) -> Result<Option<u16>, StoreError> {
         Ok(self.sizes.overfull(self.owned.live(), self.seen.store.as_ref())?)
+    }
+
+    fn figures(&self) -> Vec<Figures> {
+        let store = self.seen.store.as_ref();
+        let figures = |(partition, handled)| Figures {
+            partition,
+            urls: store.known(partition),
+            bytes: store.bytes(partition),
+            handled,
+            is_of_one_host: self.sizes.is_of_one_host(partition),
+        };
+        self.owned.found().map(figures).collect()
     }
 
     fn beside(&mut self) -> Option<&mut dyn Beside> {

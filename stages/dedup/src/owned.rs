@@ -134,6 +134,12 @@ impl OwnedPartitions {
         self.owned.iter().map(|owned| owned.counters).sum()
     }
 
+    /// The owned partitions that were not split, with how many URLs were found of each.
+    pub(crate) fn found(&self) -> impl Iterator<Item = (u16, u64)> {
+        let live = self.owned.iter().filter(|owned| self.directory.hashes_of(owned.number).is_some());
+        live.map(|owned| (owned.number, owned.counters.found()))
+    }
+
     /// New URLs of this generation.
     pub(crate) fn numbered(&self) -> u64 {
         self.owned.iter().map(|owned| owned.next_serial - self.follow - 1).sum()

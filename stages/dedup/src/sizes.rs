@@ -61,6 +61,11 @@ impl Sizes {
         Ok(look)
     }
 
+    /// Says whether a partition is too large because of one host.
+    pub(crate) fn is_of_one_host(&self, partition: u16) -> bool {
+        self.looked.get(&partition).is_some_and(|look| look.is_of_one_host)
+    }
+
     /// How many partitions are too large because of one host.
     pub(crate) fn of_one_host(&self) -> u64 {
         self.looked.values().filter(|look| look.is_of_one_host).count() as u64
@@ -122,6 +127,7 @@ mod tests {
             let mut overfull = |partitions: &[u16]| sizes.overfull(partitions.iter().copied(), store.as_ref()).unwrap();
             assert_eq!((overfull(&[2, 3]), overfull(&[4]), overfull(&[2, 4, 1])), (None, None, Some(1)));
             assert_eq!(sizes.of_one_host(), 1);
+            assert!(sizes.is_of_one_host(4) && !sizes.is_of_one_host(1));
             let mut none = Sizes::new(0);
             assert_eq!(none.overfull([1, 4].into_iter(), store.as_ref()).unwrap(), None);
         }

@@ -1,8 +1,8 @@
 //! How long a large partition takes to move from one instance to another while a crawl runs, and how long it stands still.
 //!
-//! A crawl of a synthetic web is begun and stopped. A partition in which the web has no host is filled in its folders: known
-//! URLs in dedup, waiting URLs in the scheduler, on servers that answer. The crawl goes on, is scaled to two dedups and two
-//! schedulers, and the partition is moved to the other instance of each. The instances' logs tell the times.
+//! A crawl of a synthetic web with two dedups and two schedulers is begun and stopped. A partition in which the web has no
+//! host is filled in the folders of its owners: known URLs in dedup, waiting URLs in the scheduler, on servers that answer.
+//! The crawl goes on, and the partition is moved to the other instance of each. The instances' logs tell the times.
 
 use crate::harness::{Running, World, binaries, run};
 use anyhow::{Context as _, ensure};
@@ -13,6 +13,7 @@ use scheduler::{Scheduler, Settings};
 use serde::Serialize;
 use shared::config::{Layers, Pipeline};
 use shared::message::{Edge, Origin, ReadyUrls, Resolution, ServerResolution, encode};
+use shared::partitions::Owners;
 use shared::stage::disk::{DiskStore, StoreOptions};
 use shared::stage::settlement::{LOOP, OUTBOX};
 use shared::stage::store::{Changes, Store, Table};
@@ -24,7 +25,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use synthetic_web::{Latency, PagesPerHost, Profile};
 
 const PARTITIONS: u16 = 64;
@@ -44,7 +45,8 @@ pub struct Measured {
     pub stage: String,
     /// What its partition has: known or waiting URLs.
     pub urls: u64,
-    /// From the command to its end, in seconds.
+    /// From the command until the other instance works with it, in seconds. The command ends later: another partition
+    /// moves in return.
     pub moved_s: f64,
     /// Nobody used the partition for so long, in seconds.
     pub stood_still_s: f64,
@@ -52,8 +54,10 @@ pub struct Measured {
     pub copied_bytes: u64,
     /// The same.
     pub changed_bytes: u64,
-    /// Seconds in which the sender read: the rest of the time it rested.
+    /// Processor seconds of the sender for the copy, and of the receiver to take it in: the rest of the time they rested.
     pub sender_worked_s: f64,
+    /// The same.
+    pub receiver_worked_s: f64,
     /// Pages a second of the crawl while the partition moved, and before that.
     pub pages_per_s: f64,
     /// The same.
@@ -73,18 +77,21 @@ pub fn measure(known: u64, waiting: u64, set: &[String]) -> anyhow::Result<Vec<M
     };
     let world = World::alone(profile);
     let begun = set.iter().fold(world.crawl(), |crawl, set| crawl.set(set));
+    let begun = begun.set("stages.dedup.replicas=2").set("stages.scheduler.replicas=2");
     let mut crawl = begun.set("stages.fetcher.connections=4").start();
     crawl.until(MINUTE, |summary| summary.pages > 500);
     crawl.signal(Signal::TERM);
     ensure!(crawl.exit_code(MINUTE) == 130, "the crawl did not stop");
 
     let free = partition_without_hosts(&world)?;
-    fill_dedup(&world.data(), free, known)?;
-    fill_scheduler(&world.data(), free, waiting, world.web.host_address(0))?;
+    let owners = Owners::new(PARTITIONS, 2);
+    let owner = owners.by_partition()[usize::from(free)];
+    fill_dedup(&world.data().join(format!("dedup/{owner}")), free, known)?;
+    let scheduler = world.data().join(format!("scheduler/{owner}"));
+    fill_scheduler(&scheduler, owner, &owners.used_by(owner), free, waiting, world.web.host_address(0))?;
 
     let mut crawl = world.resume().start();
     crawl.until(MINUTE, |summary| summary.pages > 1000);
-    command(&crawl, &["scale", "dedup=2", "scheduler=2"])?;
     let mut measured = Vec::new();
     for (stage, urls) in [("dedup", known), ("scheduler", waiting)] {
         measured.push(move_partition(&crawl, stage, free, urls)?);
@@ -117,10 +124,10 @@ fn pipeline() -> anyhow::Result<Pipeline> {
     Ok(Layers { file: None, set }.load_with(std::iter::empty())?)
 }
 
-fn fill_dedup(data: &Path, of: u16, known: u64) -> anyhow::Result<()> {
-    let (pipeline, path) = (pipeline()?, data.join("dedup/0"));
+fn fill_dedup(path: &Path, of: u16, known: u64) -> anyhow::Result<()> {
+    let pipeline = pipeline()?;
     let tables = dedup::dedup::TABLES.map(|(table, _)| table);
-    let store = store(&path, &tables, &pipeline)?;
+    let store = store(path, &tables, &pipeline)?;
     let mut seen = MovingKeys::open(&(&pipeline).into(), store.as_ref(), path.join("seen"), &[of])?;
     let (hashes, mut importing) = (hashes_of(of, PARTITIONS), seen.importer(of)?);
     let (first, step) = (*hashes.start(), (hashes.end() - hashes.start()) / known.max(1));
@@ -137,13 +144,12 @@ fn fill_dedup(data: &Path, of: u16, known: u64) -> anyhow::Result<()> {
 }
 
 /// Servers of the partition, with URLs in turn.
-fn fill_scheduler(data: &Path, of: u16, waiting: u64, at: SocketAddr) -> anyhow::Result<()> {
+fn fill_scheduler(path: &Path, owner: u16, its: &[u16], of: u16, waiting: u64, at: SocketAddr) -> anyhow::Result<()> {
     let pipeline = pipeline()?;
-    let store = store(&data.join("scheduler/0"), &scheduler::TABLES.map(|(table, _)| table), &pipeline)?;
+    let store = store(path, &scheduler::TABLES.map(|(table, _)| table), &pipeline)?;
     let settings = Settings::new(&pipeline, Provider::open(&pipeline.stages.scheduler)?);
-    let all: Vec<u16> = (0..PARTITIONS).collect();
     let epoch = u64::from(u32::MAX);
-    let mut core = Scheduler::open(settings, 0, epoch, &all, store.clone(), Timestamp::ZERO)?;
+    let mut core = Scheduler::open(settings, owner, epoch, its, store.clone(), Timestamp::ZERO)?;
     let hosts = (0u64..).map(|n| format!("www{n}.example.test")).filter(|host| partition(host, PARTITIONS) == of);
     let hosts: Vec<String> = hosts.take(SERVERS as usize).collect();
     let (mut serial, port) = (0, at.port());
@@ -185,10 +191,9 @@ fn move_partition(crawl: &Running, stage: &str, of: u16, urls: u64) -> anyhow::R
     let (before, began) = (pages()?, Instant::now());
     std::thread::sleep(WINDOW);
     let (at_begin, rate_before) = (pages()?, began.elapsed());
-    let began = Instant::now();
+    let (began, asked_s) = (Instant::now(), seconds_of_day()?);
     command(crawl, &["move", &of.to_string(), "--to", &format!("{stage}.{}", 1 - owner)])?;
-    let moved = began.elapsed();
-    let at_end = pages()?;
+    let (at_end, rate_meanwhile) = (pages()?, began.elapsed());
     let logs =
         [owner, 1 - owner].map(|of| std::fs::read_to_string(crawl.data().join(format!("logs/{stage}-{of}.log"))));
     let [giver, taker] = logs;
@@ -196,17 +201,18 @@ fn move_partition(crawl: &Running, stage: &str, of: u16, urls: u64) -> anyhow::R
     let gives = last(&giver, &["gives a partition away", &format!(" partition={of} ")])?;
     let stops = next_running(&giver, gives)?;
     let stopped_s = seconds(stops)? - number(stops, "stood_still_ms")? / 1e3;
-    let takes = last(&taker, &["takes a partition over", &format!(" partition={of}")])?;
-    let stood_still_s = seconds(next_running(&taker, takes)?)? - stopped_s;
+    let takes = last(&taker, &["takes a partition over", &format!(" partition={of} ")])?;
+    let has_it_s = seconds(next_running(&taker, takes)?)?;
     Ok(Measured {
         stage: stage.to_owned(),
         urls,
-        moved_s: moved.as_secs_f64(),
-        stood_still_s,
+        moved_s: has_it_s - asked_s,
+        stood_still_s: has_it_s - stopped_s,
         copied_bytes: number(gives, "copied_bytes")? as u64,
         changed_bytes: number(gives, " bytes")? as u64,
         sender_worked_s: number(gives, "worked_ms")? / 1e3,
-        pages_per_s: (at_end - at_begin) as f64 / began.elapsed().as_secs_f64(),
+        receiver_worked_s: number(takes, "worked_ms")? / 1e3,
+        pages_per_s: (at_end - at_begin) as f64 / rate_meanwhile.as_secs_f64(),
         pages_per_s_before: (at_begin - before) as f64 / rate_before.as_secs_f64(),
     })
 }
@@ -228,6 +234,11 @@ fn number(line: &str, name: &str) -> anyhow::Result<f64> {
     let (_, rest) = line.split_once(&format!("{name}=")).with_context(|| format!("no {name} in: {line}"))?;
     let digits: String = rest.chars().take_while(|letter| letter.is_ascii_digit() || *letter == '.').collect();
     digits.parse().with_context(|| format!("no number {name} in: {line}"))
+}
+
+/// The time now, in seconds of its day (UTC, as in logs).
+fn seconds_of_day() -> anyhow::Result<f64> {
+    Ok(SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs_f64() % 86_400.0)
 }
 
 /// The time of a line, in seconds of its day.

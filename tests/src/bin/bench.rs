@@ -169,10 +169,11 @@ fn moves(cli: &Cli, urls: &[f64]) -> anyhow::Result<()> {
         }
         let bench::moves::Measured { stage, urls, moved_s, stood_still_s, copied_bytes, changed_bytes, .. } = &measured;
         println!(
-            "{stage:<10} {urls} URLs: moved in {moved_s:.1} s, stood still for {stood_still_s:.2} s; copy {:.1} MB ({:.1} s of \
-             work), changes {:.2} MB; {:.0} pages/s meanwhile, {:.0} before",
+            "{stage:<10} {urls} URLs: moved in {moved_s:.1} s, stood still for {stood_still_s:.2} s; copy {:.1} MB ({:.1} s \
+             of work, {:.1} s of the receiver), changes {:.2} MB; {:.0} pages/s meanwhile, {:.0} before",
             *copied_bytes as f64 / 1e6,
             measured.sender_worked_s,
+            measured.receiver_worked_s,
             *changed_bytes as f64 / 1e6,
             measured.pages_per_s,
             measured.pages_per_s_before

@@ -261,6 +261,14 @@ pub struct Tapped {
 }
 
 impl Tapped {
+    /// How many bytes it has shown so far.
+    ///
+    /// # Panics
+    /// When nobody says.
+    pub fn bytes(&self) -> u64 {
+        self.lines.metadata().expect("the size of a file").len()
+    }
+
     /// What it showed, a message a line. The crawl has to have ended.
     ///
     /// # Panics

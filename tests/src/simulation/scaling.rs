@@ -106,7 +106,15 @@ impl Around {
 
     /// From now on so many instances of a stage are wanted; those that never ran are started some time later.
     pub(crate) fn scale(&mut self, stage: StageName, wanted: u16) {
-        let table = self.change_owners(stage, |owners| std::mem::replace(&mut owners.wanted, wanted) != wanted);
+        let (instance, most) =
+            (self.dice.below(usize::from(INSTANCES_MAX)) as u16, *self.dice.pick(&[1, 10_000]).expect("two"));
+        let ids = self.moves.tables[&stage].owners.partitions.len() as u16;
+        let urls: Vec<(u16, u64)> = (0..ids).map(|partition| (partition, self.dice.within(0..most))).collect();
+        // What an owner says of its partitions comes at any time.
+        let table = self.change_owners(stage, |owners| {
+            let has_weighed = owners.weigh(instance, &urls);
+            std::mem::replace(&mut owners.wanted, wanted) != wanted || has_weighed
+        });
         self.tell(|| format!("{wanted} instances of {stage:?} are wanted"));
         for instance in table.owners.needed() {
             let place = Place { stage, instance };

@@ -63,6 +63,8 @@ pub enum Hostility {
     RobotsLatin1,
     /// Redirects robots.txt to itself
     RobotsLoop,
+    /// Redirects robots.txt to that of the first host
+    RobotsElsewhere,
     /// Sends a robots.txt in gzip, whether that was asked for or not
     RobotsPacked,
     /// Announces a robots.txt longer than what it sends of it
@@ -149,7 +151,7 @@ pub enum Hostility {
 
 impl Hostility {
     /// All kinds.
-    pub const ALL: [Self; 58] = [
+    pub const ALL: [Self; 59] = [
         Self::Refuses,
         Self::RefusesForADay,
         Self::Silent,
@@ -167,6 +169,7 @@ impl Hostility {
         Self::RobotsUtf16,
         Self::RobotsLatin1,
         Self::RobotsLoop,
+        Self::RobotsElsewhere,
         Self::RobotsPacked,
         Self::RobotsShort,
         Self::NameMissing,
@@ -248,6 +251,8 @@ impl Hostility {
             | Self::RobotsPacked => RobotsMeaning::Rules,
             // Section 2.3.1.2: after five redirects there is none.
             Self::RobotsLoop => RobotsMeaning::AllowAll,
+            // The same section: what is found there counts here.
+            Self::RobotsElsewhere => RobotsMeaning::AsOfFirstHost,
             // Its pages are behind the sitemaps.
             Self::Mapped => RobotsMeaning::AllowAll,
             // Nobody comes to ask for it.
@@ -316,6 +321,8 @@ pub(crate) enum NameAnswer {
 pub(crate) enum RobotsMeaning {
     /// The same as of any host's robots.txt.
     AsOnAnyHost,
+    /// The rules of the first host hold.
+    AsOfFirstHost,
     /// There are rules in it, and they hold.
     Rules,
     /// There is none, or it forbids nothing.

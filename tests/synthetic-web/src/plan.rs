@@ -356,22 +356,26 @@ impl Site {
     fn new(profile: &Profile, host: u32) -> Self {
         // Multiples of the golden ratio spread evenly over 0..1: the shares hold for few hosts too,
         // and robots rules and request caps stay independent of each other.
-        let spread = |ratio: f64| (f64::from(host) * ratio + (profile.seed % 1_000) as f64 / 1_000.0).fract();
+        let spread =
+            |host: u32, ratio: f64| (f64::from(host) * ratio + (profile.seed % 1_000) as f64 / 1_000.0).fract();
+        let robots_of = |host: u32| {
+            let (place, delay_place) = (spread(host, 0.618_033_988_749_895), spread(host, 0.324_717_957_244_746));
+            Robots::pick(&profile.robots, place, delay_place)
+        };
         let hostility = profile.hostility(host);
         Self {
             pages: page_count(profile, host),
             robots: match hostility.map(Hostility::robots) {
                 // The truth cannot say whether a crawler gives such a server up before it looks at the rules.
                 _ if hostility.is_some_and(Hostility::answers_nothing) => Robots::Missing,
-                None | Some(RobotsMeaning::AsOnAnyHost) => {
-                    Robots::pick(&profile.robots, spread(0.618_033_988_749_895), spread(0.324_717_957_244_746))
-                }
+                None | Some(RobotsMeaning::AsOnAnyHost) => robots_of(host),
+                Some(RobotsMeaning::AsOfFirstHost) => robots_of(0),
                 Some(RobotsMeaning::Rules) => Robots::Rules { crawl_delay_ms: None },
                 Some(RobotsMeaning::AllowAll | RobotsMeaning::Unreachable) => Robots::AllowAll,
             },
             hostility,
             byways: 0,
-            request_cap: pick_cap(&profile.request_caps, spread(0.754_877_666_246_693)),
+            request_cap: pick_cap(&profile.request_caps, spread(host, 0.754_877_666_246_693)),
             child_starts: Vec::new(),
             children: Vec::new(),
             child_hosts: Vec::new(),

@@ -150,6 +150,9 @@ fn text(summary: &Summary, snapshot: &Snapshot) -> String {
     for elsewhere in &summary.elsewhere {
         let _ = writeln!(text, "elsewhere {elsewhere}");
     }
+    for too_large in &summary.unsplittable {
+        let _ = writeln!(text, "too large {too_large}");
+    }
     for Parked { stage, edge, version, messages } in &summary.parked {
         let _ = writeln!(text, "parked    {stage}  {edge} version {version}: {messages} messages");
     }

@@ -131,6 +131,7 @@ impl Snapshot {
             refetched: self.total("scheduler", "refetched_total"),
             consumers: self.consumers.iter().map(ConsumerUse::of).collect(),
             processes: processes.collect(),
+            unsplittable: self.processes.iter().flat_map(unsplittable).collect(),
             ..Summary::default()
         }
     }
@@ -196,4 +197,12 @@ async fn letters(bus: &Bus, stream: &JetStream, stages: &[&str]) -> anyhow::Resu
 /// The name of the scheduler's count of URLs with an outcome.
 pub(super) fn outcome_count(outcome: Outcome) -> String {
     format!("outcome_{}_total", outcome.name().replace('-', "_"))
+}
+
+/// The partitions of a process that are too large and cannot be split, in words.
+fn unsplittable(process: &ProcessStatus) -> impl Iterator<Item = String> {
+    let ProcessStatus { stage, instance, unsplittable, .. } = process;
+    unsplittable.iter().map(move |(partition, urls)| {
+        format!("partition {partition} of {stage}.{instance} knows {urls} URLs, most of them of one host: it cannot be split")
+    })
 }

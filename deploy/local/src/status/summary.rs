@@ -134,6 +134,9 @@ pub struct Summary {
     /// Instances with state that run on other machines, or that ran there and are missing; each in words.
     #[serde(default)]
     pub elsewhere: Vec<String>,
+    /// Partitions that are too large, and cannot be split since most of their URLs are of one host; each in words.
+    #[serde(default)]
+    pub unsplittable: Vec<String>,
 }
 
 /// What only the supervising process knows.

@@ -16,6 +16,7 @@ use super::sending::{Sending, Sent, ToSend};
 use crate::partitions::{Owners, Ready};
 use crate::stage::store::{Changes, StoreError};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// What an instance does of its moves while its core works.
 pub(in crate::stage) struct Ahead {
@@ -118,7 +119,7 @@ impl Ahead {
         if let Some(copy) = owners.copy(partition)
             && self.desk.rows.has_whole(partition, version, copy)?
         {
-            self.loaded.insert(partition, Loaded { version, copy, importing: None });
+            self.loaded.insert(partition, Loaded { version, copy, importing: None, worked: Duration::ZERO });
             return Ok(());
         }
         let importing = match beside {

@@ -8,9 +8,11 @@ use super::beside::Importing;
 use super::desk::{Desk, NotWritten};
 use super::parts::{Bill, Follows, Unfit};
 use super::rows::Rows;
+use super::work::Work;
 use crate::stage::store::Table;
+use bytes::Bytes;
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 use tokio::sync::mpsc;
 
 /// How long to wait for the next part when there is none yet, or the broker does not answer.
@@ -26,10 +28,14 @@ pub(super) struct Coming {
     /// The next part, and where in the stream it is at the earliest.
     number: u32,
     sequence: u64,
+    /// The next part with its place, if it came while the one before was taken in.
+    next: Option<(u64, Bytes)>,
     /// What the stage keeps beside its tables, with its name.
     importing: Option<(Table, Box<dyn Importing>)>,
     /// The owner is to be told that the copy is there.
     is_to_tell: bool,
+    /// Of the processor, in all; the rest of the time it rested.
+    worked: Duration,
 }
 
 /// A partition that has come.
@@ -37,11 +43,13 @@ pub(super) struct Loaded {
     pub(super) version: u64,
     pub(super) copy: u64,
     pub(super) importing: Option<Box<dyn Importing>>,
+    /// How long the processor worked to take it in.
+    pub(super) worked: Duration,
 }
 
 /// What the task that takes in is told.
 enum Order {
-    Load(u16, Coming),
+    Load(u16, Box<Coming>),
     GiveUp(u16),
 }
 
@@ -76,9 +84,11 @@ impl Receiving {
         version: u64,
         importing: Option<(Table, Box<dyn Importing>)>,
     ) {
-        let coming = Coming { rows, version, copy: None, number: 0, sequence: 1, importing, is_to_tell: false };
+        let (copy, worked) = (None, Duration::ZERO);
+        let coming =
+            Coming { rows, version, copy, number: 0, sequence: 1, next: None, importing, is_to_tell: false, worked };
         // The task lives until this ends it.
-        let _ = self.orders.send(Order::Load(partition, coming));
+        let _ = self.orders.send(Order::Load(partition, Box::new(coming)));
     }
 
     pub(super) fn give_up(&self, partition: u16) {
@@ -155,7 +165,7 @@ impl Intake {
             let mut next = tokio::time::timeout(wait, orders.recv()).await.ok().flatten();
             while let Some(order) = next {
                 match order {
-                    Order::Load(partition, of) => _ = coming.insert(partition, of),
+                    Order::Load(partition, of) => _ = coming.insert(partition, *of),
                     Order::GiveUp(partition) => _ = coming.remove(&partition),
                 }
                 next = orders.try_recv().ok();
@@ -169,23 +179,24 @@ impl Intake {
         if coming.is_to_tell && !self.tell(partition, &mut coming).await {
             return Turn::Waits(coming);
         }
-        let (sequence, part) = match self.0.stream.next(partition, coming.version, coming.sequence).await {
-            Ok(Some(next)) => next,
-            Ok(None) => return Turn::Waits(coming),
-            Err(error) => {
-                tracing::debug!(partition, "no part of a partition that comes: {error:#}");
-                return Turn::Waits(coming);
-            }
+        let version = coming.version;
+        let next = match coming.next.take() {
+            Some(next) => Some(next),
+            None => self.part(partition, version, coming.sequence).await,
         };
-        let (version, began) = (coming.version, Instant::now());
+        let Some((sequence, part)) = next else { return Turn::Waits(coming) };
         let bill = self.0.stream.bill(partition, version);
         let desk = self.0.clone();
         let taking = tokio::task::spawn_blocking(move || {
+            let work = Work::begin();
             let follows = coming.take(&desk, partition, &bill, &part);
-            (coming, follows)
+            (coming, follows, work.done())
         });
-        let Ok((mut coming, follows)) = taking.await else { return Turn::Ended };
-        tokio::time::sleep(self.0.stream.rest(began.elapsed())).await;
+        let (taken, next) = tokio::join!(taking, self.part(partition, version, sequence + 1));
+        let Ok((mut coming, follows, worked)) = taken else { return Turn::Ended };
+        coming.next = next;
+        coming.worked += worked;
+        tokio::time::sleep(self.0.stream.rest(worked)).await;
         coming.sequence = sequence + 1;
         match follows {
             Ok(Follows::More) => Turn::Went(coming),
@@ -195,8 +206,8 @@ impl Intake {
             }
             Ok(Follows::Nothing) => {
                 let importing = coming.importing.take().map(|(_, importing)| importing);
-                let copy = coming.copy.unwrap_or_default();
-                Turn::Came(coming, Loaded { version, copy, importing })
+                let (copy, worked) = (coming.copy.unwrap_or_default(), coming.worked);
+                Turn::Came(coming, Loaded { version, copy, importing, worked })
             }
             // Its sender begins anew, or the lease is over.
             Err(NotTaken::Unfit(Unfit::Copy { .. }) | NotTaken::NotWritten(NotWritten::LeaseOver)) => Turn::Ended,
@@ -205,6 +216,12 @@ impl Intake {
                 Turn::Ended
             }
         }
+    }
+
+    /// The next part of a partition, with its place; none when there is none yet, or the broker does not answer.
+    async fn part(&self, partition: u16, version: u64, sequence: u64) -> Option<(u64, Bytes)> {
+        let next = self.0.stream.next(partition, version, sequence).await;
+        next.inspect_err(|error| tracing::debug!(partition, "no part of a partition that comes: {error:#}")).ok()?
     }
 
     /// Tells the owner that the copy is there; says whether the broker heard it.

@@ -20,7 +20,7 @@
 //! - [`parts`]: rows in messages, each with a checksum and what it is part of;
 //! - [`changed`]: which rows changed since a copy began;
 //! - [`steps`]: what is read, and what each commit holds;
-//! - `ahead`: `sending` and `loading`, with `parts_stream` and `desk`; `mover`: gives, takes and forgets.
+//! - `ahead`: `sending` and `loading`, with `parts_stream`, `desk` and `work`; `mover`: gives, takes and forgets.
 
 mod ahead;
 mod beside;
@@ -33,6 +33,7 @@ mod parts_stream;
 mod rows;
 mod sending;
 pub mod steps;
+mod work;
 
 #[cfg(test)]
 mod tests;

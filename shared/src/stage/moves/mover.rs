@@ -12,7 +12,7 @@ use crate::partitions::{Owners, Split};
 use crate::stage::settlement::{LOOP, OUTBOX, USED};
 use crate::stage::store::{Changes, StoreError};
 use anyhow::Context as _;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What an instance moves partitions with while its core does not work.
 pub(in crate::stage) struct Mover<'a> {
@@ -161,6 +161,7 @@ impl Mover<'_> {
         for partition in owners.given_to(instance) {
             let (version, Some(copy)) = (owners.version(partition), owners.copy(partition)) else { continue };
             let loaded = self.brought.loaded.remove(&partition);
+            let worked = loaded.as_ref().map_or(Duration::ZERO, |loaded| loaded.worked);
             if !self.desk.rows.has_whole(partition, version, copy)? {
                 let is_it = |loaded: &Loaded| loaded.version == version && loaded.copy == copy;
                 let Some(loaded) = loaded.filter(is_it) else { continue };
@@ -175,19 +176,20 @@ impl Mover<'_> {
                 }
             }
             self.brought.coming.remove(&partition);
-            taken.push((partition, version));
+            taken.push((partition, version, worked));
         }
         if taken.is_empty() {
             return Ok(());
         }
         let take = |owners: &mut Owners| {
-            taken.iter().fold(false, |any, &(partition, version)| owners.take(partition, version, instance) || any)
+            taken.iter().fold(false, |any, &(partition, version, _)| owners.take(partition, version, instance) || any)
         };
         let OwnersTable { owners, .. } = self.desk.owners.change(stage, take).await?;
         let mut changes = Changes::default();
-        for &(partition, _) in &taken {
+        for &(partition, _, worked) in &taken {
             if owners.used_by(instance).contains(&partition) {
-                tracing::info!(stage, instance, partition, "takes a partition over");
+                let worked_ms = worked.as_millis();
+                tracing::info!(stage, instance, partition, worked_ms, "takes a partition over");
             }
             changes.entries.append(&mut steps::taken(partition).entries);
         }
@@ -195,7 +197,7 @@ impl Mover<'_> {
         let stream = self.desk.stream.clone();
         // Nobody waits for that.
         tokio::spawn(async move {
-            for (partition, version) in taken {
+            for (partition, version, _) in taken {
                 stream.purge(partition, version).await;
             }
         });
@@ -204,7 +206,7 @@ impl Mover<'_> {
 
     /// All parts of a partition are committed: with this commit it is whole.
     fn import(&mut self, partition: u16, loaded: Loaded) -> Result<(), NotWritten> {
-        let Loaded { version, copy, importing } = loaded;
+        let Loaded { version, copy, importing, .. } = loaded;
         let unusable = |error: anyhow::Error| StoreError::Unusable(format!("{error:#}"));
         let mut beside = self.beside().map_err(unusable)?;
         let importing = beside.as_deref_mut().zip(importing);

@@ -8,6 +8,7 @@ use super::desk::Desk;
 use super::parts::Loading;
 use super::parts_stream::PartsStream;
 use super::rows::Rows;
+use super::work::Work;
 use crate::stage::store::{StoreError, Table};
 use anyhow::Context as _;
 use bytes::Bytes;
@@ -106,15 +107,15 @@ fn read(
     mut loading: Loading,
     full: &mpsc::Sender<Bytes>,
 ) -> Result<(Loading, Duration), StoreError> {
-    let (mut working_since, mut worked) = (Instant::now(), Duration::ZERO);
+    let (mut working_since, mut worked) = (Work::begin(), Duration::ZERO);
     let copied = copied.as_mut().map(|(name, copied)| (*name, copied.as_mut()));
     rows.copy(copied, partition, &mut loading, &mut |part| {
-        let work = working_since.elapsed();
+        let work = working_since.done();
         worked += work;
         std::thread::sleep(stream.rest(work));
         // Nobody takes parts any more when the life ends, or a send has failed: that is then the error.
         let sent = full.blocking_send(part);
-        working_since = Instant::now();
+        working_since = Work::begin();
         sent.map_err(|_| StoreError::Unusable("nobody takes the parts of a partition any more".into()))
     })?;
     Ok((loading, worked))

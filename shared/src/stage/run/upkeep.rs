@@ -72,6 +72,7 @@ impl Loop {
         self.process.telling.renew(self.moment());
         self.hear_of_owners()?;
         self.see_to_splits().await?;
+        self.weigh_partitions().await;
         self.remove_left_over()?;
         Ok(new_inputs)
     }
@@ -142,6 +143,26 @@ impl Loop {
             }
         }
         Ok(())
+    }
+
+    /// Notes now and then what the partitions have done, and says in the table of owners what they weigh, if that is news.
+    async fn weigh_partitions(&mut self) {
+        let now = self.now();
+        let Loop { process, core, rates, reassigned, .. } = self;
+        let (Some(own), true) = (StageName::from_name(process.stage.name), rates.are_due(now)) else { return };
+        let figures = core.figures();
+        rates.note(now, &figures);
+        let Context { instance, buckets, bus, pipeline, .. } = &process.context;
+        let is_free = process.ownership.is_some() && reassigned.is_none() && bus.is_connected();
+        if !is_free || figures.is_empty() || pipeline.divides_budgets(own) {
+            return;
+        }
+        let urls: Vec<(u16, u64)> = figures.iter().map(|of| (of.partition, of.urls)).collect();
+        let weigh = |owners: &mut Owners| owners.weigh(*instance, &urls);
+        let is_news = process.owners.tables.borrow().get(&own).is_some_and(|table| weigh(&mut table.owners.clone()));
+        if is_news && let Err(error) = buckets.owners.change(own.name(), weigh).await {
+            tracing::debug!("it cannot be said what the partitions weigh: {error:#}");
+        }
     }
 
     /// Removes some of the rows that are left of partitions that are others'.

@@ -193,6 +193,9 @@ pub trait SeenStore: Send {
     /// URLs known in a partition.
     fn known(&self, partition: u16) -> u64;
 
+    /// Length of what the files have of a partition's known URLs, in bytes.
+    fn bytes(&self, partition: u16) -> u64;
+
     /// Memory held between two calls, in bytes.
     fn memory_bytes(&self) -> usize;
 

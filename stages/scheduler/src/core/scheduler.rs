@@ -37,7 +37,7 @@ use shared::identity::serials_follow;
 use shared::message::{Ask, AskReply, Edge, Errand, Outcome, ReadyUrls, Report, Undecodable, decode};
 use shared::partitions::Owners;
 use shared::stage::store::{Store, StoreError, Table};
-use shared::stage::{Core, Count, Event, Keyed, Output};
+use shared::stage::{Core, Count, Event, Figures, Keyed, Output};
 use shared::time::Timestamp;
 use shared::topology::StageName;
 use std::collections::BTreeMap;
@@ -375,6 +375,10 @@ impl Core for Scheduler {
 
     fn why(&self, now: Timestamp, url: &str) -> Result<Option<String>, StoreError> {
         self.inquiry(now).why_url(url)
+    }
+
+    fn figures(&self) -> Vec<Figures> {
+        self.servers.figures()
     }
 
     fn counts(&self) -> Vec<Count> {

@@ -20,6 +20,7 @@ use crate::step::staged::Staged;
 use crate::store::rows::corrupt;
 use shared::config::OverBudget;
 use shared::partitions::Directory;
+use shared::stage::Figures;
 use shared::stage::store::{Store, StoreError};
 use shared::time::Timestamp;
 use std::collections::hash_map::Entry;
@@ -407,6 +408,18 @@ impl Servers {
         for key in std::mem::take(&mut staged.idle) {
             self.leave(key);
         }
+    }
+
+    /// What is told of each partition.
+    pub(crate) fn figures(&self) -> Vec<Figures> {
+        let figures = |(&partition, Partition { counts, .. }): (&u16, &Partition)| Figures {
+            partition,
+            urls: counts.new,
+            bytes: counts.bytes,
+            handled: counts.ended(),
+            is_of_one_host: false,
+        };
+        self.partitions.iter().map(figures).collect()
     }
 
     /// What was counted, over all partitions.

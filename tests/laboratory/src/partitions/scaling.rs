@@ -35,6 +35,7 @@ impl Scheme {
                 let held = |content: &Content| Held {
                     partition: content.partition,
                     weight: content.urls,
+                    moved: 0,
                     owner: before.get(&content.partition).copied(),
                 };
                 let instances: Vec<u16> = (0..n_instances).collect();

@@ -10,6 +10,7 @@ use tokio::io::AsyncWriteExt as _;
 use super::Hostility;
 use crate::behaviour::Exchange;
 use crate::dice::{Dice, Purpose};
+use crate::resource::Resource;
 use crate::{http, sitemap};
 
 /// The Retry-After of a host that asks to be left alone, in seconds: longer than any crawl.
@@ -76,6 +77,10 @@ impl Hostility {
             Self::RobotsLoop => {
                 let location = "Location: /robots.txt\r\n";
                 exchange.send("301 Moved Permanently", "text/plain", location, b"").await
+            }
+            Self::RobotsElsewhere => {
+                let location = format!("Location: {}\r\n", exchange.plan.url(0, Resource::Robots));
+                exchange.send("301 Moved Permanently", "text/plain", &location, b"").await
             }
             Self::Mapped => {
                 let text = rules.to_owned() + &sitemap::robots_line(exchange.plan, exchange.host);

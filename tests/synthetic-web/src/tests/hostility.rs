@@ -25,7 +25,7 @@ async fn does_what_it_says(web: &SyntheticWeb, host: u32, hostility: Hostility) 
         Refuses | RefusesForADay | Silent | HangsUp | Closes | Resets | BreaksOff | Drips | Garbage | ServerErrors
         | Vanished | Busy | Http2 | Http2GoAway | Http2Resets => answers.are_of_server(hostility).await,
         RobotsRefused | RobotsDrips | RobotsEndless | RobotsHuge | RobotsBinary | RobotsUtf16 | RobotsLatin1
-        | RobotsLoop | RobotsPacked | RobotsShort => answers.are_of_robots(hostility),
+        | RobotsLoop | RobotsElsewhere | RobotsPacked | RobotsShort => answers.are_of_robots(hostility),
         NameMissing | NameEmpty | NameFails | NameSilent | NameShy | NameSlow => answers.are_of_name(hostility),
         HeadDrips | HeadHuge | HeadEndless | HeadMissing | BodyMissing | BodyShort | BodyEndless | BodyChunks
         | GzipBomb | BrotliBomb | Mistyped | Untyped => answers.are_of_message(hostility),
@@ -109,6 +109,10 @@ impl Answers<'_> {
                 assert!(contains_rules(body(robots)));
             }
             RobotsLoop => assert!(is(robots, "301")),
+            RobotsElsewhere => {
+                let location = format!("Location: {}robots.txt\r\n", self.web.seed_urls()[0]);
+                assert!(is(robots, "301") && String::from_utf8_lossy(robots).contains(&location));
+            }
             RobotsPacked => {
                 let mut rules = Vec::new();
                 flate2::read::GzDecoder::new(body(robots)).read_to_end(&mut rules).unwrap();

@@ -313,6 +313,10 @@ impl SeenStore for Memory {
         self.partitions.get(usize::from(partition)).and_then(Option::as_ref).map_or(0, |partition| partition.known)
     }
 
+    fn bytes(&self, partition: u16) -> u64 {
+        self.known(partition) * size_of::<Key>() as u64
+    }
+
     fn memory_bytes(&self) -> usize {
         let unlogged: usize = self.partitions.iter().flatten().map(|partition| partition.unlogged.capacity()).sum();
         self.table.bytes() + unlogged * size_of::<Key>()

@@ -475,6 +475,10 @@ impl SeenStore for Sieve {
         self.places.of(partition).map_or(0, |place| self.partitions[place].known())
     }
 
+    fn bytes(&self, partition: u16) -> u64 {
+        self.places.of(partition).map_or(0, |place| self.partitions[place].disk_bytes())
+    }
+
     /// Filters, buffer, indexes of the runs. While a flush merges, up to 1 MiB more, and 24 bytes for each question
     /// of the largest partition; the latter count as part of the buffer.
     fn memory_bytes(&self) -> usize {
