@@ -237,6 +237,26 @@ fn a_crawl_of_another_format_is_refused_wherever_it_is_met() {
 }
 
 #[test]
+fn a_stream_keeps_the_number_of_consumers_that_it_was_made_for() {
+    let world = world();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut broker = runtime.block_on(Broker::start(BrokerOptions::new(folder.path()))).expect("a broker");
+    let mut crawl = world.crawl().set(&format!("broker.url={}", broker.url())).set("broker.consumers_max=1000").start();
+    until_pages(&mut crawl, HOSTS * PAGES_PER_HOST / 4);
+    let jetstream = runtime.block_on(async { async_nats::jetstream::new(crawl.client().await) });
+    stop(crawl);
+    // Another size makes the stream be updated, and a broker refuses updates that change the number of consumers.
+    let resumed = world.resume().set("broker.consumers_max=2000").set("edges.outcomes.bytes_max=32MiB");
+    let finished = resumed.run(MINUTE);
+    assert_eq!((finished.code, finished.summary.complete), (0, true), "{}", json(&finished.summary));
+    let stream = runtime.block_on(jetstream.get_stream("rhumb_default_outcomes")).expect("a stream");
+    let config = &stream.cached_info().config;
+    assert_eq!((config.max_consumers, config.max_bytes), (1000, 32 << 20));
+    runtime.block_on(broker.stop()).expect("a broker that stops");
+}
+
+#[test]
 fn state_of_a_crawl_that_nothing_names_is_refused_before_another_begins() {
     let world = world();
     let mut crawl = start(&world);

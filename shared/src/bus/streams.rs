@@ -78,11 +78,13 @@ pub async fn ensure_streams(
     identity: &Identity,
 ) -> anyhow::Result<()> {
     for (name, key, edge) in streams(pipeline, further)? {
-        let config = stream_config(bus, name, edge, pipeline.replicas(edge), identity);
+        let mut config = stream_config(bus, name, edge, pipeline, identity);
         // Asked first: an update of a stream that is as it should be would still cost the broker a write.
         let found = find_stream(bus, &config.name, edge.storage, register, identity).await?;
         if let Some(found) = &found {
             identity.check_stream(&config.name, &found.config.metadata)?;
+            // A broker changes it of no stream that is there.
+            config.max_consumers = found.config.max_consumers;
         }
         if found.as_ref().is_some_and(|found| same(&found.config, &config)) {
             continue;
@@ -103,8 +105,13 @@ pub async fn ensure_streams(
     for (edge, stage) in required_by_interest(pipeline) {
         let Some(stream) = pipeline.edges.stream(edge) else { continue };
         let filters = bus.subjects.all(edge);
-        let consumer =
-            Consumer { name: consumer_name(stage.name(), None), filters, has_lanes: false, need: Need::Required };
+        let consumer = Consumer {
+            name: consumer_name(stage.name(), None),
+            filters,
+            has_lanes: false,
+            need: Need::Required,
+            in_memory: false,
+        };
         consumer.ensure(bus, edge.name(), stream).await?;
     }
     Ok(())
@@ -167,7 +174,7 @@ pub async fn leave_unarchived(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<
     Ok(())
 }
 
-fn stream_config(bus: &Bus, name: &str, edge: &StreamEdge, replicas: usize, identity: &Identity) -> Config {
+fn stream_config(bus: &Bus, name: &str, edge: &StreamEdge, pipeline: &Pipeline, identity: &Identity) -> Config {
     Config {
         name: bus.subjects.stream(name),
         subjects: bus.subjects.held_by(name, edge),
@@ -185,9 +192,9 @@ fn stream_config(bus: &Bus, name: &str, edge: &StreamEdge, replicas: usize, iden
         max_bytes: if edge.bytes_max.0 == 0 { -1 } else { i64::try_from(edge.bytes_max.0).unwrap_or(i64::MAX) },
         max_messages: -1,
         max_messages_per_subject: -1,
-        max_consumers: -1,
+        max_consumers: i32::try_from(pipeline.broker.consumers_max).unwrap_or(i32::MAX),
         duplicate_window: edge.duplicate_window,
-        num_replicas: replicas,
+        num_replicas: pipeline.replicas(edge),
         metadata: identity.mark.metadata(),
         ..Config::default()
     }
@@ -214,6 +221,8 @@ pub struct Consumer {
     pub has_lanes: bool,
     /// Whether the crawl waits for it.
     pub need: Need,
+    /// The broker keeps its state in memory alone. A broker that is started anew does not know it any more.
+    pub in_memory: bool,
 }
 
 /// The one priority group of a consumer that has lanes.
@@ -222,7 +231,7 @@ pub(crate) const PRIORITY_GROUP: &str = "lane";
 impl Consumer {
     /// Creates the consumer, or adapts it.
     pub async fn ensure(self, bus: &Bus, key: &str, edge: &StreamEdge) -> anyhow::Result<PullConsumer> {
-        let Consumer { name, filters, has_lanes, need } = self;
+        let Consumer { name, filters, has_lanes, need, in_memory } = self;
         let stream_name = bus.subjects.stream(key);
         let stream =
             bus.jetstream.get_stream(&stream_name).await.with_context(|| format!("no stream {stream_name}"))?;
@@ -246,12 +255,15 @@ impl Consumer {
             priority_groups,
             inactive_threshold: need.inactive_threshold(),
             metadata: need.metadata(),
+            memory_storage: in_memory,
             ..pull::Config::default()
         };
-        stream
-            .create_consumer(config)
-            .await
-            .with_context(|| format!("consumer {name} of stream {stream_name} cannot be made to fit edges.{key}"))
+        stream.create_consumer(config).await.with_context(|| {
+            format!(
+                "consumer {name} of stream {stream_name} cannot be made to fit edges.{key} (a stream may have \
+                     broker.consumers_max of them)"
+            )
+        })
     }
 }
 

@@ -20,6 +20,7 @@ pub struct Broker {
     pub max_payload: Bytes,
     #[serde(deserialize_with = "duration")]
     pub connect_report_every: Duration,
+    pub consumers_max: u32,
     #[serde(deserialize_with = "duration")]
     pub consumer_expiry: Duration,
 }

@@ -43,6 +43,8 @@ fn crawl(pipeline: &Pipeline, check: &mut Check) {
     check.lasting("broker.connect_report_every", pipeline.broker.connect_report_every, Duration::from_secs(1), HOUR);
     check.within("logs.bytes_max", pipeline.logs.bytes_max, Bytes(64 << 10), Bytes(16 << 30));
     check.within("logs.kept", pipeline.logs.kept, 1, 100);
+    let consumers_min = (4 * u32::from(pipeline.partitions)).max(1000);
+    check.within("broker.consumers_max", pipeline.broker.consumers_max, consumers_min, 1_000_000);
     check.lasting("broker.consumer_expiry", pipeline.broker.consumer_expiry, Duration::from_secs(1), 24 * HOUR);
 }
 

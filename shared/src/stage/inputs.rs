@@ -11,6 +11,7 @@ use async_nats::jetstream;
 use async_nats::jetstream::context::ConsumerInfoErrorKind;
 use futures::stream::{BoxStream, SelectAll};
 use futures::{StreamExt as _, TryStreamExt as _};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// A message from a stream.
@@ -115,6 +116,16 @@ impl Inputs<'_> {
         Ok((inputs, opened))
     }
 
+    /// Says whether the broker has forgotten a consumer of a stream that the instance takes part in. One that the crawl does
+    /// not wait for may have been removed for good reason, unless there are no others either.
+    pub(super) async fn are_forgotten(&self, source: Source, edge: Edge) -> anyhow::Result<bool> {
+        let stream = self.bus.jetstream.get_stream(self.bus.subjects.stream(edge.name())).await?;
+        let known: BTreeSet<String> = stream.consumer_names().try_collect().await?;
+        let misses = |(_, consumer): &(Slice, Consumer)| !known.contains(&consumer.name);
+        let is_required = self.need == Need::Required;
+        Ok(known.is_empty() || is_required && self.consumers(source, edge).iter().any(misses))
+    }
+
     /// Of a stage that the crawl does not wait for: the edge whose consumer is not there any more, if there is one.
     pub(super) async fn removed(&self, sources: &[Source]) -> Option<Edge> {
         if self.need == Need::Required {
@@ -174,7 +185,7 @@ impl Inputs<'_> {
     /// The consumers of a stream that the instance takes part in, each with its slice of the stream.
     fn consumers(&self, source: Source, edge: Edge) -> Vec<(Slice, Consumer)> {
         let subjects = &self.bus.subjects;
-        let consumer = |name, filters| Consumer { name, filters, has_lanes: false, need: self.need };
+        let consumer = |name, filters| Consumer { name, filters, has_lanes: false, need: self.need, in_memory: false };
         match source {
             Source::Owned(_) => match self.drawn {
                 Drawn::All => {
@@ -183,7 +194,10 @@ impl Inputs<'_> {
                 Drawn::Each { owned, .. } => {
                     let of = |&(partition, _): &(u16, u64)| {
                         let subject = subjects.of(edge, &Token::Partition(partition));
-                        (Slice::Partition(partition), consumer(self.owner(Some(partition)), vec![subject]))
+                        // With many consumers the files of their state cost the broker as much as all else. What one of
+                        // them forgets still lies in its work queue.
+                        let consumer = consumer(self.owner(Some(partition)), vec![subject]);
+                        (Slice::Partition(partition), Consumer { in_memory: true, ..consumer })
                     };
                     owned.iter().map(of).collect()
                 }
@@ -191,7 +205,7 @@ impl Inputs<'_> {
             _ if edge.has_lanes() => lane_consumers(self.stage, edge, subjects)
                 .into_iter()
                 .map(|LaneConsumer { name, lane, subjects: filters }| {
-                    let consumer = Consumer { name, filters, has_lanes: lane.is_some(), need: self.need };
+                    let consumer = Consumer { has_lanes: lane.is_some(), ..consumer(name, filters) };
                     (lane.map_or(Slice::All, Slice::Lane), consumer)
                 })
                 .collect(),

@@ -246,11 +246,14 @@ impl Loop {
         for source in self.process.stage.sources {
             let (Source::Shared(edge) | Source::Owned(edge)) = *source else { continue };
             let info = stream_info(bus, &bus.subjects.stream(edge.name())).await?;
-            lost |= info.is_none_or(|info| {
-                let created = i64::try_from(info.created.unix_timestamp_nanos()).unwrap_or(i64::MAX);
-                let is_another = self.settlement.stream_of(edge).is_some_and(|before| before != created);
-                info.state.consumer_count == 0 || is_another
-            });
+            lost |= match info {
+                None => true,
+                Some(info) => {
+                    let created = i64::try_from(info.created.unix_timestamp_nanos()).unwrap_or(i64::MAX);
+                    self.settlement.stream_of(edge).is_some_and(|before| before != created)
+                        || self.process.inputs().are_forgotten(*source, edge).await?
+                }
+            };
         }
         if !lost {
             return Ok(None);
