@@ -303,19 +303,24 @@ fn a_partition_that_one_host_fills_is_not_split_and_is_named() {
     assert_eq!(partitions(&crawl, "dedup"), [2]);
 }
 
+/// Goal: budgets of the crawl and of its domains are kept to the page while schedulers come and go. Method: all hosts of the
+/// web are of one registered domain, which has more pages than its budget; schedulers become three and one again meanwhile.
 #[test]
-fn the_schedulers_of_a_crawl_with_budgets_are_not_scaled() {
-    let world = slow(5, 40);
-    let crawl = world.crawl().set("limits.max_pages=150").set("stages.fetcher.connections=2").start();
-    crawl.handle();
-    let refused = crawl.rhumb(&["scale", "scheduler=2"]);
-    assert_eq!(refused.code, 2, "{}", refused.out);
-    assert!(refused.err.contains("limits.max_pages") && refused.err.contains("schedulers"), "{}", refused.err);
-    let refused = crawl.rhumb(&["move", "3", "--to", "scheduler.0"]);
-    assert!(refused.code == 2 && refused.err.contains("limits.max_pages"), "{}", refused.err);
-    assert!(scale(&crawl, &["dedup=2"]).contains("dedup 1 → 2: 32 partitions move"));
-    let finished = crawl.finish(MINUTE);
-    assert_eq!((finished.code, finished.summary.pages), (0, 150));
+fn budgets_are_used_up_exactly_while_schedulers_come_and_go() {
+    for limit in ["limits.max_pages=800", "limits.pages_per_domain=800"] {
+        let world = slow(20, 60);
+        let mut crawl = world.crawl().set(limit).set("stages.fetcher.connections=3").start();
+        crawl.until(MINUTE, |summary| summary.pages > 60);
+        assert!(scale(&crawl, &["scheduler=3"]).contains("scheduler 1 → 3: 42 partitions move"));
+        let pages = crawl.until(MINUTE, |_| true).pages;
+        scale(&crawl, &["scheduler=1"]);
+        let finished = crawl.finish(2 * MINUTE);
+        assert_eq!(
+            (finished.code, finished.summary.pages, pages < 800),
+            (0, 800, true),
+            "{limit}: {pages} pages before"
+        );
+    }
 }
 
 fn kill(pid: u32) {

@@ -1,6 +1,5 @@
 //! What the command knows of the stages by name.
 
-use shared::config::Pipeline;
 use shared::topology::StageName;
 
 /// Its instances end first, while there are schedulers that hear what they did last.
@@ -12,13 +11,4 @@ pub(crate) const ARCHIVER: &str = StageName::Archiver.name();
 /// P3.
 pub(crate) fn owns_partitions(stage: &str) -> bool {
     StageName::from_name(stage).is_some_and(|stage| stage.row().has_state)
-}
-
-/// Why schedulers keep their partitions, and what an operator can do.
-pub(crate) const BUDGETS: &str = "the schedulers of this crawl divide limits.max_pages or limits.pages_per_domain among them; set both to 0 \
-                                  (--resume --set limits.max_pages=0 --set limits.pages_per_domain=0)";
-
-/// Says whether the partitions of a stage stay where they are, for the reason in [`BUDGETS`].
-pub(crate) fn divides_budgets(stage: &str, pipeline: &Pipeline) -> bool {
-    StageName::from_name(stage).is_some_and(|stage| pipeline.divides_budgets(stage))
 }

@@ -9,7 +9,6 @@ use super::patterns::Patterns;
 use super::proxy::Proxy;
 use super::stages::Stages;
 use super::units::{Bytes, duration};
-use crate::topology::StageName;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -63,12 +62,6 @@ impl Pipeline {
     /// Copies of an edge's stream.
     pub fn replicas(&self, edge: &StreamEdge) -> usize {
         if edge.replicas == 0 { self.broker.replicas } else { edge.replicas }
-    }
-
-    /// Says whether the instances of a stage divide a budget of the crawl or of its domains among them. Tokens do not move with
-    /// partitions, so these stay where they are.
-    pub fn divides_budgets(&self, stage: StageName) -> bool {
-        stage == StageName::Scheduler && (self.limits.max_pages > 0 || self.limits.pages_per_domain > 0)
     }
 
     /// The user agent sent with every request.

@@ -44,7 +44,7 @@ impl LedgerNeed {
             LedgerNeed::Tokens(need) => {
                 let mut ledger = tokens::Ledger::parse(text)?;
                 let text = ledger.settle(need).then(|| ledger.to_string());
-                let settled = tokens::Settled { budget: need.budget.clone(), ledger: Some(ledger) };
+                let settled = tokens::Settled { need: need.clone(), ledger: Some(ledger) };
                 Entered { text, answer: LedgerAnswer::Tokens(settled) }
             }
             LedgerNeed::Rights(need) => {
@@ -59,7 +59,7 @@ impl LedgerNeed {
     /// The answer when the broker gives none.
     pub fn unanswered(self) -> LedgerAnswer {
         match self {
-            LedgerNeed::Tokens(need) => LedgerAnswer::Tokens(tokens::Settled { budget: need.budget, ledger: None }),
+            LedgerNeed::Tokens(need) => LedgerAnswer::Tokens(tokens::Settled { need, ledger: None }),
             LedgerNeed::Rights(need) => LedgerAnswer::Rights(rights::Settled { circle: need.circle, ledger: None }),
         }
     }

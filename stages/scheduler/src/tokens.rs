@@ -3,11 +3,17 @@
 //!
 //! Each budget has a [`Ledger`] in a key-value bucket of the broker. It says how many tokens each scheduler holds,
 //! counted from the beginning of the crawl. A scheduler takes tokens in blocks and gives back what its URLs do not
-//! need. It knows itself what it has spent: its pages fetched, kept with their outcomes. So nothing is lost when it
-//! dies between a change of the ledger and the answer, because the ledger still says what it holds.
+//! need; one that is alone takes all. It knows itself what it has spent: its pages fetched, kept with their outcomes. So
+//! nothing is lost when it dies between a change of the ledger and the answer, because the ledger still says what it holds.
 //!
-//! The text of a ledger is written and parsed by hand: four numbers a line. A serializer would change what lies in the
-//! bucket, which schedulers of an older version read.
+//! URLs in flight move with their partition. Then two schedulers hold tokens for them: the old owner until the new one has
+//! entered them. So nobody takes tokens or gives some back before all have said what they have in hand since
+//! partitions moved last. They say so in the crawl's ledger, after those of all domains.
+//!
+//! What a scheduler has spent stays in the ledger when its folder is gone. One that begins with an empty folder has entries
+//! of its own, by the epoch of its birth.
+//!
+//! The text of a ledger is written and parsed by hand: six numbers a line.
 //!
 //! Invariants: no token is given out while all schedulers together hold as many as the budget has; no scheduler spends
 //! more than it holds; a budget is used up only when that many pages were fetched. Schedulers may hold more when the
@@ -55,10 +61,14 @@ pub struct Need {
     pub max: u64,
     /// Number of schedulers of the crawl.
     pub schedulers: u16,
-    /// Those that must have said what they fetched before it takes tokens: a scheduler that was alone has entered nothing.
+    /// Those that must have said what they have in hand before tokens change hands.
     pub known: Vec<u16>,
+    /// Since when they must have said it; and since when this one says it.
+    pub since: u64,
+    /// Says whether this one knows of nothing that keeps tokens from changing hands.
+    pub may_change: bool,
     /// The scheduler that asks.
-    pub instance: u16,
+    pub holder: Holder,
     /// Its epoch.
     pub epoch: u64,
     /// Pages that it has fetched since the crawl began.
@@ -67,15 +77,22 @@ pub struct Need {
     pub in_flight: u64,
     /// URLs that wait.
     pub waiting: u64,
-    /// Says whether tokens that no URL needs go back now.
-    pub gives_back: bool,
+}
+
+/// A scheduler, with the folder in which it counts what it spends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Holder {
+    /// Its instance.
+    pub instance: u16,
+    /// The epoch in which its folder began.
+    pub birth: u64,
 }
 
 /// The ledger after a need was entered; none when the broker did not answer.
 #[derive(Clone, Debug)]
 pub struct Settled {
-    /// The budget.
-    pub budget: SharedBudget,
+    /// What was entered.
+    pub need: Need,
     /// The ledger.
     pub ledger: Option<Ledger>,
 }
@@ -89,69 +106,81 @@ struct Holding {
     tokens: u64,
     /// Pages fetched when it last asked.
     fetched: u64,
+    /// It has entered all that it has in hand since then.
+    since: u64,
 }
 
-/// Who holds how many tokens of a budget, by scheduler.
+/// Who holds how many tokens of a budget.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ledger(BTreeMap<u16, Holding>);
+pub struct Ledger(BTreeMap<Holder, Holding>);
 
 impl Ledger {
     /// Enters what a scheduler needs: it takes tokens as long as there are some, or gives back those that its URLs do
     /// not need. False when nothing changes.
     pub fn settle(&mut self, need: &Need) -> bool {
-        let others: u64 = self.others(need.instance).map(|(_, holding)| holding.tokens).sum();
-        let before = self.0.get(&need.instance).copied().unwrap_or_default();
+        let before = self.0.get(&need.holder).copied().unwrap_or_default();
         if before.epoch > need.epoch {
             return false;
         }
+        let buried = self.bury(need.holder);
+        let others: u64 = self.others(need.holder).map(|(_, holding)| holding.tokens).sum();
         let spent = need.fetched + need.in_flight;
-        // More than there are: the budget was made smaller. Fewer than were spent: the bucket was lost.
+        // More than there are: the budget was made smaller. Fewer than were spent: the bucket was lost, or URLs in flight
+        // have come with a partition.
         let held = before.tokens.min(need.max.saturating_sub(others)).max(spent);
-        let free = if self.knows_all(need) { need.max.saturating_sub(others + held) } else { 0 };
+        let free = need.max.saturating_sub(others + held);
         // The last ones go in small blocks, so that each scheduler gets some.
-        let block = free.div_ceil(2 * u64::from(need.schedulers));
+        let block = if need.schedulers == 1 { free } else { free.div_ceil(2 * u64::from(need.schedulers)) };
+        let wanted = if need.schedulers == 1 { free } else { TAKEN_MIN };
         let tokens = match (spent + need.waiting).checked_sub(held) {
+            _ if !self.may_change(need) => held,
             Some(0) => held,
-            Some(missing) => held + missing.max(TAKEN_MIN).min(block),
-            None if need.gives_back => spent + need.waiting,
-            None => held,
+            Some(missing) => held + missing.max(wanted).min(block),
+            None => spent + need.waiting,
         };
-        let after = Holding { epoch: need.epoch, tokens, fetched: need.fetched };
-        self.0.insert(need.instance, after);
-        after != before
+        let after = Holding { epoch: need.epoch, tokens, fetched: need.fetched, since: need.since };
+        self.0.insert(need.holder, after);
+        buried || after != before
     }
 
-    /// Says whether all schedulers have said what they have fetched. For the crawl, each does so when it starts. For a
-    /// domain, only those count that have something of it, until partitions move: then each is asked.
-    fn knows_all(&self, need: &Need) -> bool {
-        if self.silent(need.instance, &need.known).next().is_some() {
-            return false;
+    /// Nobody spends what an earlier folder of a scheduler held. Says whether it held something.
+    fn bury(&mut self, holder: Holder) -> bool {
+        let earlier = Holder { birth: 0, ..holder }..holder;
+        let mut held = false;
+        for (_, holding) in self.0.range_mut(earlier) {
+            held |= std::mem::replace(&mut holding.tokens, holding.fetched) != holding.fetched;
         }
-        need.budget != SharedBudget::Crawl || self.others(need.instance).count() + 1 >= usize::from(need.schedulers)
+        held
     }
 
-    /// Those of these schedulers, but the one that asks, that have not said what they fetched.
-    pub(crate) fn silent(&self, instance: u16, known: &[u16]) -> impl Iterator<Item = u16> {
-        known.iter().copied().filter(move |other| *other != instance && !self.0.contains_key(other))
+    /// Says whether tokens may change hands: everybody has said what it has in hand.
+    pub(crate) fn may_change(&self, need: &Need) -> bool {
+        need.may_change && self.silent(need.holder.instance, &need.known, need.since).next().is_none()
     }
 
-    fn others(&self, instance: u16) -> impl Iterator<Item = (u16, Holding)> {
-        self.0.iter().map(|(&other, &holding)| (other, holding)).filter(move |&(other, _)| other != instance)
+    /// Those of these schedulers, but the one that asks, that have not said what they have in hand since then.
+    pub(crate) fn silent(&self, instance: u16, known: &[u16], since: u64) -> impl Iterator<Item = u16> {
+        let says = move |other: u16| self.0.iter().any(|(holder, of)| holder.instance == other && of.since >= since);
+        known.iter().copied().filter(move |&other| other != instance && !says(other))
+    }
+
+    fn others(&self, holder: Holder) -> impl Iterator<Item = (Holder, Holding)> {
+        self.0.iter().map(|(&other, &holding)| (other, holding)).filter(move |&(other, _)| other != holder)
     }
 
     /// Tokens that a scheduler holds.
-    pub fn tokens(&self, instance: u16) -> u64 {
-        self.0.get(&instance).map_or(0, |holding| holding.tokens)
+    pub fn tokens(&self, holder: Holder) -> u64 {
+        self.0.get(&holder).map_or(0, |holding| holding.tokens)
     }
 
     /// Pages that the other schedulers had fetched when they last asked.
-    pub fn fetched_elsewhere(&self, instance: u16) -> u64 {
-        self.others(instance).map(|(_, holding)| holding.fetched).sum()
+    pub fn fetched_elsewhere(&self, holder: Holder) -> u64 {
+        self.others(holder).map(|(_, holding)| holding.fetched).sum()
     }
 
     /// The other schedulers that may have tokens to give back, or pages to tell of.
-    pub fn holders_elsewhere(&self, instance: u16) -> impl Iterator<Item = u16> {
-        self.others(instance).filter(|(_, holding)| holding.tokens > holding.fetched).map(|(other, _)| other)
+    pub fn holders_elsewhere(&self, holder: Holder) -> impl Iterator<Item = u16> {
+        self.others(holder).filter(|(_, holding)| holding.tokens > holding.fetched).map(|(other, _)| other.instance)
     }
 
     /// Parses a ledger as it lies in the bucket; none when the text is no ledger.
@@ -159,18 +188,18 @@ impl Ledger {
         let line = |line: &str| {
             let mut numbers = line.split(' ').map(str::parse::<u64>);
             let mut next = || numbers.next()?.ok();
-            let instance = u16::try_from(next()?).ok()?;
-            Some((instance, Holding { epoch: next()?, tokens: next()?, fetched: next()? }))
+            let holder = Holder { instance: u16::try_from(next()?).ok()?, birth: next()? };
+            Some((holder, Holding { epoch: next()?, tokens: next()?, fetched: next()?, since: next()? }))
         };
         text.lines().map(line).collect::<Option<_>>().map(Ledger)
     }
 }
 
-/// A line for each scheduler: instance, epoch, tokens, pages fetched.
+/// A line for each scheduler: instance, birth, epoch, tokens, pages fetched, since when all that it has in hand is entered.
 impl fmt::Display for Ledger {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (instance, Holding { epoch, tokens, fetched }) in &self.0 {
-            writeln!(f, "{instance} {epoch} {tokens} {fetched}")?;
+        for (Holder { instance, birth }, Holding { epoch, tokens, fetched, since }) in &self.0 {
+            writeln!(f, "{instance} {birth} {epoch} {tokens} {fetched} {since}")?;
         }
         Ok(())
     }
@@ -188,59 +217,89 @@ mod tests {
             max,
             schedulers: 2,
             known: Vec::new(),
-            instance,
+            since: 0,
+            may_change: true,
+            holder: of(instance),
             epoch: 5,
             fetched,
             in_flight,
             waiting,
-            gives_back: true,
         }
+    }
+
+    const fn of(instance: u16) -> Holder {
+        Holder { instance, birth: 1 }
     }
 
     #[test]
     fn tokens_are_taken_in_blocks_and_given_back() {
         let mut ledger = Ledger::default();
         assert!(ledger.settle(&need(0, 1000, 0, 0, 3)));
-        assert_eq!(ledger.tokens(0), TAKEN_MIN, "more than it needs");
+        assert_eq!(ledger.tokens(of(0)), TAKEN_MIN, "more than it needs");
         assert!(ledger.settle(&need(1, 1000, 0, 0, 5000)));
-        assert_eq!(ledger.tokens(1), 234, "a quarter of what is left");
+        assert_eq!(ledger.tokens(of(1)), 234, "a quarter of what is left");
         assert!(ledger.settle(&need(0, 1000, 2, 1, 4)));
-        assert_eq!(ledger.tokens(0), 7, "but what its URLs need");
+        assert_eq!(ledger.tokens(of(0)), 7, "but what its URLs need");
         assert!(!ledger.settle(&need(0, 1000, 2, 1, 4)));
-        assert_eq!((ledger.fetched_elsewhere(1), ledger.holders_elsewhere(1).collect::<Vec<_>>()), (2, vec![0]));
+        assert_eq!(
+            (ledger.fetched_elsewhere(of(1)), ledger.holders_elsewhere(of(1)).collect::<Vec<_>>()),
+            (2, vec![0])
+        );
         assert_eq!(Ledger::parse(&ledger.to_string()), Some(ledger));
     }
 
     #[test]
-    fn who_was_alone_has_to_say_what_it_fetched_before_others_take_tokens() {
+    fn one_that_is_alone_takes_all_and_gives_it_back_to_the_next() {
         let mut ledger = Ledger::default();
-        let asks = |waiting| Need { known: vec![0, 1], ..need(1, 10, 0, 0, waiting) };
-        ledger.settle(&asks(4));
-        assert_eq!((ledger.tokens(1), ledger.silent(1, &[0, 1]).collect::<Vec<_>>()), (0, vec![0]));
-        ledger.settle(&need(0, 10, 9, 0, 0));
-        ledger.settle(&asks(4));
-        assert_eq!((ledger.tokens(1), ledger.silent(1, &[0, 1]).count()), (1, 0));
+        ledger.settle(&Need { schedulers: 1, ..need(0, 1000, 0, 0, 3) });
+        assert_eq!(ledger.tokens(of(0)), 1000);
+        ledger.settle(&need(1, 1000, 0, 0, 9));
+        assert_eq!((ledger.tokens(of(1)), ledger.holders_elsewhere(of(1)).collect::<Vec<_>>()), (0, vec![0]));
+        ledger.settle(&need(0, 1000, 10, 2, 8));
+        ledger.settle(&need(1, 1000, 0, 0, 9));
+        assert_eq!((ledger.tokens(of(0)), ledger.tokens(of(1))), (20, TAKEN_MIN));
     }
 
     #[test]
-    fn the_crawl_s_tokens_are_given_out_when_all_have_said_what_they_fetched() {
+    fn tokens_change_hands_when_all_have_said_what_they_have_in_hand() {
         let mut ledger = Ledger::default();
-        let of_crawl = |need: Need| Need { budget: SharedBudget::Crawl, ..need };
-        ledger.settle(&of_crawl(need(0, 100, 30, 0, 200)));
-        assert_eq!(ledger.tokens(0), 30);
-        ledger.settle(&of_crawl(need(1, 100, 60, 0, 0)));
-        ledger.settle(&of_crawl(need(0, 100, 30, 0, 200)));
-        assert_eq!((ledger.tokens(0), ledger.tokens(1)), (33, 60), "a quarter of the ten that are left");
+        let says = |need: Need, since| Need { known: vec![0, 1], since, ..need };
+        ledger.settle(&says(need(0, 100, 30, 0, 200), 4));
+        assert_eq!((ledger.tokens(of(0)), ledger.silent(0, &[0, 1], 4).collect::<Vec<_>>()), (30, vec![1]));
+        ledger.settle(&says(need(1, 100, 60, 0, 0), 4));
+        ledger.settle(&says(need(0, 100, 30, 0, 200), 4));
+        assert_eq!((ledger.tokens(of(0)), ledger.tokens(of(1))), (33, 60), "a quarter of the ten that are left");
+        // Two URLs in flight move to the other, which had none left: nobody takes or gives back anything meanwhile.
+        ledger.settle(&says(need(0, 100, 31, 0, 0), 5));
+        assert_eq!((ledger.tokens(of(0)), ledger.tokens(of(1))), (33, 60));
+        ledger.settle(&says(need(1, 100, 60, 2, 9), 5));
+        assert_eq!(
+            (ledger.tokens(of(0)), ledger.tokens(of(1))),
+            (33, 64),
+            "two for what came, a quarter of the five left"
+        );
+        ledger.settle(&says(need(0, 100, 31, 0, 0), 5));
+        assert_eq!((ledger.tokens(of(0)), ledger.tokens(of(1))), (31, 64));
+    }
+
+    #[test]
+    fn what_an_earlier_folder_spent_stays_and_what_it_held_goes_back() {
+        let mut ledger = Ledger::default();
+        ledger.settle(&need(0, 10, 2, 0, 5));
+        let reborn = Holder { instance: 0, birth: 7 };
+        ledger.settle(&Need { holder: reborn, epoch: 7, ..need(0, 10, 0, 0, 100) });
+        assert_eq!((ledger.tokens(of(0)), ledger.fetched_elsewhere(reborn)), (2, 2));
+        assert_eq!(ledger.tokens(reborn), 2, "a quarter of the eight that are left");
     }
 
     #[test]
     fn what_was_spent_is_held_and_an_earlier_life_changes_nothing() {
         let mut ledger = Ledger::default();
         assert!(ledger.settle(&need(0, 100, 40, 2, 0)), "the bucket was lost");
-        assert_eq!(ledger.tokens(0), 42);
+        assert_eq!(ledger.tokens(of(0)), 42);
         assert!(!ledger.settle(&Need { epoch: 4, ..need(0, 100, 10, 0, 0) }));
-        assert_eq!(ledger.tokens(0), 42);
-        for damaged in ["0 1 2", "x 1 2 3", "70000 1 2 3", "0 -1 2 3"] {
+        assert_eq!(ledger.tokens(of(0)), 42);
+        for damaged in ["0 1 2 3 4", "x 1 1 2 3 4", "70000 1 1 2 3 4", "0 1 -1 2 3 4"] {
             assert_eq!(Ledger::parse(damaged), None);
         }
     }
@@ -279,16 +338,16 @@ mod tests {
                 if fetched[place] == urls[place] {
                     continue;
                 }
-                if ledger.tokens(who) == fetched[place] {
+                if ledger.tokens(of(who)) == fetched[place] {
                     enter(&mut ledger, who, &fetched);
-                    for other in ledger.holders_elsewhere(who).collect::<Vec<_>>() {
+                    for other in ledger.holders_elsewhere(of(who)).collect::<Vec<_>>() {
                         enter(&mut ledger, other, &fetched);
                     }
                 }
-                if ledger.tokens(who) > fetched[place] {
+                if ledger.tokens(of(who)) > fetched[place] {
                     fetched[place] += 1;
                 }
-                let held: u64 = (0..schedulers).map(|who| ledger.tokens(who)).sum();
+                let held: u64 = (0..schedulers).map(|who| ledger.tokens(of(who))).sum();
                 prop_assert!(held <= max, "{held} tokens of {max}");
             }
         }

@@ -11,7 +11,6 @@ use crate::control::ask_all;
 use crate::handle::{self, Running, assignment};
 use crate::output::line;
 use crate::processes::{Launch, Name, Processes};
-use crate::stages::{BUDGETS, divides_budgets};
 use anyhow::Context as _;
 use clap::Args;
 use shared::bus::{Buckets, ensure_buckets};
@@ -58,7 +57,7 @@ impl Adopt {
             return Err(BadArguments(message).into());
         }
         let buckets = ensure_buckets(&running.bus, &running.pipeline).await?;
-        let adoption = Adoption { names: find(&dir, &running, &buckets).await?, running, buckets, dir };
+        let adoption = Adoption { names: find(&dir, &buckets).await?, running, buckets, dir };
         for name in &adoption.names {
             adoption.is_dead(name).await?;
         }
@@ -91,7 +90,7 @@ struct Adoption {
 }
 
 /// The instances that have a folder in `dir` and partitions by the table, or something that they had not passed on.
-async fn find(dir: &Path, running: &Running, buckets: &Buckets) -> anyhow::Result<Vec<Name>> {
+async fn find(dir: &Path, buckets: &Buckets) -> anyhow::Result<Vec<Name>> {
     let mut found = Vec::new();
     for stage in STAGES.iter().filter(|row| row.has_state).map(|row| row.name) {
         let folders = std::fs::read_dir(dir.join(stage)).into_iter().flatten().flatten();
@@ -107,7 +106,7 @@ async fn find(dir: &Path, running: &Running, buckets: &Buckets) -> anyhow::Resul
             }
         }
         if found.iter().any(|(of, _)| of == stage) {
-            check_receivers(stage, &owners, &found, running)?;
+            check_receivers(stage, &owners, &found)?;
         }
     }
     if found.is_empty() {
@@ -119,10 +118,7 @@ async fn find(dir: &Path, running: &Running, buckets: &Buckets) -> anyhow::Resul
 }
 
 /// Checks that there is somebody who may have the partitions.
-fn check_receivers(stage: &str, owners: &Owners, found: &[Name], running: &Running) -> Result<(), BadArguments> {
-    if divides_budgets(stage, &running.pipeline) {
-        return Err(BadArguments(format!("partitions of the scheduler do not move: {BUDGETS}")));
-    }
+fn check_receivers(stage: &str, owners: &Owners, found: &[Name]) -> Result<(), BadArguments> {
     let stays = |instance: &u16| !found.contains(&(stage.to_owned(), *instance));
     match owners.receivers().iter().any(stays) {
         true => Ok(()),

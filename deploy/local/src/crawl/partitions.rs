@@ -10,7 +10,7 @@
 use super::elsewhere::Elsewhere;
 use super::standing::Standing;
 use crate::processes::Processes;
-use crate::stages::{BUDGETS, divides_budgets, owns_partitions};
+use crate::stages::owns_partitions;
 use anyhow::Context as _;
 use shared::bus::{Buckets, OwnersBucket, OwnersTable};
 use shared::config::Pipeline;
@@ -36,7 +36,6 @@ pub(super) struct Partitions {
     /// By stage, as they were when they were looked at last.
     owners: BTreeMap<String, Owners>,
     file: PathBuf,
-    pipeline: Pipeline,
     next_look: Instant,
 }
 
@@ -44,7 +43,7 @@ impl Partitions {
     /// Reads who has the partitions; from now on as many instances are wanted as the configuration has.
     ///
     /// # Errors
-    /// The broker does not answer, the file is damaged, or the schedulers of a crawl with budgets are to be others.
+    /// The broker does not answer, or the file is damaged.
     pub(super) async fn open(buckets: &Buckets, pipeline: &Pipeline, data: &Path) -> anyhow::Result<Self> {
         let bucket = buckets.owners.clone();
         let elsewhere = Elsewhere::new(buckets.leases.clone(), buckets.lease);
@@ -57,8 +56,7 @@ impl Partitions {
                 owners.insert(stage.to_owned(), held);
             }
         }
-        let mut this =
-            Partitions { bucket, elsewhere, owners, file, pipeline: pipeline.clone(), next_look: Instant::now() };
+        let mut this = Partitions { bucket, elsewhere, owners, file, next_look: Instant::now() };
         for (stage, common) in pipeline.stages.common() {
             if owns_partitions(stage) {
                 this.want(stage, common.replicas, &BTreeSet::new()).await?;
@@ -77,9 +75,8 @@ impl Partitions {
     /// not there.
     ///
     /// # Errors
-    /// The schedulers of a crawl with budgets cannot become others, or the broker does not answer.
+    /// The broker does not answer.
     pub(super) async fn want(&mut self, stage: &str, wanted: u16, without: &BTreeSet<u16>) -> anyhow::Result<()> {
-        self.check(stage, wanted, without)?;
         let OwnersTable { owners, .. } =
             self.bucket.change(stage, |owners: &mut Owners| owners.want(wanted, without)).await?;
         self.owners.insert(stage.to_owned(), owners);
@@ -90,11 +87,8 @@ impl Partitions {
     /// Has partitions of a stage leave for an instance.
     ///
     /// # Errors
-    /// The schedulers of a crawl with budgets keep theirs; or the broker does not answer.
+    /// The broker does not answer.
     pub(super) async fn send(&mut self, stage: &str, partitions: &[u16], to: u16) -> anyhow::Result<()> {
-        if divides_budgets(stage, &self.pipeline) {
-            return Err(Misfit(format!("partitions of the scheduler do not move: {BUDGETS}")).into());
-        }
         let send = |owners: &mut Owners| {
             partitions.iter().map(|&partition| owners.send(partition, to)).fold(false, |any, sent| any | sent)
         };
@@ -117,17 +111,6 @@ impl Partitions {
         };
         self.bucket.change(LEADER.name(), split).await?;
         Ok(refused?)
-    }
-
-    fn check(&self, stage: &str, wanted: u16, without: &BTreeSet<u16>) -> Result<(), Misfit> {
-        let Some(owners) = self.owners.get(stage).filter(|_| divides_budgets(stage, &self.pipeline)) else {
-            return Ok(());
-        };
-        if !owners.clone().want(wanted, without) {
-            return Ok(());
-        }
-        let now = owners.receivers().len();
-        Err(Misfit(format!("{now} schedulers cannot become {wanted} or others: {BUDGETS}")))
     }
 
     fn keep(&self) -> anyhow::Result<()> {

@@ -152,9 +152,9 @@ impl Loop {
         let (Some(own), true) = (StageName::from_name(process.stage.name), rates.are_due(now)) else { return };
         let figures = core.figures();
         rates.note(now, &figures);
-        let Context { instance, buckets, bus, pipeline, .. } = &process.context;
+        let Context { instance, buckets, bus, .. } = &process.context;
         let is_free = process.ownership.is_some() && reassigned.is_none() && bus.is_connected();
-        if !is_free || figures.is_empty() || pipeline.divides_budgets(own) {
+        if !is_free || figures.is_empty() {
             return;
         }
         let urls: Vec<(u16, u64)> = figures.iter().map(|of| (of.partition, of.urls)).collect();

@@ -3,4 +3,5 @@
 pub(crate) mod hosts;
 pub(crate) mod left;
 pub(crate) mod schedulers;
+pub(crate) mod share;
 pub(crate) mod shares;

@@ -8,7 +8,11 @@ use std::collections::BTreeMap;
 pub struct Schedulers {
     /// How many have partitions, or are about to have some.
     pub(crate) count: u16,
-    /// Partitions have moved: others may have spent tokens, and be gone.
+    /// Grows when a partition has another owner.
+    pub(crate) since: u64,
+    /// The partitions that this one uses, each with its version.
+    uses: Vec<(u16, u64)>,
+    /// Partitions have moved: jobs that are out may have moved with them.
     have_moved: bool,
     /// This one has given partitions away that were not taken yet.
     pub(crate) gives: bool,
@@ -31,15 +35,17 @@ impl Schedulers {
         several.dedup();
         Schedulers {
             count: several.len().max(1) as u16,
+            since: owners.partitions.iter().map(|of| of.version).sum(),
+            uses: owners.used_by(instance).into_iter().map(|of| (of, owners.version(of))).collect(),
             have_moved: owners.partitions.iter().any(|of| of.version > 1),
             gives: !owners.given_by(instance).is_empty(),
             reached_by,
         }
     }
 
-    /// Says whether budgets have to be shared, or were.
-    pub(crate) fn share(&self) -> bool {
-        self.count > 1 || self.have_moved
+    /// Says whether this scheduler has the same partitions now as then.
+    pub(crate) fn uses_as(&self, then: &Schedulers) -> bool {
+        self.uses == then.uses
     }
 
     /// Says whether jobs may have moved with partitions.
@@ -47,9 +53,9 @@ impl Schedulers {
         self.have_moved || self.gives
     }
 
-    /// Those that must say what they fetched before others take tokens: since partitions have moved, all that have some.
-    pub(crate) fn known(&self) -> Vec<u16> {
-        if self.have_moved { self.reached_by.keys().copied().collect() } else { Vec::new() }
+    /// Those that have partitions.
+    pub(crate) fn all(&self) -> Vec<u16> {
+        self.reached_by.keys().copied().collect()
     }
 
     /// A partition of a scheduler; none of one that has none.
@@ -63,24 +69,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_alone_from_the_beginning_shares_nothing() {
+    fn they_grow_older_with_each_partition_that_has_another_owner() {
         let mut owners = Owners::new(4, 1);
         let of = |owners: &Owners| Schedulers::of(owners, 0);
-        assert_eq!((of(&owners).count, of(&owners).share(), of(&owners).gives), (1, false, false));
+        let begun = of(&owners);
+        assert_eq!((begun.count, begun.since, begun.gives, begun.moved()), (1, 4, false, false));
         owners.wanted = 2;
         owners.plan(|_| true);
-        assert_eq!((of(&owners).count, of(&owners).share(), of(&owners).gives), (2, true, false));
+        assert_eq!((of(&owners).count, of(&owners).since, of(&owners).gives), (2, 4, false));
+        assert!(of(&owners).uses_as(&begun), "what is to leave is still used");
         let (partition, _) = owners.leaving(0)[0];
         assert!(owners.copied(partition, 1, 7, 1) && owners.give(partition, 7, 0));
-        assert_eq!((of(&owners).gives, of(&owners).partition_of(1)), (true, None));
+        assert_eq!((of(&owners).gives, of(&owners).partition_of(1), of(&owners).since), (true, None, 4));
+        assert!(!of(&owners).uses_as(&begun));
         assert!(owners.take(partition, 1, 1));
-        assert_eq!((of(&owners).gives, of(&owners).partition_of(1)), (false, Some(partition)));
-        // Once it is alone again, the other's pages still count.
+        assert_eq!((of(&owners).gives, of(&owners).partition_of(1), of(&owners).since), (false, Some(partition), 5));
         let (left, _) = owners.leaving(0)[0];
         assert!(owners.keep(left, 0));
         owners.wanted = 1;
         owners.plan(|_| true);
         assert!(owners.copied(partition, 2, 7, 0) && owners.give(partition, 7, 1) && owners.take(partition, 2, 0));
-        assert_eq!((of(&owners).count, of(&owners).share()), (1, true));
+        assert_eq!(
+            (of(&owners).count, of(&owners).all(), of(&owners).since, of(&owners).moved()),
+            (1, vec![0], 7, true)
+        );
     }
 }

@@ -73,7 +73,7 @@ impl Servers {
             settings: settings.clone(),
             partitions: BTreeMap::new(),
             in_memory: HashMap::new(),
-            shares: Shares::open(settings, (instance, epoch), store.as_ref(), now)?,
+            shares: Shares::open(settings, (instance, epoch), partitions, store.as_ref())?,
             load: Load::default(),
             invariants_broken: 0,
         };
@@ -81,15 +81,16 @@ impl Servers {
             let hosts = Hosts::new(settings.pages_per_host);
             this.partitions.insert(partition, Partition::open(store.as_ref(), partition, hosts, now, epoch)?);
         }
-        if partitions.is_empty() {
-            this.shares.give_all_back(store.as_ref())?;
-        }
         for &partition in partitions {
             this.open_servers(store.as_ref(), partition, now)?;
             this.open_leases(store.as_ref(), partition, now + settings.lease_with_grace())?;
         }
         for key in this.keys() {
             this.account(key);
+        }
+        this.shares.begin(now);
+        if partitions.is_empty() {
+            this.shares.give_all_back(store.as_ref(), now)?;
         }
         Ok(this)
     }

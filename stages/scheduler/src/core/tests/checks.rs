@@ -79,7 +79,7 @@ impl World {
         for entry in self.outcomes.values().filter(|entry| entry.outcome == Outcome::OverBudget) {
             let is_used_up = taken.get(budget_of(&entry.url)) == Some(&budget);
             assert!(
-                is_used_up || self.settings.schedulers.share() || entry.reason != limit,
+                is_used_up || self.settings.schedulers.count > 1 || entry.reason != limit,
                 "{} is over budget",
                 entry.url
             );

@@ -88,7 +88,7 @@ fn two_schedulers_take_turns_and_both_get_on() {
         let mut times: Vec<_> = two.worlds.iter().flat_map(|world| world.contacts.iter().map(|(at, _)| *at)).collect();
         times.sort();
         assert!(times.windows(2).all(|pair| pair[1] >= pair[0] + delay), "{delay:?}");
-        assert!(two.entries < 400, "{} entries for 180 pages", two.entries);
+        assert!(two.ledgers.entries < 400, "{} entries for 180 pages", two.ledgers.entries);
     }
 }
 
@@ -106,7 +106,7 @@ fn the_rights_of_a_scheduler_that_is_gone_come_free_after_its_leases() {
     let (dead, alive) = (&mut dead[0], &mut alive[0]);
     dead.held.clear();
     alive.tell(&[format!("{}/0", server(1, 0))], &addresses());
-    let ledgers = &mut two.ledgers;
+    let ledgers = &mut two.ledgers.texts;
     let mut waited = 0;
     while alive.contacts.is_empty() {
         alive.run(&mut Fine, SECOND);
@@ -165,7 +165,7 @@ fn a_job_of_an_earlier_life_is_renewed_once_the_ledger_knows_it() {
     assert_eq!(renewal(world), 0, "not yet");
     let needs = std::mem::take(&mut world.needs);
     assert!(matches!(needs.as_slice(), [LedgerNeed::Rights(need)] if need.in_use == 1), "{needs:?}");
-    let answer = two.enter(&needs[0]);
+    let answer = two.ledgers.enter(&needs[0]);
     two.worlds[0].answer(answer);
     two.worlds[0].pass(2 * SECOND);
     assert_eq!(renewal(&mut two.worlds[0]), 1);

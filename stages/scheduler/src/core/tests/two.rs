@@ -15,20 +15,37 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Two schedulers, and the ledgers of what they share.
 pub(crate) struct Two {
     pub(crate) worlds: [World; 2],
+    pub(crate) ledgers: Ledgers,
+}
+
+/// The ledgers of a bucket.
+#[derive(Debug, Default)]
+pub(crate) struct Ledgers {
     /// By key, as text.
-    pub(crate) ledgers: BTreeMap<String, String>,
+    pub(crate) texts: BTreeMap<String, String>,
     /// Needs that were entered.
     pub(crate) entries: u64,
 }
 
+impl Ledgers {
+    /// Enters a need into its ledger.
+    pub(crate) fn enter(&mut self, need: &LedgerNeed) -> LedgerAnswer {
+        self.entries += 1;
+        let ledger = self.texts.entry(need.key()).or_default();
+        let Entered { text, answer } = need.enter(ledger).expect("a ledger");
+        *ledger = text.unwrap_or(std::mem::take(ledger));
+        answer
+    }
+}
+
 impl Two {
     pub(crate) fn new(settings: Settings) -> Self {
-        let schedulers = Schedulers::of(&Owners::new(4, 2), 0);
-        let settings = Settings { schedulers, respect_robots: false, ..settings };
+        let schedulers = |instance| Schedulers::of(&Owners::new(4, 2), instance);
+        let settings =
+            |instance| Settings { schedulers: schedulers(instance), respect_robots: false, ..settings.clone() };
         Two {
-            worlds: [World::of(settings.clone(), 0, &[0, 2]), World::of(settings, 1, &[1, 3])],
-            ledgers: BTreeMap::new(),
-            entries: 0,
+            worlds: [World::of(settings(0), 0, &[0, 2]), World::of(settings(1), 1, &[1, 3])],
+            ledgers: Ledgers::default(),
         }
     }
 
@@ -40,7 +57,7 @@ impl Two {
             for me in [0, 1] {
                 for need in std::mem::take(&mut self.worlds[me].needs) {
                     rests = false;
-                    let answer = self.enter(&need);
+                    let answer = self.ledgers.enter(&need);
                     self.worlds[me].answer(answer);
                 }
                 for (partition, errand) in std::mem::take(&mut self.worlds[me].errands) {
@@ -52,15 +69,6 @@ impl Two {
                 return;
             }
         }
-    }
-
-    /// Enters a need into its ledger.
-    pub(crate) fn enter(&mut self, need: &LedgerNeed) -> LedgerAnswer {
-        self.entries += 1;
-        let ledger = self.ledgers.entry(need.key()).or_default();
-        let Entered { text, answer } = need.enter(ledger).expect("a ledger");
-        *ledger = text.unwrap_or(std::mem::take(ledger));
-        answer
     }
 
     pub(crate) fn run(&mut self, web: &mut dyn Web, seconds: u32) {

@@ -2,6 +2,7 @@
 //! `checks` looks at every step.
 
 use super::fetching::Held;
+use super::two::Ledgers;
 use super::web::{addresses, origin};
 use crate::core::scheduler::{Input, Scheduler};
 use crate::ledger_need::{LedgerAnswer, LedgerNeed};
@@ -45,8 +46,10 @@ pub(crate) struct World {
     pub(crate) inbox: VecDeque<ToFetcher>,
     pub(crate) refreshes: VecDeque<DnsRefresh>,
     pub(crate) errands: Vec<(u16, Errand)>,
-    /// Needs that the ledgers were asked for.
+    /// Needs that the ledgers were asked for, of one of several schedulers.
     pub(crate) needs: Vec<LedgerNeed>,
+    /// By key, as text.
+    pub(crate) ledgers: Ledgers,
     /// URLs that the scheduler found.
     pub(crate) found: Vec<FoundUrls>,
     pub(crate) held: Vec<Held>,
@@ -65,7 +68,7 @@ impl World {
     }
 
     pub(crate) fn owning(settings: Settings, owned: &[u16]) -> Self {
-        Self::of(settings, 3, owned)
+        Self::of(settings, 0, owned)
     }
 
     /// The world of one of several schedulers.
@@ -89,6 +92,7 @@ impl World {
             refreshes: VecDeque::new(),
             errands: Vec::new(),
             needs: Vec::new(),
+            ledgers: Ledgers::default(),
             found: Vec::new(),
             held: Vec::new(),
             ask: 0,
@@ -177,6 +181,12 @@ impl World {
             }
         }
         self.check();
+        if self.settings.schedulers.count == 1 {
+            for need in std::mem::take(&mut self.needs) {
+                let answer = self.ledgers.enter(&need);
+                self.answer(answer);
+            }
+        }
     }
 
     pub(crate) fn count(&self, name: &str) -> u64 {
