@@ -10,8 +10,8 @@ pub struct Schedulers {
     pub(crate) count: u16,
     /// Grows when a partition has another owner.
     pub(crate) since: u64,
-    /// The partitions that this one uses, each with its version.
-    uses: Vec<(u16, u64)>,
+    /// The partitions that this one uses.
+    uses: Vec<u16>,
     /// Partitions have moved: jobs that are out may have moved with them.
     have_moved: bool,
     /// This one has given partitions away that were not taken yet.
@@ -36,7 +36,7 @@ impl Schedulers {
         Schedulers {
             count: several.len().max(1) as u16,
             since: owners.partitions.iter().map(|of| of.version).sum(),
-            uses: owners.used_by(instance).into_iter().map(|of| (of, owners.version(of))).collect(),
+            uses: owners.used_by(instance),
             have_moved: owners.partitions.iter().any(|of| of.version > 1),
             gives: !owners.given_by(instance).is_empty(),
             reached_by,
