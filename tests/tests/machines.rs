@@ -105,6 +105,8 @@ fn a_machine_joins_takes_all_over_dies_and_its_state_is_adopted() {
     }
     std::fs::rename(&there, &copy).expect("the disk of the other machine, elsewhere");
     refused(&crawl, &["adopt", &copy_text], "no other instance is to have the partitions of dedup");
+    refused(&crawl, &["adopt", &folder.path().display().to_string()], "nothing to adopt in");
+    refused(&crawl, &["adopt", &there_text], "cannot be read");
     assert!(!crawl.has_ended(), "the crawl was too short");
     adopt(&crawl, &copy_text);
     std::fs::remove_dir_all(&copy).expect("the copy");

@@ -1,8 +1,10 @@
-//! How long a large partition takes to move from one instance to another while a crawl runs, and how long it stands still.
+//! How long a large partition takes to move from one instance to another while a crawl runs, how long it stands still, and how
+//! long it takes to split.
 //!
 //! A crawl of a synthetic web with two dedups and two schedulers is begun and stopped. A partition in which the web has no
 //! host is filled in the folders of its owners: known URLs in dedup, waiting URLs in the scheduler, on servers that answer.
-//! The crawl goes on, and the partition is moved to the other instance of each. The instances' logs tell the times.
+//! The crawl goes on, and the partition is moved to the other instance of each. The instances' logs tell the times. At last it
+//! is split.
 
 use crate::harness::{Running, World, binaries, run};
 use anyhow::{Context as _, ensure};
@@ -64,11 +66,20 @@ pub struct Measured {
     pub pages_per_s_before: f64,
 }
 
-/// Moves a partition with so many known and waiting URLs.
+/// The moves of a partition, and its split.
+#[derive(Clone, Debug, Serialize)]
+pub struct MovesAndSplit {
+    /// Of dedup and of the scheduler.
+    pub moves: Vec<Measured>,
+    /// From the command until both stages have split the partition, in seconds.
+    pub split_s: f64,
+}
+
+/// Moves a partition with so many known and waiting URLs, and splits it.
 ///
 /// # Errors
 /// The folders cannot be written, or a command fails.
-pub fn measure(known: u64, waiting: u64, set: &[String]) -> anyhow::Result<Vec<Measured>> {
+pub fn measure(known: u64, waiting: u64, set: &[String]) -> anyhow::Result<MovesAndSplit> {
     let profile = Profile {
         hosts: 100,
         pages_per_host: PagesPerHost::Exactly(2000),
@@ -92,14 +103,17 @@ pub fn measure(known: u64, waiting: u64, set: &[String]) -> anyhow::Result<Vec<M
 
     let mut crawl = world.resume().start();
     crawl.until(MINUTE, |summary| summary.pages > 1000);
-    let mut measured = Vec::new();
+    let mut moves = Vec::new();
     for (stage, urls) in [("dedup", known), ("scheduler", waiting)] {
-        measured.push(move_partition(&crawl, stage, free, urls)?);
+        moves.push(move_partition(&crawl, stage, free, urls)?);
     }
+    let asked = Instant::now();
+    command(&crawl, &["split", &free.to_string()])?;
+    let split_s = asked.elapsed().as_secs_f64();
     ensure!(!crawl.has_ended(), "the crawl was too short");
     crawl.signal(Signal::TERM);
     ensure!(crawl.exit_code(MINUTE) == 130, "the crawl did not stop");
-    Ok(measured)
+    Ok(MovesAndSplit { moves, split_s })
 }
 
 fn partition_without_hosts(world: &World) -> anyhow::Result<u16> {

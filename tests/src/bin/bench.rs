@@ -162,7 +162,8 @@ fn moves(cli: &Cli, urls: &[f64]) -> anyhow::Result<()> {
         [known, waiting, ..] => (known, waiting),
     };
     ensure!([known, waiting].iter().all(|urls| (1e3..=1e9).contains(urls)), "--moves takes numbers from 1e3 to 1e9");
-    for measured in bench::moves::measure(known as u64, waiting as u64, &cli.set)? {
+    let bench::moves::MovesAndSplit { moves, split_s } = bench::moves::measure(known as u64, waiting as u64, &cli.set)?;
+    for measured in moves {
         if cli.json {
             println!("{}", serde_json::to_string(&measured)?);
             continue;
@@ -178,6 +179,10 @@ fn moves(cli: &Cli, urls: &[f64]) -> anyhow::Result<()> {
             measured.pages_per_s,
             measured.pages_per_s_before
         );
+    }
+    match cli.json {
+        true => println!("{}", serde_json::json!({ "split_s": split_s })),
+        false => println!("both        split in {split_s:.1} s"),
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ use crate::handle::{self, Running};
 use crate::output::line;
 use crate::stages::owns_partitions;
 use anyhow::Context as _;
+use async_nats::{RequestError, RequestErrorKind};
 use clap::Args;
 use shared::bus::OwnersBucket;
 use shared::partitions::Owners;
@@ -35,6 +36,8 @@ pub(super) struct Scale {
 
 /// How often the table of owners is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// A supervisor that begins may listen so much later than its broker answers.
+const BEGINS_WITHIN: Duration = Duration::from_secs(5);
 /// How often the command says how far the moves are.
 const SAY_EVERY: Duration = Duration::from_secs(2);
 /// Without any partition that arrives for so long the command gives up.
@@ -103,8 +106,10 @@ pub(super) async fn arrived(running: &Running, stage: &str, moves: usize) -> any
         let owners = owners(running, stage).await?;
         let receivers = owners.receivers();
         if owners.are_even() && owners.needed() == receivers {
-            let counts: Vec<String> =
-                receivers.iter().map(|instance| owners.used_by(*instance).len().to_string()).collect();
+            // One that was split has no URLs any more.
+            let is_whole = |partition: &u16| owners.partitions[usize::from(*partition)].retired.is_none();
+            let count = |instance| owners.used_by(instance).into_iter().filter(is_whole).count().to_string();
+            let counts: Vec<String> = receivers.iter().map(|instance| count(*instance)).collect();
             let (n, counts) = (receivers.len(), counts.join(", "));
             line(format_args!("{stage}: {n} instances{} have {counts} partitions", without_text(&owners)));
             return Ok(());
@@ -133,13 +138,24 @@ pub(super) async fn arrived(running: &Running, stage: &str, moves: usize) -> any
 /// # Errors
 /// There is none, or it refuses: why.
 pub(super) async fn order(running: &Running, request: &SupervisorRequest) -> anyhow::Result<()> {
-    let answer = ask_supervisor(&running.bus, request)
-        .await
-        .context("no `rhumb crawl` or `rhumb up` supervises this crawl; change its deployment instead")?;
+    let end = Instant::now() + BEGINS_WITHIN;
+    let answer = loop {
+        match ask_supervisor(&running.bus, request).await {
+            Err(error) if is_unheard(&error) && Instant::now() < end => tokio::time::sleep(LOOK_EVERY).await,
+            answer => break answer,
+        }
+    };
+    let answer =
+        answer.context("no `rhumb crawl` or `rhumb up` supervises this crawl; change its deployment instead")?;
     match String::from_utf8_lossy(&answer.payload) {
         refused if refused.is_empty() => Ok(()),
         refused => Err(BadArguments(refused.into_owned()).into()),
     }
+}
+
+/// Says whether nobody listens, yet.
+fn is_unheard(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<RequestError>().is_some_and(|error| error.kind() == RequestErrorKind::NoResponders)
 }
 
 pub(super) async fn owners(running: &Running, stage: &str) -> anyhow::Result<Owners> {
