@@ -77,6 +77,8 @@ pub struct Need {
     pub in_flight: u64,
     /// URLs that wait.
     pub waiting: u64,
+    /// Tokens that it counts on, and may spend while it is asked.
+    pub counts_on: u64,
 }
 
 /// A scheduler, with the folder in which it counts what it spends.
@@ -125,9 +127,9 @@ impl Ledger {
         let buried = self.bury(need.holder);
         let others: u64 = self.others(need.holder).map(|(_, holding)| holding.tokens).sum();
         let spent = need.fetched + need.in_flight;
-        // More than there are: the budget was made smaller. Fewer than were spent: the bucket was lost, or URLs in flight
-        // have come with a partition.
-        let held = before.tokens.min(need.max.saturating_sub(others)).max(spent);
+        // More than there are: the budget was made smaller, or URLs in flight have gone with a partition. Fewer than were
+        // spent: the bucket was lost, or URLs in flight have come. What is counted on stays: another one has too many.
+        let held = before.tokens.min(need.max.saturating_sub(others)).max(spent).max(need.counts_on);
         let free = need.max.saturating_sub(others + held);
         // The last ones go in small blocks, so that each scheduler gets some.
         let block = if need.schedulers == 1 { free } else { free.div_ceil(2 * u64::from(need.schedulers)) };
@@ -224,6 +226,7 @@ mod tests {
             fetched,
             in_flight,
             waiting,
+            counts_on: 0,
         }
     }
 
@@ -280,6 +283,20 @@ mod tests {
         );
         ledger.settle(&says(need(0, 100, 31, 0, 0), 5));
         assert_eq!((ledger.tokens(of(0)), ledger.tokens(of(1))), (31, 64));
+    }
+
+    /// Three schedulers hold all tokens; URLs in flight move from the first to the second, which has to hold more for them.
+    #[test]
+    fn what_one_counts_on_is_not_what_another_has_too_many() {
+        let mut ledger = Ledger::default();
+        for (instance, spent) in [(0, 4), (1, 3), (2, 3)] {
+            ledger.settle(&need(instance, 10, spent, 0, 0));
+        }
+        ledger.settle(&need(1, 10, 3, 2, 0));
+        ledger.settle(&Need { counts_on: 3, ..need(2, 10, 1, 0, 2) });
+        assert_eq!([0, 1, 2].map(|instance| ledger.tokens(of(instance))), [4, 5, 3]);
+        ledger.settle(&need(0, 10, 2, 0, 5));
+        assert_eq!([0, 1, 2].map(|instance| ledger.tokens(of(instance))), [2, 5, 3]);
     }
 
     #[test]

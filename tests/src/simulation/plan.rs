@@ -150,6 +150,12 @@ impl Plan {
             0 => self.pipeline.limits.pages_per_host = 1 + self.seed / 2 % 12,
             _ => self.pipeline.limits.pages_per_domain = 1 + self.seed / 2 % 24,
         }
+        // More often with several schedulers, and with moves.
+        let mut dice = Dice::new(self.seed ^ 0x746f_6b65_6e73_0a51);
+        self.pipeline.stages.scheduler.replicas = 1 + dice.below(3) as u16;
+        if self.faults.incidents > 0 {
+            self.faults.scalings = 2 * dice.below(4);
+        }
         // What is fetched again uses up budgets that the web's truth knows nothing of.
         self.again.clear();
         // A robots.txt that a used up budget leaves unread names no sitemaps: which ones are depends on the order.

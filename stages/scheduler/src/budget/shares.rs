@@ -380,6 +380,7 @@ impl Shares {
             fetched: share.fetched,
             in_flight: share.in_flight,
             waiting,
+            counts_on: share.tokens,
         }));
     }
 

@@ -161,6 +161,7 @@ fn an_owner_that_takes_its_lease_again_asks_the_ledgers_and_grants_under_its_new
         fetched: 0,
         in_flight: 0,
         waiting: 0,
+        counts_on: 0,
     };
     two.ledgers.enter(&LedgerNeed::Tokens(between));
     two.worlds[0].core.owned_since(8);
