@@ -2,6 +2,7 @@
 
 use super::Args;
 use super::context::{Context, Stage};
+use super::front::Front;
 use super::lives;
 use super::settlement::Rewound;
 use super::shutdown::Shutdown;
@@ -9,6 +10,7 @@ use super::store::StoreError;
 use super::telling::Telling;
 use crate::bus::{Begins, Bus, ensure_buckets, join};
 use crate::config::{ConfigError, Pipeline};
+use crate::health::NOT_CONNECTED;
 use crate::identity::Misfit;
 use crate::time::Timestamp;
 use crate::{log_file, telemetry};
@@ -80,6 +82,9 @@ pub(super) fn is_final(error: &anyhow::Error) -> bool {
 
 async fn start(stage: &Stage, mut pipeline: Pipeline, args: &Args) -> anyhow::Result<()> {
     let mut shutdown = Shutdown::listen(args.supervisor.is_some())?;
+    // From the first moment on: who waits for the broker says so to whoever probes it.
+    let front = Front::open(stage.name, &pipeline)?;
+    front.health.waits(NOT_CONNECTED);
     let instance = args.instance;
     let url = pipeline.broker.url.clone();
     let name = format!("{}-{instance}", stage.name);
@@ -87,6 +92,8 @@ async fn start(stage: &Stage, mut pipeline: Pipeline, args: &Args) -> anyhow::Re
         bus = Bus::connect(&url, &pipeline, &name) => bus?,
         () = shutdown.signalled() => return Ok(()),
     };
+    front.connected(&bus);
+    front.health.waits("waits for the crawl that the broker holds");
     pipeline.broker.max_payload = bus.max_payload(&pipeline);
     let state = stage.state.map(|state| state(&pipeline));
     let buckets = ensure_buckets(&bus, &pipeline).await?;
@@ -107,7 +114,7 @@ async fn start(stage: &Stage, mut pipeline: Pipeline, args: &Args) -> anyhow::Re
         life: new_life(&name),
         now: Timestamp::ZERO,
     };
-    let telling = Telling::begin(stage.name, &context).await?;
+    let telling = Telling::begin(front, stage.name, &context);
     match state {
         None => lives::one(stage, context, telling, &mut shutdown).await,
         Some(state) => lives::all(stage, &state, context, telling, &mut shutdown).await,
