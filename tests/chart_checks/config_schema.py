@@ -5,6 +5,8 @@ description and, where the comment has one, its range. Ranges of durations and s
 what the programs would refuse. Keys that the chart sets are left out, and therefore refused.
 """
 
+import json
+import pathlib
 import re
 
 import yaml
@@ -205,3 +207,16 @@ def schema(text):
     # Stages beside the pipeline bring edges of their own.
     made["properties"]["edges"]["additionalProperties"] = {"type": "object"}
     return made
+
+
+def write():
+    """Puts the schema of `config` into that of the chart's values."""
+    root = pathlib.Path(__file__).resolve().parents[2]
+    file = root / "deploy/kubernetes/rhumb/values.schema.json"
+    values = json.loads(file.read_text())
+    values["properties"]["config"] = schema((root / "pipeline.yaml").read_text())
+    file.write_text(json.dumps(values, indent=1, ensure_ascii=False) + "\n")
+
+
+if __name__ == "__main__":
+    write()

@@ -252,6 +252,8 @@ spec:
       {{- end }}
       ports:
         - {name: metrics, containerPort: 9100}
+      # The last line of the log says why a program ended: it is shown by `kubectl describe pod`.
+      terminationMessagePolicy: FallbackToLogsOnError
       startupProbe:
         httpGet: {path: /healthz, port: metrics}
         periodSeconds: 1
