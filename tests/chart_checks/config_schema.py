@@ -14,7 +14,7 @@ import yaml
 # What the chart sets.
 OWN = [
     r"data",
-    r"broker\.(url|credentials|ca)",
+    r"broker\.(url|credentials|user|ca)",
     r"conductor\.listen",
     r"stages\.[^.]+\.(listen|replicas)",
 ]

@@ -115,8 +115,12 @@ def check_live(report, helm, programs, tools):
             crawl.commands_work_from_anywhere,
             crawl.drains,
         ):
+            failed = report.failed
             with report.check(f"on loopback: {in_words(step)}"):
                 step()
+            if report.failed > failed:
+                # What follows builds upon it.
+                return
 
 
 def main():

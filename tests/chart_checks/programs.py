@@ -17,7 +17,7 @@ PATIENCE_S = 3
 
 class Programs:
     def __init__(self, folder):
-        self.folder = pathlib.Path(folder)
+        self.folder = pathlib.Path(folder).resolve()
         self.helps = {}
 
     def path(self, name):
