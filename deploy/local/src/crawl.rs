@@ -10,6 +10,7 @@ mod bystanders;
 mod disk;
 mod elsewhere;
 mod fleet;
+mod front;
 mod here;
 mod kubernetes;
 mod membership;
@@ -35,6 +36,7 @@ use crate::status::{ProcessUse, Snapshot, Summary, Supervision};
 use anyhow::Context as _;
 use bystanders::{Bystanders, Leaving};
 use fleet::Fleet;
+use front::Front;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use here::Here;
 use partitions::Partitions;
@@ -99,6 +101,7 @@ enum Stages {
 struct Crawl<'a> {
     plan: &'a Plan,
     stages: Stages,
+    front: Front,
     bus: Bus,
     buckets: Buckets,
     identity: Identity,
@@ -116,11 +119,12 @@ struct Crawl<'a> {
 
 impl<'a> Crawl<'a> {
     fn new(plan: &'a Plan, parts: Parts) -> Self {
-        let Parts { stages, bus, buckets, identity, partitions, tide, elapsed, lease } = parts;
+        let Parts { stages, front, bus, buckets, identity, partitions, tide, elapsed, lease } = parts;
         Crawl {
             plan,
             progress: Progress::new(matches!(stages, Stages::Here(_))),
             stages,
+            front,
             connections: bus.connections(),
             bus,
             buckets,
@@ -165,6 +169,7 @@ impl<'a> Crawl<'a> {
             if self.lease.as_ref().is_some_and(Ownership::is_lost) {
                 anyhow::bail!("another rhumb has taken over the crawl '{}' on its broker", plan.pipeline.crawl);
             }
+            self.front.health.runs(Ok(()));
             self.look_after_stages().await?;
             if snapshots.is_empty() && next_snapshot <= Instant::now() && self.bus.is_connected() {
                 snapshots.push(Snapshot::take(&bus, &plan.pipeline, Some(self.expected())));
@@ -199,6 +204,7 @@ impl<'a> Crawl<'a> {
     /// A stream has become shorter.
     fn learn(&mut self, snapshot: Snapshot) -> anyhow::Result<bool> {
         self.tide.learn(&snapshot.last_sequences)?;
+        self.front.learn(&snapshot);
         let quiet = self.standing.learn(snapshot, self.broker_use(), &self.plan.pipeline, self.expected());
         self.progress.show(&self.summary());
         Ok(quiet)
@@ -344,6 +350,7 @@ impl<'a> Crawl<'a> {
     fn supervision(&self) -> Supervision {
         Supervision {
             restarts: self.restarts(),
+            listen: self.front.listen().to_string(),
             elapsed_s: self.standing.elapsed().as_secs_f64(),
             broker: self.broker_use(),
             consumers_removed: self.bystanders.removed().to_vec(),

@@ -18,6 +18,7 @@ mod context;
 mod control;
 mod core;
 pub mod disk;
+mod front;
 mod in_hand;
 mod inputs;
 mod instance_state;

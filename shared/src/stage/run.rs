@@ -160,6 +160,7 @@ impl Loop {
             }
             let now = self.now();
             self.occupation.worked(now);
+            self.process.telling.health().turned(self.instant(now));
             let may_step = self.settlement.may_step(now);
             let takes_input = draining.is_none() && self.settlement.takes_input(now) && self.core.wants_input();
             let wake = self.core.wake_at().filter(|_| may_step);

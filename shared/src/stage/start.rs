@@ -3,6 +3,7 @@
 use super::Args;
 use super::arrival;
 use super::context::{Context, Stage};
+use super::front::Front;
 use super::lives;
 use super::number::Number;
 use super::settlement::Rewound;
@@ -11,6 +12,7 @@ use super::store::StoreError;
 use super::telling::Telling;
 use crate::bus::{Bus, make_further_streams};
 use crate::config::{ConfigError, Pipeline};
+use crate::health::NOT_CONNECTED;
 use crate::identity::Misfit;
 use crate::time::Timestamp;
 use crate::{log_file, telemetry};
@@ -82,12 +84,16 @@ pub(super) fn is_final(error: &anyhow::Error) -> bool {
 
 async fn start(stage: &Stage, mut pipeline: Pipeline, args: &Args) -> anyhow::Result<()> {
     let mut shutdown = Shutdown::listen(args.supervisor.is_some())?;
+    // From the first moment on: who waits for the broker says so to whoever probes it.
+    let front = Front::open(stage.name, &pipeline)?;
+    front.health.waits(NOT_CONNECTED);
     let number = arrival::number(stage.name, args)?;
     let name = number.map_or_else(|| stage.name.to_owned(), |number| format!("{}-{number}", stage.name));
     let url = pipeline.broker.url.clone();
     let arrived = async {
         let bus = Bus::connect(&url, &pipeline, &name).await?;
-        let found = arrival::crawl(&bus, &pipeline, args.crawl_id.as_deref(), |_| {}).await?;
+        front.connected(&bus);
+        let found = arrival::crawl(&bus, &pipeline, args.crawl_id.as_deref(), |what| front.health.waits(what)).await?;
         anyhow::Ok((bus, found))
     };
     let (bus, (buckets, identity)) = tokio::select! {
@@ -123,7 +129,7 @@ async fn start(stage: &Stage, mut pipeline: Pipeline, args: &Args) -> anyhow::Re
         life,
         now: Timestamp::ZERO,
     };
-    let telling = Telling::begin(stage.name, &context).await?;
+    let telling = Telling::begin(front, stage.name, &context);
     match state {
         None => {
             let taken = || Number::take(&context.buckets, stage.name, instance, life);

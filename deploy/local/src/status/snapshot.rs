@@ -90,7 +90,7 @@ impl Snapshot {
         Some(behind + absent * stream.cached_info().state.messages)
     }
 
-    pub(super) fn total(&self, stage: &str, count: &str) -> u64 {
+    pub(crate) fn total(&self, stage: &str, count: &str) -> u64 {
         self.processes.iter().filter(|p| p.stage == stage).filter_map(|p| p.counts.get(count)).sum()
     }
 

@@ -392,6 +392,7 @@ impl Core for Scheduler {
             ("waiting_over_budget", load.over_budget),
             ("servers", self.servers.len() as u64),
             ("servers_ready", self.places.queue.ready() as u64),
+            ("connections_in_use", load.jobs),
             ("retried_total", totals.retried),
             ("refetched_total", totals.refetched),
             ("contacts_total", totals.contacts),

@@ -1,0 +1,107 @@
+//! The front of a stage: its health and metrics, from before it is connected until it has ended.
+//!
+//! In: what its process says of itself, and [`Vitals`] that its loop renews. Out: `/healthz`, `/readyz` and `/metrics` on
+//! `stages.<stage>.listen`; a stage that the configuration does not name has them on a free port of the loopback interface.
+
+use super::core::Count;
+use super::occupation::TimeSpent;
+use crate::bus::Bus;
+use crate::config::Pipeline;
+use crate::health::{Health, Pages, Readiness};
+use crate::metrics::{Exposition, Row, Source};
+use crate::process;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// What a loop tells of itself, beside its health.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Vitals {
+    /// Numbers of the core and of the loop.
+    pub(super) counts: Vec<Count>,
+    /// What the time of the process was spent on.
+    pub(super) spent: TimeSpent,
+}
+
+/// Health and metrics of a stage.
+pub(super) struct Front {
+    pub(super) health: Health,
+    vitals: Arc<Mutex<Vitals>>,
+}
+
+impl Front {
+    /// Begins to serve.
+    ///
+    /// # Errors
+    /// The address cannot be listened on.
+    pub(super) fn open(stage: &'static str, pipeline: &Pipeline) -> anyhow::Result<Self> {
+        let common = pipeline.stages.common().into_iter().find(|(name, _)| *name == stage);
+        let listen = common.map_or(SocketAddr::from(([127, 0, 0, 1], 0)), |(_, common)| common.listen);
+        let vitals = Arc::<Mutex<Vitals>>::default();
+        let shown = vitals.clone();
+        let prefix = format!("rhumb_{}", stage.replace('-', "_"));
+        let pages = |readiness| Pages::default().metrics(StageMetrics { prefix, vitals: shown, readiness });
+        let health = Health::begin(listen, pages)
+            .map_err(|error| anyhow::anyhow!("cannot listen on stages.{stage}.listen = {listen}: {error}"))?;
+        Ok(Front { health, vitals })
+    }
+
+    /// The process has a connection to the broker.
+    pub(super) fn connected(&self, bus: &Bus) {
+        let bus = bus.clone();
+        self.health.connected(move || bus.is_connected());
+    }
+
+    /// Renews what metrics show.
+    pub(super) fn renew(&self, vitals: Vitals) {
+        *self.vitals.lock().unwrap_or_else(PoisonError::into_inner) = vitals;
+    }
+}
+
+/// The metrics of a stage.
+struct StageMetrics {
+    prefix: String,
+    vitals: Arc<Mutex<Vitals>>,
+    readiness: Readiness,
+}
+
+const READY: Row = Row::gauge("ready", "0 or 1", "1 while the process can do its work; /readyz says why it cannot.");
+const CPU: Row = Row::counter("process_cpu_seconds_total", "seconds", "CPU time of the process, user and system.");
+const MEMORY: Row = Row::gauge("process_resident_memory_bytes", "bytes", "Memory of the process that is resident.");
+const SPENT: Row = Row::counter(
+    "loop_seconds_total",
+    "seconds",
+    "Time of this process, by what it was spent on; held_back by the edge that did.",
+)
+.by(&["state", "edge"]);
+
+impl Source for StageMetrics {
+    fn tell(&self, to: &mut Exposition) {
+        let StageMetrics { prefix, vitals, readiness } = self;
+        let vitals = vitals.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        to.family(prefix, &READY).value(&[], u8::from(readiness.now().is_ok()));
+        let pid = std::process::id();
+        if let (Some(cpu), Some(memory)) = (process::cpu_time(pid), process::memory(pid)) {
+            to.family(prefix, &CPU).value(&[], cpu.own_s);
+            to.family(prefix, &MEMORY).value(&[], memory.resident);
+        }
+        tell_spent(prefix, &vitals.spent, to);
+        for (name, value) in vitals.counts {
+            let row = match name.ends_with("_total") {
+                true => Row::counter(name, "", "Total since the stage's state began."),
+                false => Row::gauge(name, "", "Level right now."),
+            };
+            to.family(prefix, &row).value(&[], value);
+        }
+    }
+}
+
+fn tell_spent(prefix: &str, spent: &TimeSpent, to: &mut Exposition) {
+    let seconds = |time: &Duration| time.as_secs_f64();
+    let mut family = to.family(prefix, &SPENT);
+    family.value(&[("state", "busy")], seconds(&spent.busy));
+    family.value(&[("state", "waiting")], seconds(&spent.waiting));
+    for (edge, time) in &spent.held_back {
+        family.value(&[("state", "held_back"), ("edge", edge)], seconds(time));
+    }
+}
