@@ -25,7 +25,7 @@ pub(crate) use plan::{EndReason, Plan};
 pub(crate) use tide::TIDE;
 
 use crate::broker::Broker;
-use crate::control::{SUPERVISOR, SupervisorRequest};
+use crate::control::{SupervisorRequest, supervisor_requests};
 use crate::handle::Handle;
 use crate::processes::Processes;
 use crate::stages::{ARCHIVER, owns_partitions};
@@ -127,7 +127,7 @@ impl<'a> Crawl<'a> {
 
     /// Looks after the crawl until it is complete, at a limit, or interrupted.
     async fn watch(&mut self) -> anyhow::Result<EndReason> {
-        let mut requests = self.bus.client.subscribe(self.bus.subjects.control(SUPERVISOR)).await?;
+        let mut requests = supervisor_requests(&self.bus).await?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
         let (plan, bus) = (self.plan, self.bus.clone());

@@ -3,10 +3,14 @@
 
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
-use shared::bus::{Bus, shown};
+use shared::bus::{Bus, Obstacle};
 use shared::config::{ConfigError, Layers, Pipeline};
 use shared::whole_file;
 use std::path::Path;
+use std::time::Duration;
+
+/// How long the broker of a crawl may take to answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What `control.json` holds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -132,23 +136,30 @@ pub async fn find(layers: &Layers) -> anyhow::Result<Running> {
     let own = local(layers)?;
     let handle = Handle::read(&own.data)?;
     let has_handle = handle.is_some();
-    let (pipeline, url) = match handle {
-        Some(handle) => (kept(&own.data)?.unwrap_or(own), handle.broker),
-        None if !own.broker.url.is_empty() => {
-            let url = own.broker.url.clone();
-            (own, url)
-        }
+    let (mut pipeline, url) = match handle {
+        Some(handle) => (kept(&own.data)?.unwrap_or_else(|| own.clone()), handle.broker),
+        None if !own.broker.url.is_empty() => (own.clone(), own.broker.url.clone()),
         None => anyhow::bail!(
             "no crawl runs in {} (no control.json there) and broker.url is empty: name its data directory with --data, or its broker with --set broker.url=nats://host:port",
             own.data.display()
         ),
     };
-    let connecting = Bus::connect(&url, &pipeline, "rhumb");
-    let bus = tokio::time::timeout(std::time::Duration::from_secs(5), connecting).await.map_err(|_| {
-        anyhow::anyhow!(
-            "the broker at {} does not answer: the crawl has stopped? `rhumb crawl --resume` continues it",
-            shown(&url)
-        )
-    })??;
+    // Whoever asks may be another user than the crawl.
+    take_access(&mut pipeline.broker, own.broker);
+    let connecting = Bus::connect_within(ANSWER_TIMEOUT, &url, &pipeline, "rhumb");
+    let bus = connecting.await.map_err(|error| match error.downcast_ref() {
+        Some(Obstacle::Unreachable(_)) => error.context("the crawl has stopped? `rhumb crawl --resume` continues it"),
+        _ => error,
+    })?;
     Ok(Running { pipeline, broker: url, bus, has_handle })
+}
+
+/// Takes over what the asker's configuration says of credentials, if it says anything.
+fn take_access(of: &mut shared::config::Broker, own: shared::config::Broker) {
+    if !own.credentials.as_os_str().is_empty() {
+        (of.credentials, of.user) = (own.credentials, own.user);
+    }
+    if !own.ca.as_os_str().is_empty() {
+        of.ca = own.ca;
+    }
 }
