@@ -7,11 +7,13 @@ mod adopt;
 mod arguments;
 mod auth;
 mod canonical;
+mod conduct;
 mod consumers;
 mod crawl;
 mod dead;
 mod delete;
 mod export;
+mod init;
 mod inject;
 mod links;
 mod move_partitions;
@@ -56,6 +58,8 @@ struct CommandLine {
 enum Command {
     Crawl(crawl::Crawl),
     Up(up::Up),
+    Init(init::Init),
+    Conduct(conduct::Conduct),
     Inject(inject::Inject),
     Scale(scale::Scale),
     Partitions(partitions::Partitions),
@@ -106,6 +110,8 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Crawl(crawl) => return crawl.run().await,
         Command::Up(up) => return up.run().await,
+        Command::Init(init) => init.run().await?,
+        Command::Conduct(conduct) => return conduct.run().await,
         Command::Inject(inject) => inject.run().await?,
         Command::Scale(scale) => scale.run().await?,
         Command::Partitions(partitions) => partitions.run().await?,

@@ -3,14 +3,12 @@
 
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
-use shared::bus::{Bus, Obstacle};
-use shared::config::{ConfigError, Layers, Pipeline};
+use shared::bus::{Bus, Obstacle, Subjects, find_buckets, shown};
+use shared::config::{Broker, ConfigError, Layers, Pipeline};
 use shared::whole_file;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
-
-/// How long the broker of a crawl may take to answer.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What `control.json` holds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -127,39 +125,70 @@ fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     whole_file::replace(path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Finds the running crawl that a configuration points to: by `control.json` in its data directory, else by
-/// `broker.url`.
+/// How long the broker may take to answer a command.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
+
+/// Finds the running crawl that a configuration points to: by `broker.url`, if one is named, else by `control.json` in its
+/// data directory. The configuration that it runs with lies at the broker, too.
 ///
 /// # Errors
 /// The configuration is bad, no crawl runs there, or its broker does not answer within five seconds.
 pub async fn find(layers: &Layers) -> anyhow::Result<Running> {
     let own = local(layers)?;
     let handle = Handle::read(&own.data)?;
-    let has_handle = handle.is_some();
-    let (mut pipeline, url) = match handle {
-        Some(handle) => (kept(&own.data)?.unwrap_or_else(|| own.clone()), handle.broker),
-        None if !own.broker.url.is_empty() => (own.clone(), own.broker.url.clone()),
-        None => anyhow::bail!(
-            "no crawl runs in {} (no control.json there) and broker.url is empty: name its data directory with --data, or its broker with --set broker.url=nats://host:port",
+    let named = Some(own.broker.url.clone()).filter(|url| !url.is_empty());
+    match (named, handle) {
+        (Some(url), handle) if handle.as_ref().is_none_or(|handle| shown(&handle.broker) != shown(&url)) => {
+            let running = connect(url, own, false).await?;
+            over_kept(layers, running).await
+        }
+        (_, Some(handle)) => {
+            let mut pipeline = kept(&own.data)?.unwrap_or_else(|| own.clone());
+            take_access(&mut pipeline.broker, own.broker);
+            connect(handle.broker, pipeline, true).await
+        }
+        (_, None) => anyhow::bail!(
+            "no crawl runs in {} (no control.json there) and broker.url is empty: name its data directory with --data, or its \
+             broker with --set broker.url=nats://host:port",
             own.data.display()
         ),
-    };
-    // Whoever asks may be another user than the crawl.
-    take_access(&mut pipeline.broker, own.broker);
-    let connecting = Bus::connect_within(ANSWER_TIMEOUT, &url, &pipeline, "rhumb");
+    }
+}
+
+async fn connect(url: String, pipeline: Pipeline, has_handle: bool) -> anyhow::Result<Running> {
+    let connecting = Bus::connect_within(ANSWER_MAX, &url, &pipeline, "rhumb");
     let bus = connecting.await.map_err(|error| match error.downcast_ref() {
-        Some(Obstacle::Unreachable(_)) => error.context("the crawl has stopped? `rhumb crawl --resume` continues it"),
+        Some(Obstacle::Unreachable(why)) => {
+            anyhow::anyhow!("{why}: the crawl has stopped? `rhumb crawl --resume` continues it")
+        }
         _ => error,
     })?;
     Ok(Running { pipeline, broker: url, bus, has_handle })
 }
 
-/// Takes over what the asker's configuration says of credentials, if it says anything.
-fn take_access(of: &mut shared::config::Broker, own: shared::config::Broker) {
+/// Takes over what the asker's configuration says of credentials: who asks may be another user than the crawl.
+fn take_access(of: &mut Broker, own: Broker) {
     if !own.credentials.as_os_str().is_empty() {
         (of.credentials, of.user) = (own.credentials, own.user);
     }
     if !own.ca.as_os_str().is_empty() {
         of.ca = own.ca;
     }
+}
+
+/// Takes the configuration that lies at the broker in the place of what only the crawl itself is given.
+async fn over_kept(layers: &Layers, running: Running) -> anyhow::Result<Running> {
+    let asked = async {
+        let Some(buckets) = find_buckets(&running.bus).await? else { return Ok(None) };
+        buckets.register.configuration().await
+    };
+    let Some(text) = tokio::time::timeout(ANSWER_MAX, asked).await.context("the broker does not answer")?? else {
+        return Ok(running);
+    };
+    let mut layers = layers.clone();
+    layers.set.push("network.allow_private_addresses=true".into());
+    let mut pipeline = layers.load_over(&text)?;
+    pipeline.broker = running.pipeline.broker;
+    let bus = Bus { subjects: Arc::new(Subjects::new(&pipeline)), ..running.bus };
+    Ok(Running { pipeline, bus, ..running })
 }

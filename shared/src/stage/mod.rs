@@ -12,6 +12,8 @@
 
 mod any_core;
 mod args;
+#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "before the loop: it waits")]
+mod arrival;
 mod context;
 mod control;
 mod core;
@@ -25,6 +27,8 @@ mod lives;
 mod lookout;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "between two lives of a core: it waits")]
 mod moves;
+#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "beside the loop: it waits")]
+mod number;
 mod occupation;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the loop: it waits, and looks at the clock")]
 mod owners_watch;
@@ -48,7 +52,8 @@ mod telling;
 
 pub use crate::topology::{Source, Token};
 pub use any_core::{AnyCore, NoShell, Refusal, Shell, Signal, assemble};
-pub use args::Args;
+pub use args::{Args, Instance};
+pub use arrival::crawl as wait_for_crawl;
 pub use context::{Context, OpenBeside, Stage, State};
 pub use control::{ControlRequest, PartitionFigures, ProcessPartitions, ProcessReason, ProcessStatus};
 pub use core::{Core, Count, Event, Figures, Output, Publish, Send, Step, Ticket};

@@ -1,13 +1,15 @@
 //! From the command line to a running stage: the same for all of them.
 
 use super::Args;
+use super::arrival;
 use super::context::{Context, Stage};
 use super::lives;
+use super::number::Number;
 use super::settlement::Rewound;
 use super::shutdown::Shutdown;
 use super::store::StoreError;
 use super::telling::Telling;
-use crate::bus::{Begins, Bus, ensure_buckets, join};
+use crate::bus::{Bus, make_further_streams};
 use crate::config::{ConfigError, Pipeline};
 use crate::identity::Misfit;
 use crate::time::Timestamp;
@@ -64,7 +66,7 @@ pub fn main(stage: &Stage) -> ExitCode {
     match runtime.block_on(start(stage, pipeline, &args)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            tracing::error!(stage = stage.name, instance = args.instance, "{error:#}");
+            tracing::error!(stage = stage.name, instance = ?args.instance, "{error:#}");
             if is_final(&error) { ExitCode::from(EXIT_CONFIGURATION) } else { ExitCode::FAILURE }
         }
     }
@@ -80,19 +82,33 @@ pub(super) fn is_final(error: &anyhow::Error) -> bool {
 
 async fn start(stage: &Stage, mut pipeline: Pipeline, args: &Args) -> anyhow::Result<()> {
     let mut shutdown = Shutdown::listen(args.supervisor.is_some())?;
-    let instance = args.instance;
+    let number = arrival::number(stage.name, args)?;
+    let name = number.map_or_else(|| stage.name.to_owned(), |number| format!("{}-{number}", stage.name));
     let url = pipeline.broker.url.clone();
-    let name = format!("{}-{instance}", stage.name);
-    let bus = tokio::select! {
-        bus = Bus::connect(&url, &pipeline, &name) => bus?,
+    let arrived = async {
+        let bus = Bus::connect(&url, &pipeline, &name).await?;
+        let found = arrival::crawl(&bus, &pipeline, args.crawl_id.as_deref(), |_| {}).await?;
+        anyhow::Ok((bus, found))
+    };
+    let (bus, (buckets, identity)) = tokio::select! {
+        arrived = arrived => arrived?,
         () = shutdown.signalled() => return Ok(()),
     };
     pipeline.broker.max_payload = bus.max_payload(&pipeline);
-    let state = stage.state.map(|state| state(&pipeline));
-    let buckets = ensure_buckets(&bus, &pipeline).await?;
     // An earlier start may have made the bucket with another one.
     pipeline.ownership_lease = buckets.lease;
-    let identity = join(&bus, &pipeline, stage.edges, &buckets, Begins::unless_known(args.crawl_id.as_deref())).await?;
+    if !stage.edges.is_empty() {
+        make_further_streams(&bus, &pipeline, stage.edges, &buckets.register, &identity).await?;
+    }
+    let (instance, lease) = match number {
+        Some(number) => (number, None),
+        None => {
+            let (number, lease) = arrival::free_number(&buckets, stage.name).await?;
+            (number, Some(lease))
+        }
+    };
+    let life = new_life(&format!("{}-{instance}", stage.name));
+    let state = stage.state.map(|state| state(&pipeline));
     let context = Context {
         pipeline,
         instance,
@@ -104,12 +120,16 @@ async fn start(stage: &Stage, mut pipeline: Pipeline, args: &Args) -> anyhow::Re
         epoch: 0,
         partitions: Vec::new(),
         owners: BTreeMap::new(),
-        life: new_life(&name),
+        life,
         now: Timestamp::ZERO,
     };
     let telling = Telling::begin(stage.name, &context).await?;
     match state {
-        None => lives::one(stage, context, telling, &mut shutdown).await,
+        None => {
+            let taken = || Number::take(&context.buckets, stage.name, instance, life);
+            let number = lease.map_or_else(taken, |lease| Number::Held(Box::new(lease)));
+            lives::one(stage, context, telling, number, &mut shutdown).await
+        }
         Some(state) => lives::all(stage, &state, context, telling, &mut shutdown).await,
     }
 }

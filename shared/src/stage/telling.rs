@@ -96,6 +96,7 @@ impl Telling {
             instance: self.instance,
             crawl: Some(self.crawl.clone()),
             pid,
+            host: process::host_name(),
             life: self.life,
             listen: self.listen.to_string(),
             cpu_s,

@@ -109,6 +109,7 @@ impl Snapshot {
             stage: p.stage.clone(),
             instance: p.instance,
             pid: p.pid,
+            host: p.host.clone(),
             cpu_s: p.cpu_s,
             peak_rss_bytes: p.peak_rss_bytes,
             work: Some(ProcessWork { ready: p.ready, shares: p.shares.clone() }),

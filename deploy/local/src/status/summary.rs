@@ -15,6 +15,9 @@ pub struct ProcessUse {
     pub instance: u16,
     /// Process id.
     pub pid: u32,
+    /// The host that it runs on, in Kubernetes the pod; none where that is this machine's broker, or not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
     /// CPU seconds, user and system.
     pub cpu_s: f64,
     /// Largest resident memory, in bytes.

@@ -2,7 +2,7 @@
 //! came back without.
 
 use super::{Loop, SoftInputs, StreamInputs, TAKES_PART_EVERY, UPKEEP};
-use crate::bus::{OwnersTable, ensure_streams, stream_info};
+use crate::bus::{OwnersTable, make_further_streams, missing, stream_info};
 use crate::partitions::{LEADER, Owners, is_to_have_others};
 use crate::stage::any_core::Signal;
 use crate::stage::context::Context;
@@ -70,6 +70,7 @@ impl Loop {
             parked.put_back(&process.context.bus, &process.stage, |edge, payload| core.reads(edge, payload)).await;
         }
         self.process.telling.renew(self.moment());
+        self.process.look_at_number().await?;
         self.hear_of_owners()?;
         self.see_to_splits().await?;
         self.weigh_partitions().await;
@@ -219,13 +220,18 @@ impl Loop {
     }
 
     /// After a reconnect: the broker must hold what it held; then all that is on its way is published again. Streams that
-    /// it kept in memory may be gone with it: they are made anew and read from their beginning.
+    /// it kept in memory may have gone with it: they are waited for, and read from their beginning.
     async fn come_back(&mut self) -> anyhow::Result<Option<(StreamInputs, SoftInputs)>> {
         let connections = self.process.context.bus.connections();
         // First whose crawl it holds: nothing is made at a broker that came back empty.
         self.lookout.look(&[]).await?;
         let Context { bus, pipeline, buckets, identity, .. } = &self.process.context;
-        ensure_streams(bus, pipeline, self.process.stage.edges, &buckets.register, identity).await?;
+        if let Some(what) = missing(bus, pipeline, &buckets.register, identity).await? {
+            anyhow::bail!("{what} went with the broker's memory; the `rhumb` that runs the crawl makes it again");
+        }
+        if !self.process.stage.edges.is_empty() {
+            make_further_streams(bus, pipeline, self.process.stage.edges, &buckets.register, identity).await?;
+        }
         if let Some(reopened) = self.reopen_lost_streams().await? {
             self.reopened = Some(reopened);
         }
