@@ -16,8 +16,9 @@
 //! - [`whole_file`]: files that are replaced whole;
 //! - [`process`]: CPU time and memory of a process;
 //! - [`scope_entry`]: the hosts that each topic follows, in the scope bucket;
+//! - [`log`]: log lines: their form, which there are, how often one comes again;
 //! - [`log_file`]: the bound of a process's log;
-//! - [`telemetry`]: logs, metrics and health.
+//! - [`telemetry`]: metrics and health.
 //!
 //! A stage never depends on another stage; they meet here.
 
@@ -32,6 +33,8 @@ pub mod doubt;
 pub mod identity;
 pub mod index;
 pub mod interfaces;
+#[allow(clippy::disallowed_methods, reason = "a shell: it waits, and looks at the clock")]
+pub mod log;
 pub mod log_file;
 pub mod message;
 pub mod partitions;

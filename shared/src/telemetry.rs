@@ -1,9 +1,7 @@
-//! Logs, metrics and health: one home for all stages.
+//! Metrics and health: one home for all stages.
 //!
-//! Logs go to standard error, one line an event, at level info unless `RUST_LOG` says otherwise. Metrics are the
-//! counts of the core and of the loop, and the time that the loop spent; no URL or host is ever a label.
+//! Metrics are the counts of the core and of the loop, and the time that the loop spent; no URL or host is ever a label.
 
-use crate::log_file::Lines;
 use crate::stage::TimeSpent;
 use axum::Router;
 use axum::http::StatusCode;
@@ -14,26 +12,10 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
-use std::io::IsTerminal as _;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::TcpListener;
-use tracing_subscriber::EnvFilter;
-
-/// Starts logging to standard error.
-pub fn init() {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,async_nats=error"));
-    let ansi = std::io::stderr().is_terminal();
-    let _ = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_writer(Lines)
-        .with_ansi(ansi)
-        .with_target(false)
-        // A log on a full disk is no reason to end.
-        .log_internal_errors(false)
-        .try_init();
-}
 
 /// What a process tells of itself; the loop renews it, health and metrics read it.
 #[derive(Clone, Debug, Default)]

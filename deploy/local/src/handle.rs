@@ -5,8 +5,11 @@ use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use shared::bus::{Bus, shown};
 use shared::config::{ConfigError, Layers, Pipeline};
-use shared::whole_file;
+use shared::{log, whole_file};
 use std::path::Path;
+
+/// The name that the program has in log lines, where stages have theirs.
+pub(crate) const PROGRAM: &str = "rhumb";
 
 /// What `control.json` holds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -130,6 +133,7 @@ fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
 /// The configuration is bad, no crawl runs there, or its broker does not answer within five seconds.
 pub async fn find(layers: &Layers) -> anyhow::Result<Running> {
     let own = local(layers)?;
+    log::begin(&own.log, PROGRAM);
     let handle = Handle::read(&own.data)?;
     let has_handle = handle.is_some();
     let (pipeline, url) = match handle {

@@ -41,6 +41,7 @@ fn crawl(pipeline: &Pipeline, check: &mut Check) {
     let sync_interval = pipeline.broker.sync_interval;
     check.lasting("broker.sync_interval", sync_interval, Duration::from_millis(1), 24 * HOUR);
     check.lasting("broker.connect_report_every", pipeline.broker.connect_report_every, Duration::from_secs(1), HOUR);
+    pipeline.log.check(check);
     check.within("logs.bytes_max", pipeline.logs.bytes_max, Bytes(64 << 10), Bytes(16 << 30));
     check.within("logs.kept", pipeline.logs.kept, 1, 100);
     let consumers_min = (4 * u32::from(pipeline.partitions)).max(1000);
