@@ -17,6 +17,7 @@ mod move_partitions;
 mod partitions;
 mod robots;
 mod scale;
+mod sightings;
 mod split;
 mod status;
 mod tap;
