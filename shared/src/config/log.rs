@@ -1,6 +1,5 @@
 //! The section `log`: how log lines look, which there are, and how often one comes again.
 
-use super::check::Check;
 use super::units::duration;
 use serde::Deserialize;
 use std::time::Duration;
@@ -27,14 +26,15 @@ pub enum LogFormat {
     Json,
 }
 
-const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
+/// What may be shown of a module.
+pub(super) const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 impl Default for Log {
     /// The defaults of `pipeline.yaml`, for programs that read no configuration.
     fn default() -> Self {
         Log {
             format: LogFormat::Human,
-            level: "info,async_nats=error".to_owned(),
+            level: "info".to_owned(),
             repeats_max: 20,
             repeats_interval: Duration::from_secs(30),
         }
@@ -42,31 +42,23 @@ impl Default for Log {
 }
 
 impl Log {
-    /// The directives of `level` as the filter takes them: modules are spelled with underscores.
+    /// The directives of `level` as the filter takes them: modules are spelled with underscores. What the broker's client says
+    /// is said by the bus in words of its own, so of the client errors are enough, unless it is named.
     pub fn directives(&self) -> String {
-        self.level.replace('-', "_")
+        format!("async_nats=error,{}", self.level.replace('-', "_").replace(' ', ""))
     }
 
-    pub(super) fn check(&self, check: &mut Check) {
+    /// A directive of `level` that is none. A word that is no level would pass for the name of a module, of which all is
+    /// logged.
+    pub(super) fn wrong_directive(&self) -> Option<&str> {
         let is_module = |name: &str| {
             !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_:".contains(&byte))
         };
-        // A word that is no level would pass for the name of a module, of which all is logged.
         let is_good = |directive: &str| match directive.split_once('=') {
             None => LEVELS.contains(&directive),
             Some((module, level)) => is_module(module) && LEVELS.contains(&level),
         };
-        if let Some(wrong) = self.level.split(',').map(str::trim).find(|directive| !is_good(directive)) {
-            check.0.push(format!(
-                "configuration key log.level = '{}': '{wrong}' is neither a level nor MODULE=LEVEL; accepted are such with \
-                 commas between them, for instance 'warn,fetcher=debug'; levels are {}",
-                self.level,
-                LEVELS.join(", ")
-            ));
-        }
-        check.within("log.repeats_max", self.repeats_max, 0, 1_000_000);
-        let (low, high) = (Duration::from_secs(1), Duration::from_secs(3600));
-        check.lasting("log.repeats_interval", self.repeats_interval, low, high);
+        self.level.split(',').map(str::trim).find(|directive| !is_good(directive))
     }
 }
 
@@ -84,16 +76,25 @@ mod tests {
 
     #[test]
     fn a_level_is_a_level_or_one_of_a_module() {
-        let complaints = |level: &str| {
-            let mut check = Check::default();
-            Log { level: level.to_owned(), ..Log::default() }.check(&mut check);
-            check.0
-        };
         for good in ["off", "warn,fetcher=debug", "info, host-splitter=trace,shared::stage::run=error"] {
-            assert!(complaints(good).is_empty(), "{good}");
+            assert_eq!(Log { level: good.to_owned(), ..Log::default() }.wrong_directive(), None, "{good}");
         }
         for bad in ["", "debgu", "info,", "fetcher=", "=debug", "info,fetcher=loud", "fetcher[x]=debug"] {
-            assert!(complaints(bad).concat().contains("log.level"), "{bad}");
+            assert!(Log { level: bad.to_owned(), ..Log::default() }.wrong_directive().is_some(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn errors_name_key_value_and_what_is_accepted() {
+        for (assignment, wanted) in [
+            ("log.format=xml", ["log.format", "xml", "json"]),
+            ("log.level=info,fetcher=loud", ["log.level", "'fetcher=loud' is neither a level", "warn,fetcher=debug"]),
+            ("log.repeats_max=1000001", ["log.repeats_max", "1000001", "0 to 1000000"]),
+            ("log.repeats_interval=0s", ["log.repeats_interval", "0s", "1s to 1h"]),
+        ] {
+            let set = vec!["network.allow_private_addresses=true".to_owned(), assignment.to_owned()];
+            let error = Layers { file: None, set }.load_with(std::iter::empty()).unwrap_err().to_string();
+            assert!(wanted.iter().all(|part| error.contains(part)), "{assignment}: {error}");
         }
     }
 }

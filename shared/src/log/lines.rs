@@ -2,7 +2,7 @@
 //!
 //! In: events. Out: `time` (RFC 3339, UTC), `level`, `target`, `message`, `stage`, `instance`, then the event's own fields.
 //!
-//! Invariant: a line is one valid JSON object whatever an event says, and no field hides time, level, target or message.
+//! Invariant: a line is one valid JSON object whatever an event says, and no field hides when, where and by whom it was said.
 
 use serde_json::{Map, Value};
 use std::fmt::{self, Debug};
@@ -50,16 +50,19 @@ fn fields(stage: &str, time: String, event: &Event<'_>) -> Map<String, Value> {
     fields
 }
 
-/// Names that an event's own fields do not have.
-const RESERVED: [&str; 3] = ["time", "level", "target"];
+/// Names that an event's own fields do not have: a field that says something else under one is written as `its_...`.
+const RESERVED: [&str; 5] = ["time", "level", "target", "stage", "instance"];
 
 /// Takes the fields of an event in.
 struct Flat<'a>(&'a mut Map<String, Value>);
 
 impl Flat<'_> {
     fn put(&mut self, field: &Field, value: Value) {
-        let name = if RESERVED.contains(&field.name()) { format!("its_{field}") } else { field.name().to_owned() };
-        self.0.insert(name, value);
+        if !RESERVED.contains(&field.name()) {
+            self.0.insert(field.name().to_owned(), value);
+        } else if self.0.get(field.name()) != Some(&value) {
+            self.0.insert(format!("its_{field}"), value);
+        }
     }
 }
 
@@ -145,7 +148,7 @@ mod tests {
             (&"INFO".into(), &"mine".into(), &"mine".into())
         );
         assert_eq!(
-            (&info["stage"], &info["what"], &info["is"], &info["n"]),
+            (&info["its_stage"], &info["what"], &info["is"], &info["n"]),
             (&"dedup".into(), &"Some(1)".into(), &true.into(), &(-1).into())
         );
         assert_eq!(info["message"], "");
