@@ -17,3 +17,5 @@ pub mod robots_meta;
 pub mod scanner;
 pub mod source;
 pub mod srcset;
+
+mod told;

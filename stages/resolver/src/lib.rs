@@ -12,3 +12,4 @@ pub mod settings;
 pub mod snapshot_file;
 
 mod silence;
+mod told;
