@@ -15,7 +15,7 @@ mod row;
 
 pub use exposition::{Exposition, Family};
 pub use histogram::{BOUNDS_US, Histogram};
-pub use row::{Kind, Row, page};
+pub use row::{Kind, Row, page, unlike};
 
 /// Something that has metrics to tell.
 pub trait Source: Send + Sync {

@@ -12,6 +12,7 @@
 
 mod any_core;
 mod args;
+mod arrivals;
 mod context;
 mod control;
 mod core;
@@ -24,6 +25,7 @@ mod instance_state;
 mod lives;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the loop: it waits, and looks at the clock")]
 mod lookout;
+pub mod metrics;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "between two lives of a core: it waits")]
 mod moves;
 mod occupation;
