@@ -11,10 +11,12 @@
 
 mod exposition;
 mod histogram;
+mod process;
 mod row;
 
 pub use exposition::{Exposition, Family};
 pub use histogram::{BOUNDS_US, Histogram};
+pub use process::{PROCESS, tell_process};
 pub use row::{Kind, Row, page, unlike};
 
 /// Something that has metrics to tell.

@@ -5,14 +5,13 @@
 
 use super::context::Stage;
 use super::core::Count;
-use super::metrics::{CPU, LATENCIES, MEMORY, METRICS, READY, SPENT, STEPS};
+use super::metrics::{LATENCIES, METRICS, SPENT, STEPS};
 use super::occupation::TimeSpent;
 use crate::bus::Bus;
 use crate::config::Pipeline;
 use crate::health::{Health, Pages, Readiness};
 use crate::message::Edge;
-use crate::metrics::{Exposition, Histogram, Row, Source};
-use crate::process;
+use crate::metrics::{Exposition, Histogram, Row, Source, tell_process};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -80,12 +79,7 @@ impl Source for StageMetrics {
     fn tell(&self, to: &mut Exposition) {
         let StageMetrics { prefix, rows, vitals, readiness } = self;
         let vitals = vitals.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        to.family(prefix, &READY).value(&[], u8::from(readiness.now().is_ok()));
-        let pid = std::process::id();
-        if let (Some(cpu), Some(memory)) = (process::cpu_time(pid), process::memory(pid)) {
-            to.family(prefix, &CPU).value(&[], cpu.own_s);
-            to.family(prefix, &MEMORY).value(&[], memory.resident);
-        }
+        tell_process(prefix, readiness.now().is_ok(), to);
         // Before the first turn of the loop there is nothing to tell of it.
         if vitals.counts.is_empty() {
             return;

@@ -1,24 +1,9 @@
-//! The metrics that every stage has: those of its loop and its process.
+//! The metrics of the loop, which every stage has.
 //!
 //! In: nothing. Out: a table of rows; `docs/metrics.md` is made from it.
 
 use crate::metrics::Row;
 
-/// Whether the process is ready.
-pub(super) const READY: Row =
-    Row::gauge("ready", "0 or 1", "1 while the process can do its work. When it stays 0, /readyz says why.");
-/// Since when it is what it is.
-pub(super) const CPU: Row = Row::counter(
-    "process_cpu_seconds_total",
-    "seconds",
-    "CPU time of the process, user and system. Near 1 a second the stage is as fast as one process can be: scale it.",
-);
-/// What it holds.
-pub(super) const MEMORY: Row = Row::gauge(
-    "process_resident_memory_bytes",
-    "bytes",
-    "Memory of the process that is resident. It is bounded by the configuration: set limits above what it reaches.",
-);
 /// What its time was spent on.
 pub(super) const SPENT: Row = Row::counter(
     "loop_seconds_total",
@@ -42,11 +27,8 @@ pub(super) const LATENCIES: Row = Row::histogram(
 )
 .by(&["edge"]);
 
-/// The metrics of every stage.
+/// The table.
 pub const METRICS: &[Row] = &[
-    READY,
-    CPU,
-    MEMORY,
     SPENT,
     STEPS,
     LATENCIES,

@@ -36,3 +36,19 @@ pub const METRICS: &[Row] = &[
     ),
     Row::counter("skipped_links_total", "URLs", "Links of such pages, which were taken from the other one."),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::{Parser, Settings};
+    use shared::config::Layers;
+    use shared::stage::Core as _;
+
+    #[test]
+    fn the_table_of_metrics_has_a_row_for_each_number_and_no_other() {
+        let set = vec!["network.allow_private_addresses=true".to_owned()];
+        let pipeline = Layers { file: None, set }.load_with(std::iter::empty()).unwrap();
+        let core = Parser::new(Settings::from(&pipeline));
+        assert_eq!(shared::metrics::unlike(METRICS, &core.counts(), &core.histograms()), [""; 0]);
+    }
+}
