@@ -126,6 +126,10 @@ pub struct Identity {
     /// Which crawl and generation it is, and in which format.
     #[serde(flatten)]
     pub mark: Mark,
+    /// Who has begun it, by `rhumb init --owner`: two deployments that take the same name find out by it. Empty of one that
+    /// has no owner.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub owner: String,
     /// Fixed for its life: the number of partitions.
     pub partitions: u16,
     /// Fixed for its life: which rewritings of URLs are done.
@@ -138,7 +142,8 @@ pub struct Identity {
 impl Identity {
     /// The identity of a crawl that begins under this id.
     pub fn new(id: String, pipeline: &Pipeline) -> Self {
-        Identity { mark: Mark::first(id), partitions: pipeline.partitions, url: pipeline.url, lost: BTreeMap::new() }
+        let (mark, owner) = (Mark::first(id), String::new());
+        Identity { mark, owner, partitions: pipeline.partitions, url: pipeline.url, lost: BTreeMap::new() }
     }
 
     /// The number of the generation.

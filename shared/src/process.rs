@@ -24,6 +24,13 @@ pub struct Memory {
     pub peak: u64,
 }
 
+/// The name of the host that this process runs on; none when the system does not tell. In a pod of Kubernetes it is the
+/// pod's.
+pub fn host_name() -> Option<String> {
+    let name = read_to_string("/proc/sys/kernel/hostname").ok()?;
+    Some(name.trim().to_owned()).filter(|name| !name.is_empty())
+}
+
 /// CPU seconds and peak resident bytes of a process; none when it is gone.
 pub fn usage(pid: u32) -> Option<(f64, u64)> {
     let peak = memory(pid).map_or(0, |memory| memory.peak);

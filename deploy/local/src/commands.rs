@@ -6,11 +6,13 @@
 mod adopt;
 mod arguments;
 mod canonical;
+mod conduct;
 mod consumers;
 mod crawl;
 mod dead;
 mod delete;
 mod export;
+mod init;
 mod inject;
 mod links;
 mod move_partitions;
@@ -55,6 +57,8 @@ struct CommandLine {
 enum Command {
     Crawl(crawl::Crawl),
     Up(up::Up),
+    Init(init::Init),
+    Conduct(conduct::Conduct),
     Inject(inject::Inject),
     Scale(scale::Scale),
     Partitions(partitions::Partitions),
@@ -104,6 +108,8 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Crawl(crawl) => return crawl.run().await,
         Command::Up(up) => return up.run().await,
+        Command::Init(init) => init.run().await?,
+        Command::Conduct(conduct) => return conduct.run().await,
         Command::Inject(inject) => inject.run().await?,
         Command::Scale(scale) => scale.run().await?,
         Command::Partitions(partitions) => partitions.run().await?,

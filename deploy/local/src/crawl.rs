@@ -1,15 +1,20 @@
-//! The life of a crawl on one machine.
+//! The life of a crawl.
 //!
 //! In: a [`Plan`]; signals, and what the operator asks while it runs. Out: why it ended, and a summary.
 //!
-//! Flow: `start` brings up broker, streams, processes and seeds. Then the crawl is watched until it is complete or at a
-//! limit: processes and broker that die are started again, and a full disk is waited for. Then it is drained, summed up
-//! and stopped.
+//! Flow: `start` brings up broker, streams, processes and seeds on this machine (`rhumb crawl`, `rhumb up`), or takes over a
+//! crawl whose stages others deploy (`rhumb conduct`). Then the crawl is watched until it is complete or at a limit: what
+//! died here is started again, the stages that are deployed are kept in view. Then it is drained, summed up and stopped.
 
 mod bystanders;
 mod disk;
 mod elsewhere;
+mod fleet;
+mod front;
+mod here;
+mod kubernetes;
 mod membership;
+mod metrics;
 mod partitions;
 mod plan;
 mod ports;
@@ -20,32 +25,32 @@ mod tide;
 
 pub(crate) use disk::PROBE;
 pub(crate) use membership::KEPT;
+pub(crate) use membership::begin_or_go_on;
+pub use metrics::tables as tables_of_metrics;
 pub(crate) use partitions::OWNERS;
-pub(crate) use plan::{EndReason, Plan};
+pub(crate) use plan::{EndReason, Plan, Runs};
 pub(crate) use tide::TIDE;
 
-use crate::broker::Broker;
 use crate::control::{SUPERVISOR, SupervisorRequest};
 use crate::handle::Handle;
-use crate::processes::Processes;
 use crate::stages::{ARCHIVER, owns_partitions};
-use crate::status::{ProcessUse, Snapshot, Summary, Supervision, unarchived};
+use crate::status::{ProcessUse, Snapshot, Summary, Supervision};
 use anyhow::Context as _;
 use bystanders::{Bystanders, Leaving};
-use disk::{Disk, DiskChange, FULL, ROOM_MIB};
+use fleet::Fleet;
+use front::Front;
 use futures::stream::{FuturesUnordered, StreamExt as _};
+use here::Here;
 use partitions::Partitions;
 use ports::check_ports;
 use progress::Progress;
-use shared::bus::{Bus, Interested, remove_consumer};
-use shared::identity::Misfit;
+use shared::bus::{Buckets, Bus, Interested, make_streams, remove_consumer};
+use shared::identity::{Identity, Misfit};
 use shared::message::Edge;
-use shared::process;
 use shared::stage::Ownership;
 use standing::Standing;
 use start::{Parts, start};
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 use tide::Tide;
@@ -60,11 +65,13 @@ const SNAPSHOT_EVERY: Duration = Duration::from_millis(200);
 const SNAPSHOT_EVERY_MAX: Duration = Duration::from_secs(1);
 /// How long the end of a crawl waits until the last reports are taken in, and until the broker tells of its streams.
 const LAST_LOOK_MAX: Duration = Duration::from_secs(3);
-/// How long the archiver may take to keep what it was given last: longer than a document waits.
-const ARCHIVE_MAX: Duration = Duration::from_secs(40);
-const ARCHIVE_LOOK: Duration = Duration::from_millis(50);
+/// How long jobs that are under way may take to end when the conductor of a fleet stops the crawl.
+const STOP_MAX: Duration = Duration::from_secs(120);
 
-/// Runs a crawl from its beginning, or from where it stopped, to its end.
+/// How long the broker may take to make streams again.
+const MAKE_MAX: Duration = Duration::from_secs(5);
+
+/// Runs or conducts a crawl from its beginning, or from where it stopped, to its end.
 ///
 /// # Errors
 /// It cannot be started; a process cannot go on; another `rhumb` took the crawl over; the summary cannot be written; URLs are
@@ -72,7 +79,8 @@ const ARCHIVE_LOOK: Duration = Duration::from_millis(50);
 pub(crate) async fn run(plan: &Plan) -> anyhow::Result<EndReason> {
     let mut crawl = Crawl::new(plan, start(plan).await?);
     let reason = crawl.watch().await;
-    let ended = crawl.end(reason.is_ok()).await;
+    let is_over = matches!(reason, Ok(EndReason::Done));
+    let ended = crawl.end(is_over, reason.is_ok()).await;
     let reason = reason?;
     ended?;
     let violations = crawl.standing.violations();
@@ -84,44 +92,51 @@ pub(crate) async fn run(plan: &Plan) -> anyhow::Result<EndReason> {
     Ok(reason)
 }
 
+/// Where the stages run.
+enum Stages {
+    /// On this machine, as processes of this one.
+    Here(Box<Here>),
+    /// Wherever others deployed them.
+    Deployed(Box<Fleet>),
+}
+
 struct Crawl<'a> {
     plan: &'a Plan,
-    broker: Option<Broker>,
+    stages: Stages,
+    front: Front,
     bus: Bus,
-    processes: Processes,
+    buckets: Buckets,
+    identity: Identity,
+    /// Number of connects after which the streams were made.
+    connections: u64,
     tide: Tide,
     progress: Progress,
     standing: Standing,
     bystanders: Bystanders,
     partitions: Partitions,
-    /// Nothing is started again while it is full: it would only end again.
-    disk: Disk,
-    broker_restarts: u64,
     lease: Option<Ownership>,
-    _lock: File,
+    /// The operator knows that a crawl whose stages are deployed is over, or stopped.
+    has_said_over: bool,
 }
 
 impl<'a> Crawl<'a> {
     fn new(plan: &'a Plan, parts: Parts) -> Self {
-        let pipeline = &plan.pipeline;
-        let mut folders = vec![pipeline.data.clone()];
-        if pipeline.stages.archiver.replicas > 0 {
-            folders.push(pipeline.archive_dir());
-        }
+        let Parts { stages, front, bus, buckets, identity, partitions, tide, elapsed, lease } = parts;
         Crawl {
             plan,
-            broker: parts.broker,
-            bus: parts.bus,
-            processes: parts.processes,
-            tide: parts.tide,
-            progress: Progress::new(),
-            standing: Standing::new(),
+            progress: Progress::new(matches!(stages, Stages::Here(_))),
+            stages,
+            front,
+            connections: bus.connections(),
+            bus,
+            buckets,
+            identity,
+            tide,
+            standing: Standing::since(elapsed),
             bystanders: Bystanders::default(),
-            partitions: parts.partitions,
-            disk: Disk::new(folders),
-            broker_restarts: 0,
-            lease: Some(parts.lease),
-            _lock: parts.lock,
+            partitions,
+            lease: Some(lease),
+            has_said_over: false,
         }
     }
 
@@ -145,20 +160,19 @@ impl<'a> Crawl<'a> {
                 }
                 () = tokio::time::sleep(LOOK_EVERY) => {}
             }
-            if plan.ends && (self.standing.is_over() || self.at_limit()) {
-                return Ok(EndReason::Done);
+            if self.standing.is_over() || self.at_limit() {
+                if plan.ends {
+                    return Ok(EndReason::Done);
+                }
+                self.say_over().await?;
+            } else {
+                self.has_said_over = false;
             }
             if self.lease.as_ref().is_some_and(Ownership::is_lost) {
                 anyhow::bail!("another rhumb has taken over the crawl '{}' on its broker", plan.pipeline.crawl);
             }
-            self.look_after_disk().await?;
-            if !self.disk.is_full() {
-                self.processes.look_after()?;
-                if self.bus.is_connected() {
-                    self.partitions.look_after(&mut self.processes, &mut self.standing).await?;
-                }
-                self.look_after_broker().await?;
-            }
+            self.front.health.runs(Ok(()));
+            self.look_after_stages().await?;
             if snapshots.is_empty() && next_snapshot <= Instant::now() && self.bus.is_connected() {
                 snapshots.push(Snapshot::take(&bus, &plan.pipeline, Some(self.expected())));
             }
@@ -193,13 +207,27 @@ impl<'a> Crawl<'a> {
     fn learn(&mut self, snapshot: Snapshot) -> anyhow::Result<bool> {
         self.tide.learn(&snapshot.last_sequences)?;
         let quiet = self.standing.learn(snapshot, self.broker_use(), &self.plan.pipeline, self.expected());
-        self.progress.show(&self.summary());
+        let summary = self.summary();
+        self.progress.show(&summary);
+        let (expected, missing) = (self.expected(), self.missing());
+        self.front.learn(self.standing.snapshot(), summary, self.partitions.owners(), expected, missing);
         Ok(quiet)
     }
 
     /// How many processes there should be, here and on other machines.
     fn expected(&self) -> usize {
-        self.processes.expected() + self.partitions.elsewhere().count()
+        match &self.stages {
+            Stages::Here(here) => here.processes.expected() + self.partitions.elsewhere().count(),
+            Stages::Deployed(fleet) => fleet.expected(),
+        }
+    }
+
+    /// Instances with partitions that do not run.
+    fn missing(&self) -> usize {
+        match &self.stages {
+            Stages::Here(_) => self.partitions.elsewhere().missing(),
+            Stages::Deployed(fleet) => fleet.missing(),
+        }
     }
 
     fn summary(&self) -> Summary {
@@ -207,23 +235,73 @@ impl<'a> Crawl<'a> {
     }
 
     fn restarts(&self) -> u64 {
-        self.processes.restarts() + self.broker_restarts
+        if let Stages::Here(here) = &self.stages { here.restarts() } else { 0 }
     }
 
     fn broker_use(&self) -> Option<ProcessUse> {
-        let pid = self.broker.as_ref()?.pid();
-        let (cpu_s, peak_rss_bytes) = process::usage(pid)?;
-        Some(ProcessUse { stage: "broker".into(), instance: 0, pid, cpu_s, peak_rss_bytes, work: None })
+        if let Stages::Here(here) = &self.stages { here.broker_use() } else { None }
     }
 
-    async fn look_after_broker(&mut self) -> anyhow::Result<()> {
-        if let Some(broker) = &mut self.broker
-            && let Some(status) = broker.try_wait()
-        {
-            tracing::warn!(%status, "the broker died and is started again");
-            self.broker_restarts += 1;
-            broker.restart().await?;
+    /// Starts again what died here, or looks what is deployed; makes streams again that went with the broker's memory.
+    async fn look_after_stages(&mut self) -> anyhow::Result<()> {
+        let is_connected = self.bus.is_connected();
+        if is_connected && self.connections != self.bus.connections() {
+            self.make_streams_again().await?;
         }
+        match &mut self.stages {
+            Stages::Here(here) => {
+                here.look_after_disk(&mut self.standing).await?;
+                if !here.is_full() {
+                    if is_connected {
+                        self.partitions.look_after(&mut here.processes, &mut self.standing).await?;
+                    }
+                    here.look_after().await?;
+                }
+            }
+            Stages::Deployed(fleet) if is_connected => {
+                fleet.look_after(&mut self.partitions, &mut self.standing).await?
+            }
+            Stages::Deployed(_) => {}
+        }
+        Ok(())
+    }
+
+    /// After a reconnect: streams that the broker kept in its memory may have gone with it. Stages wait for them.
+    ///
+    /// # Errors
+    /// A stream that should have lasted is gone.
+    async fn make_streams_again(&mut self) -> anyhow::Result<()> {
+        let connections = self.bus.connections();
+        let made = make_streams(&self.bus, &self.plan.pipeline, &self.buckets.register, &self.identity);
+        match tokio::time::timeout(MAKE_MAX, made).await {
+            Ok(Ok(())) => self.connections = connections,
+            Ok(Err(error)) if error.is::<Misfit>() => return Err(error),
+            // A broker that has just started may not answer yet: the next look tries again.
+            Ok(Err(error)) => tracing::debug!("the streams cannot be looked after yet: {error:#}"),
+            Err(_) => tracing::debug!("the streams cannot be looked after yet: the broker does not answer"),
+        }
+        Ok(())
+    }
+
+    /// Says once that a crawl goes on being conducted although it is complete or at a limit. One whose time is over is
+    /// stopped: the schedulers grant nothing more.
+    ///
+    /// # Errors
+    /// The broker does not answer.
+    async fn say_over(&mut self) -> anyhow::Result<()> {
+        let Stages::Deployed(fleet) = &mut self.stages else { return Ok(()) };
+        if std::mem::replace(&mut self.has_said_over, true) {
+            return Ok(());
+        }
+        let why = if self.standing.is_over() { "complete" } else { "at its limit" };
+        if !self.standing.is_over() {
+            self.partitions.stop(true).await?;
+        }
+        tracing::info!(
+            pages = self.standing.pages(),
+            "the crawl is {why}; what is injected from now on is crawled, too"
+        );
+        fleet.announce(why).await;
         Ok(())
     }
 
@@ -240,35 +318,6 @@ impl<'a> Crawl<'a> {
                 Err(error) => tracing::debug!(consumer = name, "cannot be removed: {error:#}"),
             }
         }
-    }
-
-    /// Says that a disk is full, and goes on when there is room again. A nats-server that met a full disk refuses what it
-    /// is sent until it is started anew (2.15.1: a stream keeps its first write error).
-    async fn look_after_disk(&mut self) -> anyhow::Result<()> {
-        let says_full = |standing: &Standing| FULL.iter().any(|words| standing.says(words));
-        while let Some(change) = self.disk.look(self.restarts(), says_full(&self.standing), self.broker.is_some()) {
-            match (change, &mut self.broker) {
-                (DiskChange::Full(folder), Some(_)) => {
-                    tracing::error!(
-                        "the disk of {} is full, or a quota there is used up: the crawl waits for {ROOM_MIB} MiB",
-                        folder.display()
-                    );
-                }
-                (DiskChange::Full(folder), None) => tracing::error!(
-                    "the disk of the broker or of {} is full, or a quota there is used up: free {ROOM_MIB} MiB, then restart \
-                     the broker",
-                    folder.display()
-                ),
-                (DiskChange::Room, broker) => {
-                    tracing::info!("the disk has room again: the crawl goes on");
-                    if let Some(broker) = broker {
-                        broker.restart().await?;
-                    }
-                    self.standing.forget_reasons();
-                }
-            }
-        }
-        Ok(())
     }
 
     /// Looks whether the streams are what they were when all has ended. A broker that does not answer is no news.
@@ -313,10 +362,14 @@ impl<'a> Crawl<'a> {
     fn supervision(&self) -> Supervision {
         Supervision {
             restarts: self.restarts(),
+            listen: self.front.listen().to_string(),
             elapsed_s: self.standing.elapsed().as_secs_f64(),
             broker: self.broker_use(),
             consumers_removed: self.bystanders.removed().to_vec(),
-            elsewhere: self.partitions.elsewhere().in_words(),
+            elsewhere: match &self.stages {
+                Stages::Here(_) => self.partitions.elsewhere().in_words(),
+                Stages::Deployed(fleet) => fleet.in_words(),
+            },
         }
     }
 
@@ -331,22 +384,37 @@ impl<'a> Crawl<'a> {
                  stages.archiver.replicas={replicas}"
             );
         }
-        check_ports(stage, common, replicas)?;
-        if owns_partitions(stage) {
-            return self.partitions.want(stage, replicas, without).await;
+        match &mut self.stages {
+            Stages::Deployed(fleet) => {
+                fleet.may_scale(stage, replicas)?;
+                self.partitions.want(stage, replicas, without).await
+            }
+            Stages::Here(here) => {
+                check_ports(stage, common, replicas)?;
+                if owns_partitions(stage) {
+                    return self.partitions.want(stage, replicas, without).await;
+                }
+                here.processes.run(stage, &(0..replicas).collect())
+            }
         }
-        self.processes.run(stage, &(0..replicas).collect())
     }
 
-    /// Drains and stops all, and writes the summary. `has_ended_well`: no part of the crawl was missing.
-    async fn end(&mut self, has_ended_well: bool) -> anyhow::Result<()> {
+    /// Drains and stops all that runs here, and writes the summary. `is_over`: the crawl is complete or at a limit;
+    /// `has_ended_well`: no part of it was missing.
+    async fn end(&mut self, is_over: bool, has_ended_well: bool) -> anyhow::Result<()> {
         self.progress.finish();
-        tokio::select! {
-            () = self.drain() => {}
-            _ = tokio::signal::ctrl_c() => {
-                tracing::warn!("the processes that are left are killed; what they have in hand is done again");
-                self.processes.kill().await;
-            }
+        match self.stages {
+            Stages::Here(_) => tokio::select! {
+                () = self.drain() => {}
+                _ = tokio::signal::ctrl_c() => {
+                    tracing::warn!("the processes that are left are killed; what they have in hand is done again");
+                    if let Stages::Here(here) = &mut self.stages {
+                        here.processes.kill().await;
+                    }
+                }
+            },
+            Stages::Deployed(_) if is_over => self.stop_fleet().await?,
+            Stages::Deployed(_) => {}
         }
         let looked = self.last_look(has_ended_well).await;
         let mut summary = self.summary();
@@ -356,10 +424,12 @@ impl<'a> Crawl<'a> {
         }
         // Closed first: a broker that is stopped on purpose is no news.
         let _ = tokio::time::timeout(CLOSE_TIMEOUT, self.bus.client.drain()).await;
-        if let Some(broker) = &mut self.broker {
-            broker.stop().await?;
+        if let Stages::Here(here) = &mut self.stages {
+            if let Some(broker) = &mut here.broker {
+                broker.stop().await?;
+            }
+            Handle::remove(&self.plan.pipeline.data);
         }
-        Handle::remove(&self.plan.pipeline.data);
         if let Some(path) = &self.plan.summary {
             std::fs::write(path, serde_json::to_vec_pretty(&summary)?)
                 .with_context(|| format!("cannot write the summary to {}", path.display()))?;
@@ -370,8 +440,28 @@ impl<'a> Crawl<'a> {
 
     /// Ends all processes: the fetchers first, so that the summary has what they did last, and the archiver last.
     async fn drain(&mut self) {
-        self.processes.drain_fetchers().await;
-        let end = Instant::now() + LAST_LOOK_MAX;
+        if let Stages::Here(here) = &mut self.stages {
+            here.processes.drain_fetchers().await;
+        }
+        self.hear_last_reports(LAST_LOOK_MAX).await;
+        let Stages::Here(here) = &mut self.stages else { return };
+        here.processes.drain_all_but_archiver().await;
+        here.archive_the_rest(&self.bus, &self.plan.pipeline).await;
+        here.processes.drain().await;
+    }
+
+    /// Has the schedulers grant nothing more, and waits for the end of the jobs under way.
+    async fn stop_fleet(&mut self) -> anyhow::Result<()> {
+        if !self.standing.is_over() {
+            self.partitions.stop(true).await?;
+            self.hear_last_reports(STOP_MAX).await;
+        }
+        Ok(())
+    }
+
+    /// Waits until the schedulers have heard what the fetchers did last.
+    async fn hear_last_reports(&mut self, at_most: Duration) {
+        let end = Instant::now() + at_most;
         while !self.standing.is_over() && Instant::now() < end && self.bus.is_connected() {
             let look = Snapshot::take(&self.bus, &self.plan.pipeline, Some(self.expected()));
             if let Ok(snapshot) = look.await {
@@ -382,34 +472,6 @@ impl<'a> Crawl<'a> {
                     break;
                 }
             }
-        }
-        self.processes.drain_all_but_archiver().await;
-        self.archive_the_rest().await;
-        self.processes.drain().await;
-    }
-
-    /// Gives the archiver time for what the others did last: a crawl that ended at a limit may never go on.
-    async fn archive_the_rest(&mut self) {
-        let pipeline = &self.plan.pipeline;
-        if pipeline.stages.archiver.replicas == 0 {
-            return;
-        }
-        // The broker gives out again what an archiver that was killed had in hand, but not earlier.
-        let edges = &pipeline.edges;
-        let given_again = edges.pages.ack_wait.max(edges.documents.ack_wait).max(edges.outcomes.ack_wait);
-        let end = Instant::now() + given_again + ARCHIVE_MAX;
-        let mut left = None;
-        // An archiver that died finishes its file when it is there again.
-        while (left != Some(0) || self.processes.awaits_restart()) && Instant::now() < end && self.bus.is_connected() {
-            if let Err(error) = self.processes.look_after() {
-                tracing::error!("{error:#}");
-                break;
-            }
-            left = unarchived(&self.bus, pipeline).await.ok();
-            tokio::time::sleep(ARCHIVE_LOOK).await;
-        }
-        if left != Some(0) {
-            tracing::warn!("what was fetched last is not archived yet: --resume goes on with it");
         }
     }
 }

@@ -3,10 +3,12 @@
 
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
-use shared::bus::{Bus, shown};
+use shared::bus::{Bus, Subjects, find_buckets, shown};
 use shared::config::{ConfigError, Layers, Pipeline};
 use shared::whole_file;
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// What `control.json` holds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -123,32 +125,56 @@ fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     whole_file::replace(path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// Finds the running crawl that a configuration points to: by `control.json` in its data directory, else by
-/// `broker.url`.
+/// How long the broker may take to answer a command.
+const ANSWER_MAX: Duration = Duration::from_secs(5);
+
+/// Finds the running crawl that a configuration points to: by `broker.url`, if one is named, else by `control.json` in its
+/// data directory. The configuration that it runs with lies at the broker, too.
 ///
 /// # Errors
 /// The configuration is bad, no crawl runs there, or its broker does not answer within five seconds.
 pub async fn find(layers: &Layers) -> anyhow::Result<Running> {
     let own = local(layers)?;
     let handle = Handle::read(&own.data)?;
-    let has_handle = handle.is_some();
-    let (pipeline, url) = match handle {
-        Some(handle) => (kept(&own.data)?.unwrap_or(own), handle.broker),
-        None if !own.broker.url.is_empty() => {
-            let url = own.broker.url.clone();
-            (own, url)
+    let named = Some(own.broker.url.clone()).filter(|url| !url.is_empty());
+    match (named, handle) {
+        (Some(url), handle) if handle.as_ref().is_none_or(|handle| shown(&handle.broker) != shown(&url)) => {
+            let running = connect(url, own, false).await?;
+            over_kept(layers, running).await
         }
-        None => anyhow::bail!(
-            "no crawl runs in {} (no control.json there) and broker.url is empty: name its data directory with --data, or its broker with --set broker.url=nats://host:port",
+        (_, Some(handle)) => connect(handle.broker, kept(&own.data)?.unwrap_or(own), true).await,
+        (_, None) => anyhow::bail!(
+            "no crawl runs in {} (no control.json there) and broker.url is empty: name its data directory with --data, or its \
+             broker with --set broker.url=nats://host:port",
             own.data.display()
         ),
-    };
+    }
+}
+
+async fn connect(url: String, pipeline: Pipeline, has_handle: bool) -> anyhow::Result<Running> {
     let connecting = Bus::connect(&url, &pipeline, "rhumb");
-    let bus = tokio::time::timeout(std::time::Duration::from_secs(5), connecting).await.map_err(|_| {
+    let bus = tokio::time::timeout(ANSWER_MAX, connecting).await.map_err(|_| {
         anyhow::anyhow!(
             "the broker at {} does not answer: the crawl has stopped? `rhumb crawl --resume` continues it",
             shown(&url)
         )
     })??;
     Ok(Running { pipeline, broker: url, bus, has_handle })
+}
+
+/// Takes the configuration that lies at the broker in the place of what only the crawl itself is given.
+async fn over_kept(layers: &Layers, running: Running) -> anyhow::Result<Running> {
+    let asked = async {
+        let Some(buckets) = find_buckets(&running.bus).await? else { return Ok(None) };
+        buckets.register.configuration().await
+    };
+    let Some(text) = tokio::time::timeout(ANSWER_MAX, asked).await.context("the broker does not answer")?? else {
+        return Ok(running);
+    };
+    let mut layers = layers.clone();
+    layers.set.push("network.allow_private_addresses=true".into());
+    let mut pipeline = layers.load_over(&text)?;
+    pipeline.broker = running.pipeline.broker;
+    let bus = Bus { subjects: Arc::new(Subjects::new(&pipeline)), ..running.bus };
+    Ok(Running { pipeline, bus, ..running })
 }

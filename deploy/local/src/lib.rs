@@ -26,6 +26,8 @@ mod seeds;
 mod stages;
 pub mod status;
 
+pub use crawl::tables_of_metrics;
+
 use std::process::ExitCode;
 
 /// Reads the command line and runs the command to its end.

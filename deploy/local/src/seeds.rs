@@ -26,15 +26,19 @@ const STORE_TIMEOUT: Duration = Duration::from_secs(30);
 const SHOWN: usize = 200;
 
 /// Reads seeds from the command line and from a file (one a line; empty lines and lines that start with `#` are
-/// skipped) and returns their canonical forms. The error names the first one that is no URL.
+/// skipped; `-` is standard input) and returns their canonical forms. The error names the first one that is no URL.
 pub(crate) fn read(urls: &[String], file: Option<&Path>) -> Result<Vec<String>, String> {
     let mut seeds = Vec::new();
     for url in urls {
         seeds.push(canonical(url)?);
     }
     if let Some(path) = file {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| format!("cannot read seeds from {}: {error}", path.display()))?;
+        let text = if path == Path::new("-") {
+            std::io::read_to_string(std::io::stdin())
+        } else {
+            std::fs::read_to_string(path)
+        }
+        .map_err(|error| format!("cannot read seeds from {}: {error}", path.display()))?;
         for (number, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
             let line = line.trim();
             if line.is_empty() || line.starts_with('#') {

@@ -1,13 +1,15 @@
-//! How a process takes part in a crawl: it finds the crawl's identity at the broker, or begins the crawl.
+//! How a process takes part in a crawl: it finds the crawl at the broker; or it begins the crawl, or goes on with it, and
+//! makes what is missing there.
 //!
-//! In: a connection and the buckets. Out: the [`Identity`] that holds, and all streams. Invariant: a process that has joined
-//! has met no stream of another crawl, and none of its own crawl's was gone.
+//! In: a connection. Out: the [`Identity`] that holds, and all streams. Invariant: a process that takes part has met no
+//! stream of another crawl, and none of its own crawl's was gone. Stages make no bucket and no stream.
 
 use super::Bus;
-use super::streams::{Buckets, ensure_streams, find_register, marked_streams, stream_info, stream_names};
+use super::streams::{
+    Buckets, find_buckets, find_register, make_streams, marked_streams, missing, stream_info, stream_names,
+};
 use crate::config::Pipeline;
 use crate::identity::{Identity, Mark, Misfit};
-use crate::topology::Edge;
 use anyhow::Context as _;
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};
 
@@ -18,41 +20,53 @@ pub fn new_id() -> String {
     format!("{:016x}{:016x}", half(), half())
 }
 
-/// What a process does that finds no crawl at the broker.
+/// What a process that may begin a crawl does when it finds none at the broker.
 #[derive(Clone, Debug)]
 pub enum Begins {
     /// It begins a new one.
     Any,
     /// It begins this one.
     This(Box<Identity>),
-    /// It begins none: the crawl with this id had begun.
-    None(String),
 }
 
-impl Begins {
-    /// None if it is known which crawl it must be, else any.
-    pub fn unless_known(id: Option<&str>) -> Begins {
-        id.map_or(Begins::Any, |id| Begins::None(id.to_owned()))
-    }
+/// What a stage finds at the broker.
+#[derive(Debug)]
+pub enum Found {
+    /// All that it needs.
+    Crawl(Box<(Buckets, Identity)>),
+    /// Something was not made yet: what, in words.
+    Lacks(String),
+}
+
+/// Looks for the crawl of a configuration at the broker, with all its buckets and streams. `id`: the crawl that must have
+/// begun.
+///
+/// # Errors
+/// What the broker holds does not fit, or is gone ([`Misfit`]); or it does not answer.
+pub async fn find_crawl(bus: &Bus, pipeline: &Pipeline, id: Option<&str>) -> anyhow::Result<Found> {
+    let lacks_crawl = || match id {
+        Some(id) => Err(Misfit::gone(&format!("crawl {id}")).into()),
+        None => Ok(Found::Lacks(format!("the crawl '{}'", pipeline.crawl))),
+    };
+    let Some(buckets) = find_buckets(bus).await? else { return lacks_crawl() };
+    let Some((identity, _)) = buckets.register.read().await? else { return lacks_crawl() };
+    identity.check(pipeline)?;
+    Ok(match missing(bus, pipeline, &buckets.register, &identity).await? {
+        Some(what) => Found::Lacks(what),
+        None => Found::Crawl(Box::new((buckets, identity))),
+    })
 }
 
 /// Takes part in the crawl that the broker holds, or begins it; makes the streams that are missing.
 ///
 /// # Errors
 /// What the broker holds does not fit ([`Misfit`]), or it does not answer.
-pub async fn join(
-    bus: &Bus,
-    pipeline: &Pipeline,
-    further: &[Edge],
-    buckets: &Buckets,
-    begins: Begins,
-) -> anyhow::Result<Identity> {
+pub async fn join(bus: &Bus, pipeline: &Pipeline, buckets: &Buckets, begins: Begins) -> anyhow::Result<Identity> {
     let register = &buckets.register;
     let identity = match (register.read().await?, begins) {
         (Some((identity, _)), _) => identity,
-        (None, Begins::None(id)) => return Err(Misfit::gone(&format!("crawl {id}")).into()),
         (None, begins) => {
-            check_streams(bus, pipeline, further).await?;
+            check_streams(bus, pipeline).await?;
             let begun = match begins {
                 Begins::This(begun) => *begun,
                 _ => Identity::new(new_id(), pipeline),
@@ -61,14 +75,14 @@ pub async fn join(
         }
     };
     identity.check(pipeline)?;
-    ensure_streams(bus, pipeline, further, register, &identity).await?;
+    make_streams(bus, pipeline, register, &identity).await?;
     Ok(identity)
 }
 
 /// Checks before a crawl begins that no stream in its place is of another format. Those of this format may have been made
 /// this moment, by a process that was faster.
-async fn check_streams(bus: &Bus, pipeline: &Pipeline, further: &[Edge]) -> anyhow::Result<()> {
-    for stream in stream_names(bus, pipeline, further)? {
+async fn check_streams(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<()> {
+    for stream in stream_names(bus, pipeline) {
         if let Some(info) = stream_info(bus, &stream).await? {
             Mark::of_usable_stream(&stream, &info.config.metadata)?;
         }
@@ -101,7 +115,7 @@ pub async fn begin_generation(
 ) -> anyhow::Result<()> {
     let register = &buckets.register;
     let mut found = Vec::new();
-    for stream in stream_names(bus, pipeline, &[])? {
+    for stream in stream_names(bus, pipeline) {
         let Some(info) = stream_info(bus, &stream).await? else { continue };
         let mark = Mark::of_usable_stream(&stream, &info.config.metadata)?;
         if mark.id != identity.mark.id {
@@ -126,5 +140,5 @@ pub async fn begin_generation(
         bus.jetstream.update_stream(config).await.with_context(|| format!("stream {stream} cannot be changed"))?;
         register.note_made(&stream, identity).await?;
     }
-    ensure_streams(bus, pipeline, &[], register, identity).await
+    make_streams(bus, pipeline, register, identity).await
 }

@@ -1,6 +1,6 @@
 //! The broker: connection, subjects, streams and consumers made from `pipeline.yaml`.
 //!
-//! Streams and consumers are created when a process connects, idempotently; one that exists with other
+//! Streams and consumers are created when a crawl begins or goes on, idempotently; one that exists with other
 //! settings that cannot be changed in place is a clear error. Which there are, [`crate::topology`] says; their subjects and
 //! settings come from the configuration.
 
@@ -19,7 +19,7 @@ pub use consumers::{
     required_by_interest, required_consumers,
 };
 pub(crate) use consumers::{Owner, owner_in, owner_name};
-pub use join::{Begins, begin_generation, held_now, join, new_id};
+pub use join::{Begins, Found, begin_generation, find_crawl, held_now, join, new_id};
 pub(crate) use lanes::priority;
 pub use lanes::{LANES, LaneConsumer, lane_consumers, lane_of, lane_of_hash};
 pub use owners::{OwnersBucket, OwnersTable};
@@ -27,9 +27,10 @@ pub use publisher::{Publisher, StreamAnswer};
 pub use register::{Register, StateNote};
 pub(crate) use streams::PRIORITY_GROUP;
 pub use streams::{
-    BUCKETS, Buckets, Consumer, LEASES, SCOPE, ensure_buckets, ensure_streams, lasting_streams, leave_unarchived,
-    marked_streams, stream_info, stream_names,
+    BUCKETS, Buckets, Consumer, LEASES, SCOPE, ensure_buckets, find_buckets, lasting_streams, leave_unarchived,
+    make_streams, marked_streams, stream_info, stream_names,
 };
+pub(crate) use streams::{make_further_streams, missing};
 pub use subjects::{ParkedUnder, Subjects};
 
 use crate::config::{Bytes, ConfigError, Credentials, MAX_PAYLOAD_MIN, Pipeline, Servers};

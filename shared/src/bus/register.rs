@@ -5,6 +5,8 @@
 //! | `crawl` | the [`Identity`] |
 //! | `state.<stage>.<instance>` | the [`StateNote`] of an instance that has begun its state |
 //! | `stream.<name>` | the generation that made the stream |
+//! | `configuration` | the configuration without what others should not see, for commands that have the broker's address alone |
+//! | `conducted` | when the crawl was conducted for the first time (`rhumb conduct`), in seconds since 1970 |
 //!
 //! Invariant: whoever creates the key `crawl` first has begun the crawl; all others take part in it or end.
 
@@ -12,9 +14,11 @@ use crate::identity::{Identity, Misfit, WAYS_OUT};
 use anyhow::Context as _;
 use async_nats::jetstream::kv;
 use serde::{Deserialize, Serialize};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 const CRAWL: &str = "crawl";
+const CONFIGURATION: &str = "configuration";
+const CONDUCTED: &str = "conducted";
 /// How often a note is written before the broker counts as one that does not answer, and the wait between: a bucket that
 /// has just got more copies may have no leader for a moment.
 const TRIES: u32 = 4;
@@ -102,6 +106,39 @@ impl Register {
     pub async fn forget_state(&self, stage: &str, instance: u16) -> anyhow::Result<()> {
         let key = format!("state.{stage}.{instance}");
         self.bucket.purge(&key).await.with_context(|| format!("{key} cannot be removed at the broker"))
+    }
+
+    /// Keeps the configuration of the crawl, for commands. There is no secret in it.
+    ///
+    /// # Errors
+    /// The broker does not answer.
+    pub async fn keep_configuration(&self, text: &str) -> anyhow::Result<()> {
+        self.put(CONFIGURATION, text.as_bytes().to_vec()).await
+    }
+
+    /// The configuration of the crawl, without what others should not see; none when nobody has kept it.
+    ///
+    /// # Errors
+    /// The broker does not answer.
+    pub async fn configuration(&self) -> anyhow::Result<Option<String>> {
+        let text =
+            self.bucket.get(CONFIGURATION).await.context("the broker does not tell the crawl's configuration")?;
+        Ok(text.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
+    /// When the crawl was conducted for the first time: now, if it never was.
+    ///
+    /// # Errors
+    /// The broker does not answer.
+    pub async fn conducted_since(&self) -> anyhow::Result<SystemTime> {
+        let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs();
+        match self.bucket.create(CONDUCTED, now.to_string().into()).await {
+            Ok(_) => {}
+            Err(error) if error.kind() == kv::CreateErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error).context("the broker does not note that the crawl is conducted"),
+        }
+        let kept = self.bucket.get(CONDUCTED).await?.and_then(|bytes| String::from_utf8_lossy(&bytes).parse().ok());
+        Ok(SystemTime::UNIX_EPOCH + Duration::from_secs(kept.unwrap_or(now)))
     }
 
     /// Says whether this generation of the crawl has made a stream.

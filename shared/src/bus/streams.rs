@@ -1,4 +1,5 @@
-//! Streams, consumers and buckets: created from the configuration, idempotently.
+//! Streams, consumers and buckets: made from the configuration by those who begin a crawl, idempotently; found by its
+//! stages, which make none of them.
 
 use super::Bus;
 use super::consumers::{Need, consumer_name, required_by_interest};
@@ -11,7 +12,7 @@ use crate::topology::{self, DEAD, Edge, StageName};
 use anyhow::Context as _;
 use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::consumer::{AckPolicy, PriorityPolicy, PullConsumer, pull};
-use async_nats::jetstream::context::GetStreamErrorKind;
+use async_nats::jetstream::context::{ConsumerInfoErrorKind, GetStreamErrorKind};
 use async_nats::jetstream::kv;
 use async_nats::jetstream::stream::{Config, DiscardPolicy, Info, RetentionPolicy, StorageType};
 use futures::TryStreamExt as _;
@@ -47,11 +48,11 @@ pub async fn marked_streams(bus: &Bus, id: &str) -> anyhow::Result<Vec<Config>> 
     Ok(infos.into_iter().map(|info| info.config).filter(is_marked).collect())
 }
 
-/// The streams of a crawl: for each its name below `edges` or that of a further edge, the key of its settings, and these.
-fn streams<'a>(
-    pipeline: &'a Pipeline,
-    further: &[Edge],
-) -> anyhow::Result<Vec<(&'static str, &'static str, &'a StreamEdge)>> {
+/// A stream: its name below `edges` or that of a further edge, the key of its settings, and these.
+type StreamOf<'a> = (&'static str, &'static str, &'a StreamEdge);
+
+/// The streams of a crawl, those of the pipeline first.
+fn streams<'a>(pipeline: &'a Pipeline, further: &[Edge]) -> anyhow::Result<Vec<StreamOf<'a>>> {
     let mut streams: Vec<_> = pipeline.edges.streams().into_iter().map(|(key, edge)| (key, key, edge)).collect();
     for edge in further {
         let name = edge.name();
@@ -65,19 +66,58 @@ fn streams<'a>(
     Ok(streams)
 }
 
-/// Creates the streams that are not there yet and adapts those that differ: those of the pipeline, and those of the further
-/// edges of a stage.
+/// Makes the streams of the pipeline that are not there yet, and adapts those that differ; then the consumers that a stream
+/// kept by interest must have.
 ///
 /// # Errors
 /// The broker refuses; a stream belongs to another crawl, or one of this crawl is gone ([`Misfit`]).
-pub async fn ensure_streams(
+pub async fn make_streams(
+    bus: &Bus,
+    pipeline: &Pipeline,
+    register: &Register,
+    identity: &Identity,
+) -> anyhow::Result<()> {
+    make(bus, pipeline, streams(pipeline, &[])?, register, identity).await?;
+    // A stream that is kept by interest drops what is published while nobody is interested: its required consumers exist
+    // before anything can be published.
+    for (edge, stage) in required_by_interest(pipeline) {
+        let Some(stream) = pipeline.edges.stream(edge) else { continue };
+        let filters = bus.subjects.all(edge);
+        let consumer = Consumer {
+            name: consumer_name(stage.name(), None),
+            filters,
+            has_lanes: false,
+            need: Need::Required,
+            in_memory: false,
+        };
+        consumer.ensure(bus, edge.name(), stream).await?;
+    }
+    Ok(())
+}
+
+/// Makes the streams of the edges that a stage beside the pipeline brings, as [`make_streams`] does those of the pipeline.
+///
+/// # Errors
+/// As there; or an edge has the name of a stream of the pipeline.
+pub(crate) async fn make_further_streams(
     bus: &Bus,
     pipeline: &Pipeline,
     further: &[Edge],
     register: &Register,
     identity: &Identity,
 ) -> anyhow::Result<()> {
-    for (name, key, edge) in streams(pipeline, further)? {
+    let of_pipeline = pipeline.edges.streams().len();
+    make(bus, pipeline, streams(pipeline, further)?.split_off(of_pipeline), register, identity).await
+}
+
+async fn make(
+    bus: &Bus,
+    pipeline: &Pipeline,
+    streams: Vec<StreamOf<'_>>,
+    register: &Register,
+    identity: &Identity,
+) -> anyhow::Result<()> {
+    for (name, key, edge) in streams {
         let mut config = stream_config(bus, name, edge, pipeline, identity);
         // Asked first: an update of a stream that is as it should be would still cost the broker a write.
         let found = find_stream(bus, &config.name, edge.storage, register, identity).await?;
@@ -100,21 +140,42 @@ pub async fn ensure_streams(
             register.note_made(&stream, identity).await?;
         }
     }
-    // A stream that is kept by interest drops what is published while nobody is interested: its required consumers exist
-    // before anything can be published.
-    for (edge, stage) in required_by_interest(pipeline) {
-        let Some(stream) = pipeline.edges.stream(edge) else { continue };
-        let filters = bus.subjects.all(edge);
-        let consumer = Consumer {
-            name: consumer_name(stage.name(), None),
-            filters,
-            has_lanes: false,
-            need: Need::Required,
-            in_memory: false,
-        };
-        consumer.ensure(bus, edge.name(), stream).await?;
-    }
     Ok(())
+}
+
+/// Looks whether all streams of the pipeline are there, and the consumers that those kept by interest must have. Says in
+/// words what is missing and was not made yet, or went with the broker's memory; nothing when nothing is.
+///
+/// # Errors
+/// A stream belongs to another crawl, or one of this crawl is gone ([`Misfit`]); or the broker does not answer.
+pub(crate) async fn missing(
+    bus: &Bus,
+    pipeline: &Pipeline,
+    register: &Register,
+    identity: &Identity,
+) -> anyhow::Result<Option<String>> {
+    for (name, _, edge) in streams(pipeline, &[])? {
+        let stream = bus.subjects.stream(name);
+        let Some(found) = find_stream(bus, &stream, edge.storage, register, identity).await? else {
+            return Ok(Some(format!("the stream {stream}")));
+        };
+        identity.check_stream(&stream, &found.config.metadata)?;
+    }
+    for (edge, stage) in required_by_interest(pipeline) {
+        let (stream, name) = (bus.subjects.stream(edge.name()), consumer_name(stage.name(), None));
+        let asked = bus.jetstream.get_stream_no_info(&stream).await?.consumer_info(&name).await;
+        match asked {
+            Ok(_) => {}
+            Err(error) if error.kind() == ConsumerInfoErrorKind::NotFound => {
+                return Ok(Some(format!("the consumer {name} of the stream {stream}")));
+            }
+            Err(error) => {
+                return Err(error)
+                    .with_context(|| format!("the broker does not tell of the consumer {name} of {stream}"));
+            }
+        }
+    }
+    Ok(None)
 }
 
 /// Looks for a stream; none when this generation of the crawl has not made it yet, or keeps it in memory alone.
@@ -141,11 +202,8 @@ async fn find_stream(
 }
 
 /// The names of all streams that a crawl of this configuration has.
-///
-/// # Errors
-/// A further edge has the name of another stream.
-pub fn stream_names(bus: &Bus, pipeline: &Pipeline, further: &[Edge]) -> anyhow::Result<Vec<String>> {
-    Ok(streams(pipeline, further)?.into_iter().map(|(name, _, _)| bus.subjects.stream(name)).collect())
+pub fn stream_names(bus: &Bus, pipeline: &Pipeline) -> Vec<String> {
+    pipeline.edges.streams().into_iter().map(|(name, _)| bus.subjects.stream(name)).collect()
 }
 
 /// The streams, by their keys below `edges`, whose last sequence falls only when their broker loses something: not those
@@ -229,6 +287,17 @@ pub struct Consumer {
 pub(crate) const PRIORITY_GROUP: &str = "lane";
 
 impl Consumer {
+    /// Finds the consumer, which is not this process's to make.
+    ///
+    /// # Errors
+    /// It is not there, or the broker does not answer.
+    pub async fn find(self, bus: &Bus, key: &str) -> anyhow::Result<PullConsumer> {
+        let stream = bus.subjects.stream(key);
+        bus.jetstream.get_consumer_from_stream(&self.name, &stream).await.with_context(|| {
+            format!("the consumer {} of the stream {stream} is not there; `rhumb init` makes it", self.name)
+        })
+    }
+
     /// Creates the consumer, or adapts it.
     pub async fn ensure(self, bus: &Bus, key: &str, edge: &StreamEdge) -> anyhow::Result<PullConsumer> {
         let Consumer { name, filters, has_lanes, need, in_memory } = self;
@@ -296,16 +365,45 @@ pub struct Buckets {
 /// Creates the crawl's key-value buckets that are not there, and adapts those that have another number of copies.
 pub async fn ensure_buckets(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<Buckets> {
     let replicas = pipeline.broker.replicas;
-    let [leases, scope, tokens, identity, owners] = BUCKETS;
-    let leases = ensure_bucket(bus, leases, pipeline.ownership_lease, replicas).await?;
-    Ok(Buckets {
-        lease: leases.stream.cached_info().config.max_age,
-        leases,
-        scope: ensure_bucket(bus, scope, Duration::ZERO, replicas).await?,
-        tokens: ensure_bucket(bus, tokens, Duration::ZERO, replicas).await?,
-        register: Register::new(ensure_bucket(bus, identity, Duration::ZERO, replicas).await?),
-        owners: OwnersBucket::new(ensure_bucket(bus, owners, Duration::ZERO, replicas).await?),
-    })
+    let mut stores = Vec::new();
+    for name in BUCKETS {
+        let max_age = if name == LEASES { pipeline.ownership_lease } else { Duration::ZERO };
+        stores.push(ensure_bucket(bus, name, max_age, replicas).await?);
+    }
+    Buckets::of(stores).context("a bucket is missing")
+}
+
+/// Finds the crawl's key-value buckets; none while one of them is missing.
+///
+/// # Errors
+/// The broker does not answer.
+pub async fn find_buckets(bus: &Bus) -> anyhow::Result<Option<Buckets>> {
+    let mut stores = Vec::new();
+    for name in BUCKETS {
+        let bucket = bus.subjects.bucket(name);
+        if stream_info(bus, &format!("KV_{bucket}")).await?.is_none() {
+            return Ok(None);
+        }
+        let store = bus.jetstream.get_key_value(&bucket).await;
+        stores.push(store.with_context(|| format!("the broker does not tell of the key-value bucket {bucket}"))?);
+    }
+    Ok(Buckets::of(stores))
+}
+
+impl Buckets {
+    /// From the stores, in the order of [`BUCKETS`].
+    fn of(stores: Vec<kv::Store>) -> Option<Buckets> {
+        let [leases, scope, tokens, identity, owners] = <[kv::Store; BUCKETS.len()]>::try_from(stores).ok()?;
+        Some(Buckets {
+            // An earlier start may have made the bucket with another one.
+            lease: leases.stream.cached_info().config.max_age,
+            leases,
+            scope,
+            tokens,
+            register: Register::new(identity),
+            owners: OwnersBucket::new(owners),
+        })
+    }
 }
 
 async fn ensure_bucket(bus: &Bus, name: &str, max_age: Duration, num_replicas: usize) -> anyhow::Result<kv::Store> {

@@ -15,6 +15,10 @@ const FILES: [&str; 4] = [
     "/stages/archiver/dir",
 ];
 
+/// Keys that are not for others to see, or mean nothing to them, as JSON pointers: what may hold secrets, and places on one
+/// machine.
+const PRIVATE: [(&str, &str); 4] = [("", "broker"), ("", "data"), ("/network", "proxy"), ("/network", "headers")];
+
 /// The beginning of the names of environment variables that set keys.
 pub const VARIABLES: &str = "RHUMB__";
 
@@ -96,8 +100,7 @@ impl Layers {
             set(&mut tree, &key, parse_value(&format!("environment variable for {key}"), &value)?);
         }
         for assignment in &self.set {
-            let (key, value) = assignment.split_once('=').ok_or_else(|| ConfigError::SetForm(assignment.clone()))?;
-            set(&mut tree, key.trim(), parse_value(&format!("the value of --set {key}"), value)?);
+            assign(&mut tree, assignment)?;
         }
         Ok(tree)
     }
@@ -117,10 +120,46 @@ impl Layers {
         Ok(format!("{tree:#}\n"))
     }
 
+    /// The same without what may hold secrets, and without places on this machine: for everybody who can read the crawl's
+    /// buckets.
+    ///
+    /// # Errors
+    /// The configuration is bad.
+    pub fn public_text(&self) -> Result<String, ConfigError> {
+        let mut tree = self.tree(environment())?;
+        for (parent, key) in PRIVATE {
+            if let Some(Tree::Object(fields)) = tree.pointer_mut(parent) {
+                fields.remove(key);
+            }
+        }
+        Ok(tree.to_string())
+    }
+
+    /// Reads and checks the configuration on top of a [`public_text`](Self::public_text); a file counts only for what is
+    /// missing there.
+    ///
+    /// # Errors
+    /// The configuration is bad.
+    pub fn load_over(&self, public: &str) -> Result<Pipeline, ConfigError> {
+        let mut tree = Layers { set: Vec::new(), ..self.clone() }.tree(environment())?;
+        merge(&mut tree, parse_yaml("the crawl's configuration at the broker", public)?);
+        for assignment in &self.set {
+            assign(&mut tree, assignment)?;
+        }
+        read(tree)
+    }
+
     fn file_path(&self) -> Option<PathBuf> {
         let default = Path::new("pipeline.yaml");
         self.file.clone().or_else(|| default.exists().then(|| default.to_owned()))
     }
+}
+
+/// Carries out an assignment of `--set`.
+fn assign(tree: &mut Tree, assignment: &str) -> Result<(), ConfigError> {
+    let (key, value) = assignment.split_once('=').ok_or_else(|| ConfigError::SetForm(assignment.to_owned()))?;
+    set(tree, key.trim(), parse_value(&format!("the value of --set {key}"), value)?);
+    Ok(())
 }
 
 /// `RHUMB__STAGES__HOST_SPLITTER__REPLICAS` is `stages.host-splitter.replicas`.

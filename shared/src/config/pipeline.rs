@@ -11,6 +11,7 @@ use super::stages::Stages;
 use super::units::{Bytes, duration};
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -28,6 +29,7 @@ pub struct Pipeline {
     pub durability: Durability,
     pub broker: Broker,
     pub logs: Logs,
+    pub conductor: Conductor,
     pub network: Network,
     pub politeness: Politeness,
     pub scope: Scope,
@@ -100,6 +102,13 @@ pub struct Moves {
 pub struct Logs {
     pub bytes_max: Bytes,
     pub kept: u32,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "pipeline.yaml documents every key")]
+pub struct Conductor {
+    pub listen: SocketAddr,
 }
 
 #[derive(Clone, Debug, Deserialize)]

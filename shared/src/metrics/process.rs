@@ -6,7 +6,7 @@ use crate::process;
 
 /// Whether the process is ready.
 const READY: Row =
-    Row::gauge("ready", "0 or 1", "1 while the process can do its work. When it stays 0, /readyz says why.");
+    Row::gauge("process_ready", "0 or 1", "1 while the process can do its work. When it stays 0, /readyz says why.");
 /// What it has used.
 const CPU: Row = Row::counter(
     "process_cpu_seconds_total",

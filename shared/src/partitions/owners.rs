@@ -88,6 +88,10 @@ fn is_none(number: &u64) -> bool {
     *number == 0
 }
 
+fn is_no_instance(number: &u16) -> bool {
+    *number == 0
+}
+
 /// The owners of a stage's partitions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Owners {
@@ -96,6 +100,12 @@ pub struct Owners {
     /// Instances among them that are to have no partition: they are emptied, so that their machines can go.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub without: BTreeSet<u16>,
+    /// How many the configuration wanted when `rhumb init` read it last; 0 when it never did.
+    #[serde(default, skip_serializing_if = "is_no_instance")]
+    pub configured: u16,
+    /// Of the scheduler: the crawl was stopped by its conductor, and no job is granted until it goes on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_stopped: bool,
     /// By partition, those that were split among them.
     pub partitions: Vec<OwnerOf>,
 }
@@ -109,7 +119,7 @@ impl Owners {
         for to in plan(&homeless, &(0..wanted).collect::<Vec<_>>()) {
             owners[usize::from(to.partition)].owner = to.to;
         }
-        Owners { wanted, without: BTreeSet::new(), partitions: owners }
+        Owners { wanted, without: BTreeSet::new(), configured: 0, is_stopped: false, partitions: owners }
     }
 
     /// The instances that are to have the partitions.
@@ -122,6 +132,16 @@ impl Owners {
         let is_news = (self.wanted, &self.without) != (wanted, without);
         (self.wanted, self.without) = (wanted, without.clone());
         is_news
+    }
+
+    /// Takes in how many instances the configuration wants: another number than it wanted before is wished. What was wished
+    /// meanwhile stays otherwise. Says whether anything has changed.
+    pub fn configure(&mut self, configured: u16) -> bool {
+        if std::mem::replace(&mut self.configured, configured) == configured {
+            return false;
+        }
+        self.want(configured, &BTreeSet::new());
+        true
     }
 
     /// The partitions with their numbers.

@@ -18,6 +18,9 @@ pub struct ProcessStatus {
     pub crawl: Option<Mark>,
     /// Process id.
     pub pid: u32,
+    /// The host that it runs on, in Kubernetes the pod; none when the system does not tell.
+    #[serde(default)]
+    pub host: Option<String>,
     /// Changes with every life of the instance.
     pub life: u64,
     /// Where health and metrics are served.

@@ -5,7 +5,7 @@ use crate::bus::{
     priority,
 };
 use crate::config::Pipeline;
-use crate::topology::{Edge, Source, Token};
+use crate::topology::{Edge, Retention, Source, StageName, Token};
 use anyhow::Context as _;
 use async_nats::jetstream;
 use async_nats::jetstream::context::ConsumerInfoErrorKind;
@@ -80,7 +80,7 @@ const BATCH_MIN: usize = 8;
 /// Bytes of one pull; a page is at most the broker's largest payload.
 const BATCH_BYTES_MAX: usize = 8 << 20;
 
-/// Creates the stage's consumers.
+/// Creates the stage's consumers of work queues, and finds the others.
 pub(super) struct Inputs<'a> {
     pub(super) bus: &'a Bus,
     pub(super) pipeline: &'a Pipeline,
@@ -221,7 +221,12 @@ impl Inputs<'_> {
         consumer: Consumer,
     ) -> anyhow::Result<BoxStream<'static, Option<StreamMessage>>> {
         let stream = self.pipeline.edges.stream(edge).with_context(|| format!("edge {} is no stream", edge.name()))?;
-        let consumer = consumer.ensure(self.bus, edge.name(), stream).await?;
+        // Those of streams that are kept by interest are there before anything is published: no stage of the pipeline makes
+        // its own.
+        let consumer = match stream.retention == Retention::Interest && StageName::from_name(self.stage).is_some() {
+            true => consumer.find(self.bus, edge.name()).await?,
+            false => consumer.ensure(self.bus, edge.name(), stream).await?,
+        };
         let pull = consumer
             .stream()
             .max_messages_per_batch(self.batch_of(slice))

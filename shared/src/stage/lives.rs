@@ -16,6 +16,7 @@ use super::disk::DiskStore;
 use super::inputs::Drawn;
 use super::instance_state::{GoesOn, check_not_missed, shape, take_over};
 use super::moves::{Mover, Removal, Rows};
+use super::number::Number;
 use super::owners_watch::{OwnersWatch, Seat, Tables};
 use super::ownership::Ownership;
 use super::process::{Ended, Process};
@@ -34,18 +35,19 @@ use std::sync::{Arc, PoisonError};
 /// buckets must not come again.
 const GENERATION_IN_EPOCH: u32 = 24;
 
-/// Runs a stage without state until it is told to end.
+/// Runs a stage without state until it is told to end. `number`: the lease on its number, or on its way.
 pub(super) async fn one(
     stage: &Stage,
     mut context: Context,
     telling: Telling,
+    number: Number,
     shutdown: &mut Shutdown,
 ) -> anyhow::Result<()> {
     context.owners = tables(stage, &context).await?;
     telling.health().prepares("begins");
     let core = (stage.open)(&context)?;
     let watch = OwnersWatch::begin(context.buckets.clone(), context.owners.clone(), None);
-    let process = Process::new(stage, context, telling, watch);
+    let process = Process { number: Some(number), ..Process::new(stage, context, telling, watch) };
     run(process, core, shutdown).await?;
     Ok(())
 }

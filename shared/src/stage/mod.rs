@@ -12,13 +12,15 @@
 
 mod any_core;
 mod args;
-mod arrivals;
+#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "before the loop: it waits")]
+mod arrival;
 mod context;
 mod control;
 mod core;
 pub mod disk;
 mod front;
 mod in_hand;
+mod incoming;
 mod inputs;
 mod instance_state;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "between two lives of a core: it waits")]
@@ -28,6 +30,8 @@ mod lookout;
 pub mod metrics;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "between two lives of a core: it waits")]
 mod moves;
+#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "beside the loop: it waits")]
+mod number;
 mod occupation;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the loop: it waits, and looks at the clock")]
 mod owners_watch;
@@ -51,7 +55,8 @@ mod telling;
 
 pub use crate::topology::{Source, Token};
 pub use any_core::{AnyCore, NoShell, Refusal, Shell, Signal, assemble};
-pub use args::Args;
+pub use args::{Args, Instance};
+pub use arrival::crawl as wait_for_crawl;
 pub use context::{Context, OpenBeside, Stage, State};
 pub use control::{ControlRequest, PartitionFigures, ProcessPartitions, ProcessReason, ProcessStatus};
 pub use core::{Core, Count, Event, Figures, Output, Publish, Send, Step, Ticket};

@@ -11,6 +11,7 @@
 //! after it had lapsed, since another process may have come and gone in between.
 
 use super::saying::Saying;
+use crate::process::host_name;
 use async_nats::jetstream::kv;
 use futures::TryStreamExt as _;
 use std::collections::BTreeMap;
@@ -314,8 +315,8 @@ fn read_holder(entry: kv::Entry) -> Option<Holder> {
 /// Where this process is, for people.
 fn whereabouts() -> String {
     let pid = std::process::id();
-    match std::fs::read_to_string("/proc/sys/kernel/hostname") {
-        Ok(host) => format!("pid {pid} on {}", host.trim()),
-        Err(_) => format!("pid {pid}"),
+    match host_name() {
+        Some(host) => format!("pid {pid} on {host}"),
+        None => format!("pid {pid}"),
     }
 }

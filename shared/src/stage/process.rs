@@ -3,6 +3,7 @@
 use super::context::{Context, Stage};
 use super::inputs::{Drawn, Inputs};
 use super::moves::{Brought, Desk, PartsStream, Removal, Rows};
+use super::number::Number;
 use super::owners_watch::OwnersWatch;
 use super::ownership::Ownership;
 use super::telling::Telling;
@@ -22,6 +23,8 @@ pub(super) struct Process {
     pub(super) owners: OwnersWatch,
     /// Of a stage with state.
     pub(super) ownership: Option<Ownership>,
+    /// Of a stage without state.
+    pub(super) number: Option<Number>,
     /// The revision under which the lease was taken that the epoch in `context` is of.
     pub(super) taken: u64,
     /// Partitions of others of which the store still has rows.
@@ -49,7 +52,7 @@ impl Process {
     pub(super) fn new(stage: &Stage, context: Context, telling: Telling, owners: OwnersWatch) -> Self {
         let batch = (stage.batch)(&context.pipeline);
         let (stage, drawn) = (*stage, Drawn::All);
-        let (ownership, taken, left_over, rows, still_since) = (None, 0, Vec::new(), None, None);
+        let (ownership, number, taken, left_over, rows, still_since) = (None, None, 0, Vec::new(), None, None);
         let brought = Brought::default();
         Process {
             stage,
@@ -59,6 +62,7 @@ impl Process {
             telling,
             owners,
             ownership,
+            number,
             taken,
             left_over,
             removal: Removal::default(),
@@ -90,6 +94,20 @@ impl Process {
     pub(super) async fn give_back_lease(&mut self) {
         if let Some(ownership) = self.ownership.take() {
             ownership.release().await;
+        }
+        if let Some(number) = self.number.take() {
+            number.release().await;
+        }
+    }
+
+    /// Looks whether the process is still the only one of its number.
+    ///
+    /// # Errors
+    /// It is not.
+    pub(super) async fn look_at_number(&mut self) -> anyhow::Result<()> {
+        match &mut self.number {
+            Some(number) => number.look(self.stage.name, self.context.instance).await,
+            None => Ok(()),
         }
     }
 

@@ -9,10 +9,10 @@ mod ending;
 mod upkeep;
 
 use super::any_core::{AnyCore, Refusal, Signal};
-use super::arrivals::Arrivals;
 use super::context::Context;
 use super::core::{Step, Ticket};
 use super::in_hand::{InHand, guarded};
+use super::incoming::Incoming;
 use super::inputs::{Opened, SoftInputs, SoftMessage, StreamInputs, StreamMessage};
 use super::lookout::Lookout;
 use super::moves::Ahead;
@@ -60,7 +60,7 @@ struct Loop {
     /// How many URLs a second the partitions deal with.
     rates: Rates,
     /// Partitions on their way to the instance.
-    arrivals: Arrivals,
+    incoming: Incoming,
     /// Why the process has not come back after a reconnect.
     saying: Saying,
     /// The clock's reading at [`Timestamp::ZERO`].
@@ -235,7 +235,7 @@ impl Loop {
             parked,
             reopened: None,
             rates: Rates::default(),
-            arrivals: Arrivals::default(),
+            incoming: Incoming::default(),
             saying: Saying::default(),
             origin,
             connections,
@@ -470,7 +470,7 @@ impl Loop {
     }
 
     fn moment(&self) -> Moment<'_> {
-        let Loop { process, core, settlement, occupation, rates, arrivals, .. } = self;
+        let Loop { process, core, settlement, occupation, rates, incoming, .. } = self;
         let Context { bus, partitions, owners, .. } = &process.context;
         let own = StageName::from_name(process.stage.name).filter(|stage| stage.row().has_state);
         let of_all = own.and_then(|own| owners.get(&own)).map_or(0, |table| table.owners.partitions.len());
@@ -481,7 +481,7 @@ impl Loop {
             occupation,
             partitions: partitions.len() as u64,
             partitions_of_all: of_all as u64,
-            arrivals,
+            incoming,
             is_draining: self.is_told_to_drain,
             rates,
             now: self.now(),

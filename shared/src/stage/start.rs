@@ -1,14 +1,16 @@
 //! From the command line to a running stage: the same for all of them.
 
 use super::Args;
+use super::arrival;
 use super::context::{Context, Stage};
 use super::front::Front;
 use super::lives;
+use super::number::Number;
 use super::settlement::Rewound;
 use super::shutdown::Shutdown;
 use super::store::StoreError;
 use super::telling::Telling;
-use crate::bus::{Begins, Bus, ensure_buckets, join};
+use crate::bus::{Bus, make_further_streams};
 use crate::config::{ConfigError, Pipeline};
 use crate::health::NOT_CONNECTED;
 use crate::identity::Misfit;
@@ -66,7 +68,7 @@ pub fn main(stage: &Stage) -> ExitCode {
     match runtime.block_on(start(stage, pipeline, &args)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            tracing::error!(stage = stage.name, instance = args.instance, "{error:#}");
+            tracing::error!(stage = stage.name, instance = ?args.instance, "{error:#}");
             if is_final(&error) { ExitCode::from(EXIT_CONFIGURATION) } else { ExitCode::FAILURE }
         }
     }
@@ -85,21 +87,34 @@ async fn start(stage: &Stage, mut pipeline: Pipeline, args: &Args) -> anyhow::Re
     // From the first moment on: who waits for the broker says so to whoever probes it.
     let front = Front::open(stage, &pipeline)?;
     front.health.waits(NOT_CONNECTED);
-    let instance = args.instance;
+    let number = arrival::number(stage.name, args)?;
+    let name = number.map_or_else(|| stage.name.to_owned(), |number| format!("{}-{number}", stage.name));
     let url = pipeline.broker.url.clone();
-    let name = format!("{}-{instance}", stage.name);
-    let bus = tokio::select! {
-        bus = Bus::connect(&url, &pipeline, &name) => bus?,
+    let arrived = async {
+        let bus = Bus::connect(&url, &pipeline, &name).await?;
+        front.connected(&bus);
+        let found = arrival::crawl(&bus, &pipeline, args.crawl_id.as_deref(), |what| front.health.waits(what)).await?;
+        anyhow::Ok((bus, found))
+    };
+    let (bus, (buckets, identity)) = tokio::select! {
+        arrived = arrived => arrived?,
         () = shutdown.signalled() => return Ok(()),
     };
-    front.connected(&bus);
-    front.health.waits("waits for the crawl that the broker holds");
     pipeline.broker.max_payload = bus.max_payload(&pipeline);
-    let state = stage.state.map(|state| state(&pipeline));
-    let buckets = ensure_buckets(&bus, &pipeline).await?;
     // An earlier start may have made the bucket with another one.
     pipeline.ownership_lease = buckets.lease;
-    let identity = join(&bus, &pipeline, stage.edges, &buckets, Begins::unless_known(args.crawl_id.as_deref())).await?;
+    if !stage.edges.is_empty() {
+        make_further_streams(&bus, &pipeline, stage.edges, &buckets.register, &identity).await?;
+    }
+    let (instance, lease) = match number {
+        Some(number) => (number, None),
+        None => {
+            let (number, lease) = arrival::free_number(&buckets, stage.name).await?;
+            (number, Some(lease))
+        }
+    };
+    let life = new_life(&format!("{}-{instance}", stage.name));
+    let state = stage.state.map(|state| state(&pipeline));
     let context = Context {
         pipeline,
         instance,
@@ -111,12 +126,16 @@ async fn start(stage: &Stage, mut pipeline: Pipeline, args: &Args) -> anyhow::Re
         epoch: 0,
         partitions: Vec::new(),
         owners: BTreeMap::new(),
-        life: new_life(&name),
+        life,
         now: Timestamp::ZERO,
     };
     let telling = Telling::begin(front, stage.name, &context);
     match state {
-        None => lives::one(stage, context, telling, &mut shutdown).await,
+        None => {
+            let taken = || Number::take(&context.buckets, stage.name, instance, life);
+            let number = lease.map_or_else(taken, |lease| Number::Held(Box::new(lease)));
+            lives::one(stage, context, telling, number, &mut shutdown).await
+        }
         Some(state) => lives::all(stage, &state, context, telling, &mut shutdown).await,
     }
 }

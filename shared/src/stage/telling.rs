@@ -2,11 +2,11 @@
 //! crawl's control subjects.
 
 use super::any_core::AnyCore;
-use super::arrivals::Arrivals;
 use super::context::Context;
 use super::control::{ControlRequest, PartitionFigures, ProcessPartitions, ProcessReason, ProcessStatus};
 use super::core::{Count, Figures};
 use super::front::{Front, Vitals};
+use super::incoming::Incoming;
 use super::occupation::Occupation;
 use super::rates::Rates;
 use super::settlement::Settlement;
@@ -93,6 +93,7 @@ impl Telling {
             instance: self.instance,
             crawl: Some(self.crawl.clone()),
             pid,
+            host: process::host_name(),
             life: self.life,
             listen: self.listen().to_string(),
             cpu_s,
@@ -118,7 +119,7 @@ pub(super) struct Moment<'a> {
     pub(super) partitions: u64,
     pub(super) partitions_of_all: u64,
     /// Those on their way to it.
-    pub(super) arrivals: &'a Arrivals,
+    pub(super) incoming: &'a Incoming,
     /// It takes nothing new, and ends.
     pub(super) is_draining: bool,
     pub(super) rates: &'a Rates,
@@ -144,7 +145,7 @@ impl Moment<'_> {
         counts.extend(self.settlement.counts());
         counts.push(("partitions", self.partitions));
         counts.push(("partitions_of_all", self.partitions_of_all));
-        counts.push(("partitions_coming", self.arrivals.coming()));
+        counts.push(("partitions_coming", self.incoming.coming()));
         counts
     }
 
@@ -156,7 +157,7 @@ impl Moment<'_> {
             return Err("it takes nothing new: it ends, or is to have other partitions".into());
         }
         self.settlement.readiness(self.now)?;
-        let hindrance = self.core.hindrance(self.now).or_else(|| self.arrivals.reason().map(str::to_owned));
+        let hindrance = self.core.hindrance(self.now).or_else(|| self.incoming.reason().map(str::to_owned));
         hindrance.map_or(Ok(()), Err)
     }
 }

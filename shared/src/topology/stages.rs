@@ -66,6 +66,8 @@ pub struct StageRow {
     /// It commits state together with its inputs. Each partition and its state belong to one instance, as the table of
     /// [owners](crate::partitions::Owners) says.
     pub has_state: bool,
+    /// Its instances keep files that are theirs alone: each has the same number for its life.
+    pub keeps_files: bool,
     /// A crawl may do without it (`replicas: 0`). While it has instances, it must get all that is on its streams, like
     /// any other stage.
     pub is_optional: bool,
@@ -79,6 +81,7 @@ pub const STAGES: [StageRow; 7] = [
         inputs: &[Source::Shared(Edge::UrlsFound)],
         outputs: &[Edge::UrlsSplit, Edge::UrlsFiltered],
         has_state: false,
+        keeps_files: false,
         is_optional: false,
     },
     StageRow {
@@ -87,6 +90,7 @@ pub const STAGES: [StageRow; 7] = [
         inputs: &[Source::Owned(Edge::UrlsSplit), Source::Addressed(Edge::ContentAsks)],
         outputs: &[Edge::UrlsNew],
         has_state: true,
+        keeps_files: true,
         is_optional: false,
     },
     StageRow {
@@ -95,6 +99,7 @@ pub const STAGES: [StageRow; 7] = [
         inputs: &[Source::Shared(Edge::UrlsNew), Source::Any(Edge::DnsRefresh)],
         outputs: &[Edge::UrlsReady],
         has_state: false,
+        keeps_files: false,
         is_optional: false,
     },
     StageRow {
@@ -108,6 +113,7 @@ pub const STAGES: [StageRow; 7] = [
         ],
         outputs: &[Edge::FetchJobs, Edge::Outcomes, Edge::UrlsFound, Edge::DnsRefresh, Edge::Errands],
         has_state: true,
+        keeps_files: true,
         is_optional: false,
     },
     StageRow {
@@ -116,6 +122,7 @@ pub const STAGES: [StageRow; 7] = [
         inputs: &[Source::Addressed(Edge::FetchJobs)],
         outputs: &[Edge::FetchAsks, Edge::FetchReports, Edge::Pages],
         has_state: false,
+        keeps_files: false,
         is_optional: false,
     },
     StageRow {
@@ -124,6 +131,7 @@ pub const STAGES: [StageRow; 7] = [
         inputs: &[Source::Shared(Edge::Pages)],
         outputs: &[Edge::UrlsFound, Edge::Documents, Edge::ContentAsks],
         has_state: false,
+        keeps_files: false,
         is_optional: false,
     },
     StageRow {
@@ -132,6 +140,7 @@ pub const STAGES: [StageRow; 7] = [
         inputs: &[Source::Shared(Edge::Pages), Source::Shared(Edge::Documents), Source::Shared(Edge::Outcomes)],
         outputs: &[],
         has_state: false,
+        keeps_files: true,
         is_optional: true,
     },
 ];

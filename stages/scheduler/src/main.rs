@@ -55,7 +55,9 @@ fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
         context.store()?,
         context.now,
     )?;
-    core.owners(StageName::Dedup, &context.owners_of(StageName::Dedup));
+    for stage in [StageName::Scheduler, StageName::Dedup] {
+        core.owners(stage, &context.owners_of(stage));
+    }
     Ok(assemble(core, LedgerShell { bucket: context.buckets.tokens.clone() }))
 }
 

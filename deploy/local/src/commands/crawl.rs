@@ -2,7 +2,7 @@
 
 use super::EXIT_INTERRUPTED;
 use super::arguments::{BadArguments, Which, check_fixed};
-use crate::crawl::{self, EndReason, Plan};
+use crate::crawl::{self, EndReason, Plan, Runs};
 use crate::stages::owns_partitions;
 use crate::{handle, seeds};
 use clap::{Args, ValueEnum};
@@ -86,7 +86,7 @@ impl Crawl {
         check_summary(self.summary.as_deref())?;
         let Crawl { accept_loss, at_most, summary, .. } = self;
         let topic = "default".into();
-        let plan = Plan { layers, pipeline, seeds, topic, accept_loss, ends: true, at_most, summary };
+        let plan = Plan { runs: Runs::Here, layers, pipeline, seeds, topic, accept_loss, ends: true, at_most, summary };
         Ok(exit_code(crawl::run(&plan).await?))
     }
 
@@ -129,7 +129,7 @@ fn check_beginning(pipeline: &Pipeline, seeds: &[String], resume: bool) -> Resul
 }
 
 /// Checks that the summary can be written, before the crawl and not after it.
-fn check_summary(path: Option<&Path>) -> Result<(), BadArguments> {
+pub(super) fn check_summary(path: Option<&Path>) -> Result<(), BadArguments> {
     let Some(path) = path else { return Ok(()) };
     let opened = std::fs::File::options().create(true).append(true).open(path);
     opened.map(drop).map_err(|error| BadArguments(format!("cannot write the summary to {}: {error}", path.display())))

@@ -3,13 +3,23 @@
 use super::arguments::{BadArguments, Which};
 use crate::{handle, seeds};
 use clap::Args;
+use std::path::PathBuf;
 
 /// Adds URLs to a running crawl
 #[derive(Args)]
+#[command(after_help = "Works from anywhere that reaches the broker of the crawl.
+
+Examples:
+  rhumb inject https://example.org/ --data rhumb-data
+  rhumb inject --seeds seeds.txt --set broker.url=nats://broker.example:4222
+  zcat seeds.gz | rhumb inject --seeds - --data rhumb-data")]
 pub(super) struct Inject {
     /// The URLs
-    #[arg(value_name = "URL", required = true)]
+    #[arg(value_name = "URL", required_unless_present = "seeds")]
     urls: Vec<String>,
+    /// File with URLs, one a line; - reads standard input
+    #[arg(long, value_name = "FILE")]
+    seeds: Option<PathBuf>,
     /// The topic they belong to
     #[arg(long, default_value = "default")]
     topic: String,
@@ -23,7 +33,7 @@ pub(super) struct Inject {
 impl Inject {
     /// Publishes the URLs and waits until the broker has stored them.
     pub(super) async fn run(self) -> anyhow::Result<()> {
-        let seeds = seeds::read(&self.urls, None).map_err(BadArguments)?;
+        let seeds = seeds::read(&self.urls, self.seeds.as_deref()).map_err(BadArguments)?;
         let running = handle::find(&self.which.layers()).await?;
         let seeds = running.pipeline.url.rewrite_all(seeds);
         seeds::check_length(&seeds, running.pipeline.limits.url_bytes_max).map_err(BadArguments)?;

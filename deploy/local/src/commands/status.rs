@@ -8,6 +8,7 @@ use crate::output::line;
 use crate::status::{Parked, Snapshot, Summary, Supervision};
 use anyhow::Context as _;
 use clap::Args;
+use shared::process::host_name;
 use shared::stage::Shares;
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -108,6 +109,7 @@ async fn look(running: &Running) -> anyhow::Result<(Snapshot, Summary)> {
         let supervision: Supervision = serde_json::from_slice(&answer.payload).context("the supervisor answers")?;
         summary.restarts = supervision.restarts;
         summary.elapsed_s = supervision.elapsed_s;
+        summary.conductor = supervision.listen;
         summary.processes.extend(supervision.broker);
         summary.consumers_removed = supervision.consumers_removed;
         summary.elsewhere = supervision.elsewhere;
@@ -156,12 +158,23 @@ fn text(summary: &Summary, snapshot: &Snapshot) -> String {
     for Parked { stage, edge, version, messages } in &summary.parked {
         let _ = writeln!(text, "parked    {stage}  {edge} version {version}: {messages} messages");
     }
+    match summary.conductor.as_str() {
+        "" => {
+            let _ =
+                writeln!(text, "conductor none answers: limits, completion and missing instances are not looked after");
+        }
+        listen => {
+            let _ = writeln!(text, "conductor http://{listen}");
+        }
+    }
+    let here = host_name();
     for process in &snapshot.processes {
+        let host = process.host.as_deref().filter(|_| process.host != here);
         let _ = writeln!(
             text,
-            "process   {:<15} pid {:<8} {:>8.2} CPU s  {:>5} MB  {}  {}  http://{}",
+            "process   {:<15} {} {:>8.2} CPU s  {:>5} MB  {}  {}  http://{}",
             format!("{}.{}", process.stage, process.instance),
-            process.pid,
+            host.map_or_else(|| format!("pid {:<8}", process.pid), |host| format!("on {host}")),
             process.cpu_s,
             process.peak_rss_bytes / 1_000_000,
             shares_text(&process.shares),

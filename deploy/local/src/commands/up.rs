@@ -2,7 +2,7 @@
 
 use super::arguments::{Which, check_fixed};
 use super::crawl::exit_code;
-use crate::crawl::{self, Plan};
+use crate::crawl::{self, Plan, Runs};
 use crate::handle;
 use clap::Args;
 use std::process::ExitCode;
@@ -22,7 +22,8 @@ impl Up {
         check_fixed(&pipeline)?;
         let (seeds, topic) = (Vec::new(), "default".into());
         let (accept_loss, ends) = (false, false);
-        let plan = Plan { layers, pipeline, seeds, topic, accept_loss, ends, at_most: None, summary: None };
+        let plan =
+            Plan { runs: Runs::Here, layers, pipeline, seeds, topic, accept_loss, ends, at_most: None, summary: None };
         Ok(exit_code(crawl::run(&plan).await?))
     }
 }

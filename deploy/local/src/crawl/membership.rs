@@ -18,6 +18,36 @@ use std::path::{Path, PathBuf};
 /// The file in the data directory that says which crawl it holds.
 pub(crate) const KEPT: &str = "identity.json";
 
+/// Begins a crawl at the broker for an owner, or goes on with the one that the owner has begun there; makes its streams.
+///
+/// # Errors
+/// The broker holds a crawl of another owner under the name, or one that does not fit the configuration ([`Misfit`]); or it
+/// does not answer.
+pub(crate) async fn begin_or_go_on(
+    bus: &Bus,
+    pipeline: &Pipeline,
+    buckets: &Buckets,
+    owner: &str,
+) -> anyhow::Result<Identity> {
+    if let Some((held, _)) = buckets.register.read().await? {
+        check_format(&format!("the crawl '{}' at the broker", pipeline.crawl), held.mark.format)?;
+        if held.owner != owner {
+            let shown =
+                |owner: &str| if owner.is_empty() { "nobody who is named".to_owned() } else { format!("'{owner}'") };
+            return Err(Misfit(format!(
+                "the broker holds a crawl '{}' of {}, this one is of {}: give this one another name (crawl), or delete the other \
+                 one (rhumb delete)",
+                pipeline.crawl,
+                shown(&held.owner),
+                shown(owner)
+            ))
+            .into());
+        }
+    }
+    let begun = Identity { owner: owner.to_owned(), ..Identity::new(new_id(), pipeline) };
+    join(bus, pipeline, buckets, Begins::This(Box::new(begun))).await
+}
+
 /// A crawl about to start, and the broker that it starts on.
 pub(super) struct Membership<'a> {
     pub(super) pipeline: &'a Pipeline,
@@ -61,7 +91,7 @@ impl Membership<'_> {
             Some(mark) => Begins::This(Box::new(Identity { mark, ..Identity::new(String::new(), self.pipeline) })),
             None => Begins::Any,
         };
-        let identity = join(self.bus, self.pipeline, &[], self.buckets, begins).await?;
+        let identity = join(self.bus, self.pipeline, self.buckets, begins).await?;
         self.keep(&identity.mark)?;
         tide.look(self.bus).await?;
         Ok(identity)
@@ -146,7 +176,7 @@ impl Membership<'_> {
     }
 
     async fn has_streams(&self) -> anyhow::Result<bool> {
-        for stream in stream_names(self.bus, self.pipeline, &[])? {
+        for stream in stream_names(self.bus, self.pipeline) {
             if stream_info(self.bus, &stream).await?.is_some() {
                 return Ok(true);
             }

@@ -3,17 +3,17 @@
 //! In: a [`Picture`] of the crawl. Out: families for `/metrics`. Invariant: a label is an edge, a stage or an outcome.
 
 use crate::status::{Snapshot, StreamUse, Summary};
-use shared::metrics::{Exposition, Row, Source, tell_process};
+use shared::metrics::{Exposition, PROCESS, Row, Source, tell_process};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Before the name of each metric of an edge.
-pub const OF_EDGES: &str = "rhumb_edge";
+const OF_EDGES: &str = "rhumb_edge";
 /// Before the name of each metric of the crawl.
-pub const OF_CRAWL: &str = "rhumb_crawl";
+const OF_CRAWL: &str = "rhumb_crawl";
 /// Before the name of each metric of the conductor's process.
-pub const OF_CONDUCTOR: &str = "rhumb_conductor";
+const OF_CONDUCTOR: &str = "rhumb_conductor";
 
 /// What does not add up for a moment is no violation: processes do not answer at the same one.
 const UNACCOUNTED_FOR: Duration = Duration::from_secs(10);
@@ -55,11 +55,7 @@ const EDGES: &[OfEdge] = &[
         |of, _| of.behind.redelivered,
     ),
     (
-        Row::gauge(
-            "bytes",
-            "bytes",
-            "What lies in the stream. A stream at its limit holds its publishers back.",
-        ),
+        Row::gauge("bytes", "bytes", "What lies in the stream. A stream at its limit holds its publishers back."),
         |of, _| of.bytes,
     ),
     (
@@ -80,18 +76,16 @@ const EDGES: &[OfEdge] = &[
 const CRAWL: &[OfCrawl] = &[
     (Row::counter("pages_total", "pages", "URLs that ended fetched."), |of| of.summary.pages),
     (Row::counter("bytes_total", "bytes", "Bytes of their bodies, as they were sent."), |of| of.summary.bytes),
-    (
-        Row::counter("found_total", "URLs", "URLs that were found: filtered + repeated + new."),
-        |of| of.summary.urls_found,
-    ),
+    (Row::counter("found_total", "URLs", "URLs that were found: filtered + repeated + new."), |of| {
+        of.summary.urls_found
+    }),
     (Row::counter("filtered_total", "URLs", "URLs that were filtered."), |of| of.summary.urls_filtered),
     (Row::counter("repeated_total", "URLs", "Found URLs that were known."), |of| of.summary.urls_repeated),
     (Row::counter("new_total", "URLs", "Found URLs that were new."), |of| of.summary.urls_new),
     (Row::gauge("waiting", "URLs", "URLs that wait to be fetched: the frontier."), |of| of.summary.waiting),
-    (
-        Row::gauge("waiting_over_budget", "URLs", "URLs among them that wait for a larger budget."),
-        |of| of.summary.waiting_over_budget,
-    ),
+    (Row::gauge("waiting_over_budget", "URLs", "URLs among them that wait for a larger budget."), |of| {
+        of.summary.waiting_over_budget
+    }),
     (Row::gauge("in_flight", "URLs", "URLs that fetchers have."), |of| of.summary.in_flight),
     (
         Row::gauge(
@@ -109,10 +103,7 @@ const CRAWL: &[OfCrawl] = &[
         ),
         |of| of.summary.parked.iter().map(|parked| parked.messages).sum(),
     ),
-    (
-        Row::gauge("lost", "URLs", "New URLs whose loss was accepted (--accept-loss)."),
-        |of| of.summary.lost,
-    ),
+    (Row::gauge("lost", "URLs", "New URLs whose loss was accepted (--accept-loss)."), |of| of.summary.lost),
     (
         Row::counter(
             "refetched_total",
@@ -129,10 +120,9 @@ const CRAWL: &[OfCrawl] = &[
         ),
         |of| of.summary.restarts,
     ),
-    (
-        Row::gauge("complete", "0 or 1", "1 when nothing is left to do and every URL is accounted for."),
-        |of| u64::from(of.summary.complete),
-    ),
+    (Row::gauge("complete", "0 or 1", "1 when nothing is left to do and every URL is accounted for."), |of| {
+        u64::from(of.summary.complete)
+    }),
     (
         Row::gauge(
             "violations",
@@ -141,17 +131,16 @@ const CRAWL: &[OfCrawl] = &[
         ),
         |of| of.violations,
     ),
-    (
-        Row::gauge("processes_expected", "processes", "Processes that there should be, or that hold a lease."),
-        |of| of.expected,
-    ),
+    (Row::gauge("processes_expected", "processes", "Processes that there should be, or that hold a lease."), |of| {
+        of.expected
+    }),
     (
         Row::gauge(
             "instances_missing",
             "instances",
             "Instances that have partitions and do not run. `rhumb status` names them and says what to do.",
         ),
-        |of| of.summary.elsewhere.iter().filter(|words| words.contains("missing")).count() as u64,
+        |of| of.missing,
     ),
     (
         Row::gauge(
@@ -166,9 +155,12 @@ const CRAWL: &[OfCrawl] = &[
 const OUTCOMES: Row = Row::counter("outcomes_total", "URLs", "URLs that ended, by outcome.").by(&["outcome"]);
 const PROCESSES: Row =
     Row::gauge("processes", "processes", "Processes that answer the conductor, by stage.").by(&["stage"]);
-const READY: Row =
-    Row::gauge("processes_ready", "processes", "Processes that are ready, by stage. `rhumb status` says why others are not.")
-        .by(&["stage"]);
+const READY: Row = Row::gauge(
+    "processes_ready",
+    "processes",
+    "Processes that are ready, by stage. `rhumb status` says why others are not.",
+)
+.by(&["stage"]);
 const MOVING: Row = Row::gauge(
     "partitions_moving",
     "partitions",
@@ -177,13 +169,22 @@ const MOVING: Row = Row::gauge(
 .by(&["stage"]);
 
 /// The metrics of edges.
-pub fn of_edges() -> Vec<Row> {
+fn of_edges() -> Vec<Row> {
     EDGES.iter().map(|(row, _)| row.by(&["edge"])).collect()
 }
 
 /// The metrics of the crawl.
-pub fn of_crawl() -> Vec<Row> {
+fn of_crawl() -> Vec<Row> {
     CRAWL.iter().map(|(row, _)| *row).chain([OUTCOMES, PROCESSES, READY, MOVING]).collect()
+}
+
+/// All tables, each with its title and what stands before the names, in the order of the documentation.
+pub fn tables() -> [(&'static str, &'static str, Vec<Row>); 3] {
+    [
+        ("The crawl", OF_CRAWL, of_crawl()),
+        ("Edges", OF_EDGES, of_edges()),
+        ("The conductor's process", OF_CONDUCTOR, PROCESS.to_vec()),
+    ]
 }
 
 /// A crawl at one moment.
@@ -195,6 +196,8 @@ pub(super) struct Picture {
     pub(super) expected: u64,
     /// Partitions that are on their way, by stage.
     pub(super) moving: BTreeMap<String, u64>,
+    /// Instances with partitions that do not run.
+    pub(super) missing: u64,
     /// Equations that have not held for long enough.
     pub(super) violations: u64,
 }
@@ -261,7 +264,7 @@ fn tell(of: &Picture, now: Duration, to: &mut Exposition) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::status::Behind;
+    use crate::status::backlog::Behind;
 
     fn picture() -> Picture {
         let stream = StreamUse {
@@ -280,10 +283,9 @@ mod tests {
             streams: [("pages".to_owned(), stream)].into(),
             ..Snapshot::default()
         };
-        let elsewhere = vec!["dedup.1 is missing: start it".to_owned(), "dedup.2 runs on another machine".to_owned()];
         let outcomes = [("fetched".to_owned(), 40)].into();
-        let summary = Summary { pages: 40, outcomes, elsewhere, complete: true, ..Summary::default() };
-        Picture { snapshot, summary, expected: 7, moving: [("dedup".to_owned(), 3)].into(), violations: 1 }
+        let summary = Summary { pages: 40, outcomes, complete: true, ..Summary::default() };
+        Picture { snapshot, summary, expected: 7, missing: 1, moving: [("dedup".to_owned(), 3)].into(), violations: 1 }
     }
 
     #[test]
@@ -314,7 +316,8 @@ mod tests {
         }
         let faults: Vec<String> = of_edges().iter().chain(&of_crawl()).filter_map(Row::fault).collect();
         assert_eq!(faults, [""; 0]);
-        for (prefix, row) in of_edges().iter().map(|row| (OF_EDGES, row)).chain(of_crawl().iter().map(|row| (OF_CRAWL, row)))
+        for (prefix, row) in
+            of_edges().iter().map(|row| (OF_EDGES, row)).chain(of_crawl().iter().map(|row| (OF_CRAWL, row)))
         {
             assert!(text.contains(&format!("# TYPE {prefix}_{} {}\n", row.name, row.kind.name())), "{}", row.name);
         }

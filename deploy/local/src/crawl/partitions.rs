@@ -5,7 +5,7 @@
 //! left there.
 //!
 //! Invariants: no instance that has a partition, or something in hand, is ended for good. What the broker says of the owners
-//! is kept in the data directory, too: a broker that lost it is told.
+//! is kept in the data directory, too, if there is one: a broker that lost it is told.
 
 use super::elsewhere::Elsewhere;
 use super::standing::Standing;
@@ -16,6 +16,7 @@ use shared::bus::{Buckets, OwnersBucket, OwnersTable};
 use shared::config::Pipeline;
 use shared::identity::Misfit;
 use shared::partitions::{LEADER, Owners};
+use shared::topology::StageName;
 use shared::whole_file;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
@@ -35,7 +36,8 @@ pub(super) struct Partitions {
     elsewhere: Elsewhere,
     /// By stage, as they were when they were looked at last.
     owners: BTreeMap<String, Owners>,
-    file: PathBuf,
+    /// None where no process runs here.
+    file: Option<PathBuf>,
     next_look: Instant,
 }
 
@@ -56,7 +58,7 @@ impl Partitions {
                 owners.insert(stage.to_owned(), held);
             }
         }
-        let mut this = Partitions { bucket, elsewhere, owners, file, next_look: Instant::now() };
+        let mut this = Partitions { bucket, elsewhere, owners, file: Some(file), next_look: Instant::now() };
         for (stage, common) in pipeline.stages.common() {
             if owns_partitions(stage) {
                 this.want(stage, common.replicas, &BTreeSet::new()).await?;
@@ -64,6 +66,25 @@ impl Partitions {
         }
         this.keep()?;
         Ok(this)
+    }
+
+    /// Reads who has the partitions of a crawl whose stages are deployed. Nothing of it is changed.
+    ///
+    /// # Errors
+    /// The broker does not answer, or has no table.
+    pub(super) async fn find(buckets: &Buckets, pipeline: &Pipeline) -> anyhow::Result<Self> {
+        let bucket = buckets.owners.clone();
+        let elsewhere = Elsewhere::new(buckets.leases.clone(), buckets.lease);
+        let mut owners = BTreeMap::new();
+        for (stage, _) in pipeline.stages.common() {
+            if owns_partitions(stage) {
+                let table = bucket.read(stage).await?;
+                let table =
+                    table.with_context(|| format!("the broker knows no owners of {stage}: `rhumb init` makes them"))?;
+                owners.insert(stage.to_owned(), table.owners);
+            }
+        }
+        Ok(Partitions { bucket, elsewhere, owners, file: None, next_look: Instant::now() })
     }
 
     /// What runs on other machines.
@@ -81,6 +102,21 @@ impl Partitions {
             self.bucket.change(stage, |owners: &mut Owners| owners.want(wanted, without)).await?;
         self.owners.insert(stage.to_owned(), owners);
         self.next_look = Instant::now();
+        Ok(())
+    }
+
+    /// The owners of the partitions of each stage, as they were when they were looked at last.
+    pub(super) fn owners(&self) -> &BTreeMap<String, Owners> {
+        &self.owners
+    }
+
+    /// Has the schedulers grant nothing from now on, or go on.
+    ///
+    /// # Errors
+    /// The broker does not answer.
+    pub(super) async fn stop(&mut self, is_stopped: bool) -> anyhow::Result<()> {
+        let stop = |owners: &mut Owners| std::mem::replace(&mut owners.is_stopped, is_stopped) != is_stopped;
+        self.bucket.change(StageName::Scheduler.name(), stop).await?;
         Ok(())
     }
 
@@ -114,8 +150,24 @@ impl Partitions {
     }
 
     fn keep(&self) -> anyhow::Result<()> {
-        whole_file::replace(&self.file, &serde_json::to_vec(&self.owners)?)
-            .with_context(|| format!("cannot write {}", self.file.display()))
+        let Some(file) = &self.file else { return Ok(()) };
+        whole_file::replace(file, &serde_json::to_vec(&self.owners)?)
+            .with_context(|| format!("cannot write {}", file.display()))
+    }
+
+    /// Looks at the tables, if it is time to; says whether it did.
+    pub(super) async fn look(&mut self) -> bool {
+        if self.next_look > Instant::now() {
+            return false;
+        }
+        self.next_look = Instant::now() + LOOK_EVERY;
+        for (stage, owners) in &mut self.owners {
+            // A broker that is away is no news.
+            if let Ok(Ok(Some(now))) = tokio::time::timeout(ANSWER_MAX, self.bucket.read(stage)).await {
+                *owners = now.owners;
+            }
+        }
+        true
     }
 
     /// Starts instances that are to have partitions, and ends those that are too many and have given all away.
@@ -127,17 +179,11 @@ impl Partitions {
         processes: &mut Processes,
         standing: &mut Standing,
     ) -> anyhow::Result<()> {
-        if self.next_look > Instant::now() {
+        let before = self.owners.clone();
+        if !self.look().await {
             return Ok(());
         }
-        self.next_look = Instant::now() + LOOK_EVERY;
-        let mut has_news = false;
-        for (stage, owners) in &mut self.owners {
-            // A broker that is away is no news.
-            if let Ok(Ok(Some(now))) = tokio::time::timeout(ANSWER_MAX, self.bucket.read(stage)).await {
-                has_news |= *owners != now.owners;
-                *owners = now.owners;
-            }
+        for (stage, owners) in &self.owners {
             let (there, needed) = (processes.instances(stage), owners.needed());
             let stays = |instance: &u16| needed.contains(instance) || !standing.is_emptied(stage, *instance);
             let mut here: BTreeSet<u16> = there.iter().copied().filter(stays).collect();
@@ -155,7 +201,7 @@ impl Partitions {
             here.extend(self.elsewhere.of(stage));
             standing.has(stage, here);
         }
-        if has_news { self.keep() } else { Ok(()) }
+        if self.owners == before { Ok(()) } else { self.keep() }
     }
 }
 

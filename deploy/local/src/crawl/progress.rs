@@ -5,20 +5,22 @@ use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
-/// Between two plain lines.
+/// Between two plain lines of a crawl that runs here, and of one whose stages are deployed: its lines are in a log.
 const LINE_EVERY: Duration = Duration::from_secs(5);
+const LOG_LINE_EVERY: Duration = Duration::from_secs(60);
 
 /// Shows how a crawl goes, on standard error.
 pub(super) struct Progress {
     bar: Option<ProgressBar>,
+    line_every: Duration,
     last_line: Instant,
     before: (f64, u64),
     rate: f64,
 }
 
 impl Progress {
-    /// Shows nothing yet.
-    pub(super) fn new() -> Self {
+    /// Shows nothing yet. `runs_here`: the crawl does, with all its stages.
+    pub(super) fn new(runs_here: bool) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::new_spinner();
             if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed_precise} {msg}") {
@@ -27,7 +29,8 @@ impl Progress {
             bar.enable_steady_tick(Duration::from_millis(120));
             bar
         });
-        Progress { bar, last_line: Instant::now(), before: (0.0, 0), rate: 0.0 }
+        let line_every = if runs_here { LINE_EVERY } else { LOG_LINE_EVERY };
+        Progress { bar, line_every, last_line: Instant::now(), before: (0.0, 0), rate: 0.0 }
     }
 
     /// Shows a summary.
@@ -53,7 +56,7 @@ impl Progress {
         );
         match &self.bar {
             Some(bar) => bar.set_message(text),
-            None if self.last_line.elapsed() >= LINE_EVERY => {
+            None if self.last_line.elapsed() >= self.line_every => {
                 self.last_line = Instant::now();
                 // Where it goes may be closed or full: no reason to end the crawl.
                 let _ = writeln!(std::io::stderr(), "{:>7.1}s  {text}", summary.elapsed_s);

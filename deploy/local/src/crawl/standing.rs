@@ -6,9 +6,15 @@
 use crate::stages::owns_partitions;
 use crate::status::{ProcessUse, Snapshot, Summary};
 use shared::config::Pipeline;
+use shared::message::Edge;
 use shared::stage::ProcessStatus;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
+
+/// Says whether a crawl has got any URL yet: before, there is nothing that could be over.
+fn has_begun(snapshot: &Snapshot) -> bool {
+    snapshot.last_sequences.get(Edge::UrlsFound.name()).is_some_and(|&last| last > 0)
+}
 
 /// How a crawl stands.
 #[derive(Debug)]
@@ -24,15 +30,17 @@ pub(super) struct Standing {
     violations: Vec<String>,
     /// Of stages with state: the instances that there are.
     instances: BTreeMap<String, BTreeSet<u16>>,
-    /// Last known use of processes by id, those that have ended included.
-    uses: BTreeMap<u32, ProcessUse>,
+    /// Last known use of processes, those that have ended included: by stage, instance, and life or process id. On several
+    /// machines, and in containers, many have the same process id.
+    uses: BTreeMap<(String, u16, u64), ProcessUse>,
 }
 
 impl Standing {
-    /// A crawl that starts now.
-    pub(super) fn new() -> Self {
+    /// A crawl that was started so long ago.
+    pub(super) fn since(elapsed: Duration) -> Self {
+        let now = Instant::now();
         Standing {
-            started: Instant::now(),
+            started: now.checked_sub(elapsed).unwrap_or(now),
             snapshot: Snapshot::default(),
             pages: 0,
             quiet_at: None,
@@ -44,7 +52,7 @@ impl Standing {
         }
     }
 
-    /// Time since the crawl was started, in this run.
+    /// Time since the crawl was started, in this run; of one that is conducted, since it was for the first time.
     pub(super) fn elapsed(&self) -> Duration {
         self.started.elapsed()
     }
@@ -75,7 +83,8 @@ impl Standing {
     ) -> bool {
         self.remember(snapshot, broker, pipeline);
         let quiet = self.snapshot.is_quiet(pipeline, expected);
-        self.is_over = quiet && self.quiet_at.as_ref() == Some(&self.snapshot.last_sequences);
+        self.is_over =
+            quiet && has_begun(&self.snapshot) && self.quiet_at.as_ref() == Some(&self.snapshot.last_sequences);
         self.violations = if self.is_over { self.snapshot.violations() } else { Vec::new() };
         self.is_complete = self.is_over && self.snapshot.summary().waiting == 0 && self.violations.is_empty();
         self.quiet_at = quiet.then(|| self.snapshot.last_sequences.clone());
@@ -84,8 +93,12 @@ impl Standing {
 
     /// Takes in the numbers of a snapshot alone.
     pub(super) fn remember(&mut self, mut snapshot: Snapshot, broker: Option<ProcessUse>, pipeline: &Pipeline) {
-        for used in snapshot.summary().processes.into_iter().chain(broker) {
-            self.uses.insert(used.pid, used);
+        let lives: Vec<u64> = snapshot.processes.iter().map(|process| process.life).collect();
+        for (used, life) in snapshot.summary().processes.into_iter().zip(lives) {
+            self.uses.insert((used.stage.clone(), used.instance, life), used);
+        }
+        if let Some(used) = broker {
+            self.uses.insert((used.stage.clone(), used.instance, u64::from(used.pid)), used);
         }
         // Processes that could not answer just now keep their last known numbers: totals do not go back.
         snapshot.processes.retain(|p| !self.has_left(p));
@@ -128,6 +141,11 @@ impl Standing {
     /// Forgets the reasons that processes gave: they are outdated.
     pub(super) fn forget_reasons(&mut self) {
         self.snapshot.processes.iter_mut().for_each(|process| process.reason.clear());
+    }
+
+    /// The latest snapshot; with the last known numbers of processes that could not answer.
+    pub(super) fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
     }
 
     /// Sums up. `restarts`: processes that died and were started again.

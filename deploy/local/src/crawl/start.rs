@@ -1,10 +1,16 @@
-//! The start of a crawl: what can be checked beforehand is checked; then broker, streams, processes and seeds.
+//! The start of a crawl: what can be checked beforehand is checked; then broker, streams, processes and seeds. A crawl whose
+//! stages are deployed is waited for and taken over: `rhumb init` makes its streams.
 //!
 //! In: a plan. Out: [`Parts`]: all that runs. What was started ends when its value is dropped.
 
+use super::Stages;
+use super::fleet::Fleet;
+use super::front::Front;
+use super::here::Here;
+use super::kubernetes::Kubernetes;
 use super::membership::Membership;
 use super::partitions::Partitions;
-use super::plan::Plan;
+use super::plan::{Plan, Runs};
 use super::ports::check_ports;
 use super::tide::Tide;
 use crate::binaries;
@@ -18,43 +24,56 @@ use anyhow::Context as _;
 use async_nats::jetstream::kv;
 use shared::bus::{Buckets, Bus, ensure_buckets, leave_unarchived, shown};
 use shared::config::{ConfigError, Durability, Follow, Pipeline};
-use shared::identity::Misfit;
-use shared::stage::{Ownership, holders, new_life};
+use shared::identity::{Identity, Misfit};
+use shared::stage::{Ownership, holders, new_life, wait_for_crawl};
 use shared::url_cache::UrlCache;
-use std::fs::File;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// What runs of a crawl that has started, in the order in which it ends when it is dropped.
 pub(super) struct Parts {
-    /// The private broker; none where the operator has one.
-    pub(super) broker: Option<Broker>,
+    /// The stages, and the private broker.
+    pub(super) stages: Stages,
+    /// Its health, and what is told of the crawl.
+    pub(super) front: Front,
     /// The connection to the broker.
     pub(super) bus: Bus,
-    /// The stages.
-    pub(super) processes: Processes,
+    /// Its key-value buckets.
+    pub(super) buckets: Buckets,
+    /// Which crawl it is.
+    pub(super) identity: Identity,
     /// The instances that partitions are to be shared out among.
     pub(super) partitions: Partitions,
     /// How high the streams stand.
     pub(super) tide: Tide,
+    /// How long the crawl has been conducted.
+    pub(super) elapsed: Duration,
     /// While it lasts nobody else runs this crawl on the broker.
     pub(super) lease: Ownership,
-    /// While it lasts nobody else runs a crawl in the data directory.
-    pub(super) lock: File,
 }
 
-/// Starts a crawl.
+/// Starts a crawl here, or takes over one whose stages are deployed.
 ///
 /// # Errors
-/// The configuration cannot work on this machine, another `rhumb` runs the crawl, or a part does not start.
+/// The configuration cannot work, another `rhumb` runs the crawl, or a part does not start.
 pub(super) async fn start(plan: &Plan) -> anyhow::Result<Parts> {
+    match &plan.runs {
+        Runs::Here => start_here(plan).await,
+        Runs::Deployed { statefulsets } => take_over_fleet(plan, statefulsets).await,
+    }
+}
+
+async fn start_here(plan: &Plan) -> anyhow::Result<Parts> {
     let pipeline = &plan.pipeline;
     check(pipeline)?;
     let data = data_directory(pipeline)?;
     let lock = lock(&data.join(LOCK)).await?;
+    let front = Front::open(pipeline)?;
     let broker = if pipeline.broker.url.is_empty() { Some(start_broker(pipeline, &data).await?) } else { None };
     let url = broker.as_ref().map_or(pipeline.broker.url.as_str(), Broker::url).to_owned();
     let bus = connect(&url, pipeline).await?;
+    front.connected(&bus);
     let (buckets, lease) = take_over(&bus, pipeline, broker.is_some(), &url).await?;
     if plan.accept_loss && plan.seeds.is_empty() && !data.join(SEEDS).exists() {
         check_scope(&buckets, pipeline).await?;
@@ -65,14 +84,37 @@ pub(super) async fn start(plan: &Plan) -> anyhow::Result<Parts> {
     leave_unarchived(&bus, pipeline).await?;
 
     keep(&plan.layers, &data)?;
+    buckets.register.keep_configuration(&plan.layers.public_text()?).await?;
     let seeds = Seeds::keep(&data, &plan.seeds)?;
-    let mut processes = new_processes(pipeline, &data, &url, identity.mark.id)?;
+    let mut processes = new_processes(pipeline, &data, &url, identity.mark.id.clone())?;
     let partitions = Partitions::open(&buckets, pipeline, &data).await?;
     processes.start_stateless(pipeline)?;
     Handle { broker: url, crawl: pipeline.crawl.clone() }.write(&data)?;
     inject(&bus, pipeline.scope.follow, &plan.topic, &seeds.urls, 0).await?;
     seeds.stored()?;
-    Ok(Parts { broker, bus, processes, partitions, tide, lease, lock })
+    let stages = Stages::Here(Box::new(Here::new(broker, processes, lock, pipeline)));
+    Ok(Parts { stages, front, bus, buckets, identity, partitions, tide, elapsed: Duration::ZERO, lease })
+}
+
+/// Takes over a crawl whose stages are deployed. One that was stopped goes on, unless its time is over.
+async fn take_over_fleet(plan: &Plan, statefulsets: &BTreeMap<String, String>) -> anyhow::Result<Parts> {
+    let pipeline = &plan.pipeline;
+    let url = &pipeline.broker.url;
+    let kubernetes = if statefulsets.is_empty() { None } else { Some(Kubernetes::of_this_pod(statefulsets)?) };
+    let front = Front::open(pipeline)?;
+    let bus = connect(url, pipeline).await?;
+    front.connected(&bus);
+    let (buckets, identity) = wait_for_crawl(&bus, pipeline, None, |what| front.health.waits(what)).await?;
+    front.health.waits("waits for the lease of the crawl's conductor: another may hold it");
+    let lease = take_lease(buckets.leases.clone(), buckets.lease, pipeline, url).await?;
+    let elapsed = buckets.register.conducted_since().await?.elapsed().unwrap_or_default();
+    let mut partitions = Partitions::find(&buckets, pipeline).await?;
+    if plan.at_most.is_none_or(|at_most| elapsed < at_most) {
+        partitions.stop(false).await?;
+    }
+    tracing::info!(crawl = pipeline.crawl, id = identity.mark.id, broker = shown(url), "conducting");
+    let stages = Stages::Deployed(Box::new(Fleet::new(buckets.leases.clone(), buckets.lease, kubernetes)));
+    Ok(Parts { stages, front, bus, buckets, identity, partitions, tide: Tide::in_memory(pipeline), elapsed, lease })
 }
 
 /// Checks that the broker still holds the scope, which is kept nowhere else: without it every link would be filtered.

@@ -1,6 +1,6 @@
 //! The tide: how high the streams of a crawl stood when they were seen last. It only rises.
 //!
-//! In: last sequences of streams, from snapshots and looks; those of earlier runs from a file. Out: a [`Misfit`] when one
+//! In: last sequences of streams, from snapshots and looks; those of earlier runs from a file, if there is one. Out: a [`Misfit`] when one
 //! has fallen, which publishers without state cannot tell after a restart; and how many messages are lost with it.
 //! Invariant: the file is never ahead of what the streams had given out, and behind it by [`WRITE_EVERY`] at most.
 
@@ -25,7 +25,8 @@ type Sequences = BTreeMap<String, u64>;
 /// How high the streams stood.
 #[derive(Debug)]
 pub(super) struct Tide {
-    file: PathBuf,
+    /// None where nothing is kept: then each stage with state finds out by itself what its streams lost meanwhile.
+    file: Option<PathBuf>,
     /// The edges in whose streams a sequence number is given out once.
     edges: BTreeSet<String>,
     last: Sequences,
@@ -53,9 +54,16 @@ impl Tide {
             Err(error) if error.kind() == ErrorKind::NotFound => Sequences::default(),
             Err(error) => return Err(error).with_context(|| format!("cannot read {}", file.display())),
         };
+        let mut tide = Tide::in_memory(pipeline);
+        last.retain(|edge, _| tide.edges.contains(edge));
+        (tide.file, tide.last) = (Some(file), last);
+        Ok(tide)
+    }
+
+    /// Knows of no earlier run, and keeps nothing.
+    pub(super) fn in_memory(pipeline: &Pipeline) -> Self {
         let edges: BTreeSet<String> = lasting_streams(pipeline).into_iter().map(str::to_owned).collect();
-        last.retain(|edge, _| edges.contains(edge));
-        Ok(Tide { file, edges, last, written: None, has_news: false })
+        Tide { file: None, edges, last: Sequences::default(), written: None, has_news: false }
     }
 
     /// Takes in the last sequences of streams.
@@ -110,9 +118,10 @@ impl Tide {
     /// Writes how high the streams stood to the file. A full disk is looked after elsewhere: then the file stays as it was.
     pub(super) fn write(&mut self) {
         (self.written, self.has_news) = (Some(Instant::now()), false);
+        let Some(file) = &self.file else { return };
         let written = serde_json::to_vec(&self.last).map_err(std::io::Error::other);
-        if let Err(error) = written.and_then(|bytes| whole_file::replace(&self.file, &bytes)) {
-            tracing::debug!("cannot write {}: {error}", self.file.display());
+        if let Err(error) = written.and_then(|bytes| whole_file::replace(file, &bytes)) {
+            tracing::debug!("cannot write {}: {error}", file.display());
         }
     }
 

@@ -2,7 +2,7 @@
 //! came back without.
 
 use super::{Loop, SoftInputs, StreamInputs, TAKES_PART_EVERY, UPKEEP};
-use crate::bus::{OwnersTable, ensure_streams, stream_info};
+use crate::bus::{OwnersTable, make_further_streams, missing, stream_info};
 use crate::partitions::{LEADER, Owners, is_to_have_others};
 use crate::stage::any_core::Signal;
 use crate::stage::context::Context;
@@ -69,8 +69,9 @@ impl Loop {
             let Loop { parked, core, process, .. } = self;
             parked.put_back(&process.context.bus, &process.stage, |edge, payload| core.reads(edge, payload)).await;
         }
-        self.see_arrivals();
+        self.see_incoming();
         self.process.telling.renew(self.moment());
+        self.process.look_at_number().await?;
         self.hear_of_owners()?;
         self.see_to_splits().await?;
         self.weigh_partitions().await;
@@ -79,7 +80,7 @@ impl Loop {
     }
 
     /// Notes the time, and which partitions are on their way to the instance.
-    fn see_arrivals(&mut self) {
+    fn see_incoming(&mut self) {
         let now = self.now();
         if let Ok(since_1970) = SystemTime::now().duration_since(UNIX_EPOCH) {
             self.settlement.is_now(now, i64::try_from(since_1970.as_nanos()).unwrap_or(i64::MAX));
@@ -88,7 +89,7 @@ impl Loop {
         let own = StageName::from_name(stage.name).filter(|own| own.row().has_state);
         let tables = owners.tables.borrow();
         if let Some(table) = own.and_then(|own| tables.get(&own)) {
-            self.arrivals.look(now, &table.owners, context.instance);
+            self.incoming.look(now, &table.owners, context.instance);
         }
     }
 
@@ -234,13 +235,18 @@ impl Loop {
     }
 
     /// After a reconnect: the broker must hold what it held; then all that is on its way is published again. Streams that
-    /// it kept in memory may be gone with it: they are made anew and read from their beginning.
+    /// it kept in memory may have gone with it: they are waited for, and read from their beginning.
     async fn come_back(&mut self) -> anyhow::Result<Option<(StreamInputs, SoftInputs)>> {
         let connections = self.process.context.bus.connections();
         // First whose crawl it holds: nothing is made at a broker that came back empty.
         self.lookout.look(&[]).await?;
         let Context { bus, pipeline, buckets, identity, .. } = &self.process.context;
-        ensure_streams(bus, pipeline, self.process.stage.edges, &buckets.register, identity).await?;
+        if let Some(what) = missing(bus, pipeline, &buckets.register, identity).await? {
+            anyhow::bail!("{what} went with the broker's memory; the `rhumb` that runs the crawl makes it again");
+        }
+        if !self.process.stage.edges.is_empty() {
+            make_further_streams(bus, pipeline, self.process.stage.edges, &buckets.register, identity).await?;
+        }
         if let Some(reopened) = self.reopen_lost_streams().await? {
             self.reopened = Some(reopened);
         }

@@ -44,11 +44,23 @@ pub(crate) struct Grants {
     /// The scheduler is told to end. A job granted now might go to a fetcher that ends as well, and block its server
     /// for a lease.
     is_draining: bool,
+    /// The crawl was stopped by its conductor.
+    is_stopped: bool,
 }
 
 impl Grants {
     pub(crate) fn new(instance: u16, epoch: u64) -> Self {
-        Grants { instance, epoch, jobs: 0, fetchers: Fetchers::default(), is_draining: false }
+        Grants { instance, epoch, jobs: 0, fetchers: Fetchers::default(), is_draining: false, is_stopped: false }
+    }
+
+    /// Grants nothing while the crawl is stopped.
+    pub(crate) fn stop(&mut self, is_stopped: bool) {
+        self.is_stopped = is_stopped;
+    }
+
+    /// Says whether nothing is granted while the crawl is stopped.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.is_stopped
     }
 
     /// Jobs are named by this epoch from now on; their numbers go on.
@@ -78,7 +90,7 @@ impl Grants {
         errands: &mut Errands,
         staged: &mut Staged<'_>,
     ) -> Result<Granted, StoreError> {
-        if self.is_draining {
+        if self.is_draining || self.is_stopped {
             return Ok(Granted::NoneLeft);
         }
         let (now, settings) = (staged.now, staged.settings);

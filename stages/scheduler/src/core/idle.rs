@@ -60,6 +60,8 @@ pub enum Idle {
     EnoughPages,
     /// The scheduler is told to end.
     Draining,
+    /// The crawl is stopped.
+    Stopped,
     /// It may be contacted.
     Ready {
         /// Servers that go before it.
@@ -100,6 +102,9 @@ impl fmt::Display for Idle {
             }
             Idle::EnoughPages => f.write_str("what is left of the crawl's budget is in flight, or other schedulers'"),
             Idle::Draining => f.write_str("the scheduler is ending"),
+            Idle::Stopped => {
+                f.write_str("the crawl was stopped by its conductor (rhumb conduct --for); one without it goes on")
+            }
             Idle::Ready { before, credit: 0 } => write!(f, "ready behind {before} servers; no fetcher asks for jobs"),
             Idle::Ready { before, credit } => write!(f, "ready behind {before} servers; {credit} jobs are asked for"),
         }
@@ -218,6 +223,7 @@ impl Inquiry<'_> {
             Todo::Resolve | Todo::End | Todo::Refuse => Idle::AddressAwaited(Duration::ZERO),
             Todo::Errand(_) => Idle::RobotsAwaited(Duration::ZERO),
             Todo::Job if self.grants.is_draining() => Idle::Draining,
+            Todo::Job if self.grants.is_stopped() => Idle::Stopped,
             Todo::Job if self.servers.shares().crawl().left() == 0 => Idle::EnoughPages,
             Todo::Job => {
                 Idle::Ready { before: self.places.queue.before(server.place), credit: self.grants.fetchers.credit(now) }

@@ -349,6 +349,7 @@ impl Core for Scheduler {
             self.places.circles.shared_by(schedulers.clone());
             self.servers.shares_mut().shared_by(schedulers);
             self.servers.divided_by(owners.directory());
+            self.grants.stop(owners.is_stopped);
         } else if stage == StageName::Dedup {
             let halved = owners.all().filter_map(|(partition, of)| Some((partition, of.retired?)));
             let halved = halved.filter(|(_, retired)| owners.version(retired.into[0]) > 0);

@@ -12,14 +12,14 @@ const WAITS_MAX: Duration = Duration::from_secs(300);
 
 /// What is on its way to an instance.
 #[derive(Debug, Default)]
-pub(super) struct Arrivals {
+pub(super) struct Incoming {
     coming: u64,
     /// Since when something has been.
     since: Option<Timestamp>,
     reason: Option<String>,
 }
 
-impl Arrivals {
+impl Incoming {
     /// Looks at the table of owners.
     pub(super) fn look(&mut self, now: Timestamp, owners: &Owners, instance: u16) {
         self.coming = owners.all().filter(|(_, of)| of.comes_to(instance)).count() as u64;
@@ -47,19 +47,19 @@ mod tests {
     fn an_instance_waits_for_its_partitions_and_not_for_ever() {
         let at = |seconds: u64| Timestamp::from_micros(seconds * 1_000_000);
         let mut owners = Owners::new(4, 1);
-        let mut arrivals = Arrivals::default();
-        arrivals.look(at(0), &owners, 1);
-        assert_eq!((arrivals.coming(), arrivals.reason()), (0, None));
+        let mut incoming = Incoming::default();
+        incoming.look(at(0), &owners, 1);
+        assert_eq!((incoming.coming(), incoming.reason()), (0, None));
         owners.want(2, &[].into());
         assert_eq!(owners.plan(|_| true), 2);
-        arrivals.look(at(10), &owners, 1);
-        assert_eq!((arrivals.coming(), arrivals.reason()), (2, Some("2 partitions are on their way to it")));
-        arrivals.look(at(10), &owners, 0);
-        assert_eq!((arrivals.coming(), arrivals.reason()), (0, None), "whom they leave can do its work");
-        arrivals.look(at(20), &owners, 1);
-        arrivals.look(at(319), &owners, 1);
-        assert!(arrivals.reason().is_some());
-        arrivals.look(at(320), &owners, 1);
-        assert_eq!((arrivals.coming(), arrivals.reason()), (2, None));
+        incoming.look(at(10), &owners, 1);
+        assert_eq!((incoming.coming(), incoming.reason()), (2, Some("2 partitions are on their way to it")));
+        incoming.look(at(10), &owners, 0);
+        assert_eq!((incoming.coming(), incoming.reason()), (0, None), "whom they leave can do its work");
+        incoming.look(at(20), &owners, 1);
+        incoming.look(at(319), &owners, 1);
+        assert!(incoming.reason().is_some());
+        incoming.look(at(320), &owners, 1);
+        assert_eq!((incoming.coming(), incoming.reason()), (2, None));
     }
 }
