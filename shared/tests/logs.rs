@@ -1,5 +1,7 @@
 //! Whole logs of a process: a flood of one event is bounded and counted, others pass, and a panic is a line as well.
 
+#![allow(clippy::disallowed_methods, reason = "a process is watched that waits")]
+
 use serde_json::Value;
 use shared::config::{Log, LogFormat};
 use shared::log;

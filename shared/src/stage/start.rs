@@ -88,7 +88,7 @@ pub(super) fn is_final(error: &anyhow::Error) -> bool {
 async fn start(stage: &Stage, mut pipeline: Pipeline, args: &Args) -> anyhow::Result<()> {
     let mut shutdown = Shutdown::listen(args.supervisor.is_some())?;
     // From the first moment on: who waits for the broker says so to whoever probes it.
-    let front = Front::open(stage.name, &pipeline)?;
+    let front = Front::open(stage, &pipeline)?;
     front.health.waits(NOT_CONNECTED);
     let number = arrival::number(stage.name, args)?;
     let name = number.map_or_else(|| stage.name.to_owned(), |number| format!("{}-{number}", stage.name));

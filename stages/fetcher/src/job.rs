@@ -183,12 +183,16 @@ impl Running {
         self.idle_again(now, connect_us);
         // Strictly: from the end of a response, not from its request (P2).
         self.leave_alone(now, Duration::from_millis(self.job.gap_ms));
+        if let Some(us) = connect_us {
+            around.tally.connects.observe(Duration::from_micros(us.into()));
+        }
         self.connect_us = self.connect_us.or(connect_us);
         match end {
             End::Response(response) => {
                 let took = Duration::from_micros(response.elapsed_us.into());
                 self.leave_alone(now, around.settings.download_pause.after(took));
                 self.elapsed += took;
+                around.tally.responses.observe(took);
                 return self.responded(index, *response, around, out);
             }
             End::Failure(kind) => {
