@@ -170,15 +170,18 @@ class Crawl:
         metadata = self.trigger("metrics-api")
         port, path = metadata["url"].split(":")[2].split("/", 1)
         must(port == "9100", f"KEDA asks port {port}")
-        status, body = get(self.ports["conductor"], f"/{path}")
-        must(status == 200, f"/{path}: {status} {body}")
-        value = json.loads(body)
-        for key in metadata["valueLocation"].split("."):
-            must(key in value, f"{metadata['valueLocation']} is not in {body}")
-            value = value[key]
-        must(isinstance(value, (int, float)), f"{metadata['valueLocation']} is {value!r}")
-        each = json.loads(body)["fetchers"]["connections_each"]
-        must(metadata["targetValue"] == str(each), f"targetValue is {metadata['targetValue']}, a fetcher has {each}")
+        def holds():
+            status, body = get(self.ports["conductor"], f"/{path}")
+            must(status == 200, f"/{path}: {status} {body}")
+            told = value = json.loads(body)
+            for key in metadata["valueLocation"].split("."):
+                must(key in value, f"{metadata['valueLocation']} is not in {body}")
+                value = value[key]
+            must(isinstance(value, (int, float)), f"{metadata['valueLocation']} is {value!r}")
+            return metadata["targetValue"] == str(told["fetchers"]["connections_each"]) or body
+
+        # The conductor asks the fetchers from time to time.
+        until(30, f"a fetcher has {metadata['targetValue']} connections", holds)
 
     def lag_is_measured(self):
         """The stream and the consumer whose lag KEDA reads are there, in the account that is named."""
