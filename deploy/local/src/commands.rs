@@ -5,6 +5,7 @@
 
 mod adopt;
 mod arguments;
+mod auth;
 mod canonical;
 mod conduct;
 mod consumers;
@@ -70,6 +71,7 @@ enum Command {
     Consumers(consumers::Consumers),
     Why(why::Why),
     Topology(topology::Topology),
+    Auth(auth::Auth),
     Dead(dead::Dead),
     Delete(delete::Delete),
     #[command(subcommand)]
@@ -121,6 +123,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Consumers(consumers) => consumers.run().await?,
         Command::Why(why) => why.run().await?,
         Command::Topology(topology) => topology.print(),
+        Command::Auth(auth) => auth.run()?,
         Command::Dead(dead) => dead.run().await?,
         Command::Delete(delete) => return delete.run().await,
         Command::Lab(_) => return Err(lab::start()),

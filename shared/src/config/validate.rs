@@ -37,6 +37,7 @@ fn crawl(pipeline: &Pipeline, check: &mut Check) {
     check.lasting("moves.sigterm_wait", pipeline.moves.sigterm_wait, Duration::ZERO, Duration::from_secs(60));
     check.within("broker.max_payload", pipeline.broker.max_payload, MAX_PAYLOAD_MIN, Bytes(8 << 20));
     check.url("broker.url", &pipeline.broker.url);
+    check.access(&pipeline.broker);
     check.within("broker.replicas", pipeline.broker.replicas, 1, 5);
     let sync_interval = pipeline.broker.sync_interval;
     check.lasting("broker.sync_interval", sync_interval, Duration::from_millis(1), 24 * HOUR);

@@ -112,8 +112,7 @@ async fn delete(pipeline: &Pipeline) -> anyhow::Result<()> {
 /// Deletes what the operator's broker has of the crawl, while nobody can run it there.
 async fn delete_from_broker(pipeline: &Pipeline) -> anyhow::Result<()> {
     let silent = || format!("the broker at {} does not answer", shown(&pipeline.broker.url));
-    let connecting = Bus::connect(&pipeline.broker.url, pipeline, "rhumb");
-    let bus = tokio::time::timeout(BROKER_TIMEOUT, connecting).await.with_context(silent)??;
+    let bus = Bus::connect_within(BROKER_TIMEOUT, &pipeline.broker.url, pipeline, "rhumb").await?;
     let _lease = take_over(&bus, pipeline).await?;
     tokio::time::timeout(BROKER_TIMEOUT, delete_streams(&bus, pipeline)).await.with_context(silent)?
 }
