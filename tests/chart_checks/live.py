@@ -164,6 +164,12 @@ class Crawl:
             done = self.run(self.words("init"))
             must(done.returncode == 0, f"exit code {done.returncode}: {done.stderr}")
 
+    def init_says_that_the_claim_is_too_small(self):
+        done = self.run(self.words("init"))
+        last = done.stderr.strip().splitlines()[-1]
+        must(done.returncode == 1, f"exit code {done.returncode}: {done.stderr}")
+        must("too little storage" in last and "nats.storage.size" in last, f"the last line does not say what to do: {last}")
+
     def another_owner_is_refused(self):
         words = self.words("init")
         words[words.index("--owner") + 1] = "web/another"

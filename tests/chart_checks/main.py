@@ -117,6 +117,9 @@ def check_lives(report, helm, programs, tools):
     crawl, sets = live.Crawl, ["archiver.replicas=1"]
     scaled = helm.template(*helm.arguments(example, [*sets, "autoscaling.fetcher.kind=keda", "autoscaling.parser.kind=keda"]))
     guarded = helm.template(*helm.arguments(example, [*sets, "broker.credentials.existingSecret=users"]))
+    small = helm.template(*helm.arguments(example, ["nats.storage.size=2Gi"]))
+    with crawl(small, programs, tools) as running:
+        check_live(report, "a claim of 2Gi", running, [crawl.begin_nats, crawl.init_says_that_the_claim_is_too_small])
     runs = [crawl.begin_all, crawl.becomes_ready, crawl.helm_test_passes, crawl.commands_work_from_anywhere]
     with crawl(scaled, programs, tools) as running:
         begins = [crawl.begin_nats, crawl.stages_wait, crawl.init, crawl.another_owner_is_refused]
