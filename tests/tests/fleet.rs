@@ -2,6 +2,7 @@
 //! commands find it by its broker.
 
 use rhumb_tests::harness::{Cluster, Deployment, Finished, World, assert_conserved, assert_manners, json};
+use shared::process::host_name;
 use std::time::{Duration, Instant};
 use synthetic_web::{Latency, PagesPerHost, Profile};
 
@@ -83,10 +84,12 @@ fn two_processes_of_one_name_are_refused() {
     assert!(fleet.log("twin").contains(&format!("fetcher.0 runs already: pid {pid} on ")), "{}", fleet.log("twin"));
     fleet.start("sister", "fetcher", &["--instance", "auto"]);
     fleet.until_said("sister", "instance=1", SOON);
-    fleet.start("nameless", "dedup", &["--instance", "auto"]);
-    let (code, log) = (fleet.ended("nameless", SOON), fleet.log("nameless"));
     // Unless this machine's own name ends as that of a pod.
-    assert!(code == 2 && log.contains("--instance auto: dedup keeps files") || code != 2, "{code}: {log}");
+    if host_name().is_none_or(|host| host.rsplit('-').next().is_none_or(|last| last.parse::<u16>().is_err())) {
+        fleet.start("nameless", "dedup", &["--instance", "auto"]);
+        assert_eq!(fleet.ended("nameless", SOON), 2);
+        assert!(fleet.log("nameless").contains("--instance auto: dedup keeps files"), "{}", fleet.log("nameless"));
+    }
 
     fleet.until_said("conductor", "conducting", SOON);
     fleet.conduct("another", &[]);

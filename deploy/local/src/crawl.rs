@@ -14,6 +14,7 @@ mod front;
 mod here;
 mod kubernetes;
 mod membership;
+mod metrics;
 mod partitions;
 mod plan;
 mod ports;
@@ -25,6 +26,7 @@ mod tide;
 pub(crate) use disk::PROBE;
 pub(crate) use membership::KEPT;
 pub(crate) use membership::begin_or_go_on;
+pub use metrics::tables as tables_of_metrics;
 pub(crate) use partitions::OWNERS;
 pub(crate) use plan::{EndReason, Plan, Runs};
 pub(crate) use tide::TIDE;
@@ -204,9 +206,11 @@ impl<'a> Crawl<'a> {
     /// A stream has become shorter.
     fn learn(&mut self, snapshot: Snapshot) -> anyhow::Result<bool> {
         self.tide.learn(&snapshot.last_sequences)?;
-        self.front.learn(&snapshot);
         let quiet = self.standing.learn(snapshot, self.broker_use(), &self.plan.pipeline, self.expected());
-        self.progress.show(&self.summary());
+        let summary = self.summary();
+        self.progress.show(&summary);
+        let (expected, missing) = (self.expected(), self.missing());
+        self.front.learn(self.standing.snapshot(), summary, self.partitions.owners(), expected, missing);
         Ok(quiet)
     }
 
@@ -215,6 +219,14 @@ impl<'a> Crawl<'a> {
         match &self.stages {
             Stages::Here(here) => here.processes.expected() + self.partitions.elsewhere().count(),
             Stages::Deployed(fleet) => fleet.expected(),
+        }
+    }
+
+    /// Instances with partitions that do not run.
+    fn missing(&self) -> usize {
+        match &self.stages {
+            Stages::Here(_) => self.partitions.elsewhere().missing(),
+            Stages::Deployed(fleet) => fleet.missing(),
         }
     }
 

@@ -174,7 +174,6 @@ impl Grant<'_> {
         for stream in self.all_streams() {
             self.call(&["STREAM.CREATE.{}", "STREAM.UPDATE.{}"], &stream);
         }
-        self.publish("$JS.API.STREAM.LIST".to_owned());
         // A consumer that is there before anything is published is made for every stage that reads with others.
         for stream in self.by_interest() {
             self.call(&LOOKS, &stream);
@@ -186,9 +185,14 @@ impl Grant<'_> {
         for stream in self.edges() {
             self.call(&LOOKS, &stream);
         }
-        // Further consumers that hold the crawl back are removed.
+        // Further consumers that hold the crawl back are removed; what went with the broker's memory is made again.
         for stream in self.by_interest() {
-            self.call(&["CONSUMER.DELETE.{}.*"], &stream);
+            self.call(&["CONSUMER.CREATE.{}.>", "CONSUMER.DELETE.{}.*"], &stream);
+        }
+        for stream in
+            self.pipeline.edges.streams().into_iter().map(|(key, _)| self.subjects.stream(key)).collect::<Vec<_>>()
+        {
+            self.call(&["STREAM.CREATE.{}", "STREAM.UPDATE.{}"], &stream);
         }
         self.publish(self.subjects.control("all"));
         self.subscribe(self.subjects.control(SUPERVISOR));

@@ -11,11 +11,13 @@
 
 mod exposition;
 mod histogram;
+mod process;
 mod row;
 
 pub use exposition::{Exposition, Family};
 pub use histogram::{BOUNDS_US, Histogram};
-pub use row::{Kind, Row, page};
+pub use process::{PROCESS, tell_process};
+pub use row::{Kind, Row, page, unlike};
 
 /// Something that has metrics to tell.
 pub trait Source: Send + Sync {

@@ -2,6 +2,7 @@
 //!
 //! In: constants. Out: rows for the exposition, and the page of the documentation that lists them.
 
+use super::histogram::Histogram;
 use std::fmt::Write as _;
 
 /// What a number does.
@@ -85,6 +86,26 @@ impl Row {
     }
 }
 
+/// How a table and the numbers that it should describe differ, and which rows break a rule: for the test of a stage. Nothing
+/// when all is well.
+pub fn unlike(rows: &[Row], counts: &[(&str, u64)], histograms: &[(&str, &Histogram)]) -> Vec<String> {
+    let mut faults: Vec<String> = rows.iter().filter_map(Row::fault).collect();
+    let of = |name: &str| rows.iter().filter(|row| row.name == name).collect::<Vec<_>>();
+    let told = counts.iter().map(|(name, _)| (*name, false)).chain(histograms.iter().map(|(name, _)| (*name, true)));
+    let told: Vec<(&str, bool)> = told.collect();
+    for (name, is_histogram) in &told {
+        match of(name)[..] {
+            [] => faults.push(format!("{name} has no row")),
+            [row] if (row.kind == Kind::Histogram) == *is_histogram => {}
+            [_] => faults.push(format!("the row of {name} is of another kind")),
+            _ => faults.push(format!("{name} has several rows")),
+        }
+    }
+    let is_told = |row: &&Row| told.iter().any(|(name, _)| *name == row.name);
+    faults.extend(rows.iter().filter(|row| !is_told(row)).map(|row| format!("nothing tells of {}", row.name)));
+    faults
+}
+
 /// A section of the page that lists all metrics.
 pub fn page(title: &str, prefix: &str, rows: &[Row]) -> String {
     let mut text = format!("## {title}\n\n| metric | kind | unit | meaning |\n| --- | --- | --- | --- |\n");
@@ -118,6 +139,20 @@ mod tests {
         for row in [Row::counter("sent_bytes_total", "bytes", HELP), Row::histogram("step_seconds", HELP)] {
             assert_eq!(row.fault(), None);
         }
+    }
+
+    #[test]
+    fn numbers_without_rows_and_rows_without_numbers_are_found() {
+        const HELP: &str = "What it means, and what to do.";
+        let rows = [Row::counter("a_total", "URLs", HELP), Row::histogram("b_seconds", HELP)];
+        let histogram = Histogram::default();
+        assert_eq!(unlike(&rows, &[("a_total", 1)], &[("b_seconds", &histogram)]), [""; 0]);
+        assert_eq!(unlike(&rows, &[("a_total", 1)], &[]), ["nothing tells of b_seconds"]);
+        let faults = unlike(&rows, &[("b_seconds", 1), ("c", 1)], &[]);
+        assert_eq!(faults, ["the row of b_seconds is of another kind", "c has no row", "nothing tells of a_total"]);
+        let twice = [rows[0], rows[0], Row::gauge("d", "URLs", "")];
+        let faults = unlike(&twice, &[("a_total", 1), ("d", 1)], &[]);
+        assert_eq!(faults, ["d does not say in sentences what it means", "a_total has several rows"]);
     }
 
     #[test]

@@ -3,13 +3,15 @@
 //! In: what its process says of itself, and [`Vitals`] that its loop renews. Out: `/healthz`, `/readyz` and `/metrics` on
 //! `stages.<stage>.listen`; a stage that the configuration does not name has them on a free port of the loopback interface.
 
+use super::context::Stage;
 use super::core::Count;
+use super::metrics::{LATENCIES, METRICS, SPENT, STEPS};
 use super::occupation::TimeSpent;
 use crate::bus::Bus;
 use crate::config::Pipeline;
 use crate::health::{Health, Pages, Readiness};
-use crate::metrics::{Exposition, Row, Source};
-use crate::process;
+use crate::message::Edge;
+use crate::metrics::{Exposition, Histogram, Row, Source, tell_process};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -21,6 +23,12 @@ pub(super) struct Vitals {
     pub(super) counts: Vec<Count>,
     /// What the time of the process was spent on.
     pub(super) spent: TimeSpent,
+    /// How long the turns of the loop were.
+    pub(super) steps: Histogram,
+    /// How long inputs took until they were settled, by edge.
+    pub(super) latencies: Vec<(Edge, Histogram)>,
+    /// How long what the core waits for took.
+    pub(super) histograms: Vec<(&'static str, Histogram)>,
 }
 
 /// Health and metrics of a stage.
@@ -34,13 +42,14 @@ impl Front {
     ///
     /// # Errors
     /// The address cannot be listened on.
-    pub(super) fn open(stage: &'static str, pipeline: &Pipeline) -> anyhow::Result<Self> {
+    pub(super) fn open(stage: &Stage, pipeline: &Pipeline) -> anyhow::Result<Self> {
+        let (stage, rows) = (stage.name, stage.metrics);
         let common = pipeline.stages.common().into_iter().find(|(name, _)| *name == stage);
         let listen = common.map_or(SocketAddr::from(([127, 0, 0, 1], 0)), |(_, common)| common.listen);
         let vitals = Arc::<Mutex<Vitals>>::default();
         let shown = vitals.clone();
         let prefix = format!("rhumb_{}", stage.replace('-', "_"));
-        let pages = |readiness| Pages::default().metrics(StageMetrics { prefix, vitals: shown, readiness });
+        let pages = |readiness| Pages::default().metrics(StageMetrics { prefix, rows, vitals: shown, readiness });
         let health = Health::begin(listen, pages)
             .map_err(|error| anyhow::anyhow!("cannot listen on stages.{stage}.listen = {listen}: {error}"))?;
         Ok(Front { health, vitals })
@@ -61,37 +70,30 @@ impl Front {
 /// The metrics of a stage.
 struct StageMetrics {
     prefix: String,
+    rows: &'static [Row],
     vitals: Arc<Mutex<Vitals>>,
     readiness: Readiness,
 }
 
-const READY: Row = Row::gauge("ready", "0 or 1", "1 while the process can do its work; /readyz says why it cannot.");
-const CPU: Row = Row::counter("process_cpu_seconds_total", "seconds", "CPU time of the process, user and system.");
-const MEMORY: Row = Row::gauge("process_resident_memory_bytes", "bytes", "Memory of the process that is resident.");
-const SPENT: Row = Row::counter(
-    "loop_seconds_total",
-    "seconds",
-    "Time of this process, by what it was spent on; held_back by the edge that did.",
-)
-.by(&["state", "edge"]);
-
 impl Source for StageMetrics {
     fn tell(&self, to: &mut Exposition) {
-        let StageMetrics { prefix, vitals, readiness } = self;
+        let StageMetrics { prefix, rows, vitals, readiness } = self;
         let vitals = vitals.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        to.family(prefix, &READY).value(&[], u8::from(readiness.now().is_ok()));
-        let pid = std::process::id();
-        if let (Some(cpu), Some(memory)) = (process::cpu_time(pid), process::memory(pid)) {
-            to.family(prefix, &CPU).value(&[], cpu.own_s);
-            to.family(prefix, &MEMORY).value(&[], memory.resident);
+        tell_process(prefix, readiness.now().is_ok(), to);
+        // Before the first turn of the loop there is nothing to tell of it.
+        if vitals.counts.is_empty() {
+            return;
         }
         tell_spent(prefix, &vitals.spent, to);
-        for (name, value) in vitals.counts {
-            let row = match name.ends_with("_total") {
-                true => Row::counter(name, "", "Total since the stage's state began."),
-                false => Row::gauge(name, "", "Level right now."),
-            };
-            to.family(prefix, &row).value(&[], value);
+        to.family(prefix, &STEPS).histogram(&[], &vitals.steps);
+        let mut latencies = to.family(prefix, &LATENCIES);
+        vitals.latencies.iter().for_each(|(edge, of)| latencies.histogram(&[("edge", edge.name())], of));
+        for row in METRICS.iter().chain(*rows) {
+            let mut family = to.family(prefix, row);
+            let counts = vitals.counts.iter().filter(|(name, _)| *name == row.name);
+            counts.for_each(|(_, value)| family.value(&[], value));
+            let histograms = vitals.histograms.iter().filter(|(name, _)| *name == row.name);
+            histograms.for_each(|(_, histogram)| family.histogram(&[], histogram));
         }
     }
 }

@@ -6,12 +6,14 @@ use super::context::Context;
 use super::control::{ControlRequest, PartitionFigures, ProcessPartitions, ProcessReason, ProcessStatus};
 use super::core::{Count, Figures};
 use super::front::{Front, Vitals};
+use super::incoming::Incoming;
 use super::occupation::Occupation;
 use super::rates::Rates;
 use super::settlement::Settlement;
 use crate::bus::Bus;
 use crate::health::{Health, NOT_CONNECTED};
 use crate::identity::Mark;
+use crate::metrics::Histogram;
 use crate::process;
 use crate::time::Timestamp;
 use async_nats::Subject;
@@ -45,7 +47,15 @@ impl Telling {
 
     /// Renews what health and metrics show.
     pub(super) fn renew(&self, moment: Moment<'_>) {
-        self.front.renew(Vitals { counts: moment.counts(), spent: moment.occupation.total().clone() });
+        let Moment { core, occupation, settlement, .. } = moment;
+        let owned = |(name, histogram): (&'static str, &Histogram)| (name, histogram.clone());
+        self.front.renew(Vitals {
+            counts: moment.counts(),
+            spent: occupation.total().clone(),
+            steps: occupation.steps().clone(),
+            latencies: settlement.latencies().to_vec(),
+            histograms: core.histograms().into_iter().map(owned).collect(),
+        });
         self.front.health.runs(moment.readiness());
     }
 
@@ -108,6 +118,10 @@ pub(super) struct Moment<'a> {
     /// How many the instance owns, and how many all instances own; of a stage with state.
     pub(super) partitions: u64,
     pub(super) partitions_of_all: u64,
+    /// Those on their way to it.
+    pub(super) incoming: &'a Incoming,
+    /// It takes nothing new, and ends.
+    pub(super) is_draining: bool,
     pub(super) rates: &'a Rates,
     pub(super) now: Timestamp,
 }
@@ -131,6 +145,7 @@ impl Moment<'_> {
         counts.extend(self.settlement.counts());
         counts.push(("partitions", self.partitions));
         counts.push(("partitions_of_all", self.partitions_of_all));
+        counts.push(("partitions_coming", self.incoming.coming()));
         counts
     }
 
@@ -138,7 +153,11 @@ impl Moment<'_> {
         if !self.bus.is_connected() {
             return Err(NOT_CONNECTED.into());
         }
+        if self.is_draining {
+            return Err("it takes nothing new: it ends, or is to have other partitions".into());
+        }
         self.settlement.readiness(self.now)?;
-        self.core.hindrance(self.now).map_or(Ok(()), Err)
+        let hindrance = self.core.hindrance(self.now).or_else(|| self.incoming.reason().map(str::to_owned));
+        hindrance.map_or(Ok(()), Err)
     }
 }

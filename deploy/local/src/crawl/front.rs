@@ -3,21 +3,28 @@
 //! In: each snapshot of the crawl. Out: `/healthz`, `/readyz`, `/metrics`, and `/scale`: how many connections and fetchers
 //! the schedulers could use, on `conductor.listen`.
 
-use crate::status::Snapshot;
+use super::metrics::{CrawlMetrics, Picture, Unaccounted};
+use crate::status::{Snapshot, Summary};
 use serde::Serialize;
 use shared::bus::Bus;
 use shared::config::Pipeline;
-use shared::health::{Health, NOT_CONNECTED, Pages};
+use shared::health::{Health, NOT_CONNECTED, Pages, Readiness};
+use shared::partitions::Owners;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
-/// What is told of a crawl between two snapshots.
+/// What is told of a crawl between two snapshots: what an autoscaler asks, and all of it for metrics.
 type Told = Arc<Mutex<Scale>>;
+type Seen = Arc<Mutex<Option<Picture>>>;
 
 /// The front.
 pub(super) struct Front {
     pub(super) health: Health,
     told: Told,
+    seen: Seen,
+    unaccounted: Unaccounted,
     connections_each: u64,
 }
 
@@ -35,10 +42,15 @@ impl Front {
             let scale = shown.lock().unwrap_or_else(PoisonError::into_inner).clone();
             serde_json::to_string(&scale).unwrap_or_default()
         };
-        let health = Health::begin(listen, |_| Pages::default().json("/scale", scale))
+        let seen = Seen::default();
+        let pages = |readiness: Readiness| {
+            let metrics = CrawlMetrics { seen: seen.clone(), is_ready: move || readiness.now().is_ok() };
+            Pages::default().json("/scale", scale).metrics(metrics)
+        };
+        let health = Health::begin(listen, pages)
             .map_err(|error| anyhow::anyhow!("cannot listen on conductor.listen = {listen}: {error}"))?;
         health.waits(NOT_CONNECTED);
-        Ok(Front { health, told, connections_each })
+        Ok(Front { health, told, seen, unaccounted: Unaccounted::default(), connections_each })
     }
 
     /// Where it is served.
@@ -52,10 +64,28 @@ impl Front {
         self.health.connected(move || bus.is_connected());
     }
 
-    /// Tells what a snapshot shows.
-    pub(super) fn learn(&self, snapshot: &Snapshot) {
+    /// Tells what was seen of the crawl.
+    ///
+    /// `expected`: processes that there should be; `missing`: instances with partitions that do not run.
+    pub(super) fn learn(
+        &mut self,
+        snapshot: &Snapshot,
+        summary: Summary,
+        owners: &BTreeMap<String, Owners>,
+        expected: usize,
+        missing: usize,
+    ) {
         let scale = Scale::of(snapshot, self.connections_each);
         *self.told.lock().unwrap_or_else(PoisonError::into_inner) = scale;
+        let picture = Picture {
+            violations: self.unaccounted.look(Instant::now(), snapshot.violations().len()),
+            moving: owners.iter().map(|(stage, owners)| (stage.clone(), owners.moving() as u64)).collect(),
+            expected: expected as u64,
+            missing: missing as u64,
+            snapshot: snapshot.clone(),
+            summary,
+        };
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = Some(picture);
     }
 }
 

@@ -32,6 +32,9 @@ pub struct ProcessUse {
 pub struct ProcessWork {
     /// Connected, owner of its partitions, and what it publishes arrives.
     pub ready: bool,
+    /// Where it serves health and metrics.
+    #[serde(default)]
+    pub listen: String,
     /// Shares of the last 10 to 20 seconds.
     #[serde(flatten)]
     pub shares: Shares,
