@@ -165,7 +165,7 @@ impl<'a> Crawl<'a> {
                     return Ok(EndReason::Done);
                 }
                 self.say_over().await?;
-            } else {
+            } else if self.standing.has_work() {
                 self.has_said_over = false;
             }
             if self.lease.as_ref().is_some_and(Ownership::is_lost) {
