@@ -104,7 +104,13 @@ pub const BUCKETS: [BucketRow; 5] = [
     BucketRow {
         name: "identity",
         readers: &[Who::Stages, INIT, CONDUCTOR, TAP],
-        writers: &[(INIT, ">"), (Who::StagesWithState, "state.{user}.*")],
+        // The conductor notes the streams that it makes anew.
+        writers: &[
+            (INIT, ">"),
+            (CONDUCTOR, "conducted"),
+            (CONDUCTOR, "stream.*"),
+            (Who::StagesWithState, "state.{user}.*"),
+        ],
     },
     BucketRow {
         name: "owners",
