@@ -45,7 +45,8 @@ const LOOKS: [&str; 3] = ["CONSUMER.NAMES.{}", "CONSUMER.LIST.{}", "CONSUMER.INF
 /// Calls that make a stream, or adapt it.
 const MAKES: [&str; 2] = ["STREAM.CREATE.{}", "STREAM.UPDATE.{}"];
 /// Calls that read keys of a bucket: one, and all of them in their order.
-const READS: [&str; 4] = ["DIRECT.GET.{}.>", "STREAM.MSG.GET.{}", "CONSUMER.CREATE.{}.>", "CONSUMER.DELETE.{}.*"];
+const READS: [&str; 5] =
+    ["DIRECT.GET.{}.>", "STREAM.MSG.GET.{}", "CONSUMER.CREATE.{}", "CONSUMER.CREATE.{}.>", "CONSUMER.DELETE.{}.*"];
 /// Calls that draw from a work queue, by consumers that the stage makes itself.
 const WORKS: [&str; 6] = [
     "CONSUMER.NAMES.{}",

@@ -19,6 +19,9 @@ use tempfile::TempDir;
 /// How long the server may take to start, or to read its configuration again.
 const READY_AT_MOST: Duration = Duration::from_secs(20);
 
+/// Lines of the broker's log that a test which fails shows.
+const VIOLATIONS_SHOWN: usize = 20;
+
 /// A broker with access control.
 pub struct Guarded {
     port: u16,
@@ -172,7 +175,9 @@ impl Guarded {
 impl Drop for Guarded {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("refused by the broker:\n{}", self.violations().join("\n"));
+            let violations = self.violations();
+            eprintln!("{} refusals of the broker, the first are:", violations.len());
+            violations.iter().take(VIOLATIONS_SHOWN).for_each(|line| eprintln!("  {line}"));
         }
         let _ = self.process.kill();
         let _ = self.process.wait();
