@@ -96,7 +96,7 @@ impl Drop for Fleet<'_> {
 fn every_process_with_its_own_user_crawls_the_whole_web_and_is_refused_nothing() {
     let world = World::new(Profile {
         hosts: 8,
-        pages_per_host: PagesPerHost::Exactly(40),
+        pages_per_host: PagesPerHost::Exactly(150),
         latency: Latency::Fixed { ms: 60 },
         ..Profile::raw()
     });
@@ -130,6 +130,12 @@ fn every_process_with_its_own_user_crawls_the_whole_web_and_is_refused_nothing()
         3,
         "{tapped}"
     );
+    // Partitions move to further instances.
+    for (name, stage) in [("dedup.1", StageName::Dedup), ("scheduler.1", StageName::Scheduler)] {
+        fleet.start(name, stage.name(), User::Stage(stage), &["--instance", "1"]);
+    }
+    let scaled = broker.rhumb("operator", &["scale", "dedup=2", "scheduler=2"]);
+    assert_eq!(scaled.code, 0, "{}{}\n{}", scaled.out, scaled.err, fleet.logs());
     let mut said = fleet.shown();
     for user in ["tap", "operator"] {
         for command in [["status", "--json"].as_slice(), &["why", &seed], &["consumers"], &["partitions"]] {
@@ -144,8 +150,8 @@ fn every_process_with_its_own_user_crawls_the_whole_web_and_is_refused_nothing()
     let finished = Finished { code, summary: serde_json::from_slice(&text).expect("JSON") };
     world.assert_whole(&finished);
     fleet.running.iter().for_each(|(_, child)| signal(child.id(), Signal::TERM));
-    for stage in StageName::ALL {
-        assert_eq!(fleet.end(stage.name(), MINUTE), 0, "{}", stage.name());
+    for name in StageName::ALL.map(StageName::name).into_iter().chain(["dedup.1", "scheduler.1"]) {
+        assert_eq!(fleet.end(name, MINUTE), 0, "{name}");
     }
     assert_eq!(broker.violations(), [""; 0]);
     for user in User::ALL {
