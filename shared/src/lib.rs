@@ -16,8 +16,10 @@
 //! - [`whole_file`]: files that are replaced whole;
 //! - [`process`]: CPU time and memory of a process;
 //! - [`scope_entry`]: the hosts that each topic follows, in the scope bucket;
+//! - [`log`]: log lines: their form, which there are, how often one comes again;
 //! - [`log_file`]: the bound of a process's log;
-//! - [`telemetry`]: logs, metrics and health.
+//! - [`metrics`]: what metrics mean, and the text that Prometheus reads;
+//! - [`health`]: health and metrics over HTTP, from a thread of their own.
 //!
 //! A stage never depends on another stage; they meet here.
 
@@ -29,17 +31,20 @@ pub mod bus;
 pub mod config;
 pub mod content_coding;
 pub mod doubt;
+#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a shell: it waits, and looks at the clock")]
+pub mod health;
 pub mod identity;
 pub mod index;
 pub mod interfaces;
+#[allow(clippy::disallowed_methods, reason = "a shell: it waits, and looks at the clock")]
+pub mod log;
 pub mod log_file;
 pub mod message;
+pub mod metrics;
 pub mod partitions;
 pub mod process;
 pub mod scope_entry;
 pub mod stage;
-#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a shell: it waits, and looks at the clock")]
-pub mod telemetry;
 pub mod time;
 pub mod tls;
 pub mod topology;

@@ -20,6 +20,7 @@ mod move_partitions;
 mod partitions;
 mod robots;
 mod scale;
+mod sightings;
 mod split;
 mod status;
 mod tap;
@@ -27,9 +28,11 @@ mod topology;
 mod up;
 mod why;
 
+use crate::handle::PROGRAM;
 use crate::lab::{self, Experiment};
 use arguments::BadArguments;
 use clap::{Parser, Subcommand};
+use shared::log;
 use std::process::ExitCode;
 
 /// Bad configuration or arguments.
@@ -86,7 +89,6 @@ enum Command {
 /// Runs the command that the command line names.
 pub(crate) fn main() -> ExitCode {
     let command = CommandLine::parse().command;
-    shared::telemetry::init();
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -94,10 +96,12 @@ pub(crate) fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match runtime.block_on(run(command)) {
+    let ended = runtime.block_on(run(command));
+    log::end();
+    match ended {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("rhumb: {error:#}");
+            log::say_end(PROGRAM, format_args!("{error:#}"));
             let is_bad = error.downcast_ref::<BadArguments>().is_some()
                 || error.is::<shared::config::ConfigError>()
                 || error.is::<shared::identity::Misfit>();

@@ -10,9 +10,11 @@ mod bystanders;
 mod disk;
 mod elsewhere;
 mod fleet;
+mod front;
 mod here;
 mod kubernetes;
 mod membership;
+mod metrics;
 mod partitions;
 mod plan;
 mod ports;
@@ -24,6 +26,7 @@ mod tide;
 pub(crate) use disk::PROBE;
 pub(crate) use membership::KEPT;
 pub(crate) use membership::begin_or_go_on;
+pub use metrics::tables as tables_of_metrics;
 pub(crate) use partitions::OWNERS;
 pub(crate) use plan::{EndReason, Plan, Runs};
 pub(crate) use tide::TIDE;
@@ -35,6 +38,7 @@ use crate::status::{ProcessUse, Snapshot, Summary, Supervision};
 use anyhow::Context as _;
 use bystanders::{Bystanders, Leaving};
 use fleet::Fleet;
+use front::Front;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use here::Here;
 use partitions::Partitions;
@@ -99,6 +103,7 @@ enum Stages {
 struct Crawl<'a> {
     plan: &'a Plan,
     stages: Stages,
+    front: Front,
     bus: Bus,
     buckets: Buckets,
     identity: Identity,
@@ -116,11 +121,12 @@ struct Crawl<'a> {
 
 impl<'a> Crawl<'a> {
     fn new(plan: &'a Plan, parts: Parts) -> Self {
-        let Parts { stages, bus, buckets, identity, partitions, tide, elapsed, lease } = parts;
+        let Parts { stages, front, bus, buckets, identity, partitions, tide, elapsed, lease } = parts;
         Crawl {
             plan,
             progress: Progress::new(matches!(stages, Stages::Here(_))),
             stages,
+            front,
             connections: bus.connections(),
             bus,
             buckets,
@@ -165,6 +171,7 @@ impl<'a> Crawl<'a> {
             if self.lease.as_ref().is_some_and(Ownership::is_lost) {
                 anyhow::bail!("another rhumb has taken over the crawl '{}' on its broker", plan.pipeline.crawl);
             }
+            self.front.health.runs(Ok(()));
             self.look_after_stages().await?;
             if snapshots.is_empty() && next_snapshot <= Instant::now() && self.bus.is_connected() {
                 snapshots.push(Snapshot::take(&bus, &plan.pipeline, Some(self.expected())));
@@ -200,7 +207,10 @@ impl<'a> Crawl<'a> {
     fn learn(&mut self, snapshot: Snapshot) -> anyhow::Result<bool> {
         self.tide.learn(&snapshot.last_sequences)?;
         let quiet = self.standing.learn(snapshot, self.broker_use(), &self.plan.pipeline, self.expected());
-        self.progress.show(&self.summary());
+        let summary = self.summary();
+        self.progress.show(&summary);
+        let (expected, missing) = (self.expected(), self.missing());
+        self.front.learn(self.standing.snapshot(), summary, self.partitions.owners(), expected, missing);
         Ok(quiet)
     }
 
@@ -209,6 +219,14 @@ impl<'a> Crawl<'a> {
         match &self.stages {
             Stages::Here(here) => here.processes.expected() + self.partitions.elsewhere().count(),
             Stages::Deployed(fleet) => fleet.expected(),
+        }
+    }
+
+    /// Instances with partitions that do not run.
+    fn missing(&self) -> usize {
+        match &self.stages {
+            Stages::Here(_) => self.partitions.elsewhere().missing(),
+            Stages::Deployed(fleet) => fleet.missing(),
         }
     }
 
@@ -344,6 +362,7 @@ impl<'a> Crawl<'a> {
     fn supervision(&self) -> Supervision {
         Supervision {
             restarts: self.restarts(),
+            listen: self.front.listen().to_string(),
             elapsed_s: self.standing.elapsed().as_secs_f64(),
             broker: self.broker_use(),
             consumers_removed: self.bystanders.removed().to_vec(),

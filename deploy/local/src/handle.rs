@@ -5,10 +5,13 @@ use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use shared::bus::{Bus, Obstacle, Subjects, find_buckets, shown};
 use shared::config::{Broker, ConfigError, Layers, Pipeline};
-use shared::whole_file;
+use shared::{log, whole_file};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The name that the program has in log lines, where stages have theirs.
+pub(crate) const PROGRAM: &str = "rhumb";
 
 /// What `control.json` holds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -135,6 +138,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// The configuration is bad, no crawl runs there, or its broker does not answer within five seconds.
 pub async fn find(layers: &Layers) -> anyhow::Result<Running> {
     let own = local(layers)?;
+    log::begin(&own.log, PROGRAM);
     let handle = Handle::read(&own.data)?;
     let named = Some(own.broker.url.clone()).filter(|url| !url.is_empty());
     match (named, handle) {

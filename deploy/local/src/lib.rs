@@ -28,6 +28,8 @@ mod stages;
 pub mod status;
 mod users;
 
+pub use crawl::tables_of_metrics;
+
 use std::process::ExitCode;
 
 /// Reads the command line and runs the command to its end.

@@ -190,7 +190,6 @@ impl Grant<'_> {
     fn make(&mut self) {
         let streams = self.pipeline.edges.streams().into_iter();
         streams.for_each(|(key, _)| self.call(&MAKES, &self.subjects.stream(key)));
-        self.publish("$JS.API.STREAM.LIST".to_owned());
         for stream in self.by_interest() {
             self.call(&["CONSUMER.CREATE.{}.>", "CONSUMER.DELETE.{}.*"], &stream);
         }
@@ -313,9 +312,9 @@ mod tests {
                 publish.iter().chain(&subscribe).filter(|subject| !is_of_crawl(subject)).collect();
             let all = ["$JS.API.INFO", "$JS.API.STREAM.LIST"].map(str::to_owned);
             let of_account = match user {
-                User::Init | User::Operator => &all[..],
-                User::Conductor => &all[1..],
-                User::Stage(_) | User::Tap => &[],
+                User::Operator => &all[..],
+                User::Init => &all[..1],
+                User::Conductor | User::Stage(_) | User::Tap => &[],
             };
             assert_eq!(others, of_account.iter().chain([&own(user)]).collect::<Vec<_>>(), "{}", user.name());
         }

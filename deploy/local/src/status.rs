@@ -4,12 +4,12 @@
 //! - `backlog`: which consumers have to ack what lies in a stream;
 //! - `equations`: what must add up when no URL is lost (P3).
 
-mod backlog;
+pub(crate) mod backlog;
 mod equations;
 mod snapshot;
 mod summary;
 
 pub(crate) use backlog::unarchived;
-pub(crate) use snapshot::Snapshot;
+pub(crate) use snapshot::{Snapshot, StreamUse};
 pub(crate) use summary::Supervision;
 pub use summary::{ConsumerUse, Parked, ProcessUse, ProcessWork, Summary};

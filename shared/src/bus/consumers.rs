@@ -90,6 +90,8 @@ pub struct Interested {
     pub waiting: u64,
     /// Messages that it was given and has not acked.
     pub unacked: u64,
+    /// Messages of these that it was given more than once.
+    pub redelivered: u64,
     /// Bytes of both, by the average size of a message of the stream.
     pub bytes: u64,
     /// When it acked last, by the broker's clock, in nanoseconds since 1970.
@@ -151,6 +153,7 @@ pub async fn interested(stream: &Stream, edge: Edge, pipeline: &Pipeline) -> any
                     || info.config.metadata.get(NEED.0).is_some_and(|need| need == NEED.1),
                 waiting: info.num_pending,
                 unacked: info.num_ack_pending as u64,
+                redelivered: info.num_redelivered as u64,
                 bytes: state.bytes.checked_div(state.messages).unwrap_or(0) * messages,
                 acked_at: info.ack_floor.last_active.map(|at| at.unix_timestamp_nanos()),
                 name: info.name,

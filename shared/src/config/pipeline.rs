@@ -4,6 +4,7 @@
 use super::broker::Broker;
 use super::edges::{Edges, StreamEdge};
 use super::group::Group;
+use super::log::Log;
 use super::name_server::NameServer;
 use super::patterns::Patterns;
 use super::proxy::Proxy;
@@ -11,6 +12,7 @@ use super::stages::Stages;
 use super::units::{Bytes, duration};
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -27,7 +29,9 @@ pub struct Pipeline {
     pub moves: Moves,
     pub durability: Durability,
     pub broker: Broker,
+    pub log: Log,
     pub logs: Logs,
+    pub conductor: Conductor,
     pub network: Network,
     pub politeness: Politeness,
     pub scope: Scope,
@@ -100,6 +104,13 @@ pub struct Moves {
 pub struct Logs {
     pub bytes_max: Bytes,
     pub kept: u32,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "pipeline.yaml documents every key")]
+pub struct Conductor {
+    pub listen: SocketAddr,
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -7,6 +7,7 @@ use super::core::{Core, Count, Event, Figures, Output, Step, Ticket};
 use super::moves::Beside;
 use super::store::StoreError;
 use crate::message::{Edge, Undecodable};
+use crate::metrics::Histogram;
 use crate::partitions::Owners;
 use crate::time::Timestamp;
 use crate::topology::StageName;
@@ -133,6 +134,9 @@ pub trait AnyCore {
 
     /// The core's numbers.
     fn counts(&self) -> Vec<Count>;
+
+    /// How long what the core waits for took.
+    fn histograms(&self) -> Vec<(&'static str, &Histogram)>;
 }
 
 /// Puts a core and its shell together.
@@ -252,5 +256,9 @@ impl<C: Core, S: Shell<C>> AnyCore for Assembled<C, S> {
 
     fn counts(&self) -> Vec<Count> {
         self.core.counts()
+    }
+
+    fn histograms(&self) -> Vec<(&'static str, &Histogram)> {
+        self.core.histograms()
     }
 }

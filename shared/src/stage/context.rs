@@ -7,6 +7,7 @@ use super::store::{Store, Table};
 use crate::bus::{Buckets, Bus, OwnersTable};
 use crate::config::Pipeline;
 use crate::identity::Identity;
+use crate::metrics::Row;
 use crate::partitions::Owners;
 use crate::time::Timestamp;
 use crate::topology::{Edge, Source, StageName};
@@ -32,6 +33,8 @@ pub struct Stage {
     pub is_required: bool,
     /// Tables of its state and how they are stored; none for a stage without state.
     pub state: Option<fn(&Pipeline) -> State>,
+    /// What the numbers of its core are called and mean.
+    pub metrics: &'static [Row],
     /// Messages asked of the broker at once.
     pub batch: fn(&Pipeline) -> usize,
     /// Makes core and shell, with [`assemble`](super::assemble).

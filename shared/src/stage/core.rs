@@ -6,6 +6,7 @@
 //! from them is stored; for a stage with state input, changes and outputs are committed together first.
 
 use crate::message::{EdgeMessage, Undecodable, encode};
+use crate::metrics::Histogram;
 use crate::partitions::Owners;
 use crate::stage::moves::Beside;
 use crate::stage::store::{Changes, StoreError, Table};
@@ -278,6 +279,11 @@ pub trait Core {
         None
     }
 
-    /// Its numbers.
+    /// Its numbers. Each has a row in the table of its stage ([`Stage::metrics`](super::Stage::metrics)).
     fn counts(&self) -> Vec<Count>;
+
+    /// How long what it waits for took; rows of the same table.
+    fn histograms(&self) -> Vec<(&'static str, &Histogram)> {
+        Vec::new()
+    }
 }

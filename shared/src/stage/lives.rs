@@ -44,6 +44,7 @@ pub(super) async fn one(
     shutdown: &mut Shutdown,
 ) -> anyhow::Result<()> {
     context.owners = tables(stage, &context).await?;
+    telling.health().prepares("begins");
     let core = (stage.open)(&context)?;
     let watch = OwnersWatch::begin(context.buckets.clone(), context.owners.clone(), None);
     let process = Process { number: Some(number), ..Process::new(stage, context, telling, watch) };
@@ -61,11 +62,13 @@ pub(super) async fn all(
 ) -> anyhow::Result<()> {
     let name = StageName::from_name(stage.name).context("a stage with state is one of the pipeline")?;
     let instance = context.instance;
+    telling.health().waits(format!("waits for the lease of {}.{instance}: another process may hold it", stage.name));
     let lease = tokio::select! {
         taken = Ownership::take(context.buckets.leases.clone(), stage.name, instance, context.life, context.buckets.lease)
             => taken,
         () = shutdown.signalled() => return Ok(()),
     };
+    telling.health().prepares("opens its state");
     open_state(stage, state, &mut context, &lease).await?;
     context.owners = tables(stage, &context).await?;
     let seat = Seat { stage: name, instance };
@@ -77,6 +80,7 @@ pub(super) async fn all(
     begin_anew(&mut process, name).await?;
     let mut lives = 0;
     loop {
+        process.telling.health().prepares("gives and takes partitions");
         let table = tokio::select! {
             settled = settle(&mut process, state.beside) => settled?,
             () = shutdown.signalled() => {
@@ -86,6 +90,7 @@ pub(super) async fn all(
         };
         begin_life(&mut process, name, table, lives).await?;
         lives += 1;
+        process.telling.health().prepares("reads its state");
         let core = (stage.open)(&process.context)?;
         match run(process, core, shutdown).await? {
             Ended::Told => return Ok(()),

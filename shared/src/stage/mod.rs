@@ -18,13 +18,16 @@ mod context;
 mod control;
 mod core;
 pub mod disk;
+mod front;
 mod in_hand;
+mod incoming;
 mod inputs;
 mod instance_state;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "between two lives of a core: it waits")]
 mod lives;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the loop: it waits, and looks at the clock")]
 mod lookout;
+pub mod metrics;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "between two lives of a core: it waits")]
 mod moves;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "beside the loop: it waits")]

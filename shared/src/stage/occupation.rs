@@ -5,6 +5,7 @@
 //!
 //! Invariant: the spans follow each other without a gap, so the shares add up to 1.
 
+use crate::metrics::Histogram;
 use crate::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -64,6 +65,8 @@ pub struct Shares {
 #[derive(Debug, Default)]
 pub(super) struct Occupation {
     total: TimeSpent,
+    /// How long it was busy at a stretch.
+    steps: Histogram,
     /// Until when it is kept.
     until: Timestamp,
     /// The total when the window before the present one began, and when the present one did.
@@ -75,6 +78,7 @@ impl Occupation {
     pub(super) fn worked(&mut self, now: Timestamp) {
         let span = self.span(now);
         self.total.busy += span;
+        self.steps.observe(span);
     }
 
     /// The process waited until `now`, or was held back by an edge.
@@ -100,6 +104,11 @@ impl Occupation {
         let span = now.since(self.until);
         self.until = now;
         span
+    }
+
+    /// How long each turn of the loop was busy.
+    pub(super) fn steps(&self) -> &Histogram {
+        &self.steps
     }
 
     /// The time spent since the process began.
@@ -133,6 +142,8 @@ mod tests {
         let held_back = held_back.map(|(edge, millis)| (edge.to_owned(), Duration::from_millis(millis))).into();
         let total = TimeSpent { busy: Duration::from_millis(200), waiting: Duration::from_millis(300), held_back };
         assert_eq!(occupation.total(), &total);
+        assert_eq!(occupation.steps().sum(), Duration::from_millis(200));
+        assert_eq!(occupation.steps().count(), 2);
         let Shares { busy, waiting, held_back } = occupation.shares();
         assert_eq!((busy, waiting, held_back["pages"], held_back["urls.found"]), (0.2, 0.3, 0.4, 0.1));
     }

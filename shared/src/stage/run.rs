@@ -12,6 +12,7 @@ use super::any_core::{AnyCore, Refusal, Signal};
 use super::context::Context;
 use super::core::{Step, Ticket};
 use super::in_hand::{InHand, guarded};
+use super::incoming::Incoming;
 use super::inputs::{Opened, SoftInputs, SoftMessage, StreamInputs, StreamMessage};
 use super::lookout::Lookout;
 use super::moves::Ahead;
@@ -58,6 +59,8 @@ struct Loop {
     reopened: Option<(StreamInputs, SoftInputs)>,
     /// How many URLs a second the partitions deal with.
     rates: Rates,
+    /// Partitions on their way to the instance.
+    incoming: Incoming,
     /// Why the process has not come back after a reconnect.
     saying: Saying,
     /// The clock's reading at [`Timestamp::ZERO`].
@@ -160,6 +163,7 @@ impl Loop {
             }
             let now = self.now();
             self.occupation.worked(now);
+            self.process.telling.health().turned(self.instant(now));
             let may_step = self.settlement.may_step(now);
             let takes_input = draining.is_none() && self.settlement.takes_input(now) && self.core.wants_input();
             let wake = self.core.wake_at().filter(|_| may_step);
@@ -231,6 +235,7 @@ impl Loop {
             parked,
             reopened: None,
             rates: Rates::default(),
+            incoming: Incoming::default(),
             saying: Saying::default(),
             origin,
             connections,
@@ -465,7 +470,7 @@ impl Loop {
     }
 
     fn moment(&self) -> Moment<'_> {
-        let Loop { process, core, settlement, occupation, rates, .. } = self;
+        let Loop { process, core, settlement, occupation, rates, incoming, .. } = self;
         let Context { bus, partitions, owners, .. } = &process.context;
         let own = StageName::from_name(process.stage.name).filter(|stage| stage.row().has_state);
         let of_all = own.and_then(|own| owners.get(&own)).map_or(0, |table| table.owners.partitions.len());
@@ -476,6 +481,8 @@ impl Loop {
             occupation,
             partitions: partitions.len() as u64,
             partitions_of_all: of_all as u64,
+            incoming,
+            is_draining: self.is_told_to_drain,
             rates,
             now: self.now(),
         }

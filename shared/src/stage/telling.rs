@@ -1,21 +1,24 @@
-//! What a process tells of itself: health and metrics over HTTP, status and reasons on the crawl's control subjects.
+//! What a process tells of itself: health and metrics through its [front](super::front), status and reasons on the
+//! crawl's control subjects.
 
 use super::any_core::AnyCore;
 use super::context::Context;
 use super::control::{ControlRequest, PartitionFigures, ProcessPartitions, ProcessReason, ProcessStatus};
 use super::core::{Count, Figures};
+use super::front::{Front, Vitals};
+use super::incoming::Incoming;
 use super::occupation::Occupation;
 use super::rates::Rates;
 use super::settlement::Settlement;
 use crate::bus::Bus;
+use crate::health::{Health, NOT_CONNECTED};
 use crate::identity::Mark;
+use crate::metrics::Histogram;
 use crate::process;
-use crate::telemetry::{self, SharedVitals, Vitals};
 use crate::time::Timestamp;
 use async_nats::Subject;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::sync::PoisonError;
 
 /// Who tells, and where.
 pub(super) struct Telling {
@@ -23,43 +26,37 @@ pub(super) struct Telling {
     instance: u16,
     life: u64,
     crawl: Mark,
-    /// Where health and metrics are served.
-    listen: SocketAddr,
-    vitals: SharedVitals,
+    front: Front,
 }
 
 impl Telling {
-    /// Begins to serve health and metrics on `stages.<stage>.listen`; a stage that the configuration does not name
-    /// serves them on a free port of the loopback interface.
-    ///
-    /// # Errors
-    /// The address cannot be listened on.
-    pub(super) async fn begin(stage: &'static str, context: &Context) -> anyhow::Result<Self> {
-        let stages = context.pipeline.stages.common();
-        let common = stages.into_iter().find(|(name, _)| *name == stage);
-        let listen = common.map_or(SocketAddr::from(([127, 0, 0, 1], 0)), |(_, common)| common.listen);
-        let vitals = SharedVitals::default();
-        let listen = telemetry::serve(listen, stage, vitals.clone())
-            .await
-            .map_err(|error| anyhow::anyhow!("cannot listen on stages.{stage}.listen = {listen}: {error}"))?;
+    /// A process that has joined its crawl tells of itself beyond its health.
+    pub(super) fn begin(front: Front, stage: &'static str, context: &Context) -> Self {
         let crawl = context.identity.mark.clone();
-        Ok(Telling { stage, instance: context.instance, life: context.life, crawl, listen, vitals })
+        Telling { stage, instance: context.instance, life: context.life, crawl, front }
+    }
+
+    /// The health of the process.
+    pub(super) fn health(&self) -> &Health {
+        &self.front.health
     }
 
     pub(super) fn listen(&self) -> SocketAddr {
-        self.listen
+        self.front.health.listen()
     }
 
     /// Renews what health and metrics show.
     pub(super) fn renew(&self, moment: Moment<'_>) {
-        let readiness = moment.readiness();
-        let vitals = Vitals {
+        let Moment { core, occupation, settlement, .. } = moment;
+        let owned = |(name, histogram): (&'static str, &Histogram)| (name, histogram.clone());
+        self.front.renew(Vitals {
             counts: moment.counts(),
-            spent: moment.occupation.total().clone(),
-            ready: readiness.is_ok(),
-            reason: readiness.err().unwrap_or_default(),
-        };
-        *self.vitals.lock().unwrap_or_else(PoisonError::into_inner) = vitals;
+            spent: occupation.total().clone(),
+            steps: occupation.steps().clone(),
+            latencies: settlement.latencies().to_vec(),
+            histograms: core.histograms().into_iter().map(owned).collect(),
+        });
+        self.front.health.runs(moment.readiness());
     }
 
     /// Answers a control request; what is none gets no answer.
@@ -98,7 +95,7 @@ impl Telling {
             pid,
             host: process::host_name(),
             life: self.life,
-            listen: self.listen.to_string(),
+            listen: self.listen().to_string(),
             cpu_s,
             peak_rss_bytes,
             ready: readiness.is_ok(),
@@ -121,6 +118,10 @@ pub(super) struct Moment<'a> {
     /// How many the instance owns, and how many all instances own; of a stage with state.
     pub(super) partitions: u64,
     pub(super) partitions_of_all: u64,
+    /// Those on their way to it.
+    pub(super) incoming: &'a Incoming,
+    /// It takes nothing new, and ends.
+    pub(super) is_draining: bool,
     pub(super) rates: &'a Rates,
     pub(super) now: Timestamp,
 }
@@ -144,14 +145,19 @@ impl Moment<'_> {
         counts.extend(self.settlement.counts());
         counts.push(("partitions", self.partitions));
         counts.push(("partitions_of_all", self.partitions_of_all));
+        counts.push(("partitions_coming", self.incoming.coming()));
         counts
     }
 
     fn readiness(&self) -> Result<(), String> {
         if !self.bus.is_connected() {
-            return Err("not connected to the broker".into());
+            return Err(NOT_CONNECTED.into());
+        }
+        if self.is_draining {
+            return Err("it takes nothing new: it ends, or is to have other partitions".into());
         }
         self.settlement.readiness(self.now)?;
-        self.core.hindrance(self.now).map_or(Ok(()), Err)
+        let hindrance = self.core.hindrance(self.now).or_else(|| self.incoming.reason().map(str::to_owned));
+        hindrance.map_or(Ok(()), Err)
     }
 }

@@ -150,6 +150,8 @@ pub struct Archiver {
     file_since: Option<Timestamp>,
     file_bytes: u64,
     draining: bool,
+    /// The last write failed.
+    is_failing: bool,
     /// Documents that wait for an outcome.
     documents: HashMap<PageKey, (Document, Ticket)>,
     documents_until: VecDeque<(Timestamp, PageKey)>,
@@ -193,6 +195,7 @@ impl Archiver {
             file_since: None,
             file_bytes: 0,
             draining: false,
+            is_failing: false,
             documents: HashMap::new(),
             documents_until: VecDeque::new(),
             outcomes: HashMap::new(),
@@ -225,6 +228,7 @@ impl Archiver {
         }
         let written = page::write(page, &mut self.digests, &mut self.writer, &mut batch.members);
         batch.entries.push((written.line, written.response));
+        tracing::debug!(trace = %page.trace(), url = page.url, is_revisit = written.is_revisit, "a page is in the next batch");
         self.tally.pages += 1;
         self.tally.revisits += u64::from(written.is_revisit);
         self.tally.body_bytes += page.body.len() as u64;
@@ -288,6 +292,8 @@ impl Archiver {
         }
         let now_ms = self.settings.origin_ms + now.as_micros() / 1000;
         self.gathered.batch.lines.push_str(&crawl_log::line(entry, document, now_ms));
+        let OutcomeEntry { url, outcome, .. } = entry;
+        tracing::debug!(trace = %entry.trace(), url, outcome = outcome.name(), "an outcome is in the next batch");
         self.tally.outcomes += 1;
     }
 
@@ -318,6 +324,7 @@ impl Archiver {
     }
 
     fn answered(&mut self, now: Timestamp, answer: Answer, out: &mut Output<Effect>) {
+        self.is_failing = !matches!(answer, Answer::Written(Some(_)) | Answer::Finished(true));
         match (answer, std::mem::replace(&mut self.work, Work::Idle)) {
             (Answer::Written(Some(bytes)), Work::Writing(_, tickets)) => {
                 out.finished.extend(tickets);
@@ -450,6 +457,11 @@ impl Core for Archiver {
     fn is_idle(&self) -> bool {
         let is_done = matches!(self.work, Work::Idle) && self.is_written();
         is_done && (!self.draining || self.file_since.is_none())
+    }
+
+    fn hindrance(&self, _now: Timestamp) -> Option<String> {
+        let reason = "the archive cannot be written, which is tried again every second: free space, or repair the disk";
+        self.is_failing.then(|| reason.to_owned())
     }
 
     fn counts(&self) -> Vec<Count> {

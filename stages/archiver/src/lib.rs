@@ -11,6 +11,7 @@
 pub mod core;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a shell: it waits, and looks at the clock")]
 pub mod folder;
+pub mod metrics;
 
 mod crawl_log;
 mod digests;

@@ -29,6 +29,7 @@ const STAGE: Stage = Stage {
     sources: sources(StageName::Archiver),
     edges: &[],
     is_required: true,
+    metrics: archiver::metrics::METRICS,
     state: None,
     batch: |_| BATCH,
     open,

@@ -5,6 +5,7 @@ mod counters;
 pub mod dedup;
 mod held;
 pub mod meta;
+pub mod metrics;
 pub mod moving;
 mod news;
 mod owned;

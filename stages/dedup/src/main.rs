@@ -22,6 +22,7 @@ const STAGE: Stage = Stage {
     sources: sources(StageName::Dedup),
     edges: &[],
     is_required: true,
+    metrics: dedup::metrics::METRICS,
     state: Some(state),
     batch: |_| Stage::BATCH,
     open,

@@ -13,6 +13,7 @@ use crate::settings::Settings;
 use crate::tally::Tally;
 use crate::uplink::Uplink;
 use shared::message::{Edge, Job, JobId, ToFetcher, Undecodable, decode};
+use shared::metrics::Histogram;
 use shared::partitions::Owners;
 use shared::stage::{Core, Count, Event, Output, store::StoreError};
 use shared::time::Timestamp;
@@ -263,10 +264,16 @@ impl Core for Fetcher {
         let mut counts = vec![
             ("jobs", self.jobs.len() as u64),
             ("connections", connections as u64),
+            ("connections_max", self.around.settings.connections.into()),
             ("pages_unstored", unstored as u64),
         ];
         counts.extend(self.uplink.counts());
         counts.extend(self.around.tally.counts());
         counts
+    }
+
+    fn histograms(&self) -> Vec<(&'static str, &Histogram)> {
+        let Tally { connects, responses, .. } = &self.around.tally;
+        vec![("connect_seconds", connects), ("response_seconds", responses)]
     }
 }

@@ -183,12 +183,16 @@ impl Running {
         self.idle_again(now, connect_us);
         // Strictly: from the end of a response, not from its request (P2).
         self.leave_alone(now, Duration::from_millis(self.job.gap_ms));
+        if let Some(us) = connect_us {
+            around.tally.connects.observe(Duration::from_micros(us.into()));
+        }
         self.connect_us = self.connect_us.or(connect_us);
         match end {
             End::Response(response) => {
                 let took = Duration::from_micros(response.elapsed_us.into());
                 self.leave_alone(now, around.settings.download_pause.after(took));
                 self.elapsed += took;
+                around.tally.responses.observe(took);
                 return self.responded(index, *response, around, out);
             }
             End::Failure(kind) => {
@@ -273,7 +277,7 @@ impl Running {
                 around.tally.pages += 1;
                 let tag = around.tag();
                 let request = &mut self.job.requests[index];
-                let page = page(std::mem::take(&mut request.url), request.origin.clone(), response);
+                let page = page(self.job.id, std::mem::take(&mut request.url), request.origin.clone(), response);
                 out.publish_tagged(Token::None, &page, Vec::new(), tag);
                 self.unstored.push((tag, result));
                 Some(tag)
@@ -301,8 +305,10 @@ impl Running {
     /// Counts a request as failed.
     fn fail(&mut self, index: usize, kind: FailureKind, around: &mut Surroundings) {
         around.tally.failed(kind);
-        let slot = self.job.requests[index].slot;
-        self.results.push(RequestResult { slot, end: RequestEnd::Failure(kind) });
+        let request = &self.job.requests[index];
+        let (url, failure, job) = (&request.url, kind.name(), self.job.id);
+        tracing::debug!(trace = %request.trace(), url, failure, %job, "a request failed");
+        self.results.push(RequestResult { slot: request.slot, end: RequestEnd::Failure(kind) });
     }
 
     /// Does what can be done now. Returns whether the job is over.

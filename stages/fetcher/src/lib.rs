@@ -14,6 +14,7 @@ pub mod effect;
 pub mod files;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a shell: it waits, and looks at the clock")]
 pub mod http;
+pub mod metrics;
 pub mod settings;
 
 mod asks;

@@ -27,6 +27,7 @@ const STAGE: Stage = Stage {
     sources: sources(StageName::Fetcher),
     edges: &[],
     is_required: true,
+    metrics: fetcher::metrics::METRICS,
     state: None,
     batch: |_| Stage::BATCH,
     open,

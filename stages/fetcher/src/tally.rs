@@ -1,6 +1,7 @@
 //! What the fetcher counts.
 
 use shared::message::FailureKind;
+use shared::metrics::Histogram;
 use shared::stage::Count;
 
 /// Totals of one life.
@@ -21,6 +22,10 @@ pub(crate) struct Tally {
     pub(crate) closed_by_server: u64,
     pub(crate) reports: u64,
     pub(crate) untried: u64,
+    /// How long connections took to be made.
+    pub(crate) connects: Histogram,
+    /// How long responses took.
+    pub(crate) responses: Histogram,
     failures: [u64; KINDS.len()],
 }
 

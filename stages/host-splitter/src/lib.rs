@@ -5,4 +5,5 @@ pub mod effect;
 pub mod filters;
 mod followed;
 mod form;
+pub mod metrics;
 pub mod splitter;

@@ -23,6 +23,7 @@ const STAGE: Stage = Stage {
     sources: sources(StageName::HostSplitter),
     edges: &[],
     is_required: true,
+    metrics: host_splitter::metrics::METRICS,
     state: None,
     batch: |_| Stage::BATCH,
     open,

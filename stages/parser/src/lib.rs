@@ -9,6 +9,7 @@ pub mod foreign;
 pub mod link_header;
 pub mod links;
 pub mod media_type;
+pub mod metrics;
 pub mod options;
 pub mod page;
 pub mod prose;
@@ -17,3 +18,5 @@ pub mod robots_meta;
 pub mod scanner;
 pub mod source;
 pub mod srcset;
+
+mod told;

@@ -25,6 +25,7 @@ const STAGE: Stage = Stage {
     sources: sources(StageName::Parser),
     edges: &[],
     is_required: true,
+    metrics: parser::metrics::METRICS,
     state: None,
     batch: |pipeline| pipeline.stages.parser.pages_in_hand as usize,
     open,

@@ -1,6 +1,7 @@
 //! Which address? The cached, concurrent DNS stage.
 
 pub mod effect;
+pub mod metrics;
 pub mod name_cache;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a shell: it waits, and looks at the clock")]
 pub mod name_servers;
@@ -12,3 +13,5 @@ pub mod settings;
 pub mod snapshot_file;
 
 mod silence;
+mod tally;
+mod told;

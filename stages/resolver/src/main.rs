@@ -23,6 +23,7 @@ const STAGE: Stage = Stage {
     sources: sources(StageName::Resolver),
     edges: &[],
     is_required: true,
+    metrics: resolver::metrics::METRICS,
     state: None,
     batch: |_| Stage::BATCH,
     open,

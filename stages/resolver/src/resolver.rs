@@ -18,8 +18,11 @@
 use crate::effect::{Answer, Effect, Found};
 use crate::name_cache::{ADDRESSES_MAX, Damaged, Kept, Kind, Known, NameCache, read_snapshot, seconds};
 use crate::silence::Silence;
+use crate::tally::Tally;
+use crate::told;
 use shared::address::Reach;
 use shared::message::{DnsRefresh, Edge, NewUrls, ReadyUrls, Resolution, ServerResolution, Undecodable, decode};
+use shared::metrics::Histogram;
 use shared::stage::store::StoreError;
 use shared::stage::{Core, Count, Event, Output, Ticket, Token};
 use shared::time::Timestamp;
@@ -58,15 +61,6 @@ struct Waiting {
     servers: Vec<String>,
 }
 
-/// Answers by kind.
-#[derive(Default)]
-struct Kinds {
-    addresses: u64,
-    no_address: u64,
-    private: u64,
-    temporary: u64,
-}
-
 /// The resolver's core.
 pub struct Resolver {
     settings: Settings,
@@ -83,13 +77,7 @@ pub struct Resolver {
     queue: VecDeque<String>,
     in_flight: usize,
     silence: Silence,
-    queries: u64,
-    hits: u64,
-    misses: u64,
-    /// Queries made ahead of time.
-    ahead: u64,
-    snapshots: u64,
-    kinds: Kinds,
+    tally: Tally,
 }
 
 impl Resolver {
@@ -106,12 +94,7 @@ impl Resolver {
             servers_waiting: 0,
             queue: VecDeque::new(),
             in_flight: 0,
-            queries: 0,
-            hits: 0,
-            misses: 0,
-            ahead: 0,
-            snapshots: 0,
-            kinds: Kinds::default(),
+            tally: Tally::default(),
         }
     }
 
@@ -145,6 +128,7 @@ impl Resolver {
     fn receive(&mut self, now: Timestamp, ticket: Ticket, batch: NewUrls, out: &mut Output<Effect>) {
         let partition = batch.partition;
         let (servers, server_of) = self.servers_of(now, &batch);
+        told::passed_on(&batch);
         for ServerResolution { server, .. } in servers.iter().filter(|found| found.resolution.is_none()) {
             self.wait(partition, server);
         }
@@ -196,8 +180,8 @@ impl Resolver {
         let tells = |known: Known| will_do(known) && !(in_doubt && known.kind() == Kind::Temporary);
         let known = self.cache.get(host, now).filter(|&known| tells(known));
         match known {
-            Some(_) => self.hits += 1,
-            None => self.misses += 1,
+            Some(_) => self.tally.hits += 1,
+            None => self.tally.misses += 1,
         }
         known.map(|known| known.resolution(now))
     }
@@ -275,7 +259,7 @@ impl Resolver {
             let Some(name) = self.cache.take_due(now) else { break };
             if !self.waiting.contains_key(&name) {
                 self.waiting.insert(name.clone(), Waiting::default());
-                self.ahead += 1;
+                self.tally.ahead += 1;
                 self.query(now, name, out);
             }
         }
@@ -287,7 +271,7 @@ impl Resolver {
 
     fn query(&mut self, now: Timestamp, name: String, out: &mut Output<Effect>) {
         self.in_flight += 1;
-        self.queries += 1;
+        self.tally.queries += 1;
         if let Some(waiting) = self.waiting.get_mut(&name) {
             waiting.asked_at = now;
         }
@@ -300,6 +284,7 @@ impl Resolver {
         // Every query has an entry, and is answered once.
         let Some(waiting) = self.waiting.get(name) else { return };
         self.in_flight -= 1;
+        self.tally.query_times.observe(now.since(waiting.asked_at));
         let is_held = match found {
             Found::Silence | Found::Temporary => {
                 self.silence.heard(now, waiting.asked_at, name, !waiting.servers.is_empty())
@@ -343,7 +328,7 @@ impl Resolver {
                 (self.permitted(addresses, seconds(lifetime)), lifetime)
             }
         };
-        let kinds = &mut self.kinds;
+        let kinds = &mut self.tally;
         match &resolution {
             Resolution::Addresses { .. } => kinds.addresses += 1,
             Resolution::NoAddress => kinds.no_address += 1,
@@ -376,7 +361,7 @@ impl Resolver {
         if self.snapshot_at.is_some() && !self.keeping {
             self.snapshot_at = None;
             self.keeping = true;
-            self.snapshots += 1;
+            self.tally.snapshots += 1;
             out.effect(Effect::Keep { snapshot: self.cache.snapshot(now) });
         }
     }
@@ -469,22 +454,17 @@ impl Core for Resolver {
     }
 
     fn counts(&self) -> Vec<Count> {
-        let counts = [
-            ("queries_total", self.queries),
-            ("cache_hits_total", self.hits),
-            ("cache_misses_total", self.misses),
-            ("answers_addresses_total", self.kinds.addresses),
-            ("answers_no_address_total", self.kinds.no_address),
-            ("answers_private_total", self.kinds.private),
-            ("answers_temporary_total", self.kinds.temporary),
-            ("queries_ahead_total", self.ahead),
-            ("snapshots_total", self.snapshots),
+        let levels = [
             ("names_cached", self.cache.len() as u64),
             ("names_cached_bytes", self.cache.bytes() as u64),
             ("names_in_flight", self.in_flight as u64),
             ("servers_waiting", self.servers_waiting as u64),
         ];
-        counts.into_iter().chain(self.silence.counts()).collect()
+        self.tally.counts().into_iter().chain(levels).chain(self.silence.counts()).collect()
+    }
+
+    fn histograms(&self) -> Vec<(&'static str, &Histogram)> {
+        vec![("query_seconds", &self.tally.query_times)]
     }
 }
 

@@ -29,6 +29,7 @@ mod core;
 mod frontier;
 pub mod keys;
 pub mod ledger_need;
+pub mod metrics;
 mod politeness;
 mod ranking;
 pub mod rights;

@@ -21,6 +21,7 @@ const STAGE: Stage = Stage {
     sources: sources(StageName::Scheduler),
     edges: &[],
     is_required: true,
+    metrics: scheduler::metrics::METRICS,
     state: Some(state),
     batch: |_| Stage::BATCH,
     open,

@@ -4,6 +4,7 @@
 //! Streams that are kept by interest take any number of such consumers: each gets every message.
 
 use shared::message::{Edge, Undecodable, decode};
+use shared::metrics::Row;
 use shared::stage::store::StoreError;
 use shared::stage::{AnyCore, Context, Core, Count, Event, NoShell, Output, Source, Stage, assemble};
 use shared::time::Timestamp;
@@ -51,12 +52,16 @@ impl Core for CountTitles {
     }
 }
 
+/// What its numbers are called and mean.
+const METRICS: &[Row] = &[Row::counter("titles_total", "titles", "Titles that came, each URL once.")];
+
 const STAGE: Stage = Stage {
     name: "count-titles",
     about: "Counts the titles of pages: an example of a further stage that only reads",
     sources: &[Source::Shared(TITLES)],
     edges: &[TITLES],
     is_required: false,
+    metrics: METRICS,
     state: None,
     batch: |_| Stage::BATCH,
     open,

@@ -4,6 +4,7 @@
 //! core panics.
 
 use shared::message::{Edge, Page, Undecodable, decode};
+use shared::metrics::Row;
 use shared::stage::store::StoreError;
 use shared::stage::{AnyCore, Context, Core, Count, Event, NoShell, Output, Source, Stage, Token, assemble};
 use shared::time::Timestamp;
@@ -63,12 +64,16 @@ impl Core for DieOfPages {
     }
 }
 
+/// What its numbers are called and mean.
+const METRICS: &[Row] = &[Row::counter("pages_total", "pages", "Pages that came and did no harm.")];
+
 const STAGE: Stage = Stage {
     name: "die-of-pages",
     about: "Dies of two pages: a stage for tests",
     sources: &[Source::Shared(Edge::Pages)],
     edges: &[TITLES],
     is_required: false,
+    metrics: METRICS,
     state: None,
     batch: |_| Stage::BATCH,
     open,

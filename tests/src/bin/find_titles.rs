@@ -16,6 +16,7 @@
 
 use shared::content_coding;
 use shared::message::{Edge, Page, Undecodable, decode};
+use shared::metrics::Row;
 use shared::stage::store::StoreError;
 use shared::stage::{AnyCore, Context, Core, Count, Event, NoShell, Output, Source, Stage, Token, assemble};
 use shared::time::Timestamp;
@@ -76,12 +77,19 @@ fn title_of(body: &[u8]) -> Option<String> {
     Some(String::from_utf8_lossy(&title[..after(title, b"</title>")?]).into_owned())
 }
 
+/// What its numbers are called and mean.
+const METRICS: &[Row] = &[
+    Row::counter("pages_total", "pages", "Pages that came."),
+    Row::counter("titles_total", "titles", "Titles that were found in them."),
+];
+
 const STAGE: Stage = Stage {
     name: "find-titles",
     about: "Finds the titles of pages: an example of a further stage that produces",
     sources: &[Source::Shared(Edge::Pages)],
     edges: &[TITLES],
     is_required: false,
+    metrics: METRICS,
     state: None,
     batch: |_| Stage::BATCH,
     open,

@@ -11,6 +11,7 @@ use anyhow::Context as _;
 use clap::Args;
 use shared::bus::{BUCKETS, Bus, LEASES, held_now, marked_streams, shown};
 use shared::config::Pipeline;
+use shared::log;
 use shared::stage::{Ownership, holders, new_life};
 use std::collections::BTreeSet;
 use std::io::{ErrorKind, IsTerminal as _};
@@ -64,6 +65,7 @@ impl Delete {
     /// Asks, and deletes.
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         let own = handle::local(&self.which.layers())?;
+        log::begin(&own.log, handle::PROGRAM);
         let pipeline = handle::kept(&own.data)?.unwrap_or(own);
         if !self.yes && std::io::stdin().is_terminal() && !confirmed(&pipeline)? {
             return Ok(ExitCode::FAILURE);

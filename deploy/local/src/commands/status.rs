@@ -109,6 +109,7 @@ async fn look(running: &Running) -> anyhow::Result<(Snapshot, Summary)> {
         let supervision: Supervision = serde_json::from_slice(&answer.payload).context("the supervisor answers")?;
         summary.restarts = supervision.restarts;
         summary.elapsed_s = supervision.elapsed_s;
+        summary.conductor = supervision.listen;
         summary.processes.extend(supervision.broker);
         summary.consumers_removed = supervision.consumers_removed;
         summary.elsewhere = supervision.elsewhere;
@@ -156,6 +157,15 @@ fn text(summary: &Summary, snapshot: &Snapshot) -> String {
     }
     for Parked { stage, edge, version, messages } in &summary.parked {
         let _ = writeln!(text, "parked    {stage}  {edge} version {version}: {messages} messages");
+    }
+    match summary.conductor.as_str() {
+        "" => {
+            let _ =
+                writeln!(text, "conductor none answers: limits, completion and missing instances are not looked after");
+        }
+        listen => {
+            let _ = writeln!(text, "conductor http://{listen}");
+        }
     }
     let here = host_name();
     for process in &snapshot.processes {

@@ -89,7 +89,7 @@ mod tests {
 
     fn consumer(waiting: u64, bytes: u64, acked_at: i128) -> Interested {
         let (name, acked_at) = ("guest".to_owned(), Some(acked_at));
-        Interested { edge: Edge::Pages, name, is_required: false, waiting, unacked: 0, bytes, acked_at }
+        Interested { edge: Edge::Pages, name, is_required: false, waiting, unacked: 0, redelivered: 0, bytes, acked_at }
     }
 
     #[test]

@@ -43,6 +43,11 @@ impl Elsewhere {
         self.known.len()
     }
 
+    /// How many are missing.
+    pub(super) fn missing(&self) -> usize {
+        self.known.values().filter(|known| known.is_missed).count()
+    }
+
     /// Those of a stage.
     pub(super) fn of(&self, stage: &str) -> impl Iterator<Item = u16> {
         self.known.keys().filter(move |(of, _)| of == stage).map(|(_, instance)| *instance)

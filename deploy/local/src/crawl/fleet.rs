@@ -56,6 +56,11 @@ impl Fleet {
         self.missing.values().cloned().collect()
     }
 
+    /// How many instances are missing.
+    pub(super) fn missing(&self) -> usize {
+        self.missing.len()
+    }
+
     /// Says something to whoever looks at the deployment.
     pub(super) async fn announce(&mut self, why: &str) {
         if let Some(kubernetes) = &mut self.kubernetes {

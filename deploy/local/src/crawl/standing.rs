@@ -143,6 +143,11 @@ impl Standing {
         self.snapshot.processes.iter_mut().for_each(|process| process.reason.clear());
     }
 
+    /// The latest snapshot; with the last known numbers of processes that could not answer.
+    pub(super) fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
     /// Sums up. `restarts`: processes that died and were started again.
     pub(super) fn summary(&self, restarts: u64) -> Summary {
         Summary {

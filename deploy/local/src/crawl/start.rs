@@ -5,6 +5,7 @@
 
 use super::Stages;
 use super::fleet::Fleet;
+use super::front::Front;
 use super::here::Here;
 use super::kubernetes::Kubernetes;
 use super::membership::Membership;
@@ -34,6 +35,8 @@ use std::time::Duration;
 pub(super) struct Parts {
     /// The stages, and the private broker.
     pub(super) stages: Stages,
+    /// Its health, and what is told of the crawl.
+    pub(super) front: Front,
     /// The connection to the broker.
     pub(super) bus: Bus,
     /// Its key-value buckets.
@@ -66,9 +69,11 @@ async fn start_here(plan: &Plan) -> anyhow::Result<Parts> {
     check(pipeline)?;
     let data = data_directory(pipeline)?;
     let lock = lock(&data.join(LOCK)).await?;
+    let front = Front::open(pipeline)?;
     let broker = if pipeline.broker.url.is_empty() { Some(start_broker(pipeline, &data).await?) } else { None };
     let url = broker.as_ref().map_or(pipeline.broker.url.as_str(), Broker::url).to_owned();
     let bus = connect(&url, pipeline).await?;
+    front.connected(&bus);
     let (buckets, lease) = take_over(&bus, pipeline, broker.is_some(), &url).await?;
     if plan.accept_loss && plan.seeds.is_empty() && !data.join(SEEDS).exists() {
         check_scope(&buckets, pipeline).await?;
@@ -88,7 +93,7 @@ async fn start_here(plan: &Plan) -> anyhow::Result<Parts> {
     inject(&bus, pipeline.scope.follow, &plan.topic, &seeds.urls, 0).await?;
     seeds.stored()?;
     let stages = Stages::Here(Box::new(Here::new(broker, processes, lock, pipeline)));
-    Ok(Parts { stages, bus, buckets, identity, partitions, tide, elapsed: Duration::ZERO, lease })
+    Ok(Parts { stages, front, bus, buckets, identity, partitions, tide, elapsed: Duration::ZERO, lease })
 }
 
 /// Takes over a crawl whose stages are deployed. One that was stopped goes on, unless its time is over.
@@ -96,8 +101,11 @@ async fn take_over_fleet(plan: &Plan, statefulsets: &BTreeMap<String, String>) -
     let pipeline = &plan.pipeline;
     let url = &pipeline.broker.url;
     let kubernetes = if statefulsets.is_empty() { None } else { Some(Kubernetes::of_this_pod(statefulsets)?) };
+    let front = Front::open(pipeline)?;
     let bus = connect(url, pipeline).await?;
-    let (buckets, identity) = wait_for_crawl(&bus, pipeline, None, |_| {}).await?;
+    front.connected(&bus);
+    let (buckets, identity) = wait_for_crawl(&bus, pipeline, None, |what| front.health.waits(what)).await?;
+    front.health.waits("waits for the lease of the crawl's conductor: another may hold it");
     let lease = take_lease(buckets.leases.clone(), buckets.lease, pipeline, url).await?;
     let elapsed = buckets.register.conducted_since().await?.elapsed().unwrap_or_default();
     let mut partitions = Partitions::find(&buckets, pipeline).await?;
@@ -106,7 +114,7 @@ async fn take_over_fleet(plan: &Plan, statefulsets: &BTreeMap<String, String>) -
     }
     tracing::info!(crawl = pipeline.crawl, id = identity.mark.id, broker = shown(url), "conducting");
     let stages = Stages::Deployed(Box::new(Fleet::new(buckets.leases.clone(), buckets.lease, kubernetes)));
-    Ok(Parts { stages, bus, buckets, identity, partitions, tide: Tide::in_memory(pipeline), elapsed, lease })
+    Ok(Parts { stages, front, bus, buckets, identity, partitions, tide: Tide::in_memory(pipeline), elapsed, lease })
 }
 
 /// Checks that the broker still holds the scope, which is kept nowhere else: without it every link would be filtered.

@@ -1,9 +1,9 @@
 //! What the processes of a crawl answer and what lies in its streams, at one moment.
 
-use super::backlog::{backlog, owners_backlog};
+use super::backlog::{Behind, backlog, owners_backlog};
 use super::summary::{ConsumerUse, Parked, ProcessUse, ProcessWork, Summary};
 use crate::control::ask_all;
-use async_nats::jetstream::stream::Stream as JetStream;
+use async_nats::jetstream::stream::{Info, Stream as JetStream};
 use futures::TryStreamExt as _;
 use shared::bus::{Bus, Interested, edges_by_interest, held_now, interested, required_consumers};
 use shared::config::Pipeline;
@@ -11,6 +11,36 @@ use shared::message::Outcome;
 use shared::stage::{ControlRequest, ProcessStatus};
 use shared::topology::{self, DEAD, Edge, MOVES, PARKED, STAGES, Source, StageName};
 use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What the broker tells of the stream of an edge.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct StreamUse {
+    /// Messages that it has taken since it was made.
+    pub(crate) published: u64,
+    /// What lies in it.
+    pub(crate) bytes: u64,
+    /// Its limit; 0: none.
+    pub(crate) bytes_max: u64,
+    /// How far the consumers are behind that the crawl waits for.
+    pub(crate) behind: Behind,
+    /// When the oldest message in it was stored, since 1970; none when it is empty.
+    pub(crate) oldest_at: Option<Duration>,
+}
+
+impl StreamUse {
+    fn of(info: &Info, behind: Behind) -> StreamUse {
+        let Info { state, config, .. } = info;
+        let oldest_at = u64::try_from(state.first_timestamp.unix_timestamp()).ok().map(Duration::from_secs);
+        StreamUse {
+            published: state.last_sequence,
+            bytes: state.bytes,
+            bytes_max: u64::try_from(config.max_bytes).unwrap_or(0),
+            behind,
+            oldest_at: oldest_at.filter(|_| state.messages > 0),
+        }
+    }
+}
 
 /// The state of a crawl at one moment.
 #[derive(Clone, Debug, Default)]
@@ -21,6 +51,8 @@ pub(crate) struct Snapshot {
     pub(crate) last_sequences: BTreeMap<String, u64>,
     /// Messages of each stream that a required consumer has not acked, by edge.
     pub(crate) backlog: BTreeMap<String, u64>,
+    /// What the broker tells of each stream, by edge.
+    pub(crate) streams: BTreeMap<String, StreamUse>,
     /// Messages that each stream held once and holds no more, by edge.
     pub(crate) taken: BTreeMap<String, u64>,
     /// Consumers of the streams that are kept by interest.
@@ -57,8 +89,9 @@ impl Snapshot {
                 }
                 continue;
             };
-            let Some(backlog) = snapshot.backlog_of(&stream, edge, pipeline).await else { continue };
-            snapshot.backlog.insert(key.to_owned(), backlog);
+            let Some(behind) = snapshot.backlog_of(&stream, edge, pipeline).await else { continue };
+            snapshot.backlog.insert(key.to_owned(), behind.messages());
+            snapshot.streams.insert(key.to_owned(), StreamUse::of(stream.cached_info(), behind));
             snapshot.last_sequences.insert(key.to_owned(), state.last_sequence);
             snapshot.taken.insert(key.to_owned(), state.last_sequence.saturating_sub(state.messages));
         }
@@ -75,7 +108,7 @@ impl Snapshot {
 
     /// Counts what required consumers of a stream have not acked, and remembers all consumers of one that is kept by
     /// interest; none while the broker does not tell.
-    async fn backlog_of(&mut self, stream: &JetStream, edge: Edge, pipeline: &Pipeline) -> Option<u64> {
+    async fn backlog_of(&mut self, stream: &JetStream, edge: Edge, pipeline: &Pipeline) -> Option<Behind> {
         let required = required_consumers(edge, pipeline);
         if !edges_by_interest().any(|kept| kept == edge) {
             // Not by the messages in it: after a full disk a work queue was seen to keep one that is acked.
@@ -85,12 +118,13 @@ impl Snapshot {
         let consumers = interested(stream, edge, pipeline).await.ok()?;
         let is_there = |name: &String| consumers.iter().any(|consumer| consumer.name == *name);
         let absent = required.iter().filter(|name| !is_there(name)).count() as u64;
-        let behind: u64 = consumers.iter().filter(|one| one.is_required).map(Interested::messages).sum();
+        let mut behind = Behind::all_of(absent * stream.cached_info().state.messages);
+        consumers.iter().filter(|one| one.is_required).for_each(|one| behind += Behind::from(one));
         self.consumers.extend(consumers);
-        Some(behind + absent * stream.cached_info().state.messages)
+        Some(behind)
     }
 
-    pub(super) fn total(&self, stage: &str, count: &str) -> u64 {
+    pub(crate) fn total(&self, stage: &str, count: &str) -> u64 {
         self.processes.iter().filter(|p| p.stage == stage).filter_map(|p| p.counts.get(count)).sum()
     }
 
@@ -112,7 +146,7 @@ impl Snapshot {
             host: p.host.clone(),
             cpu_s: p.cpu_s,
             peak_rss_bytes: p.peak_rss_bytes,
-            work: Some(ProcessWork { ready: p.ready, shares: p.shares.clone() }),
+            work: Some(ProcessWork { ready: p.ready, listen: p.listen.clone(), shares: p.shares.clone() }),
         });
         Summary {
             pages: outcomes["fetched"],

@@ -32,6 +32,9 @@ pub struct ProcessUse {
 pub struct ProcessWork {
     /// Connected, owner of its partitions, and what it publishes arrives.
     pub ready: bool,
+    /// Where it serves health and metrics.
+    #[serde(default)]
+    pub listen: String,
     /// Shares of the last 10 to 20 seconds.
     #[serde(flatten)]
     pub shares: Shares,
@@ -131,6 +134,9 @@ pub struct Summary {
     /// Who reads the streams that are kept by interest.
     #[serde(default)]
     pub consumers: Vec<ConsumerUse>,
+    /// Where the conductor serves health, metrics and what autoscalers ask; empty when none answers.
+    #[serde(default)]
+    pub conductor: String,
     /// Optional consumers that were removed, each with the reason (in this run).
     #[serde(default)]
     pub consumers_removed: Vec<String>,
@@ -147,6 +153,9 @@ pub struct Summary {
 pub(crate) struct Supervision {
     /// Processes that died and were started again.
     pub(crate) restarts: u64,
+    /// Where health, metrics and what autoscalers ask are served.
+    #[serde(default)]
+    pub(crate) listen: String,
     /// Seconds since the crawl was started (in this run).
     pub(crate) elapsed_s: f64,
     /// The private broker.

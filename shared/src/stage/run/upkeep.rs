@@ -13,7 +13,7 @@ use crate::stage::start::is_final;
 use crate::stage::store::Changes;
 use crate::time::Timestamp;
 use crate::topology::{Source, StageName};
-use std::time::Instant;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Rows of partitions that are others' which one upkeep removes: a few milliseconds.
 const ROWS_AT_ONCE: usize = 2000;
@@ -69,6 +69,7 @@ impl Loop {
             let Loop { parked, core, process, .. } = self;
             parked.put_back(&process.context.bus, &process.stage, |edge, payload| core.reads(edge, payload)).await;
         }
+        self.see_incoming();
         self.process.telling.renew(self.moment());
         self.process.look_at_number().await?;
         self.hear_of_owners()?;
@@ -76,6 +77,20 @@ impl Loop {
         self.weigh_partitions().await;
         self.remove_left_over()?;
         Ok(new_inputs)
+    }
+
+    /// Notes the time, and which partitions are on their way to the instance.
+    fn see_incoming(&mut self) {
+        let now = self.now();
+        if let Ok(since_1970) = SystemTime::now().duration_since(UNIX_EPOCH) {
+            self.settlement.is_now(now, i64::try_from(since_1970.as_nanos()).unwrap_or(i64::MAX));
+        }
+        let Process { stage, context, owners, .. } = &self.process;
+        let own = StageName::from_name(stage.name).filter(|own| own.row().has_state);
+        let tables = owners.tables.borrow();
+        if let Some(table) = own.and_then(|own| tables.get(&own)) {
+            self.incoming.look(now, &table.owners, context.instance);
+        }
     }
 
     /// Tells the core who has the partitions of its stage, and of those that it asks; does what can be done of the moves of

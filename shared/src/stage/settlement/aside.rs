@@ -27,7 +27,7 @@ impl<H: Clone> Settlement<H> {
                     tracing::warn!(subject, "a message is passed over, and all like it: {unknown}; finish the update");
                 }
                 self.passed_over += 1;
-                self.release(ticket);
+                self.release(now, ticket);
             }
         }
     }

@@ -23,6 +23,7 @@
 mod applied;
 mod aside;
 mod deaths;
+mod latencies;
 mod outbox;
 mod partition_lease;
 mod patience;
@@ -47,6 +48,7 @@ use crate::config::Pipeline;
 use crate::message::Edge;
 use crate::time::Timestamp;
 use bytes::Bytes;
+use latencies::Latencies;
 use outbox::{Key, Outbox};
 use partition_lease::PartitionLease;
 use positions::Positions;
@@ -128,6 +130,7 @@ pub struct Settlement<H> {
     actions: VecDeque<Action<H>>,
     /// Inputs of a stage with state that lie in the dead letters: acked when their positions are committed.
     put_aside: Vec<Held<H>>,
+    latencies: Latencies,
     /// What follows the commit under way.
     after_commit: Option<AfterCommit>,
     received: u64,
@@ -169,6 +172,7 @@ impl<H: Clone> Settlement<H> {
             lease: PartitionLease::new(pipeline.ownership_lease),
             actions: VecDeque::new(),
             put_aside: Vec::new(),
+            latencies: Latencies::default(),
             after_commit: None,
             received: 0,
             published: 0,
@@ -242,7 +246,7 @@ impl<H: Clone> Settlement<H> {
         answer_to: H,
     ) -> Result<Option<Ticket>, Rewound> {
         match self.positions.given(at, stamp) {
-            Ok(false) => Ok(Some(self.tickets.take(answer_to, at, now))),
+            Ok(false) => Ok(Some(self.tickets.take(answer_to, at, stamp, now))),
             Ok(true) => {
                 self.repeated += 1;
                 self.actions.push_back(Action::Ack(answer_to));
@@ -282,7 +286,7 @@ impl<H: Clone> Settlement<H> {
                 self.published += 1;
                 self.publish(now, message, Waits { causes, tag, row: None });
             }
-            self.carry_on(step);
+            self.carry_on(now, step);
             return Ok(());
         };
         let mut changes = std::mem::take(&mut step.changes);
@@ -292,7 +296,7 @@ impl<H: Clone> Settlement<H> {
         }
         self.positions.apply(step.finished.iter().filter_map(|&ticket| self.tickets.position(ticket)), &mut changes);
         if changes.is_empty() {
-            self.carry_on(step);
+            self.carry_on(now, step);
             return Ok(());
         }
         if !self.lease.is_held(now) {
@@ -312,11 +316,11 @@ impl<H: Clone> Settlement<H> {
             self.published += 1;
             self.publish(now, message, Waits { row: Some(row), ..Waits::default() });
         }
-        self.carry_on(rest);
+        self.carry_on(now, rest);
     }
 
     /// What a step brings beside outputs for streams.
-    fn carry_on(&mut self, step: Step) {
+    fn carry_on(&mut self, now: Timestamp, step: Step) {
         self.actions.extend(step.sends.into_iter().map(Action::Send));
         for (ticket, payload) in step.replies {
             if let Some(reply_to) = self.tickets.answer_to(ticket) {
@@ -324,7 +328,7 @@ impl<H: Clone> Settlement<H> {
             }
         }
         for ticket in step.finished {
-            self.release(ticket);
+            self.release(now, ticket);
         }
     }
 
@@ -338,9 +342,10 @@ impl<H: Clone> Settlement<H> {
     }
 
     /// One thing fewer keeps an input in hand; the last one settles it.
-    fn release(&mut self, ticket: Ticket) {
+    fn release(&mut self, now: Timestamp, ticket: Ticket) {
         let Some(held) = self.tickets.release(ticket) else { return };
         let Some(at) = held.position else { return };
+        self.latencies.settled(now, at.edge, held.stamp);
         if self.outbox.is_some() && !self.positions.is_applied(at) {
             self.put_aside.push(held);
         } else {
@@ -363,7 +368,7 @@ impl<H: Clone> Settlement<H> {
             outbox.stored(row);
         }
         for ticket in causes {
-            self.release(ticket);
+            self.release(now, ticket);
         }
         tag
     }
@@ -411,14 +416,6 @@ impl<H: Clone> Settlement<H> {
     /// Says whether more input may be taken: what waits in the stream is the back-pressure.
     pub fn takes_input(&self, now: Timestamp) -> bool {
         self.may_step(now) && self.unstored.len() < PUBLISHES_MAX
-    }
-
-    /// The edge that holds the process back, if one does: its stream is full, or too much is on its way into it.
-    pub fn held_back(&self) -> Option<&str> {
-        let is_choked = self.unstored.len() >= PUBLISHES_MAX;
-        let oldest = || self.unstored.oldest().filter(|_| is_choked);
-        let message = self.unstored.oldest_refused().or_else(oldest)?;
-        Some(self.subjects.name_of(&message.subject))
     }
 
     /// When [`due`](Self::due) has something to do, if ever.

@@ -13,6 +13,8 @@ pub(super) struct Held<H> {
     pub(super) answer_to: Option<H>,
     /// Where it was in its stream: such an input must be acked, and kept alive while it is in hand.
     pub(super) position: Option<InputAt>,
+    /// When its stream stored it, in nanoseconds since 1970; 0 of a request.
+    pub(super) stamp: i64,
     /// Outputs not yet stored, and one until the core has finished with it.
     references: u32,
     /// When the broker was last told that it is in hand, or delivered it.
@@ -33,19 +35,19 @@ impl<H> Default for Tickets<H> {
 
 impl<H: Clone> Tickets<H> {
     /// An input from a stream: to be acked.
-    pub(super) fn take(&mut self, answer_to: H, position: InputAt, now: Timestamp) -> Ticket {
-        self.insert(Some(answer_to), Some(position), now)
+    pub(super) fn take(&mut self, answer_to: H, position: InputAt, stamp: i64, now: Timestamp) -> Ticket {
+        self.insert(Some(answer_to), Some(position), stamp, now)
     }
 
     /// A core NATS message.
     pub(super) fn take_soft(&mut self, reply_to: Option<H>, now: Timestamp) -> Ticket {
-        self.insert(reply_to, None, now)
+        self.insert(reply_to, None, 0, now)
     }
 
-    fn insert(&mut self, answer_to: Option<H>, position: Option<InputAt>, now: Timestamp) -> Ticket {
+    fn insert(&mut self, answer_to: Option<H>, position: Option<InputAt>, stamp: i64, now: Timestamp) -> Ticket {
         self.next += 1;
         let ticket = Ticket(self.next);
-        self.held.insert(ticket, Held { answer_to, position, references: 1, kept_alive: now });
+        self.held.insert(ticket, Held { answer_to, position, stamp, references: 1, kept_alive: now });
         ticket
     }
 

@@ -1,6 +1,8 @@
 //! What a settlement tells of itself: its numbers, whether it is at rest, whether the process is ready.
 
-use super::{PUBLISH_LATE, Settlement, settled_count};
+use super::{PUBLISH_LATE, PUBLISHES_MAX, Settlement, settled_count};
+use crate::message::Edge;
+use crate::metrics::Histogram;
 use crate::stage::core::Count;
 use crate::time::Timestamp;
 
@@ -30,6 +32,24 @@ impl<H: Clone> Settlement<H> {
         ];
         counts.extend(settled);
         counts
+    }
+
+    /// The edge that holds the process back, if one does: its stream is full, or too much is on its way into it.
+    pub fn held_back(&self) -> Option<&str> {
+        let is_choked = self.unstored.len() >= PUBLISHES_MAX;
+        let oldest = || self.unstored.oldest().filter(|_| is_choked);
+        let message = self.unstored.oldest_refused().or_else(oldest)?;
+        Some(self.subjects.name_of(&message.subject))
+    }
+
+    /// What time it is, in nanoseconds since 1970: without that no latency is measured. To be called now and then.
+    pub fn is_now(&mut self, now: Timestamp, since_1970_ns: i64) {
+        self.latencies.is_now(now, since_1970_ns);
+    }
+
+    /// How long inputs took from the moment when their stream stored them until they were settled, by edge.
+    pub fn latencies(&self) -> &[(Edge, Histogram)] {
+        self.latencies.by_edge()
     }
 
     /// Says why the process is not ready, if it is not.

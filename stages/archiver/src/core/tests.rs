@@ -138,7 +138,9 @@ fn a_write_that_fails_is_tried_again_and_nothing_is_lost() {
     let ticket = bench.page("http://a.test/", 1);
     bench.wait(LINGER);
     let batch = bench.batch();
+    assert_eq!(bench.core.hindrance(bench.now), None);
     bench.step(Event::Answer(Answer::Written(None)));
+    assert!(bench.core.hindrance(bench.now).is_some_and(|why| why.contains("free space")), "it is not ready");
     assert!(bench.out.finished.is_empty() && bench.batch().is_none());
     assert!(!bench.core.is_idle());
     bench.wait(RETRY_WAIT);
@@ -225,4 +227,10 @@ fn a_file_is_finished_when_it_is_large_or_old_or_the_end_has_come() {
     bench.written(500);
     assert!(finishes(&mut bench), "the end");
     assert!(bench.core.is_idle());
+}
+
+#[test]
+fn the_table_of_metrics_has_a_row_for_each_number_and_no_other() {
+    let core = Bench::new().core;
+    assert_eq!(shared::metrics::unlike(crate::metrics::METRICS, &core.counts(), &core.histograms()), [""; 0]);
 }

@@ -366,3 +366,10 @@ fn batches_that_wait_are_bounded_by_the_buffer() {
     }
     assert!(largest > 50_000, "batches wait: {largest}");
 }
+
+#[test]
+fn the_table_of_metrics_has_a_row_for_each_number_and_no_other() {
+    let state = State::new();
+    let core = open(&state, &[0]);
+    assert_eq!(shared::metrics::unlike(crate::metrics::METRICS, &core.counts(), &core.histograms()), [""; 0]);
+}

@@ -79,3 +79,9 @@ fn a_draining_fetcher_takes_its_ask_back_and_refuses_what_was_granted_before() {
     assert!(bench.effects.is_empty(), "it asks for nothing more");
     assert!(bench.core.is_idle());
 }
+
+#[test]
+fn the_table_of_metrics_has_a_row_for_each_number_and_no_other() {
+    let core = Bench::new(4).core;
+    assert_eq!(shared::metrics::unlike(fetcher::metrics::METRICS, &core.counts(), &core.histograms()), [""; 0]);
+}

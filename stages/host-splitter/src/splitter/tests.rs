@@ -409,3 +409,9 @@ proptest! {
         prop_assert_eq!(counts["found_total"], filtered + t.urls().len() as u64);
     }
 }
+
+#[test]
+fn the_table_of_metrics_has_a_row_for_each_number_and_no_other() {
+    let core = Harness::new(settings(Follow::Any)).core;
+    assert_eq!(shared::metrics::unlike(crate::metrics::METRICS, &core.counts(), &core.histograms()), [""; 0]);
+}

@@ -461,3 +461,9 @@ fn a_url_without_an_origin_is_corrupt() {
     let broken = NewUrls { origin_of: vec![1], ..batch };
     assert!(matches!(Resolver::decode(Edge::UrlsNew, &encode(&broken)), Err(Undecodable::Corrupt(_))));
 }
+
+#[test]
+fn the_table_of_metrics_has_a_row_for_each_number_and_no_other() {
+    let core = Harness::new(settings()).core;
+    assert_eq!(shared::metrics::unlike(crate::metrics::METRICS, &core.counts(), &core.histograms()), [""; 0]);
+}

@@ -7,8 +7,9 @@ use crate::core::places::Places;
 use crate::frontier::rows::scan_urls;
 use crate::keys::circle::Circle;
 use crate::keys::room::Room;
+use crate::keys::wait_for::WaitFor;
 use crate::servers::in_play::Servers;
-use crate::servers::todo::{Todo, WaitFor};
+use crate::servers::todo::Todo;
 use crate::settings::Settings;
 use shared::message::Outcome;
 use shared::stage::store::StoreError;
@@ -205,7 +206,7 @@ impl Inquiry<'_> {
         Ok(match server.todo(key, now, settings, budgets, &self.places.circles) {
             Todo::Nothing | Todo::Wait(_, WaitFor::Nobody) => Idle::NothingWaiting,
             Todo::Wait(until, WaitFor::Lease) => Idle::Connected(left(until)),
-            Todo::Wait(until, WaitFor::Contact) if server.was_set_aside() => Idle::BackOff(left(until)),
+            Todo::Wait(until, WaitFor::BackOff) => Idle::BackOff(left(until)),
             Todo::Wait(until, WaitFor::Contact) => Idle::Delay(left(until)),
             Todo::Wait(until, WaitFor::Retry) => Idle::Retry(left(until)),
             Todo::Wait(until, WaitFor::Address) => Idle::AddressAwaited(left(until)),

@@ -63,7 +63,7 @@ impl Places {
                     staged.idle.insert(key);
                     MoveTo::Idle
                 }
-                Todo::Wait(until, _) => MoveTo::Until(until),
+                Todo::Wait(until, what) => MoveTo::Until(until, what),
                 Todo::Hold(room) => {
                     if let Room::Circle(circle) = room {
                         self.circles.want(circle, now, settings);

@@ -383,7 +383,7 @@ impl Core for Scheduler {
     }
 
     fn counts(&self) -> Vec<Count> {
-        let (totals, load) = (self.servers.totals(), self.servers.load_of_all());
+        let (totals, load, waits) = (self.servers.totals(), self.servers.load_of_all(), self.places.queue.waits());
         let mut counts = vec![
             ("new_total", totals.new),
             ("new_in_generation", self.servers.new_after(serials_follow(self.settings.generation))),
@@ -392,6 +392,14 @@ impl Core for Scheduler {
             ("waiting_over_budget", load.over_budget),
             ("servers", self.servers.len() as u64),
             ("servers_ready", self.places.queue.ready() as u64),
+            ("connections_in_use", load.jobs),
+            ("servers_waiting_delay", waits.delay),
+            ("servers_waiting_back_off", waits.back_off),
+            ("servers_waiting_retry", waits.retry),
+            ("servers_waiting_address", waits.address),
+            ("servers_waiting_robots", waits.robots),
+            ("servers_waiting_budget", waits.budget),
+            ("servers_waiting_room", waits.room),
             ("retried_total", totals.retried),
             ("refetched_total", totals.refetched),
             ("contacts_total", totals.contacts),

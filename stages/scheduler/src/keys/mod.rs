@@ -7,3 +7,4 @@ pub(crate) mod load;
 pub(crate) mod room;
 pub(crate) mod server_key;
 pub(crate) mod slot;
+pub(crate) mod wait_for;

@@ -5,6 +5,7 @@
 
 use crate::keys::room::Room;
 use crate::keys::server_key::ServerKey;
+use crate::keys::wait_for::WaitFor;
 use crate::ranking::policy::Rank;
 use shared::time::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,7 +17,7 @@ pub(crate) enum QueuePlace {
     #[default]
     Idle,
     /// Nothing is to be done before then: a contact, an answer that is awaited, the end of a lease.
-    Until(Timestamp),
+    Until(Timestamp, WaitFor),
     /// A job can be granted; by rank and turn.
     Ready(Rank, u64),
     /// A job can be granted, but the server is in trouble; by rank and turn.
@@ -31,11 +32,42 @@ pub(crate) enum QueuePlace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MoveTo {
     Idle,
-    Until(Timestamp),
+    Until(Timestamp, WaitFor),
     Ready(Rank),
     Troubled(Rank),
     Held(Room),
     Ending,
+}
+
+/// Servers by what they wait for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Waits {
+    pub(crate) delay: u64,
+    pub(crate) back_off: u64,
+    pub(crate) retry: u64,
+    pub(crate) address: u64,
+    pub(crate) robots: u64,
+    pub(crate) budget: u64,
+    pub(crate) room: u64,
+}
+
+impl Waits {
+    /// The number that a server in that place counts for.
+    fn of(&mut self, place: QueuePlace) -> Option<&mut u64> {
+        match place {
+            QueuePlace::Until(_, what) => match what {
+                WaitFor::Contact => Some(&mut self.delay),
+                WaitFor::BackOff => Some(&mut self.back_off),
+                WaitFor::Retry => Some(&mut self.retry),
+                WaitFor::Address => Some(&mut self.address),
+                WaitFor::Robots => Some(&mut self.robots),
+                WaitFor::Lease | WaitFor::Nobody => None,
+            },
+            QueuePlace::Held(Room::Host(_) | Room::Domain(_), _) => Some(&mut self.budget),
+            QueuePlace::Held(Room::Circle(_), _) => Some(&mut self.room),
+            QueuePlace::Idle | QueuePlace::Ready(..) | QueuePlace::Troubled(..) | QueuePlace::Ending => None,
+        }
+    }
 }
 
 /// All servers with something to do, by place.
@@ -47,6 +79,7 @@ pub(crate) struct ReadyQueue {
     held: BTreeMap<(Room, u64), ServerKey>,
     ending: BTreeSet<ServerKey>,
     turns: u64,
+    waits: Waits,
 }
 
 impl ReadyQueue {
@@ -64,9 +97,12 @@ impl ReadyQueue {
                 self.turns
             }
         };
+        if let Some(count) = self.waits.of(*place) {
+            *count -= 1;
+        }
         match *place {
             QueuePlace::Idle => {}
-            QueuePlace::Until(at) => {
+            QueuePlace::Until(at, _) => {
                 self.waiting.remove(&(at, server));
             }
             QueuePlace::Ready(rank, turn) => {
@@ -84,9 +120,9 @@ impl ReadyQueue {
         }
         *place = match to {
             MoveTo::Idle => QueuePlace::Idle,
-            MoveTo::Until(at) => {
+            MoveTo::Until(at, what) => {
                 self.waiting.insert((at, server));
-                QueuePlace::Until(at)
+                QueuePlace::Until(at, what)
             }
             MoveTo::Ready(rank) => {
                 self.ready.insert((rank, turn), server);
@@ -105,6 +141,9 @@ impl ReadyQueue {
                 QueuePlace::Ending
             }
         };
+        if let Some(count) = self.waits.of(*place) {
+            *count += 1;
+        }
     }
 
     /// The server that goes next. `troubled_too`: it may be one in trouble.
@@ -140,6 +179,11 @@ impl ReadyQueue {
             QueuePlace::Troubled(rank, turn) => self.troubled.range(..(rank, turn)).count(),
             _ => self.ready.len(),
         }
+    }
+
+    /// Numbers of servers by what they wait for.
+    pub(crate) fn waits(&self) -> &Waits {
+        &self.waits
     }
 
     /// Number of servers that are ready.
@@ -194,13 +238,36 @@ mod tests {
     }
 
     #[test]
+    fn servers_are_counted_by_what_they_wait_for() {
+        let mut queue = ReadyQueue::default();
+        let mut places = [QueuePlace::Idle; 4];
+        let until = |what| MoveTo::Until(Timestamp::from_micros(5), what);
+        let address = Room::Circle(Circle::Address("192.0.2.1".parse().unwrap()));
+        let all =
+            [until(WaitFor::Address), until(WaitFor::Address), MoveTo::Held(Room::Host(7)), MoveTo::Held(address)];
+        for (id, to) in all.into_iter().enumerate() {
+            queue.place(server(id as u64), &mut places[id], to);
+        }
+        assert_eq!(*queue.waits(), Waits { address: 2, budget: 1, room: 1, ..Waits::default() });
+        // One that stays where it is counts once.
+        for (id, to) in [(0, until(WaitFor::BackOff)), (1, until(WaitFor::Lease)), (2, MoveTo::Held(Room::Host(7)))] {
+            queue.place(server(id as u64), &mut places[id], to);
+        }
+        assert_eq!(*queue.waits(), Waits { back_off: 1, budget: 1, room: 1, ..Waits::default() });
+        for (id, place) in places.iter_mut().enumerate() {
+            queue.place(server(id as u64), place, MoveTo::Idle);
+        }
+        assert_eq!(*queue.waits(), Waits::default());
+    }
+
+    #[test]
     fn servers_go_in_the_order_in_which_they_became_ready() {
         let mut queue = ReadyQueue::default();
         let mut places = [QueuePlace::Idle; 4];
         for id in [2, 0, 3, 1] {
             queue.place(server(id as u64), &mut places[id], MoveTo::Ready(Rank::default()));
         }
-        queue.place(server(3), &mut places[3], MoveTo::Until(Timestamp::from_micros(5)));
+        queue.place(server(3), &mut places[3], MoveTo::Until(Timestamp::from_micros(5), WaitFor::Contact));
         queue.place(server(2), &mut places[2], MoveTo::Ready(Rank::default()));
         let mut order = Vec::new();
         while let Some(next) = queue.first_ready(false) {

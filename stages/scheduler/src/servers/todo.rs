@@ -5,6 +5,7 @@ use crate::budget::left::Budgets;
 use crate::keys::circle::Circle;
 use crate::keys::room::Room;
 use crate::keys::server_key::ServerKey;
+use crate::keys::wait_for::WaitFor;
 use crate::politeness::circles::Circles;
 use crate::robots::state::{Next, Rules};
 use crate::servers::address::Need;
@@ -33,23 +34,6 @@ pub(crate) enum Todo {
     Refuse,
     /// Its waiting URLs end, without a contact.
     End,
-}
-
-/// What a server waits for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WaitFor {
-    /// The end of its lease.
-    Lease,
-    /// Its next contact may be made, but nothing waits for it.
-    Nobody,
-    /// Its next contact may be made.
-    Contact,
-    /// The first of its URLs, which all failed before, may be tried again.
-    Retry,
-    /// Its address.
-    Address,
-    /// Its robots.txt, from another server.
-    Robots,
 }
 
 impl Server {
@@ -103,7 +87,8 @@ impl Server {
             return Todo::Hold(room);
         }
         if self.next_contact > now {
-            return Todo::Wait(self.next_contact, WaitFor::Contact);
+            let set_aside = self.was_set_aside();
+            return Todo::Wait(self.next_contact, if set_aside { WaitFor::BackOff } else { WaitFor::Contact });
         }
         if !errands && self.queue.ready_at() > now {
             return Todo::Wait(self.queue.ready_at(), WaitFor::Retry);

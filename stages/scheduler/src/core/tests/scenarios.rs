@@ -121,3 +121,9 @@ fn state_of_partitions_that_are_not_owned_is_left_alone() {
         world.store.contains(crate::servers::server::SERVERS, &world.core.key_of(server_of(A)).to_bytes()).unwrap()
     );
 }
+
+#[test]
+fn the_table_of_metrics_has_a_row_for_each_number_and_no_other() {
+    let core = World::polite().core;
+    assert_eq!(shared::metrics::unlike(crate::metrics::METRICS, &core.counts(), &core.histograms()), [""; 0]);
+}

@@ -1,0 +1,115 @@
+//! What the numbers of the scheduler are called and mean.
+
+use shared::metrics::Row;
+
+/// The table.
+pub const METRICS: &[Row] = &[
+    Row::counter(
+        "new_total",
+        "URLs",
+        "New URLs that came, since the crawl began: outcomes + waiting + in flight (P3).",
+    ),
+    Row::gauge("new_in_generation", "URLs", "New URLs of this generation of the crawl: part of the accounts."),
+    Row::gauge("waiting", "URLs", "URLs that wait: the frontier."),
+    Row::gauge("in_flight", "URLs", "URLs that fetchers have."),
+    Row::gauge("waiting_over_budget", "URLs", "URLs that wait for a larger budget (limits.over_budget: hold)."),
+    Row::gauge(
+        "servers",
+        "servers",
+        "Servers in play: with something to do, or left alone for a while. They take memory.",
+    ),
+    Row::gauge(
+        "servers_ready",
+        "servers",
+        "Servers that could be contacted now and have no connection. While there are many, more fetchers fetch more.",
+    ),
+    Row::gauge("connections_in_use", "connections", "Connections that fetchers hold for servers of this scheduler."),
+    Row::gauge(
+        "servers_waiting_delay",
+        "servers",
+        "Servers with URLs that wait for the pause between two contacts (P2).",
+    ),
+    Row::gauge(
+        "servers_waiting_back_off",
+        "servers",
+        "Servers with URLs that are set aside because they refused or did not answer. `rhumb why` says more of one.",
+    ),
+    Row::gauge("servers_waiting_retry", "servers", "Servers whose URLs all failed before and are tried again later."),
+    Row::gauge(
+        "servers_waiting_address",
+        "servers",
+        "Servers that wait for their address. Many mean that resolvers or name servers are slow.",
+    ),
+    Row::gauge(
+        "servers_waiting_robots",
+        "servers",
+        "Servers that wait for a robots.txt that lies with another server.",
+    ),
+    Row::gauge(
+        "servers_waiting_budget",
+        "servers",
+        "Servers that wait for what is left of the budget of their host or domain (limits.pages_per_host, pages_per_domain).",
+    ),
+    Row::gauge(
+        "servers_waiting_room",
+        "servers",
+        "Servers that wait because their address or group has all connections that it may have (politeness).",
+    ),
+    Row::counter("retried_total", "URLs", "How often URLs failed and were sent back to wait."),
+    Row::counter(
+        "refetched_total",
+        "URLs",
+        "URLs of leases that ran out; they may be fetched twice. Look at fetchers that were lost.",
+    ),
+    Row::counter("contacts_total", "requests", "Requests that reached a server, or may have."),
+    Row::counter("jobs_granted_total", "jobs", "Connection jobs that were granted."),
+    Row::counter(
+        "leases_expired_total",
+        "jobs",
+        "Leases that ran out: a fetcher was lost, or stages.scheduler.job_lease is too short for a loaded machine.",
+    ),
+    Row::counter(
+        "failures_excused_total",
+        "failures",
+        "Failures of a fetcher that is cut off while others are answered, held against no server.",
+    ),
+    Row::counter("bytes_total", "bytes", "Bytes of the bodies of fetched pages, as they were sent."),
+    Row::counter("serials_repeated_total", "URLs", "New URLs that came again and were recognised."),
+    Row::counter("robots_fetched_total", "responses", "Answers to requests for robots.txt."),
+    Row::counter(
+        "foreign_total",
+        "messages",
+        "Messages for partitions of other instances, as come while partitions move.",
+    ),
+    Row::counter(
+        "malformed_total",
+        "messages",
+        "Messages, and parts of them, that make no sense. Report it with the log.",
+    ),
+    Row::counter("foreign_urls_total", "URLs", "New URLs of partitions of other instances, which were dropped."),
+    Row::counter("malformed_urls_total", "URLs", "New URLs that make no sense, and were dropped."),
+    Row::counter(
+        "invariants_broken_total",
+        "times",
+        "How often something was found that cannot be. It must stay 0: report it with the log.",
+    ),
+    Row::counter("outcome_fetched_total", "URLs", "URLs that ended fetched (2xx): pages."),
+    Row::counter("outcome_not_modified_total", "URLs", "URLs that ended not-modified (304)."),
+    Row::counter("outcome_redirected_total", "URLs", "URLs that ended redirected; their targets are found URLs."),
+    Row::counter("outcome_gone_total", "URLs", "URLs that ended gone (404, 410)."),
+    Row::counter(
+        "outcome_refused_total",
+        "URLs",
+        "URLs that ended refused (other 4xx, 429 and 503 after all attempts).",
+    ),
+    Row::counter(
+        "outcome_failed_total",
+        "URLs",
+        "URLs that ended failed (5xx, network, protocol) after all attempts. A growing share may be the fault of the network.",
+    ),
+    Row::counter("outcome_disallowed_total", "URLs", "URLs that robots.txt disallows (P5)."),
+    Row::counter("outcome_unresolvable_total", "URLs", "URLs of hosts that have no address."),
+    Row::counter("outcome_over_budget_total", "URLs", "URLs that ended because a budget is used up."),
+    Row::counter("outcome_trapped_total", "URLs", "URLs that ended as traps."),
+    Row::counter("outcome_dropped_total", "URLs", "URLs that an operator dropped."),
+];

@@ -1,0 +1,65 @@
+//! The page of all metrics: it is made from their tables, and says what they say.
+
+use shared::metrics::{PROCESS, Row, page};
+use shared::stage::metrics::METRICS;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// Set it to have the page written instead of compared.
+const WRITE: &str = "RHUMB_WRITE_DOCS";
+
+const HEAD: &str = "\
+# Metrics
+
+Every process serves its metrics on `/metrics`, in the text format of Prometheus: stages on `stages.<stage>.listen`, the
+`rhumb` that conducts a crawl on `conductor.listen`. A name is made of `rhumb`, the stage with `_` for `-`, and what is
+counted. Counters end in `_total`, and begin again at 0 with a process or, where it says so, with the crawl. A label is an
+edge, a stage, an outcome or a state: never a host or a URL. `deploy/grafana/rhumb.json` shows them,
+`deploy/prometheus/rules.yaml` watches them ([alerts.md](alerts.md)).
+
+This page is made from the tables in the sources: change them, and then write it with
+`RHUMB_WRITE_DOCS=1 cargo test -p rhumb-tests --test metrics`.
+";
+
+const STAGES: [(&str, &[Row]); 7] = [
+    ("host-splitter", host_splitter::metrics::METRICS),
+    ("dedup", dedup::metrics::METRICS),
+    ("resolver", resolver::metrics::METRICS),
+    ("scheduler", scheduler::metrics::METRICS),
+    ("fetcher", fetcher::metrics::METRICS),
+    ("parser", parser::metrics::METRICS),
+    ("archiver", archiver::metrics::METRICS),
+];
+
+fn all() -> String {
+    let mut sections = vec![HEAD.to_owned()];
+    sections.extend(rhumb::tables_of_metrics().map(|(title, prefix, rows)| page(title, prefix, &rows)));
+    let every: Vec<Row> = PROCESS.iter().chain(METRICS).copied().collect();
+    sections.push(page("Every stage", "rhumb_<stage>", &every));
+    for (stage, rows) in STAGES {
+        sections.push(page(stage, &format!("rhumb_{}", stage.replace('-', "_")), rows));
+    }
+    sections.join("\n")
+}
+
+#[test]
+fn the_page_of_metrics_says_what_their_tables_say() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/metrics.md");
+    let made = all();
+    if std::env::var_os(WRITE).is_some() {
+        std::fs::write(&path, &made).expect("the page can be written");
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    let other = kept.lines().zip(made.lines()).find(|(kept, made)| kept != made);
+    assert!(kept == made, "docs/metrics.md is not what the tables say: write it with {WRITE}=1; first: {other:?}");
+}
+
+#[test]
+fn no_metric_of_a_stage_has_the_name_of_one_that_every_stage_has() {
+    let every: BTreeSet<&str> = PROCESS.iter().chain(METRICS).map(|row| row.name).collect();
+    for (stage, rows) in STAGES {
+        let names: BTreeSet<&str> = rows.iter().map(|row| row.name).collect();
+        assert_eq!(names.len(), rows.len(), "{stage} has one name twice");
+        assert!(names.is_disjoint(&every), "{stage} has a name of all");
+    }
+}
