@@ -16,8 +16,8 @@
 //! - [`whole_file`]: files that are replaced whole;
 //! - [`process`]: CPU time and memory of a process;
 //! - [`scope_entry`]: the hosts that each topic follows, in the scope bucket;
+//! - [`log`]: log lines: their form, which there are, how often one comes again;
 //! - [`log_file`]: the bound of a process's log;
-//! - [`telemetry`]: logs of all processes;
 //! - [`metrics`]: what metrics mean, and the text that Prometheus reads;
 //! - [`health`]: health and metrics over HTTP, from a thread of their own.
 //!
@@ -36,6 +36,8 @@ pub mod health;
 pub mod identity;
 pub mod index;
 pub mod interfaces;
+#[allow(clippy::disallowed_methods, reason = "a shell: it waits, and looks at the clock")]
+pub mod log;
 pub mod log_file;
 pub mod message;
 pub mod metrics;
@@ -43,8 +45,6 @@ pub mod partitions;
 pub mod process;
 pub mod scope_entry;
 pub mod stage;
-#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a shell: it waits, and looks at the clock")]
-pub mod telemetry;
 pub mod time;
 pub mod tls;
 pub mod topology;

@@ -2,7 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail as tests do")]
 
-use shared::{log_file, telemetry};
+use shared::config::Log;
+use shared::{log, log_file};
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -19,7 +20,7 @@ const KEPT: u32 = 50;
 #[test]
 fn a_process_that_writes_a_log() {
     let Some(path) = std::env::var_os(FILE).map(PathBuf::from) else { return };
-    telemetry::init();
+    log::begin(&Log { repeats_max: 0, ..Log::default() }, "fetcher");
     log_file::bound(&path, BYTES_MAX, KEPT);
     std::thread::scope(|scope| {
         for thread in 0..THREADS {

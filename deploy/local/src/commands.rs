@@ -5,6 +5,7 @@
 
 mod adopt;
 mod arguments;
+mod auth;
 mod canonical;
 mod conduct;
 mod consumers;
@@ -19,6 +20,7 @@ mod move_partitions;
 mod partitions;
 mod robots;
 mod scale;
+mod sightings;
 mod split;
 mod status;
 mod tap;
@@ -26,9 +28,11 @@ mod topology;
 mod up;
 mod why;
 
+use crate::handle::PROGRAM;
 use crate::lab::{self, Experiment};
 use arguments::BadArguments;
 use clap::{Parser, Subcommand};
+use shared::log;
 use std::process::ExitCode;
 
 /// Bad configuration or arguments.
@@ -70,6 +74,7 @@ enum Command {
     Consumers(consumers::Consumers),
     Why(why::Why),
     Topology(topology::Topology),
+    Auth(auth::Auth),
     Dead(dead::Dead),
     Delete(delete::Delete),
     #[command(subcommand)]
@@ -84,7 +89,6 @@ enum Command {
 /// Runs the command that the command line names.
 pub(crate) fn main() -> ExitCode {
     let command = CommandLine::parse().command;
-    shared::telemetry::init();
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -92,10 +96,12 @@ pub(crate) fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    match runtime.block_on(run(command)) {
+    let ended = runtime.block_on(run(command));
+    log::end();
+    match ended {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("rhumb: {error:#}");
+            log::say_end(PROGRAM, format_args!("{error:#}"));
             let is_bad = error.downcast_ref::<BadArguments>().is_some()
                 || error.is::<shared::config::ConfigError>()
                 || error.is::<shared::identity::Misfit>();
@@ -121,6 +127,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Consumers(consumers) => consumers.run().await?,
         Command::Why(why) => why.run().await?,
         Command::Topology(topology) => topology.print(),
+        Command::Auth(auth) => auth.run()?,
         Command::Dead(dead) => dead.run().await?,
         Command::Delete(delete) => return delete.run().await,
         Command::Lab(_) => return Err(lab::start()),

@@ -45,6 +45,8 @@ pub(crate) enum SupervisorRequest {
 
 /// Answers [`SupervisorRequest`]s on the control subject of this name.
 pub(crate) const SUPERVISOR: &str = "supervisor";
+/// Answers [`SupervisorRequest::Status`] alone on the control subject of this name: for users who may change nothing.
+pub(crate) const SUPERVISION: &str = "supervision";
 /// How long processes may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(1500);
 /// How long to wait for one more answer when nobody knows how many will come.
@@ -55,8 +57,24 @@ const QUIET: Duration = Duration::from_millis(250);
 /// # Errors
 /// Nobody supervises the crawl, or the broker does not answer.
 pub(crate) async fn ask_supervisor(bus: &Bus, request: &SupervisorRequest) -> anyhow::Result<async_nats::Message> {
+    let to = if matches!(request, SupervisorRequest::Status) { SUPERVISION } else { SUPERVISOR };
     let request = serde_json::to_vec(request)?;
-    Ok(bus.client.request(bus.subjects.control(SUPERVISOR), request.into()).await?)
+    Ok(bus.client.request(bus.subjects.control(to), request.into()).await?)
+}
+
+/// What the supervising process is asked. Who may only look reaches [`SUPERVISION`] alone, where nothing can be changed.
+///
+/// # Errors
+/// The connection to the broker is closed.
+pub(crate) async fn supervisor_requests(
+    bus: &Bus,
+) -> anyhow::Result<impl futures::Stream<Item = async_nats::Message> + Unpin + use<>> {
+    let all = bus.client.subscribe(bus.subjects.control(SUPERVISOR)).await?;
+    let looks = bus.client.subscribe(bus.subjects.control(SUPERVISION)).await?;
+    let is_look = |request: &async_nats::Message| {
+        std::future::ready(matches!(serde_json::from_slice(&request.payload), Ok(SupervisorRequest::Status)))
+    };
+    Ok(futures::stream::select(all, looks.filter(is_look)))
 }
 
 /// Sends the same request to all processes and returns their answers (`expected` of them, if known).

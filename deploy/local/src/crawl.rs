@@ -31,7 +31,7 @@ pub(crate) use partitions::OWNERS;
 pub(crate) use plan::{EndReason, Plan, Runs};
 pub(crate) use tide::TIDE;
 
-use crate::control::{SUPERVISOR, SupervisorRequest};
+use crate::control::{SupervisorRequest, supervisor_requests};
 use crate::handle::Handle;
 use crate::stages::{ARCHIVER, owns_partitions};
 use crate::status::{ProcessUse, Snapshot, Summary, Supervision};
@@ -142,7 +142,7 @@ impl<'a> Crawl<'a> {
 
     /// Looks after the crawl until it is complete, at a limit, or interrupted.
     async fn watch(&mut self) -> anyhow::Result<EndReason> {
-        let mut requests = self.bus.client.subscribe(self.bus.subjects.control(SUPERVISOR)).await?;
+        let mut requests = supervisor_requests(&self.bus).await?;
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
         let (plan, bus) = (self.plan, self.bus.clone());

@@ -3,12 +3,15 @@
 
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
-use shared::bus::{Bus, Subjects, find_buckets, shown};
-use shared::config::{ConfigError, Layers, Pipeline};
-use shared::whole_file;
+use shared::bus::{Bus, Obstacle, Subjects, find_buckets, shown};
+use shared::config::{Broker, ConfigError, Layers, Pipeline};
+use shared::{log, whole_file};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
+
+/// The name that the program has in log lines, where stages have theirs.
+pub(crate) const PROGRAM: &str = "rhumb";
 
 /// What `control.json` holds.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -135,6 +138,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(5);
 /// The configuration is bad, no crawl runs there, or its broker does not answer within five seconds.
 pub async fn find(layers: &Layers) -> anyhow::Result<Running> {
     let own = local(layers)?;
+    log::begin(&own.log, PROGRAM);
     let handle = Handle::read(&own.data)?;
     let named = Some(own.broker.url.clone()).filter(|url| !url.is_empty());
     match (named, handle) {
@@ -142,7 +146,11 @@ pub async fn find(layers: &Layers) -> anyhow::Result<Running> {
             let running = connect(url, own, false).await?;
             over_kept(layers, running).await
         }
-        (_, Some(handle)) => connect(handle.broker, kept(&own.data)?.unwrap_or(own), true).await,
+        (_, Some(handle)) => {
+            let mut pipeline = kept(&own.data)?.unwrap_or_else(|| own.clone());
+            take_access(&mut pipeline.broker, own.broker);
+            connect(handle.broker, pipeline, true).await
+        }
         (_, None) => anyhow::bail!(
             "no crawl runs in {} (no control.json there) and broker.url is empty: name its data directory with --data, or its \
              broker with --set broker.url=nats://host:port",
@@ -152,14 +160,24 @@ pub async fn find(layers: &Layers) -> anyhow::Result<Running> {
 }
 
 async fn connect(url: String, pipeline: Pipeline, has_handle: bool) -> anyhow::Result<Running> {
-    let connecting = Bus::connect(&url, &pipeline, "rhumb");
-    let bus = tokio::time::timeout(ANSWER_MAX, connecting).await.map_err(|_| {
-        anyhow::anyhow!(
-            "the broker at {} does not answer: the crawl has stopped? `rhumb crawl --resume` continues it",
-            shown(&url)
-        )
-    })??;
+    let connecting = Bus::connect_within(ANSWER_MAX, &url, &pipeline, "rhumb");
+    let bus = connecting.await.map_err(|error| match error.downcast_ref() {
+        Some(Obstacle::Unreachable(why)) => {
+            anyhow::anyhow!("{why}: the crawl has stopped? `rhumb crawl --resume` continues it")
+        }
+        _ => error,
+    })?;
     Ok(Running { pipeline, broker: url, bus, has_handle })
+}
+
+/// Takes over what the asker's configuration says of credentials: who asks may be another user than the crawl.
+fn take_access(of: &mut Broker, own: Broker) {
+    if !own.credentials.as_os_str().is_empty() {
+        (of.credentials, of.user) = (own.credentials, own.user);
+    }
+    if !own.ca.as_os_str().is_empty() {
+        of.ca = own.ca;
+    }
 }
 
 /// Takes the configuration that lies at the broker in the place of what only the crawl itself is given.

@@ -22,9 +22,11 @@ pub mod lab;
 mod lock;
 pub mod output;
 mod processes;
+pub mod rights;
 mod seeds;
 mod stages;
 pub mod status;
+mod users;
 
 pub use crawl::tables_of_metrics;
 

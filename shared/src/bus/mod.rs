@@ -4,7 +4,9 @@
 //! settings that cannot be changed in place is a clear error. Which there are, [`crate::topology`] says; their subjects and
 //! settings come from the configuration.
 
+mod access;
 mod consumers;
+mod credentials;
 mod join;
 mod lanes;
 mod owners;
@@ -14,6 +16,7 @@ mod streams;
 mod subjects;
 
 pub use crate::config::shown;
+pub use access::{Access, Obstacle};
 pub use consumers::{
     Interested, Need, all_interested, consumer_name, edges_by_interest, interested, remove_consumer,
     required_by_interest, required_consumers,
@@ -33,7 +36,7 @@ pub use streams::{
 pub(crate) use streams::{make_further_streams, missing};
 pub use subjects::{ParkedUnder, Subjects};
 
-use crate::config::{Bytes, ConfigError, Credentials, MAX_PAYLOAD_MIN, Pipeline, Servers};
+use crate::config::{Bytes, ConfigError, MAX_PAYLOAD_MIN, Pipeline};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -58,40 +61,65 @@ const API_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Bus {
     /// Connects to the broker at `url`, or to one of its servers when there are several. It tries again with back-off
-    /// until the broker answers, and says so once and then every `broker.connect_report_every`. Reconnects by itself
-    /// for ever.
+    /// until the broker lets it in, and says why not: once, when the reason changes, and every
+    /// `broker.connect_report_every`. Reconnects by itself for ever.
+    ///
+    /// # Errors
+    /// The configuration cannot be used: an address, a file, or a broker that is too old.
     pub async fn connect(url: &str, pipeline: &Pipeline, name: &str) -> anyhow::Result<Bus> {
-        let servers = Servers::read(url).map_err(|error| {
-            ConfigError::Range(vec![format!("configuration key broker.url = '{}': {error}", shown(url))])
-        })?;
+        let access = Access::of(url, &pipeline.broker)?;
         let started = Instant::now();
-        let mut reported: Option<Instant> = None;
+        let mut reported: Option<(Instant, Obstacle)> = None;
         let mut wait = RECONNECT_WAIT;
         loop {
-            match options(name, servers.credentials.clone()).connect(servers.addresses.clone()).await {
-                Ok(client) => {
-                    check_version(url, &client.server_info().version)?;
-                    check_payload(url, Bytes(client.server_info().max_payload as u64))?;
-                    let mut jetstream = async_nats::jetstream::new(client.clone());
-                    jetstream.set_timeout(API_TIMEOUT);
-                    let subjects = Arc::new(Subjects::new(pipeline));
-                    return Ok(Bus { client, jetstream, subjects });
-                }
-                Err(error) => {
-                    if reported.is_none_or(|at| at.elapsed() >= pipeline.broker.connect_report_every) {
-                        tracing::warn!(
-                            broker = shown(url),
-                            waited_s = started.elapsed().as_secs(),
-                            %error,
-                            "the broker cannot be reached; trying on (set broker.url, or start it there)"
-                        );
-                        reported = Some(Instant::now());
-                    }
-                    tokio::time::sleep(wait).await;
-                    wait = (wait * 2).min(RECONNECT_WAIT_MAX);
-                }
+            let obstacle = match Bus::try_connect(&access, pipeline, name).await? {
+                Ok(bus) => return Ok(bus),
+                Err(obstacle) => obstacle,
+            };
+            let is_known = |(at, known): &(Instant, Obstacle)| {
+                known.is_like(&obstacle) && at.elapsed() < pipeline.broker.connect_report_every
+            };
+            if !reported.as_ref().is_some_and(is_known) {
+                let waited_s = started.elapsed().as_secs();
+                tracing::warn!(broker = access.shown(), waited_s, "{obstacle}; trying on");
+                reported = Some((Instant::now(), obstacle));
             }
+            tokio::time::sleep(wait).await;
+            wait = (wait * 2).min(RECONNECT_WAIT_MAX);
         }
+    }
+
+    /// The same for somebody who waits: a broker that does not let it in ends it at once, and one that does not answer in
+    /// time.
+    ///
+    /// # Errors
+    /// As for [`connect`](Bus::connect), and an [`Obstacle`].
+    pub async fn connect_within(at_most: Duration, url: &str, pipeline: &Pipeline, name: &str) -> anyhow::Result<Bus> {
+        let access = Access::of(url, &pipeline.broker)?;
+        let end = tokio::time::Instant::now() + at_most;
+        let mut last = Obstacle::silent(&access);
+        loop {
+            match tokio::time::timeout_at(end, Bus::try_connect(&access, pipeline, name)).await {
+                Ok(Ok(Ok(bus))) => return Ok(bus),
+                Ok(Ok(Err(obstacle))) if obstacle.is_lasting() => return Err(obstacle.into()),
+                Ok(Ok(Err(obstacle))) => last = obstacle,
+                Ok(Err(error)) => return Err(error),
+                Err(_) => return Err(last.into()),
+            }
+            tokio::time::sleep(RECONNECT_WAIT).await;
+        }
+    }
+
+    async fn try_connect(access: &Access, pipeline: &Pipeline, name: &str) -> anyhow::Result<Result<Bus, Obstacle>> {
+        let client = match options(name, access).connect(access.addresses()).await {
+            Ok(client) => client,
+            Err(error) => return Ok(Err(Obstacle::of(&error, access))),
+        };
+        check_version(access.shown(), &client.server_info().version)?;
+        check_payload(access.shown(), Bytes(client.server_info().max_payload as u64))?;
+        let mut jetstream = async_nats::jetstream::new(client.clone());
+        jetstream.set_timeout(API_TIMEOUT);
+        Ok(Ok(Bus { client, jetstream, subjects: Arc::new(Subjects::new(pipeline)) }))
     }
 
     /// The largest message that both take, the configuration (`broker.max_payload`) and the broker.
@@ -138,17 +166,9 @@ fn check_payload(url: &str, max_payload: Bytes) -> Result<(), ConfigError> {
     )]))
 }
 
-/// Options of a connection with these credentials: the client does not look for them in the address.
-pub fn identified(credentials: Option<Credentials>) -> async_nats::ConnectOptions {
-    match credentials {
-        None => async_nats::ConnectOptions::new(),
-        Some(Credentials::Token(token)) => async_nats::ConnectOptions::with_token(token),
-        Some(Credentials::User(name, password)) => async_nats::ConnectOptions::with_user_and_password(name, password),
-    }
-}
-
-fn options(name: &str, credentials: Option<Credentials>) -> async_nats::ConnectOptions {
-    identified(credentials)
+fn options(name: &str, access: &Access) -> async_nats::ConnectOptions {
+    access
+        .options()
         .name(name)
         .max_reconnects(None)
         .connection_timeout(Duration::from_secs(5))
@@ -160,14 +180,7 @@ fn options(name: &str, credentials: Option<Credentials>) -> async_nats::ConnectO
             let doubling = RECONNECT_WAIT.saturating_mul(1 << attempts.min(10) as u32);
             doubling.min(RECONNECT_WAIT_MAX)
         })
-        .event_callback(|event| async move {
-            match event {
-                async_nats::Event::Disconnected => tracing::warn!("the broker is gone; reconnecting"),
-                // One event a lost message: never a line each.
-                async_nats::Event::SlowConsumer(_) => {}
-                event => tracing::debug!(%event, "broker connection"),
-            }
-        })
+        .event_callback(access.listener())
 }
 
 #[cfg(test)]

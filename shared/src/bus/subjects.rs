@@ -116,6 +116,16 @@ impl Subjects {
         format!("{}{}.{partition:03}.>", self.prefix, self.moves.replace("{stage}", stage))
     }
 
+    /// The subjects of all that moves between the instances of a stage.
+    pub fn moves_of(&self, stage: &str) -> String {
+        format!("{}{}.>", self.prefix, self.moves.replace("{stage}", stage))
+    }
+
+    /// All subjects of the crawl.
+    pub fn everything(&self) -> String {
+        format!("{}>", self.prefix)
+    }
+
     /// What is parked under a subject; none when it is not one of [`parked`](Self::parked).
     pub fn parked_under<'a>(&self, subject: &'a str) -> Option<ParkedUnder<'a>> {
         let (before, after) = self.parked.split_once("{stage}")?;

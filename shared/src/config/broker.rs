@@ -3,6 +3,7 @@
 use super::units::{Bytes, duration};
 use async_nats::ServerAddr;
 use serde::{Deserialize, Deserializer, de};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// The smallest `max_payload` that a broker may have: the default of a nats-server.
@@ -23,6 +24,19 @@ pub struct Broker {
     pub consumers_max: u32,
     #[serde(deserialize_with = "duration")]
     pub consumer_expiry: Duration,
+    pub credentials: PathBuf,
+    pub user: String,
+    pub ca: PathBuf,
+}
+
+impl Broker {
+    /// The name of the user that a process is at the broker; none where it is nobody in particular.
+    pub fn user_name(&self) -> Option<&str> {
+        match self.user.as_str() {
+            "" => self.credentials.file_stem().and_then(|stem| stem.to_str()),
+            user => Some(user),
+        }
+    }
 }
 
 /// The servers of one broker, and who the crawl is there.

@@ -1,6 +1,6 @@
 //! The checks of single values. Each message names key, value and what is accepted.
 
-use super::broker::{MAX_PAYLOAD_MIN, Servers, shown};
+use super::broker::{Broker, MAX_PAYLOAD_MIN, Servers, shown};
 use super::edges::StreamEdge;
 use super::group::Group;
 use super::pipeline::Pipeline;
@@ -35,6 +35,12 @@ const OWN_HEADERS: [&str; 18] = [
 /// Says whether names of headers and media types may have the byte (RFC 9110, section 5.6.2).
 fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+/// Says whether a text can be a token of a subject, and the name of a crawl or of a user.
+fn is_name(text: &str) -> bool {
+    let letters = text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+    !text.is_empty() && text.len() <= 64 && letters
 }
 
 /// The complaints so far.
@@ -80,8 +86,7 @@ impl Check {
     }
 
     pub(super) fn name(&mut self, key: &str, value: &str) {
-        let letters = value.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
-        if value.is_empty() || value.len() > 64 || !letters {
+        if !is_name(value) {
             self.0.push(format!("configuration key {key} = '{value}': accepted are 1 to 64 letters, digits, - and _"));
         }
     }
@@ -92,6 +97,28 @@ impl Check {
             && let Err(error) = Servers::read(value)
         {
             self.0.push(format!("configuration key {key} = '{}': {error}", shown(value)));
+        }
+    }
+
+    /// Who a process is at the broker: once, and under a name that is one token of a subject.
+    pub(super) fn access(&mut self, broker: &Broker) {
+        let Broker { credentials, user, .. } = broker;
+        let has_file = !credentials.as_os_str().is_empty();
+        if has_file && Servers::read(&broker.url).is_ok_and(|servers| servers.credentials.is_some()) {
+            self.0.push(format!(
+                "configuration key broker.credentials = '{}': broker.url has a name and password, or a token, already; \
+                 accepted is one of the two",
+                credentials.display()
+            ));
+        }
+        match broker.user_name() {
+            Some(name) if has_file && user.is_empty() && !is_name(name) => self.0.push(format!(
+                "configuration key broker.credentials = '{}': '{name}' is no name of a user; accepted is a file that is \
+                 named by its user, such as fetcher.nk, or name the user with broker.user",
+                credentials.display()
+            )),
+            Some(name) if !user.is_empty() => self.name("broker.user", name),
+            _ => {}
         }
     }
 

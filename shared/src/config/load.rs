@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 pub(super) const SHIPPED: &str = include_str!("../../../pipeline.yaml");
 
 /// Keys that name files, as JSON pointers.
-const FILES: [&str; 4] = [
+const FILES: [&str; 6] = [
+    "/broker/credentials",
+    "/broker/ca",
     "/stages/host-splitter/cache/file",
     "/stages/dedup/cache/file",
     "/stages/scheduler/quality_table",
@@ -376,6 +378,12 @@ mod tests {
             ("scope.follow=hosts", vec!["scope.follow", "hosts", "domain"]),
             ("limits.body_bytes_max=9MiB", vec!["limits.body_bytes_max", "9MiB"]),
             ("crawl=a.b", vec!["crawl", "a.b"]),
+            ("broker.user=a.b", vec!["broker.user", "a.b", "letters"]),
+            ("broker.credentials=x/a.b.nk", vec!["broker.credentials", "x/a.b.nk", "'a.b'", "broker.user"]),
+            (
+                "broker={url: 'nats://u:p@b.test', credentials: a.nk}",
+                vec!["broker.credentials", "a.nk", "one of the two"],
+            ),
             ("stages.resolver.hedge_after=2m", vec!["stages.resolver.hedge_after", "2m", "1ms to 1m"]),
             ("stages.resolver.cache.temporary_max=1s", vec!["stages.resolver.cache.temporary_max", "30s to 1day"]),
             ("stages.resolver.cache.snapshot_every=2d", vec!["stages.resolver.cache.snapshot_every", "0s to 1day"]),

@@ -4,6 +4,7 @@
 use super::broker::Broker;
 use super::edges::{Edges, StreamEdge};
 use super::group::Group;
+use super::log::Log;
 use super::name_server::NameServer;
 use super::patterns::Patterns;
 use super::proxy::Proxy;
@@ -28,6 +29,7 @@ pub struct Pipeline {
     pub moves: Moves,
     pub durability: Durability,
     pub broker: Broker,
+    pub log: Log,
     pub logs: Logs,
     pub conductor: Conductor,
     pub network: Network,

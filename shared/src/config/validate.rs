@@ -2,6 +2,7 @@
 
 use super::broker::MAX_PAYLOAD_MIN;
 use super::check::Check;
+use super::log::{LEVELS, Log};
 use super::pipeline::Pipeline;
 use super::stages::Stages;
 use super::units::Bytes;
@@ -14,6 +15,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 pub(super) fn errors(pipeline: &Pipeline) -> Vec<String> {
     let mut check = Check::default();
     crawl(pipeline, &mut check);
+    log(&pipeline.log, &mut check);
     politeness(pipeline, &mut check);
     limits(pipeline, &mut check);
     edges(pipeline, &mut check);
@@ -37,6 +39,7 @@ fn crawl(pipeline: &Pipeline, check: &mut Check) {
     check.lasting("moves.sigterm_wait", pipeline.moves.sigterm_wait, Duration::ZERO, Duration::from_secs(60));
     check.within("broker.max_payload", pipeline.broker.max_payload, MAX_PAYLOAD_MIN, Bytes(8 << 20));
     check.url("broker.url", &pipeline.broker.url);
+    check.access(&pipeline.broker);
     check.within("broker.replicas", pipeline.broker.replicas, 1, 5);
     let sync_interval = pipeline.broker.sync_interval;
     check.lasting("broker.sync_interval", sync_interval, Duration::from_millis(1), 24 * HOUR);
@@ -46,6 +49,19 @@ fn crawl(pipeline: &Pipeline, check: &mut Check) {
     let consumers_min = (4 * u32::from(pipeline.partitions)).max(1000);
     check.within("broker.consumers_max", pipeline.broker.consumers_max, consumers_min, 1_000_000);
     check.lasting("broker.consumer_expiry", pipeline.broker.consumer_expiry, Duration::from_secs(1), 24 * HOUR);
+}
+
+fn log(log: &Log, check: &mut Check) {
+    if let Some(wrong) = log.wrong_directive() {
+        check.0.push(format!(
+            "configuration key log.level = '{}': '{wrong}' is neither a level nor MODULE=LEVEL; accepted are such with commas \
+             between them, for instance 'warn,fetcher=debug'; levels are {}",
+            log.level,
+            LEVELS.join(", ")
+        ));
+    }
+    check.within("log.repeats_max", log.repeats_max, 0, 1_000_000);
+    check.lasting("log.repeats_interval", log.repeats_interval, Duration::from_secs(1), HOUR);
 }
 
 fn politeness(pipeline: &Pipeline, check: &mut Check) {

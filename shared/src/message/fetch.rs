@@ -4,6 +4,7 @@ use super::envelope::EdgeMessage;
 use super::urls::Origin;
 use crate::topology::Edge;
 use rkyv::{Archive, Deserialize, Serialize};
+use std::fmt;
 use std::net::IpAddr;
 
 /// `fetch.asks.<s>`: a fetcher says how many more connections it could open. An ask replaces the asks that
@@ -66,6 +67,12 @@ pub struct JobId {
     pub epoch: u64,
     /// Counts the grants of the epoch.
     pub number: u64,
+}
+
+impl fmt::Display for JobId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.scheduler, self.epoch, self.number)
+    }
 }
 
 /// The kind of thing that a job fetches.

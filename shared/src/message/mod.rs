@@ -17,6 +17,7 @@ mod quality;
 mod table;
 pub mod tap;
 mod text;
+mod trace;
 #[allow(missing_docs, reason = "rkyv's derive makes archived twins without docs")]
 mod urls;
 
@@ -27,4 +28,5 @@ pub use fetch::*;
 pub use quality::Quality;
 pub use table::{MESSAGES, MessageRow};
 pub use text::UrlList;
+pub use trace::Trace;
 pub use urls::*;

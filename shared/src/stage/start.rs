@@ -1,6 +1,6 @@
 //! From the command line to a running stage: the same for all of them.
 
-use super::Args;
+use super::args::{Args, Instance};
 use super::arrival;
 use super::context::{Context, Stage};
 use super::front::Front;
@@ -15,7 +15,7 @@ use crate::config::{ConfigError, Pipeline};
 use crate::health::NOT_CONNECTED;
 use crate::identity::Misfit;
 use crate::time::Timestamp;
-use crate::{log_file, telemetry};
+use crate::{log, log_file};
 use clap::{CommandFactory as _, FromArgMatches as _};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -36,7 +36,6 @@ pub fn main(stage: &Stage) -> ExitCode {
         Ok(args) => args,
         Err(error) => error.exit(),
     };
-    telemetry::init();
     if args.supervisor.is_some_and(|supervisor| !ends_with(supervisor)) {
         return ExitCode::FAILURE;
     }
@@ -47,28 +46,32 @@ pub fn main(stage: &Stage) -> ExitCode {
             return ExitCode::from(EXIT_CONFIGURATION);
         }
     };
-    if let Some(log) = &args.log {
-        log_file::bound(log, pipeline.logs.bytes_max.0, pipeline.logs.kept);
+    log::begin(&pipeline.log, stage.name);
+    if let Instance::Number(number) = args.instance {
+        log::instance_is(number);
+    }
+    if let Some(file) = &args.log {
+        log_file::bound(file, pipeline.logs.bytes_max.0, pipeline.logs.kept);
     }
     if pipeline.broker.url.is_empty() {
-        eprintln!(
-            "{}: configuration key broker.url is empty: a stage on its own needs a broker, such as nats://127.0.0.1:4222",
-            stage.name
-        );
+        let needed = "a stage on its own needs a broker, such as nats://127.0.0.1:4222";
+        log::say_end(stage.name, format_args!("configuration key broker.url is empty: {needed}"));
         return ExitCode::from(EXIT_CONFIGURATION);
     }
     // One thread: a stage is scaled by instances, and nothing crosses threads on the way of a message.
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("{}: cannot start: {error}", stage.name);
+            log::say_end(stage.name, format_args!("cannot start: {error}"));
             return ExitCode::FAILURE;
         }
     };
-    match runtime.block_on(start(stage, pipeline, &args)) {
+    let ended = runtime.block_on(start(stage, pipeline, &args));
+    log::end();
+    match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            tracing::error!(stage = stage.name, instance = ?args.instance, "{error:#}");
+            tracing::error!(stage = stage.name, instance = log::instance(), "{error:#}");
             if is_final(&error) { ExitCode::from(EXIT_CONFIGURATION) } else { ExitCode::FAILURE }
         }
     }
@@ -113,6 +116,7 @@ async fn start(stage: &Stage, mut pipeline: Pipeline, args: &Args) -> anyhow::Re
             (number, Some(lease))
         }
     };
+    log::instance_is(instance);
     let life = new_life(&format!("{}-{instance}", stage.name));
     let state = stage.state.map(|state| state(&pipeline));
     let context = Context {

@@ -2,7 +2,8 @@
 //!
 //! In: nothing; the tables are written by hand. Out: [`EDGES`] and [`STAGES`], from which streams, consumers, subjects,
 //! validation, the list of the tap, `rhumb status`, `rhumb why` and `rhumb topology` are derived, and the words in which
-//! code names a place in the pipeline: [`Edge`], [`StageName`], [`Source`], [`Token`].
+//! code names a place in the pipeline: [`Edge`], [`StageName`], [`Source`], [`Token`]. [`User`], [`BUCKETS`] and [`BESIDE`]
+//! say who uses what at the broker beside the edges.
 //!
 //! Stages beside the pipeline stand in no table; they bring their own edges ([`Edge::further`]).
 //!
@@ -12,11 +13,13 @@
 mod edges;
 mod picture;
 mod stages;
+mod users;
 mod words;
 
 pub use edges::{DEAD, EDGES, EdgeRow, MOVES, PARKED};
 pub use picture::{PICTURE, dot, text};
 pub use stages::{STAGES, StageRow};
+pub use users::{BESIDE, BUCKETS, BesideRow, BucketRow, TakenOut, User, Who};
 pub use words::{Division, Edge, Kind, Party, Retention, Source, StageName, Token};
 
 /// The input edges of a stage, each with how the stage takes part in it.

@@ -228,6 +228,7 @@ impl Archiver {
         }
         let written = page::write(page, &mut self.digests, &mut self.writer, &mut batch.members);
         batch.entries.push((written.line, written.response));
+        tracing::debug!(trace = %page.trace(), url = page.url, is_revisit = written.is_revisit, "a page is in the next batch");
         self.tally.pages += 1;
         self.tally.revisits += u64::from(written.is_revisit);
         self.tally.body_bytes += page.body.len() as u64;
@@ -291,6 +292,8 @@ impl Archiver {
         }
         let now_ms = self.settings.origin_ms + now.as_micros() / 1000;
         self.gathered.batch.lines.push_str(&crawl_log::line(entry, document, now_ms));
+        let OutcomeEntry { url, outcome, .. } = entry;
+        tracing::debug!(trace = %entry.trace(), url, outcome = outcome.name(), "an outcome is in the next batch");
         self.tally.outcomes += 1;
     }
 

@@ -33,7 +33,7 @@ use crate::passed_on::PassedOn;
 use crate::seen::{self, Novelty};
 use crate::sizes::Sizes;
 use shared::config::Pipeline;
-use shared::message::{ContentAsk, ContentReply, Edge, Origin, Place, SplitUrls, Undecodable, decode};
+use shared::message::{ContentAsk, ContentReply, Edge, Origin, Place, SplitUrls, Trace, Undecodable, decode};
 use shared::partitions::Directory;
 use shared::stage::store::{Store, StoreError, Table};
 use shared::stage::{Beside, Core, Count, Event, Figures, Keyed, Output, Ticket};
@@ -209,6 +209,7 @@ impl Dedup {
         news: &mut News,
     ) {
         self.cache.insert(fingerprint);
+        tracing::debug!(trace = %Trace::of(url), url, from = origin.page, is_new, "a link is tested");
         if is_new {
             self.owned.count(Some(slot), Counters::new_url);
             news.push(slot, url, origin, ticket);

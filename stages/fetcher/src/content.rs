@@ -2,7 +2,7 @@
 
 use crate::effect::Response;
 use shared::content_coding::{self, Completeness, Decoded};
-use shared::message::{FailureKind, Origin, Page, RobotsResponse};
+use shared::message::{FailureKind, JobId, Origin, Page, RobotsResponse};
 
 /// A robots.txt is read up to 500 KiB (RFC 9309, section 2.5).
 pub(crate) const ROBOTS_BYTES_MAX: usize = 500 << 10;
@@ -27,9 +27,9 @@ pub(crate) fn robots_response(response: &Response) -> Result<RobotsResponse, Fai
     Ok(RobotsResponse { status: response.status, location, body: body.into_owned() })
 }
 
-/// The page of a response.
-pub(crate) fn page(url: String, origin: Origin, response: Response) -> Page {
-    Page {
+/// The page of a response to a request of a job.
+pub(crate) fn page(job: JobId, url: String, origin: Origin, response: Response) -> Page {
+    let page = Page {
         url,
         origin,
         status: response.status,
@@ -41,5 +41,15 @@ pub(crate) fn page(url: String, origin: Origin, response: Response) -> Page {
         headers: response.headers,
         truncated: response.truncated,
         body: response.body,
-    }
+    };
+    tracing::debug!(
+        trace = %page.trace(),
+        url = page.url,
+        status = page.status,
+        body_bytes = page.body.len(),
+        elapsed_us = page.elapsed_us,
+        %job,
+        "a page is fetched"
+    );
+    page
 }

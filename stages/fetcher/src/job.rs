@@ -277,7 +277,7 @@ impl Running {
                 around.tally.pages += 1;
                 let tag = around.tag();
                 let request = &mut self.job.requests[index];
-                let page = page(std::mem::take(&mut request.url), request.origin.clone(), response);
+                let page = page(self.job.id, std::mem::take(&mut request.url), request.origin.clone(), response);
                 out.publish_tagged(Token::None, &page, Vec::new(), tag);
                 self.unstored.push((tag, result));
                 Some(tag)
@@ -305,8 +305,10 @@ impl Running {
     /// Counts a request as failed.
     fn fail(&mut self, index: usize, kind: FailureKind, around: &mut Surroundings) {
         around.tally.failed(kind);
-        let slot = self.job.requests[index].slot;
-        self.results.push(RequestResult { slot, end: RequestEnd::Failure(kind) });
+        let request = &self.job.requests[index];
+        let (url, failure, job) = (&request.url, kind.name(), self.job.id);
+        tracing::debug!(trace = %request.trace(), url, failure, %job, "a request failed");
+        self.results.push(RequestResult { slot: request.slot, end: RequestEnd::Failure(kind) });
     }
 
     /// Does what can be done now. Returns whether the job is over.

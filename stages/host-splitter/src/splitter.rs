@@ -167,6 +167,14 @@ impl Splitter {
                 }
             }
         }
+        let (origin, urls, rejected) = (&found.origin, found.urls.len(), filtered.reasons.len());
+        tracing::debug!(
+            trace = origin.trace().map(tracing::field::display),
+            url = origin.page,
+            urls,
+            rejected,
+            "links of a page are placed"
+        );
         self.found_total += found.urls.len() as u64;
         if !filtered.reasons.is_empty() {
             out.send(Token::None, &filtered);

@@ -8,6 +8,7 @@ use crate::content::{Answer, Ask, BodySeen, Content};
 use crate::documents::Gathered;
 use crate::options::Options;
 use crate::page::{Limits, Links, Response, links_by};
+use crate::told;
 use shared::bus::lane_of;
 use shared::config::Pipeline;
 use shared::content_coding::Completeness;
@@ -149,6 +150,7 @@ impl Parser {
     /// Publishes the links; the page is finished, or its entry waits for others.
     fn finish(&mut self, now: Timestamp, mut parsed: Parsed, out: &mut Output<Ask>) {
         publish(&parsed, self.settings.options.anchors, out);
+        told::parsed(&parsed.origin, &parsed.links);
         match parsed.document.take() {
             Some(document) => self.gathered.add(now, document, parsed.ticket),
             None => out.finish(parsed.ticket),

@@ -18,3 +18,5 @@ pub mod robots_meta;
 pub mod scanner;
 pub mod source;
 pub mod srcset;
+
+mod told;

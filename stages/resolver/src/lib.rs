@@ -14,3 +14,4 @@ pub mod snapshot_file;
 
 mod silence;
 mod tally;
+mod told;

@@ -19,6 +19,7 @@ use crate::effect::{Answer, Effect, Found};
 use crate::name_cache::{ADDRESSES_MAX, Damaged, Kept, Kind, Known, NameCache, read_snapshot, seconds};
 use crate::silence::Silence;
 use crate::tally::Tally;
+use crate::told;
 use shared::address::Reach;
 use shared::message::{DnsRefresh, Edge, NewUrls, ReadyUrls, Resolution, ServerResolution, Undecodable, decode};
 use shared::metrics::Histogram;
@@ -127,6 +128,7 @@ impl Resolver {
     fn receive(&mut self, now: Timestamp, ticket: Ticket, batch: NewUrls, out: &mut Output<Effect>) {
         let partition = batch.partition;
         let (servers, server_of) = self.servers_of(now, &batch);
+        told::passed_on(&batch);
         for ServerResolution { server, .. } in servers.iter().filter(|found| found.resolution.is_none()) {
             self.wait(partition, server);
         }

@@ -19,7 +19,7 @@ struct CommandLine {
 
 fn main() -> ExitCode {
     let experiment = CommandLine::parse().experiment;
-    shared::telemetry::init();
+    shared::log::begin(&shared::config::Log::default(), "rhumb");
     let hold = match experiment {
         Experiment::Dns { out, seed } => run_dns(out, seed),
         Experiment::Partitions { out, seed } => run_partitions(out, seed),

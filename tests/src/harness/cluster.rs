@@ -173,7 +173,7 @@ fn config_text(n: usize, port: u16, routes: &[u16], user: Option<(&str, &str)>, 
 }
 
 /// Ports that were free a moment ago.
-fn free_ports(count: usize) -> Vec<u16> {
+pub(super) fn free_ports(count: usize) -> Vec<u16> {
     let sockets: Vec<TcpListener> =
         (0..count).map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port")).collect();
     sockets.iter().map(|socket| socket.local_addr().expect("an address").port()).collect()

@@ -8,8 +8,7 @@ use anyhow::Context as _;
 use rhumb::handle::Handle;
 use rhumb::status::Summary;
 use rustix::process::{Pid, Signal, kill_process};
-use shared::bus::identified;
-use shared::config::Servers;
+use shared::bus::Access;
 use std::fs::File;
 use std::io::{Read as _, Seek as _};
 use std::path::PathBuf;
@@ -55,8 +54,8 @@ impl Running {
     /// # Panics
     /// When the broker does not answer.
     pub async fn client(&self) -> async_nats::Client {
-        let servers = Servers::read(&self.handle().broker).expect("an address");
-        identified(servers.credentials).connect(servers.addresses).await.expect("the broker answers")
+        let access = Access::by_address(&self.handle().broker).expect("an address");
+        access.options().connect(access.addresses()).await.expect("the broker answers")
     }
 
     /// Waits for the end and reads the summary.

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::net::UdpSocket;
 
 use super::hostility::{Hostility, NameAnswer};
-use super::plan::{host_address, host_of_name};
+use super::plan::{host_of_name, listens_at};
 use super::profile::Profile;
 use super::server::Web;
 
@@ -67,7 +67,7 @@ impl Zone {
             Some(hostility) => self.ask_hostile(host, hostility),
             None => NameAnswer::Address(Duration::ZERO),
         };
-        (said, vec![host_address(host).into()])
+        (said, vec![listens_at(self.profile.address, host, 0).ip()])
     }
 
     fn ask_hostile(&mut self, host: u32, hostility: Hostility) -> NameAnswer {

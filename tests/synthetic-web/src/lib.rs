@@ -137,7 +137,7 @@ impl SyntheticWeb {
 
     /// The address that a host listens at.
     pub fn host_address(&self, host: u32) -> SocketAddr {
-        SocketAddr::from((plan::host_address(host), self.port()))
+        self.web.plan.address(host)
     }
 
     /// `/` of every host, the first host first. The first one alone leads to everything.
@@ -238,7 +238,8 @@ fn run(profile: Profile, report_start: &mpsc::Sender<Result<Started>>, stopped: 
 async fn start(profile: Profile) -> Result<Started> {
     let listeners = server::bind(&profile).context("failed to listen on the hosts' addresses")?;
     let port = listeners.first().context("a web needs hosts")?.local_addr()?.port();
-    let dns_socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, profile.dns_port)).await.context("failed to bind DNS")?;
+    let dns_address = profile.address.unwrap_or(Ipv4Addr::LOCALHOST);
+    let dns_socket = UdpSocket::bind((dns_address, profile.dns_port)).await.context("failed to bind DNS")?;
     let control_listener =
         TcpListener::bind((Ipv4Addr::LOCALHOST, profile.control_port)).await.context("failed to bind control")?;
     let recorder = Recorder::new(profile.hosts, profile.delay_expected_ms);

@@ -3,7 +3,7 @@
 //!
 //! Exit 0 when all is well, 1 when the report is not clean, 2 when anything else fails.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -156,7 +156,11 @@ struct Serve {
     /// Another name the DNS server knows; repeatable
     #[arg(long, value_name = "NAME=ADDRESS", value_parser = parse_extra_host)]
     extra_host: Vec<(String, IpAddr)>,
-    /// TCP port of all hosts; 0 picks a free one
+    /// One address of this machine for all hosts and the DNS server, instead of loopback addresses: for crawlers that reach
+    /// no other. Each host then has a port of its own, one above that of the host before
+    #[arg(long, value_name = "ADDRESS")]
+    address: Option<Ipv4Addr>,
+    /// TCP port of all hosts, or of the first with --address; 0 picks a free one
     #[arg(long, default_value_t = 0)]
     port: u16,
     /// UDP port of the DNS server; 0 picks a free one
@@ -212,6 +216,7 @@ impl Serve {
         replace(&mut profile.delay_expected_ms, self.expect_delay);
         replace(&mut profile.dns_latency_ms, self.dns_latency);
         profile.extra_hosts = self.extra_host.clone();
+        profile.address = self.address;
         (profile.port, profile.dns_port, profile.control_port) = (self.port, self.dns_port, self.control_port);
         profile
     }

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -314,8 +314,13 @@ impl Plan {
 
     /// `h0017.web.test:8080`, as in the Host header and in URLs.
     pub(crate) fn authority(&self, host: u32) -> String {
-        let name = host_name(host);
-        if self.port == 80 { name } else { format!("{name}:{}", self.port) }
+        let (name, port) = (host_name(host), self.address(host).port());
+        if port == 80 { name } else { format!("{name}:{port}") }
+    }
+
+    /// Where a host listens.
+    pub(crate) fn address(&self, host: u32) -> SocketAddr {
+        listens_at(self.profile.address, host, self.port)
     }
 
     /// The URL without its path.
@@ -422,6 +427,14 @@ pub(crate) fn host_of_name(name: &str, hosts: u32) -> Option<u32> {
     let digits = label.strip_prefix(['h', 'H'])?;
     let host = digits.parse().ok().filter(|host| *host < hosts)?;
     host_name(host).eq_ignore_ascii_case(name).then_some(host)
+}
+
+/// Where a host listens, when the first one has this port.
+pub(crate) fn listens_at(shared: Option<Ipv4Addr>, host: u32, port: u16) -> SocketAddr {
+    match shared {
+        None => (host_address(host), port).into(),
+        Some(address) => (address, port.saturating_add(u16::try_from(host).unwrap_or(u16::MAX))).into(),
+    }
 }
 
 /// The loopback address of a host, different from 127.0.0.1 and from every other host's.

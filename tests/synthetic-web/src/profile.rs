@@ -1,6 +1,6 @@
 //! Profile: everything that decides what a synthetic web looks like and how its servers behave.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use anyhow::{Result, ensure};
 
@@ -141,6 +141,9 @@ pub struct Profile {
     pub extra_hosts: Vec<(String, IpAddr)>,
     /// TCP port of all hosts; 0 picks a free one.
     pub port: u16,
+    /// The one address of all hosts, and of the DNS server, instead of loopback addresses: for crawlers that reach no other,
+    /// such as those in a cluster. Then each host has a port of its own, one above that of the host before.
+    pub address: Option<Ipv4Addr>,
     /// UDP port of the DNS server on 127.0.0.1; 0 picks a free one.
     pub dns_port: u16,
     /// TCP port of the control server on 127.0.0.1; 0 picks a free one.
@@ -179,6 +182,7 @@ impl Profile {
             dns_latency_ms: 0,
             extra_hosts: Vec::new(),
             port: 0,
+            address: None,
             dns_port: 0,
             control_port: 0,
         }

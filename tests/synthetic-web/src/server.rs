@@ -14,7 +14,7 @@ use super::behaviour::{Behaviour, Exchange, Scratch};
 use super::hostility::{BUSY_EVERY, Hostility, UNREAD_BYTES};
 use super::http::{self, Body, Method, Parsed, Request};
 use super::outage::Network;
-use super::plan::{Plan, Site, host_address};
+use super::plan::{Plan, Site, listens_at};
 use super::profile::Profile;
 use super::record::{Contact, Open, Recorder};
 use super::resource::Resource;
@@ -35,7 +35,7 @@ pub(crate) struct Web {
     pub(crate) network: Network,
 }
 
-/// Binds one listener per host, all on the same port. With `port` 0 a port is looked for that is
+/// Binds one listener per host, all on the same port, or on ports in a row of one address. With `port` 0 a port is looked for that is
 /// free on all.
 pub(crate) fn bind(profile: &Profile) -> io::Result<Vec<TcpListener>> {
     if profile.port != 0 {
@@ -58,12 +58,19 @@ fn bind_all(profile: &Profile, mut port: u16) -> io::Result<Vec<TcpListener>> {
         if profile.hostility(host).is_some() {
             socket.set_send_buffer_size(UNREAD_BYTES)?;
         }
-        socket.bind(SocketAddr::from((host_address(host), port)))?;
+        socket.bind(if port == 0 { first_free(profile) } else { listens_at(profile.address, host, port) })?;
         let listener = socket.listen(BACKLOG)?;
-        port = listener.local_addr()?.port();
+        if host == 0 {
+            port = listener.local_addr()?.port();
+        }
         listeners.push(listener);
     }
     Ok(listeners)
+}
+
+/// Any port of the first host.
+fn first_free(profile: &Profile) -> SocketAddr {
+    SocketAddr::new(listens_at(profile.address, 0, 0).ip(), 0)
 }
 
 /// Accepts a host's connections for ever.

@@ -3,7 +3,7 @@
 use super::{ENDS_WITHIN, MINUTE, slow_web};
 use rhumb_tests::harness::{Cluster, Running, World, binaries, ended_within, json, rhumb, signal};
 use rustix::process::{Pid, Signal, kill_process};
-use shared::config::Credentials;
+use shared::bus::Access;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
@@ -258,9 +258,9 @@ fn a_private_broker_answers_to_nobody_without_its_token() {
         assert_eq!(mode & 0o777, 0o600, "{file}");
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    for stranger in [None, Some(Credentials::Token("0".repeat(64)))] {
-        let options = shared::bus::identified(stranger);
-        let refused = runtime.block_on(options.connect(format!("nats://{address}"))).expect_err("nobody knows it");
+    for stranger in [format!("nats://{address}"), format!("nats://{}@{address}", "0".repeat(64))] {
+        let access = Access::by_address(&stranger).expect("an address");
+        let refused = runtime.block_on(access.options().connect(access.addresses())).expect_err("nobody knows it");
         assert_eq!(refused.kind(), async_nats::ConnectErrorKind::AuthorizationViolation, "{refused}");
     }
     let seed = &world.web.seed_urls()[0];

@@ -84,13 +84,13 @@ fn a_broker_is_found_behind_a_server_that_is_away_and_is_told_the_password() {
         logs.push_str(&std::fs::read_to_string(entry.expect("an entry").path()).expect("a log"));
     }
     assert!(!logs.contains("geheim"), "a password in a log");
-    // Without the password the same servers do not answer, and the message does not show another one.
+    // With another password the same servers let nobody in, and the message does not show it.
     let folder = tempfile::tempdir().expect("a folder");
     let wrong = url.replace("geheim", "falsch");
     let said =
         rhumb(&["status", "--data", &folder.path().display().to_string(), "--set", &format!("broker.url={wrong}")]);
     assert_eq!(said.code, 1, "{}", said.err);
-    assert!(said.err.contains("does not answer") && !said.err.contains("falsch"), "{}", said.err);
+    assert!(said.err.contains("refuses the credentials of crawler") && !said.err.contains("falsch"), "{}", said.err);
 }
 
 /// The command lines of the processes that are told this data directory.

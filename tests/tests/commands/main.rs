@@ -2,6 +2,7 @@
 
 mod control;
 mod faults;
+mod logs;
 mod observation;
 mod refusals;
 mod tools;

@@ -3,8 +3,10 @@
 use super::arguments::{BadArguments, Which};
 use super::crawl::exit_code;
 use crate::crawl::{self, Plan, Runs};
+use crate::handle;
 use crate::stages::owns_partitions;
 use clap::Args;
+use shared::log;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -46,7 +48,8 @@ impl Conduct {
     /// Conducts the crawl.
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         let layers = self.which.layers();
-        let pipeline = crate::handle::local(&layers)?;
+        let pipeline = handle::local(&layers)?;
+        log::begin(&pipeline.log, handle::PROGRAM);
         if pipeline.broker.url.is_empty() {
             let message =
                 "configuration key broker.url is empty: name the broker of the crawl, such as nats://host:4222";

@@ -7,6 +7,7 @@ use crate::stages::owns_partitions;
 use crate::{handle, seeds};
 use clap::{Args, ValueEnum};
 use shared::config::{Layers, Pipeline};
+use shared::log;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -75,6 +76,7 @@ impl Crawl {
         let seeds = seeds::read(&self.urls, self.seeds.as_deref()).map_err(BadArguments)?;
         let layers = self.layers()?;
         let mut pipeline = layers.load()?;
+        log::begin(&pipeline.log, handle::PROGRAM);
         // A limit of this run: whoever resumes the crawl does not inherit it.
         pipeline.limits.max_pages = self.max_pages.unwrap_or(pipeline.limits.max_pages);
         let seeds = pipeline.url.rewrite_all(seeds);

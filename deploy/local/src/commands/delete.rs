@@ -11,6 +11,7 @@ use anyhow::Context as _;
 use clap::Args;
 use shared::bus::{BUCKETS, Bus, LEASES, held_now, marked_streams, shown};
 use shared::config::Pipeline;
+use shared::log;
 use shared::stage::{Ownership, holders, new_life};
 use std::collections::BTreeSet;
 use std::io::{ErrorKind, IsTerminal as _};
@@ -64,6 +65,7 @@ impl Delete {
     /// Asks, and deletes.
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         let own = handle::local(&self.which.layers())?;
+        log::begin(&own.log, handle::PROGRAM);
         let pipeline = handle::kept(&own.data)?.unwrap_or(own);
         if !self.yes && std::io::stdin().is_terminal() && !confirmed(&pipeline)? {
             return Ok(ExitCode::FAILURE);
@@ -112,8 +114,7 @@ async fn delete(pipeline: &Pipeline) -> anyhow::Result<()> {
 /// Deletes what the operator's broker has of the crawl, while nobody can run it there.
 async fn delete_from_broker(pipeline: &Pipeline) -> anyhow::Result<()> {
     let silent = || format!("the broker at {} does not answer", shown(&pipeline.broker.url));
-    let connecting = Bus::connect(&pipeline.broker.url, pipeline, "rhumb");
-    let bus = tokio::time::timeout(BROKER_TIMEOUT, connecting).await.with_context(silent)??;
+    let bus = Bus::connect_within(BROKER_TIMEOUT, &pipeline.broker.url, pipeline, "rhumb").await?;
     let _lease = take_over(&bus, pipeline).await?;
     tokio::time::timeout(BROKER_TIMEOUT, delete_streams(&bus, pipeline)).await.with_context(silent)?
 }

@@ -7,6 +7,7 @@ use crate::output::line;
 use crate::stages::owns_partitions;
 use clap::Args;
 use shared::bus::{Bus, ensure_buckets, leave_unarchived, shown, stream_names};
+use shared::log;
 use shared::partitions::Owners;
 
 /// Makes a crawl's streams, consumers and buckets at the broker, where stages are deployed one by one
@@ -37,6 +38,7 @@ impl Init {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let layers = self.which.layers();
         let pipeline = handle::local(&layers)?;
+        log::begin(&pipeline.log, handle::PROGRAM);
         let url = &pipeline.broker.url;
         if url.is_empty() {
             let message =

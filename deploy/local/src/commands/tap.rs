@@ -9,7 +9,7 @@ use clap::Args;
 use futures::StreamExt as _;
 use futures::stream::SelectAll;
 use serde_json::{Value, json};
-use shared::message::{Edge, tap};
+use shared::message::{Edge, Trace, tap};
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -25,6 +25,9 @@ pub(super) struct Tap {
     /// Only messages about this host
     #[arg(long)]
     host: Option<String>,
+    /// Only messages of the page with this trace: the page, what asks for it, how it ended, its links
+    #[arg(long, value_name = "ID")]
+    trace: Option<Trace>,
     /// How to print a message
     #[arg(long, default_value = "text")]
     format: Format,
@@ -41,7 +44,7 @@ pub(super) struct Tap {
 /// The end of the command's help: the edges there are, and examples.
 fn help() -> String {
     format!(
-        "Edges: {}\n\nExamples:\n  rhumb tap urls.new --limit 5 --format json\n  rhumb tap pages --host example.org --headers",
+        "Edges: {}\n\nExamples:\n  rhumb tap urls.new --limit 5 --format json\n  rhumb tap pages --host example.org --headers\n  rhumb tap urls.found --trace 0123456789abcdef",
         Edge::ALL.map(Edge::name).join(" ")
     )
 }
@@ -91,7 +94,7 @@ impl Tap {
         Ok(vec![subjects.partition(edge, partition)])
     }
 
-    /// What is printed of a message; nothing when it is about another host, or cannot be read.
+    /// What is printed of a message; nothing when it is about another host or page, or cannot be read.
     fn shown(&self, edge: Edge, message: &async_nats::Message) -> Option<String> {
         let mut value = tap::json(edge, &message.payload).ok()?;
         if let Some(host) = &self.host {
@@ -100,6 +103,9 @@ impl Tap {
             if !tap::urls(&value).iter().any(|url| shared::url::host_of(url) == host) {
                 return None;
             }
+        }
+        if self.trace.is_some_and(|trace| tap::url_of(&value, trace).is_none()) {
+            return None;
         }
         if self.headers
             && let Some(fields) = value.as_object_mut()

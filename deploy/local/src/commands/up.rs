@@ -5,6 +5,7 @@ use super::crawl::exit_code;
 use crate::crawl::{self, Plan, Runs};
 use crate::handle;
 use clap::Args;
+use shared::log;
 use std::process::ExitCode;
 
 /// Runs the pipeline without seeds until stopped; feed it with `rhumb inject`
@@ -19,6 +20,7 @@ impl Up {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         let layers = handle::resumed(self.which.layers())?;
         let pipeline = layers.load()?;
+        log::begin(&pipeline.log, handle::PROGRAM);
         check_fixed(&pipeline)?;
         let (seeds, topic) = (Vec::new(), "default".into());
         let (accept_loss, ends) = (false, false);

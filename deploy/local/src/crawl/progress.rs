@@ -1,7 +1,9 @@
-//! The progress of a crawl, on standard error: one line that renews itself on a terminal, plain lines otherwise.
+//! The progress of a crawl, on standard error: one line that renews itself on a terminal, plain lines otherwise; with
+//! `log.format: json`, lines of the log.
 
 use crate::status::Summary;
 use indicatif::{ProgressBar, ProgressStyle};
+use shared::log;
 use std::io::{IsTerminal as _, Write as _};
 use std::time::{Duration, Instant};
 
@@ -21,7 +23,7 @@ pub(super) struct Progress {
 impl Progress {
     /// Shows nothing yet. `runs_here`: the crawl does, with all its stages.
     pub(super) fn new(runs_here: bool) -> Self {
-        let bar = std::io::stderr().is_terminal().then(|| {
+        let bar = (std::io::stderr().is_terminal() && !log::is_json()).then(|| {
             let bar = ProgressBar::new_spinner();
             if let Ok(style) = ProgressStyle::with_template("{spinner} {elapsed_precise} {msg}") {
                 bar.set_style(style);
@@ -40,11 +42,27 @@ impl Progress {
             self.rate = summary.pages.saturating_sub(pages) as f64 / (summary.elapsed_s - elapsed_s);
             self.before = (summary.elapsed_s, summary.pages);
         }
-        let parked = match summary.parked.iter().map(|parked| parked.messages).sum::<u64>() {
+        match &self.bar {
+            Some(bar) => bar.set_message(self.text(summary)),
+            None if self.last_line.elapsed() >= self.line_every => {
+                self.last_line = Instant::now();
+                if log::is_json() {
+                    self.log(summary);
+                } else {
+                    // Where it goes may be closed or full: no reason to end the crawl.
+                    let _ = writeln!(std::io::stderr(), "{:>7.1}s  {}", summary.elapsed_s, self.text(summary));
+                }
+            }
+            None => {}
+        }
+    }
+
+    fn text(&self, summary: &Summary) -> String {
+        let parked = match parked(summary) {
             0 => String::new(),
             messages => format!("  parked {messages} (see rhumb status)"),
         };
-        let text = format!(
+        format!(
             "{} pages ({:.0}/s)  {:.1} MB  waiting {}  in flight {}  found {}  new {}{parked}",
             summary.pages,
             self.rate,
@@ -53,16 +71,25 @@ impl Progress {
             summary.in_flight,
             summary.urls_found,
             summary.urls_new
+        )
+    }
+
+    /// The same numbers as fields, by the names that they have in the summary.
+    fn log(&self, summary: &Summary) {
+        let Summary { elapsed_s, pages, bytes, waiting, in_flight, urls_found, urls_new, .. } = summary;
+        let (pages_per_s, parked) = (self.rate, parked(summary));
+        tracing::info!(
+            elapsed_s,
+            pages,
+            pages_per_s,
+            bytes,
+            waiting,
+            in_flight,
+            urls_found,
+            urls_new,
+            parked,
+            "progress"
         );
-        match &self.bar {
-            Some(bar) => bar.set_message(text),
-            None if self.last_line.elapsed() >= self.line_every => {
-                self.last_line = Instant::now();
-                // Where it goes may be closed or full: no reason to end the crawl.
-                let _ = writeln!(std::io::stderr(), "{:>7.1}s  {text}", summary.elapsed_s);
-            }
-            None => {}
-        }
     }
 
     /// Clears the line.
@@ -71,4 +98,9 @@ impl Progress {
             bar.finish_and_clear();
         }
     }
+}
+
+/// Messages of all stages that are parked.
+fn parked(summary: &Summary) -> u64 {
+    summary.parked.iter().map(|parked| parked.messages).sum()
 }

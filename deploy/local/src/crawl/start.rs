@@ -135,6 +135,7 @@ async fn check_scope(buckets: &Buckets, pipeline: &Pipeline) -> anyhow::Result<(
 fn check(pipeline: &Pipeline) -> anyhow::Result<()> {
     let stages = &pipeline.stages;
     check_replicas(pipeline)?;
+    check_credentials(pipeline)?;
     for (key, cache) in [("host-splitter", &stages.host_splitter.cache), ("dedup", &stages.dedup.cache)] {
         UrlCache::open(&format!("stages.{key}.cache"), cache)?;
     }
@@ -155,6 +156,20 @@ fn check_replicas(pipeline: &Pipeline) -> Result<(), ConfigError> {
         Some((key, replicas)) => Err(ConfigError::Range(vec![format!(
             "configuration key {key} = {replicas}: the private broker is one server; accepted is 1, or set broker.url to a \
              cluster of at least {replicas}"
+        )])),
+    }
+}
+
+/// A private broker lets in who knows its token, and listens on loopback without TLS.
+fn check_credentials(pipeline: &Pipeline) -> Result<(), ConfigError> {
+    let broker = &pipeline.broker;
+    let mut files = [("credentials", &broker.credentials), ("ca", &broker.ca)].into_iter();
+    match files.find(|(_, file)| !file.as_os_str().is_empty()).filter(|_| broker.url.is_empty()) {
+        None => Ok(()),
+        Some((key, file)) => Err(ConfigError::Range(vec![format!(
+            "configuration key broker.{key} = '{}': it is for a broker of yours, and broker.url names none; accepted is \
+             nothing, or set broker.url",
+            file.display()
         )])),
     }
 }

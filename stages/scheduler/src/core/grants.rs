@@ -169,6 +169,10 @@ impl Grants {
             first_answer_ms: is_short_try.then(|| millis(settings.first_answer_timeout)),
             requests,
         };
+        for request in &job.requests {
+            let (url, attempts, fetcher) = (&request.url, request.attempts, &grantee.fetcher);
+            tracing::debug!(trace = %request.trace(), url, attempts, job = %job.id, fetcher, "a page is asked for");
+        }
         staged.rows.put(JOBS, key.to_bytes(), lease.to_row());
         staged.messages.send(&grantee.fetcher, ToFetcher::Job(job));
         server.lease = Some(Box::new(lease));

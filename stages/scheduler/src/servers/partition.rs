@@ -11,7 +11,7 @@ use crate::step::staged::Staged;
 use crate::store::clock::Clock;
 use crate::store::codec::{Reader, Writer};
 use crate::store::rows::corrupt;
-use shared::message::Outcome;
+use shared::message::{Outcome, Trace};
 use shared::stage::Applied;
 use shared::stage::store::{Changes, Store, StoreError, Table};
 use shared::time::Timestamp;
@@ -78,6 +78,8 @@ impl Partition {
             self.counts.bytes += end.bytes;
             self.hosts.fetched(staged, server.host);
         }
+        let (outcome, reason) = (end.outcome.name(), end.reason);
+        tracing::debug!(trace = %Trace::of(&url.url), url = url.url, outcome, status = end.status, reason, "a URL ends");
         remove_url(&mut staged.rows, server, slot);
         staged.messages.outcome(server.partition, url.into_outcome(end));
         staged.partitions.insert(server.partition);

@@ -1,0 +1,16 @@
+//! What the log tells of the way of a page's links.
+
+use shared::message::NewUrls;
+
+/// The links of these pages are passed on together.
+pub(crate) fn passed_on(batch: &NewUrls) {
+    for origin in &batch.origins {
+        let (url, partition) = (&origin.page, batch.partition);
+        tracing::debug!(
+            trace = origin.trace().map(tracing::field::display),
+            url,
+            partition,
+            "links of a page are passed on"
+        );
+    }
+}

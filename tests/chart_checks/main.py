@@ -1,0 +1,142 @@
+"""All checks of the chart, the recipe of the image and the compose file. Called by tests/charts."""
+
+import sys
+import traceback
+
+import files
+import live
+import rules
+import schemas
+import values
+from helm import EXAMPLES, Helm, pipeline_of, pod_specs, renderings
+from programs import STAGES, Programs, commands_exist, configurations_load, refuses
+from report import Report, must
+
+
+def in_words(rule):
+    return rule.__name__.replace("_", " ")
+
+
+def check_values(report, helm):
+    for check in (values.described, values.in_step, values.choices_are_documented, values.defaults_are_all):
+        with report.check(f"values: {in_words(check)}"):
+            check()
+    with report.check(f"values: {len(values.REFUSED)} that are out of range, unknown or contradictory are refused by name"):
+        values.refused(helm)
+    with report.check(f"values: {len(values.ACCEPTED)} at the ends of their ranges are accepted"):
+        values.accepted(helm)
+    for check in (values.checksums, values.numbers, values.large_numbers_stay_whole, values.notes):
+        with report.check(f"values: {in_words(check)}"):
+            check(helm)
+
+
+def check_renderings(report, helm, tools):
+    """Returns the renderings by name."""
+    rendered = {}
+    must(len(EXAMPLES) == 4, "there are four examples")
+    for name, arguments in renderings(helm).items():
+        with report.check(f"{name}: helm lint"):
+            helm.lint(*arguments)
+        with report.check(f"{name}: helm template"):
+            rendered[name] = helm.template(*arguments)
+    for version in schemas.versions():
+        with report.check(f"Kubernetes {version[0]}.{version[1]}: all {len(rendered)} renderings fit its strict schemas"):
+            for documents in rendered.values():
+                schemas.kubernetes(documents, version)
+    every = [document for documents in rendered.values() for document in documents]
+    with report.check("KEDA and the Prometheus operator: their objects fit"):
+        must(schemas.custom(every, tools) >= 5, "there are too few of them")
+    with report.check("KEDA: the metadata of every scaler"):
+        must(schemas.scalers(every) >= 4, "there are too few of them")
+    for rule in rules.RULES:
+        with report.check(f"every rendering: {in_words(rule)}"):
+            for name, documents in rendered.items():
+                try:
+                    rule(documents)
+                except Exception as error:
+                    raise type(error)(f"{name}: {error}") from error
+    return rendered
+
+
+def check_programs(report, rendered, programs):
+    with report.check("every rendering: programs and flags exist"):
+        for documents in rendered.values():
+            commands_exist(documents, programs)
+    contact = {"RHUMB__NETWORK__USER_AGENT": "test/1.0 (+https://example.org/bot)"}
+    configurations = {}
+    for name, documents in rendered.items():
+        stages = STAGES if name == "the defaults" else ["parser"]
+        configurations[name] = (pipeline_of(documents), contact, stages)
+    with report.check(f"every rendering: programs take the configuration ({len(configurations)} of them)"):
+        configurations_load(configurations, programs)
+    with report.check("without a contact a stage ends with 2 and says so in the last line"):
+        refuses(pipeline_of(rendered["the defaults"]), programs, "network.user_agent")
+
+
+def check_files(report, rendered, programs, tools):
+    every = [document for documents in rendered.values() for document in documents]
+    run = {spec["containers"][0]["command"][0] for _, _, spec in pod_specs(every) if "command" in spec["containers"][0]}
+    with report.check("Dockerfile: hadolint"):
+        files.hadolint(tools)
+    with report.check("Dockerfile: all programs, locked, no shell, not root"):
+        files.image_has_all_programs(run)
+    for check in (files.versions_agree, files.context_is_small, files.readme_has_every_value, files.pages_are_linked):
+        with report.check(in_words(check)):
+            check()
+    with report.check("compose: asks for a contact"):
+        files.compose_asks_for_a_contact()
+    tree = {}
+    with report.check("compose: fits the specification"):
+        tree.update(files.compose())
+    with report.check("compose: runs everything, waits for init, scales"):
+        files.compose_runs_everything(tree, programs)
+    with report.check("compose: mounts what there is"):
+        files.compose_mounts_what_there_is(tree)
+    with report.check("compose: programs take the environment"):
+        environments = files.compose_environments(tree)
+        configurations_load({f"compose {stage}": ("{}", more, [stage]) for stage, more in environments.items()}, programs)
+
+
+def check_live(report, helm, programs, tools):
+    example = [file for file in EXAMPLES if file.stem == "test-cluster"]
+    sets = ["archiver.replicas=1", "autoscaling.fetcher.kind=keda", "autoscaling.parser.kind=keda"]
+    documents = helm.template(*helm.arguments(example, sets))
+    with live.Crawl(documents, programs, tools) as crawl:
+        for step in (
+            crawl.begin_nats,
+            crawl.stages_wait,
+            crawl.init,
+            crawl.another_owner_is_refused,
+            crawl.begin_all,
+            crawl.becomes_ready,
+            crawl.scale_is_served,
+            crawl.lag_is_measured,
+            crawl.helm_test_passes,
+            crawl.commands_work_from_anywhere,
+            crawl.drains,
+        ):
+            failed = report.failed
+            with report.check(f"on loopback: {in_words(step)}"):
+                step()
+            if report.failed > failed:
+                # What follows builds upon it.
+                return
+
+
+def main():
+    tools, programs = sys.argv[1], Programs(sys.argv[2])
+    report, helm = Report(), Helm(tools)
+    rendered = {}
+    try:
+        check_values(report, helm)
+        rendered = check_renderings(report, helm, tools)
+        check_programs(report, rendered, programs)
+        check_files(report, rendered, programs, tools)
+        check_live(report, helm, programs, tools)
+    except Exception:  # what is no single check's fault ends all of them
+        report.failed += 1
+        traceback.print_exc()
+    sys.exit(0 if report.end() else 1)
+
+
+main()
