@@ -97,9 +97,7 @@ impl ReadyQueue {
                 self.turns
             }
         };
-        if let Some(count) = self.waits.of(*place) {
-            *count -= 1;
-        }
+        self.waits.of(*place).into_iter().for_each(|count| *count -= 1);
         match *place {
             QueuePlace::Idle => {}
             QueuePlace::Until(at, _) => {
@@ -141,9 +139,7 @@ impl ReadyQueue {
                 QueuePlace::Ending
             }
         };
-        if let Some(count) = self.waits.of(*place) {
-            *count += 1;
-        }
+        self.waits.of(*place).into_iter().for_each(|count| *count += 1);
     }
 
     /// The server that goes next. `troubled_too`: it may be one in trouble.
