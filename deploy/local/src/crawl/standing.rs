@@ -26,12 +26,6 @@ pub(super) struct Standing {
     quiet_at: Option<BTreeMap<String, u64>>,
     is_over: bool,
     is_complete: bool,
-    /// Whether URLs wait, but for a larger budget, or are in flight.
-    pub(super) fn has_work(&self) -> bool {
-        let summary = self.snapshot.summary();
-        summary.waiting > summary.waiting_over_budget || summary.in_flight > 0
-    }
-
     /// Equations that do not hold although nothing is left to do (P3).
     violations: Vec<String>,
     /// Of stages with state: the instances that there are.
@@ -76,6 +70,12 @@ impl Standing {
     /// Equations that do not hold although nothing is left to do (P3).
     pub(super) fn violations(&self) -> &[String] {
         &self.violations
+    }
+
+    /// Whether URLs wait, but for a larger budget, or are in flight.
+    pub(super) fn has_work(&self) -> bool {
+        let summary = self.snapshot.summary();
+        summary.waiting > summary.waiting_over_budget || summary.in_flight > 0
     }
 
     /// Takes in a snapshot and the use of the broker. Returns whether nothing was left to do in it; two such snapshots in
