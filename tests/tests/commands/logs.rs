@@ -16,8 +16,10 @@ const TAP_LISTENS: Duration = Duration::from_secs(2);
 /// The lines of a log, each of which is one JSON object.
 fn lines(log: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(log).expect("a log");
+    // What `rhumb` prints at the end, on standard output, is for people.
+    let is_log = |line: &&str| !line.starts_with("complete in ");
     let read = |line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{}: {error}: {line}", log.display()));
-    text.lines().map(read).collect()
+    text.lines().filter(is_log).map(read).collect()
 }
 
 fn message(line: &str) -> Value {
