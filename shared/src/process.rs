@@ -4,6 +4,7 @@
 
 use rustix::param::clock_ticks_per_second;
 use std::fs::read_to_string;
+use std::net::SocketAddr;
 use std::path::Path;
 
 /// CPU time, user and system, in seconds.
@@ -29,6 +30,14 @@ pub struct Memory {
 pub fn host_name() -> Option<String> {
     let name = read_to_string("/proc/sys/kernel/hostname").ok()?;
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())
+}
+
+/// Where others reach what listens at an address: by the host's name when it listens on all of its addresses.
+pub fn reachable(listen: SocketAddr) -> String {
+    match host_name().filter(|_| listen.ip().is_unspecified()) {
+        Some(host) => format!("{host}:{}", listen.port()),
+        None => listen.to_string(),
+    }
 }
 
 /// CPU seconds and peak resident bytes of a process; none when it is gone.

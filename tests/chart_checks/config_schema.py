@@ -184,7 +184,10 @@ def of(key):
         if any(re.fullmatch(own, below.path) for own in OWN):
             continue
         if below.sections:
-            properties[name] = of(below)
+            section = of(below)
+            # A section that is the chart's alone.
+            if section["properties"]:
+                properties[name] = section
         else:
             properties[name] = {"description": below.comment or f"See pipeline.yaml: {below.path}.", **of_leaf(below)}
     return {

@@ -4,6 +4,7 @@ import os
 import pathlib
 import re
 import shutil
+import ssl
 import subprocess
 import tomllib
 
@@ -123,6 +124,12 @@ def compose_environments(tree):
         variables = tree["services"][stage]["environment"]
         found[stage] = {name: str(value) for name, value in variables.items() if name.startswith("RHUMB__")}
     return found
+
+
+def certificate():
+    """A certificate in PEM."""
+    der = (ROOT / "shared/tests/certificate/certificate.der").read_bytes()
+    return ssl.DER_cert_to_PEM_cert(der)
 
 
 def readme_has_every_value():

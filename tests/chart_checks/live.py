@@ -51,7 +51,7 @@ def until(seconds, what, holds):
 
 
 class Crawl:
-    """A release on loopback."""
+    """A release on loopback. Where the chart gives credentials to its pods, `rhumb auth` makes them."""
 
     def __init__(self, documents, programs, tools):
         self.documents, self.programs, self.tools = documents, programs, tools
@@ -61,6 +61,7 @@ class Crawl:
         (self.work / "etc/pipeline.yaml").write_text(pipeline_of(documents))
         self.processes, self.ports = {}, {}
         self.broker, self.monitor = free_port(), free_port()
+        self.users = self.work / "users"
 
     def __enter__(self):
         return self
@@ -73,12 +74,22 @@ class Crawl:
         self.folder.cleanup()
 
     def container(self, component):
-        """Command line and environment of the pods of a component."""
-        for document, labels, spec in pod_specs(self.documents):
+        """Of the pods of a component."""
+        for _, labels, spec in pod_specs(self.documents):
             if labels["app.kubernetes.io/component"] == component:
-                container = spec["containers"][0]
-                return container.get("command", []) + container.get("args", [])
+                return spec["containers"][0]
         raise Failed(f"no pod of {component}")
+
+    def command(self, component):
+        container = self.container(component)
+        return container["command"] + container.get("args", [])
+
+    def credentials(self, component):
+        """What the chart gives to the pods, as it lies here."""
+        for variable in self.container(component).get("env", []):
+            if variable["name"] == "RHUMB__BROKER__CREDENTIALS":
+                return {variable["name"]: str(self.users / pathlib.Path(variable["value"]).name)}
+        return {}
 
     def variables(self, component):
         """What differs from a pod: where the broker is, where state lies, where the process listens."""
@@ -89,11 +100,11 @@ class Crawl:
             own[f"RHUMB__STAGES__{component.replace('-', '_').upper()}__LISTEN"] = listen
         elif component == "conductor":
             own["RHUMB__CONDUCTOR__LISTEN"] = listen
-        return environment(**own)
+        return environment(**own, **self.credentials(component))
 
     def words(self, component):
         """The command line, where this machine's paths and names replace a pod's."""
-        words = [str(self.work / "etc/pipeline.yaml") if word == "/etc/rhumb/pipeline.yaml" else word for word in self.container(component)]
+        words = [str(self.work / "etc/pipeline.yaml") if word == "/etc/rhumb/pipeline.yaml" else word for word in self.command(component)]
         if component in ("dedup", "scheduler", "archiver"):
             # The number is at the end of a pod's name, and this machine's name has none.
             words[words.index("--instance") + 1] = "0"
@@ -118,6 +129,18 @@ class Crawl:
         cwd = cwd or self.work / "etc"
         return subprocess.run(words, env=variables, cwd=cwd, capture_output=True, text=True, timeout=60)
 
+    def make_users(self):
+        """As an operator does it before the installation."""
+        words = [self.programs.path("rhumb"), "auth", "--out", str(self.users), "--set", "crawl=crawl"]
+        done = self.run(words, environment())
+        must(done.returncode == 0, f"exit code {done.returncode}: {done.stderr}")
+        # The Secret has all files of the folder, and lies beside the configuration of NATS.
+        (self.work / "users.conf").write_text((self.users / "users.conf").read_text())
+
+    def who_has_no_key_is_refused(self):
+        done = self.run([self.programs.path("rhumb"), "status"], environment(RHUMB__BROKER__URL=f"nats://127.0.0.1:{self.broker}"))
+        must(done.returncode != 0, f"NATS lets anybody in: {done.stdout}")
+
     def begin_nats(self):
         """With the chart's configuration."""
         [text] = [d["data"]["nats.conf"] for d in of_kind(self.documents, "ConfigMap") if "nats.conf" in d["data"]]
@@ -140,6 +163,12 @@ class Crawl:
         for _ in range(2):
             done = self.run(self.words("init"))
             must(done.returncode == 0, f"exit code {done.returncode}: {done.stderr}")
+
+    def init_says_that_the_claim_is_too_small(self):
+        done = self.run(self.words("init"))
+        last = done.stderr.strip().splitlines()[-1]
+        must(done.returncode == 1, f"exit code {done.returncode}: {done.stderr}")
+        must("too little storage" in last and "nats.storage.size" in last, f"the last line does not say what to do: {last}")
 
     def another_owner_is_refused(self):
         words = self.words("init")
@@ -170,15 +199,18 @@ class Crawl:
         metadata = self.trigger("metrics-api")
         port, path = metadata["url"].split(":")[2].split("/", 1)
         must(port == "9100", f"KEDA asks port {port}")
-        status, body = get(self.ports["conductor"], f"/{path}")
-        must(status == 200, f"/{path}: {status} {body}")
-        value = json.loads(body)
-        for key in metadata["valueLocation"].split("."):
-            must(key in value, f"{metadata['valueLocation']} is not in {body}")
-            value = value[key]
-        must(isinstance(value, (int, float)), f"{metadata['valueLocation']} is {value!r}")
-        each = json.loads(body)["fetchers"]["connections_each"]
-        must(metadata["targetValue"] == str(each), f"targetValue is {metadata['targetValue']}, a fetcher has {each}")
+        def holds():
+            status, body = get(self.ports["conductor"], f"/{path}")
+            must(status == 200, f"/{path}: {status} {body}")
+            told = value = json.loads(body)
+            for key in metadata["valueLocation"].split("."):
+                must(key in value, f"{metadata['valueLocation']} is not in {body}")
+                value = value[key]
+            must(isinstance(value, (int, float)), f"{metadata['valueLocation']} is {value!r}")
+            return metadata["targetValue"] == str(told["fetchers"]["connections_each"]) or body
+
+        # The conductor asks the fetchers from time to time.
+        until(30, f"a fetcher has {metadata['targetValue']} connections", holds)
 
     def lag_is_measured(self):
         """The stream and the consumer whose lag KEDA reads are there, in the account that is named."""
@@ -193,7 +225,7 @@ class Crawl:
         raise Failed(f"no stream {metadata['stream']}")
 
     def helm_test_passes(self):
-        words = self.container("test")
+        words = self.command("test")
         done = self.run([self.programs.path(words[0]), *words[1:]], self.variables("test"))
         must(done.returncode == 0, f"exit code {done.returncode}: {done.stdout} {done.stderr}")
 
@@ -201,7 +233,10 @@ class Crawl:
         """As the notes show it: with the crawl's name and the broker's URL."""
         elsewhere = self.work / "elsewhere"
         elsewhere.mkdir(exist_ok=True)
-        variables = environment(RHUMB__CRAWL="crawl", RHUMB__BROKER__URL=f"nats://127.0.0.1:{self.broker}")
+        own = {"RHUMB__CRAWL": "crawl", "RHUMB__BROKER__URL": f"nats://127.0.0.1:{self.broker}"}
+        if self.users.exists():
+            own["RHUMB__BROKER__CREDENTIALS"] = str(self.users / "operator.nk")
+        variables = environment(**own)
         for words in (["rhumb", "status"], ["rhumb", "inject", "http://127.0.0.1:1/"], ["rhumb", "partitions"]):
             done = self.run([self.programs.path(words[0]), *words[1:]], variables, elsewhere)
             must(done.returncode == 0, f"{' '.join(words)}: exit code {done.returncode}: {done.stderr}")

@@ -1,6 +1,7 @@
 """All checks of the chart, the recipe of the image and the compose file. Called by tests/charts."""
 
 import sys
+import tempfile
 import traceback
 
 import files
@@ -64,11 +65,15 @@ def check_programs(report, rendered, programs):
             commands_exist(documents, programs)
     contact = {"RHUMB__NETWORK__USER_AGENT": "test/1.0 (+https://example.org/bot)"}
     configurations = {}
-    for name, documents in rendered.items():
-        stages = STAGES if name == "the defaults" else ["parser"]
-        configurations[name] = (pipeline_of(documents), contact, stages)
-    with report.check(f"every rendering: programs take the configuration ({len(configurations)} of them)"):
-        configurations_load(configurations, programs)
+    with tempfile.NamedTemporaryFile("w", suffix=".crt") as ca:
+        ca.write(files.certificate())
+        ca.flush()
+        for name, documents in rendered.items():
+            text, stages = pipeline_of(documents), STAGES if name == "the defaults" else ["parser"]
+            # The file comes from a Secret.
+            configurations[name] = (text.replace("/etc/rhumb-ca/ca.crt", ca.name), contact, stages)
+        with report.check(f"every rendering: programs take the configuration ({len(configurations)} of them)"):
+            configurations_load(configurations, programs)
     with report.check("without a contact a stage ends with 2 and says so in the last line"):
         refuses(pipeline_of(rendered["the defaults"]), programs, "network.user_agent")
 
@@ -97,30 +102,32 @@ def check_files(report, rendered, programs, tools):
         configurations_load({f"compose {stage}": ("{}", more, [stage]) for stage, more in environments.items()}, programs)
 
 
-def check_live(report, helm, programs, tools):
+def check_live(report, name, crawl, steps):
+    for step in steps:
+        failed = report.failed
+        with report.check(f"{name}: {in_words(step)}"):
+            step(crawl)
+        if report.failed > failed:
+            # What follows builds upon it.
+            return
+
+
+def check_lives(report, helm, programs, tools):
     example = [file for file in EXAMPLES if file.stem == "test-cluster"]
-    sets = ["archiver.replicas=1", "autoscaling.fetcher.kind=keda", "autoscaling.parser.kind=keda"]
-    documents = helm.template(*helm.arguments(example, sets))
-    with live.Crawl(documents, programs, tools) as crawl:
-        for step in (
-            crawl.begin_nats,
-            crawl.stages_wait,
-            crawl.init,
-            crawl.another_owner_is_refused,
-            crawl.begin_all,
-            crawl.becomes_ready,
-            crawl.scale_is_served,
-            crawl.lag_is_measured,
-            crawl.helm_test_passes,
-            crawl.commands_work_from_anywhere,
-            crawl.drains,
-        ):
-            failed = report.failed
-            with report.check(f"on loopback: {in_words(step)}"):
-                step()
-            if report.failed > failed:
-                # What follows builds upon it.
-                return
+    crawl, sets = live.Crawl, ["archiver.replicas=1"]
+    scaled = helm.template(*helm.arguments(example, [*sets, "autoscaling.fetcher.kind=keda", "autoscaling.parser.kind=keda"]))
+    guarded = helm.template(*helm.arguments(example, [*sets, "broker.credentials.existingSecret=users"]))
+    small = helm.template(*helm.arguments(example, ["nats.storage.size=2Gi"]))
+    with crawl(small, programs, tools) as running:
+        check_live(report, "a claim of 2Gi", running, [crawl.begin_nats, crawl.init_says_that_the_claim_is_too_small])
+    runs = [crawl.begin_all, crawl.becomes_ready, crawl.helm_test_passes, crawl.commands_work_from_anywhere]
+    with crawl(scaled, programs, tools) as running:
+        begins = [crawl.begin_nats, crawl.stages_wait, crawl.init, crawl.another_owner_is_refused]
+        ends = [crawl.scale_is_served, crawl.lag_is_measured, crawl.drains]
+        check_live(report, "on loopback", running, [*begins, *runs, *ends])
+    with crawl(guarded, programs, tools) as running:
+        begins = [crawl.make_users, crawl.begin_nats, crawl.who_has_no_key_is_refused, crawl.init]
+        check_live(report, "on loopback with users", running, [*begins, *runs, crawl.drains])
 
 
 def main():
@@ -132,7 +139,7 @@ def main():
         rendered = check_renderings(report, helm, tools)
         check_programs(report, rendered, programs)
         check_files(report, rendered, programs, tools)
-        check_live(report, helm, programs, tools)
+        check_lives(report, helm, programs, tools)
     except Exception:  # what is no single check's fault ends all of them
         report.failed += 1
         traceback.print_exc()

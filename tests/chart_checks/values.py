@@ -128,7 +128,9 @@ def without_own(tree, path=""):
     for name, value in tree.items():
         below = f"{path}.{name}".lstrip(".")
         if not any(re.fullmatch(own, below) for own in config_schema.OWN):
-            kept[name] = without_own(value, below) if isinstance(value, dict) else value
+            inner = without_own(value, below) if isinstance(value, dict) and value else value
+            if inner != {} or value == {}:
+                kept[name] = inner
     return kept
 
 

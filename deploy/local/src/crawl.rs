@@ -47,6 +47,7 @@ use progress::Progress;
 use shared::bus::{Buckets, Bus, Interested, make_streams, remove_consumer};
 use shared::identity::{Identity, Misfit};
 use shared::message::Edge;
+use shared::process::reachable;
 use shared::stage::Ownership;
 use standing::Standing;
 use start::{Parts, start};
@@ -165,7 +166,7 @@ impl<'a> Crawl<'a> {
                     return Ok(EndReason::Done);
                 }
                 self.say_over().await?;
-            } else {
+            } else if self.standing.has_work() {
                 self.has_said_over = false;
             }
             if self.lease.as_ref().is_some_and(Ownership::is_lost) {
@@ -362,7 +363,7 @@ impl<'a> Crawl<'a> {
     fn supervision(&self) -> Supervision {
         Supervision {
             restarts: self.restarts(),
-            listen: self.front.listen().to_string(),
+            listen: reachable(self.front.listen()),
             elapsed_s: self.standing.elapsed().as_secs_f64(),
             broker: self.broker_use(),
             consumers_removed: self.bystanders.removed().to_vec(),

@@ -42,8 +42,11 @@ pub fn of(user: User, pipeline: &Pipeline) -> Rights {
 
 /// Calls of JetStream that list or look at consumers of a stream.
 const LOOKS: [&str; 3] = ["CONSUMER.NAMES.{}", "CONSUMER.LIST.{}", "CONSUMER.INFO.{}.*"];
+/// Calls that make a stream, or adapt it.
+const MAKES: [&str; 2] = ["STREAM.CREATE.{}", "STREAM.UPDATE.{}"];
 /// Calls that read keys of a bucket: one, and all of them in their order.
-const READS: [&str; 4] = ["DIRECT.GET.{}.>", "STREAM.MSG.GET.{}", "CONSUMER.CREATE.{}.>", "CONSUMER.DELETE.{}.*"];
+const READS: [&str; 5] =
+    ["DIRECT.GET.{}.>", "STREAM.MSG.GET.{}", "CONSUMER.CREATE.{}", "CONSUMER.CREATE.{}.>", "CONSUMER.DELETE.{}.*"];
 /// Calls that draw from a work queue, by consumers that the stage makes itself.
 const WORKS: [&str; 6] = [
     "CONSUMER.NAMES.{}",
@@ -72,10 +75,14 @@ struct Grant<'a> {
 }
 
 impl Grant<'_> {
-    /// Everybody may see that all streams and buckets are there, and of which crawl.
+    /// Everybody may see that all streams and buckets are there, and of which crawl, and the consumers that `rhumb init`
+    /// makes.
     fn verify(&mut self) {
         for stream in self.all_streams() {
             self.call(&["STREAM.INFO.{}"], &stream);
+        }
+        for stream in self.by_interest() {
+            self.call(&["CONSUMER.INFO.{}.*"], &stream);
         }
     }
 
@@ -140,8 +147,7 @@ impl Grant<'_> {
         // Others read it, too: a stage uses its own consumers, which are made for it.
         self.call(&["CONSUMER.NAMES.{}", "STREAM.MSG.GET.{}"], &stream);
         for consumer in self.consumers(stage, edge) {
-            let call = |call: &str| format!("CONSUMER.{call}.{{}}.{consumer}");
-            self.call(&[&call("INFO"), &call("MSG.NEXT")], &stream);
+            self.call(&[&format!("CONSUMER.MSG.NEXT.{{}}.{consumer}")], &stream);
             self.publish(format!("$JS.ACK.{stream}.{consumer}.>"));
         }
     }
@@ -171,29 +177,34 @@ impl Grant<'_> {
     }
 
     fn init(&mut self) {
-        for stream in self.all_streams() {
-            self.call(&["STREAM.CREATE.{}", "STREAM.UPDATE.{}"], &stream);
+        // What the account may have: asked before a bucket is made.
+        self.publish("$JS.API.INFO".to_owned());
+        for row in &BUCKETS {
+            self.call(&MAKES, &format!("KV_{}", self.subjects.bucket(row.name)));
         }
-        // A consumer that is there before anything is published is made for every stage that reads with others.
+        self.make();
+    }
+
+    /// Makes streams, and the consumers of those that are kept by interest, which are there before anything is published.
+    /// Removes consumers of a stage that is not wanted any more, and further ones that hold the crawl back.
+    fn make(&mut self) {
+        let streams = self.pipeline.edges.streams().into_iter();
+        streams.for_each(|(key, _)| self.call(&MAKES, &self.subjects.stream(key)));
         for stream in self.by_interest() {
-            self.call(&LOOKS, &stream);
             self.call(&["CONSUMER.CREATE.{}.>", "CONSUMER.DELETE.{}.*"], &stream);
         }
+        self.look();
+    }
+
+    /// Looks at the consumers of edges.
+    fn look(&mut self) {
+        let edges = self.pipeline.edges.streams().into_iter().filter(|(key, _)| Edge::from_name(key).is_some());
+        edges.for_each(|(key, _)| self.call(&LOOKS, &self.subjects.stream(key)));
     }
 
     fn conductor(&mut self) {
-        for stream in self.edges() {
-            self.call(&LOOKS, &stream);
-        }
-        // Further consumers that hold the crawl back are removed; what went with the broker's memory is made again.
-        for stream in self.by_interest() {
-            self.call(&["CONSUMER.CREATE.{}.>", "CONSUMER.DELETE.{}.*"], &stream);
-        }
-        for stream in
-            self.pipeline.edges.streams().into_iter().map(|(key, _)| self.subjects.stream(key)).collect::<Vec<_>>()
-        {
-            self.call(&["STREAM.CREATE.{}", "STREAM.UPDATE.{}"], &stream);
-        }
+        // Streams that a broker kept in memory are made anew after it was started anew.
+        self.make();
         self.publish(self.subjects.control("all"));
         self.subscribe(self.subjects.control(SUPERVISOR));
         self.subscribe(self.subjects.control(SUPERVISION));
@@ -207,6 +218,7 @@ impl Grant<'_> {
             self.publish(format!("$JS.FC.{stream}.>"));
         }
         self.publish("$JS.API.STREAM.LIST".to_owned());
+        self.publish("$JS.API.INFO".to_owned());
         for row in &BUCKETS {
             self.publish(self.subjects.bucket_key(row.name, ">"));
         }
@@ -217,9 +229,7 @@ impl Grant<'_> {
 
     fn tap(&mut self) {
         Edge::ALL.into_iter().for_each(|edge| self.listen(edge));
-        for stream in self.edges() {
-            self.call(&LOOKS, &stream);
-        }
+        self.look();
         // Questions alone: what changes a crawl goes to another subject.
         self.publish(self.subjects.control("all"));
         self.publish(self.subjects.control(SUPERVISION));
@@ -238,13 +248,7 @@ impl Grant<'_> {
         self.rights.subscribe.insert(subject);
     }
 
-    /// The streams of edges.
-    fn edges(&self) -> Vec<String> {
-        let edges = self.pipeline.edges.streams().into_iter().filter(|(key, _)| Edge::from_name(key).is_some());
-        edges.map(|(key, _)| self.subjects.stream(key)).collect()
-    }
-
-    /// Those among them that are kept by interest.
+    /// The streams that are kept by interest.
     fn by_interest(&self) -> Vec<String> {
         edges_by_interest().map(|edge| self.subjects.stream(edge.name())).collect()
     }
@@ -254,5 +258,113 @@ impl Grant<'_> {
         let streams = self.pipeline.edges.streams().into_iter().map(|(key, _)| self.subjects.stream(key));
         let buckets = BUCKETS.iter().map(|row| format!("KV_{}", self.subjects.bucket(row.name)));
         streams.chain(buckets).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shared::config::Layers;
+    use shared::topology::Party;
+
+    fn rights(user: User) -> Rights {
+        let set = vec!["network.allow_private_addresses=true".to_owned(), "crawl=news".to_owned()];
+        of(user, &Layers { file: None, set }.load_with(std::iter::empty()).unwrap())
+    }
+
+    fn subjects() -> Subjects {
+        let set = vec!["network.allow_private_addresses=true".to_owned(), "crawl=news".to_owned()];
+        Subjects::new(&Layers { file: None, set }.load_with(std::iter::empty()).unwrap())
+    }
+
+    /// The edges of a user's subjects.
+    fn edges(of: &BTreeSet<String>) -> BTreeSet<&'static str> {
+        let subjects = subjects();
+        of.iter().filter_map(|subject| subjects.edge_of(subject)).map(Edge::name).collect()
+    }
+
+    #[test]
+    fn a_stage_publishes_on_its_outputs_and_back_on_its_streams_and_listens_to_its_soft_edges() {
+        for stage in StageName::ALL {
+            let rights = rights(User::Stage(stage));
+            let row = stage.row();
+            let inputs = || row.inputs.iter().map(|source| source.edge());
+            let is_stream = |edge: &Edge| edge.row().is_some_and(|row| row.kind != Kind::Core);
+            let published = row.outputs.iter().copied().chain(inputs().filter(is_stream)).map(Edge::name).collect();
+            assert_eq!(edges(&rights.publish), published, "{}", row.name);
+            let heard = inputs().filter(|edge| !is_stream(edge)).map(Edge::name).collect();
+            assert_eq!(edges(&rights.subscribe), heard, "{}", row.name);
+        }
+    }
+
+    #[test]
+    fn every_right_names_the_crawl_or_the_users_own_inbox() {
+        let own = |user: User| format!("_INBOX_{}.>", user.name());
+        for user in User::ALL {
+            let Rights { publish, subscribe, .. } = rights(user);
+            let is_of_crawl = |subject: &str| {
+                let mut tokens = subject.split('.');
+                tokens.any(|token| {
+                    token == "news" || token.starts_with("rhumb_news_") || token.starts_with("KV_rhumb_news_")
+                })
+            };
+            let others: Vec<&String> =
+                publish.iter().chain(&subscribe).filter(|subject| !is_of_crawl(subject)).collect();
+            let all = ["$JS.API.INFO", "$JS.API.STREAM.LIST"].map(str::to_owned);
+            let of_account = match user {
+                User::Operator => &all[..],
+                User::Init => &all[..1],
+                User::Conductor | User::Stage(_) | User::Tap => &[],
+            };
+            assert_eq!(others, of_account.iter().chain([&own(user)]).collect::<Vec<_>>(), "{}", user.name());
+        }
+    }
+
+    #[test]
+    fn only_init_the_conductor_and_an_operator_make_streams_and_only_an_operator_deletes_them() {
+        let may = |user: User, call: &str| {
+            rights(user).publish.iter().any(|subject| {
+                subject.starts_with(&format!("$JS.API.STREAM.{call}.")) || subject.starts_with("$JS.API.STREAM.*.")
+            })
+        };
+        let who =
+            |call: &str| User::ALL.into_iter().filter(|user| may(*user, call)).map(User::name).collect::<Vec<_>>();
+        assert_eq!(who("CREATE"), ["init", "conductor", "operator"]);
+        assert_eq!(who("DELETE"), ["operator"]);
+        assert_eq!(who("PURGE"), ["dedup", "scheduler", "operator"]);
+    }
+
+    #[test]
+    fn a_stage_writes_its_own_leases_and_the_fetcher_no_other_key() {
+        let written = |user: User| {
+            let publish = rights(user).publish.into_iter();
+            publish.filter(|subject| subject.starts_with("$KV.")).collect::<Vec<_>>()
+        };
+        assert_eq!(written(User::Stage(StageName::Fetcher)), ["$KV.rhumb_news_leases.fetcher.*"]);
+        assert_eq!(written(User::Tap), [""; 0]);
+        let scheduler = written(User::Stage(StageName::Scheduler));
+        assert!(scheduler.contains(&"$KV.rhumb_news_owners.scheduler".to_owned()), "{scheduler:?}");
+        assert!(!scheduler.contains(&"$KV.rhumb_news_owners.dedup".to_owned()), "{scheduler:?}");
+    }
+
+    #[test]
+    fn a_tap_hears_every_edge_and_says_nothing_but_questions() {
+        let Rights { publish, subscribe, answers } = rights(User::Tap);
+        assert_eq!(edges(&subscribe), Edge::ALL.into_iter().map(Edge::name).collect());
+        assert!(!answers && edges(&publish).is_empty());
+        let of_crawl: Vec<&String> = publish.iter().filter(|subject| subject.starts_with("rhumb.")).collect();
+        assert_eq!(of_crawl, ["rhumb.news.control.all", "rhumb.news.control.supervision"]);
+        let calls = ["STREAM.INFO", "STREAM.MSG.GET", "DIRECT.GET", "CONSUMER.NAMES", "CONSUMER.LIST", "CONSUMER.INFO"];
+        let is_look = |subject: &&String| calls.iter().any(|call| subject.starts_with(&format!("$JS.API.{call}.")));
+        let is_of_bucket = |subject: &&String| subject.contains("KV_");
+        assert!(publish.iter().filter(|of| of.starts_with("$JS.API.")).all(|of| is_look(&of) || is_of_bucket(&of)));
+    }
+
+    #[test]
+    fn what_comes_from_the_command_comes_from_an_operator() {
+        let of_rhumb =
+            Edge::ALL.into_iter().filter(|edge| edge.row().is_some_and(|row| row.producers.contains(&Party::Rhumb)));
+        let subject = subjects().everything();
+        assert!(of_rhumb.count() > 0 && rights(User::Operator).publish.contains(&subject));
     }
 }

@@ -12,7 +12,9 @@ use crate::topology::{self, DEAD, Edge, StageName};
 use anyhow::Context as _;
 use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::consumer::{AckPolicy, PriorityPolicy, PullConsumer, pull};
-use async_nats::jetstream::context::{ConsumerInfoErrorKind, GetStreamErrorKind};
+use async_nats::jetstream::context::{
+    ConsumerInfoErrorKind, CreateStreamError, CreateStreamErrorKind, GetStreamErrorKind,
+};
 use async_nats::jetstream::kv;
 use async_nats::jetstream::stream::{Config, DiscardPolicy, Info, RetentionPolicy, StorageType};
 use futures::TryStreamExt as _;
@@ -130,17 +132,32 @@ async fn make(
             continue;
         }
         let stream = config.name.clone();
-        bus.jetstream.create_or_update_stream(config).await.with_context(|| {
-            format!(
-                "stream {stream} cannot be made to fit edges.{key}: what it holds was created with other settings; \
-                 set edges.{key} back, or end the crawl and delete it with `rhumb delete`"
-            )
-        })?;
+        if let Err(error) = bus.jetstream.create_or_update_stream(config).await {
+            let why = why_not_made(&stream, key, edge, &error);
+            return Err(error).context(why);
+        }
         if found.is_none() {
             register.note_made(&stream, identity).await?;
         }
     }
     Ok(())
+}
+
+/// What an operator does about a stream that the broker does not make, or does not change.
+fn why_not_made(stream: &str, key: &str, edge: &StreamEdge, error: &CreateStreamError) -> String {
+    match error.kind() {
+        CreateStreamErrorKind::JetStream(answer) if answer.error_code() == ErrorCode::STORAGE_RESOURCES_EXCEEDED => {
+            format!(
+                "the broker has too little storage for stream {stream}, which reserves edges.{key}.bytes_max = {}: give it more \
+             (the chart's: nats.storage.size), or lower edges.*.bytes_max",
+                edge.bytes_max
+            )
+        }
+        _ => format!(
+            "stream {stream} cannot be made to fit edges.{key}: what it holds was created with other settings; set \
+             edges.{key} back, or end the crawl and delete it with `rhumb delete`"
+        ),
+    }
 }
 
 /// Looks whether all streams of the pipeline are there, and the consumers that those kept by interest must have. Says in

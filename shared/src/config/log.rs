@@ -45,7 +45,12 @@ impl Log {
     /// The directives of `level` as the filter takes them: modules are spelled with underscores. What the broker's client says
     /// is said by the bus in words of its own, so of the client errors are enough, unless it is named.
     pub fn directives(&self) -> String {
-        format!("async_nats=error,{}", self.level.replace('-', "_").replace(' ', ""))
+        let level = self.level.replace('-', "_").replace(' ', "");
+        match level.contains("async_nats") {
+            true => level,
+            // Its connector would say of every try that it was in vain.
+            false => format!("async_nats=error,async_nats::connector=off,{level}"),
+        }
     }
 
     /// A directive of `level` that is none. A word that is no level would pass for the name of a module, of which all is

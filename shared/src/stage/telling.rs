@@ -95,7 +95,7 @@ impl Telling {
             pid,
             host: process::host_name(),
             life: self.life,
-            listen: self.listen().to_string(),
+            listen: process::reachable(self.listen()),
             cpu_s,
             peak_rss_bytes,
             ready: readiness.is_ok(),

@@ -104,6 +104,7 @@ pub const BUCKETS: [BucketRow; 5] = [
     BucketRow {
         name: "identity",
         readers: &[Who::Stages, INIT, CONDUCTOR, TAP],
+        // The conductor notes the streams that it makes anew.
         writers: &[
             (INIT, ">"),
             (CONDUCTOR, "conducted"),

@@ -9,6 +9,7 @@ use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustix::process::{Pid, Signal, kill_process};
 use shared::bus::Access;
 use shared::config::{Layers, Pipeline};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -17,6 +18,9 @@ use tempfile::TempDir;
 
 /// How long the server may take to start, or to read its configuration again.
 const READY_AT_MOST: Duration = Duration::from_secs(20);
+
+/// Lines of the broker's log that a test which fails shows.
+const VIOLATIONS_SHOWN: usize = 20;
 
 /// A broker with access control.
 pub struct Guarded {
@@ -74,6 +78,17 @@ impl Guarded {
     /// When it has none.
     pub fn seed(&self, user: &str) -> String {
         std::fs::read_to_string(self.seed_file(user)).expect("a seed").trim().to_owned()
+    }
+
+    /// The public keys of all users, by their names.
+    ///
+    /// # Panics
+    /// When the command does not tell.
+    pub fn public_keys(&self) -> BTreeMap<String, String> {
+        let said = auth(self.folder.path(), &["--json"]);
+        let lines = said.out.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
+        let text = |value: &serde_json::Value| value.as_str().expect("text").to_owned();
+        lines.map(|line| (text(&line["user"]), text(&line["nkey"]))).collect()
     }
 
     /// What a process has to be told to be this user.
@@ -160,7 +175,9 @@ impl Guarded {
 impl Drop for Guarded {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("refused by the broker:\n{}", self.violations().join("\n"));
+            let violations = self.violations();
+            eprintln!("{} refusals of the broker, the first are:", violations.len());
+            violations.iter().take(VIOLATIONS_SHOWN).for_each(|line| eprintln!("  {line}"));
         }
         let _ = self.process.kill();
         let _ = self.process.wait();

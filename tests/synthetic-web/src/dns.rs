@@ -253,6 +253,7 @@ pub(crate) fn query(name: &str, kind: u16) -> Vec<u8> {
 mod tests {
     use super::*;
     use crate::dice::{Dice, Purpose};
+    use crate::plan::host_address;
 
     fn zone() -> Zone {
         let extra = [

@@ -15,6 +15,7 @@ http: "0.0.0.0:8222"
 max_payload: 8MB
 jetstream {
   store_dir: /data
+  max_memory_store: 512MB
   max_file_store: {{ include "rhumb.natsStoreMiB" . }}MB
   sync_interval: {{ .Values.nats.syncInterval | quote }}
 }

@@ -72,6 +72,12 @@ impl Standing {
         &self.violations
     }
 
+    /// Whether URLs wait, but for a larger budget, or are in flight.
+    pub(super) fn has_work(&self) -> bool {
+        let summary = self.snapshot.summary();
+        summary.waiting > summary.waiting_over_budget || summary.in_flight > 0
+    }
+
     /// Takes in a snapshot and the use of the broker. Returns whether nothing was left to do in it; two such snapshots in
     /// a row with the same last sequences mean that the crawl is over.
     pub(super) fn learn(

@@ -1,0 +1,188 @@
+//! A crawl whose processes are deployed one by one, each with the credentials of its own user.
+
+use super::MINUTE;
+use rhumb_tests::harness::{Finished, Guarded, World, binaries, ended_within, signal};
+use rustix::process::Signal;
+use shared::topology::{StageName, User};
+use std::fs::File;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use synthetic_web::{Latency, PagesPerHost, Profile};
+
+/// Processes of a crawl, each with its name and its log; killed when dropped.
+struct Fleet<'a> {
+    broker: &'a Guarded,
+    folder: &'a Path,
+    settings: Vec<String>,
+    running: Vec<(&'static str, Child)>,
+}
+
+impl Fleet<'_> {
+    /// Starts a program as a user.
+    fn start(&mut self, name: &'static str, program: &str, user: User, arguments: &[&str]) {
+        let log = File::create(self.folder.join(format!("{name}.log"))).expect("a log");
+        let mut command = Command::new(binaries().join(program));
+        command.args(arguments);
+        for setting in self.broker.settings(user.name()).iter().chain(&self.settings) {
+            command.args(["--set", setting]);
+        }
+        let child = command.stdin(Stdio::null()).stdout(log.try_clone().expect("a log")).stderr(log).spawn();
+        self.running.push((name, child.expect("a program that can be started")));
+    }
+
+    /// Runs a program to its end.
+    fn run(&mut self, name: &'static str, program: &str, user: User, arguments: &[&str]) -> i32 {
+        self.start(name, program, user, arguments);
+        self.end(name, MINUTE)
+    }
+
+    fn end(&mut self, name: &str, at_most: Duration) -> i32 {
+        let at = self.running.iter().position(|(running, _)| *running == name).expect("it was started");
+        let (_, mut child) = self.running.remove(at);
+        let status = ended_within(&mut child, at_most);
+        if status.is_none() {
+            let _ = child.kill();
+            let _ = child.wait();
+            panic!("{name} has not ended within {at_most:?}:\n{}", self.logs());
+        }
+        status.and_then(|status| status.code()).unwrap_or(-1)
+    }
+
+    /// The last lines of all logs.
+    fn logs(&self) -> String {
+        let tail = |text: &str| {
+            text.lines().rev().take(12).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join("\n  ")
+        };
+        let logs = std::fs::read_dir(self.folder).expect("logs").flatten().filter(|entry| entry.path().is_file());
+        logs.map(|entry| {
+            let text = std::fs::read_to_string(entry.path()).unwrap_or_default();
+            format!("{}:\n  {}\n", entry.file_name().to_string_lossy(), tail(&text))
+        })
+        .collect()
+    }
+
+    /// What other users of the machine may see of the processes, and what these wrote.
+    fn shown(&self) -> String {
+        let mut shown = String::new();
+        for (_, child) in &self.running {
+            for file in ["cmdline", "environ"] {
+                let bytes = std::fs::read(format!("/proc/{}/{file}", child.id())).unwrap_or_default();
+                shown.push_str(&String::from_utf8_lossy(&bytes));
+            }
+        }
+        for entry in std::fs::read_dir(self.folder).expect("logs").flatten().filter(|entry| entry.path().is_file()) {
+            shown.push_str(&std::fs::read_to_string(entry.path()).unwrap_or_default());
+        }
+        shown
+    }
+}
+
+impl Drop for Fleet<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", self.logs());
+        }
+        for (_, child) in &mut self.running {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+/// Goal: the rights that come from the tables are enough for a whole crawl and for every command that goes with it, and
+/// nobody sees a secret. Method: each process with the seed of its own user; what the broker refused stands in its log.
+#[test]
+fn every_process_with_its_own_user_crawls_the_whole_web_and_is_refused_nothing() {
+    let world = World::new(Profile {
+        hosts: 8,
+        pages_per_host: PagesPerHost::Exactly(150),
+        latency: Latency::Fixed { ms: 60 },
+        ..Profile::raw()
+    });
+    let (broker, folder) = (Guarded::start(None), tempfile::tempdir().expect("a folder"));
+    let settings = vec![
+        "network.allow_private_addresses=true".to_owned(),
+        format!("network.nameservers=[\"{}\"]", world.web.dns()),
+        "politeness.delay=0s".to_owned(),
+        "scope.follow=any".to_owned(),
+        "stages.archiver.replicas=1".to_owned(),
+        format!("data={}", folder.path().join("data").display()),
+    ];
+    let mut fleet = Fleet { broker: &broker, folder: folder.path(), settings, running: Vec::new() };
+    // Stages wait for init.
+    for stage in StageName::ALL {
+        fleet.start(stage.name(), stage.name(), User::Stage(stage), &["--instance", "0"]);
+    }
+    assert_eq!(fleet.run("init", "rhumb", User::Init, &["init"]), 0, "{}", fleet.logs());
+    assert_eq!(fleet.run("init again", "rhumb", User::Init, &["init"]), 0, "{}", fleet.logs());
+    fleet.start("tap", "rhumb", User::Tap, &["tap", "pages", "--limit", "3", "--headers", "--format", "json"]);
+    let seed = world.web.seed_urls()[0].clone();
+    assert_eq!(fleet.run("inject", "rhumb", User::Operator, &["inject", &seed]), 0, "{}", fleet.logs());
+    let summary = folder.path().join("summary.json");
+    let conduct = ["conduct", "--until-complete", "--summary", &summary.display().to_string()];
+    fleet.start("conductor", "rhumb", User::Conductor, &conduct);
+
+    assert_eq!(fleet.end("tap", MINUTE), 0, "{}", fleet.logs());
+    let tapped = std::fs::read_to_string(folder.path().join("tap.log")).expect("a log");
+    assert_eq!(
+        tapped.lines().filter(|line| line.contains("\"subject\":\"rhumb.default.pages\"")).count(),
+        3,
+        "{tapped}"
+    );
+    // Partitions move to further instances.
+    for (name, stage) in [("dedup.1", StageName::Dedup), ("scheduler.1", StageName::Scheduler)] {
+        fleet.start(name, stage.name(), User::Stage(stage), &["--instance", "1"]);
+    }
+    let scaled = broker.rhumb("operator", &["scale", "dedup=2", "scheduler=2"]);
+    assert_eq!(scaled.code, 0, "{}{}\n{}", scaled.out, scaled.err, fleet.logs());
+    let mut said = fleet.shown();
+    for user in ["tap", "operator"] {
+        for command in [["status", "--json"].as_slice(), &["why", &seed], &["consumers"], &["partitions"]] {
+            let answer = broker.rhumb(user, command);
+            assert_eq!(answer.code, 0, "{command:?} of {user}: {}{}\n{}", answer.out, answer.err, fleet.logs());
+            said.push_str(&(answer.out + &answer.err));
+        }
+    }
+    let code = fleet.end("conductor", 2 * MINUTE);
+    said.push_str(&fleet.shown());
+    let text = std::fs::read(&summary).expect("a summary");
+    let finished = Finished { code, summary: serde_json::from_slice(&text).expect("JSON") };
+    world.assert_whole(&finished);
+    fleet.running.iter().for_each(|(_, child)| signal(child.id(), Signal::TERM));
+    for name in StageName::ALL.map(StageName::name).into_iter().chain(["dedup.1", "scheduler.1"]) {
+        assert_eq!(fleet.end(name, MINUTE), 0, "{name}");
+    }
+    assert_eq!(broker.violations(), [""; 0]);
+    for user in User::ALL {
+        assert!(!said.contains(&broker.seed(user.name())), "the seed of {} is shown", user.name());
+    }
+    assert!(said.contains("fetcher.nk"), "paths are no secret");
+}
+
+/// Goal: a key is replaced while its process runs: the process is let in again with the new one, and the old one is of no
+/// use. Method: the broker reads its configuration again, and the file of the user is the new one by then.
+#[test]
+fn a_key_is_replaced_while_its_process_runs() {
+    let (broker, folder) = (Guarded::start(None), tempfile::tempdir().expect("a folder"));
+    let settings = vec![
+        "network.allow_private_addresses=true".to_owned(),
+        format!("data={}", folder.path().join("data").display()),
+    ];
+    let mut fleet = Fleet { broker: &broker, folder: folder.path(), settings, running: Vec::new() };
+    assert_eq!(fleet.run("init", "rhumb", User::Init, &["init"]), 0, "{}", fleet.logs());
+    fleet.start("resolver", "resolver", User::Stage(StageName::Resolver), &["--instance", "0"]);
+    let answers = || broker.rhumb("operator", &["status", "--json"]).out.contains("\"stage\":\"resolver\"");
+    let until_it_answers = || {
+        let end = Instant::now() + MINUTE / 2;
+        while !answers() {
+            assert!(Instant::now() < end, "the resolver does not answer");
+        }
+    };
+    until_it_answers();
+    let old = broker.seed("resolver");
+    broker.rotate("resolver");
+    assert_ne!(broker.seed("resolver"), old);
+    until_it_answers();
+    assert_eq!(broker.violations(), [""; 0]);
+}
