@@ -43,7 +43,7 @@ def idle(release):
 
 def scale(here):
     """Fetchers 1, 4, 1 by kubectl and by an autoscaler's rule, dedup and scheduler 1, 3, 1, with taps from outside."""
-    web = here.web(*SLOW, "--pages", "70")
+    web = here.web(*SLOW, "--pages", "150")
     release = here.release("scale", web, "config.stages.fetcher.connections=8", "config.politeness.delay=0s").install()
     release.inject()
     release.until_pages(50)

@@ -24,8 +24,7 @@ mod start;
 mod tide;
 
 pub(crate) use disk::PROBE;
-pub(crate) use membership::KEPT;
-pub(crate) use membership::begin_or_go_on;
+pub(crate) use membership::{KEPT, begin_or_go_on};
 pub use metrics::tables as tables_of_metrics;
 pub(crate) use partitions::OWNERS;
 pub(crate) use plan::{EndReason, Plan, Runs};
@@ -64,6 +63,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Between two snapshots at first; grows with the crawl.
 const SNAPSHOT_EVERY: Duration = Duration::from_millis(200);
 const SNAPSHOT_EVERY_MAX: Duration = Duration::from_secs(1);
+/// The same of a crawl that is over and goes on being conducted: looks are most of what it costs.
+const SNAPSHOT_EVERY_IDLE: Duration = Duration::from_secs(5);
 /// How long the end of a crawl waits until the last reports are taken in, and until the broker tells of its streams.
 const LAST_LOOK_MAX: Duration = Duration::from_secs(3);
 /// How long jobs that are under way may take to end when the conductor of a fleet stops the crawl.
@@ -181,6 +182,9 @@ impl<'a> Crawl<'a> {
     }
 
     fn snapshot_every(&self) -> Duration {
+        if self.has_said_over {
+            return SNAPSHOT_EVERY_IDLE;
+        }
         (self.standing.elapsed() / 20).clamp(SNAPSHOT_EVERY, SNAPSHOT_EVERY_MAX)
     }
 
@@ -435,7 +439,7 @@ impl<'a> Crawl<'a> {
             std::fs::write(path, serde_json::to_vec_pretty(&summary)?)
                 .with_context(|| format!("cannot write the summary to {}", path.display()))?;
         }
-        let _ = writeln!(std::io::stdout(), "{}", last_line(&summary));
+        let _ = writeln!(std::io::stdout(), "{}", summary.last_line());
         Ok(looked?)
     }
 
@@ -475,26 +479,4 @@ impl<'a> Crawl<'a> {
             }
         }
     }
-}
-
-/// The line that a crawl ends with.
-fn last_line(summary: &Summary) -> String {
-    let outcomes = summary.outcomes_text(", ");
-    format!(
-        "{} in {:.1} s: {} pages, {} bytes; outcomes: {}; waiting {}{}{}",
-        if summary.complete { "complete" } else { "stopped" },
-        summary.elapsed_s,
-        summary.pages,
-        summary.bytes,
-        if outcomes.is_empty() { "none" } else { &outcomes },
-        summary.waiting + summary.in_flight,
-        match summary.waiting_over_budget {
-            0 => String::new(),
-            urls => format!(" ({urls} over budget)"),
-        },
-        match summary.lost_text() {
-            Some(lost) => format!("; {lost}"),
-            None => String::new(),
-        },
-    )
 }

@@ -1,6 +1,6 @@
 //! Control: a crawl is started, fed, scaled, stopped, resumed and deleted.
 
-use super::{ENDS_WITHIN, MINUTE, slow_web};
+use super::{ENDS_WITHIN, MINUTE, slow_web, slower_web};
 use rhumb_tests::harness::{Cluster, Running, World, binaries, ended_within, json, rhumb, signal};
 use rustix::process::{Pid, Signal, kill_process};
 use shared::bus::Access;
@@ -249,7 +249,7 @@ fn a_crawl_that_runs_elsewhere_is_not_deleted() {
 /// has no token in it and answers to none; the commands, which read it, work.
 #[test]
 fn a_private_broker_answers_to_nobody_without_its_token() {
-    let world = World::new(slow_web());
+    let world = World::new(slower_web());
     let crawl = world.crawl().start();
     let handle = crawl.handle();
     let (token, address) = handle.broker.strip_prefix("nats://").and_then(|url| url.split_once('@')).expect("a token");

@@ -1,6 +1,6 @@
 //! Logs: JSON lines, levels of modules, and the trace of a page from a tap through the logs to `rhumb why`.
 
-use super::{MINUTE, slow_web};
+use super::{MINUTE, slow_web, slower_web};
 use rhumb_tests::harness::{Running, World, rhumb, signal};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -13,7 +13,7 @@ const UNTIL_PROGRESS_S: f64 = 6.0;
 /// Until a tap that was started listens, with much to spare.
 const TAP_LISTENS: Duration = Duration::from_secs(2);
 
-/// The lines of a log, each of which is one JSON object.
+/// The lines of a log, each of which is one JSON object. What `rhumb crawl` ends with goes to standard output.
 fn lines(log: &Path) -> Vec<Value> {
     let text = std::fs::read_to_string(log).expect("a log");
     // What `rhumb` prints at the end, on standard output, is for people.
@@ -40,7 +40,7 @@ fn pages(crawl: &Running) -> Vec<(String, String)> {
 /// the logs of the stages that met it.
 #[test]
 fn the_trace_of_a_page_leads_from_a_tap_to_its_links_its_log_lines_and_its_url() {
-    let world = World::new(slow_web());
+    let world = World::new(slower_web());
     let levels = "log.level=info,dedup=warn,fetcher=debug,parser=debug";
     let mut crawl = world.crawl().set("log.format=json").set(levels).start();
     crawl.until(MINUTE, |summary| summary.pages > 20);

@@ -15,6 +15,11 @@ const MINUTE: Duration = Duration::from_secs(60);
 const ENDS_WITHIN: Duration = Duration::from_secs(45);
 
 /// A crawl of some five seconds.
+/// A web that is not crawled before several commands have been tried on it, also on a busy machine.
+fn slower_web() -> Profile {
+    Profile { pages_per_host: PagesPerHost::Exactly(150), latency: Latency::Fixed { ms: 100 }, ..slow_web() }
+}
+
 fn slow_web() -> Profile {
     Profile {
         hosts: 20,

@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 /// For so many leases the lease of an instance that is needed has to be free until it counts as missing.
 const FREE_LEASES: u32 = 3;
 /// Between two looks at the leases.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// How long the broker may take to answer: the conductor does not wait for one that is away.
 const ANSWER_MAX: Duration = Duration::from_secs(2);
 

@@ -179,6 +179,28 @@ impl Summary {
         Some(format!("accepted as lost: {} URLs; messages: {edges}", self.lost))
     }
 
+    /// The line that a crawl ends with.
+    pub(crate) fn last_line(&self) -> String {
+        let outcomes = self.outcomes_text(", ");
+        format!(
+            "{} in {:.1} s: {} pages, {} bytes; outcomes: {}; waiting {}{}{}",
+            if self.complete { "complete" } else { "stopped" },
+            self.elapsed_s,
+            self.pages,
+            self.bytes,
+            if outcomes.is_empty() { "none" } else { &outcomes },
+            self.waiting + self.in_flight,
+            match self.waiting_over_budget {
+                0 => String::new(),
+                urls => format!(" ({urls} over budget)"),
+            },
+            match self.lost_text() {
+                Some(lost) => format!("; {lost}"),
+                None => String::new(),
+            },
+        )
+    }
+
     /// Lists the outcomes that some URL has had, each with its number of URLs, and `between` two of them.
     pub(crate) fn outcomes_text(&self, between: &str) -> String {
         let had = self.outcomes.iter().filter(|(_, n)| **n > 0);
