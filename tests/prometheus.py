@@ -224,13 +224,14 @@ def check_probes(targets):
 
 def check_metrics(targets):
     """promtool accepts what each process tells, and what docs/metrics.md lists appears."""
-    names = set()
+    names, sizes = set(), {}
     for job, addresses in targets.items():
         text = get(f"http://{addresses[0]}/metrics")
         said = subprocess.run([PROMTOOL, "check", "metrics"], input=text, capture_output=True, text=True)
         if said.returncode != 0 or said.stderr.strip():
             sys.exit(f"promtool check metrics, {job}: {said.stdout}{said.stderr}")
         names |= set(re.findall(r"^# TYPE (\S+)", text, re.MULTILINE))
+        sizes[job] = len(text)
     listed = re.findall(r"^\| `(\w+|rhumb_<stage>_\w+)(?:\{.*\})?` ", pathlib.Path("docs/metrics.md").read_text(), re.MULTILINE)
     def appears(name):
         pattern = re.escape(name).replace("<stage>", "[a-z_]+")
@@ -238,7 +239,8 @@ def check_metrics(targets):
     missing = [name for name in listed if not appears(name)]
     if missing or len(listed) < 100:
         sys.exit(f"of {len(listed)} metrics in docs/metrics.md these do not appear: {missing}")
-    print(f"all {len(listed)} metrics of docs/metrics.md appear; promtool accepts {len(targets)} jobs", flush=True)
+    print(f"all {len(listed)} metrics of docs/metrics.md appear; promtool accepts {len(targets)} jobs; bytes: {sizes}",
+          flush=True)
 
 
 def nats(subject, reply, payload):

@@ -47,7 +47,7 @@ impl Log {
     pub fn directives(&self) -> String {
         let level = self.level.replace('-', "_").replace(' ', "");
         match level.contains("async_nats") {
-            true => level,
+            true => format!("async_nats=error,{level}"),
             // Its connector would say of every try that it was in vain.
             false => format!("async_nats=error,async_nats::connector=off,{level}"),
         }

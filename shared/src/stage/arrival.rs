@@ -5,9 +5,9 @@
 
 use super::Args;
 use super::args::Instance;
+use super::life::{is_final, new_life};
 use super::ownership::Ownership;
 use super::saying::Saying;
-use super::start::{is_final, new_life};
 use crate::bus::{Buckets, Bus, Found, find_crawl};
 use crate::config::{ConfigError, Pipeline};
 use crate::identity::Identity;

@@ -23,6 +23,8 @@ mod in_hand;
 mod incoming;
 mod inputs;
 mod instance_state;
+#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a number of its own comes from the clock")]
+mod life;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "between two lives of a core: it waits")]
 mod lives;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the loop: it waits, and looks at the clock")]
@@ -60,6 +62,7 @@ pub use arrival::crawl as wait_for_crawl;
 pub use context::{Context, OpenBeside, Stage, State};
 pub use control::{ControlRequest, PartitionFigures, ProcessPartitions, ProcessReason, ProcessStatus};
 pub use core::{Core, Count, Event, Figures, Output, Publish, Send, Step, Ticket};
+pub use life::new_life;
 pub use moves::{
     Beside, Bill, Changed, Copied, Follows, HalveRows, Importing, Keyed, Loading, Part, Removal, Rows, Unfit,
     VisitBlock, steps,
@@ -67,4 +70,4 @@ pub use moves::{
 pub use occupation::{Shares, TimeSpent};
 pub use ownership::{Holder, Ownership, holder_of, holders};
 pub use settlement::{Applied, settled_count};
-pub use start::{main, new_life};
+pub use start::main;

@@ -4,16 +4,14 @@ use super::args::{Args, Instance};
 use super::arrival;
 use super::context::{Context, Stage};
 use super::front::Front;
+use super::life::{is_final, new_life};
 use super::lives;
 use super::number::Number;
-use super::settlement::Rewound;
 use super::shutdown::Shutdown;
-use super::store::StoreError;
 use super::telling::Telling;
 use crate::bus::{Bus, make_further_streams};
-use crate::config::{ConfigError, Pipeline};
+use crate::config::Pipeline;
 use crate::health::NOT_CONNECTED;
-use crate::identity::Misfit;
 use crate::time::Timestamp;
 use crate::{log, log_file};
 use clap::{CommandFactory as _, FromArgMatches as _};
@@ -75,14 +73,6 @@ pub fn main(stage: &Stage) -> ExitCode {
             if is_final(&error) { ExitCode::from(EXIT_CONFIGURATION) } else { ExitCode::FAILURE }
         }
     }
-}
-
-/// Says whether to start again would not help.
-pub(super) fn is_final(error: &anyhow::Error) -> bool {
-    error.is::<ConfigError>()
-        || error.is::<Misfit>()
-        || error.is::<Rewound>()
-        || matches!(error.downcast_ref(), Some(StoreError::Unusable(_)))
 }
 
 async fn start(stage: &Stage, mut pipeline: Pipeline, args: &Args) -> anyhow::Result<()> {
@@ -150,11 +140,4 @@ fn ends_with(supervisor: u32) -> bool {
     let set = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     let parent = rustix::process::getppid().map(rustix::process::Pid::as_raw_nonzero);
     set.is_ok() && parent.is_some_and(|parent| i64::from(parent.get()) == i64::from(supervisor))
-}
-
-/// A number that no other life of any process has: ids and credits of one life mean nothing in the next.
-pub fn new_life(name: &str) -> u64 {
-    let since_1970 = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    let text = format!("{name} {} {}", std::process::id(), since_1970.as_nanos());
-    xxhash_rust::xxh3::xxh3_64(text.as_bytes())
 }

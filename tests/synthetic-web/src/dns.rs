@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::net::UdpSocket;
 
 use super::hostility::{Hostility, NameAnswer};
-use super::plan::{host_of_name, listens_at};
+use super::place::{host_of_name, listens_at};
 use super::profile::Profile;
 use super::server::Web;
 
@@ -253,7 +253,7 @@ pub(crate) fn query(name: &str, kind: u16) -> Vec<u8> {
 mod tests {
     use super::*;
     use crate::dice::{Dice, Purpose};
-    use crate::plan::host_address;
+    use crate::place::host_address;
 
     fn zone() -> Zone {
         let extra = [

@@ -25,6 +25,7 @@ mod html;
 mod http;
 mod load;
 mod outage;
+mod place;
 mod plan;
 mod profile;
 mod record;
@@ -132,7 +133,7 @@ impl SyntheticWeb {
 
     /// The name of a host, without port.
     pub fn host_name(&self, host: u32) -> String {
-        plan::host_name(host)
+        place::host_name(host)
     }
 
     /// The address that a host listens at.

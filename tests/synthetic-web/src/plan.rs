@@ -10,7 +10,7 @@
 
 use std::collections::BTreeSet;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -19,13 +19,12 @@ use super::byway;
 use super::dice::{Dice, Purpose};
 use super::hostility::{Hostility, RobotsMeaning};
 use super::html::Filler;
+use super::place::{host_name, listens_at};
 use super::profile::{LATENCY_MS_MAX, Latency, PagesPerHost, Profile};
 use super::resource::{Form, Resource, Shape};
 use super::robots::Robots;
 use super::tongue::Tongue;
 
-/// The domain all hosts are in.
-const DOMAIN: &str = "web.test";
 /// Links to `/` of other hosts among all links to other hosts; the rest lead to pages inside.
 const FRONT_DOOR_SHARE: f64 = 0.5;
 /// Draws for a parent before page 0 is taken, which always qualifies.
@@ -416,37 +415,11 @@ fn pick_cap(caps: &[(f64, u32)], mut place: f64) -> Option<u32> {
     None
 }
 
-/// `h0017.web.test`
-pub(crate) fn host_name(host: u32) -> String {
-    format!("h{host:04}.{DOMAIN}")
-}
-
-/// The host of that name, whatever its case; `None` for any other name.
-pub(crate) fn host_of_name(name: &str, hosts: u32) -> Option<u32> {
-    let label = name.split('.').next()?;
-    let digits = label.strip_prefix(['h', 'H'])?;
-    let host = digits.parse().ok().filter(|host| *host < hosts)?;
-    host_name(host).eq_ignore_ascii_case(name).then_some(host)
-}
-
-/// Where a host listens, when the first one has this port.
-pub(crate) fn listens_at(shared: Option<Ipv4Addr>, host: u32, port: u16) -> SocketAddr {
-    match shared {
-        None => (host_address(host), port).into(),
-        Some(address) => (address, port.saturating_add(u16::try_from(host).unwrap_or(u16::MAX))).into(),
-    }
-}
-
-/// The loopback address of a host, different from 127.0.0.1 and from every other host's.
-pub(crate) fn host_address(host: u32) -> Ipv4Addr {
-    let [_, _, high, low] = (host / 250).to_be_bytes();
-    let last = 1 + (host % 250) as u8;
-    Ipv4Addr::new(127, 1 + high, low, last)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::place::{host_address, host_of_name};
+    use std::net::Ipv4Addr;
 
     #[test]
     fn every_page_has_an_open_parent_that_links_to_it() {

@@ -265,7 +265,7 @@ async fn requests_sent_ahead_are_answered_in_order() {
 async fn a_request_for_a_disallowed_page_is_a_violation() {
     let web = SyntheticWeb::start(small_mixed()).unwrap();
     let url = Url::parse(&web.truth().disallowed[0]).unwrap();
-    let host = plan::host_of_name(url.host_str().unwrap(), 8).unwrap();
+    let host = place::host_of_name(url.host_str().unwrap(), 8).unwrap();
     assert_eq!(connect(&web, host).await.get(url.path()).await.unwrap().status, 200);
     let report = web.report();
     assert_eq!(report.violations.robots, 1);

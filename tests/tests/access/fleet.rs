@@ -62,6 +62,19 @@ impl Fleet<'_> {
         .collect()
     }
 
+    /// What commands answer that look at the crawl.
+    fn answers(&self, url: &str) -> String {
+        let mut said = String::new();
+        for user in ["tap", "operator"] {
+            for command in [["status", "--json"].as_slice(), &["why", url], &["consumers"], &["partitions"]] {
+                let answer = self.broker.rhumb(user, command);
+                assert_eq!(answer.code, 0, "{command:?} of {user}: {}{}\n{}", answer.out, answer.err, self.logs());
+                said.push_str(&(answer.out + &answer.err));
+            }
+        }
+        said
+    }
+
     /// What other users of the machine may see of the processes, and what these wrote.
     fn shown(&self) -> String {
         let mut shown = String::new();
@@ -90,6 +103,19 @@ impl Drop for Fleet<'_> {
     }
 }
 
+/// The settings of a crawl of a web, with an archiver.
+fn settings(world: &World, folder: &Path) -> Vec<String> {
+    let fixed = [
+        "network.allow_private_addresses=true",
+        "politeness.delay=0s",
+        "scope.follow=any",
+        "stages.archiver.replicas=1",
+    ];
+    let nameservers = format!("network.nameservers=[\"{}\"]", world.web.dns());
+    let data = format!("data={}", folder.join("data").display());
+    fixed.into_iter().map(str::to_owned).chain([nameservers, data]).collect()
+}
+
 /// Goal: the rights that come from the tables are enough for a whole crawl and for every command that goes with it, and
 /// nobody sees a secret. Method: each process with the seed of its own user; what the broker refused stands in its log.
 #[test]
@@ -101,14 +127,7 @@ fn every_process_with_its_own_user_crawls_the_whole_web_and_is_refused_nothing()
         ..Profile::raw()
     });
     let (broker, folder) = (Guarded::start(None), tempfile::tempdir().expect("a folder"));
-    let settings = vec![
-        "network.allow_private_addresses=true".to_owned(),
-        format!("network.nameservers=[\"{}\"]", world.web.dns()),
-        "politeness.delay=0s".to_owned(),
-        "scope.follow=any".to_owned(),
-        "stages.archiver.replicas=1".to_owned(),
-        format!("data={}", folder.path().join("data").display()),
-    ];
+    let settings = settings(&world, folder.path());
     let mut fleet = Fleet { broker: &broker, folder: folder.path(), settings, running: Vec::new() };
     // Stages wait for init.
     for stage in StageName::ALL {
@@ -137,13 +156,7 @@ fn every_process_with_its_own_user_crawls_the_whole_web_and_is_refused_nothing()
     let scaled = broker.rhumb("operator", &["scale", "dedup=2", "scheduler=2"]);
     assert_eq!(scaled.code, 0, "{}{}\n{}", scaled.out, scaled.err, fleet.logs());
     let mut said = fleet.shown();
-    for user in ["tap", "operator"] {
-        for command in [["status", "--json"].as_slice(), &["why", &seed], &["consumers"], &["partitions"]] {
-            let answer = broker.rhumb(user, command);
-            assert_eq!(answer.code, 0, "{command:?} of {user}: {}{}\n{}", answer.out, answer.err, fleet.logs());
-            said.push_str(&(answer.out + &answer.err));
-        }
-    }
+    said.push_str(&fleet.answers(&seed));
     let code = fleet.end("conductor", 2 * MINUTE);
     said.push_str(&fleet.shown());
     let text = std::fs::read(&summary).expect("a summary");

@@ -49,12 +49,15 @@ pub(super) async fn find(
         // Both at once: what is taken from its stream meanwhile passes on the next edge.
         let (waiting, passing) = (waiting(running, trace), passing(running, trace));
         tokio::pin!(waiting, passing);
-        tokio::select! {
-            found = &mut waiting => match found? {
-                Some(found) => Ok(found),
-                None => passing.await,
-            },
-            found = &mut passing => found,
+        let mut passed = None;
+        loop {
+            tokio::select! {
+                found = &mut waiting => match (found?, passed) {
+                    (Some(found), _) | (None, Some(found)) => return Ok(found),
+                    (None, None) => return passing.await,
+                },
+                found = &mut passing, if passed.is_none() => passed = Some(found?),
+            }
         }
     };
     tokio::time::timeout(at_most, looking).await.unwrap_or_else(|_| {

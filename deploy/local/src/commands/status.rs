@@ -158,6 +158,12 @@ fn text(summary: &Summary, snapshot: &Snapshot) -> String {
     for Parked { stage, edge, version, messages } in &summary.parked {
         let _ = writeln!(text, "parked    {stage}  {edge} version {version}: {messages} messages");
     }
+    processes_text(&mut text, summary, snapshot);
+    text
+}
+
+/// Adds a line for the conductor, and one for each process.
+fn processes_text(text: &mut String, summary: &Summary, snapshot: &Snapshot) {
     match summary.conductor.as_str() {
         "" => {
             let _ =
@@ -182,7 +188,6 @@ fn text(summary: &Summary, snapshot: &Snapshot) -> String {
             process.listen,
         );
     }
-    text
 }
 
 /// Tells what a process spent its time on lately.

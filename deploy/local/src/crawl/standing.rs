@@ -13,7 +13,9 @@ use std::time::{Duration, Instant};
 
 /// Says whether a crawl has got any URL yet: before, there is nothing that could be over.
 fn has_begun(snapshot: &Snapshot) -> bool {
-    snapshot.last_sequences.get(Edge::UrlsFound.name()).is_some_and(|&last| last > 0)
+    let has_passed = snapshot.last_sequences.get(Edge::UrlsFound.name()).is_some_and(|&last| last > 0);
+    // A stream in the broker's memory may have begun anew.
+    has_passed || snapshot.summary().urls_found > 0
 }
 
 /// How a crawl stands.

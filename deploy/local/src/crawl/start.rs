@@ -87,7 +87,9 @@ async fn start_here(plan: &Plan) -> anyhow::Result<Parts> {
     buckets.register.keep_configuration(&plan.layers.public_text()?).await?;
     let seeds = Seeds::keep(&data, &plan.seeds)?;
     let mut processes = new_processes(pipeline, &data, &url, identity.mark.id.clone())?;
-    let partitions = Partitions::open(&buckets, pipeline, &data).await?;
+    let mut partitions = Partitions::open(&buckets, pipeline, &data).await?;
+    // A conductor may have stopped it before.
+    partitions.stop(false).await?;
     processes.start_stateless(pipeline)?;
     Handle { broker: url, crawl: pipeline.crawl.clone() }.write(&data)?;
     inject(&bus, pipeline.scope.follow, &plan.topic, &seeds.urls, 0).await?;
