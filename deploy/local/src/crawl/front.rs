@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 /// What is told of a crawl between two snapshots: what an autoscaler asks, and all of it for metrics.
-type Told = Arc<Mutex<Scale>>;
+type Told = Arc<Mutex<Option<Scale>>>;
 type Seen = Arc<Mutex<Option<Picture>>>;
 
 /// The front.
@@ -39,8 +39,9 @@ impl Front {
         let told = Told::default();
         let shown = told.clone();
         let scale = move || {
+            // Nothing is known before the first snapshot: an autoscaler keeps what there is when a number is missing.
             let scale = shown.lock().unwrap_or_else(PoisonError::into_inner).clone();
-            serde_json::to_string(&scale).unwrap_or_default()
+            scale.map_or_else(|| "{}".to_owned(), |scale| serde_json::to_string(&scale).unwrap_or_default())
         };
         let seen = Seen::default();
         let pages = |readiness: Readiness| {
@@ -76,7 +77,7 @@ impl Front {
         missing: usize,
     ) {
         let scale = Scale::of(snapshot, self.connections_each);
-        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = scale;
+        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = Some(scale);
         let picture = Picture {
             violations: self.unaccounted.look(Instant::now(), snapshot.violations().len()),
             moving: owners.iter().map(|(stage, owners)| (stage.clone(), owners.moving() as u64)).collect(),
