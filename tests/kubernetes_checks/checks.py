@@ -176,8 +176,12 @@ def missing_instance(here):
     release.inject()
     release.until_scaled("dedup", 2)
     release.until_pages(20)
+    # Without a conductor nobody tells it that it is not wanted any more: it stops with its partitions.
+    kubectl("scale", "deployment/miss-conductor", "--replicas=0")
+    until("the conductor is gone", lambda: not release.pods("conductor"))
     kubectl("scale", "statefulset/miss-dedup", "--replicas=1")
-    kubectl("delete", "pod", "miss-dedup-1", "--force", "--grace-period=0", check=False)
+    kubectl("wait", "--for=delete", "pod/miss-dedup-1", "--timeout=60s")
+    kubectl("scale", "deployment/miss-conductor", "--replicas=1")
     words = until("status names the instance", lambda: release.status()["elsewhere"], 60)
     assert "dedup.1 ended before it had given" in words[0] and "scale dedup out to 2" in words[0], words
     events = until("an event names it", lambda: [
