@@ -226,7 +226,7 @@ def access(here):
         kubectl("delete", "secret", "guarded-users")
         users(here, here.folder / "others", "guarded")
         kubectl("rollout", "restart", "deployment/guarded-fetcher")
-        line = until("the log names the user that is refused", lambda: said("deploy/guarded-fetcher", "refuses the credentials"))
+        line = until("the log names the user that is refused", lambda: said("guarded", "fetcher", "refuses the credentials"))
         assert (here.folder / "others/fetcher.nk").read_text().strip() not in line
         say(f"wrong credentials: {line[:160]}")
     finally:
@@ -252,7 +252,7 @@ def bad_input(here):
 
     lost = here.release("lost", web, "nats.enabled=false", "broker.urls={nats://10.255.255.1:4222}")
     lost.install(wait=False)
-    line = until("an unreachable broker is named", lambda: said("deploy/lost-fetcher", "cannot be reached"), 90)
+    line = until("an unreachable broker is named", lambda: said("lost", "fetcher", "cannot be reached"), 90)
     say(f"unreachable broker: {line}")
     absent = here.release("absent", web, "nats.enabled=false", "broker.existingSecret=absent")
     absent.install(wait=False)
@@ -265,8 +265,10 @@ def bad_input(here):
     say("a value out of range is refused by the schema")
 
 
-def said(what, words):
-    log = kubectl("logs", what, check=False).stdout
+def said(release, component, words):
+    """The first line with these words in the logs of all pods of a component."""
+    selector = f"app.kubernetes.io/instance={release},app.kubernetes.io/component={component}"
+    log = kubectl("logs", "-l", selector, "--tail=-1", check=False).stdout
     return next((line for line in log.splitlines() if words in line), None)
 
 
