@@ -126,7 +126,7 @@ pub struct Identity {
     /// Which crawl and generation it is, and in which format.
     #[serde(flatten)]
     pub mark: Mark,
-    /// Who has begun it, by `rhumb init --owner`: two deployments that take the same name find out by it. Empty of one that
+    /// Who has begun it (`owner`, `rhumb init --owner`): two deployments that take the same name find out by it. Empty of one that
     /// has no owner.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub owner: String,
@@ -142,8 +142,13 @@ pub struct Identity {
 impl Identity {
     /// The identity of a crawl that begins under this id.
     pub fn new(id: String, pipeline: &Pipeline) -> Self {
-        let (mark, owner) = (Mark::first(id), String::new());
+        let (mark, owner) = (Mark::first(id), pipeline.owner.clone());
         Identity { mark, owner, partitions: pipeline.partitions, url: pipeline.url, lost: BTreeMap::new() }
+    }
+
+    /// Who has begun it, for people.
+    pub fn owner_in_words(&self) -> String {
+        if self.owner.is_empty() { "nobody who is named".to_owned() } else { format!("'{}'", self.owner) }
     }
 
     /// The number of the generation.
@@ -157,6 +162,15 @@ impl Identity {
     /// It cannot: what differs.
     pub fn check(&self, pipeline: &Pipeline) -> Result<(), Misfit> {
         check_format(&format!("the crawl '{}'", pipeline.crawl), self.mark.format)?;
+        if !pipeline.owner.is_empty() && pipeline.owner != self.owner {
+            return Err(Misfit(format!(
+                "the broker holds a crawl '{}' of {}, this one is of '{}' (owner): give this one another name (crawl), or \
+                 delete the other one (rhumb delete)",
+                pipeline.crawl,
+                self.owner_in_words(),
+                pipeline.owner
+            )));
+        }
         let fixed = |key: &str, is: String, was: String| {
             Misfit(format!(
                 "configuration key {key} = {is}: the crawl '{}' has {was}, which is fixed for its life; set it back, or \

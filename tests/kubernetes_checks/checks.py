@@ -26,8 +26,11 @@ def first_page(here):
 
 
 def idle(release):
-    cpu = lambda: sum(process["cpu_s"] for process in release.status()["processes"])
-    address = release.broker().removeprefix("nats://").split(":")[0]
+    def own(name):
+        lines = release.conductor("/metrics").splitlines()
+        return next(float(line.split()[-1]) for line in lines if line.startswith(f"rhumb_conductor_process_{name}"))
+
+    cpu = lambda: sum(process["cpu_s"] for process in release.status()["processes"]) + own("cpu_seconds_total")
     pod = json.loads(kubectl("get", "pod", f"{release.name}-nats-0", "-o", "json").stdout)["status"]["podIP"]
     broker = lambda: json.loads(run("curl", "-sS", "--max-time", "5", f"http://{pod}:8222/varz").stdout)
     before, began = cpu(), time.monotonic()
@@ -37,7 +40,9 @@ def idle(release):
         time.sleep(1)
     cores = (cpu() - before) / (time.monotonic() - began) + sum(broker_cpu) / len(broker_cpu)
     memory = sum(process["peak_rss_bytes"] for process in release.status()["processes"]) + broker()["mem"]
-    say(f"idle: {cores:.3f} cores, {memory / 1e6:.0f} MB with NATS at {address} (stages at their peak, without the conductor)")
+    memory += own("resident_memory_bytes")
+    nats = sum(broker_cpu) / len(broker_cpu)
+    say(f"idle: {cores:.3f} cores, of these NATS {nats:.3f}; {memory / 1e6:.0f} MB with NATS (stages at their peak)")
     assert cores <= 0.1 and memory <= 600e6, (cores, memory)
 
 
@@ -120,9 +125,11 @@ def upgrade(here):
 
     node = kubectl("get", "nodes", "-o", "jsonpath={.items[0].metadata.name}").stdout
     # On a cluster of one node nothing comes back before it is uncordoned, so disruption budgets hold most pods there.
-    kubectl("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=15s", check=False)
+    said_of = kubectl("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=15s", check=False)
     kubectl("uncordon", node)
-    until("a page after the drain", lambda: release.pages() > 0)
+    assert "evicted" in said_of.stdout or "evicting" in said_of.stderr + said_of.stdout, said_of.stdout + said_of.stderr
+    pages = release.pages()
+    until("pages after the drain", lambda: release.pages() > pages + 50)
     release.uninstall()
     release.install("--set", "image.tag=next")
     say("drained, uncordoned, uninstalled, and installed again on the same claims")
@@ -171,8 +178,8 @@ def full_claim(here):
 
 def missing_instance(here):
     """A pod that ended before it was emptied is named in `status` and in an event, with the remedy, which works."""
-    web = here.web(*SLOW, "--pages", "60")
-    release = here.release("miss", web, "dedup.replicas=2", "config.stages.fetcher.connections=8").install()
+    web = here.web(*SLOW, "--pages", "40")
+    release = here.release("miss", web, "dedup.replicas=2", "config.stages.fetcher.connections=16").install()
     release.inject()
     release.until_scaled("dedup", 2)
     release.until_pages(20)
@@ -248,6 +255,9 @@ def bad_input(here):
     twin.install(wait=False)
     line = until("the second release's init is refused", lambda: last_line("job/twin-init-1", "of 'default/own'"), 60)
     say(f"two releases: {line}")
+    # Nor does any other pod of it take part.
+    refused = until("the second release's pods are refused", lambda: said("twin", "fetcher", "of 'default/own'"), 60)
+    assert not any(twin.pods(stage) and ready(twin, stage) for stage in ["fetcher", "dedup", "parser"]), refused
     twin.uninstall()
 
     lost = here.release("lost", web, "nats.enabled=false", "broker.urls={nats://10.255.255.1:4222}")
@@ -270,6 +280,12 @@ def said(release, component, words):
     selector = f"app.kubernetes.io/instance={release},app.kubernetes.io/component={component}"
     log = kubectl("logs", "-l", selector, "--tail=-1", check=False).stdout
     return next((line for line in log.splitlines() if words in line), None)
+
+
+def ready(release, component):
+    selector = f"app.kubernetes.io/instance={release.name},app.kubernetes.io/component={component}"
+    pods = json.loads(kubectl("get", "pods", "-l", selector, "-o", "json").stdout)["items"]
+    return any(status["ready"] for pod in pods for status in pod["status"].get("containerStatuses", []))
 
 
 def last_line(what, words):

@@ -43,7 +43,7 @@ use here::Here;
 use partitions::Partitions;
 use ports::check_ports;
 use progress::Progress;
-use shared::bus::{Buckets, Bus, Interested, make_streams, remove_consumer};
+use shared::bus::{Buckets, Bus, Interested, is_inbox, make_streams, remove_consumer};
 use shared::identity::{Identity, Misfit};
 use shared::message::Edge;
 use shared::process::reachable;
@@ -79,7 +79,18 @@ const MAKE_MAX: Duration = Duration::from_secs(5);
 /// It cannot be started; a process cannot go on; another `rhumb` took the crawl over; the summary cannot be written; URLs are
 /// unaccounted for in the end (P3).
 pub(crate) async fn run(plan: &Plan) -> anyhow::Result<EndReason> {
-    let mut crawl = Crawl::new(plan, start(plan).await?);
+    let mut crawl = match &plan.runs {
+        Runs::Here => Crawl::new(plan, start(plan).await?),
+        // As the first process of a container it would not hear of it otherwise.
+        Runs::Deployed { .. } => {
+            let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+            tokio::select! {
+                parts = start(plan) => Crawl::new(plan, parts?),
+                _ = interrupt.recv() => return Ok(EndReason::Interrupted),
+                _ = terminate.recv() => return Ok(EndReason::Interrupted),
+            }
+        }
+    };
     let reason = crawl.watch().await;
     let is_over = matches!(reason, Ok(EndReason::Done));
     let ended = crawl.end(is_over, reason.is_ok()).await;
@@ -117,19 +128,19 @@ struct Crawl<'a> {
     bystanders: Bystanders,
     partitions: Partitions,
     lease: Option<Ownership>,
-    /// The operator knows that a crawl whose stages are deployed is over, or stopped.
-    has_said_over: bool,
+    /// What the operator knows of the end of a crawl whose stages are deployed; nothing while it goes on.
+    has_said: Option<&'static str>,
 }
 
 impl<'a> Crawl<'a> {
     fn new(plan: &'a Plan, parts: Parts) -> Self {
-        let Parts { stages, front, bus, buckets, identity, partitions, tide, elapsed, lease } = parts;
+        let Parts { stages, front, bus, buckets, identity, partitions, tide, elapsed, connections, lease } = parts;
         Crawl {
             plan,
             progress: Progress::new(matches!(stages, Stages::Here(_))),
             stages,
             front,
-            connections: bus.connections(),
+            connections,
             bus,
             buckets,
             identity,
@@ -138,7 +149,7 @@ impl<'a> Crawl<'a> {
             bystanders: Bystanders::default(),
             partitions,
             lease: Some(lease),
-            has_said_over: false,
+            has_said: None,
         }
     }
 
@@ -166,9 +177,9 @@ impl<'a> Crawl<'a> {
                 if plan.ends {
                     return Ok(EndReason::Done);
                 }
-                self.say_over().await?;
+                self.say_over().await;
             } else if self.standing.has_work() {
-                self.has_said_over = false;
+                self.has_said = None;
             }
             if self.lease.as_ref().is_some_and(Ownership::is_lost) {
                 anyhow::bail!("another rhumb has taken over the crawl '{}' on its broker", plan.pipeline.crawl);
@@ -182,7 +193,7 @@ impl<'a> Crawl<'a> {
     }
 
     fn snapshot_every(&self) -> Duration {
-        if self.has_said_over {
+        if self.has_said.is_some() {
             return SNAPSHOT_EVERY_IDLE;
         }
         (self.standing.elapsed() / 20).clamp(SNAPSHOT_EVERY, SNAPSHOT_EVERY_MAX)
@@ -290,24 +301,23 @@ impl<'a> Crawl<'a> {
 
     /// Says once that a crawl goes on being conducted although it is complete or at a limit. One whose time is over is
     /// stopped: the schedulers grant nothing more.
-    ///
-    /// # Errors
-    /// The broker does not answer.
-    async fn say_over(&mut self) -> anyhow::Result<()> {
-        let Stages::Deployed(fleet) = &mut self.stages else { return Ok(()) };
-        if std::mem::replace(&mut self.has_said_over, true) {
-            return Ok(());
+    async fn say_over(&mut self) {
+        let is_at_limit = self.at_limit();
+        let Stages::Deployed(fleet) = &mut self.stages else { return };
+        let why = match is_at_limit {
+            true => "at its limit, and no job is granted any more",
+            false => "complete; what is injected from now on is crawled, too",
+        };
+        if self.has_said == Some(why) {
+            return;
         }
-        let why = if self.standing.is_over() { "complete" } else { "at its limit" };
-        if !self.standing.is_over() {
-            self.partitions.stop(true).await?;
+        // A broker that does not answer now is asked again.
+        if is_at_limit && self.partitions.stop(true).await.is_err() {
+            return;
         }
-        tracing::info!(
-            pages = self.standing.pages(),
-            "the crawl is {why}; what is injected from now on is crawled, too"
-        );
+        self.has_said = Some(why);
+        tracing::info!(pages = self.standing.pages(), "the crawl is {why}");
         fleet.announce(why).await;
-        Ok(())
     }
 
     /// Removes optional consumers that hold the crawl back (P8).
@@ -359,7 +369,7 @@ impl<'a> Crawl<'a> {
             Ok(SupervisorRequest::Status) => serde_json::to_vec(&self.supervision()).unwrap_or_default(),
             Err(_) => return,
         };
-        if let Some(reply) = request.reply {
+        if let Some(reply) = request.reply.filter(|reply| is_inbox(reply)) {
             let _ = self.bus.client.publish(reply, answer.into()).await;
         }
     }
@@ -468,6 +478,7 @@ impl<'a> Crawl<'a> {
     async fn hear_last_reports(&mut self, at_most: Duration) {
         let end = Instant::now() + at_most;
         while !self.standing.is_over() && Instant::now() < end && self.bus.is_connected() {
+            self.front.health.runs(Ok(()));
             let look = Snapshot::take(&self.bus, &self.plan.pipeline, Some(self.expected()));
             if let Ok(snapshot) = look.await {
                 let is_last =

@@ -52,6 +52,12 @@ pub struct Bus {
     pub subjects: Arc<Subjects>,
 }
 
+/// Says whether a subject is one on which somebody awaits an answer. An answer to any other would let who may only ask
+/// write where who answers may.
+pub fn is_inbox(subject: &str) -> bool {
+    subject.starts_with("_INBOX")
+}
+
 /// First wait after a failed connect, doubling.
 const RECONNECT_WAIT: Duration = Duration::from_millis(100);
 /// Longest wait between two connects.

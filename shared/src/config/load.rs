@@ -129,6 +129,12 @@ impl Layers {
     /// The configuration is bad.
     pub fn public_text(&self) -> Result<String, ConfigError> {
         let mut tree = self.tree(environment())?;
+        for pointer in FILES {
+            let (parent, key) = pointer.rsplit_once('/').unwrap_or_default();
+            if let Some(Tree::Object(fields)) = tree.pointer_mut(parent) {
+                fields.remove(key);
+            }
+        }
         for (parent, key) in PRIVATE {
             if let Some(Tree::Object(fields)) = tree.pointer_mut(parent) {
                 fields.remove(key);
@@ -157,9 +163,15 @@ impl Layers {
     }
 }
 
+/// The key of what is no assignment: behind it may be a password.
+fn beginning(assignment: &str) -> String {
+    let end = assignment.find(|c: char| !(c.is_alphanumeric() || "._-".contains(c))).unwrap_or(assignment.len());
+    if end < assignment.len() { format!("{}…", &assignment[..end]) } else { assignment.to_owned() }
+}
+
 /// Carries out an assignment of `--set`.
 fn assign(tree: &mut Tree, assignment: &str) -> Result<(), ConfigError> {
-    let (key, value) = assignment.split_once('=').ok_or_else(|| ConfigError::SetForm(assignment.to_owned()))?;
+    let (key, value) = assignment.split_once('=').ok_or_else(|| ConfigError::SetForm(beginning(assignment)))?;
     set(tree, key.trim(), parse_value(&format!("the value of --set {key}"), value)?);
     Ok(())
 }
@@ -239,12 +251,18 @@ fn read(tree: Tree) -> Result<Pipeline, ConfigError> {
         let key = error.path().to_string();
         let pointer = format!("/{}", key.replace(['.', '['], "/").replace(']', ""));
         // For an unknown key the path already names it; a whole section would be no help as a value.
-        let is_secret = SECRETS.iter().any(|secret| key.starts_with(secret));
+        // In a section that is none there may be anything.
+        let is_section = SECRETS.iter().any(|secret| secret.trim_end_matches('.').starts_with(key.as_str()));
+        let is_secret = is_section || SECRETS.iter().any(|secret| key.starts_with(secret));
         let value = tree.pointer(&pointer).filter(|value| !value.is_object() && !is_secret).map(Tree::to_string);
         let error = error.into_inner().to_string();
         // The error would show a number.
         let is_type = is_secret && error.starts_with("invalid type");
-        let error = if is_type { "accepted is text (in quotes)".to_owned() } else { accepted(&error) };
+        let error = match (is_type, is_section && !SECRETS.contains(&key.as_str())) {
+            (true, true) => "accepted is a section of keys".to_owned(),
+            (true, false) => "accepted is text (in quotes)".to_owned(),
+            (false, _) => accepted(&error),
+        };
         ConfigError::Type { key, value, error }
     })?;
     let errors = validate::errors(&pipeline);
@@ -400,5 +418,22 @@ mod tests {
             }
         }
         assert!(load(&["crawl"], &[]).is_err());
+    }
+
+    #[test]
+    fn no_error_shows_what_may_be_a_password() {
+        for assignment in [
+            "broker=nats://u:geheim@h:1",
+            "network=geheim",
+            "network={headers: geheim}",
+            "network.headers=Bearer geheim",
+            "network.proxy=[geheim]",
+            "broker.url:nats://u:geheim@h",
+        ] {
+            let message = load(&[assignment], &[]).expect_err(assignment).to_string();
+            assert!(!message.contains("geheim"), "{assignment}: {message}");
+        }
+        let public = Layers { set: vec!["broker.url=nats://u:geheim@h:1".into()], file: None }.public_text().unwrap();
+        assert!(!public.contains("geheim") && !public.contains("\"dir\""), "{public}");
     }
 }

@@ -22,6 +22,7 @@ use std::time::Duration;
 #[expect(missing_docs, reason = "pipeline.yaml documents every key")]
 pub struct Pipeline {
     pub crawl: String,
+    pub owner: String,
     pub data: PathBuf,
     pub partitions: u16,
     #[serde(deserialize_with = "duration")]

@@ -6,7 +6,7 @@
 use super::Args;
 use super::args::Instance;
 use super::life::{is_final, new_life};
-use super::ownership::Ownership;
+use super::ownership::{Ownership, holders};
 use super::saying::Saying;
 use crate::bus::{Buckets, Bus, Found, find_crawl};
 use crate::config::{ConfigError, Pipeline};
@@ -17,6 +17,8 @@ use std::time::{Duration, Instant};
 
 /// Between two looks for the crawl.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Between two tries to get a number: another process may have been faster.
+const TRY_AGAIN: Duration = Duration::from_millis(100);
 /// Instances of a stage without state that have no number of their own: as many as a stage may have.
 const NUMBERS: u16 = 1000;
 
@@ -68,17 +70,36 @@ pub(super) fn number(stage: &str, args: &Args) -> Result<Option<u16>, ConfigErro
     }
 }
 
-/// The lowest number that no other instance of a stage has, and the lease on it.
+/// The lowest number that no other instance of a stage has, and the lease on it. A broker that cannot give it now is waited
+/// for. `says`: is told what is waited for.
 ///
 /// # Errors
 /// All are taken.
-pub(super) async fn free_number(buckets: &Buckets, stage: &str) -> anyhow::Result<(u16, Ownership)> {
-    for number in 0..NUMBERS {
-        let life = new_life(&format!("{stage}-{number}"));
-        let taken = Ownership::try_take(buckets.leases.clone(), stage, number, life, buckets.lease).await;
-        if let Ok(lease) = taken {
-            return Ok((number, lease));
+pub(super) async fn free_number(
+    buckets: &Buckets,
+    stage: &str,
+    mut says: impl FnMut(&str),
+) -> anyhow::Result<(u16, Ownership)> {
+    let mut saying = Saying::default();
+    loop {
+        let reason = match holders(&buckets.leases).await {
+            Ok(held) => {
+                let is_free = |number: &u16| !held.contains_key(&format!("{stage}.{number}"));
+                let Some(number) = (0..NUMBERS).find(is_free) else {
+                    anyhow::bail!("no number below {NUMBERS} is free for another instance of {stage}");
+                };
+                let life = new_life(&format!("{stage}-{number}"));
+                match Ownership::try_take(buckets.leases.clone(), stage, number, life, buckets.lease).await {
+                    Ok(lease) => return Ok((number, lease)),
+                    Err(reason) => reason,
+                }
+            }
+            Err(error) => format!("{error:#}"),
+        };
+        says(&format!("waiting for a number: {reason}"));
+        if saying.is_due(Instant::now()) {
+            tracing::info!(stage, reason, "waiting for a free number");
         }
+        tokio::time::sleep(TRY_AGAIN).await;
     }
-    anyhow::bail!("no number below {NUMBERS} is free for an instance of {stage}, or the broker cannot give one now")
 }

@@ -24,7 +24,7 @@ use super::saying::Saying;
 use super::settlement::{Action, InputAt, Life, Settlement, next_epoch};
 use super::shutdown::Shutdown;
 use super::telling::Moment;
-use crate::bus::{Bus, Publisher, StreamAnswer};
+use crate::bus::{Bus, Publisher, StreamAnswer, is_inbox};
 use crate::config::{Pipeline, Storage};
 use crate::identity::{Misfit, WAYS_OUT};
 use crate::message::Edge;
@@ -460,7 +460,8 @@ impl Loop {
                     continue;
                 }
                 Action::Send(send) => client.publish(bus.subjects.of(send.edge, &send.token), send.payload).await,
-                Action::Reply(reply_to, payload) => client.publish(reply_to, payload).await,
+                Action::Reply(reply_to, payload) if is_inbox(&reply_to) => client.publish(reply_to, payload).await,
+                Action::Reply(..) => continue,
                 Action::Ack(answer_to) => client.publish(answer_to, AckKind::Ack.into()).await,
                 Action::Nak(answer_to) => client.publish(answer_to, AckKind::Nak(None).into()).await,
                 Action::Extend(answer_to) => client.publish(answer_to, AckKind::Progress.into()).await,

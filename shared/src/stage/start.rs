@@ -102,7 +102,11 @@ async fn start(stage: &Stage, mut pipeline: Pipeline, args: &Args) -> anyhow::Re
     let (instance, lease) = match number {
         Some(number) => (number, None),
         None => {
-            let (number, lease) = arrival::free_number(&buckets, stage.name).await?;
+            let free = arrival::free_number(&buckets, stage.name, |what| front.health.waits(what));
+            let (number, lease) = tokio::select! {
+                free = free => free?,
+                () = shutdown.signalled() => return Ok(()),
+            };
             (number, Some(lease))
         }
     };

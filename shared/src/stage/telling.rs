@@ -10,7 +10,7 @@ use super::incoming::Incoming;
 use super::occupation::Occupation;
 use super::rates::Rates;
 use super::settlement::Settlement;
-use crate::bus::Bus;
+use crate::bus::{Bus, is_inbox};
 use crate::health::{Health, NOT_CONNECTED};
 use crate::identity::Mark;
 use crate::metrics::Histogram;
@@ -61,7 +61,8 @@ impl Telling {
 
     /// Answers a control request; what is none gets no answer.
     pub(super) async fn answer(&self, request: async_nats::Message, moment: Moment<'_>) {
-        let (Some(reply), Ok(question)) = (request.reply, serde_json::from_slice(&request.payload)) else { return };
+        let reply = request.reply.filter(|reply| is_inbox(reply));
+        let (Some(reply), Ok(question)) = (reply, serde_json::from_slice(&request.payload)) else { return };
         let answer = match question {
             ControlRequest::Status => serde_json::to_vec(&self.status(moment)),
             ControlRequest::Partitions => match moment.partition_figures() {

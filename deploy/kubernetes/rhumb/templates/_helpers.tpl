@@ -92,7 +92,7 @@ next at once when one is gone. */}}
 {{- if .Values.nats.enabled -}}
 {{- $_ := set $broker "replicas" (dig "broker" "replicas" (int .Values.nats.replicas) .Values.config) -}}
 {{- end -}}
-{{- $own := dict "crawl" (include "rhumb.crawl" .) "data" "/data" "broker" $broker "stages" $stages "conductor" (dict "listen" "0.0.0.0:9100") -}}
+{{- $own := dict "crawl" (include "rhumb.crawl" .) "owner" (printf "%s/%s" .Release.Namespace .Release.Name) "data" "/data" "broker" $broker "stages" $stages "conductor" (dict "listen" "0.0.0.0:9100") -}}
 {{- mergeOverwrite $config $own | toYaml -}}
 {{- end -}}
 

@@ -7,8 +7,10 @@ use crate::output::line;
 use crate::stages::owns_partitions;
 use clap::Args;
 use shared::bus::{Bus, ensure_buckets, leave_unarchived, shown, stream_names};
+use shared::config::{Layers, Pipeline};
 use shared::log;
 use shared::partitions::Owners;
+use tokio::signal::unix::{SignalKind, signal};
 
 /// Makes a crawl's streams, consumers and buckets at the broker, where stages are deployed one by one
 ///
@@ -26,9 +28,9 @@ Examples:
 )]
 pub(super) struct Init {
     /// Whose crawl it is, such as the namespace and the name of a release: another owner's init of the same crawl name on
-    /// the same broker is refused
-    #[arg(long, value_name = "NAME", default_value = "")]
-    owner: String,
+    /// the same broker is refused (configuration key owner)
+    #[arg(long, value_name = "NAME")]
+    owner: Option<String>,
     #[command(flatten)]
     which: Which,
 }
@@ -36,7 +38,8 @@ pub(super) struct Init {
 impl Init {
     /// Waits for the broker, and makes what is missing there.
     pub(super) async fn run(self) -> anyhow::Result<()> {
-        let layers = self.which.layers();
+        let mut layers = self.which.layers();
+        layers.set.extend(self.owner.map(|owner| handle::assignment("owner", &owner)));
         let pipeline = handle::local(&layers)?;
         log::begin(&pipeline.log, handle::PROGRAM);
         let url = &pipeline.broker.url;
@@ -45,24 +48,37 @@ impl Init {
                 "configuration key broker.url is empty: name the broker of the crawl, such as nats://host:4222";
             return Err(BadArguments(message.to_owned()).into());
         }
-        let bus = Bus::connect(url, &pipeline, "rhumb init").await?;
-        let buckets = ensure_buckets(&bus, &pipeline).await?;
-        let identity = begin_or_go_on(&bus, &pipeline, &buckets, &self.owner).await?;
-        leave_unarchived(&bus, &pipeline).await?;
-        for (stage, common) in pipeline.stages.common() {
-            if owns_partitions(stage) {
-                buckets.owners.read_or_begin(stage, Owners::new(pipeline.partitions, common.replicas)).await?;
-                buckets.owners.change(stage, |owners| owners.configure(common.replicas)).await?;
-            }
+        let mut terminate = signal(SignalKind::terminate())?;
+        tokio::select! {
+            made = make(&layers, &pipeline) => made,
+            // As the first process of a container it would not hear of it otherwise.
+            _ = terminate.recv() => anyhow::bail!("told to end before all was made; the next init goes on"),
         }
-        buckets.register.keep_configuration(&layers.public_text()?).await?;
-        let streams = stream_names(&bus, &pipeline).len();
-        line(format_args!(
-            "the crawl '{}' ({}) is ready on {}: {streams} streams",
-            pipeline.crawl,
-            identity.mark,
-            shown(url)
-        ));
-        Ok(())
     }
+}
+
+/// Waits for the broker, and makes what is missing there. The tables of owners come before the streams: who finds these
+/// needs them.
+async fn make(layers: &Layers, pipeline: &Pipeline) -> anyhow::Result<()> {
+    let url = &pipeline.broker.url;
+    let bus = Bus::connect(url, pipeline, "rhumb init").await?;
+    let buckets = ensure_buckets(&bus, pipeline).await?;
+    let with_state = pipeline.stages.common().into_iter().filter(|(stage, _)| owns_partitions(stage));
+    for (stage, common) in with_state.clone() {
+        buckets.owners.read_or_begin(stage, Owners::new(pipeline.partitions, common.replicas)).await?;
+    }
+    let identity = begin_or_go_on(&bus, pipeline, &buckets).await?;
+    leave_unarchived(&bus, pipeline).await?;
+    for (stage, common) in with_state {
+        buckets.owners.change(stage, |owners| owners.configure(common.replicas)).await?;
+    }
+    buckets.register.keep_configuration(&layers.public_text()?).await?;
+    let streams = stream_names(&bus, pipeline).len();
+    line(format_args!(
+        "the crawl '{}' ({}) is ready on {}: {streams} streams",
+        pipeline.crawl,
+        identity.mark,
+        shown(url)
+    ));
+    Ok(())
 }

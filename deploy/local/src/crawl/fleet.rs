@@ -13,7 +13,6 @@ use crate::stages::owns_partitions;
 use async_nats::jetstream::kv;
 use shared::partitions::Owners;
 use shared::stage::{Holder, holders};
-use shared::topology::StageName;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
@@ -46,7 +45,7 @@ impl Fleet {
         Fleet { leases, lease, alive, absent_since, missing, kubernetes, next_look }
     }
 
-    /// How many processes live.
+    /// How many processes live, those of stages beside the pipeline among them: they answer, too.
     pub(super) fn expected(&self) -> usize {
         self.alive.len()
     }
@@ -181,11 +180,10 @@ fn missing(stage: &str, instance: u16, partitions: usize, owners: &Owners) -> St
     )
 }
 
-/// The stage and the instance of a lease; none of the conductor's own, and of those of stages beside the pipeline.
+/// The stage and the instance of a lease; none of the conductor's own.
 fn name_of(key: &str) -> Option<Name> {
     let (stage, instance) = key.rsplit_once('.')?;
-    let is_stage = stage != SUPERVISOR && StageName::from_name(stage).is_some();
-    Some((stage.to_owned(), instance.parse().ok()?)).filter(|_| is_stage)
+    Some((stage.to_owned(), instance.parse().ok()?)).filter(|_| stage != SUPERVISOR)
 }
 
 #[cfg(test)]
@@ -205,7 +203,8 @@ mod tests {
     #[test]
     fn leases_name_stages_and_instances() {
         assert_eq!(name_of("host-splitter.12"), Some(("host-splitter".to_owned(), 12)));
-        for other in ["supervisor.0", "find-titles.0", "dedup", "dedup.x"] {
+        assert_eq!(name_of("find-titles.0"), Some(("find-titles".to_owned(), 0)), "of a stage beside the pipeline");
+        for other in ["supervisor.0", "dedup", "dedup.x"] {
             assert_eq!(name_of(other), None, "{other}");
         }
     }

@@ -23,28 +23,22 @@ pub(crate) const KEPT: &str = "identity.json";
 /// # Errors
 /// The broker holds a crawl of another owner under the name, or one that does not fit the configuration ([`Misfit`]); or it
 /// does not answer.
-pub(crate) async fn begin_or_go_on(
-    bus: &Bus,
-    pipeline: &Pipeline,
-    buckets: &Buckets,
-    owner: &str,
-) -> anyhow::Result<Identity> {
+pub(crate) async fn begin_or_go_on(bus: &Bus, pipeline: &Pipeline, buckets: &Buckets) -> anyhow::Result<Identity> {
     if let Some((held, _)) = buckets.register.read().await? {
         check_format(&format!("the crawl '{}' at the broker", pipeline.crawl), held.mark.format)?;
-        if held.owner != owner {
-            let shown =
-                |owner: &str| if owner.is_empty() { "nobody who is named".to_owned() } else { format!("'{owner}'") };
+        // `Identity::check` compares named owners: one without a name is another, too.
+        if held.owner != pipeline.owner && pipeline.owner.is_empty() {
             return Err(Misfit(format!(
-                "the broker holds a crawl '{}' of {}, this one is of {}: give this one another name (crawl), or delete the other \
-                 one (rhumb delete)",
+                "the broker holds a crawl '{}' of {}, this one is of nobody who is named: name its owner (--owner), or give \
+                 this one another name (crawl)",
                 pipeline.crawl,
-                shown(&held.owner),
-                shown(owner)
+                held.owner_in_words()
             ))
             .into());
         }
+        held.check(pipeline)?;
     }
-    let begun = Identity { owner: owner.to_owned(), ..Identity::new(new_id(), pipeline) };
+    let begun = Identity::new(new_id(), pipeline);
     join(bus, pipeline, buckets, Begins::This(Box::new(begun))).await
 }
 

@@ -22,7 +22,7 @@ use crate::processes::{Launch, Processes};
 use crate::seeds::{SEEDS, Seeds, inject};
 use anyhow::Context as _;
 use async_nats::jetstream::kv;
-use shared::bus::{Buckets, Bus, ensure_buckets, leave_unarchived, shown};
+use shared::bus::{Buckets, Bus, ensure_buckets, find_buckets, leave_unarchived, make_streams, shown};
 use shared::config::{ConfigError, Durability, Follow, Pipeline};
 use shared::identity::{Identity, Misfit};
 use shared::stage::{Ownership, holders, new_life, wait_for_crawl};
@@ -49,6 +49,8 @@ pub(super) struct Parts {
     pub(super) tide: Tide,
     /// How long the crawl has been conducted.
     pub(super) elapsed: Duration,
+    /// Number of connects after which the streams were made.
+    pub(super) connections: u64,
     /// While it lasts nobody else runs this crawl on the broker.
     pub(super) lease: Ownership,
 }
@@ -95,7 +97,8 @@ async fn start_here(plan: &Plan) -> anyhow::Result<Parts> {
     inject(&bus, pipeline.scope.follow, &plan.topic, &seeds.urls, 0).await?;
     seeds.stored()?;
     let stages = Stages::Here(Box::new(Here::new(broker, processes, lock, pipeline)));
-    Ok(Parts { stages, front, bus, buckets, identity, partitions, tide, elapsed: Duration::ZERO, lease })
+    let (elapsed, connections) = (Duration::ZERO, bus.connections());
+    Ok(Parts { stages, front, bus, buckets, identity, partitions, tide, elapsed, connections, lease })
 }
 
 /// Takes over a crawl whose stages are deployed. One that was stopped goes on, unless its time is over.
@@ -106,7 +109,13 @@ async fn take_over_fleet(plan: &Plan, statefulsets: &BTreeMap<String, String>) -
     let front = Front::open(pipeline)?;
     let bus = connect(url, pipeline).await?;
     front.connected(&bus);
-    let (buckets, identity) = wait_for_crawl(&bus, pipeline, None, |what| front.health.waits(what)).await?;
+    // Before the look: what goes with the broker's memory later is made again.
+    let connections = bus.connections();
+    let (buckets, identity) = match begun(&bus, pipeline).await? {
+        // All of it was there once: what went with the broker's memory is made again here.
+        Some(begun) => begun,
+        None => wait_for_crawl(&bus, pipeline, None, |what| front.health.waits(what)).await?,
+    };
     front.health.waits("waits for the lease of the crawl's conductor: another may hold it");
     let lease = take_lease(buckets.leases.clone(), buckets.lease, pipeline, url).await?;
     let elapsed = buckets.register.conducted_since().await?.elapsed().unwrap_or_default();
@@ -116,7 +125,21 @@ async fn take_over_fleet(plan: &Plan, statefulsets: &BTreeMap<String, String>) -
     }
     tracing::info!(crawl = pipeline.crawl, id = identity.mark.id, broker = shown(url), "conducting");
     let stages = Stages::Deployed(Box::new(Fleet::new(buckets.leases.clone(), buckets.lease, kubernetes)));
-    Ok(Parts { stages, front, bus, buckets, identity, partitions, tide: Tide::in_memory(pipeline), elapsed, lease })
+    let tide = Tide::in_memory(pipeline);
+    Ok(Parts { stages, front, bus, buckets, identity, partitions, tide, elapsed, connections, lease })
+}
+
+/// The crawl that the broker holds, with streams that it lost with its memory made again; none when it holds none, or when
+/// `rhumb init` has not ended yet.
+async fn begun(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<Option<(Buckets, Identity)>> {
+    let Some(buckets) = find_buckets(bus).await? else { return Ok(None) };
+    let Some((identity, _)) = buckets.register.read().await? else { return Ok(None) };
+    if buckets.register.configuration().await?.is_none() {
+        return Ok(None);
+    }
+    identity.check(pipeline)?;
+    make_streams(bus, pipeline, &buckets.register, &identity).await?;
+    Ok(Some((buckets, identity)))
 }
 
 /// Checks that the broker still holds the scope, which is kept nowhere else: without it every link would be filtered.
