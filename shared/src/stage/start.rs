@@ -7,9 +7,10 @@ use super::front::Front;
 use super::life::{is_final, new_life};
 use super::lives;
 use super::number::Number;
+use super::ownership::Ownership;
 use super::shutdown::Shutdown;
 use super::telling::Telling;
-use crate::bus::{Bus, make_further_streams};
+use crate::bus::{Buckets, Bus, make_further_streams};
 use crate::config::Pipeline;
 use crate::health::NOT_CONNECTED;
 use crate::time::Timestamp;
@@ -101,14 +102,10 @@ async fn start(stage: &Stage, mut pipeline: Pipeline, args: &Args) -> anyhow::Re
     }
     let (instance, lease) = match number {
         Some(number) => (number, None),
-        None => {
-            let free = arrival::free_number(&buckets, stage.name, |what| front.health.waits(what));
-            let (number, lease) = tokio::select! {
-                free = free => free?,
-                () = shutdown.signalled() => return Ok(()),
-            };
-            (number, Some(lease))
-        }
+        None => match free_number(stage, &buckets, &front, &mut shutdown).await? {
+            Some((number, lease)) => (number, Some(lease)),
+            None => return Ok(()),
+        },
     };
     log::instance_is(instance);
     let life = new_life(&format!("{}-{instance}", stage.name));
@@ -135,6 +132,20 @@ async fn start(stage: &Stage, mut pipeline: Pipeline, args: &Args) -> anyhow::Re
             lives::one(stage, context, telling, number, &mut shutdown).await
         }
         Some(state) => lives::all(stage, &state, context, telling, &mut shutdown).await,
+    }
+}
+
+/// The lowest number that is free, and the lease on it; none when the process is told to end before it has one.
+async fn free_number(
+    stage: &Stage,
+    buckets: &Buckets,
+    front: &Front,
+    shutdown: &mut Shutdown,
+) -> anyhow::Result<Option<(u16, Ownership)>> {
+    let free = arrival::free_number(buckets, stage.name, |what| front.health.waits(what));
+    tokio::select! {
+        free = free => Ok(Some(free?)),
+        () = shutdown.signalled() => Ok(None),
     }
 }
 
