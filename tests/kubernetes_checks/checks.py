@@ -101,7 +101,7 @@ def kill(here):
 
 def upgrade(here):
     """A rolling update of every stage costs little of the throughput; the node is drained; the release comes back."""
-    web = here.web(*SLOW, "--pages", "120")
+    web = here.web(*SLOW, "--pages", "320")
     release = here.release(
         "update", web, "dedup.replicas=2", "scheduler.replicas=2", "fetcher.replicas=2", "parser.replicas=2",
         "hostSplitter.replicas=2", "resolver.replicas=2", "config.stages.fetcher.connections=16",
@@ -120,19 +120,23 @@ def upgrade(here):
     repeats = web.report()["repeats"]["count"]
     say(f"rolling update of all stages in {took_s:.0f} s: {before:.0f} requests/s before, {meanwhile:.0f} meanwhile "
         f"({100 * meanwhile / before:.0f} %), {repeats} requests twice, {in_flight} in flight before")
+    # A crawl that ends has fewer requests a second as well.
+    left = web.report()["pages"]["expected"] - web.report()["pages"]["requested"]
+    assert left > 10 * before, f"the crawl was too short: {left} pages are left"
     assert meanwhile >= 0.8 * before and repeats <= in_flight, (before, meanwhile, repeats, in_flight)
-    assert not release.status()["complete"], "the crawl was too short"
 
     node = kubectl("get", "nodes", "-o", "jsonpath={.items[0].metadata.name}").stdout
     # On a cluster of one node nothing comes back before it is uncordoned, so disruption budgets hold most pods there.
     said_of = kubectl("drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=15s", check=False)
     kubectl("uncordon", node)
     assert "evicted" in said_of.stdout or "evicting" in said_of.stderr + said_of.stdout, said_of.stdout + said_of.stderr
-    pages = release.pages()
+    pages = until("the broker is back", release.pages)
     until("pages after the drain", lambda: release.pages() > pages + 50)
     release.uninstall()
     release.install("--set", "image.tag=next")
     say("drained, uncordoned, uninstalled, and installed again on the same claims")
+    assert not release.status()["complete"], "the crawl was too short"
+    release.scale("fetcher", 6)
     release.finish(at_most_s=240)
 
 

@@ -38,7 +38,7 @@ def until(what, holds, at_most_s=60):
             last = holds()
             if last:
                 return last
-        except (subprocess.CalledProcessError, subprocess.TimeoutExpired, json.JSONDecodeError) as error:
+        except (AssertionError, subprocess.TimeoutExpired, json.JSONDecodeError) as error:
             last = error
         assert time.monotonic() < end, f"waited {at_most_s} s in vain until {what}; last: {last}"
         time.sleep(0.3)

@@ -1,8 +1,9 @@
 //! A crawl whose processes are deployed one by one, each with the credentials of its own user.
 
-use super::MINUTE;
+use super::{MINUTE, block_on};
 use rhumb_tests::harness::{Finished, Guarded, World, binaries, ended_within, signal};
 use rustix::process::Signal;
+use shared::bus::Subjects;
 use shared::topology::{StageName, User};
 use std::fs::File;
 use std::path::Path;
@@ -198,4 +199,50 @@ fn a_key_is_replaced_while_its_process_runs() {
     assert_ne!(broker.seed("resolver"), old);
     until_it_answers();
     assert_eq!(broker.violations(), [""; 0]);
+}
+
+/// Goal: who may only ask cannot have a process write for it: an answer goes to an inbox and nowhere else. Method: the reply
+/// subject of a request is a key that the process itself may write; what is asked after it in the same way is answered.
+#[test]
+fn an_answer_is_no_key() {
+    let (broker, folder) = (Guarded::start(None), tempfile::tempdir().expect("a folder"));
+    let settings = vec![
+        "network.allow_private_addresses=true".to_owned(),
+        format!("data={}", folder.path().join("data").display()),
+    ];
+    let mut fleet = Fleet { broker: &broker, folder: folder.path(), settings, running: Vec::new() };
+    assert_eq!(fleet.run("init", "rhumb", User::Init, &["init"]), 0, "{}", fleet.logs());
+    fleet.start("resolver", "resolver", User::Stage(StageName::Resolver), &["--instance", "0"]);
+    fleet.start("conductor", "rhumb", User::Conductor, &["conduct"]);
+
+    let key = |user: &str, name: &str| format!("$KV.rhumb_default_leases.{user}.{name}");
+    block_on(async {
+        let tap = broker.client("tap").await.expect("the broker lets it in");
+        let control = Subjects::new(&broker.pipeline("tap"));
+        for (to, own) in [("all", key("resolver", "77")), ("supervision", key("supervisor", "77"))] {
+            let (to, question) = (control.control(to), "\"status\"");
+            let end = Instant::now() + MINUTE / 2;
+            loop {
+                tap.publish_with_reply(to.clone(), own.clone(), question.into()).await.expect("a connection");
+                let asked = tokio::time::timeout(Duration::from_secs(1), tap.request(to.clone(), question.into()));
+                if let Ok(Ok(answer)) = asked.await {
+                    assert!(answer.payload.starts_with(b"{"), "{:?}", answer.payload);
+                    break;
+                }
+                assert!(Instant::now() < end, "{to} does not answer\n{}", fleet.logs());
+            }
+        }
+        // They may write such keys: an answer that was sent there would have been kept.
+        for user in ["resolver", "conductor"] {
+            let process = if user == "conductor" { "supervisor" } else { user };
+            let client = broker.client(user).await.expect("the broker lets it in");
+            client.request(key(process, "78"), "".into()).await.expect("the key is kept");
+        }
+        let operator = broker.client("operator").await.expect("the broker lets it in");
+        let leases = async_nats::jetstream::new(operator).get_key_value("rhumb_default_leases").await.expect("a bucket");
+        for process in ["resolver", "supervisor"] {
+            assert!(leases.entry(format!("{process}.78")).await.expect("an answer").is_some(), "{process}");
+            assert!(leases.entry(format!("{process}.77")).await.expect("an answer").is_none(), "{process}");
+        }
+    });
 }
