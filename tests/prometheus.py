@@ -176,7 +176,7 @@ class Watch(threading.Thread):
             time.sleep(0.5)
 
     def has_data(self, query):
-        for variable, value in (("$namespace", ".*"), ("$job", ".*"), ("$__rate_interval", RANGE)):
+        for variable, value in (("$namespace", ".*"), ("$crawl", ".*"), ("$job", ".*"), ("$__rate_interval", RANGE)):
             query = query.replace(variable, value)
         url = f"{self.prometheus}/api/v1/query?" + urllib.parse.urlencode({"query": query})
         return any(one["value"][1] != "NaN" for one in json.loads(get(url))["data"]["result"])

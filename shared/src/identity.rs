@@ -126,7 +126,7 @@ pub struct Identity {
     /// Which crawl and generation it is, and in which format.
     #[serde(flatten)]
     pub mark: Mark,
-    /// Who has begun it (`owner`, `rhumb init --owner`): two deployments that take the same name find out by it. Empty of one that
+    /// Who has begun it (`owner`): two deployments that take the same name find out by it. Empty of one that
     /// has no owner.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub owner: String,

@@ -171,9 +171,7 @@ class Crawl:
         must("too little storage" in last and "nats.storage.size" in last, f"the last line does not say what to do: {last}")
 
     def another_owner_is_refused(self):
-        words = self.words("init")
-        words[words.index("--owner") + 1] = "web/another"
-        done = self.run(words)
+        done = self.run([*self.words("init"), "--set", "owner=web/another"])
         must(done.returncode == 2, f"exit code {done.returncode}: {done.stderr}")
         must("web/" in done.stderr.strip().splitlines()[-1], f"the last line names no owner: {done.stderr}")
 

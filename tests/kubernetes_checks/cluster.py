@@ -17,16 +17,21 @@ PROGRAMS = ["rhumb", "host-splitter", "dedup", "resolver", "scheduler", "fetcher
 STATEFUL = ["dedup", "scheduler"]
 
 
+_began = time.monotonic()
+
+
 @contextlib.contextmanager
 def timed(what):
+    global _began
     print(f"== {what}", flush=True)
-    began = time.monotonic()
+    began = _began = time.monotonic()
     yield
     print(f"-- {what}: {time.monotonic() - began:.0f} s", flush=True)
 
 
 def say(text):
-    print(f"   {text}", flush=True)
+    """Tells something of what is timed, and after how many seconds it was so."""
+    print(f"   {time.monotonic() - _began:3.0f} s: {text}", flush=True)
 
 
 def until(what, holds, at_most_s=60):

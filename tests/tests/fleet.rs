@@ -41,10 +41,10 @@ fn stages_wait_for_init_and_a_crawl_that_is_conducted_is_exact() {
         fleet.until_said(waiting, "waiting for `rhumb init`", SOON);
     }
     for _ in 0..2 {
-        let said = fleet.configured(&["init", "--owner", "tests/fleet"]);
+        let said = fleet.configured(&["init", "--set", "owner=tests/fleet"]);
         assert!(said.code == 0 && said.out.contains("the crawl 'default' (crawl "), "{}{}", said.out, said.err);
     }
-    let refused = fleet.configured(&["init", "--owner", "tests/other"]);
+    let refused = fleet.configured(&["init", "--set", "owner=tests/other"]);
     assert!(refused.code == 2 && refused.err.contains("a crawl 'default' of 'tests/fleet'"), "{}", refused.err);
     fleet.until_said("fetcher", "running", SOON);
     // A crawl without any URL is not over.

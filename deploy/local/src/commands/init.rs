@@ -19,18 +19,14 @@ use tokio::signal::unix::{SignalKind, signal};
 /// `rhumb crawl` and `rhumb up` do it by themselves.
 #[derive(Args)]
 #[command(
-    after_help = "Needs broker.url. Ends with exit code 2 when the broker holds a crawl of the name that is another owner's, or
-that does not fit the configuration.
+    after_help = "Needs broker.url. Ends with exit code 2 when the broker holds a crawl of the name that is another owner's
+(configuration key owner), or that does not fit the configuration.
 
 Examples:
   rhumb init --config pipeline.yaml --set broker.url=nats://broker.example:4222
-  rhumb init --owner production/crawl --config pipeline.yaml"
+  rhumb init --config pipeline.yaml --set owner=production/crawl"
 )]
 pub(super) struct Init {
-    /// Whose crawl it is, such as the namespace and the name of a release: another owner's init of the same crawl name on
-    /// the same broker is refused (configuration key owner)
-    #[arg(long, value_name = "NAME")]
-    owner: Option<String>,
     #[command(flatten)]
     which: Which,
 }
@@ -38,8 +34,7 @@ pub(super) struct Init {
 impl Init {
     /// Waits for the broker, and makes what is missing there.
     pub(super) async fn run(self) -> anyhow::Result<()> {
-        let mut layers = self.which.layers();
-        layers.set.extend(self.owner.map(|owner| handle::assignment("owner", &owner)));
+        let layers = self.which.layers();
         let pipeline = handle::local(&layers)?;
         log::begin(&pipeline.log, handle::PROGRAM);
         let url = &pipeline.broker.url;

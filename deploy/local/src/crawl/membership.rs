@@ -29,8 +29,8 @@ pub(crate) async fn begin_or_go_on(bus: &Bus, pipeline: &Pipeline, buckets: &Buc
         // `Identity::check` compares named owners: one without a name is another, too.
         if held.owner != pipeline.owner && pipeline.owner.is_empty() {
             return Err(Misfit(format!(
-                "the broker holds a crawl '{}' of {}, this one is of nobody who is named: name its owner (--owner), or give \
-                 this one another name (crawl)",
+                "the broker holds a crawl '{}' of {}, this one is of nobody who is named: name its owner (owner), or give this \
+                 one another name (crawl)",
                 pipeline.crawl,
                 held.owner_in_words()
             ))
