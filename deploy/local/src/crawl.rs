@@ -169,7 +169,7 @@ impl<'a> Crawl<'a> {
                 Some(request) = requests.next() => self.answer(request).await,
                 Some(snapshot) = snapshots.next() => {
                     let quiet = self.take_in(snapshot).await?;
-                    next_snapshot = Instant::now() + if quiet { LOOK_EVERY } else { self.snapshot_every() };
+                    next_snapshot = Instant::now() + self.snapshot_after(quiet);
                 }
                 () = tokio::time::sleep(LOOK_EVERY) => {}
             }
@@ -192,11 +192,13 @@ impl<'a> Crawl<'a> {
         }
     }
 
-    fn snapshot_every(&self) -> Duration {
-        if self.has_said.is_some() {
-            return SNAPSHOT_EVERY_IDLE;
+    /// When to look again. `quiet`: nothing was left to do. Two such looks say that a crawl is over: the second comes at once.
+    fn snapshot_after(&self, quiet: bool) -> Duration {
+        match quiet {
+            _ if self.standing.is_still() || self.has_said.is_some() => SNAPSHOT_EVERY_IDLE,
+            true => LOOK_EVERY,
+            false => (self.standing.elapsed() / 20).clamp(SNAPSHOT_EVERY, SNAPSHOT_EVERY_MAX),
         }
-        (self.standing.elapsed() / 20).clamp(SNAPSHOT_EVERY, SNAPSHOT_EVERY_MAX)
     }
 
     fn at_limit(&self) -> bool {

@@ -26,6 +26,7 @@ pub(super) struct Standing {
     pages: u64,
     /// The streams' last sequences at the latest snapshot, when nothing was left to do in it.
     quiet_at: Option<BTreeMap<String, u64>>,
+    is_still: bool,
     is_over: bool,
     is_complete: bool,
     /// Equations that do not hold although nothing is left to do (P3).
@@ -46,6 +47,7 @@ impl Standing {
             snapshot: Snapshot::default(),
             pages: 0,
             quiet_at: None,
+            is_still: false,
             is_over: false,
             is_complete: false,
             violations: Vec::new(),
@@ -62,6 +64,12 @@ impl Standing {
     /// Pages fetched, as far as each partition is counted once: while one moves it may be missing, or be there twice.
     pub(super) fn pages(&self) -> u64 {
         self.pages
+    }
+
+    /// Whether nothing was left to do in two snapshots in a row, and nothing was published between them: it has not begun, or
+    /// is over.
+    pub(super) fn is_still(&self) -> bool {
+        self.is_still
     }
 
     /// Whether nothing is left to do, except for URLs that wait for a larger budget.
@@ -91,8 +99,8 @@ impl Standing {
     ) -> bool {
         self.remember(snapshot, broker, pipeline);
         let quiet = self.snapshot.is_quiet(pipeline, expected);
-        self.is_over =
-            quiet && has_begun(&self.snapshot) && self.quiet_at.as_ref() == Some(&self.snapshot.last_sequences);
+        self.is_still = quiet && self.quiet_at.as_ref() == Some(&self.snapshot.last_sequences);
+        self.is_over = self.is_still && has_begun(&self.snapshot);
         self.violations = if self.is_over { self.snapshot.violations() } else { Vec::new() };
         self.is_complete = self.is_over && self.snapshot.summary().waiting == 0 && self.violations.is_empty();
         self.quiet_at = quiet.then(|| self.snapshot.last_sequences.clone());
