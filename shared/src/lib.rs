@@ -41,6 +41,7 @@ pub mod log;
 pub mod log_file;
 pub mod message;
 pub mod metrics;
+pub mod orders;
 pub mod partitions;
 pub mod process;
 pub mod scope_entry;

@@ -18,6 +18,7 @@ mod inject;
 mod links;
 mod move_partitions;
 mod partitions;
+mod pause;
 mod robots;
 mod scale;
 mod sightings;
@@ -64,6 +65,8 @@ enum Command {
     Init(init::Init),
     Conduct(conduct::Conduct),
     Inject(inject::Inject),
+    Pause(pause::Pause),
+    Unpause(pause::Unpause),
     Scale(scale::Scale),
     Partitions(partitions::Partitions),
     Move(move_partitions::Move),
@@ -117,6 +120,8 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Init(init) => init.run().await?,
         Command::Conduct(conduct) => return conduct.run().await,
         Command::Inject(inject) => inject.run().await?,
+        Command::Pause(pause) => pause.run().await?,
+        Command::Unpause(unpause) => unpause.run().await?,
         Command::Scale(scale) => scale.run().await?,
         Command::Partitions(partitions) => partitions.run().await?,
         Command::Move(moves) => moves.run().await?,

@@ -4,6 +4,7 @@
 use super::Bus;
 use super::consumers::{Need, consumer_name, required_by_interest};
 use super::lanes::LANES;
+use super::orders::{ORDERS, OrdersBucket};
 use super::owners::{OWNERS, OwnersBucket};
 use super::register::Register;
 use crate::config::{Pipeline, Retention, Storage, StreamEdge};
@@ -354,7 +355,7 @@ impl Consumer {
 }
 
 /// The crawl's key-value buckets.
-pub const BUCKETS: [&str; 5] = [LEASES, SCOPE, "tokens", IDENTITY, OWNERS];
+pub const BUCKETS: [&str; 6] = [LEASES, SCOPE, "tokens", IDENTITY, OWNERS, ORDERS];
 /// The bucket of the leases.
 pub const LEASES: &str = "leases";
 /// The bucket of the topics' scopes.
@@ -375,6 +376,8 @@ pub struct Buckets {
     pub register: Register,
     /// Which instance has which partition.
     pub owners: OwnersBucket,
+    /// What operators have asked of the crawl.
+    pub orders: OrdersBucket,
     /// Lifetime of a key of `leases`. The configured one holds for a new bucket only.
     pub lease: Duration,
 }
@@ -410,7 +413,7 @@ pub async fn find_buckets(bus: &Bus) -> anyhow::Result<Option<Buckets>> {
 impl Buckets {
     /// From the stores, in the order of [`BUCKETS`].
     fn of(stores: Vec<kv::Store>) -> Option<Buckets> {
-        let [leases, scope, tokens, identity, owners] = <[kv::Store; BUCKETS.len()]>::try_from(stores).ok()?;
+        let [leases, scope, tokens, identity, owners, orders] = <[kv::Store; BUCKETS.len()]>::try_from(stores).ok()?;
         Some(Buckets {
             // An earlier start may have made the bucket with another one.
             lease: leases.stream.cached_info().config.max_age,
@@ -419,6 +422,7 @@ impl Buckets {
             tokens,
             register: Register::new(identity),
             owners: OwnersBucket::new(owners),
+            orders: OrdersBucket::new(orders),
         })
     }
 }

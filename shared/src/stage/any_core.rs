@@ -8,6 +8,7 @@ use super::moves::Beside;
 use super::store::StoreError;
 use crate::message::{Edge, Undecodable};
 use crate::metrics::Histogram;
+use crate::orders::Orders;
 use crate::partitions::Owners;
 use crate::time::Timestamp;
 use crate::topology::StageName;
@@ -104,6 +105,9 @@ pub trait AnyCore {
 
     /// Partitions of the core's stage, or of one that it asks, have other owners.
     fn owners(&mut self, stage: StageName, owners: &Owners);
+
+    /// Operators ask this of the crawl from now on.
+    fn orders(&mut self, orders: &Orders);
 
     /// Says whether all has come that belongs to a partition that was split, and not to one of its halves.
     fn has_all(&self, partition: u16) -> bool;
@@ -224,6 +228,10 @@ impl<C: Core, S: Shell<C>> AnyCore for Assembled<C, S> {
 
     fn owners(&mut self, stage: StageName, owners: &Owners) {
         self.core.owners(stage, owners);
+    }
+
+    fn orders(&mut self, orders: &Orders) {
+        self.core.orders(orders);
     }
 
     fn has_all(&self, partition: u16) -> bool {

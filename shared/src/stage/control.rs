@@ -57,6 +57,17 @@ pub struct ProcessReason {
     pub reason: Option<String>,
 }
 
+/// Which orders a process heeds.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+pub struct ProcessHeeds {
+    /// The stage.
+    pub stage: String,
+    /// Ordinal of the instance.
+    pub instance: u16,
+    /// The revision of the orders at the broker that it acts by.
+    pub revision: u64,
+}
+
 /// The answer of a process with partitions to the question about them.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct ProcessPartitions {
@@ -92,4 +103,6 @@ pub enum ControlRequest {
     Partitions,
     /// Answer with a [`ProcessReason`] about this canonical URL.
     Why(String),
+    /// There may be other orders: read them. Answer with a [`ProcessHeeds`].
+    Heed,
 }

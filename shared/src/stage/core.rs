@@ -7,6 +7,7 @@
 
 use crate::message::{EdgeMessage, Undecodable, encode};
 use crate::metrics::Histogram;
+use crate::orders::Orders;
 use crate::partitions::Owners;
 use crate::stage::moves::Beside;
 use crate::stage::store::{Changes, StoreError, Table};
@@ -234,6 +235,9 @@ pub trait Core {
 
     /// Partitions of its stage, or of one that it asks, have other owners.
     fn owners(&mut self, _stage: StageName, _owners: &Owners) {}
+
+    /// Operators ask this of the crawl from now on. The core acts by it with its next step, which follows at once.
+    fn orders(&mut self, _orders: &Orders) {}
 
     /// Says whether all has come that belongs to a partition of its own that was split, and not to one of its halves.
     fn has_all(&self, _partition: u16) -> bool {

@@ -47,7 +47,7 @@ pub(super) async fn one(
     telling.health().prepares("begins");
     let core = (stage.open)(&context)?;
     let watch = OwnersWatch::begin(context.buckets.clone(), context.owners.clone(), None);
-    let process = Process { number: Some(number), ..Process::new(stage, context, telling, watch) };
+    let process = Process { number: Some(number), ..Process::new(stage, context, telling, watch).await? };
     run(process, core, shutdown).await?;
     Ok(())
 }
@@ -76,7 +76,7 @@ pub(super) async fn all(
     shutdown.heed(watch.tables.clone(), seat, context.pipeline.moves.sigterm_wait);
     let rows = rows(stage, state, &context)?;
     let mut process =
-        Process { ownership: Some(lease), rows: Some(rows), ..Process::new(stage, context, telling, watch) };
+        Process { ownership: Some(lease), rows: Some(rows), ..Process::new(stage, context, telling, watch).await? };
     begin_anew(&mut process, name).await?;
     let mut lives = 0;
     loop {

@@ -36,6 +36,8 @@ mod moves;
 mod number;
 mod occupation;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the loop: it waits, and looks at the clock")]
+mod orders_watch;
+#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the loop: it waits, and looks at the clock")]
 mod owners_watch;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the loop: it waits, and looks at the clock")]
 mod ownership;
@@ -60,7 +62,7 @@ pub use any_core::{AnyCore, NoShell, Refusal, Shell, Signal, assemble};
 pub use args::{Args, Instance};
 pub use arrival::crawl as wait_for_crawl;
 pub use context::{Context, OpenBeside, Stage, State};
-pub use control::{ControlRequest, PartitionFigures, ProcessPartitions, ProcessReason, ProcessStatus};
+pub use control::{ControlRequest, PartitionFigures, ProcessHeeds, ProcessPartitions, ProcessReason, ProcessStatus};
 pub use core::{Core, Count, Event, Figures, Output, Publish, Send, Step, Ticket};
 pub use life::new_life;
 pub use moves::{

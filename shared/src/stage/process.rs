@@ -4,6 +4,7 @@ use super::context::{Context, Stage};
 use super::inputs::{Drawn, Inputs};
 use super::moves::{Brought, Desk, PartsStream, Removal, Rows};
 use super::number::Number;
+use super::orders_watch::OrdersWatch;
 use super::owners_watch::OwnersWatch;
 use super::ownership::Ownership;
 use super::telling::Telling;
@@ -21,6 +22,8 @@ pub(super) struct Process {
     pub(super) telling: Telling,
     /// Who has which partition.
     pub(super) owners: OwnersWatch,
+    /// What operators have asked of the crawl.
+    pub(super) orders: OrdersWatch,
     /// Of a stage with state.
     pub(super) ownership: Option<Ownership>,
     /// Of a stage without state.
@@ -49,18 +52,25 @@ pub(super) enum Ended {
 
 impl Process {
     /// The process of a stage that owns no partition yet.
-    pub(super) fn new(stage: &Stage, context: Context, telling: Telling, owners: OwnersWatch) -> Self {
+    pub(super) async fn new(
+        stage: &Stage,
+        context: Context,
+        telling: Telling,
+        owners: OwnersWatch,
+    ) -> anyhow::Result<Self> {
+        let orders = OrdersWatch::begin(context.buckets.orders.clone()).await?;
         let batch = (stage.batch)(&context.pipeline);
         let (stage, drawn) = (*stage, Drawn::All);
         let (ownership, number, taken, left_over, rows, still_since) = (None, None, 0, Vec::new(), None, None);
         let brought = Brought::default();
-        Process {
+        Ok(Process {
             stage,
             batch,
             drawn,
             context,
             telling,
             owners,
+            orders,
             ownership,
             number,
             taken,
@@ -69,7 +79,7 @@ impl Process {
             rows,
             brought,
             still_since,
-        }
+        })
     }
 
     /// What moves of the instance's partitions are made with; none of a stage without state.

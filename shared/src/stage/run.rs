@@ -5,9 +5,11 @@
 //! nothing here decides what is acked, committed or published. What is due now and then is in `upkeep`, how a process
 //! ends in `ending`.
 
+mod ears;
 mod ending;
 mod upkeep;
 
+use self::ears::Ears;
 use super::any_core::{AnyCore, Refusal, Signal};
 use super::context::Context;
 use super::core::{Step, Ticket};
@@ -24,7 +26,7 @@ use super::saying::Saying;
 use super::settlement::{Action, InputAt, Life, Settlement, next_epoch};
 use super::shutdown::Shutdown;
 use super::telling::Moment;
-use crate::bus::{Bus, Publisher, StreamAnswer, is_inbox};
+use crate::bus::{Publisher, StreamAnswer, is_inbox};
 use crate::config::{Pipeline, Storage};
 use crate::identity::{Misfit, WAYS_OUT};
 use crate::message::Edge;
@@ -114,11 +116,8 @@ impl Heard {
 
 /// Runs a stage until it is told to end, or until its instance is to have other partitions; then drains it.
 pub(super) async fn run(process: Process, core: Box<dyn AnyCore>, shutdown: &mut Shutdown) -> anyhow::Result<Ended> {
-    let control = control_requests(&process).await?;
-    let soft = process.inputs().soft(process.stage.sources).await?;
-    let (streams, opened) = process.inputs().streams(process.stage.sources).await?;
+    let (mut ears, opened) = Ears::open(&process).await?;
     let mut this = Loop::begin(process, core, &opened).await?;
-    let mut ears = Ears { control, soft, streams, late: None };
     match this.live(&mut ears, shutdown).await {
         Ok(()) => this.end().await,
         Err(error) => {
@@ -126,25 +125,6 @@ pub(super) async fn run(process: Process, core: Box<dyn AnyCore>, shutdown: &mut
             Err(error)
         }
     }
-}
-
-/// What a process listens to.
-struct Ears {
-    control: ControlRequests,
-    soft: SoftInputs,
-    streams: StreamInputs,
-    /// Came while the process stood still, until the lease was over: it waits for the lease to be held again.
-    late: Option<Heard>,
-}
-
-type ControlRequests = futures::stream::Select<async_nats::Subscriber, async_nats::Subscriber>;
-
-async fn control_requests(process: &Process) -> anyhow::Result<ControlRequests> {
-    let Bus { client, subjects, .. } = &process.context.bus;
-    let name = format!("{}.{}", process.stage.name, process.context.instance);
-    let one = client.subscribe(subjects.control(&name)).await?;
-    let all = client.subscribe(subjects.control("all")).await?;
-    Ok(futures::stream::select(one, all))
 }
 
 impl Loop {
@@ -248,6 +228,7 @@ impl Loop {
             ahead,
         };
         this.adopt(opened)?;
+        this.begin_with_orders();
         // Before anything is published: what an earlier life left in the outbox.
         this.look().await?;
         let (epoch, listen) = (this.process.context.epoch, this.process.telling.listen());
@@ -354,7 +335,9 @@ impl Loop {
             Heard::Soft(message) => self.receive_soft(message).await,
             Heard::Message(Some(message)) => self.receive(message).await,
             Heard::Control(request) => {
-                self.process.telling.answer(request, self.moment()).await;
+                if self.process.telling.answer(request, self.moment()).await {
+                    self.process.orders.look();
+                }
                 Ok(())
             }
             Heard::Message(None) | Heard::Shutdown | Heard::Time => Ok(()),
@@ -485,6 +468,7 @@ impl Loop {
             incoming,
             is_draining: self.is_told_to_drain,
             rates,
+            heeded: process.orders.heeded(),
             now: self.now(),
         }
     }

@@ -3,7 +3,7 @@
 
 use super::any_core::AnyCore;
 use super::context::Context;
-use super::control::{ControlRequest, PartitionFigures, ProcessPartitions, ProcessReason, ProcessStatus};
+use super::control::{ControlRequest, PartitionFigures, ProcessHeeds, ProcessPartitions, ProcessReason, ProcessStatus};
 use super::core::{Count, Figures};
 use super::front::{Front, Vitals};
 use super::incoming::Incoming;
@@ -59,26 +59,33 @@ impl Telling {
         self.front.health.runs(moment.readiness());
     }
 
-    /// Answers a control request; what is none gets no answer.
-    pub(super) async fn answer(&self, request: async_nats::Message, moment: Moment<'_>) {
+    /// Answers a control request; what is none gets no answer. Says whether it tells of other orders.
+    pub(super) async fn answer(&self, request: async_nats::Message, moment: Moment<'_>) -> bool {
         let reply = request.reply.filter(|reply| is_inbox(reply));
-        let (Some(reply), Ok(question)) = (reply, serde_json::from_slice(&request.payload)) else { return };
+        let (Some(reply), Ok(question)) = (reply, serde_json::from_slice(&request.payload)) else { return false };
+        let tells_of_orders = question == ControlRequest::Heed;
         let answer = match question {
             ControlRequest::Status => serde_json::to_vec(&self.status(moment)),
             ControlRequest::Partitions => match moment.partition_figures() {
-                partitions if partitions.is_empty() => return,
+                partitions if partitions.is_empty() => return false,
                 partitions => serde_json::to_vec(&self.partitions(partitions)),
             },
             ControlRequest::Why(url) => serde_json::to_vec(&self.reason(moment, &url)),
+            ControlRequest::Heed => serde_json::to_vec(&self.heeds(moment)),
         };
         if let Ok(payload) = answer {
             let _ = moment.bus.client.publish(reply, payload.into()).await;
         }
+        tells_of_orders
     }
 
     fn reason(&self, moment: Moment<'_>, url: &str) -> ProcessReason {
         let reason = moment.core.why(moment.now, url).unwrap_or_else(|error| Some(format!("cannot tell: {error}")));
         ProcessReason { stage: self.stage.to_owned(), instance: self.instance, reason }
+    }
+
+    fn heeds(&self, moment: Moment<'_>) -> ProcessHeeds {
+        ProcessHeeds { stage: self.stage.to_owned(), instance: self.instance, revision: moment.heeded }
     }
 
     fn partitions(&self, partitions: Vec<PartitionFigures>) -> ProcessPartitions {
@@ -124,6 +131,8 @@ pub(super) struct Moment<'a> {
     /// It takes nothing new, and ends.
     pub(super) is_draining: bool,
     pub(super) rates: &'a Rates,
+    /// The revision of the orders that the core heeds.
+    pub(super) heeded: u64,
     pub(super) now: Timestamp,
 }
 

@@ -93,7 +93,7 @@ pub struct BucketRow {
 }
 
 /// The crawl's key-value buckets.
-pub const BUCKETS: [BucketRow; 5] = [
+pub const BUCKETS: [BucketRow; 6] = [
     BucketRow {
         name: "leases",
         readers: &[Who::Stages, CONDUCTOR, TAP],
@@ -123,6 +123,8 @@ pub const BUCKETS: [BucketRow; 5] = [
             (Who::StagesWithState, "scheduler"),
         ],
     },
+    // Operators alone give orders.
+    BucketRow { name: "orders", readers: &[Who::Stages, CONDUCTOR, TAP], writers: &[] },
 ];
 
 const HOST_SPLITTER: Who = Who::One(User::Stage(StageName::HostSplitter));

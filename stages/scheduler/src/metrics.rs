@@ -55,6 +55,17 @@ pub const METRICS: &[Row] = &[
         "servers",
         "Servers that wait because their address or group has all connections that it may have (politeness).",
     ),
+    Row::gauge(
+        "pauses",
+        "orders",
+        "What operators have paused: hosts, domains, or the crawl. `rhumb status` lists them.",
+    ),
+    Row::gauge("crawl_paused", "0 or 1", "1 while an operator has paused the whole crawl (`rhumb unpause`)."),
+    Row::gauge(
+        "servers_waiting_pause",
+        "servers",
+        "Servers that could be fetched, or have something to do, and are paused by an operator (`rhumb pause`).",
+    ),
     Row::counter("retried_total", "URLs", "How often URLs failed and were sent back to wait."),
     Row::counter(
         "refetched_total",

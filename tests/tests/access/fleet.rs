@@ -239,7 +239,8 @@ fn an_answer_is_no_key() {
             client.request(key(process, "78"), "".into()).await.expect("the key is kept");
         }
         let operator = broker.client("operator").await.expect("the broker lets it in");
-        let leases = async_nats::jetstream::new(operator).get_key_value("rhumb_default_leases").await.expect("a bucket");
+        let leases =
+            async_nats::jetstream::new(operator).get_key_value("rhumb_default_leases").await.expect("a bucket");
         for process in ["resolver", "supervisor"] {
             assert!(leases.entry(format!("{process}.78")).await.expect("an answer").is_some(), "{process}");
             assert!(leases.entry(format!("{process}.77")).await.expect("an answer").is_none(), "{process}");

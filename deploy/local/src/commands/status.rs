@@ -8,6 +8,7 @@ use crate::output::line;
 use crate::status::{Parked, Snapshot, Summary, Supervision};
 use anyhow::Context as _;
 use clap::Args;
+use shared::bus::OrdersBucket;
 use shared::process::host_name;
 use shared::stage::Shares;
 use std::fmt::Write as _;
@@ -104,6 +105,10 @@ async fn look(running: &Running) -> anyhow::Result<(Snapshot, Summary)> {
     let snapshot = Snapshot::take(bus, pipeline, None).await?;
     let mut summary = snapshot.summary();
     summary.complete = summary.waiting == 0 && snapshot.is_quiet(pipeline, snapshot.processes.len());
+    // A crawl that an earlier version has begun has none before its init runs again.
+    if let Ok(orders) = OrdersBucket::find(bus).await {
+        summary.paused = orders.read().await?.orders.paused;
+    }
     // Where stages are deployed one by one nobody supervises them all.
     if let Ok(answer) = ask_supervisor(bus, &SupervisorRequest::Status).await {
         let supervision: Supervision = serde_json::from_slice(&answer.payload).context("the supervisor answers")?;
@@ -151,6 +156,9 @@ fn text(summary: &Summary, snapshot: &Snapshot) -> String {
     }
     for elsewhere in &summary.elsewhere {
         let _ = writeln!(text, "elsewhere {elsewhere}");
+    }
+    for pause in &summary.paused {
+        let _ = writeln!(text, "paused    {pause}");
     }
     for too_large in &summary.unsplittable {
         let _ = writeln!(text, "too large {too_large}");

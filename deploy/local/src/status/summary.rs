@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use shared::bus::Interested;
+use shared::orders::Pause;
 use shared::stage::Shares;
 use std::collections::BTreeMap;
 
@@ -146,6 +147,9 @@ pub struct Summary {
     /// Partitions that are too large, and cannot be split since most of their URLs are of one host; each in words.
     #[serde(default)]
     pub unsplittable: Vec<String>,
+    /// What operators have paused; told by `status`.
+    #[serde(default)]
+    pub paused: Vec<Pause>,
 }
 
 /// What only the supervising process knows.

@@ -2,7 +2,7 @@
 //! came back without.
 
 use super::{Loop, SoftInputs, StreamInputs, TAKES_PART_EVERY, UPKEEP};
-use crate::bus::{OwnersTable, make_further_streams, missing, stream_info};
+use crate::bus::{OrdersGiven, OwnersTable, make_further_streams, missing, stream_info};
 use crate::partitions::{LEADER, Owners, is_to_have_others};
 use crate::stage::any_core::Signal;
 use crate::stage::context::Context;
@@ -73,6 +73,7 @@ impl Loop {
         self.process.telling.renew(self.moment());
         self.process.look_at_number().await?;
         self.hear_of_owners()?;
+        self.hear_of_orders().await?;
         self.see_to_splits().await?;
         self.weigh_partitions().await;
         self.remove_left_over()?;
@@ -119,6 +120,24 @@ impl Loop {
         process.left_over.extend(given_up.into_iter().filter(|partition| !ahead.comes(*partition)));
         if is_to_have_others(origin.elapsed(), owners, *instance, partitions, &ahead.ready(), ready_since) {
             *reassigned = Some(Instant::now());
+        }
+        Ok(())
+    }
+
+    /// Tells a new core what operators have asked of the crawl, before it gives out anything.
+    pub(super) fn begin_with_orders(&mut self) {
+        let OrdersGiven { orders, revision } = self.process.orders.given();
+        self.core.orders(&orders);
+        self.process.orders.heeds(revision);
+    }
+
+    /// Tells the core what operators have asked of the crawl since. It has acted by it when the process says that it heeds it.
+    async fn hear_of_orders(&mut self) -> anyhow::Result<()> {
+        if self.process.orders.has_others() && self.settlement.may_step(self.now()) {
+            let OrdersGiven { orders, revision } = self.process.orders.given();
+            self.core.orders(&orders);
+            self.signal(Signal::Wake).await?;
+            self.process.orders.heeds(revision);
         }
         Ok(())
     }

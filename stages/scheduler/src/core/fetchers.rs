@@ -189,6 +189,11 @@ impl Fetchers {
         }
     }
 
+    /// The fetchers that asked lately.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.askers.keys().map(String::as_str)
+    }
+
     /// Says whether servers answer other fetchers and not this one: what it cannot reach others may.
     pub(crate) fn is_cut_off(&self, now: Timestamp, fetcher: &str) -> bool {
         self.askers.get(fetcher).is_some_and(|asker| asker.is_cut_off(now, self.answers))

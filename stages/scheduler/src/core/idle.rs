@@ -62,6 +62,8 @@ pub enum Idle {
     Draining,
     /// The crawl is stopped.
     Stopped,
+    /// It is paused: by whom, since when and why.
+    Paused(String),
     /// It may be contacted.
     Ready {
         /// Servers that go before it.
@@ -105,6 +107,7 @@ impl fmt::Display for Idle {
             Idle::Stopped => {
                 f.write_str("the crawl was stopped by its conductor (rhumb conduct --for); one without it goes on")
             }
+            Idle::Paused(order) => f.write_str(order),
             Idle::Ready { before, credit: 0 } => write!(f, "ready behind {before} servers; no fetcher asks for jobs"),
             Idle::Ready { before, credit } => write!(f, "ready behind {before} servers; {credit} jobs are asked for"),
         }
@@ -196,6 +199,10 @@ impl Inquiry<'_> {
             return Ok(Idle::Elsewhere(key.partition));
         }
         let Some(mut server) = self.servers.look_up(key)? else { return Ok(Idle::Unknown) };
+        let waits = server.lease.is_none() && !server.queue.is_empty();
+        if let Some(pause) = self.servers.paused().order(&server.name).filter(|_| waits) {
+            return Ok(Idle::Paused(pause.to_string()));
+        }
         let budgets = self.servers.stored_budgets(key, &server)?;
         let left = |until: Timestamp| until.since(now);
         if let Some((outcome, reason)) = server.why_urls_end(now, settings, budgets).filter(|_| server.lease.is_none())
@@ -214,6 +221,8 @@ impl Inquiry<'_> {
             Todo::Hold(Room::Host(_) | Room::Domain(_)) => {
                 budgets.used_up().map_or(Idle::BudgetReserved, Idle::OverBudget)
             }
+            // Errands wait.
+            Todo::Hold(Room::Paused) => Idle::NothingWaiting,
             Todo::Hold(Room::Circle(circle)) => match (circle, self.places.circles.pause(circle, now, settings)) {
                 (Circle::Address(address), _) => Idle::AddressTaken(address),
                 (Circle::Group { number, .. }, None) => Idle::GroupTaken(number),

@@ -113,9 +113,10 @@ impl Reports<'_> {
     /// Says whether the rules under which a job was granted still hold. A job that waits for a full stream may outlast
     /// them (P5). Rules lapse earlier than they must, by more than what is left of the lease.
     fn may_go_on(&self, key: ServerKey, lease: &Lease, staged: &Staged<'_>) -> bool {
-        lease.robots.is_some()
-            || !staged.settings.respect_robots
-            || self.servers.get(key).is_some_and(|server| server.robots.rules(staged.now).is_some())
+        let Some(server) = self.servers.get(key) else { return false };
+        let has_rules = || server.robots.rules(staged.now).is_some();
+        let is_paused = server.is_paused || self.servers.paused().has_all();
+        !is_paused && (lease.robots.is_some() || !staged.settings.respect_robots || has_rules())
     }
 
     /// Says whether the ledgers of its circles know of a job. Until they do it is not renewed, since others may not leave it

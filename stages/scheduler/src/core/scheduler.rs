@@ -25,6 +25,7 @@ use crate::keys::room::Room;
 use crate::keys::server_key::ServerKey;
 use crate::ledger_need::{LedgerAnswer, LedgerNeed};
 use crate::politeness::circles::Circles;
+use crate::politeness::paused::Paused;
 use crate::robots::state::ROBOTS;
 use crate::servers::counts::outcome_metric;
 use crate::servers::in_play::Servers;
@@ -34,7 +35,8 @@ use crate::servers::server::SERVERS;
 use crate::settings::Settings;
 use crate::step::staged::Staged;
 use shared::identity::serials_follow;
-use shared::message::{Ask, AskReply, Edge, Errand, Outcome, ReadyUrls, Report, Undecodable, decode};
+use shared::message::{Ask, AskReply, Edge, Errand, Outcome, ReadyUrls, Report, ToFetcher, Undecodable, decode};
+use shared::orders::Orders;
 use shared::partitions::Owners;
 use shared::stage::store::{Store, StoreError, Table};
 use shared::stage::{Core, Count, Event, Figures, Keyed, Output};
@@ -84,7 +86,7 @@ pub struct Scheduler {
     pub(crate) places: Places,
     errands: Errands,
     grants: Grants,
-    /// Servers that were read from the store and have no place yet.
+    /// Servers that were read from the store, or are paused or not any more, and have no place yet.
     opened: Vec<ServerKey>,
     /// Requests for addresses sent in this epoch.
     refreshes: u64,
@@ -94,6 +96,8 @@ pub struct Scheduler {
     malformed: u64,
     /// There is more to do than one step does.
     more: bool,
+    /// There are other orders: jobs of servers that are paused are to stop.
+    are_others_paused: bool,
     /// The last serial numbers of partitions that dedup has split.
     last_serials: BTreeMap<u16, u64>,
 }
@@ -139,6 +143,7 @@ impl Scheduler {
             foreign: 0,
             malformed: 0,
             more: true,
+            are_others_paused: false,
             last_serials: BTreeMap::new(),
         })
     }
@@ -259,6 +264,24 @@ impl Scheduler {
         }
     }
 
+    /// Servers that may be given to a fetcher that asks.
+    fn ready(&self) -> usize {
+        if self.servers.paused().has_all() { 0 } else { self.places.queue.ready() }
+    }
+
+    /// Tells the fetchers of jobs for servers that are paused to stop before their next request.
+    fn stop_paused(&mut self, staged: &mut Staged<'_>) {
+        for (job, fetcher) in self.servers.stop_paused() {
+            match fetcher {
+                Some(fetcher) => staged.messages.send(&fetcher, ToFetcher::Revoked { job }),
+                // One of them has it.
+                None => self.grants.fetchers.names().for_each(|name| {
+                    staged.messages.send(name, ToFetcher::Revoked { job });
+                }),
+            }
+        }
+    }
+
     fn inquiry(&self, now: Timestamp) -> Inquiry<'_> {
         let Scheduler { settings, servers, places, grants, .. } = self;
         Inquiry { now, settings, servers, places, grants }
@@ -301,6 +324,9 @@ impl Core for Scheduler {
         for key in std::mem::take(&mut self.opened) {
             staged.unsettle(key);
         }
+        if std::mem::take(&mut self.are_others_paused) {
+            self.stop_paused(&mut staged);
+        }
         let mut asked = None;
         match event {
             Event::Message { ticket, input } => {
@@ -321,7 +347,7 @@ impl Core for Scheduler {
         let granted = self.settle(&mut staged)?;
         if let Some((ticket, asker)) = asked {
             let granted = granted.iter().filter(|fetcher| **fetcher == asker).count();
-            let [granted, ready] = [granted, self.places.queue.ready()].map(|of| u32::try_from(of).unwrap_or(u32::MAX));
+            let [granted, ready] = [granted, self.ready()].map(|of| u32::try_from(of).unwrap_or(u32::MAX));
             out.reply(ticket, &AskReply { granted, ready });
         }
         self.servers.shares_mut().ask(&mut staged);
@@ -355,6 +381,13 @@ impl Core for Scheduler {
             let halved = halved.filter(|(_, retired)| owners.version(retired.into[0]) > 0);
             self.last_serials = halved.map(|(partition, retired)| (partition, retired.last_serial)).collect();
         }
+    }
+
+    fn orders(&mut self, orders: &Orders) {
+        let paused = Paused::by(orders);
+        self.grants.pause(paused.has_all());
+        self.opened.extend(self.servers.pause(paused));
+        (self.are_others_paused, self.more) = (true, true);
     }
 
     /// All URLs that dedup has numbered within the partition: of this generation, since those of an earlier one may be lost.
@@ -391,7 +424,7 @@ impl Core for Scheduler {
             ("in_flight", load.in_flight),
             ("waiting_over_budget", load.over_budget),
             ("servers", self.servers.len() as u64),
-            ("servers_ready", self.places.queue.ready() as u64),
+            ("servers_ready", self.ready() as u64),
             ("connections_in_use", load.jobs),
             ("servers_waiting_delay", waits.delay),
             ("servers_waiting_back_off", waits.back_off),
@@ -400,6 +433,9 @@ impl Core for Scheduler {
             ("servers_waiting_robots", waits.robots),
             ("servers_waiting_budget", waits.budget),
             ("servers_waiting_room", waits.room),
+            ("pauses", self.servers.paused().orders() as u64),
+            ("crawl_paused", self.servers.paused().has_all().into()),
+            ("servers_waiting_pause", waits.pause + (self.places.queue.ready() - self.ready()) as u64),
             ("retried_total", totals.retried),
             ("refetched_total", totals.refetched),
             ("contacts_total", totals.contacts),

@@ -1,6 +1,7 @@
 //! How servers are left alone: pauses, the length of a visit, trouble and what follows from it, circles.
 
 pub(crate) mod circles;
+pub(crate) mod paused;
 pub(crate) mod pauses;
 pub(crate) mod trouble;
 pub(crate) mod url_fate;

@@ -49,6 +49,7 @@ pub(crate) struct Waits {
     pub(crate) robots: u64,
     pub(crate) budget: u64,
     pub(crate) room: u64,
+    pub(crate) pause: u64,
 }
 
 impl Waits {
@@ -65,6 +66,7 @@ impl Waits {
             },
             QueuePlace::Held(Room::Host(_) | Room::Domain(_), _) => Some(&mut self.budget),
             QueuePlace::Held(Room::Circle(_), _) => Some(&mut self.room),
+            QueuePlace::Held(Room::Paused, _) => Some(&mut self.pause),
             QueuePlace::Idle | QueuePlace::Ready(..) | QueuePlace::Troubled(..) | QueuePlace::Ending => None,
         }
     }

@@ -10,6 +10,7 @@ use crate::budget::left::{Budget, Budgets};
 use crate::budget::shares::Shares;
 use crate::keys::load::Load;
 use crate::keys::server_key::{ServerKey, keys_of};
+use crate::politeness::paused::Paused;
 use crate::ranking::ready_queue::QueuePlace;
 use crate::servers::counts::Counts;
 use crate::servers::lease::{JOBS, Lease};
@@ -19,6 +20,7 @@ use crate::settings::Settings;
 use crate::step::staged::Staged;
 use crate::store::rows::corrupt;
 use shared::config::OverBudget;
+use shared::message::JobId;
 use shared::partitions::Directory;
 use shared::stage::Figures;
 use shared::stage::store::{Store, StoreError};
@@ -37,6 +39,8 @@ pub(crate) struct Servers {
     /// Servers are boxed, because the table has more places than servers.
     in_memory: HashMap<ServerKey, Box<Server>>,
     shares: Shares,
+    /// What operators want to be left alone.
+    paused: Paused,
     /// What all servers together have in hand.
     load: Load,
     /// Look-ups that found nothing where there must be something.
@@ -74,6 +78,7 @@ impl Servers {
             partitions: BTreeMap::new(),
             in_memory: HashMap::new(),
             shares: Shares::open(settings, (instance, epoch), partitions, store.as_ref())?,
+            paused: Paused::default(),
             load: Load::default(),
             invariants_broken: 0,
         };
@@ -300,7 +305,47 @@ impl Servers {
         }
         let row = self.store.get(SERVERS, &key.to_bytes())?;
         let server = row.and_then(|row| Server::from_row(&row, partition.clock));
-        Ok(server.map(|server| server.grouped(&self.settings)))
+        Ok(server.map(|server| self.placed(key, server)))
+    }
+
+    /// The server, of its group, and paused if it is.
+    fn placed(&self, key: ServerKey, server: Server) -> Server {
+        let mut server = server.grouped(&self.settings);
+        server.is_paused = self.paused.has(key, server.domain);
+        server
+    }
+
+    /// What operators want to be left alone.
+    pub(crate) fn paused(&self) -> &Paused {
+        &self.paused
+    }
+
+    /// Operators want this to be left alone from now on. Gives the servers in memory for which that is news.
+    pub(crate) fn pause(&mut self, paused: Paused) -> Vec<ServerKey> {
+        self.paused = paused;
+        let mut changed = Vec::new();
+        for (&key, server) in &mut self.in_memory {
+            let is_paused = self.paused.has(key, server.domain);
+            if std::mem::replace(&mut server.is_paused, is_paused) != is_paused {
+                changed.push(key);
+            }
+        }
+        changed.sort_unstable();
+        changed
+    }
+
+    /// Jobs that are out for servers which operators want to be left alone, in order: their fetchers are told to stop. It is no
+    /// fault of their URLs when they expire. The fetcher of one from an earlier life is not known.
+    pub(crate) fn stop_paused(&mut self) -> Vec<(JobId, Option<String>)> {
+        let mut stopped = Vec::new();
+        for server in self.in_memory.values_mut().filter(|server| server.is_paused || self.paused.has_all()) {
+            if let Some(lease) = &mut server.lease {
+                lease.is_excused = true;
+                stopped.push((lease.id, lease.holder.as_ref().map(|(fetcher, _)| fetcher.clone())));
+            }
+        }
+        stopped.sort_unstable();
+        stopped
     }
 
     /// Brings a server into play, its host and its domain with it.
@@ -309,7 +354,7 @@ impl Servers {
             partition.hosts.enter(self.store.as_ref(), key)?;
         }
         self.shares.enter(self.store.as_ref(), key, server.domain, &server.name)?;
-        self.in_memory.insert(key, Box::new(server.grouped(&self.settings)));
+        self.in_memory.insert(key, Box::new(self.placed(key, server)));
         Ok(())
     }
 

@@ -74,6 +74,8 @@ pub(crate) struct Server {
     pub(crate) response_us: u32,
     /// Smoothed overlap of the requests of a connection, in thousandths; 0: not known.
     pub(crate) overlap_permille: u32,
+    /// Operators want it to be left alone.
+    pub(crate) is_paused: bool,
     /// Time of its last response, in microseconds; 0: not known.
     download_us: u32,
     pub(crate) lease: Option<Box<Lease>>,
@@ -107,6 +109,7 @@ impl Server {
             download_us: 0,
             lease: None,
             errands: Vec::new(),
+            is_paused: false,
             place: QueuePlace::Idle,
             claimed: [None; 2],
             accounted: Load::default(),

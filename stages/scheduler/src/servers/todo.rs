@@ -77,6 +77,9 @@ impl Server {
             let is_over = self.next_contact <= now;
             return if is_over { Todo::Nothing } else { Todo::Wait(self.next_contact, WaitFor::Nobody) };
         }
+        if self.is_paused {
+            return Todo::Hold(Room::Paused);
+        }
         if errands && self.out_of_reach(now).is_some() {
             return Todo::Refuse;
         }

@@ -8,6 +8,7 @@ mod circle_scenarios;
 mod fetching;
 mod idle_scenarios;
 mod job_scenarios;
+mod pause_scenarios;
 mod properties;
 mod robots_scenarios;
 mod scenarios;

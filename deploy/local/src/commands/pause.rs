@@ -1,0 +1,286 @@
+//! `rhumb pause` and `rhumb unpause`: servers are left alone for as long as an operator wants.
+//!
+//! The order is written to the broker first, so that it holds for whoever comes later. Then the schedulers are asked until
+//! each says that it heeds it: from then on fetchers are told to stop before their next request.
+
+use super::arguments::{BadArguments, Which};
+use super::scale::owners;
+use crate::control::ask_all;
+use crate::handle::{self, Running};
+use crate::output::line;
+use clap::Args;
+use serde::Serialize;
+use shared::bus::{OrdersBucket, OrdersGiven};
+use shared::orders::{Orders, Pause as Order, Target};
+use shared::process::host_name;
+use shared::stage::{ControlRequest, ProcessHeeds};
+use shared::topology::StageName;
+use shared::url::{canonical, host_of, registered_domain};
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant, SystemTime};
+
+/// How long schedulers may take to heed an order.
+const HEED_MAX: Duration = Duration::from_secs(10);
+
+/// Leaves the crawl, a host or a domain alone until it is unpaused
+///
+/// When the command ends, fetchers have been told: requests that are under way end, and no other is made. What waits goes on
+/// waiting, also over restarts and moves. `rhumb status` lists what is paused, `rhumb why` names the order.
+#[derive(Args)]
+#[command(after_help = "Ends with exit code 1 when a scheduler does not answer; it heeds the order when it is back.
+
+Examples:
+  rhumb pause --host www.example.org --note 'asked by mail, ticket 4711'
+  rhumb pause --domain example.org
+  rhumb pause                                  the whole crawl
+  rhumb unpause --host www.example.org")]
+pub(super) struct Pause {
+    #[command(flatten)]
+    what: What,
+    /// Why: shown by status and why
+    #[arg(long, default_value = "", hide_default_value = true)]
+    note: String,
+    /// Who asks for it [default: USER@HOST]
+    #[arg(long, value_name = "NAME")]
+    by: Option<String>,
+    /// As JSON: the order, and which schedulers heed it
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    which: Which,
+}
+
+/// Takes back what was paused
+#[derive(Args)]
+#[command(after_help = "Examples:
+  rhumb unpause --host www.example.org
+  rhumb unpause                                the whole crawl; hosts and domains stay paused
+  rhumb unpause --all                          everything")]
+pub(super) struct Unpause {
+    #[command(flatten)]
+    what: What,
+    /// Everything that is paused
+    #[arg(long, conflicts_with_all = ["host", "domain"])]
+    all: bool,
+    /// As JSON: the orders that were taken back, and which schedulers heed it
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    which: Which,
+}
+
+/// What an order is about; without any the whole crawl.
+#[derive(Args)]
+struct What {
+    /// All servers of a host
+    #[arg(long, conflicts_with = "domain")]
+    host: Option<String>,
+    /// All servers of a registered domain, such as example.org, and of the names below it
+    #[arg(long)]
+    domain: Option<String>,
+}
+
+impl What {
+    fn target(&self) -> Result<Target, BadArguments> {
+        match (&self.host, &self.domain) {
+            (Some(host), _) => Ok(Target::Host(canonical_host("--host", host)?)),
+            (None, Some(domain)) => {
+                let name = canonical_host("--domain", domain)?;
+                match registered_domain(&name) {
+                    registered if registered == name => Ok(Target::Domain(name)),
+                    registered => Err(BadArguments(format!(
+                        "--domain {domain}: the registered domain is {registered}; a name below it is a --host"
+                    ))),
+                }
+            }
+            (None, None) => Ok(Target::Crawl),
+        }
+    }
+}
+
+fn canonical_host(option: &str, name: &str) -> Result<String, BadArguments> {
+    // The colons of an IPv6 address are in brackets.
+    let is_bare = !name.contains(['/', '?', '#', '@', '\\']) && (!name.contains(':') || name.ends_with(']'));
+    let canonical = canonical(&format!("http://{name}/"), None, None).ok().filter(|_| is_bare);
+    let host = canonical.as_deref().map(host_of).filter(|host| !host.is_empty());
+    host.map(str::to_owned)
+        .ok_or_else(|| BadArguments(format!("{option} {name}: this is no name or address of a host")))
+}
+
+/// What the commands tell as JSON.
+#[derive(Serialize)]
+struct Told<'a> {
+    orders: &'a [Order],
+    /// Schedulers that heed it.
+    heeded_by: &'a BTreeSet<u16>,
+    /// Schedulers that do not answer.
+    silent: &'a BTreeSet<u16>,
+}
+
+impl Pause {
+    /// Writes the order, and waits until the schedulers heed it.
+    pub(super) async fn run(self) -> anyhow::Result<()> {
+        let what = self.what.target()?;
+        let running = handle::find(&self.which.layers()).await?;
+        let since_s = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs();
+        let by = self.by.unwrap_or_else(who);
+        let order = Order { what, by, since_s, note: self.note };
+        let given = change(&running, |orders| {
+            orders.pause(order.clone());
+            true
+        });
+        let heard = Heard::of(&running, given.await?.revision).await?;
+        if self.json {
+            heard.print_json(&[order])?;
+        } else {
+            line(format_args!("{order}; {}", heard.in_words()));
+        }
+        heard.check(&running).await
+    }
+}
+
+impl Unpause {
+    /// Takes the order back, and waits until the schedulers heed it.
+    pub(super) async fn run(self) -> anyhow::Result<()> {
+        let what = if self.all { None } else { Some(self.what.target()?) };
+        let running = handle::find(&self.which.layers()).await?;
+        let mut taken_back = Vec::new();
+        let given = change(&running, |orders| {
+            taken_back = match &what {
+                Some(what) => orders.unpause(what).into_iter().collect(),
+                None => std::mem::take(&mut orders.paused),
+            };
+            !taken_back.is_empty()
+        });
+        let OrdersGiven { orders, revision } = given.await?;
+        if taken_back.is_empty() {
+            let what = what.map_or_else(|| "nothing".to_owned(), |what| format!("{what} is not"));
+            let paused: Vec<String> = orders.paused.iter().map(|order| order.what.to_string()).collect();
+            let paused = if paused.is_empty() { "nothing".to_owned() } else { paused.join(", ") };
+            return Err(BadArguments(format!("{what} paused; paused: {paused}")).into());
+        }
+        let heard = Heard::of(&running, revision).await?;
+        if self.json {
+            heard.print_json(&taken_back)?;
+        } else {
+            let names: Vec<String> = taken_back.iter().map(|order| order.what.to_string()).collect();
+            line(format_args!("no longer paused: {}; {}", names.join(", "), heard.in_words()));
+        }
+        heard.check(&running).await
+    }
+}
+
+async fn change(running: &Running, change: impl FnMut(&mut Orders) -> bool) -> anyhow::Result<OrdersGiven> {
+    OrdersBucket::find(&running.bus).await?.change(change).await
+}
+
+/// Who runs the command, and where.
+fn who() -> String {
+    let user = ["USER", "LOGNAME"].into_iter().find_map(|key| std::env::var(key).ok().filter(|name| !name.is_empty()));
+    let user = user.unwrap_or_else(|| format!("uid {}", rustix::process::getuid().as_raw()));
+    host_name().map_or_else(|| user.clone(), |host| format!("{user}@{host}"))
+}
+
+/// Which schedulers heed an order.
+struct Heard {
+    by: BTreeSet<u16>,
+    silent: BTreeSet<u16>,
+}
+
+impl Heard {
+    /// Asks the schedulers until all heed the orders of this revision, or for [`HEED_MAX`].
+    async fn of(running: &Running, revision: u64) -> anyhow::Result<Heard> {
+        let scheduler = StageName::Scheduler.name();
+        let end = Instant::now() + HEED_MAX;
+        let mut by = BTreeSet::new();
+        loop {
+            let answers: Vec<ProcessHeeds> = ask_all(&running.bus, &ControlRequest::Heed, None).await?;
+            let heed = |answer: &&ProcessHeeds| answer.stage == scheduler && answer.revision >= revision;
+            by.extend(answers.iter().filter(heed).map(|answer| answer.instance));
+            // Partitions may have moved meanwhile.
+            let instances: BTreeSet<u16> = owners(running, scheduler).await?.instances().into_iter().collect();
+            let silent: BTreeSet<u16> = &instances - &by;
+            if silent.is_empty() || Instant::now() >= end {
+                return Ok(Heard { by, silent });
+            }
+        }
+    }
+
+    fn in_words(&self) -> String {
+        match self.by.len() {
+            1 => "1 scheduler heeds it".to_owned(),
+            n => format!("{n} schedulers heed it"),
+        }
+    }
+
+    fn print_json(&self, orders: &[Order]) -> anyhow::Result<()> {
+        let Heard { by: heeded_by, silent } = self;
+        line(serde_json::to_string(&Told { orders, heeded_by, silent })?);
+        Ok(())
+    }
+
+    /// # Errors
+    /// A scheduler does not answer: which, and what it has.
+    async fn check(&self, running: &Running) -> anyhow::Result<()> {
+        if self.silent.is_empty() {
+            return Ok(());
+        }
+        let owners = owners(running, StageName::Scheduler.name()).await?;
+        let silent: Vec<String> = self
+            .silent
+            .iter()
+            .map(|&instance| format!("scheduler.{instance} (partitions {})", ranges(&owners.used_by(instance))))
+            .collect();
+        anyhow::bail!(
+            "not heard yet by {}: no answer within {} s. The order is kept, and heeded when it is back; until then its fetchers \
+             may go on with the jobs that they have",
+            silent.join(", "),
+            HEED_MAX.as_secs()
+        )
+    }
+}
+
+/// Numbers in order, with those that follow each other as one range.
+fn ranges(numbers: &[u16]) -> String {
+    let runs = numbers.chunk_by(|one, next| one + 1 == *next);
+    let text = |run: &[u16]| match run {
+        [one] => one.to_string(),
+        _ => format!("{}-{}", run[0], run[run.len() - 1]),
+    };
+    runs.map(text).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(host: Option<&str>, domain: Option<&str>) -> Result<Target, String> {
+        let what = What { host: host.map(str::to_owned), domain: domain.map(str::to_owned) };
+        what.target().map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn partitions_are_listed_in_ranges() {
+        assert_eq!(ranges(&[]), "");
+        assert_eq!(ranges(&[0, 1, 2, 5, 7, 8]), "0-2, 5, 7-8");
+    }
+
+    #[test]
+    fn a_target_is_a_canonical_name() {
+        assert_eq!(target(None, None), Ok(Target::Crawl));
+        for (host, canonical) in [
+            ("WWW.Example.org", "www.example.org"),
+            ("bücher.example", "xn--bcher-kva.example"),
+            ("192.0.2.1", "192.0.2.1"),
+            ("[2001:DB8::1]", "[2001:db8::1]"),
+        ] {
+            assert_eq!(target(Some(host), None), Ok(Target::Host(canonical.to_owned())), "{host}");
+        }
+        for host in ["", "http://a.test", "a.test:80", "a.test/path", "a b", "user@a.test", "a.test?x", "a.test#x"] {
+            assert!(target(Some(host), None).unwrap_err().contains("no name or address of a host"), "{host}");
+        }
+        assert_eq!(target(None, Some("example.co.uk")), Ok(Target::Domain("example.co.uk".to_owned())));
+        let refused = target(None, Some("www.example.co.uk")).unwrap_err();
+        assert!(refused.contains("the registered domain is example.co.uk"), "{refused}");
+    }
+}
