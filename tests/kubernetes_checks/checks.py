@@ -1,6 +1,9 @@
 """What a crawl has to live through in a cluster. Each check is a function; its first line says what it shows."""
 
 import json
+import os
+import pathlib
+import shlex
 import time
 
 from cluster import STATEFUL, kubectl, run, say, until
@@ -46,6 +49,28 @@ def idle(release):
     assert cores <= 0.1 and memory <= 600e6, (cores, memory)
 
 
+def readme(here):
+    """The five commands of the README, as they stand there but for images, name servers and the seed."""
+    web = here.web(*SLOW, "--pages", "60")
+    text = pathlib.Path("README.md").read_text().split("## On Kubernetes")[1].split("```sh\n")[1].split("```")[0]
+    release = here.release("crawl", web)
+    settings = " ".join(shlex.quote(word) for word in release.settings)
+    for words, others in [
+        ("helm install crawl deploy/kubernetes/rhumb", f"helm install crawl deploy/kubernetes/rhumb {settings}"),
+        ("inject https://example.org/ ", f"inject {web.seed} "),
+        ("rhumb status --watch", "timeout --signal INT 5 rhumb status --watch || [ $? = 124 ]"),
+    ]:
+        assert text.count(words) == 1, f"the README has no '{words}'"
+        text = text.replace(words, others)
+    env = {**os.environ, "PATH": f"{here.programs}:{os.environ['PATH']}"}
+    said = run("bash", "-euo", "pipefail", "-c", text, env=env).stdout
+    assert "STATUS: deployed" in said and "running for" in said, said
+    assert len([line for line in said.splitlines() if line.startswith("pages ")]) == 5, f"not five pages were tapped: {said}"
+    release.until_scaled("fetcher", 4)
+    say("install, inject, tap, scale and watch work as the README has them")
+    release.finish()
+
+
 def scale(here):
     """Fetchers 1, 4, 1 by kubectl and by an autoscaler's rule, dedup and scheduler 1, 3, 1, with taps from outside."""
     web = here.web(*SLOW, "--pages", "150")
@@ -82,14 +107,17 @@ def scale(here):
 
 
 def kill(here):
-    """Pods of every stage, of the conductor and of NATS are deleted by force in the middle of a crawl."""
+    """Pods of every stage, of the conductor and of one of three NATS nodes are deleted by force in the middle of a crawl."""
     web = here.web(*SLOW, "--pages", "60")
-    release = here.release("kill", web, "archiver.replicas=1", "config.stages.fetcher.connections=16").install()
+    release = here.release(
+        "kill", web, "archiver.replicas=1", "config.stages.fetcher.connections=16", "nats.replicas=3"
+    ).install()
     release.inject()
     release.until_pages(30)
     components = ["fetcher", "scheduler", "dedup", "conductor", "parser", "host-splitter", "resolver", "archiver", "nats"]
     for component in components:
-        for pod in release.pods(component):
+        # The node of NATS that leads most streams may be any.
+        for pod in release.pods(component)[:1]:
             kubectl("delete", "pod", pod, "--force", "--grace-period=0")
         before = web.report()["requests"]
         until("the crawl goes on", lambda: web.report()["requests"] > before + 10, 60)
@@ -297,4 +325,4 @@ def last_line(what, words):
     return lines[-1] if lines and words in lines[-1] else None
 
 
-ALL = [first_page, scale, kill, upgrade, full_claim, missing_instance, access, bad_input]
+ALL = [first_page, readme, scale, kill, upgrade, full_claim, missing_instance, access, bad_input]
