@@ -51,7 +51,7 @@ def idle(release):
 
 def readme(here):
     """The five commands of the README, as they stand there but for images, name servers and the seed."""
-    web = here.web(*SLOW, "--pages", "60")
+    web = here.web(*SLOW, "--pages", "30")
     text = pathlib.Path("README.md").read_text().split("## On Kubernetes")[1].split("```sh\n")[1].split("```")[0]
     release = here.release("crawl", web)
     settings = " ".join(shlex.quote(word) for word in release.settings)
@@ -124,12 +124,13 @@ def kill(here):
         until(f"{component} is back", lambda: release.pods(component), 60)
     say(f"killed: {', '.join(components)}")
     assert not release.status()["complete"], "the crawl was too short"
+    release.scale("fetcher", 4)
     release.finish()
 
 
 def upgrade(here):
     """A rolling update of every stage costs little of the throughput; the node is drained; the release comes back."""
-    web = here.web(*SLOW, "--pages", "320")
+    web = here.web(*SLOW, "--pages", "280")
     release = here.release(
         "update", web, "dedup.replicas=2", "scheduler.replicas=2", "fetcher.replicas=2", "parser.replicas=2",
         "hostSplitter.replicas=2", "resolver.replicas=2", "config.stages.fetcher.connections=16",
@@ -231,6 +232,7 @@ def missing_instance(here):
     until("it is back", lambda: not release.status()["elsewhere"], 60)
     kubectl("scale", "statefulset/miss-dedup", "--replicas=1")
     release.until_scaled("dedup", 1)
+    release.scale("fetcher", 4)
     release.finish()
 
 

@@ -19,6 +19,7 @@ mod links;
 mod move_partitions;
 mod partitions;
 mod pause;
+mod queue;
 mod robots;
 mod scale;
 mod sightings;
@@ -65,6 +66,7 @@ enum Command {
     Init(init::Init),
     Conduct(conduct::Conduct),
     Inject(inject::Inject),
+    Queue(queue::Queue),
     Pause(pause::Pause),
     Unpause(pause::Unpause),
     Scale(scale::Scale),
@@ -120,6 +122,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Init(init) => init.run().await?,
         Command::Conduct(conduct) => return conduct.run().await,
         Command::Inject(inject) => inject.run().await?,
+        Command::Queue(queue) => queue.run().await?,
         Command::Pause(pause) => pause.run().await?,
         Command::Unpause(unpause) => unpause.run().await?,
         Command::Scale(scale) => scale.run().await?,

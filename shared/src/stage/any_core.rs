@@ -5,6 +5,7 @@
 
 use super::core::{Core, Count, Event, Figures, Output, Step, Ticket};
 use super::moves::Beside;
+use super::queue::{QueueQuestion, ServerQueue};
 use super::store::StoreError;
 use crate::message::{Edge, Undecodable};
 use crate::metrics::Histogram;
@@ -133,6 +134,12 @@ pub trait AnyCore {
     /// The core's store cannot be read.
     fn why(&self, now: Timestamp, url: &str) -> Result<Option<String>, StoreError>;
 
+    /// The servers that the core has of those that an operator asks for, with what waits at them.
+    ///
+    /// # Errors
+    /// The core's store cannot be read.
+    fn queue(&self, now: Timestamp, question: &QueueQuestion) -> Result<Vec<ServerQueue>, StoreError>;
+
     /// Why the core does not do its work although it runs, if it does not.
     fn hindrance(&self, now: Timestamp) -> Option<String>;
 
@@ -256,6 +263,10 @@ impl<C: Core, S: Shell<C>> AnyCore for Assembled<C, S> {
 
     fn why(&self, now: Timestamp, url: &str) -> Result<Option<String>, StoreError> {
         self.core.why(now, url)
+    }
+
+    fn queue(&self, now: Timestamp, question: &QueueQuestion) -> Result<Vec<ServerQueue>, StoreError> {
+        self.core.queue(now, question)
     }
 
     fn hindrance(&self, now: Timestamp) -> Option<String> {

@@ -2,6 +2,7 @@
 //! `rhumb why`.
 
 use super::occupation::Shares;
+use super::queue::QueueQuestion;
 use crate::identity::Mark;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -103,6 +104,8 @@ pub enum ControlRequest {
     Partitions,
     /// Answer with a [`ProcessReason`] about this canonical URL.
     Why(String),
+    /// Answer with a [`ProcessQueue`](super::queue::ProcessQueue), if there is any such server.
+    Queue(QueueQuestion),
     /// There may be other orders: read them. Answer with a [`ProcessHeeds`].
     Heed,
 }

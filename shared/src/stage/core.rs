@@ -10,6 +10,7 @@ use crate::metrics::Histogram;
 use crate::orders::Orders;
 use crate::partitions::Owners;
 use crate::stage::moves::Beside;
+use crate::stage::queue::{QueueQuestion, ServerQueue};
 use crate::stage::store::{Changes, StoreError, Table};
 use crate::time::Timestamp;
 use crate::topology::{Edge, StageName, Token};
@@ -276,6 +277,14 @@ pub trait Core {
     /// Its store cannot be read.
     fn why(&self, _now: Timestamp, _url: &str) -> Result<Option<String>, StoreError> {
         Ok(None)
+    }
+
+    /// The servers that it has of those that an operator asks for, with what waits at them. Changes nothing.
+    ///
+    /// # Errors
+    /// Its store cannot be read.
+    fn queue(&self, _now: Timestamp, _question: &QueueQuestion) -> Result<Vec<ServerQueue>, StoreError> {
+        Ok(Vec::new())
     }
 
     /// Why it does not do its work although it runs, if it does not: the process is not ready then.

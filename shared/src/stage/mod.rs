@@ -44,6 +44,7 @@ mod ownership;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the loop: it waits, and looks at the clock")]
 mod parked;
 mod process;
+mod queue;
 mod rates;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the loop: it waits, and looks at the clock")]
 mod run;
@@ -71,5 +72,6 @@ pub use moves::{
 };
 pub use occupation::{Shares, TimeSpent};
 pub use ownership::{Holder, Ownership, holder_of, holders};
+pub use queue::{Estimates, Measure, ProcessQueue, QueueQuestion, RobotsTold, ServerQueue, WaitingUrl};
 pub use settlement::{Applied, settled_count};
 pub use start::main;

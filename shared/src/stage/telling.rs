@@ -8,6 +8,7 @@ use super::core::{Count, Figures};
 use super::front::{Front, Vitals};
 use super::incoming::Incoming;
 use super::occupation::Occupation;
+use super::queue::{ProcessQueue, QueueQuestion, ServerQueue};
 use super::rates::Rates;
 use super::settlement::Settlement;
 use crate::bus::{Bus, is_inbox};
@@ -71,6 +72,13 @@ impl Telling {
                 partitions => serde_json::to_vec(&self.partitions(partitions)),
             },
             ControlRequest::Why(url) => serde_json::to_vec(&self.reason(moment, &url)),
+            ControlRequest::Queue(question) => match self.queue(moment, &question) {
+                servers if servers.is_empty() => return false,
+                servers => {
+                    let (stage, instance) = (self.stage.to_owned(), self.instance);
+                    serde_json::to_vec(&ProcessQueue { stage, instance, servers })
+                }
+            },
             ControlRequest::Heed => serde_json::to_vec(&self.heeds(moment)),
         };
         if let Ok(payload) = answer {
@@ -82,6 +90,13 @@ impl Telling {
     fn reason(&self, moment: Moment<'_>, url: &str) -> ProcessReason {
         let reason = moment.core.why(moment.now, url).unwrap_or_else(|error| Some(format!("cannot tell: {error}")));
         ProcessReason { stage: self.stage.to_owned(), instance: self.instance, reason }
+    }
+
+    fn queue(&self, moment: Moment<'_>, question: &QueueQuestion) -> Vec<ServerQueue> {
+        moment.core.queue(moment.now, question).unwrap_or_else(|error| {
+            tracing::warn!(stage = self.stage, "what waits cannot be told: {error}");
+            Vec::new()
+        })
     }
 
     fn heeds(&self, moment: Moment<'_>) -> ProcessHeeds {

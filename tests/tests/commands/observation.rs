@@ -178,3 +178,48 @@ fn logs_of_stages_are_put_aside_while_the_crawl_goes_on() {
     let before = std::fs::read_to_string(world.data().join("logs/fetcher-0.log.1")).expect("a log");
     assert!(last.contains("ended") || before.contains("ended"), "the last words are there");
 }
+
+/// Goal: what is listed is what is fetched next, in its order, and looking changes nothing. Method: the web says in which order
+/// it was asked.
+#[test]
+fn the_queue_of_a_host_is_listed_in_the_order_in_which_it_is_fetched() {
+    let world = World::new(slow_web());
+    let mut crawl = world.crawl().set("stages.fetcher.connections=8").start();
+    crawl.until(MINUTE, |summary| summary.pages > 50);
+    let said = crawl.rhumb(&["queue", "--top", "1", "--json"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let top: Value = serde_json::from_str(&said.out).expect("JSON");
+    let server = top["server"].as_str().expect("a server");
+    let host = shared::url::host_of(server);
+
+    let said = crawl.rhumb(&["queue", "--host", host, "--limit", "12", "--json"]);
+    assert_eq!(said.code, 0, "{}", said.err);
+    let queue: Value = serde_json::from_str(&said.out).expect("JSON");
+    assert_eq!(queue["server"], server, "{queue}");
+    assert!(
+        queue["robots"]["is"] == "none: all is allowed" && !queue["addresses"].as_array().expect("a list").is_empty(),
+        "{queue}"
+    );
+    let listed: Vec<&str> =
+        queue["urls"].as_array().expect("a list").iter().filter_map(|url| url["url"].as_str()).collect();
+    assert!(listed.len() > 3, "{queue}");
+    let text = crawl.rhumb(&["queue", "--host", host]);
+    assert!(
+        text.out.contains("robots.txt none: all is allowed") && text.out.contains("estimates  connect "),
+        "{}{}",
+        text.out,
+        text.err
+    );
+    let unknown = crawl.rhumb(&["queue", "--host", "nobody.test"]);
+    assert!(unknown.code == 1 && unknown.err.contains("knows a server of nobody.test"), "{}", unknown.err);
+
+    world.assert_whole(&crawl.finish(MINUTE));
+    let mut contacts = world.web.contacts();
+    contacts.sort_by_key(|contact| contact.at);
+    let fetched: Vec<String> = contacts.into_iter().map(|contact| contact.url).collect();
+    let in_order: Vec<&str> = fetched.iter().map(String::as_str).filter(|url| listed.contains(url)).collect();
+    // Those that were sent to a fetcher between the two looks were asked for in that order, too.
+    let shared: Vec<&str> = listed.iter().copied().filter(|url| in_order.contains(url)).collect();
+    assert_eq!(in_order, shared);
+    assert!(shared.len() > 3, "{listed:?}");
+}

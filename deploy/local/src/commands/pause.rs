@@ -98,7 +98,8 @@ impl What {
     }
 }
 
-fn canonical_host(option: &str, name: &str) -> Result<String, BadArguments> {
+/// The canonical name of a host that was given with this option.
+pub(super) fn canonical_host(option: &str, name: &str) -> Result<String, BadArguments> {
     // The colons of an IPv6 address are in brackets.
     let is_bare = !name.contains(['/', '?', '#', '@', '\\']) && (!name.contains(':') || name.ends_with(']'));
     let canonical = canonical(&format!("http://{name}/"), None, None).ok().filter(|_| is_bare);

@@ -2,7 +2,8 @@
 //!
 //! [`scheduler`] owns the parts and runs a step. Each kind of event has a file: `intake` (new URLs), `reports` (what
 //! jobs brought), `errands` (robots.txt across servers), `fetchers` (asks). `results` says what the end of a request
-//! means, `places` finds each server its place, `grants` gives jobs, `idle` says why a server waits.
+//! means, `places` finds each server its place, `grants` gives jobs, `idle` says why a server waits,
+//! `queues` what waits at it.
 
 pub(crate) mod errands;
 pub(crate) mod fetchers;
@@ -10,6 +11,7 @@ pub(crate) mod grants;
 pub(crate) mod idle;
 pub(crate) mod intake;
 pub(crate) mod places;
+pub(crate) mod queues;
 pub(crate) mod reports;
 pub(crate) mod results;
 pub(crate) mod scheduler;

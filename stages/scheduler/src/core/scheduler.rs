@@ -39,7 +39,7 @@ use shared::message::{Ask, AskReply, Edge, Errand, Outcome, ReadyUrls, Report, T
 use shared::orders::Orders;
 use shared::partitions::Owners;
 use shared::stage::store::{Store, StoreError, Table};
-use shared::stage::{Core, Count, Event, Figures, Keyed, Output};
+use shared::stage::{Core, Count, Event, Figures, Keyed, Output, QueueQuestion, ServerQueue};
 use shared::time::Timestamp;
 use shared::topology::StageName;
 use std::collections::BTreeMap;
@@ -409,6 +409,10 @@ impl Core for Scheduler {
 
     fn why(&self, now: Timestamp, url: &str) -> Result<Option<String>, StoreError> {
         self.inquiry(now).why_url(url)
+    }
+
+    fn queue(&self, now: Timestamp, question: &QueueQuestion) -> Result<Vec<ServerQueue>, StoreError> {
+        self.inquiry(now).queue(question)
     }
 
     fn figures(&self) -> Vec<Figures> {

@@ -33,6 +33,11 @@ impl Rank {
     /// Before all others.
     pub(crate) const FIRST: Rank = Rank(Reverse(u32::MAX));
 
+    /// The number that it was made from.
+    pub(crate) fn value(self) -> f64 {
+        f32::from_bits(self.0.0).into()
+    }
+
     /// From a number that is not negative.
     fn of(value: f64) -> Self {
         // Floats that are not negative are in the order of their bits.

@@ -86,6 +86,11 @@ impl Robots {
         self.crawl_delay_ms.map(|ms| Duration::from_millis(u64::from(ms)))
     }
 
+    /// The rules for our agent, the most specific first: `+` (allowed) or `-`, then the pattern.
+    pub(crate) fn rules(&self) -> impl Iterator<Item = &str> {
+        self.rules.lines()
+    }
+
     /// Bytes that it takes in memory.
     pub fn bytes(&self) -> usize {
         let sitemaps: usize = self.sitemaps.iter().map(|sitemap| size_of::<String>() + sitemap.len()).sum();

@@ -18,6 +18,7 @@ use crate::servers::partition::Partition;
 use crate::servers::server::{SERVERS, Server};
 use crate::settings::Settings;
 use crate::step::staged::Staged;
+use crate::store::clock::Clock;
 use crate::store::rows::corrupt;
 use shared::config::OverBudget;
 use shared::message::JobId;
@@ -224,6 +225,11 @@ impl Servers {
         keys
     }
 
+    /// The clock of a server's partition.
+    pub(crate) fn clock_of(&self, key: ServerKey) -> Option<Clock> {
+        self.partitions.get(&key.partition).map(|partition| partition.clock)
+    }
+
     /// The servers in memory.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Server> {
         self.in_memory.values().map(Box::as_ref)
@@ -334,8 +340,7 @@ impl Servers {
         changed
     }
 
-    /// Jobs that are out for servers which operators want to be left alone, in order: their fetchers are told to stop. It is no
-    /// fault of their URLs when they expire. The fetcher of one from an earlier life is not known.
+    /// Jobs that are out for paused servers, in order: they are to stop. The fetcher of one from an earlier life is not known.
     pub(crate) fn stop_paused(&mut self) -> Vec<(JobId, Option<String>)> {
         let mut stopped = Vec::new();
         for server in self.in_memory.values_mut().filter(|server| server.is_paused || self.paused.has_all()) {
@@ -348,7 +353,7 @@ impl Servers {
         stopped
     }
 
-    /// Brings a server into play, its host and its domain with it.
+    /// Brings a server into play.
     fn enter(&mut self, key: ServerKey, server: Server) -> Result<(), StoreError> {
         if let Some(partition) = self.partitions.get_mut(&key.partition) {
             partition.hosts.enter(self.store.as_ref(), key)?;

@@ -259,6 +259,11 @@ impl Server {
         Ok(settings.policy().rank(Connection { pages, seconds, best }))
     }
 
+    /// Times in a row that it was set aside.
+    pub(crate) fn failures(&self) -> u8 {
+        self.failures
+    }
+
     /// What it has in hand, for the sums over all servers.
     pub(crate) fn load(&self) -> Load {
         let load = Load { waiting: self.queue.len(), ..Load::default() };

@@ -10,6 +10,7 @@ mod idle_scenarios;
 mod job_scenarios;
 mod pause_scenarios;
 mod properties;
+mod queue_scenarios;
 mod robots_scenarios;
 mod scenarios;
 mod split_scenarios;

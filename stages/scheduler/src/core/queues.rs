@@ -1,0 +1,179 @@
+//! What waits at servers: the answer to an operator who looks into the frontier.
+//!
+//! Invariant: a question changes nothing, brings no server into memory, and costs a bounded time.
+
+use crate::core::idle::Inquiry;
+use crate::frontier::rows::FrontierUrl;
+use crate::keys::server_key::ServerKey;
+use crate::robots::robots_txt::Robots;
+use crate::robots::state::{ROBOTS, Rules};
+use crate::servers::server::{SERVERS, Server};
+use crate::store::rows::Rows;
+use shared::stage::store::StoreError;
+use shared::stage::{Estimates, Measure, QueueQuestion, RobotsTold, ServerQueue, WaitingUrl};
+use shared::time::Timestamp;
+use std::cmp::Reverse;
+
+/// URLs that one answer holds, at most.
+const URLS_MAX: usize = 1000;
+/// Bytes of them, about: well below the smallest `broker.max_payload`.
+const BYTES_MAX: usize = 512 << 10;
+/// Servers that one answer holds, at most.
+const SERVERS_MAX: usize = 200;
+/// Rules of a robots.txt that are told, at most.
+const RULES_MAX: usize = 50;
+
+impl Inquiry<'_> {
+    /// The servers of this instance that are asked for, with what waits at them.
+    ///
+    /// # Errors
+    /// The store cannot be read, or a row is not understood.
+    pub(crate) fn queue(&self, question: &QueueQuestion) -> Result<Vec<ServerQueue>, StoreError> {
+        match question {
+            QueueQuestion::OfHost { host, limit } => self.of_host(host, (*limit).min(URLS_MAX)),
+            QueueQuestion::Top { n, by } => self.top((*n).min(SERVERS_MAX), *by),
+        }
+    }
+
+    fn of_host(&self, host: &str, limit: usize) -> Result<Vec<ServerQueue>, StoreError> {
+        let Some(ServerKey { host, partition, .. }) = self.servers.key_of(&format!("http://{host}")) else {
+            return Ok(Vec::new());
+        };
+        let (first, last) = ServerKey::all_of(host).into_inner();
+        let (mut keys, mut end) = (Vec::new(), last.to_bytes());
+        end.push(0);
+        self.servers.store().scan(SERVERS, &first.to_bytes(), &end, &mut |key, _| {
+            keys.extend(ServerKey::from_bytes(partition, key));
+            keys.len() < SERVERS_MAX
+        })?;
+        let (mut queues, mut bytes) = (Vec::new(), 0);
+        for key in keys {
+            // Another instance has its partition.
+            let Some(server) = self.servers.look_up(key)? else { continue };
+            let mut queue = self.of_server(key, server.clone())?;
+            queue.robots = self.robots_of(key, &server)?;
+            queue.urls = self.urls_of(key, server, limit, &mut bytes)?;
+            queues.push(queue);
+        }
+        Ok(queues)
+    }
+
+    fn top(&self, n: usize, by: Measure) -> Result<Vec<ServerQueue>, StoreError> {
+        let measure = |server: &Server| match by {
+            Measure::Waiting => server.queue.len(),
+            Measure::Errors => server.failures().into(),
+            Measure::Age => age(self.now, server).map_or(0, |age| age.as_micros() as u64),
+        };
+        let keys = self.servers.keys().into_iter();
+        let mut all: Vec<_> = keys.filter_map(|key| Some((measure(self.servers.get(key)?), key))).collect();
+        all.retain(|(measured, _)| *measured > 0);
+        all.sort_unstable_by_key(|&(measured, key)| (Reverse(measured), key));
+        all.truncate(n);
+        let servers = all.into_iter().filter_map(|(_, key)| Some((key, self.servers.get(key)?.clone())));
+        servers.map(|(key, server)| self.of_server(key, server)).collect()
+    }
+
+    /// All but its URLs and rules.
+    fn of_server(&self, key: ServerKey, mut server: Server) -> Result<ServerQueue, StoreError> {
+        let rows = Rows::new(self.servers.store().as_ref());
+        let ms = |us: u32| (us > 0).then(|| f64::from(us) / 1000.0);
+        Ok(ServerQueue {
+            why: self.why_idle(&server.name)?.to_string(),
+            waiting: server.queue.len(),
+            in_flight: server.load().in_flight,
+            failures: server.failures(),
+            age_s: age(self.now, &server).map(|age| age.as_secs_f64()),
+            addresses: server.address.addresses().to_vec(),
+            addresses_for_s: server.address.until().since(self.now).as_secs_f64(),
+            estimates: Estimates {
+                connect_ms: ms(server.connect_us),
+                response_ms: ms(server.response_us),
+                requests: (server.requests_learned > 0).then_some(server.requests_learned),
+                overlap: ms(server.overlap_permille),
+                rank: server.rank(&rows, key, self.settings, &self.places.speeds)?.value(),
+            },
+            server: server.name.into(),
+            ..ServerQueue::default()
+        })
+    }
+
+    fn robots_of(&self, key: ServerKey, server: &Server) -> Result<RobotsTold, StoreError> {
+        let rules = server.robots.rules(self.now);
+        let mut told = RobotsTold {
+            is: match rules {
+                _ if !self.settings.respect_robots => "not respected (politeness.respect_robots)",
+                None => "not known",
+                Some(Rules::AllowAll) => "none: all is allowed",
+                Some(Rules::Unreachable) => "cannot be reached: nothing is allowed",
+                Some(Rules::Text) => "rules",
+            }
+            .to_owned(),
+            for_s: server.robots.until().unwrap_or_default().since(self.now).as_secs_f64(),
+            crawl_delay_s: server.robots.crawl_delay().as_secs_f64(),
+            ..RobotsTold::default()
+        };
+        let text = match rules {
+            Some(Rules::Text) => self.servers.store().get(ROBOTS, &key.to_bytes())?,
+            _ => None,
+        };
+        if let Some(text) = text {
+            let robots = Robots::parse(&text, &self.settings.agent);
+            told.rules = robots.rules().take(RULES_MAX).map(str::to_owned).collect();
+            told.more_rules = robots.rules().skip(RULES_MAX).count();
+        }
+        Ok(told)
+    }
+
+    /// The first URLs of a server, in the order in which its next jobs would take them.
+    fn urls_of(
+        &self,
+        key: ServerKey,
+        mut server: Server,
+        limit: usize,
+        bytes: &mut usize,
+    ) -> Result<Vec<WaitingUrl>, StoreError> {
+        let (Some(clock), rows) = (self.servers.clock_of(key), Rows::new(self.servers.store().as_ref())) else {
+            return Ok(Vec::new());
+        };
+        let out = server.lease.take().map(|lease| lease.slots).unwrap_or_default();
+        let (fresh_first, wanted) = (server.was_set_aside(), limit + out.len());
+        let restore = |stored| clock.restore(stored);
+        let mut taken = server.queue.take(&rows, key, self.now, restore, wanted, fresh_first)?;
+        let end_of_time = Timestamp::from_micros(u64::MAX);
+        taken.extend(server.queue.take(&rows, key, end_of_time, restore, wanted - taken.len(), false)?);
+        let mut urls = Vec::new();
+        for (slot, url) in taken {
+            *bytes += url.bytes();
+            if urls.len() == limit || *bytes > BYTES_MAX {
+                break;
+            }
+            // What is in flight has its row still.
+            if !out.contains(&slot) {
+                let not_before = if url.not_before == 0 { Timestamp::ZERO } else { restore(url.not_before) };
+                urls.push(self.told(url, not_before, server.next_contact));
+            }
+        }
+        Ok(urls)
+    }
+
+    fn told(&self, url: FrontierUrl, not_before: Timestamp, next_contact: Timestamp) -> WaitingUrl {
+        let FrontierUrl { url, origin, attempts, .. } = url;
+        let wait = not_before.since(self.now);
+        WaitingUrl {
+            quality: self.settings.quality.quality(&url, &origin).get().into(),
+            depth: origin.depth,
+            attempts,
+            in_s: not_before.max(next_contact).since(self.now).as_secs_f64(),
+            why: (!wait.is_zero()).then(|| format!("failed, and is tried again in {wait:.1?}")),
+            found_on: origin.page,
+            url,
+        }
+    }
+}
+
+/// Time since a server with something to fetch might have been contacted again.
+fn age(now: Timestamp, server: &Server) -> Option<std::time::Duration> {
+    let waits = !server.queue.is_empty() && server.lease.is_none();
+    let since = server.next_contact.max(server.queue.ready_at());
+    (waits && since > Timestamp::ZERO && since <= now).then(|| now.since(since))
+}
