@@ -62,7 +62,7 @@ fn what_is_paused_is_left_alone_over_kills_and_moves_and_goes_on_when_it_is_unpa
     let url = &world.web.seed_urls()[host as usize];
     says(&crawl, &["why", url], ": asked by mail");
     says(&crawl, &["status"], &format!("paused    host {name} is paused by anna since "));
-    says(&crawl, &["pause", "--json"], "\"heeded_by\":[0,1],\"silent\":[]");
+    says(&crawl, &["pause", "--json"], "\"heeded_by\":[0,1],\"silent\":[],\"late_fetchers\":[]");
     let of_all = assert_left_alone(&world, None);
     let summary = crawl.status().expect("a summary");
     assert!(!summary.complete && summary.paused.len() == 2, "{}", json(&summary));

@@ -22,6 +22,7 @@ mod pause;
 mod queue;
 mod robots;
 mod scale;
+mod schedulers;
 mod sightings;
 mod split;
 mod status;

@@ -32,8 +32,8 @@ pub use publisher::{Publisher, StreamAnswer};
 pub use register::{Register, StateNote};
 pub(crate) use streams::PRIORITY_GROUP;
 pub use streams::{
-    BUCKETS, Buckets, Consumer, LEASES, SCOPE, ensure_buckets, find_buckets, lasting_streams, leave_unarchived,
-    make_streams, marked_streams, stream_info, stream_names,
+    BUCKETS, Buckets, Consumer, LEASES, SCOPE, ensure_buckets, find_buckets, find_orders, lasting_streams,
+    leave_unarchived, make_streams, marked_streams, stream_info, stream_names,
 };
 pub(crate) use streams::{make_further_streams, missing};
 pub use subjects::{ParkedUnder, Subjects};

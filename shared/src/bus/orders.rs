@@ -3,7 +3,6 @@
 //! In: changes of the orders, as functions. Out: the orders as they are. Invariant: they are written only over the revision
 //! that was read, so no order of another operator is lost.
 
-use super::Bus;
 use crate::orders::Orders;
 use anyhow::Context as _;
 use async_nats::jetstream::kv;
@@ -33,27 +32,20 @@ impl OrdersBucket {
         OrdersBucket { bucket }
     }
 
-    /// The bucket of a crawl that runs.
-    ///
-    /// # Errors
-    /// The broker does not answer, or has none.
-    pub async fn find(bus: &Bus) -> anyhow::Result<Self> {
-        let bucket = bus.jetstream.get_key_value(bus.subjects.bucket(ORDERS)).await;
-        Ok(OrdersBucket { bucket: bucket.context("the broker does not tell what was asked of the crawl")? })
-    }
-
     /// The orders.
     ///
     /// # Errors
     /// The broker does not answer, or they are not understood.
     pub async fn read(&self) -> anyhow::Result<OrdersGiven> {
         let entry = self.bucket.entry(KEY).await.context("the orders of the crawl cannot be read")?;
-        let Some(entry) = entry.filter(|entry| entry.operation == kv::Operation::Put) else {
-            return Ok(OrdersGiven::default());
+        let Some(kv::Entry { value, revision, operation, .. }) = entry else { return Ok(OrdersGiven::default()) };
+        let orders = match operation {
+            kv::Operation::Put => {
+                serde_json::from_slice(&value).context("the crawl's orders at the broker are not understood")?
+            }
+            kv::Operation::Delete | kv::Operation::Purge => Orders::default(),
         };
-        let orders =
-            serde_json::from_slice(&entry.value).context("the crawl's orders at the broker are not understood")?;
-        Ok(OrdersGiven { orders, revision: entry.revision })
+        Ok(OrdersGiven { orders, revision })
     }
 
     /// Changes the orders. `change` says whether it changed anything; it is repeated when somebody else was faster. Returns

@@ -457,3 +457,16 @@ pub(super) async fn find_register(bus: &Bus) -> anyhow::Result<Option<Register>>
         bus.jetstream.get_key_value(&bucket).await.context("the broker does not tell of the crawl's identity")?;
     Ok(Some(Register::new(store)))
 }
+
+/// The orders of a crawl that runs; none of one that an earlier version has begun, before its init has run again.
+///
+/// # Errors
+/// The broker does not answer.
+pub async fn find_orders(bus: &Bus) -> anyhow::Result<Option<OrdersBucket>> {
+    let bucket = bus.subjects.bucket(ORDERS);
+    if stream_info(bus, &format!("KV_{bucket}")).await?.is_none() {
+        return Ok(None);
+    }
+    let store = bus.jetstream.get_key_value(&bucket).await;
+    Ok(Some(OrdersBucket::new(store.context("the broker does not tell what was asked of the crawl")?)))
+}

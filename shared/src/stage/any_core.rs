@@ -134,11 +134,12 @@ pub trait AnyCore {
     /// The core's store cannot be read.
     fn why(&self, now: Timestamp, url: &str) -> Result<Option<String>, StoreError>;
 
-    /// The servers that the core has of those that an operator asks for, with what waits at them.
+    /// The servers that the core has of those that an operator asks for, with what waits at them; none of a stage where nothing
+    /// waits.
     ///
     /// # Errors
     /// The core's store cannot be read.
-    fn queue(&self, now: Timestamp, question: &QueueQuestion) -> Result<Vec<ServerQueue>, StoreError>;
+    fn queue(&self, now: Timestamp, question: &QueueQuestion) -> Result<Option<Vec<ServerQueue>>, StoreError>;
 
     /// Why the core does not do its work although it runs, if it does not.
     fn hindrance(&self, now: Timestamp) -> Option<String>;
@@ -265,7 +266,7 @@ impl<C: Core, S: Shell<C>> AnyCore for Assembled<C, S> {
         self.core.why(now, url)
     }
 
-    fn queue(&self, now: Timestamp, question: &QueueQuestion) -> Result<Vec<ServerQueue>, StoreError> {
+    fn queue(&self, now: Timestamp, question: &QueueQuestion) -> Result<Option<Vec<ServerQueue>>, StoreError> {
         self.core.queue(now, question)
     }
 

@@ -279,12 +279,13 @@ pub trait Core {
         Ok(None)
     }
 
-    /// The servers that it has of those that an operator asks for, with what waits at them. Changes nothing.
+    /// The servers that it has of those that an operator asks for, with what waits at them; none of a stage where nothing waits.
+    /// Changes nothing.
     ///
     /// # Errors
     /// Its store cannot be read.
-    fn queue(&self, _now: Timestamp, _question: &QueueQuestion) -> Result<Vec<ServerQueue>, StoreError> {
-        Ok(Vec::new())
+    fn queue(&self, _now: Timestamp, _question: &QueueQuestion) -> Result<Option<Vec<ServerQueue>>, StoreError> {
+        Ok(None)
     }
 
     /// Why it does not do its work although it runs, if it does not: the process is not ready then.

@@ -13,6 +13,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// Reads the orders for as long as it lives.
 pub(super) struct OrdersWatch {
+    bucket: OrdersBucket,
     given: watch::Receiver<OrdersGiven>,
     are_others: Arc<Notify>,
     task: tokio::task::JoinHandle<()>,
@@ -28,8 +29,8 @@ impl OrdersWatch {
     pub(super) async fn begin(bucket: OrdersBucket) -> anyhow::Result<Self> {
         let (sender, given) = watch::channel(bucket.read().await?);
         let are_others = Arc::new(Notify::new());
-        let task = tokio::spawn(look_on(bucket, sender, Arc::clone(&are_others)));
-        Ok(OrdersWatch { given, are_others, task, heeded: 0 })
+        let task = tokio::spawn(look_on(bucket.clone(), sender, Arc::clone(&are_others)));
+        Ok(OrdersWatch { bucket, given, are_others, task, heeded: 0 })
     }
 
     /// Reads them at once: there may be others.
@@ -37,7 +38,15 @@ impl OrdersWatch {
         self.are_others.notify_one();
     }
 
-    /// The orders as they are.
+    /// The orders as the broker holds them now.
+    ///
+    /// # Errors
+    /// The broker does not answer, or they are not understood.
+    pub(super) async fn read(&self) -> anyhow::Result<OrdersGiven> {
+        self.bucket.read().await
+    }
+
+    /// The orders as they were read last.
     pub(super) fn given(&self) -> OrdersGiven {
         self.given.borrow().clone()
     }
@@ -70,7 +79,7 @@ async fn look_on(bucket: OrdersBucket, sender: watch::Sender<OrdersGiven>, are_o
         match bucket.read().await {
             Ok(given) => {
                 sender.send_if_modified(|known| {
-                    let is_news = known.revision < given.revision;
+                    let is_news = known.revision != given.revision;
                     if is_news {
                         *known = given;
                     }

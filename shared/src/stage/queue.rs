@@ -44,6 +44,9 @@ pub struct ProcessQueue {
     pub instance: u16,
     /// Servers that it has.
     pub servers: Vec<ServerQueue>,
+    /// Why it cannot tell, if it cannot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
 }
 
 /// A server, and what waits at it.
@@ -59,7 +62,7 @@ pub struct ServerQueue {
     pub in_flight: u64,
     /// Failures in a row.
     pub failures: u8,
-    /// Time since it might have been contacted again, in seconds; none while it is to be left alone, or was never contacted.
+    /// Time since it might have been contacted again, or since its scheduler began, in seconds; none while it is to be left alone.
     pub age_s: Option<f64>,
     /// Its addresses.
     pub addresses: Vec<IpAddr>,
@@ -69,7 +72,8 @@ pub struct ServerQueue {
     pub robots: RobotsTold,
     /// What its connections were measured to do; each none before it was.
     pub estimates: Estimates,
-    /// Its first URLs, in the order in which they would be fetched.
+    /// Its first URLs, in the order in which they would be fetched; those that failed and have to wait for another try come
+    /// last, each with its time.
     pub urls: Vec<WaitingUrl>,
 }
 
@@ -114,9 +118,9 @@ pub struct WaitingUrl {
     pub depth: u16,
     /// Contacts made for it.
     pub attempts: u8,
-    /// When it may be tried at the earliest, in seconds from now.
-    pub in_s: f64,
-    /// Why it waits by itself, if it does: after a failure.
+    /// When it may be tried at the earliest, in seconds from now; none while its server is paused.
+    pub in_s: Option<f64>,
+    /// Why it waits by itself, or ends without a contact, if it does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// The page that it was found on; empty for a seed.

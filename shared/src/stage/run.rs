@@ -228,7 +228,7 @@ impl Loop {
             ahead,
         };
         this.adopt(opened)?;
-        this.begin_with_orders();
+        this.begin_with_orders().await?;
         // Before anything is published: what an earlier life left in the outbox.
         this.look().await?;
         let (epoch, listen) = (this.process.context.epoch, this.process.telling.listen());

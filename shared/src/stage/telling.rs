@@ -8,7 +8,7 @@ use super::core::{Count, Figures};
 use super::front::{Front, Vitals};
 use super::incoming::Incoming;
 use super::occupation::Occupation;
-use super::queue::{ProcessQueue, QueueQuestion, ServerQueue};
+use super::queue::{ProcessQueue, QueueQuestion};
 use super::rates::Rates;
 use super::settlement::Settlement;
 use crate::bus::{Bus, is_inbox};
@@ -73,11 +73,8 @@ impl Telling {
             },
             ControlRequest::Why(url) => serde_json::to_vec(&self.reason(moment, &url)),
             ControlRequest::Queue(question) => match self.queue(moment, &question) {
-                servers if servers.is_empty() => return false,
-                servers => {
-                    let (stage, instance) = (self.stage.to_owned(), self.instance);
-                    serde_json::to_vec(&ProcessQueue { stage, instance, servers })
-                }
+                None => return false,
+                Some(queue) => serde_json::to_vec(&queue),
             },
             ControlRequest::Heed => serde_json::to_vec(&self.heeds(moment)),
         };
@@ -92,11 +89,13 @@ impl Telling {
         ProcessReason { stage: self.stage.to_owned(), instance: self.instance, reason }
     }
 
-    fn queue(&self, moment: Moment<'_>, question: &QueueQuestion) -> Vec<ServerQueue> {
-        moment.core.queue(moment.now, question).unwrap_or_else(|error| {
-            tracing::warn!(stage = self.stage, "what waits cannot be told: {error}");
-            Vec::new()
-        })
+    fn queue(&self, moment: Moment<'_>, question: &QueueQuestion) -> Option<ProcessQueue> {
+        let told = moment.core.queue(moment.now, question).transpose()?;
+        let (servers, error) = match told {
+            Ok(servers) => (servers, None),
+            Err(error) => (Vec::new(), Some(error.to_string())),
+        };
+        Some(ProcessQueue { stage: self.stage.to_owned(), instance: self.instance, servers, error })
     }
 
     fn heeds(&self, moment: Moment<'_>) -> ProcessHeeds {

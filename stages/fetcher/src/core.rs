@@ -14,6 +14,7 @@ use crate::tally::Tally;
 use crate::uplink::Uplink;
 use shared::message::{Edge, Job, JobId, ToFetcher, Undecodable, decode};
 use shared::metrics::Histogram;
+use shared::orders::Orders;
 use shared::partitions::Owners;
 use shared::stage::{Core, Count, Event, Output, store::StoreError};
 use shared::time::Timestamp;
@@ -32,6 +33,10 @@ pub struct Fetcher {
     /// The job of each page or report on its way to a stream, by its tag.
     tags: HashMap<u64, JobId>,
     drain: Drain,
+    /// What operators want to be left alone: jobs for it stop, whoever granted them.
+    orders: Orders,
+    /// There are other orders than the jobs in hand know of.
+    are_others: bool,
 }
 
 /// How far a fetcher has come with its end. It waits for jobs that are on their way to it: a job that nobody receives
@@ -67,6 +72,8 @@ impl Fetcher {
             timers: BTreeSet::new(),
             tags: HashMap::new(),
             drain: Drain::NotBegun,
+            orders: Orders::default(),
+            are_others: false,
         }
     }
 
@@ -96,7 +103,10 @@ impl Fetcher {
             return;
         };
         let deadline = asked_at + Duration::from_millis(job.lease_ms);
-        let running = Running::new(job, now, deadline, &self.around);
+        let mut running = Running::new(job, now, deadline, &self.around);
+        if self.orders.pause_of(running.server()).is_some() {
+            running.revoke();
+        }
         self.jobs.insert(id, Held { running, begun: now, timer: None });
         self.advance(now, id, out);
     }
@@ -156,6 +166,16 @@ impl Fetcher {
         }
     }
 
+    /// Jobs for servers that are paused make no further request. Their schedulers tell so, too; not all may be heard of.
+    fn stop_paused(&mut self, now: Timestamp, out: &mut Output<Effect>) {
+        let paused = self.jobs.iter().filter(|(_, held)| self.orders.pause_of(held.running.server()).is_some());
+        let mut jobs: Vec<JobId> = paused.map(|(id, _)| *id).collect();
+        jobs.sort_unstable();
+        for job in jobs {
+            self.tell(now, job, out, Running::revoke);
+        }
+    }
+
     fn run_timers(&mut self, now: Timestamp, out: &mut Output<Effect>) {
         // Each job once: one that is advanced has done all that it can at this time.
         let due: Vec<JobId> = self.timers.iter().take_while(|(at, _)| *at <= now).map(|(_, job)| *job).collect();
@@ -198,6 +218,9 @@ impl Core for Fetcher {
         event: Event<ToFetcher, Answer>,
         out: &mut Output<Effect>,
     ) -> Result<(), StoreError> {
+        if std::mem::take(&mut self.are_others) {
+            self.stop_paused(now, out);
+        }
         match event {
             Event::Message { ticket, input } => {
                 // Soft state: what is lost here ends with its lease.
@@ -238,7 +261,14 @@ impl Core for Fetcher {
         }
     }
 
+    fn orders(&mut self, orders: &Orders) {
+        (self.orders, self.are_others) = (orders.clone(), true);
+    }
+
     fn wake_at(&self) -> Option<Timestamp> {
+        if self.are_others {
+            return Some(Timestamp::ZERO);
+        }
         let timer = self.timers.first().map(|(at, _)| *at);
         let ask = self.asks.wake_at().into_iter().chain(self.uplink.wake_at(self.tries())).min();
         let ask = ask.filter(|_| !self.around.draining);

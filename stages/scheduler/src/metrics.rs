@@ -13,6 +13,7 @@ pub const METRICS: &[Row] = &[
     Row::gauge("waiting", "URLs", "URLs that wait: the frontier."),
     Row::gauge("in_flight", "URLs", "URLs that fetchers have."),
     Row::gauge("waiting_over_budget", "URLs", "URLs that wait for a larger budget (limits.over_budget: hold)."),
+    Row::gauge("waiting_paused", "URLs", "URLs among them whose host or domain an operator has paused."),
     Row::gauge(
         "servers",
         "servers",

@@ -4,13 +4,14 @@
 //! each says that it heeds it: from then on fetchers are told to stop before their next request.
 
 use super::arguments::{BadArguments, Which};
-use super::scale::owners;
+use super::schedulers;
 use crate::control::ask_all;
 use crate::handle::{self, Running};
 use crate::output::line;
+use anyhow::Context as _;
 use clap::Args;
 use serde::Serialize;
-use shared::bus::{OrdersBucket, OrdersGiven};
+use shared::bus::{OrdersGiven, find_orders};
 use shared::orders::{Orders, Pause as Order, Target};
 use shared::process::host_name;
 use shared::stage::{ControlRequest, ProcessHeeds};
@@ -21,6 +22,9 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// How long schedulers may take to heed an order.
 const HEED_MAX: Duration = Duration::from_secs(10);
+
+/// Characters of a note, at most.
+const NOTE_MAX: usize = 500;
 
 /// Leaves the crawl, a host or a domain alone until it is unpaused
 ///
@@ -37,11 +41,11 @@ Examples:
 pub(super) struct Pause {
     #[command(flatten)]
     what: What,
-    /// Why: shown by status and why
-    #[arg(long, default_value = "", hide_default_value = true)]
+    /// Why: shown by status and why; a line of 500 characters at most
+    #[arg(long, default_value = "", hide_default_value = true, value_parser = note)]
     note: String,
     /// Who asks for it [default: USER@HOST]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = note)]
     by: Option<String>,
     /// As JSON: the order, and which schedulers heed it
     #[arg(long)]
@@ -86,11 +90,15 @@ impl What {
             (Some(host), _) => Ok(Target::Host(canonical_host("--host", host)?)),
             (None, Some(domain)) => {
                 let name = canonical_host("--domain", domain)?;
-                match registered_domain(&name) {
-                    registered if registered == name => Ok(Target::Domain(name)),
-                    registered => Err(BadArguments(format!(
+                // A public suffix is its own registered domain, too, and what is below it is not of it.
+                match (registered_domain(&name), registered_domain(&format!("www.{name}"))) {
+                    (registered, _) if registered != name => Err(BadArguments(format!(
                         "--domain {domain}: the registered domain is {registered}; a name below it is a --host"
                     ))),
+                    (_, below) if below != name => Err(BadArguments(format!(
+                        "--domain {domain}: this is a public suffix; each name below it is a domain of its own"
+                    ))),
+                    _ => Ok(Target::Domain(name)),
                 }
             }
             (None, None) => Ok(Target::Crawl),
@@ -108,14 +116,24 @@ pub(super) fn canonical_host(option: &str, name: &str) -> Result<String, BadArgu
         .ok_or_else(|| BadArguments(format!("{option} {name}: this is no name or address of a host")))
 }
 
+/// Words that are shown in a line.
+fn note(text: &str) -> Result<String, String> {
+    match text.chars().any(char::is_control) || text.chars().count() > NOTE_MAX {
+        true => Err(format!("not a line of {NOTE_MAX} characters at most")),
+        false => Ok(text.to_owned()),
+    }
+}
+
 /// What the commands tell as JSON.
 #[derive(Serialize)]
 struct Told<'a> {
     orders: &'a [Order],
     /// Schedulers that heed it.
     heeded_by: &'a BTreeSet<u16>,
-    /// Schedulers that do not answer.
+    /// Schedulers that do not answer, or have not heard.
     silent: &'a BTreeSet<u16>,
+    /// Fetchers that have not heard.
+    late_fetchers: &'a BTreeSet<u16>,
 }
 
 impl Pause {
@@ -126,7 +144,9 @@ impl Pause {
         let since_s = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs();
         let by = self.by.unwrap_or_else(who);
         let order = Order { what, by, since_s, note: self.note };
+        let mut before = None;
         let given = change(&running, |orders| {
+            before = orders.unpause(&order.what);
             orders.pause(order.clone());
             true
         });
@@ -134,9 +154,10 @@ impl Pause {
         if self.json {
             heard.print_json(&[order])?;
         } else {
+            before.iter().for_each(|before| line(format_args!("in place of: {before}")));
             line(format_args!("{order}; {}", heard.in_words()));
         }
-        heard.check(&running).await
+        heard.check(&running, "what is paused may still be fetched there").await
     }
 }
 
@@ -166,13 +187,17 @@ impl Unpause {
         } else {
             let names: Vec<String> = taken_back.iter().map(|order| order.what.to_string()).collect();
             line(format_args!("no longer paused: {}; {}", names.join(", "), heard.in_words()));
+            orders.paused.iter().for_each(|left| line(format_args!("still holds: {left}")));
         }
-        heard.check(&running).await
+        heard.check(&running, "it stays paused there").await
     }
 }
 
 async fn change(running: &Running, change: impl FnMut(&mut Orders) -> bool) -> anyhow::Result<OrdersGiven> {
-    OrdersBucket::find(&running.bus).await?.change(change).await
+    let bucket = find_orders(&running.bus).await?;
+    let none =
+        "an earlier version has begun this crawl: run `rhumb init` of this one, or `rhumb crawl --resume`, first";
+    bucket.context(none)?.change(change).await
 }
 
 /// Who runs the command, and where.
@@ -182,73 +207,66 @@ fn who() -> String {
     host_name().map_or_else(|| user.clone(), |host| format!("{user}@{host}"))
 }
 
-/// Which schedulers heed an order.
+/// Which processes heed an order: schedulers grant no job any more, fetchers stop those that they have.
 struct Heard {
-    by: BTreeSet<u16>,
+    schedulers: BTreeSet<u16>,
+    /// Schedulers that do not answer, or have not heard.
     silent: BTreeSet<u16>,
+    /// Fetchers that answer, and have not heard.
+    late_fetchers: BTreeSet<u16>,
 }
 
 impl Heard {
-    /// Asks the schedulers until all heed the orders of this revision, or for [`HEED_MAX`].
+    /// Asks all processes until all heed the orders of this revision, or for [`HEED_MAX`].
     async fn of(running: &Running, revision: u64) -> anyhow::Result<Heard> {
-        let scheduler = StageName::Scheduler.name();
         let end = Instant::now() + HEED_MAX;
-        let mut by = BTreeSet::new();
+        let mut schedulers = BTreeSet::new();
         loop {
             let answers: Vec<ProcessHeeds> = ask_all(&running.bus, &ControlRequest::Heed, None).await?;
-            let heed = |answer: &&ProcessHeeds| answer.stage == scheduler && answer.revision >= revision;
-            by.extend(answers.iter().filter(heed).map(|answer| answer.instance));
-            // Partitions may have moved meanwhile.
-            let instances: BTreeSet<u16> = owners(running, scheduler).await?.instances().into_iter().collect();
-            let silent: BTreeSet<u16> = &instances - &by;
-            if silent.is_empty() || Instant::now() >= end {
-                return Ok(Heard { by, silent });
+            let of = |stage: StageName, heed: bool| {
+                let meant = answers.iter().filter(move |answer| answer.stage == stage.name());
+                meant.filter(move |answer| (answer.revision >= revision) == heed).map(|answer| answer.instance)
+            };
+            schedulers.extend(of(StageName::Scheduler, true));
+            let late_fetchers: BTreeSet<u16> = of(StageName::Fetcher, false).collect();
+            let silent: BTreeSet<u16> = &schedulers::needed(running).await? - &schedulers;
+            if silent.is_empty() && late_fetchers.is_empty() || Instant::now() >= end {
+                return Ok(Heard { schedulers, silent, late_fetchers });
             }
         }
     }
 
     fn in_words(&self) -> String {
-        match self.by.len() {
+        match self.schedulers.len() {
             1 => "1 scheduler heeds it".to_owned(),
             n => format!("{n} schedulers heed it"),
         }
     }
 
     fn print_json(&self, orders: &[Order]) -> anyhow::Result<()> {
-        let Heard { by: heeded_by, silent } = self;
-        line(serde_json::to_string(&Told { orders, heeded_by, silent })?);
+        let Heard { schedulers: heeded_by, silent, late_fetchers } = self;
+        line(serde_json::to_string(&Told { orders, heeded_by, silent, late_fetchers })?);
         Ok(())
     }
 
+    /// `meanwhile`: what those may do that have not heard.
+    ///
     /// # Errors
-    /// A scheduler does not answer: which, and what it has.
-    async fn check(&self, running: &Running) -> anyhow::Result<()> {
-        if self.silent.is_empty() {
+    /// One has not: which, and what it has.
+    async fn check(&self, running: &Running, meanwhile: &str) -> anyhow::Result<()> {
+        if self.silent.is_empty() && self.late_fetchers.is_empty() {
             return Ok(());
         }
-        let owners = owners(running, StageName::Scheduler.name()).await?;
-        let silent: Vec<String> = self
-            .silent
-            .iter()
-            .map(|&instance| format!("scheduler.{instance} (partitions {})", ranges(&owners.used_by(instance))))
-            .collect();
+        let fetchers = self.late_fetchers.iter().map(|instance| format!("fetcher.{instance}"));
+        let silent = Some(schedulers::in_words(running, &self.silent).await?).filter(|text| !text.is_empty());
+        let names: Vec<String> = silent.into_iter().chain(fetchers).collect();
         anyhow::bail!(
-            "not heard yet by {}: no answer within {} s. The order is kept, and heeded when it is back; until then its fetchers \
-             may go on with the jobs that they have",
-            silent.join(", "),
+            "not heard yet by {}: no answer within {} s. The order is kept, and heeded a few seconds after they are back; until \
+             then {meanwhile}",
+            names.join(", "),
             HEED_MAX.as_secs()
         )
     }
-}
-
-/// Numbers in order, with those that follow each other as one range.
-fn ranges(numbers: &[u16]) -> String {
-    let runs = numbers.chunk_by(|one, next| one + 1 == *next);
-    let text = |run: &[u16]| match run {
-        [one] => one.to_string(),
-        _ => format!("{}-{}", run[0], run[run.len() - 1]),
-    };
-    runs.map(text).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
@@ -258,12 +276,6 @@ mod tests {
     fn target(host: Option<&str>, domain: Option<&str>) -> Result<Target, String> {
         let what = What { host: host.map(str::to_owned), domain: domain.map(str::to_owned) };
         what.target().map_err(|error| error.to_string())
-    }
-
-    #[test]
-    fn partitions_are_listed_in_ranges() {
-        assert_eq!(ranges(&[]), "");
-        assert_eq!(ranges(&[0, 1, 2, 5, 7, 8]), "0-2, 5, 7-8");
     }
 
     #[test]
@@ -283,5 +295,8 @@ mod tests {
         assert_eq!(target(None, Some("example.co.uk")), Ok(Target::Domain("example.co.uk".to_owned())));
         let refused = target(None, Some("www.example.co.uk")).unwrap_err();
         assert!(refused.contains("the registered domain is example.co.uk"), "{refused}");
+        for suffix in ["co.uk", "com", "github.io"] {
+            assert!(target(None, Some(suffix)).unwrap_err().contains("this is a public suffix"), "{suffix}");
+        }
     }
 }

@@ -2,22 +2,21 @@
 
 use super::arguments::{BadArguments, Which};
 use super::pause::canonical_host;
+use super::schedulers;
 use crate::control::ask_all;
-use crate::handle::{self, Running};
+use crate::handle;
 use crate::output::line;
 use anyhow::ensure;
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use shared::stage::{
-    ControlRequest, Estimates, Measure, ProcessQueue, ProcessStatus, QueueQuestion, RobotsTold, ServerQueue,
-};
-use shared::topology::StageName;
+use shared::stage::{ControlRequest, Estimates, Measure, ProcessQueue, QueueQuestion, RobotsTold, ServerQueue};
+use std::collections::BTreeSet;
 
 /// Looks into the frontier: what waits at a host, or at which servers most waits
 #[derive(Args)]
 #[command(
     group(clap::ArgGroup::new("of").required(true).args(["host", "top"])),
-    after_help = "A question changes nothing, and is answered at once, however much waits.
+    after_help = "A question changes nothing. URLs that failed and wait for another try are listed last, each with its time.
 
 Examples:
   rhumb queue --host www.example.org          its servers, and 20 URLs of each, in order
@@ -62,21 +61,28 @@ impl Queue {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let question = self.question()?;
         let running = handle::find(&self.which.layers()).await?;
-        let servers = self.servers(&running, question).await?;
-        ensure!(
-            !servers.is_empty(),
-            "no scheduler that answers knows {}",
-            match &self.host {
-                Some(host) => format!("a server of {host}: none of its URLs has come"),
-                None => "such a server".to_owned(),
-            }
-        );
+        let answers: Vec<ProcessQueue> = ask_all(&running.bus, &ControlRequest::Queue(question), None).await?;
+        let have_answered = answers.iter().map(|answer| answer.instance).collect();
+        let silent: BTreeSet<u16> = &schedulers::needed(&running).await? - &have_answered;
+        let errors: Vec<String> = answers
+            .iter()
+            .filter_map(|answer| Some(format!("scheduler.{}: {}", answer.instance, answer.error.as_ref()?)))
+            .collect();
+        let servers = self.most(answers.into_iter().flat_map(|answer| answer.servers).collect());
         for server in &servers {
             match (self.json, self.top) {
                 (true, _) => line(serde_json::to_string(server)?),
                 (false, None) => print(server),
                 (false, Some(_)) => print_short(server),
             }
+        }
+        ensure!(errors.is_empty(), "cannot be told: {}", errors.join("; "));
+        if !silent.is_empty() {
+            let silent = schedulers::in_words(&running, &silent).await?;
+            anyhow::bail!("not answered by {silent}: what waits there is not known");
+        }
+        if let (true, Some(host)) = (servers.is_empty(), &self.host) {
+            anyhow::bail!("no server of {host} is known: none of its URLs has come to a scheduler");
         }
         Ok(())
     }
@@ -98,16 +104,10 @@ impl Queue {
         }
     }
 
-    /// What all schedulers tell, the most first.
-    async fn servers(&self, running: &Running, question: QueueQuestion) -> anyhow::Result<Vec<ServerQueue>> {
-        let answers: Vec<ProcessQueue> = ask_all(&running.bus, &ControlRequest::Queue(question), None).await?;
-        if answers.is_empty() {
-            let processes: Vec<ProcessStatus> = ask_all(&running.bus, &ControlRequest::Status, None).await?;
-            let has_scheduler = processes.iter().any(|process| process.stage == StageName::Scheduler.name());
-            ensure!(has_scheduler, "no scheduler of the crawl answers");
-        }
-        let mut servers: Vec<ServerQueue> = answers.into_iter().flat_map(|answer| answer.servers).collect();
-        let most = |server: &ServerQueue| match self.measure() {
+    /// Of all servers that were told, those of which there is most.
+    fn most(&self, mut servers: Vec<ServerQueue>) -> Vec<ServerQueue> {
+        let measure = self.measure();
+        let most = |server: &ServerQueue| match measure {
             Measure::Waiting => server.waiting as f64,
             Measure::Errors => server.failures.into(),
             Measure::Age => server.age_s.unwrap_or_default(),
@@ -116,7 +116,7 @@ impl Queue {
             servers.sort_by(|a, b| most(b).total_cmp(&most(a)).then_with(|| a.server.cmp(&b.server)));
             servers.truncate(top.into());
         }
-        Ok(servers)
+        servers
     }
 }
 
@@ -150,7 +150,11 @@ fn print(of: &ServerQueue) {
     }
     line(format_args!("  {:>8} {:>8} {:>5} {:>8}  url", "in", "attempts", "depth", "quality"));
     for url in &of.urls {
-        let at = if url.in_s > 0.0 { format!("{:.1} s", url.in_s) } else { "now".to_owned() };
+        let at = match url.in_s {
+            None => "paused".to_owned(),
+            Some(wait) if wait > 0.0 => format!("{wait:.1} s"),
+            Some(_) => "now".to_owned(),
+        };
         let why = url.why.as_ref().map(|why| format!("  ({why})")).unwrap_or_default();
         line(format_args!("  {at:>8} {:>8} {:>5} {:>8.4}  {}{why}", url.attempts, url.depth, url.quality, url.url));
     }

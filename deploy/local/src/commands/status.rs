@@ -8,7 +8,7 @@ use crate::output::line;
 use crate::status::{Parked, Snapshot, Summary, Supervision};
 use anyhow::Context as _;
 use clap::Args;
-use shared::bus::OrdersBucket;
+use shared::bus::find_orders;
 use shared::process::host_name;
 use shared::stage::Shares;
 use std::fmt::Write as _;
@@ -106,7 +106,7 @@ async fn look(running: &Running) -> anyhow::Result<(Snapshot, Summary)> {
     let mut summary = snapshot.summary();
     summary.complete = summary.waiting == 0 && snapshot.is_quiet(pipeline, snapshot.processes.len());
     // A crawl that an earlier version has begun has none before its init runs again.
-    if let Ok(orders) = OrdersBucket::find(bus).await {
+    if let Some(orders) = find_orders(bus).await? {
         summary.paused = orders.read().await?.orders.paused;
     }
     // Where stages are deployed one by one nobody supervises them all.
@@ -138,8 +138,8 @@ fn text(summary: &Summary, snapshot: &Snapshot) -> String {
     );
     let _ = writeln!(
         text,
-        "frontier  waiting {} (over budget {})  in flight {}  dead {}",
-        summary.waiting, summary.waiting_over_budget, summary.in_flight, summary.dead
+        "frontier  waiting {} (over budget {}, paused {})  in flight {}  dead {}",
+        summary.waiting, summary.waiting_over_budget, summary.waiting_paused, summary.in_flight, summary.dead
     );
     let _ = writeln!(text, "outcomes  {}", summary.outcomes_text("  "));
     if let Some(lost) = summary.lost_text() {

@@ -86,6 +86,9 @@ const CRAWL: &[OfCrawl] = &[
     (Row::gauge("waiting_over_budget", "URLs", "URLs among them that wait for a larger budget."), |of| {
         of.summary.waiting_over_budget
     }),
+    (Row::gauge("waiting_paused", "URLs", "URLs among them whose host or domain an operator has paused."), |of| {
+        of.summary.waiting_paused
+    }),
     (Row::gauge("in_flight", "URLs", "URLs that fetchers have."), |of| of.summary.in_flight),
     (
         Row::gauge(

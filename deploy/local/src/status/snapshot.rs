@@ -158,6 +158,7 @@ impl Snapshot {
             outcomes,
             waiting: self.total("scheduler", "waiting"),
             waiting_over_budget: self.total("scheduler", "waiting_over_budget"),
+            waiting_paused: self.total("scheduler", "waiting_paused"),
             in_flight: self.total("scheduler", "in_flight"),
             dead: self.dead,
             parked: self.parked.clone(),

@@ -109,6 +109,9 @@ pub struct Summary {
     /// Waiting URLs whose budget is used up (`limits.over_budget: wait`).
     #[serde(default)]
     pub waiting_over_budget: u64,
+    /// Waiting URLs whose host or domain an operator has paused.
+    #[serde(default)]
+    pub waiting_paused: u64,
     /// URLs in connection jobs.
     pub in_flight: u64,
     /// Messages put aside: corrupt ones, and those that processes died of.

@@ -124,11 +124,13 @@ impl Loop {
         Ok(())
     }
 
-    /// Tells a new core what operators have asked of the crawl, before it gives out anything.
-    pub(super) fn begin_with_orders(&mut self) {
-        let OrdersGiven { orders, revision } = self.process.orders.given();
+    /// Tells a new core what operators have asked of the crawl, before it gives out anything. They are read after the process
+    /// has begun to listen: who asks it from now on is heard.
+    pub(super) async fn begin_with_orders(&mut self) -> anyhow::Result<()> {
+        let OrdersGiven { orders, revision } = self.process.orders.read().await?;
         self.core.orders(&orders);
         self.process.orders.heeds(revision);
+        Ok(())
     }
 
     /// Tells the core what operators have asked of the crawl since. It has acted by it when the process says that it heeds it.
@@ -239,6 +241,8 @@ impl Loop {
 
     /// Comes back after a reconnect, or tries again in the next upkeep: a broker that has just started may not answer yet.
     async fn try_to_come_back(&mut self) -> anyhow::Result<Option<(StreamInputs, SoftInputs)>> {
+        // It could not be told of others meanwhile.
+        self.process.orders.look();
         match self.come_back().await {
             Err(error) if !is_final(&error) => {
                 if self.saying.is_due(Instant::now()) {

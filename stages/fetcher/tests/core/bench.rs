@@ -8,6 +8,7 @@ use shared::config::DownloadPause;
 use shared::message::{
     AskReply, Edge, HttpVersion, Job, JobId, JobKind, Origin, Page, Report, Request, ToFetcher, Validators, decode,
 };
+use shared::orders::Orders;
 use shared::stage::{Core as _, Event, Output, Ticket, Token};
 use shared::time::Timestamp;
 use std::time::Duration;
@@ -91,6 +92,13 @@ impl Bench {
         let result = Asked::Reply(AskReply { granted: 1, ready: 0 });
         self.step(Event::Answer(Answer::Asked { scheduler, ask: ask.ask, result }));
         ask.ask
+    }
+
+    /// Operators ask something else of the crawl.
+    pub(crate) fn order(&mut self, orders: &Orders) {
+        self.core.orders(orders);
+        assert_eq!(self.core.wake_at(), Some(Timestamp::ZERO), "the step follows at once");
+        self.step(Event::Wake);
     }
 
     pub(crate) fn tell(&mut self, input: ToFetcher) {

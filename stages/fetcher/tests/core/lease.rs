@@ -1,9 +1,11 @@
 //! A job and its lease: renewals, deadlines, revocations (P1).
 
-use super::bench::Bench;
+use super::bench::{Bench, SERVER};
 use fetcher::effect::{Answer, Effect};
 use shared::message::{RequestEnd, ToFetcher};
+use shared::orders::{Orders, Pause, Target};
 use shared::stage::Event;
+use shared::url::host_of;
 use std::time::Duration;
 
 #[test]
@@ -133,6 +135,35 @@ fn a_revoked_job_stops_before_its_next_request() {
     assert_eq!(bench.count("jobs_revoked_total"), 1);
     bench.tell(ToFetcher::Revoked { job });
     assert_eq!(bench.count("jobs_revoked_total"), 1);
+}
+
+/// Goal: what is paused is left alone although its scheduler does not say so. Method: the order comes while a job is in hand, and
+/// then a job for the same server comes that was on its way.
+#[test]
+fn a_job_for_a_server_that_is_paused_stops_and_one_that_comes_makes_no_request() {
+    let mut bench = Bench::new(4);
+    let job = bench.grant(|job| job.gap_ms = 0);
+    bench.requests();
+    let mut orders = Orders::default();
+    let (what, by) = (Target::Host(host_of(SERVER).to_owned()), "anna".to_owned());
+    orders.pause(Pause { what, by, since_s: 0, note: String::new() });
+    bench.order(&orders);
+    bench.respond(job, 0);
+    assert_eq!((bench.closes(), bench.requests()), (1, vec![]), "it ends after the request in hand");
+    bench.store_pages();
+    bench.step(Event::Answer(Answer::Closed { job }));
+    let untried = |bench: &Bench| bench.last().results.iter().filter(|of| of.end == RequestEnd::Untried).count();
+    assert_eq!(untried(&bench), 4);
+    bench.store_reports();
+
+    bench.until(bench.now_ms + 1000);
+    bench.grant(|job| job.id.number += 1);
+    assert_eq!((bench.requests(), untried(&bench)), (vec![], 5));
+    bench.store_reports();
+    bench.order(&Orders::default());
+    bench.until(bench.now_ms + 1000);
+    bench.grant(|job| job.id.number += 2);
+    assert_eq!(bench.requests(), [0], "it is no longer paused");
 }
 
 #[test]

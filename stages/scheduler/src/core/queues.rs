@@ -5,6 +5,7 @@
 use crate::core::idle::Inquiry;
 use crate::frontier::rows::FrontierUrl;
 use crate::keys::server_key::ServerKey;
+use crate::ranking::ready_queue::QueuePlace;
 use crate::robots::robots_txt::Robots;
 use crate::robots::state::{ROBOTS, Rules};
 use crate::servers::server::{SERVERS, Server};
@@ -12,6 +13,7 @@ use crate::store::rows::Rows;
 use shared::stage::store::StoreError;
 use shared::stage::{Estimates, Measure, QueueQuestion, RobotsTold, ServerQueue, WaitingUrl};
 use shared::time::Timestamp;
+use shared::url::path_of;
 use std::cmp::Reverse;
 
 /// URLs that one answer holds, at most.
@@ -20,8 +22,11 @@ const URLS_MAX: usize = 1000;
 const BYTES_MAX: usize = 512 << 10;
 /// Servers that one answer holds, at most.
 const SERVERS_MAX: usize = 200;
-/// Rules of a robots.txt that are told, at most.
+/// What a URL takes in an answer beside its text.
+const URL_BESIDE: usize = 128;
+/// Rules of a robots.txt that are told, at most, and characters of each.
 const RULES_MAX: usize = 50;
+const RULE_MAX: usize = 200;
 
 impl Inquiry<'_> {
     /// The servers of this instance that are asked for, with what waits at them.
@@ -51,8 +56,10 @@ impl Inquiry<'_> {
             // Another instance has its partition.
             let Some(server) = self.servers.look_up(key)? else { continue };
             let mut queue = self.of_server(key, server.clone())?;
-            queue.robots = self.robots_of(key, &server)?;
-            queue.urls = self.urls_of(key, server, limit, &mut bytes)?;
+            let rules;
+            (queue.robots, rules) = self.robots_of(key, &server)?;
+            bytes += queue.robots.rules.iter().map(String::len).sum::<usize>();
+            queue.urls = self.urls_of(key, server, rules.as_ref(), limit, &mut bytes)?;
             queues.push(queue);
         }
         Ok(queues)
@@ -97,7 +104,7 @@ impl Inquiry<'_> {
         })
     }
 
-    fn robots_of(&self, key: ServerKey, server: &Server) -> Result<RobotsTold, StoreError> {
+    fn robots_of(&self, key: ServerKey, server: &Server) -> Result<(RobotsTold, Option<Robots>), StoreError> {
         let rules = server.robots.rules(self.now);
         let mut told = RobotsTold {
             is: match rules {
@@ -116,12 +123,12 @@ impl Inquiry<'_> {
             Some(Rules::Text) => self.servers.store().get(ROBOTS, &key.to_bytes())?,
             _ => None,
         };
-        if let Some(text) = text {
-            let robots = Robots::parse(&text, &self.settings.agent);
-            told.rules = robots.rules().take(RULES_MAX).map(str::to_owned).collect();
+        let robots = text.map(|text| Robots::parse(&text, &self.settings.agent));
+        if let Some(robots) = &robots {
+            told.rules = robots.rules().take(RULES_MAX).map(|rule| rule.chars().take(RULE_MAX).collect()).collect();
             told.more_rules = robots.rules().skip(RULES_MAX).count();
         }
-        Ok(told)
+        Ok((told, robots))
     }
 
     /// The first URLs of a server, in the order in which its next jobs would take them.
@@ -129,6 +136,7 @@ impl Inquiry<'_> {
         &self,
         key: ServerKey,
         mut server: Server,
+        robots: Option<&Robots>,
         limit: usize,
         bytes: &mut usize,
     ) -> Result<Vec<WaitingUrl>, StoreError> {
@@ -143,37 +151,43 @@ impl Inquiry<'_> {
         taken.extend(server.queue.take(&rows, key, end_of_time, restore, wanted - taken.len(), false)?);
         let mut urls = Vec::new();
         for (slot, url) in taken {
-            *bytes += url.bytes();
+            *bytes += url.bytes() + URL_BESIDE;
             if urls.len() == limit || *bytes > BYTES_MAX {
                 break;
             }
             // What is in flight has its row still.
             if !out.contains(&slot) {
                 let not_before = if url.not_before == 0 { Timestamp::ZERO } else { restore(url.not_before) };
-                urls.push(self.told(url, not_before, server.next_contact));
+                urls.push(self.told(url, not_before, &server, robots));
             }
         }
         Ok(urls)
     }
 
-    fn told(&self, url: FrontierUrl, not_before: Timestamp, next_contact: Timestamp) -> WaitingUrl {
+    fn told(&self, url: FrontierUrl, not_before: Timestamp, server: &Server, robots: Option<&Robots>) -> WaitingUrl {
         let FrontierUrl { url, origin, attempts, .. } = url;
         let wait = not_before.since(self.now);
+        let is_allowed = robots.is_none_or(|robots| robots.allows(path_of(&url)));
+        let is_paused = server.is_paused || self.servers.paused().has_all();
         WaitingUrl {
             quality: self.settings.quality.quality(&url, &origin).get().into(),
             depth: origin.depth,
             attempts,
-            in_s: not_before.max(next_contact).since(self.now).as_secs_f64(),
-            why: (!wait.is_zero()).then(|| format!("failed, and is tried again in {wait:.1?}")),
+            in_s: (!is_paused).then(|| not_before.max(server.next_contact).since(self.now).as_secs_f64()),
+            why: match (is_allowed, wait.is_zero()) {
+                (false, _) => Some("robots.txt disallows it: it ends without a contact".to_owned()),
+                (true, false) => Some(format!("failed, and is tried again in {wait:.1?}")),
+                (true, true) => None,
+            },
             found_on: origin.page,
             url,
         }
     }
 }
 
-/// Time since a server with something to fetch might have been contacted again.
+/// Time since a server with something to fetch might have been contacted again, or since the clock began.
 fn age(now: Timestamp, server: &Server) -> Option<std::time::Duration> {
-    let waits = !server.queue.is_empty() && server.lease.is_none();
+    let waits = !server.queue.is_empty() && server.lease.is_none() && !matches!(server.place, QueuePlace::Held(..));
     let since = server.next_contact.max(server.queue.ready_at());
-    (waits && since > Timestamp::ZERO && since <= now).then(|| now.since(since))
+    (waits && since <= now).then(|| now.since(since))
 }

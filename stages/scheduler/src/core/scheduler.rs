@@ -411,8 +411,8 @@ impl Core for Scheduler {
         self.inquiry(now).why_url(url)
     }
 
-    fn queue(&self, now: Timestamp, question: &QueueQuestion) -> Result<Vec<ServerQueue>, StoreError> {
-        self.inquiry(now).queue(question)
+    fn queue(&self, now: Timestamp, question: &QueueQuestion) -> Result<Option<Vec<ServerQueue>>, StoreError> {
+        self.inquiry(now).queue(question).map(Some)
     }
 
     fn figures(&self) -> Vec<Figures> {
@@ -427,6 +427,7 @@ impl Core for Scheduler {
             ("waiting", load.waiting),
             ("in_flight", load.in_flight),
             ("waiting_over_budget", load.over_budget),
+            ("waiting_paused", load.paused),
             ("servers", self.servers.len() as u64),
             ("servers_ready", self.ready() as u64),
             ("connections_in_use", load.jobs),

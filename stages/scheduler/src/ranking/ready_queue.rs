@@ -10,6 +10,9 @@ use crate::ranking::policy::Rank;
 use shared::time::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Servers that are counted to say how many go before another one, at most: a question may not hold up the scheduler.
+pub(crate) const BEFORE_MAX: usize = 10_000;
+
 /// Where a server is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum QueuePlace {
@@ -170,12 +173,12 @@ impl ReadyQueue {
         self.waiting.first().map(|(at, _)| *at)
     }
 
-    /// Number of servers of its kind that go before one in that place.
+    /// Number of servers of its kind that go before one in that place, up to [`BEFORE_MAX`].
     pub(crate) fn before(&self, place: QueuePlace) -> usize {
         match place {
-            QueuePlace::Ready(rank, turn) => self.ready.range(..(rank, turn)).count(),
-            QueuePlace::Troubled(rank, turn) => self.troubled.range(..(rank, turn)).count(),
-            _ => self.ready.len(),
+            QueuePlace::Ready(rank, turn) => self.ready.range(..(rank, turn)).take(BEFORE_MAX).count(),
+            QueuePlace::Troubled(rank, turn) => self.troubled.range(..(rank, turn)).take(BEFORE_MAX).count(),
+            _ => self.ready.len().min(BEFORE_MAX),
         }
     }
 

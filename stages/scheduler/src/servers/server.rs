@@ -266,7 +266,8 @@ impl Server {
 
     /// What it has in hand, for the sums over all servers.
     pub(crate) fn load(&self) -> Load {
-        let load = Load { waiting: self.queue.len(), ..Load::default() };
+        let waiting = self.queue.len();
+        let load = Load { waiting, paused: if self.is_paused { waiting } else { 0 }, ..Load::default() };
         let Some(lease) = &self.lease else { return load };
         Load { in_flight: lease.slots.len() as u64, jobs: 1, troubled: u64::from(self.is_in_trouble()), ..load }
     }

@@ -1,0 +1,48 @@
+//! The schedulers that a command has to reach, and how it names those that did not answer.
+
+use super::scale::owners;
+use crate::handle::Running;
+use shared::topology::StageName;
+use std::collections::BTreeSet;
+
+/// The instances of the scheduler that have partitions, or are to have some: partitions may be on their way.
+///
+/// # Errors
+/// The broker does not tell.
+pub(super) async fn needed(running: &Running) -> anyhow::Result<BTreeSet<u16>> {
+    Ok(owners(running, StageName::Scheduler.name()).await?.needed())
+}
+
+/// Names instances of the scheduler with the partitions that they have.
+///
+/// # Errors
+/// The broker does not tell.
+pub(super) async fn in_words(running: &Running, instances: &BTreeSet<u16>) -> anyhow::Result<String> {
+    let owners = owners(running, StageName::Scheduler.name()).await?;
+    let named = |&instance: &u16| match ranges(&owners.used_by(instance)).as_str() {
+        "" => format!("scheduler.{instance}"),
+        ranges => format!("scheduler.{instance} (partitions {ranges})"),
+    };
+    Ok(instances.iter().map(named).collect::<Vec<_>>().join(", "))
+}
+
+/// Numbers in order, with those that follow each other as one range.
+fn ranges(numbers: &[u16]) -> String {
+    let runs = numbers.chunk_by(|one, next| one + 1 == *next);
+    let text = |run: &[u16]| match run {
+        [one] => one.to_string(),
+        _ => format!("{}-{}", run[0], run[run.len() - 1]),
+    };
+    runs.map(text).collect::<Vec<_>>().join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_are_listed_in_ranges() {
+        assert_eq!(ranges(&[]), "");
+        assert_eq!(ranges(&[0, 1, 2, 5, 7, 8]), "0-2, 5, 7-8");
+    }
+}
