@@ -19,7 +19,17 @@ struct Fleet<'a> {
     running: Vec<(&'static str, Child)>,
 }
 
-impl Fleet<'_> {
+impl<'a> Fleet<'a> {
+    /// A crawl that was begun, and of which a resolver runs.
+    fn of_a_resolver(broker: &'a Guarded, folder: &'a Path) -> Self {
+        let data = format!("data={}", folder.join("data").display());
+        let settings = vec!["network.allow_private_addresses=true".to_owned(), data];
+        let mut fleet = Fleet { broker, folder, settings, running: Vec::new() };
+        assert_eq!(fleet.run("init", "rhumb", User::Init, &["init"]), 0, "{}", fleet.logs());
+        fleet.start("resolver", "resolver", User::Stage(StageName::Resolver), &["--instance", "0"]);
+        fleet
+    }
+
     /// Starts a program as a user.
     fn start(&mut self, name: &'static str, program: &str, user: User, arguments: &[&str]) {
         let log = File::create(self.folder.join(format!("{name}.log"))).expect("a log");
@@ -179,13 +189,7 @@ fn every_process_with_its_own_user_crawls_the_whole_web_and_is_refused_nothing()
 #[test]
 fn a_key_is_replaced_while_its_process_runs() {
     let (broker, folder) = (Guarded::start(None), tempfile::tempdir().expect("a folder"));
-    let settings = vec![
-        "network.allow_private_addresses=true".to_owned(),
-        format!("data={}", folder.path().join("data").display()),
-    ];
-    let mut fleet = Fleet { broker: &broker, folder: folder.path(), settings, running: Vec::new() };
-    assert_eq!(fleet.run("init", "rhumb", User::Init, &["init"]), 0, "{}", fleet.logs());
-    fleet.start("resolver", "resolver", User::Stage(StageName::Resolver), &["--instance", "0"]);
+    let _fleet = Fleet::of_a_resolver(&broker, folder.path());
     let answers = || broker.rhumb("operator", &["status", "--json"]).out.contains("\"stage\":\"resolver\"");
     let until_it_answers = || {
         let end = Instant::now() + MINUTE / 2;
@@ -206,13 +210,7 @@ fn a_key_is_replaced_while_its_process_runs() {
 #[test]
 fn an_answer_is_no_key() {
     let (broker, folder) = (Guarded::start(None), tempfile::tempdir().expect("a folder"));
-    let settings = vec![
-        "network.allow_private_addresses=true".to_owned(),
-        format!("data={}", folder.path().join("data").display()),
-    ];
-    let mut fleet = Fleet { broker: &broker, folder: folder.path(), settings, running: Vec::new() };
-    assert_eq!(fleet.run("init", "rhumb", User::Init, &["init"]), 0, "{}", fleet.logs());
-    fleet.start("resolver", "resolver", User::Stage(StageName::Resolver), &["--instance", "0"]);
+    let mut fleet = Fleet::of_a_resolver(&broker, folder.path());
     fleet.start("conductor", "rhumb", User::Conductor, &["conduct"]);
 
     let key = |user: &str, name: &str| format!("$KV.rhumb_default_leases.{user}.{name}");
