@@ -220,7 +220,7 @@ def missing_instance(here):
     kubectl("scale", "deployment/miss-conductor", "--replicas=0")
     until("the conductor is gone", lambda: not release.pods("conductor"))
     kubectl("scale", "statefulset/miss-dedup", "--replicas=1")
-    kubectl("wait", "--for=delete", "pod/miss-dedup-1", "--timeout=60s")
+    kubectl("wait", "--for=delete", "pod/miss-dedup-1", "--timeout=100s")
     kubectl("scale", "deployment/miss-conductor", "--replicas=1")
     words = until("status names the instance", lambda: release.status()["elsewhere"], 60)
     assert "dedup.1 ended before it had given" in words[0] and "scale dedup out to 2" in words[0], words
@@ -327,4 +327,6 @@ def last_line(what, words):
     return lines[-1] if lines and words in lines[-1] else None
 
 
-ALL = [first_page, readme, scale, kill, upgrade, full_claim, missing_instance, access, bad_input]
+# These measure nothing, and wait most of the time. The node is slow to forget a pod while the disk of full_claim is mounted anew.
+TWO_AT_A_TIME = [missing_instance, access, bad_input, full_claim]
+ALL = [first_page, readme, scale, kill, upgrade, *TWO_AT_A_TIME]

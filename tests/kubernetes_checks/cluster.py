@@ -3,12 +3,14 @@
 Whatever was started here has ended when its value is left."""
 
 import contextlib
+import copy
 import json
 import os
 import pathlib
 import shutil
 import subprocess
 import tempfile
+import threading
 import time
 
 CHART = "deploy/kubernetes/rhumb"
@@ -17,21 +19,21 @@ PROGRAMS = ["rhumb", "host-splitter", "dedup", "resolver", "scheduler", "fetcher
 STATEFUL = ["dedup", "scheduler"]
 
 
-_began = time.monotonic()
+# What is timed, and since when; two checks may run at a time.
+timing = threading.local()
 
 
 @contextlib.contextmanager
 def timed(what):
-    global _began
     print(f"== {what}", flush=True)
-    began = _began = time.monotonic()
+    timing.what, timing.began = what, time.monotonic()
     yield
-    print(f"-- {what}: {time.monotonic() - began:.0f} s", flush=True)
+    print(f"-- {what}: {time.monotonic() - timing.began:.0f} s", flush=True)
 
 
 def say(text):
     """Tells something of what is timed, and after how many seconds it was so."""
-    print(f"   {time.monotonic() - _began:3.0f} s: {text}", flush=True)
+    print(f"   {timing.what} {time.monotonic() - timing.began:3.0f} s: {text}", flush=True)
 
 
 def until(what, holds, at_most_s=60):
@@ -109,6 +111,12 @@ class Cluster:
             run(self.script, "image", tag, str(root), str(tar), *command)
             images.append(str(tar))
         run(self.script, "load", *images)
+
+    def part(self):
+        """The same cluster, for a check that runs beside others: it has releases and webs of its own."""
+        part = copy.copy(self)
+        part.open = []
+        return part
 
     def web(self, *arguments):
         """A synthetic web that pods reach."""
