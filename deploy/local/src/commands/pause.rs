@@ -1,7 +1,7 @@
 //! `rhumb pause` and `rhumb unpause`: servers are left alone for as long as an operator wants.
 //!
-//! The order is written to the broker first, so that it holds for whoever comes later. Then the schedulers are asked until
-//! each says that it heeds it: from then on fetchers are told to stop before their next request.
+//! The order is written to the broker first, so that it holds for whoever comes later. Then schedulers and fetchers are asked
+//! until each says that it heeds it: from then on no request is made that the order forbids.
 
 use super::arguments::{BadArguments, Which};
 use super::schedulers;
@@ -20,7 +20,7 @@ use shared::url::{canonical, host_of, registered_domain};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant, SystemTime};
 
-/// How long schedulers may take to heed an order.
+/// How long schedulers and fetchers may take to heed an order.
 const HEED_MAX: Duration = Duration::from_secs(10);
 
 /// Characters of a note, at most.
@@ -28,16 +28,18 @@ const NOTE_MAX: usize = 500;
 
 /// Leaves the crawl, a host or a domain alone until it is unpaused
 ///
-/// When the command ends, fetchers have been told: requests that are under way end, and no other is made. What waits goes on
-/// waiting, also over restarts and moves. `rhumb status` lists what is paused, `rhumb why` names the order.
+/// When the command ends, requests that are under way end, and no other is made. What waits goes on waiting, also over restarts
+/// and moves. `rhumb status` lists what is paused, `rhumb why` names the order.
 #[derive(Args)]
-#[command(after_help = "Ends with exit code 1 when a scheduler does not answer; it heeds the order when it is back.
+#[command(
+    after_help = "Ends with exit code 1 when a scheduler or a fetcher does not answer; it heeds the order when it is back.
 
 Examples:
   rhumb pause --host www.example.org --note 'asked by mail, ticket 4711'
   rhumb pause --domain example.org
   rhumb pause                                  the whole crawl
-  rhumb unpause --host www.example.org")]
+  rhumb unpause --host www.example.org"
+)]
 pub(super) struct Pause {
     #[command(flatten)]
     what: What,
@@ -137,7 +139,7 @@ struct Told<'a> {
 }
 
 impl Pause {
-    /// Writes the order, and waits until the schedulers heed it.
+    /// Writes the order, and waits until it is heeded.
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let what = self.what.target()?;
         let running = handle::find(&self.which.layers()).await?;
@@ -162,7 +164,7 @@ impl Pause {
 }
 
 impl Unpause {
-    /// Takes the order back, and waits until the schedulers heed it.
+    /// Takes the order back, and waits until that is heeded.
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let what = if self.all { None } else { Some(self.what.target()?) };
         let running = handle::find(&self.which.layers()).await?;
