@@ -46,21 +46,11 @@ pub(crate) struct Grants {
     is_draining: bool,
     /// The crawl was stopped by its conductor.
     is_stopped: bool,
-    /// Operators have paused the crawl.
-    is_paused: bool,
 }
 
 impl Grants {
     pub(crate) fn new(instance: u16, epoch: u64) -> Self {
-        Grants {
-            instance,
-            epoch,
-            jobs: 0,
-            fetchers: Fetchers::default(),
-            is_draining: false,
-            is_stopped: false,
-            is_paused: false,
-        }
+        Grants { instance, epoch, jobs: 0, fetchers: Fetchers::default(), is_draining: false, is_stopped: false }
     }
 
     /// Grants nothing while the crawl is stopped.
@@ -71,11 +61,6 @@ impl Grants {
     /// Says whether nothing is granted while the crawl is stopped.
     pub(crate) fn is_stopped(&self) -> bool {
         self.is_stopped
-    }
-
-    /// Grants nothing while operators want the crawl to be left alone.
-    pub(crate) fn pause(&mut self, is_paused: bool) {
-        self.is_paused = is_paused;
     }
 
     /// Jobs are named by this epoch from now on; their numbers go on.
@@ -105,7 +90,7 @@ impl Grants {
         errands: &mut Errands,
         staged: &mut Staged<'_>,
     ) -> Result<Granted, StoreError> {
-        if self.is_draining || self.is_stopped || self.is_paused {
+        if self.is_draining || self.is_stopped || servers.paused().has_all() {
             return Ok(Granted::NoneLeft);
         }
         let (now, settings) = (staged.now, staged.settings);

@@ -384,9 +384,7 @@ impl Core for Scheduler {
     }
 
     fn orders(&mut self, orders: &Orders) {
-        let paused = Paused::by(orders);
-        self.grants.pause(paused.has_all());
-        self.opened.extend(self.servers.pause(paused));
+        self.opened.extend(self.servers.pause(Paused::by(orders)));
         (self.are_others_paused, self.more) = (true, true);
     }
 
