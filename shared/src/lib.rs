@@ -11,6 +11,7 @@
 //! - [`interfaces`]: this machine's own addresses;
 //! - [`url_cache`]: fingerprints of URLs that are known, before the URL-seen test;
 //! - [`index`]: from a fingerprint to its slot, for caches;
+//! - [`filters`]: which URLs of a host that is followed pass;
 //! - [`content_coding`]: bodies without their content codings, within limits;
 //! - [`doubt`]: whether what fails is ours;
 //! - [`whole_file`]: files that are replaced whole;
@@ -31,6 +32,7 @@ pub mod bus;
 pub mod config;
 pub mod content_coding;
 pub mod doubt;
+pub mod filters;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a shell: it waits, and looks at the clock")]
 pub mod health;
 pub mod identity;

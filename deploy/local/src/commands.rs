@@ -12,17 +12,21 @@ mod consumers;
 mod crawl;
 mod dead;
 mod delete;
+mod drop;
 mod export;
 mod init;
 mod inject;
 mod links;
 mod move_partitions;
+mod orders;
 mod partitions;
 mod pause;
+mod progress;
 mod queue;
 mod robots;
 mod scale;
 mod schedulers;
+mod set;
 mod sightings;
 mod split;
 mod status;
@@ -70,6 +74,8 @@ enum Command {
     Queue(queue::Queue),
     Pause(pause::Pause),
     Unpause(pause::Unpause),
+    Drop(drop::Drop),
+    Set(set::Set),
     Scale(scale::Scale),
     Partitions(partitions::Partitions),
     Move(move_partitions::Move),
@@ -126,6 +132,8 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Queue(queue) => queue.run().await?,
         Command::Pause(pause) => pause.run().await?,
         Command::Unpause(unpause) => unpause.run().await?,
+        Command::Drop(drop) => return drop.run().await,
+        Command::Set(set) => return set.run().await,
         Command::Scale(scale) => scale.run().await?,
         Command::Partitions(partitions) => partitions.run().await?,
         Command::Move(moves) => moves.run().await?,

@@ -1,8 +1,10 @@
 //! From files, environment and arguments to one checked configuration.
 
 use super::{Pipeline, validate};
+use crate::orders::Setting;
 use config::{FileFormat, Value, ValueKind};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The file shipped with the program: every key with its default and its meaning.
 pub(super) const SHIPPED: &str = include_str!("../../../pipeline.yaml");
@@ -171,8 +173,8 @@ fn beginning(assignment: &str) -> String {
 
 /// Carries out an assignment of `--set`.
 fn assign(tree: &mut Tree, assignment: &str) -> Result<(), ConfigError> {
-    let (key, value) = assignment.split_once('=').ok_or_else(|| ConfigError::SetForm(beginning(assignment)))?;
-    set(tree, key.trim(), parse_value(&format!("the value of --set {key}"), value)?);
+    let (key, value) = self::assignment(assignment)?;
+    set(tree, &key, value);
     Ok(())
 }
 
@@ -266,7 +268,47 @@ fn read(tree: Tree) -> Result<Pipeline, ConfigError> {
         ConfigError::Type { key, value, error }
     })?;
     let errors = validate::errors(&pipeline);
-    if errors.is_empty() { Ok(pipeline) } else { Err(ConfigError::Range(errors)) }
+    if !errors.is_empty() {
+        return Err(ConfigError::Range(errors));
+    }
+    Ok(Pipeline { given: Given(Arc::new(tree)), ..pipeline })
+}
+
+/// What a configuration was read from: all layers in one.
+#[derive(Clone, Default)]
+pub(super) struct Given(Arc<Tree>);
+
+impl Given {
+    /// The value of a key, if there is one.
+    pub(super) fn value(&self, key: &str) -> Option<&Tree> {
+        self.0.pointer(&format!("/{}", key.replace('.', "/")))
+    }
+
+    /// Reads and checks the configuration with other values for these keys.
+    ///
+    /// # Errors
+    /// The configuration is bad.
+    pub(super) fn with(&self, settings: &[Setting]) -> Result<Pipeline, ConfigError> {
+        let mut tree = Tree::clone(&self.0);
+        settings.iter().for_each(|setting| set(&mut tree, &setting.key, setting.value.clone()));
+        read(tree)
+    }
+}
+
+/// There may be passwords in it.
+impl std::fmt::Debug for Given {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("…")
+    }
+}
+
+/// Reads the value of an assignment, `key.path=VALUE`.
+///
+/// # Errors
+/// It is none, or the value is no YAML.
+pub fn assignment(text: &str) -> Result<(String, serde_json::Value), ConfigError> {
+    let (key, value) = text.split_once('=').ok_or_else(|| ConfigError::SetForm(beginning(text)))?;
+    Ok((key.trim().to_owned(), parse_value(&format!("the value of --set {key}"), value)?))
 }
 
 /// An error of `serde`, with the types of Rust in the words of an operator.

@@ -5,6 +5,7 @@
 //! key, 2.7 for an integer, or a value out of range is an error that names key, value and what is accepted.
 
 mod broker;
+mod changes;
 mod check;
 mod download_pause;
 mod edges;
@@ -21,10 +22,11 @@ mod validate;
 
 pub use crate::topology::Retention;
 pub use broker::*;
+pub use changes::{CHANGEABLE, Changeable, changeable, changed, how_to_change};
 pub use download_pause::DownloadPause;
 pub use edges::*;
 pub use group::{Group, GroupedBy, HostPattern};
-pub use load::{ConfigError, Layers, VARIABLES, environment};
+pub use load::{ConfigError, Layers, VARIABLES, assignment, environment};
 pub use log::{Log, LogFormat};
 pub use name_server::{NameServer, Transport};
 pub use patterns::Patterns;

@@ -1,7 +1,7 @@
 //! Lists of regular expressions, compiled when the configuration is read.
 
 use regex::RegexSet;
-use serde::{Deserialize, Deserializer, de};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// A list of regular expressions. Matching takes time linear in the text, whatever the expressions are.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +24,20 @@ impl Patterns {
     /// Says whether one of them matches somewhere in the text.
     pub fn matches(&self, text: &str) -> bool {
         self.0.is_match(text)
+    }
+}
+
+impl PartialEq for Patterns {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.patterns() == other.0.patterns()
+    }
+}
+
+impl Eq for Patterns {}
+
+impl Serialize for Patterns {
+    fn serialize<S: Serializer>(&self, output: S) -> Result<S::Ok, S::Error> {
+        self.0.patterns().serialize(output)
     }
 }
 

@@ -4,6 +4,7 @@
 use super::broker::Broker;
 use super::edges::{Edges, StreamEdge};
 use super::group::Group;
+use super::load::Given;
 use super::log::Log;
 use super::name_server::NameServer;
 use super::patterns::Patterns;
@@ -40,6 +41,9 @@ pub struct Pipeline {
     pub limits: Limits,
     pub edges: Edges,
     pub stages: Stages,
+    /// What it was read from.
+    #[serde(skip)]
+    pub(super) given: Given,
 }
 
 impl Pipeline {

@@ -4,12 +4,14 @@
 //! asks for begins when its step is settled ([`AnyCore::perform`]).
 
 use super::core::{Core, Count, Event, Figures, Output, Step, Ticket};
+use super::dropping::{Counted, DropProgress};
 use super::moves::Beside;
 use super::queue::{QueueQuestion, ServerQueue};
 use super::store::StoreError;
+use crate::config::Pipeline;
 use crate::message::{Edge, Undecodable};
 use crate::metrics::Histogram;
-use crate::orders::Orders;
+use crate::orders::{Orders, Selector};
 use crate::partitions::Owners;
 use crate::time::Timestamp;
 use crate::topology::StageName;
@@ -23,6 +25,9 @@ use std::task::{Context, Poll};
 pub trait Shell<C: Core>: 'static {
     /// Performs an effect; what it brings goes back to the core. Must not panic, whatever the network sends.
     fn perform(&mut self, effect: C::Effect) -> BoxFuture<'static, C::Answer>;
+
+    /// The configuration is this from now on.
+    fn configure(&mut self, _pipeline: &Pipeline) {}
 }
 
 /// The shell of a core without effects.
@@ -110,6 +115,9 @@ pub trait AnyCore {
     /// Operators ask this of the crawl from now on.
     fn orders(&mut self, orders: &Orders);
 
+    /// The configuration is this from now on. Says whether core and shell go by it: if not, they are opened anew.
+    fn configure(&mut self, pipeline: &Pipeline) -> bool;
+
     /// Says whether all has come that belongs to a partition that was split, and not to one of its halves.
     fn has_all(&self, partition: u16) -> bool;
 
@@ -140,6 +148,15 @@ pub trait AnyCore {
     /// # Errors
     /// The core's store cannot be read.
     fn queue(&self, now: Timestamp, question: &QueueQuestion) -> Result<Option<Vec<ServerQueue>>, StoreError>;
+
+    /// Counts the URLs that wait and are selected; none of a stage where nothing waits.
+    ///
+    /// # Errors
+    /// The core's store cannot be read.
+    fn count(&self, selector: &Selector, after: Option<&[u8]>) -> Result<Option<Counted>, StoreError>;
+
+    /// How far the core has come with a drop; none of a stage where nothing waits.
+    fn drop_progress(&self, id: u64) -> Option<DropProgress>;
 
     /// Why the core does not do its work although it runs, if it does not.
     fn hindrance(&self, now: Timestamp) -> Option<String>;
@@ -242,6 +259,11 @@ impl<C: Core, S: Shell<C>> AnyCore for Assembled<C, S> {
         self.core.orders(orders);
     }
 
+    fn configure(&mut self, pipeline: &Pipeline) -> bool {
+        self.shell.configure(pipeline);
+        self.core.configure(pipeline)
+    }
+
     fn has_all(&self, partition: u16) -> bool {
         self.core.has_all(partition)
     }
@@ -268,6 +290,14 @@ impl<C: Core, S: Shell<C>> AnyCore for Assembled<C, S> {
 
     fn queue(&self, now: Timestamp, question: &QueueQuestion) -> Result<Option<Vec<ServerQueue>>, StoreError> {
         self.core.queue(now, question)
+    }
+
+    fn count(&self, selector: &Selector, after: Option<&[u8]>) -> Result<Option<Counted>, StoreError> {
+        self.core.count(selector, after)
+    }
+
+    fn drop_progress(&self, id: u64) -> Option<DropProgress> {
+        self.core.drop_progress(id)
     }
 
     fn hindrance(&self, now: Timestamp) -> Option<String> {

@@ -1,6 +1,7 @@
 //! What a process answers when it is asked how it is, or what it knows of a URL: the basis of `rhumb status` and
 //! `rhumb why`.
 
+use super::dropping::CountQuestion;
 use super::occupation::Shares;
 use super::queue::QueueQuestion;
 use crate::identity::Mark;
@@ -106,6 +107,10 @@ pub enum ControlRequest {
     Why(String),
     /// Answer with a [`ProcessQueue`](super::queue::ProcessQueue), if there is any such server.
     Queue(QueueQuestion),
+    /// Answer with a [`ProcessCount`](super::ProcessCount), if URLs wait in this stage.
+    Count(CountQuestion),
+    /// Answer with a [`ProcessDrop`](super::ProcessDrop) about the order of this id, if URLs wait in this stage.
+    Dropped(u64),
     /// There may be other orders: read them. Answer with a [`ProcessHeeds`].
     Heed,
 }

@@ -5,10 +5,12 @@
 //! loop (or the simulation) carries out: for a stage without state inputs are acked once every output made
 //! from them is stored; for a stage with state input, changes and outputs are committed together first.
 
+use crate::config::Pipeline;
 use crate::message::{EdgeMessage, Undecodable, encode};
 use crate::metrics::Histogram;
-use crate::orders::Orders;
+use crate::orders::{Orders, Selector};
 use crate::partitions::Owners;
+use crate::stage::dropping::{Counted, DropProgress};
 use crate::stage::moves::Beside;
 use crate::stage::queue::{QueueQuestion, ServerQueue};
 use crate::stage::store::{Changes, StoreError, Table};
@@ -240,6 +242,11 @@ pub trait Core {
     /// Operators ask this of the crawl from now on. The core acts by it with its next step, which follows at once.
     fn orders(&mut self, _orders: &Orders) {}
 
+    /// The configuration is this from now on. Says whether it goes by it: if not, it is opened anew.
+    fn configure(&mut self, _pipeline: &Pipeline) -> bool {
+        false
+    }
+
     /// Says whether all has come that belongs to a partition of its own that was split, and not to one of its halves.
     fn has_all(&self, _partition: u16) -> bool {
         true
@@ -286,6 +293,20 @@ pub trait Core {
     /// Its store cannot be read.
     fn queue(&self, _now: Timestamp, _question: &QueueQuestion) -> Result<Option<Vec<ServerQueue>>, StoreError> {
         Ok(None)
+    }
+
+    /// Counts the URLs that wait and are selected, on from a place that an earlier answer gave; none of a stage where nothing
+    /// waits. Changes nothing, and costs a bounded time.
+    ///
+    /// # Errors
+    /// Its store cannot be read.
+    fn count(&self, _selector: &Selector, _after: Option<&[u8]>) -> Result<Option<Counted>, StoreError> {
+        Ok(None)
+    }
+
+    /// How far it has come with the drop of this id; none of a stage where nothing waits.
+    fn drop_progress(&self, _id: u64) -> Option<DropProgress> {
+        None
     }
 
     /// Why it does not do its work although it runs, if it does not: the process is not ready then.

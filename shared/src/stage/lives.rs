@@ -45,9 +45,10 @@ pub(super) async fn one(
 ) -> anyhow::Result<()> {
     context.owners = tables(stage, &context).await?;
     telling.health().prepares("begins");
-    let core = (stage.open)(&context)?;
     let watch = OwnersWatch::begin(context.buckets.clone(), context.owners.clone(), None);
-    let process = Process { number: Some(number), ..Process::new(stage, context, telling, watch).await? };
+    let mut process = Process { number: Some(number), ..Process::new(stage, context, telling, watch).await? };
+    process.set(&process.orders.given().orders.set)?;
+    let core = (stage.open)(&process.context)?;
     run(process, core, shutdown).await?;
     Ok(())
 }
@@ -90,6 +91,7 @@ pub(super) async fn all(
         };
         begin_life(&mut process, name, table, lives).await?;
         lives += 1;
+        process.set(&process.orders.given().orders.set)?;
         process.telling.health().prepares("reads its state");
         let core = (stage.open)(&process.context)?;
         match run(process, core, shutdown).await? {

@@ -18,6 +18,7 @@ mod context;
 mod control;
 mod core;
 pub mod disk;
+mod dropping;
 mod front;
 mod in_hand;
 mod incoming;
@@ -65,6 +66,7 @@ pub use arrival::crawl as wait_for_crawl;
 pub use context::{Context, OpenBeside, Stage, State};
 pub use control::{ControlRequest, PartitionFigures, ProcessHeeds, ProcessPartitions, ProcessReason, ProcessStatus};
 pub use core::{Core, Count, Event, Figures, Output, Publish, Send, Step, Ticket};
+pub use dropping::{CountQuestion, Counted, DropProgress, ProcessCount, ProcessDrop};
 pub use life::new_life;
 pub use moves::{
     Beside, Bill, Changed, Copied, Follows, HalveRows, Importing, Keyed, Loading, Part, Removal, Rows, Unfit,

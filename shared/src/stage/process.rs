@@ -9,6 +9,9 @@ use super::owners_watch::OwnersWatch;
 use super::ownership::Ownership;
 use super::telling::Telling;
 use crate::bus::Need;
+use crate::config::{changeable, changed};
+use crate::orders::Setting;
+use crate::topology::StageName;
 use std::time::Instant;
 
 /// A stage about to run.
@@ -24,6 +27,8 @@ pub(super) struct Process {
     pub(super) owners: OwnersWatch,
     /// What operators have asked of the crawl.
     pub(super) orders: OrdersWatch,
+    /// What they have set, as far as the configuration in `context` has it.
+    pub(super) set: Vec<Setting>,
     /// Of a stage with state.
     pub(super) ownership: Option<Ownership>,
     /// Of a stage without state.
@@ -59,6 +64,7 @@ impl Process {
         owners: OwnersWatch,
     ) -> anyhow::Result<Self> {
         let orders = OrdersWatch::begin(context.buckets.orders.clone()).await?;
+        let set = Vec::new();
         let batch = (stage.batch)(&context.pipeline);
         let (stage, drawn) = (*stage, Drawn::All);
         let (ownership, number, taken, left_over, rows, still_since) = (None, None, 0, Vec::new(), None, None);
@@ -71,6 +77,7 @@ impl Process {
             telling,
             owners,
             orders,
+            set,
             ownership,
             number,
             taken,
@@ -80,6 +87,21 @@ impl Process {
             brought,
             still_since,
         })
+    }
+
+    /// Takes over what operators have set. Says whether any of it concerns the stage.
+    ///
+    /// # Errors
+    /// The configuration of this process does not accept it.
+    pub(super) fn set(&mut self, set: &[Setting]) -> anyhow::Result<bool> {
+        let own = StageName::from_name(self.stage.name);
+        let concerns = |key| changeable(key).zip(own).is_some_and(|(entry, own)| entry.stages.contains(&own));
+        let is_concerned = changed(&self.set, set).any(concerns);
+        if self.set != set {
+            self.context.pipeline = self.context.pipeline.with(set)?;
+            self.set = set.to_vec();
+        }
+        Ok(is_concerned)
     }
 
     /// What moves of the instance's partitions are made with; none of a stage without state.

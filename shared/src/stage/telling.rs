@@ -5,6 +5,7 @@ use super::any_core::AnyCore;
 use super::context::Context;
 use super::control::{ControlRequest, PartitionFigures, ProcessHeeds, ProcessPartitions, ProcessReason, ProcessStatus};
 use super::core::{Count, Figures};
+use super::dropping::{CountQuestion, DropProgress, ProcessCount, ProcessDrop};
 use super::front::{Front, Vitals};
 use super::incoming::Incoming;
 use super::occupation::Occupation;
@@ -76,6 +77,14 @@ impl Telling {
                 None => return false,
                 Some(queue) => serde_json::to_vec(&queue),
             },
+            ControlRequest::Count(question) => match self.count(moment, &question) {
+                None => return false,
+                Some(count) => serde_json::to_vec(&count),
+            },
+            ControlRequest::Dropped(id) => match moment.core.drop_progress(id) {
+                None => return false,
+                Some(progress) => serde_json::to_vec(&self.dropped(progress)),
+            },
             ControlRequest::Heed => serde_json::to_vec(&self.heeds(moment)),
         };
         if let Ok(payload) = answer {
@@ -96,6 +105,23 @@ impl Telling {
             Err(error) => (Vec::new(), Some(error.to_string())),
         };
         Some(ProcessQueue { stage: self.stage.to_owned(), instance: self.instance, servers, error })
+    }
+
+    fn count(&self, moment: Moment<'_>, question: &CountQuestion) -> Option<ProcessCount> {
+        let after = question.after.get(&self.instance);
+        if after.is_none() && !question.after.is_empty() {
+            return None;
+        }
+        let counted = match question.what.selector() {
+            Ok(selector) => moment.core.count(&selector, after.map(Vec::as_slice)).map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        let counted = counted.transpose()?;
+        Some(ProcessCount { stage: self.stage.to_owned(), instance: self.instance, counted })
+    }
+
+    fn dropped(&self, progress: DropProgress) -> ProcessDrop {
+        ProcessDrop { stage: self.stage.to_owned(), instance: self.instance, progress }
     }
 
     fn heeds(&self, moment: Moment<'_>) -> ProcessHeeds {

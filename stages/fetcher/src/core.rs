@@ -12,6 +12,7 @@ use crate::job::{Running, Surroundings, refuse};
 use crate::settings::Settings;
 use crate::tally::Tally;
 use crate::uplink::Uplink;
+use shared::config::Pipeline;
 use shared::message::{Edge, Job, JobId, ToFetcher, Undecodable, decode};
 use shared::metrics::Histogram;
 use shared::orders::Orders;
@@ -259,6 +260,14 @@ impl Core for Fetcher {
         if stage == StageName::Scheduler {
             self.asks.ask_these(&owners.instances());
         }
+    }
+
+    /// Connections stay open: their next requests go by it.
+    fn configure(&mut self, pipeline: &Pipeline) -> bool {
+        self.around.settings.configure(pipeline);
+        let delay = self.around.settings.delay;
+        self.jobs.values_mut().for_each(|held| held.running.leave_at_least(delay));
+        true
     }
 
     fn orders(&mut self, orders: &Orders) {

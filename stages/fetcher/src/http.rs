@@ -113,7 +113,7 @@ pub struct Http {
 }
 
 struct Web {
-    settings: HttpSettings,
+    settings: Mutex<Arc<HttpSettings>>,
     headers: HeaderMap,
     tls: rustls::ClientConfig,
     proxy: Option<reqwest::Proxy>,
@@ -146,8 +146,14 @@ impl Http {
         // The error would show the URL, with its password.
         let Ok(proxy) = proxy else { anyhow::bail!("network.proxy cannot be used") };
         let proxy_host = settings.proxy.url().and_then(|url| url.host_str()).map(Arc::from);
+        let settings = Mutex::new(Arc::new(settings));
         let web = Web { settings, headers, tls, proxy, proxy_host, connections: Mutex::default() };
         Ok(Http { web: Arc::new(web), ask })
+    }
+
+    /// Requests go by these from now on, and new connections. What says who the crawler is, and the proxy, stay as they were.
+    pub fn configure(&self, settings: HttpSettings) {
+        *self.web.settings.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
     }
 
     /// Performs an effect.
@@ -182,6 +188,10 @@ impl Http {
 impl Web {
     fn connections(&self) -> MutexGuard<'_, HashMap<JobId, Arc<Connection>>> {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn settings(&self) -> Arc<HttpSettings> {
+        Arc::clone(&self.settings.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     async fn close(&self, job: JobId) {
@@ -219,7 +229,7 @@ impl Web {
         if let Some(connection) = self.connections().get(&request.job) {
             return Ok(Some(connection.clone()));
         }
-        let cookies = self.settings.cookies.then(Arc::default);
+        let cookies = self.settings().cookies.then(Arc::default);
         let Some(connection) = Connection::new(self.client(), self.proxy_host.clone(), cookies, request)? else {
             return Ok(None);
         };
@@ -229,7 +239,7 @@ impl Web {
     }
 
     fn client(&self) -> reqwest::ClientBuilder {
-        let header_bytes_max = u32::try_from(self.settings.header_bytes_max).unwrap_or(u32::MAX);
+        let header_bytes_max = u32::try_from(self.settings().header_bytes_max).unwrap_or(u32::MAX);
         let builder = reqwest::Client::builder().no_proxy();
         let builder = match &self.proxy {
             Some(proxy) => builder.proxy(proxy.clone()),
@@ -238,7 +248,7 @@ impl Web {
         builder
             .tls_backend_preconfigured(self.tls.clone())
             .default_headers(self.headers.clone())
-            .connect_timeout(self.settings.connect_timeout)
+            .connect_timeout(self.settings().connect_timeout)
             .redirect(reqwest::redirect::Policy::none())
             .retry(reqwest::retry::never())
             .referer(false)
@@ -255,13 +265,13 @@ impl Web {
     /// was there; the time for that is bounded by the client.
     async fn exchange(&self, connection: &Connection, url: reqwest::Url, is_first: bool, request: &Request) -> End {
         let begun = Instant::now();
-        let timeout = self.settings.request_timeout;
-        let first_byte = self.settings.first_byte_timeout.min(timeout);
+        let timeout = self.settings().request_timeout;
+        let first_byte = self.settings().first_byte_timeout.min(timeout);
         let to_head = request.head_timeout.map_or(first_byte, |timeout| timeout.min(first_byte));
         let sent_at = || match connection.link.connected() {
             Some(connected) if is_first => connected.at,
             Some(_) => begun,
-            None => begun + self.settings.connect_timeout,
+            None => begun + self.settings().connect_timeout,
         };
         let particular = particular(request);
         let own_headers = self.own_headers(connection, &url, &particular);
@@ -286,13 +296,13 @@ impl Web {
     ) -> End {
         let fetched_at_ms = SystemTime::UNIX_EPOCH.elapsed().map_or(0, millis);
         let head_bytes = head_bytes(response.headers());
-        if head_bytes > self.settings.header_bytes_max {
+        if head_bytes > self.settings().header_bytes_max {
             return End::Failure(FailureKind::HeaderTooLarge);
         }
         let sent_bytes: usize = request_headers.iter().map(|(name, value)| field_bytes(name, value)).sum();
-        let beside = head_bytes + sent_bytes + 2 * self.settings.url_bytes_max + ENVELOPE_BYTES;
-        let bytes_max = request.body_bytes_max.min(self.settings.message_bytes_max.saturating_sub(beside));
-        let limits = body::Limits { bytes_max, until: sent_at + timeout, rate: self.settings.transfer_rate };
+        let beside = head_bytes + sent_bytes + 2 * self.settings().url_bytes_max + ENVELOPE_BYTES;
+        let bytes_max = request.body_bytes_max.min(self.settings().message_bytes_max.saturating_sub(beside));
+        let limits = body::Limits { bytes_max, until: sent_at + timeout, rate: self.settings().transfer_rate };
         let mut taken = Response {
             status: response.status().as_u16(),
             keeps_open: keeps_open(&response),
@@ -346,11 +356,11 @@ impl Web {
     /// Says whether the body of a page is not to be read (`limits.skip_types`).
     fn is_unwanted(&self, head: &Response, response: &reqwest::Response) -> bool {
         let has_body = (200..300).contains(&head.status) && response.content_length() != Some(0);
-        if !has_body || self.settings.skip_types.is_empty() {
+        if !has_body || self.settings().skip_types.is_empty() {
             return false;
         }
         let media_type = head.media_type();
-        self.settings.skip_types.iter().any(|unwanted| match unwanted.strip_suffix('*') {
+        self.settings().skip_types.iter().any(|unwanted| match unwanted.strip_suffix('*') {
             Some(of) => media_type.starts_with(of),
             None => media_type == *unwanted,
         })

@@ -91,6 +91,7 @@ impl Running {
     pub(crate) fn new(mut job: Job, now: Timestamp, deadline: Timestamp, around: &Surroundings) -> Self {
         let mut addresses = std::mem::take(&mut job.addresses);
         addresses.retain(|&address| around.settings.reach.has(address));
+        job.gap_ms = job.gap_ms.max(millis(around.settings.delay));
         let target = Arc::new(Target { server: std::mem::take(&mut job.server), addresses });
         let length = Duration::from_millis(job.lease_ms);
         let lease = Lease::new(length, deadline, now + around.settings.renew_every);
@@ -137,6 +138,16 @@ impl Running {
     /// Says whether a connection of the job may be open.
     pub(crate) fn is_connected(&self) -> bool {
         matches!(self.phase, Phase::Open | Phase::Closing)
+    }
+
+    /// Between two of its contacts there is so much time from now on, at least (P2).
+    pub(crate) fn leave_at_least(&mut self, delay: Duration) {
+        let more = millis(delay).saturating_sub(self.job.gap_ms);
+        self.job.gap_ms += more;
+        // As if the last contact had asked for it; nothing was contacted before the first.
+        if more > 0 && self.phase == Phase::Open {
+            self.not_before = self.not_before + Duration::from_millis(more);
+        }
     }
 
     /// Pages on their way to their stream.
@@ -474,6 +485,10 @@ impl Running {
             robots: self.robots.take(),
         }
     }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn micros(duration: Duration) -> u64 {

@@ -11,6 +11,7 @@ use fetcher::http::{Http, HttpSettings, SendAsk};
 use fetcher::settings::Settings;
 use futures::future::BoxFuture;
 use shared::bus::Bus;
+use shared::config::Pipeline;
 use shared::message::{Ask, Edge, decode, encode};
 use shared::stage::{AnyCore, Context, Shell, Stage, Token, assemble};
 use shared::topology::{StageName, sources};
@@ -61,6 +62,10 @@ struct HttpShell(Http);
 impl Shell<Fetcher> for HttpShell {
     fn perform(&mut self, effect: Effect) -> BoxFuture<'static, Answer> {
         self.0.perform(effect)
+    }
+
+    fn configure(&mut self, pipeline: &Pipeline) {
+        self.0.configure(HttpSettings::new(pipeline));
     }
 }
 

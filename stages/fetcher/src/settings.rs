@@ -19,6 +19,8 @@ pub struct Settings {
     pub ask_lifetime: Duration,
     /// How often a job's lease is renewed.
     pub renew_every: Duration,
+    /// Between two contacts of a server, at least: also when the job is of a time when less was asked for.
+    pub delay: Duration,
     /// How long a server is left alone, by how long its last answer took.
     pub download_pause: DownloadPause,
     /// The addresses that may be contacted (P7).
@@ -42,11 +44,19 @@ impl Settings {
             connections: fetcher.connections,
             ask_lifetime: fetcher.ask_lifetime,
             renew_every: fetcher.renew_every,
+            delay: pipeline.politeness.delay,
             download_pause: DownloadPause::new(&pipeline.politeness),
             reach: Reach::new(pipeline.network.allow_private_addresses),
             doubt_max: pipeline.network.doubt_max,
             body_bytes_max: pipeline.limits.body_bytes_max.as_usize(),
             streams: fetcher.streams as usize,
         }
+    }
+
+    /// Takes over what may change while the crawl runs.
+    pub fn configure(&mut self, pipeline: &Pipeline) {
+        self.delay = pipeline.politeness.delay;
+        self.download_pause = DownloadPause::new(&pipeline.politeness);
+        self.body_bytes_max = pipeline.limits.body_bytes_max.as_usize();
     }
 }

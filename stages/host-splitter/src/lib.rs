@@ -2,7 +2,6 @@
 
 mod batches;
 pub mod effect;
-pub mod filters;
 mod followed;
 mod form;
 pub mod metrics;

@@ -14,10 +14,10 @@
 
 use crate::batches::Batches;
 use crate::effect::{Answer, Effect};
-use crate::filters::Filters;
 use crate::followed::{Followed, Learning};
 use crate::form::checked_host;
 use shared::config::{Follow, Pipeline};
+use shared::filters::Filters;
 use shared::message::{Edge, FilterReason, FilteredUrls, FoundUrls, Undecodable, UrlList, decode};
 use shared::partitions::{Directory, Owners};
 use shared::scope_entry::ScopeEntry;
@@ -253,6 +253,11 @@ impl Core for Splitter {
             Some(_) => self.settings.filters.rejection(url),
         };
         Ok(rejection.map(|reason| format!("a link to it is filtered: {}", reason.name())))
+    }
+
+    fn configure(&mut self, pipeline: &Pipeline) -> bool {
+        self.settings = Settings::from(pipeline);
+        true
     }
 
     fn owners(&mut self, _: StageName, owners: &Owners) {

@@ -286,6 +286,12 @@ impl Core for Parser {
         self.content.is_empty() && self.gathered.is_empty()
     }
 
+    fn configure(&mut self, pipeline: &Pipeline) -> bool {
+        let dedups = self.settings.dedups.clone();
+        self.settings = Settings { dedups, ..Settings::from(pipeline) };
+        true
+    }
+
     fn owners(&mut self, stage: StageName, owners: &Owners) {
         if stage == StageName::Dedup {
             self.content.owned_by(owners);

@@ -61,6 +61,7 @@ pub const METRICS: &[Row] = &[
         "orders",
         "What operators have paused: hosts, domains, or the crawl. `rhumb status` lists them.",
     ),
+    Row::gauge("drops", "orders", "Drops that operators have asked for and not taken back (`rhumb drop --list`)."),
     Row::gauge("crawl_paused", "0 or 1", "1 while an operator has paused the whole crawl (`rhumb unpause`)."),
     Row::gauge(
         "servers_waiting_pause",

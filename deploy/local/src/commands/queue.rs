@@ -1,7 +1,7 @@
 //! `rhumb queue`: what waits at a host, in the order in which it would be fetched, or where most waits.
 
 use super::arguments::{BadArguments, Which};
-use super::pause::canonical_host;
+use super::orders::canonical_host;
 use super::schedulers;
 use crate::control::ask_all;
 use crate::handle;

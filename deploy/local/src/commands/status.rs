@@ -107,7 +107,8 @@ async fn look(running: &Running) -> anyhow::Result<(Snapshot, Summary)> {
     summary.complete = summary.waiting == 0 && snapshot.is_quiet(pipeline, snapshot.processes.len());
     // A crawl that an earlier version has begun has none before its init runs again.
     if let Some(orders) = find_orders(bus).await? {
-        summary.paused = orders.read().await?.orders.paused;
+        let orders = orders.read().await?.orders;
+        (summary.paused, summary.dropped, summary.set) = (orders.paused, orders.drops, orders.set);
     }
     // Where stages are deployed one by one nobody supervises them all.
     if let Ok(answer) = ask_supervisor(bus, &SupervisorRequest::Status).await {
@@ -156,6 +157,12 @@ fn text(summary: &Summary, snapshot: &Snapshot) -> String {
     }
     for elsewhere in &summary.elsewhere {
         let _ = writeln!(text, "elsewhere {elsewhere}");
+    }
+    for setting in &summary.set {
+        let _ = writeln!(text, "set       {setting}");
+    }
+    for order in &summary.dropped {
+        let _ = writeln!(text, "dropped   {order}");
     }
     for pause in &summary.paused {
         let _ = writeln!(text, "paused    {pause}");

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use shared::bus::Interested;
-use shared::orders::Pause;
+use shared::orders::{DropOrder, Pause, Setting};
 use shared::stage::Shares;
 use std::collections::BTreeMap;
 
@@ -153,6 +153,12 @@ pub struct Summary {
     /// What operators have paused; told by `status`.
     #[serde(default)]
     pub paused: Vec<Pause>,
+    /// What operators have dropped, with what is found later; told by `status`.
+    #[serde(default)]
+    pub dropped: Vec<DropOrder>,
+    /// Keys of the configuration that operators have set; told by `status`.
+    #[serde(default)]
+    pub set: Vec<Setting>,
 }
 
 /// What only the supervising process knows.

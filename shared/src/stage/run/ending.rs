@@ -53,7 +53,7 @@ impl Loop {
             self.settlement.give_back();
             let _ = self.carry_out().await;
             let _ = tokio::time::timeout(FLUSH_MAX, self.process.context.bus.client.flush()).await;
-            tracing::info!(stage, instance, left, "other partitions");
+            tracing::info!(stage, instance, left, "ends a life, for other partitions or settings");
             let Loop { mut process, core, ahead, .. } = self;
             if let Some(ahead) = ahead {
                 process.brought = ahead.end().await;

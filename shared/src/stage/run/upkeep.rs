@@ -127,19 +127,31 @@ impl Loop {
     /// Tells a new core what operators have asked of the crawl, before it gives out anything. They are read after the process
     /// has begun to listen: who asks it from now on is heard.
     pub(super) async fn begin_with_orders(&mut self) -> anyhow::Result<()> {
-        let OrdersGiven { orders, revision } = self.process.orders.read().await?;
-        self.core.orders(&orders);
-        self.process.orders.heeds(revision);
-        Ok(())
+        let given = self.process.orders.read().await?;
+        self.heed(given)
     }
 
     /// Tells the core what operators have asked of the crawl since. It has acted by it when the process says that it heeds it.
     async fn hear_of_orders(&mut self) -> anyhow::Result<()> {
-        if self.process.orders.has_others() && self.settlement.may_step(self.now()) {
-            let OrdersGiven { orders, revision } = self.process.orders.given();
-            self.core.orders(&orders);
+        let is_ending = self.reassigned.is_some() || self.is_told_to_end;
+        if self.process.orders.has_others() && self.settlement.may_step(self.now()) && !is_ending {
+            let given = self.process.orders.given();
+            self.heed(given)?;
             self.signal(Signal::Wake).await?;
-            self.process.orders.heeds(revision);
+        }
+        Ok(())
+    }
+
+    /// Has the core heed orders. When it cannot go by what is set, its life ends, and the next one does.
+    fn heed(&mut self, OrdersGiven { orders, revision }: OrdersGiven) -> anyhow::Result<()> {
+        self.core.orders(&orders);
+        match self.process.set(&orders.set) {
+            Ok(true) if !self.core.configure(&self.process.context.pipeline) => self.reassigned = Some(Instant::now()),
+            Ok(_) => self.process.orders.heeds(revision),
+            Err(error) if self.saying.is_due(Instant::now()) => {
+                tracing::error!("what `rhumb set` has set cannot be used here, all goes on as before: {error:#}");
+            }
+            Err(_) => {}
         }
         Ok(())
     }

@@ -30,6 +30,7 @@ pub(crate) fn settings() -> Settings {
         connections: 64,
         ask_lifetime: Duration::from_secs(1),
         renew_every: Duration::from_secs(5),
+        delay: Duration::ZERO,
         download_pause: shared::config::DownloadPause::default(),
         reach: Reach::All,
         doubt_max: Duration::from_secs(600),

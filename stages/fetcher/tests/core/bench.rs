@@ -34,6 +34,7 @@ impl Bench {
             connections,
             ask_lifetime: Duration::from_secs(1),
             renew_every: Duration::from_secs(5),
+            delay: Duration::ZERO,
             download_pause: DownloadPause { factor: 2, max: Duration::from_secs(30) },
             reach: Reach::new(false),
             doubt_max: Duration::from_secs(600),

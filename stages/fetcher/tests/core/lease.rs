@@ -2,8 +2,9 @@
 
 use super::bench::{Bench, SERVER};
 use fetcher::effect::{Answer, Effect};
+use shared::config::Layers;
 use shared::message::{RequestEnd, ToFetcher};
-use shared::orders::{Orders, Pause, Target};
+use shared::orders::{Author, Orders, Pause, Target};
 use shared::stage::Event;
 use shared::url::host_of;
 use std::time::Duration;
@@ -145,8 +146,7 @@ fn a_job_for_a_server_that_is_paused_stops_and_one_that_comes_makes_no_request()
     let job = bench.grant(|job| job.gap_ms = 0);
     bench.requests();
     let mut orders = Orders::default();
-    let (what, by) = (Target::Host(host_of(SERVER).to_owned()), "anna".to_owned());
-    orders.pause(Pause { what, by, since_s: 0, note: String::new() });
+    orders.pause(Pause { what: Target::Host(host_of(SERVER).to_owned()), author: Author::default() });
     bench.order(&orders);
     bench.respond(job, 0);
     assert_eq!((bench.closes(), bench.requests()), (1, vec![]), "it ends after the request in hand");
@@ -164,6 +164,32 @@ fn a_job_for_a_server_that_is_paused_stops_and_one_that_comes_makes_no_request()
     bench.until(bench.now_ms + 1000);
     bench.grant(|job| job.id.number += 2);
     assert_eq!(bench.requests(), [0], "it is no longer paused");
+}
+
+/// Goal: a longer delay holds for jobs of a time when less was asked for: those in hand and those on their way (P2).
+#[test]
+fn a_longer_delay_holds_for_jobs_that_were_granted_before() {
+    let set = ["network.allow_private_addresses=true", "politeness.delay=3s", "politeness.download_factor=0"];
+    let layers = Layers { file: None, set: set.map(str::to_owned).to_vec() };
+    let pipeline = layers.load_with(std::iter::empty()).expect("a configuration");
+    let mut bench = Bench::new(4);
+    let job = bench.grant(|job| job.gap_ms = 200);
+    bench.respond(job, 0);
+    bench.requests();
+    bench.store_pages();
+    let answered = bench.now_ms;
+    assert!(bench.core.configure(&pipeline));
+    bench.until(answered + 2999);
+    assert_eq!(bench.requests(), []);
+    bench.until(answered + 3001);
+    assert_eq!(bench.requests(), [1]);
+    bench.respond(job, 1);
+    bench.store_pages();
+    let answered = bench.now_ms;
+    bench.until(answered + 2999);
+    assert_eq!(bench.requests(), []);
+    bench.until(answered + 3001);
+    assert_eq!(bench.requests(), [2]);
 }
 
 #[test]

@@ -4,12 +4,13 @@
 //! partition that was split keeps the serial numbers that it gave; its URLs are its halves', which are here as long as not
 //! all of them have come.
 
+use crate::core::drops::Drops;
 use crate::frontier::rows::FrontierUrl;
 use crate::keys::server_key::ServerKey;
 use crate::ranking::policy::order;
 use crate::servers::in_play::{InPlay, Servers};
 use crate::step::staged::Staged;
-use shared::message::{ReadyUrls, Resolution};
+use shared::message::{Origin, ReadyUrls, Resolution};
 use shared::stage::store::StoreError;
 
 /// Takes on the new URLs of a batch, and the addresses in it. A batch without URLs is the answer to a request for
@@ -20,7 +21,12 @@ use shared::stage::store::StoreError;
 /// # Errors
 ///
 /// The store cannot be read, or a row is not understood.
-pub(crate) fn take_on(servers: &mut Servers, ready: &ReadyUrls, staged: &mut Staged<'_>) -> Result<u64, StoreError> {
+pub(crate) fn take_on(
+    servers: &mut Servers,
+    drops: &Drops,
+    ready: &ReadyUrls,
+    staged: &mut Staged<'_>,
+) -> Result<u64, StoreError> {
     if ready.urls.is_empty() {
         return learn_addresses(servers, ready, staged);
     }
@@ -48,9 +54,14 @@ pub(crate) fn take_on(servers: &mut Servers, ready: &ReadyUrls, staged: &mut Sta
         numbered.serials.insert(serial);
         staged.serials.insert(ready.partition);
         // Another one when the partition that gave the number was split.
+        let is_dropped = drops.order_for(url).is_some();
         if let Some(partition) = servers.partition(key.partition) {
             partition.counts.new += 1;
             staged.partitions.insert(key.partition);
+            if is_dropped {
+                partition.end_on_arrival(staged, key, frontier_url(url, origin, serial), Drops::end());
+                continue;
+            }
         }
         if !std::mem::replace(&mut is_loaded[server], true) {
             let found = &ready.servers[server];
@@ -59,8 +70,7 @@ pub(crate) fn take_on(servers: &mut Servers, ready: &ReadyUrls, staged: &mut Sta
         }
         if let Some(InPlay { server, .. }) = servers.in_play(key, "taking on a URL") {
             let order = order(policy, settings.quality.quality(url, origin));
-            let (url, origin) = (url.to_owned(), origin.clone());
-            let url = FrontierUrl { url, origin, serial, attempts: 0, not_before: 0 };
+            let url = frontier_url(url, origin, serial);
             server.queue.push(&mut staged.rows, key, &url, order, head_max);
         }
     }
@@ -69,6 +79,10 @@ pub(crate) fn take_on(servers: &mut Servers, ready: &ReadyUrls, staged: &mut Sta
         staged.partitions.insert(ready.partition);
     }
     Ok(malformed)
+}
+
+fn frontier_url(url: &str, origin: &Origin, serial: u64) -> FrontierUrl {
+    FrontierUrl { url: url.to_owned(), origin: origin.clone(), serial, attempts: 0, not_before: 0 }
 }
 
 /// The key of a server in a batch; none when it is no server, or not of the batch's partition or a half of that one.

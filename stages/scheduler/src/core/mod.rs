@@ -3,8 +3,10 @@
 //! [`scheduler`] owns the parts and runs a step. Each kind of event has a file: `intake` (new URLs), `reports` (what
 //! jobs brought), `errands` (robots.txt across servers), `fetchers` (asks). `results` says what the end of a request
 //! means, `places` finds each server its place, `grants` gives jobs, `idle` says why a server waits,
-//! `queues` what waits at it.
+//! `queues` what waits at it, `counting` how much of all. `drops` ends what operators want to be rid of.
 
+pub(crate) mod counting;
+pub(crate) mod drops;
 pub(crate) mod errands;
 pub(crate) mod fetchers;
 pub(crate) mod grants;

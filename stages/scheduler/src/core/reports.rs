@@ -115,8 +115,8 @@ impl Reports<'_> {
     fn may_go_on(&self, key: ServerKey, lease: &Lease, staged: &Staged<'_>) -> bool {
         let Some(server) = self.servers.get(key) else { return false };
         let has_rules = || server.robots.rules(staged.now).is_some();
-        let is_paused = server.is_paused || self.servers.paused().has_all();
-        !is_paused && (lease.robots.is_some() || !staged.settings.respect_robots || has_rules())
+        let is_stopped = lease.is_stopped || server.is_paused || self.servers.paused().has_all();
+        !is_stopped && (lease.robots.is_some() || !staged.settings.respect_robots || has_rules())
     }
 
     /// Says whether the ledgers of its circles know of a job. Until they do it is not renewed, since others may not leave it

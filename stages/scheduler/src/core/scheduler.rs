@@ -13,6 +13,7 @@
 use crate::budget::hosts::HOSTS;
 use crate::budget::schedulers::Schedulers;
 use crate::budget::shares::DOMAINS;
+use crate::core::drops::{Drops, Stopped};
 use crate::core::errands::Errands;
 use crate::core::grants::{Granted, Grants};
 use crate::core::idle::{Idle, Inquiry};
@@ -36,10 +37,10 @@ use crate::settings::Settings;
 use crate::step::staged::Staged;
 use shared::identity::serials_follow;
 use shared::message::{Ask, AskReply, Edge, Errand, Outcome, ReadyUrls, Report, ToFetcher, Undecodable, decode};
-use shared::orders::Orders;
+use shared::orders::{Orders, Selector};
 use shared::partitions::Owners;
 use shared::stage::store::{Store, StoreError, Table};
-use shared::stage::{Core, Count, Event, Figures, Keyed, Output, QueueQuestion, ServerQueue};
+use shared::stage::{Core, Count, Counted, DropProgress, Event, Figures, Keyed, Output, QueueQuestion, ServerQueue};
 use shared::time::Timestamp;
 use shared::topology::StageName;
 use std::collections::BTreeMap;
@@ -86,6 +87,8 @@ pub struct Scheduler {
     pub(crate) places: Places,
     errands: Errands,
     grants: Grants,
+    /// What operators want to be rid of.
+    drops: Drops,
     /// Servers that were read from the store, or are paused or not any more, and have no place yet.
     opened: Vec<ServerKey>,
     /// Requests for addresses sent in this epoch.
@@ -136,6 +139,7 @@ impl Scheduler {
             places,
             errands: Errands::new(settings.robots_cache_bytes),
             grants: Grants::new(instance, epoch),
+            drops: Drops::default(),
             opened: servers.keys(),
             servers,
             settings: Arc::new(settings),
@@ -163,7 +167,9 @@ impl Scheduler {
             }
             // Its lease runs out, and its URLs are tried again.
             Input::Report(Report { partition, .. }) if !self.servers.owns(partition) => self.foreign += 1,
-            Input::Ready(ready) => self.malformed += intake::take_on(&mut self.servers, &ready, staged)?,
+            Input::Ready(ready) => {
+                self.malformed += intake::take_on(&mut self.servers, &self.drops, &ready, staged)?;
+            }
             Input::Report(report) => match self.servers.key_of(&report.server) {
                 Some(key) if !self.servers.covers(report.partition, key) => self.malformed += 1,
                 Some(key) if self.servers.owns(key.partition) => self.reports().take(key, &report, staged)?,
@@ -269,9 +275,9 @@ impl Scheduler {
         if self.servers.paused().has_all() { 0 } else { self.places.queue.ready() }
     }
 
-    /// Tells the fetchers of jobs for servers that are paused to stop before their next request.
-    fn stop_paused(&mut self, staged: &mut Staged<'_>) {
-        for (job, fetcher) in self.servers.stop_paused() {
+    /// Tells the fetchers of these jobs to stop before their next request.
+    fn stop(&mut self, jobs: Vec<Stopped>, staged: &mut Staged<'_>) {
+        for (job, fetcher) in jobs {
             match fetcher {
                 Some(fetcher) => staged.messages.send(&fetcher, ToFetcher::Revoked { job }),
                 // One of them has it.
@@ -325,9 +331,10 @@ impl Core for Scheduler {
             staged.unsettle(key);
         }
         if std::mem::take(&mut self.are_others_paused) {
-            self.stop_paused(&mut staged);
+            let jobs = self.servers.stop_paused();
+            self.stop(jobs, &mut staged);
         }
-        let mut asked = None;
+        let (mut asked, is_free) = (None, matches!(event, Event::Wake));
         match event {
             Event::Message { ticket, input } => {
                 out.finish(ticket);
@@ -344,6 +351,10 @@ impl Core for Scheduler {
             Event::Stored(_) | Event::Wake => {}
         }
         self.look_after_due(&mut staged)?;
+        // Before any job is granted: a URL that is to be dropped may have come back.
+        let (jobs, goes_on) = self.drops.look(is_free, &mut self.servers, &mut staged)?;
+        self.stop(jobs, &mut staged);
+        self.more |= goes_on;
         let granted = self.settle(&mut staged)?;
         if let Some((ticket, asker)) = asked {
             let granted = granted.iter().filter(|fetcher| **fetcher == asker).count();
@@ -385,6 +396,7 @@ impl Core for Scheduler {
 
     fn orders(&mut self, orders: &Orders) {
         self.opened.extend(self.servers.pause(Paused::by(orders)));
+        self.drops.heed(orders);
         (self.are_others_paused, self.more) = (true, true);
     }
 
@@ -406,11 +418,20 @@ impl Core for Scheduler {
     }
 
     fn why(&self, now: Timestamp, url: &str) -> Result<Option<String>, StoreError> {
-        self.inquiry(now).why_url(url)
+        let order = self.drops.order_for(url).map(|order| format!("; {order}")).unwrap_or_default();
+        Ok(self.inquiry(now).why_url(url)?.map(|why| why + &order))
     }
 
     fn queue(&self, now: Timestamp, question: &QueueQuestion) -> Result<Option<Vec<ServerQueue>>, StoreError> {
         self.inquiry(now).queue(question).map(Some)
+    }
+
+    fn count(&self, selector: &Selector, after: Option<&[u8]>) -> Result<Option<Counted>, StoreError> {
+        self.inquiry(Timestamp::ZERO).count(selector, after).map(Some)
+    }
+
+    fn drop_progress(&self, id: u64) -> Option<DropProgress> {
+        Some(self.drops.progress(&self.servers, id))
     }
 
     fn figures(&self) -> Vec<Figures> {
@@ -437,6 +458,7 @@ impl Core for Scheduler {
             ("servers_waiting_budget", waits.budget),
             ("servers_waiting_room", waits.room),
             ("pauses", self.servers.paused().orders() as u64),
+            ("drops", self.drops.len() as u64),
             ("crawl_paused", self.servers.paused().has_all().into()),
             ("servers_waiting_pause", waits.pause + (self.places.queue.ready() - self.ready()) as u64),
             ("retried_total", totals.retried),

@@ -68,6 +68,19 @@ impl Fresh {
         }
     }
 
+    /// A URL that waits no longer, wherever it stands.
+    pub(crate) fn forget(&mut self, slot: u64) {
+        match self.head.binary_search(&slot) {
+            Ok(at) => {
+                self.head.remove(at);
+            }
+            Err(_) => self.tail_urls -= 1,
+        }
+        if self.tail_urls == 0 {
+            self.tail = RETRIES;
+        }
+    }
+
     /// The first slots, as many as are in memory.
     pub(crate) fn head(&self) -> &[u64] {
         &self.head

@@ -6,6 +6,7 @@
 pub(crate) mod fresh;
 pub(crate) mod queue;
 pub(crate) mod rows;
+pub(crate) mod search;
 pub(crate) mod tried;
 pub(crate) mod url_end;
 pub(crate) mod validators;

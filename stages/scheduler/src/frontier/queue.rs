@@ -119,6 +119,22 @@ impl Queue {
         Ok(taken)
     }
 
+    /// URLs that wait no longer, wherever they stand; their rows are gone. `slots` is in order.
+    pub(crate) fn forget(
+        &mut self,
+        rows: &mut Rows<'_>,
+        server: ServerKey,
+        restore: impl Fn(u64) -> Timestamp,
+        slots: &[u64],
+    ) -> Result<(), StoreError> {
+        let (fresh, tried) = slots.split_at(slots.partition_point(|slot| *slot < RETRIES));
+        fresh.iter().for_each(|slot| self.fresh.forget(*slot));
+        match &mut self.tried {
+            Some(queue) if !tried.is_empty() => queue.forget(rows, server, restore, tried),
+            _ => Ok(()),
+        }
+    }
+
     /// Writes it into the server's record.
     pub(crate) fn write(&self, row: &mut Writer, store: impl Fn(Timestamp) -> u64) {
         match &self.tried {
@@ -136,8 +152,8 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frontier::rows::remove_url;
     use crate::frontier::rows::tests::url;
+    use crate::frontier::rows::{remove_url, visit_urls};
     use proptest::prelude::*;
     use shared::message::Quality;
     use shared::stage::Output;
@@ -154,8 +170,12 @@ mod tests {
         Take(usize, bool),
         GiveBack,
         EndTaken,
-        Commit { reopen: bool },
+        Commit {
+            reopen: bool,
+        },
         Look(usize),
+        /// Every so manieth of those that wait, from one on.
+        Forget(usize, usize),
         Pass(u64),
     }
 
@@ -168,6 +188,7 @@ mod tests {
             1 => Just(Move::EndTaken),
             2 => any::<bool>().prop_map(|reopen| Move::Commit { reopen }),
             3 => (0usize..8).prop_map(Move::Look),
+            2 => (0usize..4, 1usize..4).prop_map(|(first, step)| Move::Forget(first, step)),
             1 => (0u64..10).prop_map(Move::Pass),
         ];
         proptest::collection::vec(one, 0..80)
@@ -225,6 +246,7 @@ mod tests {
                     }
                 }
                 Move::Commit { reopen } => self.commit(store, reopen),
+                Move::Forget(first, step) => self.forget(first, step),
                 Move::Pass(micros) => self.now = self.now + Duration::from_micros(micros),
             }
         }
@@ -294,6 +316,22 @@ mod tests {
             }
         }
 
+        fn forget(&mut self, first: usize, step: usize) {
+            let mut waiting = Vec::new();
+            visit_urls(&self.rows, SERVER, 0..u64::MAX, &mut |slot, url| {
+                waiting.push((slot, url.serial));
+                true
+            })
+            .unwrap();
+            waiting.retain(|(slot, _)| self.taken.iter().all(|(taken, _)| taken != slot));
+            let (slots, serials): (Vec<_>, Vec<_>) = waiting.into_iter().skip(first).step_by(step).unzip();
+            slots.iter().for_each(|slot| remove_url(&mut self.rows, SERVER, *slot));
+            self.queue.forget(&mut self.rows, SERVER, Timestamp::from_micros, &slots).unwrap();
+            self.returned.retain(|serial| !serials.contains(serial));
+            self.retries.retain(|(serial, _)| !serials.contains(serial));
+            self.fresh.retain(|(_, serial)| !serials.contains(serial));
+        }
+
         fn commit(&mut self, store: &'a MemoryStore, reopen: bool) {
             let mut out = Output::<()>::default();
             std::mem::replace(&mut self.rows, Rows::new(store)).flush(&mut out);
@@ -302,7 +340,8 @@ mod tests {
             self.queue.write(&mut row, Timestamp::as_micros);
             let row = row.finish();
             let read = Queue::read(&mut Reader::new(&row).unwrap(), Timestamp::from_micros).unwrap();
-            assert_eq!((read.len(), read.ready_at()), (self.queue.len(), self.queue.ready_at()));
+            assert_eq!(read.len(), self.queue.len());
+            assert!(read.is_empty() || read.ready_at() == self.queue.ready_at());
             if reopen {
                 self.queue = read;
             }

@@ -51,7 +51,7 @@ impl FrontierUrl {
         row.finish()
     }
 
-    fn from_row(row: &[u8]) -> Option<Self> {
+    pub(crate) fn from_row(row: &[u8]) -> Option<Self> {
         let mut row = Reader::new(row)?;
         let url = row.text()?.to_owned();
         let of_server = if row.byte()? == 0 { "" } else { server_of(&url) };
@@ -71,6 +71,11 @@ impl FrontierUrl {
             attempts: row.byte()?,
             not_before: row.number()?,
         })
+    }
+
+    /// Reads the URL of a row alone.
+    pub(crate) fn url_of(row: &[u8]) -> Option<&str> {
+        Reader::new(row)?.text()
     }
 
     /// Bytes it takes in a job.
@@ -102,7 +107,8 @@ fn url_key(server: ServerKey, slot: u64) -> Vec<u8> {
     key
 }
 
-fn slot_of(key: &[u8]) -> Option<u64> {
+/// The slot in a key of the table.
+pub(crate) fn slot_of(key: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(key.get(KEY_BYTES..)?.try_into().ok()?))
 }
 

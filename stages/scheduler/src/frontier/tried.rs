@@ -7,7 +7,7 @@
 //!
 //! Invariant: a slot of a retry is never given out again.
 
-use crate::frontier::rows::{FrontierUrl, URLS, read_url, visit_urls, write_url};
+use crate::frontier::rows::{FrontierUrl, URLS, read_url, remove_url, visit_urls, write_url};
 use crate::keys::server_key::ServerKey;
 use crate::keys::slot::RETRIES;
 use crate::store::codec::{Reader, Writer};
@@ -81,6 +81,34 @@ impl Tried {
     /// A URL that a job took and did not contact goes before all others.
     pub(crate) fn give_back(&mut self, slot: u64) {
         self.returned.push_front(slot);
+    }
+
+    /// URLs that wait no longer, wherever they stand; their rows are gone. `slots` is in order. The retries behind them move
+    /// up: those that wait lie without a gap.
+    pub(crate) fn forget(
+        &mut self,
+        rows: &mut Rows<'_>,
+        server: ServerKey,
+        restore: impl Fn(u64) -> Timestamp,
+        slots: &[u64],
+    ) -> Result<(), StoreError> {
+        self.returned.retain(|slot| slots.binary_search(slot).is_err());
+        let Some(&first) = slots.iter().find(|slot| **slot >= self.retries.head) else { return Ok(()) };
+        let mut behind = Vec::new();
+        visit_urls(rows, server, first..self.retries.next, &mut |slot, url| {
+            behind.push((slot, url));
+            true
+        })?;
+        self.retries.next = first;
+        for (slot, url) in behind {
+            remove_url(rows, server, slot);
+            write_url(rows, server, self.retries.next, &url);
+            self.retries.next += 1;
+        }
+        if first == self.retries.head && self.retries.len() > 0 {
+            self.retry_at = restore(read_url(rows, server, first)?.not_before);
+        }
+        Ok(())
     }
 
     /// Takes those that came back, then retries that are due, up to `limit` in all.

@@ -59,6 +59,7 @@ impl Paused {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shared::orders::Author;
     use shared::partitions::Directory;
     use shared::url::registered_domain;
 
@@ -67,7 +68,7 @@ mod tests {
         let directory = Directory::new(4);
         let mut orders = Orders::default();
         for what in [Target::Host("a.example.org".into()), Target::Domain("example.com".into())] {
-            orders.pause(Pause { what, by: "anna".into(), since_s: 1, note: String::new() });
+            orders.pause(Pause { what, author: Author::default() });
         }
         let paused = Paused::by(&orders);
         for server in

@@ -10,7 +10,7 @@
 use crate::keys::server_key::{ServerKey, keys_of};
 use crate::servers::counts::Counts;
 use crate::servers::lease::{JOBS, Lease};
-use crate::servers::partition::Stored;
+use crate::servers::partition::{DropState, Stored};
 use crate::servers::server::{SERVERS, Server};
 use crate::store::clock::Clock;
 use crate::store::rows::corrupt;
@@ -28,7 +28,8 @@ pub fn halve(store: &dyn Store, split: &Split, changes: &mut Changes) -> Result<
     for (half, hashes) in &split.halves {
         let new = not_ended(store, *half, hashes, whole.clock)?;
         whole.counts.new = whole.counts.new.saturating_sub(new);
-        Stored { clock: whole.clock, counts: Counts { new, ..Counts::default() } }.write(*half, changes);
+        let drops = whole.drops.iter().map(|state| DropState { dropped: 0, ..*state }).collect();
+        Stored { clock: whole.clock, counts: Counts { new, ..Counts::default() }, drops }.write(*half, changes);
     }
     whole.write(split.partition, changes);
     Ok(0)

@@ -62,7 +62,6 @@ impl Servers {
     /// Outstanding jobs get a full lease from `now` on, and waits go on from where they were.
     ///
     /// # Errors
-    ///
     /// The store cannot be read, or a row is not understood.
     pub(crate) fn open(
         settings: &Settings,
@@ -103,10 +102,9 @@ impl Servers {
 
     fn open_servers(&mut self, store: &dyn Store, partition: u16, now: Timestamp) -> Result<(), StoreError> {
         let Some(clock) = self.partitions.get(&partition).map(|partition| partition.clock) else { return Ok(()) };
-        let Some(hashes) = self.directory.hashes_of(partition) else { return Ok(()) };
+        let Some((from, to)) = self.keys_of(partition) else { return Ok(()) };
         let mut servers = Vec::new();
         let mut unreadable = false;
-        let (from, to) = keys_of(&hashes);
         store.scan(SERVERS, &from, &to, &mut |key, row| {
             match (ServerKey::from_bytes(partition, key), Server::from_row(row, clock)) {
                 (Some(key), Some(server)) => {
@@ -125,10 +123,9 @@ impl Servers {
     }
 
     fn open_leases(&mut self, store: &dyn Store, partition: u16, deadline: Timestamp) -> Result<(), StoreError> {
-        let Some(hashes) = self.directory.hashes_of(partition) else { return Ok(()) };
+        let Some((from, to)) = self.keys_of(partition) else { return Ok(()) };
         let mut leases = Vec::new();
         let mut unreadable = false;
-        let (from, to) = keys_of(&hashes);
         store.scan(JOBS, &from, &to, &mut |key, row| {
             match (ServerKey::from_bytes(partition, key), Lease::from_row(row, deadline)) {
                 (Some(key), Some(lease)) => leases.push((key, lease)),
@@ -194,6 +191,16 @@ impl Servers {
     /// Says whether nothing is left that only this instance can give back.
     pub(crate) fn is_settled(&self) -> bool {
         !self.partitions.is_empty() || !self.shares.has_questions()
+    }
+
+    /// The partitions of this instance, by id.
+    pub(crate) fn partitions(&self) -> impl Iterator<Item = (u16, &Partition)> {
+        self.partitions.iter().map(|(&id, partition)| (id, partition))
+    }
+
+    /// The range of keys of a partition; none when it was split.
+    pub(crate) fn keys_of(&self, partition: u16) -> Option<(Vec<u8>, Vec<u8>)> {
+        self.directory.hashes_of(partition).map(|hashes| keys_of(&hashes))
     }
 
     /// A partition of this instance.
@@ -273,7 +280,6 @@ impl Servers {
     /// The server, from memory or from its record.
     ///
     /// # Errors
-    ///
     /// The store cannot be read, or the record is not understood.
     pub(crate) fn load(&mut self, key: ServerKey) -> Result<Option<&mut Server>, StoreError> {
         if !self.in_memory.contains_key(&key)
@@ -290,7 +296,6 @@ impl Servers {
     /// Brings the server into memory; makes it when it is not known yet.
     ///
     /// # Errors
-    ///
     /// The store cannot be read, or the record is not understood.
     pub(crate) fn load_or_make(&mut self, key: ServerKey, name: &str) -> Result<(), StoreError> {
         if self.load(key)?.is_none() {
@@ -302,7 +307,6 @@ impl Servers {
     /// The server as it is now, without bringing it into memory.
     ///
     /// # Errors
-    ///
     /// The store cannot be read.
     pub(crate) fn look_up(&self, key: ServerKey) -> Result<Option<Server>, StoreError> {
         let Some(partition) = self.partitions.get(&key.partition) else { return Ok(None) };
@@ -342,13 +346,8 @@ impl Servers {
 
     /// Jobs that are out for paused servers, in order: they are to stop. The fetcher of one from an earlier life is not known.
     pub(crate) fn stop_paused(&mut self) -> Vec<(JobId, Option<String>)> {
-        let mut stopped = Vec::new();
-        for server in self.in_memory.values_mut().filter(|server| server.is_paused || self.paused.has_all()) {
-            if let Some(lease) = &mut server.lease {
-                lease.is_excused = true;
-                stopped.push((lease.id, lease.holder.as_ref().map(|(fetcher, _)| fetcher.clone())));
-            }
-        }
+        let paused = self.in_memory.values_mut().filter(|server| server.is_paused || self.paused.has_all());
+        let mut stopped: Vec<_> = paused.filter_map(|server| Some(server.lease.as_mut()?.stop())).collect();
         stopped.sort_unstable();
         stopped
     }
@@ -408,7 +407,6 @@ impl Servers {
     /// What is left for the pages of a server that may not be in memory.
     ///
     /// # Errors
-    ///
     /// The store cannot be read, or a row is not understood.
     pub(crate) fn stored_budgets(&self, key: ServerKey, server: &Server) -> Result<Budgets, StoreError> {
         let store = self.store.as_ref();
@@ -432,7 +430,6 @@ impl Servers {
     /// Another scheduler has no token left of a domain's budget, or of the crawl's when no domain is named.
     ///
     /// # Errors
-    ///
     /// The store cannot be read, or a row is not understood.
     pub(crate) fn call_for_tokens(&mut self, now: Timestamp, domain: Option<&str>) -> Result<(), StoreError> {
         self.shares.call(now, domain, self.store.as_ref())

@@ -58,6 +58,8 @@ pub(crate) struct Lease {
     prompt_until: Timestamp,
     /// It is no fault of its URLs when it expires: its holder could not be heard for a while, or was told to stop.
     pub(crate) is_excused: bool,
+    /// Its holder was told to stop, and is told again with each report.
+    pub(crate) is_stopped: bool,
     /// The fetcher that the job was sent to, and its life; not known after a restart.
     pub(crate) holder: Option<(String, u64)>,
 }
@@ -85,6 +87,7 @@ impl Lease {
             deadline,
             prompt_until: deadline,
             is_excused: false,
+            is_stopped: false,
             holder: Some((fetcher.to_owned(), life)),
         }
     }
@@ -96,6 +99,12 @@ impl Lease {
         if is_prompt {
             self.prompt_until = self.deadline;
         }
+    }
+
+    /// It is to stop before its next request. Gives the job and its fetcher, which is not known of a job from an earlier life.
+    pub(crate) fn stop(&mut self) -> (JobId, Option<String>) {
+        (self.is_excused, self.is_stopped) = (true, true);
+        (self.id, self.holder.as_ref().map(|(fetcher, _)| fetcher.clone()))
     }
 
     /// Its holder could not be heard, and can be again: it lasts in full from now on, as after a restart. Until then the
@@ -199,6 +208,7 @@ impl Lease {
             deadline,
             prompt_until: Timestamp::ZERO,
             is_excused: false,
+            is_stopped: false,
             holder: None,
         })
     }

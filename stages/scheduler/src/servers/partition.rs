@@ -27,6 +27,19 @@ pub(crate) struct Partition {
     pub(crate) counts: Counts,
     pub(crate) hosts: Hosts,
     pub(crate) clock: Clock,
+    /// How far it has come with each drop that was asked for.
+    pub(crate) drops: Vec<DropState>,
+}
+
+/// How far a partition has come with a drop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DropState {
+    /// Of the order.
+    pub(crate) id: u64,
+    /// URLs that ended so far.
+    pub(crate) dropped: u64,
+    /// All that waited was looked at.
+    pub(crate) is_done: bool,
 }
 
 /// The key of a row of a partition.
@@ -54,7 +67,31 @@ impl Partition {
             Some(row) => read(&row).ok_or_else(unreadable)?,
             None => (0, Counts::default()),
         };
-        Ok(Partition { serials, counts, hosts, clock: Clock::resume(clock, now, epoch) })
+        let drops = match store.get(META, &key(partition, b'd'))? {
+            Some(row) => read_drops(&row).ok_or_else(unreadable)?,
+            None => Vec::new(),
+        };
+        Ok(Partition { serials, counts, hosts, clock: Clock::resume(clock, now, epoch), drops })
+    }
+
+    /// How far it has come with the drop of this id.
+    pub(crate) fn drop_state(&self, id: u64) -> DropState {
+        let known = self.drops.iter().find(|state| state.id == id);
+        known.copied().unwrap_or(DropState { id, dropped: 0, is_done: false })
+    }
+
+    /// Notes how far it has come with a drop, in the commit that holds what it did; and forgets those that are not asked for any
+    /// more.
+    pub(crate) fn save_drop(
+        &mut self,
+        staged: &mut Staged<'_>,
+        partition: u16,
+        state: DropState,
+        is_asked_for: impl Fn(u64) -> bool,
+    ) {
+        self.drops.retain(|other| other.id != state.id && is_asked_for(other.id));
+        self.drops.push(state);
+        staged.rows.put(META, key(partition, b'd'), drops_row(&self.drops));
     }
 
     /// Writes counts and clock.
@@ -73,6 +110,12 @@ impl Partition {
 
     /// A URL ends: its row goes, its outcome is published, both in one commit (P3).
     pub(crate) fn end(&mut self, staged: &mut Staged<'_>, server: ServerKey, slot: u64, url: FrontierUrl, end: UrlEnd) {
+        remove_url(&mut staged.rows, server, slot);
+        self.end_on_arrival(staged, server, url, end);
+    }
+
+    /// A URL ends that never had a row.
+    pub(crate) fn end_on_arrival(&mut self, staged: &mut Staged<'_>, server: ServerKey, url: FrontierUrl, end: UrlEnd) {
         self.counts.outcomes[end.outcome as usize] += 1;
         if end.outcome == Outcome::Fetched {
             self.counts.bytes += end.bytes;
@@ -80,16 +123,34 @@ impl Partition {
         }
         let (outcome, reason) = (end.outcome.name(), end.reason);
         tracing::debug!(trace = %Trace::of(&url.url), url = url.url, outcome, status = end.status, reason, "a URL ends");
-        remove_url(&mut staged.rows, server, slot);
         staged.messages.outcome(server.partition, url.into_outcome(end));
         staged.partitions.insert(server.partition);
     }
 }
 
-/// What a partition that this instance does not work with has stored: its clock and its counts.
+fn drops_row(drops: &[DropState]) -> Vec<u8> {
+    let mut row = Writer::with_capacity(16 * drops.len() + 1);
+    row.number(drops.len() as u64);
+    for DropState { id, dropped, is_done } in drops {
+        row.number(*id);
+        row.number(*dropped);
+        row.byte(u8::from(*is_done));
+    }
+    row.finish()
+}
+
+fn read_drops(row: &[u8]) -> Option<Vec<DropState>> {
+    let mut row = Reader::new(row)?;
+    let read =
+        |row: &mut Reader<'_>| Some(DropState { id: row.number()?, dropped: row.number()?, is_done: row.byte()? != 0 });
+    (0..row.number()?).map(|_| read(&mut row)).collect()
+}
+
+/// What a partition that this instance does not work with has stored: its clock, its counts, and how far it has come with drops.
 pub(crate) struct Stored {
     pub(crate) clock: u64,
     pub(crate) counts: Counts,
+    pub(crate) drops: Vec<DropState>,
 }
 
 impl Stored {
@@ -97,7 +158,11 @@ impl Stored {
     pub(crate) fn read(store: &dyn Store, partition: u16) -> Result<Option<Self>, StoreError> {
         let Some(row) = store.get(META, &key(partition, b'c'))? else { return Ok(None) };
         let (clock, counts) = read(&row).ok_or_else(|| corrupt(META, "a partition's row is unreadable"))?;
-        Ok(Some(Stored { clock, counts }))
+        let drops = match store.get(META, &key(partition, b'd'))? {
+            Some(row) => read_drops(&row).ok_or_else(|| corrupt(META, "a partition's row is unreadable"))?,
+            None => Vec::new(),
+        };
+        Ok(Some(Stored { clock, counts, drops }))
     }
 
     /// Adds the row of a partition to a commit.
@@ -107,6 +172,7 @@ impl Stored {
         row.number(0);
         self.counts.write(&mut row);
         changes.put(META, key(partition, b'c'), row.finish());
+        changes.put(META, key(partition, b'd'), drops_row(&self.drops));
     }
 }
 

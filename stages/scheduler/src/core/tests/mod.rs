@@ -5,6 +5,7 @@ mod address_scenarios;
 mod budget_scenarios;
 mod checks;
 mod circle_scenarios;
+mod drop_scenarios;
 mod fetching;
 mod idle_scenarios;
 mod job_scenarios;

@@ -7,7 +7,7 @@ use crate::core::scheduler::Input;
 use crate::settings::Settings;
 use crate::settings::tests::settings;
 use shared::message::{JobId, ToFetcher};
-use shared::orders::{Orders, Pause, Target};
+use shared::orders::{Author, Orders, Pause, Target};
 use shared::stage::Core as _;
 use std::time::Duration;
 
@@ -32,7 +32,10 @@ fn host(server: &str) -> Target {
 fn order(world: &mut World, paused: &[Target]) {
     let mut orders = Orders::default();
     for what in paused {
-        orders.pause(Pause { what: what.clone(), by: "anna".into(), since_s: 0, note: "asked".into() });
+        orders.pause(Pause {
+            what: what.clone(),
+            author: Author { by: "anna".into(), since_s: 0, note: "asked".into() },
+        });
     }
     world.core.orders(&orders);
     assert!(world.core.wake_at().is_some_and(|at| at <= world.now), "the step follows at once");

@@ -3,72 +3,16 @@
 //! They lie at the broker, in one value that all processes read, so they outlive every process and every move of a
 //! partition.
 
-use crate::url::{host_of, registered_domain};
+mod author;
+mod drop;
+mod pause;
+mod setting;
+
+pub use self::author::Author;
+pub use self::drop::{DropOrder, Selection, Selector};
+pub use self::pause::{Pause, Target};
+pub use self::setting::Setting;
 use serde::{Deserialize, Serialize};
-use std::fmt;
-
-/// What an order is about.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Target {
-    /// All of the crawl.
-    Crawl,
-    /// The servers of a registered domain, and of all names below it.
-    Domain(String),
-    /// The servers of a host.
-    Host(String),
-}
-
-impl Target {
-    /// Says whether it has this server, `scheme://host[:port]`.
-    pub fn has(&self, server: &str) -> bool {
-        let host = host_of(server);
-        match self {
-            Target::Crawl => true,
-            Target::Domain(domain) => registered_domain(host) == domain,
-            Target::Host(name) => host == name,
-        }
-    }
-}
-
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Target::Crawl => f.write_str("the crawl"),
-            Target::Domain(domain) => write!(f, "domain {domain}"),
-            Target::Host(host) => write!(f, "host {host}"),
-        }
-    }
-}
-
-/// An order that something is to be left alone.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pause {
-    /// What is left alone.
-    pub what: Target,
-    /// Who has asked for it.
-    pub by: String,
-    /// When, in seconds since 1970.
-    pub since_s: u64,
-    /// Why, in the words of who asked; empty when nothing was said.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub note: String,
-}
-
-impl fmt::Display for Pause {
-    /// Who asked for it, when and why.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Pause { what, by, since_s, note } = self;
-        write!(f, "{what} is paused by {by} since {}", humantime::format_rfc3339_seconds(since(*since_s)))?;
-        if note.is_empty() { Ok(()) } else { write!(f, ": {note}") }
-    }
-}
-
-fn since(seconds: u64) -> std::time::SystemTime {
-    // Far enough for any date that can be written.
-    const LATEST_S: u64 = 253_402_300_799;
-    std::time::UNIX_EPOCH + std::time::Duration::from_secs(seconds.min(LATEST_S))
-}
 
 /// The orders of a crawl.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,6 +20,12 @@ pub struct Orders {
     /// What is paused: each target once, in order.
     #[serde(default)]
     pub paused: Vec<Pause>,
+    /// What is dropped, in the order in which it was asked for.
+    #[serde(default)]
+    pub drops: Vec<DropOrder>,
+    /// Which keys of the configuration have other values: each key once, in order.
+    #[serde(default)]
+    pub set: Vec<Setting>,
 }
 
 impl Orders {
@@ -93,6 +43,35 @@ impl Orders {
         Some(self.paused.remove(at))
     }
 
+    /// Drops something. A later order takes the place of an earlier one about the same; what is dropped later as well stays so.
+    /// Gives the earlier one.
+    pub fn drop(&mut self, mut order: DropOrder) -> Option<DropOrder> {
+        let earlier = self.take_back(&order.what);
+        order.and_later |= earlier.as_ref().is_some_and(|earlier| earlier.and_later);
+        self.drops.push(order);
+        earlier
+    }
+
+    /// Takes a drop back. Gives it, if there was one.
+    pub fn take_back(&mut self, what: &Selection) -> Option<DropOrder> {
+        let at = self.drops.iter().position(|known| known.what == *what)?;
+        Some(self.drops.remove(at))
+    }
+
+    /// Sets a key. Gives what it was set to before, if it was.
+    pub fn set(&mut self, setting: Setting) -> Option<Setting> {
+        let before = self.unset(&setting.key);
+        let at = self.set.partition_point(|known| known.key < setting.key);
+        self.set.insert(at, setting);
+        before
+    }
+
+    /// Takes a setting back. Gives it, if there was one.
+    pub fn unset(&mut self, key: &str) -> Option<Setting> {
+        let at = self.set.iter().position(|known| known.key == key)?;
+        Some(self.set.remove(at))
+    }
+
     /// The first pause that holds for a server, `scheme://host[:port]`.
     pub fn pause_of(&self, server: &str) -> Option<&Pause> {
         self.paused.iter().find(|pause| pause.what.has(server))
@@ -104,7 +83,7 @@ mod tests {
     use super::*;
 
     fn pause(what: Target, note: &str) -> Pause {
-        Pause { what, by: "anna@desk".to_owned(), since_s: 1_700_000_000, note: note.to_owned() }
+        Pause { what, author: Author { by: "anna@desk".into(), since_s: 1_700_000_000, note: note.into() } }
     }
 
     #[test]
@@ -134,15 +113,32 @@ mod tests {
             orders.pause(pause(host.clone(), &n.to_string()));
         }
         orders.pause(pause(Target::Crawl, "all"));
-        let said: Vec<_> = orders.paused.iter().map(|pause| (pause.what.to_string(), pause.note.as_str())).collect();
+        let said: Vec<_> =
+            orders.paused.iter().map(|pause| (pause.what.to_string(), pause.author.note.as_str())).collect();
         assert_eq!(
             said.iter().map(|(what, note)| (what.as_str(), *note)).collect::<Vec<_>>(),
             [("the crawl", "all"), ("host a.test", "1"), ("host b.test", "2")]
         );
-        assert_eq!(orders.unpause(&Target::Crawl).map(|pause| pause.note), Some("all".to_owned()));
+        assert_eq!(orders.unpause(&Target::Crawl).map(|pause| pause.author.note), Some("all".to_owned()));
         assert_eq!(orders.unpause(&Target::Crawl), None);
-        assert_eq!(orders.pause_of("http://b.test:81").map(|pause| pause.note.as_str()), Some("2"));
+        assert_eq!(orders.pause_of("http://b.test:81").map(|pause| pause.author.note.as_str()), Some("2"));
         assert_eq!(orders.pause_of("http://c.test"), None);
+    }
+
+    #[test]
+    fn a_drop_of_what_is_found_later_stays_until_it_is_taken_back() {
+        let order = |id, host: &str, and_later| {
+            let what = Selection::Host(host.to_owned());
+            DropOrder { id, what, and_later, author: Author::default() }
+        };
+        let mut orders = Orders::default();
+        assert_eq!(orders.drop(order(1, "a.test", true)), None);
+        orders.drop(order(2, "b.test", false));
+        assert_eq!(orders.drop(order(3, "a.test", false)).map(|earlier| earlier.id), Some(1));
+        let left: Vec<_> = orders.drops.iter().map(|order| (order.id, order.and_later)).collect();
+        assert_eq!(left, [(2, false), (3, true)]);
+        assert_eq!(orders.take_back(&Selection::Host("a.test".into())).map(|order| order.id), Some(3));
+        assert_eq!(orders.take_back(&Selection::Host("a.test".into())), None);
     }
 
     #[test]
@@ -152,7 +148,7 @@ mod tests {
         let text = serde_json::to_string(&orders).unwrap();
         assert_eq!(
             text,
-            r#"{"paused":[{"what":{"host":"a.test"},"by":"anna@desk","since_s":1700000000,"note":"asked by mail"}]}"#
+            r#"{"paused":[{"what":{"host":"a.test"},"by":"anna@desk","since_s":1700000000,"note":"asked by mail"}],"drops":[],"set":[]}"#
         );
         assert_eq!(serde_json::from_str::<Orders>(&text).unwrap(), orders);
         assert_eq!(

@@ -4,12 +4,13 @@
 //!
 //! Source: Heydon and Najork 1999, sections 3.5 (URL filters) and 5 (crawler traps).
 
-use shared::config::{Patterns, Pipeline};
-use shared::message::FilterReason;
-use shared::url::{path_of, surt};
+use crate::config::{Patterns, Pipeline};
+use crate::message::FilterReason;
+use crate::url::{path_of, surt};
+use serde::{Deserialize, Serialize};
 
 /// The filters of a crawl.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Filters {
     /// Prefixes of canonical URLs in SURT form; when there are any, a URL begins with one of them.
     pub prefixes: Vec<String>,

@@ -1,0 +1,176 @@
+//! `rhumb set`: keys of the configuration of a crawl that runs have other values.
+//!
+//! The values are written to the broker, on top of what was configured, so they hold for processes that start later, too. Then all
+//! processes are asked until each goes by them.
+
+use super::arguments::{BadArguments, Which};
+use super::drop::Wanted;
+use super::orders::{AuthorArgs, Heard, change};
+use crate::handle::{self, Running};
+use crate::output::line;
+use clap::Args;
+use serde::Serialize;
+use shared::bus::{OrdersGiven, find_orders};
+use shared::config::{CHANGEABLE, ConfigError, assignment, how_to_change};
+use shared::filters::Filters;
+use shared::orders::{Author, Selection, Setting};
+use std::process::ExitCode;
+
+/// Changes keys of the configuration while the crawl runs
+///
+/// The values hold until they are taken back, for processes that start later and after --resume as well. What is under way goes on:
+/// requests in hand end under the earlier values, and URLs that wait are judged again only with --and-waiting.
+#[derive(Args)]
+#[command(
+    after_help = "Without arguments it lists what is set. Ends with exit code 1 when a process does not answer: it goes by the new \
+values when it is back.
+
+Examples:
+  rhumb set politeness.delay=5s --note 'the operators of example.org asked'
+  rhumb set 'scope.reject=[/calendar/, \"[?&]sessionid=\"]' --and-waiting
+  rhumb set --unset politeness.delay
+  rhumb set --keys                         which keys may change, and their values"
+)]
+pub(super) struct Set {
+    /// VALUE is YAML; a list takes the place of the whole list
+    #[arg(value_name = "KEY.PATH=VALUE")]
+    assignments: Vec<String>,
+    /// Takes a key back to what was configured. Repeatable
+    #[arg(long, value_name = "KEY.PATH")]
+    unset: Vec<String>,
+    /// URLs that wait are judged again by the filters as they are then; those that they reject end as dropped
+    #[arg(long)]
+    and_waiting: bool,
+    /// With --and-waiting: does not ask; given twice, not even before all that waits is dropped
+    #[arg(long, action = clap::ArgAction::Count, requires = "and_waiting")]
+    yes: u8,
+    #[command(flatten)]
+    author: AuthorArgs,
+    /// Lists the keys that may change while the crawl runs, each with its value and who goes by it
+    #[arg(long, conflicts_with_all = ["assignments", "unset", "and_waiting"])]
+    keys: bool,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    which: Which,
+}
+
+/// What the command tells as JSON.
+#[derive(Serialize)]
+struct Told<'a> {
+    set: &'a [Setting],
+    /// Processes that go by it.
+    processes: usize,
+}
+
+impl Set {
+    /// Writes the values, and waits until all go by them; or lists.
+    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+        let running = handle::find(&self.which.layers()).await?;
+        if self.keys {
+            return list_keys(&running, self.json).await;
+        }
+        if self.assignments.is_empty() && self.unset.is_empty() && !self.and_waiting {
+            return list(&running, self.json).await;
+        }
+        let author = self.author.author();
+        let set = change_keys(&running, &self.assignments, &self.unset, &author, self.json).await?;
+        if self.and_waiting {
+            let what = Selection::Rejected(Filters::from(&running.pipeline.with(&set)?));
+            let wanted = Wanted { what, and_later: false, yes: self.yes, author, as_json: self.json };
+            return Ok(if wanted.run(&running).await? { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        }
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Changes what is set, and waits until that is heeded. Gives all that is set then.
+async fn change_keys(
+    running: &Running,
+    assignments: &[String],
+    unset: &[String],
+    author: &Author,
+    as_json: bool,
+) -> anyhow::Result<Vec<Setting>> {
+    let assigned: Vec<_> = assignments.iter().map(|text| assignment(text)).collect::<Result<_, ConfigError>>()?;
+    let mut problem = None;
+    let given = change(running, |orders| {
+        problem = None;
+        for key in unset {
+            if orders.unset(key).is_none() {
+                problem = Some(anyhow::Error::from(BadArguments(format!("{key} is not set by rhumb set"))));
+                return false;
+            }
+        }
+        for (key, value) in &assigned {
+            orders.set(Setting { key: key.clone(), value: value.clone(), author: author.clone() });
+        }
+        problem = running.pipeline.with(&orders.set).err().map(Into::into);
+        problem.is_none() && !(unset.is_empty() && assigned.is_empty())
+    });
+    let OrdersGiven { orders, revision } = given.await?;
+    if let Some(problem) = problem {
+        return Err(problem);
+    }
+    if unset.is_empty() && assigned.is_empty() {
+        return Ok(orders.set);
+    }
+    let heard = Heard::of(running, revision).await?;
+    if as_json {
+        line(serde_json::to_string(&Told { set: &orders.set, processes: heard.processes() })?);
+    } else {
+        let keys = assigned.iter().map(|(key, _)| key).chain(unset);
+        let now = |key: &String| format!("{key} = {}", value(running, &orders.set, key));
+        let now: Vec<String> = keys.map(now).collect();
+        line(format_args!("{}; {} processes go by it", now.join(", "), heard.processes()));
+    }
+    heard.check(running, "they go by the earlier values").await?;
+    Ok(orders.set)
+}
+
+/// The value of a key by what is set and what was configured, as JSON.
+fn value(running: &Running, set: &[Setting], key: &str) -> String {
+    let own = set.iter().find(|setting| setting.key == key).map(|setting| &setting.value);
+    own.or_else(|| running.pipeline.configured(key)).map_or_else(|| "?".to_owned(), ToString::to_string)
+}
+
+async fn read(running: &Running) -> anyhow::Result<Vec<Setting>> {
+    match find_orders(&running.bus).await? {
+        Some(bucket) => Ok(bucket.read().await?.orders.set),
+        None => Ok(Vec::new()),
+    }
+}
+
+async fn list(running: &Running, as_json: bool) -> anyhow::Result<ExitCode> {
+    let set = read(running).await?;
+    if set.is_empty() && !as_json {
+        line("nothing is set: all goes by the configuration");
+    }
+    for setting in set {
+        match as_json {
+            true => line(serde_json::to_string(&setting)?),
+            false => line(&setting),
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn list_keys(running: &Running, as_json: bool) -> anyhow::Result<ExitCode> {
+    let set = read(running).await?;
+    for entry in CHANGEABLE {
+        let stages: Vec<&str> = entry.stages.iter().map(|stage| stage.name()).collect();
+        let value = value(running, &set, entry.key);
+        match as_json {
+            true => {
+                let value: serde_json::Value = serde_json::from_str(&value)?;
+                line(serde_json::json!({ "key": entry.key, "value": value, "stages": stages }));
+            }
+            false => line(format_args!("{:<42} {value:<20} {}", entry.key, stages.join(", "))),
+        }
+    }
+    if !as_json {
+        line(format_args!("All others hold while the crawl runs: {}.", how_to_change("KEY")));
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,187 @@
+//! Drops: what an operator wants to be rid of ends once, as dropped, whatever happens to the crawl meanwhile.
+
+use rhumb::status::Summary;
+use rhumb_tests::harness::{Running, World, assert_conserved, assert_manners, json, signal};
+use rustix::process::Signal;
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+use synthetic_web::{Latency, PagesPerHost, Profile};
+
+const HOSTS: u32 = 20;
+const PAGES: u32 = 250;
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn world() -> World {
+    let pages_per_host = PagesPerHost::Exactly(PAGES);
+    World::new(Profile { hosts: HOSTS, pages_per_host, latency: Latency::Fixed { ms: 200 }, ..Profile::raw() })
+}
+
+/// Runs a command, whose end it checks. Returns what it printed.
+fn says(crawl: &Running, code: i32, arguments: &[&str], words: &str) -> String {
+    let said = crawl.rhumb(arguments);
+    let text = format!("{}{}", said.out, said.err);
+    assert!(said.code == code && text.contains(words), "{arguments:?} ends with {}: {text}", said.code);
+    text
+}
+
+fn dropped(summary: &Summary) -> u64 {
+    summary.outcomes.get("dropped").copied().unwrap_or_default()
+}
+
+/// What a tap of outcomes has shown: how often each URL ended so.
+fn ends(lines: &[String]) -> BTreeMap<(String, String), u32> {
+    let mut ends = BTreeMap::new();
+    for line in lines {
+        let message: serde_json::Value = serde_json::from_str(line).expect("a tap shows JSON");
+        for entry in message["message"]["entries"].as_array().expect("outcomes") {
+            let text = |key: &str| entry[key].as_str().unwrap_or_default().to_lowercase();
+            *ends.entry((text("url"), text("outcome"))).or_default() += 1;
+        }
+    }
+    ends
+}
+
+/// Goal: what waits at a host ends as dropped and nothing else does; what is found there later is fetched. Method: a tap counts
+/// how each URL ended.
+#[test]
+fn what_waits_at_a_host_ends_once_and_the_rest_of_the_web_is_crawled() {
+    let world = world();
+    let name = world.web.host_name(3);
+    let mut crawl = world.crawl().start();
+    let tap = crawl.tap("outcomes");
+    crawl.until(MINUTE, |summary| summary.pages > u64::from(HOSTS * PAGES / 8));
+    let drop = ["drop", "--host", &name];
+    let asks =
+        says(&crawl, 2, &drop, &format!("URLs that wait are of host {name}; to have them dropped, say so: --yes"));
+    let counted: u64 = asks.split_once(" of ").and_then(|(n, _)| n.rsplit(' ').next()?.parse().ok()).expect("a number");
+    assert!(counted > 20, "{asks}");
+    let done = says(&crawl, 0, &[&drop[..], &["--yes", "--json", "--note", "by mistake"]].concat(), "\"silent\":[]");
+    let done: serde_json::Value = serde_json::from_str(&done).expect("JSON");
+    let ended = done["dropped"].as_u64().expect("a number");
+    assert!(ended > 20 && ended <= u64::from(PAGES), "{done}");
+    says(&crawl, 0, &["drop", "--list"], "nothing is dropped");
+    says(&crawl, 0, &["status", "--check"], "every URL is accounted for");
+
+    let finished = crawl.finish(2 * MINUTE);
+    assert_eq!((finished.code, dropped(&finished.summary)), (0, ended), "{}", json(&finished.summary));
+    assert_conserved(&finished.summary);
+    assert_manners(&world.web.report());
+    let ends = ends(&tap.lines());
+    let of_host = |(url, outcome): &(String, String)| (url.contains(&format!("//{name}")), outcome == "dropped");
+    assert!(ends.keys().map(of_host).all(|(is_there, is_dropped)| is_there || !is_dropped));
+    assert_eq!(ends.keys().map(of_host).filter(|of| *of == (true, true)).count() as u64, ended);
+    assert!(ends.values().all(|times| *times == 1), "P3");
+    let others = u64::from((HOSTS - 1) * PAGES);
+    assert!(finished.summary.pages >= others, "the others are whole: {}", json(&finished.summary));
+}
+
+/// Goal: an order that nobody hears is kept and carried out once, by whoever has the partitions. Method: the scheduler stands
+/// still while it is given, and is killed; the partitions move while the next one is carried out.
+#[test]
+fn an_order_is_carried_out_once_over_kills_and_moves() {
+    let world = world();
+    let [one, two] = [3, 5].map(|host| world.web.host_name(host));
+    let mut crawl = world.crawl().start();
+    let tap = crawl.tap("outcomes");
+    crawl.until(MINUTE, |summary| summary.pages > u64::from(HOSTS * PAGES / 8));
+    let scheduler = crawl.pid("scheduler");
+    signal(scheduler, Signal::STOP);
+    let silent = "not carried out yet by scheduler.0 (partitions 0-63): no answer. The order is kept";
+    says(&crawl, 1, &["drop", "--host", &one, "--yes"], silent);
+    signal(scheduler, Signal::KILL);
+    signal(scheduler, Signal::CONT);
+    crawl.until_replaced("scheduler", scheduler, MINUTE);
+    crawl.until(MINUTE, |summary| dropped(summary) > 0);
+
+    // A rule stays over kills and moves.
+    says(&crawl, 0, &["drop", "--host", &two, "--and-later", "--yes", "--by", "anna"], "found later is dropped, too");
+    says(&crawl, 0, &["drop", "--list"], &format!("host {two}, found now or later, is dropped by anna since 20"));
+    says(&crawl, 0, &["status"], &format!("dropped   host {two}, found now or later, is dropped by anna"));
+    says(&crawl, 0, &["scale", "scheduler=2"], "");
+    for stage in ["dedup", "parser"] {
+        let pid = crawl.pid(stage);
+        signal(pid, Signal::KILL);
+        crawl.until_replaced(stage, pid, MINUTE);
+    }
+    let finished = crawl.finish(3 * MINUTE);
+    assert_eq!(finished.code, 0, "{}", json(&finished.summary));
+    assert_conserved(&finished.summary);
+    assert_manners(&world.web.report());
+    assert_eq!(world.web.report().missing.count, 0, "robots.txt and the other hosts are whole");
+    let ends = ends(&tap.lines());
+    let dropped_at = |name: &str| {
+        ends.keys().filter(|(url, outcome)| outcome == "dropped" && url.contains(&format!("//{name}"))).count() as u64
+    };
+    assert!(dropped_at(&one) > 20 && dropped_at(&two) > 20);
+    assert_eq!(dropped_at(&one) + dropped_at(&two), dropped(&finished.summary));
+    let mut urls: Vec<&str> = ends.keys().map(|(url, _)| url.as_str()).collect();
+    urls.dedup();
+    assert_eq!(urls.len(), ends.len(), "P3: no URL has two outcomes");
+}
+
+/// Goal: much is dropped fast, a kill in the middle ends nothing twice, and a rule is taken back. Method: as many seeds as wait
+/// for a while, of one host that is paused.
+#[test]
+fn much_that_waits_is_dropped_fast_and_a_kill_in_the_middle_ends_nothing_twice() {
+    const SEEDS: u64 = 200_000;
+    let world = world();
+    let host = world.web.seed_urls()[0].clone();
+    let seeds: String = (0..SEEDS).map(|n| format!("{host}calendar/{n}\n")).collect();
+    let file = world.data().with_extension("seeds");
+    std::fs::write(&file, seeds).expect("a file");
+    let mut crawl = world.crawl().start();
+    crawl.until(MINUTE, |summary| summary.pages > 0);
+    says(&crawl, 0, &["pause"], "");
+    says(&crawl, 0, &["inject", "--seeds", &file.display().to_string()], "");
+    crawl.until(3 * MINUTE, |summary| summary.waiting >= SEEDS);
+    let is_gone = |summary: &Summary| dropped(summary) > 0;
+    let killed = std::thread::scope(|scope| {
+        let drop = ["drop", "--match", "/calendar/[0-9]*[0-8]$", "--yes", "--json"];
+        let crawl = &crawl;
+        let said = scope.spawn(move || crawl.rhumb(&drop));
+        let scheduler = crawl.pid("scheduler");
+        let end = Instant::now() + MINUTE;
+        while !crawl.status().is_some_and(|summary| is_gone(&summary)) && Instant::now() < end {
+            std::thread::yield_now();
+        }
+        signal(scheduler, Signal::KILL);
+        let said = said.join().expect("the command ends");
+        assert_eq!(said.code, 0, "{}{}", said.out, said.err);
+        scheduler
+    });
+    crawl.until_replaced("scheduler", killed, MINUTE);
+    let nine_tenths = SEEDS / 10 * 9;
+    let summary = crawl.until(MINUTE, |summary| dropped(summary) == nine_tenths);
+    assert!(summary.waiting >= SEEDS / 10, "{}", json(&summary));
+
+    let begun = Instant::now();
+    says(&crawl, 0, &["drop", "--match", "/calendar/", "--and-later", "--yes", "--yes"], "dropped 20000 URLs of match");
+    eprintln!("20,000 URLs: {:.1?}", begun.elapsed());
+    says(&crawl, 0, &["drop", "--match", "/calendar/", "--take-back"], "no longer dropped: match /calendar/");
+    // What the kill left of the first order went with the second.
+    says(&crawl, 0, &["drop", "--list"], "nothing is dropped");
+    says(&crawl, 0, &["unpause"], "");
+    let finished = crawl.finish(2 * MINUTE);
+    assert_conserved(&finished.summary);
+    assert_eq!(dropped(&finished.summary), SEEDS, "{}", json(&finished.summary));
+}
+
+#[test]
+fn drops_that_make_no_sense_or_would_drop_everything_are_refused() {
+    let world = world();
+    let mut crawl = world.crawl().start();
+    crawl.until(MINUTE, |summary| summary.pages > 40);
+    for (arguments, words) in [
+        (["drop"].as_slice(), "which URLs?"),
+        (&["drop", "--match", "("], "this is no regular expression"),
+        (&["drop", "--prefix", "example.org"], "this is no SURT of a URL"),
+        (&["drop", "--host", "a.test", "--match", "x"], "cannot be used with"),
+        (&["drop", "--take-back"], "required arguments"),
+        (&["drop", "--match", "^http", "--yes"], "which is all that waits: --yes --yes"),
+        (&["drop", "--host", "nowhere.test", "--take-back"], "host nowhere.test is not dropped; dropped: nothing"),
+    ] {
+        says(&crawl, 2, arguments, words);
+    }
+    says(&crawl, 0, &["drop", "--host", "nowhere.test"], "nothing to drop: none of the ");
+    assert_eq!(dropped(&crawl.status().expect("a summary")), 0);
+}
