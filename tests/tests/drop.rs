@@ -48,6 +48,7 @@ fn what_waits_at_a_host_ends_once_and_the_rest_of_the_web_is_crawled() {
     let world = world();
     let name = world.web.host_name(3);
     let mut crawl = world.crawl().start();
+    crawl.handle();
     let tap = crawl.tap("outcomes");
     crawl.until(MINUTE, |summary| summary.pages > u64::from(HOSTS * PAGES / 8));
     let drop = ["drop", "--host", &name];
@@ -82,6 +83,7 @@ fn an_order_is_carried_out_once_over_kills_and_moves() {
     let world = world();
     let [one, two] = [3, 5].map(|host| world.web.host_name(host));
     let mut crawl = world.crawl().start();
+    crawl.handle();
     let tap = crawl.tap("outcomes");
     crawl.until(MINUTE, |summary| summary.pages > u64::from(HOSTS * PAGES / 8));
     let scheduler = crawl.pid("scheduler");
@@ -107,7 +109,8 @@ fn an_order_is_carried_out_once_over_kills_and_moves() {
     assert_eq!(finished.code, 0, "{}", json(&finished.summary));
     assert_conserved(&finished.summary);
     assert_manners(&world.web.report());
-    assert_eq!(world.web.report().missing.count, 0, "robots.txt and the other hosts are whole");
+    let others = u64::from((HOSTS - 2) * PAGES);
+    assert!(finished.summary.pages >= others, "the others are whole: {}", json(&finished.summary));
     let ends = ends(&tap.lines());
     let dropped_at = |name: &str| {
         ends.keys().filter(|(url, outcome)| outcome == "dropped" && url.contains(&format!("//{name}"))).count() as u64

@@ -1,5 +1,6 @@
 //! From files, environment and arguments to one checked configuration.
 
+use super::given::Given;
 use super::{Pipeline, validate};
 use crate::orders::Setting;
 use config::{FileFormat, Value, ValueKind};
@@ -274,16 +275,7 @@ fn read(tree: Tree) -> Result<Pipeline, ConfigError> {
     Ok(Pipeline { given: Given(Arc::new(tree)), ..pipeline })
 }
 
-/// What a configuration was read from: all layers in one.
-#[derive(Clone, Default)]
-pub(super) struct Given(Arc<Tree>);
-
 impl Given {
-    /// The value of a key, if there is one.
-    pub(super) fn value(&self, key: &str) -> Option<&Tree> {
-        self.0.pointer(&format!("/{}", key.replace('.', "/")))
-    }
-
     /// Reads and checks the configuration with other values for these keys.
     ///
     /// # Errors
@@ -292,13 +284,6 @@ impl Given {
         let mut tree = Tree::clone(&self.0);
         settings.iter().for_each(|setting| set(&mut tree, &setting.key, setting.value.clone()));
         read(tree)
-    }
-}
-
-/// There may be passwords in it.
-impl std::fmt::Debug for Given {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("…")
     }
 }
 

@@ -9,6 +9,7 @@ mod changes;
 mod check;
 mod download_pause;
 mod edges;
+mod given;
 mod group;
 mod load;
 mod log;

@@ -3,8 +3,8 @@
 
 use super::broker::Broker;
 use super::edges::{Edges, StreamEdge};
+use super::given::Given;
 use super::group::Group;
-use super::load::Given;
 use super::log::Log;
 use super::name_server::NameServer;
 use super::patterns::Patterns;

@@ -144,7 +144,6 @@ impl Running {
     pub(crate) fn leave_at_least(&mut self, delay: Duration) {
         let more = millis(delay).saturating_sub(self.job.gap_ms);
         self.job.gap_ms += more;
-        // As if the last contact had asked for it; nothing was contacted before the first.
         if more > 0 && self.phase == Phase::Open {
             self.not_before = self.not_before + Duration::from_millis(more);
         }

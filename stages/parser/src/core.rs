@@ -1,8 +1,7 @@
 //! The parser's core: a message of found URLs for each page that has any; several when they are very long.
 //!
-//! In: [`Page`]s. Out: [`FoundUrls`], caused by their page, when the content-seen test has judged its body: the links
-//! of a body that another page of the same server had first are left out. While there is an archiver also what
-//! documents say of themselves, gathered over several pages. Keeps nothing but pages that wait for one of these.
+//! In: [`Page`]s. Out: [`FoundUrls`], caused by their page, when the content-seen test has judged its body: the links of a body
+//! that another page of the same server had first are left out. While there is an archiver also what documents say of themselves.
 
 use crate::content::{Answer, Ask, BodySeen, Content};
 use crate::documents::Gathered;
@@ -287,8 +286,7 @@ impl Core for Parser {
     }
 
     fn configure(&mut self, pipeline: &Pipeline) -> bool {
-        let dedups = self.settings.dedups.clone();
-        self.settings = Settings { dedups, ..Settings::from(pipeline) };
+        self.settings = Settings { dedups: self.settings.dedups.clone(), ..Settings::from(pipeline) };
         true
     }
 
