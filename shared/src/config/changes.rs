@@ -85,7 +85,7 @@ pub fn how_to_change(key: &str) -> String {
         None if key == "limits.max_pages" => {
             "stop the crawl, and go on with `rhumb crawl --resume --max-pages N`".to_owned()
         }
-        None if fixed.iter().any(|name| is(name)) => "it is fixed for the life of the crawl".to_owned(),
+        None if fixed.iter().any(is) => "it is fixed for the life of the crawl".to_owned(),
         None => format!("stop the crawl, and go on with `rhumb crawl --resume --set {key}=VALUE`"),
     }
 }

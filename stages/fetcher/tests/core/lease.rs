@@ -5,7 +5,7 @@ use fetcher::effect::{Answer, Effect};
 use shared::config::Layers;
 use shared::message::{RequestEnd, ToFetcher};
 use shared::orders::{Author, Orders, Pause, Target};
-use shared::stage::Event;
+use shared::stage::{Core as _, Event};
 use shared::url::host_of;
 use std::time::Duration;
 

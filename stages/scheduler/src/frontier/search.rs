@@ -57,7 +57,8 @@ pub(crate) fn search(
             return false;
         }
         if !is_same_server {
-            (server.clear(), server.extend_from_slice(&key[..KEY_BYTES]));
+            server.clear();
+            server.extend_from_slice(&key[..KEY_BYTES]);
             may_have = selector.may_have(server_of(url));
         }
         piece.rows += 1;
