@@ -121,11 +121,17 @@ impl Owners {
         late.map(|(partition, _)| partition).collect()
     }
 
-    /// All that belongs to a partition that was split has come. False, and nothing changes, when that is known.
+    /// All that belongs to a partition that was split has come. False, and nothing changes, when that is known, or when the
+    /// partition is not halved yet: its halves would move away from the rows that they still lack.
     #[must_use]
     pub fn finish(&mut self, partition: u16) -> bool {
-        let of = self.partitions.get_mut(usize::from(partition));
-        of.and_then(|of| of.retired.as_mut()).is_some_and(|retired| std::mem::take(&mut retired.is_late))
+        let is_halved = |retired: Retired| self.version(retired.into[0]) > 0;
+        let retired = self.partitions.get(usize::from(partition)).and_then(|of| of.retired);
+        if !retired.is_some_and(|retired| retired.is_late && is_halved(retired)) {
+            return false;
+        }
+        self.partitions[usize::from(partition)].retired = retired.map(|of| Retired { is_late: false, ..of });
+        true
     }
 
     /// How many partitions are being split.
@@ -168,7 +174,7 @@ mod tests {
         assert!(!owners.send(0, 1) && owners.plan(|_| true) == 0 && !owners.are_even(), "nothing moves meanwhile");
         let split = owners.to_halve(owner).remove(0);
         assert_eq!((split.partition, split.half_of(0b101 << 61), split.half_of(0b10 << 62)), (2, 5, 4));
-        assert!(owners.late(owner).is_empty() && owners.to_halve(1 - owner).is_empty());
+        assert!(owners.late(owner).is_empty() && owners.to_halve(1 - owner).is_empty() && !owners.finish(2));
         assert!(!owners.halve(2, 1 - owner, 7) && owners.halve(2, owner, 7) && !owners.halve(2, owner, 8));
         assert_eq!((owners.version(4), owners.late(owner)), (1, vec![2]));
         assert_eq!(owners.partitions[2].retired, Some(Retired { into: [4, 5], last_serial: 7, is_late: true }));
