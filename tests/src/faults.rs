@@ -4,7 +4,7 @@
 //! In: seeds, kinds of faults. Out: a verdict for each seed, by what the web saw of the crawl and what `rhumb` says of it.
 //!
 //! - `kind`: what may go wrong; `schedule`: what does, when, and in which setting, from a seed; `scalings`: what an operator
-//!   orders on the way, and `operator`, who does;
+//!   orders on the way, and `operator`, who does; `hand`: what one pauses, sets and drops; `command_line`: how they say it;
 //! - `trial`: one crawl under one schedule; `broker`: a nats-server that the suite itself runs, and breaks; `proxy`: the
 //!   way to it, which can be cut; `cluster`: three servers that are one broker; `clock`: the time of day;
 //! - `verdict`: what must hold afterwards; `results`: the file of verdicts, which a later run takes up;
@@ -16,6 +16,8 @@
 mod broker;
 mod clock;
 mod cluster;
+mod command_line;
+mod hand;
 mod kind;
 mod operator;
 mod proxy;

@@ -12,6 +12,7 @@ use scheduler::{Scheduler, Settings, TABLES};
 use serde::Serialize;
 use shared::config::{Layers, Pipeline};
 use shared::message::{Ask, Edge, Origin, ReadyUrls, Resolution, ServerResolution, ToFetcher, decode, encode};
+use shared::orders::{Author, DropOrder, Orders, Selection};
 use shared::stage::disk::{DiskStore, StoreOptions};
 use shared::stage::store::Store;
 use shared::stage::{Core as _, Event, Output, Ticket};
@@ -50,6 +51,8 @@ pub struct Measured {
     pub chosen_p99_ms: f64,
     /// URLs a second of CPU time put into jobs.
     pub filled_per_s: f64,
+    /// URLs a second of CPU time that are found by an expression and end as dropped, that of the store's threads counted.
+    pub dropped_per_s: f64,
     /// Resident memory in bytes per server in play, without the caches of the store as they are configured.
     pub memory_per_server: f64,
     /// All files, in bytes per waiting URL.
@@ -98,6 +101,7 @@ pub fn measure(policy: &str, servers: usize, urls_of_server: usize, dir: &Path) 
     let mut process = Process::open(&pipeline(policy, 50)?, folder.path())?;
     process.wake()?;
     let (_, filled_per_s) = process.grant(jobs)?;
+    let dropped_per_s = process.drop_all()?;
     Ok(Measured {
         policy: policy.to_owned(),
         servers,
@@ -107,6 +111,7 @@ pub fn measure(policy: &str, servers: usize, urls_of_server: usize, dir: &Path) 
         chosen_per_s,
         chosen_p99_ms,
         filled_per_s,
+        dropped_per_s,
         memory_per_server: memory as f64 / servers as f64,
         disk_per_url,
     })
@@ -276,6 +281,27 @@ impl Process {
         times.sort();
         let p99: Duration = times[jobs * 99 / 100];
         Ok(p99.as_secs_f64() * 1e3)
+    }
+
+    /// What waits and is in no job is dropped: URLs a second of CPU time.
+    fn drop_all(&mut self) -> anyhow::Result<f64> {
+        let order =
+            DropOrder { id: 1, what: Selection::Match("/page-".into()), and_later: false, author: Author::default() };
+        let (began, waiting) = (cpu_s()?, self.count("waiting"));
+        self.core.orders(&Orders { drops: vec![order], ..Orders::default() });
+        let (mut progress, mut dropped) = (Progress::new("dropping URLs", waiting), 0);
+        loop {
+            self.event(Event::Wake)?;
+            let before = dropped;
+            dropped = self.core.drop_progress(1).map_or(0, |of| of.dropped);
+            progress.tell(dropped);
+            // What is in a job ends with it.
+            if self.core.wake_at() != Some(Timestamp::ZERO) && dropped == before {
+                break;
+            }
+        }
+        ensure!(dropped * 2 > waiting, "{dropped} of {waiting} URLs were dropped");
+        Ok(dropped as f64 / (cpu_s()? - began))
     }
 
     fn count(&self, name: &str) -> u64 {

@@ -192,7 +192,7 @@ fn frontier(cli: &Cli, servers: f64) -> anyhow::Result<()> {
     let dir = cli.dir.clone().unwrap_or_else(std::env::temp_dir);
     if !cli.json {
         println!(
-            "{:<14} {:>9} {:>10} {:>11} {:>8} {:>9} {:>7} {:>9} {:>9} {:>9}",
+            "{:<14} {:>9} {:>10} {:>11} {:>8} {:>9} {:>7} {:>9} {:>10} {:>9} {:>9}",
             "policy",
             "servers",
             "URLs",
@@ -201,6 +201,7 @@ fn frontier(cli: &Cli, servers: f64) -> anyhow::Result<()> {
             "p99 ms",
             "open s",
             "filled/s",
+            "dropped/s",
             "B/server",
             "disk/URL"
         );
@@ -212,7 +213,7 @@ fn frontier(cli: &Cli, servers: f64) -> anyhow::Result<()> {
             continue;
         }
         println!(
-            "{policy:<14} {:>9} {:>10} {:>11.0} {:>8.0} {:>9.3} {:>7.2} {:>9.0} {:>9.0} {:>9.1}",
+            "{policy:<14} {:>9} {:>10} {:>11.0} {:>8.0} {:>9.3} {:>7.2} {:>9.0} {:>10.0} {:>9.0} {:>9.1}",
             measured.servers,
             measured.urls,
             measured.taken_on_per_s,
@@ -220,6 +221,7 @@ fn frontier(cli: &Cli, servers: f64) -> anyhow::Result<()> {
             measured.chosen_p99_ms,
             measured.open_s,
             measured.filled_per_s,
+            measured.dropped_per_s,
             measured.memory_per_server,
             measured.disk_per_url
         );

@@ -9,8 +9,19 @@ use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
 /// Kinds of faults that every crawl survives without loss or refusal.
-const USUAL: [Kind; 8] =
-    [Kind::Kill, Kind::Stop, Kind::Broker, Kind::Rhumb, Kind::Disk, Kind::Scale, Kind::Cut, Kind::Consumer];
+const USUAL: [Kind; 11] = [
+    Kind::Kill,
+    Kind::Stop,
+    Kind::Broker,
+    Kind::Rhumb,
+    Kind::Disk,
+    Kind::Scale,
+    Kind::Cut,
+    Kind::Consumer,
+    Kind::Pause,
+    Kind::Set,
+    Kind::Drop,
+];
 
 /// Crawls the synthetic web with all its hazards under faults that a seed determines, and judges what comes of it
 #[derive(Parser)]
@@ -23,7 +34,7 @@ struct Arguments {
     #[arg(long, value_name = "A..B", value_parser = seeds, default_value = "1..5")]
     seeds: RangeInclusive<u64>,
     /// Kinds of faults to draw from, separated by commas, or `all`: also scalings, restore, node, clock, web, names and state
-    /// [default: kill,stop,broker,rhumb,disk,scale,cut,consumer]
+    /// [default: kill,stop,broker,rhumb,disk,scale,cut,consumer,pause,set,drop]
     #[arg(long, value_name = "KINDS", value_parser = kinds)]
     faults: Option<Kinds>,
     /// Adds a line of JSON for each seed, and leaves out seeds that passed at this commit

@@ -36,6 +36,12 @@ pub enum Kind {
     Names,
     /// The state of dedup is removed
     State,
+    /// An operator pauses a host or the crawl, and takes it back
+    Pause,
+    /// An operator has a longer delay set, and takes it back
+    Set,
+    /// An operator drops what waits at a host
+    Drop,
 }
 
 impl Kind {
@@ -61,7 +67,12 @@ impl Kind {
 
     /// A crawl meets it once at most: one refusal is enough to know of, and one operator gives orders.
     pub(crate) fn is_met_once(self) -> bool {
-        self == Kind::Scalings || self.may_be_refused()
+        self == Kind::Scalings || self.is_an_order() || self.may_be_refused()
+    }
+
+    /// It is no fault by itself: an operator wants it, and faults come between.
+    pub(crate) fn is_an_order(self) -> bool {
+        matches!(self, Kind::Pause | Kind::Set | Kind::Drop)
     }
 
     /// A crawl that it befalls may end with a refusal.

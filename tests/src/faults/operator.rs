@@ -1,4 +1,4 @@
-//! Operator: gives a running crawl one order after the other (`rhumb scale`, `move`, `split`).
+//! Operator: gives a running crawl one order after the other to scale, move and split.
 //!
 //! Flow: an order is given again while `rhumb` or the broker is away. It is cut off, with SIGKILL, when the next one comes.
 //! When it is carried out, `rhumb status --check` is asked.
@@ -7,13 +7,12 @@
 //! Invariant: an order fails only while `rhumb` or the broker is away, and says why. Moves and splits may be refused, since
 //! the partition or the instance may not be what it was.
 
-use crate::harness::{Running, binaries, rhumb};
+use super::command_line::{CommandLine, LOOK_EVERY};
+use crate::harness::{Running, rhumb};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs::{self, File};
-use std::io::Write as _;
+use std::fs;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -23,8 +22,6 @@ use std::time::{Duration, Instant};
 const AWAY_MAX: Duration = Duration::from_secs(30);
 /// Before an order that failed is given again.
 const PAUSE: Duration = Duration::from_millis(500);
-/// Between two looks at an order that is carried out.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// The exit code of a refusal.
 const REFUSED: i32 = 2;
 
@@ -61,9 +58,7 @@ impl Operator {
         self.cut_off();
         let is_cut_off = Arc::<AtomicBool>::default();
         let attempts = Attempts {
-            data: self.data.clone(),
-            text: text.to_owned(),
-            log: self.data.with_file_name(format!("order-{}.log", self.orders.len() + 1)),
+            line: CommandLine::new(&self.data, text, &format!("order-{}.log", self.orders.len() + 1)),
             killed_at: Arc::clone(&self.killed_at),
             is_cut_off: Arc::clone(&is_cut_off),
         };
@@ -103,9 +98,7 @@ impl Drop for Operator {
 
 /// An order that is given until it is carried out.
 struct Attempts {
-    data: PathBuf,
-    text: String,
-    log: PathBuf,
+    line: CommandLine,
     killed_at: Arc<Mutex<Option<Instant>>>,
     is_cut_off: Arc<AtomicBool>,
 }
@@ -113,9 +106,11 @@ struct Attempts {
 impl Attempts {
     fn carry_out(&self) -> Result<Option<Duration>, String> {
         let given_at = Instant::now();
-        let may_be_refused = !self.text.starts_with("scale");
+        let may_be_refused = !self.line.text.starts_with("scale");
         loop {
-            let Some(code) = self.once().map_err(|error| error.to_string())? else { return Ok(None) };
+            let Some(code) = self.line.once(&self.is_cut_off).map_err(|error| error.to_string())? else {
+                return Ok(None);
+            };
             let took = given_at.elapsed();
             if code == 0 {
                 return self.check().map(|()| Some(took));
@@ -129,40 +124,17 @@ impl Attempts {
         }
     }
 
-    /// Gives the order. Its exit code; none when it was cut off.
-    fn once(&self) -> std::io::Result<Option<i32>> {
-        let mut log = File::options().create(true).append(true).open(&self.log)?;
-        writeln!(log, "$ rhumb {}", self.text)?;
-        let mut command = Command::new(binaries().join("rhumb"));
-        command.args(self.text.split(' ')).arg("--data").arg(&self.data).stdin(Stdio::null());
-        let mut process = command.stdout(log.try_clone()?).stderr(log.try_clone()?).spawn()?;
-        let begun = Instant::now();
-        let status = loop {
-            if self.is_cut_off.load(Ordering::Relaxed) {
-                let _ = process.kill();
-                process.wait()?;
-                writeln!(log, "cut off after {:.1} s", begun.elapsed().as_secs_f64())?;
-                return Ok(None);
-            }
-            if let Some(status) = process.try_wait()? {
-                break status;
-            }
-            thread::sleep(LOOK_EVERY);
-        };
-        writeln!(log, "{status} after {:.1} s", begun.elapsed().as_secs_f64())?;
-        Ok(Some(status.code().unwrap_or(-1)))
-    }
-
     /// Looks whether every URL is accounted for. It cannot be told while a process is away.
     fn check(&self) -> Result<(), String> {
-        let said = rhumb(&[OsStr::new("status"), OsStr::new("--check"), OsStr::new("--data"), self.data.as_os_str()]);
+        let said =
+            rhumb(&[OsStr::new("status"), OsStr::new("--check"), OsStr::new("--data"), self.line.data.as_os_str()]);
         let wrong: Vec<&str> = said.err.lines().filter(|line| line.starts_with("check failed")).collect();
         if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
     }
 
     /// The error message of an attempt that failed, with what was said before.
     fn why(&self) -> Result<String, String> {
-        let said = fs::read_to_string(&self.log).map_err(|error| error.to_string())?;
+        let said = fs::read_to_string(&self.line.log).map_err(|error| error.to_string())?;
         let is_message = said.lines().any(|line| line.starts_with("rhumb: ")) && !said.contains("panicked at");
         if is_message { Ok(said) } else { Err(format!("no error message: {said}")) }
     }

@@ -16,6 +16,8 @@ const SCHEDULE_MAX_MS: u64 = 30_000;
 const BEGINS_MS: Range<u64> = 500..18_000;
 /// Faults of a schedule, at most; an operator's orders and the kills between them are one.
 const FAULTS_MAX: u64 = 5;
+/// What an operator has set for a while.
+const LONGER_DELAY: &str = "politeness.delay=2s";
 pub(super) const STAGES: [&str; 6] = ["host-splitter", "dedup", "resolver", "scheduler", "fetcher", "parser"];
 const STATELESS: [&str; 4] = ["host-splitter", "resolver", "fetcher", "parser"];
 /// Half of the time the crawl waits longer for a lease than most faults last.
@@ -27,7 +29,7 @@ const ROBOTS_LIFETIMES: [Duration; 2] = [Duration::from_secs(20), Duration::from
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) kind: Kind,
-    /// A stage, or what else the kind is about; an order in the words of the command line.
+    /// A stage, the number of a host, or what else the kind is about; an order in the words of the command line.
     pub(crate) target: String,
     /// Counted from the first request of the crawl.
     pub(crate) at_ms: u64,
@@ -115,6 +117,9 @@ impl Fault {
             Kind::Web => (one_of(&["silent", "broken"]), 300..12_000),
             Kind::Names => ("names", 1_000..12_000),
             Kind::State => ("dedup", 0..1),
+            Kind::Pause => (one_of(&["crawl", "0", "3", "6", "9", "12", "15"]), 3_000..10_000),
+            Kind::Set => (LONGER_DELAY, 5_000..12_000),
+            Kind::Drop => (one_of(&["1", "4", "7", "10", "13", "16"]), 0..1),
             Kind::Scalings => unreachable!("an operator's orders are drawn together"),
         };
         let at_ms = dice.within(BEGINS_MS);

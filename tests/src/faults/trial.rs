@@ -6,6 +6,7 @@
 use super::broker::{OwnBroker, signal_to};
 use super::clock::Clock;
 use super::cluster::{Cluster, NODES};
+use super::hand::Hand;
 use super::kind::{BrokerKind, Kind};
 use super::operator::{Operator, assert_even};
 use super::proxy::ALL;
@@ -64,7 +65,8 @@ pub fn run(schedule: &Schedule) -> Passed {
     trial.carry_out();
     let even_after = trial.see_it_scaled();
     trial.watch_to_the_end();
-    Passed { even_after, ..verdict::of(schedule, &world, trial.crawl, started.elapsed()) }
+    let claims = trial.hands.into_iter().filter_map(|(_, hand)| hand.claim()).collect();
+    Passed { even_after, ..verdict::of(schedule, &world, trial.crawl, claims, started.elapsed()) }
 }
 
 fn is_scaled(schedule: &Schedule) -> bool {
@@ -107,6 +109,8 @@ pub(super) struct Trial<'a> {
     under_way: BTreeMap<usize, Standstill>,
     /// Further consumers.
     guests: Vec<Guest>,
+    /// What an operator does, by the number of its fault.
+    hands: BTreeMap<usize, Hand>,
     crawl: Running,
     operator: Operator,
     broker: Broker,
@@ -147,7 +151,8 @@ impl<'a> Trial<'a> {
         let environment = clock.as_ref().map_or(Vec::new(), Clock::environment);
         let crawl = environment.iter().fold(crawl, |crawl, (name, value)| crawl.environment(name, value)).start();
         let operator = Operator::new(crawl.data());
-        Trial { schedule, world, under_way: BTreeMap::new(), guests: Vec::new(), crawl, operator, broker, clock }
+        let (under_way, guests, hands) = (BTreeMap::new(), Vec::new(), BTreeMap::new());
+        Trial { schedule, world, under_way, guests, hands, crawl, operator, broker, clock }
     }
 
     /// Lets the faults begin and end at their times. Gives the time of the first request, from which those count, by the
@@ -228,11 +233,16 @@ impl<'a> Trial<'a> {
             }
             Kind::Names => self.world.web.silence_names(true),
             Kind::State => self.remove_state(&fault.target),
+            Kind::Pause | Kind::Set | Kind::Drop => {
+                let host = fault.target.parse().ok().map(|host| self.world.web.host_name(host));
+                self.hands.insert(number, Hand::lay(fault, &self.crawl.data(), host.as_deref()));
+            }
         }
     }
 
     fn end(&mut self, number: usize, fault: &Fault) {
         self.under_way.remove(&number);
+        self.hands.get(&number).into_iter().for_each(Hand::end);
         match fault.kind {
             Kind::Broker => {
                 if let Broker::Own(broker) = &mut self.broker {

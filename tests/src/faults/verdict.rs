@@ -2,13 +2,14 @@
 //!
 //! Invariant: nothing is tolerated that docs/guarantees.md does not state.
 
+use super::hand::Claim;
 use super::kind::Kind;
 use super::schedule::{Fault, Schedule};
 use super::trial::{RENEW, delay};
 use crate::harness::{Finished, HONEST_HOSTS, Running, World};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use synthetic_web::Contact;
+use synthetic_web::{Contact, Truth};
 
 /// How long a process that died, or a connection that broke, takes until it is of use again.
 const BACK_WITHIN: Duration = Duration::from_secs(4);
@@ -40,7 +41,13 @@ pub struct Passed {
 ///
 /// # Panics
 /// When a promise does not hold; the message names all that do not.
-pub(crate) fn of(schedule: &Schedule, world: &World, mut crawl: Running, elapsed: Duration) -> Passed {
+pub(crate) fn of(
+    schedule: &Schedule,
+    world: &World,
+    mut crawl: Running,
+    claims: Vec<Claim>,
+    elapsed: Duration,
+) -> Passed {
     let report = world.web.report();
     let contacts = world.web.contacts();
     let (repeats, repeats_max) = (report.repeats.count, repeats_max(schedule));
@@ -53,6 +60,11 @@ pub(crate) fn of(schedule: &Schedule, world: &World, mut crawl: Running, elapsed
     }
     let finished = crawl.finish(Duration::ZERO);
     let mut wrong = wrong_with(schedule, world, &finished, &contacts);
+    // A broker that comes back with earlier files has forgotten later orders.
+    if !schedule.has(Kind::Restore, None) {
+        let began = world.web.began();
+        wrong.extend(claims.iter().flat_map(|claim| claim.broken_by(&contacts, began)));
+    }
     if repeats > repeats_max {
         wrong.push(format!("{repeats} URLs requested again, at most {repeats_max}: {:?}", report.repeats.listed));
     }
@@ -71,8 +83,20 @@ fn wrong_with(schedule: &Schedule, world: &World, finished: &Finished, contacts:
         }
     };
     expect(*code == 0 && summary.complete, format!("exit code {code}, complete: {}", summary.complete));
-    expect(report.missing.count == 0, format!("never requested: {:?}", report.missing));
-    expect(summary.outcomes == truth.outcomes, format!("outcomes {:?}, not {:?}", summary.outcomes, truth.outcomes));
+    match schedule.faults.iter().find(|fault| fault.kind == Kind::Drop) {
+        Some(fault) => {
+            let name = fault.target.parse().map(|host| world.web.host_name(host)).unwrap_or_default();
+            let missing = missing_elsewhere(&truth, contacts, &name);
+            expect(missing.is_empty(), format!("never requested, although not of {name}: {missing:?}"));
+            let more = more_than_true(&summary.outcomes, &truth.outcomes);
+            expect(more.is_empty(), format!("{more:?} are more than in {:?}", truth.outcomes));
+        }
+        None => {
+            expect(report.missing.count == 0, format!("never requested: {:?}", report.missing));
+            let is_true = summary.outcomes == truth.outcomes;
+            expect(is_true, format!("outcomes {:?}, not {:?}", summary.outcomes, truth.outcomes));
+        }
+    }
     let parts = summary.urls_filtered + summary.urls_repeated + summary.urls_new;
     expect(summary.urls_found == parts, format!("P3: found {} is not {parts}", summary.urls_found));
     let ended: u64 = summary.outcomes.values().sum();
@@ -96,6 +120,23 @@ fn wrong_with(schedule: &Schedule, world: &World, finished: &Finished, contacts:
     let nonsense = report.malformed + report.misdirected + report.unexpected.count;
     expect(nonsense == 0, format!("{nonsense} requests make no sense: {:?}", report.unexpected));
     wrong
+}
+
+/// What was never requested, although it is at another host than the one whose URLs were dropped.
+fn missing_elsewhere<'a>(truth: &'a Truth, contacts: &[Contact], dropped: &str) -> Vec<&'a str> {
+    let requested: BTreeSet<&str> = contacts.iter().map(|contact| contact.url.as_str()).collect();
+    let expected = [&truth.pages, &truth.redirects, &truth.not_found].into_iter().flatten().map(String::as_str);
+    let of_dropped = format!("//{dropped}:");
+    expected.filter(|url| !requested.contains(url) && !url.contains(&of_dropped)).collect()
+}
+
+/// Outcomes beside `dropped` of which there are more than in the truth: what is dropped ends in no other way, and what
+/// it would have led to is not found.
+fn more_than_true(outcomes: &BTreeMap<String, u64>, truth: &BTreeMap<String, u64>) -> Vec<(String, u64)> {
+    let is_more = |(outcome, count): &(&String, &u64)| {
+        outcome.as_str() != "dropped" && **count > truth.get(*outcome).copied().unwrap_or_default()
+    };
+    outcomes.iter().filter(is_more).map(|(outcome, count)| (outcome.clone(), *count)).collect()
 }
 
 /// The most requests on one connection that came after another connection to the same host had brought one. A holder of
@@ -160,6 +201,7 @@ fn keeps_reports_back(fault: &Fault) -> bool {
             matches!(fault.target.as_str(), "scheduler" | "broker" | "fetcher" | "all")
         }
         Kind::Scale | Kind::Scalings | Kind::Web | Kind::Names | Kind::State | Kind::Clock | Kind::Consumer => false,
+        Kind::Pause | Kind::Set | Kind::Drop => false,
     }
 }
 

@@ -46,7 +46,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use tokio::net::{TcpListener, UdpSocket};
@@ -57,7 +57,7 @@ pub use hostility::Hostility;
 pub use load::{Load, measure};
 pub use outage::Outage;
 pub use profile::{CrawlLimits, HOSTS_MAX, LATENCY_MS_MAX, Latency, PagesPerHost, Profile, RobotsShares};
-pub use report::{Coverage, Listed, Report, Violations};
+pub use report::{Coverage, EARLY_TOLERANCE, Listed, Report, Violations};
 pub use truth::Truth;
 
 use outage::Network;
@@ -169,6 +169,11 @@ impl SyntheticWeb {
             }));
         }
         contacts
+    }
+
+    /// When the times of contacts begin.
+    pub fn began(&self) -> Instant {
+        self.web.recorder.began()
     }
 
     /// What a host does if it is hostile.

@@ -114,6 +114,10 @@ impl Recorder {
         self.at_once().1
     }
 
+    pub(crate) fn began(&self) -> Instant {
+        self.started
+    }
+
     pub(crate) fn now(&self) -> Duration {
         self.started.elapsed()
     }

@@ -13,7 +13,7 @@ use super::resource::Resource;
 /// How many URLs a list of the report shows.
 const LISTED_MAX: usize = 20;
 /// A contact that is too early by this share of the delay is put down to timers.
-const EARLY_TOLERANCE: f64 = 0.05;
+pub const EARLY_TOLERANCE: f64 = 0.05;
 
 /// URLs: how many, and the first 20 of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

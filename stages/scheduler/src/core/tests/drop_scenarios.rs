@@ -38,7 +38,7 @@ impl World {
     }
 
     /// Steps for as long as the core has more to do at once.
-    fn step_on(&mut self) -> usize {
+    pub(super) fn step_on(&mut self) -> usize {
         let mut steps = 0;
         while self.core.wake_at().is_some_and(|at| at <= self.now) {
             self.step(None);
@@ -51,7 +51,7 @@ impl World {
         self.core.drop_progress(id).unwrap().is_done
     }
 
-    fn dropped(&self) -> Vec<&str> {
+    pub(super) fn dropped(&self) -> Vec<&str> {
         let dropped = self.outcomes.values().filter(|entry| entry.outcome == Outcome::Dropped);
         dropped.map(|entry| entry.url.as_str()).collect()
     }

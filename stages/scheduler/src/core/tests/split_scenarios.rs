@@ -7,6 +7,7 @@ use crate::servers::halves::halve;
 use crate::servers::server::Server;
 use crate::settings::tests::settings;
 use shared::message::{Edge, Errand, JobId, ReadyUrls, Report, decode};
+use shared::orders::{Author, DropOrder, Orders, Selection};
 use shared::partitions::Owners;
 use shared::stage::store::{Changes, Store as _};
 use shared::stage::{Core as _, Token};
@@ -164,4 +165,35 @@ fn what_comes_for_a_half_that_has_moved_on_is_passed_on() {
     let found = world.batch(&[format!("{there}/1")], Some(&addresses()));
     world.step(Some(Input::Ready(ReadyUrls { partition: HOME, servers: found.servers, ..ReadyUrls::default() })));
     assert_eq!((world.count("foreign_total"), world.count("malformed_total"), world.count("servers")), (0, 0, 0));
+}
+
+/// Goal: an order to drop is carried out once at what a partition had, also when its halves have it; what is found later is
+/// fetched.
+#[test]
+fn what_was_dropped_before_a_split_is_not_looked_for_again_and_what_was_not_is() {
+    let mut world = World::polite();
+    let pages = pages();
+    let batch = world.batch(&pages, Some(&addresses()));
+    world.step(Some(Input::Ready(batch)));
+    let order = |id, server: &str| DropOrder {
+        id,
+        what: Selection::Host(host_of(server).to_owned()),
+        and_later: false,
+        author: Author::default(),
+    };
+    let heed = |world: &mut World, drops: Vec<DropOrder>| world.core.orders(&Orders { drops, ..Orders::default() });
+    let (one, two) = (servers(0).next().unwrap(), servers(1).next().unwrap());
+    heed(&mut world, vec![order(1, &one)]);
+    world.step_on();
+    assert_eq!(world.dropped().len(), 10);
+    world.split(&HALVES);
+    heed(&mut world, vec![order(1, &one), order(2, &two)]);
+    let more = world.batch(&[format!("{one}/later")], Some(&addresses()));
+    world.step(Some(Input::Ready(more)));
+    world.step_on();
+    let progress = [1, 2].map(|id| world.core.drop_progress(id).unwrap());
+    assert_eq!(progress.map(|of| (of.dropped, of.is_done)), [(10, true), (10, true)]);
+    world.assert_each_conserves();
+    world.finish(&mut Fine, HOUR);
+    assert_eq!((world.dropped().len(), world.outcomes.len()), (20, 41), "P3");
 }
