@@ -188,8 +188,9 @@ fn what_was_dropped_before_a_split_is_not_looked_for_again_and_what_was_not_is()
     assert_eq!(world.dropped().len(), 10);
     world.split(&HALVES);
     heed(&mut world, vec![order(1, &one), order(2, &two)]);
-    let more = world.batch(&[format!("{one}/later")], Some(&addresses()));
-    world.step(Some(Input::Ready(more)));
+    let mut later = world.batch(&[format!("{one}/later")], Some(&addresses()));
+    (later.partition, later.serials) = (HALVES[0], vec![1]);
+    world.step(Some(Input::Ready(later)));
     world.step_on();
     let progress = [1, 2].map(|id| world.core.drop_progress(id).unwrap());
     assert_eq!(progress.map(|of| (of.dropped, of.is_done)), [(10, true), (10, true)]);
