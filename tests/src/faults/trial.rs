@@ -65,7 +65,7 @@ pub fn run(schedule: &Schedule) -> Passed {
     trial.carry_out();
     let even_after = trial.see_it_scaled();
     trial.watch_to_the_end();
-    let claims = trial.hands.into_iter().filter_map(|(_, hand)| hand.claim()).collect();
+    let claims = trial.hands.into_values().filter_map(Hand::claim).collect();
     Passed { even_after, ..verdict::of(schedule, &world, trial.crawl, claims, started.elapsed()) }
 }
 
