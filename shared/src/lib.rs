@@ -14,6 +14,7 @@
 //! - [`filters`]: which URLs of a host that is followed pass;
 //! - [`content_coding`]: bodies without their content codings, within limits;
 //! - [`doubt`]: whether what fails is ours;
+//! - [`warc_files`]: the files of an archive;
 //! - [`whole_file`]: files that are replaced whole;
 //! - [`process`]: CPU time and memory of a process;
 //! - [`scope_entry`]: the hosts that each topic follows, in the scope bucket;
@@ -53,4 +54,5 @@ pub mod tls;
 pub mod topology;
 pub mod url;
 pub mod url_cache;
+pub mod warc_files;
 pub mod whole_file;

@@ -205,7 +205,7 @@ fn check_reports(kept: &mut Kept) {
             last: true,
             results: vec![
                 RequestResult { slot: 1, end: response },
-                RequestResult { slot: 2, end: RequestEnd::Failure(FailureKind::Slow) },
+                RequestResult { slot: 2, end: RequestEnd::Failure(FailureKind::NotArchived) },
             ],
             connect_us: Some(5),
             requests: 2,
@@ -232,6 +232,7 @@ fn check_pages_and_outcomes(kept: &mut Kept) {
             headers: vec![("content-type".into(), b"text/html".to_vec())],
             truncated: false,
             body: b"<base href=/b/><a href=../y?z>".to_vec(),
+            is_robots: true,
         },
     );
     let entry = OutcomeEntry {

@@ -7,6 +7,7 @@ mod adopt;
 mod arguments;
 mod auth;
 mod canonical;
+mod compare;
 mod conduct;
 mod consumers;
 mod crawl;
@@ -85,6 +86,7 @@ enum Command {
     Tap(tap::Tap),
     Consumers(consumers::Consumers),
     Why(why::Why),
+    Compare(compare::Compare),
     Topology(topology::Topology),
     Auth(auth::Auth),
     Dead(dead::Dead),
@@ -143,6 +145,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Tap(tap) => tap.run().await?,
         Command::Consumers(consumers) => consumers.run().await?,
         Command::Why(why) => why.run().await?,
+        Command::Compare(compare) => return compare.run(),
         Command::Topology(topology) => topology.print(),
         Command::Auth(auth) => auth.run()?,
         Command::Dead(dead) => dead.run().await?,

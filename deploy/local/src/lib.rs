@@ -15,8 +15,10 @@
 pub mod binaries;
 pub mod broker;
 mod commands;
+mod comparison;
 mod control;
 mod crawl;
+mod crawl_log;
 pub mod handle;
 pub mod lab;
 mod lock;

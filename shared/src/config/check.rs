@@ -214,6 +214,18 @@ impl Check {
         }
     }
 
+    /// A replay must not add to the archive that it reads.
+    pub(super) fn replay(&mut self, pipeline: &Pipeline) {
+        let (dir, keeps) = (pipeline.archive_dir(), pipeline.stages.archiver.replicas > 0);
+        if keeps && pipeline.replayed() == Some(dir.as_path()) {
+            self.0.push(format!(
+                "configuration key stages.archiver.dir = '{}': fetchers answer from this folder (stages.fetcher.archive); \
+                 accepted is another one",
+                dir.display()
+            ));
+        }
+    }
+
     /// The owner of a server must be able to ask who crawls it.
     pub(super) fn user_agent(&mut self, pipeline: &Pipeline) {
         let agent = &pipeline.network.user_agent;
@@ -223,7 +235,8 @@ impl Check {
             ));
         }
         let names_a_contact = agent.contains('@') || agent.contains("http://") || agent.contains("https://");
-        if !pipeline.network.allow_private_addresses && !names_a_contact {
+        let contacts_the_public = !pipeline.network.allow_private_addresses && pipeline.replayed().is_none();
+        if contacts_the_public && !names_a_contact {
             self.0.push(format!(
                 "configuration key network.user_agent = '{agent}': a crawl of the public web needs an agent that names a \
                  contact, such as 'mybot/1.0 (+https://example.org/bot)' or 'mybot/1.0 (crawler@example.org)'; \

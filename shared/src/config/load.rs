@@ -11,12 +11,13 @@ use std::sync::Arc;
 pub(super) const SHIPPED: &str = include_str!("../../../pipeline.yaml");
 
 /// Keys that name files, as JSON pointers.
-const FILES: [&str; 6] = [
+const FILES: [&str; 7] = [
     "/broker/credentials",
     "/broker/ca",
     "/stages/host-splitter/cache/file",
     "/stages/dedup/cache/file",
     "/stages/scheduler/quality_table",
+    "/stages/fetcher/archive",
     "/stages/archiver/dir",
 ];
 
@@ -272,7 +273,7 @@ fn read(tree: Tree) -> Result<Pipeline, ConfigError> {
     if !errors.is_empty() {
         return Err(ConfigError::Range(errors));
     }
-    Ok(Pipeline { given: Given(Arc::new(tree)), ..pipeline })
+    Ok(Pipeline { given: Given(Arc::new(tree)), ..pipeline.hurried() })
 }
 
 impl Given {

@@ -17,6 +17,7 @@ mod name_server;
 mod patterns;
 mod pipeline;
 mod proxy;
+mod replay;
 mod stages;
 mod units;
 mod validate;

@@ -218,6 +218,7 @@ pub struct Fetcher {
     pub renew_every: Duration,
     pub streams: u32,
     pub accept_invalid_certificates: bool,
+    pub archive: PathBuf,
 }
 
 #[derive(Clone, Debug, Deserialize)]

@@ -27,6 +27,7 @@ pub(super) fn errors(pipeline: &Pipeline) -> Vec<String> {
     scheduler(stages, &mut check);
     fetcher_and_parser(stages, &mut check);
     archiver(stages, &mut check);
+    check.replay(pipeline);
     network(pipeline, &mut check);
     check.0
 }

@@ -231,6 +231,8 @@ pub enum FailureKind {
     HeaderTooLarge,
     /// The address, or the URL's server, is not one that the job may contact (P7).
     Forbidden,
+    /// The archive that is replayed has no response to it, or a damaged one.
+    NotArchived,
 }
 
 impl FailureKind {
@@ -246,6 +248,7 @@ impl FailureKind {
             FailureKind::Protocol => "protocol",
             FailureKind::HeaderTooLarge => "header-too-large",
             FailureKind::Forbidden => "forbidden",
+            FailureKind::NotArchived => "not-archived",
         }
     }
 }
@@ -262,7 +265,8 @@ pub struct RobotsResponse {
     pub body: Vec<u8>,
 }
 
-/// `pages`: a response as the server sent it; content encoding kept.
+/// `pages`: a response as the server sent it; content encoding kept. While there is an archiver, also responses to requests
+/// for robots.txt.
 #[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
 pub struct Page {
     /// The URL requested.
@@ -291,6 +295,8 @@ pub struct Page {
     /// The body.
     #[serde(serialize_with = "super::fields::length")]
     pub body: Vec<u8>,
+    /// It was fetched for its rules: it belongs into an archive, and is no page of the crawl.
+    pub is_robots: bool,
 }
 
 /// A version of HTTP.
@@ -455,14 +461,6 @@ impl EdgeMessage for AskReply {
 impl EdgeMessage for ToFetcher {
     const EDGE: Edge = Edge::FetchJobs;
     const VERSION: u8 = 5;
-}
-impl EdgeMessage for Report {
-    const EDGE: Edge = Edge::FetchReports;
-    const VERSION: u8 = 3;
-}
-impl EdgeMessage for Page {
-    const EDGE: Edge = Edge::Pages;
-    const VERSION: u8 = 4;
 }
 impl EdgeMessage for Outcomes {
     const EDGE: Edge = Edge::Outcomes;

@@ -8,6 +8,8 @@
 
 #[allow(missing_docs, reason = "rkyv's derive makes archived twins without docs")]
 mod content;
+#[allow(missing_docs, reason = "rkyv's derive makes archived twins without docs")]
+mod earlier;
 pub mod envelope;
 #[allow(missing_docs, reason = "rkyv's derive makes archived twins without docs")]
 mod fetch;

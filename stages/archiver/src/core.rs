@@ -27,12 +27,14 @@ const BATCH_BYTES: usize = 4 << 20;
 const BATCH_INPUTS: usize = 64;
 /// No input is taken while this many bytes wait to be written.
 const WAITING_BYTES_MAX: usize = 16 << 20;
-/// No input is taken while this many outcomes wait for their documents.
-const WAITING_OUTCOMES_MAX: usize = 20_000;
+/// At most this many outcomes wait for their documents; the oldest go first.
+const WAITING_OUTCOMES_MAX: usize = 50_000;
 /// At most this many documents wait for their outcomes; the oldest go first.
 const WAITING_DOCUMENTS_MAX: usize = 20_000;
-/// How long an outcome waits for the document of its page.
+/// How long an outcome waits for the document of its page, and for any document: a parser that is behind gives others.
 const DOCUMENT_WAIT: Duration = Duration::from_secs(3);
+/// How long it waits while documents come: less than outcomes may stay without an ack.
+const DOCUMENT_WAIT_MAX: Duration = Duration::from_secs(20);
 /// How long a document is kept for an outcome: longer than a job takes to report it.
 const OUTCOME_WAIT: Duration = Duration::from_secs(30);
 /// How long after a failure the same is tried again.
@@ -51,6 +53,8 @@ pub struct Settings {
     pub compression: u8,
     /// How long a document is kept for an outcome.
     pub outcome_wait: Duration,
+    /// How long an outcome waits for its document while others come.
+    pub document_wait_max: Duration,
     /// Bodies remembered.
     pub digests: usize,
     /// The time since 1970 at the origin of the process's own, in milliseconds.
@@ -68,6 +72,7 @@ impl Settings {
             compression: archiver.compression,
             // Among several, the outcome came to another as likely as not.
             outcome_wait: if archiver.replicas > 1 { DOCUMENT_WAIT } else { OUTCOME_WAIT },
+            document_wait_max: if archiver.replicas > 1 { DOCUMENT_WAIT } else { DOCUMENT_WAIT_MAX },
             digests: archiver.digests,
             origin_ms,
         }
@@ -156,8 +161,10 @@ pub struct Archiver {
     documents: HashMap<PageKey, (Document, Ticket)>,
     documents_until: VecDeque<(Timestamp, PageKey)>,
     /// Outcomes that wait for a document.
-    outcomes: HashMap<PageKey, (OutcomeEntry, Ticket)>,
-    outcomes_until: BTreeSet<(Timestamp, PageKey)>,
+    outcomes: HashMap<PageKey, (Timestamp, OutcomeEntry, Ticket)>,
+    outcomes_since: BTreeSet<(Timestamp, PageKey)>,
+    /// When the last document came.
+    last_document: Timestamp,
     /// Pages whose outcomes did not wait for a document, or not long enough.
     logged_without: Recent<PageKey>,
     /// Entries of an input that wait.
@@ -199,7 +206,8 @@ impl Archiver {
             documents: HashMap::new(),
             documents_until: VecDeque::new(),
             outcomes: HashMap::new(),
-            outcomes_until: BTreeSet::new(),
+            outcomes_since: BTreeSet::new(),
+            last_document: Timestamp::ZERO,
             logged_without: Recent::default(),
             entries_left: HashMap::new(),
             tally: Tally::default(),
@@ -236,12 +244,14 @@ impl Archiver {
 
     fn documents(&mut self, now: Timestamp, ticket: Ticket, documents: Documents) {
         self.entries_left.insert(ticket, documents.entries.len() + 1);
+        self.last_document = now;
         for document in documents.entries {
             self.tally.documents += 1;
             let key = (shared::url::fingerprint(&document.url), document.fetched_at_ms);
             if self.logged_without.contains(&key) {
                 // Too late.
-            } else if let Some((entry, outcome_ticket)) = self.outcomes.remove(&key) {
+            } else if let Some((since, entry, outcome_ticket)) = self.outcomes.remove(&key) {
+                self.outcomes_since.remove(&(since, key));
                 self.log(now, &entry, Some(&document));
                 self.entry_done(now, outcome_ticket);
             } else if let Some((_, repeated)) = self.documents.insert(key, (document, ticket)) {
@@ -264,8 +274,8 @@ impl Archiver {
                 self.log(now, &entry, Some(&document));
                 self.entry_done(now, document_ticket);
             } else if may_be_document(&entry) && !self.draining && !self.outcomes.contains_key(&key) {
-                self.outcomes_until.insert((now + DOCUMENT_WAIT, key));
-                self.outcomes.insert(key, (entry, ticket));
+                self.outcomes_since.insert((now, key));
+                self.outcomes.insert(key, (now, entry, ticket));
                 continue;
             } else {
                 self.log_without(now, &entry, key);
@@ -302,13 +312,18 @@ impl Archiver {
         self.logged_without.insert(key);
     }
 
+    /// When an outcome that has waited since then goes on without its document.
+    fn outcome_goes_at(&self, since: Timestamp) -> Timestamp {
+        (self.last_document.max(since) + DOCUMENT_WAIT).min(since + self.settings.document_wait_max)
+    }
+
     /// What has waited long enough goes on without what it waited for; all of it when the end has come.
     fn stop_waiting(&mut self, now: Timestamp) {
-        while let Some(&(until, key)) = self.outcomes_until.first()
-            && (until <= now || self.draining)
+        while let Some(&(since, key)) = self.outcomes_since.first()
+            && (self.outcome_goes_at(since) <= now || self.draining || self.outcomes.len() > WAITING_OUTCOMES_MAX)
         {
-            self.outcomes_until.pop_first();
-            if let Some((entry, ticket)) = self.outcomes.remove(&key) {
+            self.outcomes_since.pop_first();
+            if let Some((_, entry, ticket)) = self.outcomes.remove(&key) {
                 self.log_without(now, &entry, key);
                 self.entry_done(now, ticket);
             }
@@ -445,13 +460,13 @@ impl Core for Archiver {
             Work::Idle => self.file_since.map(|since| since + self.settings.file_age_max),
             Work::Writing(..) | Work::Finishing => None,
         };
-        let outcome = self.outcomes_until.first().map(|(until, _)| *until);
+        let outcome = self.outcomes_since.first().map(|(since, _)| self.outcome_goes_at(*since));
         let document = self.documents_until.front().map(|(until, _)| *until);
         [work, outcome, document].into_iter().flatten().min()
     }
 
     fn wants_input(&self) -> bool {
-        self.gathered.bytes() < WAITING_BYTES_MAX && self.outcomes.len() < WAITING_OUTCOMES_MAX
+        self.gathered.bytes() < WAITING_BYTES_MAX
     }
 
     fn is_idle(&self) -> bool {

@@ -251,7 +251,9 @@ fn about(page: &Page) -> String {
         field("via", &origin.page);
     }
     let hops = "L".repeat(usize::from(origin.depth.min(HOPS_MAX))) + &"R".repeat(usize::from(origin.redirects));
-    field("hopsFromSeed", &hops);
+    // What has to be known before a page may be fetched.
+    let hops = if page.is_robots { "P" } else { &hops };
+    field("hopsFromSeed", hops);
     field("fetchTimeMs", &(page.elapsed_us / 1000).to_string());
     field("topic", &origin.topic);
     about
@@ -288,6 +290,7 @@ pub(crate) mod tests {
             ],
             truncated: false,
             body: body.to_vec(),
+            is_robots: false,
         }
     }
 

@@ -2,10 +2,27 @@
 
 use crate::effect::Response;
 use shared::content_coding::{self, Completeness, Decoded};
-use shared::message::{FailureKind, JobId, Origin, Page, RobotsResponse};
+use shared::message::{FailureKind, Job, JobKind, Page, RequestEnd, RobotsResponse};
 
 /// A robots.txt is read up to 500 KiB (RFC 9309, section 2.5).
 pub(crate) const ROBOTS_BYTES_MAX: usize = 500 << 10;
+
+/// What is reported of a robots.txt that an archive does not have: all is allowed, since archives of others have none.
+pub(crate) const NO_ROBOTS: RobotsResponse = RobotsResponse { status: 404, location: None, body: Vec::new() };
+
+/// What is reported of a request that brought this response.
+pub(crate) fn end_of(response: &Response) -> RequestEnd {
+    RequestEnd::Response {
+        status: response.status,
+        bytes: response.body.len() as u64,
+        truncated: response.truncated,
+        elapsed_us: response.elapsed_us,
+        retry_after_s: response.retry_after_s(),
+        fetched_at_ms: response.fetched_at_ms,
+        media_type: response.media_type(),
+        validators: response.validators(),
+    }
+}
 
 /// The rules of a robots.txt, decoded.
 ///
@@ -27,11 +44,12 @@ pub(crate) fn robots_response(response: &Response) -> Result<RobotsResponse, Fai
     Ok(RobotsResponse { status: response.status, location, body: body.into_owned() })
 }
 
-/// The page of a response to a request of a job.
-pub(crate) fn page(job: JobId, url: String, origin: Origin, response: Response) -> Page {
+/// The page of a response to a request of a job, which gives its URL away.
+pub(crate) fn page(job: &mut Job, index: usize, response: Response) -> Page {
+    let request = &mut job.requests[index];
     let page = Page {
-        url,
-        origin,
+        url: std::mem::take(&mut request.url),
+        origin: request.origin.clone(),
         status: response.status,
         fetched_at_ms: response.fetched_at_ms,
         elapsed_us: response.elapsed_us,
@@ -41,7 +59,9 @@ pub(crate) fn page(job: JobId, url: String, origin: Origin, response: Response) 
         headers: response.headers,
         truncated: response.truncated,
         body: response.body,
+        is_robots: job.kind == JobKind::Robots,
     };
+    let job = job.id;
     tracing::debug!(
         trace = %page.trace(),
         url = page.url,

@@ -6,10 +6,12 @@
 //!
 //! Invariant: at most `connections` jobs are in hand; a job that comes without a connection for it is refused at once.
 
+use crate::absent::Absent;
 use crate::asks::Asks;
 use crate::effect::{Answer, Asked, Effect};
-use crate::job::{Running, Surroundings, refuse};
+use crate::job::{Running, refuse};
 use crate::settings::Settings;
+use crate::surroundings::Surroundings;
 use crate::tally::Tally;
 use crate::uplink::Uplink;
 use shared::config::Pipeline;
@@ -38,6 +40,18 @@ pub struct Fetcher {
     orders: Orders,
     /// There are other orders than the jobs in hand know of.
     are_others: bool,
+    source: Source,
+}
+
+/// Whether what answers requests can be asked. No job is asked for before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    /// An archive of which nothing is known yet.
+    Unknown,
+    /// It is being found out what is in it.
+    Indexing,
+    /// An archive whose content is known, or the web.
+    Ready,
 }
 
 /// How far a fetcher has come with its end. It waits for jobs that are on their way to it: a job that nobody receives
@@ -66,9 +80,16 @@ impl Fetcher {
     /// A fetcher without jobs.
     pub fn new(settings: Settings) -> Self {
         Fetcher {
+            source: if settings.replays { Source::Unknown } else { Source::Ready },
             asks: Asks::new(settings.instance.clone(), settings.life, &settings.schedulers, settings.ask_lifetime),
             uplink: Uplink::new(settings.doubt_max),
-            around: Surroundings { settings, tally: Tally::default(), draining: false, tags: 0 },
+            around: Surroundings {
+                settings,
+                tally: Tally::default(),
+                draining: false,
+                tags: 0,
+                absent: Absent::default(),
+            },
             jobs: HashMap::new(),
             timers: BTreeSet::new(),
             tags: HashMap::new(),
@@ -143,7 +164,12 @@ impl Fetcher {
                 self.around.tally.asks_unanswered += u64::from(!matches!(result, Asked::Reply(_)));
                 self.asks.answered(scheduler, ask, &result);
             }
-            Answer::Response { job, index, connect_us, end } => {
+            Answer::Indexed { captures, damaged } => {
+                (self.around.tally.captures, self.source) = (captures, Source::Ready);
+                self.around.tally.damaged += damaged;
+            }
+            Answer::Response { job, index, connect_us, damaged, end } => {
+                self.around.tally.damaged += u64::from(damaged);
                 if let Some(held) = self.jobs.get_mut(&job) {
                     let (end, doubt_begins) = self.uplink.judge(now, &held.running, end);
                     if doubt_begins && !self.around.draining {
@@ -249,7 +275,11 @@ impl Core for Fetcher {
         self.run_timers(now, out);
         self.go_on_draining(now);
         self.uplink.look(now);
-        if !self.around.draining {
+        if self.source == Source::Unknown {
+            self.source = Source::Indexing;
+            out.effect(Effect::Index);
+        }
+        if !self.around.draining && self.source == Source::Ready {
             let wanted = self.uplink.wanted(now, self.free(), self.tries());
             self.around.tally.asks += self.asks.send(now, wanted, out);
         }
@@ -275,12 +305,12 @@ impl Core for Fetcher {
     }
 
     fn wake_at(&self) -> Option<Timestamp> {
-        if self.are_others {
+        if self.are_others || self.source == Source::Unknown {
             return Some(Timestamp::ZERO);
         }
         let timer = self.timers.first().map(|(at, _)| *at);
         let ask = self.asks.wake_at().into_iter().chain(self.uplink.wake_at(self.tries())).min();
-        let ask = ask.filter(|_| !self.around.draining);
+        let ask = ask.filter(|_| !self.around.draining && self.source == Source::Ready);
         let drained = if let Drain::Listening(until) = self.drain { Some(until) } else { None };
         [timer, ask, drained].into_iter().flatten().min()
     }
@@ -289,11 +319,17 @@ impl Core for Fetcher {
         self.jobs.is_empty() && matches!(self.drain, Drain::NotBegun | Drain::Complete)
     }
 
-    fn why(&self, now: Timestamp, _url: &str) -> Result<Option<String>, StoreError> {
+    fn why(&self, now: Timestamp, url: &str) -> Result<Option<String>, StoreError> {
+        if self.around.absent.has(url) {
+            return Ok(Some("gone: not in the archive".to_owned()));
+        }
         Ok(self.uplink.hindrance(now))
     }
 
     fn hindrance(&self, now: Timestamp) -> Option<String> {
+        if self.source == Source::Indexing {
+            return Some("finds out what is in the archive (stages.fetcher.archive)".to_owned());
+        }
         self.uplink.hindrance(now)
     }
 

@@ -17,6 +17,8 @@ pub enum Effect {
     },
     /// Make a request over the job's connection; answered by [`Answer::Response`].
     Request(Request),
+    /// Find out what is in the archive that is replayed; answered by [`Answer::Indexed`].
+    Index,
     /// Close the job's connection; answered by [`Answer::Closed`] once its socket is closed.
     Close {
         /// The job.
@@ -76,8 +78,17 @@ pub enum Answer {
         index: usize,
         /// How long it took to connect (TCP and TLS), in microseconds; with the first request alone.
         connect_us: Option<u32>,
+        /// Records of an archive that were passed over for it because they are damaged.
+        damaged: u32,
         /// How it ended.
         end: End,
+    },
+    /// It is known what is in the archive.
+    Indexed {
+        /// Responses that are there.
+        captures: u64,
+        /// Records that are damaged.
+        damaged: u64,
     },
     /// A connection is closed.
     Closed {

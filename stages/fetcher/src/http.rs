@@ -105,6 +105,26 @@ impl HttpSettings {
     }
 }
 
+impl HttpSettings {
+    /// Bytes of a body that are kept, with headers of so many bytes beside it: it fits into a message.
+    pub(crate) fn body_bytes_max(&self, header_bytes: usize, request: &Request) -> usize {
+        let beside = header_bytes + 2 * self.url_bytes_max + ENVELOPE_BYTES;
+        request.body_bytes_max.min(self.message_bytes_max.saturating_sub(beside))
+    }
+
+    /// Says whether the body of a page is of a type that is not to be read (`limits.skip_types`).
+    pub(crate) fn skips(&self, head: &Response) -> bool {
+        if self.skip_types.is_empty() || !(200..300).contains(&head.status) {
+            return false;
+        }
+        let media_type = head.media_type();
+        self.skip_types.iter().any(|unwanted| match unwanted.strip_suffix('*') {
+            Some(of) => media_type.starts_with(of),
+            None => media_type == *unwanted,
+        })
+    }
+}
+
 /// The shell.
 #[derive(Clone)]
 pub struct Http {
@@ -172,8 +192,10 @@ impl Http {
                     tracing::error!(%error, "the HTTP client failed on a response");
                     (None, End::Failure(FailureKind::Protocol))
                 });
-                Answer::Response { job, index, connect_us, end }
+                Answer::Response { job, index, connect_us, damaged: 0, end }
             }),
+            // The web has no index; nobody asks for one.
+            Effect::Index => Box::pin(std::future::ready(Answer::Indexed { captures: 0, damaged: 0 })),
             Effect::Close { job } => Box::pin(async move {
                 let task = tokio::spawn(async move { web.close(job).await });
                 if let Err(error) = task.await {
@@ -300,8 +322,7 @@ impl Web {
             return End::Failure(FailureKind::HeaderTooLarge);
         }
         let sent_bytes: usize = request_headers.iter().map(|(name, value)| field_bytes(name, value)).sum();
-        let beside = head_bytes + sent_bytes + 2 * self.settings().url_bytes_max + ENVELOPE_BYTES;
-        let bytes_max = request.body_bytes_max.min(self.settings().message_bytes_max.saturating_sub(beside));
+        let bytes_max = self.settings().body_bytes_max(head_bytes + sent_bytes, request);
         let limits = body::Limits { bytes_max, until: sent_at + timeout, rate: self.settings().transfer_rate };
         let mut taken = Response {
             status: response.status().as_u16(),
@@ -320,7 +341,7 @@ impl Web {
             headers: headers(response.headers()),
             body: Vec::new(),
         };
-        if request.is_page && self.is_unwanted(&taken, &response) {
+        if request.is_page && response.content_length() != Some(0) && self.settings().skips(&taken) {
             taken.truncated = true;
             taken.keeps_open &= pass_over(response, limits).await;
         } else {
@@ -351,19 +372,6 @@ impl Web {
         let cookies = connection.cookies.as_ref().and_then(|cookies| cookies.cookies(url));
         sent.extend(cookies.map(|cookies| (COOKIE.as_str().to_owned(), cookies.as_bytes().to_vec())));
         sent
-    }
-
-    /// Says whether the body of a page is not to be read (`limits.skip_types`).
-    fn is_unwanted(&self, head: &Response, response: &reqwest::Response) -> bool {
-        let has_body = (200..300).contains(&head.status) && response.content_length() != Some(0);
-        if !has_body || self.settings().skip_types.is_empty() {
-            return false;
-        }
-        let media_type = head.media_type();
-        self.settings().skip_types.iter().any(|unwanted| match unwanted.strip_suffix('*') {
-            Some(of) => media_type.starts_with(of),
-            None => media_type == *unwanted,
-        })
     }
 }
 
@@ -418,7 +426,7 @@ fn head_bytes(headers: &HeaderMap) -> usize {
     headers.iter().map(|(name, value)| field_bytes(name.as_str(), value.as_bytes())).sum()
 }
 
-fn field_bytes(name: &str, value: &[u8]) -> usize {
+pub(crate) fn field_bytes(name: &str, value: &[u8]) -> usize {
     const BESIDE: usize = 16;
     name.len() + value.len() + BESIDE
 }

@@ -6,11 +6,10 @@
 //! (P7), and while at most [`UNSTORED_MAX`] pages wait for their stream. A URL enters a report as answered only
 //! when its page is stored (P3). The last report follows the close and every other report.
 
-use crate::content::{ROBOTS_BYTES_MAX, page, robots_response};
+use crate::content::{NO_ROBOTS, ROBOTS_BYTES_MAX, end_of, page, robots_response};
 use crate::effect::{Effect, End, Request as Fetch, Response, Target};
 use crate::lease::Lease;
-use crate::settings::Settings;
-use crate::tally::Tally;
+use crate::surroundings::Surroundings;
 use shared::config::DownloadPause;
 use shared::message::{
     FailureKind, HttpVersion, Job, JobKind, Report, Request, RequestEnd, RequestResult, RobotsResponse,
@@ -25,20 +24,8 @@ use std::time::Duration;
 /// Pages of a job that may wait for their stream before its next request.
 const UNSTORED_MAX: usize = 2;
 
-/// What jobs need of their surroundings.
-pub(crate) struct Surroundings {
-    pub(crate) settings: Settings,
-    pub(crate) tally: Tally,
-    pub(crate) draining: bool,
-    pub(crate) tags: u64,
-}
-
-impl Surroundings {
-    fn tag(&mut self) -> u64 {
-        self.tags += 1;
-        self.tags
-    }
-}
+/// What is reported of a response; of a robots.txt with its rules.
+type Reported = (RequestResult, Option<RobotsResponse>);
 
 pub(crate) struct Running {
     job: Job,
@@ -61,8 +48,8 @@ pub(crate) struct Running {
     sequence: u32,
     /// Tag of the report on its way to its stream.
     report_tag: Option<u64>,
-    /// Results of pages on their way to their stream.
-    unstored: Vec<(u64, RequestResult)>,
+    /// What is reported of pages on their way to their stream, by their tags.
+    unstored: Vec<(u64, Option<Reported>)>,
     /// Results for the next report.
     results: Vec<RequestResult>,
     robots: Option<RobotsResponse>,
@@ -174,7 +161,8 @@ impl Running {
         if self.report_tag == Some(tag) {
             self.report_tag = None;
         } else if let Some(index) = self.unstored.iter().position(|(page, _)| *page == tag) {
-            self.results.push(self.unstored.remove(index).1);
+            let (_, reported) = self.unstored.remove(index);
+            self.report_with(reported);
         }
     }
 
@@ -204,6 +192,11 @@ impl Running {
                 self.elapsed += took;
                 around.tally.responses.observe(took);
                 return self.responded(index, *response, around, out);
+            }
+            End::Failure(FailureKind::NotArchived) => {
+                self.robots = (self.job.kind == JobKind::Robots).then_some(NO_ROBOTS);
+                around.absent.note(&self.job.requests[index].url);
+                self.fail(index, FailureKind::NotArchived, around);
             }
             End::Failure(kind) => {
                 self.fail(index, kind, around);
@@ -253,19 +246,7 @@ impl Running {
         out: &mut Output<Effect>,
     ) -> Option<u64> {
         let bytes = response.body.len() as u64;
-        let result = RequestResult {
-            slot: self.job.requests[index].slot,
-            end: RequestEnd::Response {
-                status: response.status,
-                bytes,
-                truncated: response.truncated,
-                elapsed_us: response.elapsed_us,
-                retry_after_s: response.retry_after_s(),
-                fetched_at_ms: response.fetched_at_ms,
-                media_type: response.media_type(),
-                validators: response.validators(),
-            },
-        };
+        let result = RequestResult { slot: self.job.requests[index].slot, end: end_of(&response) };
         self.answered += 1;
         around.tally.bytes += bytes;
         around.tally.truncated += u64::from(response.truncated);
@@ -285,25 +266,44 @@ impl Running {
         match self.job.kind {
             JobKind::Pages => {
                 around.tally.pages += 1;
-                let tag = around.tag();
-                let request = &mut self.job.requests[index];
-                let page = page(self.job.id, std::mem::take(&mut request.url), request.origin.clone(), response);
-                out.publish_tagged(Token::None, &page, Vec::new(), tag);
-                self.unstored.push((tag, result));
-                Some(tag)
+                Some(self.publish(index, response, Some((result, None)), around, out))
             }
             JobKind::Robots => {
                 around.tally.robots += 1;
-                match robots_response(&response) {
-                    Ok(robots) => {
-                        self.robots = Some(robots);
-                        self.results.push(result);
-                    }
-                    Err(kind) => self.fail(index, kind, around),
+                let rules = robots_response(&response);
+                if let Err(kind) = rules {
+                    self.fail(index, kind, around);
                 }
+                let reported = rules.ok().map(|robots| (result, Some(robots)));
+                if around.settings.keeps_robots {
+                    return Some(self.publish(index, response, reported, around, out));
+                }
+                self.report_with(reported);
                 None
             }
         }
+    }
+
+    /// Passes a response on. What is reported of it waits until it is stored.
+    fn publish(
+        &mut self,
+        index: usize,
+        response: Response,
+        reported: Option<Reported>,
+        around: &mut Surroundings,
+        out: &mut Output<Effect>,
+    ) -> u64 {
+        let tag = around.tag();
+        let page = page(&mut self.job, index, response);
+        out.publish_tagged(Token::None, &page, Vec::new(), tag);
+        self.unstored.push((tag, reported));
+        tag
+    }
+
+    fn report_with(&mut self, reported: Option<Reported>) {
+        let Some((result, robots)) = reported else { return };
+        self.results.push(result);
+        self.robots = robots.or(self.robots.take());
     }
 
     /// The server has ended the connection, and so shown how many requests one serves.

@@ -7,7 +7,7 @@
 //! deadline (P1) or before the gap is over (P2); a URL counts as answered only when its page is stored (P3);
 //! nothing but the job's server and addresses is contacted (P7).
 //!
-//! [`core`] decides, without a clock or a socket; [`http`] does what it says.
+//! [`core`] decides, without a clock or a socket; [`http`] does what it says, or in a replay [`replay`], from an archive.
 
 pub mod core;
 pub mod effect;
@@ -15,8 +15,11 @@ pub mod files;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a shell: it waits, and looks at the clock")]
 pub mod http;
 pub mod metrics;
+#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a shell: it waits, and looks at the clock")]
+pub mod replay;
 pub mod settings;
 
+mod absent;
 mod asks;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a shell: it waits, and looks at the clock")]
 mod body;
@@ -27,5 +30,6 @@ mod cookies;
 mod failure;
 mod job;
 mod lease;
+mod surroundings;
 mod tally;
 mod uplink;

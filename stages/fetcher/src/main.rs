@@ -8,6 +8,7 @@
 use fetcher::core::Fetcher;
 use fetcher::effect::{Answer, Asked, Effect};
 use fetcher::http::{Http, HttpSettings, SendAsk};
+use fetcher::replay::Replay;
 use fetcher::settings::Settings;
 use futures::future::BoxFuture;
 use shared::bus::Bus;
@@ -54,7 +55,26 @@ fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
         let bus = bus.clone();
         Box::pin(async move { send_ask(&bus, scheduler, &ask).await }) as _
     });
-    Ok(assemble(core, HttpShell(Http::new(HttpSettings::new(pipeline), ask)?)))
+    let settings = HttpSettings::new(pipeline);
+    Ok(match pipeline.replayed() {
+        None => assemble(core, HttpShell(Http::new(settings, ask)?)),
+        Some(archive) => {
+            let index = pipeline.instance_dir(STAGE.name, context.instance).join("archive");
+            assemble(core, ReplayShell(Replay::new(archive.to_owned(), index, settings, ask)?))
+        }
+    })
+}
+
+struct ReplayShell(Replay);
+
+impl Shell<Fetcher> for ReplayShell {
+    fn perform(&mut self, effect: Effect) -> BoxFuture<'static, Answer> {
+        self.0.perform(effect)
+    }
+
+    fn configure(&mut self, pipeline: &Pipeline) {
+        self.0.configure(HttpSettings::new(pipeline));
+    }
 }
 
 struct HttpShell(Http);

@@ -66,6 +66,12 @@ pub const METRICS: &[Row] = &[
         "URLs",
         "URLs of jobs that ended before their turn; they go back and cost no attempt.",
     ),
+    Row::gauge("archive_captures", "records", "Responses in the archive that is replayed (stages.fetcher.archive)."),
+    Row::counter(
+        "archive_damaged_total",
+        "records",
+        "Records of that archive that are damaged and were passed over; the log names them. Take the files from a copy.",
+    ),
     Row::counter("failures_connect_total", "requests", "Requests that failed because no connection could be made."),
     Row::counter("failures_tls_total", "requests", "Requests that failed because the TLS handshake failed."),
     Row::counter(
@@ -102,6 +108,11 @@ pub const METRICS: &[Row] = &[
         "failures_forbidden_total",
         "requests",
         "Requests that failed because the address may not be contacted: it is private or not the job's (P7).",
+    ),
+    Row::counter(
+        "failures_not_archived_total",
+        "requests",
+        "Requests of a replay for what the archive does not have, robots.txt included.",
     ),
     Row::histogram(
         "connect_seconds",

@@ -31,6 +31,10 @@ pub struct Settings {
     pub body_bytes_max: usize,
     /// Requests at once on a connection of HTTP/2, where no pauses are asked for.
     pub streams: usize,
+    /// Requests are answered by an archive, not by the web.
+    pub replays: bool,
+    /// Responses to requests for robots.txt are passed on, too: there is an archiver.
+    pub keeps_robots: bool,
 }
 
 impl Settings {
@@ -50,6 +54,8 @@ impl Settings {
             doubt_max: pipeline.network.doubt_max,
             body_bytes_max: pipeline.limits.body_bytes_max.as_usize(),
             streams: fetcher.streams as usize,
+            replays: pipeline.replayed().is_some(),
+            keeps_robots: pipeline.stages.archiver.replicas > 0,
         }
     }
 

@@ -22,6 +22,9 @@ pub(crate) struct Tally {
     pub(crate) closed_by_server: u64,
     pub(crate) reports: u64,
     pub(crate) untried: u64,
+    /// Responses in the archive that is replayed.
+    pub(crate) captures: u64,
+    pub(crate) damaged: u64,
     /// How long connections took to be made.
     pub(crate) connects: Histogram,
     /// How long responses took.
@@ -30,7 +33,7 @@ pub(crate) struct Tally {
 }
 
 /// The kinds of failure with the names of their counts.
-const KINDS: [(FailureKind, &str); 9] = [
+const KINDS: [(FailureKind, &str); 10] = [
     (FailureKind::Connect, "failures_connect_total"),
     (FailureKind::Tls, "failures_tls_total"),
     (FailureKind::Certificate, "failures_certificate_total"),
@@ -40,6 +43,7 @@ const KINDS: [(FailureKind, &str); 9] = [
     (FailureKind::Protocol, "failures_protocol_total"),
     (FailureKind::HeaderTooLarge, "failures_header_too_large_total"),
     (FailureKind::Forbidden, "failures_forbidden_total"),
+    (FailureKind::NotArchived, "failures_not_archived_total"),
 ];
 
 impl Tally {
@@ -66,6 +70,8 @@ impl Tally {
             ("closed_by_server_total", self.closed_by_server),
             ("reports_total", self.reports),
             ("untried_total", self.untried),
+            ("archive_captures", self.captures),
+            ("archive_damaged_total", self.damaged),
         ];
         counts.extend(self.failures.iter().zip(KINDS).map(|(&count, (_, name))| (name, count)));
         counts

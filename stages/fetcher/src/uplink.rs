@@ -37,7 +37,7 @@ fn says(end: &End, served: bool) -> Says {
             // A connection that breaks may break anywhere: also near here, when it never brought anything.
             // One that breaks in the handshake is one of these.
             FailureKind::Reset | FailureKind::Tls if !served => Says::Unreached,
-            FailureKind::Reset | FailureKind::Tls | FailureKind::Forbidden => Says::Nothing,
+            FailureKind::Reset | FailureKind::Tls | FailureKind::Forbidden | FailureKind::NotArchived => Says::Nothing,
         },
         End::Gone if !served => Says::Unreached,
         End::Withheld | End::Gone => Says::Nothing,

@@ -77,6 +77,11 @@ pub struct Parser {
     settings: Settings,
     content: Content<Parsed>,
     gathered: Gathered,
+    tally: Tally,
+}
+
+#[derive(Debug, Default)]
+struct Tally {
     duplicates: u64,
     skipped: u64,
     pages: u64,
@@ -95,22 +100,7 @@ impl Parser {
     pub fn new(settings: Settings) -> Self {
         let content = Content::new(&settings.dedups);
         let gathered = Gathered::new(settings.pages_in_hand);
-        Parser {
-            settings,
-            content,
-            gathered,
-            duplicates: 0,
-            skipped: 0,
-            pages: 0,
-            bytes: 0,
-            links: 0,
-            redirects: 0,
-            uncrawlable: 0,
-            nofollow: 0,
-            truncated: 0,
-            cut: 0,
-            broken: 0,
-        }
+        Parser { settings, content, gathered, tally: Tally::default() }
     }
 
     fn page(&mut self, now: Timestamp, page: &Page, ticket: Ticket, out: &mut Output<Ask>) {
@@ -136,9 +126,9 @@ impl Parser {
     /// Bodies were judged: their pages go on.
     fn judged(&mut self, now: Timestamp, answer: Answer, out: &mut Output<Ask>) {
         for (mut parsed, verdict) in self.content.answered(answer) {
-            self.duplicates += u64::from(verdict != BodySeen::First);
+            self.tally.duplicates += u64::from(verdict != BodySeen::First);
             if verdict == BodySeen::SameLinks {
-                self.skipped += parsed.links.urls.len() as u64;
+                self.tally.skipped += parsed.links.urls.len() as u64;
                 parsed.links.urls.clear();
                 parsed.links.anchors.clear();
             }
@@ -169,15 +159,15 @@ impl Parser {
     }
 
     fn count(&mut self, page: &Page, links: &Links) {
-        self.pages += 1;
-        self.bytes += page.body.len() as u64;
-        self.links += links.urls.len() as u64;
-        self.redirects += u64::from(links.redirect);
-        self.uncrawlable += u64::from(links.uncrawlable);
-        self.nofollow += u64::from(links.nofollow);
-        self.truncated += u64::from(links.truncated);
-        self.cut += u64::from(links.completeness == Completeness::Cut);
-        self.broken += u64::from(links.completeness == Completeness::Broken);
+        self.tally.pages += 1;
+        self.tally.bytes += page.body.len() as u64;
+        self.tally.links += links.urls.len() as u64;
+        self.tally.redirects += u64::from(links.redirect);
+        self.tally.uncrawlable += u64::from(links.uncrawlable);
+        self.tally.nofollow += u64::from(links.nofollow);
+        self.tally.truncated += u64::from(links.truncated);
+        self.tally.cut += u64::from(links.completeness == Completeness::Cut);
+        self.tally.broken += u64::from(links.completeness == Completeness::Broken);
     }
 }
 
@@ -267,6 +257,7 @@ impl Core for Parser {
 
     fn step(&mut self, now: Timestamp, event: Event<Page, Answer>, out: &mut Output<Ask>) -> Result<(), StoreError> {
         match event {
+            Event::Message { ticket, input } if input.is_robots => out.finish(ticket),
             Event::Message { ticket, input } => self.page(now, &input, ticket, out),
             Event::Answer(answer) => self.judged(now, answer, out),
             Event::Drain => self.gathered.drain(),
@@ -298,18 +289,18 @@ impl Core for Parser {
 
     fn counts(&self) -> Vec<Count> {
         vec![
-            ("pages_total", self.pages),
-            ("bytes_total", self.bytes),
-            ("links_total", self.links),
-            ("redirects_total", self.redirects),
-            ("uncrawlable_total", self.uncrawlable),
-            ("nofollow_total", self.nofollow),
+            ("pages_total", self.tally.pages),
+            ("bytes_total", self.tally.bytes),
+            ("links_total", self.tally.links),
+            ("redirects_total", self.tally.redirects),
+            ("uncrawlable_total", self.tally.uncrawlable),
+            ("nofollow_total", self.tally.nofollow),
             // Pages whose links, or whose body, could not all be taken.
-            ("truncated_links_total", self.truncated),
-            ("cut_bodies_total", self.cut),
-            ("broken_codings_total", self.broken),
-            ("duplicate_bodies_total", self.duplicates),
-            ("skipped_links_total", self.skipped),
+            ("truncated_links_total", self.tally.truncated),
+            ("cut_bodies_total", self.tally.cut),
+            ("broken_codings_total", self.tally.broken),
+            ("duplicate_bodies_total", self.tally.duplicates),
+            ("skipped_links_total", self.tally.skipped),
         ]
     }
 }
@@ -332,6 +323,7 @@ mod tests {
             headers: headers.iter().map(|(name, value)| ((*name).into(), value.as_bytes().to_vec())).collect(),
             truncated: false,
             body: body.as_bytes().to_vec(),
+            is_robots: false,
         }
     }
 
@@ -436,6 +428,8 @@ mod tests {
     fn a_page_without_links_makes_no_message() {
         assert_eq!(found(page(200, &[("content-type", "text/html")], "nothing")), None);
         assert_eq!(found(page(404, &[("content-type", "text/html")], "<a href=/y>y</a>")), None);
+        let robots = page(200, &[("content-type", "text/html")], "<a href=/y>y</a>");
+        assert_eq!(found(Page { is_robots: true, ..robots }), None);
     }
     #[test]
     fn what_documents_say_of_themselves_is_gathered_and_their_pages_finish_with_it() {

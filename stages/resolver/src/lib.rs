@@ -7,6 +7,7 @@ pub mod name_cache;
 pub mod name_servers;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a shell: it waits, and looks at the clock")]
 pub mod query;
+pub mod replay;
 pub mod resolver;
 pub mod settings;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a shell: it waits, and looks at the clock")]

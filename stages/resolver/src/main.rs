@@ -8,6 +8,7 @@
 use futures::future::BoxFuture;
 use resolver::effect::{Answer, Effect};
 use resolver::query::{self, Queries};
+use resolver::replay;
 use resolver::resolver::{Resolver, Settings};
 use resolver::snapshot_file::SnapshotFile;
 use shared::stage::{AnyCore, Context, Shell, Stage, assemble};
@@ -30,7 +31,10 @@ const STAGE: Stage = Stage {
 };
 
 fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
-    let queries = Queries::new(&query::Settings::from(&context.pipeline))?;
+    let queries = match context.pipeline.replayed() {
+        Some(_) => None,
+        None => Some(Queries::new(&query::Settings::from(&context.pipeline))?),
+    };
     let file = SnapshotFile::new(&context.pipeline.instance_dir(STAGE.name, context.instance));
     let settings = Settings::from(&context.pipeline);
     let reach = settings.reach.clone().of_this_machine();
@@ -45,14 +49,18 @@ fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
 }
 
 struct DnsShell {
-    queries: Queries,
+    /// None in a replay: no name server is asked.
+    queries: Option<Queries>,
     file: SnapshotFile,
 }
 
 impl Shell<Resolver> for DnsShell {
     fn perform(&mut self, effect: Effect) -> BoxFuture<'static, Answer> {
         match effect {
-            Effect::Query { name } => self.queries.resolve(name),
+            Effect::Query { name } => match &self.queries {
+                Some(queries) => queries.resolve(name),
+                None => Box::pin(std::future::ready(replay::answer(name))),
+            },
             Effect::Keep { snapshot } => {
                 let file = self.file.clone();
                 let written = tokio::task::spawn_blocking(move || file.write(&snapshot));

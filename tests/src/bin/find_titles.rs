@@ -49,6 +49,10 @@ impl Core for FindTitles {
         out: &mut Output<Infallible>,
     ) -> Result<(), StoreError> {
         if let Event::Message { ticket, input: page } = event {
+            if page.is_robots {
+                out.finish(ticket);
+                return Ok(());
+            }
             self.pages += 1;
             let codings = page.headers.iter().filter(|(name, _)| name == "content-encoding");
             let values = codings.map(|(_, value)| value.as_slice());

@@ -2,7 +2,8 @@
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
-use std::io::{Read as _, Seek as _};
+use std::io::{Read as _, Seek as _, Write as _};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -96,6 +97,17 @@ pub fn ended_within(child: &mut Child, at_most: Duration) -> Option<ExitStatus> 
 pub fn signal(pid: u32, signal: Signal) {
     let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).expect("a process id");
     kill_process(pid, signal).expect("the process runs");
+}
+
+/// A number that a process tells at `/metrics`.
+pub(super) fn metric(listen: &str, name: &str) -> u64 {
+    let listen = listen.trim_start_matches("http://");
+    let mut stream = TcpStream::connect(listen).expect("the process listens");
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").expect("a request");
+    let mut text = String::new();
+    stream.read_to_string(&mut text).expect("an answer");
+    let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("no {name} in {text}"));
+    line.rsplit(' ').next().expect("a value").parse().expect("a number")
 }
 
 /// A path as an argument.

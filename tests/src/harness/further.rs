@@ -3,11 +3,10 @@
 //!
 //! Invariant: it has ended when its value is dropped.
 
-use super::command::{COMMAND_AT_MOST, binaries, ended_within, path_text, signal};
+use super::command::{COMMAND_AT_MOST, binaries, ended_within, metric, path_text, signal};
 use super::running::Running;
 use rustix::process::Signal;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::TcpStream;
+use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -66,12 +65,7 @@ impl Further {
     /// # Panics
     /// When it does not tell.
     pub fn count(&self, name: &str) -> u64 {
-        let mut stream = TcpStream::connect(&self.listen).expect("the further stage listens");
-        stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").expect("a request");
-        let mut text = String::new();
-        stream.read_to_string(&mut text).expect("an answer");
-        let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("no {name} in {text}"));
-        line.rsplit(' ').next().expect("a value").parse().expect("a number")
+        metric(&self.listen, name)
     }
 
     /// Kills it.

@@ -3,7 +3,7 @@
 //! Invariant: a process that was started has ended when its value is dropped.
 
 use super::assertions::json;
-use super::command::{COMMAND_AT_MOST, POLL, Said, binaries, ended_within, path_text, rhumb};
+use super::command::{COMMAND_AT_MOST, POLL, Said, binaries, ended_within, metric, path_text, rhumb};
 use anyhow::Context as _;
 use rhumb::handle::Handle;
 use rhumb::status::Summary;
@@ -130,6 +130,16 @@ impl Running {
     /// How it stands; none while it cannot be asked.
     pub fn status(&self) -> Option<Summary> {
         serde_json::from_str(&self.rhumb(&["status", "--json"]).out).ok()
+    }
+
+    /// One of the counts of a stage, from the `/metrics` of its first instance.
+    ///
+    /// # Panics
+    /// When it does not tell.
+    pub fn count(&self, stage: &str, name: &str) -> u64 {
+        let status = self.status().expect("the crawl answers");
+        let process = status.processes.iter().find(|process| process.stage == stage).expect("an instance");
+        metric(&process.work.as_ref().expect("a stage").listen, name)
     }
 
     /// What `status --check` finds wrong; nothing while the crawl cannot be asked.

@@ -5,7 +5,7 @@ use super::command::path_text;
 use super::crawl::Crawl;
 use super::running::Finished;
 use super::seats::{Seat, alone, seat};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use synthetic_web::{Profile, SyntheticWeb};
 use tempfile::TempDir;
 
@@ -52,6 +52,32 @@ impl World {
     /// The crawl that was stopped before goes on, with the configuration that it keeps.
     pub fn resume(&self) -> Crawl {
         self.in_data("crawl").arguments(&["--resume"])
+    }
+
+    /// Where its crawl keeps an archive.
+    pub fn archive(&self) -> PathBuf {
+        self.data().join("archive")
+    }
+
+    /// A crawl of an archive, or the pipeline for one, in a folder of its own with that name; without seeds, and without what
+    /// leads to the web.
+    ///
+    /// # Panics
+    /// When the folder cannot be made.
+    pub fn replay(&self, command: &str, name: &str, archive: &Path) -> Crawl {
+        let folder = self.replay_data(name).parent().map(Path::to_owned).expect("a folder");
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let summary = path_text(&folder.join("summary.json"));
+        let crawl = Crawl::new(folder, command);
+        if command == "crawl" { crawl.arguments(&["--summary", &summary]) } else { crawl }
+            .arguments(&["--data", &path_text(&self.replay_data(name))])
+            .set(&format!("stages.fetcher.archive={}", path_text(archive)))
+            .set("scope.follow=any")
+    }
+
+    /// The data directory of that replay.
+    pub fn replay_data(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name).join("data")
     }
 
     /// The pipeline without seeds.

@@ -101,6 +101,7 @@ impl Simulated for Fetcher {
             fetcher::effect::Effect::Ask { scheduler, ask } => around.ask(id, scheduler, &ask),
             fetcher::effect::Effect::Request(request) => web::request(id, request, around),
             fetcher::effect::Effect::Close { job } => web::close(id, job, around),
+            fetcher::effect::Effect::Index => unreachable!("there is no archive"),
         }
     }
 

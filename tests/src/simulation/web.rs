@@ -67,7 +67,7 @@ impl Web {
 }
 
 fn respond(id: EffectId, after: Micros, request: &Request, connect_us: Option<u32>, end: End, around: &mut Around) {
-    let answer = Fetched::Response { job: request.job, index: request.index, connect_us, end };
+    let answer = Fetched::Response { job: request.job, index: request.index, connect_us, damaged: 0, end };
     around.answer(id, after, Answer::Fetcher(answer));
 }
 

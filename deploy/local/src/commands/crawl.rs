@@ -7,7 +7,7 @@ use crate::stages::owns_partitions;
 use crate::{handle, seeds};
 use clap::{Args, ValueEnum};
 use shared::config::{Layers, Pipeline};
-use shared::log;
+use shared::{log, warc_files};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -23,6 +23,7 @@ Examples:
   rhumb crawl http://localhost:8000/ --set network.allow_private_addresses=true
   rhumb crawl https://example.org/ --max-pages 500 --set 'network.user_agent=mybot/1.0 (me@example.org)'
   rhumb crawl --resume --data rhumb-data
+  rhumb crawl https://example.org/ --from april/archive --data again      reads an archive in the place of the web
   rhumb crawl --resume --accept-loss --data rhumb-data      after the broker lost messages"
 )]
 pub(super) struct Crawl {
@@ -34,6 +35,10 @@ pub(super) struct Crawl {
     seeds: Option<PathBuf>,
     #[command(flatten)]
     which: Which,
+    /// Replay: answer from the WARC files in this folder and below it, and contact nobody. What is not there ends as gone
+    /// (configuration key stages.fetcher.archive)
+    #[arg(long, value_name = "DIR")]
+    from: Option<PathBuf>,
     /// Stop when the crawl has this many pages, those of earlier runs included (configuration key limits.max_pages)
     #[arg(long, value_name = "N")]
     max_pages: Option<u64>,
@@ -85,6 +90,9 @@ impl Crawl {
         if self.resume {
             check_fixed(&pipeline)?;
         }
+        if let Some(archive) = pipeline.replayed() {
+            warc_files::of_archive(archive).map_err(BadArguments)?;
+        }
         check_summary(self.summary.as_deref())?;
         let Crawl { accept_loss, at_most, summary, .. } = self;
         let topic = "default".into();
@@ -95,6 +103,10 @@ impl Crawl {
     /// The configuration with what the arguments change of it.
     fn layers(&self) -> anyhow::Result<Layers> {
         let mut layers = self.which.layers();
+        if let Some(from) = &self.from {
+            let from = std::path::absolute(from)?;
+            layers.set.push(handle::assignment("stages.fetcher.archive", &from.display().to_string()));
+        }
         layers.set.extend(self.max_depth.map(|n| format!("scope.max_depth={n}")));
         layers.set.extend(self.scope.map(|scope| {
             let name = scope.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();

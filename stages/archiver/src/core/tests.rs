@@ -21,6 +21,7 @@ impl Bench {
             linger: LINGER,
             compression: 1,
             outcome_wait: OUTCOME_WAIT,
+            document_wait_max: DOCUMENT_WAIT_MAX,
             digests: 10,
             origin_ms: 0,
         };
@@ -190,6 +191,32 @@ fn an_outcome_waits_for_the_title_of_its_page_but_not_for_long() {
     bench.wait(LINGER);
     assert_eq!(bench.batch(), Some((vec![], String::new())));
     assert_eq!(bench.written(0), [alone]);
+}
+
+/// Goal: a parser that is behind costs no title, and an outcome without a document does not wait for ever.
+#[test]
+fn an_outcome_waits_longer_while_documents_come() {
+    let mut bench = Bench::new();
+    bench.outcome(&[("http://a.test/1", 1, Outcome::Fetched), ("http://a.test/never", 2, Outcome::Fetched)]);
+    let mut lines = String::new();
+    let begun = bench.now;
+    for other in 10.. {
+        bench.wait(Duration::from_secs(2));
+        bench.document(&format!("http://b.test/{other}"), other);
+        if other == 15 {
+            bench.document("http://a.test/1", 1);
+        }
+        if let Some((_, more)) = bench.batch() {
+            lines.push_str(&more);
+            bench.written(0);
+        }
+        if lines.contains("a.test/never") {
+            break;
+        }
+    }
+    assert!(lines.contains("\"title\":\"title http://a.test/1\""), "{lines}");
+    let waited = bench.now.since(begun);
+    assert!((DOCUMENT_WAIT_MAX..DOCUMENT_WAIT_MAX + DOCUMENT_WAIT).contains(&waited), "{waited:?}");
 }
 
 #[test]

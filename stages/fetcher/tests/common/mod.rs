@@ -36,6 +36,8 @@ pub(crate) fn settings() -> Settings {
         doubt_max: Duration::from_secs(600),
         body_bytes_max: 1 << 20,
         streams: 1,
+        replays: false,
+        keeps_robots: false,
     }
 }
 

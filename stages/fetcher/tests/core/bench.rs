@@ -27,7 +27,11 @@ pub(crate) struct Bench {
 
 impl Bench {
     pub(crate) fn new(connections: u32) -> Bench {
-        let core = Fetcher::new(Settings {
+        Bench::with(connections, |settings| settings)
+    }
+
+    pub(crate) fn with(connections: u32, change: impl FnOnce(Settings) -> Settings) -> Bench {
+        let core = Fetcher::new(change(Settings {
             instance: "f0".into(),
             life: 9,
             schedulers: vec![0],
@@ -40,7 +44,9 @@ impl Bench {
             doubt_max: Duration::from_secs(600),
             body_bytes_max: 1000,
             streams: 4,
-        });
+            replays: false,
+            keeps_robots: false,
+        }));
         let mut bench = Bench {
             core,
             now_ms: 0,
@@ -132,7 +138,7 @@ impl Bench {
     }
 
     pub(crate) fn end(&mut self, job: JobId, index: usize, end: End) {
-        self.step(Event::Answer(Answer::Response { job, index, connect_us: Some(77), end }));
+        self.step(Event::Answer(Answer::Response { job, index, connect_us: Some(77), damaged: 0, end }));
     }
 
     pub(crate) fn respond(&mut self, job: JobId, index: usize) {

@@ -6,4 +6,5 @@ mod bench;
 mod doubt;
 mod jobs;
 mod lease;
+mod replay;
 mod requests;

@@ -132,7 +132,9 @@ impl Trouble {
             RequestEnd::Response { status: 429, .. } => Trouble::TooManyRequests,
             RequestEnd::Response { status: 503, .. } => Trouble::Unavailable,
             RequestEnd::Response { status: 500..=599, .. } => Trouble::ServerError,
-            RequestEnd::Response { .. } | RequestEnd::Untried => return None,
+            RequestEnd::Response { .. } | RequestEnd::Untried | RequestEnd::Failure(FailureKind::NotArchived) => {
+                return None;
+            }
         })
     }
 

@@ -5,7 +5,7 @@
 use crate::politeness::pauses::{back_off, retry_after};
 use crate::politeness::trouble::{ForUrl, Trouble};
 use crate::settings::Settings;
-use shared::message::{Outcome, RequestEnd};
+use shared::message::{FailureKind, Outcome, RequestEnd};
 use std::time::Duration;
 
 /// What becomes of a URL.
@@ -34,6 +34,7 @@ pub(crate) fn url_fate(settings: &Settings, end: &RequestEnd, attempts: u8) -> U
         };
     }
     match *end {
+        RequestEnd::Failure(FailureKind::NotArchived) => UrlFate::Ends(Outcome::Gone, "not in the archive"),
         RequestEnd::Untried | RequestEnd::Failure(_) => UrlFate::Untried,
         RequestEnd::Response { status, .. } => match status {
             200..=299 => UrlFate::Ends(Outcome::Fetched, ""),
@@ -51,7 +52,6 @@ mod tests {
     use super::*;
     use crate::politeness::tests::response;
     use crate::settings::tests::settings;
-    use shared::message::FailureKind;
 
     #[test]
     fn every_status_has_its_outcome() {
@@ -93,6 +93,12 @@ mod tests {
         for kind in [FailureKind::Connect, FailureKind::Tls, FailureKind::Certificate] {
             assert_eq!(url_fate(&settings, &RequestEnd::Failure(kind), 200), UrlFate::Untried);
         }
+    }
+
+    #[test]
+    fn what_an_archive_does_not_have_is_gone_at_once() {
+        let end = RequestEnd::Failure(FailureKind::NotArchived);
+        assert_eq!(url_fate(&settings(), &end, 1), UrlFate::Ends(Outcome::Gone, "not in the archive"));
     }
 
     #[test]

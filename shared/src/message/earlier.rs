@@ -1,0 +1,103 @@
+//! Messages of which an earlier version is read as well: that version, and how it becomes the present one.
+
+use super::envelope::{Before, EdgeMessage};
+use super::fetch::{HttpVersion, JobId, Page, Report, RequestResult, RobotsResponse};
+use super::urls::Origin;
+use crate::topology::Edge;
+use rkyv::{Archive, Deserialize, Serialize};
+use std::net::IpAddr;
+
+impl EdgeMessage for Report {
+    const EDGE: Edge = Edge::FetchReports;
+    const VERSION: u8 = 4;
+    const BEFORE: Option<Before<Self>> = Some(Before::of::<Report3>());
+}
+
+/// A report before there were replays: no request of it failed as not archived.
+#[derive(Archive, Serialize, Deserialize)]
+pub struct Report3 {
+    job: JobId,
+    fetcher: String,
+    partition: u16,
+    server: String,
+    sequence: u32,
+    last: bool,
+    results: Vec<RequestResult>,
+    connect_us: Option<u32>,
+    requests: u32,
+    busy_us: u64,
+    elapsed_us: u64,
+    closed_by_server: bool,
+    robots: Option<RobotsResponse>,
+}
+
+impl EdgeMessage for Report3 {
+    const EDGE: Edge = Edge::FetchReports;
+    const VERSION: u8 = 3;
+}
+
+impl From<Report3> for Report {
+    fn from(before: Report3) -> Report {
+        Report {
+            job: before.job,
+            fetcher: before.fetcher,
+            partition: before.partition,
+            server: before.server,
+            sequence: before.sequence,
+            last: before.last,
+            results: before.results,
+            connect_us: before.connect_us,
+            requests: before.requests,
+            busy_us: before.busy_us,
+            elapsed_us: before.elapsed_us,
+            closed_by_server: before.closed_by_server,
+            robots: before.robots,
+        }
+    }
+}
+
+impl EdgeMessage for Page {
+    const EDGE: Edge = Edge::Pages;
+    const VERSION: u8 = 5;
+    const BEFORE: Option<Before<Self>> = Some(Before::of::<Page4>());
+}
+
+/// A page when responses to requests for robots.txt were none.
+#[derive(Archive, Serialize, Deserialize)]
+pub struct Page4 {
+    url: String,
+    origin: Origin,
+    status: u16,
+    fetched_at_ms: u64,
+    elapsed_us: u32,
+    address: Option<IpAddr>,
+    http_version: HttpVersion,
+    request_headers: Vec<(String, Vec<u8>)>,
+    headers: Vec<(String, Vec<u8>)>,
+    truncated: bool,
+    body: Vec<u8>,
+}
+
+impl EdgeMessage for Page4 {
+    const EDGE: Edge = Edge::Pages;
+    const VERSION: u8 = 4;
+}
+
+impl From<Page4> for Page {
+    fn from(before: Page4) -> Page {
+        Page {
+            url: before.url,
+            origin: before.origin,
+            status: before.status,
+            fetched_at_ms: before.fetched_at_ms,
+            elapsed_us: before.elapsed_us,
+            address: before.address,
+            http_version: before.http_version,
+            request_headers: before.request_headers,
+            headers: before.headers,
+            truncated: before.truncated,
+            body: before.body,
+            is_robots: false,
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! An archive that is open: from a URL to the response that was recorded.
+//!
+//! In: a URL. Out: its latest response, of that very spelling before another; the body of a revisit is that of the record it
+//! refers to. A record that is damaged is named, and the next one is tried.
+//!
+//! Invariant: of a record no more is read than is wanted of its block.
+
+use super::capture::Capture;
+use super::index::Index;
+use super::record::{Damage, Head, Kind};
+use super::scan::Form;
+use super::table::Row;
+use flate2::bufread::GzDecoder;
+use shared::url::canonical;
+use std::collections::HashSet;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read as _, Seek as _, SeekFrom};
+use std::sync::{Mutex, PoisonError};
+
+/// Damaged places that are remembered, so that each is named and counted once.
+const PLACES_MAX: usize = 10_000;
+/// Records that are tried for the body of a revisit.
+const ORIGINALS_MAX: usize = 8;
+
+/// An archive with its index.
+#[derive(Debug)]
+pub(crate) struct Archive {
+    pub(crate) index: Index,
+    damaged: Mutex<HashSet<(u32, u64)>>,
+}
+
+/// What an archive has of a URL.
+#[derive(Debug)]
+pub(crate) struct Answered {
+    /// The response, with the head of its record.
+    pub(crate) response: Option<(Head, Capture)>,
+    /// Damaged records that were passed over, and not before.
+    pub(crate) damaged: u32,
+}
+
+/// A record, as far as it is wanted.
+struct Record {
+    head: Head,
+    block: Vec<u8>,
+    is_cut: bool,
+}
+
+impl Archive {
+    pub(crate) fn new(index: Index) -> Archive {
+        Archive { index, damaged: Mutex::default() }
+    }
+
+    /// What there is of a URL; of a block at most so many bytes.
+    ///
+    /// # Errors
+    /// Index or file cannot be read.
+    pub(crate) fn find(&self, url: &str, block_bytes_max: u64) -> io::Result<Answered> {
+        let mut answered = Answered { response: None, damaged: 0 };
+        for row in self.index.of_url(url)?.into_iter().rev() {
+            let record = match self.read(row, block_bytes_max)? {
+                // Another URL with the same fingerprint.
+                Ok(record) if !is_of(&record.head, url) => continue,
+                Ok(record) => record,
+                Err(reason) => {
+                    answered.damaged += u32::from(self.is_damaged(row, &reason));
+                    continue;
+                }
+            };
+            match self.response(row, record, block_bytes_max)? {
+                Ok(response) => {
+                    answered.response = Some(response);
+                    break;
+                }
+                Err(reason) => answered.damaged += u32::from(self.is_damaged(row, &reason)),
+            }
+        }
+        Ok(answered)
+    }
+
+    fn response(&self, row: Row, record: Record, bytes_max: u64) -> io::Result<Result<(Head, Capture), Damage>> {
+        let Record { head, block, is_cut } = record;
+        if !head.is_capture() {
+            return Ok(Err("the record is no response, as the index says".into()));
+        }
+        if head.kind != Kind::Revisit {
+            return Ok(Capture::of(&head, block, is_cut).map(|capture| (head, capture)));
+        }
+        let Some(original) = self.original(row, &head, bytes_max)? else {
+            return Ok(Err("the record whose body it refers to is damaged or not in the archive".into()));
+        };
+        if block.is_empty() {
+            return Ok(Ok((head, original)));
+        }
+        Ok(Capture::of(&head, block, is_cut).map(|mut capture| {
+            (capture.body, capture.is_truncated) = (original.body, original.is_truncated);
+            (head, capture)
+        }))
+    }
+
+    /// The response that has the body of a revisit.
+    fn original(&self, row: Row, revisit: &Head, bytes_max: u64) -> io::Result<Option<Capture>> {
+        let mut rows = match &revisit.refers_to {
+            Some((url, date_ms)) => self.index.at(url, *date_ms)?,
+            None => Vec::new(),
+        };
+        if let Some(digest) = &revisit.digest {
+            rows.extend(self.index.of_digest(digest)?.into_iter().rev());
+        }
+        rows.retain(|other| (other.file, other.offset) != (row.file, row.offset));
+        for row in rows.into_iter().take(ORIGINALS_MAX) {
+            let read = self.read(row, bytes_max)?;
+            let Ok(Record { head, block, is_cut }) = read else { continue };
+            let is_another = head.digest.is_some() && revisit.digest.is_some() && head.digest != revisit.digest;
+            if head.kind != Kind::Response || is_another {
+                continue;
+            }
+            if let Ok(capture) = Capture::of(&head, block, is_cut) {
+                return Ok(Some(capture));
+            }
+        }
+        Ok(None)
+    }
+
+    fn read(&self, row: Row, bytes_max: u64) -> io::Result<Result<Record, Damage>> {
+        let Some(file) = self.index.files.get(row.file as usize) else { return Ok(Err("it is in no file".into())) };
+        let mut opened = File::open(&file.path)
+            .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", file.path.display())))?;
+        opened.seek(SeekFrom::Start(row.offset))?;
+        let mut opened = BufReader::with_capacity(16 << 10, opened);
+        Ok(match file.form {
+            Form::Members => {
+                let mut plain = BufReader::new(GzDecoder::new(&mut opened));
+                record(&mut plain, bytes_max).and_then(|record| {
+                    // To the end, where the checksum is.
+                    io::copy(&mut plain, &mut io::sink()).map_err(|error| error.to_string())?;
+                    Ok(record)
+                })
+            }
+            Form::Plain | Form::Packed => record(&mut opened, bytes_max),
+        })
+    }
+
+    /// Names a damaged record. Says whether it is a new one.
+    fn is_damaged(&self, row: Row, reason: &str) -> bool {
+        let mut damaged = self.damaged.lock().unwrap_or_else(PoisonError::into_inner);
+        if damaged.len() >= PLACES_MAX || !damaged.insert((row.file, row.offset)) {
+            return false;
+        }
+        let file = self.index.files.get(row.file as usize).map(|file| file.of.display().to_string());
+        let file = file.unwrap_or_default();
+        tracing::warn!(file, offset = row.offset, reason, "a record of the archive is damaged and is skipped");
+        true
+    }
+}
+
+fn is_of(head: &Head, url: &str) -> bool {
+    head.url == url || canonical(&head.url, None, None).is_ok_and(|canonical| canonical == url)
+}
+
+fn record(from: &mut impl BufRead, bytes_max: u64) -> Result<Record, Damage> {
+    let head = Head::read(from)?.ok_or("no record begins here")?;
+    let wanted = head.block_bytes.min(bytes_max);
+    let mut block = Vec::new();
+    from.take(wanted).read_to_end(&mut block).map_err(|error| error.to_string())?;
+    if (block.len() as u64) < wanted {
+        return Err("the record ends early".into());
+    }
+    Ok(Record { is_cut: head.block_bytes > wanted, head, block })
+}
+
+#[cfg(test)]
+mod tests;

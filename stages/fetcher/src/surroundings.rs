@@ -1,0 +1,22 @@
+//! What all jobs of a fetcher share: its settings, its counts, whether it ends, and the tags of what is on its way to a stream.
+
+use crate::absent::Absent;
+use crate::settings::Settings;
+use crate::tally::Tally;
+
+/// What jobs need of their surroundings.
+pub(crate) struct Surroundings {
+    pub(crate) settings: Settings,
+    pub(crate) tally: Tally,
+    pub(crate) draining: bool,
+    pub(crate) tags: u64,
+    pub(crate) absent: Absent,
+}
+
+impl Surroundings {
+    /// A tag that nothing else has.
+    pub(crate) fn tag(&mut self) -> u64 {
+        self.tags += 1;
+        self.tags
+    }
+}
