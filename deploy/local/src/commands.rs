@@ -7,6 +7,7 @@ mod adopt;
 mod arguments;
 mod auth;
 mod canonical;
+mod checkpoint;
 mod conduct;
 mod consumers;
 mod crawl;
@@ -76,6 +77,7 @@ enum Command {
     Unpause(pause::Unpause),
     Drop(drop::Drop),
     Set(set::Set),
+    Checkpoint(checkpoint::Checkpoint),
     Scale(scale::Scale),
     Partitions(partitions::Partitions),
     Move(move_partitions::Move),
@@ -134,6 +136,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Unpause(unpause) => unpause.run().await?,
         Command::Drop(drop) => return drop.run().await,
         Command::Set(set) => return set.run().await,
+        Command::Checkpoint(checkpoint) => return checkpoint.run().await,
         Command::Scale(scale) => scale.run().await?,
         Command::Partitions(partitions) => partitions.run().await?,
         Command::Move(moves) => moves.run().await?,
