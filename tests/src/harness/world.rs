@@ -5,7 +5,7 @@ use super::command::path_text;
 use super::crawl::Crawl;
 use super::running::Finished;
 use super::seats::{Seat, alone, seat};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use synthetic_web::{Profile, SyntheticWeb};
 use tempfile::TempDir;
 
@@ -52,6 +52,24 @@ impl World {
     /// The crawl that was stopped before goes on, with the configuration that it keeps.
     pub fn resume(&self) -> Crawl {
         self.in_data("crawl").arguments(&["--resume"])
+    }
+
+    /// A crawl in a folder of its own, as on another machine, that begins with a checkpoint and its configuration.
+    ///
+    /// # Panics
+    /// When there is no room for the folder.
+    pub fn restored(&self, name: &str, checkpoint: &Path) -> Crawl {
+        let folder = self.folder.path().join(name);
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let (data, summary) = (path_text(&folder.join("data")), path_text(&folder.join("summary.json")));
+        let checkpoint = path_text(checkpoint);
+        let arguments = ["--restore", &checkpoint, "--data", &data, "--summary", &summary];
+        Crawl::new(folder, "crawl").arguments(&arguments)
+    }
+
+    /// The folder in which its crawl runs.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
     }
 
     /// The pipeline without seeds.

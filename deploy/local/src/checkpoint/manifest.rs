@@ -124,9 +124,6 @@ impl Manifest {
         };
         let damaged = |why: &str| Misfit(format!("{} is damaged ({why}): take another checkpoint", path.display()));
         let sealed: Sealed = serde_json::from_slice(&bytes).map_err(|error| damaged(&error.to_string()))?;
-        if hex(&Sha256::digest(sealed.checkpoint.to_string())) != sealed.sha256 {
-            return Err(damaged("its checksum is another").into());
-        }
         match sealed.checkpoint.get("format").and_then(serde_json::Value::as_u64) {
             Some(format) if format == u64::from(FORMAT) => {}
             format => {
@@ -137,6 +134,9 @@ impl Manifest {
                 ))
                 .into());
             }
+        }
+        if hex(&Sha256::digest(sealed.checkpoint.to_string())) != sealed.sha256 {
+            return Err(damaged("its checksum is another").into());
         }
         serde_json::from_value(sealed.checkpoint).map_err(|error| damaged(&error.to_string()).into())
     }
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(Manifest::read(folder.path()).unwrap(), manifest());
         let path = folder.path().join(MANIFEST);
         let text = std::fs::read_to_string(&path).unwrap();
-        for (from, to) in [("\"known\": 3", "\"known\": 4"), ("}", ""), ("news", "mews")] {
+        for (from, to) in [("\"known\": 3", "\"known\": 4"), ("}", ""), ("\"news\"", "\"mews\"")] {
             std::fs::write(&path, text.replace(from, to)).unwrap();
             let error = Manifest::read(folder.path()).unwrap_err();
             assert!(error.is::<Misfit>() && error.to_string().contains("is damaged"), "{error:#}");
