@@ -92,13 +92,13 @@ async fn start_here(plan: &Plan) -> anyhow::Result<Parts> {
     let mut tide = Tide::open(&data, pipeline)?;
     let membership = Membership { pipeline, data: &data, bus: &bus, buckets: &buckets, restore };
     let identity = membership.settle(&mut tide, plan.accept_loss).await?;
-    if let Some(restore) = restore {
-        restore.send(&bus, &buckets, &identity).await?;
-    }
     leave_unarchived(&bus, pipeline).await?;
 
     keep(&plan.layers, &data)?;
     buckets.register.keep_configuration(&plan.layers.public_text()?).await?;
+    if let Some(restore) = restore {
+        restore.send(&bus, &buckets, &identity).await?;
+    }
     let seeds = Seeds::keep(&data, &plan.seeds)?;
     let mut processes = new_processes(pipeline, &data, &url, identity.mark.id.clone())?;
     let mut partitions = Partitions::open(&buckets, pipeline, &data).await?;

@@ -39,7 +39,11 @@ impl Habit {
         let mut running = handle::find(&self.layers).await?;
         loop {
             let began = Instant::now();
-            match self.take(taking, &running, interrupt).await {
+            let taken = tokio::select! {
+                taken = self.take(taking, &running, interrupt) => taken,
+                stopped = has_stopped(&running) => return stopped,
+            };
+            match taken {
                 Ok(Some(taken)) => line(if self.json { serde_json::to_string(&taken)? } else { taken.to_string() }),
                 Ok(None) => return Ok(ExitCode::from(EXIT_INTERRUPTED)),
                 Err(error) if self.every.is_none() => return Err(error),
@@ -48,12 +52,9 @@ impl Habit {
             let Some(every) = self.every else { return Ok(ExitCode::SUCCESS) };
             while began.elapsed() < every {
                 tokio::select! {
-                    () = tokio::time::sleep(LOOK_EVERY.min(every.saturating_sub(began.elapsed()))) => {}
+                    () = tokio::time::sleep(every.saturating_sub(began.elapsed())) => {}
                     () = interrupt.comes() => return Ok(ExitCode::from(EXIT_INTERRUPTED)),
-                }
-                if running.has_stopped()? {
-                    eprintln!("the crawl has stopped: no more checkpoints are taken");
-                    return Ok(ExitCode::SUCCESS);
+                    stopped = has_stopped(&running) => return stopped,
                 }
             }
             // A private broker that was started anew listens elsewhere.
@@ -106,6 +107,15 @@ impl Habit {
         folders.sort();
         folders
     }
+}
+
+/// Waits until the crawl has stopped.
+async fn has_stopped(running: &Running) -> anyhow::Result<ExitCode> {
+    while !running.has_stopped()? {
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    eprintln!("the crawl has stopped: no more checkpoints are taken");
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Removes a checkpoint: what is left of one on the way is known as such.
