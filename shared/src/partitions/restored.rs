@@ -8,18 +8,17 @@
 //! shared out among those by their weights. Invariant: nobody uses a partition before its owner has taken all of it, and
 //! nobody takes any before the parts of all are there: they get their copy in one change of the table.
 
+use super::balance::weight;
 use super::owners::{OwnerOf, Owners, Whereabouts};
 use super::planner::{Held, plan};
-use super::balance::weight;
 use std::collections::BTreeSet;
 
 impl Owners {
     /// The table of a crawl that begins with these partitions: `wanted` instances are to take them out of a checkpoint.
     pub fn restored(&self, wanted: u16) -> Owners {
         let live = self.all().filter(|(_, of)| of.retired.is_none());
-        let homeless: Vec<Held> = live
-            .map(|(partition, of)| Held { partition, weight: weight(of.urls), moved: 0, owner: None })
-            .collect();
+        let homeless: Vec<Held> =
+            live.map(|(partition, of)| Held { partition, weight: weight(of.urls), moved: 0, owner: None }).collect();
         // One that was split weighs nothing.
         let mut to: Vec<u16> = self.all().map(|(partition, _)| partition % wanted.max(1)).collect();
         for planned in plan(&homeless, &(0..wanted).collect::<Vec<_>>()) {

@@ -166,7 +166,10 @@ fn checkpoint(cli: &Cli, urls: &[f64]) -> anyhow::Result<()> {
         [known] => (known, known / 5.0),
         [known, waiting, ..] => (known, waiting),
     };
-    ensure!([known, waiting].iter().all(|urls| (1e3..=1e9).contains(urls)), "--checkpoint takes numbers from 1e3 to 1e9");
+    ensure!(
+        [known, waiting].iter().all(|urls| (1e3..=1e9).contains(urls)),
+        "--checkpoint takes numbers from 1e3 to 1e9"
+    );
     let measured = bench::checkpoints::measure(known as u64, waiting as u64, &cli.set)?;
     println!("{}", serde_json::to_string(&measured)?);
     Ok(())

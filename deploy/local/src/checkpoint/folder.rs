@@ -37,7 +37,8 @@ impl Folder {
     /// It has a checkpoint, or anything else in it; another process writes one there; or it cannot be written.
     pub(crate) fn begin(path: &Path) -> anyhow::Result<Folder> {
         let place = path.display();
-        let refused = |what: &str| anyhow::Error::from(Misfit(format!("{place} {what}: name another folder, or remove it")));
+        let refused =
+            |what: &str| anyhow::Error::from(Misfit(format!("{place} {what}: name another folder, or remove it")));
         let is_new = !path.exists();
         if path.join(MANIFEST).exists() {
             return Err(refused("holds a checkpoint already"));
@@ -64,7 +65,8 @@ impl Folder {
     /// There is not.
     pub(crate) fn check_room(&self, bytes: u64) -> anyhow::Result<()> {
         let place = self.path.display();
-        let room = statvfs(&self.path).with_context(|| format!("the file system of {place} does not tell what is free"))?;
+        let room =
+            statvfs(&self.path).with_context(|| format!("the file system of {place} does not tell what is free"))?;
         let free = room.f_bavail.saturating_mul(room.f_frsize);
         anyhow::ensure!(
             free >= bytes + SPARE_BYTES,

@@ -201,7 +201,9 @@ impl Manifest {
                 };
                 let first = PartsReader::open(&folder.join(&file.path))?.next()?;
                 let first = first.with_context(|| format!("{} is empty", file.path))?;
-                self.saved(of).check(0, &first).map_err(|why| lacks(format!("cannot be used: {}: {why}", file.path)))?;
+                self.saved(of)
+                    .check(0, &first)
+                    .map_err(|why| lacks(format!("cannot be used: {}: {why}", file.path)))?;
             }
         }
         Ok(())
@@ -263,12 +265,7 @@ mod tests {
     #[test]
     fn a_file_that_is_missing_or_another_is_refused_by_name() {
         let folder = tempfile::tempdir().unwrap();
-        let file = SavedFile {
-            path: CONFIGURATION.into(),
-            bytes: 3,
-            sha256: hex(&Sha256::digest(b"abc")),
-            of: None,
-        };
+        let file = SavedFile { path: CONFIGURATION.into(), bytes: 3, sha256: hex(&Sha256::digest(b"abc")), of: None };
         Manifest { files: vec![file], ..manifest() }.write(folder.path()).unwrap();
         let refused = || Manifest::open(folder.path()).unwrap_err().to_string();
         assert!(refused().contains("pipeline.yaml is missing"), "{}", refused());

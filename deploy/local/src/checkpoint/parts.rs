@@ -94,7 +94,11 @@ impl PartsReader {
             read => read.with_context(failed)?,
         }
         let length = u32::from_le_bytes(length);
-        anyhow::ensure!(length <= PART_BYTES_MAX, "{} has no parts: one would be {length} bytes long", self.path.display());
+        anyhow::ensure!(
+            length <= PART_BYTES_MAX,
+            "{} has no parts: one would be {length} bytes long",
+            self.path.display()
+        );
         let mut part = vec![0; length as usize];
         self.file.read_exact(&mut part).with_context(failed)?;
         Ok(Some(part.into()))

@@ -90,8 +90,11 @@ impl Restore {
     /// The broker holds a crawl of this name, or one that another checkpoint is restored to.
     pub(crate) async fn announce(&self, buckets: &Buckets, pipeline: &Pipeline) -> anyhow::Result<()> {
         let (held, restoring) = (buckets.register.read().await?, buckets.register.restoring().await?);
-        let (crawl, ways) = (&pipeline.crawl, "give this one another name (--set crawl=NAME) or another data directory, or delete that \
-                                                one (rhumb delete)");
+        let (crawl, ways) = (
+            &pipeline.crawl,
+            "give this one another name (--set crawl=NAME) or another data directory, or delete that \
+                                                one (rhumb delete)",
+        );
         match (held, restoring) {
             (_, Some(other)) if other != self.manifest.name() => Err(Misfit(format!(
                 "the crawl '{crawl}' is being restored from checkpoint {other}: restore that again, so that it is finished, or \
@@ -159,12 +162,19 @@ impl Restore {
         buckets.register.is_restored().await?;
         let Manifest { crawl, known, waiting, .. } = &self.manifest;
         let took_ms = began.elapsed().as_millis() as u64;
-        tracing::info!(from = crawl, known, waiting, took_ms, "the checkpoint is at the broker; the instances take it in");
+        tracing::info!(
+            from = crawl,
+            known,
+            waiting,
+            took_ms,
+            "the checkpoint is at the broker; the instances take it in"
+        );
         Ok(())
     }
 
     fn file(&self, stage: &str, partition: u16) -> anyhow::Result<(&SavedFile, &SavedPartition)> {
-        let of = |file: &'_ SavedFile| file.of.as_ref().is_some_and(|of| of.stage == stage && of.partition == partition);
+        let of =
+            |file: &'_ SavedFile| file.of.as_ref().is_some_and(|of| of.stage == stage && of.partition == partition);
         let file = self.manifest.files.iter().find(|file| of(file));
         let file = file.and_then(|file| Some((file, file.of.as_ref()?)));
         file.with_context(|| format!("the checkpoint has no partition {partition} of {stage}"))

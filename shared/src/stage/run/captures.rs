@@ -17,7 +17,9 @@ impl Loop {
         let reply = request.reply.clone().filter(|reply| is_inbox(reply));
         match (reply, serde_json::from_slice(&request.payload)) {
             (Some(reply), Ok(ControlRequest::Capture(number))) => self.answer_capture(reply, number).await,
-            (Some(reply), Ok(ControlRequest::Pieces { capture, count })) => self.give_pieces(reply, capture, count).await,
+            (Some(reply), Ok(ControlRequest::Pieces { capture, count })) => {
+                self.give_pieces(reply, capture, count).await
+            }
             _ => {
                 if self.process.telling.answer(request, self.moment()).await {
                     self.process.orders.look();
@@ -59,7 +61,8 @@ impl Loop {
         let owners = self.process.context.owners_of(own);
         let versions = self.process.context.partitions.iter().map(|&partition| (partition, owners.version(partition)));
         let versions: Vec<(u16, u64)> = versions.collect();
-        let capture = Capture::begin(&desk, &versions, self.core.beside(), number).map_err(|error| error.to_string())?;
+        let capture =
+            Capture::begin(&desk, &versions, self.core.beside(), number).map_err(|error| error.to_string())?;
         let (stage, instance, partitions) = (own.name(), desk.instance, versions.len());
         tracing::info!(stage, instance, partitions, "captures its partitions for a checkpoint");
         self.capture = Some(capture);

@@ -49,8 +49,7 @@ pub(super) async fn capture(
     number: u64,
 ) -> anyhow::Result<Vec<Captured>> {
     let instances = owners.values().map(|owners| owners.needed().len()).sum();
-    let answers: Vec<ProcessCapture> =
-        ask_all(&running.bus, &ControlRequest::Capture(number), Some(instances)).await?;
+    let answers: Vec<ProcessCapture> = ask_all(&running.bus, &ControlRequest::Capture(number), Some(instances)).await?;
     let mut captured = Vec::new();
     for ProcessCapture { stage, instance, captured: partitions } in answers {
         let partitions = partitions.map_err(|why| anyhow::anyhow!("{stage}.{instance} captures nothing: {why}"))?;

@@ -130,7 +130,8 @@ impl Taking {
             () = interrupt.comes() => return Ok(None),
         };
         let configuration = buckets.register.configuration().await?;
-        let configuration = configuration.context("the broker holds no configuration of the crawl: run `rhumb init`")?;
+        let configuration =
+            configuration.context("the broker holds no configuration of the crawl: run `rhumb init`")?;
         let orders = change(running, |_| false).await?.orders;
         let pause = held.saturating_sub(still.drained);
         let drained = still.drained;
@@ -171,10 +172,14 @@ impl Taking {
 
 /// The crawl at the broker.
 async fn crawl(running: &Running) -> anyhow::Result<(Identity, Buckets)> {
-    let none = "the broker does not hold all of the crawl: run `rhumb init` of this version, or `rhumb crawl --resume`, first";
+    let none =
+        "the broker does not hold all of the crawl: run `rhumb init` of this version, or `rhumb crawl --resume`, first";
     let identity = held_now(&running.bus).await?.context(none)?;
     let buckets = find_buckets(&running.bus).await?.context(none)?;
-    anyhow::ensure!(buckets.register.restoring().await?.is_none(), "the crawl is being restored itself: wait for its end");
+    anyhow::ensure!(
+        buckets.register.restoring().await?.is_none(),
+        "the crawl is being restored itself: wait for its end"
+    );
     Ok((identity, buckets))
 }
 
@@ -182,7 +187,8 @@ async fn crawl(running: &Running) -> anyhow::Result<(Identity, Buckets)> {
 async fn estimate(running: &Running) -> anyhow::Result<u64> {
     let answers: Vec<ProcessPartitions> = ask_all(&running.bus, &ControlRequest::Partitions, None).await?;
     let urls = |of: &ProcessPartitions| of.partitions.iter().map(|partition| partition.urls).sum::<u64>();
-    let bytes = answers.iter().map(|of| urls(of) * if of.stage == WITH_STATE[0] { BYTES_PER_KNOWN } else { 0 }).sum::<u64>();
+    let bytes =
+        answers.iter().map(|of| urls(of) * if of.stage == WITH_STATE[0] { BYTES_PER_KNOWN } else { 0 }).sum::<u64>();
     let waiting = Snapshot::take(&running.bus, &running.pipeline, None).await?.summary().waiting;
     Ok(bytes + waiting * BYTES_PER_WAITING)
 }
