@@ -11,6 +11,7 @@ use shared::identity::{Mark, Misfit, check_format};
 use shared::orders::Orders;
 use shared::partitions::Owners;
 use shared::stage::Saved;
+use shared::url::Rules;
 use shared::whole_file;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -43,6 +44,8 @@ pub(crate) struct Manifest {
     pub(crate) lost: BTreeMap<String, u64>,
     /// With how many partitions the crawl began.
     pub(crate) partitions: u16,
+    /// Which rewritings of URLs were done.
+    pub(crate) url: Rules,
     /// Who had the partitions, by stage; with those that were split.
     pub(crate) owners: BTreeMap<String, Owners>,
     /// What operators have asked of the crawl.
@@ -228,6 +231,7 @@ mod tests {
             mark: Mark::first("a".into()),
             lost: BTreeMap::new(),
             partitions: 4,
+            url: Rules::default(),
             owners: BTreeMap::new(),
             orders: Orders::default(),
             scope: BTreeMap::from([("k".into(), "default\nb\u{fc}cher.example".into())]),

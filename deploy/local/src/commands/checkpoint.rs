@@ -24,7 +24,7 @@ use habit::Habit;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
-use taking::{Interrupt, Taking};
+use taking::{Interrupt, Taking, stopped};
 
 /// Writes all that a running crawl knows into a folder, from which another crawl can begin (rhumb crawl --restore)
 ///
@@ -79,9 +79,14 @@ impl Checkpoint {
             return habit.run(&taking, &mut interrupt).await;
         }
         let running = handle::find(&which.layers()).await?;
-        let Some(taken) = taking.take(&running, &dir, &mut interrupt).await? else {
-            return Ok(ExitCode::from(EXIT_INTERRUPTED));
+        let taken = tokio::select! {
+            taken = taking.take(&running, &dir, &mut interrupt) => taken?,
+            stopped = stopped(&running) => {
+                stopped?;
+                anyhow::bail!("the crawl has stopped, and no checkpoint was taken");
+            }
         };
+        let Some(taken) = taken else { return Ok(ExitCode::from(EXIT_INTERRUPTED)) };
         line(if json { serde_json::to_string(&taken)? } else { taken.to_string() });
         Ok(ExitCode::SUCCESS)
     }

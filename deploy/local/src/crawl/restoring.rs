@@ -51,14 +51,15 @@ impl Restore {
     /// # Errors
     /// What is fixed for the life of a crawl differs, or the parts do not fit into their stream.
     pub(crate) fn check(&self, pipeline: &Pipeline) -> Result<(), Misfit> {
-        let Manifest { partitions, unpacked_bytes, .. } = self.manifest;
-        if pipeline.partitions != partitions {
-            return Err(Misfit(format!(
-                "configuration key partitions = {}: the checkpoint in {} has {partitions}, which is fixed for the life of a \
-                 crawl; set it back",
-                pipeline.partitions,
-                self.folder.display()
-            )));
+        let unpacked_bytes = self.manifest.unpacked_bytes;
+        for (key, is, was) in self.fixed(pipeline) {
+            if is != was {
+                return Err(Misfit(format!(
+                    "configuration key {key} = {is}: the checkpoint in {} has {was}, which is fixed for the life of a crawl; set \
+                     it back",
+                    self.folder.display()
+                )));
+            }
         }
         let streams = pipeline.edges.streams();
         let moves = streams.iter().find(|(key, _)| *key == shared::topology::MOVES);
@@ -73,6 +74,15 @@ impl Restore {
             )));
         }
         Ok(())
+    }
+
+    /// What is fixed for the life of a crawl: keys, with their values in a configuration and in the checkpoint.
+    fn fixed(&self, pipeline: &Pipeline) -> Vec<(&'static str, String, String)> {
+        let Manifest { partitions, url, .. } = &self.manifest;
+        let mut fixed = vec![("partitions", pipeline.partitions.to_string(), partitions.to_string())];
+        let rules = pipeline.url.by_key().into_iter().zip(url.by_key());
+        fixed.extend(rules.map(|((key, is), (_, was))| (key, is.to_string(), was.to_string())));
+        fixed
     }
 
     /// The identity of the crawl that begins with it, under this id.

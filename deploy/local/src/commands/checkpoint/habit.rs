@@ -4,7 +4,7 @@
 //! fails is said, and the next is taken when it is due; only complete ones count, and only what a checkpoint of this crawl
 //! is, or was to become, is removed.
 
-use super::taking::{Interrupt, Taken, Taking};
+use super::taking::{Interrupt, Taken, Taking, stopped};
 use crate::checkpoint::{MANIFEST, Manifest, UNFINISHED, is_left_over};
 use crate::commands::EXIT_INTERRUPTED;
 use crate::handle::{self, Handle, Running};
@@ -15,9 +15,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
-
-/// How often it is looked whether the crawl has stopped.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// When checkpoints are taken, and which of them stay.
 pub(super) struct Habit {
@@ -41,7 +38,7 @@ impl Habit {
             let began = Instant::now();
             let taken = tokio::select! {
                 taken = self.take(taking, &running, interrupt) => taken,
-                stopped = has_stopped(&running) => return stopped,
+                ended = ends(&running) => return ended,
             };
             match taken {
                 Ok(Some(taken)) => line(if self.json { serde_json::to_string(&taken)? } else { taken.to_string() }),
@@ -54,7 +51,7 @@ impl Habit {
                 tokio::select! {
                     () = tokio::time::sleep(every.saturating_sub(began.elapsed())) => {}
                     () = interrupt.comes() => return Ok(ExitCode::from(EXIT_INTERRUPTED)),
-                    stopped = has_stopped(&running) => return stopped,
+                    ended = ends(&running) => return ended,
                 }
             }
             // A private broker that was started anew listens elsewhere.
@@ -109,11 +106,9 @@ impl Habit {
     }
 }
 
-/// Waits until the crawl has stopped.
-async fn has_stopped(running: &Running) -> anyhow::Result<ExitCode> {
-    while !running.has_stopped()? {
-        tokio::time::sleep(LOOK_EVERY).await;
-    }
+/// The end of a habit whose crawl has stopped.
+async fn ends(running: &Running) -> anyhow::Result<ExitCode> {
+    stopped(running).await?;
     eprintln!("the crawl has stopped: no more checkpoints are taken");
     Ok(ExitCode::SUCCESS)
 }

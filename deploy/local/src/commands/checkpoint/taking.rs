@@ -33,6 +33,9 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 const BYTES_PER_KNOWN: u64 = 16;
 const BYTES_PER_WAITING: u64 = 64;
 
+/// How often it is looked whether the crawl has stopped.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
 /// Ctrl-C, and SIGTERM.
 pub(super) struct Interrupt {
     interrupt: Signal,
@@ -51,6 +54,17 @@ impl Interrupt {
             _ = self.terminate.recv() => {}
         }
     }
+}
+
+/// Waits until a crawl has stopped.
+///
+/// # Errors
+/// It cannot be told.
+pub(super) async fn stopped(running: &Running) -> anyhow::Result<()> {
+    while !running.has_stopped()? {
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+    Ok(())
 }
 
 /// How checkpoints are taken.
@@ -246,6 +260,7 @@ fn manifest(
         mark: identity.mark,
         lost: identity.lost,
         partitions: identity.partitions,
+        url: identity.url,
         owners,
         orders: Orders { hold: None, ..orders },
         scope,
