@@ -228,12 +228,13 @@ fn a_restore_that_is_killed_goes_on_when_it_is_begun_again() {
     assert!(again.code == 2 && again.err.contains("there is a crawl 'again' already"), "{}{}", again.out, again.err);
 }
 
-/// Goal: what is wrong with a folder, or a checkpoint, is said by name, and nothing is done. Method: each kind of damage.
+/// Goal: what is wrong with a folder is said by name, and the crawl goes on. Method: folders of others, a file that may not
+/// grow, and pages that nobody takes in.
 #[test]
-fn what_is_damaged_incomplete_or_cannot_be_written_is_refused_by_name() {
+fn a_checkpoint_that_cannot_be_written_is_refused_by_name_and_the_crawl_goes_on() {
     let world = world(200);
     let dir = world.folder().join("checkpoint");
-    let mut crawl = in_the_middle(&world, &["stages.fetcher.connections=8"]);
+    let crawl = in_the_middle(&world, &["stages.fetcher.connections=8"]);
     let file = world.folder().join("file");
     std::fs::write(&file, "text").expect("a file");
     let taken = |dir: &Path| crawl.rhumb(&["checkpoint", &text(dir)]);
@@ -260,7 +261,16 @@ fn what_is_damaged_incomplete_or_cannot_be_written_is_refused_by_name() {
     let words = ["has not drained within 1s: ", "messages wait on pages"];
     assert!(drained.code == 1 && words.iter().all(|word| drained.err.contains(word)), "{}", drained.err);
     assert!(!dir.exists() && crawl.status().is_some_and(|summary| summary.held.is_none()), "the crawl goes on");
+    hurry(&crawl);
+    world.assert_counted(&crawl.finish(MINUTE));
+}
 
+/// Goal: what is wrong with a checkpoint is said by name, and nothing is made. Method: each kind of damage.
+#[test]
+fn a_checkpoint_that_is_damaged_or_incomplete_or_of_another_format_is_refused_by_name() {
+    let world = world(200);
+    let dir = world.folder().join("checkpoint");
+    let mut crawl = in_the_middle(&world, &["stages.fetcher.connections=8"]);
     checkpoint(&crawl, &dir);
     crawl.signal(Signal::KILL);
     crawl.exit_code(MINUTE);

@@ -11,12 +11,14 @@
 //!
 //! - [`Manifest`]: what `checkpoint.json` says;
 //! - [`Folder`]: a checkpoint that is being written;
-//! - `parts`: the parts of a partition in a file.
+//! - `parts`: the parts of a partition in a file, `saved`: what the manifest says of it.
 
 mod folder;
 mod manifest;
 mod parts;
+mod saved;
 
 pub(crate) use folder::{Folder, UNFINISHED, is_left_over};
-pub(crate) use manifest::{CONFIGURATION, FORMAT, MANIFEST, Manifest, SavedFile, SavedPartition};
+pub(crate) use manifest::{CONFIGURATION, FORMAT, MANIFEST, Manifest};
 pub(crate) use parts::{PartsFile, PartsReader};
+pub(crate) use saved::{SavedFile, SavedPartition};

@@ -127,11 +127,6 @@ pub enum ControlRequest {
     /// Keep all partitions as they are now, for the checkpoint of this number. Answer with a [`ProcessCapture`], if there are
     /// any.
     Capture(u64),
-    /// Answer with as many of the next [`Piece`](super::Piece)s of that.
-    Pieces {
-        /// The number of the checkpoint.
-        capture: u64,
-        /// How many.
-        count: u16,
-    },
+    /// Answer with the next [`Piece`](super::Piece) of the capture for the checkpoint of this number.
+    Piece(u64),
 }

@@ -89,7 +89,7 @@ impl Telling {
             },
             ControlRequest::Heed => serde_json::to_vec(&self.heeds(moment)),
             // The loop answers these.
-            ControlRequest::Capture(_) | ControlRequest::Pieces { .. } => return false,
+            ControlRequest::Capture(_) | ControlRequest::Piece(_) => return false,
         };
         if let Ok(payload) = answer {
             let _ = moment.bus.client.publish(reply, payload.into()).await;

@@ -4,8 +4,9 @@
 //! Invariant: the file [`UNFINISHED`] lies there, and is locked, until the checkpoint is whole; so what a try that was killed
 //! has left is known, and nothing of anybody else is ever removed.
 
-use super::manifest::{CONFIGURATION, MANIFEST, Manifest, SavedFile, hex};
+use super::manifest::{CONFIGURATION, MANIFEST, Manifest};
 use super::parts::PartsFile;
+use super::saved::{SavedFile, hex};
 use crate::stages::WITH_STATE;
 use anyhow::Context as _;
 use rustix::fs::{FlockOperation, flock, statvfs};

@@ -4,6 +4,7 @@
 //! checkpoint is used before all of it was found whole.
 
 use super::parts::PartsReader;
+use super::saved::{SavedFile, SavedPartition, hex};
 use anyhow::Context as _;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -61,31 +62,6 @@ pub(crate) struct Manifest {
     pub(crate) unpacked_bytes: u64,
     /// The files.
     pub(crate) files: Vec<SavedFile>,
-}
-
-/// A file of a checkpoint.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct SavedFile {
-    /// Where it is, in the folder.
-    pub(crate) path: String,
-    /// Its length.
-    pub(crate) bytes: u64,
-    /// Its SHA-256, in hexadecimal digits.
-    pub(crate) sha256: String,
-    /// Which partition it has, if it has one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) of: Option<SavedPartition>,
-}
-
-/// A partition in a file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct SavedPartition {
-    /// Its stage.
-    pub(crate) stage: String,
-    /// Its id.
-    pub(crate) partition: u16,
-    /// The version of its ownership.
-    pub(crate) version: u64,
 }
 
 /// The file, as it is read and written.
@@ -211,11 +187,6 @@ impl Manifest {
         }
         Ok(())
     }
-}
-
-/// In hexadecimal digits.
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //!
 //! In: parts, in their order. Out: the file, with its checksum; the parts again.
 
-use super::manifest::{SavedFile, SavedPartition, hex};
+use super::saved::{SavedFile, SavedPartition, hex};
 use anyhow::Context as _;
 use bytes::Bytes;
 use sha2::{Digest as _, Sha256};

@@ -81,17 +81,15 @@ impl Capture {
         self.asked_at.elapsed() > KEPT
     }
 
-    /// Sends the next pieces to who asks, as soon as they are read.
-    pub(in crate::stage) fn give(&mut self, client: Client, reply: Subject, count: u16) {
+    /// Sends the next piece to who asks, as soon as it is read. Who asks several times before gets them in that order.
+    pub(in crate::stage) fn give(&mut self, client: Client, reply: Subject) {
         self.asked_at = Instant::now();
         let pieces = self.pieces.clone();
         tokio::spawn(async move {
             let mut pieces = pieces.lock().await;
-            for _ in 0..count {
-                let Some(piece) = pieces.recv().await else { return };
-                if client.publish(reply.clone(), piece.to_bytes()).await.is_err() {
-                    return;
-                }
+            // After the last one there is nothing to say.
+            if let Some(piece) = pieces.recv().await {
+                let _ = client.publish(reply, piece.to_bytes()).await;
             }
         });
     }

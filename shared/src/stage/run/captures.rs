@@ -1,7 +1,6 @@
 //! What a process gives to a checkpoint: its partitions as they were at one moment, while it works on.
 //!
-//! In: requests of a `rhumb checkpoint`. Out: whether the partitions are captured; their pieces, as many at a time as are asked
-//! for. Invariant: a partition is captured only while the crawl is held and the instance has nothing in hand, so that nothing
+//! In: requests of a `rhumb checkpoint`. Out: whether the partitions are captured; their pieces, one for each request. Invariant: a partition is captured only while the crawl is held and the instance has nothing in hand, so that nothing
 //! is missing which belongs to it.
 
 use super::Loop;
@@ -17,9 +16,7 @@ impl Loop {
         let reply = request.reply.clone().filter(|reply| is_inbox(reply));
         match (reply, serde_json::from_slice(&request.payload)) {
             (Some(reply), Ok(ControlRequest::Capture(number))) => self.answer_capture(reply, number).await,
-            (Some(reply), Ok(ControlRequest::Pieces { capture, count })) => {
-                self.give_pieces(reply, capture, count).await
-            }
+            (Some(reply), Ok(ControlRequest::Piece(number))) => self.give_piece(reply, number).await,
             _ => {
                 if self.process.telling.answer(request, self.moment()).await {
                     self.process.orders.look();
@@ -69,10 +66,10 @@ impl Loop {
         Ok(versions)
     }
 
-    async fn give_pieces(&mut self, reply: Subject, number: u64, count: u16) {
+    async fn give_piece(&mut self, reply: Subject, number: u64) {
         let client = &self.process.context.bus.client;
         match self.capture.as_mut().filter(|capture| capture.number == number) {
-            Some(capture) => capture.give(client.clone(), reply, count),
+            Some(capture) => capture.give(client.clone(), reply),
             None => {
                 let why = "it does not know of it any more: it has begun anew since, or was not asked for a while";
                 let _ = client.publish(reply, Piece::Failed(why.to_owned()).to_bytes()).await;

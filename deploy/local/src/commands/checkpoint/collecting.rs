@@ -1,6 +1,6 @@
 //! Collecting: what the instances have captured comes into the folder, from all of them at once.
 //!
-//! In: pieces, as many as were asked for, on an inbox for each instance. Out: the files of the partitions; what the schedulers
+//! In: pieces, one for each request, on an inbox for each instance. Out: the files of the partitions; what the schedulers
 //! have spent. Invariants: each partition of a stage comes once and whole, or there is no checkpoint. Who is slow is waited
 //! for; who has gone is not.
 
@@ -17,8 +17,8 @@ use shared::stage::{ControlRequest, OF_INSTANCE, Piece, ProcessCapture, Saved};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Pieces that are asked for at once.
-const PIECES_AT_ONCE: u16 = 8;
+/// Requests for pieces that are under way at each instance. A broker with users lets a process answer each request once.
+const REQUESTS_AT_ONCE: u32 = 8;
 /// How long an instance may take for the next piece.
 const PIECE_MAX: Duration = Duration::from_secs(20);
 
@@ -113,23 +113,23 @@ impl Collector<'_> {
         let Captured { stage, instance, partitions } = self.of;
         let client = &self.running.bus.client;
         let inbox = client.new_inbox();
-        let mut pieces = client.subscribe(inbox.clone()).await.context("cannot subscribe")?;
+        let mut pieces = client.subscribe(format!("{inbox}.*")).await.context("cannot subscribe")?;
         let subject = self.running.bus.subjects.control(&format!("{stage}.{instance}"));
-        let request = ControlRequest::Pieces { capture: self.number, count: PIECES_AT_ONCE };
-        let request = Bytes::from(serde_json::to_vec(&request)?);
-        let (mut from, mut file, mut left) = (FromOne::default(), None, 0);
-        let mut own_parts = 0;
+        let request = Bytes::from(serde_json::to_vec(&ControlRequest::Piece(self.number))?);
+        let (mut from, mut file, mut own_parts) = (FromOne::default(), None, 0);
+        let (mut asked, mut given) = (0, 0);
         loop {
-            if left == 0 {
-                client.publish_with_reply(subject.clone(), inbox.clone(), request.clone()).await?;
-                left = PIECES_AT_ONCE;
+            while asked < given + REQUESTS_AT_ONCE {
+                let reply = format!("{inbox}.{asked}");
+                client.publish_with_reply(subject.clone(), reply, request.clone()).await?;
+                asked += 1;
             }
             let silent = || format!("{stage}.{instance} has given nothing for {} s", PIECE_MAX.as_secs());
             let message = tokio::time::timeout(PIECE_MAX, pieces.next()).await.with_context(silent)?;
             let message = message.with_context(silent)?;
             let nobody = || format!("{stage}.{instance} does not listen any more: it has ended, or begins anew");
             let piece = Piece::read(&message.payload).filter(|_| message.status.is_none()).with_context(nobody)?;
-            left -= 1;
+            given += 1;
             match piece {
                 Piece::Part(OF_INSTANCE, part) => {
                     self.own_rows(own_parts, &part, &mut from.rows)?;
