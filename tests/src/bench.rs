@@ -2,6 +2,7 @@
 //!
 //! In: a [`World`]. Out: CPU time, throughput and memory per round, and their medians.
 
+pub mod checkpoints;
 pub mod frontier;
 pub mod known_urls;
 pub mod moves;

@@ -7,6 +7,7 @@ mod adopt;
 mod arguments;
 mod auth;
 mod canonical;
+mod checkpoint;
 mod compare;
 mod conduct;
 mod consumers;
@@ -77,6 +78,7 @@ enum Command {
     Unpause(pause::Unpause),
     Drop(drop::Drop),
     Set(set::Set),
+    Checkpoint(checkpoint::Checkpoint),
     Scale(scale::Scale),
     Partitions(partitions::Partitions),
     Move(move_partitions::Move),
@@ -136,6 +138,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Unpause(unpause) => unpause.run().await?,
         Command::Drop(drop) => return drop.run().await,
         Command::Set(set) => return set.run().await,
+        Command::Checkpoint(checkpoint) => return checkpoint.run().await,
         Command::Scale(scale) => scale.run().await?,
         Command::Partitions(partitions) => partitions.run().await?,
         Command::Move(moves) => moves.run().await?,

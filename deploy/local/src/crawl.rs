@@ -19,6 +19,7 @@ mod partitions;
 mod plan;
 mod ports;
 mod progress;
+mod restoring;
 mod standing;
 mod start;
 mod tide;
@@ -28,6 +29,7 @@ pub(crate) use membership::{KEPT, begin_or_go_on};
 pub use metrics::tables as tables_of_metrics;
 pub(crate) use partitions::OWNERS;
 pub(crate) use plan::{EndReason, Plan, Runs};
+pub(crate) use restoring::Restore;
 pub(crate) use tide::TIDE;
 
 use crate::control::{SupervisorRequest, supervisor_requests};

@@ -5,15 +5,17 @@
 //! - `commands`: the command line, a file for each command;
 //! - `crawl`: the life of a crawl from its seeds to its summary; `processes`: starts the stages, restarts those that
 //!   die, scales them; [`broker`]: the private nats-server; `seeds`: how URLs enter;
+//! - `checkpoint`: a crawl as it was at one moment, in a folder;
 //! - [`status`]: one picture of all processes and streams; `control`: how commands ask the processes of a crawl;
 //! - [`handle`]: how commands find a running crawl; `lock`: one crawl in a data directory;
 //! - `stages`: what the command knows of the stages by name; [`binaries`]: where their programs lie;
 //! - [`lab`]: the experiments, which a program of its own runs.
 //!
-//! Imports go one way: `commands` → `crawl` → `status`, `processes`, `broker` → the rest.
+//! Imports go one way: `commands` → `crawl` → `checkpoint`, `status`, `processes`, `broker` → the rest.
 
 pub mod binaries;
 pub mod broker;
+mod checkpoint;
 mod commands;
 mod comparison;
 mod control;

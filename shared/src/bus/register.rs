@@ -6,6 +6,7 @@
 //! | `state.<stage>.<instance>` | the [`StateNote`] of an instance that has begun its state |
 //! | `stream.<name>` | the generation that made the stream |
 //! | `configuration` | the configuration without what others should not see, for commands that have the broker's address alone |
+//! | `restoring` | the checkpoint that the crawl is being restored from, until all of it has come |
 //! | `conducted` | when the crawl was conducted for the first time (`rhumb conduct`), in seconds since 1970 |
 //!
 //! Invariant: whoever creates the key `crawl` first has begun the crawl; all others take part in it or end.
@@ -19,6 +20,7 @@ use std::time::{Duration, SystemTime};
 const CRAWL: &str = "crawl";
 const CONFIGURATION: &str = "configuration";
 const CONDUCTED: &str = "conducted";
+const RESTORING: &str = "restoring";
 /// How often a note is written before the broker counts as one that does not answer, and the wait between: a bucket that
 /// has just got more copies may have no leader for a moment.
 const TRIES: u32 = 4;
@@ -124,6 +126,31 @@ impl Register {
         let text =
             self.bucket.get(CONFIGURATION).await.context("the broker does not tell the crawl's configuration")?;
         Ok(text.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
+    /// The checkpoint that the crawl is being restored from; none when it is not, or all of it has come.
+    ///
+    /// # Errors
+    /// The broker does not answer.
+    pub async fn restoring(&self) -> anyhow::Result<Option<String>> {
+        let of = self.bucket.get(RESTORING).await.context("the broker does not tell whether the crawl is restored")?;
+        Ok(of.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
+    /// The crawl begins with this checkpoint.
+    ///
+    /// # Errors
+    /// The broker does not answer.
+    pub async fn restores(&self, checkpoint: &str) -> anyhow::Result<()> {
+        self.put(RESTORING, checkpoint.as_bytes().to_vec()).await
+    }
+
+    /// All of its checkpoint has come.
+    ///
+    /// # Errors
+    /// The broker does not answer.
+    pub async fn is_restored(&self) -> anyhow::Result<()> {
+        self.bucket.purge(RESTORING).await.context("the broker does not note that the crawl is restored")
     }
 
     /// When the crawl was conducted for the first time: now, if it never was.

@@ -5,11 +5,13 @@
 
 mod author;
 mod drop;
+mod hold;
 mod pause;
 mod setting;
 
 pub use self::author::Author;
 pub use self::drop::{DropOrder, Selection, Selector};
+pub use self::hold::{HOLD_LASTS, Hold};
 pub use self::pause::{Pause, Target};
 pub use self::setting::Setting;
 use serde::{Deserialize, Serialize};
@@ -26,6 +28,9 @@ pub struct Orders {
     /// Which keys of the configuration have other values: each key once, in order.
     #[serde(default)]
     pub set: Vec<Setting>,
+    /// The crawl stands still for a moment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<Hold>,
 }
 
 impl Orders {
@@ -70,6 +75,11 @@ impl Orders {
     pub fn unset(&mut self, key: &str) -> Option<Setting> {
         let at = self.set.iter().position(|known| known.key == key)?;
         Some(self.set.remove(at))
+    }
+
+    /// Says whether a server, `scheme://host[:port]`, is left alone: it is paused, or the crawl is held.
+    pub fn leaves_alone(&self, server: &str) -> bool {
+        self.hold.is_some() || self.pause_of(server).is_some()
     }
 
     /// The first pause that holds for a server, `scheme://host[:port]`.
@@ -123,6 +133,9 @@ mod tests {
         assert_eq!(orders.unpause(&Target::Crawl), None);
         assert_eq!(orders.pause_of("http://b.test:81").map(|pause| pause.author.note.as_str()), Some("2"));
         assert_eq!(orders.pause_of("http://c.test"), None);
+        assert!(orders.leaves_alone("http://b.test") && !orders.leaves_alone("http://c.test"));
+        orders.hold = Some(Hold { author: Author::default(), renewed_s: 7 });
+        assert!(orders.leaves_alone("http://c.test"));
     }
 
     #[test]
@@ -151,6 +164,10 @@ mod tests {
             r#"{"paused":[{"what":{"host":"a.test"},"by":"anna@desk","since_s":1700000000,"note":"asked by mail"}],"drops":[],"set":[]}"#
         );
         assert_eq!(serde_json::from_str::<Orders>(&text).unwrap(), orders);
+        orders.hold = Some(Hold { author: Author::default(), renewed_s: 7 });
+        let held = serde_json::to_string(&orders).unwrap();
+        assert!(held.ends_with(r#","set":[],"hold":{"by":"","since_s":0,"renewed_s":7}}"#), "{held}");
+        assert_eq!(serde_json::from_str::<Orders>(&held).unwrap(), orders);
         assert_eq!(
             orders.paused[0].to_string(),
             "host a.test is paused by anna@desk since 2023-11-14T22:13:20Z: asked by mail"

@@ -14,7 +14,8 @@ const URLS_OF_AN_EMPTY_ONE: u64 = 1000;
 /// A weight that has changed by this factor is written into the table.
 const CHANGED: f64 = 1.25;
 
-fn weight(urls: u64) -> f64 {
+/// What a partition weighs that knows so many URLs.
+pub(super) fn weight(urls: u64) -> f64 {
     (URLS_OF_AN_EMPTY_ONE + urls) as f64
 }
 

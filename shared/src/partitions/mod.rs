@@ -15,6 +15,7 @@ mod directory;
 mod oversight;
 mod owners;
 mod planner;
+mod restored;
 mod splits;
 
 pub use directory::{Directory, NotSplit, Slice};

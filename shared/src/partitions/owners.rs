@@ -6,7 +6,8 @@
 //!    └───────────── keep, refuse ───────────┘  one version later, too
 //! ```
 //!
-//! How partitions split is in [`super::splits`], which of them have to move in [`super::balance`].
+//! How partitions split is in [`super::splits`], which of them have to move in [`super::balance`]. One that comes from a
+//! checkpoint is given to its own owner ([`super::restored`]).
 //!
 //! In: instances that are wanted, and that live; what the owners and the receivers of partitions have done. Out: the next
 //! table. It lies in a key-value bucket of the broker; every change of it is a compare-and-swap of the whole.
@@ -59,6 +60,11 @@ impl OwnerOf {
     /// A partition that an instance has, under a version.
     pub(super) const fn owned(owner: u16, version: u64) -> Self {
         OwnerOf { owner, version, is: Whereabouts::Owned, copy: 0, urls: 0, retired: None }
+    }
+
+    /// Says whether it is to come from a checkpoint.
+    pub fn is_restored(&self) -> bool {
+        self.is == Whereabouts::GivenTo(self.owner)
     }
 
     /// Says whether it is on its way to an instance.
@@ -172,7 +178,7 @@ impl Owners {
     /// The partitions that an instance has given away and that were not taken yet, each with its receiver.
     pub fn given_by(&self, instance: u16) -> Vec<(u16, u16)> {
         let to = |of: &OwnerOf| match of.is {
-            Whereabouts::GivenTo(to) if of.owner == instance => Some(to),
+            Whereabouts::GivenTo(to) if of.owner == instance && to != instance => Some(to),
             _ => None,
         };
         self.all().filter_map(|(partition, of)| Some((partition, to(of)?))).collect()
@@ -292,11 +298,12 @@ impl Owners {
         of.comes_to(by) && of.version == version && self.keep(partition, of.owner)
     }
 
-    /// The owner keeps a partition that was not taken. False, and nothing changes, when it has no such partition.
+    /// The owner keeps a partition that was not taken. False, and nothing changes, when it has no such partition, or it is to
+    /// come from a checkpoint: the owner has nothing of it.
     #[must_use]
     pub fn keep(&mut self, partition: u16, by: u16) -> bool {
         let Some(of) = self.partitions.get_mut(usize::from(partition)) else { return false };
-        let is_leaving = of.owner == by && of.is != Whereabouts::Owned;
+        let is_leaving = of.owner == by && of.is != Whereabouts::Owned && !of.is_restored();
         if is_leaving {
             *of = OwnerOf { retired: of.retired, urls: of.urls, ..OwnerOf::owned(by, of.version + 1) };
         }

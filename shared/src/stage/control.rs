@@ -70,6 +70,17 @@ pub struct ProcessHeeds {
     pub revision: u64,
 }
 
+/// The answer of a process with partitions that was told to capture them.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+pub struct ProcessCapture {
+    /// The stage.
+    pub stage: String,
+    /// Ordinal of the instance.
+    pub instance: u16,
+    /// The partitions, each with the version of its ownership; or why it has captured none.
+    pub captured: Result<Vec<(u16, u64)>, String>,
+}
+
 /// The answer of a process with partitions to the question about them.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
 pub struct ProcessPartitions {
@@ -113,4 +124,9 @@ pub enum ControlRequest {
     Dropped(u64),
     /// There may be other orders: read them. Answer with a [`ProcessHeeds`].
     Heed,
+    /// Keep all partitions as they are now, for the checkpoint of this number. Answer with a [`ProcessCapture`], if there are
+    /// any.
+    Capture(u64),
+    /// Answer with the next [`Piece`](super::Piece) of the capture for the checkpoint of this number.
+    Piece(u64),
 }

@@ -7,9 +7,10 @@
 use super::store::{Changes, Store, StoreError, Table, Visit};
 use crate::config::{Bytes, Durability};
 use fjall::config::PartitioningPolicy;
-use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode};
+use fjall::{Database, Keyspace, KeyspaceCreateOptions, PersistMode, Readable as _, Snapshot};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// How much memory a store may use, and what its commits survive.
 #[derive(Clone, Copy, Debug)]
@@ -57,15 +58,61 @@ impl DiskStore {
     }
 
     fn failed(&self, action: &'static str, error: &fjall::Error) -> StoreError {
-        StoreError::Io { action, path: self.path.display().to_string(), error: error.to_string() }
+        failed(&self.path, action, error)
     }
 
     fn table(&self, table: Table) -> Result<&Keyspace, StoreError> {
-        self.tables.get(table).ok_or_else(|| StoreError::Io {
-            action: "find a table",
-            path: self.path.display().to_string(),
-            error: format!("no table '{table}' was opened"),
-        })
+        find(&self.tables, &self.path, table)
+    }
+}
+
+fn failed(path: &Path, action: &'static str, error: &fjall::Error) -> StoreError {
+    StoreError::Io { action, path: path.display().to_string(), error: error.to_string() }
+}
+
+fn find<'a>(tables: &'a HashMap<Table, Keyspace>, path: &Path, table: Table) -> Result<&'a Keyspace, StoreError> {
+    tables.get(table).ok_or_else(|| StoreError::Io {
+        action: "find a table",
+        path: path.display().to_string(),
+        error: format!("no table '{table}' was opened"),
+    })
+}
+
+/// A [`DiskStore`] as it was at one moment.
+struct DiskSnapshot {
+    snapshot: Snapshot,
+    tables: HashMap<Table, Keyspace>,
+    path: PathBuf,
+}
+
+impl Store for DiskSnapshot {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        let value = self.snapshot.get(find(&self.tables, &self.path, table)?, key);
+        Ok(value.map_err(|error| failed(&self.path, "read", &error))?.map(|value| value.to_vec()))
+    }
+
+    fn contains(&self, table: Table, key: &[u8]) -> Result<bool, StoreError> {
+        let contains = self.snapshot.contains_key(find(&self.tables, &self.path, table)?, key);
+        contains.map_err(|error| failed(&self.path, "read", &error))
+    }
+
+    fn scan(&self, table: Table, from: &[u8], to: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError> {
+        for entry in self.snapshot.range(find(&self.tables, &self.path, table)?, from..to) {
+            let (key, value) = entry.into_inner().map_err(|error| failed(&self.path, "read", &error))?;
+            if !visit(&key, &value) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn commit(&self, _: &Changes) -> Result<(), StoreError> {
+        Err(StoreError::Unusable(format!("what the store in {} was cannot be changed", self.path.display())))
+    }
+
+    fn snapshot(&self) -> Arc<dyn Store> {
+        let DiskSnapshot { snapshot, tables, path } = self;
+        Arc::new(DiskSnapshot { snapshot: snapshot.clone(), tables: tables.clone(), path: path.clone() })
     }
 }
 
@@ -111,5 +158,10 @@ impl Store for DiskStore {
             }
         }
         batch.commit().map_err(|error| self.failed("commit", &error))
+    }
+
+    fn snapshot(&self) -> Arc<dyn Store> {
+        let DiskStore { database, tables, path, .. } = self;
+        Arc::new(DiskSnapshot { snapshot: database.snapshot(), tables: tables.clone(), path: path.clone() })
     }
 }

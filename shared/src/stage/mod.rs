@@ -64,13 +64,15 @@ pub use any_core::{AnyCore, NoShell, Refusal, Shell, Signal, assemble};
 pub use args::{Args, Instance};
 pub use arrival::crawl as wait_for_crawl;
 pub use context::{Context, OpenBeside, Stage, State};
-pub use control::{ControlRequest, PartitionFigures, ProcessHeeds, ProcessPartitions, ProcessReason, ProcessStatus};
+pub use control::{
+    ControlRequest, PartitionFigures, ProcessCapture, ProcessHeeds, ProcessPartitions, ProcessReason, ProcessStatus,
+};
 pub use core::{Core, Count, Event, Figures, Output, Publish, Send, Step, Ticket};
 pub use dropping::{CountQuestion, Counted, DropProgress, ProcessCount, ProcessDrop};
 pub use life::new_life;
 pub use moves::{
-    Beside, Bill, Changed, Copied, Follows, HalveRows, Importing, Keyed, Loading, Part, Removal, Rows, Unfit,
-    VisitBlock, steps,
+    Beside, Bill, Changed, Copied, Follows, HalveRows, Importing, Keyed, Loading, OF_INSTANCE, Part, Piece, Removal,
+    Restoring, Rows, Saved, Unfit, VisitBlock, steps,
 };
 pub use occupation::{Shares, TimeSpent};
 pub use ownership::{Holder, Ownership, holder_of, holders};

@@ -1,15 +1,18 @@
 //! The watch on the orders: what operators have asked of the crawl.
 //!
 //! In: the orders at the broker, read when a process begins, when it is told that there are others, and now and then: who was
-//! away when it was told finds them. Out: the orders as they are.
+//! away when it was told finds them. Out: the orders as they are, without a hold that nobody renews any more.
 
 use crate::bus::{OrdersBucket, OrdersGiven};
+use crate::orders::{HOLD_LASTS, Orders};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::{Notify, watch};
 
 /// How often the orders are read although nobody tells of others.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// The same while the crawl is held.
+const LOOK_EVERY_HELD: Duration = Duration::from_secs(1);
 
 /// Reads the orders for as long as it lives.
 pub(super) struct OrdersWatch {
@@ -17,8 +20,8 @@ pub(super) struct OrdersWatch {
     given: watch::Receiver<OrdersGiven>,
     are_others: Arc<Notify>,
     task: tokio::task::JoinHandle<()>,
-    /// The revision that the core heeds.
-    heeded: u64,
+    /// The revision that the core heeds, and whether with its hold.
+    heeded: (u64, bool),
 }
 
 impl OrdersWatch {
@@ -30,7 +33,7 @@ impl OrdersWatch {
         let (sender, given) = watch::channel(bucket.read().await?);
         let are_others = Arc::new(Notify::new());
         let task = tokio::spawn(look_on(bucket.clone(), sender, Arc::clone(&are_others)));
-        Ok(OrdersWatch { bucket, given, are_others, task, heeded: 0 })
+        Ok(OrdersWatch { bucket, given, are_others, task, heeded: (0, false) })
     }
 
     /// Reads them at once: there may be others.
@@ -53,17 +56,23 @@ impl OrdersWatch {
 
     /// Says whether there are others than the core heeds.
     pub(super) fn has_others(&self) -> bool {
-        self.given.borrow().revision != self.heeded
+        let given = self.given.borrow();
+        (given.revision, given.orders.hold.is_some()) != self.heeded
     }
 
-    /// The core heeds the orders of this revision.
-    pub(super) fn heeds(&mut self, revision: u64) {
-        self.heeded = revision;
+    /// The core heeds the orders of this revision, with its hold or without.
+    pub(super) fn heeds(&mut self, revision: u64, is_held: bool) {
+        self.heeded = (revision, is_held);
+    }
+
+    /// Says whether the core heeds a hold.
+    pub(super) fn is_held(&self) -> bool {
+        self.heeded.1
     }
 
     /// The revision that the core heeds.
     pub(super) fn heeded(&self) -> u64 {
-        self.heeded
+        self.heeded.0
     }
 }
 
@@ -74,12 +83,16 @@ impl Drop for OrdersWatch {
 }
 
 async fn look_on(bucket: OrdersBucket, sender: watch::Sender<OrdersGiven>, are_others: Arc<Notify>) {
+    let mut renewal = Renewal::default();
+    renewal.look(&mut sender.borrow().orders.clone(), Instant::now());
     loop {
-        let _ = tokio::time::timeout(LOOK_EVERY, are_others.notified()).await;
+        let every = if sender.borrow().orders.hold.is_some() { LOOK_EVERY_HELD } else { LOOK_EVERY };
+        let _ = tokio::time::timeout(every, are_others.notified()).await;
         match bucket.read().await {
-            Ok(given) => {
+            Ok(mut given) => {
+                renewal.look(&mut given.orders, Instant::now());
                 sender.send_if_modified(|known| {
-                    let is_news = known.revision != given.revision;
+                    let is_news = *known != given;
                     if is_news {
                         *known = given;
                     }
@@ -89,5 +102,48 @@ async fn look_on(bucket: OrdersBucket, sender: watch::Sender<OrdersGiven>, are_o
             // A broker that is away is no news.
             Err(error) => tracing::debug!("the orders are not read now: {error:#}"),
         }
+    }
+}
+
+/// When the hold of a crawl was seen to be renewed last.
+#[derive(Default)]
+struct Renewal(Option<(u64, Instant)>);
+
+impl Renewal {
+    /// Takes a hold out of the orders that nobody renews any more.
+    fn look(&mut self, orders: &mut Orders, now: Instant) {
+        let Some(hold) = &orders.hold else {
+            self.0 = None;
+            return;
+        };
+        match self.0 {
+            Some((renewed_s, since)) if renewed_s == hold.renewed_s => {
+                if now.saturating_duration_since(since) > HOLD_LASTS {
+                    orders.hold = None;
+                }
+            }
+            _ => self.0 = Some((hold.renewed_s, now)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::orders::{Author, Hold};
+
+    #[test]
+    fn a_hold_is_over_when_it_is_renewed_no_more_whatever_the_clock_of_its_giver_says() {
+        let (mut renewal, begun) = (Renewal::default(), Instant::now());
+        let mut is_held = |renewed_s, seconds| {
+            let hold = Some(Hold { author: Author::default(), renewed_s });
+            let mut orders = Orders { hold, ..Orders::default() };
+            renewal.look(&mut orders, begun + Duration::from_secs(seconds));
+            orders.hold.is_some()
+        };
+        let lasts = HOLD_LASTS.as_secs();
+        assert!(is_held(900, 0) && is_held(900, lasts) && !is_held(900, lasts + 1));
+        assert!(!is_held(900, lasts + 2), "it does not come back");
+        assert!(is_held(5, lasts + 3) && is_held(4, 2 * lasts) && is_held(4, 3 * lasts) && !is_held(4, 3 * lasts + 1));
     }
 }

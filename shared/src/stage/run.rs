@@ -3,8 +3,9 @@
 //! In: messages of streams and core NATS, streams' answers, ended work, control requests, the clock, the lease. Out: the
 //! settlement's actions, carried out in their order. The rules of delivery are the [settlement](super::settlement)'s;
 //! nothing here decides what is acked, committed or published. What is due now and then is in `upkeep`, how a process
-//! ends in `ending`.
+//! ends in `ending`, what it gives to a checkpoint in `captures`.
 
+mod captures;
 mod ears;
 mod ending;
 mod upkeep;
@@ -17,7 +18,7 @@ use super::in_hand::{InHand, guarded};
 use super::incoming::Incoming;
 use super::inputs::{Opened, SoftInputs, SoftMessage, StreamInputs, StreamMessage};
 use super::lookout::Lookout;
-use super::moves::Ahead;
+use super::moves::{Ahead, Capture};
 use super::occupation::Occupation;
 use super::parked::Parked;
 use super::process::{Ended, Process};
@@ -83,6 +84,8 @@ struct Loop {
     ready_since: Option<Duration>,
     /// What is done of the instance's moves while the core works; of a stage with state.
     ahead: Option<Ahead>,
+    /// Its partitions as they were, for a checkpoint.
+    capture: Option<Capture>,
 }
 
 /// What a process hears of.
@@ -226,6 +229,7 @@ impl Loop {
             reassigned,
             ready_since,
             ahead,
+            capture: None,
         };
         this.adopt(opened)?;
         this.begin_with_orders().await?;
@@ -335,9 +339,7 @@ impl Loop {
             Heard::Soft(message) => self.receive_soft(message).await,
             Heard::Message(Some(message)) => self.receive(message).await,
             Heard::Control(request) => {
-                if self.process.telling.answer(request, self.moment()).await {
-                    self.process.orders.look();
-                }
+                self.control(request).await;
                 Ok(())
             }
             Heard::Message(None) | Heard::Shutdown | Heard::Time => Ok(()),

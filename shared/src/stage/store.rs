@@ -5,7 +5,7 @@
 //! partition and each half of it is one sorted range of a table. What belongs to none has keys of its own kind.
 
 use std::collections::BTreeMap;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 /// A table's name.
 pub type Table = &'static str;
@@ -67,6 +67,8 @@ pub trait Store: Send + Sync {
     fn scan(&self, table: Table, from: &[u8], to: &[u8], visit: &mut Visit<'_>) -> Result<(), StoreError>;
     /// Writes all changes, or none.
     fn commit(&self, changes: &Changes) -> Result<(), StoreError>;
+    /// All tables as they are now, to be read while others commit. Nothing can be committed there.
+    fn snapshot(&self) -> Arc<dyn Store>;
 }
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
@@ -116,5 +118,9 @@ impl Store for MemoryStore {
             }
         });
         Ok(())
+    }
+
+    fn snapshot(&self) -> Arc<dyn Store> {
+        Arc::new(MemoryStore { tables: Mutex::new(self.with(|tables| tables.clone())) })
     }
 }

@@ -3,7 +3,9 @@
 
 use super::any_core::AnyCore;
 use super::context::Context;
-use super::control::{ControlRequest, PartitionFigures, ProcessHeeds, ProcessPartitions, ProcessReason, ProcessStatus};
+use super::control::{
+    ControlRequest, PartitionFigures, ProcessCapture, ProcessHeeds, ProcessPartitions, ProcessReason, ProcessStatus,
+};
 use super::core::{Count, Figures};
 use super::dropping::{CountQuestion, DropProgress, ProcessCount, ProcessDrop};
 use super::front::{Front, Vitals};
@@ -86,6 +88,8 @@ impl Telling {
                 Some(progress) => serde_json::to_vec(&self.dropped(progress)),
             },
             ControlRequest::Heed => serde_json::to_vec(&self.heeds(moment)),
+            // The loop answers these.
+            ControlRequest::Capture(_) | ControlRequest::Piece(_) => return false,
         };
         if let Ok(payload) = answer {
             let _ = moment.bus.client.publish(reply, payload.into()).await;
@@ -126,6 +130,11 @@ impl Telling {
 
     fn heeds(&self, moment: Moment<'_>) -> ProcessHeeds {
         ProcessHeeds { stage: self.stage.to_owned(), instance: self.instance, revision: moment.heeded }
+    }
+
+    /// What has become of a capture.
+    pub(super) fn captured(&self, captured: Result<Vec<(u16, u64)>, String>) -> ProcessCapture {
+        ProcessCapture { stage: self.stage.to_owned(), instance: self.instance, captured }
     }
 
     fn partitions(&self, partitions: Vec<PartitionFigures>) -> ProcessPartitions {

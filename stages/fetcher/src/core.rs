@@ -126,7 +126,7 @@ impl Fetcher {
         };
         let deadline = asked_at + Duration::from_millis(job.lease_ms);
         let mut running = Running::new(job, now, deadline, &self.around);
-        if self.orders.pause_of(running.server()).is_some() {
+        if self.orders.leaves_alone(running.server()) {
             running.revoke();
         }
         self.jobs.insert(id, Held { running, begun: now, timer: None });
@@ -195,7 +195,7 @@ impl Fetcher {
 
     /// Jobs for servers that are paused make no further request. Their schedulers tell so, too; not all may be heard of.
     fn stop_paused(&mut self, now: Timestamp, out: &mut Output<Effect>) {
-        let paused = self.jobs.iter().filter(|(_, held)| self.orders.pause_of(held.running.server()).is_some());
+        let paused = self.jobs.iter().filter(|(_, held)| self.orders.leaves_alone(held.running.server()));
         let mut jobs: Vec<JobId> = paused.map(|(id, _)| *id).collect();
         jobs.sort_unstable();
         for job in jobs {

@@ -38,6 +38,7 @@ mod servers;
 mod settings;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a shell: it waits, and looks at the clock")]
 mod shell;
+pub mod spent;
 mod step;
 mod store;
 pub mod tokens;

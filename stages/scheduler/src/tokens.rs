@@ -116,6 +116,9 @@ struct Holding {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ledger(BTreeMap<Holder, Holding>);
 
+/// Stands for all schedulers of a crawl before its checkpoint: no instance has this number.
+const BEFORE: Holder = Holder { instance: u16::MAX, birth: 0 };
+
 impl Ledger {
     /// Enters what a scheduler needs: it takes tokens as long as there are some, or gives back those that its URLs do
     /// not need. False when nothing changes.
@@ -143,6 +146,16 @@ impl Ledger {
         let after = Holding { epoch: need.epoch, tokens, fetched: need.fetched, since: need.since };
         self.0.insert(need.holder, after);
         buried || after != before
+    }
+
+    /// The ledger of a budget of which so many pages were fetched before the crawl was restored: nobody has tokens that are left.
+    pub(crate) fn spent(fetched: u64) -> Self {
+        Ledger([(BEFORE, Holding { tokens: fetched, fetched, ..Holding::default() })].into())
+    }
+
+    /// The pages that each scheduler had fetched when it last asked, those that are gone among them.
+    pub(crate) fn fetched(&self) -> impl Iterator<Item = (Holder, u64)> {
+        self.0.iter().map(|(holder, holding)| (*holder, holding.fetched))
     }
 
     /// Nobody spends what an earlier folder of a scheduler held. Says whether it held something.

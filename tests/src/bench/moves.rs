@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use synthetic_web::{Latency, PagesPerHost, Profile};
 
-const PARTITIONS: u16 = 64;
+pub(super) const PARTITIONS: u16 = 64;
 const SERVERS: u64 = 1000;
 const URLS_OF_BATCH: u64 = 256;
 const KEYS_OF_BLOCK: u64 = 4096;
@@ -116,7 +116,7 @@ pub fn measure(known: u64, waiting: u64, set: &[String]) -> anyhow::Result<Moves
     Ok(MovesAndSplit { moves, split_s })
 }
 
-fn partition_without_hosts(world: &World) -> anyhow::Result<u16> {
+pub(super) fn partition_without_hosts(world: &World) -> anyhow::Result<u16> {
     let truth = world.web.truth();
     let used: BTreeSet<u16> = truth.pages.iter().map(|url| partition(host_of(url), PARTITIONS)).collect();
     (0..PARTITIONS).find(|partition| !used.contains(partition)).context("each partition has a host")
@@ -138,7 +138,7 @@ fn pipeline() -> anyhow::Result<Pipeline> {
     Ok(Layers { file: None, set }.load_with(std::iter::empty())?)
 }
 
-fn fill_dedup(path: &Path, of: u16, known: u64) -> anyhow::Result<()> {
+pub(super) fn fill_dedup(path: &Path, of: u16, known: u64) -> anyhow::Result<()> {
     let pipeline = pipeline()?;
     let tables = dedup::dedup::TABLES.map(|(table, _)| table);
     let store = store(path, &tables, &pipeline)?;
@@ -158,7 +158,14 @@ fn fill_dedup(path: &Path, of: u16, known: u64) -> anyhow::Result<()> {
 }
 
 /// Servers of the partition, with URLs in turn.
-fn fill_scheduler(path: &Path, owner: u16, its: &[u16], of: u16, waiting: u64, at: SocketAddr) -> anyhow::Result<()> {
+pub(super) fn fill_scheduler(
+    path: &Path,
+    owner: u16,
+    its: &[u16],
+    of: u16,
+    waiting: u64,
+    at: SocketAddr,
+) -> anyhow::Result<()> {
     let pipeline = pipeline()?;
     let store = store(path, &scheduler::TABLES.map(|(table, _)| table), &pipeline)?;
     let settings = Settings::new(&pipeline, Provider::open(&pipeline.stages.scheduler)?);

@@ -63,6 +63,9 @@ struct Cli {
     /// How long a partition with N known and N waiting URLs takes to move while a crawl runs (1e7 and 2e6 without N), instead
     #[arg(long, value_name = "N", num_args = 0..=2)]
     moves: Option<Vec<f64>>,
+    /// How long a checkpoint of N known and N waiting URLs takes, and its restore (1e7 and 2e6 without N), instead
+    #[arg(long, value_name = "N", num_args = 0..=2)]
+    checkpoint: Option<Vec<f64>>,
     /// With --url-seen and --frontier: where the stores are made; the directory for temporary files
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
@@ -90,6 +93,8 @@ fn main() -> anyhow::Result<ExitCode> {
         }
     } else if let Some(urls) = &cli.moves {
         moves(&cli, urls)?;
+    } else if let Some(urls) = &cli.checkpoint {
+        checkpoint(&cli, urls)?;
     } else if let Some(servers) = cli.frontier {
         frontier(&cli, servers)?;
     } else if let Some(sizes) = &cli.url_seen {
@@ -153,6 +158,21 @@ fn compare(cli: &Cli, partitions: u16, with_loop: bool) -> anyhow::Result<()> {
 fn print_line(name: &str, cpu_ms_per_page: f64, pages_per_s: Option<f64>, peak_rss_bytes: u64) {
     let rate = pages_per_s.map_or(String::new(), |rate| format!("{rate:.0}"));
     println!("{name:<34} {cpu_ms_per_page:>12.3} {rate:>9} {:>14.1}", peak_rss_bytes as f64 / 1e6);
+}
+
+fn checkpoint(cli: &Cli, urls: &[f64]) -> anyhow::Result<()> {
+    let (known, waiting) = match *urls {
+        [] => (1e7, 2e6),
+        [known] => (known, known / 5.0),
+        [known, waiting, ..] => (known, waiting),
+    };
+    ensure!(
+        [known, waiting].iter().all(|urls| (1e3..=1e9).contains(urls)),
+        "--checkpoint takes numbers from 1e3 to 1e9"
+    );
+    let measured = bench::checkpoints::measure(known as u64, waiting as u64, &cli.set)?;
+    println!("{}", serde_json::to_string(&measured)?);
+    Ok(())
 }
 
 fn moves(cli: &Cli, urls: &[f64]) -> anyhow::Result<()> {

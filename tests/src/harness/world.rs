@@ -80,6 +80,24 @@ impl World {
         self.folder.path().join(name).join("data")
     }
 
+    /// A crawl in a folder of its own, as on another machine, that begins with a checkpoint and its configuration.
+    ///
+    /// # Panics
+    /// When there is no room for the folder.
+    pub fn restored(&self, name: &str, checkpoint: &Path) -> Crawl {
+        let folder = self.folder.path().join(name);
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let (data, summary) = (path_text(&folder.join("data")), path_text(&folder.join("summary.json")));
+        let checkpoint = path_text(checkpoint);
+        let arguments = ["--restore", &checkpoint, "--data", &data, "--summary", &summary];
+        Crawl::new(folder, "crawl").arguments(&arguments)
+    }
+
+    /// The folder in which its crawl runs.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// The pipeline without seeds.
     pub fn up(&self) -> Crawl {
         self.bare("up")

@@ -166,6 +166,9 @@ fn every_process_with_its_own_user_crawls_the_whole_web_and_is_refused_nothing()
     }
     let scaled = broker.rhumb("operator", &["scale", "dedup=2", "scheduler=2"]);
     assert_eq!(scaled.code, 0, "{}{}\n{}", scaled.out, scaled.err, fleet.logs());
+    let checkpoint = folder.path().join("checkpoint").display().to_string();
+    let taken = broker.rhumb("operator", &["checkpoint", &checkpoint]);
+    assert_eq!(taken.code, 0, "{}{}\n{}", taken.out, taken.err, fleet.logs());
     let mut said = fleet.shown();
     said.push_str(&fleet.answers(&seed));
     let code = fleet.end("conductor", 2 * MINUTE);
@@ -176,6 +179,10 @@ fn every_process_with_its_own_user_crawls_the_whole_web_and_is_refused_nothing()
     fleet.running.iter().for_each(|(_, child)| signal(child.id(), Signal::TERM));
     for name in StageName::ALL.map(StageName::name).into_iter().chain(["dedup.1", "scheduler.1"]) {
         assert_eq!(fleet.end(name, MINUTE), 0, "{name}");
+    }
+    for arguments in [["delete", "--yes"].as_slice(), &["init", "--restore", &checkpoint]] {
+        let done = broker.rhumb("operator", arguments);
+        assert_eq!(done.code, 0, "{arguments:?}: {}{}", done.out, done.err);
     }
     assert_eq!(broker.violations(), [""; 0]);
     for user in User::ALL {

@@ -59,7 +59,7 @@ impl Conduct {
         let runs = Runs::Deployed { statefulsets: statefulsets(&self.statefulset)? };
         let (seeds, topic, accept_loss, ends) = (Vec::new(), "default".into(), false, self.until_complete);
         let Conduct { at_most, summary, .. } = self;
-        let plan = Plan { runs, layers, pipeline, seeds, topic, accept_loss, ends, at_most, summary };
+        let plan = Plan { runs, layers, pipeline, seeds, topic, restore: None, accept_loss, ends, at_most, summary };
         Ok(exit_code(crawl::run(&plan).await?))
     }
 }

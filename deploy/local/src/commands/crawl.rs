@@ -2,7 +2,7 @@
 
 use super::EXIT_INTERRUPTED;
 use super::arguments::{BadArguments, Which, check_fixed};
-use crate::crawl::{self, EndReason, Plan, Runs};
+use crate::crawl::{self, EndReason, Plan, Restore, Runs};
 use crate::stages::owns_partitions;
 use crate::{handle, seeds};
 use clap::{Args, ValueEnum};
@@ -24,6 +24,7 @@ Examples:
   rhumb crawl https://example.org/ --max-pages 500 --set 'network.user_agent=mybot/1.0 (me@example.org)'
   rhumb crawl --resume --data rhumb-data
   rhumb crawl https://example.org/ --from april/archive --data again      reads an archive in the place of the web
+  rhumb crawl --restore /backup/news --data elsewhere --set crawl=news-2
   rhumb crawl --resume --accept-loss --data rhumb-data      after the broker lost messages"
 )]
 pub(super) struct Crawl {
@@ -58,6 +59,10 @@ pub(super) struct Crawl {
     /// another), changed by the environment and --set
     #[arg(long)]
     resume: bool,
+    /// Begin with this checkpoint (rhumb checkpoint), in a new data directory. Its configuration holds, unless --config names
+    /// another, changed by the environment and --set. When it is cut short, the same command goes on with it
+    #[arg(long, value_name = "DIR", conflicts_with = "resume")]
+    restore: Option<PathBuf>,
     /// With --resume: go on without what is missing of the crawl (messages that its broker lost, state of a stage that is
     /// gone), and say how much that is, as far as it is known. Without this such a crawl is refused
     #[arg(long)]
@@ -79,14 +84,18 @@ impl Crawl {
             return Err(BadArguments(what.into()).into());
         }
         let seeds = seeds::read(&self.urls, self.seeds.as_deref()).map_err(BadArguments)?;
-        let layers = self.layers()?;
+        let restore = self.restore.as_deref().map(Restore::open).transpose()?;
+        let layers = self.layers(restore.as_ref())?;
         let mut pipeline = layers.load()?;
         log::begin(&pipeline.log, handle::PROGRAM);
         // A limit of this run: whoever resumes the crawl does not inherit it.
         pipeline.limits.max_pages = self.max_pages.unwrap_or(pipeline.limits.max_pages);
         let seeds = pipeline.url.rewrite_all(seeds);
         seeds::check_length(&seeds, pipeline.limits.url_bytes_max).map_err(BadArguments)?;
-        check_beginning(&pipeline, &seeds, self.resume)?;
+        match &restore {
+            Some(restore) => restore.check(&pipeline)?,
+            None => check_beginning(&pipeline, &seeds, self.resume)?,
+        }
         if self.resume {
             check_fixed(&pipeline)?;
         }
@@ -96,12 +105,13 @@ impl Crawl {
         check_summary(self.summary.as_deref())?;
         let Crawl { accept_loss, at_most, summary, .. } = self;
         let topic = "default".into();
-        let plan = Plan { runs: Runs::Here, layers, pipeline, seeds, topic, accept_loss, ends: true, at_most, summary };
+        let (runs, ends) = (Runs::Here, true);
+        let plan = Plan { runs, layers, pipeline, seeds, topic, restore, accept_loss, ends, at_most, summary };
         Ok(exit_code(crawl::run(&plan).await?))
     }
 
     /// The configuration with what the arguments change of it.
-    fn layers(&self) -> anyhow::Result<Layers> {
+    fn layers(&self, restore: Option<&Restore>) -> anyhow::Result<Layers> {
         let mut layers = self.which.layers();
         if let Some(from) = &self.from {
             let from = std::path::absolute(from)?;
@@ -112,7 +122,11 @@ impl Crawl {
             let name = scope.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default();
             format!("scope.follow={name}")
         }));
-        Ok(if self.resume { handle::resumed(layers)? } else { layers })
+        Ok(match restore {
+            Some(restore) => restore.layers(layers),
+            None if self.resume => handle::resumed(layers)?,
+            None => layers,
+        })
     }
 }
 

@@ -1,7 +1,7 @@
 //! `rhumb init`: makes at the broker what the stages of a crawl need before they start.
 
 use super::arguments::{BadArguments, Which};
-use crate::crawl::begin_or_go_on;
+use crate::crawl::{Restore, begin_or_go_on};
 use crate::handle;
 use crate::output::line;
 use crate::stages::owns_partitions;
@@ -10,6 +10,7 @@ use shared::bus::{Bus, ensure_buckets, leave_unarchived, shown, stream_names};
 use shared::config::{Layers, Pipeline};
 use shared::log;
 use shared::partitions::Owners;
+use std::path::PathBuf;
 use tokio::signal::unix::{SignalKind, signal};
 
 /// Makes a crawl's streams, consumers and buckets at the broker, where stages are deployed one by one
@@ -24,9 +25,14 @@ use tokio::signal::unix::{SignalKind, signal};
 
 Examples:
   rhumb init --config pipeline.yaml --set broker.url=nats://broker.example:4222
-  rhumb init --config pipeline.yaml --set owner=production/crawl"
+  rhumb init --config pipeline.yaml --set owner=production/crawl
+  rhumb init --restore /backup/news --set broker.url=nats://broker.example:4222       (needs the rights of an operator)"
 )]
 pub(super) struct Init {
+    /// Begin the crawl with this checkpoint (rhumb checkpoint). Its configuration holds, unless --config names another, changed
+    /// by the environment and --set
+    #[arg(long, value_name = "DIR")]
+    restore: Option<PathBuf>,
     #[command(flatten)]
     which: Which,
 }
@@ -34,9 +40,14 @@ pub(super) struct Init {
 impl Init {
     /// Waits for the broker, and makes what is missing there.
     pub(super) async fn run(self) -> anyhow::Result<()> {
-        let layers = self.which.layers();
+        let restore = self.restore.as_deref().map(Restore::open).transpose()?;
+        let mut layers = self.which.layers();
+        if let Some(restore) = &restore {
+            layers = restore.layers(layers);
+        }
         let pipeline = handle::local(&layers)?;
         log::begin(&pipeline.log, handle::PROGRAM);
+        restore.iter().try_for_each(|restore| restore.check(&pipeline))?;
         let url = &pipeline.broker.url;
         if url.is_empty() {
             let message =
@@ -45,7 +56,7 @@ impl Init {
         }
         let mut terminate = signal(SignalKind::terminate())?;
         tokio::select! {
-            made = make(&layers, &pipeline) => made,
+            made = make(&layers, &pipeline, restore.as_ref()) => made,
             // As the first process of a container it would not hear of it otherwise.
             _ = terminate.recv() => anyhow::bail!("told to end before all was made; the next init goes on"),
         }
@@ -54,16 +65,23 @@ impl Init {
 
 /// Waits for the broker, and makes what is missing there. The tables of owners come before the streams: who finds these
 /// needs them.
-async fn make(layers: &Layers, pipeline: &Pipeline) -> anyhow::Result<()> {
+async fn make(layers: &Layers, pipeline: &Pipeline, restore: Option<&Restore>) -> anyhow::Result<()> {
     let url = &pipeline.broker.url;
     let bus = Bus::connect(url, pipeline, "rhumb init").await?;
     let buckets = ensure_buckets(&bus, pipeline).await?;
+    if let Some(restore) = restore {
+        restore.announce(&buckets, pipeline).await?;
+        restore.prepare(&buckets, pipeline).await?;
+    }
     let with_state = pipeline.stages.common().into_iter().filter(|(stage, _)| owns_partitions(stage));
     for (stage, common) in with_state.clone() {
         buckets.owners.read_or_begin(stage, Owners::new(pipeline.partitions, common.replicas)).await?;
     }
-    let identity = begin_or_go_on(&bus, pipeline, &buckets).await?;
+    let identity = begin_or_go_on(&bus, pipeline, &buckets, restore).await?;
     leave_unarchived(&bus, pipeline).await?;
+    if let Some(restore) = restore {
+        restore.send(&bus, &buckets, &identity).await?;
+    }
     for (stage, common) in with_state {
         buckets.owners.change(stage, |owners| owners.configure(common.replicas)).await?;
     }

@@ -24,8 +24,18 @@ impl Up {
         check_fixed(&pipeline)?;
         let (seeds, topic) = (Vec::new(), "default".into());
         let (accept_loss, ends) = (false, false);
-        let plan =
-            Plan { runs: Runs::Here, layers, pipeline, seeds, topic, accept_loss, ends, at_most: None, summary: None };
+        let plan = Plan {
+            runs: Runs::Here,
+            layers,
+            pipeline,
+            seeds,
+            topic,
+            restore: None,
+            accept_loss,
+            ends,
+            at_most: None,
+            summary: None,
+        };
         Ok(exit_code(crawl::run(&plan).await?))
     }
 }

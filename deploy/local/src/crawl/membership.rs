@@ -4,6 +4,7 @@
 //! or a [`Misfit`]. Invariant: the data directory knows the id before the broker does, so that a start that is cut short
 //! is gone on with, and that nothing of another crawl of the same name is.
 
+use super::restoring::Restore;
 use super::tide::Tide;
 use crate::stages::owns_partitions;
 use anyhow::Context as _;
@@ -19,11 +20,17 @@ use std::path::{Path, PathBuf};
 pub(crate) const KEPT: &str = "identity.json";
 
 /// Begins a crawl at the broker for an owner, or goes on with the one that the owner has begun there; makes its streams.
+/// `restore`: the checkpoint that it begins with.
 ///
 /// # Errors
 /// The broker holds a crawl of another owner under the name, or one that does not fit the configuration ([`Misfit`]); or it
 /// does not answer.
-pub(crate) async fn begin_or_go_on(bus: &Bus, pipeline: &Pipeline, buckets: &Buckets) -> anyhow::Result<Identity> {
+pub(crate) async fn begin_or_go_on(
+    bus: &Bus,
+    pipeline: &Pipeline,
+    buckets: &Buckets,
+    restore: Option<&Restore>,
+) -> anyhow::Result<Identity> {
     if let Some((held, _)) = buckets.register.read().await? {
         check_format(&format!("the crawl '{}' at the broker", pipeline.crawl), held.mark.format)?;
         // `Identity::check` compares named owners: one without a name is another, too.
@@ -38,8 +45,13 @@ pub(crate) async fn begin_or_go_on(bus: &Bus, pipeline: &Pipeline, buckets: &Buc
         }
         held.check(pipeline)?;
     }
-    let begun = Identity::new(new_id(), pipeline);
+    let begun = first(new_id(), pipeline, restore);
     join(bus, pipeline, buckets, Begins::This(Box::new(begun))).await
+}
+
+/// The identity of a crawl that begins under this id.
+fn first(id: String, pipeline: &Pipeline, restore: Option<&Restore>) -> Identity {
+    restore.map_or_else(|| Identity::new(id.clone(), pipeline), |restore| restore.identity(id.clone(), pipeline))
 }
 
 /// A crawl about to start, and the broker that it starts on.
@@ -48,6 +60,8 @@ pub(super) struct Membership<'a> {
     pub(super) data: &'a Path,
     pub(super) bus: &'a Bus,
     pub(super) buckets: &'a Buckets,
+    /// The checkpoint that it begins with.
+    pub(super) restore: Option<&'a Restore>,
 }
 
 impl Membership<'_> {
@@ -76,13 +90,16 @@ impl Membership<'_> {
             (None, Some((held, _))) => return Err(self.another(&held.mark, "a new crawl").into()),
             (None, None) if self.holds_state() => return Err(self.nameless().into()),
             (None, None) if self.has_streams().await? => return Err(self.orphaned().into()),
-            (None, None) => Some(Mark::first(new_id())),
+            (None, None) => Some(first(new_id(), self.pipeline, self.restore).mark),
         };
         if let Some(mark) = &of {
             self.keep(mark)?;
         }
         let begins = match of {
-            Some(mark) => Begins::This(Box::new(Identity { mark, ..Identity::new(String::new(), self.pipeline) })),
+            Some(mark) => {
+                let begun = first(String::new(), self.pipeline, self.restore);
+                Begins::This(Box::new(Identity { mark, ..begun }))
+            }
             None => Begins::Any,
         };
         let identity = join(self.bus, self.pipeline, self.buckets, begins).await?;

@@ -1,5 +1,6 @@
 //! What to crawl and for how long, and why a crawl ended.
 
+use super::restoring::Restore;
 use shared::config::{Layers, Pipeline};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,6 +19,8 @@ pub(crate) struct Plan {
     pub(crate) seeds: Vec<String>,
     /// Their topic.
     pub(crate) topic: String,
+    /// The checkpoint that it begins with.
+    pub(crate) restore: Option<Restore>,
     /// What is missing of the crawl is accepted as lost.
     pub(crate) accept_loss: bool,
     /// End when nothing is left to do or a limit is reached (`crawl`), or only when told to (`up`).

@@ -12,6 +12,7 @@ use super::membership::Membership;
 use super::partitions::Partitions;
 use super::plan::{Plan, Runs};
 use super::ports::check_ports;
+use super::restoring::check_restored;
 use super::tide::Tide;
 use crate::binaries;
 use crate::broker::{Broker, BrokerOptions};
@@ -80,13 +81,24 @@ async fn start_here(plan: &Plan) -> anyhow::Result<Parts> {
     if plan.accept_loss && plan.seeds.is_empty() && !data.join(SEEDS).exists() {
         check_scope(&buckets, pipeline).await?;
     }
+    let restore = plan.restore.as_ref();
+    match restore {
+        Some(restore) => {
+            restore.announce(&buckets, pipeline).await?;
+            restore.prepare(&buckets, pipeline).await?;
+        }
+        None => check_restored(&buckets).await?,
+    }
     let mut tide = Tide::open(&data, pipeline)?;
-    let membership = Membership { pipeline, data: &data, bus: &bus, buckets: &buckets };
+    let membership = Membership { pipeline, data: &data, bus: &bus, buckets: &buckets, restore };
     let identity = membership.settle(&mut tide, plan.accept_loss).await?;
     leave_unarchived(&bus, pipeline).await?;
 
     keep(&plan.layers, &data)?;
     buckets.register.keep_configuration(&plan.layers.public_text()?).await?;
+    if let Some(restore) = restore {
+        restore.send(&bus, &buckets, &identity).await?;
+    }
     let seeds = Seeds::keep(&data, &plan.seeds)?;
     let mut processes = new_processes(pipeline, &data, &url, identity.mark.id.clone())?;
     let mut partitions = Partitions::open(&buckets, pipeline, &data).await?;

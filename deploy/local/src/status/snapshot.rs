@@ -176,13 +176,31 @@ impl Snapshot {
     /// `expected` processes have to say so. Two such snapshots with the same last sequences show that the crawl is over.
     pub(crate) fn is_quiet(&self, pipeline: &Pipeline, expected: usize) -> bool {
         self.processes.len() >= expected
-            && self.covers_partitions(pipeline)
-            && self.processes.iter().all(|process| process.idle)
             && self.total("scheduler", "waiting") == self.total("scheduler", "waiting_over_budget")
-            && self.total("scheduler", "in_flight") == 0
-            && self.has_all_streams(pipeline)
-            && self.backlog.values().all(|&backlog| backlog == 0)
-            && !self.parked.iter().any(|parked| StageName::from_name(&parked.stage).is_some())
+            && self.under_way(pipeline).is_empty()
+    }
+
+    /// What is in flight, in hand, parked or in a stream, in words; nothing when all that the crawl knows is in the stores of
+    /// dedup and scheduler.
+    pub(crate) fn under_way(&self, pipeline: &Pipeline) -> Vec<String> {
+        let mut under_way = Vec::new();
+        if !self.covers_partitions(pipeline) {
+            under_way.push("not every dedup and scheduler answers, or partitions are on their way".to_owned());
+        }
+        match self.total("scheduler", "in_flight") {
+            0 => {}
+            urls => under_way.push(format!("{urls} URLs are in flight")),
+        }
+        let busy = self.processes.iter().filter(|process| !process.idle);
+        under_way.extend(busy.map(|process| format!("{}.{} has something in hand", process.stage, process.instance)));
+        if !self.has_all_streams(pipeline) {
+            under_way.push("the broker does not tell of every stream".to_owned());
+        }
+        let waiting = self.backlog.iter().filter(|(_, messages)| **messages > 0);
+        under_way.extend(waiting.map(|(edge, messages)| format!("{messages} messages wait on {edge}")));
+        let parked = self.parked.iter().filter(|parked| StageName::from_name(&parked.stage).is_some());
+        under_way.extend(parked.map(|parked| format!("{} messages are parked for {}", parked.messages, parked.stage)));
+        under_way
     }
 
     /// Whether the broker told the backlog of every stream.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use shared::bus::Interested;
-use shared::orders::{DropOrder, Pause, Setting};
+use shared::orders::{DropOrder, Hold, Pause, Setting};
 use shared::stage::Shares;
 use std::collections::BTreeMap;
 
@@ -159,6 +159,9 @@ pub struct Summary {
     /// Keys of the configuration that operators have set; told by `status`.
     #[serde(default)]
     pub set: Vec<Setting>,
+    /// For which command the crawl stands still for a moment; told by `status`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<Hold>,
 }
 
 /// What only the supervising process knows.

@@ -130,6 +130,11 @@ impl Ahead {
         Ok(())
     }
 
+    /// Says whether partitions are on their way from the instance, or to it.
+    pub(in crate::stage) fn is_moving(&self) -> bool {
+        !self.leaving.is_empty() || !self.coming.is_empty()
+    }
+
     /// Partitions that are on their way to the instance: what the store has of them is theirs.
     pub(in crate::stage) fn comes(&self, partition: u16) -> bool {
         self.coming.contains_key(&partition)

@@ -20,16 +20,20 @@
 //! - [`parts`]: rows in messages, each with a checksum and what it is part of;
 //! - [`changed`]: which rows changed since a copy began;
 //! - [`steps`]: what is read, and what each commit holds;
+//! - `capture`: copies of all partitions for a checkpoint, in [`pieces`](Piece); `restored`: brings them to their next owners;
 //! - `ahead`: `sending` and `loading`, with `parts_stream`, `desk` and `work`; `mover`: gives, takes and forgets.
 
 mod ahead;
 mod beside;
+mod capture;
 mod changed;
 mod desk;
 mod loading;
 mod mover;
 mod parts;
 mod parts_stream;
+mod piece;
+mod restored;
 mod rows;
 mod sending;
 pub mod steps;
@@ -40,9 +44,12 @@ mod tests;
 
 pub(super) use ahead::{Ahead, Brought};
 pub use beside::{Beside, Copied, Importing, VisitBlock};
+pub(super) use capture::Capture;
 pub use changed::Changed;
 pub(super) use desk::Desk;
 pub(super) use mover::Mover;
 pub use parts::{Bill, Follows, Loading, Part, Unfit};
 pub(super) use parts_stream::PartsStream;
+pub use piece::{OF_INSTANCE, Piece};
+pub use restored::{Restoring, Saved};
 pub use rows::{HalveRows, Keyed, Removal, Rows};

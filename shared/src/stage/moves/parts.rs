@@ -110,6 +110,23 @@ impl Bill {
     }
 }
 
+impl Bill {
+    /// Writes the header of a part, in front of whose rows there is room for it.
+    fn seal(self, bytes: &mut [u8], copy: u64, number: u32, follows: Follows) {
+        let Bill { crawl, partition, version } = self;
+        if let Some((header, rows)) = bytes.split_first_chunk_mut::<HEADER_BYTES>() {
+            (header[0], header[1]) = (LAYOUT, follows as u8);
+            header[2..4].copy_from_slice(&partition.to_le_bytes());
+            header[4..12].copy_from_slice(&version.to_le_bytes());
+            header[12..20].copy_from_slice(&copy.to_le_bytes());
+            header[20..24].copy_from_slice(&number.to_le_bytes());
+            header[28..36].copy_from_slice(&crawl.to_le_bytes());
+            let sum = sum(header, rows);
+            header[SUM_AT..].copy_from_slice(&sum.to_le_bytes());
+        }
+    }
+}
+
 /// A part that is the one that was waited for.
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'a> {
@@ -122,6 +139,13 @@ pub struct Part<'a> {
 }
 
 impl Part<'_> {
+    /// The same rows as a part of another copy, under its bill. The number stays.
+    pub fn billed(&self, bill: Bill, copy: u64, follows: Follows) -> Bytes {
+        let mut bytes = [&[0; HEADER_BYTES], self.rows].concat();
+        bill.seal(&mut bytes, copy, self.number, follows);
+        bytes.into()
+    }
+
     /// Visits the rows: table, key, value or none for a removal.
     ///
     /// # Errors
@@ -173,17 +197,7 @@ impl Loading {
     /// What is left, or nothing, as the last part of its kind.
     pub fn close(&mut self, follows: Follows) -> Bytes {
         let mut bytes = std::mem::replace(&mut self.bytes, vec![0; HEADER_BYTES]);
-        let Bill { crawl, partition, version } = self.bill;
-        if let Some((header, rows)) = bytes.split_first_chunk_mut::<HEADER_BYTES>() {
-            (header[0], header[1]) = (LAYOUT, follows as u8);
-            header[2..4].copy_from_slice(&partition.to_le_bytes());
-            header[4..12].copy_from_slice(&version.to_le_bytes());
-            header[12..20].copy_from_slice(&self.copy.to_le_bytes());
-            header[20..24].copy_from_slice(&self.number.to_le_bytes());
-            header[28..36].copy_from_slice(&crawl.to_le_bytes());
-            let sum = sum(header, rows);
-            header[SUM_AT..].copy_from_slice(&sum.to_le_bytes());
-        }
+        self.bill.seal(&mut bytes, self.copy, self.number, follows);
         self.number += 1;
         bytes.into()
     }
@@ -259,6 +273,16 @@ mod tests {
         })
         .unwrap();
         assert_eq!(bill().check(None, 0, &loaded(0)[0]).unwrap().follows, Follows::Changes);
+    }
+
+    #[test]
+    fn a_part_goes_on_with_its_rows_and_number_under_another_bill() {
+        let (parts, other) = (loaded(1200), Bill::new("b", "dedup", 5, 1));
+        let part = bill().check(Some(9), 2, &parts[2]).unwrap();
+        let billed = part.billed(other, 4, Follows::Nothing);
+        assert!(bill().check(None, 2, &billed).is_err());
+        let again = other.check(Some(4), 2, &billed).unwrap();
+        assert_eq!((again.rows, again.follows), (part.rows, Follows::Nothing));
     }
 
     #[test]

@@ -78,6 +78,22 @@ impl Rows {
         Ok(())
     }
 
+    /// Visits the rows that stay with the instance.
+    ///
+    /// # Errors
+    /// One cannot be read, or `visit` has failed.
+    pub(super) fn visit_own(&self, visit: &mut RowVisit<'_>) -> Result<(), StoreError> {
+        for (table, _) in self.tables.iter().filter(|(_, keyed)| *keyed == Keyed::OfInstance) {
+            let mut visited = Ok(());
+            self.store.scan(table, &[], &after(Vec::new()), &mut |key, value| {
+                visited = visit(table, key, value);
+                visited.is_ok()
+            })?;
+            visited?;
+        }
+        Ok(())
+    }
+
     /// The partition of a row in one of the stage's tables; none of a row that stays with the instance.
     pub fn partition_of(&self, table: &str, key: &[u8]) -> Option<u16> {
         let (_, keyed) = self.tables.iter().find(|(name, _)| *name == table)?;
@@ -244,6 +260,13 @@ mod tests {
         to.commit(&changes).unwrap();
         assert_eq!(of(&to, 1), of(&from, 1));
         assert!((0..4).filter(|&other| other != 1).all(|other| of(&to, other).is_empty()));
+        let mut own = Vec::new();
+        let mut push = |table: &str, key: &[u8], _: &[u8]| {
+            own.push((table.to_owned(), key.to_vec()));
+            Ok(())
+        };
+        rows(&from).visit_own(&mut push).unwrap();
+        assert_eq!(own, [("domains".to_owned(), (1u64 << 62).to_be_bytes().to_vec())]);
 
         let (mut commits, mut removal) = (0, Removal::default());
         loop {

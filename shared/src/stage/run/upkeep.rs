@@ -77,6 +77,7 @@ impl Loop {
         self.see_to_splits().await?;
         self.weigh_partitions().await;
         self.remove_left_over()?;
+        self.capture.take_if(|capture| capture.is_forgotten());
         Ok(new_inputs)
     }
 
@@ -145,9 +146,10 @@ impl Loop {
     /// Has the core heed orders. When it cannot go by what is set, its life ends, and the next one does.
     fn heed(&mut self, OrdersGiven { orders, revision }: OrdersGiven) -> anyhow::Result<()> {
         self.core.orders(&orders);
+        let is_held = orders.hold.is_some();
         match self.process.set(&orders.set) {
             Ok(true) if !self.core.configure(&self.process.context.pipeline) => self.reassigned = Some(Instant::now()),
-            Ok(_) => self.process.orders.heeds(revision),
+            Ok(_) => self.process.orders.heeds(revision, is_held),
             Err(error) if self.saying.is_due(Instant::now()) => {
                 tracing::error!("what `rhumb set` has set cannot be used here, all goes on as before: {error:#}");
             }

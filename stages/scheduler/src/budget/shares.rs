@@ -35,9 +35,9 @@ use std::time::Duration;
 /// name. [`CRAWL`] leads to those of all domains, [`BIRTH`] to the epoch in which the table began.
 pub(crate) const DOMAINS: Table = "domains";
 /// Shorter than the hash of a domain.
-const CRAWL: &[u8] = b"crawl";
+pub(crate) const CRAWL: &[u8] = b"crawl";
 /// As short.
-const BIRTH: &[u8] = b"birth";
+pub(crate) const BIRTH: &[u8] = b"birth";
 /// Wait between two questions for tokens, when there were none.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 /// Wait between two looks whether all schedulers have said what they have in hand.
@@ -480,7 +480,8 @@ fn write(fetched: u64, domain: &str) -> Vec<u8> {
     row.finish()
 }
 
-fn read(row: &[u8]) -> Option<(u64, String)> {
+/// Reads a row of the table.
+pub(crate) fn read(row: &[u8]) -> Option<(u64, String)> {
     let mut row = Reader::new(row)?;
     Some((row.number()?, row.text()?.to_owned()))
 }

@@ -20,7 +20,7 @@ pub(crate) struct Paused {
 impl Paused {
     /// What is paused by these orders.
     pub(crate) fn by(orders: &Orders) -> Self {
-        let mut paused = Paused { orders: orders.clone(), ..Paused::default() };
+        let mut paused = Paused { orders: orders.clone(), all: orders.hold.is_some(), ..Paused::default() };
         for pause in &orders.paused {
             match &pause.what {
                 Target::Crawl => paused.all = true,
@@ -40,7 +40,7 @@ impl Paused {
         self.orders.paused.len()
     }
 
-    /// Says whether the whole crawl is paused.
+    /// Says whether the whole crawl is paused, or held.
     pub(crate) fn has_all(&self) -> bool {
         self.all
     }

@@ -1,0 +1,125 @@
+//! A capture: the partitions of an instance as they were at one moment, read for a checkpoint while the core works on.
+//!
+//! In: the store, what the stage keeps beside it, the partitions. Out: pieces, as fast as they are asked for, with rests in
+//! between. Invariant: what is committed after the moment is not in it. One that nobody asks for any more is forgotten, and
+//! its reading ends.
+
+use super::beside::{Beside, Copied};
+use super::desk::Desk;
+use super::parts::{Follows, Loading};
+use super::parts_stream::PartsStream;
+use super::piece::{OF_INSTANCE, Piece};
+use super::rows::Rows;
+use super::work::Work;
+use crate::stage::store::{StoreError, Table};
+use async_nats::{Client, Subject};
+use bytes::Bytes;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::{Mutex, mpsc};
+
+/// Pieces that are read ahead.
+const PIECES_AHEAD: usize = 8;
+/// A capture is forgotten when nobody asks for its pieces for this time.
+const KEPT: Duration = Duration::from_secs(30);
+
+/// A captured partition: its version, and what the stage keeps of it beside its tables, with the name of that.
+struct Captured {
+    partition: u16,
+    version: u64,
+    copied: Option<(Table, Box<dyn Copied>)>,
+}
+
+/// The partitions of an instance as they were.
+pub(in crate::stage) struct Capture {
+    /// The number of the checkpoint.
+    pub(in crate::stage) number: u64,
+    pieces: Arc<Mutex<mpsc::Receiver<Piece>>>,
+    asked_at: Instant,
+}
+
+impl Capture {
+    /// Captures partitions, none of which is on its way: each with the version of its ownership.
+    ///
+    /// # Errors
+    /// What the stage keeps beside its tables cannot be read.
+    pub(in crate::stage) fn begin(
+        desk: &Desk,
+        partitions: &[(u16, u64)],
+        mut beside: Option<&mut dyn Beside>,
+        number: u64,
+    ) -> Result<Self, StoreError> {
+        let rows = Rows { store: desk.rows.store.snapshot(), ..desk.rows.clone() };
+        let mut captured = Vec::with_capacity(partitions.len());
+        for &(partition, version) in partitions {
+            let copied = match &mut beside {
+                Some(beside) => {
+                    let copied = beside.copy(partition)?;
+                    // Nobody asks what came later.
+                    beside.take_later(partition, &mut |_| Ok(()))?;
+                    Some((beside.name(), copied))
+                }
+                None => None,
+            };
+            captured.push(Captured { partition, version, copied });
+        }
+        let (full, pieces) = mpsc::channel(PIECES_AHEAD);
+        let stream = desk.stream.clone();
+        tokio::task::spawn_blocking(move || {
+            let last = match read(&stream, &rows, captured, number, &full) {
+                Ok(()) => Piece::End,
+                Err(error) => Piece::Failed(error.to_string()),
+            };
+            // Nobody hears it when the capture is forgotten.
+            let _ = full.blocking_send(last);
+        });
+        Ok(Capture { number, pieces: Arc::new(Mutex::new(pieces)), asked_at: Instant::now() })
+    }
+
+    /// Says whether nobody has asked for its pieces for a while.
+    pub(in crate::stage) fn is_forgotten(&self) -> bool {
+        self.asked_at.elapsed() > KEPT
+    }
+
+    /// Sends the next piece to who asks, as soon as it is read. Who asks several times before gets them in that order.
+    pub(in crate::stage) fn give(&mut self, client: Client, reply: Subject) {
+        self.asked_at = Instant::now();
+        let pieces = self.pieces.clone();
+        tokio::spawn(async move {
+            let mut pieces = pieces.lock().await;
+            // After the last one there is nothing to say.
+            if let Some(piece) = pieces.recv().await {
+                let _ = client.publish(reply, piece.to_bytes()).await;
+            }
+        });
+    }
+}
+
+/// Reads all that was captured into pieces.
+fn read(
+    stream: &PartsStream,
+    rows: &Rows,
+    captured: Vec<Captured>,
+    number: u64,
+    full: &mpsc::Sender<Piece>,
+) -> Result<(), StoreError> {
+    let mut working_since = Work::begin();
+    let mut give = |partition: u16, part: Bytes| {
+        let piece = Piece::of(partition, &part);
+        let piece = piece.map_err(|error| StoreError::Unusable(format!("a part cannot be compressed: {error}")))?;
+        std::thread::sleep(stream.rest(working_since.done()));
+        let given = full.blocking_send(piece);
+        working_since = Work::begin();
+        given.map_err(|_| StoreError::Unusable("nobody asks for a captured partition any more".into()))
+    };
+    for Captured { partition, version, mut copied } in captured {
+        let mut loading = Loading::new(stream.bill(partition, version), number);
+        let copied = copied.as_mut().map(|(name, copied)| (*name, copied.as_mut()));
+        rows.copy(copied, partition, &mut loading, &mut |part| give(partition, part))?;
+    }
+    let mut loading = Loading::new(stream.bill(OF_INSTANCE, 0), number);
+    rows.visit_own(&mut |table, key, value| {
+        loading.push(table, key, Some(value)).map_or(Ok(()), |part| give(OF_INSTANCE, part))
+    })?;
+    give(OF_INSTANCE, loading.close(Follows::Changes))
+}
