@@ -28,7 +28,7 @@ pub use further::Further;
 pub use gate::Gate;
 pub use guarded::Guarded;
 pub use hazards::{ATTEMPTS, CRAWL_LIMITS, HONEST_HOSTS, RETRY_WAIT, SERVER_FAILURES_MAX, honest_hosts, hurried};
-pub use recipe::recipe;
+pub use recipe::{cook, recipe};
 pub use running::{Finished, Running, Tapped};
 pub use seats::alone;
 pub use world::World;

@@ -2,8 +2,8 @@
 
 use rhumb::status::Summary;
 use rhumb_tests::harness::{
-    Cluster, Deployment, Finished, Running, Said, World, assert_conserved, binaries, ended_within, json, rhumb, run,
-    signal,
+    Cluster, Deployment, Finished, Running, Said, World, assert_conserved, binaries, cook, ended_within, json, recipe,
+    rhumb, run, signal,
 };
 use rustix::process::Signal;
 use serde_json::Value;
@@ -385,16 +385,6 @@ fn orders_and_budgets_go_along() {
     assert!(after < most && after > most / 8, "{after} pages in the second crawl");
 }
 
-/// The commands of a recipe in `docs/operating.md`: the code blocks under a heading.
-fn recipe(heading: &str) -> Vec<String> {
-    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/operating.md");
-    let docs = std::fs::read_to_string(docs).expect("the documentation");
-    let section = docs.split_once(heading).expect("the heading").1;
-    let section = section.split("\n#").next().unwrap_or_default();
-    let blocks = section.split("```sh\n").skip(1);
-    blocks.map(|block| block.split("```").next().unwrap_or_default().to_owned()).collect()
-}
-
 /// Goal: the recipe in the documentation works as it is written. Method: its commands are run, in the folder of the crawl.
 #[test]
 fn a_crawl_moves_to_another_machine_by_the_recipe_of_the_documentation() {
@@ -402,12 +392,9 @@ fn a_crawl_moves_to_another_machine_by_the_recipe_of_the_documentation() {
     let crawl = in_the_middle(&world, &["stages.fetcher.connections=10"]);
     let folder = world.folder();
     std::os::unix::fs::symlink(crawl.data(), folder.join("rhumb-data")).expect("a link");
-    let [old, new, rest] = recipe("### Move to another machine").try_into().expect("three blocks of commands");
-    let path = format!("{}:{}", text(&binaries()), std::env::var("PATH").unwrap_or_default());
+    let [old, new, rest] = recipe("Move to another machine").try_into().expect("three blocks of commands");
     let shell = |commands: &str| {
-        let mut shell = Command::new("sh");
-        shell.args(["-e", "-c", commands]).env("PATH", &path).current_dir(folder);
-        let said = run(&mut shell, 2 * MINUTE);
+        let said = cook(commands, folder);
         assert_eq!(said.code, 0, "{commands}: {}{}", said.out, said.err);
     };
     shell(&old);

@@ -1,6 +1,6 @@
 //! Recipes: the commands of docs/operating.md do what the text around them says.
 
-use rhumb_tests::harness::{Running, World, assert_conserved, assert_manners, json, recipe};
+use rhumb_tests::harness::{Running, World, assert_conserved, assert_manners, cook, json, recipe};
 use std::time::{Duration, Instant};
 use synthetic_web::{Hostility, Latency, PagesPerHost, Profile};
 
@@ -29,22 +29,20 @@ fn under_way(world: &World) -> Running {
     crawl
 }
 
-/// Runs the commands of a recipe for a host; all but those whose number is in `asking` end with exit code 0, and those with 2.
-/// Returns what each said.
-fn cooked(crawl: &Running, heading: &str, host: &str, asking: &[usize]) -> Vec<String> {
-    let replaced = [
-        ("www.example.org", host.to_owned()),
-        (r"www\.example\.org", host.replace('.', r"\.")),
-        ("sessionid=", "copy=".to_owned()),
-    ];
-    let replaced: Vec<(&str, &str)> = replaced.iter().map(|(from, to)| (*from, to.as_str())).collect();
-    let run = |(number, line): (usize, String)| {
-        let said = crawl.cook(&line, &replaced);
+/// Runs the commands of a recipe for a host, in a folder where the crawl has its usual place; all but those whose number is in
+/// `asking` end with exit code 0, and those with 2. Returns what each said.
+fn cooked(world: &World, heading: &str, host: &str, asking: &[usize]) -> Vec<String> {
+    std::os::unix::fs::symlink(world.data(), world.folder().join("rhumb-data")).expect("a link");
+    let block = recipe(heading).concat();
+    let block = block.replace("www.example.org", host).replace(r"www\.example\.org", &host.replace('.', r"\."));
+    let block = block.replace("sessionid=", "copy=");
+    let run = |(number, line): (usize, &str)| {
+        let said = cook(line, world.folder());
         let code = if asking.contains(&number) { 2 } else { 0 };
         assert_eq!(said.code, code, "{line}\n{}{}", said.out, said.err);
         format!("{}{}", said.out, said.err)
     };
-    recipe(heading).into_iter().enumerate().map(run).collect()
+    block.lines().enumerate().map(run).collect()
 }
 
 /// The requests for URLs with these words that came after a time.
@@ -59,7 +57,7 @@ fn a_site_that_complains_is_left_alone_for_good() {
     let world = world();
     let host = world.web.host_name(3);
     let crawl = under_way(&world);
-    let said = cooked(&crawl, "A site complains", &host, &[]);
+    let said = cooked(&world, "A site complains", &host, &[]);
     let done = Instant::now() + HEEDED_WITHIN;
     assert!(said[1].contains("ticket 4711"), "the queue names the order: {}", said[1]);
     let dropped = format!("dropped   host {host}, found now or later, is dropped by ");
@@ -80,7 +78,7 @@ fn a_trap_that_was_found_catches_nothing_more() {
     let world = world();
     let host = world.web.host_name(HOSTS - 1);
     let crawl = under_way(&world);
-    let said = cooked(&crawl, "A trap was found", &host, &[2]);
+    let said = cooked(&world, "A trap was found", &host, &[2]);
     let done = Instant::now() + HEEDED_WITHIN;
     assert!(said[1].contains("copy=1"), "the queue shows what waits: {}", said[1]);
     assert!(said[2].contains("URLs that wait are of"), "{}", said[2]);

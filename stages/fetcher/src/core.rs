@@ -164,8 +164,8 @@ impl Fetcher {
                 self.around.tally.asks_unanswered += u64::from(!matches!(result, Asked::Reply(_)));
                 self.asks.answered(scheduler, ask, &result);
             }
-            Answer::Indexed { captures, damaged } => {
-                (self.around.tally.captures, self.source) = (captures, Source::Ready);
+            Answer::Indexed { recordings, damaged } => {
+                (self.around.tally.recordings, self.source) = (recordings, Source::Ready);
                 self.around.tally.damaged += damaged;
             }
             Answer::Response { job, index, connect_us, damaged, end } => {

@@ -86,7 +86,7 @@ pub enum Answer {
     /// It is known what is in the archive.
     Indexed {
         /// Responses that are there.
-        captures: u64,
+        recordings: u64,
         /// Records that are damaged.
         damaged: u64,
     },

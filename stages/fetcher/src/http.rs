@@ -195,7 +195,7 @@ impl Http {
                 Answer::Response { job, index, connect_us, damaged: 0, end }
             }),
             // The web has no index; nobody asks for one.
-            Effect::Index => Box::pin(std::future::ready(Answer::Indexed { captures: 0, damaged: 0 })),
+            Effect::Index => Box::pin(std::future::ready(Answer::Indexed { recordings: 0, damaged: 0 })),
             Effect::Close { job } => Box::pin(async move {
                 let task = tokio::spawn(async move { web.close(job).await });
                 if let Err(error) = task.await {

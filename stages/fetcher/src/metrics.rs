@@ -66,7 +66,7 @@ pub const METRICS: &[Row] = &[
         "URLs",
         "URLs of jobs that ended before their turn; they go back and cost no attempt.",
     ),
-    Row::gauge("archive_captures", "records", "Responses in the archive that is replayed (stages.fetcher.archive)."),
+    Row::gauge("archive_recordings", "records", "Responses in the archive that is replayed (stages.fetcher.archive)."),
     Row::counter(
         "archive_damaged_total",
         "records",

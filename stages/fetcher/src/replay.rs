@@ -4,17 +4,17 @@
 //! not there is not archived. Invariant: nobody is contacted.
 
 mod archive;
-mod capture;
 mod cdxj;
 mod index;
 mod record;
+mod recording;
 mod scan;
 mod table;
 
 use self::archive::{Answered, Archive};
-use self::capture::Capture;
 use self::index::Index;
 use self::record::Head;
+use self::recording::Recording;
 use crate::effect::{Answer, Effect, End, Request, Response};
 use crate::http::{BoxFuture, HttpSettings, SendAsk, field_bytes};
 use anyhow::Context as _;
@@ -69,8 +69,8 @@ impl Replay {
                 Box::pin(async move { Answer::Asked { scheduler, ask: number, result: reply.await } })
             }
             Effect::Index => Box::pin(async move {
-                let (captures, damaged) = persistently(&inner, Inner::index).await.unwrap_or_default();
-                Answer::Indexed { captures, damaged }
+                let (recordings, damaged) = persistently(&inner, Inner::index).await.unwrap_or_default();
+                Answer::Indexed { recordings, damaged }
             }),
             Effect::Request(request) => Box::pin(async move {
                 let (job, index) = (request.job, request.index);
@@ -113,12 +113,12 @@ impl Inner {
         let begun = Instant::now();
         let paths = warc_files::of_archive(&self.dir).map_err(anyhow::Error::msg)?;
         let index = Index::open(&paths, &self.index_dir)?;
-        let (captures, damaged) = (index.table.about.captures, index.table.about.damaged);
+        let (recordings, damaged) = (index.table.about.recordings, index.table.about.damaged);
         let (files, took_s) = (paths.len(), begun.elapsed().as_secs());
-        tracing::info!(files, captures, damaged, took_s, "answers from the archive {}", self.dir.display());
+        tracing::info!(files, recordings, damaged, took_s, "answers from the archive {}", self.dir.display());
         // A second index would be of the same files.
         let _ = self.archive.set(Archive::new(index));
-        Ok((captures, damaged))
+        Ok((recordings, damaged))
     }
 
     fn answer(&self, request: &Request) -> anyhow::Result<(End, u32)> {
@@ -128,7 +128,7 @@ impl Inner {
         let block_bytes_max = request.body_bytes_max as u64 + BESIDE_BODY_BYTES;
         let Answered { response, damaged } = archive.find(&request.url, block_bytes_max)?;
         let end = match response {
-            Some((head, capture)) => respond(&settings, request, &head, capture, begun),
+            Some((head, recording)) => respond(&settings, request, &head, recording, begun),
             None => End::Failure(FailureKind::NotArchived),
         };
         Ok((end, damaged))
@@ -136,8 +136,8 @@ impl Inner {
 }
 
 /// What the web would have been taken for.
-fn respond(settings: &HttpSettings, request: &Request, head: &Head, capture: Capture, begun: Instant) -> End {
-    let Capture { status, http_version, headers, body, is_truncated } = capture;
+fn respond(settings: &HttpSettings, request: &Request, head: &Head, recording: Recording, begun: Instant) -> End {
+    let Recording { status, http_version, headers, body, is_truncated } = recording;
     let header_bytes: usize = headers.iter().map(|(name, value)| field_bytes(name, value)).sum();
     if header_bytes > settings.header_bytes_max {
         return End::Failure(FailureKind::HeaderTooLarge);

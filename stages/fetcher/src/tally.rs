@@ -23,7 +23,7 @@ pub(crate) struct Tally {
     pub(crate) reports: u64,
     pub(crate) untried: u64,
     /// Responses in the archive that is replayed.
-    pub(crate) captures: u64,
+    pub(crate) recordings: u64,
     pub(crate) damaged: u64,
     /// How long connections took to be made.
     pub(crate) connects: Histogram,
@@ -70,7 +70,7 @@ impl Tally {
             ("closed_by_server_total", self.closed_by_server),
             ("reports_total", self.reports),
             ("untried_total", self.untried),
-            ("archive_captures", self.captures),
+            ("archive_recordings", self.recordings),
             ("archive_damaged_total", self.damaged),
         ];
         counts.extend(self.failures.iter().zip(KINDS).map(|(&count, (_, name))| (name, count)));

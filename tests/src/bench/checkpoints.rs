@@ -3,14 +3,13 @@
 //! A crawl of a synthetic web is begun and stopped, and a partition in which the web has no host is filled, as for the
 //! [moves](super::moves). The crawl goes on, and a checkpoint is taken. Another crawl begins with it.
 
-use super::moves::{PARTITIONS, fill_dedup, fill_scheduler, partition_without_hosts};
-use crate::harness::{World, binaries, run};
+use super::moves::{PARTITIONS, begun_and_stopped, fill_dedup, fill_scheduler, partition_without_hosts};
+use crate::harness::{binaries, run};
 use anyhow::{Context as _, ensure};
 use rustix::process::Signal;
 use serde::Serialize;
 use std::process::Command;
 use std::time::{Duration, Instant};
-use synthetic_web::{Latency, PagesPerHost, Profile};
 
 const MINUTE: Duration = Duration::from_secs(60);
 /// How long a command may take.
@@ -30,19 +29,7 @@ pub struct Measured {
 /// # Errors
 /// The folders cannot be written, or a command fails.
 pub fn measure(known: u64, waiting: u64, set: &[String]) -> anyhow::Result<Measured> {
-    let profile = Profile {
-        hosts: 100,
-        pages_per_host: PagesPerHost::Exactly(2000),
-        latency: Latency::Fixed { ms: 20 },
-        ..Profile::raw()
-    };
-    let world = World::alone(profile);
-    let begun = set.iter().fold(world.crawl(), |crawl, set| crawl.set(set));
-    let mut crawl = begun.set("stages.fetcher.connections=4").start();
-    crawl.until(MINUTE, |summary| summary.pages > 500);
-    crawl.signal(Signal::TERM);
-    ensure!(crawl.exit_code(MINUTE) == 130, "the crawl did not stop");
-
+    let world = begun_and_stopped(set, |crawl| crawl)?;
     let free = partition_without_hosts(&world)?;
     fill_dedup(&world.data().join("dedup/0"), free, known)?;
     let all: Vec<u16> = (0..PARTITIONS).collect();

@@ -6,7 +6,7 @@
 //! The crawl goes on, and the partition is moved to the other instance of each. The instances' logs tell the times. At last it
 //! is split.
 
-use crate::harness::{Running, World, binaries, run};
+use crate::harness::{Crawl, Running, World, binaries, run};
 use anyhow::{Context as _, ensure};
 use dedup::moving::MovingKeys;
 use rustix::process::Signal;
@@ -75,25 +75,33 @@ pub struct MovesAndSplit {
     pub split_s: f64,
 }
 
+/// A world whose crawl was begun and stopped, with hosts that give pages for minutes.
+///
+/// # Errors
+/// The crawl did not stop when it was asked to.
+pub(super) fn begun_and_stopped(set: &[String], configured: impl FnOnce(Crawl) -> Crawl) -> anyhow::Result<World> {
+    let world = World::alone(Profile {
+        hosts: 100,
+        pages_per_host: PagesPerHost::Exactly(2000),
+        latency: Latency::Fixed { ms: 20 },
+        ..Profile::raw()
+    });
+    let begun = set.iter().fold(world.crawl(), |crawl, set| crawl.set(set));
+    let mut crawl = configured(begun).set("stages.fetcher.connections=4").start();
+    crawl.until(MINUTE, |summary| summary.pages > 500);
+    crawl.signal(Signal::TERM);
+    ensure!(crawl.exit_code(MINUTE) == 130, "the crawl did not stop");
+    drop(crawl);
+    Ok(world)
+}
+
 /// Moves a partition with so many known and waiting URLs, and splits it.
 ///
 /// # Errors
 /// The folders cannot be written, or a command fails.
 pub fn measure(known: u64, waiting: u64, set: &[String]) -> anyhow::Result<MovesAndSplit> {
-    let profile = Profile {
-        hosts: 100,
-        pages_per_host: PagesPerHost::Exactly(2000),
-        latency: Latency::Fixed { ms: 20 },
-        ..Profile::raw()
-    };
-    let world = World::alone(profile);
-    let begun = set.iter().fold(world.crawl(), |crawl, set| crawl.set(set));
-    let begun = begun.set("stages.dedup.replicas=2").set("stages.scheduler.replicas=2");
-    let mut crawl = begun.set("stages.fetcher.connections=4").start();
-    crawl.until(MINUTE, |summary| summary.pages > 500);
-    crawl.signal(Signal::TERM);
-    ensure!(crawl.exit_code(MINUTE) == 130, "the crawl did not stop");
-
+    let world =
+        begun_and_stopped(set, |crawl| crawl.set("stages.dedup.replicas=2").set("stages.scheduler.replicas=2"))?;
     let free = partition_without_hosts(&world)?;
     let owners = Owners::new(PARTITIONS, 2);
     let owner = owners.by_partition()[usize::from(free)];

@@ -1,20 +1,18 @@
 //! Replays: what a crawl has kept is read again in the place of the web, and comes to the same.
 
 use rhumb_tests::harness::{
-    Crawl, Finished, World, assert_conserved, binaries, honest_hosts, hurried, json, rhumb, run, signal,
+    Crawl, Finished, World, assert_conserved, cook, honest_hosts, hurried, json, recipe, rhumb, signal,
 };
 use rustix::process::Signal;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 use synthetic_web::{Hostility, Latency, Outage, PagesPerHost, Profile};
 
 mod foreign;
 
 const CRAWL_AT_MOST: Duration = Duration::from_secs(120);
-const RECIPE_AT_MOST: Duration = Duration::from_secs(120);
 
 /// What `rhumb compare` says of two crawls: exit code and object.
 fn compare(a: &Path, b: &Path) -> (i32, Value) {
@@ -248,16 +246,6 @@ fn archives_of_others_are_read() {
     assert!(log.contains("\"reason\":\"not in the archive\""), "{log}");
 }
 
-/// The commands of a section of the manual: what stands in its blocks for a shell.
-fn commands(section: &str) -> Vec<String> {
-    let manual = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/operating.md");
-    let text = fs::read_to_string(manual).expect("the manual");
-    let from = text.split(&format!("\n## {section}\n")).nth(1).expect("the section");
-    let section = from.split("\n## ").next().expect("the section");
-    let blocks = section.split("```sh\n").skip(1).map(|block| block.split("```").next().expect("a block"));
-    blocks.flat_map(|block| block.replace("\\\n", "").lines().map(str::to_owned).collect::<Vec<_>>()).collect()
-}
-
 /// Goal: the recipe works as it stands in the manual. Method: its commands, one after the other, on a web whose seeds and
 /// configuration are in the files that it names. The web is down after the first.
 #[test]
@@ -270,13 +258,10 @@ fn the_commands_of_the_recipe_do_what_it_says() {
         world.web.dns()
     );
     fs::write(folder.path().join("mycrawl.yaml"), configuration).expect("a file");
-    let path = format!("{}:{}", binaries().display(), std::env::var("PATH").unwrap_or_default());
-    let commands = commands("Read last month again");
+    let commands = recipe("Read last month again").concat();
     let mut codes = Vec::new();
-    for (number, command) in commands.iter().enumerate() {
-        let mut shell = Command::new("sh");
-        shell.arg("-c").arg(command).current_dir(folder.path()).env("PATH", &path);
-        let said = run(&mut shell, RECIPE_AT_MOST);
+    for (number, command) in commands.lines().enumerate() {
+        let said = cook(command, folder.path());
         assert!(said.code < 2, "{command}: {} {}{}", said.code, said.out, said.err);
         codes.push(said.code);
         if number == 0 {
@@ -289,6 +274,6 @@ fn the_commands_of_the_recipe_do_what_it_says() {
             assert!(said.out.contains("only in B 0, other outcome 0"), "{}", said.out);
         }
     }
-    assert_eq!(codes, [0, 0, 0, 0, 1], "{commands:#?}");
+    assert_eq!(codes, [0, 0, 0, 0, 1], "{commands}");
     assert_eq!(world.web.report().connections, 0);
 }

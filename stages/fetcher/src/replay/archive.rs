@@ -5,9 +5,9 @@
 //!
 //! Invariant: of a record no more is read than is wanted of its block.
 
-use super::capture::Capture;
 use super::index::Index;
 use super::record::{Damage, Head, Kind};
+use super::recording::Recording;
 use super::scan::Form;
 use super::table::Row;
 use flate2::bufread::GzDecoder;
@@ -33,7 +33,7 @@ pub(crate) struct Archive {
 #[derive(Debug)]
 pub(crate) struct Answered {
     /// The response, with the head of its record.
-    pub(crate) response: Option<(Head, Capture)>,
+    pub(crate) response: Option<(Head, Recording)>,
     /// Damaged records that were passed over, and not before.
     pub(crate) damaged: u32,
 }
@@ -77,13 +77,13 @@ impl Archive {
         Ok(answered)
     }
 
-    fn response(&self, row: Row, record: Record, bytes_max: u64) -> io::Result<Result<(Head, Capture), Damage>> {
+    fn response(&self, row: Row, record: Record, bytes_max: u64) -> io::Result<Result<(Head, Recording), Damage>> {
         let Record { head, block, is_cut } = record;
-        if !head.is_capture() {
+        if !head.is_recording() {
             return Ok(Err("the record is no response, as the index says".into()));
         }
         if head.kind != Kind::Revisit {
-            return Ok(Capture::of(&head, block, is_cut).map(|capture| (head, capture)));
+            return Ok(Recording::of(&head, block, is_cut).map(|recording| (head, recording)));
         }
         let Some(original) = self.original(row, &head, bytes_max)? else {
             return Ok(Err("the record whose body it refers to is damaged or not in the archive".into()));
@@ -91,14 +91,14 @@ impl Archive {
         if block.is_empty() {
             return Ok(Ok((head, original)));
         }
-        Ok(Capture::of(&head, block, is_cut).map(|mut capture| {
-            (capture.body, capture.is_truncated) = (original.body, original.is_truncated);
-            (head, capture)
+        Ok(Recording::of(&head, block, is_cut).map(|mut recording| {
+            (recording.body, recording.is_truncated) = (original.body, original.is_truncated);
+            (head, recording)
         }))
     }
 
     /// The response that has the body of a revisit.
-    fn original(&self, row: Row, revisit: &Head, bytes_max: u64) -> io::Result<Option<Capture>> {
+    fn original(&self, row: Row, revisit: &Head, bytes_max: u64) -> io::Result<Option<Recording>> {
         let mut rows = match &revisit.refers_to {
             Some((url, date_ms)) => self.index.at(url, *date_ms)?,
             None => Vec::new(),
@@ -114,8 +114,8 @@ impl Archive {
             if head.kind != Kind::Response || is_another {
                 continue;
             }
-            if let Ok(capture) = Capture::of(&head, block, is_cut) {
-                return Ok(Some(capture));
+            if let Ok(recording) = Recording::of(&head, block, is_cut) {
+                return Ok(Some(recording));
             }
         }
         Ok(None)

@@ -59,15 +59,15 @@ impl Index {
             _ => fs::create_dir_all(dir),
         }
         .with_context(|| format!("cannot write {}", dir.display()))?;
-        let mut making = IndexMaking { table: Making::new(dir), captures: 0, damaged: 0 };
+        let mut making = IndexMaking { table: Making::new(dir), recordings: 0, damaged: 0 };
         let mut files = Vec::new();
         for (number, path) in (0..).zip(paths) {
             let file = making.file(number, path, dir).with_context(|| format!("cannot index {}", path.display()))?;
             files.push(file);
         }
-        let IndexMaking { table, captures, damaged } = making;
+        let IndexMaking { table, recordings, damaged } = making;
         let written =
-            table.finish(TABLE, About { signature, captures, damaged }).and_then(|()| Table::open(&path, signature));
+            table.finish(TABLE, About { signature, recordings, damaged }).and_then(|()| Table::open(&path, signature));
         let table = written.with_context(|| format!("cannot write {}", path.display()))?;
         let table = table.with_context(|| format!("{} is not what was written to it", path.display()))?;
         Ok(Index { files, table })
@@ -123,7 +123,7 @@ fn unpacked(path: &Path, dir: &Path) -> PathBuf {
 
 struct IndexMaking {
     table: Making,
-    captures: u64,
+    recordings: u64,
     damaged: u64,
 }
 
@@ -185,10 +185,10 @@ impl IndexMaking {
     }
 
     fn record(&mut self, file: u32, offset: u64, head: &Head) -> io::Result<()> {
-        if !head.is_capture() {
+        if !head.is_recording() {
             return Ok(());
         }
-        self.captures += 1;
+        self.recordings += 1;
         let date_ms = head.date_ms & !EXACT;
         self.table.add(Row { key: fingerprint(&head.url), rank: EXACT | date_ms, file, offset })?;
         if let Some(canonical) = canonical(&head.url, None, None).ok().filter(|canonical| *canonical != head.url) {

@@ -108,7 +108,7 @@ impl Head {
     }
 
     /// Says whether it may answer a request for its URL.
-    pub(crate) fn is_capture(&self) -> bool {
+    pub(crate) fn is_recording(&self) -> bool {
         match self.kind {
             // Names that Heritrix resolved are `response` records, too.
             Kind::Response | Kind::Revisit | Kind::Resource => {
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!((head.kind, head.url.as_str(), head.block_bytes), (Kind::Response, "http://a.test/", 7));
         assert_eq!((head.date_ms, head.address), (1_769_860_800_000, Some([127, 0, 0, 1].into())));
         assert_eq!(head.content_type, "application/http; msgtype=response");
-        assert!(head.is_capture() && !Head { url: "dns:a.test".into(), ..head }.is_capture());
+        assert!(head.is_recording() && !Head { url: "dns:a.test".into(), ..head }.is_recording());
         assert_eq!(read("\r\n\r\n"), Ok(None));
     }
 

@@ -1,7 +1,7 @@
 //! A sorted table on disk: from a key to the rows that have it.
 //!
 //! ```text
-//! | RHUMBAR1 | what it was made from | captures | damaged | rows | rows of 28 bytes, sorted ... | checksum |
+//! | RHUMBAR1 | what it was made from | recordings | damaged | rows | rows of 28 bytes, sorted ... | checksum |
 //! ```
 //!
 //! In: rows in any order. Out: the rows of a key, sorted by rank. Memory: one key for [`BLOCK_ROWS`] rows, while it is made
@@ -63,7 +63,7 @@ pub(crate) struct About {
     /// By which that is known again.
     pub(crate) signature: u64,
     /// Responses there.
-    pub(crate) captures: u64,
+    pub(crate) recordings: u64,
     /// Damaged records there.
     pub(crate) damaged: u64,
 }
@@ -141,9 +141,9 @@ impl Making {
 }
 
 fn head(about: About, rows: u64) -> [u8; HEAD_BYTES] {
-    let About { signature, captures, damaged } = about;
+    let About { signature, recordings, damaged } = about;
     let mut head = [0; HEAD_BYTES];
-    for (place, number) in head.chunks_exact_mut(8).zip([MAGIC, signature, captures, damaged, rows]) {
+    for (place, number) in head.chunks_exact_mut(8).zip([MAGIC, signature, recordings, damaged, rows]) {
         place.copy_from_slice(&number.to_le_bytes());
     }
     head
@@ -228,7 +228,7 @@ impl Table {
             return Ok(None);
         }
         reader.read_exact(&mut found)?;
-        let about = About { signature, captures: number(&found[16..24]), damaged: number(&found[24..32]) };
+        let about = About { signature, recordings: number(&found[16..24]), damaged: number(&found[24..32]) };
         let rows = number(&found[32..]);
         let expected = rows.checked_mul(ROW_BYTES as u64).and_then(|rows| rows.checked_add((HEAD_BYTES + 8) as u64));
         if found != head(about, rows) || expected != Some(bytes) {
@@ -272,7 +272,7 @@ impl Table {
 mod tests {
     use super::*;
 
-    const ABOUT: About = About { signature: 5, captures: 4, damaged: 3 };
+    const ABOUT: About = About { signature: 5, recordings: 4, damaged: 3 };
 
     fn row(key: u64, rank: u64) -> Row {
         Row { key, rank, file: 1, offset: key * 10 + rank }

@@ -15,7 +15,7 @@ fn is_ask(effect: &Effect) -> bool {
 fn replay() -> Bench {
     let mut bench = Bench::with(4, |settings| Settings { replays: true, ..settings });
     bench.effects.clear();
-    bench.step(Event::Answer(Answer::Indexed { captures: 5, damaged: 2 }));
+    bench.step(Event::Answer(Answer::Indexed { recordings: 5, damaged: 2 }));
     bench
 }
 
@@ -26,9 +26,9 @@ fn no_job_is_asked_for_before_it_is_known_what_the_archive_has() {
     assert!(bench.core.hindrance(Timestamp::ZERO).unwrap().contains("archive"));
     bench.until(5000);
     assert!(!bench.effects.iter().any(is_ask));
-    bench.step(Event::Answer(Answer::Indexed { captures: 5, damaged: 2 }));
+    bench.step(Event::Answer(Answer::Indexed { recordings: 5, damaged: 2 }));
     assert!(bench.effects.iter().any(is_ask) && bench.core.hindrance(Timestamp::ZERO).is_none());
-    assert_eq!((bench.count("archive_captures"), bench.count("archive_damaged_total")), (5, 2));
+    assert_eq!((bench.count("archive_recordings"), bench.count("archive_damaged_total")), (5, 2));
 }
 
 #[test]

@@ -55,8 +55,8 @@ impl Files {
 
 /// The body of a URL, as far as it is there.
 fn body(archive: &Archive, url: &str) -> Option<String> {
-    let (_, capture) = archive.find(url, 1 << 20).unwrap().response?;
-    Some(String::from_utf8(capture.body).unwrap())
+    let (_, recording) = archive.find(url, 1 << 20).unwrap().response?;
+    Some(String::from_utf8(recording.body).unwrap())
 }
 
 #[test]
@@ -102,8 +102,8 @@ fn a_revisit_has_the_body_of_the_record_that_it_refers_to() {
     let records = [original, later, by_url, by_digest, nowhere, not_modified];
     let files = Files::new(&[("a.warc.gz", records.map(|record| gzip(&record)).concat())]);
     let archive = files.open();
-    let (_, capture) = archive.find("http://a.test/2", 1 << 20).unwrap().response.unwrap();
-    assert_eq!((capture.body.as_slice(), capture.headers[0].0.as_str()), (b"same".as_slice(), "x-own"));
+    let (_, recording) = archive.find("http://a.test/2", 1 << 20).unwrap().response.unwrap();
+    assert_eq!((recording.body.as_slice(), recording.headers[0].0.as_str()), (b"same".as_slice(), "x-own"));
     assert_eq!(body(&archive, "http://a.test/3").as_deref(), Some("same"));
     assert_eq!(body(&archive, "http://a.test/1").as_deref(), Some("another"), "not that nothing has changed");
     let answered = archive.find("http://a.test/4", 1 << 20).unwrap();
@@ -123,8 +123,8 @@ fn what_is_no_response_answers_nothing_and_a_resource_does() {
     let files = Files::new(&[("a.warc", records.concat())]);
     let archive = files.open();
     assert_eq!(body(&archive, "http://a.test/"), None);
-    let (_, capture) = archive.find("http://a.test/r", 1 << 20).unwrap().response.unwrap();
-    assert_eq!((capture.status, capture.headers[0].1.as_slice()), (200, b"text/html".as_slice()));
+    let (_, recording) = archive.find("http://a.test/r", 1 << 20).unwrap().response.unwrap();
+    assert_eq!((recording.status, recording.headers[0].1.as_slice()), (200, b"text/html".as_slice()));
     for damaged in [1, 0] {
         let answered = archive.find("http://a.test/nothing", 1 << 20).unwrap();
         assert_eq!((answered.response.is_none(), answered.damaged), (true, damaged), "counted once");
@@ -181,7 +181,7 @@ fn a_long_body_is_cut_where_no_more_is_wanted() {
     {
         let files = Files::new(&[(name, bytes)]);
         let archive = files.open();
-        let (_, capture) = archive.find("http://a.test/", 1000).unwrap().response.unwrap();
-        assert!(capture.is_truncated && capture.body.len() < 1000, "{name}");
+        let (_, recording) = archive.find("http://a.test/", 1000).unwrap().response.unwrap();
+        assert!(recording.is_truncated && recording.body.len() < 1000, "{name}");
     }
 }

@@ -1,4 +1,4 @@
-//! A capture: an HTTP response as a record has it.
+//! A recording: an HTTP response as a record has it.
 //!
 //! In: the block of a record, as it was received. Out: status, headers and the body without its transfer coding; the content
 //! coding stays. What this crawler's archiver changed in the head is changed back.
@@ -14,7 +14,7 @@ const RENAMED: &str = "x-crawler-";
 
 /// A response.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Capture {
+pub(crate) struct Recording {
     pub(crate) status: u16,
     pub(crate) http_version: HttpVersion,
     pub(crate) headers: Vec<(String, Vec<u8>)>,
@@ -22,16 +22,22 @@ pub(crate) struct Capture {
     pub(crate) is_truncated: bool,
 }
 
-impl Capture {
+impl Recording {
     /// The response of a record. `is_cut`: its block was longer than what is here.
     ///
     /// # Errors
     /// There is no HTTP response in it.
-    pub(crate) fn of(head: &Head, block: Vec<u8>, is_cut: bool) -> Result<Capture, Damage> {
+    pub(crate) fn of(head: &Head, block: Vec<u8>, is_cut: bool) -> Result<Recording, Damage> {
         if head.kind == Kind::Resource {
             let headers = vec![("content-type".to_owned(), head.content_type.clone().into_bytes())];
             let is_truncated = head.is_truncated || is_cut;
-            return Ok(Capture { status: 200, http_version: HttpVersion::Http11, headers, body: block, is_truncated });
+            return Ok(Recording {
+                status: 200,
+                http_version: HttpVersion::Http11,
+                headers,
+                body: block,
+                is_truncated,
+            });
         }
         let end = head_end(&block).ok_or("there is no whole head of an HTTP response in the record")?;
         let mut lines = block[..end].split(|&byte| byte == b'\n').map(|line| line.strip_suffix(b"\r").unwrap_or(line));
@@ -52,7 +58,7 @@ impl Capture {
                 is_truncated |= length(&headers).is_some_and(|length| length > body.len() as u64);
             }
         }
-        Ok(Capture { status, http_version, headers, body, is_truncated })
+        Ok(Recording { status, http_version, headers, body, is_truncated })
     }
 }
 
@@ -166,38 +172,38 @@ fn chunk_head(bytes: &[u8]) -> Option<(usize, usize)> {
 mod tests {
     use super::*;
 
-    fn capture(block: &str) -> Result<Capture, Damage> {
+    fn recording(block: &str) -> Result<Recording, Damage> {
         let head = Head { kind: Kind::Response, ..Head::default() };
-        Capture::of(&head, block.as_bytes().to_vec(), false)
+        Recording::of(&head, block.as_bytes().to_vec(), false)
     }
 
-    fn body(capture: &Capture) -> &str {
-        std::str::from_utf8(&capture.body).unwrap()
+    fn body(recording: &Recording) -> &str {
+        std::str::from_utf8(&recording.body).unwrap()
     }
 
-    fn header<'a>(capture: &'a Capture, name: &str) -> Vec<&'a [u8]> {
-        capture.headers.iter().filter(|(other, _)| other == name).map(|(_, value)| value.as_slice()).collect()
+    fn header<'a>(recording: &'a Recording, name: &str) -> Vec<&'a [u8]> {
+        recording.headers.iter().filter(|(other, _)| other == name).map(|(_, value)| value.as_slice()).collect()
     }
 
     #[test]
     fn a_response_is_read_as_it_was_received() {
-        let page = capture("HTTP/1.0 200\r\nContent-Type:text/html\r\nX-A: 1\r\n 2\r\nx-a: 3\r\n\r\n<p>").unwrap();
+        let page = recording("HTTP/1.0 200\r\nContent-Type:text/html\r\nX-A: 1\r\n 2\r\nx-a: 3\r\n\r\n<p>").unwrap();
         assert_eq!((page.status, page.http_version, body(&page)), (200, HttpVersion::Http10, "<p>"));
         assert_eq!(header(&page, "x-a"), [b"1 2".as_slice(), b"3"]);
         assert!(!page.is_truncated);
-        let lines = capture("HTTP/1.1 404 Not Found\nServer: x\n\nno").unwrap();
+        let lines = recording("HTTP/1.1 404 Not Found\nServer: x\n\nno").unwrap();
         assert_eq!((lines.status, body(&lines)), (404, "no"));
-        let short = capture("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nfour").unwrap();
+        let short = recording("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nfour").unwrap();
         assert!(short.is_truncated);
         for nonsense in ["", "<html>", "HTTP/1.1 200 OK\r\nx: y\r\n", "HTTP/1.1 OK\r\n\r\n", "GET / HTTP/1.1\r\n\r\n"] {
-            assert!(capture(nonsense).is_err(), "{nonsense}");
+            assert!(recording(nonsense).is_err(), "{nonsense}");
         }
     }
 
     #[test]
     fn chunks_are_undone_where_there_are_any() {
         let chunked =
-            |body: &str| capture(&format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{body}")).unwrap();
+            |body: &str| recording(&format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{body}")).unwrap();
         let whole = chunked("3\r\nabc\r\n2;x=y\r\nde\r\n0\r\n\r\n");
         assert_eq!((body(&whole), whole.is_truncated), ("abcde", false));
         for (cut, left) in [("3\r\nabc\r\n5\r\nde", "abcde"), ("3\r\nabc\r\n", "abc"), ("3\r\nabc\r\nzz", "abc")] {
@@ -212,7 +218,7 @@ mod tests {
     fn headers_that_the_archiver_renamed_have_their_names_again() {
         let block = "HTTP/1.1 200 OK\r\nx-crawler-transfer-encoding: chunked\r\nx-crawler-content-length: 3\r\n\
                      content-length: 2\r\n\r\n3\n";
-        let page = capture(block).unwrap();
+        let page = recording(block).unwrap();
         assert_eq!(header(&page, "transfer-encoding"), [b"chunked"]);
         assert_eq!((header(&page, "content-length"), body(&page)), (vec![b"3".as_slice()], "3\n"));
         assert!(!page.is_truncated);
