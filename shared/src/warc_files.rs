@@ -1,6 +1,6 @@
 //! The WARC files of an archive: those in a folder and below it.
 //!
-//! In: a folder. Out: the paths of its files, in order. Limit: folders are entered [`DEPTH_MAX`] deep. Files that still grow
+//! In: a folder. Out: the paths of its files, in order. Limit: folders are entered `DEPTH_MAX` deep. Files that still grow
 //! (`.open`) are left out.
 
 use std::fs;
