@@ -28,6 +28,7 @@ mod schedule;
 mod trial;
 mod verdict;
 
+pub(crate) use broker::copy_folder;
 pub use kind::Kind;
 pub use recovery::{RECOVERIES, Recovery, recover};
 pub use results::{Line, Results};

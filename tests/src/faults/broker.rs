@@ -96,7 +96,7 @@ pub(crate) fn signal_to(pid: u32, signal: Signal) {
     }
 }
 
-fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
+pub(crate) fn copy_folder(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;
