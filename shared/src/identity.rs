@@ -134,6 +134,9 @@ pub struct Identity {
     pub partitions: u16,
     /// Fixed for its life: which rewritings of URLs are done.
     pub url: Rules,
+    /// Fixed for its life: fetchers answer from an archive in the place of the web.
+    #[serde(default)]
+    pub replays: bool,
     /// Messages that were lost and that an operator accepted as lost, by edge, over all generations.
     #[serde(default)]
     pub lost: BTreeMap<String, u64>,
@@ -143,7 +146,8 @@ impl Identity {
     /// The identity of a crawl that begins under this id.
     pub fn new(id: String, pipeline: &Pipeline) -> Self {
         let (mark, owner) = (Mark::first(id), pipeline.owner.clone());
-        Identity { mark, owner, partitions: pipeline.partitions, url: pipeline.url, lost: BTreeMap::new() }
+        let replays = pipeline.replayed().is_some();
+        Identity { mark, owner, partitions: pipeline.partitions, url: pipeline.url, replays, lost: BTreeMap::new() }
     }
 
     /// Who has begun it, for people.
@@ -171,6 +175,7 @@ impl Identity {
                 pipeline.owner
             )));
         }
+        pipeline.check_replays(self.replays, &format!("the crawl '{}'", pipeline.crawl)).map_err(Misfit)?;
         let fixed = |key: &str, is: String, was: String| {
             Misfit(format!(
                 "configuration key {key} = {is}: the crawl '{}' has {was}, which is fixed for its life; set it back, or \
@@ -243,6 +248,11 @@ mod tests {
         for set in ["partitions=32", "url.sort_query=true"] {
             let text = identity.check(&pipeline(&[set])).unwrap_err().to_string();
             assert!(text.contains(&set.replace('=', " = ")) && text.contains("fixed for its life"), "{text}");
+        }
+        let from = pipeline(&["stages.fetcher.archive=/a"]);
+        for (identity, pipeline) in [(Identity::new("b".into(), &from), pipeline(&[])), (identity, from)] {
+            let text = identity.check(&pipeline).unwrap_err().to_string();
+            assert!(text.contains("stages.fetcher.archive") && text.contains("the crawl 'default'"), "{text}");
         }
     }
 

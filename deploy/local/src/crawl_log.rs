@@ -56,7 +56,7 @@ impl CrawlLog {
         )
     }
 
-    /// Gives every line to `take`.
+    /// Gives every line to `take`; a last one that a kill cut short is left out.
     ///
     /// # Errors
     /// A log cannot be read, or a line is none.
@@ -64,11 +64,17 @@ impl CrawlLog {
         for path in &self.files {
             let error = || format!("cannot read {}", path.display());
             let file = BufReader::new(File::open(path).with_context(error)?);
-            for (number, line) in (1..).zip(file.lines()) {
+            let mut lines = (1..).zip(file.lines()).peekable();
+            while let Some((number, line)) = lines.next() {
                 let line = line.with_context(error)?;
-                let line = serde_json::from_str(&line)
-                    .with_context(|| format!("line {number} of {} is not one of a crawl log", path.display()))?;
-                take(line);
+                match serde_json::from_str(&line) {
+                    Ok(line) => take(line),
+                    Err(error) if error.is_eof() && lines.peek().is_none() => {}
+                    Err(error) => {
+                        let path = path.display();
+                        return Err(error).context(format!("line {number} of {path} is not one of a crawl log"));
+                    }
+                }
             }
         }
         Ok(())

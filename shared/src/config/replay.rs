@@ -14,6 +14,25 @@ impl Pipeline {
         (!archive.as_os_str().is_empty()).then_some(archive)
     }
 
+    /// Checks that a crawl goes on with what it began with, an archive or the web. `of` names it in errors.
+    ///
+    /// # Errors
+    /// It would go on with the other one.
+    pub fn check_replays(&self, replays: bool, of: &str) -> Result<(), String> {
+        match (replays, self.replayed()) {
+            (true, None) => Err(format!(
+                "{of} reads an archive in the place of the web, and none is named: name it (--from DIR, or \
+                 stages.fetcher.archive), or begin another crawl to ask the web"
+            )),
+            (false, Some(archive)) => Err(format!(
+                "configuration key stages.fetcher.archive = {}: {of} fetches from the web; leave the key out, or begin \
+                 another crawl to read the archive",
+                archive.display()
+            )),
+            (true, Some(_)) | (false, None) => Ok(()),
+        }
+    }
+
     /// A replay waits for nobody: no server is contacted, so none has to be spared, and no address is private.
     pub(super) fn hurried(mut self) -> Self {
         if self.replayed().is_none() {

@@ -122,6 +122,26 @@ fn a_replay_whose_processes_are_killed_comes_to_the_same() {
     }
 }
 
+/// Goal: what began with an archive never asks the web, and the other way round.
+#[test]
+fn a_crawl_stays_with_what_it_began_with() {
+    let world = World::new(plain_web(5));
+    record(&world, |crawl| crawl);
+    let archive = world.archive();
+    let finished = world.replay("crawl", "again", &archive).arguments(&seed(&world)).run(CRAWL_AT_MOST);
+    assert_eq!(finished.code, 0);
+    let from = format!("stages.fetcher.archive={}", archive.display());
+    for (data, set, reason) in [
+        (world.replay_data("again"), "stages.fetcher.archive=", "reads an archive in the place of the web"),
+        (world.data(), from.as_str(), "fetches from the web"),
+    ] {
+        let data = data.display().to_string();
+        let said = rhumb(&["crawl", "--resume", "--data", &data, "--set", set]);
+        assert!(said.code == 2 && said.err.contains(reason), "{} {}", said.code, said.err);
+    }
+    assert_eq!(world.web.report().requests, 0);
+}
+
 /// A page that was fetched, with the file and the place of its record.
 struct Kept {
     url: String,

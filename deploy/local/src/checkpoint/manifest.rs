@@ -47,6 +47,9 @@ pub(crate) struct Manifest {
     pub(crate) partitions: u16,
     /// Which rewritings of URLs were done.
     pub(crate) url: Rules,
+    /// Whether fetchers answered from an archive.
+    #[serde(default)]
+    pub(crate) replays: bool,
     /// Who had the partitions, by stage; with those that were split.
     pub(crate) owners: BTreeMap<String, Owners>,
     /// What operators have asked of the crawl.
@@ -203,6 +206,7 @@ mod tests {
             lost: BTreeMap::new(),
             partitions: 4,
             url: Rules::default(),
+            replays: false,
             owners: BTreeMap::new(),
             orders: Orders::default(),
             scope: BTreeMap::from([("k".into(), "default\nb\u{fc}cher.example".into())]),

@@ -16,7 +16,7 @@ const EXIT_DIFFERENT: u8 = 1;
 #[command(
     after_help = "Reads what the archivers of the crawls wrote down (crawl.jsonl): both need stages.archiver.replicas=1. Where a
 URL ended several times, the last time counts. Ends with exit code 0 when nothing differs, 1 when something does, 2 when a
-crawl has no log.
+crawl has no log or it cannot be read.
 
 Examples:
   rhumb compare april again
@@ -41,7 +41,9 @@ impl Compare {
     /// Compares.
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
         let log = |dir: &PathBuf| CrawlLog::find(dir).map_err(|error| BadArguments(error.to_string()));
-        let comparison = Comparison::of(&log(&self.a)?, &log(&self.b)?, self.limit)?;
+        let (a, b) = (log(&self.a)?, log(&self.b)?);
+        // Exit code 1 says that they differ.
+        let comparison = Comparison::of(&a, &b, self.limit).map_err(|error| BadArguments(format!("{error:#}")))?;
         if self.json {
             line(format_args!("{}", serde_json::to_string(&comparison)?));
         } else {

@@ -5,14 +5,15 @@
 
 use super::arguments::BadArguments;
 use super::schedulers;
-use crate::control::ask_all;
+use crate::control::{SUPERVISOR, ask_all};
 use crate::handle::Running;
 use anyhow::Context as _;
+use async_nats::jetstream::kv;
 use clap::Args;
-use shared::bus::{OrdersGiven, find_orders};
+use shared::bus::{LEASES, OrdersGiven, find_orders};
 use shared::orders::{Author, Orders};
 use shared::process::host_name;
-use shared::stage::{ControlRequest, ProcessHeeds};
+use shared::stage::{ControlRequest, ProcessHeeds, holders};
 use shared::topology::StageName;
 use shared::url::{canonical, host_of, registered_domain};
 use std::collections::BTreeSet;
@@ -99,33 +100,42 @@ fn who() -> String {
     host_name().map_or_else(|| user.clone(), |host| format!("{user}@{host}"))
 }
 
-/// Which processes heed an order: schedulers grant no job any more that it forbids, fetchers stop those that they have.
+/// Which processes heed an order: schedulers grant no job any more that it forbids, fetchers stop those that they have. A process
+/// has the name of its lease, such as `fetcher.0`.
 pub(super) struct Heard {
     /// Processes that heed it.
-    processes: BTreeSet<(String, u16)>,
+    processes: BTreeSet<String>,
     /// Schedulers that do not answer, or have not heard.
     pub(super) silent: BTreeSet<u16>,
-    /// Other processes that answer, and have not heard.
-    late: BTreeSet<(String, u16)>,
+    /// Other processes of which the same is true.
+    late: BTreeSet<String>,
 }
 
 impl Heard {
     /// Asks all processes until all heed the orders of this revision, or for [`HEED_MAX`].
     pub(super) async fn of(running: &Running, revision: u64) -> anyhow::Result<Heard> {
         let end = Instant::now() + HEED_MAX;
+        let bucket = running.bus.subjects.bucket(LEASES);
+        let leases = running.bus.jetstream.get_key_value(&bucket).await;
+        let leases = leases.with_context(|| format!("the broker does not tell of the key-value bucket {bucket}"))?;
+        // One that stands still says nothing, and its lease may lapse meanwhile: it is waited for all the same.
+        let held = holders(&leases).await?.into_keys();
+        let mut alive: BTreeSet<String> = held.filter(|name| is_of_a_stage(name)).collect();
         let mut processes = BTreeSet::new();
         loop {
             let answers: Vec<ProcessHeeds> = ask_all(&running.bus, &ControlRequest::Heed, None).await?;
-            let (heed, late): (Vec<_>, Vec<_>) = answers.into_iter().partition(|answer| answer.revision >= revision);
-            let named = |of: Vec<ProcessHeeds>| of.into_iter().map(|answer| (answer.stage, answer.instance));
-            processes.extend(named(heed));
-            let late = named(late).filter(|(stage, _)| stage != StageName::Scheduler.name()).collect();
-            let heard = Heard { processes, silent: BTreeSet::new(), late };
-            let silent = &schedulers::needed(running).await? - &heard.of_stage(StageName::Scheduler);
-            if silent.is_empty() && heard.late.is_empty() || Instant::now() >= end {
-                return Ok(Heard { silent, ..heard });
+            for ProcessHeeds { stage, instance, revision: heeded } in answers {
+                let name = format!("{stage}.{instance}");
+                if heeded >= revision {
+                    processes.insert(name.clone());
+                }
+                alive.insert(name);
             }
-            processes = heard.processes;
+            let silent = &schedulers::needed(running).await? - &instances(&processes, StageName::Scheduler);
+            let late = without_ended(&leases, late(&alive, &processes)).await;
+            if silent.is_empty() && late.is_empty() || Instant::now() >= end {
+                return Ok(Heard { processes, silent, late });
+            }
         }
     }
 
@@ -134,7 +144,7 @@ impl Heard {
         instances(&self.processes, stage)
     }
 
-    /// The instances of a stage that answer, and have not heard.
+    /// The instances of a stage, other than the scheduler, that do not answer, or have not heard.
     pub(super) fn late_of_stage(&self, stage: StageName) -> BTreeSet<u16> {
         instances(&self.late, stage)
     }
@@ -160,9 +170,8 @@ impl Heard {
         if self.silent.is_empty() && self.late.is_empty() {
             return Ok(());
         }
-        let late = self.late.iter().map(|(stage, instance)| format!("{stage}.{instance}"));
         let silent = Some(schedulers::in_words(running, &self.silent).await?).filter(|text| !text.is_empty());
-        let names: Vec<String> = silent.into_iter().chain(late).collect();
+        let names: Vec<String> = silent.into_iter().chain(self.late.iter().cloned()).collect();
         anyhow::bail!(
             "not heard yet by {}: no answer within {} s. The order is kept, and heeded a few seconds after they are back; until \
              then {meanwhile}",
@@ -172,6 +181,50 @@ impl Heard {
     }
 }
 
-fn instances(processes: &BTreeSet<(String, u16)>, stage: StageName) -> BTreeSet<u16> {
-    processes.iter().filter(|(name, _)| name == stage.name()).map(|(_, instance)| *instance).collect()
+/// Says whether a lease is a process's that heeds orders: the conductor's is none.
+fn is_of_a_stage(lease: &str) -> bool {
+    !lease.starts_with(SUPERVISOR)
+}
+
+/// Processes that live and have not heard. Schedulers are known by their partitions.
+fn late(alive: &BTreeSet<String>, heard: &BTreeSet<String>) -> BTreeSet<String> {
+    let is_scheduler = |name: &&String| instance(name, StageName::Scheduler).is_some();
+    alive.difference(heard).filter(|name| !is_scheduler(name)).cloned().collect()
+}
+
+/// Leaves out processes that have ended: they gave their leases back.
+async fn without_ended(leases: &kv::Store, names: BTreeSet<String>) -> BTreeSet<String> {
+    let mut left = BTreeSet::new();
+    for name in names {
+        let entry = leases.entry(&name).await.ok().flatten();
+        if entry.is_none_or(|entry| entry.operation == kv::Operation::Put) {
+            left.insert(name);
+        }
+    }
+    left
+}
+
+/// The instance in the name of a process, if it is one of this stage.
+fn instance(name: &str, stage: StageName) -> Option<u16> {
+    name.strip_prefix(stage.name())?.strip_prefix('.')?.parse().ok()
+}
+
+fn instances(names: &BTreeSet<String>, stage: StageName) -> BTreeSet<u16> {
+    names.iter().filter_map(|name| instance(name, stage)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_that_lives_and_does_not_answer_is_late_unless_it_is_a_scheduler() {
+        let set = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
+        let alive = set(&["dedup.0", "fetcher.0", "fetcher.12", "find-titles.0", "scheduler.0"]);
+        let heard = set(&["dedup.0", "fetcher.0", "fetcher.1"]);
+        let late = late(&alive, &heard);
+        assert_eq!(late, set(&["fetcher.12", "find-titles.0"]));
+        assert_eq!(instances(&late, StageName::Fetcher), BTreeSet::from([12]));
+        assert!(is_of_a_stage("find-titles.0") && !is_of_a_stage("supervisor.0"));
+    }
 }

@@ -75,24 +75,35 @@ impl Set {
             return list(&running, self.json).await;
         }
         let author = self.author.author();
-        let set = change_keys(&running, &self.assignments, &self.unset, &author, self.json).await?;
+        let (set, heard) = change_keys(&running, &self.assignments, &self.unset, &author, self.json).await?;
+        let mut is_wanted = Ok(true);
         if self.and_waiting {
             let what = Selection::Rejected(Filters::from(&running.pipeline.with(&set)?));
             let wanted = Wanted { what, and_later: false, yes: self.yes, author, as_json: self.json };
-            return Ok(if wanted.run(&running).await? { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+            is_wanted = wanted.run(&running).await;
         }
-        Ok(ExitCode::SUCCESS)
+        // Who is late is told at the end: the others drop what waits all the same.
+        let late = match heard {
+            Some(heard) => heard.check(&running, "they go by the earlier values").await.err(),
+            None => None,
+        };
+        match (is_wanted, late) {
+            (Err(error), Some(late)) => Err(error.context(late.to_string())),
+            (Err(error), None) | (Ok(_), Some(error)) => Err(error),
+            (Ok(true), None) => Ok(ExitCode::SUCCESS),
+            (Ok(false), None) => Ok(ExitCode::FAILURE),
+        }
     }
 }
 
-/// Changes what is set, and waits until that is heeded. Gives all that is set then.
+/// Changes what is set, and waits until that is heeded. Gives all that is set then, and who heeds it if anything was changed.
 async fn change_keys(
     running: &Running,
     assignments: &[String],
     unset: &[String],
     author: &Author,
     as_json: bool,
-) -> anyhow::Result<Vec<Setting>> {
+) -> anyhow::Result<(Vec<Setting>, Option<Heard>)> {
     let assigned: Vec<_> = assignments.iter().map(|text| assignment(text)).collect::<Result<_, ConfigError>>()?;
     let mut problem = None;
     let given = change(running, |orders| {
@@ -114,7 +125,7 @@ async fn change_keys(
         return Err(problem);
     }
     if unset.is_empty() && assigned.is_empty() {
-        return Ok(orders.set);
+        return Ok((orders.set, None));
     }
     let heard = Heard::of(running, revision).await?;
     if as_json {
@@ -125,8 +136,7 @@ async fn change_keys(
         let now: Vec<String> = keys.map(now).collect();
         line(format_args!("{}; {} processes go by it", now.join(", "), heard.processes()));
     }
-    heard.check(running, "they go by the earlier values").await?;
-    Ok(orders.set)
+    Ok((orders.set, Some(heard)))
 }
 
 /// The value of a key by what is set and what was configured, as JSON.

@@ -51,6 +51,8 @@ impl Restore {
     /// # Errors
     /// What is fixed for the life of a crawl differs, or the parts do not fit into their stream.
     pub(crate) fn check(&self, pipeline: &Pipeline) -> Result<(), Misfit> {
+        let of = format!("the crawl of the checkpoint in {}", self.folder.display());
+        pipeline.check_replays(self.manifest.replays, &of).map_err(Misfit)?;
         let unpacked_bytes = self.manifest.unpacked_bytes;
         for (key, is, was) in self.fixed(pipeline) {
             if is != was {

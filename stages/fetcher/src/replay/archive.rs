@@ -5,7 +5,7 @@
 //!
 //! Invariant: of a record no more is read than is wanted of its block.
 
-use super::index::Index;
+use super::index::{Index, NAMED_MAX};
 use super::record::{Damage, Head, Kind};
 use super::recording::Recording;
 use super::scan::Form;
@@ -17,8 +17,10 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read as _, Seek as _, SeekFrom};
 use std::sync::{Mutex, PoisonError};
 
-/// Damaged places that are remembered, so that each is named and counted once.
-const PLACES_MAX: usize = 10_000;
+/// The status of a response without a body of its own.
+const NOT_MODIFIED: u16 = 304;
+/// Damaged places that are remembered, so that each is counted once.
+const PLACES_MAX: usize = 100_000;
 /// Records that are tried for the body of a revisit.
 const ORIGINALS_MAX: usize = 8;
 
@@ -67,6 +69,12 @@ impl Archive {
                 }
             };
             match self.response(row, record, block_bytes_max)? {
+                // It answers those who have an earlier response, and nobody else.
+                Ok((_, recording)) if recording.status == NOT_MODIFIED => {}
+                // A body that should be there: the answer to a HEAD, unless nothing better is found.
+                Ok(response) if response.1.is_truncated && response.1.body.is_empty() => {
+                    answered.response.get_or_insert(response);
+                }
                 Ok(response) => {
                     answered.response = Some(response);
                     break;
@@ -131,8 +139,10 @@ impl Archive {
             Form::Members => {
                 let mut plain = BufReader::new(GzDecoder::new(&mut opened));
                 record(&mut plain, bytes_max).and_then(|record| {
-                    // To the end, where the checksum is.
-                    io::copy(&mut plain, &mut io::sink()).map_err(|error| error.to_string())?;
+                    // To the end, where the checksum is; unless no more than the beginning is wanted.
+                    if !record.is_cut {
+                        io::copy(&mut plain, &mut io::sink()).map_err(|error| error.to_string())?;
+                    }
                     Ok(record)
                 })
             }
@@ -140,15 +150,17 @@ impl Archive {
         })
     }
 
-    /// Names a damaged record. Says whether it is a new one.
+    /// Names a damaged record, unless many were named. Says whether it is a new one.
     fn is_damaged(&self, row: Row, reason: &str) -> bool {
         let mut damaged = self.damaged.lock().unwrap_or_else(PoisonError::into_inner);
         if damaged.len() >= PLACES_MAX || !damaged.insert((row.file, row.offset)) {
             return false;
         }
-        let file = self.index.files.get(row.file as usize).map(|file| file.of.display().to_string());
-        let file = file.unwrap_or_default();
-        tracing::warn!(file, offset = row.offset, reason, "a record of the archive is damaged and is skipped");
+        if damaged.len() as u64 <= NAMED_MAX {
+            let file = self.index.files.get(row.file as usize).map(|file| file.of.display().to_string());
+            let file = file.unwrap_or_default();
+            tracing::warn!(file, offset = row.offset, reason, "a record of the archive is damaged and is skipped");
+        }
         true
     }
 }

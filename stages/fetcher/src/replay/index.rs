@@ -22,7 +22,7 @@ const TABLE: &str = "index";
 /// In a rank: the record has that very URL, not another spelling of it.
 const EXACT: u64 = 1 << 63;
 /// Damaged records that the log names; the others are counted.
-const NAMED_MAX: u64 = 100;
+pub(super) const NAMED_MAX: u64 = 100;
 
 /// A file of the archive, or what was unpacked from it.
 #[derive(Debug)]

@@ -94,19 +94,24 @@ fn plain(reader: &mut BufReader<File>, offset: u64, bytes: u64) -> Result<(Optio
     reader.seek_relative(skipped).map_err(|error| error.to_string())?;
     let mut end = Vec::new();
     reader.take(BLOCK_END.len() as u64).read_to_end(&mut end).map_err(|error| error.to_string())?;
-    if end != BLOCK_END {
+    let ends = block_ends + end.len() as u64;
+    // Some writers leave out the empty line behind their last record.
+    if end != BLOCK_END && !(ends == bytes && BLOCK_END.starts_with(&end)) {
         return Err("the record is not as long as it says".into());
     }
-    Ok((Some(head), block_ends + BLOCK_END.len() as u64))
+    Ok((Some(head), ends))
 }
 
 /// The record in the member at an offset, and where the member ends.
 fn member_at(reader: &mut BufReader<File>, offset: u64) -> Result<(Option<Head>, u64), Damage> {
     let mut counted = Counted { inner: reader, bytes: 0 };
     let mut plain = GzDecoder::new(&mut counted);
-    let Member { head, is_shared } = member(&mut plain)?;
+    let Member { head, is_short, is_shared } = member(&mut plain)?;
     // To the end, where the checksum is.
     skip(&mut plain)?;
+    if is_short {
+        return Err("the gzip member ends before its record does".into());
+    }
     if is_shared {
         return Err("the gzip member holds more than one record, those before it did not".into());
     }
@@ -115,7 +120,9 @@ fn member_at(reader: &mut BufReader<File>, offset: u64) -> Result<(Option<Head>,
 
 struct Member {
     head: Option<Head>,
-    /// There is more in it than a record, or less.
+    /// There is less in it than the record.
+    is_short: bool,
+    /// There is more in it than the record.
     is_shared: bool,
 }
 
@@ -128,7 +135,7 @@ fn member(plain: &mut impl Read) -> Result<Member, Damage> {
     // Another record would begin behind these.
     let mut end = Vec::new();
     (&mut plain).take(2 * BLOCK_END.len() as u64).read_to_end(&mut end).map_err(|error| error.to_string())?;
-    Ok(Member { head, is_shared: skipped < block_bytes || !end.iter().all(u8::is_ascii_whitespace) })
+    Ok(Member { head, is_short: skipped < block_bytes, is_shared: !end.iter().all(u8::is_ascii_whitespace) })
 }
 
 fn skip(from: &mut impl Read) -> Result<u64, Damage> {

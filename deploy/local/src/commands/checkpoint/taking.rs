@@ -261,6 +261,7 @@ fn manifest(
         lost: identity.lost,
         partitions: identity.partitions,
         url: identity.url,
+        replays: identity.replays,
         owners,
         orders: Orders { hold: None, ..orders },
         scope,

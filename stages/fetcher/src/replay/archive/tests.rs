@@ -185,3 +185,27 @@ fn a_long_body_is_cut_where_no_more_is_wanted() {
         assert!(recording.is_truncated && recording.body.len() < 1000, "{name}");
     }
 }
+
+#[test]
+fn a_response_without_its_body_answers_nothing_that_another_one_answers() {
+    let url = "http://a.test/";
+    let at = |second: u32, block: &str| warc("response", url, &format!("2026-01-31T12:00:{second:02}Z"), "", block);
+    let unchanged = at(2, "HTTP/1.1 304 Not Modified\r\n\r\n");
+    let of_head = at(3, "HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n");
+    let all = [response(url, 1, "whole"), unchanged.clone(), of_head.clone()].concat();
+    let files = Files::new(&[("a.warc", all)]);
+    assert_eq!(body(&files.open(), url).as_deref(), Some("whole"));
+    let files = Files::new(&[("a.warc", [of_head, unchanged.clone()].concat())]);
+    assert_eq!(body(&files.open(), url).as_deref(), Some(""));
+    let files = Files::new(&[("a.warc", unchanged)]);
+    assert_eq!(body(&files.open(), url), None);
+}
+
+#[test]
+fn a_last_record_without_its_empty_line_is_read() {
+    let url = "http://a.test/";
+    let mut record = response(url, 1, "whole");
+    record.truncate(record.len() - 4);
+    let archive = Files::new(&[("a.warc", record)]).open();
+    assert_eq!((body(&archive, url).as_deref(), archive.index.table.about.damaged), (Some("whole"), 0));
+}
