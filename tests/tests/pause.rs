@@ -94,8 +94,8 @@ fn two_thousand_connections_are_left_alone_within_a_second() {
     says(&crawl, &["status", "--check"], "every URL is accounted for");
 }
 
-/// Goal: an order that a scheduler does not hear is kept, the operator is told who has not heard it, and it holds when it is back.
-/// Method: the scheduler stands still.
+/// Goal: an order that a process does not hear is kept, the operator is told who has not heard it, and it holds when it is back.
+/// Method: the scheduler stands still, and then the fetcher.
 #[test]
 fn an_order_that_is_not_heard_is_kept_and_heeded_later() {
     let world = World::new(world(HOSTS, PAGES, 200));
@@ -112,6 +112,15 @@ fn an_order_that_is_not_heard_is_kept_and_heeded_later() {
     says(&crawl, &["unpause"], "no longer paused: the crawl");
     std::thread::sleep(A_WHILE);
     assert!(requests(&world, None) > before, "it goes on");
+
+    let fetcher = crawl.pid("fetcher");
+    signal(fetcher, Signal::STOP);
+    let said = crawl.rhumb(&["pause", "--json"]);
+    signal(fetcher, Signal::CONT);
+    assert!(said.out.contains("\"heeded_by\":[0],\"silent\":[],\"late_fetchers\":[0]"), "{}{}", said.out, said.err);
+    assert!(said.code == 1 && said.err.contains("not heard yet by fetcher.0: no answer"), "{}{}", said.out, said.err);
+    std::thread::sleep(A_WHILE);
+    assert_left_alone(&world, None);
 }
 
 #[test]

@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 /// and moves. `rhumb status` lists what is paused, `rhumb why` names the order.
 #[derive(Args)]
 #[command(
-    after_help = "Ends with exit code 1 when a scheduler or a fetcher does not answer; it heeds the order when it is back.
+    after_help = "Ends with exit code 1 when a process does not answer; it heeds the order when it is back.
 
 Examples:
   rhumb pause --host www.example.org --note 'asked by mail, ticket 4711'
