@@ -1,17 +1,23 @@
-//! Which URLs of a host that is followed pass? By what the operator lists, and by the form of traps.
+//! Which URLs of a host that is followed pass? By how they were found, by what the operator lists, and by the form of traps.
 //!
-//! In: a canonical URL. Out: why it may not pass, if so. What costs least is asked first.
+//! In: a canonical URL, its origin. Out: why it may not pass, if so. What costs least is asked first.
 //!
 //! Source: Heydon and Najork 1999, sections 3.5 (URL filters) and 5 (crawler traps).
 
 use crate::config::{Patterns, Pipeline};
-use crate::message::FilterReason;
+use crate::message::{FilterReason, Origin};
 use crate::url::{path_of, surt};
 use serde::{Deserialize, Serialize};
 
 /// The filters of a crawl.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Filters {
+    /// Links away from a seed.
+    pub max_depth: u16,
+    /// Redirects in a row.
+    pub redirects: u8,
+    /// Longest URL, in bytes.
+    pub url_bytes_max: usize,
     /// Prefixes of canonical URLs in SURT form; when there are any, a URL begins with one of them.
     pub prefixes: Vec<String>,
     /// When there are any, a URL matches one of them.
@@ -28,6 +34,9 @@ impl From<&Pipeline> for Filters {
     fn from(pipeline: &Pipeline) -> Self {
         let (scope, limits) = (&pipeline.scope, &pipeline.limits);
         Filters {
+            max_depth: scope.max_depth,
+            redirects: limits.redirects,
+            url_bytes_max: limits.url_bytes_max,
             prefixes: scope.prefixes.iter().map(|prefix| prefix.to_ascii_lowercase()).collect(),
             accept: scope.accept.clone(),
             reject: scope.reject.clone(),
@@ -38,8 +47,24 @@ impl From<&Pipeline> for Filters {
 }
 
 impl Filters {
-    /// Why a URL may not pass; nothing when it may.
+    /// Why no URL may pass that was found so; nothing when one may.
+    pub fn rejection_of_all(&self, origin: &Origin) -> Option<FilterReason> {
+        if origin.redirects > self.redirects {
+            return Some(FilterReason::Redirects);
+        }
+        (origin.depth > self.max_depth).then_some(FilterReason::Depth)
+    }
+
+    /// Says whether a URL is not too long.
+    pub fn fits(&self, url: &str) -> bool {
+        url.len() <= self.url_bytes_max
+    }
+
+    /// Why a URL may not pass, however it was found; nothing when it may.
     pub fn rejection(&self, url: &str) -> Option<FilterReason> {
+        if !self.fits(url) {
+            return Some(FilterReason::Form);
+        }
         let (path, query) = path_of(url).split_once('?').unwrap_or((path_of(url), ""));
         if query.split(['&', ';']).filter(|parameter| !parameter.is_empty()).count() > self.query_parameters {
             return Some(FilterReason::Parameters);
@@ -76,6 +101,9 @@ mod tests {
 
     fn filters() -> Filters {
         Filters {
+            max_depth: 5,
+            redirects: 3,
+            url_bytes_max: 40,
             prefixes: Vec::new(),
             accept: Patterns::default(),
             reject: Patterns::default(),
@@ -97,8 +125,20 @@ mod tests {
             ("http://a.test/?a&b=1&c&d", Some(FilterReason::Parameters)),
             ("http://a.test/?a;b;c;d", Some(FilterReason::Parameters)),
             ("http://a.test/?&&&&&&", None),
+            ("http://a.test/67890123456789012345678901", None),
+            ("http://a.test/678901234567890123456789012", Some(FilterReason::Form)),
         ] {
             assert_eq!(filters.rejection(url), reason, "{url}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_far_from_a_seed_or_came_by_too_many_redirects_may_not_pass() {
+        for (depth, redirects, reason) in
+            [(5, 3, None), (6, 0, Some(FilterReason::Depth)), (0, 4, Some(FilterReason::Redirects))]
+        {
+            let origin = Origin { depth, redirects, ..Origin::default() };
+            assert_eq!(filters().rejection_of_all(&origin), reason, "{depth} {redirects}");
         }
     }
 

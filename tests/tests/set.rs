@@ -104,6 +104,31 @@ fn new_filters_hold_for_what_is_found_and_for_what_waits_if_that_is_asked_for() 
     assert!(finished.summary.pages >= u64::from((HOSTS - 2) * PAGES), "the others are whole");
 }
 
+/// Goal: what waits is judged by how it was found, too, and also when a process does not hear of the change. Method: nothing is
+/// fetched, and the parser stands still, while the crawl is cut down to its seeds.
+#[test]
+fn what_waits_is_judged_by_its_depth_although_a_process_is_silent() {
+    let world = world();
+    let mut crawl = world.crawl().start();
+    crawl.until(MINUTE, |summary| summary.pages > u64::from(HOSTS * PAGES / 10));
+    says(&crawl, 0, &["pause"], "the crawl is paused");
+    let waiting = crawl.until(MINUTE, |summary| summary.in_flight == 0).waiting;
+    assert!(waiting > 0, "too late to be a test");
+    let parser = crawl.pid("parser");
+    signal(parser, Signal::STOP);
+    let set = ["set", "scope.max_depth=0", "--and-waiting", "--yes", "--yes"];
+    let said = crawl.rhumb(&set);
+    signal(parser, Signal::CONT);
+    assert!(said.code == 1 && said.err.contains("not heard yet by parser.0: no answer"), "{}{}", said.out, said.err);
+    assert!(said.out.contains(" URLs of what the filters reject"), "{}{}", said.out, said.err);
+    says(&crawl, 0, &["set", "--and-waiting"], "nothing to drop: none of the 0 URLs that wait");
+    says(&crawl, 0, &["unpause"], "no longer paused: the crawl");
+    let finished = crawl.finish(2 * MINUTE);
+    assert_eq!(finished.code, 0, "{}", json(&finished.summary));
+    assert_conserved(&finished.summary);
+    assert!(finished.summary.outcomes["dropped"] >= waiting, "{waiting} waited: {}", json(&finished.summary));
+}
+
 #[test]
 fn keys_and_values_that_make_no_sense_are_refused_and_change_nothing() {
     let world = world();

@@ -2,6 +2,7 @@
 
 use super::Author;
 use crate::filters::Filters;
+use crate::message::Origin;
 use crate::url::{host_of, registered_domain, server_of, surt};
 use regex::Regex;
 use serde::{Deserialize, Serialize};
@@ -67,7 +68,13 @@ pub enum Selector {
 }
 
 impl Selector {
-    /// Says whether a canonical URL is selected.
+    /// Says whether a canonical URL is selected that was found so. Few selections ask how.
+    pub fn has_found(&self, url: &str, origin: impl FnOnce() -> Origin) -> bool {
+        let is_rejected = |filters: &Filters| filters.rejection_of_all(&origin()).is_some();
+        self.has(url) || matches!(self, Selector::Rejected(filters) if is_rejected(filters))
+    }
+
+    /// Says whether a canonical URL is selected, however it was found.
     pub fn has(&self, url: &str) -> bool {
         match self {
             Selector::Host(_) | Selector::Domain(_) => self.may_have(server_of(url)),
@@ -117,6 +124,7 @@ impl fmt::Display for DropOrder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Patterns;
     use proptest::prelude::*;
 
     #[test]
@@ -135,6 +143,31 @@ mod tests {
             assert_eq!(all.map(|url| selector.has(url)), urls, "{what}");
         }
         assert!(Selection::Match("(".into()).selector().is_err());
+    }
+
+    #[test]
+    fn what_the_filters_reject_is_selected_by_how_it_was_found_too() {
+        let mut filters = Filters {
+            max_depth: 2,
+            redirects: 1,
+            url_bytes_max: 16,
+            prefixes: Vec::new(),
+            accept: Patterns::default(),
+            reject: Patterns::default(),
+            segment_repeats: 5,
+            query_parameters: 5,
+        };
+        let has = |filters: &Filters, url: &str, depth, redirects| {
+            let selector = Selection::Rejected(filters.clone()).selector().unwrap();
+            selector.has_found(url, || Origin { depth, redirects, ..Origin::default() })
+        };
+        assert!(!has(&filters, "http://a.test/12", 2, 1));
+        assert!(has(&filters, "http://a.test/12", 3, 1) && has(&filters, "http://a.test/12", 2, 2));
+        assert!(has(&filters, "http://a.test/123", 0, 0));
+        filters.reject = Patterns::new(&["/12$"]).unwrap();
+        assert!(has(&filters, "http://a.test/12", 0, 0) && !has(&filters, "http://a.test/1", 0, 0));
+        let by_host = Selector::Host("a.test".into());
+        assert!(by_host.has_found("http://a.test/", || unreachable!("a host is known without it")));
     }
 
     #[test]

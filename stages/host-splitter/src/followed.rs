@@ -7,6 +7,7 @@
 use crate::effect::Effect;
 use crate::form::checked_host;
 use shared::config::Follow;
+use shared::filters::Filters;
 use shared::message::FoundUrls;
 use shared::scope_entry::{ScopeEntry, followed};
 use shared::stage::{Output, Ticket};
@@ -67,14 +68,14 @@ impl Followed {
     }
 
     /// The entries of seeds that are not yet in the scope, each once.
-    pub(crate) fn missing(&self, found: &FoundUrls, url_bytes_max: usize) -> BTreeSet<ScopeEntry> {
+    pub(crate) fn missing(&self, found: &FoundUrls, filters: &Filters) -> BTreeSet<ScopeEntry> {
         let origin = &found.origin;
         if !origin.seed || self.follow == Follow::Any {
             return BTreeSet::new();
         }
         let known = self.entries.get(&origin.topic);
         let mut missing = BTreeSet::new();
-        for host in found.urls.iter().filter_map(|url| checked_host(url, url_bytes_max)) {
+        for host in found.urls.iter().filter_map(|url| checked_host(url, filters)) {
             if !known.is_some_and(|known| known.contains(followed(self.follow, host))) {
                 missing.insert(ScopeEntry::of(self.follow, &origin.topic, host));
             }

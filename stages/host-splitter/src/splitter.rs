@@ -39,14 +39,8 @@ pub struct Settings {
     pub partitions: u16,
     /// Which hosts a topic follows.
     pub follow: Follow,
-    /// Links away from a seed.
-    pub max_depth: u16,
-    /// Redirects in a row.
-    pub redirects: u8,
     /// Which URLs of a host that is followed pass.
     pub filters: Filters,
-    /// Longest URL, in bytes.
-    pub url_bytes_max: usize,
     /// URLs in one batch.
     pub batch_urls_max: usize,
     /// How long a URL waits for company.
@@ -58,10 +52,7 @@ impl From<&Pipeline> for Settings {
         Settings {
             partitions: pipeline.partitions,
             follow: pipeline.scope.follow,
-            max_depth: pipeline.scope.max_depth,
-            redirects: pipeline.limits.redirects,
             filters: Filters::from(pipeline),
-            url_bytes_max: pipeline.limits.url_bytes_max,
             batch_urls_max: pipeline.stages.host_splitter.batch_urls_max,
             linger: pipeline.stages.host_splitter.linger,
         }
@@ -99,8 +90,8 @@ impl Splitter {
 
     /// Places the URLs of an input, after its seeds have joined the scope.
     fn receive(&mut self, now: Timestamp, ticket: Ticket, found: FoundUrls, out: &mut Output<Effect>) {
-        if self.rejection_of_all(&found).is_none() {
-            let missing = self.followed.missing(&found, self.settings.url_bytes_max);
+        if self.settings.filters.rejection_of_all(&found.origin).is_none() {
+            let missing = self.followed.missing(&found, &self.settings.filters);
             if !missing.is_empty() {
                 self.followed.park(ticket, found, missing, out);
                 return;
@@ -116,28 +107,18 @@ impl Splitter {
         }
     }
 
-    /// Why none of the input's URLs may pass, if so.
-    fn rejection_of_all(&self, found: &FoundUrls) -> Option<FilterReason> {
-        if found.origin.redirects > self.settings.redirects {
-            Some(FilterReason::Redirects)
-        } else if found.origin.depth > self.settings.max_depth {
-            Some(FilterReason::Depth)
-        } else {
-            None
-        }
-    }
-
     /// Puts each URL of an input into the batch of its partition, or counts that and why not.
     fn place(&mut self, now: Timestamp, ticket: Ticket, found: &FoundUrls, out: &mut Output<Effect>) {
         // The input is held until all of it has left: acked before, it would be lost with the process (P3).
         self.batches.hold(ticket);
-        let rejection_of_all = self.rejection_of_all(found);
+        let filters = &self.settings.filters;
+        let rejection_of_all = filters.rejection_of_all(&found.origin);
         // Neighbouring links often lead to the same host: the host's partition is looked up once for all of them.
         let mut last_host = "";
         let mut last_partition = Err(FilterReason::Form);
         let mut filtered = FilteredUrls { origin: found.origin.clone(), urls: UrlList::default(), reasons: Vec::new() };
         for url in found.urls.iter() {
-            let partition = match (checked_host(url, self.settings.url_bytes_max), rejection_of_all) {
+            let partition = match (checked_host(url, filters), rejection_of_all) {
                 (None, _) => Err(FilterReason::Form),
                 (_, Some(reason)) => Err(reason),
                 (Some(host), None) => {
@@ -145,7 +126,7 @@ impl Splitter {
                         last_host = host;
                         last_partition = self.partition_in_scope(&found.origin.topic, host);
                     }
-                    last_partition.and_then(|partition| self.settings.filters.rejection(url).map_or(Ok(partition), Err))
+                    last_partition.and_then(|partition| filters.rejection(url).map_or(Ok(partition), Err))
                 }
             };
             match partition {
@@ -247,7 +228,7 @@ impl Core for Splitter {
 
     /// Answers for a link of any topic that follows the host, however deep.
     fn why(&self, _: Timestamp, url: &str) -> Result<Option<String>, StoreError> {
-        let rejection = match checked_host(url, self.settings.url_bytes_max) {
+        let rejection = match checked_host(url, &self.settings.filters) {
             None => Some(FilterReason::Form),
             Some(host) if !self.followed.is_followed(host) => Some(FilterReason::Scope),
             Some(_) => self.settings.filters.rejection(url),

@@ -14,22 +14,16 @@ const LINGER: Duration = Duration::from_millis(50);
 
 fn settings(follow: Follow) -> Settings {
     let filters = Filters {
+        max_depth: 5,
+        redirects: 3,
+        url_bytes_max: 60,
         prefixes: Vec::new(),
         accept: Patterns::default(),
         reject: Patterns::default(),
         segment_repeats: 5,
         query_parameters: 9,
     };
-    Settings {
-        partitions: 8,
-        follow,
-        max_depth: 5,
-        redirects: 3,
-        filters,
-        url_bytes_max: 60,
-        batch_urls_max: 4,
-        linger: LINGER,
-    }
+    Settings { partitions: 8, follow, filters, batch_urls_max: 4, linger: LINGER }
 }
 
 fn found(seed: bool, urls: &[&str]) -> FoundUrls {
@@ -341,7 +335,9 @@ fn a_drain_passes_on_what_is_held_and_what_comes_late() {
 
 #[test]
 fn a_batch_of_long_urls_stays_small() {
-    let mut t = Harness::new(Settings { url_bytes_max: 1 << 16, batch_urls_max: 4096, ..settings(Follow::Any) });
+    let mut settings = Settings { batch_urls_max: 4096, ..settings(Follow::Any) };
+    settings.filters.url_bytes_max = 1 << 16;
+    let mut t = Harness::new(settings);
     let urls: Vec<String> = (0..100).map(|n| format!("http://a.test/{n}{}", "x".repeat(50_000))).collect();
     t.input(FoundUrls { urls: urls.iter().collect(), ..found(false, &[]) });
     t.settle();

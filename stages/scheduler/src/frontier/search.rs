@@ -62,7 +62,9 @@ pub(crate) fn search(
             may_have = selector.may_have(server_of(url));
         }
         piece.rows += 1;
-        if may_have && selector.has(url) {
+        // Most searches need no more of a row than its URL.
+        let origin = || FrontierUrl::from_row(row).map(|url| url.origin).unwrap_or_default();
+        if may_have && selector.has_found(url, origin) {
             piece.found += 1;
             found(key, row);
         }
