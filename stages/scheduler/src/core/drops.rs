@@ -199,7 +199,7 @@ impl Pass {
             let slots = self.in_jobs.remove(&key).unwrap_or_default();
             let mut urls = Vec::new();
             let mut take = |slot, url: FrontierUrl| {
-                if selector.has(&url.url) {
+                if selector.has_found(&url.url, || url.origin.clone()) {
                     urls.push((slot, url));
                 }
                 true
