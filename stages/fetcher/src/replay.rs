@@ -6,6 +6,7 @@
 mod archive;
 mod cdxj;
 mod index;
+mod inflater;
 mod record;
 mod recording;
 mod scan;

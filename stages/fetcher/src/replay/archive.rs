@@ -6,6 +6,7 @@
 //! Invariant: of a record no more is read than is wanted of its block.
 
 use super::index::{Index, NAMED_MAX};
+use super::inflater::Inflaters;
 use super::record::{Damage, Head, Kind};
 use super::recording::Recording;
 use super::scan::Form;
@@ -28,6 +29,7 @@ const ORIGINALS_MAX: usize = 8;
 #[derive(Debug)]
 pub(crate) struct Archive {
     pub(crate) index: Index,
+    inflaters: Inflaters,
     damaged: Mutex<HashSet<(u32, u64)>>,
 }
 
@@ -49,7 +51,7 @@ struct Record {
 
 impl Archive {
     pub(crate) fn new(index: Index) -> Archive {
-        Archive { index, damaged: Mutex::default() }
+        Archive { index, inflaters: Inflaters::default(), damaged: Mutex::default() }
     }
 
     /// What there is of a URL; of a block at most so many bytes.
@@ -133,6 +135,14 @@ impl Archive {
         let Some(file) = self.index.files.get(row.file as usize) else { return Ok(Err("it is in no file".into())) };
         let mut opened = File::open(&file.path)
             .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", file.path.display())))?;
+        if file.form == Form::Members
+            && let Some(read) = self.inflaters.with(|inflater| {
+                let plain = inflater.member(&opened, row.offset)?;
+                Some(record(&mut &*plain, bytes_max))
+            })
+        {
+            return Ok(read);
+        }
         opened.seek(SeekFrom::Start(row.offset))?;
         let mut opened = BufReader::with_capacity(16 << 10, opened);
         Ok(match file.form {
