@@ -129,6 +129,39 @@ fn what_waits_is_judged_by_its_depth_although_a_process_is_silent() {
     assert!(finished.summary.outcomes["dropped"] >= waiting, "{waiting} waited: {}", json(&finished.summary));
 }
 
+/// Goal: what was set holds when the crawl goes on, and a configuration that it does not go with is refused before it is kept.
+#[test]
+fn a_configuration_that_does_not_go_with_what_is_set_is_refused_and_the_crawl_goes_on_without_it() {
+    let world = world();
+    let mut crawl = world.crawl().start();
+    crawl.until(MINUTE, |summary| summary.pages > 40);
+    let set = ["set", "stages.scheduler.retry_wait=10m", "--by", "anna"];
+    says(&crawl, 0, &set, "stages.scheduler.retry_wait = \"10m\"; ");
+    crawl.signal(Signal::INT);
+    assert_eq!(crawl.exit_code(MINUTE), 130, "{}", crawl.log());
+
+    let mut refused = world.resume().set("stages.scheduler.retry_wait_max=1m").start();
+    assert_eq!(refused.exit_code(MINUTE), 2, "{}", refused.log());
+    let log = refused.log();
+    for words in [
+        "stages.scheduler.retry_wait_max = 1m: accepted are 10m to ",
+        "stages.scheduler.retry_wait = \"10m\" by anna since 20",
+        "`rhumb set --unset stages.scheduler.retry_wait` takes it back",
+    ] {
+        assert!(log.contains(words), "{words}: {log}");
+    }
+
+    let mut crawl = world.resume().set("stages.scheduler.retry_wait=3s").start();
+    crawl.until(MINUTE, |summary| summary.pages > u64::from(HOSTS * PAGES / 10));
+    let log = crawl.log();
+    let overridden =
+        "stages.scheduler.retry_wait=3s is given, and does not hold: while the crawl ran, stages.scheduler.retry_wait";
+    assert!(log.contains(overridden), "{log}");
+    says(&crawl, 0, &["set", "--unset", "stages.scheduler.retry_wait"], "stages.scheduler.retry_wait = \"3s\"; ");
+    let summary = crawl.finish(2 * MINUTE).summary;
+    assert_eq!(summary.pages, u64::from(HOSTS * PAGES), "{}", json(&summary));
+}
+
 #[test]
 fn keys_and_values_that_make_no_sense_are_refused_and_change_nothing() {
     let world = world();

@@ -20,6 +20,7 @@ mod plan;
 mod ports;
 mod progress;
 mod restoring;
+mod settings;
 mod standing;
 mod start;
 mod tide;
@@ -30,6 +31,7 @@ pub use metrics::tables as tables_of_metrics;
 pub(crate) use partitions::OWNERS;
 pub(crate) use plan::{EndReason, Plan, Runs};
 pub(crate) use restoring::Restore;
+pub(crate) use settings::check_set;
 pub(crate) use tide::TIDE;
 
 use crate::control::{SupervisorRequest, supervisor_requests};

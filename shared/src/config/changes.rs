@@ -113,6 +113,27 @@ impl Pipeline {
         Ok(Pipeline { politeness, scope, limits, stages, ..self.clone() })
     }
 
+    /// The same with what is set already, which this configuration may not go with: it may be another one than that of the run
+    /// in which it was set.
+    ///
+    /// # Errors
+    /// It does not: with what, who set it, and the way out.
+    pub fn with_earlier(&self, settings: &[Setting]) -> Result<Pipeline, ConfigError> {
+        let problem = match self.with(settings) {
+            Ok(pipeline) => return Ok(pipeline),
+            Err(error) => error.to_string(),
+        };
+        let goes_without = |one: &&Setting| {
+            let others: Vec<Setting> = settings.iter().filter(|other| other.key != one.key).cloned().collect();
+            self.with(&others).is_ok()
+        };
+        let mut set: Vec<Setting> = settings.iter().filter(goes_without).cloned().collect();
+        if set.is_empty() {
+            set = settings.to_vec();
+        }
+        Err(ConfigError::Set { problem, set })
+    }
+
     /// The value of a key as it was configured, before any setting; none when there is no such key.
     pub fn configured(&self, key: &str) -> Option<&serde_json::Value> {
         self.given.value(key)
@@ -130,7 +151,7 @@ pub fn changed<'a>(before: &'a [Setting], after: &'a [Setting]) -> impl Iterator
 
 #[cfg(test)]
 mod tests {
-    use super::super::load::shipped;
+    use super::super::load::{Layers, shipped};
     use super::*;
     use crate::orders::Author;
     use serde_json::json;
@@ -174,6 +195,31 @@ mod tests {
         assert!(refusal("politeness.delay", json!("-1s")).contains("politeness.delay"));
         assert!(refusal("scope.accept", json!(["("])).contains("not a regular expression"));
         assert!(refusal("limits.redirects", json!(51)).contains("limits.redirects"));
+    }
+
+    #[test]
+    fn what_is_set_and_does_not_go_with_another_configuration_is_named_with_the_way_out() {
+        let author = Author { by: "anna@desk".into(), since_s: 1_700_000_000, note: "a slow site".into() };
+        let (set, other) =
+            (setting("stages.scheduler.retry_wait", json!("10m")), setting("limits.redirects", json!(7)));
+        let earlier = [other, Setting { author, ..set }];
+        let configured = |wait_max: &str| {
+            let set = [
+                "network.allow_private_addresses=true".to_owned(),
+                format!("stages.scheduler.retry_wait_max={wait_max}"),
+            ];
+            Layers { set: set.into(), ..Layers::default() }.load_with(std::iter::empty()).unwrap()
+        };
+        assert_eq!(configured("10m").with_earlier(&earlier).unwrap().limits.redirects, 7);
+        let refused = configured("1m").with_earlier(&earlier).unwrap_err().to_string();
+        for words in [
+            "stages.scheduler.retry_wait_max = 1m: accepted are 10m to ",
+            "does not go with it: stages.scheduler.retry_wait = \"10m\" by anna@desk since 2023-11-14T22:13:20Z: a slow site. Start",
+            "`rhumb set --unset stages.scheduler.retry_wait` takes it back",
+        ] {
+            assert!(refused.contains(words), "{refused}");
+        }
+        assert!(!refused.contains("limits.redirects"), "{refused}");
     }
 
     #[test]

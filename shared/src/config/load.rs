@@ -67,6 +67,19 @@ pub enum ConfigError {
         /// What is wrong and what is accepted.
         error: String,
     },
+    /// The configuration does not go with what operators have set while the crawl ran.
+    #[error(
+        "{problem}. While the crawl ran, this was set, which does not go with it: {}. Start with a configuration that it goes \
+         with; when the crawl runs, `rhumb set{}` takes it back",
+        .set.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+        .set.iter().map(|setting| format!(" --unset {}", setting.key)).collect::<String>()
+    )]
+    Set {
+        /// What is not accepted.
+        problem: String,
+        /// What was set.
+        set: Vec<Setting>,
+    },
     /// Values out of range, one a line.
     #[error("{}", .0.join("\n"))]
     Range(Vec<String>),

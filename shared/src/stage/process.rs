@@ -98,7 +98,7 @@ impl Process {
         let concerns = |key| changeable(key).zip(own).is_some_and(|(entry, own)| entry.stages.contains(&own));
         let is_concerned = changed(&self.set, set).any(concerns);
         if self.set != set {
-            self.context.pipeline = self.context.pipeline.with(set)?;
+            self.context.pipeline = self.context.pipeline.with_earlier(set)?;
             self.set = set.to_vec();
         }
         Ok(is_concerned)

@@ -1,7 +1,7 @@
 //! `rhumb init`: makes at the broker what the stages of a crawl need before they start.
 
 use super::arguments::{BadArguments, Which};
-use crate::crawl::{Restore, begin_or_go_on};
+use crate::crawl::{Restore, begin_or_go_on, check_set};
 use crate::handle;
 use crate::output::line;
 use crate::stages::owns_partitions;
@@ -73,6 +73,7 @@ async fn make(layers: &Layers, pipeline: &Pipeline, restore: Option<&Restore>) -
         restore.announce(&buckets, pipeline).await?;
         restore.prepare(&buckets, pipeline).await?;
     }
+    check_set(&buckets, layers, pipeline).await?;
     let with_state = pipeline.stages.common().into_iter().filter(|(stage, _)| owns_partitions(stage));
     for (stage, common) in with_state.clone() {
         buckets.owners.read_or_begin(stage, Owners::new(pipeline.partitions, common.replicas)).await?;

@@ -53,6 +53,7 @@ impl Restore {
     pub(crate) fn check(&self, pipeline: &Pipeline) -> Result<(), Misfit> {
         let of = format!("the crawl of the checkpoint in {}", self.folder.display());
         pipeline.check_replays(self.manifest.replays, &of).map_err(Misfit)?;
+        pipeline.with_earlier(&self.manifest.orders.set).map_err(|error| Misfit(error.to_string()))?;
         let unpacked_bytes = self.manifest.unpacked_bytes;
         for (key, is, was) in self.fixed(pipeline) {
             if is != was {

@@ -13,6 +13,7 @@ use super::partitions::Partitions;
 use super::plan::{Plan, Runs};
 use super::ports::check_ports;
 use super::restoring::check_restored;
+use super::settings::check_set;
 use super::tide::Tide;
 use crate::binaries;
 use crate::broker::{Broker, BrokerOptions};
@@ -89,6 +90,7 @@ async fn start_here(plan: &Plan) -> anyhow::Result<Parts> {
         }
         None => check_restored(&buckets).await?,
     }
+    check_set(&buckets, &plan.layers, pipeline).await?;
     let mut tide = Tide::open(&data, pipeline)?;
     let membership = Membership { pipeline, data: &data, bus: &bus, buckets: &buckets, restore };
     let identity = membership.settle(&mut tide, plan.accept_loss).await?;
