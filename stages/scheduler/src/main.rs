@@ -48,7 +48,7 @@ fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
     let (schedulers, directory) = (Schedulers::of(&owners, context.instance), owners.directory());
     let generation = context.identity.generation();
     let mut core = Scheduler::open(
-        Settings { generation, schedulers, directory, ..Settings::new(&context.pipeline, quality) },
+        Settings { generation, life: context.life, schedulers, directory, ..Settings::new(&context.pipeline, quality) },
         context.instance,
         context.epoch,
         &context.partitions,

@@ -20,6 +20,8 @@ pub struct Settings {
     pub directory: Directory,
     /// Generation of the crawl: serials tell it.
     pub generation: u32,
+    /// A number that no other life of any process has, of this crawl or of another.
+    pub life: u64,
     /// Pause between two contacts of a server.
     pub delay: Duration,
     /// A longer Crawl-delay counts as this.
@@ -89,6 +91,7 @@ impl Settings {
         Settings {
             directory: Directory::new(pipeline.partitions),
             generation: 1,
+            life: 0,
             delay: politeness.delay,
             crawl_delay_max: politeness.crawl_delay_max,
             download_pause: DownloadPause::new(politeness),
@@ -177,6 +180,7 @@ pub(crate) mod tests {
         Settings {
             directory: Directory::new(4),
             generation: 1,
+            life: 0,
             delay: Duration::from_secs(1),
             crawl_delay_max: Duration::from_secs(60),
             download_pause: DownloadPause { factor: 1, max: Duration::from_secs(60) },

@@ -183,8 +183,8 @@ fn node(place: Place, pipeline: Pipeline) -> Box<dyn AnyNode> {
                 let quality = Provider::open(&pipeline.stages.scheduler).expect("no table");
                 let schedulers = Schedulers::of(&opening.owners[&StageName::Scheduler], opening.instance);
                 let directory = opening.owners[&StageName::Scheduler].directory();
-                let settings = Settings { schedulers, directory, ..Settings::new(&pipeline, quality) };
-                let Opening { instance, epoch, partitions, .. } = opening;
+                let Opening { instance, life, epoch, partitions, .. } = opening;
+                let settings = Settings { life: *life, schedulers, directory, ..Settings::new(&pipeline, quality) };
                 let opened = Scheduler::open(settings, *instance, *epoch, partitions, store, Timestamp::ZERO);
                 let mut core = opened.expect("a store in memory does not fail");
                 core.owners(StageName::Dedup, &opening.owners[&StageName::Dedup]);

@@ -247,7 +247,7 @@ impl RobotsState {
             None => row.byte(0),
             Some(known) => {
                 row.byte(1 + known.rules as u8);
-                row.number(clock.epoch());
+                row.number(clock.life());
                 row.number(clock.store(known.until));
                 row.number(known.crawl_delay_ms.into());
             }
@@ -264,9 +264,9 @@ impl RobotsState {
             3 => Rules::Text,
             _ => return None,
         };
-        let (epoch, until) = (row.number()?, row.number()?);
+        let (life, until) = (row.number()?, row.number()?);
         let crawl_delay_ms = row.small()?;
-        let until = if epoch == clock.epoch() { clock.restore(until) } else { Timestamp::ZERO };
+        let until = if life == clock.life() { clock.restore(until) } else { Timestamp::ZERO };
         let known = Some(Known { rules, until, crawl_delay_ms });
         Some(RobotsState { known, tries, ..RobotsState::default() })
     }

@@ -82,9 +82,11 @@ impl Servers {
             load: Load::default(),
             invariants_broken: 0,
         };
+        // Epochs alone are those of other instances, and of a restored crawl, too.
+        let life = settings.life.wrapping_add(epoch);
         for &partition in partitions {
             let hosts = Hosts::new(settings.pages_per_host);
-            this.partitions.insert(partition, Partition::open(store.as_ref(), partition, hosts, now, epoch)?);
+            this.partitions.insert(partition, Partition::open(store.as_ref(), partition, hosts, now, life)?);
         }
         for &partition in partitions {
             this.open_servers(store.as_ref(), partition, now)?;

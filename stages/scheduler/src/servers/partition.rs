@@ -56,7 +56,7 @@ impl Partition {
         partition: u16,
         hosts: Hosts,
         now: Timestamp,
-        epoch: u64,
+        life: u64,
     ) -> Result<Self, StoreError> {
         let unreadable = || corrupt(META, "a partition's row is unreadable");
         let serials = match store.get(META, &key(partition, b's'))? {
@@ -71,7 +71,7 @@ impl Partition {
             Some(row) => read_drops(&row).ok_or_else(unreadable)?,
             None => Vec::new(),
         };
-        Ok(Partition { serials, counts, hosts, clock: Clock::resume(clock, now, epoch), drops })
+        Ok(Partition { serials, counts, hosts, clock: Clock::resume(clock, now, life), drops })
     }
 
     /// How far it has come with the drop of this id.
@@ -98,7 +98,7 @@ impl Partition {
     pub(crate) fn save(&self, staged: &mut Staged<'_>, partition: u16) {
         let mut row = Writer::with_capacity(64);
         row.number(self.clock.store(staged.now));
-        row.number(self.clock.epoch());
+        row.number(self.clock.life());
         self.counts.write(&mut row);
         staged.rows.put(META, key(partition, b'c'), row.finish());
     }
@@ -176,10 +176,10 @@ impl Stored {
     }
 }
 
-/// Reads the clock and the counts. The epoch between them is for people who look into the state.
+/// Reads the clock and the counts. The life between them is for people who look into the state.
 fn read(row: &[u8]) -> Option<(u64, Counts)> {
     let mut row = Reader::new(row)?;
     let clock = row.number()?;
-    let _epoch = row.number()?;
+    let _life = row.number()?;
     Some((clock, Counts::read(&mut row)?))
 }

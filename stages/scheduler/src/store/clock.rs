@@ -14,13 +14,13 @@ pub(crate) struct Clock {
     /// Microseconds that the partition's clock showed when the partition was opened.
     base: u64,
     opened: Timestamp,
-    epoch: u64,
+    life: u64,
 }
 
 impl Clock {
-    /// A clock that goes on from `base` at `now`, in a life of its own.
-    pub(crate) fn resume(base: u64, now: Timestamp, epoch: u64) -> Self {
-        Clock { base, opened: now, epoch }
+    /// A clock that goes on from `base` at `now`. `life`: a number that no other life of the partition has, wherever it was.
+    pub(crate) fn resume(base: u64, now: Timestamp, life: u64) -> Self {
+        Clock { base, opened: now, life }
     }
 
     /// Turns a point of the process's time into one for storing. Points before the partition was opened count as that
@@ -37,8 +37,8 @@ impl Clock {
     }
 
     /// The life of the partition in which this clock goes.
-    pub(crate) fn epoch(self) -> u64 {
-        self.epoch
+    pub(crate) fn life(self) -> u64 {
+        self.life
     }
 }
 

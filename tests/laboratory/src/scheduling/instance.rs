@@ -121,6 +121,7 @@ fn origin(page: &str, quality: Quality) -> Origin {
 fn settings(setup: Setup) -> Settings {
     Settings {
         generation: 1,
+        life: 0,
         directory: Directory::new(setup.schedulers),
         delay: Duration::ZERO,
         crawl_delay_max: Duration::ZERO,

@@ -69,6 +69,23 @@ fn robots_txt_is_fetched_again_when_it_is_a_day_old() {
     assert_eq!(world.count("robots_fetched_total"), 2);
 }
 
+/// A move, or a checkpoint, may bring rules to a life whose epoch has the number of that in which they were stored.
+#[test]
+fn rules_of_another_life_are_stale_also_when_its_epoch_has_the_same_number() {
+    let mut world = World::polite();
+    world.tell_pages(A, 1);
+    world.finish(&mut Fine, HOUR);
+    for (life, fetched) in [(0, 1), (77, 2)] {
+        world.settings.life = life;
+        world.epoch -= 1;
+        world.crash();
+        world.tell(&[format!("{A}/of-life-{life}")], &addresses());
+        world.finish(&mut Fine, HOUR);
+        let robots = world.contacted().into_iter().filter(|url| url.ends_with("/robots.txt")).count();
+        assert_eq!(robots, fetched, "{life}");
+    }
+}
+
 #[test]
 fn urls_wait_while_robots_txt_cannot_be_reached_and_go_on_when_it_can() {
     let mut world = World::polite();
