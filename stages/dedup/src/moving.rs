@@ -4,7 +4,7 @@
 //! store, and what has to be committed.
 
 use crate::meta::{META, SEEN, SERIALS, key, of_another_version};
-use crate::seen::{self, CopiedKeys, Import, Key, SeenStore};
+use crate::seen::{self, CopiedKeys, Import, Key, SeenError, SeenStore};
 use shared::partitions::Split;
 use shared::stage::store::{Changes, Store, StoreError, Table};
 use shared::stage::{Beside, Copied, Importing, VisitBlock};
@@ -101,14 +101,15 @@ impl Copied for Copy {
         let (mut keys, mut stopped) = (Vec::with_capacity(KEYS_OF_BLOCK), Ok(()));
         let visited = self.0.visit(&mut |key| {
             keys.push(key);
-            if keys.len() == KEYS_OF_BLOCK && stopped.is_ok() {
+            if keys.len() == KEYS_OF_BLOCK {
                 stopped = visit(&block_of(&keys));
                 keys.clear();
             }
-            Ok(())
+            // Nobody wants the rest.
+            if stopped.is_ok() { Ok(()) } else { Err(SeenError::Stopped) }
         });
-        visited?;
         stopped?;
+        visited?;
         if keys.is_empty() { Ok(()) } else { visit(&block_of(&keys)) }
     }
 }
@@ -138,4 +139,36 @@ fn block_of(keys: &[Key]) -> Vec<u8> {
 fn key_of(bytes: &[u8; KEY_BYTES]) -> Key {
     let (halves, _) = bytes.as_chunks::<8>();
     (u64::from_be_bytes(halves[0]), u64::from_be_bytes(halves[1]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::seen::VisitKey;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// Counts the keys that were read.
+    struct Counted(Arc<AtomicUsize>);
+
+    impl CopiedKeys for Counted {
+        fn visit(&self, visit: &mut VisitKey<'_>) -> Result<(), SeenError> {
+            (0..10 * KEYS_OF_BLOCK as u64).try_for_each(|url| {
+                self.0.fetch_add(1, Ordering::Relaxed);
+                visit((1, url))
+            })
+        }
+    }
+
+    #[test]
+    fn a_copy_that_nobody_wants_any_more_is_not_read_to_its_end() {
+        let read = Arc::new(AtomicUsize::new(0));
+        let mut blocks = 0;
+        let visited = Copy(Box::new(Counted(Arc::clone(&read)))).visit(&mut |_| {
+            blocks += 1;
+            if blocks < 2 { Ok(()) } else { Err(StoreError::Unusable("nobody asks for it".into())) }
+        });
+        assert_eq!(visited.unwrap_err().to_string(), "nobody asks for it");
+        assert_eq!((blocks, read.load(Ordering::Relaxed)), (2, 2 * KEYS_OF_BLOCK));
+    }
 }
