@@ -19,6 +19,8 @@ mod parts;
 mod saved;
 
 pub(crate) use folder::{Folder, UNFINISHED, is_left_over};
+#[cfg(test)]
+pub(crate) use manifest::tests::manifest_of;
 pub(crate) use manifest::{CONFIGURATION, FORMAT, MANIFEST, Manifest};
 pub(crate) use parts::{PartsFile, PartsReader};
 pub(crate) use saved::{SavedFile, SavedPartition};

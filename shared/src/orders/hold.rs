@@ -21,13 +21,6 @@ pub struct Hold {
     pub renewed_s: u64,
 }
 
-impl Hold {
-    /// Says whether it is over for those who have the same clock as who renewed it.
-    pub fn is_over(&self, now_s: u64) -> bool {
-        now_s.saturating_sub(self.renewed_s) > HOLD_LASTS.as_secs()
-    }
-}
-
 impl fmt::Display for Hold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the crawl is held {}", self.author)

@@ -41,6 +41,9 @@ pub struct ProcessStatus {
     pub shares: Shares,
     /// Holds no input, no output and no work.
     pub idle: bool,
+    /// Heeds that the crawl is held.
+    #[serde(default)]
+    pub held: bool,
     /// Partitions that are too large and cannot be split, since most of their URLs are of one host; with their URLs.
     #[serde(default)]
     pub unsplittable: BTreeMap<u16, u64>,
@@ -129,4 +132,6 @@ pub enum ControlRequest {
     Capture(u64),
     /// Answer with the next [`Piece`](super::Piece) of the capture for the checkpoint of this number.
     Piece(u64),
+    /// Forget the capture for the checkpoint of this number. There is no answer.
+    Forget(u64),
 }

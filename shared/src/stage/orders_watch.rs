@@ -1,7 +1,9 @@
 //! The watch on the orders: what operators have asked of the crawl.
 //!
 //! In: the orders at the broker, read when a process begins, when it is told that there are others, and now and then: who was
-//! away when it was told finds them. Out: the orders as they are, without a hold that nobody renews any more.
+//! away when it was told finds them. Out: the orders as they are, without a hold that nobody renews any more. Only operators
+//! write orders, so one whose command was killed lies at the broker until the next checkpoint: who begins and finds a hold does
+//! not know whether anybody renews it, and heeds it when it has seen that.
 
 use crate::bus::{OrdersBucket, OrdersGiven};
 use crate::orders::{HOLD_LASTS, Orders};
@@ -30,9 +32,11 @@ impl OrdersWatch {
     /// # Errors
     /// The broker does not answer, or the orders are not understood.
     pub(super) async fn begin(bucket: OrdersBucket) -> anyhow::Result<Self> {
-        let (sender, given) = watch::channel(bucket.read().await?);
+        let mut found = bucket.read().await?;
+        let renewal = Renewal::begin(&mut found.orders);
+        let (sender, given) = watch::channel(found);
         let are_others = Arc::new(Notify::new());
-        let task = tokio::spawn(look_on(bucket.clone(), sender, Arc::clone(&are_others)));
+        let task = tokio::spawn(look_on(bucket.clone(), sender, Arc::clone(&are_others), renewal));
         Ok(OrdersWatch { bucket, given, are_others, task, heeded: (0, false) })
     }
 
@@ -41,12 +45,16 @@ impl OrdersWatch {
         self.are_others.notify_one();
     }
 
-    /// The orders as the broker holds them now.
+    /// The orders as the broker holds them now, with a hold if it was seen to be renewed.
     ///
     /// # Errors
     /// The broker does not answer, or they are not understood.
     pub(super) async fn read(&self) -> anyhow::Result<OrdersGiven> {
-        self.bucket.read().await
+        let mut given = self.bucket.read().await?;
+        if self.given.borrow().orders.hold.is_none() {
+            given.orders.hold = None;
+        }
+        Ok(given)
     }
 
     /// The orders as they were read last.
@@ -82,11 +90,14 @@ impl Drop for OrdersWatch {
     }
 }
 
-async fn look_on(bucket: OrdersBucket, sender: watch::Sender<OrdersGiven>, are_others: Arc<Notify>) {
-    let mut renewal = Renewal::default();
-    renewal.look(&mut sender.borrow().orders.clone(), Instant::now());
+async fn look_on(
+    bucket: OrdersBucket,
+    sender: watch::Sender<OrdersGiven>,
+    are_others: Arc<Notify>,
+    mut renewal: Renewal,
+) {
     loop {
-        let every = if sender.borrow().orders.hold.is_some() { LOOK_EVERY_HELD } else { LOOK_EVERY };
+        let every = if renewal.may_be_held() { LOOK_EVERY_HELD } else { LOOK_EVERY };
         let _ = tokio::time::timeout(every, are_others.notified()).await;
         match bucket.read().await {
             Ok(mut given) => {
@@ -105,24 +116,33 @@ async fn look_on(bucket: OrdersBucket, sender: watch::Sender<OrdersGiven>, are_o
     }
 }
 
-/// When the hold of a crawl was seen to be renewed last.
-#[derive(Default)]
-struct Renewal(Option<(u64, Instant)>);
+/// The hold of a crawl that was seen last: when it was renewed by the clock of who did, and when that was seen. Nothing was seen
+/// of one that was there in the beginning, or is over.
+struct Renewal(Option<(u64, Option<Instant>)>);
 
 impl Renewal {
+    /// Takes a hold out of the orders that a process finds when it begins.
+    fn begin(orders: &mut Orders) -> Self {
+        Renewal(orders.hold.take().map(|hold| (hold.renewed_s, None)))
+    }
+
+    /// Says whether there is a hold, or may be one.
+    fn may_be_held(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// Takes a hold out of the orders that nobody renews any more.
     fn look(&mut self, orders: &mut Orders, now: Instant) {
-        let Some(hold) = &orders.hold else {
-            self.0 = None;
-            return;
-        };
-        match self.0 {
-            Some((renewed_s, since)) if renewed_s == hold.renewed_s => {
-                if now.saturating_duration_since(since) > HOLD_LASTS {
-                    orders.hold = None;
-                }
+        let is_kept = |since: &Instant| now.saturating_duration_since(*since) <= HOLD_LASTS;
+        self.0 = match (&orders.hold, self.0) {
+            (None, _) => None,
+            (Some(hold), Some((renewed_s, since))) if renewed_s == hold.renewed_s => {
+                Some((renewed_s, since.filter(is_kept)))
             }
-            _ => self.0 = Some((hold.renewed_s, now)),
+            (Some(hold), _) => Some((hold.renewed_s, Some(now))),
+        };
+        if self.0.is_none_or(|(_, since)| since.is_none()) {
+            orders.hold = None;
         }
     }
 }
@@ -134,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_hold_is_over_when_it_is_renewed_no_more_whatever_the_clock_of_its_giver_says() {
-        let (mut renewal, begun) = (Renewal::default(), Instant::now());
+        let (mut renewal, begun) = (Renewal::begin(&mut Orders::default()), Instant::now());
         let mut is_held = |renewed_s, seconds| {
             let hold = Some(Hold { author: Author::default(), renewed_s });
             let mut orders = Orders { hold, ..Orders::default() };
@@ -145,5 +165,23 @@ mod tests {
         assert!(is_held(900, 0) && is_held(900, lasts) && !is_held(900, lasts + 1));
         assert!(!is_held(900, lasts + 2), "it does not come back");
         assert!(is_held(5, lasts + 3) && is_held(4, 2 * lasts) && is_held(4, 3 * lasts) && !is_held(4, 3 * lasts + 1));
+    }
+
+    #[test]
+    fn a_hold_that_is_found_in_the_beginning_is_heeded_when_it_is_renewed() {
+        let begun = Instant::now();
+        let orders =
+            |renewed_s| Orders { hold: Some(Hold { author: Author::default(), renewed_s }), ..Orders::default() };
+        let is_left_over = |found: &mut Orders| {
+            let renewal = Renewal::begin(found);
+            (found.hold.is_none() && renewal.may_be_held()).then_some(renewal)
+        };
+        let mut renewal = is_left_over(&mut orders(7)).unwrap();
+        let mut is_held = |renewed_s, seconds| {
+            let mut orders = orders(renewed_s);
+            renewal.look(&mut orders, begun + Duration::from_secs(seconds));
+            orders.hold.is_some()
+        };
+        assert!(!is_held(7, 1) && !is_held(7, 60) && is_held(8, 61) && is_held(8, 62));
     }
 }

@@ -471,6 +471,7 @@ impl Loop {
             is_draining: self.is_told_to_drain,
             rates,
             heeded: process.orders.heeded(),
+            is_held: process.orders.is_held(),
             now: self.now(),
         }
     }

@@ -89,7 +89,7 @@ impl Telling {
             },
             ControlRequest::Heed => serde_json::to_vec(&self.heeds(moment)),
             // The loop answers these.
-            ControlRequest::Capture(_) | ControlRequest::Piece(_) => return false,
+            ControlRequest::Capture(_) | ControlRequest::Piece(_) | ControlRequest::Forget(_) => return false,
         };
         if let Ok(payload) = answer {
             let _ = moment.bus.client.publish(reply, payload.into()).await;
@@ -159,6 +159,7 @@ impl Telling {
             reason: readiness.err().unwrap_or_default(),
             shares: moment.occupation.shares(),
             idle: moment.core.is_idle() && moment.settlement.is_settled(),
+            held: moment.is_held,
             unsplittable: moment.unsplittable(),
             counts: moment.counts().into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
         }
@@ -182,6 +183,8 @@ pub(super) struct Moment<'a> {
     pub(super) rates: &'a Rates,
     /// The revision of the orders that the core heeds.
     pub(super) heeded: u64,
+    /// It heeds that the crawl is held.
+    pub(super) is_held: bool,
     pub(super) now: Timestamp,
 }
 

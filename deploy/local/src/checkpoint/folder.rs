@@ -10,14 +10,18 @@ use super::saved::{SavedFile, hex};
 use crate::stages::WITH_STATE;
 use anyhow::Context as _;
 use rustix::fs::{FlockOperation, flock, statvfs};
+use rustix::io::Errno;
 use sha2::{Digest as _, Sha256};
 use shared::identity::Misfit;
 use shared::whole_file;
 use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 /// The file that lies in the folder while the checkpoint is not whole.
 pub(crate) const UNFINISHED: &str = "checkpoint.unfinished";
+/// What is said of a folder that another command writes.
+const TAKEN: &str = "is where another command is taking a checkpoint";
 /// What is to be free beside what is written.
 const SPARE_BYTES: u64 = 64 << 20;
 
@@ -52,8 +56,18 @@ impl Folder {
         let marker = path.join(UNFINISHED);
         let lock = File::options().create(true).truncate(false).write(true).open(&marker);
         let lock = lock.with_context(|| format!("cannot write into {place}"))?;
-        if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
-            return Err(refused("is where another command is taking a checkpoint"));
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Err(refused(TAKEN)),
+            Err(error) => return Err(error).with_context(|| format!("cannot lock {}", marker.display())),
+        }
+        // Who had the lock before may have ended since: without the marker, and perhaps with a checkpoint.
+        if !is_of(&lock, &marker) {
+            return Err(refused(TAKEN));
+        }
+        if path.join(MANIFEST).exists() {
+            let _ = fs::remove_file(&marker);
+            return Err(refused("holds a checkpoint already"));
         }
         let folder = Folder { path: path.to_owned(), is_new, _lock: lock, is_whole: false };
         folder.remove_parts();
@@ -142,11 +156,19 @@ impl Drop for Folder {
     }
 }
 
+/// Says whether an open file still lies at a path.
+fn is_of(file: &File, path: &Path) -> bool {
+    let place = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+    let (opened, found) = (file.metadata().map(place), fs::metadata(path).map(place));
+    opened.ok().zip(found.ok()).is_some_and(|(opened, found)| opened == found)
+}
+
 /// Says whether a folder has what a command that was killed has left of a checkpoint.
 pub(crate) fn is_left_over(path: &Path) -> bool {
     let marker = File::options().write(true).open(path.join(UNFINISHED));
     let is_free = |marker: &File| flock(marker, FlockOperation::NonBlockingLockExclusive).is_ok();
-    !path.join(MANIFEST).exists() && marker.as_ref().is_ok_and(is_free)
+    // The lock comes first: who had it may have finished the checkpoint.
+    marker.as_ref().is_ok_and(is_free) && !path.join(MANIFEST).exists()
 }
 
 #[cfg(test)]
@@ -186,5 +208,17 @@ mod tests {
         let error = begun.check_room(u64::MAX / 2).unwrap_err().to_string();
         assert!(error.contains("bytes free, the checkpoint needs about"), "{error}");
         begun.check_room(0).unwrap();
+    }
+
+    #[test]
+    fn a_lock_on_a_marker_that_another_command_has_removed_is_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let marker = folder.path().join(UNFINISHED);
+        let opened = File::create(&marker).unwrap();
+        assert!(is_of(&opened, &marker));
+        fs::remove_file(&marker).unwrap();
+        assert!(!is_of(&opened, &marker));
+        let _other = File::create(&marker).unwrap();
+        assert!(!is_of(&opened, &marker));
     }
 }

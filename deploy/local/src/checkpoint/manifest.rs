@@ -127,7 +127,7 @@ impl Manifest {
     ///
     /// # Errors
     /// It cannot be written.
-    pub(super) fn write(&self, folder: &Path) -> anyhow::Result<()> {
+    pub(crate) fn write(&self, folder: &Path) -> anyhow::Result<()> {
         let (checkpoint, path) = (serde_json::to_value(self)?, folder.join(MANIFEST));
         let sealed = Sealed { sha256: hex(&Sha256::digest(checkpoint.to_string())), checkpoint };
         whole_file::replace(&path, &serde_json::to_vec_pretty(&sealed)?)
@@ -193,16 +193,17 @@ impl Manifest {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    fn manifest() -> Manifest {
+    /// The manifest of a checkpoint of the crawl with this id.
+    pub(crate) fn manifest_of(id: &str) -> Manifest {
         Manifest {
             format: FORMAT,
             number: u64::MAX,
             taken_s: 1_700_000_000,
             crawl: "news".into(),
-            mark: Mark::first("a".into()),
+            mark: Mark::first(id.to_owned()),
             lost: BTreeMap::new(),
             partitions: 4,
             url: Rules::default(),
@@ -216,6 +217,10 @@ mod tests {
             unpacked_bytes: 10,
             files: Vec::new(),
         }
+    }
+
+    fn manifest() -> Manifest {
+        manifest_of("a")
     }
 
     #[test]

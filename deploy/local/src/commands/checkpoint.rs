@@ -12,6 +12,7 @@ mod collecting;
 mod draining;
 mod habit;
 mod holding;
+mod interrupt;
 mod taking;
 
 use super::EXIT_INTERRUPTED;
@@ -21,10 +22,11 @@ use crate::handle;
 use crate::output::line;
 use clap::Args;
 use habit::Habit;
+use interrupt::Interrupt;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
-use taking::{Interrupt, Taking, stopped};
+use taking::{Taking, stopped};
 
 /// Writes all that a running crawl knows into a folder, from which another crawl can begin (rhumb crawl --restore)
 ///

@@ -13,7 +13,7 @@ use shared::process::host_name;
 use shared::stage::Shares;
 use std::fmt::Write as _;
 use std::process::ExitCode;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// How long a look at a crawl may take.
@@ -109,9 +109,8 @@ async fn look(running: &Running) -> anyhow::Result<(Snapshot, Summary)> {
     if let Some(orders) = find_orders(bus).await? {
         let orders = orders.read().await?.orders;
         (summary.paused, summary.dropped, summary.set) = (orders.paused, orders.drops, orders.set);
-        let now_s = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_secs();
-        // One whose command was killed is over.
-        summary.held = orders.hold.filter(|hold| !hold.is_over(now_s));
+        // No process heeds one whose command was killed.
+        summary.held = orders.hold.filter(|_| snapshot.processes.iter().any(|process| process.held));
     }
     // Where stages are deployed one by one nobody supervises them all.
     if let Ok(answer) = ask_supervisor(bus, &SupervisorRequest::Status).await {

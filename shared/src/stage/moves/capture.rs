@@ -22,6 +22,8 @@ use tokio::sync::{Mutex, mpsc};
 const PIECES_AHEAD: usize = 8;
 /// A capture is forgotten when nobody asks for its pieces for this time.
 const KEPT: Duration = Duration::from_secs(30);
+/// One that is being collected stands in the way of another while it was asked for in this time.
+const ASKED_FOR: Duration = Duration::from_secs(10);
 
 /// A captured partition: its version, and what the stage keeps of it beside its tables, with the name of that.
 struct Captured {
@@ -35,7 +37,9 @@ pub(in crate::stage) struct Capture {
     /// The number of the checkpoint.
     pub(in crate::stage) number: u64,
     pieces: Arc<Mutex<mpsc::Receiver<Piece>>>,
-    asked_at: Instant,
+    begun_at: Instant,
+    /// When a piece was asked for last.
+    asked_at: Option<Instant>,
 }
 
 impl Capture {
@@ -73,17 +77,24 @@ impl Capture {
             // Nobody hears it when the capture is forgotten.
             let _ = full.blocking_send(last);
         });
-        Ok(Capture { number, pieces: Arc::new(Mutex::new(pieces)), asked_at: Instant::now() })
+        Ok(Capture { number, pieces: Arc::new(Mutex::new(pieces)), begun_at: Instant::now(), asked_at: None })
     }
 
     /// Says whether nobody has asked for its pieces for a while.
     pub(in crate::stage) fn is_forgotten(&self) -> bool {
-        self.asked_at.elapsed() > KEPT
+        self.asked_at.unwrap_or(self.begun_at).elapsed() > KEPT
+    }
+
+    /// Says whether a command asks for its pieces, and has not got all. One that captures and fails asks for none.
+    pub(in crate::stage) fn is_being_collected(&self) -> bool {
+        // Who has the lock waits for the next piece.
+        let is_given = self.pieces.try_lock().is_ok_and(|pieces| pieces.is_closed() && pieces.is_empty());
+        !is_given && self.asked_at.is_some_and(|asked_at| asked_at.elapsed() <= ASKED_FOR)
     }
 
     /// Sends the next piece to who asks, as soon as it is read. Who asks several times before gets them in that order.
     pub(in crate::stage) fn give(&mut self, client: Client, reply: Subject) {
-        self.asked_at = Instant::now();
+        self.asked_at = Some(Instant::now());
         let pieces = self.pieces.clone();
         tokio::spawn(async move {
             let mut pieces = pieces.lock().await;

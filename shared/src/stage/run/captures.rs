@@ -1,7 +1,8 @@
 //! What a process gives to a checkpoint: its partitions as they were at one moment, while it works on.
 //!
-//! In: requests of a `rhumb checkpoint`. Out: whether the partitions are captured; their pieces, one for each request. Invariant: a partition is captured only while the crawl is held and the instance has nothing in hand, so that nothing
-//! is missing which belongs to it.
+//! In: requests of a `rhumb checkpoint`. Out: whether the partitions are captured; their pieces, one for each request.
+//! Invariants: a partition is captured only while the crawl is held and the instance has nothing in hand, so that nothing is
+//! missing which belongs to it; what is being collected stays until it is given to its end, or nobody asks for it any more.
 
 use super::Loop;
 use crate::bus::is_inbox;
@@ -17,6 +18,7 @@ impl Loop {
         match (reply, serde_json::from_slice(&request.payload)) {
             (Some(reply), Ok(ControlRequest::Capture(number))) => self.answer_capture(reply, number).await,
             (Some(reply), Ok(ControlRequest::Piece(number))) => self.give_piece(reply, number).await,
+            (_, Ok(ControlRequest::Forget(number))) => _ = self.capture.take_if(|capture| capture.number == number),
             _ => {
                 if self.process.telling.answer(request, self.moment()).await {
                     self.process.orders.look();
@@ -51,6 +53,9 @@ impl Loop {
         }
         if !self.core.is_idle() || !self.settlement.is_settled() {
             return refused("it still has something in hand");
+        }
+        if self.capture.as_ref().is_some_and(Capture::is_being_collected) {
+            return refused("another checkpoint is being collected: try again when it has ended");
         }
         let (Some(desk), Some(own)) = (self.process.desk(), StageName::from_name(self.process.stage.name)) else {
             return refused("it has no state");

@@ -91,6 +91,16 @@ pub(super) async fn collect(
     Ok(all)
 }
 
+/// Has all instances forget what they have captured: nobody fetches the rest.
+///
+/// # Errors
+/// The broker does not take the request.
+pub(super) async fn forget(running: &Running, number: u64) -> anyhow::Result<()> {
+    let request = serde_json::to_vec(&ControlRequest::Forget(number))?;
+    running.bus.client.publish(running.bus.subjects.control("all"), request.into()).await?;
+    Ok(())
+}
+
 /// What an instance gave.
 #[derive(Default)]
 struct FromOne {

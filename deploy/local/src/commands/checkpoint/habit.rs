@@ -2,9 +2,10 @@
 //!
 //! In: a folder for all checkpoints. Out: a folder in it for each, named after the crawl and the time. Invariants: one that
 //! fails is said, and the next is taken when it is due; only complete ones count, and only what a checkpoint of this crawl
-//! is, or was to become, is removed.
+//! is, or was to become, is removed: another one may have the same name.
 
-use super::taking::{Interrupt, Taken, Taking, stopped};
+use super::interrupt::Interrupt;
+use super::taking::{Taken, Taking, stopped};
 use crate::checkpoint::{MANIFEST, Manifest, UNFINISHED, is_left_over};
 use crate::commands::EXIT_INTERRUPTED;
 use crate::handle::{self, Handle, Running};
@@ -55,10 +56,18 @@ impl Habit {
                 }
             }
             // A private broker that was started anew listens elsewhere.
-            let is_same = |handle: Handle| handle.broker == running.broker;
-            if !Handle::read(&running.pipeline.data)?.is_none_or(is_same) {
-                running = handle::find(&self.layers).await?;
+            match self.found_anew(&running).await {
+                Ok(found) => running = found.unwrap_or(running),
+                Err(error) => eprintln!("the crawl is not found now, it is looked for again: {error:#}"),
             }
+        }
+    }
+
+    /// The crawl, when it is found elsewhere than before.
+    async fn found_anew(&self, running: &Running) -> anyhow::Result<Option<Running>> {
+        match Handle::read(&running.pipeline.data)? {
+            Some(handle) if handle.broker != running.broker => handle::find(&self.layers).await.map(Some),
+            _ => Ok(None),
         }
     }
 
@@ -73,18 +82,24 @@ impl Habit {
         self.remove_left_over(crawl);
         let time = humantime::format_rfc3339_millis(SystemTime::now()).to_string().replace(':', "");
         let taken = taking.take(running, &self.dir.join(format!("{crawl}-{time}")), interrupt).await?;
-        if let (Some(keep), Some(_)) = (self.keep, &taken) {
-            for old in self.complete(crawl).into_iter().rev().skip(keep) {
-                remove(&old).with_context(|| format!("cannot remove the old checkpoint {}", old.display()))?;
-            }
+        if let (Some(keep), Some(taken)) = (self.keep, &taken) {
+            self.remove_old(crawl, &taken.id, keep);
         }
         Ok(taken)
     }
 
-    /// Complete checkpoints of the crawl, the oldest first.
-    fn complete(&self, crawl: &str) -> Vec<PathBuf> {
-        let is_of = |path: &PathBuf| Manifest::read(path).is_ok_and(|manifest| manifest.crawl == crawl);
-        self.folders(crawl).into_iter().filter(is_of).collect()
+    /// Removes all complete checkpoints of the crawl with this name and id but the newest `keep`.
+    fn remove_old(&self, crawl: &str, id: &str, keep: usize) {
+        let is_of = |path: &PathBuf| Manifest::read(path).is_ok_and(|manifest| manifest.mark.id == id);
+        let complete: Vec<PathBuf> = self.folders(crawl).into_iter().filter(is_of).collect();
+        for old in complete.into_iter().rev().skip(keep) {
+            if let Err(error) = remove(&old) {
+                let old = old.display();
+                eprintln!(
+                    "a checkpoint was taken, but the old one in {old} cannot be removed, remove it by hand: {error}"
+                );
+            }
+        }
     }
 
     fn remove_left_over(&self, crawl: &str) {
@@ -121,4 +136,26 @@ fn remove(path: &Path) -> std::io::Result<()> {
         _ => {}
     }
     fs::remove_dir_all(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::checkpoint::manifest_of;
+
+    #[test]
+    fn only_checkpoints_of_the_same_crawl_are_removed_whatever_they_are_called() {
+        let folder = tempfile::tempdir().unwrap();
+        let (every, keep, layers) = (None, Some(1), Layers::default());
+        let habit = Habit { dir: folder.path().to_owned(), every, keep, layers, json: false };
+        for (name, id) in [("news-1", "a"), ("news-2", "b"), ("news-3", "a"), ("news-4", "b"), ("other-1", "a")] {
+            fs::create_dir(folder.path().join(name)).unwrap();
+            manifest_of(id).write(&folder.path().join(name)).unwrap();
+        }
+        habit.remove_old("news", "a", 1);
+        let entries = fs::read_dir(folder.path()).unwrap().flatten();
+        let mut left: Vec<_> = entries.map(|entry| entry.file_name().into_string().unwrap()).collect();
+        left.sort();
+        assert_eq!(left, ["news-2", "news-3", "news-4", "other-1"]);
+    }
 }

@@ -3,9 +3,10 @@
 //! In: a running crawl, a folder. Out: the checkpoint, and how long it took. Invariant: what fails, or is interrupted, leaves
 //! the crawl going on and the folder as it was.
 
-use super::collecting::{Collected, capture, collect};
+use super::collecting::{Collected, capture, collect, forget};
 use super::draining::{drain, is_still};
 use super::holding::Holding;
+use super::interrupt::Interrupt;
 use crate::checkpoint::{FORMAT, Folder, Manifest};
 use crate::commands::orders::change;
 use crate::commands::scale::owners;
@@ -27,7 +28,6 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
-use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// What a known URL takes in a checkpoint, and one that waits: the first is random and cannot be compressed.
 const BYTES_PER_KNOWN: u64 = 16;
@@ -35,26 +35,6 @@ const BYTES_PER_WAITING: u64 = 64;
 
 /// How often it is looked whether the crawl has stopped.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
-
-/// Ctrl-C, and SIGTERM.
-pub(super) struct Interrupt {
-    interrupt: Signal,
-    terminate: Signal,
-}
-
-impl Interrupt {
-    pub(super) fn listen() -> anyhow::Result<Self> {
-        Ok(Interrupt { interrupt: signal(SignalKind::interrupt())?, terminate: signal(SignalKind::terminate())? })
-    }
-
-    /// Comes with the next of them.
-    pub(super) async fn comes(&mut self) {
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
-    }
-}
 
 /// Waits until a crawl has stopped.
 ///
@@ -78,6 +58,9 @@ pub(super) struct Taking {
 /// A checkpoint that was taken.
 #[derive(Debug, Serialize)]
 pub(super) struct Taken {
+    /// The id of the crawl.
+    #[serde(skip)]
+    pub(super) id: String,
     dir: PathBuf,
     /// How long dispatch stood still, beside the drain.
     pause_s: f64,
@@ -92,7 +75,7 @@ pub(super) struct Taken {
 
 impl fmt::Display for Taken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Taken { dir, pause_s, drain_s, took_s, known, waiting, bytes } = self;
+        let Taken { dir, pause_s, drain_s, took_s, known, waiting, bytes, .. } = self;
         write!(
             f,
             "{}: {known} URLs known, {waiting} waiting, {bytes} bytes, in {took_s:.1} s; dispatch stood still for {pause_s:.1} s \
@@ -127,22 +110,29 @@ impl Taking {
         let folder = Folder::begin(dir)?;
         let (identity, buckets) = crawl(running).await?;
         folder.check_room(estimate(running).await?)?;
-        let holding = tokio::select! {
-            holding = Holding::begin(running, self.author_of(dir)) => holding?,
-            () = interrupt.comes() => return Ok(None),
-        };
+        let Some(holding) = Holding::begin(running, self.author_of(dir), interrupt).await? else { return Ok(None) };
         let still = tokio::select! {
             still = self.stand_still(running, &buckets, number) => Some(still),
             () = interrupt.comes() => None,
         };
         let lifted = holding.lift().await;
-        let Some(still) = still.transpose()? else { return Ok(None) };
-        let held = lifted.context("the crawl goes on by itself in some seconds")?;
+        let Some(still) = still else { return Ok(None) };
+        let (still, held) = match (still, lifted) {
+            (Ok(still), Ok(held)) => (still, held),
+            // Without the hold nothing stands still.
+            (Err(error), Err(lost)) => return Err(error.context(format!("{lost:#}"))),
+            (Err(error), _) | (_, Err(error)) => return Err(error),
+        };
         let crawl = identity.mark.to_string();
         let collected = tokio::select! {
-            collected = collect(running, &folder, &still.captured, (&crawl, number)) => collected?,
-            () = interrupt.comes() => return Ok(None),
+            collected = collect(running, &folder, &still.captured, (&crawl, number)) => Some(collected),
+            () = interrupt.comes() => None,
         };
+        if !matches!(collected, Some(Ok(_))) {
+            // They do so by themselves a little later.
+            let _ = forget(running, number).await;
+        }
+        let Some(collected) = collected.transpose()? else { return Ok(None) };
         let configuration = buckets.register.configuration().await?;
         let configuration =
             configuration.context("the broker holds no configuration of the crawl: run `rhumb init`")?;
@@ -152,10 +142,10 @@ impl Taking {
         let mut manifest = manifest(running, identity, number, orders, still, collected);
         manifest.files.push(folder.keep_configuration(&configuration)?);
         folder.finish(&manifest)?;
-        let Manifest { known, waiting, files, .. } = manifest;
+        let Manifest { known, waiting, files, mark, .. } = manifest;
         let bytes = files.iter().map(|file| file.bytes).sum();
         let [pause_s, drain_s, took_s] = [pause, drained, began.elapsed()].map(|time| time.as_secs_f64());
-        Ok(Some(Taken { dir: dir.to_owned(), pause_s, drain_s, took_s, known, waiting, bytes }))
+        Ok(Some(Taken { id: mark.id, dir: dir.to_owned(), pause_s, drain_s, took_s, known, waiting, bytes }))
     }
 
     /// Who holds the crawl: no other command is the same.
