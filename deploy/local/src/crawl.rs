@@ -30,7 +30,7 @@ pub(crate) use membership::{KEPT, begin_or_go_on};
 pub use metrics::tables as tables_of_metrics;
 pub(crate) use partitions::OWNERS;
 pub(crate) use plan::{EndReason, Plan, Runs};
-pub(crate) use restoring::Restore;
+pub(crate) use restoring::{Restore, check_restored};
 pub(crate) use settings::check_set;
 pub(crate) use tide::TIDE;
 

@@ -7,6 +7,7 @@
 //! | `stream.<name>` | the generation that made the stream |
 //! | `configuration` | the configuration without what others should not see, for commands that have the broker's address alone |
 //! | `restoring` | the checkpoint that the crawl is being restored from, until all of it has come |
+//! | `restored` | the checkpoint that it was restored from |
 //! | `conducted` | when the crawl was conducted for the first time (`rhumb conduct`), in seconds since 1970 |
 //!
 //! Invariant: whoever creates the key `crawl` first has begun the crawl; all others take part in it or end.
@@ -21,6 +22,7 @@ const CRAWL: &str = "crawl";
 const CONFIGURATION: &str = "configuration";
 const CONDUCTED: &str = "conducted";
 const RESTORING: &str = "restoring";
+const RESTORED: &str = "restored";
 /// How often a note is written before the broker counts as one that does not answer, and the wait between: a bucket that
 /// has just got more copies may have no leader for a moment.
 const TRIES: u32 = 4;
@@ -133,7 +135,19 @@ impl Register {
     /// # Errors
     /// The broker does not answer.
     pub async fn restoring(&self) -> anyhow::Result<Option<String>> {
-        let of = self.bucket.get(RESTORING).await.context("the broker does not tell whether the crawl is restored")?;
+        self.checkpoint(RESTORING).await
+    }
+
+    /// The checkpoint that the crawl was restored from; none when it was not.
+    ///
+    /// # Errors
+    /// The broker does not answer.
+    pub async fn restored(&self) -> anyhow::Result<Option<String>> {
+        self.checkpoint(RESTORED).await
+    }
+
+    async fn checkpoint(&self, key: &str) -> anyhow::Result<Option<String>> {
+        let of = self.bucket.get(key).await.context("the broker does not tell whether the crawl is restored")?;
         Ok(of.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
     }
 
@@ -145,11 +159,12 @@ impl Register {
         self.put(RESTORING, checkpoint.as_bytes().to_vec()).await
     }
 
-    /// All of its checkpoint has come.
+    /// All of this checkpoint has come.
     ///
     /// # Errors
     /// The broker does not answer.
-    pub async fn is_restored(&self) -> anyhow::Result<()> {
+    pub async fn is_restored(&self, checkpoint: &str) -> anyhow::Result<()> {
+        self.put(RESTORED, checkpoint.as_bytes().to_vec()).await?;
         self.bucket.purge(RESTORING).await.context("the broker does not note that the crawl is restored")
     }
 

@@ -1,7 +1,7 @@
 //! `rhumb init`: makes at the broker what the stages of a crawl need before they start.
 
 use super::arguments::{BadArguments, Which};
-use crate::crawl::{Restore, begin_or_go_on, check_set};
+use crate::crawl::{Restore, begin_or_go_on, check_restored, check_set};
 use crate::handle;
 use crate::output::line;
 use crate::stages::owns_partitions;
@@ -69,9 +69,14 @@ async fn make(layers: &Layers, pipeline: &Pipeline, restore: Option<&Restore>) -
     let url = &pipeline.broker.url;
     let bus = Bus::connect(url, pipeline, "rhumb init").await?;
     let buckets = ensure_buckets(&bus, pipeline).await?;
-    if let Some(restore) = restore {
-        restore.announce(&buckets, pipeline).await?;
-        restore.prepare(&buckets, pipeline).await?;
+    match restore {
+        Some(restore) => {
+            if !restore.goes_on(&buckets, pipeline).await? {
+                restore.announce(&buckets).await?;
+            }
+            restore.prepare(&buckets, pipeline).await?;
+        }
+        None => check_restored(&buckets).await?,
     }
     check_set(&buckets, layers, pipeline).await?;
     let with_state = pipeline.stages.common().into_iter().filter(|(stage, _)| owns_partitions(stage));

@@ -108,6 +108,24 @@ impl Membership<'_> {
         Ok(identity)
     }
 
+    /// Checks before anything is made that a crawl that is none yet can begin here.
+    ///
+    /// # Errors
+    /// The data directory is that of another, or the broker holds streams of an earlier one ([`Misfit`]).
+    pub(super) async fn check_new(&self) -> anyhow::Result<()> {
+        if self.kept()?.is_some() || self.holds_state() {
+            return Err(Misfit(format!(
+                "the data directory {} is that of a crawl already: take another (--data DIR), or go on with that crawl (--resume)",
+                self.data.display()
+            ))
+            .into());
+        }
+        if self.has_streams().await? {
+            return Err(self.orphaned().into());
+        }
+        Ok(())
+    }
+
     /// Begins another generation with what is there.
     async fn go_on_after_loss(
         &self,

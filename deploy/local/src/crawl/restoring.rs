@@ -97,11 +97,11 @@ impl Restore {
         identity
     }
 
-    /// Begins, or goes on after it was cut short: who finds the crawl from now on knows that it is not whole yet.
+    /// Says whether it goes on after it was cut short: this checkpoint was announced, and no partition of it was taken yet.
     ///
     /// # Errors
     /// The broker holds a crawl of this name, or one that another checkpoint is restored to.
-    pub(crate) async fn announce(&self, buckets: &Buckets, pipeline: &Pipeline) -> anyhow::Result<()> {
+    pub(crate) async fn goes_on(&self, buckets: &Buckets, pipeline: &Pipeline) -> anyhow::Result<bool> {
         let (held, restoring) = (buckets.register.read().await?, buckets.register.restoring().await?);
         let (crawl, ways) = (
             &pipeline.crawl,
@@ -114,18 +114,49 @@ impl Restore {
                  {ways}"
             ))
             .into()),
+            (Some(_), None) if self.is_untouched(buckets).await? => Ok(true),
             (Some(_), None) => Err(Misfit(format!("there is a crawl '{crawl}' already: {ways}")).into()),
-            (None, None) => buckets.register.restores(&self.manifest.name()).await,
-            (_, Some(_)) => Ok(()),
+            (None, None) => Ok(false),
+            (_, Some(_)) => Ok(true),
         }
     }
 
-    /// Writes what the buckets have to say before any stream is there: who finds the streams needs it.
+    /// Says whether all of this checkpoint has come, and nobody has taken anything of it yet.
+    async fn is_untouched(&self, buckets: &Buckets) -> anyhow::Result<bool> {
+        if buckets.register.restored().await? != Some(self.manifest.name()) {
+            return Ok(false);
+        }
+        for stage in WITH_STATE {
+            let table = buckets.owners.read(stage).await?;
+            if table.is_none_or(|table| table.owners.to_restore().len() < table.owners.partitions.len()) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Begins: who finds the crawl from now on knows that it is not whole yet.
+    ///
+    /// # Errors
+    /// The broker does not answer.
+    pub(crate) async fn announce(&self, buckets: &Buckets) -> anyhow::Result<()> {
+        buckets.register.restores(&self.manifest.name()).await
+    }
+
+    /// Writes what the buckets have to say before any stream is there: who finds the streams needs it. When all partitions were
+    /// sent, instances may be at work: what the buckets say is theirs.
     ///
     /// # Errors
     /// The broker does not take it.
     pub(crate) async fn prepare(&self, buckets: &Buckets, pipeline: &Pipeline) -> anyhow::Result<()> {
         let Manifest { scope, spent, orders, owners, .. } = &self.manifest;
+        let mut are_sent = true;
+        for stage in WITH_STATE {
+            are_sent &= buckets.owners.read(stage).await?.is_some_and(|table| !is_to_be_sent(&table.owners));
+        }
+        if are_sent {
+            return Ok(());
+        }
         for (bucket, entries) in [(&buckets.scope, scope), (&buckets.tokens, spent)] {
             for (key, value) in entries {
                 bucket.put(key, value.clone().into()).await.context("the broker does not take what is restored")?;
@@ -172,7 +203,7 @@ impl Restore {
         for stage in to_let_go {
             buckets.owners.change(stage, |owners| owners.are_sent(copy)).await?;
         }
-        buckets.register.is_restored().await?;
+        buckets.register.is_restored(&self.manifest.name()).await?;
         let Manifest { crawl, known, waiting, .. } = &self.manifest;
         let took_ms = began.elapsed().as_millis() as u64;
         tracing::info!(
@@ -229,12 +260,12 @@ fn is_to_be_sent(owners: &Owners) -> bool {
 ///
 /// # Errors
 /// It is, or the broker does not answer.
-pub(super) async fn check_restored(buckets: &Buckets) -> anyhow::Result<()> {
+pub(crate) async fn check_restored(buckets: &Buckets) -> anyhow::Result<()> {
     match buckets.register.restoring().await? {
         None => Ok(()),
         Some(from) => Err(Misfit(format!(
-            "the crawl was being restored from checkpoint {from}, and not all of it has come: restore it again (rhumb crawl \
-             --restore DIR), or begin anew (rhumb delete)"
+            "the crawl was being restored from checkpoint {from}, and not all of it has come: wait for the end of that; if it was \
+             cut short, restore it again (--restore DIR), or begin anew (rhumb delete)"
         ))
         .into()),
     }

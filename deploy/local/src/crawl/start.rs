@@ -83,16 +83,19 @@ async fn start_here(plan: &Plan) -> anyhow::Result<Parts> {
         check_scope(&buckets, pipeline).await?;
     }
     let restore = plan.restore.as_ref();
+    let membership = Membership { pipeline, data: &data, bus: &bus, buckets: &buckets, restore };
     match restore {
         Some(restore) => {
-            restore.announce(&buckets, pipeline).await?;
+            if !restore.goes_on(&buckets, pipeline).await? {
+                membership.check_new().await?;
+                restore.announce(&buckets).await?;
+            }
             restore.prepare(&buckets, pipeline).await?;
         }
         None => check_restored(&buckets).await?,
     }
     check_set(&buckets, &plan.layers, pipeline).await?;
     let mut tide = Tide::open(&data, pipeline)?;
-    let membership = Membership { pipeline, data: &data, bus: &bus, buckets: &buckets, restore };
     let identity = membership.settle(&mut tide, plan.accept_loss).await?;
     leave_unarchived(&bus, pipeline).await?;
 
@@ -130,6 +133,7 @@ async fn take_over_fleet(plan: &Plan, statefulsets: &BTreeMap<String, String>) -
         Some(begun) => begun,
         None => wait_for_crawl(&bus, pipeline, None, |what| front.health.waits(what)).await?,
     };
+    check_restored(&buckets).await?;
     front.health.waits("waits for the lease of the crawl's conductor: another may hold it");
     let lease = take_lease(buckets.leases.clone(), buckets.lease, pipeline, url).await?;
     let elapsed = buckets.register.conducted_since().await?.elapsed().unwrap_or_default();

@@ -10,7 +10,7 @@ use crate::handle::Running;
 use anyhow::Context as _;
 use shared::bus::{OrdersBucket, find_orders};
 use shared::orders::{Author, HOLD_LASTS, Hold, Orders};
-use shared::stage::{ControlRequest, ProcessHeeds};
+use shared::stage::{ControlRequest, ProcessHeeds, ProcessStatus};
 use std::time::{Duration, Instant, SystemTime};
 
 /// How often the hold is renewed.
@@ -105,17 +105,19 @@ impl Drop for Holding<'_> {
     }
 }
 
-/// Waits until it is clear whether somebody else holds the crawl. Gives a hold that nobody renews any more, whatever the clock
-/// of its giver says.
+/// Waits until it is clear whether somebody else holds the crawl. Gives a hold that nobody renews any more and no process heeds,
+/// whatever the clock of its giver says.
 async fn left_over(running: &Running) -> anyhow::Result<Option<Hold>> {
     let (mut found, since) = (None, Instant::now());
     loop {
         let Some(hold) = change(running, |_| false).await?.orders.hold else { return Ok(None) };
         let found = found.get_or_insert_with(|| hold.clone());
-        if *found != hold {
+        let processes: Vec<ProcessStatus> = ask_all(&running.bus, &ControlRequest::Status, None).await?;
+        if *found != hold || processes.iter().any(|process| process.held) {
             return Err(is_taken(&hold));
         }
-        if since.elapsed() > HOLD_LASTS {
+        // One that was given this moment is heard of soon, or renewed.
+        if since.elapsed() > 2 * RENEW_EVERY {
             return Ok(Some(hold));
         }
         tokio::time::sleep(LOOK_EVERY).await;
