@@ -1,7 +1,8 @@
 //! Hand: what an operator does to a crawl that faults befall (`rhumb pause`, `set`, `drop`), and takes back.
 //!
 //! Flow: a command is given until every process has heard it; when its fault ends, the one that takes it back is, until the
-//! crawl has ended. What the web must not see in between is a claim, which the verdict holds against what it saw.
+//! crawl has ended; a drop holds to the end. What the web must not see in between is a claim, which the verdict holds against
+//! what it saw.
 
 use super::command_line::CommandLine;
 use super::kind::Kind;
@@ -19,14 +20,14 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// From the end of a command that all have heard, until no request may contradict it.
 const HEEDED_WITHIN: Duration = Duration::from_secs(1);
 
-/// A command that holds until it is taken back.
+/// A command that holds until it is taken back, if it is.
 pub(super) struct Hand {
     kind: Kind,
     target: String,
     is_ending: Arc<AtomicBool>,
     is_over: Arc<AtomicBool>,
-    /// From when it was heard by all until it was taken back, if it was before that.
-    held: JoinHandle<io::Result<Option<(Instant, Instant)>>>,
+    /// From when it was heard by all, if it was in time, until it was taken back, if it was.
+    held: JoinHandle<io::Result<Option<(Instant, Option<Instant>)>>>,
 }
 
 /// What the web must not see.
@@ -47,14 +48,14 @@ impl Hand {
         let (is_ending, is_over) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default());
         let (ending, over) = (Arc::clone(&is_ending), Arc::clone(&is_over));
         let held = thread::spawn(move || {
-            let Some(back) = back else { return until_heard(&order, &over).map(|_| None) };
+            let Some(back) = back else { return Ok(until_heard(&order, &over)?.map(|from| (from, None))) };
             let from = until_heard(&order, &ending)?;
             while !ending.load(Ordering::Relaxed) {
                 thread::sleep(super::command_line::LOOK_EVERY);
             }
             let until = Instant::now();
             until_heard(&back, &over)?;
-            Ok(from.map(|from| (from, until)))
+            Ok(from.map(|from| (from, Some(until))))
         });
         Hand { kind: fault.kind, target: fault.target.clone(), is_ending, is_over, held }
     }
@@ -72,7 +73,7 @@ impl Hand {
         let Hand { kind, target, is_ending, is_over, held } = self;
         [is_ending, is_over].iter().for_each(|flag| flag.store(true, Ordering::Relaxed));
         let held = held.join().expect("a thread that gives commands").expect("commands can be given");
-        held.map(|(from, until)| Claim { kind, target, from, until })
+        held.map(|(from, until)| Claim { kind, target, from, until: until.unwrap_or_else(Instant::now) })
     }
 }
 
@@ -85,7 +86,7 @@ fn words(fault: &Fault, host: Option<&str>) -> (String, Option<String>) {
             let key = fault.target.split('=').next().unwrap_or_default();
             (format!("set {}", fault.target), Some(format!("set --unset {key}")))
         }
-        _ => (format!("drop{} --yes", of(host)), None),
+        _ => (format!("drop{} --and-later --yes --yes", of(host)), None),
     }
 }
 
@@ -101,8 +102,9 @@ fn until_heard(line: &CommandLine, is_cut_off: &AtomicBool) -> io::Result<Option
 }
 
 impl Claim {
-    /// What the web saw against it. `began` is when the times of contacts begin.
-    pub(crate) fn broken_by(&self, contacts: &[Contact], began: Instant) -> Vec<String> {
+    /// What the web saw against it. `began` is when the times of contacts begin. `in_hand`: requests that a fetcher which stood
+    /// still may have had in hand.
+    pub(crate) fn broken_by(&self, contacts: &[Contact], began: Instant, in_hand: usize) -> Vec<String> {
         let held = self.from + HEEDED_WITHIN..self.until;
         let is_about = |contact: &&Contact| self.target.parse().ok().is_none_or(|host: u32| host == contact.host);
         let within: Vec<&Contact> =
@@ -112,6 +114,11 @@ impl Claim {
                 let delay = delay_of(&self.target).mul_f64(1.0 - EARLY_TOLERANCE);
                 let is_early = |pair: &&[&Contact]| pair[0].host == pair[1].host && pair[1].at - pair[0].at < delay;
                 within.windows(2).filter(is_early).map(|pair| self.says(pair[1])).collect()
+            }
+            // A job for a robots.txt has no URL that could be dropped; and a drop does not wait for fetchers.
+            Kind::Drop => {
+                let of_urls = within.into_iter().filter(|contact| !contact.url.ends_with("/robots.txt"));
+                of_urls.skip(in_hand).map(|contact| self.says(contact)).collect()
             }
             _ => within.into_iter().map(|contact| self.says(contact)).collect(),
         }
@@ -144,9 +151,11 @@ mod tests {
         let contacts: Vec<Contact> = [(0, 10_900), (0, 12_000), (1, 13_000), (1, 14_500), (1, 16_600), (0, 20_100)]
             .map(|(host, ms)| Contact { host, url: String::new(), at: Duration::from_millis(ms), connection: 0 })
             .into();
-        let broken = |kind, target: &str| claim(kind, target).broken_by(&contacts, began).len();
+        let broken = |kind, target: &str| claim(kind, target).broken_by(&contacts, began, 0).len();
         assert_eq!(broken(Kind::Pause, "crawl"), 4);
         assert_eq!((broken(Kind::Pause, "0"), broken(Kind::Pause, "2")), (1, 0));
+        let dropped = claim(Kind::Drop, "1");
+        assert_eq!([0, 1].map(|in_hand| dropped.broken_by(&contacts, began, in_hand).len()), [3, 2]);
         assert_eq!((broken(Kind::Set, "politeness.delay=2s"), broken(Kind::Set, "politeness.delay=1s")), (1, 0));
     }
 
@@ -157,6 +166,6 @@ mod tests {
         assert_eq!(of_host, ("pause --host h3.test".to_owned(), Some("unpause --host h3.test".to_owned())));
         let set = words(&fault(Kind::Set, "politeness.delay=2s"), None);
         assert_eq!(set, ("set politeness.delay=2s".to_owned(), Some("set --unset politeness.delay".to_owned())));
-        assert_eq!(words(&fault(Kind::Drop, "3"), Some("h3.test")).0, "drop --host h3.test --yes");
+        assert_eq!(words(&fault(Kind::Drop, "3"), Some("h3.test")).0, "drop --host h3.test --and-later --yes --yes");
     }
 }

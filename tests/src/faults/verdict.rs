@@ -62,8 +62,8 @@ pub(crate) fn of(
     let mut wrong = wrong_with(schedule, world, &finished, &contacts);
     // A broker that comes back with earlier files has forgotten later orders.
     if !schedule.has(Kind::Restore, None) {
-        let began = world.web.began();
-        wrong.extend(claims.iter().flat_map(|claim| claim.broken_by(&contacts, began)));
+        let (began, in_hand) = (world.web.began(), usize::from(schedule.has(Kind::Stop, Some("fetcher"))));
+        wrong.extend(claims.iter().flat_map(|claim| claim.broken_by(&contacts, began, in_hand)));
     }
     if repeats > repeats_max {
         wrong.push(format!("{repeats} URLs requested again, at most {repeats_max}: {:?}", report.repeats.listed));
@@ -83,10 +83,13 @@ fn wrong_with(schedule: &Schedule, world: &World, finished: &Finished, contacts:
         }
     };
     expect(*code == 0 && summary.complete, format!("exit code {code}, complete: {}", summary.complete));
-    match schedule.faults.iter().find(|fault| fault.kind == Kind::Drop) {
+    // Where nothing was dropped, all is as without the order.
+    let has_dropped = summary.outcomes.get("dropped").is_some_and(|dropped| *dropped > 0);
+    match schedule.faults.iter().find(|fault| fault.kind == Kind::Drop && has_dropped) {
         Some(fault) => {
-            let name = fault.target.parse().map(|host| world.web.host_name(host)).unwrap_or_default();
-            let missing = missing_elsewhere(&truth, contacts, &name);
+            let host = fault.target.parse().expect("the number of a host");
+            let name = world.web.host_name(host);
+            let missing = missing_elsewhere(&truth, contacts, &name, &world.web.found_only_through(host));
             expect(missing.is_empty(), format!("never requested, although not of {name}: {missing:?}"));
             let more = more_than_true(&summary.outcomes, &truth.outcomes);
             expect(more.is_empty(), format!("{more:?} are more than in {:?}", truth.outcomes));
@@ -122,12 +125,19 @@ fn wrong_with(schedule: &Schedule, world: &World, finished: &Finished, contacts:
     wrong
 }
 
-/// What was never requested, although it is at another host than the one whose URLs were dropped.
-fn missing_elsewhere<'a>(truth: &'a Truth, contacts: &[Contact], dropped: &str) -> Vec<&'a str> {
+/// What was never requested, although it is at another host than the one whose URLs were dropped, and not found through that
+/// alone.
+fn missing_elsewhere<'a>(
+    truth: &'a Truth,
+    contacts: &[Contact],
+    dropped: &str,
+    through: &BTreeSet<String>,
+) -> Vec<&'a str> {
     let requested: BTreeSet<&str> = contacts.iter().map(|contact| contact.url.as_str()).collect();
     let expected = [&truth.pages, &truth.redirects, &truth.not_found].into_iter().flatten().map(String::as_str);
     let of_dropped = format!("//{dropped}:");
-    expected.filter(|url| !requested.contains(url) && !url.contains(&of_dropped)).collect()
+    let is_expected = |url: &&str| !url.contains(&of_dropped) && !through.contains(*url);
+    expected.filter(|url| is_expected(url) && !requested.contains(url)).collect()
 }
 
 /// Outcomes beside `dropped` of which there are more than in the truth: what is dropped ends in no other way, and what

@@ -42,6 +42,7 @@ mod validators;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
@@ -149,6 +150,12 @@ impl SyntheticWeb {
     /// What a perfect crawl finds.
     pub fn truth(&self) -> Truth {
         Truth::new(&self.web.plan)
+    }
+
+    /// The URLs of other hosts that a perfect crawl finds by way of this host's pages alone.
+    pub fn found_only_through(&self, host: u32) -> BTreeSet<String> {
+        let plan = &self.web.plan;
+        truth::found_only_through(plan, host).into_iter().map(|(of, resource)| plan.url(of, resource)).collect()
     }
 
     /// What the crawler did since the start or the last reset.

@@ -273,7 +273,7 @@ impl Plan {
     }
 
     /// The links that a page gives to a crawl that comes to it.
-    fn leads_to(&self, host: u32, page: u32) -> Vec<Link> {
+    pub(crate) fn leads_to(&self, host: u32, page: u32) -> Vec<Link> {
         match self.shape(host, page) {
             shape if shape.is_disallowed() => Vec::new(),
             shape if shape.redirect => vec![self.redirect_target(host, page)],
@@ -282,7 +282,7 @@ impl Plan {
     }
 
     /// Says whether a crawl of the host comes to its pages, and from each to those that it links to.
-    fn gives_pages(&self, host: u32) -> bool {
+    pub(crate) fn gives_pages(&self, host: u32) -> bool {
         self.site(host)
             .hostility
             .is_none_or(|hostility| hostility.pages().is_none() && hostility.robots() != RobotsMeaning::Unreachable)

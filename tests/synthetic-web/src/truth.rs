@@ -1,6 +1,6 @@
 //! Truth: what becomes of each URL in a perfect crawl of the whole web, from the first host's `/` or from every host's.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
@@ -74,5 +74,44 @@ impl Truth {
         ];
         self.outcomes = lists.into_iter().map(|(name, urls)| (name.to_owned(), urls as u64)).collect();
         self
+    }
+}
+
+/// What a perfect crawl finds of other hosts by way of this one's pages alone.
+pub(crate) fn found_only_through(plan: &Plan, host: u32) -> BTreeSet<(u32, Resource)> {
+    let (mut seen, mut ahead) = (BTreeSet::new(), vec![(0, Resource::Page(0))]);
+    while let Some((at, resource)) = ahead.pop() {
+        let is_new = seen.insert((at, resource));
+        match resource {
+            Resource::Page(page) if is_new && at != host && plan.gives_pages(at) => {
+                ahead.extend(plan.leads_to(at, page).into_iter().map(|link| (link.host, link.resource)));
+            }
+            _ => {}
+        }
+    }
+    // A host's own pages lead to its byways.
+    let is_seen = |at, resource| match resource {
+        Resource::Byway(_) => seen.contains(&(at, Resource::Page(0))),
+        _ => seen.contains(&(at, resource)),
+    };
+    let others = (0..plan.profile.hosts).filter(|other| *other != host);
+    let found = others.flat_map(|other| plan.found(other).map(move |resource| (other, resource)));
+    found.filter(|&(other, resource)| !is_seen(other, resource)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::Profile;
+
+    #[test]
+    fn what_is_found_through_the_first_host_alone_is_all_and_through_another_it_is_little() {
+        let plan = Plan::new(Profile { hosts: 12, not_found: 0.1, ..Profile::mixed() }, 8080);
+        let all: usize = (1..12).map(|host| plan.found(host).count()).sum();
+        assert_eq!(found_only_through(&plan, 0).len(), all);
+        for host in 1..12 {
+            let through = found_only_through(&plan, host);
+            assert!(through.len() < all / 2 && through.iter().all(|(of, _)| *of != host), "{host}: {}", through.len());
+        }
     }
 }
