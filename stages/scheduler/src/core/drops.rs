@@ -4,7 +4,8 @@
 //! have such URLs.
 //!
 //! Invariants: a URL that is dropped ends once (P3). Each partition looks once at all that waits, whoever dies: it notes in the
-//! same commit how far it has come. What is in a job when it is looked at is looked at again when the job is over.
+//! same commit how far it has come. What is in a job when it is looked at is looked at again when the job is over; no other
+//! partition waits for that.
 
 use crate::frontier::rows::{FrontierUrl, slot_of, visit_urls};
 use crate::frontier::search::{Limits, Piece, search};
@@ -12,7 +13,7 @@ use crate::frontier::url_end::UrlEnd;
 use crate::keys::server_key::{KEY_BYTES, ServerKey, keys_of};
 use crate::keys::slot::RETRIES;
 use crate::servers::in_play::{InPlay, Servers};
-use crate::servers::partition::DropState;
+use crate::servers::partition::{DropState, Partition};
 use crate::step::staged::Staged;
 use shared::message::{JobId, Outcome};
 use shared::orders::{DropOrder, Orders, Selector};
@@ -35,7 +36,8 @@ pub(crate) type Stopped = (JobId, Option<String>);
 #[derive(Debug, Default)]
 pub(crate) struct Drops {
     orders: Vec<Asked>,
-    pass: Option<Pass>,
+    /// By order and partition. One at most has keys left; the others wait for jobs.
+    passes: BTreeMap<(u64, u16), Pass>,
     look_at: Timestamp,
 }
 
@@ -48,7 +50,6 @@ struct Asked {
 /// A partition on which an order is carried out.
 #[derive(Debug)]
 struct Pass {
-    order: u64,
     partition: u16,
     /// Keys that were not looked at yet: from the first (included) to the second (not included).
     left: Option<(Vec<u8>, Vec<u8>)>,
@@ -67,7 +68,7 @@ impl Drops {
             }
         };
         self.orders = orders.drops.iter().filter_map(asked).collect();
-        self.pass.take_if(|pass| self.orders.iter().all(|asked| asked.order.id != pass.order));
+        self.passes.retain(|(id, _), _| self.orders.iter().any(|asked| asked.order.id == *id));
     }
 
     /// The order by which a new URL is dropped, if it is.
@@ -107,37 +108,43 @@ impl Drops {
         servers: &mut Servers,
         staged: &mut Staged<'_>,
     ) -> Result<(Vec<Stopped>, bool), StoreError> {
-        let Some(mut pass) = self.pass.take().or_else(|| self.next_pass(servers)) else {
-            return Ok((Vec::new(), false));
-        };
-        let Some(asked) = self.orders.iter().find(|asked| asked.order.id == pass.order) else {
-            return Ok((Vec::new(), true));
-        };
+        let looks = self.passes.values().any(|pass| pass.left.is_some());
+        let next = if looks { None } else { self.next_pass(servers) };
+        let goes_on = looks || next.is_some();
+        self.passes.extend(next);
+        let is_time = is_free || self.look_at <= staged.now;
         let mut stopped = Vec::new();
-        let mut dropped = pass.look_at_ended_jobs(&asked.selector, servers, staged)?;
-        if is_free || self.look_at <= staged.now {
-            self.look_at = staged.now + LOOK_EVERY;
-            dropped += pass.look_on(&asked.selector, servers, staged, &mut stopped)?;
+        for ((id, partition), mut pass) in std::mem::take(&mut self.passes) {
+            let Some(asked) = self.orders.iter().find(|asked| asked.order.id == id) else { continue };
+            let mut dropped = pass.look_at_ended_jobs(&asked.selector, servers, staged)?;
+            if is_time && pass.left.is_some() {
+                self.look_at = staged.now + LOOK_EVERY;
+                dropped += pass.look_on(&asked.selector, servers, staged, &mut stopped)?;
+            }
+            let is_done = pass.left.is_none() && pass.in_jobs.is_empty();
+            if let Some(of) = servers.partition(partition).filter(|_| dropped > 0 || is_done) {
+                let state = of.drop_state(id);
+                let state = DropState { dropped: state.dropped + dropped, is_done, ..state };
+                let is_asked_for = |id| self.orders.iter().any(|asked| asked.order.id == id);
+                of.save_drop(staged, partition, state, is_asked_for);
+            }
+            if !is_done {
+                self.passes.insert((id, partition), pass);
+            }
         }
-        let is_done = pass.left.is_none() && pass.in_jobs.is_empty();
-        if let Some(partition) = servers.partition(pass.partition).filter(|_| dropped > 0 || is_done) {
-            let state = partition.drop_state(pass.order);
-            let state = DropState { dropped: state.dropped + dropped, is_done, ..state };
-            let is_asked_for = |id| self.orders.iter().any(|asked| asked.order.id == id);
-            partition.save_drop(staged, pass.partition, state, is_asked_for);
-        }
-        let goes_on = is_done || pass.left.is_some();
-        self.pass = Some(pass).filter(|_| !is_done);
         Ok((stopped, goes_on))
     }
 
-    /// The first order that a partition has not carried out.
-    fn next_pass(&self, servers: &Servers) -> Option<Pass> {
+    /// The first order that a partition has not begun to carry out.
+    fn next_pass(&self, servers: &Servers) -> Option<((u64, u16), Pass)> {
         let all = self.orders.iter().flat_map(|asked| servers.partitions().map(move |of| (asked, of)));
-        let (asked, (partition, _)) =
-            all.into_iter().find(|(asked, (_, of))| !of.drop_state(asked.order.id).is_done)?;
+        let is_next = |(asked, (partition, of)): &(&Asked, (u16, &Partition))| {
+            let id = asked.order.id;
+            !of.drop_state(id).is_done && !self.passes.contains_key(&(id, *partition))
+        };
+        let (asked, (partition, _)) = all.into_iter().find(is_next)?;
         let left = servers.keys_of(partition).map(|keys| within(keys, &asked.selector));
-        Some(Pass { order: asked.order.id, partition, left, in_jobs: BTreeMap::new() })
+        Some(((asked.order.id, partition), Pass { partition, left, in_jobs: BTreeMap::new() }))
     }
 }
 
@@ -178,7 +185,8 @@ impl Pass {
             let in_job: Vec<u64> = urls.extract_if(.., |url| in_job(url)).map(|(slot, _)| slot).collect();
             if !in_job.is_empty() {
                 stopped.extend(server.lease.as_mut().map(|lease| lease.stop()));
-                self.in_jobs.insert(key, in_job);
+                // A piece before may have found other slots of the job.
+                self.in_jobs.entry(key).or_default().extend(in_job);
             }
             dropped += end(key, urls, servers, staged)?;
         }

@@ -1,12 +1,14 @@
 //! Drops: what operators want to be rid of, one situation a test.
 
+use super::fetching::Held;
 use super::web::{Fine, addresses, pages, response};
-use super::world::World;
+use super::world::{World, elsewhere};
 use crate::core::scheduler::Input;
+use crate::keys::slot::RETRIES;
 use crate::settings::Settings;
 use crate::settings::tests::settings;
 use shared::config::Policy;
-use shared::message::{Outcome, ToFetcher};
+use shared::message::{Outcome, RequestResult, ToFetcher};
 use shared::orders::{Author, DropOrder, Orders, Selection};
 use shared::stage::Core as _;
 use std::time::Duration;
@@ -136,7 +138,7 @@ fn a_job_with_such_urls_is_told_to_stop_and_what_comes_back_ends_before_it_is_gi
             _ => {
                 if how == "failed" {
                     let slot = held.job.requests[0].slot;
-                    held.results.push(shared::message::RequestResult { slot, end: response(500) });
+                    held.results.push(RequestResult { slot, end: response(500) });
                     held.next = 1;
                 }
                 let report = held.report(true, false);
@@ -149,6 +151,61 @@ fn a_job_with_such_urls_is_told_to_stop_and_what_comes_back_ends_before_it_is_gi
         assert_eq!(world.dropped().len(), 11, "{how}");
         assert!(world.contacted().iter().all(|url| !url.starts_with(A) || url.ends_with("/11")), "{how}");
     }
+}
+
+/// Goal: no URL of a job escapes. Method: a job whose first and last URLs lie further apart than one step looks.
+#[test]
+fn a_job_whose_urls_are_found_in_several_steps_gives_all_of_them_back_to_be_dropped() {
+    let mut world = world();
+    world.tell_pages(A, MANY);
+    let take_job = |world: &mut World| {
+        world.ask(1);
+        world.held.pop().unwrap()
+    };
+    let mut held = take_job(&mut world);
+    held.results.push(RequestResult { slot: held.job.requests[0].slot, end: response(500) });
+    held.next = 1;
+    let report = held.report(true, false);
+    world.step(Some(Input::Report(report)));
+    world.pass(HOUR);
+    let mut held = take_job(&mut world);
+    let retries = held.job.requests.iter().filter(|request| request.slot >= RETRIES).count();
+    assert!(retries > 0 && retries < held.job.requests.len(), "{:?}", held.job.requests);
+    world.heed(&[drop(1, host(A), false)]);
+    assert!(world.step_on() > 10);
+    assert_eq!((world.dropped().len(), world.is_done(1)), (MANY - held.job.requests.len(), false));
+    let report = held.report(true, false);
+    world.step(Some(Input::Report(report)));
+    world.step_on();
+    assert_eq!((world.dropped().len(), world.is_done(1)), (MANY, true));
+}
+
+#[test]
+fn jobs_of_all_partitions_are_told_to_stop_at_once() {
+    let mut world = world();
+    let other = elsewhere(A);
+    world.tell_pages(A, 12);
+    world.tell_pages(&other, 12);
+    world.ask(2);
+    assert_eq!(world.held.len(), 2);
+    let mut held = std::mem::take(&mut world.held);
+    world.heed(&[drop(1, Selection::Match("/".into()), false)]);
+    world.step_on();
+    for Held { job, .. } in &held {
+        let is_told = |message: &ToFetcher| matches!(message, ToFetcher::Revoked { job: other } if *other == job.id);
+        assert!(world.inbox.iter().any(is_told), "{}", job.server);
+    }
+    world.inbox.clear();
+    // They end in any order, and what waits for one does not hold up the other.
+    let mut in_jobs: usize = held.iter().map(|held| held.job.requests.len()).sum();
+    while let Some(mut ended) = held.pop() {
+        assert_eq!((world.dropped().len(), world.is_done(1)), (24 - in_jobs, false));
+        in_jobs -= ended.job.requests.len();
+        let report = ended.report(true, false);
+        world.step(Some(Input::Report(report)));
+        world.step_on();
+    }
+    assert_eq!((world.dropped().len(), world.is_done(1)), (24, true));
 }
 
 #[test]
