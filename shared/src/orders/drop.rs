@@ -29,7 +29,7 @@ impl Selection {
     ///
     /// # Errors
     /// The expression is none, or too large.
-    pub fn selector(&self) -> Result<Selector, regex::Error> {
+    pub fn selector(&self) -> Result<Selector, BadExpression> {
         Ok(match self {
             Selection::Host(host) => Selector::Host(host.clone()),
             Selection::Domain(domain) => Selector::Domain(domain.clone()),
@@ -37,6 +37,29 @@ impl Selection {
             Selection::Match(expression) => Selector::Match(Regex::new(expression)?),
             Selection::Rejected(filters) => Selector::Rejected(filters.clone()),
         })
+    }
+}
+
+/// Why an expression selects nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum BadExpression {
+    /// It is none.
+    #[error("this is no regular expression: {0}")]
+    NotOne(regex::Error),
+    /// Compiled, it would have more bytes than this.
+    #[error(
+        "this regular expression is too large: compiled, it has more than {0} bytes. Shorten it, or make counted repetitions \
+         such as {{1,1000}} smaller"
+    )]
+    TooLarge(usize),
+}
+
+impl From<regex::Error> for BadExpression {
+    fn from(error: regex::Error) -> Self {
+        match error {
+            regex::Error::CompiledTooBig(bytes_max) => BadExpression::TooLarge(bytes_max),
+            error => BadExpression::NotOne(error),
+        }
     }
 }
 
@@ -142,7 +165,12 @@ mod tests {
                 ["http://a.test/Cal/?day=1", "https://a.test:8443/cal/", "http://b.a.test/", "http://c.test/?day=2"];
             assert_eq!(all.map(|url| selector.has(url)), urls, "{what}");
         }
-        assert!(Selection::Match("(".into()).selector().is_err());
+        for (expression, why) in
+            [("(", "this is no regular expression"), (r"(\w{1000}){1000}", "this regular expression is too large")]
+        {
+            let error = Selection::Match(expression.into()).selector().unwrap_err().to_string();
+            assert!(error.starts_with(why), "{error}");
+        }
     }
 
     #[test]

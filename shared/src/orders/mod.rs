@@ -10,7 +10,7 @@ mod pause;
 mod setting;
 
 pub use self::author::Author;
-pub use self::drop::{DropOrder, Selection, Selector};
+pub use self::drop::{BadExpression, DropOrder, Selection, Selector};
 pub use self::hold::{HOLD_LASTS, Hold};
 pub use self::pause::{Pause, Target};
 pub use self::setting::Setting;

@@ -13,6 +13,17 @@ pub(super) async fn needed(running: &Running) -> anyhow::Result<BTreeSet<u16>> {
     Ok(owners(running, StageName::Scheduler.name()).await?.needed())
 }
 
+/// Who has each partition of the scheduler, and since which version; none while one is on its way or being split. What is the same
+/// before and after all answered was in somebody's answer.
+///
+/// # Errors
+/// The broker does not tell.
+pub(super) async fn settled(running: &Running) -> anyhow::Result<Option<Vec<(u16, u64)>>> {
+    let owners = owners(running, StageName::Scheduler.name()).await?;
+    let is_settled = owners.moving() == 0;
+    Ok(is_settled.then(|| owners.partitions.iter().map(|of| (of.owner, of.version)).collect()))
+}
+
 /// Names instances of the scheduler with the partitions that they have.
 ///
 /// # Errors
