@@ -88,6 +88,8 @@ fn assert_goes_on(world: &World, first: &[String], ended: usize, summary: &Summa
     assert!(again.is_empty(), "fetched before the checkpoint, and after it: {again:?}");
     assert_eq!((before.len(), after.len()), (ended, second.len()), "each URL is requested once");
     assert_eq!(before.len() + after.len(), truth.pages.len(), "and all of them");
+    let report = world.web.report();
+    assert_eq!(report.hosts_without_robots_first, 0, "robots.txt lapses: {}", json(&report));
 }
 
 /// Goal: a checkpoint holds a crawl for a moment alone, and is all that another one needs: under another name, on another
@@ -127,12 +129,15 @@ fn a_crawl_goes_on_beside_its_checkpoint_and_again_from_it_elsewhere() {
     fleet = fleet.set("stages.scheduler.replicas=1").set("stages.fetcher.connections=40");
     let init = fleet.configured(&["init", "--restore", &text(&dir)]);
     assert!(init.code == 0 && init.out.contains("the crawl 'fleet'"), "{}{}", init.out, init.err);
+    // Nobody has taken anything of it yet: an init that was killed in the end is gone on with like this.
     let again = fleet.configured(&["init", "--restore", &text(&dir)]);
-    assert!(again.code == 2 && again.err.contains("there is a crawl 'fleet' already"), "{}{}", again.out, again.err);
+    assert!(again.code == 0 && again.out.contains("the crawl 'fleet'"), "{}{}", again.out, again.err);
     fleet.start_stages();
     fleet.conduct("conductor", &["--until-complete"]);
     assert_eq!(fleet.ended("conductor", MINUTE), 0);
     assert_goes_on(&world, &first, ended, &fleet.summary());
+    let again = fleet.configured(&["init", "--restore", &text(&dir)]);
+    assert!(again.code == 2 && again.err.contains("there is a crawl 'fleet' already"), "{}{}", again.out, again.err);
 }
 
 /// Goal: whoever dies during a checkpoint, the crawl goes on and is exact, and there is a whole checkpoint or none. Method: the
@@ -226,6 +231,66 @@ fn a_restore_that_is_killed_goes_on_when_it_is_begun_again() {
     assert!(requests - urls <= 20, "{requests} requests of {urls} URLs: only those in flight at a kill come twice");
     let again = rhumb(&["crawl", "--restore", &text(&dir), "--data", &text(&data), "--set", "crawl=again"]);
     assert!(again.code == 2 && again.err.contains("there is a crawl 'again' already"), "{}{}", again.out, again.err);
+}
+
+/// Goal: a restore that is killed in its last moment goes on, too. Method: `rhumb` is killed when all is at the broker, before or
+/// while the stages begin.
+#[test]
+fn a_restore_that_is_killed_when_all_is_at_the_broker_goes_on() {
+    let world = world(100);
+    let dir = world.folder().join("checkpoint");
+    let mut crawl = in_the_middle(&world, &[]);
+    checkpoint(&crawl, &dir);
+    crawl.signal(Signal::KILL);
+    assert_eq!(crawl.exit_code(MINUTE), -1);
+
+    let restore = || world.restored("again", &dir).set("crawl=again").set("stages.fetcher.connections=20");
+    let (mut restored, end) = (restore().start(), Instant::now() + MINUTE);
+    while !restored.log().contains("the checkpoint is at the broker") {
+        assert!(Instant::now() < end && !restored.has_ended(), "{}", restored.log());
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    restored.signal(Signal::KILL);
+    assert_eq!(restored.exit_code(MINUTE), -1);
+    world.web.reset();
+    let mut again = restore().start();
+    while !again.has_ended() && again.status().is_none_or(|summary| summary.pages == 0) {
+        assert!(Instant::now() < end, "{}", again.log());
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    // An instance may have taken partitions before it ended: then the crawl is there.
+    if again.log().contains("there is a crawl 'again' already") {
+        let data = text(&again.data());
+        let summary = text(&again.data().with_file_name("summary.json"));
+        let resumed = rhumb(&["crawl", "--resume", "--data", &data, "--summary", &summary]);
+        assert_eq!(resumed.code, 0, "{}{}", resumed.out, resumed.err);
+        again = restored;
+    }
+    let Finished { summary, .. } = again.finish(MINUTE);
+    assert!(summary.complete && summary.outcomes == world.web.truth().outcomes, "{}", json(&summary));
+    assert_conserved(&summary);
+}
+
+/// Goal: a restore that is refused leaves nothing that blocks its name. Method: a data directory of another crawl, on a broker that
+/// both use.
+#[test]
+fn a_restore_into_the_data_directory_of_another_crawl_is_refused_before_anything_is_made() {
+    let world = world(100);
+    let dir = world.folder().join("checkpoint");
+    let broker = Cluster::start(1, None);
+    let url = format!("broker.url={}", broker.url());
+    let mut crawl = in_the_middle(&world, &[&url]);
+    checkpoint(&crawl, &dir);
+    crawl.signal(Signal::KILL);
+    assert_eq!(crawl.exit_code(MINUTE), -1);
+    let again = ["crawl", "--restore", &text(&dir), "--set", "crawl=again", "--set", &url];
+    let refused = rhumb(&[&again[..], &["--data", &text(&crawl.data())]].concat());
+    let words = "is that of a crawl already: take another (--data DIR)";
+    assert!(refused.code == 2 && refused.err.contains(words), "{}{}", refused.out, refused.err);
+    world.web.reset();
+    let restored = world.restored("again", &dir).set("crawl=again").set(&url).set("stages.fetcher.connections=20");
+    let Finished { code, summary } = restored.run(MINUTE);
+    assert!(code == 0 && summary.complete, "{}", json(&summary));
 }
 
 /// Goal: what is wrong with a folder is said by name, and the crawl goes on. Method: folders of others, a file that may not

@@ -134,3 +134,29 @@ fn read(
     })?;
     give(OF_INSTANCE, loading.close(Follows::Changes))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_capture_is_being_collected_from_the_first_request_until_all_was_given_or_nobody_asks() {
+        let (full, pieces) = mpsc::channel(PIECES_AHEAD);
+        let pieces = Arc::new(Mutex::new(pieces));
+        let mut capture = Capture { number: 1, pieces, begun_at: Instant::now(), asked_at: None };
+        assert!(!capture.is_being_collected(), "who captured has failed");
+        capture.asked_at = Some(Instant::now());
+        assert!(capture.is_being_collected());
+        full.send(Piece::End).await.unwrap();
+        drop(full);
+        assert!(capture.is_being_collected(), "the last piece was not given");
+        assert!(matches!(capture.pieces.lock().await.recv().await, Some(Piece::End)));
+        assert!(!capture.is_being_collected());
+
+        let (_full, pieces) = mpsc::channel(PIECES_AHEAD);
+        capture.pieces = Arc::new(Mutex::new(pieces));
+        assert!(capture.is_being_collected());
+        capture.asked_at = Instant::now().checked_sub(ASKED_FOR + Duration::from_secs(1));
+        assert!(!capture.is_being_collected(), "nobody asks any more");
+    }
+}
