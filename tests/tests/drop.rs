@@ -76,8 +76,63 @@ fn what_waits_at_a_host_ends_once_and_the_rest_of_the_web_is_crawled() {
     assert!(finished.summary.pages >= others, "the others are whole: {}", json(&finished.summary));
 }
 
+/// Stops the fetcher while it has a job of a host. Returns its process.
+fn stop_with_a_job_at(crawl: &Running, host: &str) -> u32 {
+    let fetcher = crawl.pid("fetcher");
+    let end = Instant::now() + MINUTE;
+    loop {
+        signal(fetcher, Signal::STOP);
+        let queue = crawl.rhumb(&["queue", "--host", host, "--json"]).out;
+        if queue.contains("\"in_flight\":") && !queue.contains("\"in_flight\":0") {
+            return fetcher;
+        }
+        assert!(Instant::now() < end, "no job: {queue}");
+        signal(fetcher, Signal::CONT);
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Waits until an order about a host is listed. Returns the line.
+fn until_listed(crawl: &Running, host: &str) -> String {
+    let end = Instant::now() + MINUTE;
+    loop {
+        let list = crawl.rhumb(&["drop", "--list"]).out;
+        if let Some(line) = list.lines().find(|line| line.contains(&format!("host {host}"))) {
+            return line.to_owned();
+        }
+        assert!(Instant::now() < end, "not listed: {list}");
+    }
+}
+
+/// Goal: a command does not wait for an order that is given no more. Method: the order waits for a job, and is taken back by its
+/// number meanwhile.
+#[test]
+fn a_drop_ends_when_its_order_is_taken_back() {
+    let world = world();
+    let host = world.web.host_name(3);
+    let mut crawl = world.crawl().start();
+    crawl.until(MINUTE, |summary| summary.pages > u64::from(HOSTS * PAGES / 8));
+    let fetcher = stop_with_a_job_at(&crawl, &host);
+    std::thread::scope(|scope| {
+        let (crawl, host) = (&crawl, &host);
+        let why = format!("the order to drop host {host} is given no more: it was taken back");
+        let dropping = scope.spawn(move || says(crawl, 1, &["drop", "--host", host, "--yes"], &why));
+        let line = until_listed(crawl, host);
+        let id = line.split(' ').next().expect("a number");
+        // The fetcher stands still: that it has not heard is told, too.
+        let back = ["drop", "--take-back", "--id", id];
+        says(crawl, 1, &back, &format!("no longer dropped: host {host}"));
+        dropping.join().expect("the command ends");
+        signal(fetcher, Signal::CONT);
+    });
+    says(&crawl, 0, &["drop", "--list"], "nothing is dropped");
+    let finished = crawl.finish(3 * MINUTE);
+    assert_eq!(finished.code, 0, "{}", json(&finished.summary));
+    assert_conserved(&finished.summary);
+}
+
 /// Goal: an order that nobody hears is kept and carried out once, by whoever has the partitions. Method: the scheduler stands
-/// still while it is given, and is killed; the partitions move while the next one is carried out.
+/// still while it is given, and is killed; the partitions move while the next one waits for a job.
 #[test]
 fn an_order_is_carried_out_once_over_kills_and_moves() {
     let world = world();
@@ -89,17 +144,32 @@ fn an_order_is_carried_out_once_over_kills_and_moves() {
     let scheduler = crawl.pid("scheduler");
     signal(scheduler, Signal::STOP);
     let silent = "not carried out yet by scheduler.0 (partitions 0-63): no answer. The order is kept";
-    says(&crawl, 1, &["drop", "--host", &one, "--yes"], silent);
+    let once = ["drop", "--host", &one, "--yes"];
+    says(
+        &crawl,
+        2,
+        &once,
+        "not counted: scheduler.0 (partitions 0-63) (no answer); to have them dropped, say so, which may be",
+    );
+    says(&crawl, 1, &[&once[..], &["--yes"]].concat(), silent);
     signal(scheduler, Signal::KILL);
     signal(scheduler, Signal::CONT);
     crawl.until_replaced("scheduler", scheduler, MINUTE);
     crawl.until(MINUTE, |summary| dropped(summary) > 0);
 
     // A rule stays over kills and moves.
-    says(&crawl, 0, &["drop", "--host", &two, "--and-later", "--yes", "--by", "anna"], "found later is dropped, too");
+    let fetcher = stop_with_a_job_at(&crawl, &two);
+    std::thread::scope(|scope| {
+        let (crawl, two) = (&crawl, &two);
+        let drop = ["drop", "--host", two, "--and-later", "--yes", "--by", "anna"];
+        let dropping = scope.spawn(move || says(crawl, 0, &drop, "found later is dropped, too"));
+        until_listed(crawl, two);
+        says(crawl, 0, &["scale", "scheduler=2"], "");
+        assert!(!dropping.is_finished(), "it waits for the job");
+        signal(fetcher, Signal::CONT);
+    });
     says(&crawl, 0, &["drop", "--list"], &format!("host {two}, found now or later, is dropped by anna since 20"));
     says(&crawl, 0, &["status"], &format!("dropped   host {two}, found now or later, is dropped by anna"));
-    says(&crawl, 0, &["scale", "scheduler=2"], "");
     for stage in ["dedup", "parser"] {
         let pid = crawl.pid(stage);
         signal(pid, Signal::KILL);
@@ -179,12 +249,19 @@ fn drops_that_make_no_sense_or_would_drop_everything_are_refused() {
         (&["drop", "--match", "("], "this is no regular expression"),
         (&["drop", "--prefix", "example.org"], "this is no SURT of a URL"),
         (&["drop", "--host", "a.test", "--match", "x"], "cannot be used with"),
+        (&["drop", "--match", r"(\w{1000}){1000}"], "this regular expression is too large"),
+        (&["drop", "--list", "--host", "a.test"], "cannot be used with"),
+        (&["drop", "--count", "--host", "a.test", "--yes"], "cannot be used with"),
         (&["drop", "--take-back"], "required arguments"),
+        (&["drop", "--take-back", "--id", "7"], "what order 7 names is not dropped; dropped: nothing"),
+        (&["drop", "--match", "^http", "--and-later", "--yes"], "--yes --yes"),
         (&["drop", "--match", "^http", "--yes"], "which is all that waits: --yes --yes"),
         (&["drop", "--host", "nowhere.test", "--take-back"], "host nowhere.test is not dropped; dropped: nothing"),
     ] {
         says(&crawl, 2, arguments, words);
     }
     says(&crawl, 0, &["drop", "--host", "nowhere.test"], "nothing to drop: none of the ");
+    says(&crawl, 0, &["drop", "--host", "nowhere.test", "--json"], "{\"counted\":0,\"of\":");
+    says(&crawl, 0, &["drop", "--match", "^http", "--count"], "URLs that wait are of match ^http\n  http");
     assert_eq!(dropped(&crawl.status().expect("a summary")), 0);
 }
