@@ -424,7 +424,7 @@ fn orders_and_budgets_go_along() {
     let most = u64::from(HOSTS * PAGES / 2);
     let limits = format!("limits.max_pages={most}");
     let mut crawl = in_the_middle(&world, &[&limits, "stages.scheduler.replicas=2"]);
-    for order in [&["pause", "--host", &paused][..], &["drop", "--host", &dropped, "--and-later", "--yes"]] {
+    for order in [&["pause", "--host", &paused][..], &["drop", "--host", &dropped, "--and-later", "--yes", "--yes"]] {
         let said = crawl.rhumb(order);
         assert_eq!(said.code, 0, "{}{}", said.out, said.err);
     }

@@ -26,9 +26,12 @@ pub(super) struct Hand {
     target: String,
     is_ending: Arc<AtomicBool>,
     is_over: Arc<AtomicBool>,
-    /// From when it was heard by all, if it was in time, until it was taken back, if it was.
-    held: JoinHandle<io::Result<Option<(Instant, Option<Instant>)>>>,
+    /// None when not all heard it in time.
+    held: JoinHandle<io::Result<Option<Held>>>,
 }
+
+/// From when a command was heard by all, until it was taken back, if it was.
+type Held = (Instant, Option<Instant>);
 
 /// What the web must not see.
 #[derive(Clone, Debug, PartialEq, Eq)]

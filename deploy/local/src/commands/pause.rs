@@ -19,15 +19,13 @@ use std::collections::BTreeSet;
 /// When the command ends, requests that are under way end, and no other is made. What waits goes on waiting, also over restarts
 /// and moves. `rhumb status` lists what is paused, `rhumb why` names the order.
 #[derive(Args)]
-#[command(
-    after_help = "Ends with exit code 1 when a process does not answer; it heeds the order when it is back.
+#[command(after_help = "Ends with exit code 1 when a process does not answer; it heeds the order when it is back.
 
 Examples:
   rhumb pause --host www.example.org --note 'asked by mail, ticket 4711'
   rhumb pause --domain example.org
   rhumb pause                                  the whole crawl
-  rhumb unpause --host www.example.org"
-)]
+  rhumb unpause --host www.example.org")]
 pub(super) struct Pause {
     #[command(flatten)]
     what: What,
