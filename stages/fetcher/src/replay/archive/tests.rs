@@ -206,6 +206,7 @@ fn a_last_record_without_its_empty_line_is_read() {
     let url = "http://a.test/";
     let mut record = response(url, 1, "whole");
     record.truncate(record.len() - 4);
-    let archive = Files::new(&[("a.warc", record)]).open();
+    let files = Files::new(&[("a.warc", record)]);
+    let archive = files.open();
     assert_eq!((body(&archive, url).as_deref(), archive.index.table.about.damaged), (Some("whole"), 0));
 }
