@@ -136,7 +136,8 @@ fn a_crawl_stays_with_what_it_began_with() {
         (world.data(), from.as_str(), "fetches from the web"),
     ] {
         let data = data.display().to_string();
-        let said = rhumb(&["crawl", "--resume", "--data", &data, "--set", set]);
+        let agent = "network.user_agent=test (test@example.org)";
+        let said = rhumb(&["crawl", "--resume", "--data", &data, "--set", set, "--set", agent]);
         assert!(said.code == 2 && said.err.contains(reason), "{} {}", said.code, said.err);
     }
     assert_eq!(world.web.report().requests, 0);
