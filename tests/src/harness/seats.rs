@@ -1,7 +1,7 @@
 //! Seats: how many worlds there may be on this machine at a time.
 //!
 //! A crawl of a test waits most of its time: for latencies, leases, processes that start. So three may run side by side. What
-//! measures time or memory takes all seats. A seat is a lock on a file, which ends with its process.
+//! measures time or memory, or keeps all processors busy, takes all seats. A seat is a lock on a file, which ends with its process.
 
 use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
