@@ -49,6 +49,16 @@ fn checkpoint(crawl: &Running, dir: &Path) -> Value {
     serde_json::from_str(&out).expect("JSON")
 }
 
+/// A checkpoint of a crawl that was killed when it was taken, and the data directory of that crawl.
+fn killed_after_its_checkpoint(world: &World, settings: &[&str]) -> (PathBuf, PathBuf) {
+    let dir = world.folder().join("checkpoint");
+    let mut crawl = in_the_middle(world, settings);
+    checkpoint(&crawl, &dir);
+    crawl.signal(Signal::KILL);
+    assert_eq!(crawl.exit_code(MINUTE), -1);
+    (dir, crawl.data())
+}
+
 /// What a checkpoint says of itself.
 fn manifest(dir: &Path) -> Value {
     let bytes = std::fs::read(dir.join("checkpoint.json")).expect("a manifest");
@@ -191,11 +201,7 @@ fn kills_during_a_checkpoint_leave_a_crawl_that_goes_on_and_a_whole_checkpoint_o
 #[test]
 fn a_restore_that_is_killed_goes_on_when_it_is_begun_again() {
     let world = world(100);
-    let dir = world.folder().join("checkpoint");
-    let mut crawl = in_the_middle(&world, &[]);
-    checkpoint(&crawl, &dir);
-    crawl.signal(Signal::KILL);
-    assert_eq!(crawl.exit_code(MINUTE), -1);
+    let (dir, _) = killed_after_its_checkpoint(&world, &[]);
 
     let restore = || {
         let restored = world.restored("again", &dir).set("crawl=again").set("stages.dedup.replicas=2");
@@ -242,11 +248,7 @@ fn a_restore_that_is_killed_goes_on_when_it_is_begun_again() {
 #[test]
 fn a_restore_that_is_killed_when_all_is_at_the_broker_goes_on() {
     let world = world(100);
-    let dir = world.folder().join("checkpoint");
-    let mut crawl = in_the_middle(&world, &[]);
-    checkpoint(&crawl, &dir);
-    crawl.signal(Signal::KILL);
-    assert_eq!(crawl.exit_code(MINUTE), -1);
+    let (dir, _) = killed_after_its_checkpoint(&world, &[]);
 
     let restore = || world.restored("again", &dir).set("crawl=again").set("stages.fetcher.connections=20");
     let (mut restored, end) = (restore().start(), Instant::now() + MINUTE);
@@ -280,15 +282,11 @@ fn a_restore_that_is_killed_when_all_is_at_the_broker_goes_on() {
 #[test]
 fn a_restore_into_the_data_directory_of_another_crawl_is_refused_before_anything_is_made() {
     let world = world(100);
-    let dir = world.folder().join("checkpoint");
     let broker = Cluster::start(1, None);
     let url = format!("broker.url={}", broker.url());
-    let mut crawl = in_the_middle(&world, &[&url]);
-    checkpoint(&crawl, &dir);
-    crawl.signal(Signal::KILL);
-    assert_eq!(crawl.exit_code(MINUTE), -1);
+    let (dir, data) = killed_after_its_checkpoint(&world, &[&url]);
     let again = ["crawl", "--restore", &text(&dir), "--set", "crawl=again", "--set", &url];
-    let refused = rhumb(&[&again[..], &["--data", &text(&crawl.data())]].concat());
+    let refused = rhumb(&[&again[..], &["--data", &text(&data)]].concat());
     let words = "is that of a crawl already: take another (--data DIR)";
     assert!(refused.code == 2 && refused.err.contains(words), "{}{}", refused.out, refused.err);
     world.web.reset();
@@ -303,7 +301,8 @@ fn a_restore_into_the_data_directory_of_another_crawl_is_refused_before_anything
 fn a_checkpoint_that_cannot_be_written_is_refused_by_name_and_the_crawl_goes_on() {
     let world = world(200);
     let dir = world.folder().join("checkpoint");
-    let crawl = in_the_middle(&world, &["stages.fetcher.connections=8"]);
+    let soon = ["limits.first_byte_timeout=5s", "stages.scheduler.retry_wait=1s"];
+    let crawl = in_the_middle(&world, &[&["stages.fetcher.connections=8"], &soon[..]].concat());
     let file = world.folder().join("file");
     std::fs::write(&file, "text").expect("a file");
     let taken = |dir: &Path| crawl.rhumb(&["checkpoint", &text(dir)]);
@@ -341,11 +340,7 @@ fn a_checkpoint_that_cannot_be_written_is_refused_by_name_and_the_crawl_goes_on(
 #[test]
 fn a_checkpoint_that_is_damaged_or_incomplete_or_of_another_format_is_refused_by_name() {
     let world = world(200);
-    let dir = world.folder().join("checkpoint");
-    let mut crawl = in_the_middle(&world, &["stages.fetcher.connections=8"]);
-    checkpoint(&crawl, &dir);
-    crawl.signal(Signal::KILL);
-    crawl.exit_code(MINUTE);
+    let (dir, _) = killed_after_its_checkpoint(&world, &[]);
     let data = world.folder().join("again");
     let refused = |words: &str| {
         let said = rhumb(&["crawl", "--restore", &text(&dir), "--data", &text(&data)]);

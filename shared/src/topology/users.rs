@@ -123,8 +123,8 @@ pub const BUCKETS: [BucketRow; 6] = [
             (Who::StagesWithState, "scheduler"),
         ],
     },
-    // Operators alone give orders.
-    BucketRow { name: "orders", readers: &[Who::Stages, CONDUCTOR, TAP], writers: &[] },
+    // Operators alone give orders. What has been set must go with the configuration of an init.
+    BucketRow { name: "orders", readers: &[Who::Stages, INIT, CONDUCTOR, TAP], writers: &[] },
 ];
 
 const HOST_SPLITTER: Who = Who::One(User::Stage(StageName::HostSplitter));
