@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a command that asks a running crawl something may take.
-pub(super) const COMMAND_AT_MOST: Duration = Duration::from_secs(20);
+/// How long a command on a running crawl may take. A checkpoint may wait for a message that is delivered again after the
+/// `ack_wait` of its edge (30 s): its reader has begun a new life when it came.
+pub(super) const COMMAND_AT_MOST: Duration = Duration::from_secs(45);
 /// Time between two looks at something that is awaited.
 pub(super) const POLL: Duration = Duration::from_millis(20);
 

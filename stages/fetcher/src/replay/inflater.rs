@@ -10,6 +10,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::sync::{Mutex, PoisonError};
 
+/// What is read first: most members of pages are no longer.
+const FIRST_BYTES: usize = 16 << 10;
 /// A larger member is not small.
 const PACKED_BYTES: usize = 64 << 10;
 /// Nor is one of which more comes.
@@ -58,14 +60,21 @@ impl Inflater {
     /// What is in the member at an offset of a file.
     pub(crate) fn member(&mut self, file: &File, offset: u64) -> Option<&[u8]> {
         let mut bytes = 0;
-        while bytes < PACKED_BYTES {
-            match file.read_at(&mut self.packed[bytes..], offset + bytes as u64).ok()? {
-                0 => break,
-                more => bytes += more,
+        for wanted in [FIRST_BYTES, PACKED_BYTES] {
+            while bytes < wanted {
+                match file.read_at(&mut self.packed[bytes..wanted], offset + bytes as u64).ok()? {
+                    0 => break,
+                    more => bytes += more,
+                }
+            }
+            if let Ok(plain) = self.decompressor.gzip_decompress(&self.packed[..bytes], &mut self.plain) {
+                return Some(&self.plain[..plain]);
+            }
+            if bytes < wanted {
+                break;
             }
         }
-        let plain = self.decompressor.gzip_decompress(&self.packed[..bytes], &mut self.plain).ok()?;
-        Some(&self.plain[..plain])
+        None
     }
 }
 
@@ -88,7 +97,16 @@ mod tests {
         let mut damaged = gzip(b"damaged");
         let checksum = damaged.len() - 8;
         damaged[checksum] ^= 1;
-        let members = [gzip(b"first"), gzip(b"second"), large, damaged];
+        let mut random = 1_u32;
+        let noise: Vec<u8> = (0..2 * FIRST_BYTES)
+            .map(|_| {
+                random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                (random >> 24) as u8
+            })
+            .collect();
+        let longer = gzip(&noise);
+        assert!(longer.len() > FIRST_BYTES, "it is not read at once");
+        let members = [gzip(b"first"), gzip(b"second"), longer, large, damaged];
         let mut file = tempfile::tempfile().unwrap();
         let mut offset = 0;
         let mut offsets = Vec::new();
@@ -101,6 +119,7 @@ mod tests {
         let read = |number: usize| inflaters.with(|one| one.member(&file, offsets[number]).map(<[u8]>::to_vec));
         assert_eq!(read(0).as_deref(), Some(&b"first"[..]));
         assert_eq!(read(1).as_deref(), Some(&b"second"[..]));
-        assert_eq!((read(2), read(3)), (None, None));
+        assert_eq!(read(2), Some(noise));
+        assert_eq!((read(3), read(4)), (None, None));
     }
 }

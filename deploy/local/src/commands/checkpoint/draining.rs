@@ -9,6 +9,8 @@ use crate::status::Snapshot;
 use anyhow::Context as _;
 use std::time::{Duration, Instant};
 
+/// Between two looks: each asks all processes and the broker.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// What a message shows of what is still under way, at most.
 const SHOWN: usize = 6;
 
@@ -42,6 +44,7 @@ pub(super) async fn drain(running: &Running, at_most: Duration, shows: bool) -> 
         if let Some(progress) = &mut progress {
             progress.show(format!("draining: {}", in_words(&under_way)));
         }
+        tokio::time::sleep(LOOK_EVERY).await;
     }
 }
 
