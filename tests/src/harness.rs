@@ -21,7 +21,7 @@ mod world;
 
 pub use assertions::{assert_conserved, assert_manners, json};
 pub use cluster::Cluster;
-pub use command::{Said, binaries, ended_within, rhumb, run, signal};
+pub use command::{Said, binaries, ended_within, http_get, rhumb, run, signal};
 pub use crawl::Crawl;
 pub use deployment::Deployment;
 pub use further::Further;

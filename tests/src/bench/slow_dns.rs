@@ -4,7 +4,7 @@
 //! request of a crawl of all its hosts, from a few seconds after the first request to the last one: before that, no
 //! name is known to anybody.
 
-use crate::bench::ROUND_AT_MOST;
+use crate::bench::turns::ROUND_AT_MOST;
 use crate::harness::World;
 use anyhow::{Context as _, ensure};
 use rhumb::status::Summary;

@@ -1,14 +1,15 @@
-//! What a page costs: the pipeline beside a loop in one process, over the same pages in the same run.
+//! What a page costs: the pipeline in turn with a loop in one process, over the same pages in the same run.
 //!
-//! CPU time decides, not wall time: the web shares the machine with what is measured. Rounds of the two are
-//! interleaved and medians are shown. The web runs on a thread of this process and is not counted; the loop and the
-//! pipeline are processes of their own, counted whole (the supervising `rhumb` too) when they have ended.
+//! CPU time decides, not wall time: the web shares the machine with what is measured. Medians are shown. The web runs on a
+//! thread of this process and is not counted; the loop and the pipeline are processes of their own, counted whole (the
+//! supervising `rhumb` too) when they have ended.
 
-use anyhow::{Context as _, ensure};
+use anyhow::ensure;
 use clap::Parser;
 use dedup::seen::memory_store_bytes;
 use rhumb_tests::bench::slow_dns::{self, Steady};
-use rhumb_tests::bench::{self, Round, frontier, known_urls, median, url_cache, url_seen};
+use rhumb_tests::bench::turns::{self, Contender, Table, Web};
+use rhumb_tests::bench::{self, frontier, known_urls, median, scaling, url_cache, url_seen};
 use rhumb_tests::harness::World;
 use serde_json::json;
 use shared::config::DedupStore;
@@ -23,12 +24,19 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Cli {
-    /// Hosts of the web
-    #[arg(long, default_value_t = 50)]
-    hosts: u32,
-    /// Pages per host
-    #[arg(long, default_value_t = 200)]
-    pages: u32,
+    /// Another build, the folder of its programs: it takes turns with this one, wget2 where that is installed, and the loop
+    /// in one process
+    #[arg(long, value_name = "DIR")]
+    against: Option<PathBuf>,
+    /// The web that is crawled
+    #[arg(long, value_enum, default_value_t = Web::Raw)]
+    web: Web,
+    /// Hosts of the web, instead of as many as it has
+    #[arg(long)]
+    hosts: Option<u32>,
+    /// Pages per host, instead of as many as it has
+    #[arg(long)]
+    pages: Option<u32>,
     /// Rounds; medians are shown
     #[arg(long, default_value_t = 5)]
     rounds: usize,
@@ -102,62 +110,48 @@ fn main() -> anyhow::Result<ExitCode> {
     } else if let Some(latency_ms) = cli.slow_dns {
         slow_dns(&cli, latency_ms)?;
     } else if cli.scaling {
-        scaling(&cli)?;
+        scale(&cli)?;
     } else if cli.partitions_sweep {
         for partitions in [8, 64, 256] {
-            compare(&cli, partitions, false)?;
+            take_turns(&cli, partitions, &[Contender::this()])?;
         }
     } else {
-        compare(&cli, cli.partitions, true)?;
+        take_turns(&cli, cli.partitions, &contenders(&cli)?)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn compare(cli: &Cli, partitions: u16, with_loop: bool) -> anyhow::Result<()> {
+fn take_turns(cli: &Cli, partitions: u16, contenders: &[Contender]) -> anyhow::Result<()> {
     ensure!(cli.rounds > 0, "--rounds must be at least 1");
-    let profile = Profile { hosts: cli.hosts, pages_per_host: PagesPerHost::Exactly(cli.pages), ..Profile::raw() };
-    let (mut loops, mut crawls) = (Vec::new(), Vec::new());
-    for _ in 0..cli.rounds {
-        let world = World::alone(profile.clone());
-        if with_loop {
-            loops.push(bench::known_urls_round(&world)?);
-        }
-        let mut set = cli.set.clone();
-        set.push(format!("partitions={partitions}"));
-        crawls.push(bench::crawl_round(&world, &set)?);
-    }
-    let crawl = Round::median(&crawls).context("no rounds")?;
-    let known = Round::median(&loops);
+    let profile = cli.web.profile(cli.hosts, cli.pages);
+    let mut set = cli.set.clone();
+    set.push(format!("partitions={partitions}"));
+    let table = Table::new(contenders, turns::take_turns(contenders, &profile, &set, cli.rounds)?);
+    let (web, hosts, rounds) = (cli.web.name(), profile.hosts, cli.rounds);
     if cli.json {
-        let line = json!({
-            "profile": "raw", "hosts": cli.hosts, "pages_per_host": cli.pages, "rounds": cli.rounds,
-            "partitions": partitions, "crawl": crawl, "known_urls": known,
-            "crawl_rounds": crawls, "known_urls_rounds": loops,
-        });
-        println!("{line}");
-        return Ok(());
-    }
-    println!(
-        "raw profile: {} hosts x {} pages, {partitions} partitions; medians of {} rounds",
-        cli.hosts, cli.pages, cli.rounds
-    );
-    println!("{:<34} {:>12} {:>9} {:>14}", "", "CPU ms/page", "pages/s", "peak RSS MB");
-    if let Some(known) = &known {
-        print_line("one process, URL list given", known.cpu_ms_per_page, Some(known.pages_per_s), known.peak_rss_bytes);
-    }
-    print_line("rhumb, all processes", crawl.cpu_ms_per_page, Some(crawl.pages_per_s), crawl.peak_rss_bytes);
-    for part in &crawl.parts {
-        print_line(&format!("  {}", part.name), part.cpu_ms_per_page, None, part.peak_rss_bytes);
-    }
-    if let Some(known) = &known {
-        println!("rhumb / one process: {:.2} times the CPU", crawl.cpu_ms_per_page / known.cpu_ms_per_page);
+        println!(
+            "{}",
+            json!({ "web": web, "hosts": hosts, "rounds": rounds, "partitions": partitions, "table": table })
+        );
+    } else {
+        println!("{web} web of {hosts} hosts, {partitions} partitions; medians of {rounds} rounds in turn");
+        print!("{table}");
     }
     Ok(())
 }
 
-fn print_line(name: &str, cpu_ms_per_page: f64, pages_per_s: Option<f64>, peak_rss_bytes: u64) {
-    let rate = pages_per_s.map_or(String::new(), |rate| format!("{rate:.0}"));
-    println!("{name:<34} {cpu_ms_per_page:>12.3} {rate:>9} {:>14.1}", peak_rss_bytes as f64 / 1e6);
+/// All that can be measured here; says what cannot.
+fn contenders(cli: &Cli) -> anyhow::Result<Vec<Contender>> {
+    let mut contenders = vec![Contender::this()];
+    if let Some(programs) = &cli.against {
+        contenders.push(Contender::other(programs)?);
+        match Contender::wget2(cli.web) {
+            Ok(wget2) => contenders.push(wget2),
+            Err(why) => eprintln!("wget2 takes no turn: {why:#}"),
+        }
+    }
+    contenders.push(Contender::KnownUrls);
+    Ok(contenders)
 }
 
 fn checkpoint(cli: &Cli, urls: &[f64]) -> anyhow::Result<()> {
@@ -333,14 +327,14 @@ fn slow_dns(cli: &Cli, latency_ms: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn scaling(cli: &Cli) -> anyhow::Result<()> {
+fn scale(cli: &Cli) -> anyhow::Result<()> {
     let profile = Profile {
         hosts: 300,
         pages_per_host: PagesPerHost::Exactly(200),
         latency: Latency::Fixed { ms: 400 },
         ..Profile::raw()
     };
-    let scaled = bench::scaling(&World::alone(profile), &cli.set)?;
+    let scaled = scaling::measure(&World::alone(profile), &cli.set)?;
     if cli.json {
         println!("{}", serde_json::to_string(&scaled)?);
     } else {

@@ -102,13 +102,22 @@ pub fn signal(pid: u32, signal: Signal) {
 
 /// A number that a process tells at `/metrics`.
 pub(super) fn metric(listen: &str, name: &str) -> u64 {
-    let listen = listen.trim_start_matches("http://");
-    let mut stream = TcpStream::connect(listen).expect("the process listens");
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").expect("a request");
-    let mut text = String::new();
-    stream.read_to_string(&mut text).expect("an answer");
+    let text = http_get(listen.trim_start_matches("http://"), "/metrics").expect("the process answers");
     let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_else(|| panic!("no {name} in {text}"));
     line.rsplit(' ').next().expect("a value").parse().expect("a number")
+}
+
+/// The body of an answer of one that serves HTTP at an address.
+///
+/// # Errors
+/// Nobody does.
+pub fn http_get(address: &str, path: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(address)?;
+    // Of this version, an answer comes in one piece.
+    stream.write_all(format!("GET {path} HTTP/1.0\r\nhost: {address}\r\n\r\n").as_bytes())?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text)?;
+    Ok(text.split_once("\r\n\r\n").map_or(String::new(), |(_, body)| body.to_owned()))
 }
 
 /// A path as an argument.

@@ -3,12 +3,13 @@
 use super::command::binaries;
 use super::running::{Finished, Running};
 use std::fs::File;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 /// A crawl to be run.
 pub struct Crawl {
+    programs: PathBuf,
     folder: PathBuf,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
@@ -17,7 +18,14 @@ pub struct Crawl {
 impl Crawl {
     /// `rhumb` with a command that leaves its log, and its summary, in a folder.
     pub(super) fn new(folder: PathBuf, command: &str) -> Crawl {
-        Crawl { folder, arguments: vec![command.to_owned()], environment: Vec::new() }
+        Crawl { programs: binaries(), folder, arguments: vec![command.to_owned()], environment: Vec::new() }
+    }
+
+    /// With the programs of another build, which are in this folder.
+    #[must_use]
+    pub fn programs(mut self, folder: &Path) -> Crawl {
+        folder.clone_into(&mut self.programs);
+        self
     }
 
     /// Overrides a configuration key.
@@ -47,7 +55,7 @@ impl Crawl {
     pub fn start(self) -> Running {
         let _ = std::fs::remove_file(self.folder.join("summary.json"));
         let log = File::options().create(true).append(true).open(self.folder.join("rhumb.log")).expect("a log file");
-        let child = Command::new(binaries().join("rhumb"))
+        let child = Command::new(self.programs.join("rhumb"))
             .args(&self.arguments)
             .envs(self.environment)
             .stdin(Stdio::null())

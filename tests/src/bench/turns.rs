@@ -1,0 +1,44 @@
+//! Turns: contenders that do the same work in turn on one machine, round after round.
+//!
+//! In: contenders, a web, how many rounds. Out: the rounds of each, to be shown by [`Table`].
+//!
+//! Invariants: no two work at a time; each round begins with another one, so that none always follows the same; a round
+//! whose work was not whole is an error, since only the same work compares.
+
+mod contender;
+mod round;
+mod table;
+mod watch;
+mod web;
+mod wget2;
+
+pub use contender::Contender;
+pub(super) use contender::ROUND_AT_MOST;
+pub use round::{Round, Spread, What};
+pub use table::Table;
+pub use web::Web;
+
+use synthetic_web::Profile;
+
+/// Rounds of contenders in turn: for each contender one of each round. Tells on standard error how far it is.
+///
+/// # Errors
+/// A contender did not do the whole work, or cannot be run.
+pub fn take_turns(
+    contenders: &[Contender],
+    profile: &Profile,
+    set: &[String],
+    rounds: usize,
+) -> anyhow::Result<Vec<Vec<Round>>> {
+    let mut taken = vec![Vec::with_capacity(rounds); contenders.len()];
+    for round in 0..rounds {
+        for turn in 0..contenders.len() {
+            let who = (round + turn) % contenders.len();
+            let contender = &contenders[who];
+            let done = contender.round(profile, set)?;
+            eprintln!("round {} of {rounds}: {contender} {:.3} CPU ms a page", round + 1, done.all(What::CpuMs));
+            taken[who].push(done);
+        }
+    }
+    Ok(taken)
+}
