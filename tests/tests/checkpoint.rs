@@ -16,6 +16,8 @@ use synthetic_web::{Latency, Outage, PagesPerHost, Profile};
 const HOSTS: u32 = 20;
 const PAGES: u32 = 60;
 const MINUTE: Duration = Duration::from_secs(60);
+/// A checkpoint takes a moment: as often it is tried to stop a process in the middle of one.
+const ATTEMPTS_MAX: usize = 10;
 /// `HOLD_LASTS`, and what processes take to notice that it is over.
 const HOLD_OVER: Duration = Duration::from_secs(20);
 
@@ -76,6 +78,24 @@ fn begin(crawl: &Running, arguments: &[&str]) -> Child {
 /// Waits until the crawl is held.
 fn until_held(crawl: &mut Running) {
     crawl.until(MINUTE, |summary| summary.held.is_some());
+}
+
+/// Begins a checkpoint whose hold lasts, since the parser stands still before it has drained. Gives the command and the parser.
+fn begin_that_waits(crawl: &mut Running, dir: &Path) -> (Child, u32) {
+    for _ in 0..ATTEMPTS_MAX {
+        let parser = crawl.pids("parser")[0];
+        let mut command = begin(crawl, &["checkpoint", &text(dir)]);
+        until_held(crawl);
+        signal(parser, Signal::STOP);
+        if crawl.status().is_some_and(|summary| summary.held.is_some()) {
+            return (command, parser);
+        }
+        // It had drained before.
+        signal(parser, Signal::CONT);
+        ended_within(&mut command, MINUTE).expect("it ends");
+        std::fs::remove_dir_all(dir).expect("a checkpoint");
+    }
+    panic!("no checkpoint waits for a parser");
 }
 
 /// URLs that were requested, but for robots.txt, in the order of the requests.
@@ -157,11 +177,7 @@ fn kills_during_a_checkpoint_leave_a_crawl_that_goes_on_and_a_whole_checkpoint_o
     let world = world(300);
     let dir = world.folder().join("checkpoint");
     let mut crawl = in_the_middle(&world, &["stages.fetcher.connections=10"]);
-    let mut command = begin(&crawl, &["checkpoint", &text(&dir)]);
-    until_held(&mut crawl);
-    // The hold lasts while somebody has not drained.
-    let parser = crawl.pids("parser")[0];
-    signal(parser, Signal::STOP);
+    let (mut command, parser) = begin_that_waits(&mut crawl, &dir);
     let refused = crawl.rhumb(&["checkpoint", &text(&world.folder().join("other"))]);
     assert!(refused.code == 1 && refused.err.contains("another checkpoint is being taken"), "{}", refused.err);
     command.kill().expect("a kill");

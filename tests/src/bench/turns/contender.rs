@@ -34,7 +34,7 @@ pub enum Contender {
     /// The yardstick: a loop in one process with the same HTTP client and link extraction. It is given the list of URLs. It
     /// has no frontier, no URL-seen test, no robots.txt and no politeness.
     KnownUrls,
-    /// `wget2 --recursive`, by its own rules; it writes the pages to disk.
+    /// `wget2 --recursive`, by its own rules; it keeps nothing.
     Wget2 {
         /// As many, each with a connection.
         threads: u32,

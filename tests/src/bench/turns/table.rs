@@ -14,6 +14,9 @@ const COMPARED: [(What, &str); 5] = [
     (What::BrokerMessages, "all"),
 ];
 
+/// Less is not shown: streams in which hardly anything lies.
+const SHOWN_MIN: f64 = 0.0005;
+
 /// Rounds of contenders.
 #[derive(Debug, Serialize)]
 pub struct Table {
@@ -69,13 +72,12 @@ impl fmt::Display for Table {
         self.contenders.iter().try_for_each(|column| write!(f, " {:>16}", column.name))?;
         writeln!(f)?;
         let numbers = || self.contenders.iter().flat_map(|column| &column.median.numbers);
-        let rows: BTreeSet<(What, &str)> =
-            numbers().flat_map(|(what, of)| of.keys().map(|of| (*what, of.as_str()))).collect();
-        let mut last = None;
-        for (what, of) in rows {
-            if last.replace(what) != Some(what) && of != "all" {
-                writeln!(f, "{}", what.title())?;
-            }
+        let rows: BTreeSet<(What, bool, &str)> = numbers()
+            .flat_map(|(what, of)| {
+                of.iter().filter(|(_, number)| **number >= SHOWN_MIN).map(|(of, _)| (*what, of != "all", of.as_str()))
+            })
+            .collect();
+        for (what, _, of) in rows {
             match of {
                 "all" => write!(f, "{:<30}", what.title())?,
                 of => write!(f, "  {of:<28}")?,

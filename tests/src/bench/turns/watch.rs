@@ -161,6 +161,7 @@ impl Seen {
             round.put(What::BrokerKb, of, per_page(bytes) / 1e3);
         }
         for (name, StreamTotals { stored, seen: (messages, bytes) }) in self.streams {
+            let name = name.replacen("KV_rhumb_default_", "bucket ", 1).replacen("rhumb_default_", "", 1);
             let mean_bytes = bytes as f64 / messages.max(1) as f64;
             round.put(What::Stored, &name, per_page(stored));
             round.put(What::StoredKb, &name, per_page(stored) * mean_bytes / 1e3);

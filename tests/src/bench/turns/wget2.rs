@@ -1,7 +1,8 @@
 //! wget2, a recursive downloader in one process, as a user would run it on the same web.
 //!
-//! In: a world. Out: the pages that it fetched, all of them. It asks the system's resolver: in a mount namespace of its own it
-//! sees a file of hosts that is ours. It names no port in its requests (wget2 1.99), so the web is on that of HTTP.
+//! In: a world. Out: the pages that it fetched. It keeps nothing of them, as a crawl without an archiver. It asks the system's
+//! resolver: in a mount namespace of its own it sees a file of hosts that is ours. It names no port in its requests (wget2
+//! 1.99), so the web is on that of HTTP.
 
 use super::round::Round;
 use crate::harness::{Said, World, run};
@@ -52,8 +53,19 @@ pub(super) fn fetch(world: &World, threads: u32, at_most: Duration) -> anyhow::R
     let (hosts, pages) = (hosts.display().to_string(), format!("--directory-prefix={}", pages.display()));
     let (domains, threads) = (format!("--domains={}", domains.join(",")), format!("--max-threads={threads}"));
     let seed = &world.web.seed_urls()[0];
-    let command =
-        [&*hosts, "wget2", "--quiet", "--recursive", "--level=inf", "--no-config", &domains, &threads, &pages, seed];
+    let command = [
+        &*hosts,
+        "wget2",
+        "--quiet",
+        "--recursive",
+        "--level=inf",
+        "--no-config",
+        "--delete-after",
+        &domains,
+        &threads,
+        &pages,
+        seed,
+    ];
     let Said { code, err, .. } = run(&mut in_namespace(&command), at_most);
     ensure!([0, SERVER_ERRORS].contains(&code), "wget2 ended with {code}: {err}");
     let pages = world.web.report().pages;
