@@ -2,8 +2,8 @@
 //!
 //! In: contenders, a web, how many rounds. Out: the rounds of each, to be shown by [`Table`].
 //!
-//! Invariants: no two work at a time; each round begins with another one, so that none always follows the same; a round
-//! whose work was not whole is an error, since only the same work compares.
+//! Invariants: no two work at a time; each round begins with another one, and every second goes backwards, so that none
+//! always follows the same; a round whose work was not whole is an error, since only the same work compares.
 
 mod contender;
 mod round;
@@ -33,6 +33,7 @@ pub fn take_turns(
     let mut taken = vec![Vec::with_capacity(rounds); contenders.len()];
     for round in 0..rounds {
         for turn in 0..contenders.len() {
+            let turn = if round % 2 == 0 { turn } else { contenders.len() - 1 - turn };
             let who = (round + turn) % contenders.len();
             let contender = &contenders[who];
             let done = contender.round(profile, set)?;
