@@ -18,7 +18,7 @@ pub struct World {
 }
 
 impl World {
-    /// Starts a web, beside at most one other.
+    /// Starts a web, beside a few others at most.
     ///
     /// # Panics
     /// When it cannot be started.

@@ -5,7 +5,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// The name of what is of all processes, edges or directions together.
-const ALL: &str = "all";
+pub(super) const ALL: &str = "all";
 
 /// What a number tells, in the order in which they are shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -124,11 +124,6 @@ impl Spread {
         Spread::of(ratios?)
     }
 
-    /// The same of all together.
-    pub fn of_all(what: What, one: &[Round], another: &[Round]) -> Option<Spread> {
-        Spread::of_ratios(what, (one, ALL), (another, ALL))
-    }
-
     fn of(mut ratios: Vec<f64>) -> Option<Spread> {
         ratios.retain(|ratio| ratio.is_finite());
         ratios.sort_by(f64::total_cmp);
@@ -163,9 +158,10 @@ mod tests {
     fn pairs_are_compared_round_by_round() {
         let of = |numbers: &[f64]| numbers.iter().map(|number| round(&[("all", *number)])).collect::<Vec<_>>();
         let (one, another) = (of(&[2.0, 30.0, 8.0, 10.0, 6.0]), of(&[1.0, 10.0, 2.0, 2.0, 1.0]));
-        let spread = Spread::of_all(What::CpuMs, &one, &another).unwrap();
+        let ratios = |what, another: &[Round]| Spread::of_ratios(what, (&one, ALL), (another, ALL));
+        let spread = ratios(What::CpuMs, &another).unwrap();
         assert_eq!(spread, Spread { median: 4.0, lower: 3.0, upper: 5.0, pairs: 5 });
-        assert_eq!(Spread::of_all(What::PeakMb, &one, &another), None);
-        assert_eq!(Spread::of_all(What::CpuMs, &one, &[]), None);
+        assert_eq!(ratios(What::PeakMb, &another), None);
+        assert_eq!(ratios(What::CpuMs, &[]), None);
     }
 }

@@ -1,5 +1,6 @@
 //! Table: the rounds of contenders side by side, and how the first one's are to those of the others.
 
+use super::round::ALL;
 use super::{Contender, Round, Spread, What};
 use serde::Serialize;
 use std::collections::BTreeSet;
@@ -7,11 +8,11 @@ use std::fmt;
 
 /// What is compared with the others, by process where one is named.
 const COMPARED: [(What, &str); 5] = [
-    (What::CpuMs, "all"),
+    (What::CpuMs, ALL),
     (What::CpuMs, "broker"),
-    (What::PagesPerS, "all"),
-    (What::PeakMb, "all"),
-    (What::BrokerMessages, "all"),
+    (What::PagesPerS, ALL),
+    (What::PeakMb, ALL),
+    (What::BrokerMessages, ALL),
 ];
 
 /// Less is not shown: streams in which hardly anything lies.
@@ -62,7 +63,7 @@ impl Table {
 /// A part of one is compared with the same part of another, or with all of one that is of one piece.
 fn ratio(first: &Column, other: &Column, what: What, of: &'static str) -> Option<Ratio> {
     let has_part = other.rounds.first()?.number(what, of).is_some();
-    let spread = Spread::of_ratios(what, (&first.rounds, of), (&other.rounds, if has_part { of } else { "all" }))?;
+    let spread = Spread::of_ratios(what, (&first.rounds, of), (&other.rounds, if has_part { of } else { ALL }))?;
     Some(Ratio { what, of, to: other.name.clone(), spread })
 }
 
@@ -74,12 +75,12 @@ impl fmt::Display for Table {
         let numbers = || self.contenders.iter().flat_map(|column| &column.median.numbers);
         let rows: BTreeSet<(What, bool, &str)> = numbers()
             .flat_map(|(what, of)| {
-                of.iter().filter(|(_, number)| **number >= SHOWN_MIN).map(|(of, _)| (*what, of != "all", of.as_str()))
+                of.iter().filter(|(_, number)| **number >= SHOWN_MIN).map(|(of, _)| (*what, of != ALL, of.as_str()))
             })
             .collect();
         for (what, _, of) in rows {
             match of {
-                "all" => write!(f, "{:<30}", what.title())?,
+                ALL => write!(f, "{:<30}", what.title())?,
                 of => write!(f, "  {of:<28}")?,
             }
             for column in &self.contenders {
@@ -92,7 +93,7 @@ impl fmt::Display for Table {
             writeln!(f)?;
         }
         for Ratio { what, of, to, spread: Spread { median, lower, upper, pairs } } in &self.ratios {
-            let of = if *of == "all" { String::new() } else { format!(" of {of}") };
+            let of = if *of == ALL { String::new() } else { format!(" of {of}") };
             let first = self.contenders.first().map_or("", |column| &column.name);
             writeln!(
                 f,
