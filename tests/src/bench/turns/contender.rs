@@ -101,13 +101,12 @@ impl Contender {
     pub fn round(&self, profile: &Profile, set: &[String]) -> anyhow::Result<Round> {
         let port = if let Contender::Wget2 { .. } = self { wget2::PORT } else { profile.port };
         let world = World::alone(Profile { port, ..profile.clone() });
-        let (cpu_before, started) = (cpu_of_ended_processes()?, Instant::now());
+        let cpu_before = cpu_of_ended_processes()?;
         let mut round = match self {
             Contender::Build { programs, .. } => crawl(&world, programs, set)?,
             Contender::KnownUrls => fetch_known_urls(&world)?,
             Contender::Wget2 { threads } => wget2::fetch(&world, *threads, ROUND_AT_MOST)?,
         };
-        let whole_s = started.elapsed().as_secs_f64();
         let cpu_ms = (cpu_of_ended_processes()? - cpu_before) * 1e3 / round.pages as f64;
         if let Some(parts) = round.numbers.get(&What::CpuMs) {
             let rest = cpu_ms - parts.values().sum::<f64>();
@@ -115,7 +114,6 @@ impl Contender {
         }
         round.put_all(What::CpuMs, cpu_ms);
         round.put_all(What::PagesPerS, round.pages as f64 / world.web.report().elapsed_s);
-        round.put_all(What::WholeS, whole_s);
         Ok(round)
     }
 }
@@ -129,9 +127,11 @@ fn cpu_of_ended_processes() -> anyhow::Result<f64> {
 fn crawl(world: &World, programs: &Path, set: &[String]) -> anyhow::Result<Round> {
     let watch = Watch::prepare(world.folder())?;
     let crawl = world.crawl().programs(programs).environment("PATH", &watch.path);
+    let started = Instant::now();
     let mut crawl = set.iter().fold(crawl, |crawl, assignment| crawl.set(assignment)).start();
     let watch = watch.begin(crawl.pids("rhumb")[0]);
     let code = crawl.exit_code(ROUND_AT_MOST);
+    let whole_s = started.elapsed().as_secs_f64();
     let seen = watch.end();
     ensure!(code == 0, "rhumb ended with {code}:\n{}", crawl.log());
     let summary = world.folder().join("summary.json");
@@ -142,6 +142,7 @@ fn crawl(world: &World, programs: &Path, set: &[String]) -> anyhow::Result<Round
     ensure!(told.complete && told.pages == report.pages.expected, "the crawl was not complete: {told:?}");
 
     let mut round = Round::of(told.pages);
+    round.put_all(What::WholeS, whole_s);
     for ToldOfProcess { stage, cpu_s, peak_rss_bytes } in &told.processes {
         for (what, more) in
             [(What::CpuMs, cpu_s * 1e3 / told.pages as f64), (What::PeakMb, *peak_rss_bytes as f64 / 1e6)]
@@ -157,6 +158,7 @@ fn crawl(world: &World, programs: &Path, set: &[String]) -> anyhow::Result<Round
 
 /// Fetches the pages of the world by a list, in a process of its own (this program again).
 fn fetch_known_urls(world: &World) -> anyhow::Result<Round> {
+    let started = Instant::now();
     let mut child = Command::new(std::env::current_exe()?)
         .arg("--known-urls")
         .stdin(Stdio::piped())
@@ -173,10 +175,12 @@ fn fetch_known_urls(world: &World) -> anyhow::Result<Round> {
     }
     child.stdin.take().context("no pipe")?.write_all(list.as_bytes())?;
     let output = child.wait_with_output()?;
+    let whole_s = started.elapsed().as_secs_f64();
     let fetched: known_urls::Fetched = serde_json::from_slice(&output.stdout).context("the loop said nothing")?;
     let missing = world.web.report().missing.count;
     ensure!(missing == 0, "the loop missed {missing} pages");
     let mut round = Round::of(fetched.pages);
+    round.put_all(What::WholeS, whole_s);
     round.put_all(What::PeakMb, fetched.peak_rss_bytes as f64 / 1e6);
     Ok(round)
 }

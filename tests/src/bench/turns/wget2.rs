@@ -4,12 +4,12 @@
 //! resolver: in a mount namespace of its own it sees a file of hosts that is ours. It names no port in its requests (wget2
 //! 1.99), so the web is on that of HTTP.
 
-use super::round::Round;
+use super::round::{Round, What};
 use crate::harness::{Said, World, run};
 use anyhow::{Context as _, ensure};
 use std::net::TcpListener;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// The port of a web for it.
 pub(super) const PORT: u16 = 80;
@@ -66,12 +66,16 @@ pub(super) fn fetch(world: &World, threads: u32, at_most: Duration) -> anyhow::R
         &pages,
         seed,
     ];
+    let started = Instant::now();
     let Said { code, err, .. } = run(&mut in_namespace(&command), at_most);
+    let whole_s = started.elapsed().as_secs_f64();
     ensure!([0, SERVER_ERRORS].contains(&code), "wget2 ended with {code}: {err}");
     let pages = world.web.report().pages;
     let fetched = pages.expected - world.web.report().missing.count;
     ensure!(fetched as f64 >= pages.expected as f64 * WHOLE, "wget2 fetched {fetched} of {} pages", pages.expected);
-    Ok(Round::of(fetched))
+    let mut round = Round::of(fetched);
+    round.put_all(What::WholeS, whole_s);
+    Ok(round)
 }
 
 fn in_namespace(arguments: &[&str]) -> Command {
