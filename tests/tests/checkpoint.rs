@@ -93,7 +93,8 @@ fn begin_that_waits(crawl: &mut Running, dir: &Path) -> (Child, u32) {
         // It had drained before.
         signal(parser, Signal::CONT);
         ended_within(&mut command, MINUTE).expect("it ends");
-        std::fs::remove_dir_all(dir).expect("a checkpoint");
+        // One that was refused has left nothing.
+        let _ = std::fs::remove_dir_all(dir);
     }
     panic!("no checkpoint waits for a parser");
 }
