@@ -88,6 +88,9 @@ fn clean(href: &str, base: Option<&Url>) -> Option<String> {
 fn assembled(href: &str, base: Option<&Url>) -> Option<String> {
     let absolute = href.strip_prefix("http://").or_else(|| href.strip_prefix("https://"));
     if let Some(rest) = absolute {
+        if base.is_some_and(|base| is_on_server_of(href, base)) {
+            return Some(href.to_owned());
+        }
         return is_plain_name(&rest[..rest.find('/')?]).then(|| href.to_owned());
     }
     if scheme_of(href).is_some() {
@@ -107,6 +110,12 @@ fn assembled(href: &str, base: Option<&Url>) -> Option<String> {
         }
     };
     Some([kept, href].concat())
+}
+
+/// Says whether a reference begins with the base's server, spelled as in its canonical form: most links of a page lead to
+/// its own server, and many spell it out.
+fn is_on_server_of(href: &str, base: &Url) -> bool {
+    href.strip_prefix(&base[..Position::BeforePath]).is_some_and(|rest| rest.starts_with('/')) && is_clean_server(base)
 }
 
 /// Says whether the base's scheme and authority are what they would be in its canonical form.

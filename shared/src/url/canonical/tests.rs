@@ -345,12 +345,28 @@ proptest! {
     }
 
     #[test]
+    fn the_shortcut_of_links_to_the_pages_own_server_gives_what_the_parser_gives(rest in reference(), base in bases()) {
+        let Some(base) = base.filter(|base| !base.cannot_be_a_base()) else { return Ok(()) };
+        for server in [base[..Position::BeforePath].to_owned(), base[..Position::BeforePath].replace("http", "HTTP")] {
+            let href = format!("{server}{rest}");
+            let href = href.split('#').next().unwrap().trim_matches(|c| c <= ' ');
+            if let Some(short) = clean(href, Some(&base)) {
+                prop_assert_eq!(Ok(short), parsed(href, Some(&base), None), "{} on {}", href, base);
+            }
+        }
+    }
+
+    #[test]
     fn clean_links_take_the_shortcut(path in "(/[a-z0-9_~!$&()*+,;=:@-][a-zA-Z0-9._-]{0,8}){0,5}/", query in "(\\?[a-z=&+/?%]{0}[a-z=&0-9]{1,9})?") {
         let page = base("https://example.com/a/b.html?c=d");
         let absolute = format!("https://www.example.org{path}{query}");
         prop_assert_eq!(clean(&absolute, None), Some(absolute.clone()));
         let relative = format!("{path}{query}");
         prop_assert_eq!(clean(&relative, Some(&page)), Some(format!("https://example.com{relative}")));
+        let page = base("https://example.com:8443/a/b.html");
+        let own = format!("https://example.com:8443{path}{query}");
+        prop_assert_eq!(clean(&own, Some(&page)), Some(own.clone()));
+        prop_assert_eq!(clean(&own, None), None);
     }
 
     #[test]
