@@ -2,6 +2,7 @@
 //!
 //! In: webs, or loads for one part. Out: CPU time, throughput and memory.
 
+pub mod bisect;
 pub mod checkpoints;
 pub mod frontier;
 pub mod known_urls;

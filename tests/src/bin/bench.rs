@@ -7,6 +7,7 @@
 use anyhow::ensure;
 use clap::Parser;
 use dedup::seen::memory_store_bytes;
+use rhumb_tests::bench::bisect::{Found, Way};
 use rhumb_tests::bench::slow_dns::{self, Steady};
 use rhumb_tests::bench::turns::{self, Contender, Table, Web};
 use rhumb_tests::bench::{self, frontier, known_urls, median, scaling, url_cache, url_seen};
@@ -74,7 +75,11 @@ struct Cli {
     /// How long a checkpoint of N known and N waiting URLs takes, and its restore (1e7 and 2e6 without N), instead
     #[arg(long, value_name = "N", num_args = 0..=2)]
     checkpoint: Option<Vec<f64>>,
-    /// With --url-seen and --frontier: where the stores are made; the directory for temporary files
+    /// The commit of a range that made a page dearer, by builds of commits in turn, instead; --rounds are those of each pair
+    #[arg(long, value_name = "GOOD..BAD")]
+    bisect: Option<String>,
+    /// With --url-seen and --frontier: where the stores are made; the directory for temporary files. With --bisect: where
+    /// builds are made and kept; target/bisect
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
     /// As JSON
@@ -99,6 +104,8 @@ fn main() -> anyhow::Result<ExitCode> {
                 println!("{policy:<8} {millions:>6.1} million lookups/s  {:.1} % hits", speed.hit_rate * 100.0);
             }
         }
+    } else if let Some(range) = &cli.bisect {
+        bisect(&cli, range)?;
     } else if let Some(urls) = &cli.moves {
         moves(&cli, urls)?;
     } else if let Some(urls) = &cli.checkpoint {
@@ -136,6 +143,18 @@ fn take_turns(cli: &Cli, partitions: u16, contenders: &[Contender]) -> anyhow::R
     } else {
         println!("{web} web of {hosts} hosts, {partitions} partitions; medians of {rounds} rounds in turn");
         print!("{table}");
+    }
+    Ok(())
+}
+
+fn bisect(cli: &Cli, range: &str) -> anyhow::Result<()> {
+    ensure!(cli.rounds > 0, "--rounds must be at least 1");
+    let dir = cli.dir.clone().unwrap_or_else(|| PathBuf::from("target/bisect"));
+    let way = Way { profile: &cli.web.profile(cli.hosts, cli.pages), set: &cli.set, rounds: cli.rounds, dir: &dir };
+    let Found { commit, ratio, before, last } = bench::bisect::bisect(range, &way)?;
+    match cli.json {
+        true => println!("{}", json!({ "commit": commit, "ratio": ratio, "before": before, "last": last })),
+        false => println!("{commit}: {ratio:.2} times the first, {before:.2} before it, {last:.2} in the end"),
     }
     Ok(())
 }

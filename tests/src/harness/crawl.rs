@@ -57,6 +57,8 @@ impl Crawl {
         let log = File::options().create(true).append(true).open(self.folder.join("rhumb.log")).expect("a log file");
         let child = Command::new(self.programs.join("rhumb"))
             .args(&self.arguments)
+            // Not where somebody works: a pipeline.yaml there would be read.
+            .current_dir(&self.folder)
             .envs(self.environment)
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("a log file"))
