@@ -39,6 +39,13 @@ pub(crate) fn priority(instance: u16, lane: u16) -> usize {
     favourites.iter().position(|&favourite| favourite == instance % LANES).unwrap_or(favourites.len())
 }
 
+/// The lane in which the messages of a lane travel when so many instances take them: the first of those that the same
+/// instance prefers. One instance alone prefers all of them, and gets all by one consumer.
+pub(crate) fn lane_among(instances: u16, lane: u16) -> u16 {
+    let favourite = |lane| (0..instances.clamp(1, LANES)).min_by_key(|&instance| priority(instance, lane));
+    (0..lane).find(|&other| favourite(other) == favourite(lane)).unwrap_or(lane)
+}
+
 /// One of a stage's consumers of an edge with lanes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LaneConsumer {
@@ -88,6 +95,18 @@ mod tests {
             for lane in 0..LANES {
                 let best = priority(preferred(instances, lane), lane);
                 assert_eq!((0..instances).filter(|&instance| priority(instance, lane) == best).count(), 1);
+            }
+        }
+    }
+
+    #[test]
+    fn instances_share_as_many_lanes_as_there_are_instances_and_each_gets_what_it_prefers() {
+        for instances in 0..=LANES + 2 {
+            let lanes: std::collections::BTreeSet<u16> = (0..LANES).map(|lane| lane_among(instances, lane)).collect();
+            assert_eq!(lanes.len(), usize::from(instances.clamp(1, LANES)), "{instances}");
+            for lane in 0..LANES {
+                let (of, taken) = (preferred(instances.clamp(1, LANES), lane), lane_among(instances, lane));
+                assert_eq!(preferred(instances.clamp(1, LANES), taken), of);
             }
         }
     }

@@ -24,8 +24,8 @@ pub use consumers::{
 };
 pub(crate) use consumers::{Owner, owner_in, owner_name};
 pub use join::{Begins, Found, begin_generation, find_crawl, held_now, join, new_id};
-pub(crate) use lanes::priority;
 pub use lanes::{LANES, LaneConsumer, lane_consumers, lane_of, lane_of_hash};
+pub(crate) use lanes::{lane_among, priority};
 pub use orders::{OrdersBucket, OrdersGiven};
 pub use owners::{OwnersBucket, OwnersTable};
 pub use publisher::{Publisher, StreamAnswer};

@@ -212,6 +212,7 @@ pub struct Fetcher {
     pub replicas: u16,
     pub listen: SocketAddr,
     pub connections: u32,
+    pub bytes_in_hand_max: Bytes,
     #[serde(deserialize_with = "duration")]
     pub ask_lifetime: Duration,
     #[serde(deserialize_with = "duration")]

@@ -188,6 +188,7 @@ fn scheduler(stages: &Stages, check: &mut Check) {
 fn fetcher_and_parser(stages: &Stages, check: &mut Check) {
     let fetcher = &stages.fetcher;
     check.within("stages.fetcher.connections", fetcher.connections, 1, 10_000);
+    check.within("stages.fetcher.bytes_in_hand_max", fetcher.bytes_in_hand_max, Bytes(1 << 20), Bytes(64 << 30));
     check.lasting(
         "stages.fetcher.ask_lifetime",
         fetcher.ask_lifetime,

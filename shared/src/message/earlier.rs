@@ -60,6 +60,13 @@ impl EdgeMessage for Page {
     const EDGE: Edge = Edge::Pages;
     const VERSION: u8 = 5;
     const BEFORE: Option<Before<Self>> = Some(Before::of::<Page4>());
+
+    fn bytes_about(&self) -> usize {
+        let headers = self.headers.iter().chain(&self.request_headers);
+        // A header has two lengths and two places beside its bytes, all of them aligned.
+        let headers: usize = headers.map(|(name, value)| name.len() + value.len() + 24).sum();
+        512 + self.url.len() + self.origin.page.len() + headers + self.body.len()
+    }
 }
 
 /// A page when responses to requests for robots.txt were none.

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The checksum covers the archive: bytecheck alone misses most bit flips. Payloads arrive unaligned, so the
-//! archive is copied to aligned memory before it is checked and read.
+//! archive is copied to aligned memory before it is checked and read. A large message can be read there ([`InPlace`]).
 //!
 //! A program reads the present version of a message and the one before ([`EdgeMessage::BEFORE`]), so that the consumers of
 //! an edge can be updated before its producers. What is of another version is parked.
@@ -19,9 +19,11 @@ use rkyv::rancor::Error as Rancor;
 use rkyv::ser::allocator::ArenaHandle;
 use rkyv::util::AlignedVec;
 use rkyv::{Archive, Deserialize, Serialize};
+use std::fmt;
+use std::marker::PhantomData;
 use xxhash_rust::xxh3::xxh3_64;
 
-const MAGIC: [u8; 4] = *b"RHMB";
+pub(super) const MAGIC: [u8; 4] = *b"RHMB";
 /// Length of the envelope before the archive, in bytes.
 pub const HEADER_BYTES: usize = 16;
 
@@ -35,6 +37,11 @@ pub trait EdgeMessage: Archive + Sized {
     const IS_REPLY: bool = false;
     /// The version before, which is read as well; none of a message that never had another.
     const BEFORE: Option<Before<Self>> = None;
+
+    /// Bytes that its archive will have, about: memory for so many is taken at once.
+    fn bytes_about(&self) -> usize {
+        256
+    }
 }
 
 /// The version of a message before the present one, and how it is read.
@@ -88,7 +95,7 @@ pub fn encode<M>(message: &M) -> Bytes
 where
     M: EdgeMessage + for<'a> Serialize<HighSerializer<AlignedVec, ArenaHandle<'a>, Rancor>>,
 {
-    let mut buffer: AlignedVec = AlignedVec::new();
+    let mut buffer: AlignedVec = AlignedVec::with_capacity(HEADER_BYTES + message.bytes_about());
     buffer.extend_from_slice(&[0; HEADER_BYTES]);
     // Serializing into memory fails only when an object graph is recursive; ours are trees.
     let mut buffer =
@@ -107,6 +114,20 @@ where
     M: EdgeMessage,
     M::Archived: for<'a> CheckBytes<HighValidator<'a, Rancor>> + Deserialize<M, HighDeserializer<Rancor>>,
 {
+    match opened(payload)? {
+        Opened::Before(message) => Ok(message),
+        Opened::Archive(archive) => rkyv::from_bytes::<M, Rancor>(&archive).map_err(not_valid),
+    }
+}
+
+/// A message of the present version in its archive, or one of the version before, read.
+enum Opened<M> {
+    Archive(AlignedVec),
+    Before(M),
+}
+
+/// Checks the envelope of a payload, and copies the archive in it to aligned memory.
+fn opened<M: EdgeMessage>(payload: &[u8]) -> Result<Opened<M>, Undecodable> {
     let corrupt = |what: &str| Undecodable::Corrupt(what.to_owned());
     let (header, body) = payload.split_at_checked(HEADER_BYTES).ok_or_else(|| corrupt("shorter than an envelope"))?;
     if header[0..4] != MAGIC {
@@ -116,7 +137,7 @@ where
         return Err(Undecodable::Corrupt(format!("a message of edge number {} on edge {}", header[4], M::EDGE.name())));
     }
     if let Some(before) = M::BEFORE.filter(|before| before.version == header[5]) {
-        return (before.read)(payload);
+        return (before.read)(payload).map(Opened::Before);
     }
     if header[5] != M::VERSION {
         return Err(Undecodable::UnknownVersion { edge: M::EDGE, found: header[5], known: M::VERSION });
@@ -126,8 +147,54 @@ where
     }
     let mut archive: AlignedVec = AlignedVec::with_capacity(body.len());
     archive.extend_from_slice(body);
-    rkyv::from_bytes::<M, Rancor>(&archive)
-        .map_err(|error| Undecodable::Corrupt(format!("archive is not valid: {error}")))
+    Ok(Opened::Archive(archive))
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
+fn not_valid(error: Rancor) -> Undecodable {
+    Undecodable::Corrupt(format!("archive is not valid: {error}"))
+}
+
+/// A message that is read where it lies, in its archive: nothing of it is copied out that nobody needs.
+pub struct InPlace<M> {
+    archive: AlignedVec,
+    message: PhantomData<M>,
+}
+
+impl<M> InPlace<M>
+where
+    M: EdgeMessage + for<'a> Serialize<HighSerializer<AlignedVec, ArenaHandle<'a>, Rancor>>,
+    M::Archived: for<'a> CheckBytes<HighValidator<'a, Rancor>>,
+{
+    /// Checks a payload, envelope and archive. A message of the version before is brought to the present one.
+    ///
+    /// # Errors
+    /// As [`decode`].
+    pub fn open(payload: &[u8]) -> Result<Self, Undecodable> {
+        let archive = match opened::<M>(payload)? {
+            Opened::Archive(archive) => archive,
+            Opened::Before(message) => return Ok(InPlace::of(&message)),
+        };
+        rkyv::access::<M::Archived, Rancor>(&archive).map_err(not_valid)?;
+        Ok(InPlace { archive, message: PhantomData })
+    }
+
+    /// Archives a message.
+    pub fn of(message: &M) -> Self {
+        let archive = rkyv::to_bytes(message).map_err(not_valid).expect("a message without cycles always serializes");
+        InPlace { archive, message: PhantomData }
+    }
+
+    /// The message.
+    pub fn read(&self) -> &M::Archived {
+        rkyv::access::<M::Archived, Rancor>(&self.archive).map_err(not_valid).expect("it was valid when it came")
+    }
+}
+
+impl<M> fmt::Debug for InPlace<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a message of {} bytes", self.archive.len())
+    }
 }
 
 #[cfg(test)]
@@ -147,6 +214,20 @@ mod tests {
     #[test]
     fn a_message_comes_back_as_it_was() {
         assert_eq!(decode::<FoundUrls>(&encode(&found())), Ok(found()));
+    }
+
+    #[test]
+    fn a_message_is_read_in_place_as_it_was() {
+        for message in [InPlace::<FoundUrls>::open(&encode(&found())).unwrap(), InPlace::of(&found())] {
+            let read = message.read();
+            assert_eq!((read.origin.page.as_str(), read.origin.depth.to_native()), ("http://a.test/", 3));
+            assert_eq!(rkyv::deserialize::<FoundUrls, Rancor>(read).unwrap(), found());
+        }
+        let mut payload = encode(&found()).to_vec();
+        payload[HEADER_BYTES] ^= 1;
+        assert_eq!(InPlace::<FoundUrls>::open(&payload).err(), decode::<FoundUrls>(&payload).err());
+        let second = InPlace::<Second>::open(&encode(&First("a".into()))).unwrap();
+        assert_eq!((second.read().0.as_str(), second.read().1.to_native()), ("a", 7), "of the version before");
     }
 
     #[test]

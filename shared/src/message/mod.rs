@@ -14,6 +14,7 @@ pub mod envelope;
 #[allow(missing_docs, reason = "rkyv's derive makes archived twins without docs")]
 mod fetch;
 mod fields;
+mod frame;
 #[allow(missing_docs, reason = "rkyv's derive makes archived twins without docs")]
 mod quality;
 mod table;
@@ -25,8 +26,9 @@ mod urls;
 
 pub use crate::topology::Edge;
 pub use content::*;
-pub use envelope::{Before, EdgeMessage, Undecodable, decode, encode};
+pub use envelope::{Before, EdgeMessage, InPlace, Undecodable, decode, encode};
 pub use fetch::*;
+pub use frame::{FRAME_PAYLOADS_MAX, FRAME_VERSION, frame, payloads};
 pub use quality::Quality;
 pub use table::{MESSAGES, MessageRow};
 pub use text::UrlList;

@@ -1,9 +1,11 @@
 //! Messages as a person or a script reads them at a tap: JSON, with the URLs that each is about, and the traces of pages.
 
 use super::envelope::Undecodable;
+use super::frame::payloads;
 use super::table::MESSAGES;
 use super::trace::Trace;
 use crate::topology::Edge;
+use bytes::Bytes;
 use serde_json::Value;
 
 /// Reads a payload of an edge as JSON, with bodies as their length. What has the URL of a page, or says on which page URLs
@@ -21,6 +23,13 @@ pub fn json(edge: Edge, payload: &[u8]) -> Result<Value, Undecodable> {
             Ok(message)
         },
     )
+}
+
+/// Reads what a stream of an edge holds as one message, as JSON: the messages of a frame one by one. What is damaged, or of
+/// another version, is left out.
+pub fn all(edge: Edge, payload: &Bytes) -> Vec<Value> {
+    let payloads = payloads(edge, payload.clone()).unwrap_or_default();
+    payloads.iter().filter_map(|payload| json(edge, payload).ok()).collect()
 }
 
 /// Keys whose value is the URL of a page: of a message itself, and of an origin.
@@ -92,7 +101,7 @@ fn collect<'a>(value: &'a Value, urls: &mut Vec<&'a str>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::message::{FoundUrls, Origin, Outcome, OutcomeEntry, Outcomes, UrlList, encode};
+    use crate::message::{FoundUrls, Origin, Outcome, OutcomeEntry, Outcomes, UrlList, encode, frame};
 
     #[test]
     fn a_message_becomes_json_with_its_urls() {
@@ -105,6 +114,10 @@ mod tests {
         assert_eq!(json["origin"]["page"], "http://a.test/");
         assert_eq!(urls(&json), ["http://b.test/x", "http://c.test/"]);
         assert!(super::json(Edge::UrlsFound, b"nonsense").is_err());
+        let damaged = Bytes::from_static(b"nonsense");
+        let framed = frame(Edge::UrlsFound, &[encode(&message), damaged.clone(), encode(&message)]);
+        assert_eq!(all(Edge::UrlsFound, &framed), [json.clone(), json.clone()]);
+        assert_eq!((all(Edge::UrlsFound, &encode(&message)), all(Edge::UrlsFound, &damaged)), (vec![json], vec![]));
     }
 
     #[test]

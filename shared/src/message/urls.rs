@@ -4,6 +4,7 @@ use super::envelope::EdgeMessage;
 use super::quality::Quality;
 use super::text::UrlList;
 use crate::topology::Edge;
+use rkyv::rancor::Infallible;
 use rkyv::{Archive, Deserialize, Serialize};
 
 /// How URLs were found: the trace of discovery that travels with them to their outcome. By default nothing is known.
@@ -26,6 +27,14 @@ pub struct Origin {
     /// Quality that flowed to each of these URLs: a seed has 1, and a page shares its own equally among its links (a form
     /// of OPIC that looks at each page once: Abiteboul, Preda and Cobena 2003).
     pub flow: Quality,
+}
+
+impl ArchivedOrigin {
+    /// The origin, copied out of its archive.
+    pub fn read(&self) -> Origin {
+        let Ok(origin) = rkyv::deserialize::<Origin, Infallible>(self);
+        origin
+    }
 }
 
 impl Origin {
@@ -214,6 +223,10 @@ pub struct DnsRefresh {
 impl EdgeMessage for FoundUrls {
     const EDGE: Edge = Edge::UrlsFound;
     const VERSION: u8 = 4;
+
+    fn bytes_about(&self) -> usize {
+        256 + self.origin.page.len() + self.urls.bytes() + 4 * self.urls.len()
+    }
 }
 impl EdgeMessage for FilteredUrls {
     const EDGE: Edge = Edge::UrlsFiltered;

@@ -90,6 +90,9 @@ pub struct Output<E> {
     pub effects: Vec<E>,
     /// Changes of state.
     pub changes: Changes,
+    /// More messages for streams, made from no input, are under way: what is published may wait a moment for them. Else
+    /// nothing waits any longer. Only a stage without state says so.
+    pub more_soon: bool,
 }
 
 impl<E> Default for Output<E> {
@@ -101,6 +104,7 @@ impl<E> Default for Output<E> {
             finished: Vec::new(),
             effects: Vec::new(),
             changes: Changes::default(),
+            more_soon: false,
         }
     }
 }
@@ -118,13 +122,15 @@ pub struct Step {
     pub finished: Vec<Ticket>,
     /// Changes of state.
     pub changes: Changes,
+    /// More of what is made from no input is under way.
+    pub more_soon: bool,
 }
 
 impl<E> Output<E> {
     /// Divides what is settled from the work for the shell, which begins when the rest is settled.
     pub fn split(self) -> (Step, Vec<E>) {
-        let Output { publishes, sends, replies, finished, effects, changes } = self;
-        (Step { publishes, sends, replies, finished, changes }, effects)
+        let Output { publishes, sends, replies, finished, effects, changes, more_soon } = self;
+        (Step { publishes, sends, replies, finished, changes, more_soon }, effects)
     }
 
     /// Publishes a message made from the inputs in `causes`.

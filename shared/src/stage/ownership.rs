@@ -276,6 +276,16 @@ pub async fn holders(bucket: &kv::Store) -> anyhow::Result<BTreeMap<String, Hold
     Ok(holders)
 }
 
+/// How many instances of a stage hold a lease.
+///
+/// # Errors
+/// The broker does not tell.
+pub(super) async fn instances(bucket: &kv::Store, stage: &str) -> anyhow::Result<u16> {
+    let keys: Vec<String> = bucket.keys().await?.try_collect().await?;
+    let is_of = |key: &&String| key.rsplit_once('.').is_some_and(|(of, _)| of == stage);
+    Ok(u16::try_from(keys.iter().filter(is_of).count()).unwrap_or(u16::MAX))
+}
+
 /// Waits until the holder of a lease, another life than `own`, renews it.
 async fn renewing(bucket: &kv::Store, key: &str, own: u64, look_every: Duration) -> Holder {
     let mut before: Option<Holder> = None;

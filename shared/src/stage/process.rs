@@ -11,7 +11,7 @@ use super::telling::Telling;
 use crate::bus::Need;
 use crate::config::{changeable, changed};
 use crate::orders::Setting;
-use crate::topology::StageName;
+use crate::topology::{StageName, consumers};
 use std::time::Instant;
 
 /// A stage about to run.
@@ -102,6 +102,13 @@ impl Process {
             self.set = set.to_vec();
         }
         Ok(is_concerned)
+    }
+
+    /// The stage that takes what this one publishes into lanes, if there is one.
+    pub(super) fn lane_taker(&self) -> Option<StageName> {
+        let outputs = StageName::from_name(self.stage.name)?.row().outputs;
+        let edge = outputs.iter().copied().find(|edge| edge.has_lanes())?;
+        consumers(edge).map(|(stage, _)| stage).next()
     }
 
     /// What moves of the instance's partitions are made with; none of a stage without state.

@@ -3,11 +3,12 @@
 //! In: messages of streams and core NATS, streams' answers, ended work, control requests, the clock, the lease. Out: the
 //! settlement's actions, carried out in their order. The rules of delivery are the [settlement](super::settlement)'s;
 //! nothing here decides what is acked, committed or published. What is due now and then is in `upkeep`, how a process
-//! ends in `ending`, what it gives to a checkpoint in `captures`.
+//! ends in `ending`, what it gives to a checkpoint in `captures`, how the core is stepped with what came in `intake`.
 
 mod captures;
 mod ears;
 mod ending;
+mod intake;
 mod upkeep;
 
 use self::ears::Ears;
@@ -44,8 +45,6 @@ const DRAIN_GRACE: Duration = Duration::from_secs(25);
 const REASSIGN_GRACE: Duration = Duration::from_secs(5);
 /// How often health is looked after, old inputs are kept alive and stored outputs are cleared.
 const UPKEEP: Duration = Duration::from_millis(500);
-/// Answers of streams read in one go.
-const ANSWERS_AT_ONCE: usize = 256;
 /// How often an optional stage looks whether it still takes part.
 const TAKES_PART_EVERY: Duration = Duration::from_secs(5);
 
@@ -74,6 +73,8 @@ struct Loop {
     taken: u64,
     /// When an optional stage looks next whether it still takes part.
     takes_part_at: Instant,
+    /// When the instances are counted that take what the process publishes into lanes.
+    takers_at: Instant,
     /// The core knows that its life ends.
     is_told_to_drain: bool,
     /// The process is to end, with this life.
@@ -198,13 +199,16 @@ impl Loop {
         let life = Life { stage, instance, life: context.life, epoch: context.epoch };
         let (store, origin) = (context.store.as_deref(), Instant::now());
         let subjects = context.bus.subjects.clone();
-        let settlement = Settlement::open(life, subjects, &context.pipeline, store, Timestamp::ZERO)?;
+        let mut settlement = Settlement::open(life, subjects, &context.pipeline, store, Timestamp::ZERO)?;
+        if let Some(taker) = process.lane_taker() {
+            settlement.lanes_are_shared_by(context.pipeline.stages.of(taker).replicas);
+        }
         let connections = context.bus.connections();
         let lookout = Lookout::new(&context.bus, &context.identity);
         let occupation = Occupation::default();
         let in_hand = InHand::open(context.pipeline.instance_dir(stage, instance));
         let parked = Parked::default();
-        let (taken, takes_part_at) = (process.taken, origin + TAKES_PART_EVERY);
+        let (taken, takes_part_at, takers_at) = (process.taken, origin + TAKES_PART_EVERY, origin);
         let (is_told_to_drain, is_told_to_end, reassigned, ready_since) = (false, false, None, None);
         let ahead = process.desk().map(|desk| Ahead::begin(desk, context.epoch, brought));
         let mut this = Loop {
@@ -224,6 +228,7 @@ impl Loop {
             connections,
             taken,
             takes_part_at,
+            takers_at,
             is_told_to_drain,
             is_told_to_end,
             reassigned,
@@ -344,74 +349,6 @@ impl Loop {
             }
             Heard::Message(None) | Heard::Shutdown | Heard::Time => Ok(()),
         }
-    }
-
-    async fn receive(&mut self, StreamMessage { edge, partition, message }: StreamMessage) -> anyhow::Result<()> {
-        // Without its place in the stream nobody can tell whether it was applied: it comes again.
-        let Ok(info) = message.info() else { return Ok(()) };
-        let stamp = i64::try_from(info.published.unix_timestamp_nanos()).unwrap_or(i64::MAX);
-        let (at, delivered) = (InputAt { edge, partition, sequence: info.stream_sequence }, info.delivered);
-        let message = message.message;
-        let Some(answer_to) = message.reply.clone() else { return Ok(()) };
-        match self.settlement.message(self.now(), at, stamp, answer_to)? {
-            Some(ticket) => self.take(ticket, edge, message, delivered > 1).await,
-            None => self.carry_out().await,
-        }
-    }
-
-    async fn receive_soft(&mut self, SoftMessage { edge, mut message }: SoftMessage) -> anyhow::Result<()> {
-        let ticket = self.settlement.request(message.reply.take(), self.now());
-        // Nobody tells of a request whether it came before.
-        let is_repeat = self.in_hand.suspects(edge, &message.payload);
-        self.take(ticket, edge, message, is_repeat).await
-    }
-
-    /// Steps the core with an input. One that came before (`is_repeat`) may be what an earlier life died of.
-    async fn take(
-        &mut self,
-        ticket: Ticket,
-        edge: Edge,
-        message: async_nats::Message,
-        is_repeat: bool,
-    ) -> anyhow::Result<()> {
-        let (now, subject) = (self.now(), message.subject.as_str());
-        let step = || self.core.message(now, ticket, edge, &message.payload);
-        match self.in_hand.step(edge, &message, is_repeat, step)? {
-            Some(Ok(step)) => {
-                self.settlement.taken();
-                return self.settle(step).await;
-            }
-            Some(Err(Refusal::Unreadable(error))) => {
-                self.settlement.unreadable(now, ticket, subject, message.payload, &error);
-            }
-            Some(Err(Refusal::Store(error))) => return Err(error.into()),
-            None => self.settlement.deadly(now, ticket, subject, message.payload),
-        }
-        self.carry_out().await
-    }
-
-    async fn signal(&mut self, signal: Signal) -> anyhow::Result<()> {
-        let now = self.now();
-        let step = guarded(|| format!("at the signal {signal:?}"), || self.core.signal(now, signal))??;
-        self.settle(step).await
-    }
-
-    /// Reads what streams say of messages published to them.
-    async fn streams_answer(&mut self, first: StreamAnswer) -> anyhow::Result<()> {
-        let mut next = Some(first);
-        for _ in 0..ANSWERS_AT_ONCE {
-            match next {
-                Some(StreamAnswer::Stored(token, ack)) => {
-                    if let Some(tag) = self.settlement.stored_at(self.now(), token, &ack)? {
-                        self.signal(Signal::Stored(tag)).await?;
-                    }
-                }
-                Some(StreamAnswer::Refused(token, why)) => self.settlement.refused(self.now(), token, why),
-                None => break,
-            }
-            next = self.publisher.next_now();
-        }
-        self.carry_out().await
     }
 
     /// Settles a step of the core; the work that it asked for begins afterwards.

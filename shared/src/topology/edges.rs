@@ -39,6 +39,15 @@ impl Edge {
         }
     }
 
+    /// Says whether several of its messages may travel as one. Only stages without state read such an edge: where a stage has
+    /// come in a stream is counted by the stream's messages.
+    pub const fn is_framed(self) -> bool {
+        match self.row() {
+            Some(row) => row.is_framed,
+            None => false,
+        }
+    }
+
     /// The edge of the table with that name, if there is one.
     pub fn from_name(name: &str) -> Option<Edge> {
         Edge::ALL.into_iter().find(|edge| edge.name() == name)
@@ -61,6 +70,8 @@ pub struct EdgeRow {
     pub kind: Kind,
     /// How its messages are divided among subjects and consumers.
     pub division: Division,
+    /// Several of its messages may travel as one ([`frame`](crate::message::frame)).
+    pub is_framed: bool,
     /// The type of its messages, in [`crate::message`].
     pub message: &'static str,
     /// The type of the message that answers a request on it; none where nothing is answered.
@@ -98,6 +109,7 @@ pub const EDGES: [EdgeRow; 14] = [
         name: "urls.found",
         kind: Kind::Stream(Retention::WorkQueue),
         division: Division::Lane,
+        is_framed: true,
         message: "FoundUrls",
         reply: None,
         producers: &[SCHEDULER, PARSER, Party::Rhumb],
@@ -108,6 +120,7 @@ pub const EDGES: [EdgeRow; 14] = [
         name: "urls.split",
         kind: Kind::Stream(Retention::WorkQueue),
         division: Division::Partition,
+        is_framed: false,
         message: "SplitUrls",
         reply: None,
         producers: &[HOST_SPLITTER],
@@ -118,6 +131,7 @@ pub const EDGES: [EdgeRow; 14] = [
         name: "urls.new",
         kind: Kind::Stream(Retention::WorkQueue),
         division: Division::PartitionInLane,
+        is_framed: false,
         message: "NewUrls",
         reply: None,
         producers: &[DEDUP],
@@ -128,6 +142,7 @@ pub const EDGES: [EdgeRow; 14] = [
         name: "urls.ready",
         kind: Kind::Stream(Retention::WorkQueue),
         division: Division::Partition,
+        is_framed: false,
         message: "ReadyUrls",
         reply: None,
         producers: &[RESOLVER],
@@ -138,6 +153,7 @@ pub const EDGES: [EdgeRow; 14] = [
         name: "fetch.asks",
         kind: Kind::Core,
         division: Division::Instance,
+        is_framed: false,
         message: "Ask",
         reply: Some("AskReply"),
         producers: &[FETCHER],
@@ -148,6 +164,7 @@ pub const EDGES: [EdgeRow; 14] = [
         name: "fetch.jobs",
         kind: Kind::Core,
         division: Division::Instance,
+        is_framed: false,
         message: "ToFetcher",
         reply: None,
         producers: &[SCHEDULER],
@@ -158,6 +175,7 @@ pub const EDGES: [EdgeRow; 14] = [
         name: "fetch.reports",
         kind: Kind::Stream(Retention::WorkQueue),
         division: Division::Partition,
+        is_framed: false,
         message: "Report",
         reply: None,
         producers: &[FETCHER],
@@ -168,6 +186,7 @@ pub const EDGES: [EdgeRow; 14] = [
         name: "pages",
         kind: Kind::Stream(Retention::Interest),
         division: Division::Whole,
+        is_framed: true,
         message: "Page",
         reply: None,
         producers: &[FETCHER],
@@ -178,6 +197,7 @@ pub const EDGES: [EdgeRow; 14] = [
         name: "outcomes",
         kind: Kind::Stream(Retention::Interest),
         division: Division::Partition,
+        is_framed: false,
         message: "Outcomes",
         reply: None,
         producers: &[SCHEDULER],
@@ -188,6 +208,7 @@ pub const EDGES: [EdgeRow; 14] = [
         name: "dns.refresh",
         kind: Kind::Core,
         division: Division::Partition,
+        is_framed: false,
         message: "DnsRefresh",
         reply: None,
         producers: &[SCHEDULER],
@@ -198,6 +219,7 @@ pub const EDGES: [EdgeRow; 14] = [
         name: "errands",
         kind: Kind::Core,
         division: Division::Partition,
+        is_framed: false,
         message: "Errand",
         reply: None,
         producers: &[SCHEDULER],
@@ -208,6 +230,7 @@ pub const EDGES: [EdgeRow; 14] = [
         name: "urls.filtered",
         kind: Kind::Core,
         division: Division::Whole,
+        is_framed: false,
         message: "FilteredUrls",
         reply: None,
         producers: &[HOST_SPLITTER],
@@ -218,6 +241,7 @@ pub const EDGES: [EdgeRow; 14] = [
         name: "content.asks",
         kind: Kind::Core,
         division: Division::Instance,
+        is_framed: false,
         message: "ContentAsk",
         reply: Some("ContentReply"),
         producers: &[PARSER],
@@ -228,6 +252,7 @@ pub const EDGES: [EdgeRow; 14] = [
         name: "documents",
         kind: Kind::Stream(Retention::Interest),
         division: Division::Whole,
+        is_framed: true,
         message: "Documents",
         reply: None,
         producers: &[PARSER],

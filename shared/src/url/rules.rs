@@ -5,9 +5,9 @@
 //! Source: Bar-Yossef, Keidar and Schonfeld 2007 (different URLs with similar text), whose rules these are; Lee, Kim
 //! and Hong 2005 (URL normalisation beyond RFC 3986).
 
+use foldhash::{HashSet, HashSetExt as _};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
-use std::collections::HashSet;
 
 /// Which rewritings are done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -12,12 +12,13 @@ use crate::page;
 use crate::recent::Recent;
 use crate::record::Writer;
 use crate::time::date;
+use foldhash::{HashMap, HashMapExt as _};
 use shared::config::Pipeline;
 use shared::message::{Document, Documents, Edge, Outcome, OutcomeEntry, Outcomes, Page, Undecodable, decode};
 use shared::stage::store::StoreError;
 use shared::stage::{Core, Count, Event, Output, Ticket};
 use shared::time::Timestamp;
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 

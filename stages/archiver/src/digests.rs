@@ -4,7 +4,7 @@
 //! Invariant: at most `max` bodies are known; one that is forgotten is kept whole once more.
 
 use crate::record::Digest;
-use std::collections::HashMap;
+use foldhash::{HashMap, HashMapExt as _};
 
 /// The record that has a body.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,8 @@
 //!
 //! Invariant: at most [`KEPT`] keys are held. The last [`KEPT`] keys that were given are among them.
 
-use std::collections::{HashSet, VecDeque};
+use foldhash::{HashSet, HashSetExt as _};
+use std::collections::VecDeque;
 use std::hash::Hash;
 
 /// Far more than inputs that a broker can deliver again: those in hand of a life that ended.

@@ -3,9 +3,9 @@
 //! In: questions under way, each with a token; the tokens of those that were answered. Out: the URL of each answer, and
 //! whether its input has no other that waits.
 
+use foldhash::HashMap;
 use shared::message::{Origin, SplitUrls};
 use shared::stage::Ticket;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 /// A URL that waits for the URL-seen store's answer.

@@ -6,7 +6,7 @@
 //! the keys to find out, so that is done when a partition has become too large, and again when it has doubled.
 
 use crate::seen::{SeenError, SeenStore};
-use std::collections::HashMap;
+use foldhash::{HashMap, HashMapExt as _};
 
 /// What is known of the partitions' sizes.
 pub(crate) struct Sizes {

@@ -2,8 +2,9 @@
 //!
 //! Invariant: the last [`KEPT`] are known.
 
+use foldhash::HashSet;
 use shared::url::fingerprint;
-use std::collections::{HashSet, VecDeque};
+use std::collections::VecDeque;
 
 const KEPT: usize = 1 << 16;
 

@@ -4,6 +4,7 @@
 //! is cut. What came of it is kept when it came no more slowly than bodies may, so that a large page of a server that
 //! stalls is not lost; a body that drips has failed, or it would be kept for a few bytes.
 
+use crate::room::Taken;
 use reqwest::StatusCode;
 use shared::message::FailureKind;
 use std::pin::pin;
@@ -53,12 +54,14 @@ pub(crate) enum Body {
 }
 
 /// Reads the rest of a response whose head has just come.
-pub(crate) async fn read(response: &mut reqwest::Response, limits: Limits) -> Body {
+///
+/// What comes takes room. Time in which there is none counts for nothing: it is not the server that is slow.
+pub(crate) async fn read(response: &mut reqwest::Response, mut limits: Limits, room: &mut Taken) -> Body {
     // What is said of the length where there is no body is that of another response (RFC 9110, section 8.6).
     let has_none = matches!(response.status(), StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
     let announced = response.content_length().filter(|_| !has_none).and_then(|length| usize::try_from(length).ok());
     let mut body = Vec::with_capacity(announced.unwrap_or(0).min(limits.bytes_max).min(RESERVED_MAX));
-    let begun = Instant::now();
+    let mut begun = Instant::now();
     let (mut window_ends, mut before_window) = (begun + limits.rate.window, 0);
     let mut alarm = pin!(tokio::time::sleep_until(limits.until.min(window_ends)));
     loop {
@@ -80,6 +83,15 @@ pub(crate) async fn read(response: &mut reqwest::Response, limits: Limits) -> Bo
             }
             chunk = response.chunk() => chunk,
         };
+        let came = chunk.as_ref().ok().and_then(Option::as_ref).map_or(0, |chunk| chunk.len());
+        if !room.try_take(came) {
+            let since = Instant::now();
+            room.take(came).await;
+            let waited = since.elapsed();
+            (begun, limits.until) = (begun + waited, limits.until + waited);
+            (window_ends, before_window) = (Instant::now() + limits.rate.window, body.len());
+            alarm.as_mut().reset(limits.until.min(window_ends));
+        }
         match chunk {
             // An HTTP/2 stream that is reset without an error ends like one that is whole.
             Ok(None) if announced.is_some_and(|bytes| body.len() < bytes) => {

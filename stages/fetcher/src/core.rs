@@ -14,6 +14,7 @@ use crate::settings::Settings;
 use crate::surroundings::Surroundings;
 use crate::tally::Tally;
 use crate::uplink::Uplink;
+use foldhash::{HashMap, HashMapExt as _};
 use shared::config::Pipeline;
 use shared::message::{Edge, Job, JobId, ToFetcher, Undecodable, decode};
 use shared::metrics::Histogram;
@@ -22,7 +23,7 @@ use shared::partitions::Owners;
 use shared::stage::{Core, Count, Event, Output, store::StoreError};
 use shared::time::Timestamp;
 use shared::topology::StageName;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// The core.
@@ -88,6 +89,7 @@ impl Fetcher {
                 tally: Tally::default(),
                 draining: false,
                 tags: 0,
+                asked: 0,
                 absent: Absent::default(),
             },
             jobs: HashMap::new(),
@@ -283,6 +285,7 @@ impl Core for Fetcher {
             let wanted = self.uplink.wanted(now, self.free(), self.tries());
             self.around.tally.asks += self.asks.send(now, wanted, out);
         }
+        out.more_soon = self.around.asked > 0;
         Ok(())
     }
 

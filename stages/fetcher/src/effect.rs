@@ -1,5 +1,6 @@
 //! What the core asks of its shell, and what comes back.
 
+use crate::room::Taken;
 use shared::message::{Ask, AskReply, FailureKind, HttpVersion, JobId, Validators};
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -152,6 +153,8 @@ pub struct Response {
     pub elapsed_us: u32,
     /// The address that answered.
     pub address: Option<IpAddr>,
+    /// Room for its body: taken until nobody needs it any more.
+    pub room: Arc<Taken>,
 }
 
 impl Response {

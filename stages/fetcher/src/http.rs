@@ -10,6 +10,7 @@ use crate::body::{self, Body};
 use crate::connection::{Connected, Connection};
 use crate::effect::{Answer, Asked, Effect, End, Request, Response};
 use crate::failure::end_of;
+use crate::room::{Room, Taken};
 use anyhow::Context as _;
 use reqwest::cookie::CookieStore as _;
 use reqwest::header::{
@@ -79,6 +80,8 @@ pub struct HttpSettings {
     pub url_bytes_max: usize,
     /// A message with its page; a body is cut where it would become larger.
     pub message_bytes_max: usize,
+    /// Bodies from their first byte until their page is in its stream, all together.
+    pub bytes_in_hand_max: usize,
     /// Says whether the identity of servers is taken on trust.
     pub accept_invalid_certificates: bool,
 }
@@ -100,6 +103,7 @@ impl HttpSettings {
             header_bytes_max: limits.header_bytes_max.as_usize(),
             url_bytes_max: limits.url_bytes_max,
             message_bytes_max: pipeline.broker.max_payload.as_usize(),
+            bytes_in_hand_max: pipeline.stages.fetcher.bytes_in_hand_max.as_usize(),
             accept_invalid_certificates: pipeline.stages.fetcher.accept_invalid_certificates,
         }
     }
@@ -138,6 +142,7 @@ struct Web {
     tls: rustls::ClientConfig,
     proxy: Option<reqwest::Proxy>,
     proxy_host: Option<Arc<str>>,
+    room: Room,
     connections: Mutex<HashMap<JobId, Arc<Connection>>>,
 }
 
@@ -166,13 +171,15 @@ impl Http {
         // The error would show the URL, with its password.
         let Ok(proxy) = proxy else { anyhow::bail!("network.proxy cannot be used") };
         let proxy_host = settings.proxy.url().and_then(|url| url.host_str()).map(Arc::from);
+        let room = Room::new(settings.bytes_in_hand_max);
         let settings = Mutex::new(Arc::new(settings));
-        let web = Web { settings, headers, tls, proxy, proxy_host, connections: Mutex::default() };
+        let web = Web { settings, headers, tls, proxy, proxy_host, room, connections: Mutex::default() };
         Ok(Http { web: Arc::new(web), ask })
     }
 
     /// Requests go by these from now on, and new connections. What says who the crawler is, and the proxy, stay as they were.
     pub fn configure(&self, settings: HttpSettings) {
+        self.web.room.resize(settings.bytes_in_hand_max);
         *self.web.settings.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
     }
 
@@ -340,12 +347,16 @@ impl Web {
             request_headers,
             headers: headers(response.headers()),
             body: Vec::new(),
+            room: Arc::default(),
         };
         if request.is_page && response.content_length() != Some(0) && self.settings().skips(&taken) {
             taken.truncated = true;
-            taken.keeps_open &= pass_over(response, limits).await;
+            taken.keeps_open &= pass_over(response, limits, &mut self.room.nothing()).await;
         } else {
-            match body::read(&mut response, limits).await {
+            let mut room = self.room.nothing();
+            let read = body::read(&mut response, limits, &mut room).await;
+            taken.room = Arc::new(room);
+            match read {
                 Body::Whole(body) => taken.body = body,
                 Body::Cut(body) => {
                     taken.body = body;
@@ -396,13 +407,13 @@ async fn in_time<T>(
 
 /// Has done with a body that is not wanted. Whether the connection serves another request: over HTTP/2 the server is
 /// told to stop, over HTTP/1.1 what it sends has to be read.
-async fn pass_over(mut response: reqwest::Response, limits: body::Limits) -> bool {
+async fn pass_over(mut response: reqwest::Response, limits: body::Limits, room: &mut Taken) -> bool {
     if response.version() == Version::HTTP_2 {
         return true;
     }
     let is_small = response.content_length().is_some_and(|length| length <= UNWANTED_BYTES_MAX);
     let limits = body::Limits { bytes_max: UNWANTED_BYTES_MAX as usize, ..limits };
-    is_small && matches!(body::read(&mut response, limits).await, Body::Whole(_))
+    is_small && matches!(body::read(&mut response, limits, room).await, Body::Whole(_))
 }
 
 /// Headers of this request alone: a page only when it is another than that which was fetched before (RFC 9110, section

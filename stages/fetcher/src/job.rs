@@ -9,6 +9,7 @@
 use crate::content::{NO_ROBOTS, ROBOTS_BYTES_MAX, end_of, page, robots_response};
 use crate::effect::{Effect, End, Request as Fetch, Response, Target};
 use crate::lease::Lease;
+use crate::room::Taken;
 use crate::surroundings::Surroundings;
 use shared::config::DownloadPause;
 use shared::message::{
@@ -48,8 +49,8 @@ pub(crate) struct Running {
     sequence: u32,
     /// Tag of the report on its way to its stream.
     report_tag: Option<u64>,
-    /// What is reported of pages on their way to their stream, by their tags.
-    unstored: Vec<(u64, Option<Reported>)>,
+    /// What is reported of pages on their way to their stream, by their tags, and the room that they take.
+    unstored: Vec<(u64, Option<Reported>, Arc<Taken>)>,
     /// Results for the next report.
     results: Vec<RequestResult>,
     robots: Option<RobotsResponse>,
@@ -160,8 +161,8 @@ impl Running {
     pub(crate) fn stored(&mut self, tag: u64) {
         if self.report_tag == Some(tag) {
             self.report_tag = None;
-        } else if let Some(index) = self.unstored.iter().position(|(page, _)| *page == tag) {
-            let (_, reported) = self.unstored.remove(index);
+        } else if let Some(index) = self.unstored.iter().position(|(page, ..)| *page == tag) {
+            let (_, reported, _) = self.unstored.remove(index);
             self.report_with(reported);
         }
     }
@@ -178,6 +179,7 @@ impl Running {
     ) -> Option<u64> {
         let place = self.in_hand.iter().position(|&in_hand| in_hand == index)?;
         self.in_hand.swap_remove(place);
+        around.asked -= 1;
         self.idle_again(now, connect_us);
         // Strictly: from the end of a response, not from its request (P2).
         self.leave_alone(now, Duration::from_millis(self.job.gap_ms));
@@ -293,10 +295,10 @@ impl Running {
         around: &mut Surroundings,
         out: &mut Output<Effect>,
     ) -> u64 {
-        let tag = around.tag();
+        let (tag, room) = (around.tag(), response.room.clone());
         let page = page(&mut self.job, index, response);
         out.publish_tagged(Token::None, &page, Vec::new(), tag);
-        self.unstored.push((tag, reported));
+        self.unstored.push((tag, reported, room));
         tag
     }
 
@@ -424,6 +426,7 @@ impl Running {
             self.busy_since = now;
         }
         self.in_hand.push(self.next);
+        around.asked += 1;
         self.next += 1;
         self.phase = Phase::Open;
     }

@@ -17,6 +17,7 @@ pub mod http;
 pub mod metrics;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a shell: it waits, and looks at the clock")]
 pub mod replay;
+pub mod room;
 pub mod settings;
 
 mod absent;

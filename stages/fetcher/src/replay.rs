@@ -18,6 +18,7 @@ use self::record::Head;
 use self::recording::Recording;
 use crate::effect::{Answer, Effect, End, Request, Response};
 use crate::http::{BoxFuture, HttpSettings, SendAsk, field_bytes};
+use crate::room::Room;
 use anyhow::Context as _;
 use shared::message::FailureKind;
 use shared::warc_files;
@@ -42,6 +43,7 @@ struct Inner {
     dir: PathBuf,
     index_dir: PathBuf,
     archive: OnceLock<Archive>,
+    room: Room,
 }
 
 impl Replay {
@@ -51,12 +53,14 @@ impl Replay {
     /// There is no WARC file.
     pub fn new(dir: PathBuf, index_dir: PathBuf, settings: HttpSettings, ask: SendAsk) -> anyhow::Result<Replay> {
         warc_files::of_archive(&dir).map_err(anyhow::Error::msg)?;
+        let room = Room::new(settings.bytes_in_hand_max);
         let settings = Mutex::new(Arc::new(settings));
-        Ok(Replay { inner: Arc::new(Inner { settings, dir, index_dir, archive: OnceLock::new() }), ask })
+        Ok(Replay { inner: Arc::new(Inner { settings, dir, index_dir, archive: OnceLock::new(), room }), ask })
     }
 
     /// Requests go by these from now on.
     pub fn configure(&self, settings: HttpSettings) {
+        self.inner.room.resize(settings.bytes_in_hand_max);
         *self.inner.settings.lock().unwrap_or_else(PoisonError::into_inner) = Arc::new(settings);
     }
 
@@ -76,7 +80,12 @@ impl Replay {
             Effect::Request(request) => Box::pin(async move {
                 let (job, index) = (request.job, request.index);
                 let answered = persistently(&inner, move |inner| inner.answer(&request)).await;
-                let (end, damaged) = answered.unwrap_or((End::Failure(FailureKind::NotArchived), 1));
+                let (mut end, damaged) = answered.unwrap_or((End::Failure(FailureKind::NotArchived), 1));
+                if let End::Response(response) = &mut end {
+                    let mut room = inner.room.nothing();
+                    room.take(response.body.len()).await;
+                    response.room = Arc::new(room);
+                }
                 Answer::Response { job, index, connect_us: None, damaged, end }
             }),
             // Nothing was opened.
@@ -155,6 +164,7 @@ fn respond(settings: &HttpSettings, request: &Request, head: &Head, recording: R
         fetched_at_ms: head.date_ms.max(1),
         elapsed_us: 0,
         address: head.address,
+        room: Arc::default(),
     };
     let bytes_max = settings.body_bytes_max(header_bytes, request);
     if request.is_page && !response.body.is_empty() && settings.skips(&response) {

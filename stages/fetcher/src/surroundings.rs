@@ -10,6 +10,8 @@ pub(crate) struct Surroundings {
     pub(crate) tally: Tally,
     pub(crate) draining: bool,
     pub(crate) tags: u64,
+    /// Requests that have not ended.
+    pub(crate) asked: usize,
     pub(crate) absent: Absent,
 }
 

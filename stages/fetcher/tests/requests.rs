@@ -7,7 +7,8 @@
 mod common;
 
 use common::server::{Peer, Server, ok};
-use common::{Driver, failure, http_settings, is_response, job, run, run_with, settings};
+use common::{Driver, failure, fetch, http_settings, is_response, job, run, run_with, settings};
+use fetcher::effect::{Answer, End};
 use fetcher::http::{HttpSettings, Rate};
 use shared::config::{Layers, Proxy};
 use shared::message::{FailureKind, Job, JobKind, RequestEnd, Validators};
@@ -317,4 +318,31 @@ async fn the_head_has_less_time_than_the_whole_response() {
     .await;
     let driver = run_with(job(&server.name(), 1), settings(), limits).await;
     assert_eq!(driver.pages[0].body, b"page");
+}
+
+/// Goal: bodies of all requests together take no more room than they may, and one body. Method: three servers send a body
+/// each, and there is room for one and a half. Two come, since one may go beyond; the third comes when the first page is
+/// stored and gives its room back.
+#[tokio::test]
+async fn a_body_without_room_waits_until_a_page_is_stored_and_its_server_is_not_called_slow() {
+    const BODY_BYTES: usize = 400_000;
+    let server = Server::answering(ok(&[b'x'; BODY_BYTES])).await;
+    let rate = Rate { bytes_min: 1 << 20, window: Duration::from_millis(300) };
+    let narrow = HttpSettings { bytes_in_hand_max: BODY_BYTES * 3 / 2, transfer_rate: rate, ..http_settings() };
+    let Driver { http, .. } = Driver::new(settings(), narrow);
+    let mut answers = tokio::task::JoinSet::new();
+    for number in 0..3 {
+        answers.spawn(http.perform(fetch(number, 0, &server.name(), &format!("{}/{number}", server.name()))));
+    }
+    let mut pages = Vec::new();
+    while let Ok(Some(answer)) = tokio::time::timeout(Duration::from_secs(1), answers.join_next()).await {
+        pages.push(answer.unwrap());
+    }
+    assert_eq!(pages.len(), 2, "there is no room for the third");
+    // By now it has waited for longer than its server could take for so little.
+    drop(pages);
+    let Answer::Response { end: End::Response(response), .. } = answers.join_next().await.unwrap().unwrap() else {
+        panic!("no response")
+    };
+    assert_eq!((response.body.len(), response.truncated), (BODY_BYTES, false));
 }

@@ -7,12 +7,13 @@
 //! input is finished only then (P3).
 
 use crate::effect::Effect;
+use foldhash::{HashMap, HashMapExt as _};
 use shared::message::{FilterReason, FoundUrls, SplitUrls};
 use shared::partitions::Directory;
 use shared::stage::{Output, Ticket, Token};
 use shared::time::Timestamp;
 use shared::url::{host_hash, host_of};
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::time::Duration;
 
 /// A batch with this many bytes is flushed even when it holds fewer URLs than it may: a message stays far below

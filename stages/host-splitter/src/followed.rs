@@ -6,12 +6,13 @@
 
 use crate::effect::Effect;
 use crate::form::checked_host;
+use foldhash::{HashMap, HashMapExt as _, HashSet};
 use shared::config::Follow;
 use shared::filters::Filters;
 use shared::message::FoundUrls;
 use shared::scope_entry::{ScopeEntry, followed};
 use shared::stage::{Output, Ticket};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::BTreeSet;
 
 /// How far the shared scope is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,14 +4,16 @@
 //! that another page of the same server had first are left out. While there is an archiver also what documents say of themselves.
 
 use crate::content::{Answer, Ask, BodySeen, Content};
-use crate::documents::Gathered;
 use crate::options::Options;
 use crate::page::{Limits, Links, Response, links_by};
 use crate::told;
 use shared::bus::lane_of;
 use shared::config::Pipeline;
 use shared::content_coding::Completeness;
-use shared::message::{Anchor, Body, Document, Edge, FoundUrls, Origin, Page, Place, Undecodable, UrlList, decode};
+use shared::message::{
+    Anchor, ArchivedPage, Body, Document, Documents, Edge, FoundUrls, InPlace, Origin, Page, Place, Undecodable,
+    UrlList,
+};
 use shared::partitions::Owners;
 use shared::stage::store::StoreError;
 use shared::stage::{Core, Count, Event, Output, Ticket, Token};
@@ -37,8 +39,6 @@ pub struct Settings {
     pub content_seen: bool,
     /// Says whether anybody keeps what documents say of themselves.
     pub documents: bool,
-    /// Pages taken from the broker at once.
-    pub pages_in_hand: usize,
     /// The instance of dedup that has each partition.
     pub dedups: Owners,
 }
@@ -56,7 +56,6 @@ impl From<&Pipeline> for Settings {
             options: Options::from(pipeline),
             content_seen: pipeline.stages.parser.content_seen,
             documents: pipeline.stages.archiver.replicas > 0,
-            pages_in_hand: pipeline.stages.parser.pages_in_hand as usize,
             dedups: Owners::new(pipeline.partitions, pipeline.stages.dedup.replicas),
         }
     }
@@ -76,7 +75,6 @@ struct Parsed {
 pub struct Parser {
     settings: Settings,
     content: Content<Parsed>,
-    gathered: Gathered,
     tally: Tally,
 }
 
@@ -99,32 +97,33 @@ impl Parser {
     /// A parser.
     pub fn new(settings: Settings) -> Self {
         let content = Content::new(&settings.dedups);
-        let gathered = Gathered::new(settings.pages_in_hand);
-        Parser { settings, content, gathered, tally: Tally::default() }
+        Parser { settings, content, tally: Tally::default() }
     }
 
-    fn page(&mut self, now: Timestamp, page: &Page, ticket: Ticket, out: &mut Output<Ask>) {
+    fn page(&mut self, now: Timestamp, page: &ArchivedPage, ticket: Ticket, out: &mut Output<Ask>) {
         let headers: Vec<(&str, &[u8])> =
-            page.headers.iter().map(|(name, value)| (name.as_str(), value.as_slice())).collect();
-        let response = Response { url: &page.url, status: page.status, headers: &headers, body: &page.body };
+            page.headers.iter().map(|header| (header.0.as_str(), header.1.as_slice())).collect();
+        let (url, status) = (page.url.as_str(), page.status.to_native());
+        let response = Response { url, status, headers: &headers, body: &page.body };
         let Settings { limits, options, agent, .. } = &self.settings;
         let mut links = links_by(&response, limits, options, agent);
-        self.rewrite(page, &mut links);
-        self.count(page, &links);
-        let origin = if links.redirect { redirected(page) } else { linked(page, links.urls.len()) };
+        self.rewrite(url, &mut links);
+        self.count(page.body.len(), &links);
+        let origin = Origin { page: url.to_owned(), ..page.origin.read() };
+        let origin = if links.redirect { redirected(origin) } else { linked(origin, links.urls.len()) };
         let document = (self.settings.documents && links.charset.is_some()).then(|| document(page, &mut links));
         let parsed = Parsed { ticket, origin, links, document };
         match parsed.links.body.filter(|_| self.settings.content_seen) {
             Some(fingerprint) => {
-                let at = Place { url: url::fingerprint(&page.url), links: links_fingerprint(&parsed) };
+                let at = Place { url: url::fingerprint(url), links: links_fingerprint(&parsed) };
                 self.content.wait(now, Body { fingerprint, at }, parsed);
             }
-            None => self.finish(now, parsed, out),
+            None => self.finish(parsed, out),
         }
     }
 
     /// Bodies were judged: their pages go on.
-    fn judged(&mut self, now: Timestamp, answer: Answer, out: &mut Output<Ask>) {
+    fn judged(&mut self, answer: Answer, out: &mut Output<Ask>) {
         for (mut parsed, verdict) in self.content.answered(answer) {
             self.tally.duplicates += u64::from(verdict != BodySeen::First);
             if verdict == BodySeen::SameLinks {
@@ -132,35 +131,35 @@ impl Parser {
                 parsed.links.urls.clear();
                 parsed.links.anchors.clear();
             }
-            self.finish(now, parsed, out);
+            self.finish(parsed, out);
         }
     }
 
-    /// Publishes the links; the page is finished, or its entry waits for others.
-    fn finish(&mut self, now: Timestamp, mut parsed: Parsed, out: &mut Output<Ask>) {
+    /// Publishes the links, and what the document says of itself: the page is finished.
+    fn finish(&self, mut parsed: Parsed, out: &mut Output<Ask>) {
         publish(&parsed, self.settings.options.anchors, out);
         told::parsed(&parsed.origin, &parsed.links);
-        match parsed.document.take() {
-            Some(document) => self.gathered.add(now, document, parsed.ticket),
-            None => out.finish(parsed.ticket),
+        if let Some(document) = parsed.document.take() {
+            out.publish(Token::None, &Documents { entries: vec![document] }, vec![parsed.ticket]);
         }
+        out.finish(parsed.ticket);
     }
 
-    fn rewrite(&self, page: &Page, links: &mut Links) {
+    fn rewrite(&self, url: &str, links: &mut Links) {
         let rules = &self.settings.rules;
         if !rules.are_active() {
             return;
         }
         // A redirect to what is rewritten to the page's own URL is requested once as it is, lest it be lost.
-        if links.redirect && links.urls.first().is_some_and(|target| rules.rewrite(target) == page.url) {
+        if links.redirect && links.urls.first().is_some_and(|target| rules.rewrite(target) == url) {
             links.literal = links.urls.pop();
         }
         links.rewrite(rules);
     }
 
-    fn count(&mut self, page: &Page, links: &Links) {
+    fn count(&mut self, body_bytes: usize, links: &Links) {
         self.tally.pages += 1;
-        self.tally.bytes += page.body.len() as u64;
+        self.tally.bytes += body_bytes as u64;
         self.tally.links += links.urls.len() as u64;
         self.tally.redirects += u64::from(links.redirect);
         self.tally.uncrawlable += u64::from(links.uncrawlable);
@@ -183,10 +182,10 @@ fn links_fingerprint(parsed: &Parsed) -> u64 {
 }
 
 /// What a document says of itself.
-fn document(page: &Page, links: &mut Links) -> Document {
+fn document(page: &ArchivedPage, links: &mut Links) -> Document {
     Document {
-        url: page.url.clone(),
-        fetched_at_ms: page.fetched_at_ms,
+        url: page.url.as_str().to_owned(),
+        fetched_at_ms: page.fetched_at_ms.to_native(),
         title: std::mem::take(&mut links.title),
         language: std::mem::take(&mut links.language),
         links: u32::try_from(links.urls.len()).unwrap_or(u32::MAX),
@@ -220,60 +219,56 @@ fn publish(parsed: &Parsed, with_anchors: bool, out: &mut Output<Ask>) {
     }
 }
 
-/// A link leads one step away from the seed. What has flowed to the page flows on, shared among `links` links.
-fn linked(page: &Page, links: usize) -> Origin {
+/// A link leads one step away from the seed. What has flowed to its page flows on, shared among `links` links.
+fn linked(origin: Origin, links: usize) -> Origin {
     Origin {
-        page: page.url.clone(),
-        topic: page.origin.topic.clone(),
-        depth: page.origin.depth.saturating_add(1),
+        depth: origin.depth.saturating_add(1),
         redirects: 0,
         seed: false,
         again: 0,
-        flow: page.origin.flow.shared_among(links),
+        flow: origin.flow.shared_among(links),
+        ..origin
     }
 }
 
 /// A redirect leads to the same place under another name: same depth, one hop more, a seed still.
-fn redirected(page: &Page) -> Origin {
-    Origin {
-        page: page.url.clone(),
-        topic: page.origin.topic.clone(),
-        depth: page.origin.depth,
-        redirects: page.origin.redirects.saturating_add(1),
-        seed: page.origin.seed,
-        again: page.origin.again,
-        flow: page.origin.flow,
-    }
+fn redirected(origin: Origin) -> Origin {
+    Origin { redirects: origin.redirects.saturating_add(1), ..origin }
 }
 
 impl Core for Parser {
-    type Input = Page;
+    type Input = InPlace<Page>;
     type Effect = Ask;
     type Answer = Answer;
 
-    fn decode(_edge: Edge, payload: &[u8]) -> Result<Page, Undecodable> {
-        decode(payload)
+    fn decode(_edge: Edge, payload: &[u8]) -> Result<InPlace<Page>, Undecodable> {
+        InPlace::open(payload)
     }
 
-    fn step(&mut self, now: Timestamp, event: Event<Page, Answer>, out: &mut Output<Ask>) -> Result<(), StoreError> {
+    fn step(
+        &mut self,
+        now: Timestamp,
+        event: Event<InPlace<Page>, Answer>,
+        out: &mut Output<Ask>,
+    ) -> Result<(), StoreError> {
         match event {
-            Event::Message { ticket, input } if input.is_robots => out.finish(ticket),
-            Event::Message { ticket, input } => self.page(now, &input, ticket, out),
-            Event::Answer(answer) => self.judged(now, answer, out),
-            Event::Drain => self.gathered.drain(),
-            Event::Stored(_) | Event::Wake | Event::HearsAgain => {}
+            Event::Message { ticket, input } => match input.read() {
+                page if page.is_robots => out.finish(ticket),
+                page => self.page(now, page, ticket, out),
+            },
+            Event::Answer(answer) => self.judged(answer, out),
+            Event::Stored(_) | Event::Wake | Event::HearsAgain | Event::Drain => {}
         }
-        self.gathered.publish(now, out);
         out.effects.extend(self.content.asks(now));
         Ok(())
     }
 
     fn wake_at(&self) -> Option<Timestamp> {
-        self.content.ask_at().into_iter().chain(self.gathered.publish_at()).min()
+        self.content.ask_at()
     }
 
     fn is_idle(&self) -> bool {
-        self.content.is_empty() && self.gathered.is_empty()
+        self.content.is_empty()
     }
 
     fn configure(&mut self, pipeline: &Pipeline) -> bool {
@@ -308,7 +303,7 @@ impl Core for Parser {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shared::message::{Documents, HttpVersion};
+    use shared::message::{HttpVersion, decode};
 
     fn page(status: u16, headers: &[(&str, &str)], body: &str) -> Page {
         Page {
@@ -327,6 +322,10 @@ mod tests {
         }
     }
 
+    fn message(ticket: u64, page: &Page) -> Event<InPlace<Page>, Answer> {
+        Event::Message { ticket: Ticket(ticket), input: InPlace::of(page) }
+    }
+
     fn settings() -> Settings {
         Settings {
             limits: Limits { decoded_bytes_max: 16 << 20, links_per_page_max: 5000, url_bytes_max: 2048 },
@@ -335,7 +334,6 @@ mod tests {
             agent: "rhumb".into(),
             content_seen: true,
             documents: false,
-            pages_in_hand: 64,
             dedups: Owners::new(4, 1),
         }
     }
@@ -349,7 +347,7 @@ mod tests {
     fn messages(page: Page) -> Vec<FoundUrls> {
         let mut parser = Parser::new(Settings { content_seen: false, ..settings() });
         let mut out = Output::default();
-        parser.step(Timestamp::ZERO, Event::Message { ticket: Ticket(7), input: page }, &mut out).unwrap();
+        parser.step(Timestamp::ZERO, message(7, &page), &mut out).unwrap();
         assert_eq!(out.finished, [Ticket(7)]);
         assert!(out.publishes.iter().all(|publish| publish.causes == [Ticket(7)]));
         out.publishes.iter().map(|publish| decode(&publish.payload).unwrap()).collect()
@@ -396,7 +394,7 @@ mod tests {
         let html = [("content-type", "text/html")];
         let mut other = page(200, &html, "<a href=/y>y</a>");
         other.url = "http://a.test/other".into();
-        let (asks, published, finished, is_idle) = step(Event::Message { ticket: Ticket(1), input: other });
+        let (asks, published, finished, is_idle) = step(message(1, &other));
         assert_eq!((published, finished.len(), is_idle), (0, 0, false), "the page waits for the verdict");
         let [Ask { dedup: 0, ask }] = &asks[..] else { panic!("one ask") };
         let first = Some(Place { url: 1, links: ask.bodies[0].at.links });
@@ -405,7 +403,7 @@ mod tests {
 
         let mut places = |url: &str, headers: &[(&str, &str)], body: &str| {
             let input = Page { url: url.into(), ..page(200, headers, body) };
-            let (asks, ..) = step(Event::Message { ticket: Ticket(9), input });
+            let (asks, ..) = step(message(9, &input));
             step(Event::Answer(Answer { dedup: 0, reply: None }));
             asks[0].ask.bodies[0].at.links
         };
@@ -419,7 +417,7 @@ mod tests {
         assert_ne!(there, places("http://a.test/1/x", &nofollow, relative), "no links were taken");
         assert_ne!(there, places("http://a.test/1/x", &[("content-type", "text/plain")], relative));
 
-        step(Event::Message { ticket: Ticket(2), input: page(200, &html, "<a href=/y>y</a>") });
+        step(message(2, &page(200, &html, "<a href=/y>y</a>")));
         let (_, published, finished, _) = step(Event::Answer(Answer { dedup: 0, reply: None }));
         assert_eq!((published, finished), (1, vec![Ticket(2)]), "no answer counts as not met before");
     }
@@ -432,47 +430,27 @@ mod tests {
         assert_eq!(found(Page { is_robots: true, ..robots }), None);
     }
     #[test]
-    fn what_documents_say_of_themselves_is_gathered_and_their_pages_finish_with_it() {
+    fn a_document_says_of_itself_what_it_is_and_a_redirect_is_none() {
         let mut parser = Parser::new(Settings { content_seen: false, documents: true, ..settings() });
-        let mut step = |millis: u64, event| {
+        let mut step = |input| {
             let mut out = Output::default();
-            parser.step(Timestamp::from_micros(millis * 1000), event, &mut out).unwrap();
+            parser.step(Timestamp::ZERO, message(7, &input), &mut out).unwrap();
+            assert_eq!(out.finished, [Ticket(7)]);
             let said = out.publishes.into_iter().filter(|publish| publish.edge == Edge::Documents);
-            let said: Vec<(Documents, Vec<Ticket>)> =
-                said.map(|publish| (decode(&publish.payload).unwrap(), publish.causes)).collect();
-            (said, out.finished, parser.wake_at(), parser.is_idle())
+            let said = said.map(|publish| (decode::<Documents>(&publish.payload).unwrap().entries, publish.causes));
+            said.collect::<Vec<_>>()
         };
-        let html = [("content-type", "text/html")];
-        let message = |ticket, title: &str| Event::Message {
-            ticket: Ticket(ticket),
-            input: page(200, &html, &format!("<html lang=de><title>{title}</title><a href=/y>y</a>")),
-        };
-        let at = |millis: u64| Some(Timestamp::from_micros(millis * 1000));
-        let entry = |title: &str| Document {
+        let html = "<html lang=de><title>One</title><a href=/y>y</a>";
+        let document = Document {
             url: "http://a.test/x".into(),
             fetched_at_ms: 0,
-            title: title.into(),
+            title: "One".into(),
             language: "de".into(),
             links: 1,
         };
-
-        assert_eq!(step(0, message(1, "One")), (vec![], vec![], at(100), false));
-        let redirect = Event::Message { ticket: Ticket(2), input: page(301, &[("location", "/z")], "") };
-        assert_eq!(step(10, redirect), (vec![], vec![Ticket(2)], at(100), false), "a redirect is no document");
-        assert_eq!(step(20, message(3, "Two")), (vec![], vec![], at(100), false));
-        let both = Documents { entries: vec![entry("One"), entry("Two")] };
-        let tickets = vec![Ticket(1), Ticket(3)];
-        assert_eq!(step(100, Event::Wake), (vec![(both, tickets.clone())], tickets, None, true));
-
-        for ticket in 4..35 {
-            assert!(step(200, message(ticket, "More")).0.is_empty());
-        }
-        let (said, finished, ..) = step(200, message(35, "Last"));
-        assert_eq!((said.len(), said[0].0.entries.len(), finished.len()), (1, 32, 32), "half of the pages in hand");
-
-        step(300, message(40, "Before the end"));
-        assert_eq!(step(301, Event::Drain).1, [Ticket(40)]);
-        assert_eq!(step(302, message(41, "After it")).1, [Ticket(41)], "nothing waits any more");
+        let said = step(page(200, &[("content-type", "text/html")], html));
+        assert_eq!(said, [(vec![document], vec![Ticket(7)])]);
+        assert_eq!(step(page(301, &[("location", "/z")], "")), []);
     }
 
     #[test]
@@ -481,7 +459,7 @@ mod tests {
         let mut parser = Parser::new(Settings { content_seen: false, options, ..settings() });
         let mut anchors = |input| {
             let mut out = Output::default();
-            parser.step(Timestamp::ZERO, Event::Message { ticket: Ticket(7), input }, &mut out).unwrap();
+            parser.step(Timestamp::ZERO, message(7, &input), &mut out).unwrap();
             let found: FoundUrls = decode(&out.publishes[0].payload).unwrap();
             assert_eq!(found.urls.len(), found.anchors.len());
             found.anchors.into_iter().map(|anchor| anchor.text).collect::<Vec<_>>()

@@ -3,7 +3,6 @@
 pub mod charset;
 pub mod content;
 pub mod core;
-pub mod documents;
 pub mod feed;
 pub mod foreign;
 pub mod link_header;

@@ -6,8 +6,8 @@
 //! Invariants: never fails and never panics, whatever the response holds; output and work are bounded by [`Limits`];
 //! the same response always gives the same links.
 
+use foldhash::{HashMap, HashMapExt as _, HashSet, HashSetExt as _};
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
 use encoding_rs::{Encoding, UTF_8};

@@ -20,6 +20,7 @@ use crate::name_cache::{ADDRESSES_MAX, Damaged, Kept, Kind, Known, NameCache, re
 use crate::silence::Silence;
 use crate::tally::Tally;
 use crate::told;
+use foldhash::{HashMap, HashMapExt as _};
 use shared::address::Reach;
 use shared::message::{DnsRefresh, Edge, NewUrls, ReadyUrls, Resolution, ServerResolution, Undecodable, decode};
 use shared::metrics::Histogram;
@@ -27,7 +28,7 @@ use shared::stage::store::StoreError;
 use shared::stage::{Core, Count, Event, Output, Ticket, Token};
 use shared::time::Timestamp;
 use shared::url::{address_literal, host_of, server_of};
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::time::Duration;
 

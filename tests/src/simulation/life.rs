@@ -8,7 +8,7 @@ use super::moves::Settling;
 use super::node::{Opening, Simulated};
 use super::plan::{MILLISECOND, Micros, SECOND};
 use shared::config::Pipeline;
-use shared::message::{Edge, decode};
+use shared::message::{Edge, decode, payloads};
 use shared::stage::settlement::{Action, InputAt, Life, Refused, Rewound, Settlement, next_epoch};
 use shared::stage::store::{MemoryStore, Store};
 use shared::stage::{Count, Event, Output, Rows};
@@ -222,8 +222,8 @@ impl<C: Simulated> LifeOf<C> {
             Input::Answer(number, answer) => self.answers.push_back((number, answer)),
             Input::Stored(token, ack) => {
                 let stored = self.settlement.stored_at(self.now(around), token, &ack);
-                if let Some(tag) = self.unless_rewound(stored, around)? {
-                    return self.step(Event::Stored(tag), around);
+                for tag in self.unless_rewound(stored, around)? {
+                    self.step(Event::Stored(tag), around)?;
                 }
             }
             Input::Refused(token) => self.settlement.refused(self.now(around), token, Refused::Full),
@@ -330,18 +330,22 @@ impl<C: Simulated> LifeOf<C> {
     fn receive(&mut self, delivery: Delivery, around: &mut Around) -> Result<(), Died> {
         let Delivery { edge, consumer, partition, sequence, at, payload } = delivery;
         let answer_to = AnswerTo::Consumer { edge, consumer, sequence };
-        let given =
-            self.settlement.message(self.now(around), InputAt { edge, partition, sequence }, at as i64, answer_to);
-        let Some(ticket) = self.unless_rewound(given, around)? else {
+        let payloads = payloads(edge, payload).unwrap_or_else(|error| panic!("{edge:?} {sequence}: {error}"));
+        let at = (InputAt { edge, partition, sequence }, at as i64);
+        let given = self.settlement.message(self.now(around), at.0, at.1, payloads.len(), answer_to);
+        let Some(tickets) = self.unless_rewound(given, around)? else {
             return self.carry_out_all(around);
         };
-        let input = C::decode(edge, &payload).unwrap_or_else(|error| panic!("{edge:?} {sequence}: {error}"));
-        if edge == Edge::FetchReports
-            && let Ok(report) = decode(&payload)
-        {
-            around.checks.learns(around.now, &report);
+        for (ticket, payload) in tickets.into_iter().zip(payloads) {
+            let input = C::decode(edge, &payload).unwrap_or_else(|error| panic!("{edge:?} {sequence}: {error}"));
+            if edge == Edge::FetchReports
+                && let Ok(report) = decode(&payload)
+            {
+                around.checks.learns(around.now, &report);
+            }
+            self.step(Event::Message { ticket, input }, around)?;
         }
-        self.step(Event::Message { ticket, input }, around)
+        Ok(())
     }
 
     fn receive_soft(&mut self, message: SoftMessage, around: &mut Around) -> Result<(), Died> {

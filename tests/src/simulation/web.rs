@@ -11,6 +11,7 @@ use fetcher::effect::{Answer as Fetched, End, Request, Response};
 use shared::message::{FailureKind, HttpVersion, JobId, Validators};
 use shared::url::{path_of, server_of};
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
 pub(crate) type ConnectionId = u64;
 
@@ -265,6 +266,7 @@ impl Web {
 
 fn status(status: u16) -> Response {
     Response {
+        room: Arc::default(),
         status,
         http_version: HttpVersion::Http11,
         request_headers: Vec::new(),

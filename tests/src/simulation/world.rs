@@ -392,8 +392,8 @@ fn describe(process: Process, input: &Input) -> String {
     let what = match input {
         Input::Delivery(delivery) => {
             let edge = delivery.edge;
-            let message = tap::json(edge, &delivery.payload).map(|json| json.to_string()).unwrap_or_default();
-            format!("{} {} {message}", edge.name(), delivery.sequence)
+            let messages: Vec<String> = tap::all(edge, &delivery.payload).iter().map(ToString::to_string).collect();
+            format!("{} {} {}", edge.name(), delivery.sequence, messages.join(" "))
         }
         Input::Soft(message) => {
             let text = tap::json(message.edge, &message.payload).map(|json| json.to_string()).unwrap_or_default();

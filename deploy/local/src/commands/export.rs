@@ -7,7 +7,7 @@ use crate::handle::{self, Running};
 use crate::output::line;
 use clap::{Args, Subcommand};
 use futures::StreamExt as _;
-use shared::message::{Edge, FoundUrls, decode};
+use shared::message::{Edge, FoundUrls, decode, payloads};
 use shared::url::host_of;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -89,7 +89,10 @@ async fn each(running: &Running, at_most: Option<Duration>, mut take: impl FnMut
         tokio::select! {
             message = messages.next() => match message {
                 // What is corrupt is the host-splitter's to report.
-                Some(message) => if let Ok(found) = decode(&message.payload) { take(found) },
+                Some(message) => {
+                    let payloads = payloads(Edge::UrlsFound, message.payload).unwrap_or_default();
+                    payloads.iter().filter_map(|payload| decode(payload).ok()).for_each(&mut take);
+                }
                 None => return Ok(()),
             },
             () = &mut end => return Ok(()),

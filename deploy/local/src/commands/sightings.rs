@@ -6,6 +6,7 @@
 use super::tap::subscribe;
 use crate::handle::Running;
 use async_nats::jetstream::stream::LastRawMessageErrorKind;
+use bytes::Bytes;
 use futures::StreamExt as _;
 use serde::Serialize;
 use shared::message::{Edge, Trace, tap};
@@ -86,9 +87,8 @@ async fn waiting(running: &Running, trace: Trace) -> anyhow::Result<Option<(Stri
                 }
             };
             next = message.sequence + 1;
-            let Ok(json) = tap::json(edge, &message.payload) else { continue };
-            if let Some(url) = tap::url_of(&json, trace) {
-                page = Some(url.to_owned());
+            if let Some(url) = url_in(edge, &message.payload, trace) {
+                page = Some(url);
                 let (subject, sequence) = (message.subject.to_string(), Some(message.sequence));
                 sightings.push(Sighting { subject, sequence });
             }
@@ -103,11 +103,16 @@ async fn passing(running: &Running, trace: Trace) -> anyhow::Result<(String, Vec
     let all = Edge::ALL.into_iter().flat_map(|edge| subjects.all(edge)).collect();
     let mut messages = subscribe(&running.bus.client, all).await?;
     while let Some(message) = messages.next().await {
-        let json = subjects.edge_of(&message.subject).and_then(|edge| tap::json(edge, &message.payload).ok());
-        if let Some(url) = json.as_ref().and_then(|json| tap::url_of(json, trace)) {
+        let edge = subjects.edge_of(&message.subject);
+        if let Some(url) = edge.and_then(|edge| url_in(edge, &message.payload, trace)) {
             let subject = message.subject.to_string();
-            return Ok((url.to_owned(), vec![Sighting { subject, sequence: None }]));
+            return Ok((url, vec![Sighting { subject, sequence: None }]));
         }
     }
     anyhow::bail!("the connection to the broker has ended")
+}
+
+/// The URL of the page of a trace, if what a stream holds as one message is about that page.
+fn url_in(edge: Edge, payload: &Bytes, trace: Trace) -> Option<String> {
+    tap::all(edge, payload).iter().find_map(|json| tap::url_of(json, trace)).map(str::to_owned)
 }

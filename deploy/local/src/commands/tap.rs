@@ -33,7 +33,7 @@ pub(super) struct Tap {
     format: Format,
     /// End after this number of messages
     #[arg(long, value_name = "N")]
-    limit: Option<u64>,
+    limit: Option<usize>,
     /// Without bodies
     #[arg(long)]
     headers: bool,
@@ -72,7 +72,9 @@ impl Tap {
                 _ = look.tick() => if running.has_stopped()? { break } else { continue },
             };
             let Some(message) = message else { break };
-            if let Some(text) = self.shown(edge, &message) {
+            let values = tap::all(edge, &message.payload);
+            let texts = values.into_iter().filter_map(|value| self.shown(&message.subject, value));
+            for text in texts.take(self.limit.map_or(usize::MAX, |limit| limit - shown)) {
                 line(text);
                 shown += 1;
             }
@@ -94,9 +96,8 @@ impl Tap {
         Ok(vec![subjects.partition(edge, partition)])
     }
 
-    /// What is printed of a message; nothing when it is about another host or page, or cannot be read.
-    fn shown(&self, edge: Edge, message: &async_nats::Message) -> Option<String> {
-        let mut value = tap::json(edge, &message.payload).ok()?;
+    /// What is printed of a message; nothing when it is about another host or page.
+    fn shown(&self, subject: &str, mut value: Value) -> Option<String> {
         if let Some(host) = &self.host {
             // As URLs have it.
             let host = host.to_ascii_lowercase();
@@ -113,8 +114,8 @@ impl Tap {
             fields.remove("body");
         }
         Some(match self.format {
-            Format::Json => json_line(&message.subject, value),
-            Format::Text => text_line(&message.subject, &value),
+            Format::Json => json_line(subject, value),
+            Format::Text => text_line(subject, &value),
         })
     }
 }

@@ -8,15 +8,21 @@ use crate::stage::any_core::Signal;
 use crate::stage::context::Context;
 use crate::stage::life::is_final;
 use crate::stage::moves::Removal;
+use crate::stage::ownership::instances;
 use crate::stage::process::Process;
 use crate::stage::saying::Saying;
 use crate::stage::store::Changes;
 use crate::time::Timestamp;
 use crate::topology::{Source, StageName};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// Rows of partitions that are others' which one upkeep removes: a few milliseconds.
 const ROWS_AT_ONCE: usize = 2000;
+
+/// How often the instances are counted that take what a process publishes into lanes.
+const TAKERS_EVERY: Duration = Duration::from_secs(10);
+/// How long the broker may take to say so.
+const TAKERS_TIMEOUT: Duration = Duration::from_secs(1);
 
 impl Loop {
     /// Does what is due: wakes the core, publishes again, upkeep. Returns new inputs when the old ones are gone.
@@ -70,6 +76,7 @@ impl Loop {
             parked.put_back(&process.context.bus, &process.stage, |edge, payload| core.reads(edge, payload)).await;
         }
         self.see_incoming();
+        self.count_takers().await;
         self.process.telling.renew(self.moment());
         self.process.look_at_number().await?;
         self.hear_of_owners()?;
@@ -79,6 +86,19 @@ impl Loop {
         self.remove_left_over()?;
         self.capture.take_if(|capture| capture.is_forgotten());
         Ok(new_inputs)
+    }
+
+    /// Counts now and then who takes what the process publishes into lanes. A count that is out of date costs something, and
+    /// changes nothing of what comes of the messages.
+    async fn count_takers(&mut self) {
+        let Some(taker) = self.process.lane_taker().filter(|_| self.takers_at <= Instant::now()) else { return };
+        self.takers_at = Instant::now() + TAKERS_EVERY;
+        let counting = instances(&self.process.context.buckets.leases, taker.name());
+        match tokio::time::timeout(TAKERS_TIMEOUT, counting).await {
+            Ok(Ok(instances)) => self.settlement.lanes_are_shared_by(instances),
+            Ok(Err(error)) => tracing::debug!("the instances of {} cannot be counted: {error:#}", taker.name()),
+            Err(_) => tracing::debug!("the broker does not say how many instances {} has", taker.name()),
+        }
     }
 
     /// Notes the time, and which partitions are on their way to the instance.

@@ -27,6 +27,7 @@ impl<H: Clone> Settlement<H> {
                     tracing::warn!(subject, "a message is passed over, and all like it: {unknown}; finish the update");
                 }
                 self.passed_over += 1;
+                self.finish(now, ticket);
                 self.release(now, ticket);
             }
         }
@@ -57,7 +58,7 @@ impl<H: Clone> Settlement<H> {
             headers: vec![("Rhumb-Subject", subject.to_owned()), ("Rhumb-Reason", reason.replace(['\r', '\n'], " "))],
             payload,
         };
-        self.publish(now, letter, Waits { causes: vec![ticket], ..Waits::default() });
+        self.put_aside(now, letter, ticket);
     }
 
     /// Moves an input to the stage's parked messages.
@@ -82,6 +83,12 @@ impl<H: Clone> Settlement<H> {
             headers: vec![("Rhumb-Subject", subject.to_owned())],
             payload,
         };
-        self.publish(now, message, Waits { causes: vec![ticket], ..Waits::default() });
+        self.put_aside(now, message, ticket);
+    }
+
+    /// Nothing is made from an input but a copy of it, which keeps it in hand in its place.
+    fn put_aside(&mut self, now: Timestamp, copy: Outgoing, ticket: Ticket) {
+        self.publish(now, copy, Waits { causes: vec![ticket], ..Waits::default() });
+        self.finish(now, ticket);
     }
 }

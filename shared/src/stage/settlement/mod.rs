@@ -23,6 +23,7 @@
 mod applied;
 mod aside;
 mod deaths;
+mod frames;
 mod latencies;
 mod outbox;
 mod partition_lease;
@@ -32,6 +33,7 @@ mod rewind;
 mod state;
 mod tickets;
 mod unstored;
+mod upkeep;
 mod vitals;
 
 pub use applied::Applied;
@@ -43,22 +45,27 @@ pub use unstored::{Outgoing, Refused, Unstored};
 
 use super::core::{Publish, Send, Step, Ticket};
 use super::store::{Changes, Store, StoreError};
-use crate::bus::Subjects;
+use crate::bus::{LANES, Subjects, lane_among};
 use crate::config::Pipeline;
 use crate::message::Edge;
 use crate::time::Timestamp;
+use crate::topology::Token;
 use bytes::Bytes;
+use foldhash::{HashMap, HashMapExt as _};
+use frames::Frames;
 use latencies::Latencies;
 use outbox::{Key, Outbox};
 use partition_lease::PartitionLease;
 use positions::Positions;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 use tickets::{Held, Tickets};
 
 /// Messages on their way into streams above which no input is taken.
 const PUBLISHES_MAX: usize = 1000;
+/// The same for their bytes.
+const PUBLISH_BYTES_MAX: usize = 64 << 20;
 /// A stream that has neither stored what is published nor said that it is full for longer makes the process not ready.
 const PUBLISH_LATE: Duration = Duration::from_secs(10);
 
@@ -105,8 +112,8 @@ pub struct Life {
 struct Waits {
     /// Inputs that the message was made from.
     causes: Vec<Ticket>,
-    /// What the core asked to be told.
-    tag: Option<u64>,
+    /// What the core asked to be told: of a frame, of each of its messages that it asked for.
+    tags: Vec<u64>,
     /// The message's row in the outbox.
     row: Option<Key>,
 }
@@ -119,6 +126,8 @@ pub struct Settlement<H> {
     streams: HashMap<Edge, i64>,
     positions: Positions,
     tickets: Tickets<H>,
+    /// Of a stage without state: what waits to share a frame.
+    frames: Frames,
     unstored: Unstored<Waits>,
     stored: rewind::Stored,
     /// A stream is rewound: nothing takes effect any more.
@@ -133,6 +142,10 @@ pub struct Settlement<H> {
     latencies: Latencies,
     /// What follows the commit under way.
     after_commit: Option<AfterCommit>,
+    /// How many instances take what this process publishes into lanes.
+    takers: u16,
+    /// Messages that were made from no input.
+    uncaused: u64,
     received: u64,
     published: u64,
     repeated: u64,
@@ -165,6 +178,7 @@ impl<H: Clone> Settlement<H> {
             streams: HashMap::new(),
             positions: Positions::new(pipeline),
             tickets: Tickets::default(),
+            frames: Frames::default(),
             unstored: Unstored::default(),
             stored,
             has_stopped: false,
@@ -174,6 +188,8 @@ impl<H: Clone> Settlement<H> {
             put_aside: Vec::new(),
             latencies: Latencies::default(),
             after_commit: None,
+            takers: LANES,
+            uncaused: 0,
             received: 0,
             published: 0,
             repeated: 0,
@@ -233,8 +249,8 @@ impl<H: Clone> Settlement<H> {
 
     // What happens to inputs.
 
-    /// A message of a stream came, with the broker's time stamp of it. Returns the ticket that stands for it, or none when it
-    /// was applied before: then it is acked again.
+    /// A message of a stream came, with the broker's time stamp of it, and so many payloads: more than one only to a stage
+    /// without state. Returns the tickets that stand for them, or none when it was applied before: then it is acked again.
     ///
     /// # Errors
     /// The stream is rewound.
@@ -243,10 +259,15 @@ impl<H: Clone> Settlement<H> {
         now: Timestamp,
         at: InputAt,
         stamp: i64,
+        payloads: usize,
         answer_to: H,
-    ) -> Result<Option<Ticket>, Rewound> {
+    ) -> Result<Option<Vec<Ticket>>, Rewound> {
+        debug_assert!(payloads == 1 || self.outbox.is_none(), "a position counts messages, not payloads");
         match self.positions.given(at, stamp) {
-            Ok(false) => Ok(Some(self.tickets.take(answer_to, at, stamp, now))),
+            Ok(false) => {
+                let Ticket(first) = self.tickets.take(answer_to, at, stamp, payloads, now);
+                Ok(Some((first..first + payloads as u64).map(Ticket).collect()))
+            }
             Ok(true) => {
                 self.repeated += 1;
                 self.actions.push_back(Action::Ack(answer_to));
@@ -276,23 +297,15 @@ impl<H: Clone> Settlement<H> {
         let commits = self.actions.iter().any(|action| matches!(action, Action::Commit(_)));
         debug_assert!(!commits, "a step while a commit is asked for: its end would be taken for that of another");
         let Some(outbox) = &mut self.outbox else {
-            for Publish { edge, token, payload, causes, tag } in std::mem::take(&mut step.publishes) {
-                let id = self.id_without_state(&payload, &causes);
-                for &cause in &causes {
-                    self.tickets.reference(cause);
-                }
-                let subject = self.subjects.of(edge, &token);
-                let message = Outgoing { subject, id, headers: Vec::new(), payload };
-                self.published += 1;
-                self.publish(now, message, Waits { causes, tag, row: None });
-            }
+            self.publish_made(now, std::mem::take(&mut step.publishes), step.more_soon);
             self.carry_on(now, step);
             return Ok(());
         };
         let mut changes = std::mem::take(&mut step.changes);
         let mut outputs = Vec::with_capacity(step.publishes.len());
         for Publish { edge, token, payload, .. } in step.publishes.drain(..) {
-            outputs.push(outbox.add(&mut changes, self.subjects.of(edge, &token), payload));
+            let subject = subject(&self.subjects, self.takers, edge, &token);
+            outputs.push(outbox.add(&mut changes, subject, payload));
         }
         self.positions.apply(step.finished.iter().filter_map(|&ticket| self.tickets.position(ticket)), &mut changes);
         if changes.is_empty() {
@@ -328,16 +341,8 @@ impl<H: Clone> Settlement<H> {
             }
         }
         for ticket in step.finished {
+            self.finish(now, ticket);
             self.release(now, ticket);
-        }
-    }
-
-    /// The id of an output of a stage without state. The same message made again from the same input has the same id.
-    /// Nothing makes a message without causes again, and one like it may be news.
-    fn id_without_state(&self, payload: &[u8], causes: &[Ticket]) -> String {
-        match causes.is_empty() {
-            true => format!("{:016x}-{}", self.life.life, self.published),
-            false => format!("{:016x}", xxhash_rust::xxh3::xxh3_64(payload)),
         }
     }
 
@@ -355,22 +360,32 @@ impl<H: Clone> Settlement<H> {
 
     // What happens to outputs.
 
+    /// So many instances take what this process publishes into lanes: they share the lanes, and a lane that nobody has alone
+    /// would only divide frames.
+    pub fn lanes_are_shared_by(&mut self, instances: u16) {
+        self.takers = instances;
+    }
+
+    fn subject(&self, edge: Edge, token: &Token) -> String {
+        subject(&self.subjects, self.takers, edge, token)
+    }
+
     fn publish(&mut self, now: Timestamp, message: Outgoing, waits: Waits) {
         let token = self.unstored.insert(now, message, waits);
         self.actions.push_back(Action::Publish(token));
     }
 
     /// A stream has a message: the inputs that waited for it come closer to their acks, its row leaves the outbox with
-    /// the next commit. Returns the tag that the core is to be told, if it asked for that.
-    fn stored(&mut self, now: Timestamp, token: u64) -> Option<u64> {
-        let Waits { causes, tag, row } = self.unstored.stored(now, token)?;
+    /// the next commit. Returns the tags that the core is to be told.
+    fn stored(&mut self, now: Timestamp, token: u64) -> Vec<u64> {
+        let Some(Waits { causes, tags, row }) = self.unstored.stored(now, token) else { return Vec::new() };
         if let (Some(outbox), Some(row)) = (&mut self.outbox, row) {
             outbox.stored(row);
         }
         for ticket in causes {
             self.release(now, ticket);
         }
-        tag
+        tags
     }
 
     /// A stream refused a message: it is published again a little later.
@@ -415,16 +430,22 @@ impl<H: Clone> Settlement<H> {
 
     /// Says whether more input may be taken: what waits in the stream is the back-pressure.
     pub fn takes_input(&self, now: Timestamp) -> bool {
-        self.may_step(now) && self.unstored.len() < PUBLISHES_MAX
+        self.may_step(now) && !self.is_choked()
+    }
+
+    /// Says whether too much is on its way into streams.
+    fn is_choked(&self) -> bool {
+        self.unstored.len() >= PUBLISHES_MAX || self.unstored.bytes() >= PUBLISH_BYTES_MAX
     }
 
     /// When [`due`](Self::due) has something to do, if ever.
     pub fn due_at(&self) -> Option<Timestamp> {
-        self.unstored.due_at()
+        self.unstored.due_at().into_iter().chain(self.frames.due_at()).min()
     }
 
-    /// Publishes again what has waited too long for its stream's answer.
+    /// Publishes what has waited long enough for others, and again what has waited too long for its stream's answer.
     pub fn due(&mut self, now: Timestamp) {
+        self.publish_due_frames(now);
         self.actions.extend(self.unstored.overdue(now).into_iter().map(Action::Publish));
     }
 
@@ -433,45 +454,6 @@ impl<H: Clone> Settlement<H> {
     pub fn give_back(&mut self) {
         self.actions.clear();
         self.actions.extend(self.tickets.of_streams().into_iter().map(Action::Nak));
-    }
-
-    /// To be called twice a second while [`needs_upkeep`](Self::needs_upkeep): tells the broker of inputs that have been
-    /// in hand for long, so that it does not deliver them again, and removes from the outbox what streams have.
-    pub fn upkeep(&mut self, now: Timestamp) {
-        let positions = &self.positions;
-        let old = self.tickets.extend_old(now, |edge| positions.ack_wait(edge));
-        self.actions.extend(old.into_iter().map(Action::Extend));
-        if self.may_step(now) {
-            self.clear_outbox();
-            self.settle_put_aside();
-        }
-    }
-
-    /// Commits the positions of inputs that lie in the dead letters, and acks them.
-    fn settle_put_aside(&mut self) {
-        let put_aside = std::mem::take(&mut self.put_aside);
-        let mut changes = Changes::default();
-        self.positions.apply(put_aside.iter().filter_map(|held| held.position), &mut changes);
-        if !changes.is_empty() {
-            self.actions.push_back(Action::Commit(changes));
-        }
-        self.actions.extend(put_aside.into_iter().filter_map(|held| held.answer_to).map(Action::Ack));
-    }
-
-    /// Says whether [`upkeep`](Self::upkeep) may have something to do.
-    pub fn needs_upkeep(&self) -> bool {
-        !self.tickets.is_empty() || !self.put_aside.is_empty() || self.outbox.as_ref().is_some_and(Outbox::has_stored)
-    }
-
-    fn clear_outbox(&mut self) {
-        let mut changes = Changes::default();
-        if let Some(outbox) = &mut self.outbox {
-            outbox.clear_stored(&mut changes);
-            self.stored.keep(&mut changes);
-        }
-        if !changes.is_empty() {
-            self.actions.push_back(Action::Commit(changes));
-        }
     }
 
     /// Consumers whose positions have many gaps: an instance that owns some of a stream's partitions sees gaps between its
@@ -488,6 +470,17 @@ impl<H: Clone> Settlement<H> {
     /// The creation time of the stream of an edge, if inputs come from there.
     pub fn stream_of(&self, edge: Edge) -> Option<i64> {
         self.streams.get(&edge).copied()
+    }
+}
+
+/// The subject of a message, when so many instances share the lanes.
+fn subject(subjects: &Subjects, takers: u16, edge: Edge, token: &Token) -> String {
+    match *token {
+        Token::Lane(lane) => subjects.of(edge, &Token::Lane(lane_among(takers, lane))),
+        Token::InLane { partition, lane } => {
+            subjects.of(edge, &Token::InLane { partition, lane: lane_among(takers, lane) })
+        }
+        _ => subjects.of(edge, token),
     }
 }
 

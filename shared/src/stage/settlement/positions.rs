@@ -11,7 +11,8 @@ use super::state::{LOOP, POSITION, POSITIONS_END, UNCOUNTED};
 use crate::config::Pipeline;
 use crate::message::Edge;
 use crate::stage::store::{Changes, Store, StoreError};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use foldhash::HashMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Ranges above a position's low-water mark from which the broker is asked how far acks reach.
@@ -271,6 +272,7 @@ fn read(bytes: &[u8]) -> Option<Position> {
 mod tests {
     use super::*;
     use crate::stage::store::MemoryStore;
+    use foldhash::HashMapExt as _;
 
     fn position(settled: Option<u64>) -> Position {
         let mut applied = Applied::default();

@@ -179,12 +179,11 @@ impl Stored {
 }
 
 impl<H: Clone> Settlement<H> {
-    /// A stream has a message with a token, and says where. Returns the tag that the core is to be told, if it asked for
-    /// that.
+    /// A stream has a message with a token, and says where. Returns the tags that the core is to be told.
     ///
     /// # Errors
     /// The stream is rewound.
-    pub fn stored_at(&mut self, now: Timestamp, token: u64, ack: &PubAck) -> Result<Option<u64>, Rewound> {
+    pub fn stored_at(&mut self, now: Timestamp, token: u64, ack: &PubAck) -> Result<Vec<u64>, Rewound> {
         match self.stored.take(ack) {
             Ok(()) => Ok(self.stored(now, token)),
             Err(how) => Err(self.is_rewound(ack.stream.to_string(), how)),

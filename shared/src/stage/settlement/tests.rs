@@ -6,6 +6,7 @@ use crate::message::Undecodable;
 use crate::stage::store::MemoryStore;
 use crate::stage::{Output, Token};
 
+mod frames;
 mod moves;
 
 type Settled = Settlement<u64>;
@@ -36,7 +37,7 @@ fn split(sequence: u64) -> InputAt {
 
 /// A message of the stream of `urls.split`, stored at the second of its sequence.
 fn given(settlement: &mut Settled, now: Timestamp, sequence: u64, answer_to: u64) -> Option<Ticket> {
-    settlement.message(now, split(sequence), sequence as i64, answer_to).unwrap()
+    settlement.message(now, split(sequence), sequence as i64, 1, answer_to).unwrap().map(|tickets| tickets[0])
 }
 
 /// A step that finishes `finished` and publishes one message made from `causes`.
@@ -85,7 +86,7 @@ fn without_state_an_input_is_acked_when_it_is_finished_and_all_its_outputs_are_s
     settlement.stepped(at(1), step(&[], &[ticket])).unwrap();
     let done = carry_out(&mut settlement, &store);
     assert!(done.len() == 1 && done[0].starts_with("publish 0 as "), "{done:?}");
-    assert_eq!(settlement.stored(at(2), 0), Some(5));
+    assert_eq!(settlement.stored(at(2), 0), [5]);
     assert_eq!((carry_out(&mut settlement, &store).len(), settlement.is_settled()), (0, false));
     settlement.stepped(at(2), step(&[ticket], &[ticket])).unwrap();
     assert_eq!(carry_out(&mut settlement, &store), [done[0].replace("publish 0", "publish 1")]);
@@ -310,8 +311,8 @@ fn a_message_that_is_newer_than_a_higher_one_shows_that_the_stream_is_rewound() 
         let store = MemoryStore::default();
         for mut settlement in [that_was_given_seven(&store), open(Some(&store), 5)] {
             carry_out(&mut settlement, &store);
-            assert!(settlement.message(at(2), split(5), 5, 50).is_ok(), "an old message comes again");
-            let rewound = settlement.message(at(2), split(sequence), 8, 71).unwrap_err();
+            assert!(settlement.message(at(2), split(5), 5, 1, 50).is_ok(), "an old message comes again");
+            let rewound = settlement.message(at(2), split(sequence), 8, 1, 71).unwrap_err();
             assert_eq!(rewound.stream, "rhumb_default_urls_split");
             assert!(rewound.to_string().contains("--accept-loss"), "{rewound}");
             settlement.due(at(30));
@@ -329,8 +330,8 @@ fn messages_after_a_reconnect_are_compared_with_what_was_given_before_it() {
     assert!(settlement.look(&looked(settlement.expected(), 9, None)).is_ok());
     settlement.reconnected(at(3));
     // The tail has grown again, and one of its messages comes after a higher one.
-    assert!(settlement.message(at(3), split(9), 20, 90).is_ok());
-    assert!(settlement.message(at(3), split(6), 19, 60).is_err());
+    assert!(settlement.message(at(3), split(9), 20, 1, 90).is_ok());
+    assert!(settlement.message(at(3), split(6), 19, 1, 60).is_err());
 }
 
 #[test]
@@ -349,11 +350,11 @@ fn a_look_shows_a_stream_that_is_shorter_or_has_other_messages() {
 #[test]
 fn a_message_of_ours_that_is_stored_below_an_earlier_one_shows_that_the_stream_is_rewound() {
     let mut settlement = open(NO_STORE, 0);
-    assert_eq!(settlement.stored_at(at(2), 0, &ack(8, false)), Ok(None));
-    assert_eq!(settlement.stored_at(at(2), 0, &ack(3, true)), Ok(None));
+    assert_eq!(settlement.stored_at(at(2), 0, &ack(8, false)), Ok(vec![]));
+    assert_eq!(settlement.stored_at(at(2), 0, &ack(3, true)), Ok(vec![]));
     assert!(!settlement.wants_look());
     // Answers that overtake each other are a reason to look.
-    assert_eq!(settlement.stored_at(at(2), 0, &ack(7, false)), Ok(None));
+    assert_eq!(settlement.stored_at(at(2), 0, &ack(7, false)), Ok(vec![]));
     assert!(settlement.wants_look());
     assert_eq!(settlement.expected(), [Expected { stream: "rhumb_default_urls_new".into(), last: 8, given: 0 }]);
     settlement.look(&looked(settlement.expected(), 8, None)).unwrap();
@@ -361,6 +362,6 @@ fn a_message_of_ours_that_is_stored_below_an_earlier_one_shows_that_the_stream_i
     settlement.disconnected();
     settlement.look(&looked(settlement.expected(), 8, None)).unwrap();
     settlement.reconnected(at(3));
-    assert_eq!(settlement.stored_at(at(2), 0, &ack(9, false)), Ok(None));
+    assert_eq!(settlement.stored_at(at(2), 0, &ack(9, false)), Ok(vec![]));
     assert!(settlement.stored_at(at(2), 0, &ack(8, false)).unwrap_err().how.contains("stored at 8"));
 }

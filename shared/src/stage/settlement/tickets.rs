@@ -1,10 +1,14 @@
 //! Inputs in hand, and what still keeps each of them there.
+//!
+//! An input is a message of a stream or a request. A frame of several payloads is one input: each payload has a ticket of its
+//! own, and the input is settled when nothing keeps any of them.
 
+use super::frames::Gathered;
 use super::positions::InputAt;
 use crate::message::Edge;
 use crate::stage::core::Ticket;
 use crate::time::Timestamp;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// An input that has been received and not yet settled.
@@ -15,64 +19,114 @@ pub(super) struct Held<H> {
     pub(super) position: Option<InputAt>,
     /// When its stream stored it, in nanoseconds since 1970; 0 of a request.
     pub(super) stamp: i64,
-    /// Outputs not yet stored, and one until the core has finished with it.
-    references: u32,
+    /// Its payloads: their tickets follow each other.
+    payloads: u64,
+    /// Payloads from which more may be made.
+    unfinished: u64,
+    /// What was made from them, and waits for the rest.
+    gathered: Vec<Gathered>,
+    /// Outputs not yet stored, and one for each payload that the core has not finished with.
+    references: u64,
     /// When the broker was last told that it is in hand, or delivered it.
     kept_alive: Timestamp,
 }
 
 /// The inputs in hand.
 pub(super) struct Tickets<H> {
-    held: HashMap<Ticket, Held<H>>,
+    /// By the ticket of the first payload.
+    held: BTreeMap<Ticket, Held<H>>,
     next: u64,
 }
 
 impl<H> Default for Tickets<H> {
     fn default() -> Self {
-        Tickets { held: HashMap::new(), next: 0 }
+        Tickets { held: BTreeMap::new(), next: 1 }
     }
 }
 
 impl<H: Clone> Tickets<H> {
-    /// An input from a stream: to be acked.
-    pub(super) fn take(&mut self, answer_to: H, position: InputAt, stamp: i64, now: Timestamp) -> Ticket {
-        self.insert(Some(answer_to), Some(position), stamp, now)
+    /// An input of so many payloads from a stream: to be acked. Returns the ticket of the first payload.
+    pub(super) fn take(
+        &mut self,
+        answer_to: H,
+        position: InputAt,
+        stamp: i64,
+        payloads: usize,
+        now: Timestamp,
+    ) -> Ticket {
+        self.insert(Some(answer_to), Some(position), stamp, payloads as u64, now)
     }
 
     /// A core NATS message.
     pub(super) fn take_soft(&mut self, reply_to: Option<H>, now: Timestamp) -> Ticket {
-        self.insert(reply_to, None, 0, now)
+        self.insert(reply_to, None, 0, 1, now)
     }
 
-    fn insert(&mut self, answer_to: Option<H>, position: Option<InputAt>, stamp: i64, now: Timestamp) -> Ticket {
-        self.next += 1;
+    fn insert(
+        &mut self,
+        answer_to: Option<H>,
+        position: Option<InputAt>,
+        stamp: i64,
+        payloads: u64,
+        now: Timestamp,
+    ) -> Ticket {
         let ticket = Ticket(self.next);
-        self.held.insert(ticket, Held { answer_to, position, stamp, references: 1, kept_alive: now });
+        self.next += payloads;
+        let (unfinished, references, gathered) = (payloads, payloads, Vec::new());
+        let held = Held { answer_to, position, stamp, payloads, unfinished, gathered, references, kept_alive: now };
+        self.held.insert(ticket, held);
         ticket
+    }
+
+    /// The input that a payload belongs to, under the ticket of its first one.
+    fn of(&self, ticket: Ticket) -> Option<(Ticket, &Held<H>)> {
+        let (&first, held) = self.held.range(..=ticket).next_back()?;
+        (ticket.0 - first.0 < held.payloads).then_some((first, held))
+    }
+
+    fn of_mut(&mut self, ticket: Ticket) -> Option<&mut Held<H>> {
+        let (first, held) = self.held.range_mut(..=ticket).next_back()?;
+        (ticket.0 - first.0 < held.payloads).then_some(held)
     }
 
     /// One more output keeps the input in hand.
     pub(super) fn reference(&mut self, ticket: Ticket) {
-        if let Some(held) = self.held.get_mut(&ticket) {
+        if let Some(held) = self.of_mut(ticket) {
             held.references += 1;
         }
     }
 
+    /// What was made from a payload waits for what is made from the others of its input.
+    pub(super) fn gather(&mut self, ticket: Ticket, made: Gathered) {
+        if let Some(held) = self.of_mut(ticket) {
+            held.gathered.push(made);
+        }
+    }
+
+    /// Nothing more is made from a payload. Returns what was made from all of its input when it was the last one.
+    pub(super) fn finish(&mut self, ticket: Ticket) -> Vec<Gathered> {
+        let Some(held) = self.of_mut(ticket) else { return Vec::new() };
+        held.unfinished = held.unfinished.saturating_sub(1);
+        if held.unfinished == 0 { std::mem::take(&mut held.gathered) } else { Vec::new() }
+    }
+
     /// Drops a reference; returns the input itself when it was the last.
     pub(super) fn release(&mut self, ticket: Ticket) -> Option<Held<H>> {
-        let held = self.held.get_mut(&ticket)?;
+        let held = self.of_mut(ticket)?;
         held.references -= 1;
-        if held.references == 0 { self.held.remove(&ticket) } else { None }
+        let is_last = held.references == 0;
+        let (first, _) = self.of(ticket).filter(|_| is_last)?;
+        self.held.remove(&first)
     }
 
     /// Where an answer to an input goes.
     pub(super) fn answer_to(&self, ticket: Ticket) -> Option<H> {
-        self.held.get(&ticket)?.answer_to.clone()
+        self.of(ticket)?.1.answer_to.clone()
     }
 
     /// Where an input was in its stream.
     pub(super) fn position(&self, ticket: Ticket) -> Option<InputAt> {
-        self.held.get(&ticket)?.position
+        self.of(ticket)?.1.position
     }
 
     /// The stream of an edge is another one: inputs from the earlier one have no place in it, and acks for them would be
@@ -87,10 +141,7 @@ impl<H: Clone> Tickets<H> {
     /// Where acks of the inputs of streams go, in the order in which the inputs came.
     pub(super) fn of_streams(&self) -> Vec<H> {
         let of_streams = self.held.iter().filter(|(_, held)| held.position.is_some());
-        let mut found: Vec<_> =
-            of_streams.filter_map(|(ticket, held)| Some((*ticket, held.answer_to.clone()?))).collect();
-        found.sort_unstable_by_key(|(ticket, _)| *ticket);
-        found.into_iter().map(|(_, answer_to)| answer_to).collect()
+        of_streams.filter_map(|(_, held)| held.answer_to.clone()).collect()
     }
 
     pub(super) fn len(&self) -> usize {
@@ -105,14 +156,13 @@ impl<H: Clone> Tickets<H> {
     /// the order in which they came.
     pub(super) fn extend_old(&mut self, now: Timestamp, ack_wait: impl Fn(Edge) -> Duration) -> Vec<H> {
         let mut old = Vec::new();
-        for (&ticket, held) in &mut self.held {
+        for held in self.held.values_mut() {
             let Some(InputAt { edge, .. }) = held.position else { continue };
             if now.since(held.kept_alive) > ack_wait(edge) / 3 {
                 held.kept_alive = now;
-                old.extend(held.answer_to.clone().map(|answer_to| (ticket, answer_to)));
+                old.extend(held.answer_to.clone());
             }
         }
-        old.sort_unstable_by_key(|(ticket, _)| *ticket);
-        old.into_iter().map(|(_, answer_to)| answer_to).collect()
+        old
     }
 }

@@ -64,6 +64,8 @@ pub struct Unstored<W> {
     /// The messages whose streams are full.
     full: BTreeSet<u64>,
     next: u64,
+    /// Bytes of their payloads.
+    bytes: usize,
     patience: Patience,
     is_disconnected: bool,
     /// Why a stream could not store a message, since the last time that nothing was on its way or the connection came
@@ -78,6 +80,7 @@ impl<W> Default for Unstored<W> {
             due: BTreeSet::new(),
             full: BTreeSet::new(),
             next: 0,
+            bytes: 0,
             patience: Patience::default(),
             is_disconnected: false,
             failure: None,
@@ -90,6 +93,7 @@ impl<W> Unstored<W> {
     pub fn insert(&mut self, now: Timestamp, message: Outgoing, waits: W) -> u64 {
         let token = self.next;
         self.next += 1;
+        self.bytes += message.payload.len();
         let timeout = self.patience.timeout();
         let due = now + timeout;
         let (timeout, once) = (Some(timeout), true);
@@ -107,6 +111,7 @@ impl<W> Unstored<W> {
     /// A stream has a message. Returns what waited for that; none when it was known.
     pub fn stored(&mut self, now: Timestamp, token: u64) -> Option<W> {
         let waiting = self.waiting.remove(&token)?;
+        self.bytes -= waiting.message.payload.len();
         self.due.remove(&(waiting.due, token));
         self.full.remove(&token);
         if waiting.once {
@@ -199,6 +204,11 @@ impl<W> Unstored<W> {
     /// Messages on their way.
     pub fn len(&self) -> usize {
         self.waiting.len()
+    }
+
+    /// Bytes of their payloads.
+    pub fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Says whether no message is on its way.

@@ -1,6 +1,6 @@
 //! What a settlement tells of itself: its numbers, whether it is at rest, whether the process is ready.
 
-use super::{PUBLISH_LATE, PUBLISHES_MAX, Settlement, settled_count};
+use super::{PUBLISH_LATE, Settlement, settled_count};
 use crate::message::Edge;
 use crate::metrics::Histogram;
 use crate::stage::core::Count;
@@ -9,12 +9,17 @@ use crate::time::Timestamp;
 impl<H: Clone> Settlement<H> {
     /// Says whether no input is in hand and every output is in its stream.
     pub fn is_settled(&self) -> bool {
-        self.tickets.is_empty() && self.unstored.is_empty()
+        self.tickets.is_empty() && self.unsent() == 0
+    }
+
+    /// Outputs that wait to share a frame, or are on their way.
+    fn unsent(&self) -> usize {
+        self.frames.len() + self.unstored.len()
     }
 
     /// How many inputs are in hand and outputs are on their way.
     pub fn unsettled(&self) -> usize {
-        self.tickets.len() + self.unstored.len()
+        self.tickets.len() + self.unsent()
     }
 
     /// Its numbers, for status and metrics.
@@ -28,7 +33,7 @@ impl<H: Clone> Settlement<H> {
             ("loop_parked_total", self.parked),
             ("loop_passed_over_total", self.passed_over),
             ("loop_inputs_in_hand", self.tickets.len() as u64),
-            ("loop_outputs_in_flight", self.unstored.len() as u64),
+            ("loop_outputs_in_flight", self.unsent() as u64),
         ];
         counts.extend(settled);
         counts
@@ -36,8 +41,7 @@ impl<H: Clone> Settlement<H> {
 
     /// The edge that holds the process back, if one does: its stream is full, or too much is on its way into it.
     pub fn held_back(&self) -> Option<&str> {
-        let is_choked = self.unstored.len() >= PUBLISHES_MAX;
-        let oldest = || self.unstored.oldest().filter(|_| is_choked);
+        let oldest = || self.unstored.oldest().filter(|_| self.is_choked());
         let message = self.unstored.oldest_refused().or_else(oldest)?;
         Some(self.subjects.name_of(&message.subject))
     }

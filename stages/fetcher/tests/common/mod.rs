@@ -55,6 +55,7 @@ pub(crate) fn http_settings() -> HttpSettings {
         header_bytes_max: 64 << 10,
         url_bytes_max: 2048,
         message_bytes_max: 8 << 20,
+        bytes_in_hand_max: 64 << 20,
         accept_invalid_certificates: false,
     }
 }

@@ -194,6 +194,7 @@ pub(crate) fn job(ask: u64) -> Job {
 
 pub(crate) fn response() -> Response {
     Response {
+        room: std::sync::Arc::default(),
         status: 200,
         headers: Vec::new(),
         body: b"page".to_vec(),

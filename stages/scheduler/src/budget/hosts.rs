@@ -12,9 +12,10 @@ use crate::keys::server_key::ServerKey;
 use crate::step::staged::Staged;
 use crate::store::codec::{Reader, Writer};
 use crate::store::rows::corrupt;
+use foldhash::{HashMap, HashMapExt as _};
 use shared::stage::store::{Store, StoreError, Table};
+use std::collections::BTreeSet;
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeSet, HashMap};
 
 /// Table of hosts: hash of the host → pages fetched.
 pub(crate) const HOSTS: Table = "hosts";

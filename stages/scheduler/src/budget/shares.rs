@@ -24,11 +24,12 @@ use crate::step::staged::Staged;
 use crate::store::codec::{Reader, Writer};
 use crate::store::rows::corrupt;
 use crate::tokens::{Holder, Ledger, Need, Settled, SharedBudget};
+use foldhash::{HashMap, HashMapExt as _};
 use shared::message::Errand;
 use shared::stage::store::{Store, StoreError, Table};
 use shared::time::Timestamp;
 use shared::url::{fingerprint, host_of, registered_domain};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// Table of registered domains, of which the instance may hold tokens: domain → pages that it fetched, and the domain's

@@ -22,9 +22,10 @@ use crate::ledger_need::LedgerNeed;
 use crate::rights::{Entry, Ledger, Need, Settled};
 use crate::settings::Settings;
 use crate::step::staged::Staged;
+use foldhash::{HashMap, HashMapExt as _};
 use shared::message::Errand;
 use shared::time::Timestamp;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// How long rights count after they were entered.

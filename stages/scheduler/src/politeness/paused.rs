@@ -4,9 +4,9 @@
 //! hashes, since orders are asked about each server in memory.
 
 use crate::keys::server_key::ServerKey;
+use foldhash::HashSet;
 use shared::orders::{Orders, Pause, Target};
 use shared::url::{fingerprint, host_hash};
-use std::collections::HashSet;
 
 /// What is paused.
 #[derive(Clone, Debug, Default)]

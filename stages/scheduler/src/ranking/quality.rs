@@ -3,10 +3,10 @@
 //! Sources: Cao, Jiang and Singh 2003 (precomputed PageRank, Zipf); Abiteboul, Preda and Cobena 2003 (OPIC; `flow`
 //! looks at each page once).
 
+use foldhash::{HashMap, HashMapExt as _};
 use shared::config::{self, ConfigError, QualityProvider};
 use shared::message::{Origin, Quality};
 use shared::url::fingerprint;
-use std::collections::HashMap;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::sync::Arc;

@@ -9,7 +9,8 @@
 
 use crate::keys::server_key::ServerKey;
 use crate::robots::robots_txt::Robots;
-use std::collections::{BTreeMap, HashMap};
+use foldhash::{HashMap, HashMapExt as _};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Parsed rules, by server.

@@ -20,14 +20,15 @@ use crate::settings::Settings;
 use crate::step::staged::Staged;
 use crate::store::clock::Clock;
 use crate::store::rows::corrupt;
+use foldhash::{HashMap, HashMapExt as _};
 use shared::config::OverBudget;
 use shared::message::JobId;
 use shared::partitions::Directory;
 use shared::stage::Figures;
 use shared::stage::store::{Store, StoreError};
 use shared::time::Timestamp;
+use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
-use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 /// The servers in play.

@@ -30,12 +30,12 @@ fn drawing(store: &Arc<MemoryStore>, epoch: u64, consumers: &[Option<u16>]) -> S
 
 /// Gives the core a message and has it applied; false when it was taken for a repeat, and acked.
 fn applies(settlement: &mut Settled, store: &MemoryStore, partition: Option<u16>, sequence: u64) -> bool {
-    let ticket = settlement.message(at(1), of_partition(partition, sequence), sequence as i64, sequence).unwrap();
-    if let Some(ticket) = ticket {
-        settlement.stepped(at(1), step(&[ticket], &[ticket])).unwrap();
+    let tickets = settlement.message(at(1), of_partition(partition, sequence), sequence as i64, 1, sequence).unwrap();
+    if let Some(tickets) = &tickets {
+        settlement.stepped(at(1), step(tickets, tickets)).unwrap();
     }
     assert!(carry_out(settlement, store).contains(&format!("ack {sequence}")));
-    ticket.is_some()
+    tickets.is_some()
 }
 
 fn moves(from: &Arc<MemoryStore>, to: &Arc<MemoryStore>, partition: u16) {
