@@ -320,9 +320,9 @@ async fn the_head_has_less_time_than_the_whole_response() {
     assert_eq!(driver.pages[0].body, b"page");
 }
 
-/// Goal: bodies of all requests together take no more room than they may, and one body. Method: three servers send a body
-/// each, and there is room for one and a half. Two come, since one may go beyond; the third comes when the first page is
-/// stored and gives its room back.
+/// Goal: bodies of all requests together take no more room than they may, and one body. Method: a server sends three bodies, and
+/// there is room for one and a half. One comes, since one may go beyond, and another one if it is quick. The others come when
+/// pages are stored and give their room back.
 #[tokio::test]
 async fn a_body_without_room_waits_until_a_page_is_stored_and_its_server_is_not_called_slow() {
     const BODY_BYTES: usize = 400_000;
@@ -338,11 +338,17 @@ async fn a_body_without_room_waits_until_a_page_is_stored_and_its_server_is_not_
     while let Ok(Some(answer)) = tokio::time::timeout(Duration::from_secs(1), answers.join_next()).await {
         pages.push(answer.unwrap());
     }
-    assert_eq!(pages.len(), 2, "there is no room for the third");
-    // By now it has waited for longer than its server could take for so little.
-    drop(pages);
-    let Answer::Response { end: End::Response(response), .. } = answers.join_next().await.unwrap().unwrap() else {
-        panic!("no response")
-    };
-    assert_eq!((response.body.len(), response.truncated), (BODY_BYTES, false));
+    assert!((1..=2).contains(&pages.len()), "there is no room for three: {}", pages.len());
+    // By now the others have waited for longer than their server could take for so little.
+    let mut whole = 0;
+    while let Some(answer) = pages.pop() {
+        let Answer::Response { end: End::Response(response), .. } = answer else { panic!("no response") };
+        assert_eq!((response.body.len(), response.truncated), (BODY_BYTES, false));
+        whole += 1;
+        drop(response);
+        if let Some(answer) = answers.join_next().await {
+            pages.push(answer.unwrap());
+        }
+    }
+    assert_eq!(whole, 3);
 }
