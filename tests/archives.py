@@ -6,6 +6,7 @@ Arguments: the folder of the programs, the program warcio, a folder with web.jso
 import collections
 import glob
 import gzip
+import io
 import json
 import os
 import signal
@@ -15,6 +16,7 @@ import sys
 import time
 from urllib.parse import urlsplit
 
+import zstandard
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
 BINARIES, WARCIO, FOLDER = sys.argv[1:]
@@ -56,6 +58,10 @@ def check(holds, message):
         failures.append(message)
 
 
+def settings(more={}):
+    return [word for key, value in {**SETTINGS, **more}.items() for word in ("--set", f"{key}={value}")]
+
+
 def rhumb(*arguments):
     command = [f"{BINARIES}/rhumb", *arguments, "--data", DATA]
     return subprocess.run(command, capture_output=True, text=True, timeout=30).stdout
@@ -65,8 +71,7 @@ def crawl():
     """Runs the crawl and kills its archiver three times; returns the summary."""
     command = [f"{BINARIES}/rhumb", "crawl", WEB["seeds"][0], "--data", DATA, "--scope", "any"]
     command += ["--summary", f"{FOLDER}/summary.json"]
-    for key, value in SETTINGS.items():
-        command += ["--set", f"{key}={value}"]
+    command += settings()
     with open(f"{FOLDER}/rhumb.log", "w") as log:
         running = subprocess.Popen(command, stdout=log, stderr=log)
         kills = 0
@@ -136,20 +141,64 @@ def chunks(body):
         body = rest[size + 2 :]
 
 
+def replay():
+    """Replays the archive into Zstandard frames; returns the files."""
+    data = f"{FOLDER}/replay"
+    command = [f"{BINARIES}/rhumb", "crawl", WEB["seeds"][0], "--data", data, "--scope", "any", "--from", ARCHIVE]
+    more = {"stages.archiver.format": "warc.zst"}
+    replayed = subprocess.run([*command, *settings(more)], capture_output=True, text=True, timeout=120)
+    check(replayed.returncode == 0, f"the replay ended with {replayed.returncode}: {replayed.stderr[-2000:]}")
+    return sorted(glob.glob(f"{data}/archive/*.warc.zst"))
+
+
+def plain_frames(path):
+    """What all frames of a file hold; each that is indexed is checked by itself."""
+    packed = open(path, "rb").read()
+    for text in open(path.replace(".warc.zst", ".cdxj")).read().splitlines():
+        entry = json.loads(text.split(" ", 2)[2])
+        start, length = int(entry["offset"]), int(entry["length"])
+        frame = zstandard.ZstdDecompressor().decompress(packed[start : start + length])
+        check(f"WARC-Target-URI: {entry['url']}\r\n".encode() in frame, f"{path}: {entry['url']} is elsewhere")
+    return zstandard.ZstdDecompressor().stream_reader(packed, read_across_frames=True).read()
+
+
+def check_replay(responses):
+    """Each body of the replay is one that the archive has of the URL."""
+    known = collections.defaultdict(set)
+    for url, _, _, body, headers in responses:
+        known[url].add(b"" if headers["WARC-Type"] == "revisit" else body)
+    files = replay()
+    _, replayed = read([io.BytesIO(plain_frames(path)) for path in files])
+    for url, _, _, body, headers in replayed:
+        check(headers["WARC-Type"] == "revisit" or body in known[url], f"{url}: the replay has another body")
+    urls = {url for url, *_ in replayed}
+    check(len(urls) > len(known) * 0.8, f"the replay has {len(urls)} URLs, the archive {len(known)}")
+    return len(replayed)
+
+
 def read_archive():
-    """All records of all files: requests by URL, responses in order; each is checked by its digests."""
+    """All records of all files of the crawl, as `read` returns them."""
+    files = [open(path, "rb") for path in sorted(glob.glob(f"{ARCHIVE}/*.warc.gz"))]
+    try:
+        return read(files)
+    finally:
+        for file in files:
+            file.close()
+
+
+def read(streams):
+    """The records of files: requests by URL, responses in order; each is checked by its digests."""
     requests, responses = {}, []
-    for path in sorted(glob.glob(f"{ARCHIVE}/*.warc.gz")):
-        with open(path, "rb") as stream:
-            for record in ArchiveIterator(stream, parse_http=False):
-                headers = {name: record.headers.get(name) for name in FIELDS}
-                url = headers["WARC-Target-URI"]
-                check(record.verify_block_digest(consume=False), f"fastwarc: digest of a block of {url}")
-                if record.record_type == WarcRecordType.request:
-                    requests[url] = record.reader.read()
-                elif record.record_type in (WarcRecordType.response, WarcRecordType.revisit):
-                    head, _, body = record.reader.read().partition(b"\r\n\r\n")
-                    responses.append((url, int(head.split(b" ")[1]), head, body, headers))
+    for stream in streams:
+        for record in ArchiveIterator(stream, parse_http=False):
+            headers = {name: record.headers.get(name) for name in FIELDS}
+            url = headers["WARC-Target-URI"]
+            check(record.verify_block_digest(consume=False), f"fastwarc: digest of a block of {url}")
+            if record.record_type == WarcRecordType.request:
+                requests[url] = record.reader.read()
+            elif record.record_type in (WarcRecordType.response, WarcRecordType.revisit):
+                head, _, body = record.reader.read().partition(b"\r\n\r\n")
+                responses.append((url, int(head.split(b" ")[1]), head, body, headers))
     return requests, responses
 
 
@@ -231,8 +280,11 @@ def main():
     titles = sum(1 for line in log.values() if line["title"])
     check(titles > summary["pages"] // 2, f"{titles} titles of {summary['pages']} pages")
 
+    frames = check_replay(responses)
+
     kinds = collections.Counter(headers["WARC-Type"] for *_, headers in responses)
     print(f"archives: {len(files)} files, {dict(kinds)}, {compared} bodies compared ({tls} of HTTP/2), {titles} titles")
+    print(f"archives: {frames} responses of a replay in Zstandard frames")
     for failure in failures[:30]:
         print(f"failed: {failure}")
     print("1 passed, 0 failed" if not failures else f"0 passed, 1 failed ({len(failures)} reasons)")

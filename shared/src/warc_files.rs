@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 /// Folders within each other that are looked into.
 const DEPTH_MAX: usize = 8;
+/// What the names of WARC files end in.
+const ENDINGS: [&str; 3] = [".warc", ".warc.gz", ".warc.zst"];
 
 /// The WARC files in a folder and below it, sorted.
 ///
@@ -29,7 +31,7 @@ fn collect(dir: &Path, depth: usize, found: &mut Vec<PathBuf>) -> io::Result<()>
             if depth > 0 {
                 collect(&path, depth - 1, found)?;
             }
-        } else if name.ends_with(".warc") || name.ends_with(".warc.gz") {
+        } else if ENDINGS.iter().any(|ending| name.ends_with(ending)) {
             found.push(path);
         }
     }
@@ -46,7 +48,7 @@ pub fn of_archive(dir: &Path) -> Result<Vec<PathBuf>, String> {
         Ok(files) if !files.is_empty() => Ok(files),
         Ok(_) => Err(format!(
             "there is no WARC file in the archive {shown} (stages.fetcher.archive): name a folder with files whose names end \
-             in .warc or .warc.gz, such as `archive` in the data directory of a crawl that was kept"
+             in .warc, .warc.gz or .warc.zst, such as `archive` in the data directory of a crawl that was kept"
         )),
         Err(error) => Err(format!(
             "the archive {shown} (stages.fetcher.archive) cannot be read: {error}; name a folder with WARC files that every \
@@ -65,10 +67,10 @@ mod tests {
         let dir = folder.path();
         assert!(of_archive(dir).unwrap_err().contains("there is no WARC file"));
         fs::create_dir_all(dir.join("b/c")).unwrap();
-        for name in ["z.warc", "a.warc.gz", "b/c/x.warc.gz", "a.warc.gz.open", "a.cdxj"] {
+        for name in ["z.warc", "a.warc.gz", "b/c/x.warc.zst", "a.warc.gz.open", "a.cdxj"] {
             fs::write(dir.join(name), "").unwrap();
         }
-        let expected = ["a.warc.gz", "b/c/x.warc.gz", "z.warc"].map(|name| dir.join(name));
+        let expected = ["a.warc.gz", "b/c/x.warc.zst", "z.warc"].map(|name| dir.join(name));
         assert_eq!(of_archive(dir).unwrap(), expected);
         assert!(of_archive(&dir.join("nothing")).unwrap_err().contains("cannot be read"));
     }

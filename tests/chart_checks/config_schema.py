@@ -21,6 +21,7 @@ OWN = [
 # What an operator of a cluster may choose by name. The checks see to it that each is in the comment of its key.
 CHOICES = {
     r"durability": ["process", "power"],
+    r"stages\.archiver\.format": ["warc.gz", "warc.zst"],
     r"edges\..+\.storage": ["file", "memory"],
     r"edges\..+\.retention": ["work-queue", "interest", "limits"],
     r"scope\.follow": ["host", "domain", "any"],

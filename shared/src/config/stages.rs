@@ -260,8 +260,33 @@ pub struct Archiver {
     pub file_age_max: Duration,
     #[serde(deserialize_with = "duration")]
     pub linger: Duration,
+    pub format: WarcFormat,
     pub compression: u8,
     pub digests: usize,
+}
+
+/// How the records of WARC files are compressed, each by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+pub enum WarcFormat {
+    /// As gzip members (WARC 1.1, annex A).
+    #[serde(rename = "warc.gz")]
+    Gzip,
+    /// As Zstandard frames, without a dictionary (the IIPC's "Zstandard compression for WARC files" 1.0).
+    #[serde(rename = "warc.zst")]
+    Zstd,
+}
+
+impl WarcFormat {
+    /// All there are.
+    pub const ALL: [WarcFormat; 2] = [WarcFormat::Gzip, WarcFormat::Zstd];
+
+    /// What the names of such files end in.
+    pub fn extension(self) -> &'static str {
+        match self {
+            WarcFormat::Gzip => "warc.gz",
+            WarcFormat::Zstd => "warc.zst",
+        }
+    }
 }
 
 #[cfg(test)]

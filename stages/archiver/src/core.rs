@@ -11,9 +11,9 @@ use crate::folder::found::{Found, page_key};
 use crate::page;
 use crate::recent::Recent;
 use crate::record::Writer;
+use crate::settings::{DOCUMENT_WAIT, Settings};
 use crate::time::date;
 use foldhash::{HashMap, HashMapExt as _};
-use shared::config::Pipeline;
 use shared::message::{Document, Documents, Edge, Outcome, OutcomeEntry, Outcomes, Page, Undecodable, decode};
 use shared::stage::store::StoreError;
 use shared::stage::{Core, Count, Event, Output, Ticket};
@@ -32,53 +32,8 @@ const WAITING_BYTES_MAX: usize = 16 << 20;
 const WAITING_OUTCOMES_MAX: usize = 50_000;
 /// At most this many documents wait for their outcomes; the oldest go first.
 const WAITING_DOCUMENTS_MAX: usize = 20_000;
-/// How long an outcome waits for the document of its page, and for any document: a parser that is behind gives others.
-const DOCUMENT_WAIT: Duration = Duration::from_secs(3);
-/// How long it waits while documents come: less than outcomes may stay without an ack.
-const DOCUMENT_WAIT_MAX: Duration = Duration::from_secs(20);
-/// How long a document is kept for an outcome: longer than a job takes to report it.
-const OUTCOME_WAIT: Duration = Duration::from_secs(30);
 /// How long after a failure the same is tried again.
 const RETRY_WAIT: Duration = Duration::from_secs(1);
-
-/// What the core is configured with.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// A file is finished when it has this many bytes.
-    pub file_bytes_max: u64,
-    /// A file is finished when it is this old.
-    pub file_age_max: Duration,
-    /// How long a page waits for others.
-    pub linger: Duration,
-    /// How hard records are compressed, from 0 to 12.
-    pub compression: u8,
-    /// How long a document is kept for an outcome.
-    pub outcome_wait: Duration,
-    /// How long an outcome waits for its document while others come.
-    pub document_wait_max: Duration,
-    /// Bodies remembered.
-    pub digests: usize,
-    /// The time since 1970 at the origin of the process's own, in milliseconds.
-    pub origin_ms: u64,
-}
-
-impl Settings {
-    /// From the configuration.
-    pub fn new(pipeline: &Pipeline, origin_ms: u64) -> Self {
-        let archiver = &pipeline.stages.archiver;
-        Settings {
-            file_bytes_max: archiver.file_bytes_max.0,
-            file_age_max: archiver.file_age_max,
-            linger: archiver.linger,
-            compression: archiver.compression,
-            // Among several, the outcome came to another as likely as not.
-            outcome_wait: if archiver.replicas > 1 { DOCUMENT_WAIT } else { OUTCOME_WAIT },
-            document_wait_max: if archiver.replicas > 1 { DOCUMENT_WAIT } else { DOCUMENT_WAIT_MAX },
-            digests: archiver.digests,
-            origin_ms,
-        }
-    }
-}
 
 /// What comes in.
 #[derive(Debug)]
@@ -193,7 +148,7 @@ impl Archiver {
             digests.insert(digest, original);
         }
         Archiver {
-            writer: Writer::new(settings.compression),
+            writer: Writer::new(settings.format, settings.compression),
             settings,
             digests,
             pages_written: found.pages.into_iter().collect(),

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! <crawl>-<time>-<number>-<instance>.warc.gz.open   grows           ─┐ finished: sorted index written, both renamed
-//! <crawl>-<time>-<number>-<instance>.cdxj.open      its index so far ─┘ to .warc.gz and .cdxj
+//! <crawl>-<time>-<number>-<instance>.cdxj.open      its index so far ─┘ to .warc.gz (or .warc.zst) and .cdxj
 //! crawl.jsonl, crawl-<instance>.jsonl               grows
 //! ```
 //!
@@ -33,6 +33,7 @@ use self::open_warc::OpenWarc;
 use crate::record::Writer;
 use crate::time::timestamp;
 use anyhow::Context as _;
+use shared::config::WarcFormat;
 use std::fs::{self, File};
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -46,6 +47,8 @@ pub struct FolderSettings {
     pub crawl: String,
     /// Ordinal of the instance.
     pub instance: u16,
+    /// How records are compressed.
+    pub format: WarcFormat,
     /// Bodies to be remembered, over all finished files that are there.
     pub digests: usize,
     /// Where in the log this crawl's own lines begin, in bytes. The lines before are of an earlier crawl in the same
@@ -82,7 +85,8 @@ impl Folder {
         let (log, outcomes) = open_log(&dir.join(log_name(settings.instance)), settings.log_begun.unwrap_or(u64::MAX))?;
         found.outcomes = outcomes;
         let unfinished = Vec::new();
-        let folder = Folder { settings, open: None, unfinished, log, number: 0, writer: Writer::new(0), _lock: lock };
+        let writer = Writer::new(settings.format, 0);
+        let folder = Folder { settings, open: None, unfinished, log, number: 0, writer, _lock: lock };
         folder.finish_what_was_left()?;
         found.read_indexes(&dir, &folder.settings.crawl, folder.settings.digests)?;
         sync_dir(&dir).with_context(|| format!("cannot sync {}", dir.display()))?;
@@ -128,16 +132,16 @@ impl Folder {
     /// Makes a WARC file under a name that is free.
     fn create(&mut self) -> anyhow::Result<OpenWarc> {
         let now_ms = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |elapsed| elapsed.as_millis() as u64);
-        let FolderSettings { dir, crawl, instance, about, .. } = &self.settings;
+        let FolderSettings { dir, crawl, instance, format, about, .. } = &self.settings;
         let name = loop {
             self.number += 1;
             let name = format!("{crawl}-{}-{:05}-{instance:03}", timestamp(now_ms), self.number);
             // An earlier life may have used the same number within this second.
-            if !dir.join(format!("{name}.warc.gz")).exists() {
+            if WarcFormat::ALL.iter().all(|format| !dir.join(format!("{name}.{}", format.extension())).exists()) {
                 break name;
             }
         };
-        OpenWarc::create(dir, name, now_ms, about, &mut self.writer)
+        OpenWarc::create(dir, name, *format, now_ms, about, &mut self.writer)
     }
 
     /// Finishes the open file, if there is one, and those that could not be finished before.

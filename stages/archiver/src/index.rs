@@ -19,7 +19,7 @@ pub(crate) struct Line {
     pub(crate) status: String,
     /// The digest of the payload; `-` when it is not known.
     pub(crate) digest: String,
-    /// The length of the gzip member, in bytes.
+    /// The length of the member, in bytes.
     #[serde(with = "text")]
     pub(crate) length: u64,
     #[serde(with = "text")]

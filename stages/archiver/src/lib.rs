@@ -12,7 +12,9 @@ pub mod core;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a shell: it waits, and looks at the clock")]
 pub mod folder;
 pub mod metrics;
+pub mod settings;
 
+mod compressor;
 mod crawl_log;
 mod digests;
 mod index;

@@ -6,8 +6,9 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a shell: it waits, and looks at the clock")]
 
 use anyhow::Context as _;
-use archiver::core::{Answer, Archiver, Effect, Settings};
+use archiver::core::{Answer, Archiver, Effect};
 use archiver::folder::{Folder, FolderSettings};
+use archiver::settings::Settings;
 use futures::future::BoxFuture;
 use shared::config::Pipeline;
 use shared::stage::{AnyCore, Context, Shell, Stage, assemble};
@@ -44,6 +45,7 @@ fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
         dir: pipeline.archive_dir(),
         crawl: pipeline.crawl.clone(),
         instance: context.instance,
+        format: pipeline.stages.archiver.format,
         digests: pipeline.stages.archiver.digests,
         log_begun,
         about: about(pipeline),

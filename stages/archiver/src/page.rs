@@ -1,6 +1,6 @@
 //! A page as WARC records: the request, what is known of the URL, and the response last.
 //!
-//! In: a page. Out: gzip members and the line for the index. The body is written as the server sent it: without its
+//! In: a page. Out: members and the line for the index. The body is written as the server sent it: without its
 //! transfer coding, with its content coding. A body that is in the archive, or that the server says has not changed, is
 //! referred to instead (revisit).
 //!
@@ -265,6 +265,7 @@ const HOPS_MAX: u16 = 1000;
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use shared::config::WarcFormat;
     use shared::message::Origin;
     use std::io::Read as _;
 
@@ -309,7 +310,7 @@ pub(crate) mod tests {
 
     fn written(page: &Page, digests: &mut Digests) -> (Written, Vec<String>) {
         let mut out = Vec::new();
-        let written = write(page, digests, &mut Writer::new(1), &mut out);
+        let written = write(page, digests, &mut Writer::new(WarcFormat::Gzip, 1), &mut out);
         assert_eq!(written.response.end, out.len(), "the response is last: its end is the page's");
         (written, members(&out))
     }

@@ -1,11 +1,12 @@
-//! A WARC record as a gzip member of its own, so that each can be read without the others.
+//! A WARC record, compressed by itself (a member), so that each can be read without the others.
 //!
 //! In: a type, fields and a block. Out: bytes appended to a buffer.
-//! Source: WARC 1.1 (ISO 28500:2017, annex A for the members).
+//! Sources: WARC 1.1 (ISO 28500:2017, annex A for gzip members); the IIPC's "Zstandard compression for WARC files" 1.0.
 
+use crate::compressor::Compressor;
 use data_encoding::BASE32;
-use libdeflater::{CompressionLvl, Compressor};
 use sha1::{Digest as _, Sha1};
+use shared::config::WarcFormat;
 use std::ops::Range;
 
 /// SHA-1 of some bytes, as WARC fields have it: `sha1:` and base 32.
@@ -70,8 +71,8 @@ pub(crate) struct Writer {
 
 impl Writer {
     /// Compresses so hard, from 0 (not at all) to 12; what is compressed already is only wrapped.
-    pub(crate) fn new(compression: u8) -> Writer {
-        let compressor = |level: u8| Compressor::new(CompressionLvl::new(level.into()).unwrap_or_default());
+    pub(crate) fn new(format: WarcFormat, compression: u8) -> Writer {
+        let compressor = |level| Compressor::new(format, level);
         Writer { text: compressor(compression), coded: compressor(0), plain: Vec::new() }
     }
 
@@ -98,12 +99,7 @@ impl Writer {
         }
         let compressor = if record.is_coded { &mut self.coded } else { &mut self.text };
         let start = out.len();
-        let bound = compressor.gzip_compress_bound(self.plain.len());
-        out.resize(start + bound, 0);
-        let bytes = compressor
-            .gzip_compress(&self.plain, &mut out[start..])
-            .expect("a buffer of the size that the compressor asks for is large enough");
-        out.truncate(start + bytes);
+        compressor.compress(&self.plain, out);
         start..out.len()
     }
 }
@@ -111,11 +107,17 @@ impl Writer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::Read as _;
+    use crate::compressor::tests::plain;
 
     #[test]
     fn a_record_is_a_member_of_its_own_with_the_digest_of_its_block() {
-        let mut writer = Writer::new(1);
+        for format in WarcFormat::ALL {
+            a_record_is_a_member(format);
+        }
+    }
+
+    fn a_record_is_a_member(format: WarcFormat) {
+        let mut writer = Writer::new(format, 1);
         let mut out = b"before".to_vec();
         let id = record_id("metadata", "http://a.test/", "d");
         for is_coded in [false, true] {
@@ -129,8 +131,7 @@ mod tests {
                 is_coded,
             };
             let place = writer.write(&record, &mut out);
-            let mut text = String::new();
-            flate2::read::GzDecoder::new(&out[place]).read_to_string(&mut text).unwrap();
+            let text = String::from_utf8(plain(format, &out[place])).unwrap();
             // printf 'via: x\r\n' | openssl sha1 -binary | base32
             let expected = format!(
                 "WARC/1.1\r\nWARC-Type: metadata\r\nWARC-Record-ID: {id}\r\nWARC-Date: 2026-01-31T12:00:00.123Z\r\n\

@@ -7,6 +7,7 @@ mod archive;
 mod cdxj;
 mod index;
 mod inflater;
+mod packing;
 mod record;
 mod recording;
 mod scan;

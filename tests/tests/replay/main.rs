@@ -72,20 +72,24 @@ fn seed(world: &World) -> [String; 1] {
 }
 
 /// Goal: a replay comes to the URLs, outcomes, statuses and titles of the crawl that made the archive, and contacts nobody.
-/// Method: a web with all that has an answer, which is down during the replay; the replay is kept, and replayed once more.
+/// Method: a web with all that has an answer, which is down during the replay; the replay is kept in the other format, and
+/// replayed once more.
 #[test]
 fn a_replay_comes_to_what_the_crawl_came_to_and_contacts_nobody() {
     let world = World::new(odd_web());
     let recorded = record(&world, hurried);
     let mut archive = world.archive();
-    for name in ["again", "once-more"] {
+    for (name, format) in [("again", "warc.zst"), ("once-more", "warc.gz")] {
         let replay = hurried(world.replay("crawl", name, &archive)).arguments(&seed(&world));
+        let replay = replay.set(&format!("stages.archiver.format={format}"));
         let finished = replay.set("stages.archiver.replicas=1").set("politeness.delay=1s").run(CRAWL_AT_MOST);
         assert_eq!((finished.code, finished.summary.complete), (0, true), "{}", json(&finished.summary));
         assert_conserved(&finished.summary);
         assert_eq!(finished.summary.outcomes, recorded.summary.outcomes, "{name}");
         assert_same(&world.data(), &world.replay_data(name));
         archive = world.replay_data(name).join("archive");
+        let files: Vec<PathBuf> = shared::warc_files::in_folder(&archive).expect("an archive");
+        assert!(!files.is_empty() && files.iter().all(|file| file.to_string_lossy().ends_with(format)), "{files:?}");
     }
     let report = world.web.report();
     assert_eq!((report.connections, report.requests), (0, 0), "{}", json(&report));

@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::page::tests::page;
+use crate::settings::{DOCUMENT_WAIT_MAX, OUTCOME_WAIT};
+use shared::config::WarcFormat;
 use shared::message::Origin;
 
 const LINGER: Duration = Duration::from_millis(200);
@@ -19,6 +21,7 @@ impl Bench {
             file_bytes_max: 1000,
             file_age_max: Duration::from_secs(60),
             linger: LINGER,
+            format: WarcFormat::Gzip,
             compression: 1,
             outcome_wait: OUTCOME_WAIT,
             document_wait_max: DOCUMENT_WAIT_MAX,

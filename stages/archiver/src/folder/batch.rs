@@ -6,7 +6,7 @@ use std::ops::Range;
 /// What is written in one go.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    /// Records, a gzip member each.
+    /// Records, a member each.
     pub(crate) members: Vec<u8>,
     /// The index lines of the records that have one, each with the record's place in `members`.
     pub(crate) entries: Vec<(Line, Range<usize>)>,

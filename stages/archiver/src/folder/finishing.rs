@@ -4,16 +4,18 @@
 use super::directory::sync_dir;
 use crate::index::Line;
 use anyhow::Context as _;
+use shared::config::WarcFormat;
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, BufWriter, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// Finishes a file. Begun anew after any interruption, it comes to the same.
 pub(super) fn finish(dir: &Path, name: &str) -> anyhow::Result<()> {
     let path = |extension: &str| dir.join(format!("{name}.{extension}"));
-    let [warc, journal] = [path("warc.gz.open"), path("cdxj.open")];
+    let journal = path("cdxj.open");
+    let [warc, finished] = warc_files(&path);
     let error = || format!("cannot finish {}", warc.display());
-    let warc_bytes = [&warc, &path("warc.gz")].into_iter().find_map(|path| path.metadata().ok()).map_or(0, |m| m.len());
+    let warc_bytes = [&warc, &finished].into_iter().find_map(|path| path.metadata().ok()).map_or(0, |m| m.len());
     let mut lines = read_journal(&journal).with_context(error)?;
     let mut good = 0;
     lines.retain(|line| {
@@ -33,11 +35,20 @@ pub(super) fn finish(dir: &Path, name: &str) -> anyhow::Result<()> {
     if good > 0 {
         write_index(dir, name, lines).with_context(error)?;
         if warc.exists() {
-            fs::rename(&warc, path("warc.gz")).with_context(error)?;
+            fs::rename(&warc, &finished).with_context(error)?;
         }
     }
     sync_dir(dir).with_context(error)?;
     fs::remove_file(&journal).with_context(error)
+}
+
+/// The file that grows, and what it becomes. An earlier life may have been told to write another format.
+fn warc_files(path: &impl Fn(&str) -> PathBuf) -> [PathBuf; 2] {
+    let [gzip, zstd] = WarcFormat::ALL.map(|format| {
+        let finished = path(format.extension());
+        [path(&format!("{}.open", format.extension())), finished]
+    });
+    if zstd.iter().any(|path| path.exists()) { zstd } else { gzip }
 }
 
 /// The whole lines of an index that is not finished.

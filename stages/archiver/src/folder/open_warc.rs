@@ -1,6 +1,6 @@
 //! The WARC file that grows, and the journal of its index beside it.
 //!
-//! In: batches. Out: records in `….warc.gz.open`, and a line in `….cdxj.open` for each that is indexed. Invariant: a
+//! In: batches. Out: records in `….warc.gz.open` (or `.zst`), and a line in `….cdxj.open` for each that is indexed. Invariant: a
 //! line of the journal is written after the record that it points at.
 
 use super::batch::Batch;
@@ -10,6 +10,7 @@ use crate::index::Line;
 use crate::record::{Record, Writer, record_id};
 use crate::time::date;
 use anyhow::Context as _;
+use shared::config::WarcFormat;
 use std::fs::{self, File};
 use std::path::Path;
 
@@ -19,6 +20,7 @@ const INDEX_BYTES_MAX: u64 = 64 << 20;
 pub(super) struct OpenWarc {
     /// The part of the name that all files share.
     pub(super) name: String,
+    format: WarcFormat,
     /// Length of the record that says what the file is.
     info_bytes: u64,
     warc: GrowingFile,
@@ -37,6 +39,7 @@ impl OpenWarc {
     pub(super) fn create(
         dir: &Path,
         name: String,
+        format: WarcFormat,
         now_ms: u64,
         about: &[(String, String)],
         writer: &mut Writer,
@@ -50,34 +53,35 @@ impl OpenWarc {
         let journal = create("cdxj")?;
         let removed = |error| {
             // Nothing is in them; each try takes another name.
-            for extension in ["cdxj", "warc.gz"] {
+            for extension in ["cdxj", format.extension()] {
                 let _ = fs::remove_file(dir.join(format!("{name}.{extension}.open")));
             }
             error
         };
-        let mut warc = create("warc.gz").map_err(removed)?;
-        let filename = format!("{name}.warc.gz");
+        let mut warc = create(format.extension()).map_err(removed)?;
+        let filename = format!("{name}.{}", format.extension());
         let member = info(&filename, &date(now_ms), about, writer);
         let written = warc.append(&member).and_then(|()| sync_dir(dir));
         written.with_context(|| format!("cannot write {filename}.open in {}", dir.display())).map_err(removed)?;
         let info_bytes = warc.bytes;
-        Ok(OpenWarc { name, info_bytes, warc, journal })
+        Ok(OpenWarc { name, format, info_bytes, warc, journal })
     }
 
     /// Appends and syncs the records of a batch, and then their lines.
     pub(super) fn append(&mut self, batch: &Batch, dir: &Path) -> anyhow::Result<()> {
+        let filename = format!("{}.{}", self.name, self.format.extension());
         let mut lines = String::new();
         for (line, place) in &batch.entries {
             let line = Line {
                 length: place.len() as u64,
                 offset: self.warc.bytes + place.start as u64,
-                filename: format!("{}.warc.gz", self.name),
+                filename: filename.clone(),
                 ..line.clone()
             };
             lines.push_str(&line.text());
             lines.push('\n');
         }
-        let error = || format!("cannot write {}.warc.gz.open in {}", self.name, dir.display());
+        let error = || format!("cannot write {filename}.open in {}", dir.display());
         // The lines of records that do not count go first, then the records.
         self.journal.clean().with_context(error)?;
         self.warc.append(&batch.members).with_context(error)?;
@@ -105,7 +109,7 @@ impl OpenWarc {
     }
 }
 
-/// The record that says what a file is, as a gzip member.
+/// The record that says what a file is, as a member.
 fn info(filename: &str, date: &str, about: &[(String, String)], writer: &mut Writer) -> Vec<u8> {
     let text: String = about.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
     let record = Record {

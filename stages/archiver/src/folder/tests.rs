@@ -1,21 +1,32 @@
 use super::*;
+use crate::compressor::tests::plain;
 use crate::crawl_log;
 use crate::digests::Digests;
 use crate::index::Line;
 use crate::page;
 use crate::page::tests::page;
 use shared::message::Page;
-use std::io::Read as _;
 use std::path::Path;
 
 fn settings(dir: &Path, instance: u16) -> FolderSettings {
-    let about = vec![("software".to_owned(), "rhumb".to_owned())];
-    FolderSettings { dir: dir.to_owned(), crawl: "c".into(), instance, digests: 100, log_begun: Some(0), about }
+    FolderSettings {
+        dir: dir.to_owned(),
+        crawl: "c".into(),
+        instance,
+        format: WarcFormat::Gzip,
+        digests: 100,
+        log_begun: Some(0),
+        about: vec![("software".to_owned(), "rhumb".to_owned())],
+    }
 }
 
 fn batch(pages: &[Page], lines: &str) -> Batch {
+    batch_of(WarcFormat::Gzip, pages, lines)
+}
+
+fn batch_of(format: WarcFormat, pages: &[Page], lines: &str) -> Batch {
     let mut batch = Batch { lines: lines.to_owned(), ..Batch::default() };
-    let (mut digests, mut writer) = (Digests::new(100), Writer::new(1));
+    let (mut digests, mut writer) = (Digests::new(100), Writer::new(format, 1));
     for page in pages {
         let written = page::write(page, &mut digests, &mut writer, &mut batch.members);
         batch.entries.push((written.line, written.response));
@@ -32,10 +43,13 @@ fn files(dir: &Path, suffix: &str) -> Vec<PathBuf> {
 
 /// `WARC-Type` of each record in a file that must be whole.
 fn kinds(path: &Path) -> Vec<String> {
-    let mut text = Vec::new();
-    flate2::read::MultiGzDecoder::new(File::open(path).unwrap()).read_to_end(&mut text).unwrap();
-    let text = String::from_utf8_lossy(&text).into_owned();
+    let text = String::from_utf8_lossy(&plain(format_of(path), &fs::read(path).unwrap())).into_owned();
     text.lines().filter_map(|line| line.strip_prefix("WARC-Type: ")).map(str::to_owned).collect()
+}
+
+fn format_of(path: &Path) -> WarcFormat {
+    let is_of = |format: &WarcFormat| path.to_str().unwrap().ends_with(format.extension());
+    WarcFormat::ALL.into_iter().find(is_of).unwrap()
 }
 
 /// The urls of an index, each checked to point at its response.
@@ -48,8 +62,7 @@ fn indexed(dir: &Path) -> Vec<String> {
             let line = Line::parse(&line).unwrap();
             let warc = fs::read(dir.join(&line.filename)).unwrap();
             let member = &warc[line.offset as usize..(line.offset + line.length) as usize];
-            let mut record = Vec::new();
-            flate2::bufread::GzDecoder::new(member).read_to_end(&mut record).unwrap();
+            let record = plain(format_of(Path::new(&line.filename)), member);
             let record = String::from_utf8_lossy(&record).into_owned();
             assert!(record.contains(&format!("WARC-Target-URI: {}\r\n", line.url)), "{record}");
             assert!(record.contains("WARC-Type: response\r\n"), "{record}");
@@ -119,19 +132,25 @@ fn whatever_a_kill_leaves_comes_to_whole_pages_and_whole_lines() {
     }
 }
 
+/// Also by a process that writes the other format.
 #[test]
 fn a_finish_that_was_interrupted_is_taken_up() {
-    for is_renamed in [false, true] {
+    for (format, is_renamed) in WarcFormat::ALL.into_iter().flat_map(|format| [(format, false), (format, true)]) {
         let dir = tempfile::tempdir().unwrap();
-        let (mut folder, _) = Folder::open(settings(dir.path(), 0)).unwrap();
-        folder.write(&batch(&[page("http://a.test/", 1, b"a")], "")).unwrap();
+        let open = |format| Folder::open(FolderSettings { format, ..settings(dir.path(), 0) }).unwrap();
+        let (mut folder, _) = open(format);
+        folder.write(&batch_of(format, &[page("http://a.test/", 1, b"a")], "")).unwrap();
         drop(folder);
         if is_renamed {
-            let warc = files(dir.path(), ".warc.gz.open").remove(0);
+            let warc = files(dir.path(), &format!(".{}.open", format.extension())).remove(0);
             fs::rename(&warc, warc.with_extension("")).unwrap();
         }
-        let (_folder, found) = Folder::open(settings(dir.path(), 0)).unwrap();
-        assert_eq!((indexed(dir.path()).len(), found.pages.len()), (1, 1));
+        for other in WarcFormat::ALL {
+            let (_folder, found) = open(other);
+            assert_eq!((indexed(dir.path()).len(), found.pages.len()), (1, 1));
+        }
+        let [warc] = &files(dir.path(), &format!(".{}", format.extension()))[..] else { panic!("one file") };
+        assert_eq!(kinds(warc), ["warcinfo", "request", "metadata", "response"]);
     }
 }
 

@@ -7,11 +7,11 @@
 
 use super::index::{Index, NAMED_MAX};
 use super::inflater::Inflaters;
+use super::packing::Packing;
 use super::record::{Damage, Head, Kind};
 use super::recording::Recording;
 use super::scan::Form;
 use super::table::Row;
-use flate2::bufread::GzDecoder;
 use shared::url::canonical;
 use std::collections::HashSet;
 use std::fs::File;
@@ -135,7 +135,7 @@ impl Archive {
         let Some(file) = self.index.files.get(row.file as usize) else { return Ok(Err("it is in no file".into())) };
         let mut opened = File::open(&file.path)
             .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", file.path.display())))?;
-        if file.form == Form::Members
+        if matches!(file.form, Form::Members(Packing::Gzip))
             && let Some(read) = self.inflaters.with(|inflater| {
                 let plain = inflater.member(&opened, row.offset)?;
                 Some(record(&mut &*plain, bytes_max))
@@ -145,9 +145,9 @@ impl Archive {
         }
         opened.seek(SeekFrom::Start(row.offset))?;
         let mut opened = BufReader::with_capacity(16 << 10, opened);
-        Ok(match file.form {
-            Form::Members => {
-                let mut plain = BufReader::new(GzDecoder::new(&mut opened));
+        Ok(match &file.form {
+            Form::Members(packing) => {
+                let mut plain = BufReader::new(packing.member(&mut opened)?);
                 record(&mut plain, bytes_max).and_then(|record| {
                     // To the end, where the checksum is; unless no more than the beginning is wanted.
                     if !record.is_cut {
@@ -156,7 +156,7 @@ impl Archive {
                     Ok(record)
                 })
             }
-            Form::Plain | Form::Packed => record(&mut opened, bytes_max),
+            Form::Plain | Form::Packed(_) => record(&mut opened, bytes_max),
         })
     }
 

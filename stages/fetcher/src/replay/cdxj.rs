@@ -5,6 +5,7 @@
 
 use super::record::{Head, Kind, millis};
 use serde::Deserialize;
+use shared::config::WarcFormat;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader};
 use std::path::Path;
@@ -36,7 +37,8 @@ struct Line {
 /// The index is there and cannot be read.
 pub(crate) fn complete(warc: &Path) -> io::Result<Option<Vec<Entry>>> {
     let name = warc.file_name().unwrap_or_default().to_string_lossy();
-    let Some(stem) = name.strip_suffix(".warc.gz") else { return Ok(None) };
+    let mut stems = WarcFormat::ALL.iter().map(|format| name.strip_suffix(format.extension())?.strip_suffix('.'));
+    let Some(stem) = stems.find_map(|stem| stem) else { return Ok(None) };
     let file = match File::open(warc.with_file_name(format!("{stem}.cdxj"))) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),

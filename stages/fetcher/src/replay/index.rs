@@ -10,7 +10,6 @@ use super::record::{Head, Kind};
 use super::scan::{Form, Found, scan};
 use super::table::{About, Making, Row, Table};
 use anyhow::Context as _;
-use flate2::read::MultiGzDecoder;
 use shared::url::{canonical, fingerprint};
 use std::fs::{self, File};
 use std::io;
@@ -110,7 +109,7 @@ impl ArchiveFile {
     fn of(path: &Path, dir: &Path) -> io::Result<ArchiveFile> {
         let of = path.to_owned();
         Ok(match Form::of(path)? {
-            Form::Packed => ArchiveFile { path: unpacked(path, dir), form: Form::Plain, of },
+            Form::Packed(_) => ArchiveFile { path: unpacked(path, dir), form: Form::Plain, of },
             form => ArchiveFile { path: of.clone(), form, of },
         })
     }
@@ -129,13 +128,12 @@ struct IndexMaking {
 
 impl IndexMaking {
     fn file(&mut self, number: u32, path: &Path, dir: &Path) -> anyhow::Result<ArchiveFile> {
-        let is_packed = Form::of(path)? == Form::Packed;
-        if is_packed {
-            let copied = MultiGzDecoder::new(io::BufReader::new(File::open(path)?));
-            self.unpack(path, copied, &unpacked(path, dir))?;
+        if let Form::Packed(packing) = Form::of(path)? {
+            let plain = packing.all(io::BufReader::new(File::open(path)?))?;
+            self.unpack(path, plain, &unpacked(path, dir))?;
         }
         let file = ArchiveFile::of(path, dir)?;
-        if file.form == Form::Members
+        if matches!(file.form, Form::Members(_))
             && let Some(entries) = cdxj::complete(path)?
         {
             for entry in entries {
@@ -143,7 +141,7 @@ impl IndexMaking {
             }
             return Ok(file);
         }
-        scan(&file.path, file.form, &mut |offset, found| match found {
+        scan(&file.path, &file.form, &mut |offset, found| match found {
             Found::Record(head) => self.record(number, offset, &head),
             Found::Damaged(reason) => {
                 self.is_damaged(path, offset, &reason);

@@ -1,31 +1,29 @@
 //! Scan: which records are in a WARC file, and where.
 //!
-//! In: a file, as gzip members with a record each, or plain. Out: the head of each record with its offset; what is damaged,
+//! In: a file, as members with a record each, or plain. Out: the head of each record with its offset; what is damaged,
 //! with its offset and the reason. Behind what is damaged the next record is looked for. Invariant: memory does not grow with
 //! the file.
 
+use super::packing::Packing;
 use super::record::{Damage, Head};
-use flate2::bufread::GzDecoder;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read, Seek as _, SeekFrom};
 use std::path::Path;
 
-/// The first bytes of a gzip member that is deflated.
-const GZIP: [u8; 3] = [0x1f, 0x8b, 8];
 /// Bytes that are searched at once.
 const SEARCHED_BYTES: usize = 1 << 20;
 /// What stands behind a block: two empty lines.
 const BLOCK_END: &[u8] = b"\r\n\r\n";
 
 /// How records lie in a file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum Form {
     /// One after the other.
     Plain,
-    /// Each as a gzip member.
-    Members,
+    /// Each as a member.
+    Members(Packing),
     /// Compressed together: none can be read without those before it.
-    Packed,
+    Packed(Packing),
 }
 
 impl Form {
@@ -35,13 +33,9 @@ impl Form {
     /// The file cannot be read.
     pub(crate) fn of(path: &Path) -> io::Result<Form> {
         let mut file = BufReader::new(File::open(path)?);
-        if !file.fill_buf()?.starts_with(&GZIP) {
-            return Ok(Form::Plain);
-        }
-        Ok(match member(&mut GzDecoder::new(&mut file)) {
-            Ok(Member { is_shared: true, .. }) => Form::Packed,
-            _ => Form::Members,
-        })
+        let Some(packing) = Packing::of(&mut file)? else { return Ok(Form::Plain) };
+        let is_shared = matches!(member(&mut packing.member(&mut file)?), Ok(Member { is_shared: true, .. }));
+        Ok(if is_shared { Form::Packed(packing) } else { Form::Members(packing) })
     }
 }
 
@@ -55,7 +49,7 @@ pub(crate) enum Found {
 ///
 /// # Errors
 /// The file cannot be read, or `found` fails.
-pub(crate) fn scan(path: &Path, form: Form, found: &mut impl FnMut(u64, Found) -> io::Result<()>) -> io::Result<()> {
+pub(crate) fn scan(path: &Path, form: &Form, found: &mut impl FnMut(u64, Found) -> io::Result<()>) -> io::Result<()> {
     let file = File::open(path)?;
     let bytes = file.metadata()?.len();
     let mut reader = BufReader::with_capacity(256 << 10, file);
@@ -64,7 +58,7 @@ pub(crate) fn scan(path: &Path, form: Form, found: &mut impl FnMut(u64, Found) -
         reader.seek(SeekFrom::Start(offset))?;
         let read = match form {
             Form::Plain => plain(&mut reader, offset, bytes),
-            Form::Members | Form::Packed => member_at(&mut reader, offset),
+            Form::Members(packing) | Form::Packed(packing) => member_at(&mut reader, packing, offset),
         };
         offset = match read {
             Ok((head, end)) => {
@@ -103,17 +97,18 @@ fn plain(reader: &mut BufReader<File>, offset: u64, bytes: u64) -> Result<(Optio
 }
 
 /// The record in the member at an offset, and where the member ends.
-fn member_at(reader: &mut BufReader<File>, offset: u64) -> Result<(Option<Head>, u64), Damage> {
+fn member_at(reader: &mut BufReader<File>, packing: &Packing, offset: u64) -> Result<(Option<Head>, u64), Damage> {
     let mut counted = Counted { inner: reader, bytes: 0 };
-    let mut plain = GzDecoder::new(&mut counted);
+    let mut plain = packing.member(&mut counted).map_err(|error| error.to_string())?;
     let Member { head, is_short, is_shared } = member(&mut plain)?;
     // To the end, where the checksum is.
     skip(&mut plain)?;
+    drop(plain);
     if is_short {
-        return Err("the gzip member ends before its record does".into());
+        return Err("the member ends before its record does".into());
     }
     if is_shared {
-        return Err("the gzip member holds more than one record, those before it did not".into());
+        return Err("the member holds more than one record, those before it did not".into());
     }
     Ok((head, offset + counted.bytes))
 }
@@ -143,8 +138,11 @@ fn skip(from: &mut impl Read) -> Result<u64, Damage> {
 }
 
 /// Where the next record begins that can be read, from an offset on.
-fn next(reader: &mut BufReader<File>, form: Form, from: u64) -> io::Result<Option<u64>> {
-    let sign: &[u8] = if form == Form::Plain { b"\nWARC/1." } else { &GZIP };
+fn next(reader: &mut BufReader<File>, form: &Form, from: u64) -> io::Result<Option<u64>> {
+    let sign = match form {
+        Form::Plain => b"\nWARC/1.",
+        Form::Members(packing) | Form::Packed(packing) => packing.sign(),
+    };
     let mut at = from;
     let mut buffer = vec![0; SEARCHED_BYTES];
     loop {
@@ -159,13 +157,13 @@ fn next(reader: &mut BufReader<File>, form: Form, from: u64) -> io::Result<Optio
         let mut searched = 0;
         while let Some(place) = buffer[searched..bytes].windows(sign.len()).position(|window| window == sign) {
             let candidate = at + (searched + place) as u64;
-            if form == Form::Plain {
+            let (Form::Members(packing) | Form::Packed(packing)) = form else {
                 // The line's end belongs to the record before.
                 return Ok(Some(candidate + 1));
-            }
+            };
             reader.seek(SeekFrom::Start(candidate))?;
             let mut beginning = [0; 5];
-            if GzDecoder::new(&mut *reader).read_exact(&mut beginning).is_ok() && beginning == *b"WARC/" {
+            if packing.member(&mut *reader)?.read_exact(&mut beginning).is_ok() && beginning == *b"WARC/" {
                 return Ok(Some(candidate));
             }
             searched += place + 1;
@@ -221,13 +219,29 @@ mod tests {
         encoder.finish().unwrap()
     }
 
+    fn zstd(bytes: &[u8]) -> Vec<u8> {
+        zstd_with(bytes, &[])
+    }
+
+    fn zstd_with(bytes: &[u8], dictionary: &[u8]) -> Vec<u8> {
+        let mut encoder = zstd::Encoder::with_dictionary(Vec::new(), 3, dictionary).unwrap();
+        encoder.include_checksum(true).unwrap();
+        encoder.write_all(bytes).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    /// The frame of a dictionary.
+    fn skippable(content: &[u8]) -> Vec<u8> {
+        [&b"\x5d\x2a\x4d\x18"[..], &u32::try_from(content.len()).unwrap().to_le_bytes(), content].concat()
+    }
+
     /// What is found in a file: URLs with their offsets, and the offsets of what is damaged.
     fn scanned(bytes: &[u8]) -> (Form, Vec<(u64, String)>, Vec<u64>) {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), bytes).unwrap();
         let form = Form::of(file.path()).unwrap();
         let (mut records, mut damaged) = (Vec::new(), Vec::new());
-        scan(file.path(), form, &mut |offset, found| {
+        scan(file.path(), &form, &mut |offset, found| {
             match found {
                 Found::Record(head) => records.push((offset, head.url)),
                 Found::Damaged(_) => damaged.push(offset),
@@ -246,23 +260,42 @@ mod tests {
     fn records_are_found_in_members_and_in_a_plain_file() {
         let [a, b, c] = three();
         let (form, records, damaged) = scanned(&[a.clone(), b.clone(), c].concat());
-        assert_eq!((form, damaged.len()), (Form::Plain, 0));
+        assert!(matches!(form, Form::Plain) && damaged.is_empty(), "{form:?}");
         let offsets = [0, a.len() as u64, (a.len() + b.len()) as u64];
         assert_eq!(
             records,
             ["1", "2", "3"].iter().zip(offsets).map(|(url, at)| (at, (*url).to_owned())).collect::<Vec<_>>()
         );
-        let members = three().map(|record| gzip(&record));
-        let (form, records, damaged) = scanned(&members.concat());
-        assert_eq!((form, damaged.len(), records.len()), (Form::Members, 0, 3));
-        assert_eq!(records[2].0, (members[0].len() + members[1].len()) as u64);
-        assert_eq!(scanned(&gzip(&three().concat())).0, Form::Packed);
+        for pack in [gzip, zstd] {
+            let members = three().map(|record| pack(&record));
+            let (form, records, damaged) = scanned(&members.concat());
+            assert!(matches!(form, Form::Members(_)) && damaged.is_empty(), "{form:?}");
+            assert_eq!((records.len(), records[2].0), (3, (members[0].len() + members[1].len()) as u64));
+            assert!(matches!(scanned(&pack(&three().concat())).0, Form::Packed(_)));
+        }
+    }
+
+    #[test]
+    fn records_are_found_in_frames_that_need_the_dictionary_of_their_file() {
+        let dictionary = [record("http://a.test/", "sample"), vec![b'x'; 500]].concat();
+        let frames = three().map(|record| zstd_with(&record, &dictionary));
+        for content in [dictionary.clone(), zstd(&dictionary)] {
+            let first = skippable(&content);
+            let (form, records, damaged) = scanned(&[first.clone(), frames.concat()].concat());
+            assert!(matches!(form, Form::Members(_)) && damaged.is_empty(), "{form:?}: {damaged:?}");
+            assert_eq!((records.len(), records[0].0), (3, first.len() as u64));
+        }
+        assert_eq!(scanned(&frames.concat()).2, [0], "without it nothing can be read");
+        let cut = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(cut.path(), &skippable(&dictionary)[..500]).unwrap();
+        assert!(Form::of(cut.path()).unwrap_err().to_string().contains("dictionary"));
     }
 
     #[test]
     fn a_damaged_record_is_named_and_the_next_one_is_found() {
-        for compressed in [true, false] {
-            let records = three().map(|record| if compressed { gzip(&record) } else { record });
+        let plain = |record: &[u8]| record.to_vec();
+        for (pack, compressed) in [(plain as fn(&[u8]) -> Vec<u8>, false), (gzip, true), (zstd, true)] {
+            let records = three().map(|record| pack(&record));
             let at = records[0].len();
             let mut bytes = records.concat();
             // Into the length of a plain record, into the data of a compressed one.
