@@ -3,6 +3,16 @@
 use std::ops::{Add, Sub};
 use std::time::Duration;
 
+/// Whole milliseconds of a duration.
+pub fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Whole microseconds of a duration.
+pub fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
 /// A point of monotonic time, in microseconds since an origin that belongs to the process (or to the
 /// simulation). Never stored and never sent: what survives a process is a remaining wait (P2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,8 +42,7 @@ impl Add<Duration> for Timestamp {
     type Output = Timestamp;
     /// Saturates instead of overflowing.
     fn add(self, wait: Duration) -> Timestamp {
-        let micros = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX);
-        Timestamp(self.0.saturating_add(micros))
+        Timestamp(self.0.saturating_add(micros(wait)))
     }
 }
 
@@ -41,7 +50,6 @@ impl Sub<Duration> for Timestamp {
     type Output = Timestamp;
     /// Saturates at the origin.
     fn sub(self, wait: Duration) -> Timestamp {
-        let micros = u64::try_from(wait.as_micros()).unwrap_or(u64::MAX);
-        Timestamp(self.0.saturating_sub(micros))
+        Timestamp(self.0.saturating_sub(micros(wait)))
     }
 }

@@ -15,6 +15,7 @@ mod here;
 mod kubernetes;
 mod membership;
 mod metrics;
+mod pace;
 mod partitions;
 mod plan;
 mod ports;
@@ -64,16 +65,12 @@ use tokio::signal::unix::{SignalKind, signal};
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Between two looks at processes.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Between two snapshots at first; grows with the crawl.
-const SNAPSHOT_EVERY: Duration = Duration::from_millis(200);
-const SNAPSHOT_EVERY_MAX: Duration = Duration::from_secs(1);
-/// The same of a crawl that is over and goes on being conducted: looks are most of what it costs.
+/// Between two snapshots of a crawl that is over and goes on being conducted: looks are most of what it costs.
 const SNAPSHOT_EVERY_IDLE: Duration = Duration::from_secs(5);
 /// How long the end of a crawl waits until the last reports are taken in, and until the broker tells of its streams.
 const LAST_LOOK_MAX: Duration = Duration::from_secs(3);
 /// How long jobs that are under way may take to end when the conductor of a fleet stops the crawl.
 const STOP_MAX: Duration = Duration::from_secs(120);
-
 /// How long the broker may take to make streams again.
 const MAKE_MAX: Duration = Duration::from_secs(5);
 
@@ -167,6 +164,11 @@ impl<'a> Crawl<'a> {
         let mut snapshots = FuturesUnordered::new();
         let mut next_snapshot = Instant::now();
         loop {
+            self.front.health.runs(Ok(()));
+            self.look_after_stages().await?;
+            if snapshots.is_empty() && next_snapshot <= Instant::now() && self.bus.is_connected() {
+                snapshots.push(Snapshot::take(&bus, &plan.pipeline, Some(self.expected())));
+            }
             tokio::select! {
                 _ = interrupt.recv() => return Ok(EndReason::Interrupted),
                 _ = terminate.recv() => return Ok(EndReason::Interrupted),
@@ -188,11 +190,6 @@ impl<'a> Crawl<'a> {
             if self.lease.as_ref().is_some_and(Ownership::is_lost) {
                 anyhow::bail!("another rhumb has taken over the crawl '{}' on its broker", plan.pipeline.crawl);
             }
-            self.front.health.runs(Ok(()));
-            self.look_after_stages().await?;
-            if snapshots.is_empty() && next_snapshot <= Instant::now() && self.bus.is_connected() {
-                snapshots.push(Snapshot::take(&bus, &plan.pipeline, Some(self.expected())));
-            }
         }
     }
 
@@ -200,8 +197,8 @@ impl<'a> Crawl<'a> {
     fn snapshot_after(&self, quiet: bool) -> Duration {
         match quiet {
             _ if self.standing.is_still() || self.has_said.is_some() => SNAPSHOT_EVERY_IDLE,
-            true => LOOK_EVERY,
-            false => (self.standing.elapsed() / 20).clamp(SNAPSHOT_EVERY, SNAPSHOT_EVERY_MAX),
+            true => Duration::ZERO,
+            false => self.standing.next_look(),
         }
     }
 
@@ -462,6 +459,10 @@ impl<'a> Crawl<'a> {
     /// Ends all processes: the fetchers first, so that the summary has what they did last, and the archiver last.
     async fn drain(&mut self) {
         if let Stages::Here(here) = &mut self.stages {
+            if self.standing.is_over() {
+                // Nothing is on its way from one to another.
+                return here.processes.drain().await;
+            }
             here.processes.drain_fetchers().await;
         }
         self.hear_last_reports(LAST_LOOK_MAX).await;

@@ -13,6 +13,8 @@ use std::time::Duration;
 
 /// How long connections that have become free wait for others, so that jobs that end together cost one ask.
 const COMPANY: Duration = Duration::from_millis(2);
+/// How soon a scheduler that was not there is asked again: it may be about to start. The wait doubles each time.
+const RETRY_WAIT: Duration = Duration::from_millis(20);
 /// Asks whose time of sending is remembered. A job granted for an older one is refused.
 const ASKS_REMEMBERED: usize = 4096;
 
@@ -44,6 +46,8 @@ struct Scheduler {
     due: Timestamp,
     /// It did not answer the last ask: nothing but `due` makes it asked again.
     silent: bool,
+    /// How often in a row it was not there.
+    absences: u32,
     /// It granted nothing since it was asked before.
     dry: bool,
     /// `received` when it was asked last.
@@ -115,6 +119,7 @@ impl Asks {
 
     /// What came of an ask.
     pub(crate) fn answered(&mut self, scheduler: u16, ask: u64, result: &Asked) {
+        let sent_at = self.sent_at(scheduler, ask);
         let Some(scheduler) = self.schedulers.get_mut(usize::from(scheduler)) else {
             return;
         };
@@ -124,6 +129,7 @@ impl Asks {
         let received_since = u32::try_from(scheduler.received - sent.received).unwrap_or(u32::MAX);
         let left = sent.free.saturating_sub(received_since);
         scheduler.silent = false;
+        scheduler.absences = if matches!(result, Asked::NoScheduler) { scheduler.absences + 1 } else { 0 };
         match result {
             Asked::Reply(reply) => {
                 scheduler.offered = left;
@@ -134,6 +140,8 @@ impl Asks {
                 scheduler.offered = 0;
                 scheduler.silent = true;
                 scheduler.dry = true;
+                let wait = RETRY_WAIT.saturating_mul(1 << (scheduler.absences - 1).min(10));
+                scheduler.due = scheduler.due.min(sent_at.map_or(scheduler.due, |sent| sent + wait));
             }
             Asked::NoAnswer => {
                 scheduler.offered = scheduler.offered.max(left);
@@ -436,13 +444,24 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_scheduler_is_asked_again_only_after_half_a_lifetime() {
+    fn a_missing_scheduler_is_asked_again_soon_and_then_less_and_less_often() {
         let mut asks = asks(1);
-        let first = send(&mut asks, 0, 4);
-        asks.answered(0, first[0].1.ask, &Asked::NoScheduler);
-        assert!(send(&mut asks, 10, 4).is_empty());
-        assert_eq!(asks.wake_at(), Some(at_ms(500)));
-        assert_eq!(send(&mut asks, 500, 4).len(), 1);
+        let mut asked = Vec::new();
+        let mut ms = 0;
+        while ms < 2100 {
+            let sent = send(&mut asks, ms, 4);
+            asked.push(ms);
+            asks.answered(0, sent[0].1.ask, &Asked::NoScheduler);
+            assert!(send(&mut asks, ms, 4).is_empty());
+            ms = asks.wake_at().unwrap().as_micros() / 1000;
+        }
+        assert_eq!(asked, [0, 20, 60, 140, 300, 620, 1120, 1620]);
+        let sent = send(&mut asks, ms, 4);
+        asks.answered(0, sent[0].1.ask, &granted(0));
+        let sent = send(&mut asks, ms + 500, 4);
+        asks.answered(0, sent[0].1.ask, &Asked::NoScheduler);
+        send(&mut asks, ms + 500, 4);
+        assert_eq!(asks.wake_at(), Some(at_ms(ms + 520)), "it was there in between");
     }
 
     #[test]

@@ -20,6 +20,7 @@ use reqwest::header::{
 use reqwest::{StatusCode, Version};
 use shared::config::{Pipeline, Proxy};
 use shared::message::{Ask, FailureKind, HttpVersion, JobId, Validators};
+use shared::time::millis;
 use shared::tls::client_config;
 use std::collections::HashMap;
 use std::pin::{Pin, pin};
@@ -468,8 +469,4 @@ fn keeps_open(response: &reqwest::Response) -> bool {
 
 fn micros(duration: Duration) -> u32 {
     u32::try_from(duration.as_micros()).unwrap_or(u32::MAX)
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

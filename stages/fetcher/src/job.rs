@@ -16,7 +16,7 @@ use shared::message::{
     FailureKind, HttpVersion, Job, JobKind, Report, Request, RequestEnd, RequestResult, RobotsResponse,
 };
 use shared::stage::{Output, Token};
-use shared::time::Timestamp;
+use shared::time::{Timestamp, micros, millis};
 use shared::url;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -487,14 +487,6 @@ impl Running {
             robots: self.robots.take(),
         }
     }
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
-}
-
-fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// The only report of a job that is not carried out: nothing was contacted for it.

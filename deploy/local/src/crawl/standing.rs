@@ -3,6 +3,7 @@
 //!
 //! In: snapshots. Out: the summary. Invariant: totals do not go back while a process is away.
 
+use super::pace::Pace;
 use crate::stages::owns_partitions;
 use crate::status::{ProcessUse, Snapshot, Summary};
 use shared::config::Pipeline;
@@ -24,6 +25,7 @@ pub(super) struct Standing {
     started: Instant,
     snapshot: Snapshot,
     pages: u64,
+    pace: Pace,
     /// The streams' last sequences at the latest snapshot, when nothing was left to do in it.
     quiet_at: Option<BTreeMap<String, u64>>,
     is_still: bool,
@@ -46,6 +48,7 @@ impl Standing {
             started: now.checked_sub(elapsed).unwrap_or(now),
             snapshot: Snapshot::default(),
             pages: 0,
+            pace: Pace::default(),
             quiet_at: None,
             is_still: false,
             is_over: false,
@@ -88,6 +91,13 @@ impl Standing {
         summary.waiting > summary.waiting_over_budget || summary.in_flight > 0
     }
 
+    /// When to look again at a crawl in which something is left to do.
+    pub(super) fn next_look(&self) -> Duration {
+        let summary = self.snapshot.summary();
+        let left = summary.waiting.saturating_sub(summary.waiting_over_budget) + summary.in_flight;
+        self.pace.next_look(self.elapsed(), left)
+    }
+
     /// Takes in a snapshot and the use of the broker. Returns whether nothing was left to do in it; two such snapshots in
     /// a row with the same last sequences mean that the crawl is over.
     pub(super) fn learn(
@@ -98,6 +108,7 @@ impl Standing {
         expected: usize,
     ) -> bool {
         self.remember(snapshot, broker, pipeline);
+        self.pace.learn(self.elapsed(), self.snapshot.summary().outcomes.values().sum());
         let quiet = self.snapshot.is_quiet(pipeline, expected);
         self.is_still = quiet && self.quiet_at.as_ref() == Some(&self.snapshot.last_sequences);
         self.is_over = self.is_still && has_begun(&self.snapshot);
