@@ -5,12 +5,12 @@
 
 use super::context::Stage;
 use super::core::Count;
-use super::metrics::{LATENCIES, METRICS, SPENT, STEPS};
+use super::metrics::{LATENCIES, METRICS, SPENT, STEPS, WAYS};
 use super::occupation::TimeSpent;
+use super::settlement::Took;
 use crate::bus::Bus;
 use crate::config::Pipeline;
 use crate::health::{Health, Pages, Readiness};
-use crate::message::Edge;
 use crate::metrics::{Exposition, Histogram, Row, Source, tell_process};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,7 +26,7 @@ pub(super) struct Vitals {
     /// How long the turns of the loop were.
     pub(super) steps: Histogram,
     /// How long inputs took until they were settled, by edge.
-    pub(super) latencies: Vec<(Edge, Histogram)>,
+    pub(super) latencies: Vec<Took>,
     /// How long what the core waits for took.
     pub(super) histograms: Vec<(&'static str, Histogram)>,
 }
@@ -86,8 +86,10 @@ impl Source for StageMetrics {
         }
         tell_spent(prefix, &vitals.spent, to);
         to.family(prefix, &STEPS).histogram(&[], &vitals.steps);
-        let mut latencies = to.family(prefix, &LATENCIES);
-        vitals.latencies.iter().for_each(|(edge, of)| latencies.histogram(&[("edge", edge.name())], of));
+        for (row, of) in [(&LATENCIES, (|took| &took.here) as fn(&Took) -> &Histogram), (&WAYS, |took| &took.so_far)] {
+            let mut family = to.family(prefix, row);
+            vitals.latencies.iter().for_each(|took| family.histogram(&[("edge", took.edge.name())], of(took)));
+        }
         for row in METRICS.iter().chain(*rows) {
             let mut family = to.family(prefix, row);
             let counts = vitals.counts.iter().filter(|(name, _)| *name == row.name);

@@ -27,11 +27,21 @@ pub(super) const LATENCIES: Row = Row::histogram(
 )
 .by(&["edge"]);
 
+/// How long the whole way of messages takes.
+pub(super) const WAYS: Row = Row::histogram(
+    "loop_way_seconds",
+    "From the last byte of a page, or the injection of a URL, until this stage had settled what came of it: all stages and \
+     backlogs on the way. By the edge that the message came from; a message that came of several pages counts from the first. \
+     Of `urls.ready` at the scheduler: how long new links take into the frontier. It takes the clocks of the machines to agree.",
+)
+.by(&["edge"]);
+
 /// The table.
 pub const METRICS: &[Row] = &[
     SPENT,
     STEPS,
     LATENCIES,
+    WAYS,
     Row::counter("loop_received_total", "messages", "Inputs that the core has taken."),
     Row::counter(
         "loop_published_total",

@@ -21,8 +21,9 @@ use scheduler::Scheduler;
 use shared::config::Pipeline;
 use shared::message::envelope::HEADER_BYTES;
 use shared::message::{
-    Ask, AskReply, ContentAsk, ContentReply, DnsRefresh, Documents, Edge, EdgeMessage, Errand, FilteredUrls, FoundUrls,
-    NewUrls, Outcomes, Page, ReadyUrls, Report, SplitUrls, ToFetcher, decode, encode, tap,
+    Ask, AskReply, ContentAsk, ContentReply, DnsRefresh, Documents, Edge, EdgeMessage, Errand, FRAME_VERSION,
+    FilteredUrls, FoundUrls, NewUrls, Outcomes, Page, ReadyUrls, Report, SplitUrls, ToFetcher, decode, encode, frame,
+    payloads, tap,
 };
 use shared::stage::{Core, Event, Output, Ticket};
 use shared::time::Timestamp;
@@ -36,6 +37,7 @@ static PIPELINE: LazyLock<Pipeline> = LazyLock::new(|| fuzz::pipeline(&["partiti
 fuzz_target!(|data: &[u8]| {
     let Some(&edge) = data.get(EDGE_AT) else { return };
     let Some(edge) = Edge::ALL.into_iter().find(|known| known.number() == edge) else { return };
+    unframe(edge, data);
     match edge {
         Edge::UrlsFound => {
             let payload = check::<FoundUrls>(data);
@@ -67,6 +69,20 @@ fuzz_target!(|data: &[u8]| {
 
 /// Where a payload says which edge it is of.
 const EDGE_AT: usize = 4;
+
+/// Takes a message of an edge apart as it is, and as a frame whose lengths have the right checksum. What comes out gives the
+/// same frame again.
+fn unframe(edge: Edge, data: &[u8]) {
+    let _ = payloads(edge, data.to_vec().into());
+    let Some((header, rest)) = data.split_at_checked(HEADER_BYTES) else { return };
+    let count = usize::from(u16::from_le_bytes([header[6], header[7]]));
+    let checksum = xxh3_64(&rest[..rest.len().min(4 * count)]).to_le_bytes();
+    let framed = [b"RHMB".as_slice(), &[edge.number(), FRAME_VERSION], &header[6..8], &checksum, rest].concat();
+    if let Ok(messages) = payloads(edge, framed.clone().into()) {
+        // One alone travels without a frame.
+        assert!(messages.len() == 1 || frame(edge, &messages) == framed, "{} messages", messages.len());
+    }
+}
 
 /// Reads a payload as it is and repaired, and writes what it held; gives the repaired payload.
 fn check<M>(data: &[u8]) -> Vec<u8>

@@ -7,6 +7,7 @@
 use super::{InputAt, Loop, Refusal, Signal, SoftMessage, StreamAnswer, StreamMessage, Ticket};
 use crate::message::{Edge, payloads};
 use crate::stage::in_hand::guarded;
+use crate::stage::settlement::{BEGUN, Stamps};
 
 /// Answers of streams read in one go.
 const ANSWERS_AT_ONCE: usize = 256;
@@ -20,13 +21,15 @@ impl Loop {
         // Without its place in the stream nobody can tell whether it was applied: it comes again.
         let Ok(info) = message.info() else { return Ok(()) };
         let stamp = i64::try_from(info.published.unix_timestamp_nanos()).unwrap_or(i64::MAX);
+        let begun = message.headers.as_ref().and_then(|headers| headers.get(BEGUN)?.as_str().parse().ok());
+        let stamps = Stamps { stored: stamp, begun: begun.unwrap_or(stamp) };
         let (at, is_repeat) = (InputAt { edge, partition, sequence: info.stream_sequence }, info.delivered > 1);
         let mut message = message.message;
         let Some(answer_to) = message.reply.clone() else { return Ok(()) };
         let payload = std::mem::take(&mut message.payload);
         let payloads = if edge.is_framed() { payloads(edge, payload.clone()) } else { Ok(vec![payload.clone()]) };
         let count = payloads.as_ref().map_or(1, Vec::len);
-        let Some(tickets) = self.settlement.message(self.now(), at, stamp, count, answer_to)? else {
+        let Some(tickets) = self.settlement.message(self.now(), at, stamps, count, answer_to)? else {
             return self.carry_out().await;
         };
         match payloads {

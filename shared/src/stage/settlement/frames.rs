@@ -102,7 +102,7 @@ impl<H: Clone> Settlement<H> {
                 [cause] if edge.is_framed() => {
                     self.tickets.gather(cause, Gathered { cause: Some(cause), edge, subject, payload, tag });
                 }
-                _ => self.publish_payload(now, subject, payload, causes, tag.into_iter().collect()),
+                _ => self.publish_payload(now, now, (subject, payload), causes, tag.into_iter().collect()),
             }
         }
         if !more_soon {
@@ -131,16 +131,17 @@ impl<H: Clone> Settlement<H> {
     }
 
     fn publish_frames(&mut self, now: Timestamp, frames: Vec<Open>, causes: &[Ticket]) {
-        for Open { edge, subject, payloads, tags, .. } in frames {
-            self.publish_payload(now, subject, frame(edge, &payloads), causes.to_vec(), tags);
+        for Open { edge, subject, since, payloads, tags, .. } in frames {
+            self.publish_payload(now, since, (subject, frame(edge, &payloads)), causes.to_vec(), tags);
         }
     }
 
+    /// Publishes a message whose way began at `since` when it was made from no input.
     fn publish_payload(
         &mut self,
         now: Timestamp,
-        subject: String,
-        payload: Bytes,
+        since: Timestamp,
+        (subject, payload): (String, Bytes),
         causes: Vec<Ticket>,
         tags: Vec<u64>,
     ) {
@@ -148,7 +149,8 @@ impl<H: Clone> Settlement<H> {
         for &cause in &causes {
             self.tickets.reference(cause);
         }
-        let message = Outgoing { subject, id, headers: Vec::new(), payload };
+        let begun = if causes.is_empty() { self.latencies.since_1970_ns(since) } else { self.tickets.begun(&causes) };
+        let message = Outgoing { subject, id, headers: Vec::new(), payload }.begun(begun);
         self.publish(now, message, Waits { causes, tags, row: None });
     }
 

@@ -38,6 +38,8 @@ mod vitals;
 
 pub use applied::Applied;
 pub use deaths::{Deaths, InputName};
+pub(crate) use latencies::BEGUN;
+pub use latencies::{Stamps, Took};
 pub use positions::{InputAt, are_divided, divide_positions, positions_of, settled_count};
 pub use rewind::{Expected, PubAck, Rewound, StreamLook};
 pub use state::{LOOP, OUTBOX, USED, forget_positions, next_epoch, stored_epoch};
@@ -249,8 +251,7 @@ impl<H: Clone> Settlement<H> {
 
     // What happens to inputs.
 
-    /// A message of a stream came, with the broker's time stamp of it, and so many payloads: more than one only to a stage
-    /// without state. Returns the tickets that stand for them, or none when it was applied before: then it is acked again.
+    /// A message of a stream came, with its stamps, and so many payloads: more than one only to a stage without state. Returns the tickets that stand for them, or none when it was applied before: then it is acked again.
     ///
     /// # Errors
     /// The stream is rewound.
@@ -258,14 +259,15 @@ impl<H: Clone> Settlement<H> {
         &mut self,
         now: Timestamp,
         at: InputAt,
-        stamp: i64,
+        stamps: impl Into<Stamps>,
         payloads: usize,
         answer_to: H,
     ) -> Result<Option<Vec<Ticket>>, Rewound> {
         debug_assert!(payloads == 1 || self.outbox.is_none(), "a position counts messages, not payloads");
-        match self.positions.given(at, stamp) {
+        let stamps = stamps.into();
+        match self.positions.given(at, stamps.stored) {
             Ok(false) => {
-                let Ticket(first) = self.tickets.take(answer_to, at, stamp, payloads, now);
+                let Ticket(first) = self.tickets.take(answer_to, at, stamps, payloads, now);
                 Ok(Some((first..first + payloads as u64).map(Ticket).collect()))
             }
             Ok(true) => {
@@ -302,10 +304,12 @@ impl<H: Clone> Settlement<H> {
             return Ok(());
         };
         let mut changes = std::mem::take(&mut step.changes);
+        let begun = self.tickets.begun(&step.finished);
         let mut outputs = Vec::with_capacity(step.publishes.len());
         for Publish { edge, token, payload, .. } in step.publishes.drain(..) {
             let subject = subject(&self.subjects, self.takers, edge, &token);
-            outputs.push(outbox.add(&mut changes, subject, payload));
+            let (row, message) = outbox.add(&mut changes, subject, payload);
+            outputs.push((row, message.begun(begun)));
         }
         self.positions.apply(step.finished.iter().filter_map(|&ticket| self.tickets.position(ticket)), &mut changes);
         if changes.is_empty() {
@@ -350,7 +354,7 @@ impl<H: Clone> Settlement<H> {
     fn release(&mut self, now: Timestamp, ticket: Ticket) {
         let Some(held) = self.tickets.release(ticket) else { return };
         let Some(at) = held.position else { return };
-        self.latencies.settled(now, at.edge, held.stamp);
+        self.latencies.settled(now, at.edge, held.stamps);
         if self.outbox.is_some() && !self.positions.is_applied(at) {
             self.put_aside.push(held);
         } else {

@@ -8,6 +8,7 @@ use crate::stage::{Output, Token};
 
 mod frames;
 mod moves;
+mod ways;
 
 type Settled = Settlement<u64>;
 

@@ -4,6 +4,7 @@
 //! own, and the input is settled when nothing keeps any of them.
 
 use super::frames::Gathered;
+use super::latencies::Stamps;
 use super::positions::InputAt;
 use crate::message::Edge;
 use crate::stage::core::Ticket;
@@ -17,8 +18,8 @@ pub(super) struct Held<H> {
     pub(super) answer_to: Option<H>,
     /// Where it was in its stream: such an input must be acked, and kept alive while it is in hand.
     pub(super) position: Option<InputAt>,
-    /// When its stream stored it, in nanoseconds since 1970; 0 of a request.
-    pub(super) stamp: i64,
+    /// When its stream stored it, and when its way began; of a request nobody asks.
+    pub(super) stamps: Stamps,
     /// Its payloads: their tickets follow each other.
     payloads: u64,
     /// Payloads from which more may be made.
@@ -50,30 +51,30 @@ impl<H: Clone> Tickets<H> {
         &mut self,
         answer_to: H,
         position: InputAt,
-        stamp: i64,
+        stamps: Stamps,
         payloads: usize,
         now: Timestamp,
     ) -> Ticket {
-        self.insert(Some(answer_to), Some(position), stamp, payloads as u64, now)
+        self.insert(Some(answer_to), Some(position), stamps, payloads as u64, now)
     }
 
     /// A core NATS message.
     pub(super) fn take_soft(&mut self, reply_to: Option<H>, now: Timestamp) -> Ticket {
-        self.insert(reply_to, None, 0, 1, now)
+        self.insert(reply_to, None, 0.into(), 1, now)
     }
 
     fn insert(
         &mut self,
         answer_to: Option<H>,
         position: Option<InputAt>,
-        stamp: i64,
+        stamps: Stamps,
         payloads: u64,
         now: Timestamp,
     ) -> Ticket {
         let ticket = Ticket(self.next);
         self.next += payloads;
         let (unfinished, references, gathered) = (payloads, payloads, Vec::new());
-        let held = Held { answer_to, position, stamp, payloads, unfinished, gathered, references, kept_alive: now };
+        let held = Held { answer_to, position, stamps, payloads, unfinished, gathered, references, kept_alive: now };
         self.held.insert(ticket, held);
         ticket
     }
@@ -127,6 +128,12 @@ impl<H: Clone> Tickets<H> {
     /// Where an input was in its stream.
     pub(super) fn position(&self, ticket: Ticket) -> Option<InputAt> {
         self.of(ticket)?.1.position
+    }
+
+    /// When the way of the first of some inputs of streams began, in nanoseconds since 1970.
+    pub(super) fn begun<'a>(&self, tickets: impl IntoIterator<Item = &'a Ticket>) -> Option<i64> {
+        let inputs = tickets.into_iter().filter_map(|&ticket| Some(self.of(ticket)?.1));
+        inputs.filter(|held| held.position.is_some()).map(|held| held.stamps.begun).min()
     }
 
     /// The stream of an edge is another one: inputs from the earlier one have no place in it, and acks for them would be

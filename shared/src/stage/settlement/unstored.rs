@@ -8,6 +8,7 @@
 //! A stream that is full is back-pressure, not a failure: its consumers are slower than its publishers. A stream that
 //! does not answer, or cannot store, has failed.
 
+use super::latencies::BEGUN;
 use super::patience::Patience;
 use crate::time::Timestamp;
 use bytes::Bytes;
@@ -30,6 +31,14 @@ pub struct Outgoing {
     pub headers: Vec<(&'static str, String)>,
     /// The payload.
     pub payload: Bytes,
+}
+
+impl Outgoing {
+    /// With the header that says when the way of the message began, if anybody knows, in nanoseconds since 1970.
+    pub(super) fn begun(mut self, since_1970_ns: Option<i64>) -> Outgoing {
+        self.headers.extend(since_1970_ns.map(|begun| (BEGUN, begun.to_string())));
+        self
+    }
 }
 
 /// Why a stream did not store a message.

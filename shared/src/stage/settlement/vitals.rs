@@ -1,8 +1,6 @@
 //! What a settlement tells of itself: its numbers, whether it is at rest, whether the process is ready.
 
-use super::{PUBLISH_LATE, Settlement, settled_count};
-use crate::message::Edge;
-use crate::metrics::Histogram;
+use super::{PUBLISH_LATE, Settlement, Took, settled_count};
 use crate::stage::core::Count;
 use crate::time::Timestamp;
 
@@ -51,8 +49,8 @@ impl<H: Clone> Settlement<H> {
         self.latencies.is_now(now, since_1970_ns);
     }
 
-    /// How long inputs took from the moment when their stream stored them until they were settled, by edge.
-    pub fn latencies(&self) -> &[(Edge, Histogram)] {
+    /// How long inputs took until they were settled, by edge.
+    pub fn latencies(&self) -> &[Took] {
         self.latencies.by_edge()
     }
 

@@ -126,7 +126,8 @@ fn cpu_of_ended_processes() -> anyhow::Result<f64> {
 /// Crawls the world from its first page.
 fn crawl(world: &World, programs: &Path, set: &[String]) -> anyhow::Result<Round> {
     let watch = Watch::prepare(world.folder())?;
-    let crawl = world.crawl().programs(programs).environment("PATH", &watch.path);
+    let listen = format!("stages.scheduler.listen={}", watch.scheduler);
+    let crawl = world.crawl().programs(programs).environment("PATH", &watch.path).set(&listen);
     let started = Instant::now();
     let mut crawl = set.iter().fold(crawl, |crawl, assignment| crawl.set(assignment)).start();
     let watch = watch.begin(crawl.pids("rhumb")[0]);

@@ -27,6 +27,9 @@ pub enum What {
     Stored,
     /// Kilobytes per page that streams stored, by stream: the number of its messages, and the mean size of those seen in it.
     StoredKb,
+    /// Milliseconds from the last byte of a page until its new links are in the frontier: the median, and what 95 % do not
+    /// exceed. A build may not tell.
+    LinksMs,
     /// Context switches per page, by process: how often it was woken, or had to give way.
     Switches,
 }
@@ -43,6 +46,7 @@ impl What {
             What::BrokerKb => "broker's kB per page",
             What::Stored => "stored messages per page",
             What::StoredKb => "stored kB per page, about",
+            What::LinksMs => "new links in the frontier after, ms",
             What::Switches => "context switches per page",
         }
     }

@@ -20,6 +20,8 @@ use std::time::Duration;
 
 /// Between two looks. A look takes about a millisecond of the broker's time.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// How the lines of a scheduler's metrics begin that tell of the way of new links.
+const LINKS: &str = "rhumb_scheduler_loop_way_seconds_bucket{edge=\"urls.ready\",le=\"";
 /// The name of the broker among the processes.
 const BROKER: &str = "nats-server";
 
@@ -27,6 +29,8 @@ const BROKER: &str = "nats-server";
 pub(super) struct Prepared {
     /// The `PATH` of the crawl.
     pub(super) path: String,
+    /// Where its scheduler is to listen.
+    pub(super) scheduler: String,
     monitor: String,
 }
 
@@ -43,6 +47,8 @@ pub(super) struct Seen {
     streams: BTreeMap<String, StreamTotals>,
     /// Context switches, by process.
     switches: BTreeMap<u32, (String, u64)>,
+    /// How many messages with new links came into the frontier within so many seconds from the last byte of their page.
+    links: Vec<(f64, u64)>,
 }
 
 /// `/varz` of the broker, as far as it is used.
@@ -94,7 +100,8 @@ impl Watch {
     /// There is no `nats-server`, or no room.
     pub(super) fn prepare(folder: &Path) -> anyhow::Result<Prepared> {
         let executable = rhumb::broker::find_or_install().context("no nats-server")?;
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let free_port = || anyhow::Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?.port());
+        let (port, scheduler) = (free_port()?, format!("127.0.0.1:{}", free_port()?));
         let bin = folder.join("bin");
         fs::create_dir_all(&bin)?;
         let script = format!("#!/bin/sh\nexec '{}' \"$@\" --http_port {port}\n", executable.display());
@@ -102,7 +109,7 @@ impl Watch {
         fs::write(&program, script)?;
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755))?;
         let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
-        Ok(Prepared { path, monitor: format!("127.0.0.1:{port}") })
+        Ok(Prepared { path, scheduler, monitor: format!("127.0.0.1:{port}") })
     }
 }
 
@@ -116,6 +123,7 @@ impl Prepared {
             while !ended.load(Ordering::Relaxed) {
                 // Nothing answers before the broker has started, and after it has ended.
                 let _ = seen.look(&self.monitor);
+                let _ = seen.look_at_links(&self.scheduler);
                 seen.count_switches(conductor);
                 std::thread::sleep(LOOK_EVERY);
             }
@@ -145,6 +153,12 @@ impl Seen {
         Ok(())
     }
 
+    fn look_at_links(&mut self, scheduler: &str) -> anyhow::Result<()> {
+        let metrics = http_get(scheduler, "/metrics")?;
+        self.links = metrics.lines().filter_map(|line| bucket(line.strip_prefix(LINKS)?)).collect();
+        Ok(())
+    }
+
     fn count_switches(&mut self, conductor: u32) {
         for (pid, name) in family(conductor) {
             self.switches.insert(pid, (name, switches(pid)));
@@ -170,10 +184,33 @@ impl Seen {
             let before = round.number(What::Switches, &name).unwrap_or(0.0);
             round.put(What::Switches, &name, before + per_page(switches));
         }
+        for (of, share) in [("median", 0.5), ("95 %", 0.95)] {
+            if let Some(seconds) = quantile(&self.links, share) {
+                round.put(What::LinksMs, of, seconds * 1e3);
+            }
+        }
         [What::BrokerMessages, What::BrokerKb, What::Stored, What::StoredKb, What::Switches]
             .into_iter()
             .for_each(|what| round.add_up(what));
     }
+}
+
+/// A bucket of a histogram, from its upper bound on: the bound, and how many are within it.
+fn bucket(line: &str) -> Option<(f64, u64)> {
+    let (bound, count) = line.split_once("\"} ")?;
+    Some((bound.replace("+Inf", "inf").parse().ok()?, count.parse().ok()?))
+}
+
+/// What a share of all does not exceed, between the bounds of its bucket in proportion; none when there is nothing, or when it
+/// is in the bucket without an upper bound.
+fn quantile(buckets: &[(f64, u64)], share: f64) -> Option<f64> {
+    let (_, all) = *buckets.last().filter(|(_, all)| *all > 0)?;
+    let wanted = share * all as f64;
+    let at = buckets.iter().position(|(_, within)| *within as f64 >= wanted)?;
+    let (low, below) = at.checked_sub(1).map_or((0.0, 0), |before| buckets[before]);
+    let (high, within) = buckets[at];
+    let part = (wanted - below as f64) / (within - below) as f64;
+    Some(low + (high - low) * part).filter(|quantile| quantile.is_finite())
 }
 
 /// A process and its children, each with its name.
@@ -214,11 +251,21 @@ mod tests {
     }
 
     #[test]
+    fn a_share_of_a_histogram_lies_within_its_bucket() {
+        let line = "rhumb_scheduler_loop_way_seconds_bucket{edge=\"urls.ready\",le=\"0.05\"} 10";
+        assert_eq!(line.strip_prefix(LINKS).and_then(bucket), Some((0.05, 10)));
+        let buckets = [(0.01, 0), (0.05, 10), (0.1, 19), (f64::INFINITY, 20)];
+        assert_eq!(quantile(&buckets, 0.5), Some(0.05));
+        assert!((quantile(&buckets, 0.25).unwrap() - 0.03).abs() < 1e-9);
+        assert_eq!((quantile(&buckets, 0.99), quantile(&[], 0.5), quantile(&[(0.01, 0)], 0.5)), (None, None, None));
+    }
+
+    #[test]
     fn what_a_stream_stored_is_its_number_times_the_mean_size_of_what_was_seen() {
         let streams = BTreeMap::from([("pages".to_owned(), StreamTotals { stored: 20, seen: (4, 8000) })]);
         let broker = BrokerTotals { in_msgs: 30, out_msgs: 40, in_bytes: 50_000, out_bytes: 0 };
         let mut round = Round::of(10);
-        Seen { broker, streams, switches: BTreeMap::new() }.put(&mut round);
+        Seen { broker, streams, switches: BTreeMap::new(), links: Vec::new() }.put(&mut round);
         assert_eq!((round.all(What::Stored), round.number(What::StoredKb, "pages")), (2.0, Some(4.0)));
         assert_eq!((round.all(What::BrokerMessages), round.number(What::BrokerKb, "in")), (7.0, Some(5.0)));
     }
