@@ -101,7 +101,7 @@ fn a_replay_comes_to_what_the_crawl_came_to_and_contacts_nobody() {
 /// Goal: nothing is lost and nothing ends in another way, whoever is killed in the middle of a replay.
 #[test]
 fn a_replay_whose_processes_are_killed_comes_to_the_same() {
-    let world = World::new(plain_web(150));
+    let world = World::new(plain_web(400));
     let recorded = record(&world, |crawl| crawl);
     let mut replay = world
         .replay("crawl", "again", &world.archive())
