@@ -45,6 +45,7 @@ use fleet::Fleet;
 use front::Front;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use here::Here;
+use pace::{FIRST_LOOK_AFTER, LOOK_AFTER_IDLE};
 use partitions::Partitions;
 use ports::check_ports;
 use progress::Progress;
@@ -65,8 +66,6 @@ use tokio::signal::unix::{SignalKind, signal};
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// Between two looks at processes.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Between two snapshots of a crawl that is over and goes on being conducted: looks are most of what it costs.
-const SNAPSHOT_EVERY_IDLE: Duration = Duration::from_secs(5);
 /// How long the end of a crawl waits until the last reports are taken in, and until the broker tells of its streams.
 const LAST_LOOK_MAX: Duration = Duration::from_secs(3);
 /// How long jobs that are under way may take to end when the conductor of a fleet stops the crawl.
@@ -162,7 +161,7 @@ impl<'a> Crawl<'a> {
         let (plan, bus) = (self.plan, self.bus.clone());
         // At most one at a time. A process that is away makes it wait: not the supervision.
         let mut snapshots = FuturesUnordered::new();
-        let mut next_snapshot = Instant::now();
+        let mut next_snapshot = Instant::now() + FIRST_LOOK_AFTER;
         loop {
             self.front.health.runs(Ok(()));
             self.look_after_stages().await?;
@@ -196,7 +195,7 @@ impl<'a> Crawl<'a> {
     /// When to look again. `quiet`: nothing was left to do. Two such looks say that a crawl is over: the second comes at once.
     fn snapshot_after(&self, quiet: bool) -> Duration {
         match quiet {
-            _ if self.standing.is_still() || self.has_said.is_some() => SNAPSHOT_EVERY_IDLE,
+            _ if self.standing.is_still() || self.has_said.is_some() => LOOK_AFTER_IDLE,
             true => Duration::ZERO,
             false => self.standing.next_look(),
         }
@@ -459,11 +458,11 @@ impl<'a> Crawl<'a> {
     /// Ends all processes: the fetchers first, so that the summary has what they did last, and the archiver last.
     async fn drain(&mut self) {
         if let Stages::Here(here) = &mut self.stages {
+            here.processes.drain_fetchers().await;
             if self.standing.is_over() {
                 // Nothing is on its way from one to another.
                 return here.processes.drain().await;
             }
-            here.processes.drain_fetchers().await;
         }
         self.hear_last_reports(LAST_LOOK_MAX).await;
         let Stages::Here(here) = &mut self.stages else { return };

@@ -6,6 +6,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+/// Processes take about so long to start. A look that one of them misses waits for its answer.
+pub(super) const FIRST_LOOK_AFTER: Duration = Duration::from_millis(400);
 /// The pace is that of the last so much.
 const PACE_OVER: Duration = Duration::from_secs(2);
 /// Between two looks when the end is near.
@@ -13,6 +15,8 @@ const LOOK_AFTER_MIN: Duration = Duration::from_millis(100);
 /// The same at first; grows with the crawl.
 const LOOK_AFTER: Duration = Duration::from_millis(200);
 const LOOK_AFTER_MAX: Duration = Duration::from_secs(1);
+/// The same of a crawl that is over and goes on being conducted: looks are most of what it costs.
+pub(super) const LOOK_AFTER_IDLE: Duration = Duration::from_secs(5);
 
 /// How fast URLs come to their outcomes.
 #[derive(Debug, Default)]

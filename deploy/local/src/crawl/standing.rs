@@ -110,6 +110,7 @@ impl Standing {
         self.remember(snapshot, broker, pipeline);
         self.pace.learn(self.elapsed(), self.snapshot.summary().outcomes.values().sum());
         let quiet = self.snapshot.is_quiet(pipeline, expected);
+        tracing::debug!(quiet, under_way = self.snapshot.under_way(pipeline).join("; "), "looked");
         self.is_still = quiet && self.quiet_at.as_ref() == Some(&self.snapshot.last_sequences);
         self.is_over = self.is_still && has_begun(&self.snapshot);
         self.violations = if self.is_over { self.snapshot.violations() } else { Vec::new() };

@@ -46,7 +46,7 @@ impl What {
             What::BrokerKb => "broker's kB per page",
             What::Stored => "stored messages per page",
             What::StoredKb => "stored kB per page, about",
-            What::LinksMs => "new links in the frontier after, ms",
+            What::LinksMs => "links to the frontier, ms",
             What::Switches => "context switches per page",
         }
     }

@@ -184,10 +184,9 @@ impl Seen {
             let before = round.number(What::Switches, &name).unwrap_or(0.0);
             round.put(What::Switches, &name, before + per_page(switches));
         }
-        for (of, share) in [("median", 0.5), ("95 %", 0.95)] {
-            if let Some(seconds) = quantile(&self.links, share) {
-                round.put(What::LinksMs, of, seconds * 1e3);
-            }
+        if let (Some(half), Some(most)) = (quantile(&self.links, 0.5), quantile(&self.links, 0.95)) {
+            round.put_all(What::LinksMs, half * 1e3);
+            round.put(What::LinksMs, "95 %", most * 1e3);
         }
         [What::BrokerMessages, What::BrokerKb, What::Stored, What::StoredKb, What::Switches]
             .into_iter()
