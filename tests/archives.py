@@ -164,13 +164,14 @@ def plain_frames(path):
 
 def check_replay(responses):
     """Each body of the replay is one that the archive has of the URL."""
-    known = collections.defaultdict(set)
+    known, bodies = collections.defaultdict(set), body_of(responses)
     for url, _, _, body, headers in responses:
-        known[url].add(b"" if headers["WARC-Type"] == "revisit" else body)
+        known[url].add(bodies(url, body, headers))
     files = replay()
     _, replayed = read([io.BytesIO(plain_frames(path)) for path in files])
+    bodies = body_of(replayed)
     for url, _, _, body, headers in replayed:
-        check(headers["WARC-Type"] == "revisit" or body in known[url], f"{url}: the replay has another body")
+        check(bodies(url, body, headers) in known[url], f"{url}: the replay has another body")
     urls = {url for url, *_ in replayed}
     check(len(urls) > len(known) * 0.8, f"the replay has {len(urls)} URLs, the archive {len(known)}")
     return len(replayed)
@@ -202,15 +203,26 @@ def read(streams):
     return requests, responses
 
 
+def body_of(responses):
+    """Says which body a response has: that of a revisit is in the record it refers to."""
+    originals = {(url, headers["WARC-Date"]): body for url, _, _, body, headers in responses}
+
+    def body_of(url, body, headers):
+        if headers["WARC-Type"] != "revisit":
+            return body
+        refers = (headers["WARC-Refers-To-Target-URI"], headers["WARC-Refers-To-Date"])
+        check(refers in originals, f"{url} refers to {refers}, which is not there")
+        return originals.get(refers, b"")
+
+    return body_of
+
+
 def check_bodies(requests, responses):
     """Each body is what the web serves."""
-    originals = {(url, headers["WARC-Date"]): body for url, _, _, body, headers in responses}
+    bodies = body_of(responses)
     compared, tls, renewed = 0, 0, set()
     for url, status, head, body, headers in responses:
-        if headers["WARC-Type"] == "revisit":
-            refers = (headers["WARC-Refers-To-Target-URI"], headers["WARC-Refers-To-Date"])
-            check(refers in originals, f"{url} refers to {refers}, which is not there")
-            body = originals.get(refers, b"")
+        body = bodies(url, body, headers)
         if (status, body) == (503, BUSY):
             # A busy server sends nobody away from the same page for ever: what it sent cannot be had again.
             compared += 1
