@@ -5,6 +5,7 @@
 
 use super::Bus;
 use super::lanes::lane_consumers;
+use super::spool;
 use super::subjects::Subjects;
 use crate::config::{Pipeline, Retention};
 use crate::topology::{self, EDGES, Edge, Kind, Source, StageName};
@@ -142,6 +143,7 @@ pub fn required_consumers(edge: Edge, pipeline: &Pipeline) -> Vec<String> {
 pub async fn interested(stream: &Stream, edge: Edge, pipeline: &Pipeline) -> anyhow::Result<Vec<Interested>> {
     let required = required_consumers(edge, pipeline);
     let state = &stream.cached_info().state;
+    let bytes = state.bytes + spool::bytes(&stream.cached_info().config);
     let infos: Vec<Info> = stream.consumers().try_collect().await?;
     let mut consumers: Vec<Interested> = infos
         .into_iter()
@@ -154,7 +156,7 @@ pub async fn interested(stream: &Stream, edge: Edge, pipeline: &Pipeline) -> any
                 waiting: info.num_pending,
                 unacked: info.num_ack_pending as u64,
                 redelivered: info.num_redelivered as u64,
-                bytes: state.bytes.checked_div(state.messages).unwrap_or(0) * messages,
+                bytes: bytes.checked_div(state.messages).unwrap_or(0) * messages,
                 acked_at: info.ack_floor.last_active.map(|at| at.unix_timestamp_nanos()),
                 name: info.name,
             }

@@ -135,7 +135,7 @@ pub async fn begin_generation(
         None => anyhow::ensure!(register.begin(identity.clone()).await? == *identity, "another crawl has just begun"),
     }
     for mut config in found {
-        config.metadata = identity.mark.metadata();
+        config.metadata.extend(identity.mark.metadata());
         let stream = config.name.clone();
         bus.jetstream.update_stream(config).await.with_context(|| format!("stream {stream} cannot be changed"))?;
         register.note_made(&stream, identity).await?;

@@ -13,6 +13,7 @@ mod orders;
 mod owners;
 mod publisher;
 mod register;
+pub mod spool;
 mod streams;
 mod subjects;
 

@@ -1,15 +1,18 @@
 //! The driver of messages on their way into streams: sends them, and reads what streams answer.
 //!
 //! In: messages under tokens, from a [settlement](crate::stage::settlement) or an [`Unstored`]. Out: streams' answers
-//! with the token that each is about.
+//! with the token that each is about. Large payloads go into the files of a [spool](super::spool), where there is one; one
+//! that is full refuses as a stream does.
 
 use super::Bus;
+use super::spool::Writer;
 use crate::stage::settlement::{Outgoing, PubAck, Refused, Unstored};
 use crate::time::Timestamp;
 use async_nats::{HeaderMap, Message, Subscriber};
 use futures::{FutureExt as _, StreamExt as _};
 use serde::Deserialize;
 use std::borrow::Cow;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -34,6 +37,9 @@ pub struct Publisher {
     answers: Subscriber,
     /// Names of streams that have answered: few, and each is kept once.
     streams: Vec<Arc<str>>,
+    spool: Writer,
+    /// What the spool had no room for.
+    refused: VecDeque<StreamAnswer>,
 }
 
 impl Publisher {
@@ -44,22 +50,29 @@ impl Publisher {
     pub async fn new(bus: &Bus) -> anyhow::Result<Self> {
         let inbox = bus.client.new_inbox();
         let answers = bus.client.subscribe(format!("{inbox}.*")).await?;
-        Ok(Publisher { bus: bus.clone(), inbox, answers, streams: Vec::new() })
+        let (streams, spool, refused) = (Vec::new(), Writer::default(), VecDeque::new());
+        Ok(Publisher { bus: bus.clone(), inbox, answers, streams, spool, refused })
+    }
+
+    /// The publisher with files for large payloads.
+    pub(crate) fn with_spool(self, spool: Writer) -> Self {
+        Publisher { spool, ..self }
     }
 
     /// Sends a message on its way; its stream's answer names the token.
-    pub async fn send(&self, token: u64, message: &Outgoing) {
+    pub async fn send(&mut self, token: u64, message: &Outgoing) {
+        let payload = match self.spool.payload(token, message) {
+            Ok(payload) => payload,
+            Err(why) => return self.refused.push_back(StreamAnswer::Refused(token, why)),
+        };
         let mut headers = HeaderMap::new();
         headers.insert("Nats-Msg-Id", message.id.as_str());
         for (name, value) in &message.headers {
             headers.insert(*name, value.as_str());
         }
         let reply = format!("{}.{token}", self.inbox);
-        let sent = self
-            .bus
-            .client
-            .publish_with_reply_and_headers(message.subject.clone(), reply, headers, message.payload.clone())
-            .await;
+        let sent =
+            self.bus.client.publish_with_reply_and_headers(message.subject.clone(), reply, headers, payload).await;
         if let Err(error) = sent {
             // Published again when its PubAck is overdue.
             tracing::debug!(subject = message.subject, %error, "publish failed");
@@ -68,12 +81,17 @@ impl Publisher {
 
     /// Waits for the next answer.
     pub async fn next(&mut self) -> StreamAnswer {
+        if let Some(refused) = self.refused.pop_front() {
+            return refused;
+        }
         loop {
             match self.answers.next().await {
                 Some(reply) => {
-                    if let Some(answer) = read(&reply, &mut self.streams) {
-                        return answer;
+                    let Some(answer) = read(&reply, &mut self.streams) else { continue };
+                    if let StreamAnswer::Stored(token, ack) = &answer {
+                        self.spool.stored(*token, ack.sequence);
                     }
+                    return answer;
                 }
                 // The client is gone for good: its messages stay unstored.
                 None => std::future::pending().await,
@@ -115,7 +133,7 @@ impl Publisher {
         }
     }
 
-    async fn send_again(&self, unstored: &Unstored<()>, tokens: &[u64]) {
+    async fn send_again(&mut self, unstored: &Unstored<()>, tokens: &[u64]) {
         for &token in tokens {
             if let Some(message) = unstored.message(token) {
                 self.send(token, message).await;

@@ -7,6 +7,7 @@ use super::lanes::LANES;
 use super::orders::{ORDERS, OrdersBucket};
 use super::owners::{OWNERS, OwnersBucket};
 use super::register::Register;
+use super::spool;
 use crate::config::{Pipeline, Retention, Storage, StreamEdge};
 use crate::identity::{Identity, Mark, Misfit, WAYS_OUT};
 use crate::topology::{self, DEAD, Edge, StageName};
@@ -19,6 +20,7 @@ use async_nats::jetstream::context::{
 use async_nats::jetstream::kv;
 use async_nats::jetstream::stream::{Config, DiscardPolicy, Info, RetentionPolicy, StorageType};
 use futures::TryStreamExt as _;
+use std::collections::HashMap;
 use std::time::Duration;
 
 /// How often the broker is asked for a stream that it should have, before the stream counts as gone, and the wait between.
@@ -271,9 +273,17 @@ fn stream_config(bus: &Bus, name: &str, edge: &StreamEdge, pipeline: &Pipeline, 
         max_consumers: i32::try_from(pipeline.broker.consumers_max).unwrap_or(i32::MAX),
         duplicate_window: edge.duplicate_window,
         num_replicas: pipeline.replicas(edge),
-        metadata: identity.mark.metadata(),
+        metadata: metadata(name, pipeline, identity),
         ..Config::default()
     }
+}
+
+/// Whose stream it is, and the folder where its large messages may lie.
+fn metadata(name: &str, pipeline: &Pipeline, identity: &Identity) -> HashMap<String, String> {
+    let mut metadata = identity.mark.metadata();
+    let folder = Edge::from_name(name).and_then(|edge| spool::folder(pipeline, edge));
+    metadata.extend(folder.map(|folder| (spool::FOLDER.to_owned(), folder)));
+    metadata
 }
 
 fn same(have: &Config, want: &Config) -> bool {
@@ -284,6 +294,7 @@ fn same(have: &Config, want: &Config) -> bool {
         && have.max_bytes == want.max_bytes
         && have.duplicate_window == want.duplicate_window
         && have.num_replicas == want.num_replicas
+        && have.metadata.get(spool::FOLDER) == want.metadata.get(spool::FOLDER)
 }
 
 /// A durable pull consumer of an edge's stream.

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 /// The smallest `max_payload` that a broker may have: the default of a nats-server.
 pub const MAX_PAYLOAD_MIN: Bytes = Bytes(1 << 20);
+/// The largest `broker.max_payload`.
+pub const MAX_PAYLOAD_MAX: Bytes = Bytes(8 << 20);
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -19,6 +21,7 @@ pub struct Broker {
     #[serde(deserialize_with = "duration")]
     pub sync_interval: Duration,
     pub max_payload: Bytes,
+    pub spool: bool,
     #[serde(deserialize_with = "duration")]
     pub connect_report_every: Duration,
     pub consumers_max: u32,

@@ -1,6 +1,6 @@
 //! Ranges: what the type of a value alone does not say. The messages come in the order of the functions here.
 
-use super::broker::MAX_PAYLOAD_MIN;
+use super::broker::{MAX_PAYLOAD_MAX, MAX_PAYLOAD_MIN};
 use super::check::Check;
 use super::log::{LEVELS, Log};
 use super::pipeline::Pipeline;
@@ -38,7 +38,7 @@ fn crawl(pipeline: &Pipeline, check: &mut Check) {
     check.lasting("ownership_lease", pipeline.ownership_lease, Duration::from_secs(2), Duration::from_secs(60));
     check.within("moves.cpu_share", pipeline.moves.cpu_share, 0.01, 1.0);
     check.lasting("moves.sigterm_wait", pipeline.moves.sigterm_wait, Duration::ZERO, Duration::from_secs(60));
-    check.within("broker.max_payload", pipeline.broker.max_payload, MAX_PAYLOAD_MIN, Bytes(8 << 20));
+    check.within("broker.max_payload", pipeline.broker.max_payload, MAX_PAYLOAD_MIN, MAX_PAYLOAD_MAX);
     check.url("broker.url", &pipeline.broker.url);
     check.access(&pipeline.broker);
     check.within("broker.replicas", pipeline.broker.replicas, 1, 5);

@@ -17,6 +17,7 @@ mod fields;
 mod frame;
 #[allow(missing_docs, reason = "rkyv's derive makes archived twins without docs")]
 mod quality;
+mod reference;
 mod table;
 pub mod tap;
 mod text;
@@ -30,6 +31,7 @@ pub use envelope::{Before, EdgeMessage, InPlace, Undecodable, decode, encode};
 pub use fetch::*;
 pub use frame::{FRAME_PAYLOADS_MAX, FRAME_VERSION, frame, payloads};
 pub use quality::Quality;
+pub use reference::{REFERENCE_VERSION, Reference};
 pub use table::{MESSAGES, MessageRow};
 pub use text::UrlList;
 pub use trace::Trace;

@@ -28,6 +28,7 @@ use super::saying::Saying;
 use super::settlement::{Action, InputAt, Life, Settlement, next_epoch};
 use super::shutdown::Shutdown;
 use super::telling::Moment;
+use crate::bus::spool::{Reader, Writer};
 use crate::bus::{Publisher, StreamAnswer, is_inbox};
 use crate::config::{Pipeline, Storage};
 use crate::identity::{Misfit, WAYS_OUT};
@@ -53,6 +54,7 @@ struct Loop {
     core: Box<dyn AnyCore>,
     settlement: Settlement<Subject>,
     publisher: Publisher,
+    spool: Reader,
     lookout: Lookout,
     occupation: Occupation,
     in_hand: InHand,
@@ -195,7 +197,9 @@ impl Loop {
         let (brought, still_since) = (std::mem::take(&mut process.brought), process.still_since.take());
         let context = &process.context;
         let (stage, instance) = (process.stage.name, context.instance);
-        let publisher = Publisher::new(&context.bus).await?;
+        let files = Writer::open(&context.bus, &context.pipeline, stage, instance, context.life).await?;
+        let publisher = Publisher::new(&context.bus).await?.with_spool(files);
+        let spool = Reader::open(&context.bus, process.stage.sources.iter().map(|source| source.edge())).await?;
         let life = Life { stage, instance, life: context.life, epoch: context.epoch };
         let (store, origin) = (context.store.as_deref(), Instant::now());
         let subjects = context.bus.subjects.clone();
@@ -216,6 +220,7 @@ impl Loop {
             core,
             settlement,
             publisher,
+            spool,
             lookout,
             occupation,
             in_hand,

@@ -9,6 +9,7 @@ use async_nats::jetstream::stream::LastRawMessageErrorKind;
 use bytes::Bytes;
 use futures::StreamExt as _;
 use serde::Serialize;
+use shared::bus::spool::Reader;
 use shared::message::{Edge, Trace, tap};
 use std::time::Duration;
 
@@ -74,6 +75,7 @@ pub(super) async fn find(
 async fn waiting(running: &Running, trace: Trace) -> anyhow::Result<Option<(String, Vec<Sighting>)>> {
     let bus = &running.bus;
     let (mut page, mut sightings) = (None, Vec::new());
+    let mut spool = Reader::open(bus, Edge::ALL).await?;
     for edge in Edge::ALL.into_iter().filter(|edge| running.pipeline.edges.stream(*edge).is_some()) {
         let stream = bus.jetstream.get_stream_no_info(bus.subjects.stream(edge.name())).await?;
         let mut next = 0;
@@ -87,7 +89,7 @@ async fn waiting(running: &Running, trace: Trace) -> anyhow::Result<Option<(Stri
                 }
             };
             next = message.sequence + 1;
-            if let Some(url) = url_in(edge, &message.payload, trace) {
+            if let Some(url) = url_in(&mut spool, edge, message.payload, trace) {
                 page = Some(url);
                 let (subject, sequence) = (message.subject.to_string(), Some(message.sequence));
                 sightings.push(Sighting { subject, sequence });
@@ -102,9 +104,10 @@ async fn passing(running: &Running, trace: Trace) -> anyhow::Result<(String, Vec
     let subjects = &running.bus.subjects;
     let all = Edge::ALL.into_iter().flat_map(|edge| subjects.all(edge)).collect();
     let mut messages = subscribe(&running.bus.client, all).await?;
+    let mut spool = Reader::open(&running.bus, Edge::ALL).await?;
     while let Some(message) = messages.next().await {
         let edge = subjects.edge_of(&message.subject);
-        if let Some(url) = edge.and_then(|edge| url_in(edge, &message.payload, trace)) {
+        if let Some(url) = edge.and_then(|edge| url_in(&mut spool, edge, message.payload, trace)) {
             let subject = message.subject.to_string();
             return Ok((url, vec![Sighting { subject, sequence: None }]));
         }
@@ -113,6 +116,7 @@ async fn passing(running: &Running, trace: Trace) -> anyhow::Result<(String, Vec
 }
 
 /// The URL of the page of a trace, if what a stream holds as one message is about that page.
-fn url_in(edge: Edge, payload: &Bytes, trace: Trace) -> Option<String> {
-    tap::all(edge, payload).iter().find_map(|json| tap::url_of(json, trace)).map(str::to_owned)
+fn url_in(spool: &mut Reader, edge: Edge, message: Bytes, trace: Trace) -> Option<String> {
+    let payload = spool.payload(edge, message).ok()?;
+    tap::all(edge, &payload).iter().find_map(|json| tap::url_of(json, trace)).map(str::to_owned)
 }

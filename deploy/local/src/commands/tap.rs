@@ -9,6 +9,7 @@ use clap::Args;
 use futures::StreamExt as _;
 use futures::stream::SelectAll;
 use serde_json::{Value, json};
+use shared::bus::spool::Reader;
 use shared::message::{Edge, Trace, tap};
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
@@ -61,6 +62,7 @@ impl Tap {
         })?;
         let running = handle::find(&self.which.layers()).await?;
         let ids = directory(&running).await.ids();
+        let mut spool = Reader::open(&running.bus, [edge]).await?;
         let mut messages = subscribe(&running.bus.client, self.subjects(edge, &running, ids)?).await?;
         let mut shown = 0;
         let mut look = tokio::time::interval(LOOK_EVERY);
@@ -72,7 +74,9 @@ impl Tap {
                 _ = look.tick() => if running.has_stopped()? { break } else { continue },
             };
             let Some(message) = message else { break };
-            let values = tap::all(edge, &message.payload);
+            // What cannot be read is left out.
+            let Ok(payload) = spool.payload(edge, message.payload) else { continue };
+            let values = tap::all(edge, &payload);
             let texts = values.into_iter().filter_map(|value| self.shown(&message.subject, value));
             for text in texts.take(self.limit.map_or(usize::MAX, |limit| limit - shown)) {
                 line(text);

@@ -1,4 +1,4 @@
-//! What of a crawl runs on this machine: the private broker, the stage processes, and the disk that they write to.
+//! What of a crawl runs on this machine: the private broker, the stage processes, their spools, and the disk that they write to.
 //!
 //! In: looks, now and then. Out: what died is started again, and a full disk is waited for. Invariant: nothing is started
 //! again while the disk is full, since it would only end again.
@@ -9,6 +9,7 @@ use crate::broker::Broker;
 use crate::processes::Processes;
 use crate::status::{ProcessUse, unarchived};
 use shared::bus::Bus;
+use shared::bus::spool::Sweeper;
 use shared::config::Pipeline;
 use shared::process;
 use std::fs::File;
@@ -17,6 +18,9 @@ use std::time::{Duration, Instant};
 /// How long the archiver may take to keep what it was given last: longer than a document waits.
 const ARCHIVE_MAX: Duration = Duration::from_secs(40);
 const ARCHIVE_LOOK: Duration = Duration::from_millis(50);
+/// How often the spools are swept, and how long the broker may take to say what its streams hold.
+const SWEEP_EVERY: Duration = Duration::from_millis(250);
+const SWEEP_MAX: Duration = Duration::from_secs(1);
 
 /// What runs here.
 pub(super) struct Here {
@@ -24,6 +28,9 @@ pub(super) struct Here {
     pub(super) broker: Option<Broker>,
     /// The stages.
     pub(super) processes: Processes,
+    /// What removes the files of large messages that nobody waits for any more; none without a private broker.
+    sweeper: Option<Sweeper>,
+    next_sweep: Instant,
     disk: Disk,
     broker_restarts: u64,
     /// While it lasts nobody else runs a crawl in the data directory.
@@ -32,12 +39,19 @@ pub(super) struct Here {
 
 impl Here {
     /// All of it runs.
-    pub(super) fn new(broker: Option<Broker>, processes: Processes, lock: File, pipeline: &Pipeline) -> Self {
+    pub(super) fn new(
+        broker: Option<(Broker, Sweeper)>,
+        processes: Processes,
+        lock: File,
+        pipeline: &Pipeline,
+    ) -> Self {
+        let (broker, sweeper) = broker.unzip();
         let mut folders = vec![pipeline.data.clone()];
         if pipeline.stages.archiver.replicas > 0 {
             folders.push(pipeline.archive_dir());
         }
-        Here { broker, processes, disk: Disk::new(folders), broker_restarts: 0, _lock: lock }
+        let (disk, next_sweep) = (Disk::new(folders), Instant::now());
+        Here { broker, processes, sweeper, next_sweep, disk, broker_restarts: 0, _lock: lock }
     }
 
     /// Processes that died and were started again, the broker among them.
@@ -71,6 +85,27 @@ impl Here {
             broker.restart().await?;
         }
         Ok(())
+    }
+
+    /// Removes files of large messages that nobody waits for any more. A broker that is away is asked again later.
+    pub(super) async fn sweep(&mut self, bus: &Bus) {
+        let Some(sweeper) = self.sweeper.as_mut().filter(|_| bus.is_connected() && self.next_sweep <= Instant::now())
+        else {
+            return;
+        };
+        match tokio::time::timeout(SWEEP_MAX, sweeper.sweep(bus)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!("the spools cannot be swept: {error:#}"),
+            Err(_) => tracing::debug!("the spools cannot be swept: the broker does not answer"),
+        }
+        self.next_sweep = Instant::now() + SWEEP_EVERY;
+    }
+
+    /// All processes have ended: removes what is left of the spools, if nobody waits for it.
+    pub(super) async fn end_sweep(&mut self, bus: &Bus, pipeline: &Pipeline) {
+        if let Some(sweeper) = self.sweeper.take() {
+            let _ = tokio::time::timeout(SWEEP_MAX, sweeper.end(bus, pipeline)).await;
+        }
     }
 
     /// Says that a disk is full, and goes on when there is room again. A nats-server that met a full disk refuses what it

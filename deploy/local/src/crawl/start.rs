@@ -24,6 +24,7 @@ use crate::processes::{Launch, Processes};
 use crate::seeds::{SEEDS, Seeds, inject};
 use anyhow::Context as _;
 use async_nats::jetstream::kv;
+use shared::bus::spool::Sweeper;
 use shared::bus::{Buckets, Bus, ensure_buckets, find_buckets, leave_unarchived, make_streams, shown};
 use shared::config::{ConfigError, Durability, Follow, Pipeline};
 use shared::identity::{Identity, Misfit};
@@ -74,8 +75,11 @@ async fn start_here(plan: &Plan) -> anyhow::Result<Parts> {
     let data = data_directory(pipeline)?;
     let lock = lock(&data.join(LOCK)).await?;
     let front = Front::open(pipeline)?;
-    let broker = if pipeline.broker.url.is_empty() { Some(start_broker(pipeline, &data).await?) } else { None };
-    let url = broker.as_ref().map_or(pipeline.broker.url.as_str(), Broker::url).to_owned();
+    let broker = match pipeline.broker.url.is_empty() {
+        true => Some((start_broker(pipeline, &data).await?, Sweeper::open(pipeline)?)),
+        false => None,
+    };
+    let url = broker.as_ref().map_or(pipeline.broker.url.as_str(), |(broker, _)| broker.url()).to_owned();
     let bus = connect(&url, pipeline).await?;
     front.connected(&bus);
     let (buckets, lease) = take_over(&bus, pipeline, broker.is_some(), &url).await?;

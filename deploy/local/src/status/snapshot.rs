@@ -5,7 +5,7 @@ use super::summary::{ConsumerUse, Parked, ProcessUse, ProcessWork, Summary};
 use crate::control::ask_all;
 use async_nats::jetstream::stream::{Info, Stream as JetStream};
 use futures::TryStreamExt as _;
-use shared::bus::{Bus, Interested, edges_by_interest, held_now, interested, required_consumers};
+use shared::bus::{Bus, Interested, edges_by_interest, held_now, interested, required_consumers, spool};
 use shared::config::Pipeline;
 use shared::message::Outcome;
 use shared::stage::{ControlRequest, ProcessStatus};
@@ -34,7 +34,7 @@ impl StreamUse {
         let oldest_at = u64::try_from(state.first_timestamp.unix_timestamp()).ok().map(Duration::from_secs);
         StreamUse {
             published: state.last_sequence,
-            bytes: state.bytes,
+            bytes: state.bytes + spool::bytes(config),
             bytes_max: u64::try_from(config.max_bytes).unwrap_or(0),
             behind,
             oldest_at: oldest_at.filter(|_| state.messages > 0),

@@ -5,6 +5,7 @@
 //! Invariant: the settlement knows of an input before the core does.
 
 use super::{InputAt, Loop, Refusal, Signal, SoftMessage, StreamAnswer, StreamMessage, Ticket};
+use crate::bus::spool::Unread;
 use crate::message::{Edge, payloads};
 use crate::stage::in_hand::guarded;
 use crate::stage::settlement::{BEGUN, Stamps};
@@ -26,8 +27,15 @@ impl Loop {
         let (at, is_repeat) = (InputAt { edge, partition, sequence: info.stream_sequence }, info.delivered > 1);
         let mut message = message.message;
         let Some(answer_to) = message.reply.clone() else { return Ok(()) };
-        let payload = std::mem::take(&mut message.payload);
-        let payloads = if edge.is_framed() { payloads(edge, payload.clone()) } else { Ok(vec![payload.clone()]) };
+        let mut payload = std::mem::take(&mut message.payload);
+        let payloads = match self.spool.payload(edge, payload.clone()) {
+            Ok(read) => {
+                payload = read;
+                if edge.is_framed() { payloads(edge, payload.clone()) } else { Ok(vec![payload.clone()]) }
+            }
+            Err(Unread::Lost(error)) => Err(error),
+            Err(Unread::Failed(error)) => return Err(error),
+        };
         let count = payloads.as_ref().map_or(1, Vec::len);
         let Some(tickets) = self.settlement.message(self.now(), at, stamps, count, answer_to)? else {
             return self.carry_out().await;

@@ -1,0 +1,225 @@
+//! The sweeper of a crawl: removes files of which their stream holds nothing any more.
+//!
+//! In: the folders, what streams hold. Out: files that are gone. The `rhumb` that started the private broker sweeps.
+//!
+//! Invariant: the file of a dead process goes only when its stream has passed what it held a while after that death. What
+//! the process had sent is in the stream by then, or never will be.
+
+use super::{STORED, edges, folder, spool};
+use crate::bus::{Bus, stream_info};
+use crate::config::Pipeline;
+use crate::topology::Edge;
+use anyhow::Context as _;
+use rustix::fs::{FlockOperation, flock};
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// After the death of a process the broker has taken all that it sent within this time.
+const SENT_AFTER: Duration = Duration::from_secs(60);
+
+/// Who removes files.
+#[derive(Debug)]
+pub struct Sweeper {
+    folders: Vec<(Edge, PathBuf)>,
+    dead: HashMap<PathBuf, Dead>,
+}
+
+/// A file that a dead process left.
+#[derive(Clone, Copy, Debug)]
+struct Dead {
+    since: Instant,
+    /// The highest sequence that may refer to it, when that is known.
+    stored_to: Option<u64>,
+}
+
+/// What a stream holds: sequences from the first to the last. Of an empty one the first is behind the last.
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    first: u64,
+    last: u64,
+}
+
+/// A file of a folder.
+#[derive(Debug, Default)]
+struct Found {
+    is_there: bool,
+    /// The file beside it, and the highest sequence that refers to it.
+    stored: Option<(PathBuf, u64)>,
+}
+
+impl Sweeper {
+    /// The sweeper of a crawl with a private broker, and its folders.
+    ///
+    /// # Errors
+    /// A folder cannot be made.
+    pub fn open(pipeline: &Pipeline) -> anyhow::Result<Sweeper> {
+        let folders: Vec<(Edge, PathBuf)> =
+            edges().filter_map(|edge| Some((edge, folder(pipeline, edge)?.into()))).collect();
+        for (_, folder) in &folders {
+            fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        }
+        Ok(Sweeper { folders, dead: HashMap::new() })
+    }
+
+    /// Removes what is due.
+    ///
+    /// # Errors
+    /// A folder cannot be read, or the broker does not answer.
+    pub async fn sweep(&mut self, bus: &Bus) -> anyhow::Result<()> {
+        for (edge, folder) in self.folders.clone() {
+            let files = list(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
+            self.note_dead(&files, Instant::now());
+            if files.iter().all(|(path, file)| file.stored.is_none() && !self.dead.contains_key(path)) {
+                continue;
+            }
+            let Some(info) = stream_info(bus, &bus.subjects.stream(edge.name())).await? else { continue };
+            let (first, last) = (info.state.first_sequence, info.state.last_sequence);
+            self.remove(&files, Held { first, last }, Instant::now());
+        }
+        Ok(())
+    }
+
+    /// Notes which files without a word of their writer nobody writes.
+    fn note_dead(&mut self, files: &BTreeMap<PathBuf, Found>, now: Instant) {
+        for (path, file) in files {
+            let is_dead = file.is_there && file.stored.is_none() && is_unlocked(path);
+            if is_dead {
+                self.dead.entry(path.clone()).or_insert(Dead { since: now, stored_to: None });
+            } else {
+                self.dead.remove(path);
+            }
+        }
+        let folder = files.keys().next().and_then(|path| path.parent());
+        self.dead.retain(|path, _| path.parent() != folder || files.contains_key(path));
+    }
+
+    /// Removes the files of which the stream holds nothing.
+    fn remove(&mut self, files: &BTreeMap<PathBuf, Found>, held: Held, now: Instant) {
+        for (path, file) in files {
+            if let Some(dead) = self.dead.get_mut(path)
+                && dead.stored_to.is_none()
+                && now.duration_since(dead.since) >= SENT_AFTER
+            {
+                dead.stored_to = Some(held.last);
+            }
+            let of_dead = self.dead.get(path).and_then(|dead| dead.stored_to);
+            let stored_to = file.stored.as_ref().map(|(_, sequence)| *sequence).or(of_dead);
+            if stored_to.is_none_or(|sequence| sequence >= held.first) {
+                continue;
+            }
+            // The file first: what is beside it says that it may go.
+            let beside = file.stored.as_ref().map(|(beside, _)| beside);
+            for path in file.is_there.then_some(path).into_iter().chain(beside) {
+                if let Err(error) = fs::remove_file(path) {
+                    tracing::debug!(file = %path.display(), %error, "cannot be removed yet");
+                    break;
+                }
+            }
+            self.dead.remove(path);
+        }
+    }
+
+    /// The end of a crawl: removes what is due, and the folders when nothing is left in them.
+    pub async fn end(mut self, bus: &Bus, pipeline: &Pipeline) {
+        if let Err(error) = self.sweep(bus).await {
+            tracing::debug!("the spools are left as they are: {error:#}");
+        }
+        // One that is not empty stays.
+        let folders = self.folders.into_iter().map(|(_, folder)| folder).chain([spool(&pipeline.data)]);
+        folders.for_each(|folder| drop(fs::remove_dir(folder)));
+    }
+}
+
+/// The files of a folder, each with what is beside it.
+fn list(folder: &Path) -> io::Result<BTreeMap<PathBuf, Found>> {
+    let mut files: BTreeMap<PathBuf, Found> = BTreeMap::new();
+    for file in folder.read_dir()? {
+        let path = file?.path();
+        match stored(&path) {
+            Some((of, sequence)) => files.entry(of).or_default().stored = Some((path, sequence)),
+            None => files.entry(path).or_default().is_there = true,
+        }
+    }
+    Ok(files)
+}
+
+/// The file that one says something about, and what it says; none when it is such a file itself.
+fn stored(path: &Path) -> Option<(PathBuf, u64)> {
+    let (of, sequence) = path.file_name()?.to_str()?.rsplit_once(STORED)?;
+    Some((path.with_file_name(of), sequence.parse().ok()?))
+}
+
+/// Says whether no process holds the lock of a file.
+fn is_unlocked(path: &Path) -> bool {
+    File::open(path).is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bus::spool::writer::tests::{message, writer};
+
+    fn sweeper(folder: &Path) -> Sweeper {
+        Sweeper { folders: vec![(Edge::Pages, folder.to_owned())], dead: HashMap::new() }
+    }
+
+    fn sweep(sweeper: &mut Sweeper, folder: &Path, (first, last): (u64, u64), now: Instant) -> usize {
+        let files = list(folder).unwrap();
+        sweeper.note_dead(&files, now);
+        sweeper.remove(&files, Held { first, last }, now);
+        folder.read_dir().unwrap().count()
+    }
+
+    #[test]
+    fn a_file_goes_when_its_stream_has_passed_what_refers_to_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut writer = writer(folder.path(), 80_000);
+        for token in 1..=3 {
+            writer.payload(token, &message("pages", vec![7; 10_000])).unwrap();
+            writer.stored(token, 10 + token);
+        }
+        let (mut sweeper, now) = (sweeper(folder.path()), Instant::now());
+        assert_eq!(sweep(&mut sweeper, folder.path(), (11, 13), now), 6);
+        assert_eq!(sweep(&mut sweeper, folder.path(), (12, 13), now), 4);
+        assert_eq!(sweep(&mut sweeper, folder.path(), (14, 13), now), 0);
+    }
+
+    #[test]
+    fn the_file_of_a_living_process_stays_whatever_the_stream_holds() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut writer = writer(folder.path(), 0);
+        writer.payload(1, &message("pages", vec![7; 10_000])).unwrap();
+        let (mut sweeper, now) = (sweeper(folder.path()), Instant::now());
+        assert_eq!(sweep(&mut sweeper, folder.path(), (1, 0), now), 1);
+        assert_eq!(sweep(&mut sweeper, folder.path(), (99, 98), now + 9 * SENT_AFTER), 1);
+    }
+
+    #[test]
+    fn the_file_of_a_dead_process_goes_when_its_stream_has_passed_what_it_held_a_while_later() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut writer = writer(folder.path(), 0);
+        writer.payload(1, &message("pages", vec![7; 10_000])).unwrap();
+        // Not all of it is known to be stored.
+        drop(writer);
+        let (mut sweeper, now) = (sweeper(folder.path()), Instant::now());
+        let mut files_after = |after: Duration, held| sweep(&mut sweeper, folder.path(), held, now + after);
+        assert_eq!(files_after(Duration::ZERO, (9, 8)), 1);
+        assert_eq!(files_after(SENT_AFTER - Duration::from_secs(1), (9, 8)), 1);
+        assert_eq!(files_after(SENT_AFTER, (8, 9)), 1, "9 may refer to it");
+        assert_eq!(files_after(2 * SENT_AFTER, (9, 20)), 1);
+        assert_eq!(files_after(2 * SENT_AFTER, (10, 20)), 0);
+    }
+
+    #[test]
+    fn what_is_beside_a_file_that_is_gone_goes_too_and_a_strange_file_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        File::create(folder.path().join("fetcher-0-ff-1.stored-5")).unwrap();
+        File::create(folder.path().join("fetcher-0-ff-2.stored-many")).unwrap();
+        let mut sweeper = sweeper(folder.path());
+        assert_eq!(sweep(&mut sweeper, folder.path(), (5, 9), Instant::now()), 2);
+        assert_eq!(sweep(&mut sweeper, folder.path(), (6, 9), Instant::now()), 1);
+    }
+}
