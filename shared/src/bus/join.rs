@@ -5,9 +5,8 @@
 //! stream of another crawl, and none of its own crawl's was gone. Stages make no bucket and no stream.
 
 use super::Bus;
-use super::streams::{
-    Buckets, find_buckets, find_register, make_streams, marked_streams, missing, stream_info, stream_names,
-};
+use super::info::stream_info;
+use super::streams::{Buckets, find_buckets, find_register, make_streams, marked_streams, missing, stream_names};
 use crate::config::Pipeline;
 use crate::identity::{Identity, Mark, Misfit};
 use anyhow::Context as _;

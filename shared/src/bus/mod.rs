@@ -7,6 +7,7 @@
 mod access;
 mod consumers;
 mod credentials;
+mod info;
 mod join;
 mod lanes;
 mod orders;
@@ -24,6 +25,7 @@ pub use consumers::{
     required_by_interest, required_consumers,
 };
 pub(crate) use consumers::{Owner, owner_in, owner_name};
+pub use info::stream_info;
 pub use join::{Begins, Found, begin_generation, find_crawl, held_now, join, new_id};
 pub use lanes::{LANES, LaneConsumer, lane_consumers, lane_of, lane_of_hash};
 pub(crate) use lanes::{lane_among, priority};
@@ -34,7 +36,7 @@ pub use register::{Register, StateNote};
 pub(crate) use streams::PRIORITY_GROUP;
 pub use streams::{
     BUCKETS, Buckets, Consumer, LEASES, SCOPE, ensure_buckets, find_buckets, find_orders, lasting_streams,
-    leave_unarchived, make_streams, marked_streams, stream_info, stream_names,
+    leave_unarchived, make_streams, marked_streams, stream_names,
 };
 pub(crate) use streams::{make_further_streams, missing};
 pub use subjects::{ParkedUnder, Subjects};

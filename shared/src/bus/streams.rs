@@ -3,6 +3,7 @@
 
 use super::Bus;
 use super::consumers::{Need, consumer_name, required_by_interest};
+use super::info::stream_info;
 use super::lanes::LANES;
 use super::orders::{ORDERS, OrdersBucket};
 use super::owners::{OWNERS, OwnersBucket};
@@ -14,9 +15,7 @@ use crate::topology::{self, DEAD, Edge, StageName};
 use anyhow::Context as _;
 use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::consumer::{AckPolicy, PriorityPolicy, PullConsumer, pull};
-use async_nats::jetstream::context::{
-    ConsumerInfoErrorKind, CreateStreamError, CreateStreamErrorKind, GetStreamErrorKind,
-};
+use async_nats::jetstream::context::{ConsumerInfoErrorKind, CreateStreamError, CreateStreamErrorKind};
 use async_nats::jetstream::kv;
 use async_nats::jetstream::stream::{Config, DiscardPolicy, Info, RetentionPolicy, StorageType};
 use futures::TryStreamExt as _;
@@ -27,20 +26,6 @@ use std::time::Duration;
 /// A broker that has just started may not know all of its streams yet.
 const LOOKS_FOR_LOST: u32 = 4;
 const LOOK_FOR_LOST_AGAIN: Duration = Duration::from_millis(500);
-
-/// What the broker says of a stream; none when it has none of that name.
-///
-/// # Errors
-/// The broker does not answer.
-pub async fn stream_info(bus: &Bus, name: &str) -> anyhow::Result<Option<Info>> {
-    match bus.jetstream.get_stream(name).await {
-        Ok(stream) => Ok(Some(stream.cached_info().clone())),
-        Err(error) => match error.kind() {
-            GetStreamErrorKind::JetStream(answer) if answer.error_code() == ErrorCode::STREAM_NOT_FOUND => Ok(None),
-            _ => Err(error).with_context(|| format!("the broker does not tell of the stream {name}")),
-        },
-    }
-}
 
 /// The configurations of all streams that have the mark of a crawl, those of further edges among them.
 ///

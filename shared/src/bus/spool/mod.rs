@@ -23,7 +23,8 @@ pub use reader::{Reader, Unread};
 pub use sweeper::Sweeper;
 pub use writer::Writer;
 
-use super::{Bus, stream_info};
+use super::Bus;
+use super::info::stream_info;
 use crate::config::{Durability, Pipeline};
 use crate::topology::{EDGES, Edge};
 use async_nats::jetstream::stream::Config;

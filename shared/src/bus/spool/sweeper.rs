@@ -6,7 +6,8 @@
 //! the process had sent is in the stream by then, or never will be.
 
 use super::{STORED, edges, folder, spool};
-use crate::bus::{Bus, stream_info};
+use crate::bus::Bus;
+use crate::bus::info::stream_info;
 use crate::config::Pipeline;
 use crate::topology::Edge;
 use anyhow::Context as _;
