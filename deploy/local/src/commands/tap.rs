@@ -9,7 +9,7 @@ use clap::Args;
 use futures::StreamExt as _;
 use futures::stream::SelectAll;
 use serde_json::{Value, json};
-use shared::bus::spool::Reader;
+use shared::bus::spool::{Reader, Unread};
 use shared::message::{Edge, Trace, tap};
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
@@ -74,8 +74,12 @@ impl Tap {
                 _ = look.tick() => if running.has_stopped()? { break } else { continue },
             };
             let Some(message) = message else { break };
-            // What cannot be read is left out.
-            let Ok(payload) = spool.payload(edge, message.payload) else { continue };
+            let payload = match spool.payload(edge, message.payload) {
+                Ok(payload) => payload,
+                // What is damaged is left out.
+                Err(Unread::Lost(_)) => continue,
+                Err(Unread::Failed(error)) => return Err(error),
+            };
             let values = tap::all(edge, &payload);
             let texts = values.into_iter().filter_map(|value| self.shown(&message.subject, value));
             for text in texts.take(self.limit.map_or(usize::MAX, |limit| limit - shown)) {
