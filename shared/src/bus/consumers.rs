@@ -93,7 +93,7 @@ pub struct Interested {
     pub unacked: u64,
     /// Messages of these that it was given more than once.
     pub redelivered: u64,
-    /// Bytes of both, by the average size of a message of the stream.
+    /// Bytes of both: by the average size of a message of the stream, and in files of its spool.
     pub bytes: u64,
     /// When it acked last, by the broker's clock, in nanoseconds since 1970.
     pub acked_at: Option<i128>,
@@ -143,7 +143,6 @@ pub fn required_consumers(edge: Edge, pipeline: &Pipeline) -> Vec<String> {
 pub async fn interested(stream: &Stream, edge: Edge, pipeline: &Pipeline) -> anyhow::Result<Vec<Interested>> {
     let required = required_consumers(edge, pipeline);
     let state = &stream.cached_info().state;
-    let bytes = state.bytes + spool::bytes(&stream.cached_info().config);
     let infos: Vec<Info> = stream.consumers().try_collect().await?;
     let mut consumers: Vec<Interested> = infos
         .into_iter()
@@ -156,7 +155,8 @@ pub async fn interested(stream: &Stream, edge: Edge, pipeline: &Pipeline) -> any
                 waiting: info.num_pending,
                 unacked: info.num_ack_pending as u64,
                 redelivered: info.num_redelivered as u64,
-                bytes: bytes.checked_div(state.messages).unwrap_or(0) * messages,
+                bytes: state.bytes.checked_div(state.messages).unwrap_or(0) * messages
+                    + spool::bytes_behind(&stream.cached_info().config, info.ack_floor.stream_sequence),
                 acked_at: info.ack_floor.last_active.map(|at| at.unix_timestamp_nanos()),
                 name: info.name,
             }

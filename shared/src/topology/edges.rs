@@ -48,6 +48,14 @@ impl Edge {
         }
     }
 
+    /// Says whether its large messages may lie in files of a machine.
+    pub const fn is_spooled(self) -> bool {
+        match self.row() {
+            Some(row) => row.is_spooled,
+            None => false,
+        }
+    }
+
     /// The edge of the table with that name, if there is one.
     pub fn from_name(name: &str) -> Option<Edge> {
         Edge::ALL.into_iter().find(|edge| edge.name() == name)

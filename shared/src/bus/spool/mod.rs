@@ -1,5 +1,5 @@
 //! Spools: where the large messages of a crawl lie whose processes are all on one machine. A page need not go through the
-//! broker then, only a [reference](Reference) to it.
+//! broker then, only a [reference](crate::message::Reference) to it.
 //!
 //! ```text
 //! fetcher ── Writer ── <data>/spool/pages/fetcher-0-<life>-<number> ── Reader ── parser, archiver
@@ -18,7 +18,6 @@ mod reader;
 mod sweeper;
 mod writer;
 
-pub use crate::message::Reference;
 pub use reader::{Reader, Unread};
 pub use sweeper::Sweeper;
 pub use writer::Writer;
@@ -28,6 +27,8 @@ use super::info::stream_info;
 use crate::config::{Durability, Pipeline};
 use crate::topology::{EDGES, Edge};
 use async_nats::jetstream::stream::Config;
+use std::collections::BTreeMap;
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// The key of a stream's metadata under which its folder stands.
@@ -36,20 +37,15 @@ pub(crate) const FOLDER: &str = "rhumb-spool";
 const STORED: &str = ".stored-";
 
 /// Edges whose large messages may lie in files.
-pub fn edges() -> impl Iterator<Item = Edge> {
+fn edges() -> impl Iterator<Item = Edge> {
     EDGES.iter().filter(|row| row.is_spooled).map(|row| row.edge)
-}
-
-/// Says whether large messages of an edge may lie in files.
-fn is_spooled(edge: Edge) -> bool {
-    edge.row().is_some_and(|row| row.is_spooled)
 }
 
 /// The folder of an edge, as it stands in the metadata of its stream; none where the crawl has a broker that other machines
 /// may reach.
 pub(super) fn folder(pipeline: &Pipeline, edge: Edge) -> Option<String> {
     let folder =
-        (is_spooled(edge) && pipeline.broker.url.is_empty()).then(|| spool(&pipeline.data).join(edge.name()))?;
+        (edge.is_spooled() && pipeline.broker.url.is_empty()).then(|| spool(&pipeline.data).join(edge.name()))?;
     std::path::absolute(folder).ok()?.into_os_string().into_string().ok()
 }
 
@@ -66,12 +62,50 @@ fn is_on(pipeline: &Pipeline) -> bool {
 
 /// Bytes that lie in files for a stream; 0 when it has no folder, or that is on another machine.
 pub fn bytes(config: &Config) -> u64 {
-    config.metadata.get(FOLDER).map_or(0, |folder| bytes_in(Path::new(folder)))
+    files_of(config).values().map(|file| file.bytes).sum()
 }
 
-fn bytes_in(folder: &Path) -> u64 {
-    let Ok(files) = folder.read_dir() else { return 0 };
-    files.filter_map(|file| file.ok()?.metadata().ok()).map(|metadata| metadata.len()).sum()
+/// Bytes of the files that streams have wholly and that a message behind this sequence refers to: what waits for a consumer
+/// that has acked all up to it. What writers still append to is not among them.
+pub(super) fn bytes_behind(config: &Config, acked: u64) -> u64 {
+    let waits = |file: &&Found| file.stored.as_ref().is_some_and(|(_, sequence)| *sequence > acked);
+    files_of(config).values().filter(waits).map(|file| file.bytes).sum()
+}
+
+/// A file of a folder.
+#[derive(Debug, Default)]
+struct Found {
+    is_there: bool,
+    bytes: u64,
+    /// The file beside it, and the highest sequence that refers to it.
+    stored: Option<(PathBuf, u64)>,
+}
+
+fn files_of(config: &Config) -> BTreeMap<PathBuf, Found> {
+    config.metadata.get(FOLDER).and_then(|folder| list(Path::new(folder)).ok()).unwrap_or_default()
+}
+
+/// The files of a folder, each with what is beside it.
+fn list(folder: &Path) -> io::Result<BTreeMap<PathBuf, Found>> {
+    let mut files: BTreeMap<PathBuf, Found> = BTreeMap::new();
+    for entry in folder.read_dir()? {
+        let entry = entry?;
+        let path = entry.path();
+        if let Some((of, sequence)) = stored(&path) {
+            files.entry(of).or_default().stored = Some((path, sequence));
+        } else if let Ok(metadata) = entry.metadata() {
+            // One that is not there any more was removed meanwhile.
+            let file = files.entry(path).or_default();
+            (file.is_there, file.bytes) = (true, metadata.len());
+        }
+    }
+    Ok(files)
+}
+
+/// The file that one says something about, and what it says; none when it is such a file itself.
+fn stored(path: &Path) -> Option<(PathBuf, u64)> {
+    let (of, sequence) = path.file_name()?.to_str()?.rsplit_once(STORED)?;
+    Some((path.with_file_name(of), sequence.parse().ok()?))
 }
 
 /// The folder that the stream of an edge names.

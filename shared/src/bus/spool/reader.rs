@@ -2,7 +2,7 @@
 //!
 //! In: messages of streams. Out: their payloads, from a file or as they came.
 
-use super::{is_spooled, named_folder};
+use super::named_folder;
 use crate::bus::Bus;
 use crate::config::MAX_PAYLOAD_MAX;
 use crate::message::{Reference, Undecodable};
@@ -41,7 +41,7 @@ impl Reader {
     /// The broker does not answer.
     pub async fn open(bus: &Bus, edges: impl IntoIterator<Item = Edge>) -> anyhow::Result<Reader> {
         let mut folders = Vec::new();
-        for edge in edges.into_iter().filter(|edge| is_spooled(*edge)) {
+        for edge in edges.into_iter().filter(|edge| edge.is_spooled()) {
             folders.extend(named_folder(bus, edge).await?.map(|folder| (edge, folder)));
         }
         Ok(Reader::of(folders))
@@ -57,7 +57,7 @@ impl Reader {
     /// # Errors
     /// It refers to something that is not there, or that cannot be read.
     pub fn payload(&mut self, edge: Edge, message: Bytes) -> Result<Bytes, Unread> {
-        if !is_spooled(edge) {
+        if !edge.is_spooled() {
             return Ok(message);
         }
         let Some(reference) = Reference::read(edge, &message)? else { return Ok(message) };
@@ -122,13 +122,14 @@ mod tests {
         let mut writer = writer(folder.path(), 80_000);
         let page = message("pages", vec![7; 10_000]);
         let references: Vec<Bytes> = (0..3).map(|token| writer.payload(token, &page).unwrap()).collect();
-        let file = |n: usize| folder.path().join(format!("fetcher-0-00000000000000ff-{n}"));
+        let file = |n: usize| folder.path().join(format!("fetcher-0-00000000000000ff-{}", n + 1));
         std::fs::remove_file(file(0)).unwrap();
         File::options().write(true).open(file(1)).unwrap().set_len(9_999).unwrap();
         let mut reader = Reader::of([(Edge::Pages, folder.path().to_owned())]);
         for (n, reference) in references[..2].iter().enumerate() {
             let unread = reader.payload(Edge::Pages, reference.clone()).unwrap_err();
-            assert!(matches!(unread, Unread::Lost(_)) && unread.to_string().contains(&format!("ff-{n}")), "{unread}");
+            let name = format!("ff-{}", n + 1);
+            assert!(matches!(unread, Unread::Lost(_)) && unread.to_string().contains(&name), "{unread}");
         }
         assert_eq!(reader.payload(Edge::Pages, references[2].clone()).unwrap(), page.payload);
     }

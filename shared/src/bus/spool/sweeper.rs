@@ -5,7 +5,7 @@
 //! Invariant: the file of a dead process goes only when its stream has passed what it held a while after that death. What
 //! the process had sent is in the stream by then, or never will be.
 
-use super::{STORED, edges, folder, spool};
+use super::{Found, edges, folder, list, spool};
 use crate::bus::Bus;
 use crate::bus::info::stream_info;
 use crate::config::Pipeline;
@@ -14,7 +14,6 @@ use anyhow::Context as _;
 use rustix::fs::{FlockOperation, flock};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -24,7 +23,15 @@ const SENT_AFTER: Duration = Duration::from_secs(60);
 /// Who removes files.
 #[derive(Debug)]
 pub struct Sweeper {
-    folders: Vec<(Edge, PathBuf)>,
+    folders: Vec<Folder>,
+}
+
+/// The files of an edge.
+#[derive(Debug)]
+struct Folder {
+    edge: Edge,
+    path: PathBuf,
+    /// Those that dead processes left.
     dead: HashMap<PathBuf, Dead>,
 }
 
@@ -43,26 +50,18 @@ struct Held {
     last: u64,
 }
 
-/// A file of a folder.
-#[derive(Debug, Default)]
-struct Found {
-    is_there: bool,
-    /// The file beside it, and the highest sequence that refers to it.
-    stored: Option<(PathBuf, u64)>,
-}
-
 impl Sweeper {
     /// The sweeper of a crawl with a private broker, and its folders.
     ///
     /// # Errors
     /// A folder cannot be made.
     pub fn open(pipeline: &Pipeline) -> anyhow::Result<Sweeper> {
-        let folders: Vec<(Edge, PathBuf)> =
-            edges().filter_map(|edge| Some((edge, folder(pipeline, edge)?.into()))).collect();
-        for (_, folder) in &folders {
-            fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        let folders = edges().filter_map(|edge| Some(Folder::new(edge, folder(pipeline, edge)?.into())));
+        let folders: Vec<Folder> = folders.collect();
+        for Folder { path, .. } in &folders {
+            fs::create_dir_all(path).with_context(|| format!("cannot make {}", path.display()))?;
         }
-        Ok(Sweeper { folders, dead: HashMap::new() })
+        Ok(Sweeper { folders })
     }
 
     /// Removes what is due.
@@ -70,17 +69,33 @@ impl Sweeper {
     /// # Errors
     /// A folder cannot be read, or the broker does not answer.
     pub async fn sweep(&mut self, bus: &Bus) -> anyhow::Result<()> {
-        for (edge, folder) in self.folders.clone() {
-            let files = list(&folder).with_context(|| format!("cannot read {}", folder.display()))?;
-            self.note_dead(&files, Instant::now());
-            if files.iter().all(|(path, file)| file.stored.is_none() && !self.dead.contains_key(path)) {
+        for folder in &mut self.folders {
+            let files = list(&folder.path).with_context(|| format!("cannot read {}", folder.path.display()))?;
+            folder.note_dead(&files, Instant::now());
+            if files.iter().all(|(path, file)| file.stored.is_none() && !folder.dead.contains_key(path)) {
                 continue;
             }
-            let Some(info) = stream_info(bus, &bus.subjects.stream(edge.name())).await? else { continue };
+            let Some(info) = stream_info(bus, &bus.subjects.stream(folder.edge.name())).await? else { continue };
             let (first, last) = (info.state.first_sequence, info.state.last_sequence);
-            self.remove(&files, Held { first, last }, Instant::now());
+            folder.remove(&files, Held { first, last }, Instant::now());
         }
         Ok(())
+    }
+
+    /// The end of a crawl: removes what is due, and the folders when nothing is left in them.
+    pub async fn end(mut self, bus: &Bus, pipeline: &Pipeline) {
+        if let Err(error) = self.sweep(bus).await {
+            tracing::debug!("the spools are left as they are: {error:#}");
+        }
+        // One that is not empty stays.
+        let folders = self.folders.into_iter().map(|folder| folder.path).chain([spool(&pipeline.data)]);
+        folders.for_each(|folder| drop(fs::remove_dir(folder)));
+    }
+}
+
+impl Folder {
+    fn new(edge: Edge, path: PathBuf) -> Folder {
+        Folder { edge, path, dead: HashMap::new() }
     }
 
     /// Notes which files without a word of their writer nobody writes.
@@ -93,8 +108,7 @@ impl Sweeper {
                 self.dead.remove(path);
             }
         }
-        let folder = files.keys().next().and_then(|path| path.parent());
-        self.dead.retain(|path, _| path.parent() != folder || files.contains_key(path));
+        self.dead.retain(|path, _| files.contains_key(path));
     }
 
     /// Removes the files of which the stream holds nothing.
@@ -122,35 +136,6 @@ impl Sweeper {
             self.dead.remove(path);
         }
     }
-
-    /// The end of a crawl: removes what is due, and the folders when nothing is left in them.
-    pub async fn end(mut self, bus: &Bus, pipeline: &Pipeline) {
-        if let Err(error) = self.sweep(bus).await {
-            tracing::debug!("the spools are left as they are: {error:#}");
-        }
-        // One that is not empty stays.
-        let folders = self.folders.into_iter().map(|(_, folder)| folder).chain([spool(&pipeline.data)]);
-        folders.for_each(|folder| drop(fs::remove_dir(folder)));
-    }
-}
-
-/// The files of a folder, each with what is beside it.
-fn list(folder: &Path) -> io::Result<BTreeMap<PathBuf, Found>> {
-    let mut files: BTreeMap<PathBuf, Found> = BTreeMap::new();
-    for file in folder.read_dir()? {
-        let path = file?.path();
-        match stored(&path) {
-            Some((of, sequence)) => files.entry(of).or_default().stored = Some((path, sequence)),
-            None => files.entry(path).or_default().is_there = true,
-        }
-    }
-    Ok(files)
-}
-
-/// The file that one says something about, and what it says; none when it is such a file itself.
-fn stored(path: &Path) -> Option<(PathBuf, u64)> {
-    let (of, sequence) = path.file_name()?.to_str()?.rsplit_once(STORED)?;
-    Some((path.with_file_name(of), sequence.parse().ok()?))
 }
 
 /// Says whether no process holds the lock of a file.
@@ -163,11 +148,11 @@ mod tests {
     use super::*;
     use crate::bus::spool::writer::tests::{message, writer};
 
-    fn sweeper(folder: &Path) -> Sweeper {
-        Sweeper { folders: vec![(Edge::Pages, folder.to_owned())], dead: HashMap::new() }
+    fn sweeper(folder: &Path) -> Folder {
+        Folder::new(Edge::Pages, folder.to_owned())
     }
 
-    fn sweep(sweeper: &mut Sweeper, folder: &Path, (first, last): (u64, u64), now: Instant) -> usize {
+    fn sweep(sweeper: &mut Folder, folder: &Path, (first, last): (u64, u64), now: Instant) -> usize {
         let files = list(folder).unwrap();
         sweeper.note_dead(&files, now);
         sweeper.remove(&files, Held { first, last }, now);
@@ -215,12 +200,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_beside_a_file_that_is_gone_goes_too_and_a_strange_file_stays() {
+    fn what_is_beside_a_file_that_is_gone_goes_too() {
         let folder = tempfile::tempdir().unwrap();
         File::create(folder.path().join("fetcher-0-ff-1.stored-5")).unwrap();
-        File::create(folder.path().join("fetcher-0-ff-2.stored-many")).unwrap();
         let mut sweeper = sweeper(folder.path());
-        assert_eq!(sweep(&mut sweeper, folder.path(), (5, 9), Instant::now()), 2);
-        assert_eq!(sweep(&mut sweeper, folder.path(), (6, 9), Instant::now()), 1);
+        assert_eq!(sweep(&mut sweeper, folder.path(), (5, 9), Instant::now()), 1);
+        assert_eq!(sweep(&mut sweeper, folder.path(), (6, 9), Instant::now()), 0);
     }
 }

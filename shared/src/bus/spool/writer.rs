@@ -6,7 +6,7 @@
 //! Invariant: the file of a message that no stream is known to have stays locked. So a file that is not locked, and was
 //! not given free, is one that a dead process left.
 
-use super::{STORED, bytes_in, is_on, named_folder};
+use super::{STORED, is_on, list, named_folder};
 use crate::bus::Bus;
 use crate::config::Pipeline;
 use crate::message::Reference;
@@ -105,9 +105,9 @@ impl Writer {
             return Ok(reference.clone());
         }
         if folder.files.last().is_none_or(|file| file.is_full) {
-            let name = format!("{}-{}", self.owner, self.next);
-            folder.begin(name)?;
+            // Another number for each try: an earlier life of the process may have left a file of this one.
             self.next += 1;
+            folder.begin(&self.owner, self.next)?;
         }
         folder.append(token, &message.payload)
     }
@@ -143,9 +143,14 @@ impl Folder {
         if self.bytes_max == 0 { FILE_BYTES } else { FILE_BYTES.min(self.bytes_max / FILES_MIN) }
     }
 
-    fn begin(&mut self, name: String) -> Result<(), Refused> {
-        let bytes = bytes_in(&self.path);
-        if self.bytes_max > 0 && bytes > 0 && bytes + self.file_bytes() > self.bytes_max {
+    /// Begins a file. Each writer may have one whatever others have: theirs may stay as they are for long.
+    fn begin(&mut self, owner: &str, number: u64) -> Result<(), Refused> {
+        // A folder that cannot be read cannot be written either.
+        let files = list(&self.path).unwrap_or_default();
+        let bytes: u64 = files.values().map(|file| file.bytes).sum();
+        let name = format!("{owner}-{number}");
+        let is_own = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(owner));
+        if self.bytes_max > 0 && bytes + self.file_bytes() > self.bytes_max && files.keys().any(is_own) {
             return Err(Refused::Full);
         }
         let path = self.path.join(&name);
@@ -244,19 +249,19 @@ pub(super) mod tests {
         for token in 1..=4 {
             writer.payload(token, &message("pages", vec![7; 10_000])).unwrap();
         }
-        let files = ["fetcher-0-00000000000000ff-0", "fetcher-0-00000000000000ff-1"];
+        let files = ["fetcher-0-00000000000000ff-1", "fetcher-0-00000000000000ff-2"];
         assert_eq!(names(folder.path()), files);
         writer.stored(2, 12);
         writer.stored(9, 99);
         assert_eq!(names(folder.path()), files);
         writer.stored(1, 11);
-        assert_eq!(names(folder.path())[1], "fetcher-0-00000000000000ff-0.stored-12");
+        assert_eq!(names(folder.path())[1], "fetcher-0-00000000000000ff-1.stored-12");
         writer.stored(3, 13);
         writer.payload(5, &message("pages", vec![7; 10_000])).unwrap();
         writer.stored(5, 15);
         drop(writer);
         let left: Vec<String> = names(folder.path()).into_iter().filter(|name| name.contains(STORED)).collect();
-        assert_eq!(left, ["fetcher-0-00000000000000ff-0.stored-12", "fetcher-0-00000000000000ff-2.stored-15"]);
+        assert_eq!(left, ["fetcher-0-00000000000000ff-1.stored-12", "fetcher-0-00000000000000ff-3.stored-15"]);
     }
 
     #[test]
@@ -268,9 +273,31 @@ pub(super) mod tests {
         assert_eq!(taken, 8);
         assert_eq!(writer.payload(100, &page), Err(Refused::Full));
         assert_eq!(writer.payload(100, &message("pages", vec![7; 100])).unwrap().len(), 100);
-        std::fs::remove_file(folder.path().join("fetcher-0-00000000000000ff-0")).unwrap();
+        std::fs::remove_file(folder.path().join("fetcher-0-00000000000000ff-1")).unwrap();
         assert!(writer.payload(100, &page).is_ok());
         assert!(matches!(writer.payload(3, &page), Ok(reference) if reference.len() < 100), "it was written before");
+    }
+
+    #[test]
+    fn a_folder_that_others_have_filled_has_room_for_one_file() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("fetcher-1-00000000000000ee-1"), vec![0; 80_000]).unwrap();
+        let mut writer = writer(folder.path(), 80_000);
+        let page = message("pages", vec![7; 10_000]);
+        assert!(writer.payload(1, &page).is_ok());
+        assert_eq!(writer.payload(2, &page), Err(Refused::Full));
+    }
+
+    #[test]
+    fn a_writer_does_not_stumble_over_what_an_earlier_one_of_its_life_left() {
+        let folder = tempfile::tempdir().unwrap();
+        let page = message("pages", vec![7; 10_000]);
+        let mut earlier = writer(folder.path(), 0);
+        earlier.payload(1, &page).unwrap();
+        drop(earlier);
+        let mut writer = writer(folder.path(), 0);
+        assert!(matches!(writer.payload(1, &page), Err(Refused::Failed(_))));
+        assert!(writer.payload(1, &page).is_ok(), "tried again");
     }
 
     #[test]
