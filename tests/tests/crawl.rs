@@ -29,6 +29,25 @@ fn a_web_with_latencies_robots_redirects_dead_links_and_closing_servers_is_crawl
     assert!(!truth.redirects.is_empty() && !truth.not_found.is_empty() && !truth.disallowed.is_empty());
 }
 
+/// TLS, HTTP/2, packed pages, ten requests on a connection.
+#[test]
+fn a_web_as_most_of_it_is_today_is_crawled_whole() {
+    let modern = Profile::modern();
+    let world = World::new(Profile { hosts: 20, pages_per_host: PagesPerHost::Exactly(25), ..modern.clone() });
+    let finished = world.crawl().run(2 * MINUTE);
+    world.assert_whole(&finished);
+    let report = world.web.report();
+    assert!(report.connections >= 20 * 3, "{}", json(&report));
+    let sent: u64 = (0..20).map(|host| world.web.bytes_sent(host)).sum();
+    let mean = sent / report.pages.expected;
+    assert!(mean < u64::from(modern.page_bytes_median), "pages of {mean} bytes came unpacked");
+    // Without its root certificate nobody vouches for such a web.
+    let strange = World::new(Profile { hosts: 2, pages_per_host: PagesPerHost::Exactly(2), ..modern });
+    let crawl = strange.crawl().environment("SSL_CERT_FILE", "/dev/null").set("stages.scheduler.retry_wait=0s");
+    let finished = crawl.run(MINUTE);
+    assert_eq!((strange.web.report().requests, finished.summary.pages), (0, 0), "{}", json(&finished.summary));
+}
+
 #[test]
 fn no_server_is_contacted_before_its_delay_or_crawl_delay_is_over() {
     let robots =

@@ -448,6 +448,7 @@ mod tests {
         ("limits.transfer_rate_window=0s", &["limits.transfer_rate_window", "10ms to 1h"]),
         ("limits.first_byte_timeout=2h", &["limits.first_byte_timeout", "10ms to 1h"]),
         ("stages.fetcher.streams=0", &["stages.fetcher.streams", "1 to 100"]),
+        ("stages.fetcher.tls_sessions=1000001", &["stages.fetcher.tls_sessions", "0 to 1000000"]),
     ];
 
     #[test]

@@ -219,6 +219,7 @@ pub struct Fetcher {
     pub renew_every: Duration,
     pub streams: u32,
     pub accept_invalid_certificates: bool,
+    pub tls_sessions: u32,
     pub archive: PathBuf,
 }
 

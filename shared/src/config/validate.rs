@@ -202,6 +202,7 @@ fn fetcher_and_parser(stages: &Stages, check: &mut Check) {
         stages.scheduler.job_lease / 2,
     );
     check.within("stages.fetcher.streams", fetcher.streams, 1, 100);
+    check.within("stages.fetcher.tls_sessions", fetcher.tls_sessions, 0, 1_000_000);
     check.within("stages.parser.pages_in_hand", stages.parser.pages_in_hand, 1, 1000);
 }
 

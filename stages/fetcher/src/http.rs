@@ -18,6 +18,7 @@ use reqwest::header::{
     IF_NONE_MATCH,
 };
 use reqwest::{StatusCode, Version};
+use rustls::client::Resumption;
 use shared::config::{Pipeline, Proxy};
 use shared::message::{Ask, FailureKind, HttpVersion, JobId, Validators};
 use shared::time::millis;
@@ -44,6 +45,8 @@ const ENCODINGS: &str = "gzip, deflate, br, zstd";
 const HEADERS_MAX: usize = 256;
 /// A body that is not wanted is read all the same when its server announces no more bytes: a new connection costs more.
 const UNWANTED_BYTES_MAX: u64 = 16 << 10;
+/// The TLS library counts tickets, so many of each server, where we count servers.
+const TICKETS_OF_SERVER: usize = 8;
 /// HTTP/2: bytes a server may send ahead of what was read, for a stream and for the connection.
 const WINDOW_BYTES: u32 = 1 << 20;
 /// What a message needs beside a page's URLs, headers and body.
@@ -85,6 +88,8 @@ pub struct HttpSettings {
     pub bytes_in_hand_max: usize,
     /// Says whether the identity of servers is taken on trust.
     pub accept_invalid_certificates: bool,
+    /// Servers whose last TLS session is kept.
+    pub tls_sessions: usize,
 }
 
 impl HttpSettings {
@@ -106,6 +111,7 @@ impl HttpSettings {
             message_bytes_max: pipeline.broker.max_payload.as_usize(),
             bytes_in_hand_max: pipeline.stages.fetcher.bytes_in_hand_max.as_usize(),
             accept_invalid_certificates: pipeline.stages.fetcher.accept_invalid_certificates,
+            tls_sessions: pipeline.stages.fetcher.tls_sessions as usize,
         }
     }
 }
@@ -157,6 +163,10 @@ impl Http {
     pub fn new(settings: HttpSettings, ask: SendAsk) -> anyhow::Result<Http> {
         let mut tls = client_config(settings.accept_invalid_certificates).context("cannot set up TLS")?;
         tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        tls.resumption = match settings.tls_sessions {
+            0 => Resumption::disabled(),
+            servers => Resumption::in_memory_sessions(servers * TICKETS_OF_SERVER),
+        };
         let user_agent =
             HeaderValue::from_str(&settings.user_agent).context("network.user_agent cannot be sent as a header")?;
         let mut headers = HeaderMap::new();

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use common::{Driver, failure, fetch, http_settings, is_response, job, job_for, run_with, settings};
 use fetcher::effect::{Answer, Effect, End};
 use fetcher::http::HttpSettings;
+use rustls::HandshakeKind;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use shared::message::{FailureKind, JobId, RequestEnd};
 use std::future::poll_fn;
@@ -25,6 +26,8 @@ use tokio_rustls::server::TlsStream;
 struct Secure {
     name: String,
     accepted: Arc<AtomicUsize>,
+    /// Connections whose handshake resumed the session of an earlier one.
+    resumed: Arc<AtomicUsize>,
     /// Requests of `/slow` in hand at once, at most.
     at_once: Arc<AtomicUsize>,
     /// What came of each connection when its client had closed: whether the TCP stream ended.
@@ -55,6 +58,8 @@ impl Secure {
         let (tell_name, name) = mpsc::channel();
         let (tell_end, ended) = mpsc::channel();
         let count = accepted.clone();
+        let resumed = Arc::new(AtomicUsize::new(0));
+        let count_resumed = resumed.clone();
         let at_once = Arc::new(AtomicUsize::new(0));
         let most = at_once.clone();
         std::thread::spawn(move || {
@@ -67,6 +72,9 @@ impl Secure {
                     let (stream, _) = listener.accept().await.unwrap();
                     count.fetch_add(1, Ordering::SeqCst);
                     let Ok(stream) = acceptor.accept(stream).await else { continue };
+                    if stream.get_ref().1.handshake_kind() == Some(HandshakeKind::Resumed) {
+                        count_resumed.fetch_add(1, Ordering::SeqCst);
+                    }
                     let (tell_end, most) = (tell_end.clone(), most.clone());
                     tokio::spawn(async move {
                         match (protocol, goes_away) {
@@ -79,7 +87,7 @@ impl Secure {
                 }
             });
         });
-        Secure { name: name.recv().unwrap(), accepted, at_once, ended }
+        Secure { name: name.recv().unwrap(), accepted, resumed, at_once, ended }
     }
 }
 
@@ -197,6 +205,26 @@ async fn fifty_requests_are_one_connection_with_tls_and_with_http_2() {
         assert!(!driver.last_report().closed_by_server);
         assert!(driver.last_report().connect_us.is_some_and(|us| us > 0));
         assert!(server.ended.recv_timeout(std::time::Duration::from_secs(2)).unwrap());
+    }
+}
+
+#[tokio::test]
+async fn the_next_connection_to_a_server_resumes_its_session_if_that_was_kept() {
+    for (tls_sessions, resumed) in [(100, 2), (1, 1), (0, 0)] {
+        let [server, another] = ["h2", "http/1.1"].map(Secure::start);
+        let mut driver = Driver::new(settings(), HttpSettings { tls_sessions, ..trusting() });
+        for server in [&server, &another, &server, &server] {
+            // The cache goes by names.
+            let name = if std::ptr::eq(server, &another) { "https://another.invalid" } else { "https://crawl.invalid" };
+            let port = server.name.rsplit(':').next().unwrap();
+            driver.grant(job(&format!("{name}:{port}"), 2));
+            driver.run().await;
+        }
+        assert_eq!(driver.pages.len(), 8, "{:?}", driver.ends());
+        assert_eq!(server.accepted.load(Ordering::SeqCst), 3);
+        // Where there is room for one, the other server's takes it between the first two connections.
+        assert_eq!(server.resumed.load(Ordering::SeqCst), resumed, "{tls_sessions}");
+        assert_eq!(another.resumed.load(Ordering::SeqCst), 0);
     }
 }
 

@@ -88,7 +88,7 @@ struct Builds {
 impl Builds {
     /// What a page costs one build to what it costs another, in turn.
     fn ratio(&self, commit: &str, to: &str, way: &Way<'_>) -> anyhow::Result<f64> {
-        let contenders = [Contender::other(&self.programs(commit)?)?, Contender::other(&self.programs(to)?)?];
+        let contenders = [Contender::other(&self.programs(commit)?, &[])?, Contender::other(&self.programs(to)?, &[])?];
         let rounds = take_turns(&contenders, way.profile, way.set, way.rounds)?;
         let spread = Spread::of_ratios(What::CpuMs, (&rounds[0], "all"), (&rounds[1], "all"));
         Ok(spread.context("the turns have no CPU time")?.median)

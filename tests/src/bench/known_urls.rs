@@ -4,11 +4,11 @@
 use anyhow::{Context as _, ensure};
 use futures::future::try_join_all;
 use parser::page::{Limits, Response, links};
+use reqwest::header::{ACCEPT_ENCODING, HeaderValue};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::BufRead;
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// What the loop did.
@@ -22,6 +22,8 @@ pub struct Fetched {
     pub peak_rss_bytes: u64,
 }
 
+/// What the link extraction can undo.
+const ENCODINGS: &str = "gzip, deflate, br, zstd";
 const LIMITS: Limits = Limits { decoded_bytes_max: 16 << 20, links_per_page_max: 5_000, url_bytes_max: 2_048 };
 
 /// Reads lines `HOST ADDRESS` and then URLs, and fetches them, hosts side by side.
@@ -42,7 +44,8 @@ pub fn fetch_all(input: impl BufRead) -> anyhow::Result<Fetched> {
             }
         }
     }
-    let tls = tls()?;
+    let mut tls = shared::tls::client_config(false)?;
+    tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let fetched = runtime
         .block_on(try_join_all(hosts.iter().map(|(host, (address, urls))| fetch_host(&tls, host, *address, urls))))?;
@@ -51,13 +54,6 @@ pub fn fetch_all(input: impl BufRead) -> anyhow::Result<Fetched> {
         links: fetched.iter().map(|(_, links)| links).sum(),
         peak_rss_bytes: shared::process::memory(std::process::id()).context("no memory in /proc")?.peak,
     })
-}
-
-/// Shared by all clients, as in the fetcher; the synthetic web has no TLS, so no certificate is trusted.
-fn tls() -> anyhow::Result<rustls::ClientConfig> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
-    Ok(config.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth())
 }
 
 /// Pages and links of one host.
@@ -70,6 +66,7 @@ async fn fetch_host(
     let client = reqwest::Client::builder()
         .no_proxy()
         .tls_backend_preconfigured(tls.clone())
+        .default_headers([(ACCEPT_ENCODING, HeaderValue::from_static(ENCODINGS))].into_iter().collect())
         .redirect(reqwest::redirect::Policy::none())
         .resolve(host, address)
         .pool_max_idle_per_host(1)

@@ -29,6 +29,9 @@ struct Cli {
     /// in one process
     #[arg(long, value_name = "DIR")]
     against: Option<PathBuf>,
+    /// Overrides a key of the other build's configuration, or of this one in turn with how it is without; repeatable
+    #[arg(long, value_name = "KEY.PATH=VALUE")]
+    against_set: Vec<String>,
     /// The web that is crawled
     #[arg(long, value_enum, default_value_t = Web::Raw)]
     web: Web,
@@ -38,6 +41,9 @@ struct Cli {
     /// Pages per host, instead of as many as it has
     #[arg(long)]
     pages: Option<u32>,
+    /// Requests that a server takes on a connection, instead of as many as it does
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    request_cap: Option<u32>,
     /// Rounds; medians are shown
     #[arg(long, default_value_t = 5)]
     rounds: usize,
@@ -130,7 +136,7 @@ fn main() -> anyhow::Result<ExitCode> {
 
 fn take_turns(cli: &Cli, partitions: u16, contenders: &[Contender]) -> anyhow::Result<()> {
     ensure!(cli.rounds > 0, "--rounds must be at least 1");
-    let profile = cli.web.profile(cli.hosts, cli.pages);
+    let profile = cli.web.profile(cli.hosts, cli.pages, cli.request_cap);
     let mut set = cli.set.clone();
     set.push(format!("partitions={partitions}"));
     let table = Table::new(contenders, turns::take_turns(contenders, &profile, &set, cli.rounds)?);
@@ -150,7 +156,12 @@ fn take_turns(cli: &Cli, partitions: u16, contenders: &[Contender]) -> anyhow::R
 fn bisect(cli: &Cli, range: &str) -> anyhow::Result<()> {
     ensure!(cli.rounds > 0, "--rounds must be at least 1");
     let dir = cli.dir.clone().unwrap_or_else(|| PathBuf::from("target/bisect"));
-    let way = Way { profile: &cli.web.profile(cli.hosts, cli.pages), set: &cli.set, rounds: cli.rounds, dir: &dir };
+    let way = Way {
+        profile: &cli.web.profile(cli.hosts, cli.pages, cli.request_cap),
+        set: &cli.set,
+        rounds: cli.rounds,
+        dir: &dir,
+    };
     let Found { commit, ratio, before, last } = bench::bisect::bisect(range, &way)?;
     match cli.json {
         true => println!("{}", json!({ "commit": commit, "ratio": ratio, "before": before, "last": last })),
@@ -162,9 +173,14 @@ fn bisect(cli: &Cli, range: &str) -> anyhow::Result<()> {
 /// All that can be measured here; says what cannot.
 fn contenders(cli: &Cli) -> anyhow::Result<Vec<Contender>> {
     let mut contenders = vec![Contender::this()];
-    if let Some(programs) = &cli.against {
-        contenders.push(Contender::other(programs)?);
-        match Contender::wget2(cli.web) {
+    match &cli.against {
+        Some(programs) => contenders.push(Contender::other(programs, &cli.against_set)?),
+        None if !cli.against_set.is_empty() => contenders.push(Contender::this_with(&cli.against_set)),
+        None => {}
+    }
+    if contenders.len() > 1 {
+        let profile = cli.web.profile(cli.hosts, cli.pages, cli.request_cap);
+        match Contender::wget2(cli.web, &profile) {
             Ok(wget2) => contenders.push(wget2),
             Err(why) => eprintln!("wget2 takes no turn: {why:#}"),
         }

@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 use synthetic_web::{Profile, SyntheticWeb};
 use tempfile::TempDir;
 
+/// The root certificate, in the folder of a world.
+const ROOT: &str = "root.pem";
+
 /// A synthetic web, and the folder of one crawl of it.
 pub struct World {
     /// The web.
@@ -36,7 +39,21 @@ impl World {
 
     fn on(seats: Vec<Seat>, profile: Profile) -> World {
         let web = SyntheticWeb::start(profile).expect("a synthetic web");
-        World { web, folder: TempDir::new().expect("a temporary folder"), _seats: seats }
+        let world = World { web, folder: TempDir::new().expect("a temporary folder"), _seats: seats };
+        if let Some(root) = world.web.root_certificate() {
+            std::fs::write(world.folder().join(ROOT), root).expect("room for a certificate");
+        }
+        world
+    }
+
+    /// The file with the certificate that vouches for those of all hosts, where they have such certificates.
+    pub fn root_certificate(&self) -> Option<PathBuf> {
+        self.web.root_certificate().map(|_| self.folder().join(ROOT))
+    }
+
+    /// The environment variable by which a process trusts that certificate.
+    pub fn trust(&self) -> Option<(&'static str, String)> {
+        self.root_certificate().map(|root| ("SSL_CERT_FILE", path_text(&root)))
     }
 
     /// The data directory of its crawl.
@@ -114,7 +131,10 @@ impl World {
 
     fn in_data(&self, command: &str) -> Crawl {
         let folder = self.folder.path().to_owned();
-        let crawl = Crawl::new(folder, command);
+        let mut crawl = Crawl::new(folder, command);
+        if let Some((name, value)) = self.trust() {
+            crawl = crawl.environment(name, &value);
+        }
         if command == "crawl" { crawl.arguments(&["--summary", &path_text(&self.summary_file())]) } else { crawl }
             .arguments(&["--data", &path_text(&self.data())])
     }

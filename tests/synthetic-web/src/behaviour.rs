@@ -5,8 +5,6 @@
 
 use std::io;
 
-use tokio::net::TcpStream;
-
 use super::byway;
 use super::hostility::{Hostility, RobotsMeaning};
 use super::html;
@@ -15,6 +13,7 @@ use super::plan::{Link, Plan};
 use super::record::Recorder;
 use super::resource::Resource;
 use super::sitemap;
+use super::stream::Stream;
 use super::validators::Validators;
 
 /// The type of a page.
@@ -68,7 +67,7 @@ pub(crate) struct Exchange<'a> {
     pub(crate) plan: &'a Plan,
     pub(crate) recorder: &'a Recorder,
     pub(crate) host: u32,
-    pub(crate) stream: &'a mut TcpStream,
+    pub(crate) stream: &'a mut dyn Stream,
     pub(crate) request: &'a Request,
     /// The request was HEAD: announce the body, do not send it.
     pub(crate) head_only: bool,
@@ -150,14 +149,20 @@ impl Exchange<'_> {
             return self.send_not_modified(&validators.fields()).await;
         }
         let validators = validators.map(|validators| validators.fields()).unwrap_or_default();
-        let fields = format!("Content-Type: {HTML}\r\n{}{validators}", self.promise());
+        let mut fields = format!("Content-Type: {HTML}\r\n{}{validators}", self.promise());
         // Each request begins a session.
         let session = site.hostility.filter(|hostility| *hostility == Hostility::Sessions);
         let session = session.map(|_| self.recorder.host(self.host).contacts.len() as u32);
         let Scratch { head, page: own } = self.scratch;
         own.clear();
         let filler = html::render(self.plan, self.host, page, session, own);
-        let parts = [own.as_bytes(), self.plan.filler.bytes(filler), html::TAIL.as_bytes()];
+        let mut parts = [own.as_bytes(), self.plan.filler.bytes(filler), html::TAIL.as_bytes()];
+        let packed;
+        if let Some(coding) = site.coding.filter(|coding| coding.is_among(&self.request.accept_encoding)) {
+            packed = coding.pack(&parts)?;
+            parts = [&packed, &[], &[]];
+            fields.push_str(&format!("Content-Encoding: {}\r\n", coding.name()));
+        }
         let body = Body { parts, omitted: self.head_only };
         let bytes = http::write_response(self.stream, head, "200 OK", &fields, self.close, body).await?;
         self.recorder.sent(self.host, bytes);

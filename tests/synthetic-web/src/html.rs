@@ -11,9 +11,13 @@ use super::byway;
 use super::dice::{Dice, Purpose};
 use super::hostility::Hostility;
 use super::plan::{Link, Plan};
+use super::profile::Profile;
 use super::resource::{Form, Resource};
 
-const FILLER_BYTES: usize = 512 * 1024;
+/// The filler is so many times as long as the median page, so that only a few of the largest pages are cut to it: less
+/// than one in a hundred, with the spread of any profile here. But it is not shorter than this.
+const FILLER_MEDIANS: usize = 16;
+const FILLER_BYTES_MIN: usize = 512 * 1024;
 
 const WORDS: [&str; 96] = [
     "harbour", "the", "of", "and", "wind", "chart", "a", "course", "north", "in", "compass", "to", "vessel", "was",
@@ -46,11 +50,12 @@ pub(crate) struct Filler {
 }
 
 impl Filler {
-    pub(crate) fn new(seed: u64) -> Self {
-        let mut dice = Dice::new(seed, Purpose::Filler, 0, 0);
-        let mut text = String::with_capacity(FILLER_BYTES + 4_096);
+    pub(crate) fn new(profile: &Profile) -> Self {
+        let mut dice = Dice::new(profile.seed, Purpose::Filler, 0, 0);
+        let bytes = FILLER_BYTES_MIN.max(FILLER_MEDIANS * profile.page_bytes_median as usize);
+        let mut text = String::with_capacity(bytes + 4_096);
         let mut boundaries = vec![0];
-        while text.len() < FILLER_BYTES {
+        while text.len() < bytes {
             write_block(&mut dice, &mut text);
             boundaries.push(text.len());
         }
@@ -182,7 +187,7 @@ pub(crate) fn render(plan: &Plan, host: u32, page: u32, session: Option<u32>, ou
     let mut dice = Dice::new(plan.profile.seed, Purpose::Size, host, page);
     let size = dice.lognormal(f64::from(plan.profile.page_bytes_median), plan.profile.page_bytes_sigma) as usize;
     let own = out.len() - start + TAIL.len();
-    plan.filler.slice(&mut dice, size.saturating_sub(own).min(FILLER_BYTES))
+    plan.filler.slice(&mut dice, size.saturating_sub(own).min(plan.filler.text.len()))
 }
 
 /// The beginning of a page that is badly written, up to its first link: its head is never closed.

@@ -7,8 +7,7 @@
 use std::io::{self, IoSlice};
 use std::time::Duration;
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 
 /// A request head longer than this is refused, in bytes.
 pub(crate) const HEAD_BYTES_MAX: usize = 16 * 1024;
@@ -35,6 +34,8 @@ pub(crate) struct Request {
     pub(crate) if_none_match: String,
     /// If-Modified-Since; empty when there is none.
     pub(crate) if_modified_since: String,
+    /// Accept-Encoding; empty when there is none.
+    pub(crate) accept_encoding: String,
     /// The client wants no further request on this connection.
     pub(crate) close: bool,
 }
@@ -101,7 +102,7 @@ fn parse_head(head: &str) -> Result<Request, &'static str> {
         "HTTP/1.0" => true,
         _ => return Err("505 HTTP Version Not Supported"),
     };
-    let (mut host, mut if_none_match, mut if_modified_since) = ("", "", "");
+    let (mut host, mut if_none_match, mut if_modified_since, mut accept_encoding) = ("", "", "", "");
     for line in lines.take_while(|line| !line.is_empty()) {
         let (name, value) = line.split_once(':').ok_or(BAD)?;
         let value = value.trim();
@@ -111,6 +112,8 @@ fn parse_head(head: &str) -> Result<Request, &'static str> {
             if_none_match = value;
         } else if name.eq_ignore_ascii_case("if-modified-since") {
             if_modified_since = value;
+        } else if name.eq_ignore_ascii_case("accept-encoding") {
+            accept_encoding = value;
         } else if name.eq_ignore_ascii_case("connection") {
             let has = |token: &str| value.split(',').any(|part| part.trim().eq_ignore_ascii_case(token));
             close = has("close") || (close && !has("keep-alive"));
@@ -127,6 +130,7 @@ fn parse_head(head: &str) -> Result<Request, &'static str> {
         host: host.to_owned(),
         if_none_match: if_none_match.to_owned(),
         if_modified_since: if_modified_since.to_owned(),
+        accept_encoding: accept_encoding.to_owned(),
         close,
     })
 }
@@ -139,7 +143,10 @@ fn path_of(target: &str) -> Option<&str> {
 }
 
 /// Reads until `buffer` starts with a whole request or a refusal. `None` at the end of the stream.
-pub(crate) async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<Option<Parsed>> {
+pub(crate) async fn read_request(
+    stream: &mut (impl AsyncRead + Unpin + ?Sized),
+    buffer: &mut Vec<u8>,
+) -> io::Result<Option<Parsed>> {
     loop {
         match parse(buffer) {
             Parsed::Incomplete => {}
@@ -153,7 +160,11 @@ pub(crate) async fn read_request(stream: &mut TcpStream, buffer: &mut Vec<u8>) -
 
 /// Waits, and watches the client: one that gives up meanwhile must not count as connected. What it sends goes to
 /// `buffer`.
-pub(crate) async fn wait(stream: &mut TcpStream, buffer: &mut Vec<u8>, duration: Duration) -> io::Result<()> {
+pub(crate) async fn wait(
+    stream: &mut (impl AsyncRead + Unpin + ?Sized),
+    buffer: &mut Vec<u8>,
+    duration: Duration,
+) -> io::Result<()> {
     if duration.is_zero() {
         return Ok(());
     }
@@ -174,7 +185,7 @@ pub(crate) async fn wait(stream: &mut TcpStream, buffer: &mut Vec<u8>, duration:
 /// Writes a response: status line, `fields` (whole header lines), length, body. `head` is scratch
 /// space. Returns the number of bytes.
 pub(crate) async fn write_response(
-    stream: &mut TcpStream,
+    stream: &mut (impl AsyncWrite + Unpin + ?Sized),
     head: &mut String,
     status: &str,
     fields: &str,
@@ -200,12 +211,13 @@ pub(crate) async fn write_response(
             written => IoSlice::advance_slices(&mut rest, written),
         }
     }
+    stream.flush().await?;
     Ok(bytes)
 }
 
 /// Writes a response that has no body. Returns the number of bytes.
 pub(crate) async fn write_head(
-    stream: &mut TcpStream,
+    stream: &mut (impl AsyncWrite + Unpin + ?Sized),
     head: &mut String,
     status: &str,
     fields: &str,
@@ -215,6 +227,7 @@ pub(crate) async fn write_head(
     head.clear();
     head.push_str(&format!("HTTP/1.1 {status}\r\nServer: synthetic\r\n{fields}Connection: {connection}\r\n\r\n"));
     stream.write_all(head.as_bytes()).await?;
+    stream.flush().await?;
     Ok(head.len())
 }
 
@@ -234,7 +247,7 @@ impl Body<'_> {
 
 /// Sends the end of the stream and waits a moment for the client's. Closing with unread bytes would
 /// reset the connection, and the client could lose a response it has not read yet.
-pub(crate) async fn close(stream: &mut TcpStream) {
+pub(crate) async fn close(stream: &mut (impl AsyncRead + AsyncWrite + Unpin + ?Sized)) {
     if stream.shutdown().await.is_err() {
         return;
     }

@@ -17,12 +17,14 @@ mod behaviour;
 mod bomb;
 mod byway;
 pub mod client;
+mod coding;
 mod control;
 mod dice;
 mod dns;
 mod hostility;
 mod html;
 mod http;
+mod http2;
 mod load;
 mod outage;
 mod place;
@@ -32,9 +34,10 @@ mod record;
 mod report;
 mod resource;
 mod robots;
-mod secure;
 mod server;
 mod sitemap;
+mod stream;
+mod tls;
 mod tongue;
 mod truth;
 mod validators;
@@ -57,7 +60,9 @@ pub use control::ask;
 pub use hostility::Hostility;
 pub use load::{Load, measure};
 pub use outage::Outage;
-pub use profile::{CrawlLimits, HOSTS_MAX, LATENCY_MS_MAX, Latency, PagesPerHost, Profile, RobotsShares};
+pub use profile::{
+    CodingShares, CrawlLimits, HOSTS_MAX, LATENCY_MS_MAX, Latency, PagesPerHost, Profile, RobotsShares, SecureShares,
+};
 pub use report::{Coverage, EARLY_TOLERANCE, Listed, Report, Violations};
 pub use truth::Truth;
 
@@ -66,6 +71,7 @@ use plan::Plan;
 use record::Recorder;
 use resource::Resource;
 use server::Web;
+use tls::Tls;
 
 /// One request that a host received.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,6 +141,11 @@ impl SyntheticWeb {
     /// The name of a host, without port.
     pub fn host_name(&self, host: u32) -> String {
         place::host_name(host)
+    }
+
+    /// The certificate that vouches for those of all hosts, in PEM; none where hosts have no such certificates.
+    pub fn root_certificate(&self) -> Option<&str> {
+        self.web.tls.root_certificate()
     }
 
     /// The address that a host listens at.
@@ -257,7 +268,9 @@ async fn start(profile: Profile) -> Result<Started> {
         TcpListener::bind((Ipv4Addr::LOCALHOST, profile.control_port)).await.context("failed to bind control")?;
     let recorder = Recorder::new(profile.hosts, profile.delay_expected_ms);
     let dns_latency = Duration::from_millis(profile.dns_latency_ms);
-    let web = Arc::new(Web { plan: Plan::new(profile, port).with_bombs()?, recorder, network: Network::default() });
+    let plan = Plan::new(profile, port).with_bombs()?;
+    let tls = Tls::new(&plan)?;
+    let web = Arc::new(Web { plan, recorder, network: Network::default(), tls });
     let started = Started {
         web: Arc::clone(&web),
         dns: dns_socket.local_addr()?,

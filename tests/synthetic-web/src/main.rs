@@ -4,10 +4,11 @@
 //! Exit 0 when all is well, 1 when the report is not clean, 2 when anything else fails.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use serde_json::json;
 use synthetic_web::{Hostility, Latency, PagesPerHost, Profile, Report, SyntheticWeb, ask, measure};
@@ -57,6 +58,8 @@ enum Name {
     Raw,
     /// Latencies, closed connections, robots rules, redirects, dead links
     Mixed,
+    /// Large packed pages in TLS, half of them by HTTP/2, ten on a connection
+    Modern,
 }
 
 #[derive(Debug, Args)]
@@ -169,6 +172,10 @@ struct Serve {
     /// TCP port of the control server; 0 picks a free one
     #[arg(long, default_value_t = 0)]
     control_port: u16,
+    /// Write the certificate that vouches for the hosts of a modern web to this file, in PEM: a crawler trusts it when its
+    /// environment variable SSL_CERT_FILE names the file
+    #[arg(long, value_name = "FILE")]
+    root_certificate: Option<PathBuf>,
     /// Stop after this many seconds
     #[arg(long = "for", value_name = "SECONDS", value_parser = parse_seconds)]
     for_s: Option<Duration>,
@@ -179,6 +186,7 @@ impl Serve {
         let mut profile = match self.profile {
             Name::Raw => Profile::raw(),
             Name::Mixed => Profile::mixed(),
+            Name::Modern => Profile::modern(),
         };
         replace(&mut profile.seed, self.seed);
         replace(&mut profile.hosts, self.hosts);
@@ -294,6 +302,10 @@ async fn serve(serve: &Serve) -> Result<ExitCode> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut terminate = signal(SignalKind::terminate())?;
     let web = SyntheticWeb::start(serve.profile())?;
+    if let Some(file) = &serve.root_certificate {
+        let root = web.root_certificate().context("no host has a certificate: take --profile modern")?;
+        std::fs::write(file, root).with_context(|| format!("cannot write {}", file.display()))?;
+    }
     let place = json!({
         "port": web.port(),
         "dns": web.dns().to_string(),
@@ -328,6 +340,7 @@ fn print_answer(control: SocketAddr, method: &str, path: &str) -> Result<ExitCod
 
 async fn self_test(serve: &Serve, connections: u32, seconds: f64) -> Result<ExitCode> {
     let web = SyntheticWeb::start(serve.profile())?;
+    ensure!(web.root_certificate().is_none(), "the self-test speaks no TLS: take another --profile");
     let load = measure(&web, connections, Duration::try_from_secs_f64(seconds)?).await?;
     println!("{}", serde_json::to_string_pretty(&load)?);
     Ok(ExitCode::SUCCESS)

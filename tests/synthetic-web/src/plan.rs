@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use super::bomb::Bombs;
 use super::byway;
+use super::coding::Coding;
 use super::dice::{Dice, Purpose};
 use super::hostility::{Hostility, RobotsMeaning};
 use super::html::Filler;
@@ -23,6 +24,7 @@ use super::place::{host_name, listens_at};
 use super::profile::{LATENCY_MS_MAX, Latency, PagesPerHost, Profile};
 use super::resource::{Form, Resource, Shape};
 use super::robots::Robots;
+use super::tls::Security;
 use super::tongue::Tongue;
 
 /// Links to `/` of other hosts among all links to other hosts; the rest lead to pages inside.
@@ -39,6 +41,10 @@ pub(crate) struct Site {
     pub(crate) request_cap: Option<u32>,
     /// What it does if it is hostile.
     pub(crate) hostility: Option<Hostility>,
+    /// How it secures its connections, if it does.
+    pub(crate) security: Option<Security>,
+    /// How it packs pages, if it does.
+    pub(crate) coding: Option<Coding>,
     /// The number of its byways that a perfect crawl finds; they are the first ones.
     pub(crate) byways: u32,
     /// `children[child_starts[p]..child_starts[p + 1]]` are the pages that page p makes reachable.
@@ -70,7 +76,7 @@ pub(crate) struct Plan {
 impl Plan {
     /// `profile` must have passed its validation.
     pub(crate) fn new(profile: Profile, port: u16) -> Self {
-        let filler = Filler::new(profile.seed);
+        let filler = Filler::new(&profile);
         let sites = (0..profile.hosts).map(|host| Site::new(&profile, host)).collect();
         let mut plan = Self { profile, port, sites, filler, led_to: OnceLock::new(), bombs: None };
         for host in 0..plan.profile.hosts {
@@ -314,7 +320,8 @@ impl Plan {
     /// `h0017.web.test:8080`, as in the Host header and in URLs.
     pub(crate) fn authority(&self, host: u32) -> String {
         let (name, port) = (host_name(host), self.address(host).port());
-        if port == 80 { name } else { format!("{name}:{port}") }
+        let default = if self.site(host).security.is_some() { 443 } else { 80 };
+        if port == default { name } else { format!("{name}:{port}") }
     }
 
     /// Where a host listens.
@@ -328,7 +335,7 @@ impl Plan {
     }
 
     pub(crate) fn scheme(&self, host: u32) -> &'static str {
-        if self.site(host).hostility.is_some_and(Hostility::is_secure) { "https" } else { "http" }
+        if self.site(host).security.is_some() { "https" } else { "http" }
     }
 
     pub(crate) fn url(&self, host: u32, resource: Resource) -> String {
@@ -378,6 +385,20 @@ impl Site {
                 Some(RobotsMeaning::AllowAll | RobotsMeaning::Unreachable) => Robots::AllowAll,
             },
             hostility,
+            security: match (hostility, &profile.secure) {
+                (Some(hostility), _) => hostility.is_secure().then_some(Security::SelfSigned),
+                (None, Some(shares)) => Some(Security::Trusted {
+                    has_rsa_key: spread(host, 0.414_213_562_373_095) < shares.rsa,
+                    speaks_http2: spread(host, 0.732_050_807_568_877) < shares.http2,
+                }),
+                (None, None) => None,
+            },
+            coding: match spread(host, 0.645_751_311_064_590) {
+                _ if hostility.is_some() => None,
+                place if place < profile.codings.gzip => Some(Coding::Gzip),
+                place if place < profile.codings.gzip + profile.codings.brotli => Some(Coding::Brotli),
+                _ => None,
+            },
             byways: 0,
             request_cap: pick_cap(&profile.request_caps, spread(host, 0.754_877_666_246_693)),
             child_starts: Vec::new(),

@@ -67,6 +67,24 @@ pub struct RobotsShares {
     pub crawl_delay_ms: u64,
 }
 
+/// Which hosts have what kind of TLS, when all that are not hostile have it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SecureShares {
+    /// Share of hosts that speak HTTP/2 beside HTTP/1.1.
+    pub http2: f64,
+    /// Share of hosts with a key of RSA; the others have one of ECDSA.
+    pub rsa: f64,
+}
+
+/// Which hosts pack their pages for clients that can unpack them, how; the others never do.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CodingShares {
+    /// Share of hosts that send gzip.
+    pub gzip: f64,
+    /// Share of hosts that send brotli.
+    pub brotli: f64,
+}
+
 /// Limits of the crawler that is judged. Some hostile hosts have no end: a perfect crawl finds as much of them as these
 /// limits let it find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,6 +133,10 @@ pub struct Profile {
     pub latency: Latency,
     /// Share of servers and after how many requests they close the connection; the others never do.
     pub request_caps: Vec<(f64, u32)>,
+    /// TLS of all hosts that are not hostile, if they have it.
+    pub secure: Option<SecureShares>,
+    /// How pages are packed.
+    pub codings: CodingShares,
     /// Kinds of robots.txt.
     pub robots: RobotsShares,
     /// Share of pages that answer 301 to another page.
@@ -164,6 +186,8 @@ impl Profile {
             locality: 0.8,
             latency: Latency::None,
             request_caps: Vec::new(),
+            secure: None,
+            codings: CodingShares { gzip: 0.0, brotli: 0.0 },
             robots: RobotsShares {
                 rules: 0.0,
                 missing: 0.5,
@@ -208,6 +232,22 @@ impl Profile {
         }
     }
 
+    /// 50 hosts of exactly 40 pages as most pages are sent today: large, packed, in TLS 1.3, half of them by HTTP/2, ten on a
+    /// connection. The sizes are those of a crawl of a billion pages in 2025: a median of 140 kB, and a mean of 240.
+    pub fn modern() -> Self {
+        Self {
+            pages_per_host: PagesPerHost::Exactly(40),
+            links_min: 100,
+            links_max: 200,
+            page_bytes_median: 140_000,
+            page_bytes_sigma: 1.04,
+            request_caps: vec![(1.0, 10)],
+            secure: Some(SecureShares { http2: 0.5, rsa: 0.3 }),
+            codings: CodingShares { gzip: 0.5, brotli: 0.4 },
+            ..Self::raw()
+        }
+    }
+
     /// The same, with one hostile host of each kind behind its hosts.
     #[must_use]
     pub fn with_all_hazards(mut self) -> Self {
@@ -244,7 +284,13 @@ impl Profile {
             self.links_min,
             self.links_max
         );
+        let secure = self.secure.unwrap_or(SecureShares { http2: 0.0, rsa: 0.0 });
         for (name, share) in [
+            ("secure.http2", secure.http2),
+            ("secure.rsa", secure.rsa),
+            ("codings.gzip", self.codings.gzip),
+            ("codings.brotli", self.codings.brotli),
+            ("codings.gzip + codings.brotli", self.codings.gzip + self.codings.brotli),
             ("locality", self.locality),
             ("redirects", self.redirects),
             ("not_found", self.not_found),

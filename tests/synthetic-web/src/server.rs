@@ -8,18 +8,21 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Result;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use super::behaviour::{Behaviour, Exchange, Scratch};
 use super::hostility::{BUSY_EVERY, Hostility, UNREAD_BYTES};
 use super::http::{self, Body, Method, Parsed, Request};
+use super::http2;
 use super::outage::Network;
 use super::place::listens_at;
 use super::plan::{Plan, Site};
 use super::profile::Profile;
 use super::record::{Contact, Open, Recorder};
 use super::resource::Resource;
-use super::secure;
+use super::stream::Stream;
+use super::tls::{Security, Tls};
 
 /// A new connection may be seen before the end of the one that it follows. Older ones may take this long to show their
 /// end.
@@ -34,6 +37,7 @@ pub(crate) struct Web {
     pub(crate) plan: Plan,
     pub(crate) recorder: Recorder,
     pub(crate) network: Network,
+    pub(crate) tls: Tls,
 }
 
 /// Binds one listener per host, all on the same port, or on ports in a row of one address. With `port` 0 a port is looked for that is
@@ -119,12 +123,35 @@ async fn converse_while_up(web: &Arc<Web>, host: u32, stream: &mut TcpStream) ->
 
 /// Serves a connection to its end.
 async fn converse(web: &Web, host: u32, open: Open<'_>, stream: &mut TcpStream) {
-    if web.plan.site(host).hostility.is_some_and(Hostility::is_secure) {
-        // Whatever ends the connection has ended it for good.
-        let _ = secure::serve(web, host, &open, stream).await;
+    if stream.set_nodelay(true).is_err() {
         return;
     }
-    let ended = stream.set_nodelay(true).is_err() || exchange_all(web, host, &open, stream).await.is_err();
+    match web.plan.site(host).security {
+        None => converse_in_http1(web, host, open, stream).await,
+        Some(security) => {
+            // Whatever ends the connection has ended it for good.
+            let _ = converse_in_secret(web, host, security, open, stream).await;
+        }
+    }
+}
+
+async fn converse_in_secret(
+    web: &Web,
+    host: u32,
+    security: Security,
+    open: Open<'_>,
+    stream: &mut TcpStream,
+) -> Result<()> {
+    let mut stream = web.tls.acceptor(security)?.accept(stream).await?;
+    if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
+        return http2::serve(web, host, &open, stream).await;
+    }
+    converse_in_http1(web, host, open, &mut stream).await;
+    Ok(())
+}
+
+async fn converse_in_http1(web: &Web, host: u32, open: Open<'_>, stream: &mut dyn Stream) {
+    let ended = exchange_all(web, host, &open, stream).await.is_err();
     drop(open);
     if !ended {
         http::close(stream).await;
@@ -142,7 +169,7 @@ async fn watch_parallel(web: Arc<Web>, host: u32, older: Vec<u32>) {
 
 /// Serves requests until one side wants no more. An error means that the stream is of no further
 /// use.
-async fn exchange_all(web: &Web, host: u32, open: &Open<'_>, stream: &mut TcpStream) -> io::Result<()> {
+async fn exchange_all(web: &Web, host: u32, open: &Open<'_>, stream: &mut dyn Stream) -> io::Result<()> {
     let authority = web.plan.authority(host);
     let Site { request_cap, hostility, .. } = web.plan.site(host);
     let request_cap = request_cap.unwrap_or(u32::MAX);
@@ -166,7 +193,7 @@ async fn exchange_all(web: &Web, host: u32, open: &Open<'_>, stream: &mut TcpStr
         served += 1;
         if served > 1 && *hostility == Some(Hostility::Resets) {
             note(web, host, open, &request);
-            stream.set_zero_linger()?;
+            stream.end_with_reset()?;
             return Err(io::ErrorKind::ConnectionReset.into());
         }
         let close = request.close || served >= request_cap;
@@ -183,7 +210,7 @@ async fn answer(
     web: &Web,
     host: u32,
     open: &Open<'_>,
-    stream: &mut TcpStream,
+    stream: &mut dyn Stream,
     buffer: &mut Vec<u8>,
     scratch: &mut Scratch,
     request: &Request,
@@ -233,12 +260,12 @@ pub(crate) fn note_path(web: &Web, host: u32, open: &Open<'_>, path: &str) -> Re
     resource
 }
 
-async fn refuse(web: &Web, host: u32, stream: &mut TcpStream, status: &str) -> io::Result<()> {
+async fn refuse(web: &Web, host: u32, stream: &mut dyn Stream, status: &str) -> io::Result<()> {
     web.recorder.host(host).malformed += 1;
     answer_plainly(stream, status).await
 }
 
-async fn answer_plainly(stream: &mut TcpStream, status: &str) -> io::Result<()> {
+async fn answer_plainly(stream: &mut dyn Stream, status: &str) -> io::Result<()> {
     http::write_response(stream, &mut String::new(), status, "", true, Body::default()).await?;
     Ok(())
 }

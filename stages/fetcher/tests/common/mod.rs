@@ -57,6 +57,7 @@ pub(crate) fn http_settings() -> HttpSettings {
         message_bytes_max: 8 << 20,
         bytes_in_hand_max: 64 << 20,
         accept_invalid_certificates: false,
+        tls_sessions: 100,
     }
 }
 

@@ -30,6 +30,8 @@ pub enum Contender {
         name: String,
         /// The folder of its programs.
         programs: PathBuf,
+        /// Keys of its configuration, beside those of all.
+        set: Vec<String>,
     },
     /// The yardstick: a loop in one process with the same HTTP client and link extraction. It is given the list of URLs. It
     /// has no frontier, no URL-seen test, no robots.txt and no politeness.
@@ -69,28 +71,34 @@ struct ToldOfProcess {
 impl Contender {
     /// The build of this program.
     pub fn this() -> Contender {
-        Contender::Build { name: "this build".to_owned(), programs: binaries() }
+        Contender::Build { name: "this build".to_owned(), programs: binaries(), set: Vec::new() }
     }
 
-    /// Another build.
+    /// The build of this program, configured otherwise.
+    pub fn this_with(set: &[String]) -> Contender {
+        Contender::Build { name: "other setting".to_owned(), programs: binaries(), set: set.to_owned() }
+    }
+
+    /// Another build, with keys of its configuration.
     ///
     /// # Errors
     /// There is none in the folder.
-    pub fn other(programs: &Path) -> anyhow::Result<Contender> {
+    pub fn other(programs: &Path, set: &[String]) -> anyhow::Result<Contender> {
         ensure!(
             programs.join("rhumb").is_file(),
             "there is no rhumb in {}: name the folder of the programs of a build, such as target/release",
             programs.display()
         );
-        Ok(Contender::Build { name: "other build".to_owned(), programs: std::path::absolute(programs)? })
+        let programs = std::path::absolute(programs)?;
+        Ok(Contender::Build { name: "other build".to_owned(), programs, set: set.to_owned() })
     }
 
     /// `wget2`, with the threads that a web needs.
     ///
     /// # Errors
     /// It cannot run here: why.
-    pub fn wget2(web: Web) -> anyhow::Result<Contender> {
-        wget2::check()?;
+    pub fn wget2(web: Web, profile: &Profile) -> anyhow::Result<Contender> {
+        wget2::check(profile)?;
         Ok(Contender::Wget2 { threads: web.wget2_threads() })
     }
 
@@ -99,11 +107,11 @@ impl Contender {
     /// # Errors
     /// It cannot be run, or pages are missing.
     pub fn round(&self, profile: &Profile, set: &[String]) -> anyhow::Result<Round> {
-        let port = if let Contender::Wget2 { .. } = self { wget2::PORT } else { profile.port };
+        let port = if let Contender::Wget2 { .. } = self { wget2::port(profile) } else { profile.port };
         let world = World::alone(Profile { port, ..profile.clone() });
         let cpu_before = cpu_of_ended_processes()?;
         let mut round = match self {
-            Contender::Build { programs, .. } => crawl(&world, programs, set)?,
+            Contender::Build { programs, set: own, .. } => crawl(&world, programs, &[set, own].concat())?,
             Contender::KnownUrls => fetch_known_urls(&world)?,
             Contender::Wget2 { threads } => wget2::fetch(&world, *threads, ROUND_AT_MOST)?,
         };
@@ -113,6 +121,7 @@ impl Contender {
             round.put(What::CpuMs, "rhumb", rest);
         }
         round.put_all(What::CpuMs, cpu_ms);
+        round.put_all(What::Connections, world.web.report().connections as f64 / round.pages as f64);
         round.put_all(What::PagesPerS, round.pages as f64 / world.web.report().elapsed_s);
         Ok(round)
     }
@@ -162,6 +171,7 @@ fn fetch_known_urls(world: &World) -> anyhow::Result<Round> {
     let started = Instant::now();
     let mut child = Command::new(std::env::current_exe()?)
         .arg("--known-urls")
+        .envs(world.trust())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()

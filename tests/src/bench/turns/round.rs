@@ -17,6 +17,8 @@ pub enum What {
     PagesPerS,
     /// Seconds from the start of the program to its end.
     WholeS,
+    /// Connections per page that the web took.
+    Connections,
     /// Largest resident memory in megabytes, by process.
     PeakMb,
     /// Messages per page that the broker took, and gave, acks included.
@@ -41,6 +43,7 @@ impl What {
             What::CpuMs => "CPU ms per page",
             What::PagesPerS => "pages a second",
             What::WholeS => "start to end, s",
+            What::Connections => "connections per page",
             What::PeakMb => "peak memory, MB",
             What::BrokerMessages => "broker's messages per page",
             What::BrokerKb => "broker's kB per page",

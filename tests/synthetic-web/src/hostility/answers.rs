@@ -173,7 +173,7 @@ impl Exchange<'_> {
 
     /// Ends the connection as a crash does.
     fn reset(self) -> io::Result<()> {
-        self.stream.set_zero_linger()?;
+        self.stream.end_with_reset()?;
         hung_up()
     }
 
