@@ -179,8 +179,7 @@ fn contenders(cli: &Cli) -> anyhow::Result<Vec<Contender>> {
         None => {}
     }
     if contenders.len() > 1 {
-        let profile = cli.web.profile(cli.hosts, cli.pages, cli.request_cap);
-        match Contender::wget2(cli.web, &profile) {
+        match Contender::wget2(cli.web) {
             Ok(wget2) => contenders.push(wget2),
             Err(why) => eprintln!("wget2 takes no turn: {why:#}"),
         }

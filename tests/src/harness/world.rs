@@ -46,14 +46,9 @@ impl World {
         world
     }
 
-    /// The file with the certificate that vouches for those of all hosts, where they have such certificates.
-    pub fn root_certificate(&self) -> Option<PathBuf> {
-        self.web.root_certificate().map(|_| self.folder().join(ROOT))
-    }
-
-    /// The environment variable by which a process trusts that certificate.
+    /// The environment variable by which a process trusts the certificates of all hosts, where they have some.
     pub fn trust(&self) -> Option<(&'static str, String)> {
-        self.root_certificate().map(|root| ("SSL_CERT_FILE", path_text(&root)))
+        self.web.root_certificate().map(|_| ("SSL_CERT_FILE", path_text(&self.folder().join(ROOT))))
     }
 
     /// The data directory of its crawl.

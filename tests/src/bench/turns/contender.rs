@@ -97,8 +97,9 @@ impl Contender {
     ///
     /// # Errors
     /// It cannot run here: why.
-    pub fn wget2(web: Web, profile: &Profile) -> anyhow::Result<Contender> {
-        wget2::check(profile)?;
+    pub fn wget2(web: Web) -> anyhow::Result<Contender> {
+        ensure!(web != Web::Modern, "it crashes where servers end connections in TLS (1.99)");
+        wget2::check()?;
         Ok(Contender::Wget2 { threads: web.wget2_threads() })
     }
 
@@ -107,7 +108,7 @@ impl Contender {
     /// # Errors
     /// It cannot be run, or pages are missing.
     pub fn round(&self, profile: &Profile, set: &[String]) -> anyhow::Result<Round> {
-        let port = if let Contender::Wget2 { .. } = self { wget2::port(profile) } else { profile.port };
+        let port = if let Contender::Wget2 { .. } = self { wget2::PORT } else { profile.port };
         let world = World::alone(Profile { port, ..profile.clone() });
         let cpu_before = cpu_of_ended_processes()?;
         let mut round = match self {

@@ -2,7 +2,7 @@
 //!
 //! In: a world. Out: the pages that it fetched. It keeps nothing of them, as a crawl without an archiver. It asks the system's
 //! resolver: in a mount namespace of its own it sees a file of hosts that is ours. It names no port in its requests (wget2
-//! 1.99), so the web is on that of HTTP, or of HTTPS.
+//! 1.99), so the web is on that of HTTP.
 
 use super::round::{Round, What};
 use crate::harness::{Said, World, run};
@@ -10,8 +10,9 @@ use anyhow::{Context as _, ensure};
 use std::net::TcpListener;
 use std::process::Command;
 use std::time::{Duration, Instant};
-use synthetic_web::Profile;
 
+/// The port of a web for it.
+pub(super) const PORT: u16 = 80;
 /// How long a look at what is installed may take.
 const CHECK_AT_MOST: Duration = Duration::from_secs(10);
 /// It loses a few pages now and then; so many are taken for all.
@@ -22,23 +23,17 @@ const SERVER_ERRORS: i32 = 8;
 /// Runs a program in a mount namespace in which `/etc/hosts` is another file.
 const WITH_HOSTS: &str = r#"mount --bind "$1" /etc/hosts && shift && exec "$@""#;
 
-/// The port of a web for it.
-pub(super) fn port(profile: &Profile) -> u16 {
-    if profile.secure.is_some() { 443 } else { 80 }
-}
-
-/// Says whether it can be run on such a web.
+/// Says whether it can be run.
 ///
 /// # Errors
 /// It is not installed, or the system does not give it a namespace.
-pub(super) fn check(profile: &Profile) -> anyhow::Result<()> {
+pub(super) fn check() -> anyhow::Result<()> {
     let is_there = |program: &str| Command::new(program).arg("--version").output().is_ok();
     ensure!(is_there("wget2"), "wget2 is not installed");
     ensure!(is_there("unshare"), "unshare (util-linux) is not installed");
     let said = run(&mut in_namespace(&["/etc/hosts", "true"]), CHECK_AT_MOST);
     ensure!(said.code == 0, "the system gives wget2 no file of hosts of its own: {}", said.err.trim());
-    let port = port(profile);
-    TcpListener::bind(("127.0.0.1", port)).with_context(|| format!("its web cannot be on port {port}"))?;
+    TcpListener::bind(("127.0.0.1", PORT)).with_context(|| format!("its web cannot be on port {PORT}"))?;
     Ok(())
 }
 
@@ -58,8 +53,7 @@ pub(super) fn fetch(world: &World, threads: u32, at_most: Duration) -> anyhow::R
     let (hosts, pages) = (hosts.display().to_string(), format!("--directory-prefix={}", pages.display()));
     let (domains, threads) = (format!("--domains={}", domains.join(",")), format!("--max-threads={threads}"));
     let seed = &world.web.seed_urls()[0];
-    let trust = world.root_certificate().map(|root| format!("--ca-certificate={}", root.display()));
-    let mut command = vec![
+    let command = [
         &*hosts,
         "wget2",
         "--quiet",
@@ -70,9 +64,8 @@ pub(super) fn fetch(world: &World, threads: u32, at_most: Duration) -> anyhow::R
         &domains,
         &threads,
         &pages,
+        seed,
     ];
-    command.extend(trust.as_deref());
-    command.push(seed);
     let started = Instant::now();
     let Said { code, err, .. } = run(&mut in_namespace(&command), at_most);
     let whole_s = started.elapsed().as_secs_f64();
