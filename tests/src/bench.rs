@@ -4,6 +4,7 @@
 
 pub mod bisect;
 pub mod checkpoints;
+pub mod figures;
 pub mod frontier;
 pub mod known_urls;
 pub mod moves;

@@ -8,8 +8,9 @@ use anyhow::ensure;
 use clap::Parser;
 use dedup::seen::memory_store_bytes;
 use rhumb_tests::bench::bisect::{Found, Way};
+use rhumb_tests::bench::figures::Figure;
 use rhumb_tests::bench::slow_dns::{self, Steady};
-use rhumb_tests::bench::turns::{self, Contender, Table, Web};
+use rhumb_tests::bench::turns::{self, Contender, Spread, Table, Web};
 use rhumb_tests::bench::{self, frontier, known_urls, median, scaling, url_cache, url_seen};
 use rhumb_tests::harness::World;
 use serde_json::json;
@@ -53,6 +54,9 @@ struct Cli {
     /// Overrides a key of the crawl's configuration; repeatable
     #[arg(long, value_name = "KEY.PATH=VALUE")]
     set: Vec<String>,
+    /// The figures by which the cost of a page is judged, on the raw, the wide and the modern web, instead
+    #[arg(long, conflicts_with_all = ["against", "against_set", "web", "hosts", "pages", "request_cap"])]
+    figures: bool,
     /// Throughput of one and of four fetchers of 64 connections on 300 slow hosts, instead
     #[arg(long)]
     scaling: bool,
@@ -122,6 +126,8 @@ fn main() -> anyhow::Result<ExitCode> {
         url_seen(&cli, sizes)?;
     } else if let Some(latency_ms) = cli.slow_dns {
         slow_dns(&cli, latency_ms)?;
+    } else if cli.figures {
+        figures(&cli)?;
     } else if cli.scaling {
         scale(&cli)?;
     } else if cli.partitions_sweep {
@@ -149,6 +155,20 @@ fn take_turns(cli: &Cli, partitions: u16, contenders: &[Contender]) -> anyhow::R
     } else {
         println!("{web} web of {hosts} hosts, {partitions} partitions; medians of {rounds} rounds in turn");
         print!("{table}");
+    }
+    Ok(())
+}
+
+fn figures(cli: &Cli) -> anyhow::Result<()> {
+    ensure!(cli.rounds > 0, "--rounds must be at least 1");
+    let figures = bench::figures::measure(cli.rounds, &cli.set)?;
+    if cli.json {
+        println!("{}", serde_json::to_string(&figures)?);
+        return Ok(());
+    }
+    for Figure { of, spread } in figures {
+        let Spread { median, lower, upper, pairs } = spread;
+        println!("{median:>8.2} ({lower:.2} to {upper:.2}, {pairs} rounds)  {of}");
     }
     Ok(())
 }

@@ -31,7 +31,7 @@ struct Content {
 }
 
 /// Serves a connection until one side wants no more.
-pub(crate) async fn serve(web: &Web, host: u32, open: &Open<'_>, stream: impl Stream) -> Result<()> {
+pub(crate) async fn serve(web: &Web, host: u32, open: &Open<'_>, stream: &mut impl Stream) -> Result<()> {
     let mut connection = h2::server::handshake(stream).await?;
     let Site { hostility, request_cap, .. } = web.plan.site(host);
     let cap = if *hostility == Some(Hostility::Http2GoAway) { Some(ANSWERS) } else { *request_cap };

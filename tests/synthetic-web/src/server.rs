@@ -144,7 +144,10 @@ async fn converse_in_secret(
 ) -> Result<()> {
     let mut stream = web.tls.acceptor(security)?.accept(stream).await?;
     if stream.get_ref().1.alpn_protocol() == Some(b"h2") {
-        return http2::serve(web, host, &open, stream).await;
+        http2::serve(web, host, &open, &mut stream).await?;
+        drop(open);
+        http::close(&mut stream).await;
+        return Ok(());
     }
     converse_in_http1(web, host, open, &mut stream).await;
     Ok(())

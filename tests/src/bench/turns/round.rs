@@ -109,7 +109,7 @@ impl Round {
     }
 }
 
-/// How the ratios of pairs lie.
+/// How numbers lie: the ratios of pairs, or what rounds told.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Spread {
     /// Half are less.
@@ -131,12 +131,18 @@ impl Spread {
         Spread::of(ratios?)
     }
 
-    fn of(mut ratios: Vec<f64>) -> Option<Spread> {
-        ratios.retain(|ratio| ratio.is_finite());
-        ratios.sort_by(f64::total_cmp);
-        let last = ratios.len().checked_sub(1)?;
-        let at = |quarter: usize| ratios[(last * quarter + 2) / 4];
-        Some(Spread { median: at(2), lower: at(1), upper: at(3), pairs: ratios.len() })
+    /// How a number of a contender lies; none where it is not told.
+    pub fn of_numbers(what: What, rounds: &[Round]) -> Option<Spread> {
+        let numbers: Option<Vec<f64>> = rounds.iter().map(|round| round.number(what, ALL)).collect();
+        Spread::of(numbers?)
+    }
+
+    fn of(mut numbers: Vec<f64>) -> Option<Spread> {
+        numbers.retain(|number| number.is_finite());
+        numbers.sort_by(f64::total_cmp);
+        let last = numbers.len().checked_sub(1)?;
+        let at = |quarter: usize| numbers[(last * quarter + 2) / 4];
+        Some(Spread { median: at(2), lower: at(1), upper: at(3), pairs: numbers.len() })
     }
 }
 
