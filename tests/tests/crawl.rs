@@ -72,15 +72,20 @@ fn no_server_is_contacted_before_its_delay_or_crawl_delay_is_over() {
 /// much as one.
 #[test]
 fn host_splitters_share_the_hosts() {
-    let world = World::new(Profile { latency: Latency::Fixed { ms: 20 }, ..medium() });
+    let world = World::new(Profile { latency: Latency::Fixed { ms: 100 }, ..medium() });
     let crawl = world.crawl().set("stages.host-splitter.replicas=2").start();
     crawl.handle();
     let said = crawl.rhumb(&["tap", "urls.split", "--format", "json"]);
     let mut pages_of: BTreeMap<String, BTreeMap<u64, usize>> = BTreeMap::new();
+    let mut first = None;
     for line in said.out.lines() {
         let message = serde_json::from_str::<Value>(line).expect("JSON")["message"].take();
         // Batches of a life are numbered from a number of 64 bits that another does not come near to.
         let splitter = message["number"].as_u64().expect("a number") >> 40;
+        // One that is there before the other has all hosts until the parser counts both.
+        if *first.get_or_insert(splitter) == splitter && pages_of.is_empty() {
+            continue;
+        }
         for origin in message["origins"].as_array().expect("origins") {
             if let Some(page) = origin["page"].as_str().filter(|page| !page.is_empty()) {
                 let host = shared::url::host_of(page).to_owned();

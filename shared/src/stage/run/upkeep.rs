@@ -19,7 +19,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 /// Rows of partitions that are others' which one upkeep removes: a few milliseconds.
 const ROWS_AT_ONCE: usize = 2000;
 
-/// How often the instances are counted that take what a process publishes into lanes.
+/// How long after its start a process counts again the instances that take what it publishes into lanes. Then it waits as
+/// long as it has been there, and this long at last: a pipeline's processes start within seconds of each other.
+const TAKERS_AFTER: Duration = Duration::from_millis(500);
 const TAKERS_EVERY: Duration = Duration::from_secs(10);
 /// How long the broker may take to say so.
 const TAKERS_TIMEOUT: Duration = Duration::from_secs(1);
@@ -92,7 +94,7 @@ impl Loop {
     /// changes nothing of what comes of the messages.
     async fn count_takers(&mut self) {
         let Some(taker) = self.process.lane_taker().filter(|_| self.takers_at <= Instant::now()) else { return };
-        self.takers_at = Instant::now() + TAKERS_EVERY;
+        self.takers_at = Instant::now() + self.origin.elapsed().clamp(TAKERS_AFTER, TAKERS_EVERY);
         let counting = instances(&self.process.context.buckets.leases, taker.name());
         match tokio::time::timeout(TAKERS_TIMEOUT, counting).await {
             Ok(Ok(instances)) => self.settlement.lanes_are_shared_by(instances),
