@@ -3,9 +3,11 @@
 Arguments: the folder of the programs, the program warcio, a folder with web.json, where a synthetic web says where it is.
 """
 
+import base64
 import collections
 import glob
 import gzip
+import hashlib
 import io
 import json
 import os
@@ -44,7 +46,7 @@ SETTINGS = {
     "stages.archiver.replicas": "1",
     "stages.archiver.file_bytes_max": "4MiB",
 }
-FIELDS = ["WARC-Type", "WARC-Date", "WARC-Target-URI", "WARC-Truncated"]
+FIELDS = ["WARC-Type", "WARC-Date", "WARC-Target-URI", "WARC-Truncated", "WARC-Payload-Digest"]
 FIELDS += ["WARC-Refers-To-Target-URI", "WARC-Refers-To-Date"]
 # How often a body is asked for that a server gives only now and then.
 TRIES = 8
@@ -194,11 +196,18 @@ def read(streams):
         for record in ArchiveIterator(stream, parse_http=False):
             headers = {name: record.headers.get(name) for name in FIELDS}
             url = headers["WARC-Target-URI"]
-            check(record.verify_block_digest(consume=False), f"fastwarc: digest of a block of {url}")
+            # A record has a digest of its block, or, if a body is in it, of that.
+            if "WARC-Block-Digest" in record.headers:
+                check(record.verify_block_digest(consume=False), f"fastwarc: digest of a block of {url}")
+            else:
+                check(record.record_type == WarcRecordType.response, f"{url}: a record without a digest")
             if record.record_type == WarcRecordType.request:
                 requests[url] = record.reader.read()
             elif record.record_type in (WarcRecordType.response, WarcRecordType.revisit):
                 head, _, body = record.reader.read().partition(b"\r\n\r\n")
+                if record.record_type == WarcRecordType.response:
+                    digest = "sha1:" + base64.b32encode(hashlib.sha1(body).digest()).decode()
+                    check(headers["WARC-Payload-Digest"] == digest, f"fastwarc: digest of the payload of {url}")
                 responses.append((url, int(head.split(b" ")[1]), head, body, headers))
     return requests, responses
 

@@ -55,6 +55,8 @@ pub(crate) struct Record<'a> {
     pub(crate) fields: &'a [(&'static str, &'a str)],
     /// `Content-Type` of the block.
     pub(crate) content_type: &'static str,
+    /// The digest of the payload, of which the second part of the block is all or nothing.
+    pub(crate) payload: Option<Digest>,
     /// The block's parts: the second is what is large.
     pub(crate) block: [&'a [u8]; 2],
     /// The block is compressed already.
@@ -91,7 +93,13 @@ impl Writer {
         for (name, value) in record.fields {
             field(name, value);
         }
-        field("WARC-Block-Digest", &Digest::of(&record.block).text());
+        if let Some(payload) = record.payload {
+            field("WARC-Payload-Digest", &payload.text());
+        }
+        // A body is hashed once: one that has a digest as a payload needs none as part of a block.
+        if record.payload.is_none() || body.is_empty() {
+            field("WARC-Block-Digest", &Digest::of(&record.block).text());
+        }
         field("Content-Type", record.content_type);
         field("Content-Length", &(head.len() + body.len()).to_string());
         for part in [b"\r\n", head, body, b"\r\n\r\n"] {
@@ -127,6 +135,7 @@ mod tests {
                 date: "2026-01-31T12:00:00.123Z",
                 fields: &[("WARC-Target-URI", "http://a.test/")],
                 content_type: "application/warc-fields",
+                payload: None,
                 block: [b"via: x\r\n", b""],
                 is_coded,
             };
@@ -140,6 +149,32 @@ mod tests {
                 Digest::of(&[b"via: x\r\n"]).text()
             );
             assert_eq!(text, expected);
+        }
+    }
+
+    #[test]
+    fn a_body_is_hashed_as_a_payload_or_as_part_of_a_block() {
+        let (head, body) = (b"HTTP/1.1 200 OK\r\n\r\n".as_slice(), b"body".as_slice());
+        let payload = Digest::of(&[body]);
+        for (payload, block, expected) in [
+            (None, [head, body], vec![format!("WARC-Block-Digest: {}", Digest::of(&[head, body]).text())]),
+            (Some(payload), [head, body], vec![format!("WARC-Payload-Digest: {}", payload.text())]),
+            (
+                Some(payload),
+                [head, &[]],
+                vec![
+                    format!("WARC-Payload-Digest: {}", payload.text()),
+                    format!("WARC-Block-Digest: {}", Digest::of(&[head]).text()),
+                ],
+            ),
+        ] {
+            let (kind, id, date, content_type) = ("response", "i", "d", "application/http");
+            let record = Record { kind, id, date, fields: &[], content_type, payload, block, is_coded: false };
+            let mut out = Vec::new();
+            Writer::new(WarcFormat::Gzip, 1).write(&record, &mut out);
+            let text = String::from_utf8(plain(WarcFormat::Gzip, &out)).unwrap();
+            let digests: Vec<&str> = text.lines().filter(|line| line.contains("-Digest: ")).collect();
+            assert_eq!(digests, expected);
         }
     }
 

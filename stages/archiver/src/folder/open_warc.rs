@@ -118,6 +118,7 @@ fn info(filename: &str, date: &str, about: &[(String, String)], writer: &mut Wri
         date,
         fields: &[("WARC-Filename", filename)],
         content_type: "application/warc-fields",
+        payload: None,
         block: [text.as_bytes(), &[]],
         is_coded: false,
     };
