@@ -4,7 +4,7 @@
 //!
 //! Source: Heydon and Najork 1999, sections 3.5 (URL filters) and 5 (crawler traps).
 
-use crate::config::{Patterns, Pipeline};
+use crate::config::{Limits, Patterns, Scope};
 use crate::message::{FilterReason, Origin};
 use crate::url::{path_of, surt};
 use serde::{Deserialize, Serialize};
@@ -30,9 +30,9 @@ pub struct Filters {
     pub query_parameters: usize,
 }
 
-impl From<&Pipeline> for Filters {
-    fn from(pipeline: &Pipeline) -> Self {
-        let (scope, limits) = (&pipeline.scope, &pipeline.limits);
+impl Filters {
+    /// Those of a scope, within the limits of the crawl.
+    pub fn new(scope: &Scope, limits: &Limits) -> Self {
         Filters {
             max_depth: scope.max_depth,
             redirects: limits.redirects,
@@ -44,9 +44,7 @@ impl From<&Pipeline> for Filters {
             query_parameters: limits.query_parameters,
         }
     }
-}
 
-impl Filters {
     /// Why no URL may pass that was found so; nothing when one may.
     pub fn rejection_of_all(&self, origin: &Origin) -> Option<FilterReason> {
         if origin.redirects > self.redirects {

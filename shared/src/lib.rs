@@ -17,6 +17,7 @@
 //! - [`warc_files`]: the files of an archive;
 //! - [`whole_file`]: files that are replaced whole;
 //! - [`process`]: CPU time and memory of a process;
+//! - [`topics`]: the rules of the topics;
 //! - [`scope_entry`]: the hosts that each topic follows, in the scope bucket;
 //! - [`log`]: log lines: their form, which there are, how often one comes again;
 //! - [`log_file`]: the bound of a process's log;
@@ -51,6 +52,7 @@ pub mod scope_entry;
 pub mod stage;
 pub mod time;
 pub mod tls;
+pub mod topics;
 pub mod topology;
 pub mod url;
 pub mod url_cache;

@@ -33,6 +33,7 @@ mod sightings;
 mod split;
 mod status;
 mod tap;
+mod topic;
 mod topology;
 mod up;
 mod why;
@@ -78,6 +79,7 @@ enum Command {
     Unpause(pause::Unpause),
     Drop(drop::Drop),
     Set(set::Set),
+    Topic(topic::Topic),
     Checkpoint(checkpoint::Checkpoint),
     Scale(scale::Scale),
     Partitions(partitions::Partitions),
@@ -138,6 +140,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Unpause(unpause) => unpause.run().await?,
         Command::Drop(drop) => return drop.run().await,
         Command::Set(set) => return set.run().await,
+        Command::Topic(topic) => return topic.run().await,
         Command::Checkpoint(checkpoint) => return checkpoint.run().await,
         Command::Scale(scale) => scale.run().await?,
         Command::Partitions(partitions) => partitions.run().await?,

@@ -11,7 +11,7 @@ use crate::topology::StageName;
 /// A key that may change while the crawl runs.
 #[derive(Clone, Copy, Debug)]
 pub struct Changeable {
-    /// Dotted path, as in `pipeline.yaml`.
+    /// Dotted path, as in `pipeline.yaml`; `*` stands for the name of a topic.
     pub key: &'static str,
     /// The stages that go by it.
     pub stages: &'static [StageName],
@@ -25,6 +25,12 @@ pub const CHANGEABLE: &[Changeable] = &[
     of("scope.prefixes", &[HostSplitter]),
     of("scope.accept", &[HostSplitter]),
     of("scope.reject", &[HostSplitter]),
+    of("topics.*.scope.follow", &[HostSplitter]),
+    of("topics.*.scope.max_depth", &[HostSplitter, Scheduler]),
+    of("topics.*.scope.prefixes", &[HostSplitter]),
+    of("topics.*.scope.accept", &[HostSplitter]),
+    of("topics.*.scope.reject", &[HostSplitter]),
+    of("topics.*.removed", &[HostSplitter]),
     of("politeness.delay", &[Scheduler, Fetcher]),
     of("politeness.crawl_delay_max", &[Scheduler, Fetcher]),
     of("politeness.download_factor", &[Scheduler, Fetcher]),
@@ -72,7 +78,13 @@ const fn of(key: &'static str, stages: &'static [StageName]) -> Changeable {
 
 /// The entry of a key; none when it may not change while the crawl runs.
 pub fn changeable(key: &str) -> Option<&'static Changeable> {
-    CHANGEABLE.iter().find(|entry| entry.key == key)
+    CHANGEABLE.iter().find(|entry| match entry.key.split_once('*') {
+        Some((before, behind)) => {
+            let name = key.strip_prefix(before).and_then(|rest| rest.strip_suffix(behind));
+            name.is_some_and(|name| !name.contains('.'))
+        }
+        None => entry.key == key,
+    })
 }
 
 /// How a key is changed that may not change while the crawl runs.
@@ -106,11 +118,11 @@ impl Pipeline {
             };
             return Err(ConfigError::Type { key: key.clone(), value: None, error });
         }
-        let Pipeline { politeness, scope, limits, stages, .. } = self.given.with(settings)?;
+        let Pipeline { politeness, scope, topics, limits, stages, .. } = self.given.with(settings)?;
         let Stages { scheduler, parser, .. } = stages;
         let limits = super::Limits { max_pages: self.limits.max_pages, ..limits };
         let stages = Stages { scheduler, parser, ..self.stages.clone() };
-        Ok(Pipeline { politeness, scope, limits, stages, ..self.clone() })
+        Ok(Pipeline { politeness, scope, topics, limits, stages, ..self.clone() })
     }
 
     /// The same with what is set already, which this configuration may not go with: it may be another one than that of the run
@@ -175,7 +187,7 @@ mod tests {
     #[test]
     fn every_key_of_the_table_exists_and_others_name_the_way() {
         let pipeline = shipped().1;
-        for Changeable { key, .. } in CHANGEABLE {
+        for Changeable { key, .. } in CHANGEABLE.iter().filter(|entry| !entry.key.contains('*')) {
             let value = pipeline.configured(key).unwrap_or_else(|| panic!("{key} is no key"));
             pipeline.with(&[setting(key, value.clone())]).unwrap();
         }
@@ -195,6 +207,22 @@ mod tests {
         assert!(refusal("politeness.delay", json!("-1s")).contains("politeness.delay"));
         assert!(refusal("scope.accept", json!(["("])).contains("not a regular expression"));
         assert!(refusal("limits.redirects", json!(51)).contains("limits.redirects"));
+    }
+
+    #[test]
+    fn keys_of_a_topic_may_change_whether_it_was_configured_or_not() {
+        let pipeline = shipped().1;
+        let set = [setting("topics.news.scope.max_depth", json!(2)), setting("topics.news.scope.follow", json!("any"))];
+        let news = pipeline.with(&set).unwrap().scope_of("news");
+        assert_eq!((news.follow, news.max_depth), (super::super::Follow::Any, 2));
+        for (key, words) in [
+            ("topics.news.scope.depth", "there is no such key"),
+            ("topics.a.b.scope.max_depth", "there is no such key"),
+            ("topics.n ews.scope.max_depth", "topics = 'n ews': accepted are 1 to 64 letters"),
+        ] {
+            let refused = pipeline.with(&[setting(key, json!(2))]).unwrap_err().to_string();
+            assert!(refused.contains(words), "{refused}");
+        }
     }
 
     #[test]

@@ -18,7 +18,9 @@ mod patterns;
 mod pipeline;
 mod proxy;
 mod replay;
+mod scope;
 mod stages;
+mod topic;
 mod units;
 mod validate;
 
@@ -34,5 +36,7 @@ pub use name_server::{NameServer, Transport};
 pub use patterns::Patterns;
 pub use pipeline::*;
 pub use proxy::Proxy;
+pub use scope::{Follow, Scope};
 pub use stages::*;
+pub use topic::{Topic, TopicScope};
 pub use units::Bytes;

@@ -7,9 +7,10 @@ use super::given::Given;
 use super::group::Group;
 use super::log::Log;
 use super::name_server::NameServer;
-use super::patterns::Patterns;
 use super::proxy::Proxy;
+use super::scope::Scope;
 use super::stages::Stages;
+use super::topic::Topic;
 use super::units::{Bytes, duration};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -37,6 +38,7 @@ pub struct Pipeline {
     pub network: Network,
     pub politeness: Politeness,
     pub scope: Scope,
+    pub topics: BTreeMap<String, Topic>,
     pub url: crate::url::Rules,
     pub limits: Limits,
     pub edges: Edges,
@@ -71,6 +73,11 @@ impl Pipeline {
     /// Copies of an edge's stream.
     pub fn replicas(&self, edge: &StreamEdge) -> usize {
         if edge.replicas == 0 { self.broker.replicas } else { edge.replicas }
+    }
+
+    /// The scope of a topic. One that is not configured goes by the crawl's.
+    pub fn scope_of(&self, topic: &str) -> Scope {
+        self.topics.get(topic).map_or_else(|| self.scope.clone(), |topic| topic.scope.over(&self.scope))
     }
 
     /// The user agent sent with every request.
@@ -148,29 +155,6 @@ pub struct Politeness {
     pub respect_robots: bool,
     #[serde(deserialize_with = "duration")]
     pub robots_lifetime: Duration,
-}
-
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-#[expect(missing_docs, reason = "pipeline.yaml documents every key")]
-pub struct Scope {
-    pub follow: Follow,
-    pub max_depth: u16,
-    pub prefixes: Vec<String>,
-    pub accept: Patterns,
-    pub reject: Patterns,
-}
-
-/// Which hosts a topic follows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Follow {
-    /// Those of its seeds.
-    Host,
-    /// Those under the registered domains of its seeds.
-    Domain,
-    /// All.
-    Any,
 }
 
 #[derive(Clone, Debug, Deserialize)]

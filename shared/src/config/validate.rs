@@ -110,10 +110,21 @@ fn limits(pipeline: &Pipeline, check: &mut Check) {
     check.within("limits.url_bytes_max", limits.url_bytes_max, 64, crate::url::URL_BYTES_MAX);
     check.within("limits.segment_repeats", limits.segment_repeats, 1, 1_000);
     check.within("limits.query_parameters", limits.query_parameters, 0, 1_000);
+    topics(pipeline, check);
+    check.within("limits.links_per_page", limits.links_per_page, 1, 100_000);
+}
+
+/// The scopes: the crawl's, and those of topics.
+fn topics(pipeline: &Pipeline, check: &mut Check) {
     for prefix in &pipeline.scope.prefixes {
         check.surt_prefix("scope.prefixes", prefix);
     }
-    check.within("limits.links_per_page", limits.links_per_page, 1, 100_000);
+    for (name, topic) in &pipeline.topics {
+        check.name("topics", name);
+        for prefix in topic.scope.prefixes.iter().flatten() {
+            check.surt_prefix(&format!("topics.{name}.scope.prefixes"), prefix);
+        }
+    }
 }
 
 fn edges(pipeline: &Pipeline, check: &mut Check) {

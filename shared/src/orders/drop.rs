@@ -1,8 +1,8 @@
 //! Drops: waiting URLs that operators want to be rid of.
 
 use super::Author;
-use crate::filters::Filters;
 use crate::message::Origin;
+use crate::topics::TopicFilters;
 use crate::url::{host_of, registered_domain, server_of, surt};
 use regex::Regex;
 use serde::{Deserialize, Serialize};
@@ -20,8 +20,10 @@ pub enum Selection {
     Prefix(String),
     /// Those that match a regular expression somewhere.
     Match(String),
-    /// Those that these filters reject.
-    Rejected(Filters),
+    /// Those of a topic.
+    Topic(String),
+    /// Those that the filters of their topics reject.
+    Rejected(TopicFilters),
 }
 
 impl Selection {
@@ -35,6 +37,7 @@ impl Selection {
             Selection::Domain(domain) => Selector::Domain(domain.clone()),
             Selection::Prefix(prefix) => Selector::Prefix(prefix.to_ascii_lowercase()),
             Selection::Match(expression) => Selector::Match(Regex::new(expression)?),
+            Selection::Topic(topic) => Selector::Topic(topic.clone()),
             Selection::Rejected(filters) => Selector::Rejected(filters.clone()),
         })
     }
@@ -70,6 +73,7 @@ impl fmt::Display for Selection {
             Selection::Domain(domain) => write!(f, "domain {domain}"),
             Selection::Prefix(prefix) => write!(f, "prefix {prefix}"),
             Selection::Match(expression) => write!(f, "match {expression}"),
+            Selection::Topic(topic) => write!(f, "topic {topic}"),
             Selection::Rejected(_) => f.write_str("what the filters reject"),
         }
     }
@@ -86,15 +90,24 @@ pub enum Selector {
     Prefix(String),
     /// See [`Selection::Match`].
     Match(Regex),
+    /// See [`Selection::Topic`].
+    Topic(String),
     /// See [`Selection::Rejected`].
-    Rejected(Filters),
+    Rejected(TopicFilters),
 }
 
 impl Selector {
     /// Says whether a canonical URL is selected that was found so. Few selections ask how.
     pub fn has_found(&self, url: &str, origin: impl FnOnce() -> Origin) -> bool {
-        let is_rejected = |filters: &Filters| filters.rejection_of_all(&origin()).is_some();
-        self.has(url) || matches!(self, Selector::Rejected(filters) if is_rejected(filters))
+        match self {
+            Selector::Topic(topic) => origin().topic == *topic,
+            Selector::Rejected(filters) => {
+                let origin = origin();
+                let filters = filters.of(&origin.topic);
+                filters.rejection(url).is_some() || filters.rejection_of_all(&origin).is_some()
+            }
+            _ => self.has(url),
+        }
     }
 
     /// Says whether a canonical URL is selected, however it was found.
@@ -103,7 +116,10 @@ impl Selector {
             Selector::Host(_) | Selector::Domain(_) => self.may_have(server_of(url)),
             Selector::Prefix(prefix) => surt(url).starts_with(prefix),
             Selector::Match(expression) => expression.is_match(url),
-            Selector::Rejected(filters) => filters.rejection(url).is_some(),
+            Selector::Topic(_) => false,
+            Selector::Rejected(TopicFilters { others, topics }) => {
+                std::iter::once(others).chain(topics.values()).all(|filters| filters.rejection(url).is_some())
+            }
         }
     }
 
@@ -116,7 +132,7 @@ impl Selector {
                 let server = surt(server);
                 server.starts_with(prefix) || prefix.starts_with(&server)
             }
-            Selector::Match(_) | Selector::Rejected(_) => true,
+            Selector::Match(_) | Selector::Topic(_) | Selector::Rejected(_) => true,
         }
     }
 }
@@ -148,7 +164,9 @@ impl fmt::Display for DropOrder {
 mod tests {
     use super::*;
     use crate::config::Patterns;
+    use crate::filters::Filters;
     use proptest::prelude::*;
+    use std::collections::BTreeMap;
 
     #[test]
     fn a_selection_has_its_urls_and_no_others() {
@@ -186,7 +204,8 @@ mod tests {
             query_parameters: 5,
         };
         let has = |filters: &Filters, url: &str, depth, redirects| {
-            let selector = Selection::Rejected(filters.clone()).selector().unwrap();
+            let filters = TopicFilters { others: filters.clone(), topics: BTreeMap::new() };
+            let selector = Selection::Rejected(filters).selector().unwrap();
             selector.has_found(url, || Origin { depth, redirects, ..Origin::default() })
         };
         assert!(!has(&filters, "http://a.test/12", 2, 1));
@@ -194,6 +213,14 @@ mod tests {
         assert!(has(&filters, "http://a.test/123", 0, 0));
         filters.reject = Patterns::new(&["/12$"]).unwrap();
         assert!(has(&filters, "http://a.test/12", 0, 0) && !has(&filters, "http://a.test/1", 0, 0));
+        // The filters of its own topic decide.
+        let topics = BTreeMap::from([("t".to_owned(), Filters { reject: Patterns::default(), ..filters.clone() })]);
+        let selector = Selection::Rejected(TopicFilters { others: filters, topics }).selector().unwrap();
+        let of = |topic: &str| selector.has_found("http://a.test/12", || Origin::seed(topic));
+        assert!(of("default") && !of("t") && !selector.has("http://a.test/12"));
+        let by_topic = Selection::Topic("t".into()).selector().unwrap();
+        let of = |topic: &str| by_topic.has_found("http://a.test/12", || Origin::seed(topic));
+        assert!(of("t") && !of("default") && by_topic.may_have("http://a.test"));
         let by_host = Selector::Host("a.test".into());
         assert!(by_host.has_found("http://a.test/", || unreachable!("a host is known without it")));
     }

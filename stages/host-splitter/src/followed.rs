@@ -8,15 +8,17 @@ use crate::effect::Effect;
 use crate::form::checked_host;
 use foldhash::{HashMap, HashMapExt as _, HashSet};
 use shared::config::Follow;
-use shared::filters::Filters;
 use shared::message::FoundUrls;
 use shared::scope_entry::{ScopeEntry, followed};
 use shared::stage::{Output, Ticket};
+use shared::topics::{Rules, Topics};
 use std::collections::BTreeSet;
 
 /// How far the shared scope is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Learning {
+    /// Every topic follows any host.
+    NotNeeded,
     NotBegun,
     Underway,
     CaughtUp,
@@ -32,7 +34,6 @@ struct Parked {
 
 /// The scope, as far as it is known here.
 pub(crate) struct Followed {
-    follow: Follow,
     pub(crate) learning: Learning,
     /// The hosts or registered domains that each topic follows.
     entries: HashMap<String, HashSet<String>>,
@@ -43,42 +44,52 @@ pub(crate) struct Followed {
 }
 
 impl Followed {
-    /// A scope without entries. A crawl of any host has nothing to learn.
-    pub(crate) fn new(follow: Follow) -> Self {
-        Followed {
-            learning: match follow {
-                Follow::Any => Learning::CaughtUp,
-                Follow::Host | Follow::Domain => Learning::NotBegun,
-            },
-            follow,
+    /// A scope without entries.
+    pub(crate) fn new(topics: &Topics) -> Self {
+        let mut followed = Followed {
+            learning: Learning::NotNeeded,
             entries: HashMap::new(),
             parked: HashMap::new(),
             joining: HashMap::new(),
+        };
+        followed.configure(topics);
+        followed
+    }
+
+    /// The rules are these from now on. Topics that follow any host have nothing to learn.
+    pub(crate) fn configure(&mut self, topics: &Topics) {
+        let is_needed = topics.all().any(|(_, rules)| rules.follow != Follow::Any);
+        if is_needed && self.learning == Learning::NotNeeded {
+            self.learning = Learning::NotBegun;
         }
     }
 
-    /// Says whether the topic follows a host.
-    pub(crate) fn follows(&self, topic: &str, host: &str) -> bool {
-        self.follow == Follow::Any
-            || self.entries.get(topic).is_some_and(|entries| entries.contains(followed(self.follow, host)))
+    /// Says whether a topic follows a host.
+    pub(crate) fn follows(&self, topic: &str, follow: Follow, host: &str) -> bool {
+        follow == Follow::Any || self.entries.get(topic).is_some_and(|entries| entries.contains(followed(follow, host)))
     }
 
-    /// Says whether any topic follows a host.
-    pub(crate) fn is_followed(&self, host: &str) -> bool {
-        self.follow == Follow::Any || self.entries.keys().any(|topic| self.follows(topic, host))
+    /// Says whether a topic follows a host, or one of those without a name.
+    pub(crate) fn is_followed(&self, topic: Option<&str>, rules: &Rules, host: &str) -> bool {
+        let follow = rules.follow;
+        !rules.is_removed
+            && match topic {
+                Some(topic) => self.follows(topic, follow, host),
+                None => follow == Follow::Any || self.entries.keys().any(|topic| self.follows(topic, follow, host)),
+            }
     }
 
     /// The entries of seeds that are not yet in the scope, each once.
-    pub(crate) fn missing(&self, found: &FoundUrls, filters: &Filters) -> BTreeSet<ScopeEntry> {
-        let origin = &found.origin;
-        if !origin.seed || self.follow == Follow::Any {
+    pub(crate) fn missing(&self, found: &FoundUrls, rules: &Rules) -> BTreeSet<ScopeEntry> {
+        let (origin, follow) = (&found.origin, rules.follow);
+        if !origin.seed || follow == Follow::Any {
             return BTreeSet::new();
         }
         let known = self.entries.get(&origin.topic);
         let mut missing = BTreeSet::new();
-        for host in found.urls.iter().filter_map(|url| checked_host(url, filters)) {
-            if !known.is_some_and(|known| known.contains(followed(self.follow, host))) {
-                missing.insert(ScopeEntry::of(self.follow, &origin.topic, host));
+        for host in found.urls.iter().filter_map(|url| checked_host(url, rules)) {
+            if !known.is_some_and(|known| known.contains(followed(follow, host))) {
+                missing.insert(ScopeEntry::of(follow, &origin.topic, host));
             }
         }
         missing

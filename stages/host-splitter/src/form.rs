@@ -1,15 +1,15 @@
 //! The form of a canonical URL, as far as a look at its bytes tells.
 
-use shared::filters::Filters;
+use shared::topics::Rules;
 use shared::url::host_of;
 
 /// The host of a URL that has the form: `http://` or `https://`, a lower-case host, perhaps a port, a path, nothing but
 /// printable ASCII, and is not too long. A NUL in an escape has not the form either: browsers would ask for it,
 /// and there is nothing behind it.
-pub(crate) fn checked_host<'a>(url: &'a str, filters: &Filters) -> Option<&'a str> {
+pub(crate) fn checked_host<'a>(url: &'a str, rules: &Rules) -> Option<&'a str> {
     let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"))?;
     let (authority, path) = rest.split_once('/')?;
-    let has_form = filters.fits(url)
+    let has_form = rules.filters.fits(url)
         && authority
             .bytes()
             .all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b':' | b'[' | b']'))

@@ -16,14 +16,14 @@ use crate::batches::Batches;
 use crate::effect::{Answer, Effect};
 use crate::followed::{Followed, Learning};
 use crate::form::checked_host;
-use shared::config::{Follow, Pipeline};
-use shared::filters::Filters;
+use shared::config::Pipeline;
 use shared::message::{Edge, FilterReason, FilteredUrls, FoundUrls, Undecodable, UrlList, decode};
 use shared::partitions::{Directory, Owners};
 use shared::scope_entry::ScopeEntry;
 use shared::stage::store::StoreError;
 use shared::stage::{Core, Count, Event, Output, Ticket, Token};
 use shared::time::Timestamp;
+use shared::topics::{Rules, Topics};
 use shared::topology::StageName;
 use shared::url::fingerprint;
 use shared::url_cache::UrlCache;
@@ -37,10 +37,8 @@ const PARKED_MAX: usize = 64;
 pub struct Settings {
     /// Partitions with which the crawl began.
     pub partitions: u16,
-    /// Which hosts a topic follows.
-    pub follow: Follow,
-    /// Which URLs of a host that is followed pass.
-    pub filters: Filters,
+    /// Which hosts each topic follows, and which of their URLs pass.
+    pub topics: Topics,
     /// URLs in one batch.
     pub batch_urls_max: usize,
     /// How long a URL waits for company.
@@ -51,8 +49,7 @@ impl From<&Pipeline> for Settings {
     fn from(pipeline: &Pipeline) -> Self {
         Settings {
             partitions: pipeline.partitions,
-            follow: pipeline.scope.follow,
-            filters: Filters::from(pipeline),
+            topics: Topics::from(pipeline),
             batch_urls_max: pipeline.stages.host_splitter.batch_urls_max,
             linger: pipeline.stages.host_splitter.linger,
         }
@@ -75,10 +72,10 @@ impl Splitter {
     /// A core with nothing in hand. `life` is a random number of this life of the process: batches are
     /// numbered from there.
     pub fn new(settings: Settings, cache: UrlCache, life: u64) -> Self {
-        let Settings { partitions, follow, batch_urls_max, linger, .. } = settings;
+        let Settings { partitions, batch_urls_max, linger, .. } = settings;
         Splitter {
+            followed: Followed::new(&settings.topics),
             settings,
-            followed: Followed::new(follow),
             batches: Batches::new(Directory::new(partitions), batch_urls_max, linger, life),
             cache,
             draining: false,
@@ -90,8 +87,9 @@ impl Splitter {
 
     /// Places the URLs of an input, after its seeds have joined the scope.
     fn receive(&mut self, now: Timestamp, ticket: Ticket, found: FoundUrls, out: &mut Output<Effect>) {
-        if self.settings.filters.rejection_of_all(&found.origin).is_none() {
-            let missing = self.followed.missing(&found, &self.settings.filters);
+        let rules = self.settings.topics.of(&found.origin.topic);
+        if rules.rejection_of_all(&found.origin).is_none() {
+            let missing = self.followed.missing(&found, rules);
             if !missing.is_empty() {
                 self.followed.park(ticket, found, missing, out);
                 return;
@@ -111,22 +109,22 @@ impl Splitter {
     fn place(&mut self, now: Timestamp, ticket: Ticket, found: &FoundUrls, out: &mut Output<Effect>) {
         // The input is held until all of it has left: acked before, it would be lost with the process (P3).
         self.batches.hold(ticket);
-        let filters = &self.settings.filters;
-        let rejection_of_all = filters.rejection_of_all(&found.origin);
+        let rules = self.settings.topics.of(&found.origin.topic);
+        let rejection_of_all = rules.rejection_of_all(&found.origin);
         // Neighbouring links often lead to the same host: the host's partition is looked up once for all of them.
         let mut last_host = "";
         let mut last_partition = Err(FilterReason::Form);
         let mut filtered = FilteredUrls { origin: found.origin.clone(), urls: UrlList::default(), reasons: Vec::new() };
         for url in found.urls.iter() {
-            let partition = match (checked_host(url, filters), rejection_of_all) {
+            let partition = match (checked_host(url, rules), rejection_of_all) {
                 (None, _) => Err(FilterReason::Form),
                 (_, Some(reason)) => Err(reason),
                 (Some(host), None) => {
                     if host != last_host {
                         last_host = host;
-                        last_partition = self.partition_in_scope(&found.origin.topic, host);
+                        last_partition = self.partition_in_scope(&found.origin.topic, rules, host);
                     }
-                    last_partition.and_then(|partition| filters.rejection(url).map_or(Ok(partition), Err))
+                    last_partition.and_then(|partition| rules.filters.rejection(url).map_or(Ok(partition), Err))
                 }
             };
             match partition {
@@ -164,8 +162,12 @@ impl Splitter {
     }
 
     /// The partition of a host that the topic follows.
-    fn partition_in_scope(&self, topic: &str, host: &str) -> Result<u16, FilterReason> {
-        if self.followed.follows(topic, host) { Ok(self.batches.partition_of(host)) } else { Err(FilterReason::Scope) }
+    fn partition_in_scope(&self, topic: &str, rules: &Rules, host: &str) -> Result<u16, FilterReason> {
+        if self.followed.follows(topic, rules.follow, host) {
+            Ok(self.batches.partition_of(host))
+        } else {
+            Err(FilterReason::Scope)
+        }
     }
 }
 
@@ -219,25 +221,28 @@ impl Core for Splitter {
     }
 
     fn wants_input(&self) -> bool {
-        self.followed.learning == Learning::CaughtUp && self.followed.parked() < PARKED_MAX
+        matches!(self.followed.learning, Learning::NotNeeded | Learning::CaughtUp)
+            && self.followed.parked() < PARKED_MAX
     }
 
     fn is_idle(&self) -> bool {
         self.followed.parked() == 0 && self.batches.is_empty()
     }
 
-    /// Answers for a link of any topic that follows the host, however deep.
+    /// Answers for a link of the topic that lets it pass, if one does, however deep.
     fn why(&self, _: Timestamp, url: &str) -> Result<Option<String>, StoreError> {
-        let rejection = match checked_host(url, &self.settings.filters) {
+        let rejection_by = |(name, rules): (Option<&str>, &Rules)| match checked_host(url, rules) {
             None => Some(FilterReason::Form),
-            Some(host) if !self.followed.is_followed(host) => Some(FilterReason::Scope),
-            Some(_) => self.settings.filters.rejection(url),
+            Some(host) if !self.followed.is_followed(name, rules, host) => Some(FilterReason::Scope),
+            Some(_) => rules.filters.rejection(url),
         };
+        let rejection = self.settings.topics.all().map(rejection_by).reduce(nearest).flatten();
         Ok(rejection.map(|reason| format!("a link to it is filtered: {}", reason.name())))
     }
 
     fn configure(&mut self, pipeline: &Pipeline) -> bool {
         self.settings = Settings::from(pipeline);
+        self.followed.configure(&self.settings.topics);
         true
     }
 
@@ -261,6 +266,11 @@ impl Core for Splitter {
             ("pending", self.batches.urls()),
         ]
     }
+}
+
+/// The one of two topics' rejections that is nearer to passing; none is the nearest.
+fn nearest(one: Option<FilterReason>, other: Option<FilterReason>) -> Option<FilterReason> {
+    one.zip(other).map(|(one, other)| if one == FilterReason::Scope { other } else { one })
 }
 
 #[cfg(test)]

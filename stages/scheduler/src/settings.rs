@@ -6,6 +6,7 @@ use crate::ranking::policy::{self, Policy};
 use crate::ranking::quality::Provider;
 use shared::config::{self, DownloadPause, Group, OverBudget, Pipeline};
 use shared::partitions::{Directory, Owners};
+use shared::topics::Depths;
 use shared::url::host_of;
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,8 +81,8 @@ pub struct Settings {
     pub over_budget: OverBudget,
     /// Sitemaps of a server that are fetched at most.
     pub sitemaps_per_server: usize,
-    /// Links away from a seed at which no URL is followed further.
-    pub max_depth: u16,
+    /// Links away from a seed at which no URL of a topic is followed further.
+    pub max_depth: Depths,
 }
 
 impl Settings {
@@ -121,7 +122,7 @@ impl Settings {
             pages_per_host: pipeline.limits.pages_per_host,
             over_budget: pipeline.limits.over_budget,
             sitemaps_per_server: pipeline.limits.sitemaps_per_server,
-            max_depth: pipeline.scope.max_depth,
+            max_depth: Depths::from(pipeline),
         }
     }
 
@@ -210,7 +211,7 @@ pub(crate) mod tests {
             over_budget: OverBudget::End,
             pages_per_host: 0,
             sitemaps_per_server: 0,
-            max_depth: u16::MAX,
+            max_depth: Depths::all(u16::MAX),
         }
     }
 

@@ -79,6 +79,9 @@ struct What {
     /// Those in which a regular expression matches somewhere
     #[arg(long, value_name = "REGEX")]
     r#match: Option<String>,
+    /// Those of a topic
+    #[arg(long)]
+    topic: Option<String>,
     /// With --take-back: those of the order that has this number in --list
     #[arg(long, value_name = "NUMBER", requires = "take_back")]
     id: Option<u64>,
@@ -104,6 +107,7 @@ impl What {
                 what.selector().map_err(|error| BadArguments(format!("--match {expression}: {error}")))?;
                 Some(what)
             }
+            What { topic: Some(topic), .. } => Some(Selection::Topic(topic.clone())),
             _ => None,
         })
     }
@@ -127,8 +131,7 @@ impl Drop {
                 return Ok(if wanted.run(&running).await? { ExitCode::SUCCESS } else { ExitCode::FAILURE });
             }
             (None, None) => {
-                let missing =
-                    "which URLs? Name them by --host, --domain, --prefix or --match; or --list what is dropped";
+                let missing = "which URLs? Name them by --host, --domain, --prefix, --match or --topic; or --list what is dropped";
                 return Err(BadArguments(missing.to_owned()).into());
             }
         }

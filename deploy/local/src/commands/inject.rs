@@ -1,9 +1,13 @@
 //! `rhumb inject`: adds URLs to a running crawl.
 
 use super::arguments::{BadArguments, Which};
+use super::topic;
 use crate::{handle, seeds};
 use clap::Args;
 use std::path::PathBuf;
+
+/// The topic of URLs for which none is named.
+const DEFAULT: &str = "default";
 
 /// Adds URLs to a running crawl
 #[derive(Args)]
@@ -21,7 +25,7 @@ pub(super) struct Inject {
     #[arg(long, value_name = "FILE")]
     seeds: Option<PathBuf>,
     /// The topic they belong to
-    #[arg(long, default_value = "default")]
+    #[arg(long, default_value = DEFAULT)]
     topic: String,
     /// Fetch them although the crawl has met them before: only if they changed, as far as their servers tell
     #[arg(long)]
@@ -38,7 +42,12 @@ impl Inject {
         let seeds = running.pipeline.url.rewrite_all(seeds);
         seeds::check_length(&seeds, running.pipeline.limits.url_bytes_max).map_err(BadArguments)?;
         let again = if self.again { seeds::injection() } else { 0 };
-        let follow = running.pipeline.scope.follow;
+        let pipeline = topic::pipeline(&running).await?;
+        // Crawls without topics in their configuration may call their seeds as they like.
+        if self.topic != DEFAULT && !pipeline.topics.is_empty() {
+            topic::known(&pipeline, &self.topic)?;
+        }
+        let follow = pipeline.scope_of(&self.topic).follow;
         seeds::inject(&running.bus, follow, &self.topic, &seeds, again).await
     }
 }

@@ -25,7 +25,7 @@ pub(super) const HEED_MAX: Duration = Duration::from_secs(10);
 const NOTE_MAX: usize = 500;
 
 /// Who asks for something, and why.
-#[derive(Args)]
+#[derive(Args, Clone)]
 pub(super) struct AuthorArgs {
     /// Why: shown by status and why; a line of 500 characters at most
     #[arg(long, default_value = "", hide_default_value = true, value_parser = note)]

@@ -12,8 +12,8 @@ use clap::Args;
 use serde::Serialize;
 use shared::bus::{OrdersGiven, find_orders};
 use shared::config::{CHANGEABLE, ConfigError, assignment, how_to_change};
-use shared::filters::Filters;
 use shared::orders::{Author, Selection, Setting};
+use shared::topics::Topics;
 use std::process::ExitCode;
 
 /// Changes keys of the configuration while the crawl runs
@@ -78,7 +78,7 @@ impl Set {
         let (set, heard) = change_keys(&running, &self.assignments, &self.unset, &author, self.json).await?;
         let mut is_wanted = Ok(true);
         if self.and_waiting {
-            let what = Selection::Rejected(Filters::from(&running.pipeline.with(&set)?));
+            let what = Selection::Rejected(Topics::from(&running.pipeline.with(&set)?).filters());
             let wanted = Wanted { what, and_later: false, yes: self.yes, author, as_json: self.json };
             is_wanted = wanted.run(&running).await;
         }
@@ -97,7 +97,7 @@ impl Set {
 }
 
 /// Changes what is set, and waits until that is heeded. Gives all that is set then, and who heeds it if anything was changed.
-async fn change_keys(
+pub(super) async fn change_keys(
     running: &Running,
     assignments: &[String],
     unset: &[String],
@@ -145,7 +145,8 @@ fn value(running: &Running, set: &[Setting], key: &str) -> String {
     own.or_else(|| running.pipeline.configured(key)).map_or_else(|| "?".to_owned(), ToString::to_string)
 }
 
-async fn read(running: &Running) -> anyhow::Result<Vec<Setting>> {
+/// What operators have set.
+pub(super) async fn read(running: &Running) -> anyhow::Result<Vec<Setting>> {
     match find_orders(&running.bus).await? {
         Some(bucket) => Ok(bucket.read().await?.orders.set),
         None => Ok(Vec::new()),
@@ -170,7 +171,8 @@ async fn list_keys(running: &Running, as_json: bool) -> anyhow::Result<ExitCode>
     let set = read(running).await?;
     for entry in CHANGEABLE {
         let stages: Vec<&str> = entry.stages.iter().map(|stage| stage.name()).collect();
-        let value = value(running, &set, entry.key);
+        // That of each topic is told by `rhumb topic list`.
+        let value = if entry.key.contains('*') { "null".to_owned() } else { value(running, &set, entry.key) };
         match as_json {
             true => {
                 let value: serde_json::Value = serde_json::from_str(&value)?;

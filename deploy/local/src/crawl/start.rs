@@ -115,7 +115,7 @@ async fn start_here(plan: &Plan) -> anyhow::Result<Parts> {
     partitions.stop(false).await?;
     processes.start_stateless(pipeline)?;
     Handle { broker: url, crawl: pipeline.crawl.clone() }.write(&data)?;
-    inject(&bus, pipeline.scope.follow, &plan.topic, &seeds.urls, 0).await?;
+    inject(&bus, pipeline.scope_of(&plan.topic).follow, &plan.topic, &seeds.urls, 0).await?;
     seeds.stored()?;
     let stages = Stages::Here(Box::new(Here::new(broker, processes, lock, pipeline)));
     let (elapsed, connections) = (Duration::ZERO, bus.connections());
@@ -167,7 +167,8 @@ async fn begun(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<Option<(Buckets
 /// Checks that the broker still holds the scope, which is kept nowhere else: without it every link would be filtered.
 async fn check_scope(buckets: &Buckets, pipeline: &Pipeline) -> anyhow::Result<()> {
     let held = buckets.scope.status().await.context("the broker does not tell of the scope")?;
-    if pipeline.scope.follow != Follow::Any && held.values() == 0 {
+    let follows_some = |name: &String| pipeline.scope_of(name).follow != Follow::Any;
+    if pipeline.scope.follow != Follow::Any && pipeline.topics.keys().all(follows_some) && held.values() == 0 {
         return Err(Misfit(
             "the broker holds no scope any more, so no link could be followed: name the seeds again \
              (rhumb crawl --resume --accept-loss SEED...), and those that were injected"

@@ -1,7 +1,7 @@
 use super::*;
 use crate::batches::BATCH_BYTES_MAX;
 use proptest::prelude::*;
-use shared::config::Patterns;
+use shared::config::Layers;
 use shared::message::{Origin, SplitUrls};
 use shared::scope_entry::ScopeEntry;
 use shared::stage::{Publish, Send};
@@ -12,18 +12,17 @@ use std::collections::HashMap;
 
 const LINGER: Duration = Duration::from_millis(50);
 
-fn settings(follow: Follow) -> Settings {
-    let filters = Filters {
-        max_depth: 5,
-        redirects: 3,
-        url_bytes_max: 60,
-        prefixes: Vec::new(),
-        accept: Patterns::default(),
-        reject: Patterns::default(),
-        segment_repeats: 5,
-        query_parameters: 9,
-    };
-    Settings { partitions: 8, follow, filters, batch_urls_max: 4, linger: LINGER }
+fn settings(follow: &str) -> Settings {
+    settings_with(&[&format!("scope.follow={follow}")])
+}
+
+fn settings_with(set: &[&str]) -> Settings {
+    let common =
+        ["network.allow_private_addresses=true", "scope.max_depth=5", "limits.redirects=3", "limits.url_bytes_max=64"];
+    let common = common.into_iter().chain(["limits.segment_repeats=5", "limits.query_parameters=9", "partitions=8"]);
+    let set = common.chain(set.iter().copied()).map(str::to_owned).collect();
+    let pipeline = Layers { file: None, set }.load_with(std::iter::empty()).expect("a configuration");
+    Settings { batch_urls_max: 4, linger: LINGER, ..Settings::from(&pipeline) }
 }
 
 fn found(seed: bool, urls: &[&str]) -> FoundUrls {
@@ -118,7 +117,7 @@ fn followed(entry: &str) -> ScopeEntry {
 
 #[test]
 fn what_was_handed_on_is_dropped_and_counted_once_it_is_stored_and_not_before() {
-    let mut t = Harness::new(settings(Follow::Any));
+    let mut t = Harness::new(settings("any"));
     t.input(found(false, &["http://a.test/1"]));
     t.settle();
     t.input(found(false, &["http://a.test/1"]));
@@ -137,7 +136,7 @@ fn what_was_handed_on_is_dropped_and_counted_once_it_is_stored_and_not_before() 
 
 #[test]
 fn urls_of_several_pages_travel_together_by_partition() {
-    let mut t = Harness::new(settings(Follow::Any));
+    let mut t = Harness::new(settings("any"));
     let first = t.input(found(false, &["http://a.test/1", "http://a.test/2"]));
     let second = t.input(found(false, &["http://a.test/3"]));
     assert!(t.publishes.is_empty());
@@ -156,7 +155,7 @@ fn urls_of_several_pages_travel_together_by_partition() {
 
 #[test]
 fn a_full_batch_leaves_at_once_and_the_rest_after_its_own_linger() {
-    let mut t = Harness::new(settings(Follow::Any));
+    let mut t = Harness::new(settings("any"));
     t.input(found(false, &["http://a.test/1", "http://a.test/2", "http://a.test/3"]));
     t.now = t.now + LINGER / 2;
     t.input(found(false, &["http://a.test/4", "http://a.test/5"]));
@@ -168,7 +167,7 @@ fn a_full_batch_leaves_at_once_and_the_rest_after_its_own_linger() {
 
 #[test]
 fn each_reason_is_counted_in_the_order_of_the_filters() {
-    let mut t = Harness::new(settings(Follow::Any));
+    let mut t = Harness::new(settings("any"));
     let long = format!("http://a.test/{}", "x".repeat(60));
     for bad in [
         long.as_str(),
@@ -217,7 +216,7 @@ fn hostile_urls_are_counted_and_those_beside_them_pass() {
         urls.extend([url.as_str(), "http://a.test/between"]);
     }
     for seed in [false, true] {
-        let mut t = Harness::new(settings(if seed { Follow::Host } else { Follow::Any }));
+        let mut t = Harness::new(settings(if seed { "host" } else { "any" }));
         t.step(Event::Answer(Answer::Scope(followed("a.test"))));
         let ticket = t.input(found(seed, &urls));
         t.settle();
@@ -234,7 +233,7 @@ fn hostile_urls_are_counted_and_those_beside_them_pass() {
 
 #[test]
 fn counts_of_rejected_urls_ride_in_the_next_batch_and_hold_their_inputs() {
-    let mut t = Harness::new(settings(Follow::Any));
+    let mut t = Harness::new(settings("any"));
     let rejected = t.input(found(false, &["ftp://a.test/"]));
     let passed = t.input(found(false, &["http://a.test/", "ftp://a.test/"]));
     t.settle();
@@ -245,7 +244,7 @@ fn counts_of_rejected_urls_ride_in_the_next_batch_and_hold_their_inputs() {
 
 #[test]
 fn counts_travel_alone_when_nothing_else_does() {
-    let mut t = Harness::new(settings(Follow::Any));
+    let mut t = Harness::new(settings("any"));
     let ticket = t.input(found(false, &["ftp://a.test/"]));
     assert_eq!(t.core.wake_at(), Some(Timestamp::ZERO + LINGER));
     assert!(!t.core.is_idle());
@@ -257,14 +256,14 @@ fn counts_travel_alone_when_nothing_else_does() {
 
 #[test]
 fn an_input_without_urls_is_finished_at_once() {
-    let mut t = Harness::new(settings(Follow::Any));
+    let mut t = Harness::new(settings("any"));
     let ticket = t.input(found(false, &[]));
     assert_eq!((t.finished.clone(), t.core.wake_at()), (vec![ticket], None));
 }
 
 #[test]
 fn nothing_is_judged_before_the_shared_scope_is_known() {
-    let mut t = Harness::new(settings(Follow::Host));
+    let mut t = Harness::new(settings("host"));
     assert!(!t.core.wants_input());
     t.settle();
     assert_eq!(t.effects, [Effect::NextScope]);
@@ -284,7 +283,7 @@ fn nothing_is_judged_before_the_shared_scope_is_known() {
 
 #[test]
 fn a_seed_waits_until_all_its_hosts_have_joined() {
-    let mut t = Harness::new(settings(Follow::Domain));
+    let mut t = Harness::new(settings("domain"));
     t.step(Event::Answer(Answer::ScopeCaughtUp));
     t.effects.clear();
     let seed = t.input(found(true, &["http://www.a.com/", "http://b.com/", "http://x.a.com/", "mailto:x"]));
@@ -308,7 +307,7 @@ fn a_seed_waits_until_all_its_hosts_have_joined() {
 
 #[test]
 fn a_seed_that_is_filtered_anyway_joins_nothing() {
-    let mut t = Harness::new(settings(Follow::Host));
+    let mut t = Harness::new(settings("host"));
     t.step(Event::Answer(Answer::ScopeCaughtUp));
     t.effects.clear();
     let mut seed = found(true, &["http://a.test/"]);
@@ -320,7 +319,7 @@ fn a_seed_that_is_filtered_anyway_joins_nothing() {
 
 #[test]
 fn a_drain_passes_on_what_is_held_and_what_comes_late() {
-    let mut t = Harness::new(settings(Follow::Host));
+    let mut t = Harness::new(settings("host"));
     t.step(Event::Answer(Answer::Scope(followed("a.test"))));
     t.step(Event::Answer(Answer::ScopeCaughtUp));
     t.input(found(false, &["http://a.test/"]));
@@ -334,15 +333,46 @@ fn a_drain_passes_on_what_is_held_and_what_comes_late() {
 }
 
 #[test]
+fn each_topic_goes_by_its_own_scope_also_by_one_that_comes_later() {
+    let of = |topic: &str, seed, urls: &[&str]| {
+        let mut found = found(seed, urls);
+        found.origin.topic = topic.into();
+        found
+    };
+    let mut t = Harness::new(settings("any"));
+    // Nothing is to be learned while all topics follow any host.
+    assert!(t.core.wants_input());
+    let set =
+        ["scope.follow=any", "topics.news={scope: {follow: host, reject: ['/old/']}}", "topics.gone.removed=true"];
+    let pipeline = settings_with(&set);
+    t.core.followed.configure(&pipeline.topics);
+    t.core.settings = pipeline;
+    assert!(!t.core.wants_input());
+    t.step(Event::Wake);
+    t.step(Event::Answer(Answer::Scope(ScopeEntry { topic: "news".into(), entry: "a.test".into() })));
+    t.step(Event::Answer(Answer::ScopeCaughtUp));
+    assert!(t.core.wants_input());
+    t.input(of("news", false, &["http://a.test/1", "http://a.test/old/1", "http://b.test/1"]));
+    t.input(of("other", false, &["http://b.test/old/2"]));
+    t.input(of("gone", true, &["http://c.test/"]));
+    t.settle();
+    assert_eq!(t.urls(), ["http://a.test/1", "http://b.test/old/2"]);
+    let why = |url: &str| t.core.why(t.now, url).unwrap();
+    assert_eq!(why("http://a.test/old/1"), None, "a topic that is not configured lets it pass");
+    let counts = t.core.counts();
+    let filtered = |reason| counts.iter().find(|(name, _)| *name == reason).map(|(_, count)| *count);
+    assert_eq!((filtered("filtered_scope_total"), filtered("filtered_pattern_total")), (Some(2), Some(1)));
+}
+
+#[test]
 fn a_batch_of_long_urls_stays_small() {
-    let mut settings = Settings { batch_urls_max: 4096, ..settings(Follow::Any) };
-    settings.filters.url_bytes_max = 1 << 16;
-    let mut t = Harness::new(settings);
-    let urls: Vec<String> = (0..100).map(|n| format!("http://a.test/{n}{}", "x".repeat(50_000))).collect();
+    let settings = settings_with(&["scope.follow=any", "limits.url_bytes_max=4096"]);
+    let mut t = Harness::new(Settings { batch_urls_max: 4096, ..settings });
+    let urls: Vec<String> = (0..1300).map(|n| format!("http://a.test/{n}{}", "x".repeat(4000))).collect();
     t.input(FoundUrls { urls: urls.iter().collect(), ..found(false, &[]) });
     t.settle();
     assert!(t.publishes.iter().all(|publish| publish.payload.len() < BATCH_BYTES_MAX + 200_000));
-    assert_eq!(t.urls().len(), 100);
+    assert!(t.publishes.len() > 1 && t.urls().len() == 1300);
 }
 
 proptest! {
@@ -353,7 +383,7 @@ proptest! {
         pages in proptest::collection::vec(
             (proptest::collection::vec((0u8..12, 0u8..4), 0..9), 0u64..80), 0..40),
     ) {
-        let mut t = Harness::new(settings(Follow::Host));
+        let mut t = Harness::new(settings("host"));
         for host in 0..8 {
             let entry = format!("h{host}.test");
             t.step(Event::Answer(Answer::Scope(followed(&entry))));
@@ -408,6 +438,6 @@ proptest! {
 
 #[test]
 fn the_table_of_metrics_has_a_row_for_each_number_and_no_other() {
-    let core = Harness::new(settings(Follow::Any)).core;
+    let core = Harness::new(settings("any")).core;
     assert_eq!(shared::metrics::unlike(crate::metrics::METRICS, &core.counts(), &core.histograms()), [""; 0]);
 }

@@ -15,7 +15,7 @@ use crate::keys::slot::RETRIES;
 use crate::servers::in_play::{InPlay, Servers};
 use crate::servers::partition::{DropState, Partition};
 use crate::step::staged::Staged;
-use shared::message::{JobId, Outcome};
+use shared::message::{JobId, Origin, Outcome};
 use shared::orders::{DropOrder, Orders, Selector};
 use shared::stage::DropProgress;
 use shared::stage::store::StoreError;
@@ -72,8 +72,8 @@ impl Drops {
     }
 
     /// The order by which a new URL is dropped, if it is.
-    pub(crate) fn order_for(&self, url: &str) -> Option<&DropOrder> {
-        let holds = |asked: &&Asked| asked.order.and_later && asked.selector.has(url);
+    pub(crate) fn order_for(&self, url: &str, origin: &Origin) -> Option<&DropOrder> {
+        let holds = |asked: &&Asked| asked.order.and_later && asked.selector.has_found(url, || origin.clone());
         self.orders.iter().find(holds).map(|asked| &asked.order)
     }
 

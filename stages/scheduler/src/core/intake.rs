@@ -54,7 +54,7 @@ pub(crate) fn take_on(
         numbered.serials.insert(serial);
         staged.serials.insert(ready.partition);
         // Another one when the partition that gave the number was split.
-        let is_dropped = drops.order_for(url).is_some();
+        let is_dropped = drops.order_for(url, origin).is_some();
         if let Some(partition) = servers.partition(key.partition) {
             partition.counts.new += 1;
             staged.partitions.insert(key.partition);

@@ -36,7 +36,9 @@ use crate::servers::server::SERVERS;
 use crate::settings::Settings;
 use crate::step::staged::Staged;
 use shared::identity::serials_follow;
-use shared::message::{Ask, AskReply, Edge, Errand, Outcome, ReadyUrls, Report, ToFetcher, Undecodable, decode};
+use shared::message::{
+    Ask, AskReply, Edge, Errand, Origin, Outcome, ReadyUrls, Report, ToFetcher, Undecodable, decode,
+};
 use shared::orders::{Orders, Selector};
 use shared::partitions::Owners;
 use shared::stage::store::{Store, StoreError, Table};
@@ -418,7 +420,8 @@ impl Core for Scheduler {
     }
 
     fn why(&self, now: Timestamp, url: &str) -> Result<Option<String>, StoreError> {
-        let order = self.drops.order_for(url).map(|order| format!("; {order}")).unwrap_or_default();
+        // How it would be found is not known.
+        let order = self.drops.order_for(url, &Origin::default()).map(|order| format!("; {order}")).unwrap_or_default();
         Ok(self.inquiry(now).why_url(url)?.map(|why| why + &order))
     }
 

@@ -12,7 +12,7 @@ use shared::url::canonical;
 /// Returns the sitemaps in the robots.txt at `url`; none when there are none to be followed. `first` is the origin of
 /// the URL that waited for the robots.txt first.
 pub(crate) fn sitemaps_of(settings: &Settings, robots: &Robots, url: &str, first: &Origin) -> Option<FoundUrls> {
-    if first.depth >= settings.max_depth {
+    if first.depth >= settings.max_depth.of(&first.topic) {
         return None;
     }
     let base = url::Url::parse(url).ok()?;
@@ -26,6 +26,7 @@ pub(crate) fn sitemaps_of(settings: &Settings, robots: &Robots, url: &str, first
 mod tests {
     use super::*;
     use crate::settings::tests::settings;
+    use shared::topics::Depths;
 
     fn first() -> Origin {
         Origin {
@@ -56,7 +57,7 @@ mod tests {
         let settings = Settings { sitemaps_per_server: 4, ..settings() };
         let robots = Robots::parse(b"Sitemap: /map.xml\n", "rhumb");
         assert_eq!(sitemaps_of(&settings, &Robots::allow_all(), ROBOTS, &first()), None);
-        let at_max = Settings { max_depth: first().depth, ..settings.clone() };
+        let at_max = Settings { max_depth: Depths::all(first().depth), ..settings.clone() };
         assert_eq!(sitemaps_of(&at_max, &robots, ROBOTS, &first()), None);
         assert!(sitemaps_of(&settings, &robots, ROBOTS, &first()).is_some());
     }

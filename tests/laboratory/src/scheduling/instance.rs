@@ -13,6 +13,7 @@ use shared::partitions::{Directory, Owners};
 use shared::stage::store::{MemoryStore, Store as _};
 use shared::stage::{Core as _, Event, Output, Ticket};
 use shared::time::Timestamp;
+use shared::topics::Depths;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
@@ -152,6 +153,6 @@ fn settings(setup: Setup) -> Settings {
         pages_per_host: 0,
         over_budget: OverBudget::End,
         sitemaps_per_server: 0,
-        max_depth: u16::MAX,
+        max_depth: Depths::all(u16::MAX),
     }
 }

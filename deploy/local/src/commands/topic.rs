@@ -1,0 +1,217 @@
+//! `rhumb topic`: crawl goals with scopes of their own, while the crawl runs.
+//!
+//! A topic is the keys below `topics.NAME` of the configuration: what is added or changed here is what `rhumb set` would write.
+//! Invariant: what a topic follows is fixed while the topic is known, because the scope has joined hosts by it.
+
+use super::arguments::{BadArguments, Which};
+use super::drop::Wanted;
+use super::orders::AuthorArgs;
+use super::set::{change_keys, read};
+use crate::handle::{self, Running};
+use crate::output::line;
+use crate::seeds;
+use clap::{Args, Subcommand};
+use serde::Serialize;
+use shared::config::{Pipeline, Scope};
+use shared::orders::Selection;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Adds, changes, removes or lists topics: crawl goals with scopes of their own
+///
+/// Every URL has a topic, and its links inherit it, as far as the topic's scope lets them pass. A URL that several topics find is
+/// fetched once, for the first. URLs without another topic are of the topic 'default', which goes by `scope`.
+#[derive(Args)]
+#[command(
+    after_help = "KEY is one of scope.follow, scope.max_depth, scope.prefixes, scope.accept, scope.reject; a key that is not \
+given is as in `scope`. What a topic follows stays as it was added. Ends with exit code 1 when a process does not answer: it goes \
+by the new values when it is back.
+
+Examples:
+  rhumb topic add news scope.follow=domain scope.max_depth=5 --seed https://news.example/
+  rhumb topic add docs scope.follow=any 'scope.prefixes=[\"https://(org,example,\"]' --seeds docs.txt
+  rhumb topic set news 'scope.reject=[/archive/]'
+  rhumb topic remove news                  what waits is still fetched
+  rhumb topic remove news --drop --yes     what waits ends as dropped
+  rhumb topic list --json"
+)]
+pub(super) struct Topic {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Adds a topic, and its seeds
+    Add {
+        /// Letters, digits, - and _, 64 at most
+        name: String,
+        /// VALUE is YAML; a list takes the place of the whole list
+        #[arg(value_name = "KEY=VALUE")]
+        assignments: Vec<String>,
+        /// A URL to begin with. Repeatable
+        #[arg(long = "seed", value_name = "URL")]
+        urls: Vec<String>,
+        /// File with URLs, one a line; - reads standard input
+        #[arg(long, value_name = "FILE")]
+        seeds: Option<PathBuf>,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Changes keys of a topic, for what is found from now on
+    Set {
+        /// The topic
+        name: String,
+        /// VALUE is YAML; a list takes the place of the whole list
+        #[arg(value_name = "KEY=VALUE", required = true)]
+        assignments: Vec<String>,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Follows no link of a topic any more. What waits is still fetched, unless it is dropped
+    Remove {
+        /// The topic
+        name: String,
+        /// What waits ends as dropped: counted first, and asked for
+        #[arg(long)]
+        drop: bool,
+        /// With --drop: does not ask; given twice, not even before all that waits is dropped
+        #[arg(long, action = clap::ArgAction::Count, requires = "drop")]
+        yes: u8,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Lists the topics, each with its whole scope
+    List {
+        /// As JSON, a topic a line
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        which: Which,
+    },
+}
+
+#[derive(Args)]
+struct Common {
+    #[command(flatten)]
+    author: AuthorArgs,
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    which: Which,
+}
+
+impl Topic {
+    /// Changes the topics, and waits until all processes go by them; or lists.
+    pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
+        match self.what {
+            What::List { json, which } => {
+                let running = handle::find(&which.layers()).await?;
+                list(&pipeline(&running).await?, json)
+            }
+            What::Add { name, assignments, urls, seeds, common } => {
+                let seeds = seeds::read(&urls, seeds.as_deref()).map_err(BadArguments)?;
+                let (running, now) = find(&common).await?;
+                let seeds = now.url.rewrite_all(seeds);
+                seeds::check_length(&seeds, now.limits.url_bytes_max).map_err(BadArguments)?;
+                if now.topics.get(&name).is_some_and(|topic| !topic.removed) {
+                    let problem =
+                        format!("there is a topic {name} already: `rhumb topic set {name} KEY=VALUE` changes it");
+                    return Err(BadArguments(problem).into());
+                }
+                // It is known by a key of its own, whatever else it has.
+                let assignments: Vec<_> = assignments.into_iter().chain(["removed=false".to_owned()]).collect();
+                change(&running, &name, &assignments, common).await?;
+                if !seeds.is_empty() {
+                    let follow = pipeline(&running).await?.scope_of(&name).follow;
+                    seeds::inject(&running.bus, follow, &name, &seeds, 0).await?;
+                }
+                Ok(ExitCode::SUCCESS)
+            }
+            What::Set { name, assignments, common } => {
+                let (running, now) = find(&common).await?;
+                known(&now, &name)?;
+                if assignments.iter().any(|text| text.trim_start().starts_with("scope.follow")) {
+                    let fixed =
+                        "scope.follow is fixed for the life of a topic: add another topic that follows other hosts";
+                    return Err(BadArguments(fixed.to_owned()).into());
+                }
+                change(&running, &name, &assignments, common).await?;
+                Ok(ExitCode::SUCCESS)
+            }
+            What::Remove { name, drop, yes, common } => {
+                let (running, now) = find(&common).await?;
+                known(&now, &name)?;
+                let (author, as_json) = (common.author.clone().author(), common.json);
+                change(&running, &name, &["removed=true".to_owned()], common).await?;
+                let wanted = Wanted { what: Selection::Topic(name), and_later: false, yes, author, as_json };
+                let is_done = !drop || wanted.run(&running).await?;
+                Ok(if is_done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+            }
+        }
+    }
+}
+
+async fn find(common: &Common) -> anyhow::Result<(Running, Pipeline)> {
+    let running = handle::find(&common.which.layers()).await?;
+    let pipeline = pipeline(&running).await?;
+    Ok((running, pipeline))
+}
+
+/// The configuration with what operators have set.
+pub(super) async fn pipeline(running: &Running) -> anyhow::Result<Pipeline> {
+    Ok(running.pipeline.with(&read(running).await?)?)
+}
+
+/// Writes keys of a topic, and waits until all processes go by them.
+async fn change(running: &Running, name: &str, assignments: &[String], common: Common) -> anyhow::Result<()> {
+    let assignments: Vec<String> = assignments.iter().map(|text| format!("topics.{name}.{text}")).collect();
+    let (_, heard) = change_keys(running, &assignments, &[], &common.author.author(), common.json).await?;
+    match heard {
+        Some(heard) => heard.check(running, "they go by the earlier values").await,
+        None => Ok(()),
+    }
+}
+
+/// Checks that URLs may be injected into a topic.
+///
+/// # Errors
+/// It was removed, or there are topics, and it is none of them.
+pub(super) fn known(pipeline: &Pipeline, name: &str) -> Result<(), BadArguments> {
+    match pipeline.topics.get(name) {
+        Some(topic) if !topic.removed => Ok(()),
+        Some(_) => Err(BadArguments(format!("topic {name} was removed: `rhumb topic add {name}` adds it again"))),
+        None => {
+            let names: Vec<&str> = pipeline.topics.keys().map(String::as_str).collect();
+            Err(BadArguments(format!(
+                "there is no topic {name}; there are: {}. `rhumb topic add {name}` adds it",
+                if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+            )))
+        }
+    }
+}
+
+/// What the list tells as JSON.
+#[derive(Serialize)]
+struct Told<'a> {
+    name: &'a str,
+    removed: bool,
+    scope: Scope,
+}
+
+fn list(pipeline: &Pipeline, as_json: bool) -> anyhow::Result<ExitCode> {
+    if pipeline.topics.is_empty() && !as_json {
+        line("no topics: all URLs go by scope");
+    }
+    for (name, topic) in &pipeline.topics {
+        let (removed, scope) = (topic.removed, pipeline.scope_of(name));
+        if as_json {
+            line(serde_json::to_string(&Told { name, removed, scope })?);
+        } else {
+            let scope = serde_json::to_string(&scope)?;
+            line(format_args!("{name}{}: {scope}", if removed { " (removed)" } else { "" }));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,125 @@
+//! Topics: crawl goals with scopes of their own, on one pipeline.
+
+use rhumb_tests::harness::{Running, World, assert_conserved, assert_manners, json, signal};
+use rustix::process::Signal;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::time::Duration;
+use synthetic_web::{Latency, PagesPerHost, Profile};
+
+const HOSTS: u32 = 6;
+const PAGES: u32 = 40;
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn world(latency_ms: u64) -> World {
+    let pages_per_host = PagesPerHost::Exactly(PAGES);
+    let latency = Latency::Fixed { ms: latency_ms };
+    World::new(Profile { hosts: HOSTS, pages_per_host, latency, ..Profile::raw() })
+}
+
+fn says(crawl: &Running, code: i32, arguments: &[&str], words: &str) -> String {
+    let said = crawl.rhumb(arguments);
+    let text = format!("{}{}", said.out, said.err);
+    assert!(said.code == code && text.contains(words), "{arguments:?} ends with {}: {text}", said.code);
+    text
+}
+
+/// Fetched pages by topic and host, as the archive's log has them.
+fn fetched(world: &World) -> BTreeMap<(String, String), usize> {
+    let mut fetched = BTreeMap::new();
+    for line in fs::read_to_string(world.archive().join("crawl.jsonl")).expect("a log").lines() {
+        let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        let text = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
+        if text("outcome") == "fetched" && !text("url").ends_with("/robots.txt") {
+            *fetched.entry((text("topic"), shared::url::host_of(&text("url")).to_owned())).or_default() += 1;
+        }
+    }
+    fetched
+}
+
+/// Goal: each topic has the pages that its scope lets pass, those too that are added while the crawl runs, and what is set of one
+/// holds for it alone; links inherit the topic; a topic that is removed follows nothing more. Method: topics on hosts of their own,
+/// the log of the archive, and what the web was asked for.
+#[test]
+fn topics_that_come_and_go_while_the_crawl_runs_have_scopes_of_their_own() {
+    let world = world(5);
+    let [first, second, third] = [0, 1, 2].map(|host| world.web.host_name(host));
+    let seeds = world.web.seed_urls();
+    let up = world.up().set("stages.archiver.replicas=1").set("politeness.delay=0s");
+    let mut crawl = up.set("topics.configured={scope: {follow: host}}").start();
+    crawl.handle();
+    says(&crawl, 0, &["inject", &seeds[0], "--topic", "configured"], "");
+    says(&crawl, 2, &["inject", &seeds[1], "--topic", "strange"], "there is no topic strange; there are: configured.");
+    crawl.until(MINUTE, |summary| summary.pages == u64::from(PAGES));
+
+    // One that follows any host, but only to where its seed leads.
+    let add = ["topic", "add", "shallow", "scope.follow=any", "scope.max_depth=0", "--seed", &seeds[1]];
+    says(&crawl, 0, &add, "topics.shallow.scope.max_depth = 0");
+    says(&crawl, 2, &add, "there is a topic shallow already");
+    crawl.until(MINUTE, |summary| summary.pages == u64::from(PAGES + 1));
+    // Its scope as it is now holds for it alone, also after a death of who goes by it.
+    says(
+        &crawl,
+        0,
+        &["topic", "set", "shallow", "scope.max_depth=65535", &format!("scope.accept=['//{third}[:/]']")],
+        "",
+    );
+    let splitter = crawl.pid("host-splitter");
+    signal(splitter, Signal::KILL);
+    crawl.until_replaced("host-splitter", splitter, MINUTE);
+    says(&crawl, 0, &["inject", &seeds[2], "--topic", "shallow"], "");
+    crawl.until(MINUTE, |summary| summary.pages == u64::from(2 * PAGES + 1));
+    says(&crawl, 2, &["topic", "set", "shallow", "scope.follow=host"], "scope.follow is fixed for the life of a topic");
+    says(&crawl, 2, &["topic", "set", "strange", "scope.max_depth=1"], "there is no topic strange");
+    says(&crawl, 2, &["topic", "set", "shallow", "scope.depth=1"], "there is no such key");
+    let listed = crawl.rhumb(&["topic", "list", "--json"]).out;
+    let listed: Vec<serde_json::Value> = listed.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let named: Vec<_> =
+        listed.iter().map(|topic| (topic["name"].as_str(), topic["scope"]["follow"].as_str())).collect();
+    assert_eq!(named, [(Some("configured"), Some("host")), (Some("shallow"), Some("any"))]);
+
+    says(&crawl, 0, &["topic", "remove", "shallow"], "topics.shallow.removed = true");
+    says(&crawl, 2, &["inject", &seeds[3], "--topic", "shallow"], "topic shallow was removed");
+    let expected = [("configured", &first, PAGES), ("shallow", &second, 1), ("shallow", &third, PAGES)];
+    let expected: BTreeMap<_, _> =
+        expected.map(|(topic, host, pages)| ((topic.to_owned(), host.clone()), pages as usize)).into();
+    crawl.signal(Signal::INT);
+    assert_eq!(crawl.exit_code(MINUTE), 130, "{}", crawl.log());
+    assert_eq!(fetched(&world), expected);
+    let requests = world.web.contacts().iter().filter(|contact| !contact.url.ends_with("/robots.txt")).count();
+    assert_eq!(requests, (2 * PAGES + 1) as usize, "each page once");
+}
+
+/// Goal: a topic that is removed with `--drop` leaves nothing that waits, and nothing of the other topics is touched. Method: two
+/// topics with the same hosts in scope, each from a seed of its own, while the crawl is paused.
+#[test]
+fn what_waits_of_a_topic_is_dropped_with_it_and_nothing_of_the_others() {
+    let world = world(200);
+    let seeds = world.web.seed_urls();
+    let mut crawl = world.up().set("stages.archiver.replicas=1").set("politeness.delay=0s").start();
+    crawl.handle();
+    says(&crawl, 0, &["topic", "add", "kept", "scope.follow=host", "--seed", &seeds[0]], "");
+    says(&crawl, 0, &["topic", "add", "gone", "scope.follow=host", "--seed", &seeds[1]], "");
+    crawl.until(MINUTE, |summary| summary.pages > 4);
+    says(&crawl, 0, &["pause"], "the crawl is paused");
+    crawl.until(MINUTE, |summary| summary.in_flight == 0);
+    let counted = crawl.rhumb(&["drop", "--topic", "gone", "--count", "--json"]);
+    assert_eq!(counted.code, 0, "{}", counted.err);
+    says(&crawl, 0, &["topic", "remove", "gone", "--drop", "--yes", "--yes"], "topics.gone.removed = true");
+    says(&crawl, 0, &["unpause"], "");
+    let ended = crawl.until(MINUTE, |summary| summary.waiting + summary.in_flight == 0 && summary.urls_new > 2);
+    assert_conserved(&ended);
+    let counted: serde_json::Value = serde_json::from_str(&counted.out).expect("JSON");
+    let dropped = ended.outcomes["dropped"];
+    assert!(dropped > 0 && counted.to_string().contains(&dropped.to_string()), "{counted} and {}", json(&ended));
+    crawl.signal(Signal::INT);
+    assert_eq!(crawl.exit_code(MINUTE), 130, "{}", crawl.log());
+    let of = |topic: &str| -> usize {
+        fetched(&world).iter().filter(|((of, _), _)| of == topic).map(|(_, pages)| pages).sum()
+    };
+    assert_eq!(of("kept"), PAGES as usize);
+    assert!(of("gone") < PAGES as usize, "{:?}", fetched(&world));
+    assert_manners(&world.web.report());
+    let topics: BTreeSet<_> = fetched(&world).into_keys().map(|(topic, _)| topic).collect();
+    assert_eq!(topics, BTreeSet::from(["gone".to_owned(), "kept".to_owned()]));
+}
