@@ -70,6 +70,7 @@ fn topics_that_come_and_go_while_the_crawl_runs_have_scopes_of_their_own() {
     says(&crawl, 0, &["inject", &seeds[2], "--topic", "shallow"], "");
     crawl.until(MINUTE, |summary| summary.pages == u64::from(2 * PAGES + 1));
     says(&crawl, 2, &["topic", "set", "shallow", "scope.follow=host"], "scope.follow is fixed for the life of a topic");
+    says(&crawl, 2, &["set", "topics.shallow.scope.follow=host"], "scope.follow is fixed for the life of a topic");
     says(&crawl, 2, &["topic", "set", "strange", "scope.max_depth=1"], "there is no topic strange");
     says(&crawl, 2, &["topic", "set", "shallow", "scope.depth=1"], "there is no such key");
     let listed = crawl.rhumb(&["topic", "list", "--json"]).out;

@@ -11,7 +11,7 @@ use crate::output::line;
 use clap::Args;
 use serde::Serialize;
 use shared::bus::{OrdersGiven, find_orders};
-use shared::config::{CHANGEABLE, ConfigError, assignment, how_to_change};
+use shared::config::{CHANGEABLE, ConfigError, Pipeline, assignment, how_to_change};
 use shared::orders::{Author, Selection, Setting};
 use shared::topics::Topics;
 use std::process::ExitCode;
@@ -108,6 +108,7 @@ pub(super) async fn change_keys(
     let mut problem = None;
     let given = change(running, |orders| {
         problem = None;
+        let before = running.pipeline.with(&orders.set);
         for key in unset {
             if orders.unset(key).is_none() {
                 problem = Some(anyhow::Error::from(BadArguments(format!("{key} is not set by rhumb set"))));
@@ -117,7 +118,10 @@ pub(super) async fn change_keys(
         for (key, value) in &assigned {
             orders.set(Setting { key: key.clone(), value: value.clone(), author: author.clone() });
         }
-        problem = running.pipeline.with(&orders.set).err().map(Into::into);
+        problem = match (before, running.pipeline.with(&orders.set)) {
+            (Ok(before), Ok(after)) => check_follow(&before, &after).err().map(Into::into),
+            (_, after) => after.err().map(Into::into),
+        };
         problem.is_none() && !(unset.is_empty() && assigned.is_empty())
     });
     let OrdersGiven { orders, revision } = given.await?;
@@ -137,6 +141,17 @@ pub(super) async fn change_keys(
         line(format_args!("{}; {} processes go by it", now.join(", "), heard.processes()));
     }
     Ok((orders.set, Some(heard)))
+}
+
+/// Checks that each topic follows what it followed before: hosts have joined by it.
+fn check_follow(before: &Pipeline, after: &Pipeline) -> Result<(), BadArguments> {
+    let follow = |pipeline: &Pipeline, name: &str| pipeline.scope_of(name).follow;
+    match before.topics.keys().find(|name| follow(before, name) != follow(after, name)) {
+        Some(name) => Err(BadArguments(format!(
+            "topic {name}: scope.follow is fixed for the life of a topic; add another topic that follows other hosts"
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// The value of a key by what is set and what was configured, as JSON.

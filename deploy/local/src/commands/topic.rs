@@ -132,11 +132,6 @@ impl Topic {
             What::Set { name, assignments, common } => {
                 let (running, now) = find(&common).await?;
                 known(&now, &name)?;
-                if assignments.iter().any(|text| text.trim_start().starts_with("scope.follow")) {
-                    let fixed =
-                        "scope.follow is fixed for the life of a topic: add another topic that follows other hosts";
-                    return Err(BadArguments(fixed.to_owned()).into());
-                }
                 change(&running, &name, &assignments, common).await?;
                 Ok(ExitCode::SUCCESS)
             }
