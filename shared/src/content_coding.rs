@@ -20,6 +20,9 @@ const CODINGS_MAX: usize = 4;
 /// Largest window a zstd stream may ask for, as a power of two: 8 MiB, what RFC 9659 allows on the web.
 const ZSTD_WINDOW_LOG_MAX: u32 = 23;
 
+/// From so many bytes a zstd decoder can tell how many more it wants.
+const ZSTD_FRAME_START_BYTES: usize = 5;
+
 /// Most gzip members in a row: a body of nothing but empty members would cost far more time than its size allows.
 const GZIP_MEMBERS_MAX: usize = 1024;
 
@@ -266,30 +269,39 @@ fn unbrotli(body: &[u8], output: &mut Output) -> Completeness {
     }
 }
 
-/// Decodes one or more zstd frames. Bytes behind the last whole frame that are no frame are ignored.
+/// Decodes one or more zstd frames. Bytes behind a whole frame that do not begin another one are ignored.
+///
+/// The decoder is given a block at a time, as it asks: what it has decoded in a call that ends with an error is lost.
 fn unzstd(body: &[u8], output: &mut Output) -> Completeness {
     let Ok(mut stream) = ZstdDecoder::new() else { return Completeness::Broken };
     if stream.set_parameter(DParameter::WindowLogMax(ZSTD_WINDOW_LOG_MAX)).is_err() {
         return Completeness::Broken;
     }
-    let mut used = 0;
-    let mut frame_ended = false;
+    let (mut used, mut wanted) = (0, 0);
     loop {
-        if frame_ended && used == body.len() {
-            return Completeness::Complete;
+        // Between two frames it wants nothing.
+        if wanted == 0 {
+            if used > 0 && !begins_zstd_frame(&body[used..]) {
+                return Completeness::Complete;
+            }
+            wanted = ZSTD_FRAME_START_BYTES;
         }
         let room = output.room();
         if room.is_empty() {
             return Completeness::Cut;
         }
-        let Ok(status) = stream.run_on_buffers(&body[used..], room) else {
-            return if frame_ended { Completeness::Complete } else { Completeness::Broken };
-        };
+        let given = &body[used..body.len().min(used.saturating_add(wanted))];
+        let Ok(status) = stream.run_on_buffers(given, room) else { return Completeness::Broken };
         used += status.bytes_read;
         output.filled += status.bytes_written;
-        frame_ended = status.remaining == 0;
-        if !frame_ended && status.bytes_read == 0 && status.bytes_written == 0 {
+        if status.remaining > 0 && status.bytes_read == 0 && status.bytes_written == 0 {
             return Completeness::Broken;
         }
+        wanted = status.remaining;
     }
+}
+
+/// Says whether a zstd frame begins here, or one that decoders skip (RFC 8878, section 3.1).
+fn begins_zstd_frame(rest: &[u8]) -> bool {
+    matches!(rest, [0x28, 0xB5, 0x2F, 0xFD, ..] | [0x50..=0x5F, 0x2A, 0x4D, 0x18, ..])
 }

@@ -15,6 +15,10 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// The schema version that stands in a reference's envelope; no message has it, and no frame.
 pub const REFERENCE_VERSION: u8 = u8::MAX - 1;
+/// The longest name that file systems take.
+const NAME_BYTES_MAX: usize = 255;
+/// No file is longer.
+const OFFSET_MAX: u64 = i64::MAX as u64 - u32::MAX as u64;
 /// Bytes of the place, between the envelope and the name.
 const PLACE_BYTES: usize = 12;
 
@@ -74,13 +78,16 @@ impl Reference {
             return corrupt("a reference to a file outside its folder");
         }
         let (offset, length) = (u64::from_le_bytes(offset), u32::from_le_bytes(length));
+        if offset > OFFSET_MAX {
+            return corrupt("a reference behind the end of any file");
+        }
         Ok(Some(Reference { file: file.to_owned(), offset, length }))
     }
 }
 
 /// Says whether a name is that of a file in the folder itself.
 fn is_name(name: &str) -> bool {
-    !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\0'])
+    !name.is_empty() && name.len() <= NAME_BYTES_MAX && !name.starts_with('.') && !name.contains(['/', '\0'])
 }
 
 #[cfg(test)]
@@ -102,6 +109,17 @@ mod tests {
             assert_eq!(Reference::read(EDGE, message).unwrap(), None);
         }
         assert!(Reference::read(Edge::Documents, &reference().message(EDGE)).is_err());
+    }
+
+    #[test]
+    fn what_no_file_system_could_hold_is_no_reference() {
+        let longest = Reference { file: "x".repeat(255), offset: OFFSET_MAX, ..reference() };
+        assert_eq!(Reference::read(EDGE, &longest.message(EDGE)).unwrap(), Some(longest.clone()));
+        for reference in
+            [Reference { file: "x".repeat(256), ..reference() }, Reference { offset: OFFSET_MAX + 1, ..reference() }]
+        {
+            assert!(Reference::read(EDGE, &reference.message(EDGE)).is_err(), "{reference:?}");
+        }
     }
 
     #[test]

@@ -9,12 +9,13 @@
 
 use super::context::Stage;
 use crate::bus::Bus;
-use crate::message::Edge;
+use crate::message::{Edge, Reference, payloads};
 use crate::topology::PARKED;
 use anyhow::Context as _;
 use async_nats::HeaderMap;
 use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::stream::{RawMessageErrorKind, Stream as JetStream};
+use bytes::Bytes;
 use futures::TryStreamExt as _;
 use std::time::{Duration, Instant};
 use xxhash_rust::xxh3::xxh3_64;
@@ -71,7 +72,7 @@ async fn put_all_back(
         let Some(edge) = parked.and_then(|parked| edges().find(|edge| edge.name() == parked.edge)) else { continue };
         while let Some(message) = first_of(&stream, &subject).await? {
             // All of a subject are of one version.
-            if !reads(edge, &message.payload) {
+            if !reads_all(edge, &message.payload, &reads) {
                 break;
             }
             publish(bus, &message).await?;
@@ -80,6 +81,19 @@ async fn put_all_back(
         }
     }
     Ok(())
+}
+
+/// Says whether this program reads a message: each one of a frame, and what a reference names, which shows when it is read.
+fn reads_all(edge: Edge, message: &Bytes, reads: impl Fn(Edge, &[u8]) -> bool) -> bool {
+    if edge.is_spooled() && matches!(Reference::read(edge, message), Ok(Some(_)) | Err(_)) {
+        return true;
+    }
+    match payloads(edge, message.clone()) {
+        Ok(payloads) if edge.is_framed() => payloads.iter().all(|payload| reads(edge, payload)),
+        Ok(_) => reads(edge, message),
+        // Where it came from it is found to be damaged.
+        Err(_) => true,
+    }
 }
 
 async fn first_of(stream: &JetStream, subject: &str) -> anyhow::Result<Option<StreamMessage>> {
@@ -98,4 +112,26 @@ async fn publish(bus: &Bus, message: &StreamMessage) -> anyhow::Result<()> {
     headers.insert("Nats-Msg-Id", id.as_str());
     bus.jetstream.publish_with_headers(subject.to_string(), headers, message.payload.clone()).await?.await?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::message::{FoundUrls, Origin, Undecodable, decode, encode, frame};
+
+    #[test]
+    fn frames_and_references_are_read_by_what_is_in_them() {
+        let reads =
+            |_: Edge, payload: &[u8]| !matches!(decode::<FoundUrls>(payload), Err(Undecodable::UnknownVersion { .. }));
+        let urls = ["http://a.test/"].into_iter().collect();
+        let known = encode(&FoundUrls { origin: Origin::default(), urls, anchors: Vec::new() });
+        let mut unknown = known.to_vec();
+        unknown[5] = 77;
+        let unknown = Bytes::from(unknown);
+        let all = |messages: &[Bytes]| reads_all(Edge::UrlsFound, &frame(Edge::UrlsFound, messages), reads);
+        assert!(all(&[known.clone(), known.clone()]) && all(std::slice::from_ref(&known)));
+        assert!(!all(&[known, unknown.clone()]) && !all(&[unknown]));
+        let reference = Reference { file: "fetcher-0-1-1".into(), offset: 0, length: 9 }.message(Edge::Pages);
+        assert!(reads_all(Edge::Pages, &reference, reads));
+    }
 }

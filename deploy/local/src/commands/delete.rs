@@ -20,8 +20,9 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 /// What a crawl leaves in its data directory beside the folders of its stages.
-const LEFT: [&str; 22] = [
+const LEFT: [&str; 23] = [
     "logs",
+    "spool",
     "jetstream",
     "broker.conf",
     "broker.conf.new",

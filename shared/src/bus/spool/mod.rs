@@ -30,6 +30,7 @@ use async_nats::jetstream::stream::Config;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// The key of a stream's metadata under which its folder stands.
 pub(crate) const FOLDER: &str = "rhumb-spool";
@@ -77,6 +78,8 @@ pub(super) fn bytes_behind(config: &Config, acked: u64) -> u64 {
 struct Found {
     is_there: bool,
     bytes: u64,
+    /// When something was appended to it last.
+    modified: Option<SystemTime>,
     /// The file beside it, and the highest sequence that refers to it.
     stored: Option<(PathBuf, u64)>,
 }
@@ -96,7 +99,7 @@ fn list(folder: &Path) -> io::Result<BTreeMap<PathBuf, Found>> {
         } else if let Ok(metadata) = entry.metadata() {
             // One that is not there any more was removed meanwhile.
             let file = files.entry(path).or_default();
-            (file.is_there, file.bytes) = (true, metadata.len());
+            (file.is_there, file.bytes, file.modified) = (true, metadata.len(), metadata.modified().ok());
         }
     }
     Ok(files)

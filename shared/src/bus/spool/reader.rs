@@ -103,8 +103,11 @@ impl Reader {
     }
 }
 
+/// Says whether another try, or another process, would come to the same: the file is not there, is too short, is none, or
+/// its disk cannot read it.
 fn is_missing(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof)
+    let is_damaged = error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error());
+    is_damaged || matches!(error.kind(), ErrorKind::NotFound | ErrorKind::UnexpectedEof | ErrorKind::IsADirectory)
 }
 
 fn lost(what: String) -> Undecodable {
@@ -126,6 +129,9 @@ mod tests {
         std::fs::remove_file(file(0)).unwrap();
         File::options().write(true).open(file(1)).unwrap().set_len(9_999).unwrap();
         let mut reader = Reader::of([(Edge::Pages, folder.path().to_owned())]);
+        std::fs::create_dir(folder.path().join("fetcher-1")).unwrap();
+        let folder_named = Reference { file: "fetcher-1".into(), offset: 0, length: 5 }.message(Edge::Pages);
+        assert!(matches!(reader.payload(Edge::Pages, folder_named).unwrap_err(), Unread::Lost(_)));
         for (n, reference) in references[..2].iter().enumerate() {
             let unread = reader.payload(Edge::Pages, reference.clone()).unwrap_err();
             let name = format!("ff-{}", n + 1);

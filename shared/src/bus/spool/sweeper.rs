@@ -15,7 +15,7 @@ use rustix::fs::{FlockOperation, flock};
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// After the death of a process the broker has taken all that it sent within this time.
 const SENT_AFTER: Duration = Duration::from_secs(60);
@@ -48,6 +48,8 @@ struct Dead {
 struct Held {
     first: u64,
     last: u64,
+    /// When the stream began: sequences begin with it.
+    since: SystemTime,
 }
 
 impl Sweeper {
@@ -69,17 +71,25 @@ impl Sweeper {
     /// # Errors
     /// A folder cannot be read, or the broker does not answer.
     pub async fn sweep(&mut self, bus: &Bus) -> anyhow::Result<()> {
+        // Others are swept all the same.
+        let mut unread = None;
         for folder in &mut self.folders {
-            let files = list(&folder.path).with_context(|| format!("cannot read {}", folder.path.display()))?;
+            let files = match list(&folder.path) {
+                Ok(files) => files,
+                Err(error) => {
+                    unread = Some(anyhow::anyhow!("cannot read {}: {error}", folder.path.display()));
+                    continue;
+                }
+            };
             folder.note_dead(&files, Instant::now());
             if files.iter().all(|(path, file)| file.stored.is_none() && !folder.dead.contains_key(path)) {
                 continue;
             }
             let Some(info) = stream_info(bus, &bus.subjects.stream(folder.edge.name())).await? else { continue };
             let (first, last) = (info.state.first_sequence, info.state.last_sequence);
-            folder.remove(&files, Held { first, last }, Instant::now());
+            folder.remove(&files, Held { first, last, since: info.created.into() }, Instant::now());
         }
-        Ok(())
+        unread.map_or(Ok(()), Err)
     }
 
     /// The end of a crawl: removes what is due, and the folders when nothing is left in them.
@@ -122,7 +132,10 @@ impl Folder {
             }
             let of_dead = self.dead.get(path).and_then(|dead| dead.stored_to);
             let stored_to = file.stored.as_ref().map(|(_, sequence)| *sequence).or(of_dead);
-            if stored_to.is_none_or(|sequence| sequence >= held.first) {
+            // What an earlier stream of the edge held, under numbers of its own.
+            let is_of_earlier = file.modified.is_some_and(|at| at + SENT_AFTER < held.since)
+                && (file.stored.is_some() || self.dead.contains_key(path));
+            if !is_of_earlier && stored_to.is_none_or(|sequence| sequence >= held.first) {
                 continue;
             }
             // The file first: what is beside it says that it may go.
@@ -155,7 +168,7 @@ mod tests {
     fn sweep(sweeper: &mut Folder, folder: &Path, (first, last): (u64, u64), now: Instant) -> usize {
         let files = list(folder).unwrap();
         sweeper.note_dead(&files, now);
-        sweeper.remove(&files, Held { first, last }, now);
+        sweeper.remove(&files, Held { first, last, since: SystemTime::UNIX_EPOCH }, now);
         folder.read_dir().unwrap().count()
     }
 
@@ -197,6 +210,25 @@ mod tests {
         assert_eq!(files_after(SENT_AFTER, (8, 9)), 1, "9 may refer to it");
         assert_eq!(files_after(2 * SENT_AFTER, (9, 20)), 1);
         assert_eq!(files_after(2 * SENT_AFTER, (10, 20)), 0);
+    }
+
+    #[test]
+    fn files_of_an_earlier_stream_go_whatever_numbers_the_new_one_has() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut writer = writer(folder.path(), 80_000);
+        writer.payload(1, &message("pages", vec![7; 10_000])).unwrap();
+        writer.stored(1, 900);
+        writer.payload(2, &message("pages", vec![7; 100_000])).unwrap();
+        drop(writer);
+        let (mut sweeper, now) = (sweeper(folder.path()), Instant::now());
+        let files = list(folder.path()).unwrap();
+        sweeper.note_dead(&files, now);
+        let mut remove = |since| {
+            sweeper.remove(&files, Held { first: 1, last: 0, since }, now);
+            folder.path().read_dir().unwrap().count()
+        };
+        assert_eq!(remove(SystemTime::now()), 3);
+        assert_eq!(remove(SystemTime::now() + 2 * SENT_AFTER), 0);
     }
 
     #[test]

@@ -132,7 +132,7 @@ impl Drop for Writer {
     fn drop(&mut self) {
         for folder in &mut self.folders {
             for file in folder.files.drain(..).filter(|file| file.unstored.is_empty()) {
-                file.give_free(&folder.path);
+                file.give_up(&folder.path);
             }
         }
     }
@@ -147,7 +147,10 @@ impl Folder {
     fn begin(&mut self, owner: &str, number: u64) -> Result<(), Refused> {
         // A folder that cannot be read cannot be written either.
         let files = list(&self.path).unwrap_or_default();
-        let bytes: u64 = files.values().map(|file| file.bytes).sum();
+        // One that its writer has not finished may get as long as any.
+        let counts =
+            |file: &super::Found| if file.stored.is_some() { file.bytes } else { file.bytes.max(self.file_bytes()) };
+        let bytes: u64 = files.values().map(counts).sum();
         let name = format!("{owner}-{number}");
         let is_own = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(owner));
         if self.bytes_max > 0 && bytes + self.file_bytes() > self.bytes_max && files.keys().any(is_own) {
@@ -155,7 +158,10 @@ impl Folder {
         }
         let path = self.path.join(&name);
         let file = File::create_new(&path).map_err(|error| cannot_write(&path, &error))?;
-        flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|error| cannot_write(&path, &error.into()))?;
+        if let Err(error) = flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            let _ = std::fs::remove_file(&path);
+            return Err(cannot_write(&path, &error.into()));
+        }
         let unstored = BTreeMap::new();
         self.files.push(Open { name, file, bytes: 0, is_full: false, unstored, stored_to: 0 });
         Ok(())
@@ -169,9 +175,10 @@ impl Folder {
             let path = self.path.join(&open.name);
             // Whatever came of it: nothing follows.
             open.is_full = true;
-            if open.unstored.is_empty() {
-                self.files.pop();
-                let _ = std::fs::remove_file(&path);
+            if open.unstored.is_empty()
+                && let Some(open) = self.files.pop()
+            {
+                open.give_up(&self.path);
             }
             return Err(cannot_write(&path, &error));
         }
@@ -185,6 +192,15 @@ impl Folder {
 }
 
 impl Open {
+    /// Nothing follows in the file. One that no message refers to goes at once.
+    fn give_up(self, folder: &Path) {
+        if self.bytes == 0 {
+            let _ = std::fs::remove_file(folder.join(&self.name));
+        } else {
+            self.give_free(folder);
+        }
+    }
+
     /// Says that streams have all that refers to the file. When that cannot be said, the file counts as one that a dead process
     /// left: it is there for longer.
     fn give_free(self, folder: &Path) {
@@ -298,6 +314,31 @@ pub(super) mod tests {
         let mut writer = writer(folder.path(), 0);
         assert!(matches!(writer.payload(1, &page), Err(Refused::Failed(_))));
         assert!(writer.payload(1, &page).is_ok(), "tried again");
+    }
+
+    #[test]
+    fn a_file_that_takes_no_more_stays_for_what_streams_have_of_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut writer = writer(folder.path(), 0);
+        let page = message("pages", vec![7; 10_000]);
+        let reference = writer.payload(1, &page).unwrap();
+        writer.stored(1, 41);
+        let path = folder.path().join("fetcher-0-00000000000000ff-1");
+        // As on a disk that is full.
+        writer.folders[0].files[0].file = File::open(&path).unwrap();
+        assert!(matches!(writer.payload(2, &page), Err(Refused::Failed(_))));
+        let mut reader = Reader::of([(EDGE, folder.path().to_owned())]);
+        assert_eq!(reader.payload(EDGE, reference).unwrap(), page.payload);
+        assert_eq!(names(folder.path())[1], "fetcher-0-00000000000000ff-1.stored-41", "its stream says when it goes");
+        assert!(writer.payload(2, &page).is_ok(), "in another file");
+        // One to which nothing refers goes at once.
+        writer.stored(2, 42);
+        drop(writer);
+        let mut writer = self::writer(folder.path(), 0);
+        writer.next = 7;
+        writer.folders[0].begin("fetcher-0-00000000000000ff", 7).unwrap();
+        drop(writer);
+        assert!(!names(folder.path()).contains(&"fetcher-0-00000000000000ff-7".to_owned()));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use crate::bus::spool::Unread;
 use crate::message::{Edge, payloads};
 use crate::stage::in_hand::guarded;
 use crate::stage::settlement::{BEGUN, Stamps};
+use async_nats::jetstream::stream::LastRawMessageErrorKind;
 
 /// Answers of streams read in one go.
 const ANSWERS_AT_ONCE: usize = 256;
@@ -33,6 +34,7 @@ impl Loop {
                 payload = read;
                 if edge.is_framed() { payloads(edge, payload.clone()) } else { Ok(vec![payload.clone()]) }
             }
+            Err(Unread::Lost(_)) if self.is_gone(at).await => return Ok(()),
             Err(Unread::Lost(error)) => Err(error),
             Err(Unread::Failed(error)) => return Err(error),
         };
@@ -56,6 +58,15 @@ impl Loop {
                 self.carry_out().await
             }
         }
+    }
+
+    /// Says whether a stream has let go of a message: all who get it have acked it. It had come once more, to a process that
+    /// stood still meanwhile, and the file that it refers to went with it.
+    async fn is_gone(&self, InputAt { edge, sequence, .. }: InputAt) -> bool {
+        let bus = &self.process.context.bus;
+        let Ok(stream) = bus.jetstream.get_stream_no_info(bus.subjects.stream(edge.name())).await else { return false };
+        let found = stream.get_raw_message(sequence).await;
+        found.is_err_and(|error| error.kind() == LastRawMessageErrorKind::NoMessageFound)
     }
 
     /// Takes in a core NATS message.

@@ -30,6 +30,12 @@ pub(super) struct Gathered {
     tag: Option<u64>,
 }
 
+impl Gathered {
+    pub(super) fn bytes(&self) -> usize {
+        self.payload.len()
+    }
+}
+
 /// Messages of one subject that will be one.
 #[derive(Debug)]
 struct Open {

@@ -439,7 +439,8 @@ impl<H: Clone> Settlement<H> {
 
     /// Says whether too much is on its way into streams.
     fn is_choked(&self) -> bool {
-        self.unstored.len() >= PUBLISHES_MAX || self.unstored.bytes() >= PUBLISH_BYTES_MAX
+        let bytes = self.unstored.bytes() + self.tickets.gathered_bytes();
+        self.unstored.len() >= PUBLISHES_MAX || bytes >= PUBLISH_BYTES_MAX
     }
 
     /// When [`due`](Self::due) has something to do, if ever.

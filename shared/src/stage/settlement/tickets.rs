@@ -37,11 +37,12 @@ pub(super) struct Tickets<H> {
     /// By the ticket of the first payload.
     held: BTreeMap<Ticket, Held<H>>,
     next: u64,
+    gathered_bytes: usize,
 }
 
 impl<H> Default for Tickets<H> {
     fn default() -> Self {
-        Tickets { held: BTreeMap::new(), next: 1 }
+        Tickets { held: BTreeMap::new(), next: 1, gathered_bytes: 0 }
     }
 }
 
@@ -99,8 +100,10 @@ impl<H: Clone> Tickets<H> {
 
     /// What was made from a payload waits for what is made from the others of its input.
     pub(super) fn gather(&mut self, ticket: Ticket, made: Gathered) {
+        let bytes = made.bytes();
         if let Some(held) = self.of_mut(ticket) {
             held.gathered.push(made);
+            self.gathered_bytes += bytes;
         }
     }
 
@@ -108,7 +111,14 @@ impl<H: Clone> Tickets<H> {
     pub(super) fn finish(&mut self, ticket: Ticket) -> Vec<Gathered> {
         let Some(held) = self.of_mut(ticket) else { return Vec::new() };
         held.unfinished = held.unfinished.saturating_sub(1);
-        if held.unfinished == 0 { std::mem::take(&mut held.gathered) } else { Vec::new() }
+        let made = if held.unfinished == 0 { std::mem::take(&mut held.gathered) } else { Vec::new() };
+        self.gathered_bytes -= made.iter().map(Gathered::bytes).sum::<usize>();
+        made
+    }
+
+    /// Bytes of what was made, and waits for what is made from the other payloads of its input.
+    pub(super) fn gathered_bytes(&self) -> usize {
+        self.gathered_bytes
     }
 
     /// Drops a reference; returns the input itself when it was the last.
