@@ -14,8 +14,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 /// How streams and stores are laid out by this build: keys begin with the hash of a host, and partitions are ranges of it.
-/// Up to format 1 they began with the number of a partition, which was a rest of a division.
-pub const FORMAT: u32 = 2;
+/// Up to format 1 they began with the number of a partition, which was a rest of a division. Up to format 2 the slots of the
+/// scheduler's URLs named no topic.
+pub const FORMAT: u32 = 3;
 /// What does not name its format is of this one or an earlier one.
 const UNNAMED_FORMAT: u32 = 1;
 /// Bits of a serial below those of its generation.
@@ -266,10 +267,10 @@ mod tests {
         let kept: Mark = serde_json::from_str(r#"{"id":"a","generation":1}"#).unwrap();
         assert_eq!((&first.mark, kept.format), (&kept, 1));
         let later = Identity { mark: Mark { format: FORMAT + 1, ..identity.mark.clone() }, ..identity };
-        for (found, format) in [(first, "format 1,"), (later, "format 3,")] {
+        for (found, format) in [(first, "format 1,"), (later, "format 4,")] {
             let text = found.check(&pipeline(&[])).unwrap_err().to_string();
             assert!(text.contains("'default' was begun in") && text.contains(format), "{text}");
-            assert!(text.contains("this program writes format 2") && text.contains("rhumb delete"), "{text}");
+            assert!(text.contains("this program writes format 3") && text.contains("rhumb delete"), "{text}");
         }
     }
 

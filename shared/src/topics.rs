@@ -57,6 +57,11 @@ impl Topics {
         self.configured.get(topic).unwrap_or(&self.others)
     }
 
+    /// Says whether a topic is configured.
+    pub fn has(&self, topic: &str) -> bool {
+        self.configured.contains_key(topic)
+    }
+
     /// Those of topics that are not configured, which have no name, then those of the others.
     pub fn all(&self) -> impl Iterator<Item = (Option<&str>, &Rules)> {
         let configured = self.configured.iter().map(|(name, rules)| (Some(name.as_str()), rules));

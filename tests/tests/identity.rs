@@ -195,9 +195,9 @@ fn a_crawl_of_another_format_is_refused_wherever_it_is_met() {
     let file = world.data().join("identity.json");
     let kept = fs::read_to_string(&file).expect("an identity");
     let mut of_format_1: Value = serde_json::from_str(&kept).expect("an identity");
-    assert_eq!(of_format_1.as_object_mut().expect("an object").remove("format"), Some(2.into()));
+    assert_eq!(of_format_1.as_object_mut().expect("an object").remove("format"), Some(3.into()));
     fs::write(&file, of_format_1.to_string()).expect("an identity");
-    let named = ["was begun in format 1, this program writes format 2", "rhumb delete"];
+    let named = ["was begun in format 1, this program writes format 3", "rhumb delete"];
     assert_refused_for_good(&world, &[&["data directory"], &named[..]].concat());
     fs::write(&file, &kept).expect("an identity");
 
@@ -265,7 +265,7 @@ fn state_of_a_crawl_that_nothing_names_is_refused_before_another_begins() {
     let file = world.data().join("identity.json");
     fs::remove_file(&file).expect("an identity");
     fs::remove_dir_all(world.data().join("jetstream")).expect("a store");
-    assert_refused_for_good(&world, &["that it does not name", "identity.json is gone", "format before 2"]);
+    assert_refused_for_good(&world, &["that it does not name", "identity.json is gone", "format before 3"]);
     assert!(!file.exists(), "no crawl was begun");
 }
 

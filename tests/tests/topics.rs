@@ -73,6 +73,10 @@ fn topics_that_come_and_go_while_the_crawl_runs_have_scopes_of_their_own() {
     says(&crawl, 2, &["set", "topics.shallow.scope.follow=host"], "scope.follow is fixed for the life of a topic");
     says(&crawl, 2, &["topic", "set", "strange", "scope.max_depth=1"], "there is no topic strange");
     says(&crawl, 2, &["topic", "set", "shallow", "scope.depth=1"], "there is no such key");
+    says(&crawl, 2, &["topic", "set", "shallow", "priority=10"], "topics.shallow.priority = 10: accepted are 0 to 9");
+    says(&crawl, 2, &["topic", "set", "shallow", "priority"], "it is KEY=VALUE");
+    says(&crawl, 2, &["topic", "add", "a.b"], "'a.b' is no name of a topic");
+    says(&crawl, 2, &["topic", "add", "default"], "URLs of no other topic are of it");
     let listed = crawl.rhumb(&["topic", "list", "--json"]).out;
     let listed: Vec<serde_json::Value> = listed.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     let named: Vec<_> =
@@ -81,6 +85,8 @@ fn topics_that_come_and_go_while_the_crawl_runs_have_scopes_of_their_own() {
 
     says(&crawl, 0, &["topic", "remove", "shallow"], "topics.shallow.removed = true");
     says(&crawl, 2, &["inject", &seeds[3], "--topic", "shallow"], "topic shallow was removed");
+    says(&crawl, 2, &["topic", "remove", "shallow"], "topic shallow was removed");
+    says(&crawl, 0, &["topic", "remove", "shallow", "--drop"], "nothing to drop");
     let expected = [("configured", &first, PAGES), ("shallow", &second, 1), ("shallow", &third, PAGES)];
     let expected: BTreeMap<_, _> =
         expected.map(|(topic, host, pages)| ((topic.to_owned(), host.clone()), pages as usize)).into();
@@ -97,8 +103,12 @@ fn topics_that_come_and_go_while_the_crawl_runs_have_scopes_of_their_own() {
 fn what_waits_of_a_topic_is_dropped_with_it_and_nothing_of_the_others() {
     let world = world(200);
     let seeds = world.web.seed_urls();
-    let mut crawl = world.up().set("stages.archiver.replicas=1").set("politeness.delay=0s").start();
+    let up = world.up().set("stages.archiver.replicas=1").set("politeness.delay=0s");
+    let mut crawl = up.set("scope.follow=host").start();
     crawl.handle();
+    // Before there are topics, seeds may be called by any name, and their hosts join by the scope of the crawl.
+    says(&crawl, 0, &["inject", "http://absent.test/", "--topic", "loose"], "");
+    says(&crawl, 2, &["topic", "add", "loose", "scope.follow=domain"], "topic loose was in use before");
     says(&crawl, 0, &["topic", "add", "kept", "scope.follow=host", "--seed", &seeds[0]], "");
     says(&crawl, 0, &["topic", "add", "gone", "scope.follow=host", "--seed", &seeds[1]], "");
     crawl.until(MINUTE, |summary| summary.pages > 4);

@@ -16,6 +16,7 @@ mod dead;
 mod delete;
 mod drop;
 mod export;
+mod follow;
 mod init;
 mod inject;
 mod links;

@@ -62,6 +62,20 @@ pub enum Experiment {
         #[arg(long, value_name = "N")]
         seed: Option<u64>,
     },
+    /// Topics that share a node (Fan and Li 2015, PQ-MCSA): does each get its share of the connections?
+    #[command(
+        after_help = "Takes half a minute. Three topics with unequal webs crawl for twenty minutes of simulated time with the \
+                      scheduler's own core, first in, first out and in turns. Writes topics.csv and topics.svg; exit 1 when \
+                      a claim does not hold.\n\nExample:\n  rhumb lab topics --out figures"
+    )]
+    Topics {
+        /// Folder for the table and the figure
+        #[arg(long, value_name = "DIR", default_value = ".")]
+        out: PathBuf,
+        /// Seed of the webs: the same seed gives the same files
+        #[arg(long, value_name = "N")]
+        seed: Option<u64>,
+    },
     /// Policies and sizes of a URL cache (Broder, Najork and Wiener 2003): which share of the links does it catch?
     #[command(
         after_help = "Writes url-cache.csv and url-cache.svg; exit 1 when a claim does not hold.\n\nExamples:\n  \

@@ -5,6 +5,7 @@ use super::edges::StreamEdge;
 use super::group::Group;
 use super::pipeline::Pipeline;
 use super::stages::{CachePolicy, UrlCacheSettings};
+use super::topic::DEFAULT_TOPIC;
 use super::units::Bytes;
 use crate::topology::{Edge, Kind, Retention};
 use std::fmt::Display;
@@ -37,8 +38,8 @@ fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// Says whether a text can be a token of a subject, and the name of a crawl or of a user.
-fn is_name(text: &str) -> bool {
+/// Says whether a text can be a token of a subject, and the name of a crawl, of a user or of a topic.
+pub fn is_name(text: &str) -> bool {
     let letters = text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
     !text.is_empty() && text.len() <= 64 && letters
 }
@@ -88,6 +89,14 @@ impl Check {
     pub(super) fn name(&mut self, key: &str, value: &str) {
         if !is_name(value) {
             self.0.push(format!("configuration key {key} = '{value}': accepted are 1 to 64 letters, digits, - and _"));
+        }
+    }
+
+    pub(super) fn topic(&mut self, name: &str) {
+        self.name("topics", name);
+        if name == DEFAULT_TOPIC {
+            let what = "URLs of no other topic are of it, and its scope is `scope`";
+            self.0.push(format!("configuration key topics.{name}: {what}"));
         }
     }
 

@@ -160,6 +160,12 @@ pub struct Scheduler {
     pub policy: Policy,
     pub quality: QualityProvider,
     pub quality_table: PathBuf,
+    #[serde(deserialize_with = "duration")]
+    pub slice: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub slice_quantum: Duration,
+    #[serde(deserialize_with = "duration")]
+    pub slice_min: Duration,
     pub requests_per_connection: u32,
     #[serde(deserialize_with = "duration")]
     pub visit_budget: Duration,

@@ -1,8 +1,15 @@
-//! Topics: crawl goals that several teams have on one fleet, each with a scope of its own.
+//! Topics: crawl goals that several teams have on one fleet, each with a scope and a share of its own.
 
 use super::patterns::Patterns;
 use super::scope::{Follow, Scope};
+use super::units::optional_duration;
 use serde::Deserialize;
+use std::time::Duration;
+
+/// The topic of URLs without another. It is not configured.
+pub const DEFAULT_TOPIC: &str = "default";
+/// Topics that may be configured, at most: a scheduler numbers them in eight bits.
+pub(super) const TOPICS_MAX: usize = 200;
 
 /// What is configured of a topic; `pipeline.yaml` documents every key.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -10,6 +17,13 @@ use serde::Deserialize;
 pub struct Topic {
     /// What differs from `scope`.
     pub scope: TopicScope,
+    /// The highest goes first; 0 to 9.
+    pub priority: u8,
+    /// Connection time of its turns; as of the others when there is none.
+    #[serde(deserialize_with = "optional_duration")]
+    pub slice: Option<Duration>,
+    /// Pages a minute from which on its turns become shorter; 0: they never do.
+    pub pages_min: u64,
     /// Links to its URLs are followed no more.
     pub removed: bool,
 }

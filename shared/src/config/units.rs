@@ -12,6 +12,11 @@ pub(super) fn duration<'de, D: Deserializer<'de>>(input: D) -> Result<Duration, 
         .map_err(|error| de::Error::custom(format!("'{text}' is no duration such as 500ms, 30s or 2m: {error}")))
 }
 
+/// A duration that may be left out.
+pub(super) fn optional_duration<'de, D: Deserializer<'de>>(input: D) -> Result<Option<Duration>, D::Error> {
+    duration(input).map(Some)
+}
+
 /// A number of bytes, written plain or with a suffix (B, KB, MB, GB, TB by 1,000; KiB, MiB, GiB, TiB by 1,024).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Bytes(pub u64);

@@ -5,6 +5,7 @@ use super::check::Check;
 use super::log::{LEVELS, Log};
 use super::pipeline::Pipeline;
 use super::stages::Stages;
+use super::topic::TOPICS_MAX;
 use super::units::Bytes;
 use crate::topology::{Edge, StageName};
 use std::time::Duration;
@@ -114,13 +115,19 @@ fn limits(pipeline: &Pipeline, check: &mut Check) {
     check.within("limits.links_per_page", limits.links_per_page, 1, 100_000);
 }
 
-/// The scopes: the crawl's, and those of topics.
+/// The scopes, and the topics.
 fn topics(pipeline: &Pipeline, check: &mut Check) {
     for prefix in &pipeline.scope.prefixes {
         check.surt_prefix("scope.prefixes", prefix);
     }
+    check.within("topics", pipeline.topics.len(), 0, TOPICS_MAX);
     for (name, topic) in &pipeline.topics {
-        check.name("topics", name);
+        check.topic(name);
+        check.within(&format!("topics.{name}.priority"), topic.priority, 0, 9);
+        check.within(&format!("topics.{name}.pages_min"), topic.pages_min, 0, 1_000_000_000);
+        if let Some(slice) = topic.slice {
+            check.lasting(&format!("topics.{name}.slice"), slice, Duration::from_millis(10), HOUR);
+        }
         for prefix in topic.scope.prefixes.iter().flatten() {
             check.surt_prefix(&format!("topics.{name}.scope.prefixes"), prefix);
         }
@@ -184,6 +191,9 @@ fn resolver(stages: &Stages, check: &mut Check) {
 fn scheduler(stages: &Stages, check: &mut Check) {
     let scheduler = &stages.scheduler;
     check.within("stages.scheduler.requests_per_connection", scheduler.requests_per_connection, 1, 1000);
+    check.lasting("stages.scheduler.slice", scheduler.slice, Duration::from_millis(10), HOUR);
+    check.lasting("stages.scheduler.slice_quantum", scheduler.slice_quantum, Duration::from_millis(1), HOUR);
+    check.lasting("stages.scheduler.slice_min", scheduler.slice_min, Duration::from_millis(10), scheduler.slice);
     check.lasting("stages.scheduler.visit_budget", scheduler.visit_budget, Duration::ZERO, HOUR);
     check.lasting("stages.scheduler.job_lease", scheduler.job_lease, Duration::from_secs(2), Duration::from_secs(600));
     check.within("stages.scheduler.attempts", scheduler.attempts, 1, 20);

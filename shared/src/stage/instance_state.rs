@@ -121,7 +121,7 @@ mod tests {
     use crate::stage::settlement::next_epoch;
     use crate::stage::store::MemoryStore;
 
-    const SHAPE: &str = "crawl default partitions 64 format 2";
+    const SHAPE: &str = "crawl default partitions 64 format 3";
 
     fn identity(id: &str, generation: u32) -> Identity {
         let set = vec!["network.allow_private_addresses=true".to_owned()];
@@ -186,10 +186,10 @@ mod tests {
         for (shape, part) in [
             (
                 "crawl default partitions 64 replicas 1",
-                "data/dedup/0 was begun in format 1, this program writes format 2",
+                "data/dedup/0 was begun in format 1, this program writes format 3",
             ),
-            ("crawl default partitions 64 replicas 1 format 3", "data/dedup/0 was begun in format 3"),
-            ("crawl default partitions 32 replicas 1 format 2", "fixed for the life of a crawl"),
+            ("crawl default partitions 64 replicas 1 format 4", "data/dedup/0 was begun in format 4"),
+            ("crawl default partitions 32 replicas 1 format 3", "fixed for the life of a crawl"),
             (SHAPE, "data/dedup/0 belongs to no crawl that it names"),
         ] {
             for identity in [identity("a", 1), identity("a", 2)] {

@@ -69,13 +69,14 @@ impl Followed {
         follow == Follow::Any || self.entries.get(topic).is_some_and(|entries| entries.contains(followed(follow, host)))
     }
 
-    /// Says whether a topic follows a host, or one of those without a name.
-    pub(crate) fn is_followed(&self, topic: Option<&str>, rules: &Rules, host: &str) -> bool {
+    /// Says whether a topic follows a host, or one of those that are not configured.
+    pub(crate) fn is_followed(&self, topic: Option<&str>, topics: &Topics, rules: &Rules, host: &str) -> bool {
         let follow = rules.follow;
+        let others = || self.entries.keys().filter(|topic| !topics.has(topic));
         !rules.is_removed
             && match topic {
                 Some(topic) => self.follows(topic, follow, host),
-                None => follow == Follow::Any || self.entries.keys().any(|topic| self.follows(topic, follow, host)),
+                None => follow == Follow::Any || others().any(|topic| self.follows(topic, follow, host)),
             }
     }
 

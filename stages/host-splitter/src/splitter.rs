@@ -233,7 +233,9 @@ impl Core for Splitter {
     fn why(&self, _: Timestamp, url: &str) -> Result<Option<String>, StoreError> {
         let rejection_by = |(name, rules): (Option<&str>, &Rules)| match checked_host(url, rules) {
             None => Some(FilterReason::Form),
-            Some(host) if !self.followed.is_followed(name, rules, host) => Some(FilterReason::Scope),
+            Some(host) if !self.followed.is_followed(name, &self.settings.topics, rules, host) => {
+                Some(FilterReason::Scope)
+            }
             Some(_) => rules.filters.rejection(url),
         };
         let rejection = self.settings.topics.all().map(rejection_by).reduce(nearest).flatten();

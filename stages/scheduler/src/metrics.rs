@@ -82,6 +82,11 @@ pub const METRICS: &[Row] = &[
         "Leases that ran out: a fetcher was lost, or stages.scheduler.job_lease is too short for a loaded machine.",
     ),
     Row::counter(
+        "jobs_yielded_total",
+        "jobs",
+        "Jobs that were asked to yield to a topic of a higher priority, since this process began.",
+    ),
+    Row::counter(
         "failures_excused_total",
         "failures",
         "Failures of a fetcher that is cut off while others are answered, held against no server.",

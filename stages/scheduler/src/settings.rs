@@ -4,6 +4,7 @@ use crate::budget::schedulers::Schedulers;
 use crate::keys::circle::Circle;
 use crate::ranking::policy::{self, Policy};
 use crate::ranking::quality::Provider;
+use crate::ranking::topics::Topics;
 use shared::config::{self, DownloadPause, Group, OverBudget, Pipeline};
 use shared::partitions::{Directory, Owners};
 use shared::topics::Depths;
@@ -81,6 +82,8 @@ pub struct Settings {
     pub over_budget: OverBudget,
     /// Sitemaps of a server that are fetched at most.
     pub sitemaps_per_server: usize,
+    /// What takes turns.
+    pub topics: Topics,
     /// Links away from a seed at which no URL of a topic is followed further.
     pub max_depth: Depths,
 }
@@ -122,6 +125,7 @@ impl Settings {
             pages_per_host: pipeline.limits.pages_per_host,
             over_budget: pipeline.limits.over_budget,
             sitemaps_per_server: pipeline.limits.sitemaps_per_server,
+            topics: Topics::from(pipeline),
             max_depth: Depths::from(pipeline),
         }
     }
@@ -211,6 +215,7 @@ pub(crate) mod tests {
             over_budget: OverBudget::End,
             pages_per_host: 0,
             sitemaps_per_server: 0,
+            topics: crate::ranking::topics::tests::topics(&[]),
             max_depth: Depths::all(u16::MAX),
         }
     }

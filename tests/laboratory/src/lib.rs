@@ -12,16 +12,19 @@
 //! - [`partitions`]: how instances share the hosts, and what moves when one comes or goes (PQ-MCSA; Fagin, Nievergelt,
 //!   Pippenger and Strong 1979).
 //! - [`scheduling`]: which server next, and which of its URLs (Cao, Jiang and Singh 2003).
+//! - [`topics`]: topics that share one node (PQ-MCSA, Fan and Li 2015).
 //! - [`url_cache`]: URL caching in front of the URL-seen test (Broder, Najork and Wiener 2003).
 
 use std::fmt;
 
 pub mod dns;
+mod instance;
 pub mod partitions;
 mod plot;
 mod random;
 pub mod scheduling;
 mod text;
+pub mod topics;
 pub mod url_cache;
 
 /// What a paper says, and what was found.

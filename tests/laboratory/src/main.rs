@@ -3,7 +3,7 @@
 //! In: the arguments of `rhumb lab`. Out: files, lines on standard output, and exit code 0 when all claims hold.
 
 use clap::Parser;
-use laboratory::{Claim, dns, partitions, scheduling, url_cache};
+use laboratory::{Claim, dns, partitions, scheduling, topics, url_cache};
 use rhumb::lab::Experiment;
 use rhumb::output::line;
 use std::path::PathBuf;
@@ -24,6 +24,7 @@ fn main() -> ExitCode {
         Experiment::Dns { out, seed } => run_dns(out, seed),
         Experiment::Partitions { out, seed } => run_partitions(out, seed),
         Experiment::Scheduling { out, seed } => run_scheduling(out, seed),
+        Experiment::Topics { out, seed } => run_topics(out, seed),
         Experiment::UrlCache { out, trace } => run_url_cache(out, trace),
     };
     match hold {
@@ -69,6 +70,17 @@ fn run_scheduling(folder: PathBuf, seed: Option<u64>) -> anyhow::Result<bool> {
     findings.sensitivity.iter().for_each(|sensitivity| line(format_args!("varied   {sensitivity}")));
     findings.defaults.iter().for_each(|default| line(format_args!("default  {default}")));
     findings.order_lost.iter().for_each(|order_lost| line(format_args!("order    {order_lost}")));
+    Ok(hold)
+}
+
+/// Runs the experiment on topics. Returns whether all claims hold.
+fn run_topics(folder: PathBuf, seed: Option<u64>) -> anyhow::Result<bool> {
+    let defaults = topics::Settings::default();
+    let settings = topics::Settings { folder: folder.clone(), seed: seed.unwrap_or(defaults.seed), ..defaults };
+    let findings = topics::run(&settings, &mut |progress| tracing::info!("{progress}"))?;
+    line(format_args!("written  {0}/topics.csv {0}/topics.svg", folder.display()));
+    let hold = all_hold(&findings.claims);
+    findings.lines.iter().for_each(|found| line(format_args!("webs     {found}")));
     Ok(hold)
 }
 

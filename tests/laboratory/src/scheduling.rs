@@ -18,7 +18,6 @@ mod compared;
 mod crawl;
 mod curves;
 mod figure;
-mod instance;
 mod policy;
 mod quality;
 mod runs;

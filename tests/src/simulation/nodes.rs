@@ -184,6 +184,7 @@ fn node(place: Place, pipeline: Pipeline) -> Box<dyn AnyNode> {
                 let schedulers = Schedulers::of(&opening.owners[&StageName::Scheduler], opening.instance);
                 let directory = opening.owners[&StageName::Scheduler].directory();
                 let Opening { instance, life, epoch, partitions, .. } = opening;
+                let pipeline = with_some_topics(&pipeline, *life);
                 let settings = Settings { life: *life, schedulers, directory, ..Settings::new(&pipeline, quality) };
                 let opened = Scheduler::open(settings, *instance, *epoch, partitions, store, Timestamp::ZERO);
                 let mut core = opened.expect("a store in memory does not fail");
@@ -202,6 +203,17 @@ fn node(place: Place, pipeline: Pipeline) -> Box<dyn AnyNode> {
         })),
         StageName::Archiver => unreachable!("the archiver is not simulated"),
     }
+}
+
+/// The configuration without some of its topics: others in each life.
+fn with_some_topics(pipeline: &Pipeline, life: u64) -> Pipeline {
+    let mut pipeline = pipeline.clone();
+    let mut number = 0;
+    pipeline.topics.retain(|_, _| {
+        number += 1;
+        life >> number & 3 != 0
+    });
+    pipeline
 }
 
 fn dedup(place: Place, pipeline: Pipeline) -> Box<dyn AnyNode> {

@@ -1,7 +1,7 @@
 //! Plan: what a seed stands for: how many instances, which limits, which faults.
 
 use super::dice::Dice;
-use shared::config::{Group, GroupedBy, Layers, Pipeline};
+use shared::config::{Follow, Group, GroupedBy, Layers, Pipeline, Topic};
 use std::time::Duration;
 
 /// Simulated microseconds since the beginning.
@@ -107,7 +107,27 @@ impl Plan {
             plan.again = vec![(7, until / 5), (7, until / 2), (8, until * 4 / 5)];
         }
         plan.shorten_memory(&mut dice);
-        plan
+        if Dice::new(seed ^ 0x746f_7069_6373_77e1).below(3) == 0 { plan.with_topics() } else { plan }
+    }
+
+    /// The same with topics of several priorities, each with some of the seeds. Schedulers know some of them in one life and
+    /// others in the next: they are added and removed.
+    fn with_topics(mut self) -> Plan {
+        let mut dice = Dice::new(self.seed ^ 0x736c_6963_6573_0b3d);
+        // What is crawled would depend on who finds a page first.
+        self.pipeline.scope.follow = Follow::Any;
+        // The seeds of all topics are there from the beginning.
+        self.capacity = self.capacity.max(8);
+        for number in 0..dice.within(1..5) {
+            let topic = Topic {
+                priority: *dice.pick(&[0, 0, 5, 9]).unwrap_or(&0),
+                slice: dice.pick(&[10, 1000, 60_000]).copied().map(Duration::from_millis),
+                pages_min: *dice.pick(&[0, 0, 3]).unwrap_or(&0),
+                ..Topic::default()
+            };
+            self.pipeline.topics.insert(format!("t{number}"), topic);
+        }
+        self
     }
 
     /// A run in which schedulers cannot hear for a while, up to ten times as long as a job's lease, and nothing else goes

@@ -15,7 +15,7 @@ use super::scope::ScopeBucket;
 use super::verdict::open_urls;
 use super::web::Web;
 use super::{nodes, scope, web};
-use shared::config::Follow;
+use shared::config::{DEFAULT_TOPIC, Follow};
 use shared::message::{Edge, FoundUrls, Origin, encode, tap};
 use shared::scope_entry::ScopeEntry;
 use shared::stage::Token;
@@ -184,20 +184,29 @@ impl World {
 
     /// Puts the seeds on their way, as `inject` does: their hosts join the scope first.
     fn sow(&mut self) {
-        let origin = Origin::seed("default");
+        let origin = Origin::seed(DEFAULT_TOPIC);
         let seeds: Vec<String> = self.around.web.graph.seeds.clone();
+        let topics: Vec<String> = self.plan.pipeline.topics.keys().cloned().chain([DEFAULT_TOPIC.to_owned()]).collect();
         let message = |origin: Origin, urls: &[String], id: String| {
             let found = FoundUrls { origin, urls: urls.iter().collect(), anchors: Vec::new() };
             Outgoing { edge: Edge::UrlsFound, token: Token::None, id, payload: encode(&found) }
         };
         let follow = self.plan.pipeline.scope.follow;
         if follow != Follow::Any {
+            // Whoever has topics follows any host.
             let entries = seeds.iter().map(|seed| ScopeEntry::of(follow, &origin.topic, host_of(seed)));
             for entry in entries.collect::<BTreeSet<_>>() {
                 scope::put(entry, &mut self.around);
             }
         }
-        self.around.broker.store(0, &message(origin.clone(), &seeds, "seeds".into()));
+        for (number, topic) in topics.iter().enumerate() {
+            let own = seeds.iter().enumerate().filter(|(seed, _)| seed % topics.len() == number).map(|(_, seed)| seed);
+            let own: Vec<String> = own.cloned().collect();
+            if !own.is_empty() {
+                let sown = message(Origin::seed(topic), &own, format!("seeds of {topic}"));
+                self.around.broker.store(0, &sown);
+            }
+        }
         self.around.dispatch(Edge::UrlsFound);
         for (time, &(again, at)) in self.plan.again.iter().enumerate() {
             let origin = Origin { again, ..origin.clone() };

@@ -4,10 +4,8 @@ use super::arguments::{BadArguments, Which};
 use super::topic;
 use crate::{handle, seeds};
 use clap::Args;
+use shared::config::DEFAULT_TOPIC;
 use std::path::PathBuf;
-
-/// The topic of URLs for which none is named.
-const DEFAULT: &str = "default";
 
 /// Adds URLs to a running crawl
 #[derive(Args)]
@@ -25,7 +23,7 @@ pub(super) struct Inject {
     #[arg(long, value_name = "FILE")]
     seeds: Option<PathBuf>,
     /// The topic they belong to
-    #[arg(long, default_value = DEFAULT)]
+    #[arg(long, default_value = DEFAULT_TOPIC)]
     topic: String,
     /// Fetch them although the crawl has met them before: only if they changed, as far as their servers tell
     #[arg(long)]
@@ -44,7 +42,7 @@ impl Inject {
         let again = if self.again { seeds::injection() } else { 0 };
         let pipeline = topic::pipeline(&running).await?;
         // Crawls without topics in their configuration may call their seeds as they like.
-        if self.topic != DEFAULT && !pipeline.topics.is_empty() {
+        if self.topic != DEFAULT_TOPIC && !pipeline.topics.is_empty() {
             topic::known(&pipeline, &self.topic)?;
         }
         let follow = pipeline.scope_of(&self.topic).follow;

@@ -5,6 +5,7 @@
 
 use super::arguments::{BadArguments, Which};
 use super::drop::Wanted;
+use super::follow::{check_follow, check_joined};
 use super::orders::{AuthorArgs, Heard, change};
 use crate::handle::{self, Running};
 use crate::output::line;
@@ -75,7 +76,8 @@ impl Set {
             return list(&running, self.json).await;
         }
         let author = self.author.author();
-        let (set, heard) = change_keys(&running, &self.assignments, &self.unset, &author, self.json).await?;
+        let keys = Keys { assignments: &self.assignments, unset: &self.unset, ..Keys::default() };
+        let (set, heard) = change_keys(&running, keys, &author, self.json).await?;
         let mut is_wanted = Ok(true);
         if self.and_waiting {
             let what = Selection::Rejected(Topics::from(&running.pipeline.with(&set)?).filters());
@@ -96,19 +98,46 @@ impl Set {
     }
 }
 
+/// What must hold of the configuration.
+type Expected<'a> = dyn Fn(&Pipeline) -> Result<(), BadArguments> + 'a;
+
+/// Which keys are to change.
+#[derive(Default)]
+pub(super) struct Keys<'a> {
+    /// KEY.PATH=VALUE
+    pub(super) assignments: &'a [String],
+    /// These go back to what was configured.
+    pub(super) unset: &'a [String],
+    /// All that is set of this topic goes back first, but for what it follows.
+    pub(super) anew: Option<&'a str>,
+    /// What must hold of the topics in the moment of the change.
+    pub(super) expected: Option<&'a Expected<'a>>,
+}
+
 /// Changes what is set, and waits until that is heeded. Gives all that is set then, and who heeds it if anything was changed.
 pub(super) async fn change_keys(
     running: &Running,
-    assignments: &[String],
-    unset: &[String],
+    Keys { assignments, unset, anew, expected }: Keys<'_>,
     author: &Author,
     as_json: bool,
 ) -> anyhow::Result<(Vec<Setting>, Option<Heard>)> {
     let assigned: Vec<_> = assignments.iter().map(|text| assignment(text)).collect::<Result<_, ConfigError>>()?;
+    let now = running.pipeline.with(&read(running).await?)?;
+    check_joined(running, &now, assigned.iter().map(|(key, value)| (key.as_str(), value))).await?;
     let mut problem = None;
     let given = change(running, |orders| {
         problem = None;
         let before = running.pipeline.with(&orders.set);
+        if let (Ok(before), Some(expected)) = (&before, expected)
+            && let Err(error) = expected(before)
+        {
+            problem = Some(error.into());
+            return false;
+        }
+        if let Some(name) = anew {
+            let (below, follow) = (format!("topics.{name}."), format!("topics.{name}.scope.follow"));
+            orders.set.retain(|Setting { key, .. }| !key.starts_with(&below) || *key == follow);
+        }
         for key in unset {
             if orders.unset(key).is_none() {
                 problem = Some(anyhow::Error::from(BadArguments(format!("{key} is not set by rhumb set"))));
@@ -141,17 +170,6 @@ pub(super) async fn change_keys(
         line(format_args!("{}; {} processes go by it", now.join(", "), heard.processes()));
     }
     Ok((orders.set, Some(heard)))
-}
-
-/// Checks that each topic follows what it followed before: hosts have joined by it.
-fn check_follow(before: &Pipeline, after: &Pipeline) -> Result<(), BadArguments> {
-    let follow = |pipeline: &Pipeline, name: &str| pipeline.scope_of(name).follow;
-    match before.topics.keys().find(|name| follow(before, name) != follow(after, name)) {
-        Some(name) => Err(BadArguments(format!(
-            "topic {name}: scope.follow is fixed for the life of a topic; add another topic that follows other hosts"
-        ))),
-        None => Ok(()),
-    }
 }
 
 /// The value of a key by what is set and what was configured, as JSON.

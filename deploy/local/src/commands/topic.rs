@@ -1,15 +1,16 @@
-//! `rhumb topic`: crawl goals with scopes of their own, while the crawl runs.
+//! `rhumb topic`: crawl goals with scopes and shares of their own, while the crawl runs.
 //!
 //! A topic is the keys below `topics.NAME` of the configuration: what is added or changed here is what `rhumb set` would write.
 //! Invariant: what a topic follows is fixed while the topic is known, because the scope has joined hosts by it.
 
 use super::arguments::{BadArguments, Which};
 use super::drop::Wanted;
-use super::orders::AuthorArgs;
-use super::set::{change_keys, read};
+use super::orders::{AuthorArgs, Heard};
+use super::set::{Keys, change_keys, read};
 use crate::handle::{self, Running};
 use crate::output::line;
 use crate::seeds;
+use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use shared::config::{Pipeline, Scope};
@@ -17,20 +18,22 @@ use shared::orders::Selection;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Adds, changes, removes or lists topics: crawl goals with scopes of their own
+/// Adds, changes, removes or lists topics: crawl goals that share the fleet
 ///
 /// Every URL has a topic, and its links inherit it, as far as the topic's scope lets them pass. A URL that several topics find is
-/// fetched once, for the first. URLs without another topic are of the topic 'default', which goes by `scope`.
+/// fetched once, for the first. Topics of one priority share the connections; those of a higher one go first. URLs without another
+/// topic are of the topic 'default', which goes by `scope`.
 #[derive(Args)]
 #[command(
-    after_help = "KEY is one of scope.follow, scope.max_depth, scope.prefixes, scope.accept, scope.reject; a key that is not \
-given is as in `scope`. What a topic follows stays as it was added. Ends with exit code 1 when a process does not answer: it goes \
-by the new values when it is back.
+    after_help = "KEY is one of scope.follow, scope.max_depth, scope.prefixes, scope.accept, scope.reject, priority (0 to 9, the \
+highest first), slice and pages_min. A key of the scope that is not given is as in `scope`. What a topic follows stays as it was \
+added. Ends with exit code 1 when a process does not answer: it goes by the new values when it is back.
 
 Examples:
   rhumb topic add news scope.follow=domain scope.max_depth=5 --seed https://news.example/
   rhumb topic add docs scope.follow=any 'scope.prefixes=[\"https://(org,example,\"]' --seeds docs.txt
   rhumb topic set news 'scope.reject=[/archive/]'
+  rhumb topic set news priority=9          its URLs go before all others
   rhumb topic remove news                  what waits is still fetched
   rhumb topic remove news --drop --yes     what waits ends as dropped
   rhumb topic list --json"
@@ -115,33 +118,39 @@ impl Topic {
                 let (running, now) = find(&common).await?;
                 let seeds = now.url.rewrite_all(seeds);
                 seeds::check_length(&seeds, now.limits.url_bytes_max).map_err(BadArguments)?;
-                if now.topics.get(&name).is_some_and(|topic| !topic.removed) {
-                    let problem =
-                        format!("there is a topic {name} already: `rhumb topic set {name} KEY=VALUE` changes it");
-                    return Err(BadArguments(problem).into());
-                }
                 // It is known by a key of its own, whatever else it has.
                 let assignments: Vec<_> = assignments.into_iter().chain(["removed=false".to_owned()]).collect();
-                change(&running, &name, &assignments, common).await?;
+                let keys = Keys { anew: Some(&name), expected: Some(&|now| is_new(now, &name)), ..Keys::default() };
+                let heard = change(&running, &name, &assignments, keys, &common).await?;
                 if !seeds.is_empty() {
                     let follow = pipeline(&running).await?.scope_of(&name).follow;
                     seeds::inject(&running.bus, follow, &name, &seeds, 0).await?;
                 }
+                check(&running, heard).await?;
                 Ok(ExitCode::SUCCESS)
             }
             What::Set { name, assignments, common } => {
-                let (running, now) = find(&common).await?;
-                known(&now, &name)?;
-                change(&running, &name, &assignments, common).await?;
+                let (running, _) = find(&common).await?;
+                let keys = Keys { expected: Some(&|now| known(now, &name)), ..Keys::default() };
+                let heard = change(&running, &name, &assignments, keys, &common).await?;
+                check(&running, heard).await?;
                 Ok(ExitCode::SUCCESS)
             }
             What::Remove { name, drop, yes, common } => {
-                let (running, now) = find(&common).await?;
-                known(&now, &name)?;
+                let (running, _) = find(&common).await?;
                 let (author, as_json) = (common.author.clone().author(), common.json);
-                change(&running, &name, &["removed=true".to_owned()], common).await?;
-                let wanted = Wanted { what: Selection::Topic(name), and_later: false, yes, author, as_json };
-                let is_done = !drop || wanted.run(&running).await?;
+                // One that was removed before may have URLs that wait.
+                let may_go = |now: &Pipeline| if drop { configured(now, &name) } else { known(now, &name) };
+                let keys = Keys { expected: Some(&may_go), ..Keys::default() };
+                let heard = change(&running, &name, &["removed=true".to_owned()], keys, &common).await?;
+                let what = Selection::Topic(name.clone());
+                let wanted = Wanted { what, and_later: false, yes, author, as_json };
+                let is_done = if drop { wanted.run(&running).await } else { Ok(true) };
+                let is_done = is_done.with_context(|| {
+                    format!("topic {name} follows no link any more; `rhumb topic remove {name} --drop` again drops what waits")
+                })?;
+                // Who is late is told at the end: the others drop what waits all the same.
+                check(&running, heard).await?;
                 Ok(if is_done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
             }
         }
@@ -159,13 +168,43 @@ pub(super) async fn pipeline(running: &Running) -> anyhow::Result<Pipeline> {
     Ok(running.pipeline.with(&read(running).await?)?)
 }
 
-/// Writes keys of a topic, and waits until all processes go by them.
-async fn change(running: &Running, name: &str, assignments: &[String], common: Common) -> anyhow::Result<()> {
+/// Writes keys of a topic, and waits until all processes go by them. Gives who does.
+async fn change(
+    running: &Running,
+    name: &str,
+    assignments: &[String],
+    keys: Keys<'_>,
+    common: &Common,
+) -> anyhow::Result<Option<Heard>> {
+    if !shared::config::is_name(name) {
+        return Err(
+            BadArguments(format!("'{name}' is no name of a topic: it has 1 to 64 letters, digits, - and _")).into()
+        );
+    }
+    if let Some(assignment) = assignments.iter().find(|assignment| !assignment.contains('=')) {
+        return Err(BadArguments(format!("'{assignment}' sets nothing: it is KEY=VALUE, such as priority=5")).into());
+    }
     let assignments: Vec<String> = assignments.iter().map(|text| format!("topics.{name}.{text}")).collect();
-    let (_, heard) = change_keys(running, &assignments, &[], &common.author.author(), common.json).await?;
+    let keys = Keys { assignments: &assignments, ..keys };
+    let (_, heard) = change_keys(running, keys, &common.author.clone().author(), common.json).await?;
+    Ok(heard)
+}
+
+/// Checks that all processes go by what was changed.
+async fn check(running: &Running, heard: Option<Heard>) -> anyhow::Result<()> {
     match heard {
         Some(heard) => heard.check(running, "they go by the earlier values").await,
         None => Ok(()),
+    }
+}
+
+fn is_new(pipeline: &Pipeline, name: &str) -> Result<(), BadArguments> {
+    match pipeline.topics.get(name) {
+        Some(topic) if !topic.removed => Err(BadArguments(format!(
+            "there is a topic {name} already: `rhumb topic set {name} KEY=VALUE` changes it, `rhumb inject --topic {name}` \
+             gives it seeds"
+        ))),
+        _ => Ok(()),
     }
 }
 
@@ -174,17 +213,25 @@ async fn change(running: &Running, name: &str, assignments: &[String], common: C
 /// # Errors
 /// It was removed, or there are topics, and it is none of them.
 pub(super) fn known(pipeline: &Pipeline, name: &str) -> Result<(), BadArguments> {
+    configured(pipeline, name)?;
     match pipeline.topics.get(name) {
-        Some(topic) if !topic.removed => Ok(()),
-        Some(_) => Err(BadArguments(format!("topic {name} was removed: `rhumb topic add {name}` adds it again"))),
-        None => {
-            let names: Vec<&str> = pipeline.topics.keys().map(String::as_str).collect();
-            Err(BadArguments(format!(
-                "there is no topic {name}; there are: {}. `rhumb topic add {name}` adds it",
-                if names.is_empty() { "none".to_owned() } else { names.join(", ") }
-            )))
+        Some(topic) if topic.removed => {
+            Err(BadArguments(format!("topic {name} was removed: `rhumb topic add {name}` adds it again")))
         }
+        _ => Ok(()),
     }
+}
+
+/// Checks that there is a topic, removed or not.
+fn configured(pipeline: &Pipeline, name: &str) -> Result<(), BadArguments> {
+    if pipeline.topics.contains_key(name) {
+        return Ok(());
+    }
+    let names: Vec<&str> = pipeline.topics.keys().map(String::as_str).collect();
+    Err(BadArguments(format!(
+        "there is no topic {name}; there are: {}. `rhumb topic add {name}` adds it",
+        if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+    )))
 }
 
 /// What the list tells as JSON.

@@ -362,6 +362,12 @@ fn each_topic_goes_by_its_own_scope_also_by_one_that_comes_later() {
     let counts = t.core.counts();
     let filtered = |reason| counts.iter().find(|(name, _)| *name == reason).map(|(_, count)| *count);
     assert_eq!((filtered("filtered_scope_total"), filtered("filtered_pattern_total")), (Some(2), Some(1)));
+    // No host joined for the topics that are not configured.
+    let pipeline = settings_with(&["scope.follow=host", "topics.news={scope: {reject: ['/old/']}}"]);
+    t.core.settings = pipeline;
+    let why = |url: &str| t.core.why(t.now, url).unwrap().unwrap_or_default();
+    assert_eq!(why("http://a.test/old/1"), "a link to it is filtered: pattern");
+    assert_eq!(why("http://b.test/1"), "a link to it is filtered: scope");
 }
 
 #[test]

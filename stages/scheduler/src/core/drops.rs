@@ -241,7 +241,7 @@ fn end(
         partition.end(staged, key, slot, url, Drops::end());
     }
     let clock = partition.clock;
-    server.queue.forget(&mut staged.rows, key, |stored| clock.restore(stored), &slots)?;
+    server.queues.forget(&mut staged.rows, key, |stored| clock.restore(stored), &slots)?;
     staged.touch(key);
     Ok(dropped)
 }

@@ -130,7 +130,7 @@ impl Errands {
                 let robots = Robots::parse(body, &settings.agent);
                 server.robots.set_text(since, robots.crawl_delay().unwrap_or_default(), settings);
                 if settings.sitemaps_per_server > 0
-                    && let Some(first) = server.queue.first(&staged.rows, key)?
+                    && let Some(first) = server.queues.first(&staged.rows, key)?
                     && let Some(found) = sitemaps_of(settings, &robots, url, &first.origin)
                 {
                     staged.messages.found(found);

@@ -3,10 +3,13 @@
 use crate::core::errands::Errands;
 use crate::core::fetchers::{Fetchers, Grantee};
 use crate::core::places::Places;
+use crate::frontier::queue::Queue;
 use crate::frontier::rows::FrontierUrl;
 use crate::frontier::url_end::UrlEnd;
 use crate::frontier::validators;
 use crate::keys::server_key::ServerKey;
+use crate::keys::slot::topic_of;
+use crate::keys::topic::TopicNumber;
 use crate::politeness::visit::requests_max;
 use crate::servers::in_play::Servers;
 use crate::servers::lease::{JOBS, Lease, ROBOTS_SLOT, RobotsTask};
@@ -18,6 +21,7 @@ use shared::message::{Job, JobId, Origin, Outcome, Request, ToFetcher, Validator
 use shared::stage::store::StoreError;
 use shared::time::Timestamp;
 use shared::url::path_of;
+use std::time::Duration;
 
 /// Bytes of URLs in a job, at most: well below the smallest `broker.max_payload`.
 const JOB_BYTES_MAX: usize = 512 << 10;
@@ -30,7 +34,9 @@ pub(crate) enum Granted {
     Job(String),
     /// None for that server now. There may be one for the next server.
     Nothing,
-    /// No server is ready, no fetcher has credit, or enough pages were fetched.
+    /// No fetcher has credit.
+    NoFetcher,
+    /// No server is ready, or enough pages were fetched.
     NoneLeft,
 }
 
@@ -95,9 +101,8 @@ impl Grants {
         }
         let (now, settings) = (staged.now, staged.settings);
         let (grantee, troubled_too) = (self.fetchers.next(now), self.has_room_for_trouble(now, servers));
-        let (Some(grantee), Some(key)) = (grantee, places.queue.first_ready(troubled_too)) else {
-            return Ok(Granted::NoneLeft);
-        };
+        let Some(grantee) = grantee else { return Ok(Granted::NoFetcher) };
+        let Some((key, topic)) = places.queue.next(troubled_too) else { return Ok(Granted::NoneLeft) };
         let pages_left = servers.shares().crawl().left();
         // Errands need no budget.
         if pages_left == 0 && servers.get(key).is_none_or(|server| server.errands.is_empty()) {
@@ -116,7 +121,8 @@ impl Grants {
             return Ok(Granted::Nothing);
         };
         let id = JobId { scheduler: self.instance, epoch: self.epoch, number: self.jobs + 1 };
-        let mut lease = Lease::new(id, address, now, settings.job_lease, &grantee.fetcher, grantee.life);
+        let holder = (grantee.fetcher.clone(), grantee.life);
+        let mut lease = Lease::new(id, (address, topic), now, settings.job_lease, holder);
         let requests = if !server.errands.is_empty() || server.needs_robots(now, settings) {
             vec![robots_request(settings, now, server, &mut lease)]
         } else {
@@ -125,8 +131,11 @@ impl Grants {
         if requests.is_empty() {
             return Ok(Granted::Nothing);
         }
-        if let Some(server) = servers.get(key) {
-            places.connect(server, &lease, settings);
+        if let Some(server) = servers.get_mut(key) {
+            let seconds = server.connection_s(requests.len() as u64, settings, &places.speeds);
+            lease.expected = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+            server.served = lease.slots.front().map_or(server.served, |slot| topic_of(*slot));
+            places.connect(key, server, &lease, staged);
         }
         self.send_job(key, lease, requests, &grantee, servers, staged);
         Ok(Granted::Job(grantee.fetcher))
@@ -199,10 +208,18 @@ fn fill(
     let (clock, fresh_first) = (partition.clock, server.was_set_aside());
     let mut requests = Vec::new();
     let mut bytes = 0;
+    let is_of_topic = |number: &TopicNumber| partition.topics.index_of(*number) == lease.topic;
+    let numbers: Vec<TopicNumber> = server.queues.waiting().map(Queue::topic).filter(is_of_topic).collect();
     while requests.len() < limit && bytes < JOB_BYTES_MAX && staged.endings_left > 0 {
         let wanted = (limit - requests.len()).min(staged.endings_left);
         let restore = |stored| clock.restore(stored);
-        let urls = server.queue.take(&staged.rows, key, staged.now, restore, wanted, fresh_first)?;
+        let mut urls = Vec::new();
+        for number in &numbers {
+            if let Some(queue) = server.queues.get_mut(*number) {
+                let wanted = wanted - urls.len();
+                urls.extend(queue.take(&staged.rows, key, staged.now, restore, wanted, fresh_first)?);
+            }
+        }
         if urls.is_empty() {
             break;
         }
@@ -224,7 +241,7 @@ fn fill(
                 partition.end(staged, key, slot, url, UrlEnd::without_response(Outcome::Disallowed, "robots.txt"));
             }
         }
-        server.queue.give_back(left.into_iter(), settings.head_max());
+        server.queues.give_back(left.into_iter(), settings.head_max());
     }
     Ok(requests)
 }

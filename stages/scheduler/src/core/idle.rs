@@ -166,7 +166,7 @@ impl Inquiry<'_> {
         let Some(key) = self.servers.key_of(server) else { return Ok(Whereabouts::Absent) };
         let Some(server) = self.servers.look_up(key)? else { return Ok(Whereabouts::Absent) };
         let in_flight = server.lease.iter().flat_map(|lease| &lease.slots).map(|&slot| (slot..slot + 1, true));
-        let waiting = server.queue.spans().into_iter().map(|span| (span, false));
+        let waiting = server.queues.spans().into_iter().map(|span| (span, false));
         let mut found = Whereabouts::Absent;
         let mut looked_at = 0;
         for (span, is_in_flight) in in_flight.chain(waiting) {
@@ -199,7 +199,7 @@ impl Inquiry<'_> {
             return Ok(Idle::Elsewhere(key.partition));
         }
         let Some(mut server) = self.servers.look_up(key)? else { return Ok(Idle::Unknown) };
-        let waits = server.lease.is_none() && !server.queue.is_empty();
+        let waits = server.lease.is_none() && !server.queues.is_empty();
         if let Some(pause) = self.servers.paused().order(&server.name).filter(|_| waits) {
             return Ok(Idle::Paused(pause.to_string()));
         }
@@ -234,9 +234,10 @@ impl Inquiry<'_> {
             Todo::Job if self.grants.is_draining() => Idle::Draining,
             Todo::Job if self.grants.is_stopped() => Idle::Stopped,
             Todo::Job if self.servers.shares().crawl().left() == 0 => Idle::EnoughPages,
-            Todo::Job => {
-                Idle::Ready { before: self.places.queue.before(server.place), credit: self.grants.fetchers.credit(now) }
-            }
+            Todo::Job => Idle::Ready {
+                before: self.places.queue.before(&server.place),
+                credit: self.grants.fetchers.credit(now),
+            },
         })
     }
 }

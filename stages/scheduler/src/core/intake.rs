@@ -7,6 +7,7 @@
 use crate::core::drops::Drops;
 use crate::frontier::rows::FrontierUrl;
 use crate::keys::server_key::ServerKey;
+use crate::keys::topic::TopicNumber;
 use crate::ranking::policy::order;
 use crate::servers::in_play::{InPlay, Servers};
 use crate::step::staged::Staged;
@@ -30,17 +31,19 @@ pub(crate) fn take_on(
     if ready.urls.is_empty() {
         return learn_addresses(servers, ready, staged);
     }
-    let (settings, mut malformed) = (staged.settings, 0);
-    let (policy, head_max) = (settings.policy(), settings.head_max());
+    let mut malformed = 0;
     let keys: Vec<Option<ServerKey>> = ready.servers.iter().map(|of| key_of(servers, ready, &of.server)).collect();
     let mut is_loaded = vec![false; keys.len()];
+    // Of the origins of the batch, with the partitions that gave them.
+    let mut numbers: Vec<Option<(u16, TopicNumber)>> = vec![None; ready.origins.len()];
     for (index, url) in ready.urls.iter().enumerate() {
         let parts = (ready.serials.get(index), ready.server_of.get(index), ready.origin_of.get(index));
-        let (Some(&serial), Some(&server), Some(&origin)) = parts else {
+        let (Some(&serial), Some(&server), Some(&origin_at)) = parts else {
             malformed += 1;
             continue;
         };
-        let (server, origin) = (server as usize, ready.origins.get(origin as usize));
+        let (server, origin_at) = (server as usize, origin_at as usize);
+        let origin = ready.origins.get(origin_at);
         let Some(numbered) = servers.partition(ready.partition) else { continue };
         if numbered.serials.contains(serial) {
             numbered.counts.repeated += 1;
@@ -68,17 +71,31 @@ pub(crate) fn take_on(
             servers.load_or_make(key, &found.server)?;
             learn_address(servers, key, found.resolution.as_ref(), staged);
         }
-        if let Some(InPlay { server, .. }) = servers.in_play(key, "taking on a URL") {
-            let order = order(policy, settings.quality.quality(url, origin));
-            let url = frontier_url(url, origin, serial);
-            server.queue.push(&mut staged.rows, key, &url, order, head_max);
-        }
+        let url = frontier_url(url, origin, serial);
+        let known = numbers[origin_at].filter(|(of, _)| *of == key.partition).map(|(_, topic)| topic);
+        numbers[origin_at] = put(servers, key, &url, known, staged).map(|topic| (key.partition, topic));
     }
     if let Some(partition) = servers.partition(ready.partition).filter(|_| malformed > 0) {
         partition.counts.malformed += malformed;
         staged.partitions.insert(ready.partition);
     }
     Ok(malformed)
+}
+
+/// Puts a new URL into the queue of its topic. Gives the number of that, which may be `known`.
+fn put(
+    servers: &mut Servers,
+    key: ServerKey,
+    url: &FrontierUrl,
+    known: Option<TopicNumber>,
+    staged: &mut Staged<'_>,
+) -> Option<TopicNumber> {
+    let InPlay { server, partition, .. } = servers.in_play(key, "taking on a URL")?;
+    let settings = staged.settings;
+    let order = order(settings.policy(), settings.quality.quality(&url.url, &url.origin));
+    let topic = known.unwrap_or_else(|| partition.number_of(staged, key.partition, &url.origin.topic));
+    server.queues.push(&mut staged.rows, key, topic, url, order, settings.head_max());
+    Some(topic)
 }
 
 fn frontier_url(url: &str, origin: &Origin, serial: u64) -> FrontierUrl {

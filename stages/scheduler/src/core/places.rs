@@ -7,35 +7,75 @@
 
 use crate::budget::left::{Budget, Budgets};
 use crate::core::errands::Errands;
+use crate::core::yields::Yields;
+use crate::frontier::queue::Queue;
 use crate::frontier::url_end::UrlEnd;
 use crate::keys::circle::Circle;
 use crate::keys::room::Room;
 use crate::keys::server_key::ServerKey;
+use crate::keys::topic::{TopicIndex, TopicNumber};
 use crate::politeness::circles::Circles;
 use crate::ranking::policy::Rank;
-use crate::ranking::ready_queue::{MoveTo, ReadyQueue};
+use crate::ranking::ready_queue::{MoveTo, ReadyQueue, Standing};
 use crate::ranking::speeds::Speeds;
+use crate::ranking::turns::Account;
 use crate::rights::Settled;
-use crate::servers::in_play::Servers;
+use crate::servers::in_play::{InPlay, Servers};
 use crate::servers::lease::Lease;
 use crate::servers::server::Server;
 use crate::servers::todo::Todo;
+use crate::servers::topic_numbers::TopicNumbers;
 use crate::settings::Settings;
 use crate::step::staged::Staged;
-use shared::stage::store::StoreError;
+use crate::store::rows::corrupt;
+use shared::message::JobKind;
+use shared::stage::store::{Store, StoreError, Table};
 use shared::time::Timestamp;
+use std::cmp::Reverse;
+
+/// Table of topics: name, none for those that are not configured → how it stands in the turns.
+pub(crate) const TURNS: Table = "turns";
+
+/// Topics for which a server stands at once, at most. They change with each of its jobs.
+const STANDS_MAX: usize = 8;
 
 /// The places of all servers, and what decides them beside the servers themselves.
 pub(crate) struct Places {
     pub(crate) queue: ReadyQueue,
     pub(crate) circles: Circles,
     pub(crate) speeds: Speeds,
+    pub(crate) yields: Yields,
 }
 
 impl Places {
-    /// No places yet; `circles` know of no job yet.
-    pub(crate) fn new(circles: Circles) -> Self {
-        Places { queue: ReadyQueue::default(), circles, speeds: Speeds::default() }
+    /// No places yet; `circles` know of no job yet. The topics stand as they were stored.
+    ///
+    /// # Errors
+    ///
+    /// The store cannot be read, or a row is not understood.
+    pub(crate) fn open(
+        circles: Circles,
+        settings: &Settings,
+        store: &dyn Store,
+        now: Timestamp,
+    ) -> Result<Self, StoreError> {
+        let mut queue = ReadyQueue::new(&settings.topics, now);
+        for (index, name) in settings.topics.names().filter(|_| !settings.topics.is_one()) {
+            if let Some(row) = store.get(TURNS, name.as_bytes())? {
+                let account = Account::from_row(&row).ok_or_else(|| corrupt(TURNS, "a topic's row is unreadable"))?;
+                queue.turns.restore(index, account);
+            }
+        }
+        Ok(Places { queue, circles, speeds: Speeds::default(), yields: Yields::default() })
+    }
+
+    /// Writes how topics stand whose turns a step changed.
+    pub(crate) fn save(&self, staged: &mut Staged<'_>) {
+        let changed = std::mem::take(&mut staged.turns);
+        let topics = &staged.settings.topics;
+        for (index, name) in topics.names().filter(|(index, _)| !topics.is_one() && changed.contains(index)) {
+            staged.rows.put(TURNS, name.as_bytes().to_vec(), self.queue.turns.account(index).to_row());
+        }
     }
 
     /// Puts a server where it belongs, and asks the questions that have to be answered first.
@@ -57,20 +97,28 @@ impl Places {
         // Each round but the last takes away what made it: a question asked, errands refused, robots given up.
         loop {
             let budgets = servers.budgets(key);
-            let Some(server) = servers.get_mut(key) else { return Ok(()) };
+            if servers.get(key).is_none() {
+                return Ok(());
+            }
+            let Some(InPlay { server, partition, .. }) = servers.in_play(key, "finding its place") else {
+                return Ok(());
+            };
             let to = match server.todo(key, now, settings, budgets, &self.circles) {
                 Todo::Nothing => {
                     staged.idle.insert(key);
                     MoveTo::Idle
                 }
-                Todo::Wait(until, what) => MoveTo::Until(until, what),
+                Todo::Wait(until, what) => {
+                    self.yield_to_own(key, server, &partition.topics, staged);
+                    MoveTo::Until(until, what)
+                }
                 Todo::Hold(room) => {
                     if let Room::Circle(circle) = room {
                         self.circles.want(circle, now, settings);
                     }
                     MoveTo::Held(room)
                 }
-                Todo::Job => self.ready(key, server, staged)?,
+                Todo::Job => self.ready(key, server, &partition.topics, staged)?,
                 Todo::End => MoveTo::Ending,
                 Todo::Resolve => {
                     server.address.asked(now, settings);
@@ -97,29 +145,72 @@ impl Places {
         }
     }
 
-    /// The place of a server that may get a job, by its rank.
-    fn ready(&self, key: ServerKey, server: &mut Server, staged: &Staged<'_>) -> Result<MoveTo, StoreError> {
+    /// The place of a server that may get a job, by its ranks.
+    fn ready(
+        &self,
+        key: ServerKey,
+        server: &mut Server,
+        topics: &TopicNumbers,
+        staged: &Staged<'_>,
+    ) -> Result<MoveTo, StoreError> {
+        let standing = self.standing(key, server, topics, staged)?;
+        Ok(if server.is_in_trouble() { MoveTo::Troubled(standing) } else { MoveTo::Ready(standing) })
+    }
+
+    /// For what a server may be contacted: to prepare it, or for the topics of its URLs.
+    fn standing(
+        &self,
+        key: ServerKey,
+        server: &mut Server,
+        numbers: &TopicNumbers,
+        staged: &Staged<'_>,
+    ) -> Result<Standing, StoreError> {
+        let (now, settings) = (staged.now, staged.settings);
+        let topics = &settings.topics;
         // Other servers wait for errands, which are served even when no pages are left.
-        let rank = match server.errands.is_empty() {
-            true => server.rank(&staged.rows, key, staged.settings, &self.speeds)?,
-            false => Rank::FIRST,
-        };
-        Ok(if server.is_in_trouble() { MoveTo::Troubled(rank) } else { MoveTo::Ready(rank) })
+        if !server.errands.is_empty() {
+            return Ok(Standing { ranks: vec![(topics.first_preparation(), Rank::FIRST)], more_at: None });
+        }
+        let priority = |number| topics.priority(numbers.index_of(number));
+        let later = server.queues.waiting().map(Queue::ready_at).filter(|at| *at > now).min();
+        let due = server.queues.waiting().filter(|queue| queue.ready_at() <= now);
+        let mut due: Vec<TopicNumber> = due.map(Queue::topic).collect();
+        if due.len() > 1 {
+            due.sort_by_key(|number| (Reverse(priority(*number)), *number <= server.served, *number));
+            due.truncate(STANDS_MAX);
+        }
+        let prepares = server.needs_robots(now, settings) && !topics.is_one();
+        let mut ranks: Vec<(TopicIndex, Rank)> = Vec::with_capacity(1);
+        for number in due {
+            let rank = server.rank(&staged.rows, key, number, settings, &self.speeds)?;
+            if prepares {
+                return Ok(Standing { ranks: vec![(topics.preparation(priority(number)), rank)], more_at: None });
+            }
+            let index = numbers.index_of(number);
+            match ranks.iter_mut().find(|(other, _)| *other == index) {
+                // The highest rank sorts first.
+                Some((_, other)) => *other = rank.min(*other),
+                None => ranks.push((index, rank)),
+            }
+        }
+        Ok(Standing { ranks, more_at: later })
     }
 
     /// Moves a server, and passes on the room that it does not take.
     fn put(&mut self, key: ServerKey, server: &mut Server, to: MoveTo, budgets: Budgets, staged: &mut Staged<'_>) {
-        self.queue.place(key, &mut server.place, to);
         // Room that this server does not take now goes to one that is held, which passes it on the same way.
         let circles = server.circles(staged.settings);
-        let claimed = match to {
-            MoveTo::Ready(_) | MoveTo::Troubled(_) => circles,
+        let full = if let MoveTo::Held(Room::Circle(full)) = to { Some(full) } else { None };
+        let claimed = match (&to, full) {
+            (MoveTo::Ready(_) | MoveTo::Troubled(_), _) => circles,
             // It has found room in the circles before the one that is full, and needs them still.
-            MoveTo::Held(Room::Circle(full)) => [circles[0], (circles[0] != Some(full)).then_some(full)],
+            (_, Some(full)) => [circles[0], (circles[0] != Some(full)).then_some(full)],
             _ => [None; 2],
         };
+        let is_ready = matches!(to, MoveTo::Ready(_));
+        self.queue.place(key, &mut server.place, to);
         let claimed_before = std::mem::replace(&mut server.claimed, claimed);
-        if !matches!(to, MoveTo::Ready(_)) {
+        if !is_ready {
             let rooms = [(budgets.host, Room::Host(key.host)), (budgets.domain, Room::Domain(server.domain))];
             for (budget, room) in rooms {
                 if matches!(budget, Budget::Left(_)) {
@@ -136,29 +227,68 @@ impl Places {
             self.pass_on_circle(circle, staged);
         }
         // Another server may find room in the next circle as well.
-        if let MoveTo::Held(Room::Circle(full)) = to
+        if let Some(full) = full
             && let Some(circle) = claimed[0].filter(|circle| *circle != full)
         {
             self.pass_on_circle(circle, staged);
         }
     }
 
+    /// The job of a server yields when URLs of a higher topic wait there: a server has one connection.
+    fn yield_to_own(&mut self, key: ServerKey, server: &mut Server, numbers: &TopicNumbers, staged: &mut Staged<'_>) {
+        let topics = &staged.settings.topics;
+        let (Some(lease), false) = (server.lease.as_mut(), topics.is_one()) else { return };
+        let priority = topics.priority(lease.topic);
+        let due = server.queues.waiting().filter(|queue| queue.ready_at() <= staged.now);
+        let is_higher = due.map(Queue::topic).any(|number| topics.priority(numbers.index_of(number)) > priority);
+        if is_higher && self.yields.ask(priority, key) {
+            staged.stopped.push(lease.stop());
+        }
+    }
+
+    /// Jobs of lower topics yield, as many as servers of the highest one wait for connections.
+    pub(crate) fn preempt(&mut self, servers: &mut Servers, staged: &mut Staged<'_>) {
+        let topics = &staged.settings.topics;
+        let Some(lowest) = self.yields.lowest().filter(|_| !topics.is_one()) else { return };
+        let urgent = self.queue.most_urgent(topics).filter(|(priority, _)| *priority > lowest);
+        let Some((priority, waiting)) = urgent else { return };
+        for (priority, key) in self.yields.for_servers(priority, waiting) {
+            self.yields.ask(priority, key);
+            let lease = servers.get_mut(key).and_then(|server| server.lease.as_mut());
+            staged.stopped.extend(lease.map(|lease| lease.stop()));
+        }
+    }
+
     /// A job of a server that was out when this life began counts again.
-    pub(crate) fn restore(&mut self, server: &Server, lease: &Lease, settings: &Settings) {
+    pub(crate) fn restore(&mut self, key: ServerKey, server: &Server, lease: &Lease, settings: &Settings) {
+        self.began(key, lease, settings);
         for circle in server.circles_of(lease, settings).into_iter().flatten() {
             self.circles.restore(circle, settings);
         }
     }
 
     /// A granted job counts from now on.
-    pub(crate) fn connect(&mut self, server: &Server, lease: &Lease, settings: &Settings) {
+    pub(crate) fn connect(&mut self, key: ServerKey, server: &Server, lease: &Lease, staged: &mut Staged<'_>) {
+        let settings = staged.settings;
+        self.began(key, lease, settings);
+        self.queue.turns.charge(lease.topic, lease.expected);
+        staged.turns.insert(lease.topic);
         for circle in server.circles_of(lease, settings).into_iter().flatten() {
             self.circles.connect(circle, settings);
         }
     }
 
+    fn began(&mut self, key: ServerKey, lease: &Lease, settings: &Settings) {
+        if lease.kind() == JobKind::Pages && !lease.is_stopped {
+            self.yields.began(settings.topics.priority(lease.topic), key);
+        }
+    }
+
     /// The connection of a lease is closed.
-    pub(crate) fn close(&mut self, server: &Server, lease: &Lease, staged: &mut Staged<'_>) {
+    pub(crate) fn close(&mut self, key: ServerKey, server: &Server, lease: &Lease, staged: &mut Staged<'_>) {
+        self.yields.ended(staged.settings.topics.priority(lease.topic), key);
+        self.queue.turns.settle(lease.topic, lease.expected, lease.lasted(staged.now));
+        staged.turns.insert(lease.topic);
         for circle in server.circles_of(lease, staged.settings).into_iter().flatten() {
             self.circles.close(circle, staged.now, staged.settings);
             self.pass_on_circle(circle, staged);
@@ -211,7 +341,7 @@ impl Places {
         let (clock, limit) = (partition.clock, staged.endings_left);
         let end_of_time = Timestamp::from_micros(u64::MAX);
         let restore = |stored| clock.restore(stored);
-        let urls = server.queue.take(&staged.rows, key, end_of_time, restore, limit, false)?;
+        let urls = server.queues.take(&staged.rows, key, end_of_time, restore, limit, false)?;
         staged.endings_left -= urls.len();
         for (slot, url) in urls {
             partition.end(staged, key, slot, url, UrlEnd::without_response(outcome, reason));

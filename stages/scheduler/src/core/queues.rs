@@ -3,8 +3,10 @@
 //! Invariant: a question changes nothing, brings no server into memory, and costs a bounded time.
 
 use crate::core::idle::Inquiry;
+use crate::frontier::queue::Queue;
 use crate::frontier::rows::FrontierUrl;
 use crate::keys::server_key::ServerKey;
+use crate::keys::topic::TopicNumber;
 use crate::ranking::ready_queue::QueuePlace;
 use crate::robots::robots_txt::Robots;
 use crate::robots::state::{ROBOTS, Rules};
@@ -67,7 +69,7 @@ impl Inquiry<'_> {
 
     fn top(&self, n: usize, by: Measure) -> Result<Vec<ServerQueue>, StoreError> {
         let measure = |server: &Server| match by {
-            Measure::Waiting => server.queue.len(),
+            Measure::Waiting => server.queues.len(),
             Measure::Errors => server.failures().into(),
             Measure::Age => age(self.now, server).map_or(0, |age| age.as_micros() as u64),
         };
@@ -83,10 +85,14 @@ impl Inquiry<'_> {
     /// All but its URLs and rules.
     fn of_server(&self, key: ServerKey, mut server: Server) -> Result<ServerQueue, StoreError> {
         let rows = Rows::new(self.servers.store().as_ref());
+        let waiting: Vec<TopicNumber> = server.queues.waiting().map(Queue::topic).collect();
+        let ranks = waiting.into_iter().map(|topic| server.rank(&rows, key, topic, self.settings, &self.places.speeds));
+        // The highest sorts first.
+        let best = ranks.min_by_key(|rank| rank.as_ref().copied().unwrap_or_default()).transpose()?.unwrap_or_default();
         let ms = |us: u32| (us > 0).then(|| f64::from(us) / 1000.0);
         Ok(ServerQueue {
             why: self.why_idle(&server.name)?.to_string(),
-            waiting: server.queue.len(),
+            waiting: server.queues.len(),
             in_flight: server.load().in_flight,
             failures: server.failures(),
             age_s: age(self.now, &server).map(|age| age.as_secs_f64()),
@@ -97,7 +103,7 @@ impl Inquiry<'_> {
                 response_ms: ms(server.response_us),
                 requests: (server.requests_learned > 0).then_some(server.requests_learned),
                 overlap: ms(server.overlap_permille),
-                rank: server.rank(&rows, key, self.settings, &self.places.speeds)?.value(),
+                rank: best.value(),
             },
             server: server.name.into(),
             ..ServerQueue::default()
@@ -146,9 +152,9 @@ impl Inquiry<'_> {
         let out = server.lease.take().map(|lease| lease.slots).unwrap_or_default();
         let (fresh_first, wanted) = (server.was_set_aside(), limit + out.len());
         let restore = |stored| clock.restore(stored);
-        let mut taken = server.queue.take(&rows, key, self.now, restore, wanted, fresh_first)?;
+        let mut taken = server.queues.take(&rows, key, self.now, restore, wanted, fresh_first)?;
         let end_of_time = Timestamp::from_micros(u64::MAX);
-        taken.extend(server.queue.take(&rows, key, end_of_time, restore, wanted - taken.len(), false)?);
+        taken.extend(server.queues.take(&rows, key, end_of_time, restore, wanted - taken.len(), false)?);
         let mut urls = Vec::new();
         for (slot, url) in taken {
             *bytes += url.bytes() + URL_BESIDE;
@@ -187,7 +193,7 @@ impl Inquiry<'_> {
 
 /// Time since a server with something to fetch might have been contacted again, or since the clock began.
 fn age(now: Timestamp, server: &Server) -> Option<std::time::Duration> {
-    let waits = !server.queue.is_empty() && server.lease.is_none() && !matches!(server.place, QueuePlace::Held(..));
-    let since = server.next_contact.max(server.queue.ready_at());
+    let waits = !server.queues.is_empty() && server.lease.is_none() && !matches!(server.place, QueuePlace::Held(..));
+    let since = server.next_contact.max(server.queues.ready_at());
     (waits && since <= now).then(|| now.since(since))
 }

@@ -180,12 +180,14 @@ impl Reports<'_> {
                     lease: &mut *lease,
                     staged: &mut *staged,
                 };
-                if urls.apply(result)? == UrlFate::Untried {
-                    untried.push(result.slot);
+                match urls.apply(result)? {
+                    UrlFate::Untried => untried.push(result.slot),
+                    UrlFate::Ends(Outcome::Fetched, _) => self.places.queue.turns.fetched(lease.topic),
+                    UrlFate::Ends(..) | UrlFate::Retry(_) => {}
                 }
             }
         }
-        server.queue.give_back(untried.into_iter(), staged.settings.head_max());
+        server.queues.give_back(untried.into_iter(), staged.settings.head_max());
         Ok(())
     }
 
@@ -254,7 +256,7 @@ impl Reports<'_> {
         let hung_up = lease.contacted && !lease.progressed && lease.trouble.is_none();
         let trouble = lease.trouble.or(hung_up.then_some(Trouble::HungUp));
         if let Some(server) = self.servers.get(key) {
-            self.places.close(server, &lease, staged);
+            self.places.close(key, server, &lease, staged);
         }
         let is_robots = lease.robots.is_some();
         let askers = match lease.robots {
@@ -263,7 +265,7 @@ impl Reports<'_> {
         };
         staged.rows.remove(JOBS, key.to_bytes());
         let Some(InPlay { server, .. }) = self.servers.in_play(key, "ending a job") else { return Ok(()) };
-        server.queue.give_back(lease.slots.into_iter(), staged.settings.head_max());
+        server.queues.give_back(lease.slots.into_iter(), staged.settings.head_max());
         if hung_up {
             server.set_aside(staged.now, Trouble::HungUp, None, staged.settings);
             if is_robots {
@@ -314,10 +316,10 @@ impl Reports<'_> {
             }
         }
         let slots = std::mem::take(&mut lease.slots);
-        server.queue.give_back(slots.into_iter(), staged.settings.head_max());
+        server.queues.give_back(slots.into_iter(), staged.settings.head_max());
         let gap = server.gap(staged.settings);
         server.leave_alone(staged.now, gap);
-        self.places.close(server, &lease, staged);
+        self.places.close(key, server, &lease, staged);
         if let Some(task) = lease.robots.filter(|_| !lease.progressed) {
             if task.own {
                 self.errands.answered(key, &task.url, None, staged.now, self.servers, staged)?;

@@ -82,7 +82,7 @@ impl JobUrls<'_, '_> {
         url.not_before = self.partition.clock.store(at);
         self.partition.counts.retried += 1;
         remove_url(&mut self.staged.rows, self.key, slot);
-        self.server.queue.push_retry(&mut self.staged.rows, self.key, &url, at);
+        self.server.queues.push_retry(&mut self.staged.rows, self.key, slot, &url, at);
     }
 }
 

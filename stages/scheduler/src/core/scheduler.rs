@@ -13,12 +13,12 @@
 use crate::budget::hosts::HOSTS;
 use crate::budget::schedulers::Schedulers;
 use crate::budget::shares::DOMAINS;
-use crate::core::drops::{Drops, Stopped};
+use crate::core::drops::Drops;
 use crate::core::errands::Errands;
 use crate::core::grants::{Granted, Grants};
 use crate::core::idle::{Idle, Inquiry};
 use crate::core::intake;
-use crate::core::places::Places;
+use crate::core::places::{Places, TURNS};
 use crate::core::reports::Reports;
 use crate::frontier::rows::URLS;
 use crate::frontier::validators::VALIDATORS;
@@ -49,7 +49,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The tables of the scheduler's state, with how their keys begin.
-pub const TABLES: [(Table, Keyed); 8] = [
+pub const TABLES: [(Table, Keyed); 9] = [
     (URLS, Keyed::ByHash),
     (SERVERS, Keyed::ByHash),
     (JOBS, Keyed::ByHash),
@@ -57,6 +57,7 @@ pub const TABLES: [(Table, Keyed); 8] = [
     (HOSTS, Keyed::ByHash),
     (VALIDATORS, Keyed::ByHash),
     (DOMAINS, Keyed::OfInstance),
+    (TURNS, Keyed::OfInstance),
     (META, Keyed::ByPartition),
 ];
 
@@ -131,10 +132,9 @@ impl Scheduler {
         now: Timestamp,
     ) -> Result<Self, StoreError> {
         let servers = Servers::open(&settings, instance, epoch, partitions, store, now)?;
-        let mut places = Places::new(Circles::open(&settings, (instance, epoch), now));
-        for (server, lease) in servers.all().filter_map(|server| Some((server, server.lease.as_deref()?))) {
-            places.restore(server, lease, &settings);
-        }
+        let circles = Circles::open(&settings, (instance, epoch), now);
+        let mut places = Places::open(circles, &settings, servers.store().as_ref(), now)?;
+        servers.connected().for_each(|(key, server, lease)| places.restore(key, server, lease, &settings));
         Ok(Scheduler {
             instance,
             epoch,
@@ -267,6 +267,10 @@ impl Scheduler {
             match self.grants.grant(&mut self.servers, &mut self.places, &mut self.errands, staged)? {
                 Granted::Job(fetcher) => granted.push(fetcher),
                 Granted::Nothing => {}
+                Granted::NoFetcher => {
+                    self.places.preempt(&mut self.servers, staged);
+                    return Ok(granted);
+                }
                 Granted::NoneLeft => return Ok(granted),
             }
         }
@@ -277,9 +281,9 @@ impl Scheduler {
         if self.servers.paused().has_all() { 0 } else { self.places.queue.ready() }
     }
 
-    /// Tells the fetchers of these jobs to stop before their next request.
-    fn stop(&mut self, jobs: Vec<Stopped>, staged: &mut Staged<'_>) {
-        for (job, fetcher) in jobs {
+    /// Tells the fetchers of jobs that are to stop that they do so before their next request.
+    fn stop_jobs(&self, staged: &mut Staged<'_>) {
+        for (job, fetcher) in std::mem::take(&mut staged.stopped) {
             match fetcher {
                 Some(fetcher) => staged.messages.send(&fetcher, ToFetcher::Revoked { job }),
                 // One of them has it.
@@ -333,8 +337,7 @@ impl Core for Scheduler {
             staged.unsettle(key);
         }
         if std::mem::take(&mut self.are_others_paused) {
-            let jobs = self.servers.stop_paused();
-            self.stop(jobs, &mut staged);
+            staged.stopped.extend(self.servers.stop_paused());
         }
         let (mut asked, is_free) = (None, matches!(event, Event::Wake));
         match event {
@@ -355,9 +358,11 @@ impl Core for Scheduler {
         self.look_after_due(&mut staged)?;
         // Before any job is granted: a URL that is to be dropped may have come back.
         let (jobs, goes_on) = self.drops.look(is_free, &mut self.servers, &mut staged)?;
-        self.stop(jobs, &mut staged);
+        staged.stopped.extend(jobs);
         self.more |= goes_on;
+        self.places.queue.turns.tend(now, self.servers.part());
         let granted = self.settle(&mut staged)?;
+        self.stop_jobs(&mut staged);
         if let Some((ticket, asker)) = asked {
             let granted = granted.iter().filter(|fetcher| **fetcher == asker).count();
             let [granted, ready] = [granted, self.ready()].map(|of| u32::try_from(of).unwrap_or(u32::MAX));
@@ -365,6 +370,7 @@ impl Core for Scheduler {
         }
         self.servers.shares_mut().ask(&mut staged);
         self.servers.save(&mut staged);
+        self.places.save(&mut staged);
         let (epoch, refreshes) = (self.epoch, &mut self.refreshes);
         staged.flush(out, || {
             *refreshes += 1;
@@ -469,6 +475,7 @@ impl Core for Scheduler {
             ("contacts_total", totals.contacts),
             ("jobs_granted_total", totals.jobs),
             ("leases_expired_total", totals.leases_expired),
+            ("jobs_yielded_total", self.places.yields.asked()),
             ("failures_excused_total", self.grants.fetchers.excused()),
             ("bytes_total", totals.bytes),
             ("serials_repeated_total", totals.repeated),

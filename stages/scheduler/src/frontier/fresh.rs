@@ -1,4 +1,4 @@
-//! The URLs of a server that were never tried, in the order in which they are to be tried.
+//! The URLs of a topic at a server that were never tried, in the order in which they are to be tried.
 //!
 //! Their rows lie on disk in the order in which they are to be taken. The *head* holds the slots of the first of them
 //! in memory, as many as the policy looks at. The *tail* is on disk alone.
@@ -11,7 +11,8 @@
 
 use crate::frontier::rows::{FrontierUrl, URLS, read_url, visit_urls};
 use crate::keys::server_key::ServerKey;
-use crate::keys::slot::{Order, RETRIES};
+use crate::keys::slot::{Order, fresh_slots};
+use crate::keys::topic::TopicNumber;
 use crate::store::codec::{Reader, Writer};
 use crate::store::rows::{Rows, corrupt};
 use shared::stage::store::StoreError;
@@ -20,25 +21,29 @@ use shared::stage::store::StoreError;
 /// in one go.
 const SINGLY_MAX: usize = 3;
 
-/// The URLs of a server that were never tried.
+/// The URLs of a topic at a server that were never tried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fresh {
+    topic: TopicNumber,
     /// The slots in memory, in order.
     head: Vec<u64>,
-    /// All other slots are this one or later; [`RETRIES`] when there are none.
+    /// All other slots are this one or later; the end of the topic's slots when there are none.
     tail: u64,
     tail_urls: u64,
     /// Number of the next URL.
     next: u64,
 }
 
-impl Default for Fresh {
-    fn default() -> Self {
-        Fresh { head: Vec::new(), tail: RETRIES, tail_urls: 0, next: 0 }
-    }
-}
-
 impl Fresh {
+    pub(crate) const fn new(topic: TopicNumber) -> Self {
+        Fresh { topic, head: Vec::new(), tail: fresh_slots(topic).end, tail_urls: 0, next: 0 }
+    }
+
+    /// The end of the topic's slots.
+    const fn end(&self) -> u64 {
+        fresh_slots(self.topic).end
+    }
+
     /// Number of URLs that wait.
     pub(crate) fn len(&self) -> u64 {
         self.head.len() as u64 + self.tail_urls
@@ -46,7 +51,7 @@ impl Fresh {
 
     /// The slot of a new URL, which waits from now on. `head_max`: slots that are to be in memory.
     pub(crate) fn push(&mut self, order: Order, head_max: usize) -> u64 {
-        let slot = order.slot(self.next);
+        let slot = order.slot(self.topic, self.next);
         self.next += 1;
         self.insert(slot, head_max);
         slot
@@ -77,7 +82,7 @@ impl Fresh {
             Err(_) => self.tail_urls -= 1,
         }
         if self.tail_urls == 0 {
-            self.tail = RETRIES;
+            self.tail = self.end();
         }
     }
 
@@ -88,7 +93,7 @@ impl Fresh {
 
     /// The range of slots in which the URLs lie.
     pub(crate) fn span(&self) -> std::ops::Range<u64> {
-        self.head.first().copied().unwrap_or(self.tail)..RETRIES
+        self.head.first().copied().unwrap_or(self.tail)..self.end()
     }
 
     /// The first URL.
@@ -123,9 +128,9 @@ impl Fresh {
                 take(slot, read_url(rows, server, slot)?);
             }
         } else {
-            let first = self.head[0];
+            let (first, end) = (self.head[0], self.end());
             let mut slots = self.head.drain(..from_head).peekable();
-            visit_urls(rows, server, first..RETRIES, &mut |slot, url| {
+            visit_urls(rows, server, first..end, &mut |slot, url| {
                 if slots.next_if_eq(&slot).is_some() {
                     take(slot, url);
                 }
@@ -150,8 +155,8 @@ impl Fresh {
         if left == 0 {
             return Ok(());
         }
-        let (from, tail, tail_urls) = (self.tail, &mut self.tail, &mut self.tail_urls);
-        visit_urls(rows, server, from..RETRIES, &mut |slot, url| {
+        let (slots, tail, tail_urls) = (self.tail..self.end(), &mut self.tail, &mut self.tail_urls);
+        visit_urls(rows, server, slots, &mut |slot, url| {
             take(slot, url);
             *tail = slot + 1;
             *tail_urls -= 1;
@@ -162,7 +167,7 @@ impl Fresh {
             return Err(corrupt(URLS, "fewer URLs than the server's queue has"));
         }
         if self.tail_urls == 0 {
-            self.tail = RETRIES;
+            self.tail = self.end();
         }
         Ok(())
     }
@@ -171,11 +176,13 @@ impl Fresh {
     pub(crate) fn write(&self, row: &mut Writer) {
         row.number(self.next);
         row.number(self.len());
-        row.number(self.head.first().copied().unwrap_or(self.tail));
+        row.number(self.head.first().copied().unwrap_or(self.tail) - fresh_slots(self.topic).start);
     }
 
-    pub(crate) fn read(row: &mut Reader<'_>) -> Option<Self> {
+    pub(crate) fn read(row: &mut Reader<'_>, topic: TopicNumber) -> Option<Self> {
         let (next, urls, tail) = (row.number()?, row.number()?, row.number()?);
-        Some(Fresh { head: Vec::new(), tail: tail.min(RETRIES), tail_urls: urls, next })
+        let slots = fresh_slots(topic);
+        let tail = tail.min(slots.end - slots.start) + slots.start;
+        Some(Fresh { topic, head: Vec::new(), tail, tail_urls: urls, next })
     }
 }

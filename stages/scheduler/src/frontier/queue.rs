@@ -1,31 +1,45 @@
-//! The queue of a server: its waiting URLs, in the order in which they go.
+//! The queue of a topic at a server: the URLs of the topic that wait there, in the order in which they go.
 //!
 //! [`Tried`] URLs go first; [`Fresh`] ones, which were never tried, go last. After their server was set aside the fresh
 //! ones go first, so that the URLs that fail cannot keep it set aside.
 //!
-//! Each kind is read from its first slot on. A read from the beginning of the server's range would meet the rows that
-//! are already removed.
+//! Each kind is read from its first slot on. A read from the beginning of the range would meet the rows that are already
+//! removed.
 
 use crate::frontier::fresh::Fresh;
 use crate::frontier::rows::{FrontierUrl, read_url, write_url};
 use crate::frontier::tried::Tried;
 use crate::keys::server_key::ServerKey;
 use crate::keys::slot::{Order, RETRIES};
+use crate::keys::topic::TopicNumber;
 use crate::store::codec::{Reader, Writer};
 use crate::store::rows::Rows;
 use shared::stage::store::StoreError;
 use shared::time::Timestamp;
 use std::ops::Range;
 
-/// The waiting URLs of a server; their text is on disk.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// The URLs of a topic that wait at a server; their text is on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Queue {
+    topic: TopicNumber,
     /// None while all goes well.
     tried: Option<Box<Tried>>,
     fresh: Fresh,
 }
 
 impl Queue {
+    pub(crate) const fn new(topic: TopicNumber) -> Self {
+        Queue { topic, tried: None, fresh: Fresh::new(topic) }
+    }
+
+    pub(crate) const fn topic(&self) -> TopicNumber {
+        self.topic
+    }
+
+    fn tried(&mut self) -> &mut Tried {
+        self.tried.get_or_insert_with(|| Box::new(Tried::new(self.topic)))
+    }
+
     /// Number of URLs that wait.
     pub(crate) fn len(&self) -> u64 {
         self.tried.as_ref().map_or(0, |tried| tried.len()) + self.fresh.len()
@@ -74,7 +88,7 @@ impl Queue {
 
     /// Appends a URL that failed and is not to be tried before `at`, which its `not_before` says too.
     pub(crate) fn push_retry(&mut self, rows: &mut Rows<'_>, server: ServerKey, url: &FrontierUrl, at: Timestamp) {
-        self.tried.get_or_insert_default().push(rows, server, url, at);
+        self.tried().push(rows, server, url, at);
     }
 
     /// The URL that has waited for the longest time among those of its kind: returned, retried or fresh.
@@ -85,14 +99,12 @@ impl Queue {
         }
     }
 
-    /// Puts slots that were taken back to where they were.
-    pub(crate) fn give_back(&mut self, slots: impl DoubleEndedIterator<Item = u64>, head_max: usize) {
-        for slot in slots.rev() {
-            if slot < RETRIES {
-                self.fresh.insert(slot, head_max);
-            } else {
-                self.tried.get_or_insert_default().give_back(slot);
-            }
+    /// Puts a slot that was taken back to where it was. Of several the last goes first.
+    pub(crate) fn give_back(&mut self, slot: u64, head_max: usize) {
+        if slot < RETRIES {
+            self.fresh.insert(slot, head_max);
+        } else {
+            self.tried().give_back(slot);
         }
     }
 
@@ -138,14 +150,14 @@ impl Queue {
     /// Writes it into the server's record.
     pub(crate) fn write(&self, row: &mut Writer, store: impl Fn(Timestamp) -> u64) {
         match &self.tried {
-            Some(tried) => tried.write(row, store),
-            None => Tried::default().write(row, store),
+            Some(tried) => tried.write(row, self.topic, store),
+            None => Tried::new(self.topic).write(row, self.topic, store),
         }
         self.fresh.write(row);
     }
 
-    pub(crate) fn read(row: &mut Reader<'_>, restore: impl Fn(u64) -> Timestamp) -> Option<Self> {
-        Some(Queue { tried: Tried::read(row, restore)?, fresh: Fresh::read(row)? })
+    pub(crate) fn read(row: &mut Reader<'_>, topic: TopicNumber, restore: impl Fn(u64) -> Timestamp) -> Option<Self> {
+        Some(Queue { topic, tried: Tried::read(row, topic, restore)?, fresh: Fresh::read(row, topic)? })
     }
 }
 
@@ -162,6 +174,7 @@ mod tests {
     use std::time::Duration;
 
     const SERVER: ServerKey = ServerKey::numbered(0xfeed);
+    const TOPIC: TopicNumber = TopicNumber(3);
 
     #[derive(Clone, Debug)]
     enum Move {
@@ -217,7 +230,7 @@ mod tests {
         fn new(store: &'a MemoryStore, by_quality: bool, head_max: usize) -> Self {
             Model {
                 rows: Rows::new(store),
-                queue: Queue::default(),
+                queue: Queue::new(TOPIC),
                 by_quality,
                 head_max,
                 now: Timestamp::ZERO,
@@ -273,7 +286,7 @@ mod tests {
         fn look(&mut self, slots: usize) {
             self.queue.read_head(&self.rows, SERVER, slots).unwrap();
             assert!(self.queue.head().len() >= slots.min(self.fresh.len()));
-            let first: Vec<u64> = self.fresh.iter().map(|(order, number)| order.slot(number - 1)).collect();
+            let first: Vec<u64> = self.fresh.iter().map(|(order, number)| order.slot(TOPIC, number - 1)).collect();
             assert!(first.starts_with(self.queue.head()));
         }
 
@@ -306,7 +319,7 @@ mod tests {
         }
 
         fn give_back(&mut self) {
-            self.queue.give_back(self.taken.iter().map(|(slot, _)| *slot), self.head_max);
+            self.taken.iter().rev().for_each(|(slot, _)| self.queue.give_back(*slot, self.head_max));
             for (slot, url) in self.taken.drain(..).rev() {
                 if slot < RETRIES {
                     self.fresh.insert((self.orders[&url.serial], url.serial));
@@ -339,7 +352,7 @@ mod tests {
             let mut row = Writer::with_capacity(0);
             self.queue.write(&mut row, Timestamp::as_micros);
             let row = row.finish();
-            let read = Queue::read(&mut Reader::new(&row).unwrap(), Timestamp::from_micros).unwrap();
+            let read = Queue::read(&mut Reader::new(&row).unwrap(), TOPIC, Timestamp::from_micros).unwrap();
             assert_eq!(read.len(), self.queue.len());
             assert!(read.is_empty() || read.ready_at() == self.queue.ready_at());
             if reopen {

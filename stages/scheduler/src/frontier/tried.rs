@@ -1,4 +1,4 @@
-//! The URLs of a server that were tried before: those that came back from a job untouched, and those that failed.
+//! The URLs of a topic at a server that were tried before: those that came back from a job untouched, and those that failed.
 //!
 //! - *returned*: retries that a job took and did not contact. They go first, in their order. There are never more of
 //!   them than one job holds.
@@ -9,7 +9,8 @@
 
 use crate::frontier::rows::{FrontierUrl, URLS, read_url, remove_url, visit_urls, write_url};
 use crate::keys::server_key::ServerKey;
-use crate::keys::slot::RETRIES;
+use crate::keys::slot::retry_slots;
+use crate::keys::topic::TopicNumber;
 use crate::store::codec::{Reader, Writer};
 use crate::store::rows::{Rows, corrupt};
 use shared::stage::store::StoreError;
@@ -39,14 +40,13 @@ pub(crate) struct Tried {
     retry_at: Timestamp,
 }
 
-impl Default for Tried {
-    fn default() -> Self {
-        let retries = Span { head: RETRIES, next: RETRIES };
+impl Tried {
+    pub(crate) const fn new(topic: TopicNumber) -> Self {
+        let first = retry_slots(topic).start;
+        let retries = Span { head: first, next: first };
         Tried { returned: VecDeque::new(), retries, retry_at: Timestamp::ZERO }
     }
-}
 
-impl Tried {
     /// Number of URLs that wait.
     pub(crate) fn len(&self) -> u64 {
         self.returned.len() as u64 + self.retries.len()
@@ -169,28 +169,33 @@ impl Tried {
     }
 
     /// Writes it into the server's record.
-    pub(crate) fn write(&self, row: &mut Writer, store: impl Fn(Timestamp) -> u64) {
+    pub(crate) fn write(&self, row: &mut Writer, topic: TopicNumber, store: impl Fn(Timestamp) -> u64) {
         row.number(self.returned.len() as u64);
         for &slot in &self.returned {
             // With the uppermost bit in the lowest place the numbers stay short.
             row.number(slot.rotate_left(1));
         }
-        row.number(self.retries.head - RETRIES);
+        row.number(self.retries.head - retry_slots(topic).start);
         row.number(self.retries.len());
         row.number(store(self.retry_at));
     }
 
     /// Reads it from the server's record. The outer option is none when the record is unreadable, the inner one when no
     /// URL failed so far.
-    pub(crate) fn read(row: &mut Reader<'_>, restore: impl Fn(u64) -> Timestamp) -> Option<Option<Box<Self>>> {
+    pub(crate) fn read(
+        row: &mut Reader<'_>,
+        topic: TopicNumber,
+        restore: impl Fn(u64) -> Timestamp,
+    ) -> Option<Option<Box<Self>>> {
         let mut returned = VecDeque::new();
         for _ in 0..row.number()? {
             returned.push_back(row.number()?.rotate_right(1));
         }
-        let head = RETRIES.checked_add(row.number()?)?;
+        let first = retry_slots(topic).start;
+        let head = first.checked_add(row.number()?)?;
         let retries = Span { head, next: head.checked_add(row.number()?)? };
         let retry_at = restore(row.number()?);
-        let has_tried = !returned.is_empty() || retries.next > RETRIES;
+        let has_tried = !returned.is_empty() || retries.next > first;
         Some(has_tried.then(|| Box::new(Tried { returned, retries, retry_at })))
     }
 }

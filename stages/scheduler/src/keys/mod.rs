@@ -7,4 +7,5 @@ pub(crate) mod load;
 pub(crate) mod room;
 pub(crate) mod server_key;
 pub(crate) mod slot;
+pub(crate) mod topic;
 pub(crate) mod wait_for;

@@ -4,3 +4,5 @@ pub(crate) mod policy;
 pub mod quality;
 pub(crate) mod ready_queue;
 pub(crate) mod speeds;
+pub(crate) mod topics;
+pub(crate) mod turns;

@@ -121,9 +121,10 @@ impl Policy for Capacity {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keys::topic::TopicNumber;
 
     fn slots(qualities: &[f32]) -> Vec<u64> {
-        qualities.iter().map(|&quality| Order::of(Quality::new(quality).unwrap()).slot(7)).collect()
+        qualities.iter().map(|&quality| Order::of(Quality::new(quality).unwrap()).slot(TopicNumber(3), 7)).collect()
     }
 
     fn rank(name: config::Policy, pages: u64, seconds: f64, best: &[f32]) -> Rank {

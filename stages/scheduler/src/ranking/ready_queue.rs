@@ -1,30 +1,43 @@
-//! The queue of servers. Servers that may be contacted stand in it by rank and then by the order in which they became
-//! ready; servers in trouble stand apart. Others wait for a point in time, or for room that others take.
+//! The queue of servers. Servers that may be contacted stand in it by topic, by rank, and then by the order in which they
+//! became ready; servers in trouble stand apart. Others wait for a point in time, or for room that others take.
 //!
-//! Invariant: a server is in one place only. Source: Cao, Jiang and Singh 2003, server level.
+//! Invariants: a server is in one kind of place only; while it is ready it stands for each topic of its ranks. Source: Cao,
+//! Jiang and Singh 2003, server level.
 
 use crate::keys::room::Room;
 use crate::keys::server_key::ServerKey;
+use crate::keys::topic::TopicIndex;
 use crate::keys::wait_for::WaitFor;
 use crate::ranking::policy::Rank;
+use crate::ranking::topics::Topics;
+use crate::ranking::turns::{Stands, Turns};
 use shared::time::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Servers that are counted to say how many go before another one, at most: a question may not hold up the scheduler.
 pub(crate) const BEFORE_MAX: usize = 10_000;
 
+/// For what a server may be contacted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// Its ranks, by the topics for which it may be contacted.
+    pub(crate) ranks: Vec<(TopicIndex, Rank)>,
+    /// When there is one more topic: a URL is due then that failed before.
+    pub(crate) more_at: Option<Timestamp>,
+}
+
 /// Where a server is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum QueuePlace {
     /// Nothing is to be done for it.
     #[default]
     Idle,
     /// Nothing is to be done before then: a contact, an answer that is awaited, the end of a lease.
     Until(Timestamp, WaitFor),
-    /// A job can be granted; by rank and turn.
-    Ready(Rank, u64),
-    /// A job can be granted, but the server is in trouble; by rank and turn.
-    Troubled(Rank, u64),
+    /// A job can be granted; by topic, rank and turn.
+    Ready(Standing, u64),
+    /// A job can be granted, but the server is in trouble; by topic, rank and turn.
+    Troubled(Standing, u64),
     /// Nothing can be done before there is room; by turn.
     Held(Room, u64),
     /// Its URLs end without a contact.
@@ -32,12 +45,12 @@ pub(crate) enum QueuePlace {
 }
 
 /// Where a server is to go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum MoveTo {
     Idle,
     Until(Timestamp, WaitFor),
-    Ready(Rank),
-    Troubled(Rank),
+    Ready(Standing),
+    Troubled(Standing),
     Held(Room),
     Ending,
 }
@@ -57,7 +70,7 @@ pub(crate) struct Waits {
 
 impl Waits {
     /// The number that a server in that place counts for.
-    fn of(&mut self, place: QueuePlace) -> Option<&mut u64> {
+    fn of(&mut self, place: &QueuePlace) -> Option<&mut u64> {
         match place {
             QueuePlace::Until(_, what) => match what {
                 WaitFor::Contact => Some(&mut self.delay),
@@ -75,65 +88,89 @@ impl Waits {
     }
 }
 
-/// All servers with something to do, by place.
+/// Servers that may be contacted for a topic.
 #[derive(Debug, Default)]
-pub(crate) struct ReadyQueue {
-    waiting: BTreeSet<(Timestamp, ServerKey)>,
+struct OfTopic {
     ready: BTreeMap<(Rank, u64), ServerKey>,
     troubled: BTreeMap<(Rank, u64), ServerKey>,
+}
+
+impl OfTopic {
+    /// The server that goes next. `troubled_too`: it may be one in trouble.
+    fn first(&self, troubled_too: bool) -> Option<ServerKey> {
+        let troubled = self.troubled.first_key_value().filter(|_| troubled_too);
+        self.ready.first_key_value().into_iter().chain(troubled).min_by_key(|(order, _)| **order).map(|(_, key)| *key)
+    }
+
+    fn stands(&self, troubled_too: bool) -> Stands {
+        match (self.ready.is_empty(), self.troubled.is_empty()) {
+            (false, _) => Stands::Server,
+            (true, false) if troubled_too => Stands::Server,
+            (true, false) => Stands::Blocked,
+            (true, true) => Stands::Nothing,
+        }
+    }
+}
+
+/// All servers with something to do, by place.
+#[derive(Debug)]
+pub(crate) struct ReadyQueue {
+    waiting: BTreeSet<(Timestamp, ServerKey)>,
+    /// By the indices of the topics.
+    of_topics: Vec<OfTopic>,
+    pub(crate) turns: Turns,
+    /// Servers that may be contacted.
+    ready: usize,
     held: BTreeMap<(Room, u64), ServerKey>,
     ending: BTreeSet<ServerKey>,
-    turns: u64,
+    /// Places that were given so far.
+    places_taken: u64,
     waits: Waits,
 }
 
 impl ReadyQueue {
+    pub(crate) fn new(topics: &Topics, now: Timestamp) -> Self {
+        ReadyQueue {
+            waiting: BTreeSet::new(),
+            of_topics: topics.rules().iter().map(|_| OfTopic::default()).collect(),
+            turns: Turns::new(topics, now),
+            ready: 0,
+            held: BTreeMap::new(),
+            ending: BTreeSet::new(),
+            places_taken: 0,
+            waits: Waits::default(),
+        }
+    }
+
     /// Moves a server; one that stays ready, or held, keeps its turn.
     pub(crate) fn place(&mut self, server: ServerKey, place: &mut QueuePlace, to: MoveTo) {
-        let turn = match (*place, to) {
+        let turn = match (&*place, &to) {
             (QueuePlace::Held(room, _), MoveTo::Held(same)) if room == same => return,
-            (QueuePlace::Ready(rank, _), MoveTo::Ready(same)) if rank == same => return,
-            (QueuePlace::Troubled(rank, _), MoveTo::Troubled(same)) if rank == same => return,
+            (QueuePlace::Ready(standing, _), MoveTo::Ready(same)) if standing == same => return,
+            (QueuePlace::Troubled(standing, _), MoveTo::Troubled(same)) if standing == same => return,
             (QueuePlace::Ready(_, turn), MoveTo::Ready(_)) | (QueuePlace::Troubled(_, turn), MoveTo::Troubled(_)) => {
-                turn
+                *turn
             }
             _ => {
-                self.turns += 1;
-                self.turns
+                self.places_taken += 1;
+                self.places_taken
             }
         };
-        self.waits.of(*place).into_iter().for_each(|count| *count -= 1);
-        match *place {
-            QueuePlace::Idle => {}
-            QueuePlace::Until(at, _) => {
-                self.waiting.remove(&(at, server));
-            }
-            QueuePlace::Ready(rank, turn) => {
-                self.ready.remove(&(rank, turn));
-            }
-            QueuePlace::Troubled(rank, turn) => {
-                self.troubled.remove(&(rank, turn));
-            }
-            QueuePlace::Held(room, turn) => {
-                self.held.remove(&(room, turn));
-            }
-            QueuePlace::Ending => {
-                self.ending.remove(&server);
-            }
-        }
+        self.waits.of(place).into_iter().for_each(|count| *count -= 1);
+        self.take_out(server, place);
         *place = match to {
             MoveTo::Idle => QueuePlace::Idle,
             MoveTo::Until(at, what) => {
                 self.waiting.insert((at, server));
                 QueuePlace::Until(at, what)
             }
-            MoveTo::Ready(rank) => {
-                self.ready.insert((rank, turn), server);
-                QueuePlace::Ready(rank, turn)
+            MoveTo::Ready(standing) => {
+                self.stand(server, &standing, turn, |of| &mut of.ready);
+                QueuePlace::Ready(standing, turn)
             }
-            MoveTo::Troubled(rank) => {
-                self.troubled.insert((rank, turn), server);
-                QueuePlace::Troubled(rank, turn)
+            MoveTo::Troubled(standing) => {
+                self.stand(server, &standing, turn, |of| &mut of.troubled);
+                QueuePlace::Troubled(standing, turn)
             }
             MoveTo::Held(room) => {
                 self.held.insert((room, turn), server);
@@ -144,13 +181,60 @@ impl ReadyQueue {
                 QueuePlace::Ending
             }
         };
-        self.waits.of(*place).into_iter().for_each(|count| *count += 1);
+        self.waits.of(place).into_iter().for_each(|count| *count += 1);
     }
 
-    /// The server that goes next. `troubled_too`: it may be one in trouble.
-    pub(crate) fn first_ready(&self, troubled_too: bool) -> Option<ServerKey> {
-        let troubled = self.troubled.first_key_value().filter(|_| troubled_too);
-        self.ready.first_key_value().into_iter().chain(troubled).min_by_key(|(order, _)| **order).map(|(_, key)| *key)
+    fn take_out(&mut self, server: ServerKey, place: &QueuePlace) {
+        let mut leave = |standing: &Standing, turn, of: fn(&mut OfTopic) -> &mut BTreeMap<(Rank, u64), ServerKey>| {
+            self.ready -= 1;
+            standing.more_at.inspect(|at| _ = self.waiting.remove(&(*at, server)));
+            for (topic, rank) in &standing.ranks {
+                of(&mut self.of_topics[usize::from(topic.0)]).remove(&(*rank, turn));
+            }
+        };
+        match place {
+            QueuePlace::Idle => {}
+            QueuePlace::Until(at, _) => {
+                self.waiting.remove(&(*at, server));
+            }
+            QueuePlace::Ready(standing, turn) => leave(standing, *turn, |of| &mut of.ready),
+            QueuePlace::Troubled(standing, turn) => leave(standing, *turn, |of| &mut of.troubled),
+            QueuePlace::Held(room, turn) => {
+                self.held.remove(&(*room, *turn));
+            }
+            QueuePlace::Ending => {
+                self.ending.remove(&server);
+            }
+        }
+    }
+
+    fn stand(
+        &mut self,
+        server: ServerKey,
+        standing: &Standing,
+        turn: u64,
+        of: fn(&mut OfTopic) -> &mut BTreeMap<(Rank, u64), ServerKey>,
+    ) {
+        self.ready += 1;
+        self.waiting.extend(standing.more_at.map(|at| (at, server)));
+        for (topic, rank) in &standing.ranks {
+            of(&mut self.of_topics[usize::from(topic.0)]).insert((*rank, turn), server);
+            self.turns.enter(*topic);
+        }
+    }
+
+    /// The server that goes next, and the topic whose turn it is. `troubled_too`: it may be one in trouble.
+    pub(crate) fn next(&mut self, troubled_too: bool) -> Option<(ServerKey, TopicIndex)> {
+        let of_topics = &self.of_topics;
+        let topic = self.turns.next(|topic| of_topics[usize::from(topic.0)].stands(troubled_too))?;
+        Some((of_topics[usize::from(topic.0)].first(troubled_too)?, topic))
+    }
+
+    /// The highest priority of which servers may be contacted, and how many they are.
+    pub(crate) fn most_urgent(&self, topics: &Topics) -> Option<(u8, usize)> {
+        let highest = self.turns.highest(|topic| self.of_topics[usize::from(topic.0)].stands(false))?;
+        let of_it = self.of_topics.iter().zip(topics.rules()).filter(|(_, rules)| rules.priority == highest);
+        Some((highest, of_it.map(|(of, _)| of.ready.len()).sum()))
     }
 
     /// The server that has been held for longest for want of this room.
@@ -173,12 +257,18 @@ impl ReadyQueue {
         self.waiting.first().map(|(at, _)| *at)
     }
 
-    /// Number of servers of its kind that go before one in that place, up to [`BEFORE_MAX`].
-    pub(crate) fn before(&self, place: QueuePlace) -> usize {
+    /// Number of servers of its kind and topic that go before one in that place, up to [`BEFORE_MAX`].
+    pub(crate) fn before(&self, place: &QueuePlace) -> usize {
+        let before = |standing: &Standing, turn, of: fn(&OfTopic) -> &BTreeMap<(Rank, u64), ServerKey>| {
+            let before = standing.ranks.iter().map(|(topic, rank)| {
+                of(&self.of_topics[usize::from(topic.0)]).range(..(*rank, turn)).take(BEFORE_MAX).count()
+            });
+            before.min().unwrap_or_default()
+        };
         match place {
-            QueuePlace::Ready(rank, turn) => self.ready.range(..(rank, turn)).take(BEFORE_MAX).count(),
-            QueuePlace::Troubled(rank, turn) => self.troubled.range(..(rank, turn)).take(BEFORE_MAX).count(),
-            _ => self.ready.len().min(BEFORE_MAX),
+            QueuePlace::Ready(standing, turn) => before(standing, *turn, |of| &of.ready),
+            QueuePlace::Troubled(standing, turn) => before(standing, *turn, |of| &of.troubled),
+            _ => self.ready.min(BEFORE_MAX),
         }
     }
 
@@ -189,7 +279,7 @@ impl ReadyQueue {
 
     /// Number of servers that are ready.
     pub(crate) fn ready(&self) -> usize {
-        self.ready.len() + self.troubled.len()
+        self.ready
     }
 }
 
@@ -197,15 +287,29 @@ impl ReadyQueue {
 mod tests {
     use super::*;
     use crate::keys::circle::Circle;
+    use crate::ranking::topics::tests::topics;
 
     const fn server(id: u64) -> ServerKey {
         ServerKey::numbered(id)
     }
 
+    fn queue() -> ReadyQueue {
+        ReadyQueue::new(&topics(&[]), Timestamp::ZERO)
+    }
+
+    /// For the one topic that there is.
+    fn standing() -> Standing {
+        Standing { ranks: vec![(TopicIndex::OTHERS, Rank::default())], more_at: None }
+    }
+
+    fn first(queue: &mut ReadyQueue, troubled_too: bool) -> Option<ServerKey> {
+        queue.next(troubled_too).map(|(server, _)| server)
+    }
+
     #[test]
     fn held_servers_go_in_the_order_in_which_they_came() {
-        let mut queue = ReadyQueue::default();
-        let mut places = [QueuePlace::Idle; 4];
+        let mut queue = queue();
+        let mut places = [const { QueuePlace::Idle }; 4];
         let [seven, eight] = [7, 8].map(Room::Host);
         for (id, room) in [(2, seven), (0, seven), (3, eight), (1, seven), (2, seven)] {
             queue.place(server(id as u64), &mut places[id], MoveTo::Held(room));
@@ -213,7 +317,7 @@ mod tests {
         let mut order = Vec::new();
         while let Some(next) = queue.first_held(seven) {
             order.push(next.host);
-            queue.place(next, &mut places[next.host as usize], MoveTo::Ready(Rank::default()));
+            queue.place(next, &mut places[next.host as usize], MoveTo::Ready(standing()));
         }
         assert_eq!(order, [2, 0, 1]);
         assert_eq!((queue.first_held(Room::Host(6)), queue.first_held(eight)), (None, Some(server(3))));
@@ -225,23 +329,23 @@ mod tests {
 
     #[test]
     fn servers_in_trouble_take_turns_with_the_others_while_they_may() {
-        let mut queue = ReadyQueue::default();
-        let mut places = [QueuePlace::Idle; 4];
+        let mut queue = queue();
+        let mut places = [const { QueuePlace::Idle }; 4];
         for (id, to) in [MoveTo::Troubled, MoveTo::Ready, MoveTo::Troubled, MoveTo::Ready].into_iter().enumerate() {
-            queue.place(server(id as u64), &mut places[id], to(Rank::default()));
+            queue.place(server(id as u64), &mut places[id], to(standing()));
         }
         assert_eq!(queue.ready(), 4);
         for (troubled_too, next) in [(false, 1), (true, 0), (true, 2), (true, 3)] {
-            assert_eq!(queue.first_ready(troubled_too), Some(server(next)));
+            assert_eq!(first(&mut queue, troubled_too), Some(server(next)));
             queue.place(server(next), &mut places[next as usize], MoveTo::Idle);
         }
-        assert_eq!((queue.first_ready(true), queue.ready()), (None, 0));
+        assert_eq!((first(&mut queue, true), queue.ready()), (None, 0));
     }
 
     #[test]
     fn servers_are_counted_by_what_they_wait_for() {
-        let mut queue = ReadyQueue::default();
-        let mut places = [QueuePlace::Idle; 4];
+        let mut queue = queue();
+        let mut places = [const { QueuePlace::Idle }; 4];
         let until = |what| MoveTo::Until(Timestamp::from_micros(5), what);
         let address = Room::Circle(Circle::Address("192.0.2.1".parse().unwrap()));
         let all =
@@ -263,15 +367,15 @@ mod tests {
 
     #[test]
     fn servers_go_in_the_order_in_which_they_became_ready() {
-        let mut queue = ReadyQueue::default();
-        let mut places = [QueuePlace::Idle; 4];
+        let mut queue = queue();
+        let mut places = [const { QueuePlace::Idle }; 4];
         for id in [2, 0, 3, 1] {
-            queue.place(server(id as u64), &mut places[id], MoveTo::Ready(Rank::default()));
+            queue.place(server(id as u64), &mut places[id], MoveTo::Ready(standing()));
         }
         queue.place(server(3), &mut places[3], MoveTo::Until(Timestamp::from_micros(5), WaitFor::Contact));
-        queue.place(server(2), &mut places[2], MoveTo::Ready(Rank::default()));
+        queue.place(server(2), &mut places[2], MoveTo::Ready(standing()));
         let mut order = Vec::new();
-        while let Some(next) = queue.first_ready(false) {
+        while let Some(next) = first(&mut queue, false) {
             order.push(next.host);
             queue.place(next, &mut places[next.host as usize], MoveTo::Idle);
         }
@@ -279,5 +383,27 @@ mod tests {
         assert_eq!(queue.first_due(Timestamp::from_micros(4)), None);
         assert_eq!(queue.first_due(Timestamp::from_micros(5)), Some(server(3)));
         assert_eq!(queue.next_due(), Some(Timestamp::from_micros(5)));
+    }
+
+    #[test]
+    fn a_server_stands_for_each_topic_of_its_urls_and_leaves_all_at_once() {
+        let mut queue = ReadyQueue::new(&topics(&[(0, 1000), (0, 1000)]), Timestamp::ZERO);
+        let mut places = [const { QueuePlace::Idle }; 2];
+        let of = |topics: &[u16], more_at| {
+            let ranks = topics.iter().map(|&index| (TopicIndex(index), Rank::default()));
+            Standing { ranks: ranks.collect(), more_at }
+        };
+        let later = Timestamp::from_micros(5);
+        queue.place(server(0), &mut places[0], MoveTo::Ready(of(&[1, 2], Some(later))));
+        queue.place(server(1), &mut places[1], MoveTo::Troubled(of(&[2], None)));
+        assert_eq!((queue.next_due(), queue.first_due(later)), (Some(later), Some(server(0))));
+        assert_eq!(queue.ready(), 2);
+        let mut next = || queue.next(false).map(|(key, topic)| (key.host, topic.0));
+        assert_eq!(next(), Some((0, 1)));
+        queue.turns.charge(TopicIndex(1), std::time::Duration::from_secs(2));
+        assert_eq!(queue.next(false), Some((server(0), TopicIndex(2))), "it is the other topic's turn");
+        queue.place(server(0), &mut places[0], MoveTo::Idle);
+        assert_eq!((queue.next(false), queue.ready(), queue.next_due()), (None, 1, None));
+        assert_eq!(queue.next(true), Some((server(1), TopicIndex(2))));
     }
 }

@@ -29,7 +29,8 @@ pub fn halve(store: &dyn Store, split: &Split, changes: &mut Changes) -> Result<
         let new = not_ended(store, *half, hashes, whole.clock)?;
         whole.counts.new = whole.counts.new.saturating_sub(new);
         let drops = whole.drops.iter().map(|state| DropState { dropped: 0, ..*state }).collect();
-        Stored { clock: whole.clock, counts: Counts { new, ..Counts::default() }, drops }.write(*half, changes);
+        let counts = Counts { new, ..Counts::default() };
+        Stored { clock: whole.clock, counts, drops, topics: whole.topics.clone() }.write(*half, changes);
     }
     whole.write(split.partition, changes);
     Ok(0)

@@ -5,7 +5,6 @@
 //! Invariants: a server is in memory once; its host and its domain are in memory with it; the sums over all servers are
 //! those of the servers (P3). Memory holds servers with something to do or to wait for, never URLs (P6).
 
-use crate::budget::hosts::Hosts;
 use crate::budget::left::{Budget, Budgets};
 use crate::budget::shares::Shares;
 use crate::keys::load::Load;
@@ -13,14 +12,14 @@ use crate::keys::server_key::{ServerKey, keys_of};
 use crate::politeness::paused::Paused;
 use crate::ranking::ready_queue::QueuePlace;
 use crate::servers::counts::Counts;
-use crate::servers::lease::{JOBS, Lease};
+use crate::servers::lease::Lease;
 use crate::servers::partition::Partition;
 use crate::servers::server::{SERVERS, Server};
 use crate::settings::Settings;
 use crate::step::staged::Staged;
 use crate::store::clock::Clock;
 use crate::store::rows::corrupt;
-use foldhash::{HashMap, HashMapExt as _};
+use foldhash::HashMap;
 use shared::config::OverBudget;
 use shared::message::JobId;
 use shared::partitions::Directory;
@@ -30,6 +29,8 @@ use shared::time::Timestamp;
 use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
+
+mod open;
 
 /// The servers in play.
 pub(crate) struct Servers {
@@ -57,94 +58,6 @@ pub(crate) struct InPlay<'a> {
 }
 
 impl Servers {
-    /// Reads the servers of `partitions` that have something to do or to wait for; the others come when they are
-    /// needed.
-    ///
-    /// Outstanding jobs get a full lease from `now` on, and waits go on from where they were.
-    ///
-    /// # Errors
-    /// The store cannot be read, or a row is not understood.
-    pub(crate) fn open(
-        settings: &Settings,
-        instance: u16,
-        epoch: u64,
-        partitions: &[u16],
-        store: Arc<dyn Store>,
-        now: Timestamp,
-    ) -> Result<Self, StoreError> {
-        let mut this = Servers {
-            store: Arc::clone(&store),
-            directory: settings.directory.clone(),
-            settings: settings.clone(),
-            partitions: BTreeMap::new(),
-            in_memory: HashMap::new(),
-            shares: Shares::open(settings, (instance, epoch), partitions, store.as_ref())?,
-            paused: Paused::default(),
-            load: Load::default(),
-            invariants_broken: 0,
-        };
-        // Epochs alone are those of other instances, and of a restored crawl, too.
-        let life = settings.life.wrapping_add(epoch);
-        for &partition in partitions {
-            let hosts = Hosts::new(settings.pages_per_host);
-            this.partitions.insert(partition, Partition::open(store.as_ref(), partition, hosts, now, life)?);
-        }
-        for &partition in partitions {
-            this.open_servers(store.as_ref(), partition, now)?;
-            this.open_leases(store.as_ref(), partition, now + settings.lease_with_grace())?;
-        }
-        for key in this.keys() {
-            this.account(key);
-        }
-        this.shares.begin(now);
-        if partitions.is_empty() {
-            this.shares.give_all_back(store.as_ref(), now)?;
-        }
-        Ok(this)
-    }
-
-    fn open_servers(&mut self, store: &dyn Store, partition: u16, now: Timestamp) -> Result<(), StoreError> {
-        let Some(clock) = self.partitions.get(&partition).map(|partition| partition.clock) else { return Ok(()) };
-        let Some((from, to)) = self.keys_of(partition) else { return Ok(()) };
-        let mut servers = Vec::new();
-        let mut unreadable = false;
-        store.scan(SERVERS, &from, &to, &mut |key, row| {
-            match (ServerKey::from_bytes(partition, key), Server::from_row(row, clock)) {
-                (Some(key), Some(server)) => {
-                    if !server.queue.is_empty() || server.next_contact > now {
-                        servers.push((key, server));
-                    }
-                }
-                _ => unreadable = true,
-            }
-            !unreadable
-        })?;
-        for (key, server) in servers {
-            self.enter(key, server)?;
-        }
-        if unreadable { Err(corrupt(SERVERS, "a server's record is unreadable")) } else { Ok(()) }
-    }
-
-    fn open_leases(&mut self, store: &dyn Store, partition: u16, deadline: Timestamp) -> Result<(), StoreError> {
-        let Some((from, to)) = self.keys_of(partition) else { return Ok(()) };
-        let mut leases = Vec::new();
-        let mut unreadable = false;
-        store.scan(JOBS, &from, &to, &mut |key, row| {
-            match (ServerKey::from_bytes(partition, key), Lease::from_row(row, deadline)) {
-                (Some(key), Some(lease)) => leases.push((key, lease)),
-                _ => unreadable = true,
-            }
-            !unreadable
-        })?;
-        for (key, lease) in leases {
-            match self.load(key)? {
-                Some(server) => server.lease = Some(Box::new(lease)),
-                None => unreadable = true,
-            }
-        }
-        if unreadable { Err(corrupt(JOBS, "a job is unreadable, or its server is unknown")) } else { Ok(()) }
-    }
-
     /// The store from which servers are read.
     pub(crate) fn store(&self) -> &Arc<dyn Store> {
         &self.store
@@ -241,8 +154,20 @@ impl Servers {
     }
 
     /// The servers in memory.
+    #[cfg(test)]
     pub(crate) fn all(&self) -> impl Iterator<Item = &Server> {
         self.in_memory.values().map(Box::as_ref)
+    }
+
+    /// Those for which jobs are out.
+    pub(crate) fn connected(&self) -> impl Iterator<Item = (ServerKey, &Server, &Lease)> {
+        self.in_memory.iter().filter_map(|(key, server)| Some((*key, server.as_ref(), server.lease.as_deref()?)))
+    }
+
+    /// What this instance has of all partitions, from 0 to 1.
+    pub(crate) fn part(&self) -> f64 {
+        let depths = self.partitions.keys().filter_map(|partition| self.directory.depth_of(*partition));
+        depths.map(|depth| 0.5f64.powi(depth as i32)).sum()
     }
 
     /// How many servers are in memory.

@@ -3,6 +3,7 @@
 //! A lease is committed before its job is sent, so that a server contacted by a fetcher is never without one,
 //! whatever crashes (P1, P2). It ends when all reports up to the last one came, or when it expires.
 
+use crate::keys::topic::TopicIndex;
 use crate::politeness::trouble::Trouble;
 use crate::settings::GRACE;
 use crate::store::codec::{Reader, Writer};
@@ -36,6 +37,10 @@ pub(crate) struct Lease {
     pub(crate) id: JobId,
     /// The address that its connection counts for.
     pub(crate) address: IpAddr,
+    /// What it was granted for: a topic, or the preparation of servers. A robots job of an earlier life counts for the others.
+    pub(crate) topic: TopicIndex,
+    /// How long it was expected to last; no time at all after a restart.
+    pub(crate) expected: Duration,
     /// Slots of the URLs that have not ended, in the order of the job; none in a robots job.
     pub(crate) slots: VecDeque<u64>,
     /// What a robots job fetches; none in a pages job.
@@ -70,12 +75,21 @@ impl Lease {
         self.holder.is_none()
     }
 
-    /// A lease that is granted `now`. `length`: how long its holder has it without a renewal.
-    pub(crate) fn new(id: JobId, address: IpAddr, now: Timestamp, length: Duration, fetcher: &str, life: u64) -> Self {
+    /// A lease that is granted `now`, for a connection to an address on behalf of a topic. `length`: how long its holder, a
+    /// fetcher in a life of it, has it without a renewal.
+    pub(crate) fn new(
+        id: JobId,
+        (address, topic): (IpAddr, TopicIndex),
+        now: Timestamp,
+        length: Duration,
+        holder: (String, u64),
+    ) -> Self {
         let deadline = now + length + GRACE;
         Lease {
             id,
             address,
+            topic,
+            expected: Duration::ZERO,
             slots: VecDeque::new(),
             robots: None,
             reports: Applied::default(),
@@ -88,7 +102,7 @@ impl Lease {
             prompt_until: deadline,
             is_excused: false,
             is_stopped: false,
-            holder: Some((fetcher.to_owned(), life)),
+            holder: Some(holder),
         }
     }
 
@@ -122,6 +136,11 @@ impl Lease {
     /// A time before the end of a request that took so long. Its report may have waited since then.
     pub(crate) fn before_end_of(&self, elapsed: Duration) -> Timestamp {
         self.granted + elapsed
+    }
+
+    /// How long it has lasted; no time at all after a restart, since nobody knows.
+    pub(crate) fn lasted(&self, now: Timestamp) -> Duration {
+        if self.is_restored() { Duration::ZERO } else { now.since(self.granted) }
     }
 
     /// Says whether it fetches pages or a robots.txt.
@@ -196,6 +215,8 @@ impl Lease {
         Some(Lease {
             id,
             address,
+            topic: TopicIndex::OTHERS,
+            expected: Duration::ZERO,
             slots,
             robots,
             reports,
@@ -220,8 +241,9 @@ mod tests {
 
     fn lease() -> Lease {
         let id = JobId { scheduler: 3, epoch: 1 << 40, number: 77 };
-        let mut lease =
-            Lease::new(id, "192.0.2.1".parse().unwrap(), Timestamp::ZERO, Duration::from_secs(20), "fetcher-0", 9);
+        let to = ("192.0.2.1".parse().unwrap(), TopicIndex::OTHERS);
+        let holder = ("fetcher-0".to_owned(), 9);
+        let mut lease = Lease::new(id, to, Timestamp::ZERO, Duration::from_secs(20), holder);
         lease.slots = [4, 5, (1 << 63) + 2].into();
         lease
     }

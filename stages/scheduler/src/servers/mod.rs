@@ -8,3 +8,4 @@ pub(crate) mod lease;
 pub(crate) mod partition;
 pub(crate) mod server;
 pub(crate) mod todo;
+pub(crate) mod topic_numbers;

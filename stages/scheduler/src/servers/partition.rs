@@ -1,4 +1,4 @@
-//! A partition: the URLs that it took on, what was counted, its hosts, and its clock.
+//! A partition: the URLs that it took on, what was counted, its hosts, the numbers of its topics, and its clock.
 //!
 //! Invariant: a URL's row goes and its outcome is published in one commit (P3).
 
@@ -6,7 +6,10 @@ use crate::budget::hosts::Hosts;
 use crate::frontier::rows::{FrontierUrl, remove_url};
 use crate::frontier::url_end::UrlEnd;
 use crate::keys::server_key::ServerKey;
+use crate::keys::topic::TopicNumber;
+use crate::ranking::topics::Topics;
 use crate::servers::counts::Counts;
+use crate::servers::topic_numbers::TopicNumbers;
 use crate::step::staged::Staged;
 use crate::store::clock::Clock;
 use crate::store::codec::{Reader, Writer};
@@ -26,6 +29,7 @@ pub(crate) struct Partition {
     pub(crate) serials: Applied,
     pub(crate) counts: Counts,
     pub(crate) hosts: Hosts,
+    pub(crate) topics: TopicNumbers,
     pub(crate) clock: Clock,
     /// How far it has come with each drop that was asked for.
     pub(crate) drops: Vec<DropState>,
@@ -55,6 +59,7 @@ impl Partition {
         store: &dyn Store,
         partition: u16,
         hosts: Hosts,
+        topics: &Topics,
         now: Timestamp,
         life: u64,
     ) -> Result<Self, StoreError> {
@@ -71,7 +76,17 @@ impl Partition {
             Some(row) => read_drops(&row).ok_or_else(unreadable)?,
             None => Vec::new(),
         };
-        Ok(Partition { serials, counts, hosts, clock: Clock::resume(clock, now, life), drops })
+        let topics = TopicNumbers::new(topic_names(store, partition)?, topics);
+        Ok(Partition { serials, counts, hosts, topics, clock: Clock::resume(clock, now, life), drops })
+    }
+
+    /// The number of a topic, which is stored when it is new.
+    pub(crate) fn number_of(&mut self, staged: &mut Staged<'_>, partition: u16, topic: &str) -> TopicNumber {
+        let (number, is_new) = self.topics.number_of(topic, &staged.settings.topics);
+        if is_new {
+            staged.rows.put(META, key(partition, b't'), self.topics.to_row());
+        }
+        number
     }
 
     /// How far it has come with the drop of this id.
@@ -128,6 +143,13 @@ impl Partition {
     }
 }
 
+/// The names of the topics that have numbers, in the order of these.
+fn topic_names(store: &dyn Store, partition: u16) -> Result<Vec<String>, StoreError> {
+    let row = store.get(META, &key(partition, b't'))?;
+    let names = row.map_or(Some(Vec::new()), |row| TopicNumbers::names_in(&row));
+    names.ok_or_else(|| corrupt(META, "a partition's row is unreadable"))
+}
+
 fn drops_row(drops: &[DropState]) -> Vec<u8> {
     let mut row = Writer::with_capacity(16 * drops.len() + 1);
     row.number(drops.len() as u64);
@@ -146,11 +168,14 @@ fn read_drops(row: &[u8]) -> Option<Vec<DropState>> {
     (0..row.number()?).map(|_| read(&mut row)).collect()
 }
 
-/// What a partition that this instance does not work with has stored: its clock, its counts, and how far it has come with drops.
+/// What a partition that this instance does not work with has stored: its clock, its counts, how far it has come with drops, and
+/// the numbers of its topics.
 pub(crate) struct Stored {
     pub(crate) clock: u64,
     pub(crate) counts: Counts,
     pub(crate) drops: Vec<DropState>,
+    /// As they are stored; none while no topic has one.
+    pub(crate) topics: Option<Vec<u8>>,
 }
 
 impl Stored {
@@ -162,7 +187,8 @@ impl Stored {
             Some(row) => read_drops(&row).ok_or_else(|| corrupt(META, "a partition's row is unreadable"))?,
             None => Vec::new(),
         };
-        Ok(Some(Stored { clock, counts, drops }))
+        let topics = store.get(META, &key(partition, b't'))?;
+        Ok(Some(Stored { clock, counts, drops, topics }))
     }
 
     /// Adds the row of a partition to a commit.
@@ -173,6 +199,9 @@ impl Stored {
         self.counts.write(&mut row);
         changes.put(META, key(partition, b'c'), row.finish());
         changes.put(META, key(partition, b'd'), drops_row(&self.drops));
+        if let Some(topics) = &self.topics {
+            changes.put(META, key(partition, b't'), topics.clone());
+        }
     }
 }
 

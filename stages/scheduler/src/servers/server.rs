@@ -4,10 +4,11 @@
 //! less than 600 bytes with its places in all queues. The job in hand takes more, and so do the slots of the URLs on
 //! which its rank depends. Its URLs and its robots.txt are on disk.
 
-use crate::frontier::queue::Queue;
+use crate::frontier::queues::Queues;
 use crate::keys::circle::Circle;
 use crate::keys::load::Load;
 use crate::keys::server_key::ServerKey;
+use crate::keys::topic::TopicNumber;
 use crate::politeness::pauses::{back_off, gap};
 use crate::politeness::trouble::Trouble;
 use crate::politeness::visit::requests_max;
@@ -53,7 +54,7 @@ pub(crate) struct Server {
     pub(crate) group: Option<Circle>,
     pub(crate) address: Address,
     pub(crate) robots: RobotsState,
-    pub(crate) queue: Queue,
+    pub(crate) queues: Queues,
     /// No contact before then (P2).
     pub(crate) next_contact: Timestamp,
     /// Times in a row that it was set aside.
@@ -81,6 +82,8 @@ pub(crate) struct Server {
     pub(crate) lease: Option<Box<Lease>>,
     pub(crate) errands: Vec<ErrandTask>,
     pub(crate) place: QueuePlace,
+    /// The topic of its last job for pages.
+    pub(crate) served: TopicNumber,
     /// Circles in which it would take room now, or when there is some.
     pub(crate) claimed: [Option<Circle>; 2],
     /// What the sums over all servers hold of it.
@@ -95,7 +98,7 @@ impl Server {
             group: None,
             address: Address::default(),
             robots: RobotsState::default(),
-            queue: Queue::default(),
+            queues: Queues::default(),
             next_contact: Timestamp::ZERO,
             failures: 0,
             robots_failures: 0,
@@ -111,6 +114,7 @@ impl Server {
             errands: Vec::new(),
             is_paused: false,
             place: QueuePlace::Idle,
+            served: TopicNumber::OTHERS,
             claimed: [None; 2],
             accounted: Load::default(),
         }
@@ -231,31 +235,39 @@ impl Server {
         }
     }
 
-    /// The rank of the server, as it stands.
-    pub(crate) fn rank(
-        &mut self,
-        rows: &Rows<'_>,
-        key: ServerKey,
-        settings: &Settings,
-        speeds: &Speeds,
-    ) -> Result<Rank, StoreError> {
-        let gap = self.gap(settings);
-        let pages = requests_max(settings, self.requests_learned, gap);
-        if settings.policy().by_quality() {
-            self.queue.read_head(rows, key, pages.min(settings.head_max()))?;
-        }
-        let best = self.queue.head();
-        let best = &best[..best.len().min(pages)];
-        let pages = (pages as u64).min(self.queue.len()).max(1);
+    /// How long a connection takes that brings so many pages: it is opened and closed, they are answered, and there are the
+    /// gaps between the requests.
+    pub(crate) fn connection_s(&self, pages: u64, settings: &Settings, speeds: &Speeds) -> f64 {
         let overlap_permille = match (self.requests_learned, self.overlap_permille) {
             (1, _) => 1000,
             (_, 0) => OVERLAP_PERMILLE,
             (_, measured) => measured,
         };
         let overlap = f64::from(overlap_permille) / 1000.0;
-        let seconds = 2.0 * speeds.connect.or_own(self.connect_us)
+        2.0 * speeds.connect.or_own(self.connect_us)
             + pages as f64 * speeds.response.or_own(self.response_us) / overlap
-            + (pages - 1) as f64 * gap.as_secs_f64();
+            + (pages - 1) as f64 * self.gap(settings).as_secs_f64()
+    }
+
+    /// The rank of the server for the URLs of a topic, as it stands.
+    pub(crate) fn rank(
+        &mut self,
+        rows: &Rows<'_>,
+        key: ServerKey,
+        topic: TopicNumber,
+        settings: &Settings,
+        speeds: &Speeds,
+    ) -> Result<Rank, StoreError> {
+        let limit = requests_max(settings, self.requests_learned, self.gap(settings));
+        let waiting = self.queues.get_mut(topic).map_or(0, |queue| queue.len());
+        let pages = (limit as u64).min(waiting).max(1);
+        let seconds = self.connection_s(pages, settings, speeds);
+        let mut best: &[u64] = &[];
+        if let Some(queue) = self.queues.get_mut(topic).filter(|_| settings.policy().by_quality()) {
+            queue.read_head(rows, key, limit.min(settings.head_max()))?;
+            best = queue.head();
+            best = &best[..best.len().min(limit)];
+        }
         Ok(settings.policy().rank(Connection { pages, seconds, best }))
     }
 
@@ -266,7 +278,7 @@ impl Server {
 
     /// What it has in hand, for the sums over all servers.
     pub(crate) fn load(&self) -> Load {
-        let waiting = self.queue.len();
+        let waiting = self.queues.len();
         let load = Load { waiting, paused: if self.is_paused { waiting } else { 0 }, ..Load::default() };
         let Some(lease) = &self.lease else { return load };
         Load { in_flight: lease.slots.len() as u64, jobs: 1, troubled: u64::from(self.is_in_trouble()), ..load }
@@ -277,7 +289,7 @@ impl Server {
         row.text(&self.name);
         self.address.write(&mut row, clock);
         self.robots.write(&mut row, clock);
-        self.queue.write(&mut row, |at| clock.store(at));
+        self.queues.write(&mut row, |at| clock.store(at));
         row.number(clock.store(self.next_contact));
         row.byte(self.failures);
         row.byte(self.dead.map_or(0, |(trouble, _)| trouble as u8));
@@ -295,7 +307,7 @@ impl Server {
         let mut server = Server::new(row.text()?);
         server.address = Address::read(&mut row, clock)?;
         server.robots = RobotsState::read(&mut row, clock)?;
-        server.queue = Queue::read(&mut row, |stored| clock.restore(stored))?;
+        server.queues = Queues::read(&mut row, |stored| clock.restore(stored))?;
         server.next_contact = clock.restore(row.number()?);
         server.failures = row.byte()?;
         let trouble = Trouble::from_byte(row.byte()?);
@@ -327,7 +339,7 @@ mod tests {
         let resolution = Resolution::Addresses { addresses: vec!["::1".parse().unwrap()], ttl_s: 300 };
         server.address.learn(at(2), &resolution, &settings);
         server.robots.set_text(at(3), Duration::from_secs(9), &settings);
-        server.queue.give_back([3, 5].into_iter(), 0);
+        server.queues.give_back([3, 5].into_iter(), 0);
         server.leave_alone(at(4), Duration::from_secs(60));
         for _ in 0..settings.server_failures_max {
             server.set_aside(at(5), Trouble::Tls, None, &settings);

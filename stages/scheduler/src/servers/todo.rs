@@ -72,7 +72,7 @@ impl Server {
         if let Some(lease) = &self.lease {
             return Todo::Wait(lease.deadline, WaitFor::Lease);
         }
-        let (urls, errands) = (!self.queue.is_empty(), !self.errands.is_empty());
+        let (urls, errands) = (!self.queues.is_empty(), !self.errands.is_empty());
         if !urls && !errands {
             let is_over = self.next_contact <= now;
             return if is_over { Todo::Nothing } else { Todo::Wait(self.next_contact, WaitFor::Nobody) };
@@ -93,8 +93,8 @@ impl Server {
             let set_aside = self.was_set_aside();
             return Todo::Wait(self.next_contact, if set_aside { WaitFor::BackOff } else { WaitFor::Contact });
         }
-        if !errands && self.queue.ready_at() > now {
-            return Todo::Wait(self.queue.ready_at(), WaitFor::Retry);
+        if !errands && self.queues.ready_at() > now {
+            return Todo::Wait(self.queues.ready_at(), WaitFor::Retry);
         }
         match self.address.need(now, settings) {
             Need::Ask => return Todo::Resolve,
@@ -119,7 +119,7 @@ impl Server {
 
     /// Says whether its robots.txt has to be got before its URLs.
     pub(crate) fn needs_robots(&self, now: Timestamp, settings: &Settings) -> bool {
-        settings.respect_robots && !self.queue.is_empty() && self.robots.rules(now).is_none()
+        settings.respect_robots && !self.queues.is_empty() && self.robots.rules(now).is_none()
     }
 
     /// The room that its pages have to wait for, by what is left of their budgets.

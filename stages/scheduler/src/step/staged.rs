@@ -3,10 +3,12 @@
 //! A step notes which servers it touched; at its end the core finds each its place and writes its record.
 
 use crate::keys::server_key::ServerKey;
+use crate::keys::topic::TopicIndex;
 use crate::ledger_need::LedgerNeed;
 use crate::settings::Settings;
 use crate::step::messages::Messages;
 use crate::store::rows::Rows;
+use shared::message::JobId;
 use shared::stage::Output;
 use shared::stage::store::Store;
 use shared::time::Timestamp;
@@ -24,6 +26,10 @@ pub(crate) struct Staged<'a> {
     pub(crate) partitions: BTreeSet<u16>,
     /// Partitions that took on new URLs.
     pub(crate) serials: BTreeSet<u16>,
+    /// Topics whose turns changed.
+    pub(crate) turns: BTreeSet<TopicIndex>,
+    /// Jobs whose fetchers are to be told to stop; the fetcher of one from an earlier life is not known.
+    pub(crate) stopped: Vec<(JobId, Option<String>)>,
     /// Servers whose place has to be found anew.
     pub(crate) unsettled: VecDeque<ServerKey>,
     /// Servers that have nothing to do.
@@ -42,6 +48,8 @@ impl<'a> Staged<'a> {
             dirty: BTreeSet::new(),
             partitions: BTreeSet::new(),
             serials: BTreeSet::new(),
+            turns: BTreeSet::new(),
+            stopped: Vec::new(),
             unsettled: VecDeque::new(),
             idle: BTreeSet::new(),
             endings_left,

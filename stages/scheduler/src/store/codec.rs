@@ -9,7 +9,7 @@
 use std::net::IpAddr;
 
 /// Version of all rows; the first byte of each.
-const VERSION: u8 = 7;
+const VERSION: u8 = 8;
 
 /// Writes a row.
 pub(crate) struct Writer(Vec<u8>);

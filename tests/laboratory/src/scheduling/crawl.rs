@@ -22,11 +22,12 @@
 //! Invariants, checked: a server never has two connections; there are never more connections than allowed; each page is
 //! fetched once, after it was found; and all pages are fetched in the end.
 
-use super::instance::{FETCHER, Instance};
 use super::setup::Setup;
 use super::web::Web;
+use crate::instance::{FETCHER, Instance, NewPage, origin, settings};
 use anyhow::{Context as _, ensure};
-use scheduler::Input;
+use scheduler::{Input, Settings};
+use shared::config::DEFAULT_TOPIC;
 use shared::message::{Job, Quality, Report, RequestEnd, RequestResult, Validators};
 use shared::time::Timestamp;
 use std::cmp::Reverse;
@@ -113,7 +114,8 @@ struct Crawl<'a> {
 
 impl<'a> Crawl<'a> {
     fn new(web: &'a Web, qualities: &'a [Quality], setup: Setup) -> anyhow::Result<Self> {
-        let schedulers = (0..setup.schedulers).map(|number| Instance::open(number, setup));
+        let settings = Settings { policy: setup.policy.configured(), ..settings(setup.schedulers) };
+        let schedulers = (0..setup.schedulers).map(|number| Instance::open(number, settings.clone()));
         Ok(Crawl {
             web,
             qualities,
@@ -150,7 +152,12 @@ impl<'a> Crawl<'a> {
         let on = on.map(|on| self.web.url(on)).unwrap_or_default();
         for (partition, pages) in batches {
             let scheduler = &mut self.schedulers[usize::from(partition)];
-            let ready = scheduler.ready(self.web, &on, &pages);
+            let pages = pages.into_iter().map(|(page, worth)| NewPage {
+                url: self.web.url(page),
+                server: Web::name(self.web.pages[page].server),
+                origin: origin(DEFAULT_TOPIC, &on, worth),
+            });
+            let ready = scheduler.ready(pages);
             let jobs = scheduler.step(self.now, Input::Ready(ready))?;
             ensure!(jobs.is_empty(), "a job that nobody asked for");
         }

@@ -6,7 +6,7 @@ use crate::keys::circle::Circle;
 use crate::keys::room::Room;
 use crate::ranking::ready_queue::QueuePlace;
 use crate::servers::server::Server;
-use shared::message::Outcome;
+use shared::message::{JobKind, Outcome};
 use shared::stage::Core as _;
 use shared::stage::store::Store as _;
 use shared::url::{host_of, registered_domain};
@@ -36,6 +36,22 @@ impl World {
             }
         }
         self.check_circles();
+        self.check_topics();
+    }
+
+    /// Jobs for pages yield or run, by the priorities of their topics; and a server that may be contacted stands for one at least.
+    fn check_topics(&self) {
+        let topics = &self.settings.topics;
+        for (key, server, lease) in self.core.servers.connected().filter(|(_, _, lease)| lease.kind() == JobKind::Pages)
+        {
+            let known = self.core.places.yields.knows(topics.priority(lease.topic), key);
+            assert!(known, "the job of {} is out", server.name);
+        }
+        for server in self.core.servers.all() {
+            if let QueuePlace::Ready(standing, _) | QueuePlace::Troubled(standing, _) = &server.place {
+                assert!(!standing.ranks.is_empty(), "{} stands for no topic", server.name);
+            }
+        }
     }
 
     /// No circle has more jobs than allowed, and nobody waits for room that is there.

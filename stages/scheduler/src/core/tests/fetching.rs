@@ -98,7 +98,8 @@ impl World {
                         held.lease_end = held.reported_at + Duration::from_millis(held.job.lease_ms);
                     }
                 }
-                ToFetcher::Revoked { job } => self.held.retain(|held| held.job.id != job),
+                // It makes no more requests, and says so with its last report.
+                ToFetcher::Revoked { job } => self.revoked.extend(self.held.extract_if(.., |held| held.job.id == job)),
             }
         }
     }
@@ -175,6 +176,11 @@ impl World {
 
     /// What the fetcher has to do now: requests, reports every five seconds and at the end.
     fn work(&mut self, web: &mut dyn Web) {
+        while let Some(mut held) = self.revoked.pop() {
+            let report = held.report(true, false);
+            self.step(Some(Input::Report(report)));
+            self.receive();
+        }
         let mut index = 0;
         while index < self.held.len() {
             let now = self.now;
@@ -230,9 +236,14 @@ impl World {
 
     /// Runs for `wait`.
     pub(crate) fn run(&mut self, web: &mut dyn Web, wait: Duration) {
+        self.run_with(web, 64, wait);
+    }
+
+    /// Runs for `wait`, with so many connections.
+    pub(crate) fn run_with(&mut self, web: &mut dyn Web, connections: u32, wait: Duration) {
         let end = self.now + wait;
         while self.now < end {
-            self.advance(web, 64, end);
+            self.advance(web, connections, end);
         }
     }
 

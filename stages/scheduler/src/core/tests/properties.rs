@@ -5,6 +5,8 @@ use super::web::{Web, addresses, redirect, response, robots};
 use super::world::World;
 use crate::core::scheduler::Input;
 use crate::ranking::quality::Provider;
+use crate::ranking::topics::Topics;
+use crate::ranking::topics::tests::topics;
 use crate::settings::Settings;
 use crate::settings::tests::settings;
 use proptest::prelude::*;
@@ -150,6 +152,7 @@ struct Way {
     reports: Vec<Report>,
     batches: Vec<ReadyUrls>,
     pages: u64,
+    crashes: usize,
 }
 
 /// A server; two of them are one host.
@@ -216,16 +219,24 @@ impl Way {
                 world.step(None);
                 world.receive();
             }
-            Happening::Crash => world.crash(),
+            Happening::Crash => self.crash(world),
             Happening::CrashInStep(server) => {
                 let batch = self.batch(world, server, 3, 9);
                 let _ = world.step_only(Some(Input::Ready(batch.clone())));
-                world.crash();
+                self.crash(world);
                 world.step(Some(Input::Ready(batch)));
             }
             _ => {}
         }
         world.receive();
+        self.reports.extend(world.revoked.drain(..).map(|mut held| held.report(true, false)));
+    }
+
+    /// The process dies. The next one has other topics: they were added, changed or removed.
+    fn crash(&mut self, world: &mut World) {
+        self.crashes += 1;
+        world.settings.topics = topics_of(self.crashes);
+        world.crash();
     }
 
     /// Requests of a job, as its fetcher may make them: within its lease, with its gap between.
@@ -271,6 +282,12 @@ fn answer_errands(world: &mut World, web: &mut Wild) {
     }
 }
 
+/// The topics of a life of the scheduler.
+fn topics_of(life: usize) -> Topics {
+    let lives: [&[(u8, u64)]; 4] = [&[(0, 1000), (9, 1000)], &[], &[(3, 10), (3, 60_000), (3, 500)], &[(0, 1000)]];
+    topics(lives[life % lives.len()])
+}
+
 fn wild_settings(pages_per_host: u64, connections_per_address: u32, policy: Policy) -> Settings {
     Settings {
         policy,
@@ -298,11 +315,15 @@ proptest! {
         some_owned: bool,
         pages_per_host in prop::sample::select(vec![0u64, 1, 4, 20]),
         connections_per_address in 0u32..3,
+        life in 0usize..4,
         policy in prop::sample::select(vec![Policy::BreadthFirst, Policy::Performance, Policy::Quality, Policy::Capacity]),
     ) {
         let owned: &[u16] = if some_owned { &[0, 1, 2, 3] } else { &[1, 2, 3] };
-        let mut world = World::owning(wild_settings(pages_per_host, connections_per_address, policy), owned);
-        let (mut way, mut web) = (Way::default(), Wild::default());
+        let mut settings = wild_settings(pages_per_host, connections_per_address, policy);
+        settings.topics = topics_of(life);
+        let mut world = World::owning(settings, owned);
+        let (mut way, mut web) = (Way { crashes: life, ..Way::default() }, Wild::default());
+        world.topics = ["default", "t1", "t2", "t3"].map(str::to_owned).into();
         for what in happenings {
             if let Happening::New { server, .. } | Happening::CrashInStep(server) = &what
                 && !owned.contains(&partition(host_of(&server_name(*server)), 4))

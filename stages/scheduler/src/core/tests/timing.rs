@@ -6,7 +6,9 @@ use crate::core::scheduler::{Scheduler, TABLES};
 use crate::settings::Settings;
 use crate::settings::tests::settings;
 use shared::config::{Bytes, DownloadPause, Durability};
-use shared::message::{Ask, Edge, ReadyUrls, Report, RequestResult, ServerResolution, ToFetcher, decode, encode};
+use shared::message::{
+    Ask, Edge, Origin, ReadyUrls, Report, RequestResult, ServerResolution, ToFetcher, decode, encode,
+};
 use shared::partitions::Directory;
 use shared::stage::disk::{DiskStore, StoreOptions};
 use shared::stage::store::{MemoryStore, Store};
@@ -30,6 +32,17 @@ struct Bench {
     commit_time: Duration,
     steps: u64,
     jobs: Vec<shared::message::Job>,
+    topics: usize,
+    by: By,
+}
+
+/// How URLs belong to topics.
+#[derive(Clone, Copy)]
+enum By {
+    /// All of a server to one.
+    Server,
+    /// Those of each server to all.
+    Page,
 }
 
 impl Bench {
@@ -60,13 +73,18 @@ impl Bench {
             let of_partitions = hosts.chunk_by(|a, b| partition(a, PARTITIONS) == partition(b, PARTITIONS));
             for group in of_partitions.flat_map(|hosts| hosts.chunks(10)) {
                 let partition = partition(&group[0], PARTITIONS);
-                let mut ready = ReadyUrls { partition, origins: vec![origin()], ..ReadyUrls::default() };
-                for (server, host) in (0..).zip(group) {
+                let topics = (0..self.topics).map(|number| Origin { topic: format!("t{}", number + 1), ..origin() });
+                let mut ready = ReadyUrls { partition, origins: topics.collect(), ..ReadyUrls::default() };
+                for (server, host) in (0u32..).zip(group) {
                     let name = format!("http://{host}");
                     for page in 0..10 {
                         serials[usize::from(partition)] += 1;
                         ready.urls.push(&format!("{name}/section/{round}/page-{page}.html?id={}", round * 10 + page));
-                        ready.origin_of.push(0);
+                        let topic = match self.by {
+                            By::Server => host_hash(host) as usize,
+                            By::Page => round * 10 + page,
+                        };
+                        ready.origin_of.push((topic % self.topics) as u32);
                         ready.server_of.push(server);
                         ready.serials.push(serials[usize::from(partition)]);
                     }
@@ -114,14 +132,21 @@ impl Bench {
     }
 }
 
-fn measure(name: &str, store: Arc<dyn Store>) {
-    let settings =
-        Settings { delay: Duration::ZERO, respect_robots: false, directory: Directory::new(PARTITIONS), ..settings() };
+fn measure(name: &str, store: Arc<dyn Store>, topics: usize, by: By) {
+    let settings = Settings {
+        delay: Duration::ZERO,
+        download_pause: DownloadPause::default(),
+        respect_robots: false,
+        directory: Directory::new(PARTITIONS),
+        topics: crate::ranking::topics::tests::topics(&vec![(0, 1000); if topics == 1 { 0 } else { topics }]),
+        ..settings()
+    };
     let partitions: Vec<u16> = (0..PARTITIONS).collect();
     let now = Timestamp::from_micros(1);
     let core = Scheduler::open(settings, 0, 1, &partitions, Arc::clone(&store), now).unwrap();
+    let none = Duration::ZERO;
     let mut bench =
-        Bench { core, store, now, core_time: Duration::ZERO, commit_time: Duration::ZERO, steps: 0, jobs: Vec::new() };
+        Bench { core, store, now, topics, by, core_time: none, commit_time: none, steps: 0, jobs: Vec::new() };
     bench.tell();
     let (arrival_core, arrival_commit) = (bench.core_time, bench.commit_time);
     bench.fetch();
@@ -143,11 +168,21 @@ fn measure(name: &str, store: Arc<dyn Store>) {
 #[test]
 #[ignore = "a measurement: cargo test --release -p scheduler timing -- --ignored --nocapture"]
 fn what_a_url_costs() {
-    measure("memory", Arc::new(MemoryStore::default()));
+    for _ in 0..3 {
+        measure("one topic, memory", Arc::new(MemoryStore::default()), 1, By::Server);
+        measure("100 topics, one at a server, memory", Arc::new(MemoryStore::default()), 100, By::Server);
+        measure("8 topics at each server, memory", Arc::new(MemoryStore::default()), 8, By::Page);
+        measure("100 topics at each server, memory", Arc::new(MemoryStore::default()), 100, By::Page);
+    }
     let dir = tempfile::tempdir().unwrap();
     let options =
         StoreOptions { memtable_bytes: Bytes(8 << 20), cache_bytes: Bytes(32 << 20), durability: Durability::Process };
-    measure("disk", Arc::new(DiskStore::open(dir.path(), &TABLES.map(|(table, _)| table), options).unwrap()));
+    measure(
+        "disk",
+        Arc::new(DiskStore::open(dir.path(), &TABLES.map(|(table, _)| table), options).unwrap()),
+        1,
+        By::Server,
+    );
 }
 
 /// Jobs for a server with a robots.txt of 500 KiB.

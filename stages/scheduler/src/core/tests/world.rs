@@ -10,13 +10,13 @@ use crate::settings::Settings;
 use crate::settings::tests::settings;
 use shared::bus::lane_of;
 use shared::message::{
-    Ask, AskReply, DnsRefresh, Edge, Errand, FoundUrls, Outcome, OutcomeEntry, Outcomes, ReadyUrls, Resolution,
+    Ask, AskReply, DnsRefresh, Edge, Errand, FoundUrls, Origin, Outcome, OutcomeEntry, Outcomes, ReadyUrls, Resolution,
     ServerResolution, ToFetcher, decode,
 };
 use shared::stage::store::{MemoryStore, Store as _};
 use shared::stage::{Core as _, Event, Output, Ticket, Token};
 use shared::time::Timestamp;
-use shared::url::{host_hash, host_of, partition, server_of};
+use shared::url::{fingerprint, host_hash, host_of, partition, server_of};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -53,6 +53,10 @@ pub(crate) struct World {
     /// URLs that the scheduler found.
     pub(crate) found: Vec<FoundUrls>,
     pub(crate) held: Vec<Held>,
+    /// Jobs that were to stop, and have not been reported since.
+    pub(crate) revoked: Vec<Held>,
+    /// The topics of the URLs that are told; a URL always has the same.
+    pub(crate) topics: Vec<String>,
     pub(super) ask: u64,
     pub(super) received: u64,
     /// Contacts: the time and the URL.
@@ -95,6 +99,8 @@ impl World {
             ledgers: Ledgers::default(),
             found: Vec::new(),
             held: Vec::new(),
+            revoked: Vec::new(),
+            topics: vec![origin().topic],
             ask: 0,
             received: 0,
             contacts: Vec::new(),
@@ -196,7 +202,8 @@ impl World {
     /// A batch of new URLs, numbered, all of servers of one partition.
     pub(crate) fn batch(&mut self, urls: &[String], resolution: Option<&Resolution>) -> ReadyUrls {
         let home = partition(host_of(&urls[0]), self.settings.directory.ids());
-        let mut ready = ReadyUrls { partition: home, origins: vec![origin()], ..ReadyUrls::default() };
+        let origins = self.topics.iter().map(|topic| Origin { topic: topic.clone(), ..origin() }).collect();
+        let mut ready = ReadyUrls { partition: home, origins, ..ReadyUrls::default() };
         for url in urls {
             assert_eq!(partition(host_of(url), self.settings.directory.ids()), home);
             let server = server_of(url);
@@ -207,7 +214,7 @@ impl World {
             let serial = self.serials.entry(home).or_default();
             *serial += 1;
             ready.urls.push(url);
-            ready.origin_of.push(0);
+            ready.origin_of.push((fingerprint(url) % self.topics.len() as u64) as u32);
             ready.server_of.push(index as u32);
             ready.serials.push(*serial);
             assert!(self.told.insert(url.clone(), home).is_none(), "tests name each URL once");

@@ -2,12 +2,10 @@
 //!
 //! In: new pages, asks, reports. Out: jobs. Each step is committed to a store in memory, as in a process.
 
-use super::setup::Setup;
-use super::web::Web;
 use anyhow::ensure;
 use scheduler::quality::Provider;
-use scheduler::{Input, Scheduler, Schedulers, Settings};
-use shared::config::{DownloadPause, OverBudget};
+use scheduler::{Input, Scheduler, Schedulers, Settings, Topics};
+use shared::config::{DownloadPause, OverBudget, Policy};
 use shared::message::{Ask, Job, Origin, Quality, ReadyUrls, Resolution, ServerResolution, ToFetcher, decode};
 use shared::partitions::{Directory, Owners};
 use shared::stage::store::{MemoryStore, Store as _};
@@ -20,14 +18,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The one fetcher of all schedulers.
-pub(super) const FETCHER: &str = "fetcher-0";
+pub(crate) const FETCHER: &str = "fetcher-0";
 const LIFE: u64 = 1;
 /// Longer than any crawl, so that no lease has to be renewed and no address asked for again: the most seconds that a
 /// message can say.
 const FOR_EVER: Duration = Duration::from_secs(u32::MAX as u64);
 
+/// A page that a scheduler is told of.
+pub(crate) struct NewPage {
+    pub(crate) url: String,
+    /// `scheme://host[:port]`.
+    pub(crate) server: String,
+    pub(crate) origin: Origin,
+}
+
 /// A scheduler with its store, and what its fetcher counts of it.
-pub(super) struct Instance {
+pub(crate) struct Instance {
     core: Scheduler,
     store: Arc<MemoryStore>,
     partition: u16,
@@ -39,27 +45,26 @@ pub(super) struct Instance {
 
 impl Instance {
     /// The scheduler of the partition with that number.
-    pub(super) fn open(number: u16, setup: Setup) -> anyhow::Result<Self> {
+    pub(crate) fn open(number: u16, settings: Settings) -> anyhow::Result<Self> {
         let store = Arc::new(MemoryStore::default());
-        let core = Scheduler::open(settings(setup), number, 1, &[number], store.clone(), Timestamp::ZERO)?;
+        let core = Scheduler::open(settings, number, 1, &[number], store.clone(), Timestamp::ZERO)?;
         Ok(Instance { core, store, partition: number, serial: 0, asks: 0, received: 0 })
     }
 
-    /// A message of new pages, each with what it is worth.
-    pub(super) fn ready(&mut self, web: &Web, on: &str, pages: &[(usize, Quality)]) -> ReadyUrls {
+    /// A message of new pages.
+    pub(crate) fn ready(&mut self, pages: impl IntoIterator<Item = NewPage>) -> ReadyUrls {
         let mut ready = ReadyUrls { partition: self.partition, ..ReadyUrls::default() };
         let mut servers = BTreeMap::new();
-        for (index, &(page, worth)) in (0..).zip(pages) {
-            let server = web.pages[page].server;
-            let server_of = *servers.entry(server).or_insert_with(|| {
+        for (index, NewPage { url, server, origin }) in (0..).zip(pages) {
+            let server_of = *servers.entry(server.clone()).or_insert_with(|| {
                 let resolution =
                     Resolution::Addresses { addresses: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)], ttl_s: u32::MAX };
-                ready.servers.push(ServerResolution { server: Web::name(server), resolution: Some(resolution) });
+                ready.servers.push(ServerResolution { server, resolution: Some(resolution) });
                 ready.servers.len() as u32 - 1
             });
             self.serial += 1;
-            ready.urls.push(&web.url(page));
-            ready.origins.push(origin(on, worth));
+            ready.urls.push(&url);
+            ready.origins.push(origin);
             ready.origin_of.push(index);
             ready.server_of.push(server_of);
             ready.serials.push(self.serial);
@@ -68,7 +73,7 @@ impl Instance {
     }
 
     /// Asks for a job, and withdraws the ask when there is none.
-    pub(super) fn ask(&mut self, now: Timestamp) -> anyhow::Result<Option<Job>> {
+    pub(crate) fn ask(&mut self, now: Timestamp) -> anyhow::Result<Option<Job>> {
         let job = self.ask_for(now, 1)?;
         if job.is_none() {
             ensure!(self.ask_for(now, 0)?.is_none(), "a job that nobody asked for");
@@ -86,7 +91,7 @@ impl Instance {
     }
 
     /// Steps the core until it has no more to do now, and commits. Gives the jobs that it grants.
-    pub(super) fn step(&mut self, now: Timestamp, input: Input) -> anyhow::Result<Vec<Job>> {
+    pub(crate) fn step(&mut self, now: Timestamp, input: Input) -> anyhow::Result<Vec<Job>> {
         let mut jobs = Vec::new();
         let mut event = Event::Message { ticket: Ticket(0), input };
         loop {
@@ -106,10 +111,11 @@ impl Instance {
     }
 }
 
-fn origin(page: &str, quality: Quality) -> Origin {
+/// How a page was found: on another one, or as a seed.
+pub(crate) fn origin(topic: &str, page: &str, quality: Quality) -> Origin {
     Origin {
         page: page.to_owned(),
-        topic: "default".to_owned(),
+        topic: topic.to_owned(),
         depth: u16::from(!page.is_empty()),
         redirects: 0,
         seed: page.is_empty(),
@@ -118,12 +124,12 @@ fn origin(page: &str, quality: Quality) -> Origin {
     }
 }
 
-/// No politeness except one connection per server. A new server has the paper's estimates.
-fn settings(setup: Setup) -> Settings {
+/// No politeness except one connection per server. A new server has the paper's estimates, and servers take turns.
+pub(crate) fn settings(schedulers: u16) -> Settings {
     Settings {
         generation: 1,
         life: 0,
-        directory: Directory::new(setup.schedulers),
+        directory: Directory::new(schedulers),
         delay: Duration::ZERO,
         crawl_delay_max: Duration::ZERO,
         download_pause: DownloadPause { factor: 0, max: Duration::ZERO },
@@ -133,7 +139,7 @@ fn settings(setup: Setup) -> Settings {
         respect_robots: false,
         robots_lifetime: FOR_EVER,
         agent: "rhumb".to_owned(),
-        policy: setup.policy.configured(),
+        policy: Policy::BreadthFirst,
         quality: Provider::Flow,
         requests_per_connection: 50,
         visit_budget: FOR_EVER,
@@ -153,6 +159,7 @@ fn settings(setup: Setup) -> Settings {
         pages_per_host: 0,
         over_budget: OverBudget::End,
         sitemaps_per_server: 0,
+        topics: Topics::new([], FOR_EVER),
         max_depth: Depths::all(u16::MAX),
     }
 }
