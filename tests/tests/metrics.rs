@@ -14,7 +14,7 @@ const HEAD: &str = "\
 Every process serves its metrics on `/metrics`, in the text format of Prometheus: stages on `stages.<stage>.listen`, the
 `rhumb` that conducts a crawl on `conductor.listen`. A name is made of `rhumb`, the stage with `_` for `-`, and what is
 counted. Counters end in `_total`, and begin again at 0 with a process or, where it says so, with the crawl. A label is an
-edge, a stage, an outcome or a state: never a host or a URL. `deploy/grafana/rhumb.json` shows them,
+edge, a stage, an outcome, a topic or a state: never a host or a URL. `deploy/grafana/rhumb.json` shows them,
 `deploy/prometheus/rules.yaml` watches them ([alerts.md](alerts.md)).
 
 This page is made from the tables in the sources: change them, and then write it with

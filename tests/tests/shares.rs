@@ -88,6 +88,15 @@ fn equal_topics_have_equal_shares_however_much_waits_of_each() {
     println!("requests in {:?}, of 40,000, 400 and 400 URLs: {requests:?}", end - begin);
     let mean = requests.iter().sum::<usize>() / requests.len();
     assert!(requests.iter().all(|requests| requests.abs_diff(mean) * 10 <= mean), "{requests:?}");
+    let told =
+        crawl.until(MINUTE, |summary| summary.topics["left"].waiting + summary.topics["right"].waiting == 0).topics;
+    let counts = ["wide", "left", "right", "default"].map(|topic| (told[topic].new, told[topic].fetched));
+    assert!(matches!(counts, [(40_000, 400..), (400, 400), (400, 400), (0, 0)]), "{counts:?}");
+    let ratio = told["left"].connection_ms as f64 / told["right"].connection_ms as f64;
+    assert!((0.8..1.25).contains(&ratio), "{told:?}");
+    assert_eq!(crawl.count("scheduler", "rhumb_scheduler_topic_fetched_total{topic=\"left\"}"), 400);
+    let status = crawl.rhumb(&["status"]).out;
+    assert!(status.contains("topic     left  new 400  waiting 0  fetched 400"), "{status}");
     crawl.signal(Signal::INT);
     assert_eq!(crawl.exit_code(MINUTE), 130, "{}", crawl.log());
     assert_manners(&world.web.report());

@@ -12,4 +12,4 @@ mod summary;
 pub(crate) use backlog::unarchived;
 pub(crate) use snapshot::{Snapshot, StreamUse};
 pub(crate) use summary::Supervision;
-pub use summary::{ConsumerUse, Parked, ProcessUse, ProcessWork, Summary};
+pub use summary::{ConsumerUse, Parked, ProcessUse, ProcessWork, Summary, TopicUse};

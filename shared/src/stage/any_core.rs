@@ -3,7 +3,7 @@
 //! In: payloads, signals, and the end of work that the shell does. Out: [`Step`]s for the settlement. Work that a step
 //! asks for begins when its step is settled ([`AnyCore::perform`]).
 
-use super::core::{Core, Count, Event, Figures, Output, Step, Ticket};
+use super::core::{Core, Count, CountOfTopic, Event, Figures, Output, Step, Ticket};
 use super::dropping::{Counted, DropProgress};
 use super::moves::Beside;
 use super::queue::{QueueQuestion, ServerQueue};
@@ -164,6 +164,9 @@ pub trait AnyCore {
     /// The core's numbers.
     fn counts(&self) -> Vec<Count>;
 
+    /// The core's numbers of each topic.
+    fn counts_by_topic(&self) -> Vec<CountOfTopic>;
+
     /// How long what the core waits for took.
     fn histograms(&self) -> Vec<(&'static str, &Histogram)>;
 }
@@ -306,6 +309,10 @@ impl<C: Core, S: Shell<C>> AnyCore for Assembled<C, S> {
 
     fn counts(&self) -> Vec<Count> {
         self.core.counts()
+    }
+
+    fn counts_by_topic(&self) -> Vec<CountOfTopic> {
+        self.core.counts_by_topic()
     }
 
     fn histograms(&self) -> Vec<(&'static str, &Histogram)> {

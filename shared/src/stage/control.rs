@@ -49,6 +49,9 @@ pub struct ProcessStatus {
     pub unsplittable: BTreeMap<u16, u64>,
     /// Numbers of the core (totals end in `_total`) and of the loop (`loop_` in front).
     pub counts: BTreeMap<String, u64>,
+    /// Numbers of the core by topic.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub topics: BTreeMap<String, BTreeMap<String, u64>>,
 }
 
 /// A process's answer to the question about a URL.

@@ -191,6 +191,17 @@ impl<E> Output<E> {
 /// A number a core keeps, for status and metrics: a total when its name ends in `_total`, else a level.
 pub type Count = (&'static str, u64);
 
+/// A number of a topic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CountOfTopic {
+    /// The topic.
+    pub topic: String,
+    /// A row of the table of the stage, by topic.
+    pub count: &'static str,
+    /// The number.
+    pub value: u64,
+}
+
 /// What a core tells of a partition of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Figures {
@@ -322,6 +333,11 @@ pub trait Core {
 
     /// Its numbers. Each has a row in the table of its stage ([`Stage::metrics`](super::Stage::metrics)).
     fn counts(&self) -> Vec<Count>;
+
+    /// Its numbers of each topic; rows of the same table.
+    fn counts_by_topic(&self) -> Vec<CountOfTopic> {
+        Vec::new()
+    }
 
     /// How long what it waits for took; rows of the same table.
     fn histograms(&self) -> Vec<(&'static str, &Histogram)> {

@@ -4,7 +4,7 @@
 //! `stages.<stage>.listen`; a stage that the configuration does not name has them on a free port of the loopback interface.
 
 use super::context::Stage;
-use super::core::Count;
+use super::core::{Count, CountOfTopic};
 use super::metrics::{LATENCIES, METRICS, SPENT, STEPS, WAYS};
 use super::occupation::TimeSpent;
 use super::settlement::Took;
@@ -21,6 +21,8 @@ use std::time::Duration;
 pub(super) struct Vitals {
     /// Numbers of the core and of the loop.
     pub(super) counts: Vec<Count>,
+    /// Numbers of the core by topic.
+    pub(super) counts_by_topic: Vec<CountOfTopic>,
     /// What the time of the process was spent on.
     pub(super) spent: TimeSpent,
     /// How long the turns of the loop were.
@@ -94,6 +96,8 @@ impl Source for StageMetrics {
             let mut family = to.family(prefix, row);
             let counts = vitals.counts.iter().filter(|(name, _)| *name == row.name);
             counts.for_each(|(_, value)| family.value(&[], value));
+            let by_topic = vitals.counts_by_topic.iter().filter(|of| of.count == row.name);
+            by_topic.for_each(|of| family.value(&[("topic", &of.topic)], of.value));
             let histograms = vitals.histograms.iter().filter(|(name, _)| *name == row.name);
             histograms.for_each(|(_, histogram)| family.histogram(&[], histogram));
         }

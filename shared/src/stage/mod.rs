@@ -67,7 +67,7 @@ pub use context::{Context, OpenBeside, Stage, State};
 pub use control::{
     ControlRequest, PartitionFigures, ProcessCapture, ProcessHeeds, ProcessPartitions, ProcessReason, ProcessStatus,
 };
-pub use core::{Core, Count, Event, Figures, Output, Publish, Send, Step, Ticket};
+pub use core::{Core, Count, CountOfTopic, Event, Figures, Output, Publish, Send, Step, Ticket};
 pub use dropping::{CountQuestion, Counted, DropProgress, ProcessCount, ProcessDrop};
 pub use life::new_life;
 pub use moves::{

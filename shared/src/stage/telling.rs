@@ -6,7 +6,7 @@ use super::context::Context;
 use super::control::{
     ControlRequest, PartitionFigures, ProcessCapture, ProcessHeeds, ProcessPartitions, ProcessReason, ProcessStatus,
 };
-use super::core::{Count, Figures};
+use super::core::{Count, CountOfTopic, Figures};
 use super::dropping::{CountQuestion, DropProgress, ProcessCount, ProcessDrop};
 use super::front::{Front, Vitals};
 use super::incoming::Incoming;
@@ -55,6 +55,7 @@ impl Telling {
         let owned = |(name, histogram): (&'static str, &Histogram)| (name, histogram.clone());
         self.front.renew(Vitals {
             counts: moment.counts(),
+            counts_by_topic: core.counts_by_topic(),
             spent: occupation.total().clone(),
             steps: occupation.steps().clone(),
             latencies: settlement.latencies().to_vec(),
@@ -162,6 +163,7 @@ impl Telling {
             held: moment.is_held,
             unsplittable: moment.unsplittable(),
             counts: moment.counts().into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            topics: moment.topics(),
         }
     }
 }
@@ -209,6 +211,14 @@ impl Moment<'_> {
         counts.push(("partitions_of_all", self.partitions_of_all));
         counts.push(("partitions_coming", self.incoming.coming()));
         counts
+    }
+
+    fn topics(&self) -> BTreeMap<String, BTreeMap<String, u64>> {
+        let mut topics: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
+        for CountOfTopic { topic, count, value } in self.core.counts_by_topic() {
+            topics.entry(topic).or_default().insert(count.to_owned(), value);
+        }
+        topics
     }
 
     fn readiness(&self) -> Result<(), String> {

@@ -87,6 +87,23 @@ pub const METRICS: &[Row] = &[
         "Jobs that were asked to yield to a topic of a higher priority, since this process began.",
     ),
     Row::counter(
+        "topic_new_total",
+        "URLs",
+        "New URLs of a topic, since it came to each partition. Topics that are not configured count for `default`, here and below.",
+    )
+    .by(&["topic"]),
+    Row::gauge("topic_waiting", "URLs", "URLs of a topic that wait or are in flight.").by(&["topic"]),
+    Row::counter("topic_fetched_total", "URLs", "URLs of a topic that ended fetched.").by(&["topic"]),
+    Row::counter("topic_bytes_total", "bytes", "Bytes of the bodies of their pages.").by(&["topic"]),
+    Row::gauge("topic_connections", "connections", "Connections of a topic. Those that get robots.txt are no topic's.")
+        .by(&["topic"]),
+    Row::counter(
+        "topic_connection_ms_total",
+        "milliseconds",
+        "Connection time of a topic, since this process began: what its turns are measured in.",
+    )
+    .by(&["topic"]),
+    Row::counter(
         "failures_excused_total",
         "failures",
         "Failures of a fetcher that is cut off while others are answered, held against no server.",

@@ -145,6 +145,9 @@ fn text(summary: &Summary, snapshot: &Snapshot) -> String {
         summary.waiting, summary.waiting_over_budget, summary.waiting_paused, summary.in_flight, summary.dead
     );
     let _ = writeln!(text, "outcomes  {}", summary.outcomes_text("  "));
+    for (topic, has) in &summary.topics {
+        let _ = writeln!(text, "topic     {topic}  {has}");
+    }
     if let Some(lost) = summary.lost_text() {
         let _ = writeln!(text, "lost      {lost}");
     }

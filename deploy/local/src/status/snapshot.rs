@@ -1,7 +1,7 @@
 //! What the processes of a crawl answer and what lies in its streams, at one moment.
 
 use super::backlog::{Behind, backlog, owners_backlog};
-use super::summary::{ConsumerUse, Parked, ProcessUse, ProcessWork, Summary};
+use super::summary::{ConsumerUse, Parked, ProcessUse, ProcessWork, Summary, TopicUse};
 use crate::control::ask_all;
 use async_nats::jetstream::stream::{Info, Stream as JetStream};
 use futures::TryStreamExt as _;
@@ -160,6 +160,7 @@ impl Snapshot {
             waiting_over_budget: self.total("scheduler", "waiting_over_budget"),
             waiting_paused: self.total("scheduler", "waiting_paused"),
             in_flight: self.total("scheduler", "in_flight"),
+            topics: self.topics(),
             dead: self.dead,
             parked: self.parked.clone(),
             lost: self.lost(),
@@ -170,6 +171,14 @@ impl Snapshot {
             unsplittable: self.processes.iter().flat_map(unsplittable).collect(),
             ..Summary::default()
         }
+    }
+
+    fn topics(&self) -> BTreeMap<String, TopicUse> {
+        let mut topics: BTreeMap<String, TopicUse> = BTreeMap::new();
+        for (topic, counts) in self.processes.iter().flat_map(|process| &process.topics) {
+            topics.entry(topic.clone()).or_default().add(counts);
+        }
+        topics
     }
 
     /// Whether nothing is in flight, in hand, parked or in a stream, and nothing waits except for a larger budget. All

@@ -5,6 +5,8 @@ use shared::bus::Interested;
 use shared::orders::{DropOrder, Hold, Pause, Setting};
 use shared::stage::Shares;
 use std::collections::BTreeMap;
+use std::fmt;
+use std::time::Duration;
 
 /// What a process has used.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
@@ -114,6 +116,9 @@ pub struct Summary {
     pub waiting_paused: u64,
     /// URLs in connection jobs.
     pub in_flight: u64,
+    /// What each topic has; none where no topic is configured.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub topics: BTreeMap<String, TopicUse>,
     /// Messages put aside: corrupt ones, and those that processes died of.
     pub dead: u64,
     /// Messages that wait for a program that reads their schema version.
@@ -182,6 +187,47 @@ pub(crate) struct Supervision {
     /// Instances with state that run on other machines, or that ran there and are missing; each in words.
     #[serde(default)]
     pub(crate) elsewhere: Vec<String>,
+}
+
+/// What a topic has. Topics that are not configured count for the default one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TopicUse {
+    /// New URLs.
+    pub new: u64,
+    /// Those of them that wait or are in flight.
+    pub waiting: u64,
+    /// Those of them that were fetched.
+    pub fetched: u64,
+    /// Bytes of their bodies, as sent.
+    pub bytes: u64,
+    /// Connections now.
+    pub connections: u64,
+    /// Connection time since the schedulers began, in milliseconds.
+    pub connection_ms: u64,
+}
+
+impl fmt::Display for TopicUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TopicUse { new, waiting, fetched, bytes, connections, connection_ms } = self;
+        let time = Duration::from_millis(*connection_ms);
+        write!(
+            f,
+            "new {new}  waiting {waiting}  fetched {fetched} ({bytes} bytes)  connections {connections}, {time:.1?} in all"
+        )
+    }
+}
+
+impl TopicUse {
+    /// Adds the numbers of a scheduler.
+    pub(crate) fn add(&mut self, counts: &BTreeMap<String, u64>) {
+        let of = |name: &str| counts.get(name).copied().unwrap_or_default();
+        self.new += of("topic_new_total");
+        self.waiting += of("topic_waiting");
+        self.fetched += of("topic_fetched_total");
+        self.bytes += of("topic_bytes_total");
+        self.connections += of("topic_connections");
+        self.connection_ms += of("topic_connection_ms_total");
+    }
 }
 
 impl Summary {

@@ -94,6 +94,7 @@ fn put(
     let settings = staged.settings;
     let order = order(settings.policy(), settings.quality.quality(&url.url, &url.origin));
     let topic = known.unwrap_or_else(|| partition.number_of(staged, key.partition, &url.origin.topic));
+    partition.count_new(staged, key.partition, topic);
     server.queues.push(&mut staged.rows, key, topic, url, order, settings.head_max());
     Some(topic)
 }

@@ -32,6 +32,7 @@ use shared::message::JobKind;
 use shared::stage::store::{Store, StoreError, Table};
 use shared::time::Timestamp;
 use std::cmp::Reverse;
+use std::time::Duration;
 
 /// Table of topics: name, none for those that are not configured → how it stands in the turns.
 pub(crate) const TURNS: Table = "turns";
@@ -262,6 +263,7 @@ impl Places {
     /// A job of a server that was out when this life began counts again.
     pub(crate) fn restore(&mut self, key: ServerKey, server: &Server, lease: &Lease, settings: &Settings) {
         self.began(key, lease, settings);
+        self.queue.turns.charge(lease.topic, Duration::ZERO);
         for circle in server.circles_of(lease, settings).into_iter().flatten() {
             self.circles.restore(circle, settings);
         }

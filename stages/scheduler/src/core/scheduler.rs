@@ -42,7 +42,9 @@ use shared::message::{
 use shared::orders::{Orders, Selector};
 use shared::partitions::Owners;
 use shared::stage::store::{Store, StoreError, Table};
-use shared::stage::{Core, Count, Counted, DropProgress, Event, Figures, Keyed, Output, QueueQuestion, ServerQueue};
+use shared::stage::{
+    Core, Count, CountOfTopic, Counted, DropProgress, Event, Figures, Keyed, Output, QueueQuestion, ServerQueue,
+};
 use shared::time::Timestamp;
 use shared::topology::StageName;
 use std::collections::BTreeMap;
@@ -445,6 +447,10 @@ impl Core for Scheduler {
 
     fn figures(&self) -> Vec<Figures> {
         self.servers.figures()
+    }
+
+    fn counts_by_topic(&self) -> Vec<CountOfTopic> {
+        self.inquiry(Timestamp::ZERO).counts_by_topic()
     }
 
     fn counts(&self) -> Vec<Count> {

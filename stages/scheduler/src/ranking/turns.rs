@@ -68,6 +68,9 @@ struct Taker {
     account: Account,
     slice_max: i64,
     pages_min: u64,
+    /// Connections now, and connection time since this life began.
+    connections: u64,
+    used: Duration,
     /// Pages in this period.
     pages: u64,
     is_in_ring: bool,
@@ -97,6 +100,8 @@ impl Turns {
                 account: Account { slice, left: 0 },
                 slice_max: slice,
                 pages_min: rules.pages_min,
+                connections: 0,
+                used: Duration::ZERO,
                 pages: 0,
                 is_in_ring: false,
             }
@@ -162,20 +167,26 @@ impl Turns {
         self.rings.iter().find(|(_, ring)| stands(ring)).map(|(priority, _)| priority.0)
     }
 
-    /// A connection is granted that is expected to take so long.
+    /// A connection is granted that is expected to take so long; no time at all when it was out when this life began.
     pub(crate) fn charge(&mut self, of: TopicIndex, expected: Duration) {
-        self.add(of, -micros(expected));
+        if let Some(taker) = self.takers.get_mut(usize::from(of.0)) {
+            taker.connections += 1;
+            taker.account.left = taker.account.left.saturating_sub(micros(expected));
+        }
     }
 
     /// A connection is closed that took so long.
     pub(crate) fn settle(&mut self, of: TopicIndex, expected: Duration, took: Duration) {
-        self.add(of, micros(expected) - micros(took));
+        if let Some(taker) = self.takers.get_mut(usize::from(of.0)) {
+            taker.connections = taker.connections.saturating_sub(1);
+            taker.used += took;
+            taker.account.left = taker.account.left.saturating_add(micros(expected) - micros(took));
+        }
     }
 
-    fn add(&mut self, of: TopicIndex, time: i64) {
-        if let Some(taker) = self.takers.get_mut(usize::from(of.0)) {
-            taker.account.left = taker.account.left.saturating_add(time);
-        }
+    /// Connections of a topic now, and its connection time since this life began.
+    pub(crate) fn use_of(&self, of: TopicIndex) -> (u64, Duration) {
+        self.takers.get(usize::from(of.0)).map_or_else(Default::default, |taker| (taker.connections, taker.used))
     }
 
     /// A topic brought a page.

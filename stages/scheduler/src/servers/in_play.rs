@@ -9,19 +9,21 @@ use crate::budget::left::{Budget, Budgets};
 use crate::budget::shares::Shares;
 use crate::keys::load::Load;
 use crate::keys::server_key::{ServerKey, keys_of};
+use crate::keys::topic::TopicIndex;
 use crate::politeness::paused::Paused;
 use crate::ranking::ready_queue::QueuePlace;
 use crate::servers::counts::Counts;
 use crate::servers::lease::Lease;
 use crate::servers::partition::Partition;
 use crate::servers::server::{SERVERS, Server};
+use crate::servers::topic_counts::TopicCounts;
 use crate::settings::Settings;
 use crate::step::staged::Staged;
 use crate::store::clock::Clock;
 use crate::store::rows::corrupt;
 use foldhash::HashMap;
 use shared::config::OverBudget;
-use shared::message::JobId;
+use shared::message::{JobId, Outcome};
 use shared::partitions::Directory;
 use shared::stage::Figures;
 use shared::stage::store::{Store, StoreError};
@@ -117,6 +119,12 @@ impl Servers {
     /// The range of keys of a partition; none when it was split.
     pub(crate) fn keys_of(&self, partition: u16) -> Option<(Vec<u8>, Vec<u8>)> {
         self.directory.hashes_of(partition).map(|hashes| keys_of(&hashes))
+    }
+
+    /// The partition of a server of this instance.
+    #[cfg(test)]
+    pub(crate) fn partition_of(&self, key: ServerKey) -> Option<&Partition> {
+        self.partitions.get(&key.partition)
     }
 
     /// A partition of this instance.
@@ -381,6 +389,11 @@ impl Servers {
                 state.save(staged, partition);
             }
         }
+        for (partition, topic) in std::mem::take(&mut staged.topics) {
+            if let Some(state) = self.partitions.get(&partition) {
+                state.save_topic(staged, partition, topic);
+            }
+        }
         for key in std::mem::take(&mut staged.idle) {
             self.leave(key);
         }
@@ -405,6 +418,24 @@ impl Servers {
             totals.add(&partition.counts);
         }
         totals
+    }
+
+    /// What was counted of each topic, over all partitions: of the others what is left of the totals.
+    pub(crate) fn totals_by_topic(&self) -> BTreeMap<TopicIndex, TopicCounts> {
+        let mut by_topic: BTreeMap<TopicIndex, TopicCounts> = BTreeMap::new();
+        let mut others = TopicCounts::default();
+        for Partition { counts, topics, topic_counts, .. } in self.partitions.values() {
+            let fetched = counts.outcomes[Outcome::Fetched as usize];
+            others.add(&TopicCounts { new: counts.new, ended: counts.ended(), fetched, bytes: counts.bytes });
+            for (number, of) in
+                topic_counts.iter().filter(|(number, _)| topics.index_of(**number) != TopicIndex::OTHERS)
+            {
+                by_topic.entry(topics.index_of(*number)).or_default().add(of);
+                others = others.without(of);
+            }
+        }
+        by_topic.insert(TopicIndex::OTHERS, others);
+        by_topic
     }
 
     /// New URLs whose serials follow this one.

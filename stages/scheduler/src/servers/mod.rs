@@ -8,4 +8,5 @@ pub(crate) mod lease;
 pub(crate) mod partition;
 pub(crate) mod server;
 pub(crate) mod todo;
+pub(crate) mod topic_counts;
 pub(crate) mod topic_numbers;

@@ -6,9 +6,11 @@ use crate::budget::hosts::Hosts;
 use crate::frontier::rows::{FrontierUrl, remove_url};
 use crate::frontier::url_end::UrlEnd;
 use crate::keys::server_key::ServerKey;
+use crate::keys::slot::topic_of;
 use crate::keys::topic::TopicNumber;
 use crate::ranking::topics::Topics;
 use crate::servers::counts::Counts;
+use crate::servers::topic_counts::TopicCounts;
 use crate::servers::topic_numbers::TopicNumbers;
 use crate::step::staged::Staged;
 use crate::store::clock::Clock;
@@ -18,6 +20,7 @@ use shared::message::{Outcome, Trace};
 use shared::stage::Applied;
 use shared::stage::store::{Changes, Store, StoreError, Table};
 use shared::time::Timestamp;
+use std::collections::BTreeMap;
 
 /// Table of partitions: number of the partition and kind of row → row.
 pub(crate) const META: Table = "meta";
@@ -30,6 +33,8 @@ pub(crate) struct Partition {
     pub(crate) counts: Counts,
     pub(crate) hosts: Hosts,
     pub(crate) topics: TopicNumbers,
+    /// Of the topics that have numbers of their own.
+    pub(crate) topic_counts: BTreeMap<TopicNumber, TopicCounts>,
     pub(crate) clock: Clock,
     /// How far it has come with each drop that was asked for.
     pub(crate) drops: Vec<DropState>,
@@ -77,7 +82,8 @@ impl Partition {
             None => Vec::new(),
         };
         let topics = TopicNumbers::new(topic_names(store, partition)?, topics);
-        Ok(Partition { serials, counts, hosts, topics, clock: Clock::resume(clock, now, life), drops })
+        let topic_counts = topic_counts(store, partition)?;
+        Ok(Partition { serials, counts, hosts, topics, topic_counts, clock: Clock::resume(clock, now, life), drops })
     }
 
     /// The number of a topic, which is stored when it is new.
@@ -87,6 +93,31 @@ impl Partition {
             staged.rows.put(META, key(partition, b't'), self.topics.to_row());
         }
         number
+    }
+
+    /// A new URL of a topic is taken on.
+    pub(crate) fn count_new(&mut self, staged: &mut Staged<'_>, partition: u16, topic: TopicNumber) {
+        self.count(staged, partition, topic, |counts| counts.new += 1);
+    }
+
+    fn count(
+        &mut self,
+        staged: &mut Staged<'_>,
+        partition: u16,
+        topic: TopicNumber,
+        change: impl FnOnce(&mut TopicCounts),
+    ) {
+        if topic != TopicNumber::OTHERS {
+            change(self.topic_counts.entry(topic).or_default());
+            staged.topics.insert((partition, topic));
+        }
+    }
+
+    /// Writes what was counted of a topic.
+    pub(crate) fn save_topic(&self, staged: &mut Staged<'_>, partition: u16, topic: TopicNumber) {
+        if let Some(counts) = self.topic_counts.get(&topic) {
+            staged.rows.put(META, topic_key(partition, topic), counts.to_row());
+        }
     }
 
     /// How far it has come with the drop of this id.
@@ -126,11 +157,25 @@ impl Partition {
     /// A URL ends: its row goes, its outcome is published, both in one commit (P3).
     pub(crate) fn end(&mut self, staged: &mut Staged<'_>, server: ServerKey, slot: u64, url: FrontierUrl, end: UrlEnd) {
         remove_url(&mut staged.rows, server, slot);
-        self.end_on_arrival(staged, server, url, end);
+        self.count_end(staged, server, topic_of(slot), url, end);
     }
 
-    /// A URL ends that never had a row.
+    /// A new URL ends that never had a row.
     pub(crate) fn end_on_arrival(&mut self, staged: &mut Staged<'_>, server: ServerKey, url: FrontierUrl, end: UrlEnd) {
+        let topic = self.number_of(staged, server.partition, &url.origin.topic);
+        self.count_new(staged, server.partition, topic);
+        self.count_end(staged, server, topic, url, end);
+    }
+
+    fn count_end(
+        &mut self,
+        staged: &mut Staged<'_>,
+        server: ServerKey,
+        topic: TopicNumber,
+        url: FrontierUrl,
+        end: UrlEnd,
+    ) {
+        self.count(staged, server.partition, topic, |counts| counts.end(end.outcome, end.bytes));
         self.counts.outcomes[end.outcome as usize] += 1;
         if end.outcome == Outcome::Fetched {
             self.counts.bytes += end.bytes;
@@ -141,6 +186,26 @@ impl Partition {
         staged.messages.outcome(server.partition, url.into_outcome(end));
         staged.partitions.insert(server.partition);
     }
+}
+
+/// The key of the row of counts of a topic.
+fn topic_key(partition: u16, topic: TopicNumber) -> Vec<u8> {
+    let mut key = key(partition, b'n');
+    key.push(topic.0);
+    key
+}
+
+/// What was counted of the topics that have numbers of their own.
+fn topic_counts(store: &dyn Store, partition: u16) -> Result<BTreeMap<TopicNumber, TopicCounts>, StoreError> {
+    let (mut counts, mut is_readable) = (BTreeMap::new(), true);
+    store.scan(META, &key(partition, b'n'), &key(partition, b'n' + 1), &mut |key, row| {
+        match (key.last(), TopicCounts::from_row(row)) {
+            (Some(&topic), Some(of)) => _ = counts.insert(TopicNumber(topic), of),
+            _ => is_readable = false,
+        }
+        is_readable
+    })?;
+    if is_readable { Ok(counts) } else { Err(corrupt(META, "a partition's row is unreadable")) }
 }
 
 /// The names of the topics that have numbers, in the order of these.
@@ -169,13 +234,14 @@ fn read_drops(row: &[u8]) -> Option<Vec<DropState>> {
 }
 
 /// What a partition that this instance does not work with has stored: its clock, its counts, how far it has come with drops, and
-/// the numbers of its topics.
+/// the numbers and counts of its topics.
 pub(crate) struct Stored {
     pub(crate) clock: u64,
     pub(crate) counts: Counts,
     pub(crate) drops: Vec<DropState>,
     /// As they are stored; none while no topic has one.
     pub(crate) topics: Option<Vec<u8>>,
+    pub(crate) topic_counts: BTreeMap<TopicNumber, TopicCounts>,
 }
 
 impl Stored {
@@ -188,7 +254,8 @@ impl Stored {
             None => Vec::new(),
         };
         let topics = store.get(META, &key(partition, b't'))?;
-        Ok(Some(Stored { clock, counts, drops, topics }))
+        let topic_counts = topic_counts(store, partition)?;
+        Ok(Some(Stored { clock, counts, drops, topics, topic_counts }))
     }
 
     /// Adds the row of a partition to a commit.
@@ -201,6 +268,9 @@ impl Stored {
         changes.put(META, key(partition, b'd'), drops_row(&self.drops));
         if let Some(topics) = &self.topics {
             changes.put(META, key(partition, b't'), topics.clone());
+        }
+        for (topic, counts) in &self.topic_counts {
+            changes.put(META, topic_key(partition, *topic), counts.to_row());
         }
     }
 }

@@ -3,7 +3,7 @@
 //! A step notes which servers it touched; at its end the core finds each its place and writes its record.
 
 use crate::keys::server_key::ServerKey;
-use crate::keys::topic::TopicIndex;
+use crate::keys::topic::{TopicIndex, TopicNumber};
 use crate::ledger_need::LedgerNeed;
 use crate::settings::Settings;
 use crate::step::messages::Messages;
@@ -26,6 +26,8 @@ pub(crate) struct Staged<'a> {
     pub(crate) partitions: BTreeSet<u16>,
     /// Partitions that took on new URLs.
     pub(crate) serials: BTreeSet<u16>,
+    /// Topics of which a partition counted something.
+    pub(crate) topics: BTreeSet<(u16, TopicNumber)>,
     /// Topics whose turns changed.
     pub(crate) turns: BTreeSet<TopicIndex>,
     /// Jobs whose fetchers are to be told to stop; the fetcher of one from an earlier life is not known.
@@ -48,6 +50,7 @@ impl<'a> Staged<'a> {
             dirty: BTreeSet::new(),
             partitions: BTreeSet::new(),
             serials: BTreeSet::new(),
+            topics: BTreeSet::new(),
             turns: BTreeSet::new(),
             stopped: Vec::new(),
             unsettled: VecDeque::new(),

@@ -4,6 +4,8 @@ use super::world::World;
 use crate::frontier::rows::URLS;
 use crate::keys::circle::Circle;
 use crate::keys::room::Room;
+use crate::keys::slot::topic_of;
+use crate::keys::topic::TopicIndex;
 use crate::ranking::ready_queue::QueuePlace;
 use crate::servers::server::Server;
 use shared::message::{JobKind, Outcome};
@@ -46,6 +48,22 @@ impl World {
         {
             let known = self.core.places.yields.knows(topics.priority(lease.topic), key);
             assert!(known, "the job of {} is out", server.name);
+        }
+        let mut open: BTreeMap<TopicIndex, u64> = BTreeMap::new();
+        for key in self.core.servers.keys() {
+            let (Some(server), Some(partition)) = (self.core.servers.get(key), self.core.servers.partition_of(key))
+            else {
+                continue;
+            };
+            let waiting = server.queues.waiting().map(|queue| (queue.topic(), queue.len()));
+            let in_flight = server.lease.iter().flat_map(|lease| &lease.slots).map(|slot| (topic_of(*slot), 1));
+            for (number, urls) in waiting.chain(in_flight) {
+                *open.entry(partition.topics.index_of(number)).or_default() += urls;
+            }
+        }
+        for (topic, counts) in self.core.servers.totals_by_topic() {
+            let open = open.get(&topic).copied().unwrap_or_default();
+            assert_eq!(counts.new, counts.ended + open, "P3 of a topic: {topic:?} {counts:?}");
         }
         for server in self.core.servers.all() {
             if let QueuePlace::Ready(standing, _) | QueuePlace::Troubled(standing, _) = &server.place {

@@ -3,8 +3,10 @@
 use super::web::{Fine, addresses};
 use super::world::World;
 use crate::core::scheduler::Input;
+use crate::ranking::topics::tests::topics;
 use crate::servers::halves::halve;
 use crate::servers::server::Server;
+use crate::settings::Settings;
 use crate::settings::tests::settings;
 use shared::message::{Edge, Errand, JobId, ReadyUrls, Report, decode};
 use shared::orders::{Author, DropOrder, Orders, Selection};
@@ -57,6 +59,13 @@ impl World {
     }
 }
 
+/// A world in which each partition has URLs of two topics.
+fn two_topics() -> World {
+    let mut world = World::new(Settings { topics: topics(&[(0, 1000)]), ..settings() });
+    world.topics = ["default", "t1"].map(str::to_owned).into();
+    world
+}
+
 /// Dedup's table, when it has numbered so many URLs within the partition.
 fn dedups(last_serial: u64) -> Owners {
     let mut owners = Owners::new(4, 1);
@@ -68,7 +77,7 @@ fn dedups(last_serial: u64) -> Owners {
 /// Goal: nothing is lost or taken on twice when a partition splits while its URLs wait, are in flight, and on their way.
 #[test]
 fn what_comes_late_for_a_partition_that_was_split_is_its_halves_and_counts_once() {
-    let mut world = World::polite();
+    let mut world = two_topics();
     let pages = pages();
     let late = world.batch(&pages[..20], Some(&addresses()));
     let early = world.batch(&pages[20..], Some(&addresses()));
@@ -104,7 +113,7 @@ fn what_comes_late_for_a_partition_that_was_split_is_its_halves_and_counts_once(
 
 #[test]
 fn serials_of_a_half_are_its_own() {
-    let mut world = World::polite();
+    let mut world = two_topics();
     let pages = pages();
     let batch = world.batch(&pages[..1], Some(&addresses()));
     world.split(&HALVES);
@@ -120,7 +129,7 @@ fn serials_of_a_half_are_its_own() {
 
 #[test]
 fn a_job_that_was_granted_before_a_split_is_reported_after_it() {
-    let mut world = World::polite();
+    let mut world = two_topics();
     let pages = pages();
     world.tell(&pages[..10], &addresses());
     world.run(&mut Fine, Duration::from_millis(1500));
@@ -171,7 +180,7 @@ fn what_comes_for_a_half_that_has_moved_on_is_passed_on() {
 /// fetched.
 #[test]
 fn what_was_dropped_before_a_split_is_not_looked_for_again_and_what_was_not_is() {
-    let mut world = World::polite();
+    let mut world = two_topics();
     let pages = pages();
     let batch = world.batch(&pages, Some(&addresses()));
     world.step(Some(Input::Ready(batch)));

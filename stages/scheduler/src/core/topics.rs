@@ -1,0 +1,33 @@
+//! What the topics have, for metrics and status.
+
+use crate::core::idle::Inquiry;
+use crate::keys::topic::TopicIndex;
+use shared::config::DEFAULT_TOPIC;
+use shared::stage::CountOfTopic;
+
+impl Inquiry<'_> {
+    /// The numbers of each topic; none where there is one topic alone. Those of topics that are not configured count for the
+    /// default one.
+    pub(crate) fn counts_by_topic(&self) -> Vec<CountOfTopic> {
+        let topics = &self.settings.topics;
+        if topics.is_one() {
+            return Vec::new();
+        }
+        let totals = self.servers.totals_by_topic();
+        let of = |(index, name): (TopicIndex, &str)| {
+            let counts = totals.get(&index).copied().unwrap_or_default();
+            let (connections, used) = self.places.queue.turns.use_of(index);
+            let name = if index == TopicIndex::OTHERS { DEFAULT_TOPIC } else { name };
+            let numbers = [
+                ("topic_new_total", counts.new),
+                ("topic_waiting", counts.new.saturating_sub(counts.ended)),
+                ("topic_fetched_total", counts.fetched),
+                ("topic_bytes_total", counts.bytes),
+                ("topic_connections", connections),
+                ("topic_connection_ms_total", u64::try_from(used.as_millis()).unwrap_or(u64::MAX)),
+            ];
+            numbers.map(|(count, value)| CountOfTopic { topic: name.to_owned(), count, value })
+        };
+        topics.names().flat_map(of).collect()
+    }
+}
