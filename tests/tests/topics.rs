@@ -4,6 +4,7 @@ use rhumb_tests::harness::{Running, World, assert_conserved, assert_manners, jso
 use rustix::process::Signal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::path::PathBuf;
 use std::time::Duration;
 use synthetic_web::{Latency, PagesPerHost, Profile};
 
@@ -103,7 +104,8 @@ fn topics_that_come_and_go_while_the_crawl_runs_have_scopes_of_their_own() {
 fn what_waits_of_a_topic_is_dropped_with_it_and_nothing_of_the_others() {
     let world = world(200);
     let seeds = world.web.seed_urls();
-    let up = world.up().set("stages.archiver.replicas=1").set("politeness.delay=0s");
+    let up =
+        world.up().set("stages.archiver.replicas=1").set("stages.archiver.by_topic=true").set("politeness.delay=0s");
     let mut crawl = up.set("scope.follow=host").start();
     crawl.handle();
     // Before there are topics, seeds may be called by any name, and their hosts join by the scope of the crawl.
@@ -131,6 +133,21 @@ fn what_waits_of_a_topic_is_dropped_with_it_and_nothing_of_the_others() {
     assert_eq!(of("kept"), PAGES as usize);
     assert!(of("gone") < PAGES as usize, "{:?}", fetched(&world));
     assert_manners(&world.web.report());
+    // Each topic has files of its own, with its host alone.
+    for (topic, host) in [("kept", world.web.host_name(0)), ("gone", world.web.host_name(1))] {
+        let files = fs::read_dir(world.archive()).expect("an archive").map(|file| file.expect("a file").path());
+        let is_of = |path: &PathBuf| {
+            let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+            name.starts_with(&format!("default-{topic}-")) && name.ends_with(".cdxj")
+        };
+        let lines: Vec<String> = files
+            .filter(is_of)
+            .flat_map(|path| fs::read_to_string(path).expect("an index").lines().map(str::to_owned).collect::<Vec<_>>())
+            .collect();
+        let pages = lines.iter().filter(|line| !line.contains("/robots.txt")).count();
+        assert!(pages >= of(topic) && pages > 0, "{topic}: {pages} of {}", of(topic));
+        assert!(lines.iter().all(|line| line.contains(&format!("//{host}"))), "{lines:?}");
+    }
     let topics: BTreeSet<_> = fetched(&world).into_keys().map(|(topic, _)| topic).collect();
     assert_eq!(topics, BTreeSet::from(["gone".to_owned(), "kept".to_owned()]));
 }

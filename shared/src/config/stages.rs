@@ -267,6 +267,7 @@ pub struct Archiver {
     pub file_age_max: Duration,
     #[serde(deserialize_with = "duration")]
     pub linger: Duration,
+    pub by_topic: bool,
     pub format: WarcFormat,
     pub compression: u8,
     pub digests: usize,

@@ -2,7 +2,7 @@
 
 use super::patterns::Patterns;
 use super::scope::{Follow, Scope};
-use super::units::optional_duration;
+use super::units::{Bytes, optional_duration};
 use serde::Deserialize;
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ pub const DEFAULT_TOPIC: &str = "default";
 pub(super) const TOPICS_MAX: usize = 200;
 
 /// What is configured of a topic; `pipeline.yaml` documents every key.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Topic {
     /// What differs from `scope`.
@@ -24,8 +24,29 @@ pub struct Topic {
     pub slice: Option<Duration>,
     /// Pages a minute from which on its turns become shorter; 0: they never do.
     pub pages_min: u64,
+    /// Pages that it requests in a second, over all schedulers; 0: no limit.
+    pub pages_per_second: u64,
+    /// Bytes of bodies that it takes in a second, over all schedulers; 0: no limit.
+    pub bytes_per_second: Bytes,
+    /// Of all connections, in per cent.
+    pub connections_percent: u8,
     /// Links to its URLs are followed no more.
     pub removed: bool,
+}
+
+impl Default for Topic {
+    fn default() -> Self {
+        Topic {
+            scope: TopicScope::default(),
+            priority: 0,
+            slice: None,
+            pages_min: 0,
+            pages_per_second: 0,
+            bytes_per_second: Bytes(0),
+            connections_percent: 100,
+            removed: false,
+        }
+    }
 }
 
 /// What differs from `scope`; what is none is as there.

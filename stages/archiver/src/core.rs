@@ -14,6 +14,7 @@ use crate::record::Writer;
 use crate::settings::{DOCUMENT_WAIT, Settings};
 use crate::time::date;
 use foldhash::{HashMap, HashMapExt as _};
+use shared::config::is_name;
 use shared::message::{Document, Documents, Edge, Outcome, OutcomeEntry, Outcomes, Page, Undecodable, decode};
 use shared::stage::store::StoreError;
 use shared::stage::{Core, Count, Event, Output, Ticket};
@@ -32,6 +33,8 @@ const WAITING_BYTES_MAX: usize = 16 << 20;
 const WAITING_OUTCOMES_MAX: usize = 50_000;
 /// At most this many documents wait for their outcomes; the oldest go first.
 const WAITING_DOCUMENTS_MAX: usize = 20_000;
+/// Topics that have files of their own, at most: as many as can be configured.
+const SERIES_MAX: usize = 200;
 /// How long after a failure the same is tried again.
 const RETRY_WAIT: Duration = Duration::from_secs(1);
 
@@ -80,7 +83,7 @@ impl Gathered {
     }
 
     fn bytes(&self) -> usize {
-        self.batch.members.len() + self.batch.lines.len()
+        self.batch.bytes()
     }
 }
 
@@ -106,6 +109,8 @@ pub struct Archiver {
     pages_written: Recent<u64>,
     outcomes_written: Recent<u64>,
     gathered: Gathered,
+    /// Topics that have had files of their own in this life.
+    series: BTreeSet<String>,
     work: Work,
     /// When the open file was begun.
     file_since: Option<Timestamp>,
@@ -154,6 +159,7 @@ impl Archiver {
             pages_written: found.pages.into_iter().collect(),
             outcomes_written: found.outcomes.into_iter().collect(),
             gathered: Gathered::default(),
+            series: BTreeSet::new(),
             work: Work::Idle,
             file_since: None,
             file_bytes: 0,
@@ -178,6 +184,21 @@ impl Archiver {
         self.gathered.tickets.push(ticket);
     }
 
+    /// The series of the files of a topic. What cannot be part of the name of a file, and what is one topic too many, goes with
+    /// what has no topic: each series has files open.
+    fn series_of<'t>(&mut self, topic: &'t str) -> &'t str {
+        if !self.settings.by_topic || !is_name(topic) {
+            return "";
+        }
+        if !self.series.contains(topic) {
+            if self.series.len() >= SERIES_MAX {
+                return "";
+            }
+            self.series.insert(topic.to_owned());
+        }
+        topic
+    }
+
     fn page(&mut self, now: Timestamp, ticket: Ticket, page: &Page) {
         // One that comes again may be in a batch that is not written yet: it is finished after that.
         self.finish_with_batch(now, ticket);
@@ -185,13 +206,14 @@ impl Archiver {
             self.tally.repeated += 1;
             return;
         }
-        let batch = &mut self.gathered.batch;
-        if batch.members.is_empty() {
+        let series = self.series_of(&page.origin.topic).to_owned();
+        let records = self.gathered.batch.records.entry(series).or_default();
+        if records.members.is_empty() && !self.settings.by_topic {
             // At once: a buffer that grows is copied each time.
-            batch.members.reserve(BATCH_BYTES + page.body.len());
+            records.members.reserve(BATCH_BYTES + page.body.len());
         }
-        let written = page::write(page, &mut self.digests, &mut self.writer, &mut batch.members);
-        batch.entries.push((written.line, written.response));
+        let written = page::write(page, &mut self.digests, &mut self.writer, &mut records.members);
+        records.entries.push((written.line, written.response));
         tracing::debug!(trace = %page.trace(), url = page.url, is_revisit = written.is_revisit, "a page is in the next batch");
         self.tally.pages += 1;
         self.tally.revisits += u64::from(written.is_revisit);

@@ -1,8 +1,9 @@
-//! The files of an instance: a WARC file that grows, its index, the log of outcomes.
+//! The files of an instance: a WARC file of each series that grows, its index, the log of outcomes.
 //!
 //! ```text
 //! <crawl>-<time>-<number>-<instance>.warc.gz.open   grows           ─┐ finished: sorted index written, both renamed
 //! <crawl>-<time>-<number>-<instance>.cdxj.open      its index so far ─┘ to .warc.gz (or .warc.zst) and .cdxj
+//! <crawl>-<topic>-<time>-…                          the same, where each topic has a series of its own
 //! crawl.jsonl, crawl-<instance>.jsonl               grows
 //! ```
 //!
@@ -29,11 +30,12 @@ use self::found::Found;
 use self::growing_file::GrowingFile;
 use self::lock::{lock, own_lock};
 use self::log::{log_name, open_log};
-use self::open_warc::OpenWarc;
+use self::open_warc::{Lengths, OpenWarc};
 use crate::record::Writer;
 use crate::time::timestamp;
 use anyhow::Context as _;
 use shared::config::WarcFormat;
+use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -61,7 +63,8 @@ pub struct FolderSettings {
 /// The files.
 pub struct Folder {
     settings: FolderSettings,
-    open: Option<OpenWarc>,
+    /// By series.
+    open: BTreeMap<String, OpenWarc>,
     /// Names of files that could not be finished.
     unfinished: Vec<String>,
     log: GrowingFile,
@@ -86,9 +89,9 @@ impl Folder {
         found.outcomes = outcomes;
         let unfinished = Vec::new();
         let writer = Writer::new(settings.format, 0);
-        let folder = Folder { settings, open: None, unfinished, log, number: 0, writer, _lock: lock };
-        folder.finish_what_was_left()?;
-        found.read_indexes(&dir, &folder.settings.crawl, folder.settings.digests)?;
+        let folder = Folder { settings, open: BTreeMap::new(), unfinished, log, number: 0, writer, _lock: lock };
+        let left = folder.finish_what_was_left()?;
+        found.read_indexes(&dir, &folder.settings.crawl, &left, folder.settings.digests)?;
         sync_dir(&dir).with_context(|| format!("cannot sync {}", dir.display()))?;
         Ok((folder, found))
     }
@@ -98,44 +101,47 @@ impl Folder {
         self.log.bytes
     }
 
-    /// Writes and syncs a batch. Returns the length of the open file then, in bytes; `u64::MAX` when its index is full.
+    /// Writes and syncs a batch. Returns the length of the longest open file then, in bytes; `u64::MAX` when an index is full.
     ///
     /// # Errors
     /// Nothing of the batch counts as written; the same batch may be tried again.
     pub fn write(&mut self, batch: &Batch) -> anyhow::Result<u64> {
-        let before = self.open.as_ref().map(OpenWarc::lengths);
+        let before: BTreeMap<String, Lengths> =
+            self.open.iter().map(|(series, open)| (series.clone(), open.lengths())).collect();
         let written = self.write_records(batch).and_then(|()| {
             let path = || self.settings.dir.join(log_name(self.settings.instance));
             self.log.append(batch.lines.as_bytes()).with_context(|| format!("cannot write {}", path().display()))
         });
-        if let (Err(_), Some(open)) = (&written, &mut self.open) {
-            open.take_back(before.unwrap_or(open.first_lengths()));
+        if written.is_err() {
+            for (series, open) in &mut self.open {
+                open.take_back(before.get(series).copied().unwrap_or(open.first_lengths()));
+            }
         }
         written?;
-        Ok(self.open.as_ref().map_or(0, OpenWarc::bytes))
+        Ok(self.open.values().map(OpenWarc::bytes).max().unwrap_or(0))
     }
 
     fn write_records(&mut self, batch: &Batch) -> anyhow::Result<()> {
-        if batch.members.is_empty() {
-            return Ok(());
-        }
-        let open = match &mut self.open {
-            Some(open) => open,
-            None => {
-                let open = self.create()?;
-                self.open.insert(open)
+        for (series, records) in &batch.records {
+            if !self.open.contains_key(series) {
+                let open = self.create(series)?;
+                self.open.insert(series.clone(), open);
             }
-        };
-        open.append(batch, &self.settings.dir)
+            if let Some(open) = self.open.get_mut(series) {
+                open.append(records, &self.settings.dir)?;
+            }
+        }
+        Ok(())
     }
 
-    /// Makes a WARC file under a name that is free.
-    fn create(&mut self) -> anyhow::Result<OpenWarc> {
+    /// Makes a WARC file of a series under a name that is free.
+    fn create(&mut self, series: &str) -> anyhow::Result<OpenWarc> {
         let now_ms = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |elapsed| elapsed.as_millis() as u64);
         let FolderSettings { dir, crawl, instance, format, about, .. } = &self.settings;
         let name = loop {
             self.number += 1;
-            let name = format!("{crawl}-{}-{:05}-{instance:03}", timestamp(now_ms), self.number);
+            let of = if series.is_empty() { String::new() } else { format!("-{series}") };
+            let name = format!("{crawl}{of}-{}-{:05}-{instance:03}", timestamp(now_ms), self.number);
             // An earlier life may have used the same number within this second.
             if WarcFormat::ALL.iter().all(|format| !dir.join(format!("{name}.{}", format.extension())).exists()) {
                 break name;
@@ -144,12 +150,12 @@ impl Folder {
         OpenWarc::create(dir, name, *format, now_ms, about, &mut self.writer)
     }
 
-    /// Finishes the open file, if there is one, and those that could not be finished before.
+    /// Finishes the open files, and those that could not be finished before.
     ///
     /// # Errors
     /// Nothing is lost: it may be tried again, and is at the next start.
     pub fn finish(&mut self) -> anyhow::Result<()> {
-        self.unfinished.extend(self.open.take().map(|open| open.name));
+        self.unfinished.extend(std::mem::take(&mut self.open).into_values().map(|open| open.name));
         while let Some(name) = self.unfinished.last() {
             finish(&self.settings.dir, name)?;
             self.unfinished.pop();
@@ -157,12 +163,14 @@ impl Folder {
         Ok(())
     }
 
-    /// Cuts files that were open when their process died behind the last whole page, and finishes them.
-    fn finish_what_was_left(&self) -> anyhow::Result<()> {
+    /// Cuts files that were open when their process died behind the last whole page, and finishes them. Gives their names.
+    fn finish_what_was_left(&self) -> anyhow::Result<Vec<String>> {
+        let mut left = Vec::new();
         let FolderSettings { dir, crawl, instance, .. } = &self.settings;
         for name in names(dir, crawl, ".cdxj.open")? {
             let name = name.trim_end_matches(".cdxj.open");
             let Some(of) = name.rsplit('-').next().and_then(|of| of.parse::<u16>().ok()) else { continue };
+            left.push(name.to_owned());
             if of == *instance {
                 finish(dir, name)?;
             } else if let Ok(_lock) = lock(dir, of) {
@@ -171,7 +179,7 @@ impl Folder {
                 open_log(&dir.join(log_name(of)), u64::MAX)?;
             }
         }
-        Ok(())
+        Ok(left)
     }
 }
 

@@ -23,6 +23,8 @@ pub struct Settings {
     pub format: WarcFormat,
     /// How hard, from 0 to 12.
     pub compression: u8,
+    /// Says whether each topic has files of its own.
+    pub by_topic: bool,
     /// How long a document is kept for an outcome.
     pub outcome_wait: Duration,
     /// How long an outcome waits for its document while others come.
@@ -43,6 +45,7 @@ impl Settings {
             linger: archiver.linger,
             format: archiver.format,
             compression: archiver.compression,
+            by_topic: archiver.by_topic,
             // Among several, the outcome came to another as likely as not.
             outcome_wait: if archiver.replicas > 1 { DOCUMENT_WAIT } else { OUTCOME_WAIT },
             document_wait_max: if archiver.replicas > 1 { DOCUMENT_WAIT } else { DOCUMENT_WAIT_MAX },

@@ -39,6 +39,8 @@ pub struct Settings {
     pub content_seen: bool,
     /// Says whether anybody keeps what documents say of themselves.
     pub documents: bool,
+    /// The topics that are configured and not removed: each may take the URLs of a sitemap.
+    pub topics: Vec<String>,
     /// The instance of dedup that has each partition.
     pub dedups: Owners,
 }
@@ -56,6 +58,7 @@ impl From<&Pipeline> for Settings {
             options: Options::from(pipeline),
             content_seen: pipeline.stages.parser.content_seen,
             documents: pipeline.stages.archiver.replicas > 0,
+            topics: pipeline.topics.iter().filter(|(_, topic)| !topic.removed).map(|(name, _)| name.clone()).collect(),
             dedups: Owners::new(pipeline.partitions, pipeline.stages.dedup.replicas),
         }
     }
@@ -136,8 +139,17 @@ impl Parser {
     }
 
     /// Publishes the links, and what the document says of itself: the page is finished.
+    ///
+    /// A sitemap belongs to its server. Its URLs are the topic's that found it, and beyond its scope those of the other topics
+    /// whose scopes let them pass: the first that takes one has it.
     fn finish(&self, mut parsed: Parsed, out: &mut Output<Ask>) {
-        publish(&parsed, self.settings.options.anchors, out);
+        publish(&parsed, &parsed.origin, self.settings.options.anchors, out);
+        if parsed.links.is_sitemap() {
+            for topic in self.settings.topics.iter().filter(|topic| **topic != parsed.origin.topic) {
+                let origin = Origin { topic: topic.clone(), ..parsed.origin.clone() };
+                publish(&parsed, &origin, self.settings.options.anchors, out);
+            }
+        }
         told::parsed(&parsed.origin, &parsed.links);
         if let Some(document) = parsed.document.take() {
             out.publish(Token::None, &Documents { entries: vec![document] }, vec![parsed.ticket]);
@@ -192,9 +204,9 @@ fn document(page: &ArchivedPage, links: &mut Links) -> Document {
     }
 }
 
-/// Puts the links into messages.
-fn publish(parsed: &Parsed, with_anchors: bool, out: &mut Output<Ask>) {
-    let Parsed { ticket, origin, links, .. } = parsed;
+/// Puts the links into messages, found so.
+fn publish(parsed: &Parsed, origin: &Origin, with_anchors: bool, out: &mut Output<Ask>) {
+    let Parsed { ticket, links, .. } = parsed;
     let mut message = FoundUrls { origin: origin.clone(), urls: UrlList::new(), anchors: Vec::new() };
     // Links of a host's pages are much alike: they go where their URLs were met before.
     let lane = Token::Lane(lane_of(url::host_of(&origin.page)));
@@ -301,172 +313,4 @@ impl Core for Parser {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use shared::message::{HttpVersion, decode};
-
-    fn page(status: u16, headers: &[(&str, &str)], body: &str) -> Page {
-        Page {
-            url: "http://a.test/x".into(),
-            origin: Origin { depth: 3, redirects: 1, ..Origin::seed("t") },
-            status,
-            fetched_at_ms: 0,
-            elapsed_us: 0,
-            address: None,
-            http_version: HttpVersion::Http11,
-            request_headers: Vec::new(),
-            headers: headers.iter().map(|(name, value)| ((*name).into(), value.as_bytes().to_vec())).collect(),
-            truncated: false,
-            body: body.as_bytes().to_vec(),
-            is_robots: false,
-        }
-    }
-
-    fn message(ticket: u64, page: &Page) -> Event<InPlace<Page>, Answer> {
-        Event::Message { ticket: Ticket(ticket), input: InPlace::of(page) }
-    }
-
-    fn settings() -> Settings {
-        Settings {
-            limits: Limits { decoded_bytes_max: 16 << 20, links_per_page_max: 5000, url_bytes_max: 2048 },
-            options: Options::default(),
-            rules: Rules::default(),
-            agent: "rhumb".into(),
-            content_seen: true,
-            documents: false,
-            dedups: Owners::new(4, 1),
-        }
-    }
-
-    fn found(page: Page) -> Option<FoundUrls> {
-        let mut messages = messages(page);
-        assert!(messages.len() <= 1);
-        messages.pop()
-    }
-
-    fn messages(page: Page) -> Vec<FoundUrls> {
-        let mut parser = Parser::new(Settings { content_seen: false, ..settings() });
-        let mut out = Output::default();
-        parser.step(Timestamp::ZERO, message(7, &page), &mut out).unwrap();
-        assert_eq!(out.finished, [Ticket(7)]);
-        assert!(out.publishes.iter().all(|publish| publish.causes == [Ticket(7)]));
-        out.publishes.iter().map(|publish| decode(&publish.payload).unwrap()).collect()
-    }
-
-    #[test]
-    fn links_lie_one_step_deeper_and_are_no_seeds() {
-        let found = found(page(200, &[("content-type", "text/html")], "<a href=/y>y</a>")).unwrap();
-        assert_eq!(found.urls.iter().collect::<Vec<_>>(), ["http://a.test/y"]);
-        assert_eq!((found.origin.depth, found.origin.redirects, found.origin.seed), (4, 0, false));
-        assert_eq!(found.origin.page, "http://a.test/x");
-    }
-
-    #[test]
-    fn a_redirect_keeps_depth_and_seed_and_counts_a_hop() {
-        let found = found(page(301, &[("location", "http://b.test/")], "")).unwrap();
-        assert_eq!(found.urls.iter().collect::<Vec<_>>(), ["http://b.test/"]);
-        assert_eq!((found.origin.depth, found.origin.redirects, found.origin.seed), (3, 2, true));
-    }
-
-    #[test]
-    fn links_too_long_for_one_message_travel_in_several() {
-        let filler = "x".repeat(2000);
-        let body: String = (0..1000).map(|n| format!("<a href=/{n}-{filler}>y</a>")).collect();
-        let messages = messages(page(200, &[("content-type", "text/html")], &body));
-        assert!(messages.iter().all(|message| message.urls.bytes() <= MESSAGE_BYTES_MAX));
-        let urls: Vec<String> =
-            messages.iter().flat_map(|message| message.urls.iter().map(str::to_owned).collect::<Vec<_>>()).collect();
-        let expected: Vec<String> = (0..1000).map(|n| format!("http://a.test/{n}-{filler}")).collect();
-        assert!(urls == expected);
-    }
-
-    #[test]
-    fn links_of_a_body_that_were_taken_from_another_page_are_left_out() {
-        let mut parser = Parser::new(settings());
-        let mut now = Timestamp::ZERO;
-        let mut step = |event| {
-            let mut out = Output::default();
-            parser.step(now, event, &mut out).unwrap();
-            now = now + std::time::Duration::from_secs(1);
-            parser.step(now, Event::Wake, &mut out).unwrap();
-            (out.effects, out.publishes.len(), out.finished, parser.is_idle())
-        };
-        let html = [("content-type", "text/html")];
-        let mut other = page(200, &html, "<a href=/y>y</a>");
-        other.url = "http://a.test/other".into();
-        let (asks, published, finished, is_idle) = step(message(1, &other));
-        assert_eq!((published, finished.len(), is_idle), (0, 0, false), "the page waits for the verdict");
-        let [Ask { dedup: 0, ask }] = &asks[..] else { panic!("one ask") };
-        let first = Some(Place { url: 1, links: ask.bodies[0].at.links });
-        let reply = Some(shared::message::ContentReply { first: vec![first] });
-        assert_eq!(step(Event::Answer(Answer { dedup: 0, reply })), (vec![], 0, vec![Ticket(1)], true));
-
-        let mut places = |url: &str, headers: &[(&str, &str)], body: &str| {
-            let input = Page { url: url.into(), ..page(200, headers, body) };
-            let (asks, ..) = step(message(9, &input));
-            step(Event::Answer(Answer { dedup: 0, reply: None }));
-            asks[0].ask.bodies[0].at.links
-        };
-        // Does not begin like HTML, so that the type decides.
-        let relative = "see <a href=y>y</a>";
-        let there = places("http://a.test/1/x", &html, relative);
-        assert_eq!(there, places("http://a.test/1/z", &html, relative));
-        assert_ne!(there, places("http://a.test/2/x", &html, relative), "the links lead elsewhere");
-        assert_ne!(there, places("http://b.test/1/x", &html, relative), "another server");
-        let nofollow = [html[0], ("x-robots-tag", "nofollow")];
-        assert_ne!(there, places("http://a.test/1/x", &nofollow, relative), "no links were taken");
-        assert_ne!(there, places("http://a.test/1/x", &[("content-type", "text/plain")], relative));
-
-        step(message(2, &page(200, &html, "<a href=/y>y</a>")));
-        let (_, published, finished, _) = step(Event::Answer(Answer { dedup: 0, reply: None }));
-        assert_eq!((published, finished), (1, vec![Ticket(2)]), "no answer counts as not met before");
-    }
-
-    #[test]
-    fn a_page_without_links_makes_no_message() {
-        assert_eq!(found(page(200, &[("content-type", "text/html")], "nothing")), None);
-        assert_eq!(found(page(404, &[("content-type", "text/html")], "<a href=/y>y</a>")), None);
-        let robots = page(200, &[("content-type", "text/html")], "<a href=/y>y</a>");
-        assert_eq!(found(Page { is_robots: true, ..robots }), None);
-    }
-    #[test]
-    fn a_document_says_of_itself_what_it_is_and_a_redirect_is_none() {
-        let mut parser = Parser::new(Settings { content_seen: false, documents: true, ..settings() });
-        let mut step = |input| {
-            let mut out = Output::default();
-            parser.step(Timestamp::ZERO, message(7, &input), &mut out).unwrap();
-            assert_eq!(out.finished, [Ticket(7)]);
-            let said = out.publishes.into_iter().filter(|publish| publish.edge == Edge::Documents);
-            let said = said.map(|publish| (decode::<Documents>(&publish.payload).unwrap().entries, publish.causes));
-            said.collect::<Vec<_>>()
-        };
-        let html = "<html lang=de><title>One</title><a href=/y>y</a>";
-        let document = Document {
-            url: "http://a.test/x".into(),
-            fetched_at_ms: 0,
-            title: "One".into(),
-            language: "de".into(),
-            links: 1,
-        };
-        let said = step(page(200, &[("content-type", "text/html")], html));
-        assert_eq!(said, [(vec![document], vec![Ticket(7)])]);
-        assert_eq!(step(page(301, &[("location", "/z")], "")), []);
-    }
-
-    #[test]
-    fn anchors_travel_beside_their_urls() {
-        let options = Options { anchors: true, ..Options::default() };
-        let mut parser = Parser::new(Settings { content_seen: false, options, ..settings() });
-        let mut anchors = |input| {
-            let mut out = Output::default();
-            parser.step(Timestamp::ZERO, message(7, &input), &mut out).unwrap();
-            let found: FoundUrls = decode(&out.publishes[0].payload).unwrap();
-            assert_eq!(found.urls.len(), found.anchors.len());
-            found.anchors.into_iter().map(|anchor| anchor.text).collect::<Vec<_>>()
-        };
-        let html = [("content-type", "text/html")];
-        assert_eq!(anchors(page(200, &html, "<a href=/y>why</a> and <a href=/z>zed</a>")), ["why", "zed"]);
-        assert_eq!(anchors(page(301, &[("location", "http://b.test/")], "")), [""]);
-        assert_eq!(anchors(page(301, &[("location", "http://a.test/%78")], "")), [""], "a literal target, too");
-    }
-}
+mod tests;

@@ -98,6 +98,11 @@ pub struct Links {
 }
 
 impl Links {
+    /// Says whether they are those of a sitemap, in XML or as text.
+    pub fn is_sitemap(&self) -> bool {
+        self.sources.iter().any(|source| matches!(source, Source::Sitemap | Source::Text))
+    }
+
     /// Rewrites the URLs, each once afterwards.
     pub fn rewrite(&mut self, rules: &Rules) {
         if !rules.are_active() {

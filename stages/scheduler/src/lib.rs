@@ -47,7 +47,7 @@ pub use crate::budget::schedulers::Schedulers;
 pub use crate::core::idle::Idle;
 pub use crate::core::scheduler::{Input, Scheduler, TABLES};
 pub use crate::ranking::quality;
-pub use crate::ranking::topics::{Topics, TurnRules};
+pub use crate::ranking::topics::{TopicLimits, Topics, TurnRules};
 pub use crate::robots::robots_txt::Robots;
 pub use crate::servers::halves::halve;
 pub use crate::settings::Settings;

@@ -26,8 +26,9 @@ use std::process::ExitCode;
 #[derive(Args)]
 #[command(
     after_help = "KEY is one of scope.follow, scope.max_depth, scope.prefixes, scope.accept, scope.reject, priority (0 to 9, the \
-highest first), slice and pages_min. A key of the scope that is not given is as in `scope`. What a topic follows stays as it was \
-added. Ends with exit code 1 when a process does not answer: it goes by the new values when it is back.
+highest first), slice, pages_min, pages_per_second, bytes_per_second and connections_percent. A key of the scope that is not given is \
+as in `scope`. What a topic follows stays as it was added. Ends with exit code 1 when a process does not answer: it goes by the new \
+values when it is back.
 
 Examples:
   rhumb topic add news scope.follow=domain scope.max_depth=5 --seed https://news.example/
@@ -84,7 +85,7 @@ enum What {
         #[command(flatten)]
         common: Common,
     },
-    /// Lists the topics, each with its whole scope
+    /// Lists the topics, each with its whole scope and its share
     List {
         /// As JSON, a topic a line
         #[arg(long)]
@@ -149,6 +150,11 @@ impl Topic {
                 let is_done = is_done.with_context(|| {
                     format!("topic {name} follows no link any more; `rhumb topic remove {name} --drop` again drops what waits")
                 })?;
+                if drop && is_done && !as_json {
+                    line(
+                        "what other topics found after this one is dropped for them, too: rhumb inject --again brings it back",
+                    );
+                }
                 // Who is late is told at the end: the others drop what waits all the same.
                 check(&running, heard).await?;
                 Ok(if is_done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -240,6 +246,13 @@ struct Told<'a> {
     name: &'a str,
     removed: bool,
     scope: Scope,
+    priority: u8,
+    /// In seconds.
+    slice_s: f64,
+    pages_min: u64,
+    pages_per_second: u64,
+    bytes_per_second: u64,
+    connections_percent: u8,
 }
 
 fn list(pipeline: &Pipeline, as_json: bool) -> anyhow::Result<ExitCode> {
@@ -247,12 +260,23 @@ fn list(pipeline: &Pipeline, as_json: bool) -> anyhow::Result<ExitCode> {
         line("no topics: all URLs go by scope");
     }
     for (name, topic) in &pipeline.topics {
-        let (removed, scope) = (topic.removed, pipeline.scope_of(name));
+        let slice = topic.slice.unwrap_or(pipeline.stages.scheduler.slice);
+        let told = Told {
+            name,
+            removed: topic.removed,
+            scope: pipeline.scope_of(name),
+            priority: topic.priority,
+            slice_s: slice.as_secs_f64(),
+            pages_min: topic.pages_min,
+            pages_per_second: topic.pages_per_second,
+            bytes_per_second: topic.bytes_per_second.0,
+            connections_percent: topic.connections_percent,
+        };
         if as_json {
-            line(serde_json::to_string(&Told { name, removed, scope })?);
+            line(serde_json::to_string(&told)?);
         } else {
-            let scope = serde_json::to_string(&scope)?;
-            line(format_args!("{name}{}: {scope}", if removed { " (removed)" } else { "" }));
+            let (scope, removed) = (serde_json::to_string(&told.scope)?, if told.removed { " (removed)" } else { "" });
+            line(format_args!("{name}{removed}: priority {}, slice {slice:?}, scope {scope}", told.priority));
         }
     }
     Ok(ExitCode::SUCCESS)

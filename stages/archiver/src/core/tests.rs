@@ -23,6 +23,7 @@ impl Bench {
             linger: LINGER,
             format: WarcFormat::Gzip,
             compression: 1,
+            by_topic: false,
             outcome_wait: OUTCOME_WAIT,
             document_wait_max: DOCUMENT_WAIT_MAX,
             digests: 10,
@@ -68,7 +69,8 @@ impl Bench {
         let effect = self.out.effects.pop()?;
         assert!(self.out.effects.is_empty(), "one thing at a time");
         let Effect::Write(batch) = effect else { panic!("{effect:?}") };
-        Some((batch.entries.iter().map(|(line, _)| line.url.clone()).collect(), batch.lines.clone()))
+        let entries = batch.records.values().flat_map(|records| &records.entries);
+        Some((entries.map(|(line, _)| line.url.clone()).collect(), batch.lines.clone()))
     }
 
     fn written(&mut self, bytes: u64) -> Vec<Ticket> {
@@ -263,4 +265,21 @@ fn a_file_is_finished_when_it_is_large_or_old_or_the_end_has_come() {
 fn the_table_of_metrics_has_a_row_for_each_number_and_no_other() {
     let core = Bench::new().core;
     assert_eq!(shared::metrics::unlike(crate::metrics::METRICS, &core.counts(), &core.histograms()), [""; 0]);
+}
+
+#[test]
+fn topics_have_series_of_their_own_where_they_are_to_and_names_that_are_none_go_with_what_has_no_topic() {
+    for (by_topic, expected) in [(true, vec!["", "docs", "news"]), (false, vec![""])] {
+        let mut bench = Bench::new();
+        bench.core.settings.by_topic = by_topic;
+        for (number, topic) in ["news", "docs", "", "../x", "news"].into_iter().enumerate() {
+            let mut page = page(&format!("http://a.test/{number}"), 1, format!("{number}").as_bytes());
+            page.origin.topic = topic.into();
+            bench.input(Input::Page(Box::new(page)));
+        }
+        bench.wait(LINGER);
+        let Some(Effect::Write(batch)) = bench.out.effects.pop() else { panic!("nothing is written") };
+        assert_eq!(batch.records.keys().collect::<Vec<_>>(), expected);
+        assert_eq!(batch.records.values().map(|records| records.entries.len()).sum::<usize>(), 5);
+    }
 }

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io;
 use std::path::Path;
 
-/// The names of the crawl's files that end in `suffix`, sorted.
+/// The names of the crawl's files that end in `suffix`, in the order in which the files were begun.
 pub(super) fn names(dir: &Path, crawl: &str, suffix: &str) -> anyhow::Result<Vec<String>> {
     let prefix = format!("{crawl}-");
     let mut names = Vec::new();
@@ -17,7 +17,12 @@ pub(super) fn names(dir: &Path, crawl: &str, suffix: &str) -> anyhow::Result<Vec
             names.push(name);
         }
     }
-    names.sort();
+    // `<crawl>[-<topic>]-<time>-<number>-<instance>.…`
+    names.sort_by_key(|name| {
+        let mut parts = name.rsplitn(4, '-').map(str::to_owned);
+        let (instance, number, time) = (parts.next(), parts.next(), parts.next());
+        (time, number, instance, parts.next())
+    });
     Ok(names)
 }
 

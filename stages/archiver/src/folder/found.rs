@@ -35,13 +35,24 @@ pub(crate) fn page_key(url: &str, date: &str) -> u64 {
 }
 
 impl Found {
-    /// Reads the indexes of finished files of all instances, the newest first, until enough is known.
-    pub(super) fn read_indexes(&mut self, dir: &Path, crawl: &str, digests: usize) -> anyhow::Result<()> {
+    /// Reads the indexes of finished files of all instances until enough is known: first those of the files that an earlier life
+    /// left open, which have the pages that may come again, and then the newest.
+    pub(super) fn read_indexes(
+        &mut self,
+        dir: &Path,
+        crawl: &str,
+        left: &[String],
+        digests: usize,
+    ) -> anyhow::Result<()> {
         let lines_max = digests.saturating_mul(LINES_PER_BODY);
         let mut pages: Vec<(String, u64)> = Vec::new();
         let mut lines = 0;
-        for name in names(dir, crawl, ".cdxj")?.iter().rev() {
-            if lines >= KEPT && (self.bodies.len() >= digests || lines >= lines_max) {
+        let was_left = |name: &String| left.iter().any(|left| name.strip_suffix(".cdxj") == Some(left));
+        let (left, others): (Vec<String>, Vec<String>) = names(dir, crawl, ".cdxj")?.into_iter().partition(was_left);
+        let left_count = left.len();
+        for (number, name) in left.iter().chain(others.iter().rev()).enumerate() {
+            let is_enough = lines >= KEPT && (self.bodies.len() >= digests || lines >= lines_max);
+            if is_enough && number >= left_count {
                 break;
             }
             let file = File::open(dir.join(name)).with_context(|| format!("cannot read {name}"))?;

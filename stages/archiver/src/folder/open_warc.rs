@@ -1,9 +1,9 @@
 //! The WARC file that grows, and the journal of its index beside it.
 //!
-//! In: batches. Out: records in `….warc.gz.open` (or `.zst`), and a line in `….cdxj.open` for each that is indexed. Invariant: a
+//! In: records. Out: records in `….warc.gz.open` (or `.zst`), and a line in `….cdxj.open` for each that is indexed. Invariant: a
 //! line of the journal is written after the record that it points at.
 
-use super::batch::Batch;
+use super::batch::Records;
 use super::directory::sync_dir;
 use super::growing_file::GrowingFile;
 use crate::index::Line;
@@ -67,11 +67,11 @@ impl OpenWarc {
         Ok(OpenWarc { name, format, info_bytes, warc, journal })
     }
 
-    /// Appends and syncs the records of a batch, and then their lines.
-    pub(super) fn append(&mut self, batch: &Batch, dir: &Path) -> anyhow::Result<()> {
+    /// Appends and syncs records, and then their lines.
+    pub(super) fn append(&mut self, records: &Records, dir: &Path) -> anyhow::Result<()> {
         let filename = format!("{}.{}", self.name, self.format.extension());
         let mut lines = String::new();
-        for (line, place) in &batch.entries {
+        for (line, place) in &records.entries {
             let line = Line {
                 length: place.len() as u64,
                 offset: self.warc.bytes + place.start as u64,
@@ -84,7 +84,7 @@ impl OpenWarc {
         let error = || format!("cannot write {filename}.open in {}", dir.display());
         // The lines of records that do not count go first, then the records.
         self.journal.clean().with_context(error)?;
-        self.warc.append(&batch.members).with_context(error)?;
+        self.warc.append(&records.members).with_context(error)?;
         self.journal.append(lines.as_bytes()).with_context(error)
     }
 

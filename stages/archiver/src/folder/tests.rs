@@ -28,8 +28,9 @@ fn batch_of(format: WarcFormat, pages: &[Page], lines: &str) -> Batch {
     let mut batch = Batch { lines: lines.to_owned(), ..Batch::default() };
     let (mut digests, mut writer) = (Digests::new(100), Writer::new(format, 1));
     for page in pages {
-        let written = page::write(page, &mut digests, &mut writer, &mut batch.members);
-        batch.entries.push((written.line, written.response));
+        let records = batch.records.entry(String::new()).or_default();
+        let written = page::write(page, &mut digests, &mut writer, &mut records.members);
+        records.entries.push((written.line, written.response));
     }
     batch
 }
@@ -196,4 +197,55 @@ fn lines_of_an_earlier_crawl_are_not_taken_for_those_of_this_one() {
     drop(folder);
     let keys = [2, 1].map(|serial| crawl_log::key("http://a.test/", serial));
     assert_eq!(open(begun).1.outcomes, keys);
+}
+
+/// A batch of a page for each of these series.
+fn batch_by_series(series: &[(&str, &str)]) -> Batch {
+    let mut all = Batch::default();
+    for (series, url) in series {
+        let records = batch(&[page(url, 1, url.as_bytes())], "").records.remove("").unwrap();
+        all.records.insert((*series).to_owned(), records);
+    }
+    all
+}
+
+#[test]
+fn each_series_has_files_of_its_own_also_after_a_kill_and_a_write_that_failed() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mut folder, _) = Folder::open(settings(dir.path(), 0)).unwrap();
+    folder.write(&batch_by_series(&[("", "http://a.test/0"), ("news", "http://a.test/1")])).unwrap();
+    folder.write(&batch_by_series(&[("docs", "http://a.test/2"), ("news", "http://a.test/3")])).unwrap();
+    assert_eq!(files(dir.path(), ".warc.gz.open").len(), 3);
+    // The log takes no more: nothing of the batch counts, in any series, old or new.
+    let log = std::mem::replace(&mut folder.log.file, File::open(dir.path().join("crawl.jsonl")).unwrap());
+    let mut failing = batch_by_series(&[("docs", "http://a.test/4"), ("new", "http://a.test/5")]);
+    failing.lines = "{}\n".into();
+    folder.write(&failing).unwrap_err();
+    folder.log.file = log;
+    folder.write(&failing).unwrap();
+    drop(folder);
+    let (mut folder, found) = Folder::open(settings(dir.path(), 0)).unwrap();
+    assert_eq!((found.pages.len(), files(dir.path(), ".open").len()), (6, 0));
+    let of = |series: &str| -> Vec<String> {
+        let is_of = |path: &&PathBuf| {
+            let name = path.file_name().unwrap().to_str().unwrap();
+            name.matches('-').count() == if series.is_empty() { 3 } else { 4 }
+                && name.starts_with(&format!("c-{series}"))
+        };
+        let indexes = files(dir.path(), ".cdxj");
+        let lines = indexes
+            .iter()
+            .filter(is_of)
+            .flat_map(|path| fs::read_to_string(path).unwrap().lines().map(str::to_owned).collect::<Vec<_>>());
+        lines.map(|line| Line::parse(&line).unwrap().url).collect()
+    };
+    assert_eq!(of("news-"), ["http://a.test/1", "http://a.test/3"]);
+    assert_eq!(
+        (of("docs"), of("new-")),
+        (vec!["http://a.test/2".to_owned(), "http://a.test/4".to_owned()], vec!["http://a.test/5".to_owned()])
+    );
+    assert_eq!(of(""), ["http://a.test/0"]);
+    folder.write(&batch_by_series(&[("docs", "http://a.test/6")])).unwrap();
+    folder.finish().unwrap();
+    assert_eq!(indexed(dir.path()).len(), 7);
 }

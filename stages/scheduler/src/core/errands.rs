@@ -129,11 +129,10 @@ impl Errands {
             Found::Text(body) => {
                 let robots = Robots::parse(body, &settings.agent);
                 server.robots.set_text(since, robots.crawl_delay().unwrap_or_default(), settings);
-                if settings.sitemaps_per_server > 0
-                    && let Some(first) = server.queues.first(&staged.rows, key)?
-                    && let Some(found) = sitemaps_of(settings, &robots, url, &first.origin)
-                {
-                    staged.messages.found(found);
+                if settings.sitemaps_per_server > 0 {
+                    let firsts = server.queues.firsts(&staged.rows, key)?;
+                    let found = firsts.iter().filter_map(|first| sitemaps_of(settings, &robots, url, &first.origin));
+                    found.for_each(|found| staged.messages.found(found));
                 }
                 self.rules.put(key, Arc::new(robots));
                 staged.rows.put(ROBOTS, key.to_bytes(), body.to_vec());

@@ -100,15 +100,23 @@ impl Grants {
             return Ok(Granted::NoneLeft);
         }
         let (now, settings) = (staged.now, staged.settings);
-        let (grantee, troubled_too) = (self.fetchers.next(now), self.has_room_for_trouble(now, servers));
-        let Some(grantee) = grantee else { return Ok(Granted::NoFetcher) };
-        let Some((key, topic)) = places.queue.next(troubled_too) else { return Ok(Granted::NoneLeft) };
+        let Some(grantee) = self.fetchers.next(now) else { return Ok(Granted::NoFetcher) };
+        let free = self.fetchers.credit(now);
+        let (connections, troubled_too) = (servers.load_of_all().jobs + free, has_room_for_trouble(free, servers));
         let pages_left = servers.shares().crawl().left();
-        // Errands need no budget.
-        if pages_left == 0 && servers.get(key).is_none_or(|server| server.errands.is_empty()) {
-            servers.shares_mut().want_for_crawl(now);
+        let next = match pages_left {
+            // Errands need no budget, and stand for the first preparation.
+            0 => places.queue.first_of(settings.topics.first_preparation(), troubled_too),
+            _ => places.queue.next(now, connections, troubled_too),
+        };
+        let has_errands = |key| servers.get(key).is_some_and(|server| !server.errands.is_empty());
+        let next = next.filter(|(key, _)| pages_left > 0 || has_errands(*key));
+        let Some((key, topic)) = next else {
+            if pages_left == 0 && places.queue.ready() > 0 {
+                servers.shares_mut().want_for_crawl(now);
+            }
             return Ok(Granted::NoneLeft);
-        }
+        };
         let budgets = servers.budgets(key);
         let Some(in_play) = servers.in_play(key, "granting a job to a server that is ready") else {
             return Ok(Granted::NoneLeft);
@@ -126,7 +134,8 @@ impl Grants {
         let requests = if !server.errands.is_empty() || server.needs_robots(now, settings) {
             vec![robots_request(settings, now, server, &mut lease)]
         } else {
-            fill(key, pages_left.min(budgets.left()), &mut lease, servers, errands, staged)?
+            let pages_max = places.queue.limits.pages_max(topic) as u64;
+            fill(key, pages_left.min(budgets.left()).min(pages_max), &mut lease, servers, errands, staged)?
         };
         if requests.is_empty() {
             return Ok(Granted::Nothing);
@@ -135,18 +144,10 @@ impl Grants {
             let seconds = server.connection_s(requests.len() as u64, settings, &places.speeds);
             lease.expected = Duration::try_from_secs_f64(seconds).unwrap_or_default();
             server.served = lease.slots.front().map_or(server.served, |slot| topic_of(*slot));
-            places.connect(key, server, &lease, staged);
+            places.connect(key, server, &mut lease, staged);
         }
         self.send_job(key, lease, requests, &grantee, servers, staged);
         Ok(Granted::Job(grantee.fetcher))
-    }
-
-    /// Says whether a server in trouble may be given a connection. Some of these servers keep theirs until a time-out,
-    /// and would take all. So they hold a small part of the connections, and more only while more than half are free.
-    fn has_room_for_trouble(&self, now: Timestamp, servers: &Servers) -> bool {
-        let (free, load) = (self.fetchers.credit(now), servers.load_of_all());
-        let connections = load.jobs + free;
-        load.troubled < (connections / TROUBLED_PART).max(1) || free > connections / 2
     }
 
     /// Stages the lease, and the job that is sent once it is committed.
@@ -188,6 +189,14 @@ impl Grants {
         self.fetchers.granted(staged.now, grantee);
         servers.account(key);
     }
+}
+
+/// Says whether a server in trouble may be given a connection. Some of these servers keep theirs until a time-out, and would take
+/// all. So they hold a small part of the connections, and more only while more than half are free.
+fn has_room_for_trouble(free: u64, servers: &Servers) -> bool {
+    let load = servers.load_of_all();
+    let connections = load.jobs + free;
+    load.troubled < (connections / TROUBLED_PART).max(1) || free > connections / 2
 }
 
 /// Takes URLs of a server for one connection. Those that its robots.txt disallows end here.

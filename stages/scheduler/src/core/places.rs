@@ -29,7 +29,7 @@ use crate::settings::Settings;
 use crate::step::staged::Staged;
 use crate::store::rows::corrupt;
 use shared::message::JobKind;
-use shared::stage::store::{Store, StoreError, Table};
+use shared::stage::store::{StoreError, Table};
 use shared::time::Timestamp;
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -49,7 +49,7 @@ pub(crate) struct Places {
 }
 
 impl Places {
-    /// No places yet; `circles` know of no job yet. The topics stand as they were stored.
+    /// No places yet, but for the jobs that are out, of which `circles` do not know yet. The topics stand as they were stored.
     ///
     /// # Errors
     ///
@@ -57,17 +57,20 @@ impl Places {
     pub(crate) fn open(
         circles: Circles,
         settings: &Settings,
-        store: &dyn Store,
+        servers: &Servers,
         now: Timestamp,
     ) -> Result<Self, StoreError> {
         let mut queue = ReadyQueue::new(&settings.topics, now);
         for (index, name) in settings.topics.names().filter(|_| !settings.topics.is_one()) {
-            if let Some(row) = store.get(TURNS, name.as_bytes())? {
+            if let Some(row) = servers.store().get(TURNS, name.as_bytes())? {
                 let account = Account::from_row(&row).ok_or_else(|| corrupt(TURNS, "a topic's row is unreadable"))?;
                 queue.turns.restore(index, account);
             }
         }
-        Ok(Places { queue, circles, speeds: Speeds::default(), yields: Yields::default() })
+        queue.limits.has_part(servers.part());
+        let mut places = Places { queue, circles, speeds: Speeds::default(), yields: Yields::default() };
+        servers.connected().for_each(|(key, server, lease)| places.restore(key, server, lease, settings));
+        Ok(places)
     }
 
     /// Writes how topics stand whose turns a step changed.
@@ -95,6 +98,7 @@ impl Places {
     ) -> Result<(), StoreError> {
         let (now, settings) = (staged.now, staged.settings);
         servers.account(key);
+        let connections = servers.load_of_all().jobs;
         // Each round but the last takes away what made it: a question asked, errands refused, robots given up.
         loop {
             let budgets = servers.budgets(key);
@@ -110,7 +114,7 @@ impl Places {
                     MoveTo::Idle
                 }
                 Todo::Wait(until, what) => {
-                    self.yield_to_own(key, server, &partition.topics, staged);
+                    self.yield_to_own(key, server, &partition.topics, connections, staged);
                     MoveTo::Until(until, what)
                 }
                 Todo::Hold(room) => {
@@ -177,7 +181,9 @@ impl Places {
         let due = server.queues.waiting().filter(|queue| queue.ready_at() <= now);
         let mut due: Vec<TopicNumber> = due.map(Queue::topic).collect();
         if due.len() > 1 {
-            due.sort_by_key(|number| (Reverse(priority(*number)), *number <= server.served, *number));
+            // Not what its rate keeps from going.
+            let waits = |number| self.queue.limits.due(numbers.index_of(number), now).is_some();
+            due.sort_by_key(|&number| (waits(number), Reverse(priority(number)), number <= server.served, number));
             due.truncate(STANDS_MAX);
         }
         let prepares = server.needs_robots(now, settings) && !topics.is_one();
@@ -236,47 +242,67 @@ impl Places {
     }
 
     /// The job of a server yields when URLs of a higher topic wait there: a server has one connection.
-    fn yield_to_own(&mut self, key: ServerKey, server: &mut Server, numbers: &TopicNumbers, staged: &mut Staged<'_>) {
+    fn yield_to_own(
+        &mut self,
+        key: ServerKey,
+        server: &mut Server,
+        numbers: &TopicNumbers,
+        connections: u64,
+        staged: &mut Staged<'_>,
+    ) {
         let topics = &staged.settings.topics;
         let (Some(lease), false) = (server.lease.as_mut(), topics.is_one()) else { return };
         let priority = topics.priority(lease.topic);
         let due = server.queues.waiting().filter(|queue| queue.ready_at() <= staged.now);
-        let is_higher = due.map(Queue::topic).any(|number| topics.priority(numbers.index_of(number)) > priority);
+        let mut due = due.map(|queue| numbers.index_of(queue.topic()));
+        let may = |topic| self.queue.limits.may(topic, staged.now, connections);
+        let is_higher = due.any(|topic| topics.priority(topic) > priority && may(topic));
         if is_higher && self.yields.ask(priority, key) {
-            staged.stopped.push(lease.stop());
+            staged.stopped.push(lease.yields());
         }
     }
 
     /// Jobs of lower topics yield, as many as servers of the highest one wait for connections.
     pub(crate) fn preempt(&mut self, servers: &mut Servers, staged: &mut Staged<'_>) {
+        let connections = servers.load_of_all().jobs;
         let topics = &staged.settings.topics;
         let Some(lowest) = self.yields.lowest().filter(|_| !topics.is_one()) else { return };
-        let urgent = self.queue.most_urgent(topics).filter(|(priority, _)| *priority > lowest);
+        let urgent = self.queue.most_urgent(topics, staged.now, connections).filter(|(priority, _)| *priority > lowest);
         let Some((priority, waiting)) = urgent else { return };
         for (priority, key) in self.yields.for_servers(priority, waiting) {
             self.yields.ask(priority, key);
             let lease = servers.get_mut(key).and_then(|server| server.lease.as_mut());
-            staged.stopped.extend(lease.map(|lease| lease.stop()));
+            staged.stopped.extend(lease.map(|lease| lease.yields()));
         }
     }
 
     /// A job of a server that was out when this life began counts again.
-    pub(crate) fn restore(&mut self, key: ServerKey, server: &Server, lease: &Lease, settings: &Settings) {
+    fn restore(&mut self, key: ServerKey, server: &Server, lease: &Lease, settings: &Settings) {
         self.began(key, lease, settings);
         self.queue.turns.charge(lease.topic, Duration::ZERO);
+        self.queue.limits.connected(lease.topic);
         for circle in server.circles_of(lease, settings).into_iter().flatten() {
             self.circles.restore(circle, settings);
         }
     }
 
     /// A granted job counts from now on.
-    pub(crate) fn connect(&mut self, key: ServerKey, server: &Server, lease: &Lease, staged: &mut Staged<'_>) {
+    pub(crate) fn connect(&mut self, key: ServerKey, server: &Server, lease: &mut Lease, staged: &mut Staged<'_>) {
         let settings = staged.settings;
         self.began(key, lease, settings);
         self.queue.turns.charge(lease.topic, lease.expected);
+        self.queue.limits.connected(lease.topic);
+        lease.page_bytes = self.queue.limits.request(lease.topic, staged.now, lease.slots.len());
         staged.turns.insert(lease.topic);
         for circle in server.circles_of(lease, settings).into_iter().flatten() {
             self.circles.connect(circle, settings);
+        }
+    }
+
+    /// So many pages of a job were not requested. Those of one from an earlier life were never charged to this one.
+    pub(crate) fn spare(&mut self, lease: &Lease, pages: usize, now: Timestamp) {
+        if !lease.is_restored() {
+            self.queue.limits.spare(lease.topic, now, pages, lease.page_bytes);
         }
     }
 
@@ -289,6 +315,8 @@ impl Places {
     /// The connection of a lease is closed.
     pub(crate) fn close(&mut self, key: ServerKey, server: &Server, lease: &Lease, staged: &mut Staged<'_>) {
         self.yields.ended(staged.settings.topics.priority(lease.topic), key);
+        self.queue.limits.closed(lease.topic);
+        self.spare(lease, lease.slots.len(), staged.now);
         self.queue.turns.settle(lease.topic, lease.expected, lease.lasted(staged.now));
         staged.turns.insert(lease.topic);
         for circle in server.circles_of(lease, staged.settings).into_iter().flatten() {

@@ -185,8 +185,15 @@ impl Reports<'_> {
                     UrlFate::Ends(Outcome::Fetched, _) => self.places.queue.turns.fetched(lease.topic),
                     UrlFate::Ends(..) | UrlFate::Retry(_) => {}
                 }
+                let bytes = match result.end {
+                    RequestEnd::Untried => continue,
+                    RequestEnd::Response { bytes, .. } => bytes,
+                    RequestEnd::Failure(_) => 0,
+                };
+                self.places.queue.limits.brought(lease.topic, staged.now, bytes, lease.page_bytes);
             }
         }
+        self.places.spare(lease, untried.len(), staged.now);
         server.queues.give_back(untried.into_iter(), staged.settings.head_max());
         Ok(())
     }
@@ -253,7 +260,7 @@ impl Reports<'_> {
     /// Ends a job whose reports all came: its connection is closed.
     fn finish(&mut self, key: ServerKey, lease: Lease, staged: &mut Staged<'_>) -> Result<(), StoreError> {
         let restored = lease.is_restored();
-        let hung_up = lease.contacted && !lease.progressed && lease.trouble.is_none();
+        let hung_up = lease.contacted && !lease.progressed && lease.trouble.is_none() && !lease.is_stopped;
         let trouble = lease.trouble.or(hung_up.then_some(Trouble::HungUp));
         if let Some(server) = self.servers.get(key) {
             self.places.close(key, server, &lease, staged);
@@ -316,6 +323,7 @@ impl Reports<'_> {
             }
         }
         let slots = std::mem::take(&mut lease.slots);
+        self.places.spare(&lease, slots.len(), staged.now);
         server.queues.give_back(slots.into_iter(), staged.settings.head_max());
         let gap = server.gap(staged.settings);
         server.leave_alone(staged.now, gap);

@@ -123,7 +123,6 @@ impl Scheduler {
     /// jobs get a full lease from `now` on, waits go on from where they were.
     ///
     /// # Errors
-    ///
     /// The store cannot be read, or a row is not understood.
     pub fn open(
         settings: Settings,
@@ -135,8 +134,7 @@ impl Scheduler {
     ) -> Result<Self, StoreError> {
         let servers = Servers::open(&settings, instance, epoch, partitions, store, now)?;
         let circles = Circles::open(&settings, (instance, epoch), now);
-        let mut places = Places::open(circles, &settings, servers.store().as_ref(), now)?;
-        servers.connected().for_each(|(key, server, lease)| places.restore(key, server, lease, &settings));
+        let places = Places::open(circles, &settings, &servers, now)?;
         Ok(Scheduler {
             instance,
             epoch,
@@ -304,7 +302,6 @@ impl Scheduler {
     /// Why a server, `scheme://host[:port]`, is not being fetched at `now`.
     ///
     /// # Errors
-    ///
     /// The store cannot be read.
     pub fn why_idle(&self, now: Timestamp, server: &str) -> Result<Idle, StoreError> {
         self.inquiry(now).why_idle(server)
@@ -362,7 +359,7 @@ impl Core for Scheduler {
         let (jobs, goes_on) = self.drops.look(is_free, &mut self.servers, &mut staged)?;
         staged.stopped.extend(jobs);
         self.more |= goes_on;
-        self.places.queue.turns.tend(now, self.servers.part());
+        self.places.queue.tend(now);
         let granted = self.settle(&mut staged)?;
         self.stop_jobs(&mut staged);
         if let Some((ticket, asker)) = asked {
@@ -396,6 +393,7 @@ impl Core for Scheduler {
             self.places.circles.shared_by(schedulers.clone());
             self.servers.shares_mut().shared_by(schedulers);
             self.servers.divided_by(owners.directory());
+            self.places.queue.limits.has_part(self.servers.part());
             self.grants.stop(owners.is_stopped);
         } else if stage == StageName::Dedup {
             let halved = owners.all().filter_map(|(partition, of)| Some((partition, of.retired?)));
@@ -423,7 +421,9 @@ impl Core for Scheduler {
     }
 
     fn wake_at(&self) -> Option<Timestamp> {
-        let dues = [self.places.queue.next_due(), self.servers.shares().ask_at(), self.places.circles.look_at()];
+        let queue = &self.places.queue;
+        let dues =
+            [queue.next_due(), queue.unlimited_at(), self.servers.shares().ask_at(), self.places.circles.look_at()];
         if self.more { Some(Timestamp::ZERO) } else { dues.into_iter().flatten().min() }
     }
 

@@ -88,9 +88,9 @@ impl Queues {
         }
     }
 
-    /// The URL that has waited for the longest time among those of its kind and topic.
-    pub(crate) fn first(&self, rows: &Rows<'_>, server: ServerKey) -> Result<Option<FrontierUrl>, StoreError> {
-        self.waiting().next().map_or(Ok(None), |queue| queue.first(rows, server))
+    /// Of each topic the URL that has waited for the longest time among those of its kind.
+    pub(crate) fn firsts(&self, rows: &Rows<'_>, server: ServerKey) -> Result<Vec<FrontierUrl>, StoreError> {
+        self.waiting().filter_map(|queue| queue.first(rows, server).transpose()).collect()
     }
 
     /// The ranges of slots in which the waiting URLs lie, in the order in which those of each topic go.

@@ -1,5 +1,6 @@
 //! Which server next, and which of its URLs: qualities, ranks, and the queue of servers that are ready.
 
+pub(crate) mod limits;
 pub(crate) mod policy;
 pub mod quality;
 pub(crate) mod ready_queue;

@@ -8,6 +8,7 @@ use crate::keys::room::Room;
 use crate::keys::server_key::ServerKey;
 use crate::keys::topic::TopicIndex;
 use crate::keys::wait_for::WaitFor;
+use crate::ranking::limits::Limits;
 use crate::ranking::policy::Rank;
 use crate::ranking::topics::Topics;
 use crate::ranking::turns::{Stands, Turns};
@@ -112,6 +113,21 @@ impl OfTopic {
     }
 }
 
+/// What stands for a topic, as far as its limits let it have another job.
+fn stands(
+    of_topics: &[OfTopic],
+    limits: &Limits,
+    topic: TopicIndex,
+    now: Timestamp,
+    connections: u64,
+    troubled_too: bool,
+) -> Stands {
+    match of_topics[usize::from(topic.0)].stands(troubled_too) {
+        Stands::Server if !limits.may(topic, now, connections) => Stands::Blocked,
+        stands => stands,
+    }
+}
+
 /// All servers with something to do, by place.
 #[derive(Debug)]
 pub(crate) struct ReadyQueue {
@@ -119,10 +135,13 @@ pub(crate) struct ReadyQueue {
     /// By the indices of the topics.
     of_topics: Vec<OfTopic>,
     pub(crate) turns: Turns,
+    pub(crate) limits: Limits,
     /// Servers that may be contacted.
     ready: usize,
     held: BTreeMap<(Room, u64), ServerKey>,
     ending: BTreeSet<ServerKey>,
+    /// Of the latest step.
+    now: Timestamp,
     /// Places that were given so far.
     places_taken: u64,
     waits: Waits,
@@ -134,9 +153,11 @@ impl ReadyQueue {
             waiting: BTreeSet::new(),
             of_topics: topics.rules().iter().map(|_| OfTopic::default()).collect(),
             turns: Turns::new(topics, now),
+            limits: Limits::new(topics, now),
             ready: 0,
             held: BTreeMap::new(),
             ending: BTreeSet::new(),
+            now,
             places_taken: 0,
             waits: Waits::default(),
         }
@@ -223,18 +244,44 @@ impl ReadyQueue {
         }
     }
 
-    /// The server that goes next, and the topic whose turn it is. `troubled_too`: it may be one in trouble.
-    pub(crate) fn next(&mut self, troubled_too: bool) -> Option<(ServerKey, TopicIndex)> {
-        let of_topics = &self.of_topics;
-        let topic = self.turns.next(|topic| of_topics[usize::from(topic.0)].stands(troubled_too))?;
+    /// The server that goes next, and the topic whose turn it is. `connections`: of all fetchers, free ones too.
+    /// `troubled_too`: it may be one in trouble.
+    pub(crate) fn next(
+        &mut self,
+        now: Timestamp,
+        connections: u64,
+        troubled_too: bool,
+    ) -> Option<(ServerKey, TopicIndex)> {
+        let ReadyQueue { of_topics, limits, turns, .. } = self;
+        let topic = turns.next(|topic| stands(of_topics, limits, topic, now, connections, troubled_too))?;
         Some((of_topics[usize::from(topic.0)].first(troubled_too)?, topic))
     }
 
-    /// The highest priority of which servers may be contacted, and how many they are.
-    pub(crate) fn most_urgent(&self, topics: &Topics) -> Option<(u8, usize)> {
-        let highest = self.turns.highest(|topic| self.of_topics[usize::from(topic.0)].stands(false))?;
-        let of_it = self.of_topics.iter().zip(topics.rules()).filter(|(_, rules)| rules.priority == highest);
-        Some((highest, of_it.map(|(of, _)| of.ready.len()).sum()))
+    /// The server that goes first for one topic, whoever's turn it is.
+    pub(crate) fn first_of(&self, topic: TopicIndex, troubled_too: bool) -> Option<(ServerKey, TopicIndex)> {
+        self.of_topics.get(usize::from(topic.0))?.first(troubled_too).map(|server| (server, topic))
+    }
+
+    /// Looks after turns and limits at the end of a period.
+    pub(crate) fn tend(&mut self, now: Timestamp) {
+        self.turns.tend(now, self.limits.part());
+        self.now = now;
+    }
+
+    /// When the rates of a topic let the first server go on that waits for that alone.
+    pub(crate) fn unlimited_at(&self) -> Option<Timestamp> {
+        let standing = (0..).map(TopicIndex).zip(&self.of_topics).filter(|(_, of)| of.stands(true) == Stands::Server);
+        standing.filter_map(|(topic, _)| self.limits.due(topic, self.now)).min()
+    }
+
+    /// The highest priority of which servers may be contacted, and how many of them its topics may have.
+    pub(crate) fn most_urgent(&self, topics: &Topics, now: Timestamp, connections: u64) -> Option<(u8, usize)> {
+        let stands = |topic| stands(&self.of_topics, &self.limits, topic, now, connections, false);
+        let highest = self.turns.highest(stands)?;
+        let all = (0..).map(TopicIndex).zip(&self.of_topics).zip(topics.rules());
+        let of_it = all.filter(|((topic, _), rules)| rules.priority == highest && stands(*topic) == Stands::Server);
+        let wanted = of_it.map(|((topic, of), _)| of.ready.len().min(self.limits.jobs_max(topic, now, connections)));
+        Some((highest, wanted.sum()))
     }
 
     /// The server that has been held for longest for want of this room.
@@ -303,7 +350,7 @@ mod tests {
     }
 
     fn first(queue: &mut ReadyQueue, troubled_too: bool) -> Option<ServerKey> {
-        queue.next(troubled_too).map(|(server, _)| server)
+        queue.next(Timestamp::ZERO, 64, troubled_too).map(|(server, _)| server)
     }
 
     #[test]
@@ -398,12 +445,16 @@ mod tests {
         queue.place(server(1), &mut places[1], MoveTo::Troubled(of(&[2], None)));
         assert_eq!((queue.next_due(), queue.first_due(later)), (Some(later), Some(server(0))));
         assert_eq!(queue.ready(), 2);
-        let mut next = || queue.next(false).map(|(key, topic)| (key.host, topic.0));
+        let mut next = || queue.next(Timestamp::ZERO, 64, false).map(|(key, topic)| (key.host, topic.0));
         assert_eq!(next(), Some((0, 1)));
         queue.turns.charge(TopicIndex(1), std::time::Duration::from_secs(2));
-        assert_eq!(queue.next(false), Some((server(0), TopicIndex(2))), "it is the other topic's turn");
+        assert_eq!(
+            queue.next(Timestamp::ZERO, 64, false),
+            Some((server(0), TopicIndex(2))),
+            "it is the other topic's turn"
+        );
         queue.place(server(0), &mut places[0], MoveTo::Idle);
-        assert_eq!((queue.next(false), queue.ready(), queue.next_due()), (None, 1, None));
-        assert_eq!(queue.next(true), Some((server(1), TopicIndex(2))));
+        assert_eq!((queue.next(Timestamp::ZERO, 64, false), queue.ready(), queue.next_due()), (None, 1, None));
+        assert_eq!(queue.next(Timestamp::ZERO, 64, true), Some((server(1), TopicIndex(2))));
     }
 }

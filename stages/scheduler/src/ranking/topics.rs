@@ -11,6 +11,23 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// What a topic may have at most, over all schedulers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TopicLimits {
+    /// Pages requested; 0: no limit.
+    pub pages_per_second: u64,
+    /// Bytes of bodies; 0: no limit.
+    pub bytes_per_second: u64,
+    /// Of all connections, in per cent.
+    pub connections_percent: u8,
+}
+
+impl Default for TopicLimits {
+    fn default() -> Self {
+        TopicLimits { pages_per_second: 0, bytes_per_second: 0, connections_percent: 100 }
+    }
+}
+
 /// A topic, or the preparation of servers, as it takes turns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TurnRules {
@@ -22,6 +39,8 @@ pub struct TurnRules {
     pub slice: Duration,
     /// Pages in a minute, over all schedulers, from which on its turns become shorter; 0: they never do.
     pub pages_min: u64,
+    /// What it may have.
+    pub limits: TopicLimits,
 }
 
 /// All of them.
@@ -45,6 +64,11 @@ impl From<&Pipeline> for Topics {
             priority: topic.priority,
             slice: topic.slice.unwrap_or(scheduler.slice),
             pages_min: topic.pages_min,
+            limits: TopicLimits {
+                pages_per_second: topic.pages_per_second,
+                bytes_per_second: topic.bytes_per_second.0,
+                connections_percent: topic.connections_percent,
+            },
         };
         let topics = Topics::new(pipeline.topics.iter().map(rules), scheduler.slice);
         Topics { quantum: scheduler.slice_quantum, slice_min: scheduler.slice_min, ..topics }
@@ -59,7 +83,7 @@ impl Topics {
     /// Topics of these rules, beside those that are not configured and the preparations, whose turns last for `slice`. None
     /// becomes shorter.
     pub fn new(topics: impl IntoIterator<Item = TurnRules>, slice: Duration) -> Self {
-        let of = |name, priority| TurnRules { name, priority, slice, pages_min: 0 };
+        let of = |name, priority| TurnRules { name, priority, slice, pages_min: 0, limits: TopicLimits::default() };
         let mut rules = vec![of(None, 0)];
         rules.extend(topics);
         let names = rules.iter().enumerate().filter_map(|(place, rules)| Some((rules.name.clone()?, index(place))));
@@ -141,6 +165,12 @@ pub(crate) mod tests {
         ]);
         let pipeline = Layers { file: None, set: set.collect() }.load_with(std::iter::empty()).unwrap();
         Topics::from(&pipeline)
+    }
+
+    /// One topic with these limits.
+    pub(crate) fn limited(limits: TopicLimits) -> Topics {
+        let (name, slice) = (Some("t1".to_owned()), Duration::from_secs(1));
+        Topics::new([TurnRules { name, priority: 0, slice, pages_min: 0, limits }], slice)
     }
 
     #[test]

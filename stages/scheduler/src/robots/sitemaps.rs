@@ -2,7 +2,8 @@
 //!
 //! They count as found by the URL that waited for the robots.txt first: on its topic and at its depth, so that the
 //! pages of a sitemap are as deep as those that this URL links to. Where those would be too deep no sitemap is asked
-//! for. Each robots.txt that comes gives its sitemaps, changed or not: the URL-seen test says which URLs are new.
+//! for. Where URLs of several topics wait it is the first of each: the first topic whose scope lets a sitemap pass has
+//! it. Each robots.txt that comes gives its sitemaps, changed or not: the URL-seen test says which URLs are new.
 
 use crate::robots::robots_txt::Robots;
 use crate::settings::Settings;

@@ -41,6 +41,8 @@ pub(crate) struct Lease {
     pub(crate) topic: TopicIndex,
     /// How long it was expected to last; no time at all after a restart.
     pub(crate) expected: Duration,
+    /// Bytes that each of its pages was expected to bring, where its topic has a limit; 0 after a restart.
+    pub(crate) page_bytes: u64,
     /// Slots of the URLs that have not ended, in the order of the job; none in a robots job.
     pub(crate) slots: VecDeque<u64>,
     /// What a robots job fetches; none in a pages job.
@@ -90,6 +92,7 @@ impl Lease {
             address,
             topic,
             expected: Duration::ZERO,
+            page_bytes: 0,
             slots: VecDeque::new(),
             robots: None,
             reports: Applied::default(),
@@ -119,6 +122,14 @@ impl Lease {
     pub(crate) fn stop(&mut self) -> (JobId, Option<String>) {
         (self.is_excused, self.is_stopped) = (true, true);
         (self.id, self.holder.as_ref().map(|(fetcher, _)| fetcher.clone()))
+    }
+
+    /// It yields to others: it is to stop before its next request. What becomes of the one in hand is its URL's fault all the same.
+    pub(crate) fn yields(&mut self) -> (JobId, Option<String>) {
+        let is_excused = self.is_excused;
+        let stopped = self.stop();
+        self.is_excused = is_excused;
+        stopped
     }
 
     /// Its holder could not be heard, and can be again: it lasts in full from now on, as after a restart. Until then the
@@ -217,6 +228,7 @@ impl Lease {
             address,
             topic: TopicIndex::OTHERS,
             expected: Duration::ZERO,
+            page_bytes: 0,
             slots,
             robots,
             reports,

@@ -16,7 +16,7 @@ use crate::random::normal;
 use anyhow::{Context as _, ensure};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
-use scheduler::{Input, Topics, TurnRules};
+use scheduler::{Input, TopicLimits, Topics, TurnRules};
 use shared::message::{Job, Quality, Report, RequestEnd, RequestResult, Validators};
 use shared::time::Timestamp;
 use std::cmp::Reverse;
@@ -69,8 +69,13 @@ struct Node<'a> {
 /// # Errors
 /// The scheduler breaks a promise.
 pub(super) fn crawl(themes: Themes, way: Way, seed: u64, of: &Settings) -> anyhow::Result<Run> {
-    let rules =
-        |theme: &Theme| TurnRules { name: Some(theme.name.to_owned()), priority: 0, slice: SLICE, pages_min: 0 };
+    let rules = |theme: &Theme| TurnRules {
+        name: Some(theme.name.to_owned()),
+        priority: 0,
+        slice: SLICE,
+        pages_min: 0,
+        limits: TopicLimits::default(),
+    };
     let configured: Vec<TurnRules> =
         if way == Way::Turns { themes.topics.iter().map(rules).collect() } else { Vec::new() };
     let settings = scheduler::Settings { topics: Topics::new(configured, SLICE), ..settings(1) };

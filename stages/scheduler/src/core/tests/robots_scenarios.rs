@@ -3,6 +3,7 @@
 use super::web::{Fine, Web, addresses, origin, redirect, robots, robots_txt};
 use super::world::{World, elsewhere};
 use crate::core::scheduler::Input;
+use crate::ranking::topics::tests::topics;
 use crate::settings::tests::settings;
 use crate::settings::{GRACE, Settings};
 use shared::message::{Errand, FailureKind, Origin, Outcome, Report, Resolution, RobotsResponse};
@@ -155,6 +156,21 @@ fn sitemaps_are_found_with_each_robots_txt_that_comes() {
             assert_eq!(found.origin, Origin { page, ..origin() });
         }
     }
+}
+
+#[test]
+fn sitemaps_are_found_for_each_topic_whose_urls_wait() {
+    let settings = Settings { sitemaps_per_server: 2, topics: topics(&[(0, 1000), (0, 1000)]), ..settings() };
+    let mut world = World::new(settings);
+    for topic in ["t2", "default", "t1", "t2"] {
+        world.topics = vec![topic.to_owned()];
+        let page = world.told.len();
+        world.tell(&[format!("{A}/{page}")], &addresses());
+    }
+    world.finish(&mut robots_txt(|_, _| robots(200, "Sitemap: /1.xml\n")), HOUR);
+    let mut topics: Vec<_> = world.found.iter().map(|found| found.origin.topic.as_str()).collect();
+    topics.sort_unstable();
+    assert_eq!(topics, ["default", "t1", "t2"]);
 }
 
 #[test]

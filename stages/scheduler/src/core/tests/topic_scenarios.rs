@@ -5,6 +5,7 @@ use super::web::{Fine, Web, robots};
 use super::world::World;
 use crate::keys::topic::TopicIndex;
 use crate::ranking::topics::tests::topics;
+use crate::ranking::topics::{TopicLimits, Topics, TurnRules};
 use crate::settings::Settings;
 use crate::settings::tests::settings;
 use shared::message::{FailureKind, RobotsResponse};
@@ -163,4 +164,74 @@ fn how_topics_stand_outlives_a_crash_and_a_topic_that_is_configured_no_more_goes
     world.finish(&mut Fine, 60 * MINUTE);
     assert_eq!(world.count("outcome_fetched_total"), 1200);
     assert!(world.contacted().iter().any(|url| server_of(url) == "http://t2-1.test"));
+}
+
+/// A world with the topics `t1`, which has these limits, and `t2`, which has none.
+fn limited(limits: TopicLimits) -> World {
+    limited_at(0, limits)
+}
+
+/// The same, where `t1` has this priority.
+fn limited_at(priority: u8, limits: TopicLimits) -> World {
+    let slice = Duration::from_secs(1);
+    let rules = [("t1", priority, limits), ("t2", 0, TopicLimits::default())].map(|(name, priority, limits)| {
+        TurnRules { name: Some(name.to_owned()), priority, slice, pages_min: 0, limits }
+    });
+    World::new(Settings { respect_robots: false, topics: Topics::new(rules, slice), ..settings() })
+}
+
+#[test]
+fn a_topic_has_no_more_than_its_rates_and_wakes_for_the_rest_by_itself() {
+    for limits in [
+        TopicLimits { pages_per_second: 3, ..TopicLimits::default() },
+        // A page has 100 bytes.
+        TopicLimits { bytes_per_second: 300, ..TopicLimits::default() },
+    ] {
+        let mut world = limited(limits);
+        tell(&mut world, "t1", 20, 60);
+        tell(&mut world, "t2", 10, 60);
+        world.run(&mut Fine, MINUTE);
+        let of = contacts(&world, ["t1", "t2"]);
+        assert!((150..=190).contains(&of[0]) && of[1] == 600, "{limits:?}: {of:?}");
+        // Alone, and with nothing else to wake for.
+        world.run(&mut Fine, MINUTE);
+        let more = contacts(&world, ["t1"])[0] - of[0];
+        assert!((165..=190).contains(&more), "{limits:?}: {more}");
+        world.finish(&mut Fine, 10 * MINUTE);
+        assert_eq!(world.count("outcome_fetched_total"), 1800);
+    }
+}
+
+#[test]
+fn a_topic_has_no_more_than_its_share_of_the_connections() {
+    let mut world = limited(TopicLimits { connections_percent: 25, ..TopicLimits::default() });
+    tell(&mut world, "t1", 20, 60);
+    run(&mut world, &mut Fine, Duration::from_secs(10));
+    assert_eq!(held(&world, "t1"), 1, "of four");
+    tell(&mut world, "t2", 20, 60);
+    run(&mut world, &mut Fine, Duration::from_secs(10));
+    assert_eq!((held(&world, "t1"), held(&world, "t2")), (1, 3));
+}
+
+/// Goal: what limits keep from going makes no job yield, neither at its own servers nor at others.
+#[test]
+fn a_higher_topic_that_has_all_that_it_may_have_lets_the_others_work() {
+    for limits in [
+        TopicLimits { pages_per_second: 1, ..TopicLimits::default() },
+        TopicLimits { connections_percent: 25, ..TopicLimits::default() },
+    ] {
+        let mut world = limited_at(9, limits);
+        tell(&mut world, "t1", 20, 60);
+        world.topics = vec!["t2".to_owned()];
+        let urls = |server: usize| (0..60).map(move |page| format!("http://t1-{server}.test/low-{page}"));
+        (0..20).for_each(|server| world.tell(&urls(server).collect::<Vec<_>>(), &super::web::addresses()));
+        tell(&mut world, "t2", 10, 60);
+        run(&mut world, &mut Fine, MINUTE);
+        let low = world.contacted().iter().filter(|url| url.contains("/low-") || url.contains("//t2-")).count();
+        let (high, yielded) = (world.contacted().len() - low, world.count("jobs_yielded_total"));
+        // Of four connections one at most is the higher topic's.
+        assert!((50..=75).contains(&high) && low > 110, "{limits:?}: {high} and {low}");
+        assert!(yielded <= 60, "{limits:?}: {yielded} jobs yield");
+        world.finish(&mut Fine, 60 * MINUTE);
+    }
 }
