@@ -49,6 +49,8 @@ impl Queues {
     fn of(&mut self, topic: TopicNumber) -> &mut Queue {
         let place = self.of_topics.binary_search_by_key(&topic, Queue::topic);
         let place = place.unwrap_or_else(|place| {
+            // Most servers have one, and there are many servers.
+            self.of_topics.reserve_exact(1);
             self.of_topics.insert(place, Queue::new(topic));
             place
         });
@@ -146,6 +148,7 @@ impl Queues {
             if of_topics.last().is_some_and(|last| last.topic() >= topic) {
                 return None;
             }
+            of_topics.reserve_exact(1);
             of_topics.push(Queue::read(row, topic, restore)?);
         }
         Some(Queues { of_topics })
