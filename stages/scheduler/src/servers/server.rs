@@ -1,7 +1,7 @@
 //! A server: the unit of politeness, and what is known of it.
 //!
 //! It is in memory only while there is something to do or to wait for, and comes back from its record on disk. It takes
-//! less than 600 bytes with its places in all queues. The job in hand takes more, and so do the slots of the URLs on
+//! about 670 bytes with its places in all queues. The job in hand takes more, and so do the slots of the URLs on
 //! which its rank depends. Its URLs and its robots.txt are on disk.
 
 use crate::frontier::queues::Queues;
