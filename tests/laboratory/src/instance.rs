@@ -6,7 +6,9 @@ use anyhow::ensure;
 use scheduler::quality::Provider;
 use scheduler::{Input, Scheduler, Schedulers, Settings, Topics};
 use shared::config::{DownloadPause, OverBudget, Policy};
-use shared::message::{Ask, Job, Origin, Quality, ReadyUrls, Resolution, ServerResolution, ToFetcher, decode};
+use shared::message::{
+    Ask, Job, Origin, Quality, ReadyUrls, RequestEnd, Resolution, ServerResolution, ToFetcher, Validators, decode,
+};
 use shared::partitions::{Directory, Owners};
 use shared::stage::store::{MemoryStore, Store as _};
 use shared::stage::{Core as _, Event, Output, Ticket};
@@ -109,6 +111,25 @@ impl Instance {
             event = Event::Wake;
         }
     }
+}
+
+/// The answer of a server, after so many microseconds.
+pub(crate) fn response(elapsed_us: u64) -> RequestEnd {
+    RequestEnd::Response {
+        status: 200,
+        bytes: 0,
+        truncated: false,
+        elapsed_us: micros(elapsed_us),
+        retry_after_s: None,
+        fetched_at_ms: 0,
+        media_type: String::new(),
+        validators: Validators::default(),
+    }
+}
+
+/// Microseconds, as reports have them.
+pub(crate) fn micros(long: u64) -> u32 {
+    u32::try_from(long).unwrap_or(u32::MAX)
 }
 
 /// How a page was found: on another one, or as a seed.

@@ -24,11 +24,11 @@
 
 use super::setup::Setup;
 use super::web::Web;
-use crate::instance::{FETCHER, Instance, NewPage, origin, settings};
+use crate::instance::{FETCHER, Instance, NewPage, micros, origin, response, settings};
 use anyhow::{Context as _, ensure};
 use scheduler::{Input, Settings};
 use shared::config::DEFAULT_TOPIC;
-use shared::message::{Job, Quality, Report, RequestEnd, RequestResult, Validators};
+use shared::message::{Job, Quality, Report, RequestEnd, RequestResult};
 use shared::time::Timestamp;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -277,23 +277,6 @@ impl<'a> Crawl<'a> {
     }
 }
 
-fn response(elapsed_us: u64) -> RequestEnd {
-    RequestEnd::Response {
-        status: 200,
-        bytes: 0,
-        truncated: false,
-        elapsed_us: micros(elapsed_us),
-        retry_after_s: None,
-        fetched_at_ms: 0,
-        media_type: String::new(),
-        validators: Validators::default(),
-    }
-}
-
 fn us(micros: u64) -> Duration {
     Duration::from_micros(micros)
-}
-
-fn micros(long: u64) -> u32 {
-    u32::try_from(long).unwrap_or(u32::MAX)
 }

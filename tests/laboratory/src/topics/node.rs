@@ -11,13 +11,13 @@
 use super::shares::{PARTS, Part, Run};
 use super::theme::{TOPICS, Themes, Way};
 use super::{Settings, theme::Theme};
-use crate::instance::{FETCHER, Instance, NewPage, origin, settings};
+use crate::instance::{FETCHER, Instance, NewPage, origin, response, settings};
 use crate::random::normal;
 use anyhow::{Context as _, ensure};
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
 use scheduler::{Input, TopicLimits, Topics, TurnRules};
-use shared::message::{Job, Quality, Report, RequestEnd, RequestResult, Validators};
+use shared::message::{Job, Quality, Report, RequestResult};
 use shared::time::Timestamp;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -172,25 +172,17 @@ impl Node<'_> {
     /// What a connection waited for has come.
     fn advance(&mut self, number: u64) -> anyhow::Result<()> {
         let mut connection = self.connections.remove(&number).context("an event without a connection")?;
-        let (topic, [connect, response]) = (connection.topic, self.times[connection.topic][connection.server as usize]);
+        let (topic, [connect, response_time]) =
+            (connection.topic, self.times[connection.topic][connection.server as usize]);
         let Next::Page(page) = connection.next else { return self.report(connection) };
-        let end = RequestEnd::Response {
-            status: 200,
-            bytes: 0,
-            truncated: false,
-            elapsed_us: u32::try_from(response.as_micros())?,
-            retry_after_s: None,
-            fetched_at_ms: 0,
-            media_type: String::new(),
-            validators: Validators::default(),
-        };
+        let end = response(response_time.as_micros() as u64);
         connection.results.push(RequestResult { slot: connection.job.requests[page].slot, end });
         let part = self.part(self.now);
         self.parts[part].pages[topic] += 1;
         self.waiting[topic] -= 1;
         self.discover(topic, self.themes.topics[topic].links)?;
         let is_last = page + 1 == connection.job.requests.len();
-        let (time, next) = if is_last { (connect, Next::Closed) } else { (response, Next::Page(page + 1)) };
+        let (time, next) = if is_last { (connect, Next::Closed) } else { (response_time, Next::Page(page + 1)) };
         connection.next = next;
         self.spend(topic, time);
         self.events.push(Reverse((self.now + time, number)));
