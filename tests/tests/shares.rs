@@ -92,7 +92,7 @@ fn equal_topics_have_equal_shares_however_much_waits_of_each() {
         crawl.until(MINUTE, |summary| summary.topics["left"].waiting + summary.topics["right"].waiting == 0).topics;
     let counts = ["wide", "left", "right", "default"].map(|topic| (told[topic].new, told[topic].fetched));
     assert!(matches!(counts, [(40_000, 400..), (400, 400), (400, 400), (0, 0)]), "{counts:?}");
-    let ratio = told["left"].connection_ms as f64 / told["right"].connection_ms as f64;
+    let ratio = told["left"].connection_s as f64 / told["right"].connection_s as f64;
     assert!((0.8..1.25).contains(&ratio), "{told:?}");
     assert_eq!(crawl.count("scheduler", "rhumb_scheduler_topic_fetched_total{topic=\"left\"}"), 400);
     let status = crawl.rhumb(&["status"]).out;

@@ -110,6 +110,8 @@ impl Store for MemoryStore {
     fn commit(&self, changes: &Changes) -> Result<(), StoreError> {
         self.with(|tables| {
             for (table, key, value) in &changes.entries {
+                // As the store on disk does.
+                assert!(!key.is_empty(), "an empty key for the table {table}");
                 let table = tables.entry(table).or_default();
                 match value {
                     Some(value) => table.insert(key.clone(), value.clone()),

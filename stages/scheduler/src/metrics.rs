@@ -98,8 +98,8 @@ pub const METRICS: &[Row] = &[
     Row::gauge("topic_connections", "connections", "Connections of a topic. Those that get robots.txt are no topic's.")
         .by(&["topic"]),
     Row::counter(
-        "topic_connection_ms_total",
-        "milliseconds",
+        "topic_connection_seconds_total",
+        "seconds",
         "Connection time of a topic, since this process began: what its turns are measured in.",
     )
     .by(&["topic"]),

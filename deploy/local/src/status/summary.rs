@@ -6,7 +6,6 @@ use shared::orders::{DropOrder, Hold, Pause, Setting};
 use shared::stage::Shares;
 use std::collections::BTreeMap;
 use std::fmt;
-use std::time::Duration;
 
 /// What a process has used.
 #[derive(Clone, Debug, Serialize, Deserialize, PartialEq)]
@@ -202,17 +201,16 @@ pub struct TopicUse {
     pub bytes: u64,
     /// Connections now.
     pub connections: u64,
-    /// Connection time since the schedulers began, in milliseconds.
-    pub connection_ms: u64,
+    /// Connection time since the schedulers began, in whole seconds.
+    pub connection_s: u64,
 }
 
 impl fmt::Display for TopicUse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let TopicUse { new, waiting, fetched, bytes, connections, connection_ms } = self;
-        let time = Duration::from_millis(*connection_ms);
+        let TopicUse { new, waiting, fetched, bytes, connections, connection_s } = self;
         write!(
             f,
-            "new {new}  waiting {waiting}  fetched {fetched} ({bytes} bytes)  connections {connections}, {time:.1?} in all"
+            "new {new}  waiting {waiting}  fetched {fetched} ({bytes} bytes)  connections {connections}, {connection_s} s in all"
         )
     }
 }
@@ -226,7 +224,7 @@ impl TopicUse {
         self.fetched += of("topic_fetched_total");
         self.bytes += of("topic_bytes_total");
         self.connections += of("topic_connections");
-        self.connection_ms += of("topic_connection_ms_total");
+        self.connection_s += of("topic_connection_seconds_total");
     }
 }
 

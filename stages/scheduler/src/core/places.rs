@@ -37,6 +37,11 @@ use std::time::Duration;
 /// Table of topics: name, none for those that are not configured → how it stands in the turns.
 pub(crate) const TURNS: Table = "turns";
 
+/// The key of a topic's row: no store takes an empty one.
+fn turns_key(name: &str) -> Vec<u8> {
+    [b"t", name.as_bytes()].concat()
+}
+
 /// Topics for which a server stands at once, at most. They change with each of its jobs.
 const STANDS_MAX: usize = 8;
 
@@ -62,7 +67,7 @@ impl Places {
     ) -> Result<Self, StoreError> {
         let mut queue = ReadyQueue::new(&settings.topics, now);
         for (index, name) in settings.topics.names().filter(|_| !settings.topics.is_one()) {
-            if let Some(row) = servers.store().get(TURNS, name.as_bytes())? {
+            if let Some(row) = servers.store().get(TURNS, &turns_key(name))? {
                 let account = Account::from_row(&row).ok_or_else(|| corrupt(TURNS, "a topic's row is unreadable"))?;
                 queue.turns.restore(index, account);
             }
@@ -78,7 +83,7 @@ impl Places {
         let changed = std::mem::take(&mut staged.turns);
         let topics = &staged.settings.topics;
         for (index, name) in topics.names().filter(|(index, _)| !topics.is_one() && changed.contains(index)) {
-            staged.rows.put(TURNS, name.as_bytes().to_vec(), self.queue.turns.account(index).to_row());
+            staged.rows.put(TURNS, turns_key(name), self.queue.turns.account(index).to_row());
         }
     }
 

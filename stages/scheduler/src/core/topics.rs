@@ -24,7 +24,7 @@ impl Inquiry<'_> {
                 ("topic_fetched_total", counts.fetched),
                 ("topic_bytes_total", counts.bytes),
                 ("topic_connections", connections),
-                ("topic_connection_ms_total", u64::try_from(used.as_millis()).unwrap_or(u64::MAX)),
+                ("topic_connection_seconds_total", used.as_secs()),
             ];
             numbers.map(|(count, value)| CountOfTopic { topic: name.to_owned(), count, value })
         };
