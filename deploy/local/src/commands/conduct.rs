@@ -6,6 +6,7 @@ use crate::crawl::{self, Plan, Runs};
 use crate::handle;
 use crate::stages::owns_partitions;
 use clap::Args;
+use shared::config::DEFAULT_TOPIC;
 use shared::log;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -57,7 +58,7 @@ impl Conduct {
         }
         super::crawl::check_summary(self.summary.as_deref())?;
         let runs = Runs::Deployed { statefulsets: statefulsets(&self.statefulset)? };
-        let (seeds, topic, accept_loss, ends) = (Vec::new(), "default".into(), false, self.until_complete);
+        let (seeds, topic, accept_loss, ends) = (Vec::new(), DEFAULT_TOPIC.into(), false, self.until_complete);
         let Conduct { at_most, summary, .. } = self;
         let plan = Plan { runs, layers, pipeline, seeds, topic, restore: None, accept_loss, ends, at_most, summary };
         Ok(exit_code(crawl::run(&plan).await?))

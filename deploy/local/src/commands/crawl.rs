@@ -6,7 +6,7 @@ use crate::crawl::{self, EndReason, Plan, Restore, Runs};
 use crate::stages::owns_partitions;
 use crate::{handle, seeds};
 use clap::{Args, ValueEnum};
-use shared::config::{Layers, Pipeline};
+use shared::config::{DEFAULT_TOPIC, Layers, Pipeline};
 use shared::{log, warc_files};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -104,7 +104,7 @@ impl Crawl {
         }
         check_summary(self.summary.as_deref())?;
         let Crawl { accept_loss, at_most, summary, .. } = self;
-        let topic = "default".into();
+        let topic = DEFAULT_TOPIC.into();
         let (runs, ends) = (Runs::Here, true);
         let plan = Plan { runs, layers, pipeline, seeds, topic, restore, accept_loss, ends, at_most, summary };
         Ok(exit_code(crawl::run(&plan).await?))

@@ -5,6 +5,7 @@ use super::crawl::exit_code;
 use crate::crawl::{self, Plan, Runs};
 use crate::handle;
 use clap::Args;
+use shared::config::DEFAULT_TOPIC;
 use shared::log;
 use std::process::ExitCode;
 
@@ -22,7 +23,7 @@ impl Up {
         let pipeline = layers.load()?;
         log::begin(&pipeline.log, handle::PROGRAM);
         check_fixed(&pipeline)?;
-        let (seeds, topic) = (Vec::new(), "default".into());
+        let (seeds, topic) = (Vec::new(), DEFAULT_TOPIC.into());
         let (accept_loss, ends) = (false, false);
         let plan = Plan {
             runs: Runs::Here,
