@@ -14,10 +14,10 @@ use std::time::Duration;
 
 /// A topic whose rate is used up is looked at again after so long, at least: numbers are rounded.
 const WAIT_MIN: Duration = Duration::from_millis(1);
-/// Bytes of a page of a topic of which none has come.
-const PAGE_BYTES_GUESS: u64 = 16 << 10;
-/// And in seconds at most.
+/// And after so many seconds, at most.
 const WAIT_MAX_S: f64 = 3600.0;
+/// Bytes that a page is taken for while none of its topic has come.
+const PAGE_BYTES_GUESS: u64 = 16 << 10;
 
 /// What a topic may have of something in a second, and what is left of it.
 #[derive(Clone, Copy, Debug)]

@@ -8,8 +8,8 @@
 //! A topic that brings its least number of pages in time gets shorter turns, by a quantum, and longer ones again when it
 //! falls behind.
 //!
-//! Invariants: among topics of one priority that always have servers to connect to, the connection times differ by no
-//! more than a slice and a connection each; none is passed over twice in a row by the same other.
+//! Invariant: among topics of one priority and slice that always have servers to connect to, the connection times differ
+//! by no more than a slice and a connection each.
 //!
 //! Sources: Fan and Li 2015 (PQ-MCSA): priorities, slices, shorter slices. Shreedhar and Varghese 1996 (deficit round
 //! robin): what is used too much is owed.
@@ -22,7 +22,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// How often it is looked at how many pages a topic brought.
+/// The pages of a topic are counted for so long, and then its turns change.
 const PERIOD: Duration = Duration::from_secs(60);
 
 /// What stands for a topic.
