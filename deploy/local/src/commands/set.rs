@@ -122,8 +122,10 @@ pub(super) async fn change_keys(
     as_json: bool,
 ) -> anyhow::Result<(Vec<Setting>, Option<Heard>)> {
     let assigned: Vec<_> = assignments.iter().map(|text| assignment(text)).collect::<Result<_, ConfigError>>()?;
-    let now = running.pipeline.with(&read(running).await?)?;
-    check_joined(running, &now, assigned.iter().map(|(key, value)| (key.as_str(), value))).await?;
+    // Where what is set does not go with the configuration this command takes it back.
+    if let Ok(now) = running.pipeline.with(&read(running).await?) {
+        check_joined(running, &now, assigned.iter().map(|(key, value)| (key.as_str(), value))).await?;
+    }
     let mut problem = None;
     let given = change(running, |orders| {
         problem = None;
