@@ -256,6 +256,7 @@ fn check_errands_and_content(kept: &mut Kept) {
     kept.check("wanted", &Errand::Wanted { url: "http://b.test/robots.txt".into(), server: "http://a.test".into() });
     kept.check("found", &Errand::Found { server: "http://a.test".into(), response: Some(robots()) });
     kept.check("tokens", &Errand::Tokens { domain: Some("a.test".into()) });
+    kept.check("topic_tokens", &Errand::TopicTokens { topic: "news".into() });
     kept.check("rights", &Errand::Rights { circle: "address.192.0.2.1".into() });
 
     let place = Place { url: 1, links: 2 };

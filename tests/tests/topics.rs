@@ -1,5 +1,6 @@
 //! Topics: crawl goals with scopes of their own, on one pipeline.
 
+use rhumb::status::Summary;
 use rhumb_tests::harness::{Running, World, assert_conserved, assert_manners, json, signal};
 use rustix::process::Signal;
 use std::collections::{BTreeMap, BTreeSet};
@@ -96,6 +97,47 @@ fn topics_that_come_and_go_while_the_crawl_runs_have_scopes_of_their_own() {
     assert_eq!(fetched(&world), expected);
     let requests = world.web.contacts().iter().filter(|contact| !contact.url.ends_with("/robots.txt")).count();
     assert_eq!(requests, (2 * PAGES + 1) as usize, "each page once");
+}
+
+/// Goal: a topic has as many pages as its budget, over all schedulers, whatever dies; the rest waits, is no work left to do, and is
+/// fetched when the budget is made larger. Method: one topic on all hosts, and another that has none.
+#[test]
+fn a_topic_s_budget_is_used_up_exactly_and_the_rest_waits_for_a_larger_one() {
+    let world = world(5);
+    let seeds = world.web.seed_urls();
+    let up = world.up().set("stages.archiver.replicas=1").set("stages.scheduler.replicas=2").set("politeness.delay=0s");
+    let wide = "topics.wide={scope: {follow: any}, pages_max: 50, quality: flow}";
+    let mut crawl = up.set(wide).set("topics.other={scope: {follow: host}}").start();
+    crawl.handle();
+    says(&crawl, 2, &["topic", "set", "other", "recrawl=true"], "it is reserved");
+    says(&crawl, 0, &["inject", &seeds[0], "--topic", "wide"], "");
+    crawl.until(MINUTE, |summary| summary.pages > 20);
+    let scheduler = crawl.pid("scheduler");
+    signal(scheduler, Signal::KILL);
+    crawl.until_replaced("scheduler", scheduler, MINUTE);
+    let rests = |pages: u64| {
+        move |summary: &Summary| {
+            summary.pages == pages && summary.in_flight == 0 && summary.waiting == summary.waiting_over_budget
+        }
+    };
+    let over = crawl.until(MINUTE, rests(50));
+    assert!(over.waiting > 20, "{}", json(&over));
+    says(&crawl, 0, &["why", &format!("{}/nowhere", seeds[0].trim_end_matches('/'))], "");
+    says(&crawl, 0, &["topic", "set", "wide", "pages_max=70"], "topics.wide.pages_max = 70");
+    crawl.until(MINUTE, rests(70));
+    says(&crawl, 2, &["topic", "set", "wide", "pages_max=-1"], "topics.wide.pages_max");
+    says(
+        &crawl,
+        2,
+        &["set", "limits.pages_per_domain=9"],
+        "topics.wide.pages_max: it does not go with limits.pages_per_domain",
+    );
+    says(&crawl, 0, &["topic", "set", "wide", "pages_max=0"], "");
+    let ended = crawl.until(MINUTE, |summary| summary.complete);
+    assert_eq!(ended.topics["wide"].fetched, u64::from(HOSTS * PAGES), "{}", json(&ended));
+    assert_conserved(&ended);
+    crawl.signal(Signal::INT);
+    assert_eq!(crawl.exit_code(MINUTE), 130, "{}", crawl.log());
 }
 
 /// Goal: a topic that is removed with `--drop` leaves nothing that waits, and nothing of the other topics is touched. Method: two

@@ -3,9 +3,9 @@
 use super::broker::{Broker, MAX_PAYLOAD_MIN, Servers, shown};
 use super::edges::StreamEdge;
 use super::group::Group;
-use super::pipeline::Pipeline;
+use super::pipeline::{Limits, OverBudget, Pipeline};
 use super::stages::{CachePolicy, UrlCacheSettings};
-use super::topic::DEFAULT_TOPIC;
+use super::topic::{DEFAULT_TOPIC, Topic};
 use super::units::Bytes;
 use crate::topology::{Edge, Kind, Retention};
 use std::fmt::Display;
@@ -97,6 +97,26 @@ impl Check {
         if name == DEFAULT_TOPIC {
             let what = "URLs of no other topic are of it, and its scope is `scope`";
             self.0.push(format!("configuration key topics.{name}: {what}"));
+        }
+    }
+
+    /// Tokens of a topic's budget would lie with schedulers that have to wait for a budget of hosts or domains.
+    pub(super) fn topic_budget(&mut self, name: &str, topic: &Topic, limits: &Limits) {
+        let other = match (limits.pages_per_domain, limits.pages_per_host, limits.over_budget) {
+            (1.., _, _) => "limits.pages_per_domain",
+            (_, 1.., OverBudget::Wait) => "limits.pages_per_host with limits.over_budget = wait",
+            _ => return,
+        };
+        if topic.pages_max > 0 {
+            self.0.push(format!("configuration key topics.{name}.pages_max: it does not go with {other}"));
+        }
+    }
+
+    /// Off: what it would switch on does not exist yet.
+    pub(super) fn reserved(&mut self, key: &str, value: bool) {
+        if value {
+            let hint = "`rhumb inject --again` fetches pages again";
+            self.0.push(format!("configuration key {key} = true: it is reserved, accepted is false; {hint}"));
         }
     }
 

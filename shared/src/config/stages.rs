@@ -2,7 +2,7 @@
 
 use super::units::{Bytes, duration};
 use crate::topology::StageName;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -198,7 +198,7 @@ pub enum Policy {
 }
 
 /// The source of a URL's quality.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum QualityProvider {
     /// The nearer to a seed, the better.

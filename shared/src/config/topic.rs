@@ -2,6 +2,7 @@
 
 use super::patterns::Patterns;
 use super::scope::{Follow, Scope};
+use super::stages::QualityProvider;
 use super::units::{Bytes, optional_duration};
 use serde::Deserialize;
 use std::time::Duration;
@@ -30,6 +31,12 @@ pub struct Topic {
     pub bytes_per_second: Bytes,
     /// Of all connections, in per cent.
     pub connections_percent: u8,
+    /// Pages with outcome fetched, over all schedulers; 0: no limit.
+    pub pages_max: u64,
+    /// Where the quality of its URLs comes from; as of the others when there is none.
+    pub quality: Option<QualityProvider>,
+    /// Reserved.
+    pub recrawl: bool,
     /// Links to its URLs are followed no more.
     pub removed: bool,
 }
@@ -44,6 +51,9 @@ impl Default for Topic {
             pages_per_second: 0,
             bytes_per_second: Bytes(0),
             connections_percent: 100,
+            pages_max: 0,
+            quality: None,
+            recrawl: false,
             removed: false,
         }
     }

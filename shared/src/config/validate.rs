@@ -128,6 +128,9 @@ fn topics(pipeline: &Pipeline, check: &mut Check) {
         check.within(&format!("topics.{name}.pages_per_second"), topic.pages_per_second, 0, 1_000_000);
         check.within(&format!("topics.{name}.bytes_per_second"), topic.bytes_per_second, Bytes(0), Bytes(1 << 40));
         check.within(&format!("topics.{name}.connections_percent"), topic.connections_percent, 1, 100);
+        check.within(&format!("topics.{name}.pages_max"), topic.pages_max, 0, 1_000_000_000_000);
+        check.topic_budget(name, topic, &pipeline.limits);
+        check.reserved(&format!("topics.{name}.recrawl"), topic.recrawl);
         if let Some(slice) = topic.slice {
             check.lasting(&format!("topics.{name}.slice"), slice, Duration::from_millis(10), HOUR);
         }

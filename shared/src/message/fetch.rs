@@ -446,6 +446,11 @@ pub enum Errand {
         /// The circle: an address or a group, as the ledgers name it.
         circle: String,
     },
+    /// Give back tokens of a topic's budget that are not needed.
+    TopicTokens {
+        /// The topic.
+        topic: String,
+    },
 }
 
 impl EdgeMessage for Ask {

@@ -4,7 +4,7 @@
 //! Out: connection jobs (fetcher), outcomes, sitemaps (host-splitter), refreshes of addresses (resolver), errands;
 //! needs of tokens and rights (a key-value bucket).
 
-use scheduler::quality::Provider;
+use scheduler::quality::Qualities;
 use scheduler::{LedgerShell, Scheduler, Schedulers, Settings, TABLES, halve};
 use shared::config::Pipeline;
 use shared::stage::disk::StoreOptions;
@@ -43,7 +43,7 @@ fn state(pipeline: &Pipeline) -> State {
 }
 
 fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
-    let quality = Provider::open(&context.pipeline.stages.scheduler)?;
+    let quality = Qualities::open(&context.pipeline)?;
     let owners = context.owners_of(StageName::Scheduler);
     let (schedulers, directory) = (Schedulers::of(&owners, context.instance), owners.directory());
     let generation = context.identity.generation();

@@ -49,7 +49,7 @@ pub const METRICS: &[Row] = &[
     Row::gauge(
         "servers_waiting_budget",
         "servers",
-        "Servers that wait for what is left of the budget of their host or domain (limits.pages_per_host, pages_per_domain).",
+        "Servers that wait for what is left of the budget of their host, domain or topics (limits.pages_per_host, pages_per_domain, topics.*.pages_max).",
     ),
     Row::gauge(
         "servers_waiting_room",

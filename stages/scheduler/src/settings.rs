@@ -3,7 +3,7 @@
 use crate::budget::schedulers::Schedulers;
 use crate::keys::circle::Circle;
 use crate::ranking::policy::{self, Policy};
-use crate::ranking::quality::Provider;
+use crate::ranking::quality::Qualities;
 use crate::ranking::topics::Topics;
 use shared::config::{self, DownloadPause, Group, OverBudget, Pipeline};
 use shared::partitions::{Directory, Owners};
@@ -45,7 +45,7 @@ pub struct Settings {
     /// Which server is next.
     pub policy: config::Policy,
     /// Source of the qualities of URLs.
-    pub quality: Provider,
+    pub quality: Qualities,
     /// URLs in a job for a server whose own limit is not known.
     pub requests_per_connection: u32,
     /// Time that a job may take at most, by its gaps.
@@ -90,7 +90,7 @@ pub struct Settings {
 
 impl Settings {
     /// From the configuration; `quality` was made from it.
-    pub fn new(pipeline: &Pipeline, quality: Provider) -> Self {
+    pub fn new(pipeline: &Pipeline, quality: Qualities) -> Self {
         let (politeness, scheduler) = (&pipeline.politeness, &pipeline.stages.scheduler);
         Settings {
             directory: Directory::new(pipeline.partitions),
@@ -179,6 +179,7 @@ fn product_token(user_agent: &str) -> String {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
+    use crate::ranking::quality::Provider;
 
     /// The settings of `pipeline.yaml`, for four partitions.
     pub(crate) fn settings() -> Settings {
@@ -196,7 +197,7 @@ pub(crate) mod tests {
             robots_lifetime: Duration::from_secs(24 * 3600),
             agent: "rhumb".into(),
             policy: config::Policy::BreadthFirst,
-            quality: Provider::Depth,
+            quality: Provider::Depth.into(),
             requests_per_connection: 50,
             visit_budget: Duration::from_secs(60),
             first_answer_timeout: Duration::from_secs(15),

@@ -3,7 +3,7 @@
 //! In: the rows that each scheduler keeps of its own, and the ledgers, which know of schedulers that are gone. Out: ledgers for
 //! the crawl that begins with the checkpoint. Invariant: a page counts once, whoever else knows of it.
 
-use crate::budget::shares::{BIRTH, CRAWL, DOMAINS, read};
+use crate::budget::shares::{DOMAINS, budget_of};
 use crate::tokens::{Holder, Ledger, SharedBudget};
 use std::collections::BTreeMap;
 
@@ -25,12 +25,10 @@ impl Spent {
     pub fn add_rows(&mut self, instance: u16, rows: &[OwnRow]) -> Result<(), String> {
         let (mut birth, mut fetched) = (UNBORN, Vec::new());
         for (table, key, value) in rows {
-            let row = (table == DOMAINS).then(|| read(value)).flatten();
-            let (pages, name) = row.ok_or_else(|| format!("a row of the scheduler's table '{table}' is unreadable"))?;
-            match key.as_slice() {
-                BIRTH => birth = pages,
-                CRAWL => fetched.push((SharedBudget::Crawl, pages)),
-                _ => fetched.push((SharedBudget::Domain(name), pages)),
+            let row = (table == DOMAINS).then(|| budget_of(key, value)).flatten();
+            match row.ok_or_else(|| format!("a row of the scheduler's table '{table}' is unreadable"))? {
+                (None, epoch) => birth = epoch,
+                (Some(budget), pages) => fetched.push((budget, pages)),
             }
         }
         for (budget, pages) in fetched {
@@ -41,7 +39,8 @@ impl Spent {
 
     /// Takes in the ledger under a key of the bucket. What is no ledger of tokens tells nothing.
     pub fn add_ledger(&mut self, key: &str, text: &str) {
-        let is_of_tokens = key == SharedBudget::Crawl.key() || key.starts_with("domain.");
+        let is_of_tokens =
+            key == SharedBudget::Crawl.key() || ["domain.", "topic."].iter().any(|of| key.starts_with(of));
         if let Some(ledger) = Ledger::parse(text).filter(|_| is_of_tokens) {
             ledger.fetched().for_each(|(holder, pages)| self.enter(key.to_owned(), holder, pages));
         }
@@ -64,6 +63,7 @@ impl Spent {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::budget::shares::{BIRTH, CRAWL};
     use crate::store::codec::Writer;
     use crate::tokens::Need;
 
@@ -77,14 +77,17 @@ mod tests {
     #[test]
     fn pages_count_once_whether_their_scheduler_or_a_ledger_knows_of_them() {
         let mut spent = Spent::default();
-        spent.add_rows(0, &[row(BIRTH, 3, ""), row(CRAWL, 70, ""), row(&[7; 8], 50, "a.test")]).unwrap();
+        let topic = row(&[9; 13], 20, "news");
+        spent.add_rows(0, &[row(BIRTH, 3, ""), row(CRAWL, 70, ""), row(&[7; 8], 50, "a.test"), topic]).unwrap();
         spent.add_rows(1, &[row(CRAWL, 5, "")]).unwrap();
         // Of the first one, an earlier word; of one that is gone, the last.
         spent.add_ledger("crawl", "0 3 9 90 60 1\n4 1 9 11 10 1\n");
         spent.add_ledger("domain.a.test", "0 3 9 90 50 1\n");
+        spent.add_ledger("topic.news", "1 3 9 30 30 1\n");
         spent.add_ledger("circle.a", "0 3 9 90\n");
         let ledgers = spent.ledgers();
-        assert_eq!(ledgers.keys().collect::<Vec<_>>(), ["crawl", "domain.a.test"]);
+        assert_eq!(ledgers.keys().collect::<Vec<_>>(), ["crawl", "domain.a.test", "topic.news"]);
+        assert_eq!(Ledger::parse(&ledgers["topic.news"]).unwrap().fetched().map(|(_, pages)| pages).sum::<u64>(), 50);
 
         let need = Need {
             budget: SharedBudget::Crawl,

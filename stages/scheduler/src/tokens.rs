@@ -1,5 +1,5 @@
-//! Tokens: rights to fetch a page. They divide the budgets that several schedulers share: that of a registered domain,
-//! and that of the crawl.
+//! Tokens: rights to fetch a page. They divide the budgets that several schedulers share: that of a registered domain, that of
+//! a topic, and that of the crawl.
 //!
 //! Each budget has a [`Ledger`] in a key-value bucket of the broker. It says how many tokens each scheduler holds,
 //! counted from the beginning of the crawl. A scheduler takes tokens in blocks and gives back what its URLs do not
@@ -19,6 +19,7 @@
 //! more than it holds; a budget is used up only when that many pages were fetched. Schedulers may hold more when the
 //! budget was made smaller, or the bucket was lost.
 
+use shared::message::Errand;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -32,14 +33,34 @@ pub enum SharedBudget {
     Crawl,
     /// A registered domain: `limits.pages_per_domain`.
     Domain(String),
+    /// A topic: `topics.*.pages_max`.
+    Topic(String),
 }
 
 impl SharedBudget {
-    /// The domain.
-    pub(crate) fn domain(&self) -> Option<&str> {
+    /// The name of the domain or the topic.
+    pub(crate) fn name(&self) -> &str {
         match self {
-            SharedBudget::Crawl => None,
-            SharedBudget::Domain(domain) => Some(domain),
+            SharedBudget::Crawl => "",
+            SharedBudget::Domain(name) | SharedBudget::Topic(name) => name,
+        }
+    }
+
+    /// A call upon another scheduler for tokens of it.
+    pub(crate) fn call(&self) -> Errand {
+        match self.clone() {
+            SharedBudget::Crawl => Errand::Tokens { domain: None },
+            SharedBudget::Domain(domain) => Errand::Tokens { domain: Some(domain) },
+            SharedBudget::Topic(topic) => Errand::TopicTokens { topic },
+        }
+    }
+
+    /// The budget for whose tokens another scheduler calls; none when it wants something else.
+    pub(crate) fn called_for(errand: &Errand) -> Option<Self> {
+        match errand {
+            Errand::Tokens { domain } => Some(domain.clone().map_or(SharedBudget::Crawl, SharedBudget::Domain)),
+            Errand::TopicTokens { topic } => Some(SharedBudget::Topic(topic.clone())),
+            _ => None,
         }
     }
 
@@ -48,6 +69,7 @@ impl SharedBudget {
         match self {
             SharedBudget::Crawl => "crawl".to_owned(),
             SharedBudget::Domain(domain) => format!("domain.{}", domain.replace(['[', ']'], "").replace(':', "=")),
+            SharedBudget::Topic(topic) => format!("topic.{topic}"),
         }
     }
 }

@@ -161,7 +161,7 @@ pub(crate) fn settings(schedulers: u16) -> Settings {
         robots_lifetime: FOR_EVER,
         agent: "rhumb".to_owned(),
         policy: Policy::BreadthFirst,
-        quality: Provider::Flow,
+        quality: Provider::Flow.into(),
         requests_per_connection: 50,
         visit_budget: FOR_EVER,
         first_answer_timeout: FOR_EVER,

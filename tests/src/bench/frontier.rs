@@ -8,7 +8,7 @@
 use super::process::{Progress, cpu_s, main_thread_cpu_s, resident};
 use crate::faults::copy_folder;
 use anyhow::ensure;
-use scheduler::quality::Provider;
+use scheduler::quality::Qualities;
 use scheduler::{Scheduler, Settings, TABLES};
 use serde::Serialize;
 use shared::config::{Layers, Pipeline};
@@ -217,7 +217,7 @@ impl Process {
         };
         let store: Arc<dyn Store> = Arc::new(DiskStore::open(folder, &TABLES.map(|(table, _)| table), options)?);
         let partitions: Vec<u16> = (0..PARTITIONS).collect();
-        let settings = Settings::new(pipeline, Provider::open(scheduler)?);
+        let settings = Settings::new(pipeline, Qualities::open(pipeline)?);
         let epoch = std::process::id().into();
         let core = Scheduler::open(settings, 0, epoch, &partitions, Arc::clone(&store), Timestamp::ZERO)?;
         Ok(Process { core, store, started: Instant::now(), steps: 0, asks: 0, received: 0 })

@@ -10,7 +10,7 @@ use crate::harness::{Crawl, Running, World, binaries, run};
 use anyhow::{Context as _, ensure};
 use dedup::moving::MovingKeys;
 use rustix::process::Signal;
-use scheduler::quality::Provider;
+use scheduler::quality::Qualities;
 use scheduler::{Scheduler, Settings};
 use serde::Serialize;
 use shared::config::{Layers, Pipeline};
@@ -176,7 +176,7 @@ pub(super) fn fill_scheduler(
 ) -> anyhow::Result<()> {
     let pipeline = pipeline()?;
     let store = store(path, &scheduler::TABLES.map(|(table, _)| table), &pipeline)?;
-    let settings = Settings::new(&pipeline, Provider::open(&pipeline.stages.scheduler)?);
+    let settings = Settings::new(&pipeline, Qualities::open(&pipeline)?);
     let epoch = u64::from(u32::MAX);
     let mut core = Scheduler::open(settings, owner, epoch, its, store.clone(), Timestamp::ZERO)?;
     let hosts = (0u64..).map(|n| format!("www{n}.example.test")).filter(|host| partition(host, PARTITIONS) == of);

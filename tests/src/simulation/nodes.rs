@@ -18,7 +18,7 @@ use parser::core::Parser;
 use resolver::effect::Found;
 use resolver::resolver::Resolver;
 use scheduler::ledger_need::{LedgerAnswer, LedgerNeed};
-use scheduler::quality::Provider;
+use scheduler::quality::Qualities;
 use scheduler::{Idle, Scheduler, Schedulers, Settings};
 use shared::bus::OwnersTable;
 use shared::config::{Pipeline, UrlCacheSettings};
@@ -180,7 +180,7 @@ fn node(place: Place, pipeline: Pipeline) -> Box<dyn AnyNode> {
             let state = State::new(&scheduler::TABLES, None, scheduler::halve);
             Box::new(Node::new(place, &all, Some(state), move |opening: &Opening| {
                 let store = opening.store.clone().expect("the scheduler has a store");
-                let quality = Provider::open(&pipeline.stages.scheduler).expect("no table");
+                let quality = Qualities::open(&pipeline).expect("no table");
                 let schedulers = Schedulers::of(&opening.owners[&StageName::Scheduler], opening.instance);
                 let directory = opening.owners[&StageName::Scheduler].directory();
                 let Opening { instance, life, epoch, partitions, .. } = opening;

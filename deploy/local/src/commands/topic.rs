@@ -13,7 +13,7 @@ use crate::seeds;
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use serde::Serialize;
-use shared::config::{Pipeline, Scope};
+use shared::config::{Pipeline, QualityProvider, Scope};
 use shared::orders::Selection;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -26,8 +26,8 @@ use std::process::ExitCode;
 #[derive(Args)]
 #[command(
     after_help = "KEY is one of scope.follow, scope.max_depth, scope.prefixes, scope.accept, scope.reject, priority (0 to 9, the \
-highest first), slice, pages_min, pages_per_second, bytes_per_second and connections_percent. A key of the scope that is not given is \
-as in `scope`. What a topic follows stays as it was added. Ends with exit code 1 when a process does not answer: it goes by the new \
+highest first), slice, pages_min, pages_per_second, bytes_per_second, connections_percent, pages_max and quality. A key of the scope \
+that is not given is as in `scope`. What a topic follows stays as it was added. Ends with exit code 1 when a process does not answer: it goes by the new \
 values when it is back.
 
 Examples:
@@ -35,6 +35,7 @@ Examples:
   rhumb topic add docs scope.follow=any 'scope.prefixes=[\"https://(org,example,\"]' --seeds docs.txt
   rhumb topic set news 'scope.reject=[/archive/]'
   rhumb topic set news priority=9          its URLs go before all others
+  rhumb topic set news pages_max=100000    what is beyond waits for a larger budget
   rhumb topic remove news                  what waits is still fetched
   rhumb topic remove news --drop --yes     what waits ends as dropped
   rhumb topic list --json"
@@ -253,6 +254,9 @@ struct Told<'a> {
     pages_per_second: u64,
     bytes_per_second: u64,
     connections_percent: u8,
+    pages_max: u64,
+    quality: QualityProvider,
+    recrawl: bool,
 }
 
 fn list(pipeline: &Pipeline, as_json: bool) -> anyhow::Result<ExitCode> {
@@ -271,6 +275,9 @@ fn list(pipeline: &Pipeline, as_json: bool) -> anyhow::Result<ExitCode> {
             pages_per_second: topic.pages_per_second,
             bytes_per_second: topic.bytes_per_second.0,
             connections_percent: topic.connections_percent,
+            pages_max: topic.pages_max,
+            quality: topic.quality.unwrap_or(pipeline.stages.scheduler.quality),
+            recrawl: topic.recrawl,
         };
         if as_json {
             line(serde_json::to_string(&told)?);

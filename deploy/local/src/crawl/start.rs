@@ -187,7 +187,7 @@ fn check(pipeline: &Pipeline) -> anyhow::Result<()> {
     for (key, cache) in [("host-splitter", &stages.host_splitter.cache), ("dedup", &stages.dedup.cache)] {
         UrlCache::open(&format!("stages.{key}.cache"), cache)?;
     }
-    scheduler::quality::Provider::open(&stages.scheduler)?;
+    scheduler::quality::Qualities::open(pipeline)?;
     for (stage, common) in stages.common() {
         check_ports(stage, common, common.replicas)?;
     }

@@ -1,4 +1,4 @@
-//! What is left of budgets: pages of a host, of its registered domain, of the crawl.
+//! What is left of budgets: pages of a host, of its registered domain, of a topic, of the crawl.
 
 /// What is left of a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +28,8 @@ impl Budget {
 pub(crate) struct Budgets {
     pub(crate) host: Budget,
     pub(crate) domain: Budget,
+    /// All its URLs that wait are of topics whose budget is used up.
+    pub(crate) topics_are_used_up: bool,
 }
 
 impl Budgets {

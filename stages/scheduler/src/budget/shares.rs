@@ -10,35 +10,39 @@
 //! or gives some back, and a new life spends none. A scheduler without partitions gives all back that it has not spent.
 //!
 //! Invariants: tokens that are being given back are not spent: from the question on, only those count that were kept.
-//! Budgets are taken in one order: tokens of the crawl are for URLs that have those of their domain, so that nobody
-//! waits for one with the other in hand.
+//! Budgets are taken in one order: tokens of the crawl are for URLs that have those of their domain, or of their topic, so
+//! that nobody waits for one with the other in hand. Domains and topics do not have budgets both (`shared::config`).
 
 use crate::budget::left::Budget;
 use crate::budget::schedulers::Schedulers;
 use crate::budget::share::{NO_LIMIT, Question, Share};
 use crate::keys::load::Load;
 use crate::keys::server_key::ServerKey;
-use crate::ledger_need::LedgerNeed;
+use crate::keys::topic::TopicIndex;
 use crate::settings::Settings;
 use crate::step::staged::Staged;
 use crate::store::codec::{Reader, Writer};
 use crate::store::rows::corrupt;
-use crate::tokens::{Holder, Ledger, Need, Settled, SharedBudget};
+use crate::tokens::{Holder, SharedBudget};
 use foldhash::{HashMap, HashMapExt as _};
-use shared::message::Errand;
 use shared::stage::store::{Store, StoreError, Table};
 use shared::time::Timestamp;
 use shared::url::{fingerprint, host_of, registered_domain};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+mod asking;
+
 /// Table of registered domains, of which the instance may hold tokens: domain → pages that it fetched, and the domain's
-/// name. [`CRAWL`] leads to those of all domains, [`BIRTH`] to the epoch in which the table began.
+/// name. [`CRAWL`] leads to those of all domains, [`BIRTH`] to the epoch in which the table began, and [`TOPIC`] with the hash
+/// of its name to those of a topic.
 pub(crate) const DOMAINS: Table = "domains";
 /// Shorter than the hash of a domain.
 pub(crate) const CRAWL: &[u8] = b"crawl";
 /// As short.
 pub(crate) const BIRTH: &[u8] = b"birth";
+/// With the hash of a name it is longer.
+const TOPIC: &[u8] = b"topic";
 /// Wait between two questions for tokens, when there were none.
 const ASK_EVERY: Duration = Duration::from_secs(1);
 /// Wait between two looks whether all schedulers have said what they have in hand.
@@ -46,11 +50,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// Questions that are out at once, at most.
 const QUESTIONS_MAX: usize = 256;
 
-/// A shared budget, by the hash of the domain's name.
+/// A shared budget: that of the crawl, of a domain by the hash of its name, of a topic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Id {
     Crawl,
     Domain(u64),
+    Topic(TopicIndex),
 }
 
 /// All shares in play.
@@ -58,6 +63,12 @@ enum Id {
 pub(crate) struct Shares {
     /// The budget of each domain; 0: no limit.
     pages_per_domain: u64,
+    /// The topics that have a budget.
+    limited_topics: Vec<TopicIndex>,
+    /// Those of them whose budget is used up.
+    used_up: BTreeSet<TopicIndex>,
+    /// URLs of each that wait or are in flight.
+    topic_urls: BTreeMap<TopicIndex, u64>,
     schedulers: Schedulers,
     holder: Holder,
     epoch: u64,
@@ -89,6 +100,9 @@ impl Shares {
         let born = stored(store, BIRTH)?.map(|(epoch, _)| epoch);
         let mut this = Shares {
             pages_per_domain: settings.pages_per_domain,
+            limited_topics: Vec::new(),
+            used_up: BTreeSet::new(),
+            topic_urls: BTreeMap::new(),
             schedulers: settings.schedulers.clone(),
             holder: Holder { instance, birth: born.unwrap_or(epoch) },
             epoch,
@@ -101,16 +115,31 @@ impl Shares {
             due: BTreeSet::new(),
             out: 0,
         };
-        if settings.pages_max > 0 || settings.pages_per_domain > 0 || partitions.is_empty() {
+        for (index, name) in settings.topics.names().filter(|(index, _)| *index != TopicIndex::OTHERS) {
+            let (max, fetched) = (settings.topics.pages_max(index), stored(store, &topic_key(name))?);
+            let max = if max > 0 { max } else { NO_LIMIT };
+            let share =
+                Share::new(SharedBudget::Topic(name.to_owned()), max, fetched.map_or(0, |(fetched, _)| fetched));
+            this.shares.insert(Id::Topic(index), share);
+            this.limited_topics.extend((max < NO_LIMIT).then_some(index));
+            this.note_used_up(index);
+        }
+        if settings.pages_max > 0 || this.has_parts() || partitions.is_empty() {
             let max = if settings.pages_max > 0 { settings.pages_max } else { NO_LIMIT };
             this.shares.insert(Id::Crawl, Share::new(SharedBudget::Crawl, max, this.fetched));
         }
         Ok(this)
     }
 
+    /// Says whether domains or topics have budgets.
+    fn has_parts(&self) -> bool {
+        self.pages_per_domain > 0 || !self.limited_topics.is_empty()
+    }
+
     /// Has the ledgers asked what a new life asks: first what is in flight is entered, then the crawl's ledger is told.
     pub(crate) fn begin(&mut self, now: Timestamp) {
-        let in_flight = |(id, share): (&Id, &Share)| (*id != Id::Crawl && share.in_flight > 0).then_some(*id);
+        let is_to_be_entered = |share: &Share| share.max < NO_LIMIT && share.in_flight > 0;
+        let in_flight = |(id, share): (&Id, &Share)| (*id != Id::Crawl && is_to_be_entered(share)).then_some(*id);
         self.unentered = self.shares.iter().filter_map(in_flight).collect();
         for id in self.unentered.clone() {
             self.call_upon(id, now);
@@ -124,8 +153,10 @@ impl Shares {
     pub(crate) fn give_all_back(&mut self, store: &dyn Store, now: Timestamp) -> Result<(), StoreError> {
         let mut domains = Vec::new();
         if self.pages_per_domain > 0 {
-            store.scan(DOMAINS, &[], &[0xff; 9], &mut |_, row| {
-                domains.extend(read(row).filter(|(_, name)| !name.is_empty()));
+            store.scan(DOMAINS, &[], &[0xff; 9], &mut |key, row| {
+                if let Some((Some(SharedBudget::Domain(name)), fetched)) = budget_of(key, row) {
+                    domains.push((fetched, name));
+                }
                 true
             })?;
         }
@@ -134,6 +165,9 @@ impl Shares {
             let share = Share::new(SharedBudget::Domain(name), self.pages_per_domain, fetched);
             self.shares.entry(id).or_insert(share);
             self.call_upon(id, now);
+        }
+        for topic in self.limited_topics.clone() {
+            self.call_upon(Id::Topic(topic), now);
         }
         Ok(())
     }
@@ -164,7 +198,7 @@ impl Shares {
     /// Says whether no budget of a domain is in play.
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
-        self.shares.keys().all(|id| *id == Id::Crawl)
+        self.shares.keys().all(|id| !matches!(id, Id::Domain(_)))
     }
 
     /// A server comes into play, and its domain with it.
@@ -222,16 +256,61 @@ impl Shares {
         }
     }
 
-    /// Counts a page of a domain. After the last one of its budget all its servers are looked after.
-    pub(crate) fn fetched(&mut self, staged: &mut Staged<'_>, domain: u64) {
+    /// Notes how many URLs of a topic a job had in flight before, and how many one has now.
+    pub(crate) fn account_topics(&mut self, had: (TopicIndex, u64), has: (TopicIndex, u64)) {
+        if let Some(share) = self.shares.get_mut(&Id::Topic(had.0)) {
+            share.in_flight -= had.1;
+        }
+        if let Some(share) = self.shares.get_mut(&Id::Topic(has.0)) {
+            share.in_flight += has.1;
+        }
+    }
+
+    /// So many URLs of topics have come, or have ended.
+    pub(crate) fn take_topic_urls(&mut self, changes: impl IntoIterator<Item = (TopicIndex, i64)>) {
+        for (topic, change) in changes {
+            let urls = self.topic_urls.entry(topic).or_default();
+            *urls = urls.saturating_add_signed(change);
+        }
+        for topic in &self.limited_topics {
+            let urls = self.topic_urls.get(topic).copied().unwrap_or_default();
+            if let Some(share) = self.shares.get_mut(&Id::Topic(*topic)) {
+                share.waiting = if self.used_up.contains(topic) { 0 } else { urls.saturating_sub(share.in_flight) };
+            }
+        }
+    }
+
+    /// Notes when the budget of a topic is used up. Says whether it was not yet.
+    fn note_used_up(&mut self, topic: TopicIndex) -> bool {
+        self.topic(topic) == Budget::UsedUp && self.used_up.insert(topic)
+    }
+
+    /// The topics whose budget is used up.
+    pub(crate) fn used_up(&self) -> &BTreeSet<TopicIndex> {
+        &self.used_up
+    }
+
+    /// The topics that have a budget, with the pages that are left.
+    pub(crate) fn of_topics(&self) -> impl Iterator<Item = (TopicIndex, u64)> {
+        self.limited_topics.iter().map(|topic| (*topic, self.topic(*topic).left()))
+    }
+
+    /// Counts a page of a domain and a topic. After the last one of a budget all servers are looked after that have it.
+    pub(crate) fn fetched(&mut self, staged: &mut Staged<'_>, domain: u64, topic: TopicIndex) {
         self.fetched += 1;
         staged.rows.put(DOMAINS, CRAWL.to_vec(), write(self.fetched, ""));
         if let Some(crawl) = self.shares.get_mut(&Id::Crawl) {
             crawl.fetched += 1;
         }
+        if let Some(share) = self.shares.get_mut(&Id::Topic(topic)) {
+            share.fetched += 1;
+            let name = share.budget.name();
+            staged.rows.put(DOMAINS, topic_key(name), write(share.fetched, name));
+            staged.topics_used_up |= self.note_used_up(topic);
+        }
         let Some(share) = self.shares.get_mut(&Id::Domain(domain)) else { return };
         share.fetched += 1;
-        let name = share.budget.domain().unwrap_or_default();
+        let name = share.budget.name();
         staged.rows.put(DOMAINS, domain.to_be_bytes().to_vec(), write(share.fetched, name));
         if share.budget() == Budget::UsedUp {
             self.servers_of(domain).for_each(|key| staged.unsettle(key));
@@ -248,218 +327,17 @@ impl Shares {
         self.shares.get(&Id::Domain(domain)).map_or(Budget::UNLIMITED, Share::budget)
     }
 
+    /// What is left of a topic's budget.
+    fn topic(&self, topic: TopicIndex) -> Budget {
+        self.shares.get(&Id::Topic(topic)).map_or(Budget::UNLIMITED, Share::budget)
+    }
+
     /// What is left of the budget of a domain that may not be in play.
     pub(crate) fn stored_domain(&self, store: &dyn Store, domain: u64) -> Result<Budget, StoreError> {
         if self.pages_per_domain == 0 || self.shares.contains_key(&Id::Domain(domain)) {
             return Ok(self.domain(domain));
         }
         Ok(Share::new(SharedBudget::Crawl, self.pages_per_domain, fetched_of(store, domain)?).budget())
-    }
-
-    /// Notes that a job could be granted if the crawl had pages left.
-    pub(crate) fn want_for_crawl(&mut self, now: Timestamp) {
-        self.want(Id::Crawl, now);
-    }
-
-    /// Notes that a server waits for its domain to have pages left.
-    pub(crate) fn want_for_domain(&mut self, now: Timestamp, domain: u64) {
-        self.want(Id::Domain(domain), now);
-    }
-
-    fn want(&mut self, id: Id, at: Timestamp) {
-        if self.may_ask(id)
-            && let Some(share) = self.shares.get_mut(&id)
-            && share.question == Question::None
-            && share.is_short()
-        {
-            share.question = Question::Due(at);
-            self.due.insert((at, id));
-        }
-    }
-
-    /// Another scheduler has no token left of a domain's budget, or of the crawl's. What is not needed here goes back.
-    pub(crate) fn call(&mut self, now: Timestamp, domain: Option<&str>, store: &dyn Store) -> Result<(), StoreError> {
-        let id = domain.map_or(Id::Crawl, |domain| Id::Domain(fingerprint(domain)));
-        if let (Some(domain), Id::Domain(hash), false) = (domain, id, self.shares.contains_key(&id))
-            && self.pages_per_domain > 0
-        {
-            let share =
-                Share::new(SharedBudget::Domain(domain.to_owned()), self.pages_per_domain, fetched_of(store, hash)?);
-            self.shares.insert(id, share);
-        }
-        self.call_upon(id, now);
-        Ok(())
-    }
-
-    /// The ledger is asked at that time, whether there is need or not.
-    fn call_upon(&mut self, id: Id, at: Timestamp) {
-        let may_ask = self.may_ask(id);
-        let Some(share) = self.shares.get_mut(&id) else { return };
-        share.called = true;
-        if share.question != Question::Out && may_ask {
-            if let Question::Due(earlier) = share.question {
-                self.due.remove(&(earlier, id));
-            }
-            share.question = Question::Due(at);
-            self.due.insert((at, id));
-        }
-    }
-
-    /// Says whether a ledger can be asked for something: before all are known, that of a domain only takes entries.
-    fn may_ask(&self, id: Id) -> bool {
-        self.all_are_known || id == Id::Crawl || self.unentered.contains(&id)
-    }
-
-    /// The schedulers that say what they have in hand: without any budget nobody does.
-    fn known(&self) -> Vec<u16> {
-        let has_limit = |share: &Share| share.max < NO_LIMIT || self.pages_per_domain > 0;
-        if self.shares.get(&Id::Crawl).is_some_and(has_limit) { self.schedulers.all() } else { Vec::new() }
-    }
-
-    /// URLs that need tokens of a budget.
-    fn needing(&self, id: Id) -> u64 {
-        let share = self.shares.get(&id);
-        if share.is_none_or(|share| share.max == NO_LIMIT) {
-            return 0;
-        }
-        if id == Id::Crawl && self.pages_per_domain > 0 {
-            let domains = self.shares.iter().filter(|(id, _)| **id != Id::Crawl);
-            return domains.map(|(_, share)| share.waiting.min(share.budget().left())).sum();
-        }
-        share.map_or(0, |share| share.waiting)
-    }
-
-    /// Asks what is to be asked by now.
-    pub(crate) fn ask(&mut self, staged: &mut Staged<'_>) {
-        while self.out < QUESTIONS_MAX
-            && let Some(&(at, id)) = self.due.first()
-            && at <= staged.now
-        {
-            self.due.pop_first();
-            let waiting = self.needing(id);
-            let is_unknown = id == Id::Crawl && !self.all_are_known;
-            let Some(share) = self.shares.get_mut(&id) else { continue };
-            if !share.is_short() && !share.called && !is_unknown {
-                share.question = Question::None;
-                if let Id::Domain(domain) = id {
-                    self.forget(domain);
-                }
-                continue;
-            }
-            self.question(id, waiting, staged);
-        }
-    }
-
-    fn question(&mut self, id: Id, waiting: u64, staged: &mut Staged<'_>) {
-        // The crawl's ledger is told when those of the domains have been.
-        let since = if id == Id::Crawl && self.unentered.is_empty() { self.schedulers.since } else { 0 };
-        let known = if id == Id::Crawl { self.known() } else { Vec::new() };
-        let may_change = if id == Id::Crawl { since > 0 && !self.schedulers.gives } else { self.all_are_known };
-        let Some(share) = self.shares.get_mut(&id) else { return };
-        share.question = Question::Out;
-        if may_change {
-            share.called = false;
-            share.tokens = share.tokens.min(share.spent() + waiting);
-        }
-        if !std::mem::replace(&mut self.is_born, true) {
-            staged.rows.put(DOMAINS, BIRTH.to_vec(), write(self.holder.birth, ""));
-        }
-        if let (Id::Domain(domain), false) = (id, std::mem::replace(&mut share.has_row, true)) {
-            let name = share.budget.domain().unwrap_or_default();
-            staged.rows.put(DOMAINS, domain.to_be_bytes().to_vec(), write(share.fetched, name));
-        }
-        self.out += 1;
-        staged.messages.need(LedgerNeed::Tokens(Need {
-            budget: share.budget.clone(),
-            max: share.max,
-            schedulers: self.schedulers.count,
-            known,
-            since,
-            may_change,
-            holder: self.holder,
-            epoch: self.epoch,
-            fetched: share.fetched,
-            in_flight: share.in_flight,
-            waiting,
-            counts_on: share.tokens,
-        }));
-    }
-
-    /// The time when there is something to be asked.
-    pub(crate) fn ask_at(&self) -> Option<Timestamp> {
-        self.due.first().filter(|_| self.out < QUESTIONS_MAX).map(|&(at, _)| at)
-    }
-
-    /// Takes an answer of the ledger. Returns the domain that has room now, if the budget is a domain's.
-    pub(crate) fn settled(&mut self, settled: &Settled, staged: &mut Staged<'_>) -> Option<u64> {
-        let now = staged.now;
-        let id = match &settled.need.budget {
-            SharedBudget::Crawl => Id::Crawl,
-            SharedBudget::Domain(domain) => Id::Domain(fingerprint(domain)),
-        };
-        self.out = self.out.saturating_sub(1);
-        let share = self.shares.get_mut(&id)?;
-        share.question = Question::None;
-        let Some(ledger) = &settled.ledger else {
-            // What was to be said was not heard, and what was to go back has not gone.
-            self.call_upon(id, now + ASK_EVERY);
-            return None;
-        };
-        share.elsewhere = ledger.fetched_elsewhere(self.holder);
-        let may_change = ledger.may_change(&settled.need);
-        if may_change {
-            share.tokens = ledger.tokens(self.holder);
-        }
-        self.hear(id, may_change && settled.need.since == self.schedulers.since, now);
-        self.ask_again(id, ledger, staged);
-        let Id::Domain(domain) = id else { return None };
-        let budget = self.domain(domain);
-        if budget == Budget::UsedUp {
-            self.servers_of(domain).for_each(|key| staged.unsettle(key));
-        }
-        self.forget(domain);
-        matches!(budget, Budget::Left(_)).then_some(domain)
-    }
-
-    /// What an answer says of the other schedulers: once all are known, the ledgers of domains are asked.
-    fn hear(&mut self, id: Id, all_are_known: bool, now: Timestamp) {
-        if id == Id::Crawl {
-            if all_are_known && !std::mem::replace(&mut self.all_are_known, true) {
-                let asks = |(id, share): (&Id, &Share)| (share.is_short() || share.called).then_some(*id);
-                let ids: Vec<_> = self.shares.iter().filter_map(asks).filter(|id| *id != Id::Crawl).collect();
-                ids.into_iter().for_each(|id| self.call_upon(id, now));
-            }
-        } else if self.unentered.remove(&id) && self.unentered.is_empty() {
-            self.call_upon(Id::Crawl, now);
-        }
-    }
-
-    /// Asks again when something is missing, and calls upon those that may have it.
-    fn ask_again(&mut self, id: Id, ledger: &Ledger, staged: &mut Staged<'_>) {
-        let (now, is_unknown) = (staged.now, id == Id::Crawl && !self.all_are_known);
-        let (may_ask, known) = (self.may_ask(id), self.known());
-        let Some(share) = self.shares.get_mut(&id) else { return };
-        if !may_ask || share.question != Question::None || !(share.is_short() || share.called || is_unknown) {
-            return;
-        }
-        if share.call_at <= now {
-            share.call_at = now + ASK_EVERY;
-            let known = if is_unknown { known } else { Vec::new() };
-            let holders = ledger.holders_elsewhere(self.holder).filter(|_| share.is_short());
-            let silent = ledger.silent(self.holder.instance, &known, self.schedulers.since);
-            // One without partitions gives back by itself.
-            for partition in holders.chain(silent).filter_map(|other| self.schedulers.partition_of(other)) {
-                let domain = share.budget.domain().map(str::to_owned);
-                staged.messages.errand(partition, Errand::Tokens { domain });
-            }
-        }
-        let at = match share.called {
-            _ if is_unknown => now + LOOK_EVERY,
-            true => now,
-            false => now + ASK_EVERY,
-        };
-        share.question = Question::Due(at);
-        self.due.insert((at, id));
     }
 }
 
@@ -468,7 +346,12 @@ fn fetched_of(store: &dyn Store, domain: u64) -> Result<u64, StoreError> {
     Ok(stored(store, &domain.to_be_bytes())?.map_or(0, |(fetched, _)| fetched))
 }
 
-/// Pages fetched, and the name of their domain.
+/// The key of the row of a topic.
+fn topic_key(name: &str) -> Vec<u8> {
+    [TOPIC, &fingerprint(name).to_be_bytes()].concat()
+}
+
+/// Pages fetched, and the name of their domain or topic.
 fn stored(store: &dyn Store, key: &[u8]) -> Result<Option<(u64, String)>, StoreError> {
     let row = store.get(DOMAINS, key)?;
     row.map(|row| read(&row).ok_or_else(|| corrupt(DOMAINS, "a row is unreadable"))).transpose()
@@ -481,8 +364,19 @@ fn write(fetched: u64, domain: &str) -> Vec<u8> {
     row.finish()
 }
 
-/// Reads a row of the table.
-pub(crate) fn read(row: &[u8]) -> Option<(u64, String)> {
+fn read(row: &[u8]) -> Option<(u64, String)> {
     let mut row = Reader::new(row)?;
     Some((row.number()?, row.text()?.to_owned()))
+}
+
+/// Reads a row of the table: a budget, and the pages that were fetched of it; or no budget, and the epoch of the birth.
+pub(crate) fn budget_of(key: &[u8], row: &[u8]) -> Option<(Option<SharedBudget>, u64)> {
+    let (number, name) = read(row)?;
+    let budget = match key {
+        BIRTH => None,
+        CRAWL => Some(SharedBudget::Crawl),
+        _ if key.len() > TOPIC.len() + 7 => Some(SharedBudget::Topic(name)),
+        _ => Some(SharedBudget::Domain(name)),
+    };
+    Some((budget, number))
 }

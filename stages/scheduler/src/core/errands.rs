@@ -48,7 +48,7 @@ impl Errands {
         match errand {
             Errand::Wanted { url, server } => take_on(key, url, server, servers, staged),
             Errand::Found { response, .. } => self.found(key, response.as_ref(), servers, staged),
-            Errand::Tokens { .. } | Errand::Rights { .. } => Ok(()),
+            Errand::Tokens { .. } | Errand::TopicTokens { .. } | Errand::Rights { .. } => Ok(()),
         }
     }
 

@@ -8,8 +8,9 @@
 //! enough to notice that it is back. A fetcher without a way out fails at once, and would soon have tried all servers.
 //! Before anybody can know, a server that one fetcher could not reach goes to another one next, if one asks.
 
+use crate::step::staged::Staged;
 use shared::doubt::TRY_EVERY;
-use shared::message::Ask;
+use shared::message::{Ask, ToFetcher};
 use shared::time::Timestamp;
 use shared::url::fingerprint;
 use std::collections::{BTreeMap, VecDeque};
@@ -186,6 +187,19 @@ impl Fetchers {
         self.answers.last = now;
         if let Some(asker) = self.askers.get_mut(fetcher) {
             (asker.answered_at, asker.unreached) = (self.answers.jobs, 0);
+        }
+    }
+
+    /// Tells the fetchers of jobs that are to stop that they do so before their next request.
+    pub(crate) fn stop_jobs(&self, staged: &mut Staged<'_>) {
+        for (job, fetcher) in std::mem::take(&mut staged.stopped) {
+            match fetcher {
+                Some(fetcher) => staged.messages.send(&fetcher, ToFetcher::Revoked { job }),
+                // One of them has it.
+                None => self.names().for_each(|name| {
+                    staged.messages.send(name, ToFetcher::Revoked { job });
+                }),
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use crate::frontier::url_end::UrlEnd;
 use crate::frontier::validators;
 use crate::keys::server_key::ServerKey;
 use crate::keys::slot::topic_of;
-use crate::keys::topic::TopicNumber;
+use crate::keys::topic::{TopicIndex, TopicNumber};
 use crate::politeness::visit::requests_max;
 use crate::servers::in_play::Servers;
 use crate::servers::lease::{JOBS, Lease, ROBOTS_SLOT, RobotsTask};
@@ -101,22 +101,9 @@ impl Grants {
         }
         let (now, settings) = (staged.now, staged.settings);
         let Some(grantee) = self.fetchers.next(now) else { return Ok(Granted::NoFetcher) };
-        let free = self.fetchers.credit(now);
-        let (connections, troubled_too) = (servers.load_of_all().jobs + free, has_room_for_trouble(free, servers));
         let pages_left = servers.shares().crawl().left();
-        let next = match pages_left {
-            // Errands need no budget, and stand for the first preparation.
-            0 => places.queue.first_of(settings.topics.first_preparation(), troubled_too),
-            _ => places.queue.next(now, connections, troubled_too),
-        };
-        let has_errands = |key| servers.get(key).is_some_and(|server| !server.errands.is_empty());
-        let next = next.filter(|(key, _)| pages_left > 0 || has_errands(*key));
-        let Some((key, topic)) = next else {
-            if pages_left == 0 && places.queue.ready() > 0 {
-                servers.shares_mut().want_for_crawl(now);
-            }
-            return Ok(Granted::NoneLeft);
-        };
+        let next = next_server(servers, places, self.fetchers.credit(now), staged);
+        let Some((key, topic)) = next else { return Ok(Granted::NoneLeft) };
         let budgets = servers.budgets(key);
         let Some(in_play) = servers.in_play(key, "granting a job to a server that is ready") else {
             return Ok(Granted::NoneLeft);
@@ -189,6 +176,29 @@ impl Grants {
         self.fetchers.granted(staged.now, grantee);
         servers.account(key);
     }
+}
+
+/// The server that goes next, and for which topic. `free`: connections that fetchers ask jobs for.
+fn next_server(
+    servers: &mut Servers,
+    places: &mut Places,
+    free: u64,
+    staged: &Staged<'_>,
+) -> Option<(ServerKey, TopicIndex)> {
+    let (now, settings) = (staged.now, staged.settings);
+    servers.shares().of_topics().for_each(|(topic, left)| places.queue.limits.leave(topic, left));
+    let (connections, troubled_too) = (servers.load_of_all().jobs + free, has_room_for_trouble(free, servers));
+    if servers.shares().crawl().left() > 0 {
+        return places.queue.next(now, connections, troubled_too);
+    }
+    // Errands need no budget, and stand for the first preparation.
+    let next = places.queue.first_of(settings.topics.first_preparation(), troubled_too);
+    let has_errands = |key| servers.get(key).is_some_and(|server| !server.errands.is_empty());
+    let next = next.filter(|(key, _)| has_errands(*key));
+    if next.is_none() && places.queue.ready() > 0 {
+        servers.shares_mut().want_for_crawl(now);
+    }
+    next
 }
 
 /// Says whether a server in trouble may be given a connection. Some of these servers keep theirs until a time-out, and would take

@@ -218,6 +218,7 @@ impl Inquiry<'_> {
             Todo::Wait(until, WaitFor::Retry) => Idle::Retry(left(until)),
             Todo::Wait(until, WaitFor::Address) => Idle::AddressAwaited(left(until)),
             Todo::Wait(until, WaitFor::Robots) => Idle::RobotsAwaited(left(until)),
+            Todo::Hold(Room::Topics) => Idle::OverBudget("pages of their topics"),
             Todo::Hold(Room::Host(_) | Room::Domain(_)) => {
                 budgets.used_up().map_or(Idle::BudgetReserved, Idle::OverBudget)
             }

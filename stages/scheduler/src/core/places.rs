@@ -186,8 +186,8 @@ impl Places {
         let due = server.queues.waiting().filter(|queue| queue.ready_at() <= now);
         let mut due: Vec<TopicNumber> = due.map(Queue::topic).collect();
         if due.len() > 1 {
-            // Not what its rate keeps from going.
-            let waits = |number| self.queue.limits.due(numbers.index_of(number), now).is_some();
+            // Not what its rate or its budget keeps from going.
+            let waits = |number| self.queue.limits.waits(numbers.index_of(number), now);
             due.sort_by_key(|&number| (waits(number), Reverse(priority(number)), number <= server.served, number));
             due.truncate(STANDS_MAX);
         }

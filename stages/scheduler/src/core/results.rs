@@ -69,7 +69,7 @@ impl JobUrls<'_, '_> {
                 validators::note(&mut self.staged.rows, self.key, &url, &result.end);
                 let end = UrlEnd::of(&result.end, outcome, reason);
                 if outcome == Outcome::Fetched {
-                    self.shares.fetched(self.staged, self.server.domain);
+                    self.shares.fetched(self.staged, self.server.domain, self.lease.topic);
                 }
                 self.partition.end(self.staged, self.key, result.slot, url, end);
             }

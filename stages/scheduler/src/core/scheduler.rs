@@ -35,10 +35,9 @@ use crate::servers::partition::META;
 use crate::servers::server::SERVERS;
 use crate::settings::Settings;
 use crate::step::staged::Staged;
+use crate::tokens::SharedBudget;
 use shared::identity::serials_follow;
-use shared::message::{
-    Ask, AskReply, Edge, Errand, Origin, Outcome, ReadyUrls, Report, ToFetcher, Undecodable, decode,
-};
+use shared::message::{Ask, AskReply, Edge, Errand, Origin, Outcome, ReadyUrls, Report, Undecodable, decode};
 use shared::orders::{Orders, Selector};
 use shared::partitions::Owners;
 use shared::stage::store::{Store, StoreError, Table};
@@ -190,10 +189,13 @@ impl Scheduler {
 
     /// A message from the scheduler of another partition.
     fn errand(&mut self, errand: Errand, staged: &mut Staged<'_>) -> Result<(), StoreError> {
+        if let Some(budget) = SharedBudget::called_for(&errand) {
+            return self.servers.call_for_tokens(staged.now, budget);
+        }
         let name = match &errand {
             Errand::Wanted { url, .. } => shared::url::server_of(url),
             Errand::Found { server, .. } => server,
-            Errand::Tokens { domain } => return self.servers.call_for_tokens(staged.now, domain.as_deref()),
+            Errand::Tokens { .. } | Errand::TopicTokens { .. } => return Ok(()),
             Errand::Rights { circle } => {
                 match circle.parse() {
                     Ok(circle) => self.places.circles.call(circle, staged.now, staged.settings),
@@ -281,19 +283,6 @@ impl Scheduler {
         if self.servers.paused().has_all() { 0 } else { self.places.queue.ready() }
     }
 
-    /// Tells the fetchers of jobs that are to stop that they do so before their next request.
-    fn stop_jobs(&self, staged: &mut Staged<'_>) {
-        for (job, fetcher) in std::mem::take(&mut staged.stopped) {
-            match fetcher {
-                Some(fetcher) => staged.messages.send(&fetcher, ToFetcher::Revoked { job }),
-                // One of them has it.
-                None => self.grants.fetchers.names().for_each(|name| {
-                    staged.messages.send(name, ToFetcher::Revoked { job });
-                }),
-            }
-        }
-    }
-
     fn inquiry(&self, now: Timestamp) -> Inquiry<'_> {
         let Scheduler { settings, servers, places, grants, .. } = self;
         Inquiry { now, settings, servers, places, grants }
@@ -360,13 +349,15 @@ impl Core for Scheduler {
         staged.stopped.extend(jobs);
         self.more |= goes_on;
         self.places.queue.tend(now);
+        self.servers.look_after_topics(&mut staged);
         let granted = self.settle(&mut staged)?;
-        self.stop_jobs(&mut staged);
+        self.grants.fetchers.stop_jobs(&mut staged);
         if let Some((ticket, asker)) = asked {
             let granted = granted.iter().filter(|fetcher| **fetcher == asker).count();
             let [granted, ready] = [granted, self.ready()].map(|of| u32::try_from(of).unwrap_or(u32::MAX));
             out.reply(ticket, &AskReply { granted, ready });
         }
+        self.servers.take_topic_urls(&mut staged);
         self.servers.shares_mut().ask(&mut staged);
         self.servers.save(&mut staged);
         self.places.save(&mut staged);

@@ -20,7 +20,7 @@ impl Inquiry<'_> {
             let name = if index == TopicIndex::OTHERS { DEFAULT_TOPIC } else { name };
             let numbers = [
                 ("topic_new_total", counts.new),
-                ("topic_waiting", counts.new.saturating_sub(counts.ended)),
+                ("topic_waiting", counts.in_hand()),
                 ("topic_fetched_total", counts.fetched),
                 ("topic_bytes_total", counts.bytes),
                 ("topic_connections", connections),

@@ -10,6 +10,8 @@ pub(crate) enum Room {
     /// The budget of a registered domain, by the hash of its name. Room comes when one of its URLs ends, or with
     /// tokens.
     Domain(u64),
+    /// The budgets of topics, of all whose URLs wait there. Room comes with a larger budget, or a URL of another topic.
+    Topics,
     /// An operator has paused the server. Room comes when that is taken back.
     Paused,
     /// Jobs in a circle. Room comes when one of them ends, when the delay of its group is over, or with rights.

@@ -5,7 +5,7 @@
 //! Each scheduler keeps to its part of a rate: as much as it has of all partitions. A topic saves up what it did not use for a
 //! second, and owes what it used beyond.
 //!
-//! Invariant: over a long time a topic has no more than its rates, and one job.
+//! Invariant: over a long time a topic has no more than its rates, and one job; and nothing beyond its budget.
 
 use crate::keys::topic::TopicIndex;
 use crate::ranking::topics::{TopicLimits, Topics};
@@ -62,6 +62,8 @@ struct Limit {
     came_bytes: u64,
     connections_percent: u8,
     connections: u64,
+    /// Pages that are left of its budget.
+    pages_left: u64,
 }
 
 impl Limit {
@@ -89,6 +91,7 @@ impl Limits {
             came_bytes: 0,
             connections_percent: of.connections_percent,
             connections: 0,
+            pages_left: u64::MAX,
         };
         Limits { of_topics: topics.rules().iter().map(|rules| limit(&rules.limits)).collect(), part: 1.0 }
     }
@@ -96,6 +99,11 @@ impl Limits {
     /// The scheduler has so much of all partitions from now on.
     pub(crate) fn has_part(&mut self, part: f64) {
         self.part = part;
+    }
+
+    /// So many pages are left of the budget of a topic.
+    pub(crate) fn leave(&mut self, of: TopicIndex, pages: u64) {
+        self.get(of).into_iter().for_each(|limit| limit.pages_left = pages);
     }
 
     /// What this scheduler has of all partitions.
@@ -112,7 +120,13 @@ impl Limits {
         let Some(limit) = self.of_topics.get(usize::from(of.0)) else { return true };
         let most = (connections * u64::from(limit.connections_percent)).div_ceil(100);
         let has_room = limit.connections_percent >= 100 || limit.connections < most;
-        has_room && self.due(of, now).is_none()
+        has_room && !self.waits(of, now)
+    }
+
+    /// Says whether its rates or its budget keep a topic from having another job.
+    pub(crate) fn waits(&self, of: TopicIndex, now: Timestamp) -> bool {
+        let is_left = self.of_topics.get(usize::from(of.0)).is_none_or(|limit| limit.pages_left > 0);
+        !is_left || self.due(of, now).is_some()
     }
 
     /// Jobs more that a topic may have now, of so many `connections` that there are. What one brings decides on the next where
@@ -122,11 +136,12 @@ impl Limits {
             return 0;
         };
         let most = (connections * u64::from(limit.connections_percent)).div_ceil(100);
-        match limit.connections_percent {
+        let jobs = match limit.connections_percent {
             _ if limit.pages.rate > 0.0 || limit.bytes.rate > 0.0 => 1,
-            100.. => usize::MAX,
-            _ => usize::try_from(most - limit.connections.min(most)).unwrap_or(usize::MAX),
-        }
+            100.. => u64::MAX,
+            _ => most - limit.connections.min(most),
+        };
+        usize::try_from(jobs.min(limit.pages_left)).unwrap_or(usize::MAX)
     }
 
     /// When the rates of a topic let it have another job; none when they do now.
@@ -135,12 +150,13 @@ impl Limits {
         [&limit.pages, &limit.bytes].into_iter().filter_map(|bucket| bucket.due(now, self.part)).max()
     }
 
-    /// Pages that its next job may have: no more than a second's.
+    /// Pages that its next job may have: no more than a second's, and no more than are left.
     pub(crate) fn pages_max(&self, of: TopicIndex) -> usize {
         let Some(limit) = self.of_topics.get(usize::from(of.0)) else { return usize::MAX };
         let by_bytes = limit.bytes.rate / limit.page_bytes().max(1) as f64;
         let rates = [limit.pages.rate, by_bytes].into_iter().filter(|rate| *rate > 0.0);
-        rates.map(|rate| ((rate * self.part).ceil() as usize).max(1)).min().unwrap_or(usize::MAX)
+        let of_a_second = rates.map(|rate| ((rate * self.part).ceil() as usize).max(1)).min();
+        of_a_second.unwrap_or(usize::MAX).min(usize::try_from(limit.pages_left).unwrap_or(usize::MAX))
     }
 
     /// A topic has a connection more.

@@ -4,9 +4,10 @@
 //! looks at each page once).
 
 use foldhash::{HashMap, HashMapExt as _};
-use shared::config::{self, ConfigError, QualityProvider};
+use shared::config::{ConfigError, Pipeline, QualityProvider};
 use shared::message::{Origin, Quality};
 use shared::url::fingerprint;
+use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::sync::Arc;
@@ -28,27 +29,59 @@ pub enum Provider {
 }
 
 impl Provider {
-    /// The one that is configured.
-    ///
-    /// # Errors
-    /// The table cannot be read, or is no table.
-    pub fn open(scheduler: &config::Scheduler) -> Result<Self, ConfigError> {
-        Ok(match scheduler.quality {
+    fn new(of: QualityProvider, table: &Arc<HashMap<u64, Quality>>) -> Self {
+        match of {
             QualityProvider::Depth => Provider::Depth,
             QualityProvider::Flow => Provider::Flow,
-            QualityProvider::Table => Provider::Table(Arc::new(read_table(&scheduler.quality_table)?)),
+            QualityProvider::Table => Provider::Table(table.clone()),
             QualityProvider::Zipf => Provider::Zipf,
-        })
+        }
     }
 
     /// The quality of a URL, by how it was found.
-    pub(crate) fn quality(&self, url: &str, origin: &Origin) -> Quality {
+    fn quality(&self, url: &str, origin: &Origin) -> Quality {
         match self {
             Provider::Depth => Quality::SEED.shared_among(1 + usize::from(origin.depth)),
             Provider::Flow => origin.flow,
             Provider::Table(table) => table.get(&fingerprint(url)).copied().unwrap_or_default(),
             Provider::Zipf => Quality::SEED.shared_among(1 + (fingerprint(url) % ZIPF_RANKS) as usize),
         }
+    }
+}
+
+/// Where the qualities of the URLs of each topic come from.
+#[derive(Clone, Debug)]
+pub struct Qualities {
+    others: Provider,
+    /// Of the topics that have one of their own.
+    topics: Arc<BTreeMap<String, Provider>>,
+}
+
+impl From<Provider> for Qualities {
+    /// The same for all topics.
+    fn from(provider: Provider) -> Self {
+        Qualities { others: provider, topics: Arc::default() }
+    }
+}
+
+impl Qualities {
+    /// Those that are configured.
+    ///
+    /// # Errors
+    /// The table is needed and cannot be read, or is no table.
+    pub fn open(pipeline: &Pipeline) -> Result<Self, ConfigError> {
+        let scheduler = &pipeline.stages.scheduler;
+        let of_topics = || pipeline.topics.iter().filter_map(|(name, topic)| Some((name, topic.quality?)));
+        let is_table = |of| of == QualityProvider::Table;
+        let needs_table = is_table(scheduler.quality) || of_topics().any(|(_, of)| is_table(of));
+        let table = Arc::new(if needs_table { read_table(&scheduler.quality_table)? } else { HashMap::new() });
+        let topics = of_topics().map(|(name, of)| (name.clone(), Provider::new(of, &table)));
+        Ok(Qualities { others: Provider::new(scheduler.quality, &table), topics: Arc::new(topics.collect()) })
+    }
+
+    /// The quality of a URL, by how it was found.
+    pub(crate) fn quality(&self, url: &str, origin: &Origin) -> Quality {
+        self.topics.get(&origin.topic).unwrap_or(&self.others).quality(url, origin)
     }
 }
 
@@ -99,6 +132,19 @@ mod tests {
         // Where k is even in 1 to 1,000,000, one in a hundred is below 10,000.
         let good = (0..20_000).filter(|&n| of(n) > 1e-4).count();
         assert!((120..280).contains(&good), "{good}");
+    }
+
+    #[test]
+    fn a_topic_may_have_a_provider_of_its_own() {
+        let set = ["topics.news={quality: zipf}", "topics.shop={}", "network.allow_private_addresses=true"];
+        let layers = shared::config::Layers { file: None, set: set.map(str::to_owned).into() };
+        let qualities = Qualities::open(&layers.load_with(std::iter::empty()).unwrap()).unwrap();
+        let of = |topic: &str| {
+            let origin = Origin { topic: topic.into(), depth: 1, ..Origin::default() };
+            qualities.quality("http://a.test/", &origin)
+        };
+        let drawn = Provider::Zipf.quality("http://a.test/", &Origin::default());
+        assert_eq!(["news", "shop", "default"].map(of), [drawn, of("default"), Quality::new(0.5).unwrap()]);
     }
 
     #[test]

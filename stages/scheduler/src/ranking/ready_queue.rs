@@ -81,7 +81,7 @@ impl Waits {
                 WaitFor::Robots => Some(&mut self.robots),
                 WaitFor::Lease | WaitFor::Nobody => None,
             },
-            QueuePlace::Held(Room::Host(_) | Room::Domain(_), _) => Some(&mut self.budget),
+            QueuePlace::Held(Room::Host(_) | Room::Domain(_) | Room::Topics, _) => Some(&mut self.budget),
             QueuePlace::Held(Room::Circle(_), _) => Some(&mut self.room),
             QueuePlace::Held(Room::Paused, _) => Some(&mut self.pause),
             QueuePlace::Idle | QueuePlace::Ready(..) | QueuePlace::Troubled(..) | QueuePlace::Ending => None,

@@ -20,11 +20,13 @@ pub struct TopicLimits {
     pub bytes_per_second: u64,
     /// Of all connections, in per cent.
     pub connections_percent: u8,
+    /// Pages fetched in all; 0: no limit.
+    pub pages_max: u64,
 }
 
 impl Default for TopicLimits {
     fn default() -> Self {
-        TopicLimits { pages_per_second: 0, bytes_per_second: 0, connections_percent: 100 }
+        TopicLimits { pages_per_second: 0, bytes_per_second: 0, connections_percent: 100, pages_max: 0 }
     }
 }
 
@@ -68,6 +70,7 @@ impl From<&Pipeline> for Topics {
                 pages_per_second: topic.pages_per_second,
                 bytes_per_second: topic.bytes_per_second.0,
                 connections_percent: topic.connections_percent,
+                pages_max: topic.pages_max,
             },
         };
         let topics = Topics::new(pipeline.topics.iter().map(rules), scheduler.slice);
@@ -130,6 +133,11 @@ impl Topics {
     /// The priority of one.
     pub(crate) fn priority(&self, of: TopicIndex) -> u8 {
         self.rules.get(usize::from(of.0)).map_or(0, |rules| rules.priority)
+    }
+
+    /// Pages of one that are fetched at most; 0: no limit.
+    pub(crate) fn pages_max(&self, of: TopicIndex) -> u64 {
+        self.rules.get(usize::from(of.0)).map_or(0, |rules| rules.limits.pages_max)
     }
 
     /// The preparation of servers for URLs of that priority.

@@ -5,7 +5,6 @@
 //! Invariants: a server is in memory once; its host and its domain are in memory with it; the sums over all servers are
 //! those of the servers (P3). Memory holds servers with something to do or to wait for, never URLs (P6).
 
-use crate::budget::left::{Budget, Budgets};
 use crate::budget::shares::Shares;
 use crate::keys::load::Load;
 use crate::keys::server_key::{ServerKey, keys_of};
@@ -21,8 +20,8 @@ use crate::settings::Settings;
 use crate::step::staged::Staged;
 use crate::store::clock::Clock;
 use crate::store::rows::corrupt;
+use crate::tokens::SharedBudget;
 use foldhash::HashMap;
-use shared::config::OverBudget;
 use shared::message::{JobId, Outcome};
 use shared::partitions::Directory;
 use shared::stage::Figures;
@@ -32,6 +31,7 @@ use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
+mod accounts;
 mod open;
 
 /// The servers in play.
@@ -311,46 +311,9 @@ impl Servers {
         }
     }
 
-    /// Brings the sums over all servers, and over those of its host and its domain, up to date with one of them.
-    pub(crate) fn account(&mut self, key: ServerKey) {
-        let is_over = self.settings.over_budget == OverBudget::Wait && self.budgets(key).used_up().is_some();
-        let Some(server) = self.in_memory.get_mut(&key) else { return };
-        let load = server.load();
-        let has = Load { over_budget: if is_over { load.waiting } else { 0 }, ..load };
-        let had = std::mem::replace(&mut server.accounted, has);
-        self.load.replace(had, has);
-        if let Some(partition) = self.partitions.get_mut(&key.partition) {
-            partition.hosts.account(key.host, has.in_flight, had.in_flight);
-        }
-        self.shares.account(server.domain, had, has);
-    }
-
     /// What all servers together have in hand.
     pub(crate) fn load_of_all(&self) -> Load {
         self.load
-    }
-
-    /// What is left for the pages of a server in memory.
-    pub(crate) fn budgets(&self, key: ServerKey) -> Budgets {
-        match (self.in_memory.get(&key), self.partitions.get(&key.partition)) {
-            (Some(server), Some(partition)) => {
-                Budgets { host: partition.hosts.budget(key.host), domain: self.shares.domain(server.domain) }
-            }
-            _ => Budgets { host: Budget::UNLIMITED, domain: Budget::UNLIMITED },
-        }
-    }
-
-    /// What is left for the pages of a server that may not be in memory.
-    ///
-    /// # Errors
-    /// The store cannot be read, or a row is not understood.
-    pub(crate) fn stored_budgets(&self, key: ServerKey, server: &Server) -> Result<Budgets, StoreError> {
-        let store = self.store.as_ref();
-        let host = match self.partitions.get(&key.partition) {
-            Some(partition) => partition.hosts.stored_budget(store, key.host)?,
-            None => Budget::UNLIMITED,
-        };
-        Ok(Budgets { host, domain: self.shares.stored_domain(store, server.domain)? })
     }
 
     /// What this instance has of budgets that all schedulers share.
@@ -363,12 +326,12 @@ impl Servers {
         &mut self.shares
     }
 
-    /// Another scheduler has no token left of a domain's budget, or of the crawl's when no domain is named.
+    /// Another scheduler has no token left of a budget.
     ///
     /// # Errors
     /// The store cannot be read, or a row is not understood.
-    pub(crate) fn call_for_tokens(&mut self, now: Timestamp, domain: Option<&str>) -> Result<(), StoreError> {
-        self.shares.call(now, domain, self.store.as_ref())
+    pub(crate) fn call_for_tokens(&mut self, now: Timestamp, budget: SharedBudget) -> Result<(), StoreError> {
+        self.shares.call(now, budget, self.store.as_ref())
     }
 
     /// Writes what changed in a step, and lets go of servers that have nothing to do.

@@ -108,7 +108,11 @@ impl Partition {
         change: impl FnOnce(&mut TopicCounts),
     ) {
         if topic != TopicNumber::OTHERS {
-            change(self.topic_counts.entry(topic).or_default());
+            let counts = self.topic_counts.entry(topic).or_default();
+            let before = counts.in_hand();
+            change(counts);
+            let more = counts.in_hand().cast_signed() - before.cast_signed();
+            *staged.topic_urls.entry(self.topics.index_of(topic)).or_default() += more;
             staged.topics.insert((partition, topic));
         }
     }

@@ -8,7 +8,7 @@ use crate::frontier::queues::Queues;
 use crate::keys::circle::Circle;
 use crate::keys::load::Load;
 use crate::keys::server_key::ServerKey;
-use crate::keys::topic::TopicNumber;
+use crate::keys::topic::{TopicIndex, TopicNumber};
 use crate::politeness::pauses::{back_off, gap};
 use crate::politeness::trouble::Trouble;
 use crate::politeness::visit::requests_max;
@@ -88,6 +88,8 @@ pub(crate) struct Server {
     pub(crate) claimed: [Option<Circle>; 2],
     /// What the sums over all servers hold of it.
     pub(crate) accounted: Load,
+    /// The topic of the URLs in flight that these hold.
+    pub(crate) accounted_topic: TopicIndex,
 }
 
 impl Server {
@@ -117,6 +119,7 @@ impl Server {
             served: TopicNumber::OTHERS,
             claimed: [None; 2],
             accounted: Load::default(),
+            accounted_topic: TopicIndex::OTHERS,
         }
     }
 

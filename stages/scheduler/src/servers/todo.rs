@@ -127,7 +127,7 @@ impl Server {
         match (budgets.host.left(), budgets.domain.left()) {
             (0, _) => Some(Room::Host(key.host)),
             (_, 0) => Some(Room::Domain(self.domain)),
-            _ => None,
+            _ => budgets.topics_are_used_up.then_some(Room::Topics),
         }
     }
 }
@@ -139,7 +139,7 @@ mod tests {
     use crate::politeness::trouble::Trouble;
     use crate::settings::tests::settings;
 
-    const BUDGETS: Budgets = Budgets { host: Budget::Left(1), domain: Budget::UNLIMITED };
+    const BUDGETS: Budgets = Budgets { host: Budget::Left(1), domain: Budget::UNLIMITED, topics_are_used_up: false };
 
     const fn at(seconds: u64) -> Timestamp {
         Timestamp::from_micros(seconds * 1_000_000)

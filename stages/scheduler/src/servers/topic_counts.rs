@@ -22,6 +22,11 @@ impl TopicCounts {
         TopicCounts { new, ..TopicCounts::default() }
     }
 
+    /// URLs that wait or are in flight.
+    pub(crate) fn in_hand(&self) -> u64 {
+        self.new.saturating_sub(self.ended)
+    }
+
     /// A URL ends.
     pub(crate) fn end(&mut self, outcome: Outcome, bytes: u64) {
         self.ended += 1;

@@ -12,7 +12,7 @@ use shared::message::JobId;
 use shared::stage::Output;
 use shared::stage::store::Store;
 use shared::time::Timestamp;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// One step: when it runs, by which settings, and what it has made.
 pub(crate) struct Staged<'a> {
@@ -28,6 +28,10 @@ pub(crate) struct Staged<'a> {
     pub(crate) serials: BTreeSet<u16>,
     /// Topics of which a partition counted something.
     pub(crate) topics: BTreeSet<(u16, TopicNumber)>,
+    /// How many more URLs of each topic there are that wait or are in flight.
+    pub(crate) topic_urls: BTreeMap<TopicIndex, i64>,
+    /// The budget of another topic is used up.
+    pub(crate) topics_used_up: bool,
     /// Topics whose turns changed.
     pub(crate) turns: BTreeSet<TopicIndex>,
     /// Jobs whose fetchers are to be told to stop; the fetcher of one from an earlier life is not known.
@@ -51,6 +55,8 @@ impl<'a> Staged<'a> {
             partitions: BTreeSet::new(),
             serials: BTreeSet::new(),
             topics: BTreeSet::new(),
+            topic_urls: BTreeMap::new(),
+            topics_used_up: false,
             turns: BTreeSet::new(),
             stopped: Vec::new(),
             unsettled: VecDeque::new(),

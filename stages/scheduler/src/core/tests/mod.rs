@@ -17,6 +17,7 @@ mod scenarios;
 mod split_scenarios;
 mod timing;
 mod token_scenarios;
+mod topic_budget_scenarios;
 mod topic_scenarios;
 mod trouble_scenarios;
 mod two;

@@ -291,7 +291,7 @@ fn topics_of(life: usize) -> Topics {
 fn wild_settings(pages_per_host: u64, connections_per_address: u32, policy: Policy) -> Settings {
     Settings {
         policy,
-        quality: Provider::Zipf,
+        quality: Provider::Zipf.into(),
         requests_per_connection: 6,
         attempts: 3,
         server_failures_max: 3,

@@ -31,7 +31,7 @@ fn top(world: &World, n: usize, by: Measure) -> Vec<String> {
 fn urls_are_listed_in_the_order_in_which_they_are_fetched() {
     for by_quality in [false, true] {
         let policy = if by_quality { shared::config::Policy::Quality } else { shared::config::Policy::BreadthFirst };
-        let quality = Provider::Zipf;
+        let quality = Provider::Zipf.into();
         let mut world =
             World::new(Settings { respect_robots: false, requests_per_connection: 3, policy, quality, ..settings() });
         world.tell_pages(A, 10);

@@ -56,6 +56,9 @@ impl Servers {
             this.open_servers(store.as_ref(), partition, now)?;
             this.open_leases(store.as_ref(), partition, now + settings.lease_with_grace())?;
         }
+        let topics = this.totals_by_topic();
+        let in_hand = topics.iter().map(|(index, counts)| (*index, counts.in_hand().cast_signed()));
+        this.shares.take_topic_urls(in_hand);
         for key in this.keys() {
             this.account(key);
         }
