@@ -1,8 +1,8 @@
 //! `rhumb canonical`: a window on how URLs are spelled, hashed and divided.
 
 use super::arguments::Which;
-use super::partitions::directory;
 use crate::handle;
+use crate::inspect::owners::directory;
 use crate::output::line;
 use clap::Args;
 use serde_json::json;

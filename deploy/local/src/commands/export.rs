@@ -2,8 +2,8 @@
 //! (P8): an exporter that cannot keep up misses messages.
 
 use super::arguments::Which;
-use super::tap::subscribe;
 use crate::handle::{self, Running};
+use crate::inspect::edges::subscribe;
 use crate::output::line;
 use clap::{Args, Subcommand};
 use futures::StreamExt as _;

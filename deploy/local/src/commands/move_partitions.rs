@@ -1,9 +1,10 @@
 //! `rhumb move`: moves partitions from one instance to another.
 
 use super::arguments::{BadArguments, Which};
-use super::scale::{arrived, order, owners, parse_instance};
+use super::scale::{arrived, order, parse_instance};
 use crate::control::SupervisorRequest;
 use crate::handle;
+use crate::inspect::owners::owners;
 use crate::output::line;
 use clap::Args;
 

@@ -4,9 +4,9 @@
 //! that it heeds it.
 
 use super::arguments::BadArguments;
-use super::schedulers;
 use crate::control::{SUPERVISOR, ask_all};
 use crate::handle::Running;
+use crate::inspect::schedulers;
 use anyhow::Context as _;
 use async_nats::jetstream::kv;
 use clap::Args;

@@ -3,15 +3,16 @@
 //! In: the tables of owners; what the owners tell of their partitions. Out: a line for each partition.
 
 use super::arguments::Which;
-use super::scale::{owners, without_text};
+use super::scale::without_text;
 use crate::control::ask_all;
 use crate::handle::{self, Running};
+use crate::inspect::owners::owners;
 use crate::output::line;
 use clap::Args;
 use serde_json::json;
-use shared::partitions::{Directory, OwnerOf, Owners, Retired, Whereabouts};
+use shared::partitions::{OwnerOf, Owners, Retired, Whereabouts};
 use shared::stage::{ControlRequest, PartitionFigures, ProcessPartitions};
-use shared::topology::{STAGES, StageName};
+use shared::topology::STAGES;
 use std::collections::BTreeMap;
 
 /// Lists who has the partitions of dedup and scheduler, how large they are, which are on their way, and which were split
@@ -125,13 +126,5 @@ fn state(of: &OwnerOf) -> (&'static str, Option<u16>) {
         (Whereabouts::Owned, Some(_)) => ("split", None),
         (Whereabouts::Owned, None) if of.version == 0 => ("beginning", None),
         (Whereabouts::Owned, None) => ("owned", None),
-    }
-}
-
-/// The partitions of a crawl, as dedup has them; those with which it began when the broker does not tell.
-pub(super) async fn directory(running: &Running) -> Directory {
-    match owners(running, StageName::Dedup.name()).await {
-        Ok(owners) => owners.directory(),
-        Err(_) => Directory::new(running.pipeline.partitions),
     }
 }

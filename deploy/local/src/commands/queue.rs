@@ -2,9 +2,9 @@
 
 use super::arguments::{BadArguments, Which};
 use super::orders::canonical_host;
-use super::schedulers;
 use crate::control::ask_all;
 use crate::handle;
+use crate::inspect::schedulers;
 use crate::output::line;
 use anyhow::ensure;
 use clap::{Args, ValueEnum};

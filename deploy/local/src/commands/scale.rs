@@ -3,12 +3,12 @@
 use super::arguments::{BadArguments, Which};
 use crate::control::{SupervisorRequest, ask_supervisor};
 use crate::handle::{self, Running};
+use crate::inspect::owners::owners;
 use crate::output::line;
 use crate::stages::owns_partitions;
 use anyhow::Context as _;
 use async_nats::{RequestError, RequestErrorKind};
 use clap::Args;
-use shared::bus::OwnersBucket;
 use shared::partitions::Owners;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -156,11 +156,6 @@ pub(super) async fn order(running: &Running, request: &SupervisorRequest) -> any
 /// Says whether nobody listens, yet.
 fn is_unheard(error: &anyhow::Error) -> bool {
     error.downcast_ref::<RequestError>().is_some_and(|error| error.kind() == RequestErrorKind::NoResponders)
-}
-
-pub(super) async fn owners(running: &Running, stage: &str) -> anyhow::Result<Owners> {
-    let found = OwnersBucket::find(&running.bus).await?.read(stage).await?;
-    Ok(found.with_context(|| format!("the broker knows no owners of {stage}"))?.owners)
 }
 
 /// Which of the instances are to have nothing, in brackets.

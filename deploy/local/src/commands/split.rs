@@ -1,9 +1,10 @@
 //! `rhumb split`: splits partitions into halves.
 
 use super::arguments::Which;
-use super::scale::{order, owners};
+use super::scale::order;
 use crate::control::SupervisorRequest;
 use crate::handle::{self, Running};
+use crate::inspect::owners::owners;
 use crate::output::line;
 use clap::Args;
 use shared::partitions::Owners;

@@ -2,13 +2,12 @@
 
 use super::EXIT_INTERRUPTED;
 use super::arguments::Which;
-use crate::control::{SupervisorRequest, ask_supervisor};
 use crate::handle::{self, Running};
+use crate::inspect::look::look;
 use crate::output::line;
-use crate::status::{Parked, Snapshot, Summary, Supervision};
+use crate::status::{Parked, Snapshot, Summary};
 use anyhow::Context as _;
 use clap::Args;
-use shared::bus::find_orders;
 use shared::process::host_name;
 use shared::stage::Shares;
 use std::fmt::Write as _;
@@ -97,32 +96,6 @@ impl Status {
         }
         violations.is_empty()
     }
-}
-
-/// Takes a snapshot, and adds to its sums what only the supervisor knows.
-async fn look(running: &Running) -> anyhow::Result<(Snapshot, Summary)> {
-    let (bus, pipeline) = (&running.bus, &running.pipeline);
-    let snapshot = Snapshot::take(bus, pipeline, None).await?;
-    let mut summary = snapshot.summary();
-    summary.complete = summary.waiting == 0 && snapshot.is_quiet(pipeline, snapshot.processes.len());
-    // A crawl that an earlier version has begun has none before its init runs again.
-    if let Some(orders) = find_orders(bus).await? {
-        let orders = orders.read().await?.orders;
-        (summary.paused, summary.dropped, summary.set) = (orders.paused, orders.drops, orders.set);
-        // No process heeds one whose command was killed.
-        summary.held = orders.hold.filter(|_| snapshot.processes.iter().any(|process| process.held));
-    }
-    // Where stages are deployed one by one nobody supervises them all.
-    if let Ok(answer) = ask_supervisor(bus, &SupervisorRequest::Status).await {
-        let supervision: Supervision = serde_json::from_slice(&answer.payload).context("the supervisor answers")?;
-        summary.restarts = supervision.restarts;
-        summary.elapsed_s = supervision.elapsed_s;
-        summary.conductor = supervision.listen;
-        summary.processes.extend(supervision.broker);
-        summary.consumers_removed = supervision.consumers_removed;
-        summary.elsewhere = supervision.elsewhere;
-    }
-    Ok((snapshot, summary))
 }
 
 /// Tells in several lines for a person how a crawl stands.

@@ -2,12 +2,12 @@
 //! tap that cannot keep up loses messages.
 
 use super::arguments::{BadArguments, Format, Which};
-use super::partitions::directory;
 use crate::handle::{self, Running};
+use crate::inspect::edges::subscribe;
+use crate::inspect::owners::directory;
 use crate::output::line;
 use clap::Args;
 use futures::StreamExt as _;
-use futures::stream::SelectAll;
 use serde_json::{Value, json};
 use shared::bus::spool::{Reader, Unread};
 use shared::message::{Edge, Trace, tap};
@@ -126,18 +126,6 @@ impl Tap {
             Format::Text => text_line(subject, &value),
         })
     }
-}
-
-/// Listens to all these subjects.
-pub(super) async fn subscribe(
-    client: &async_nats::Client,
-    subjects: Vec<String>,
-) -> anyhow::Result<SelectAll<async_nats::Subscriber>> {
-    let mut messages = SelectAll::new();
-    for subject in subjects {
-        messages.push(client.subscribe(subject).await?);
-    }
-    Ok(messages)
 }
 
 fn json_line(subject: &str, message: Value) -> String {

@@ -4,18 +4,13 @@
 //! did not are named. The trace of a page is enough: messages about the page tell its URL.
 
 use super::arguments::{BadArguments, Which};
-use super::partitions::directory;
-use super::sightings::{self, Sighting};
-use crate::control::ask_all;
-use crate::handle::{self, Running};
+use crate::handle;
+use crate::inspect::sightings::{self, Sighting};
+use crate::inspect::whereabouts::Whereabouts;
 use crate::output::line;
-use anyhow::ensure;
 use clap::Args;
-use serde::Serialize;
 use shared::message::Trace;
-use shared::stage::{ControlRequest, ProcessReason, ProcessStatus};
-use shared::topology::StageName;
-use shared::url::{host_hash, host_of};
+use shared::stage::ProcessReason;
 use std::time::Duration;
 
 /// Tells where a URL is now and why: filtered, seen, waiting for what until when
@@ -42,22 +37,6 @@ pub(super) struct Why {
     which: Which,
 }
 
-/// What all processes say of a URL.
-#[derive(Clone, Debug, Serialize)]
-struct Whereabouts {
-    /// Canonical.
-    url: String,
-    partition: u16,
-    /// Of its page.
-    trace: Trace,
-    /// Messages about the page, if it was looked for by its trace.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    messages: Vec<Sighting>,
-    reasons: Vec<ProcessReason>,
-    /// Processes that did not answer in time.
-    silent: Vec<String>,
-}
-
 impl Why {
     /// Asks all processes about the URL and prints what they know.
     pub(super) async fn run(self) -> anyhow::Result<()> {
@@ -71,7 +50,7 @@ impl Why {
         if self.json {
             line(serde_json::to_string(&whereabouts)?);
         } else {
-            whereabouts.print();
+            print(&whereabouts);
         }
         Ok(())
     }
@@ -82,41 +61,15 @@ fn canonical(url: &str) -> Result<String, BadArguments> {
         .map_err(|reason| BadArguments(format!("'{url}' is no URL that can be crawled: {reason}")))
 }
 
-impl Whereabouts {
-    /// Asks all processes about a URL.
-    ///
-    /// # Errors
-    /// No process of the crawl answers.
-    async fn ask(running: &Running, url: String) -> anyhow::Result<Whereabouts> {
-        let processes: Vec<ProcessStatus> = ask_all(&running.bus, &ControlRequest::Status, None).await?;
-        let request = ControlRequest::Why(url.clone());
-        let mut reasons: Vec<ProcessReason> = ask_all(&running.bus, &request, None).await?;
-        ensure!(!reasons.is_empty(), "no process of the crawl answers");
-        let has_answered = |process: &&ProcessStatus| {
-            reasons.iter().any(|other| (&other.stage, other.instance) == (&process.stage, process.instance))
-        };
-        let silent = processes.iter().filter(|process| !has_answered(process));
-        let silent: Vec<String> = silent.map(|process| format!("{} {}", process.stage, process.instance)).collect();
-        reasons.retain(|process| process.reason.is_some());
-        // In the order in which a URL passes the stages.
-        reasons.sort_by_key(|process| (StageName::from_name(&process.stage), process.instance));
-        // What all instances of a stage say is said once.
-        reasons.dedup_by(|next, last| (&next.stage, &next.reason) == (&last.stage, &last.reason));
-        let partition = directory(running).await.partition_of(host_hash(host_of(&url)));
-        let (trace, messages) = (Trace::of(&url), Vec::new());
-        Ok(Whereabouts { url, partition, trace, messages, reasons, silent })
+fn print(of: &Whereabouts) {
+    line(format_args!("{} (partition {}, trace {})", of.url, of.partition, of.trace));
+    for (edge, words) in of.messages.iter().map(Sighting::in_words) {
+        line(format_args!("{edge:16} {words}"));
     }
-
-    fn print(&self) {
-        line(format_args!("{} (partition {}, trace {})", self.url, self.partition, self.trace));
-        for (edge, words) in self.messages.iter().map(Sighting::in_words) {
-            line(format_args!("{edge:16} {words}"));
-        }
-        for ProcessReason { stage, instance, reason } in &self.reasons {
-            line(format_args!("{:16} {}", format!("{stage} {instance}"), reason.as_deref().unwrap_or_default()));
-        }
-        for process in &self.silent {
-            line(format_args!("{process:16} did not answer"));
-        }
+    for ProcessReason { stage, instance, reason } in &of.reasons {
+        line(format_args!("{:16} {}", format!("{stage} {instance}"), reason.as_deref().unwrap_or_default()));
+    }
+    for process in &of.silent {
+        line(format_args!("{process:16} did not answer"));
     }
 }

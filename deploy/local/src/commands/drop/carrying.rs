@@ -5,9 +5,9 @@
 
 use crate::commands::orders::Heard;
 use crate::commands::progress::Progress;
-use crate::commands::schedulers;
 use crate::control::ask_all;
 use crate::handle::Running;
+use crate::inspect::schedulers;
 use anyhow::Context as _;
 use shared::bus::{OrdersBucket, find_orders};
 use shared::orders::DropOrder;

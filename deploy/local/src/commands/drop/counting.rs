@@ -1,9 +1,9 @@
 //! How much a drop would end: the schedulers count, piece by piece.
 
 use crate::commands::progress::Progress;
-use crate::commands::schedulers;
 use crate::control::ask_all;
 use crate::handle::Running;
+use crate::inspect::schedulers;
 use crate::output::line;
 use serde::Serialize;
 use shared::orders::Selection;

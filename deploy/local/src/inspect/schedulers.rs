@@ -1,6 +1,6 @@
 //! The schedulers that a command has to reach, and how it names those that did not answer.
 
-use super::scale::owners;
+use super::owners::owners;
 use crate::handle::Running;
 use shared::topology::StageName;
 use std::collections::BTreeSet;
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 ///
 /// # Errors
 /// The broker does not tell.
-pub(super) async fn needed(running: &Running) -> anyhow::Result<BTreeSet<u16>> {
+pub(crate) async fn needed(running: &Running) -> anyhow::Result<BTreeSet<u16>> {
     Ok(owners(running, StageName::Scheduler.name()).await?.needed())
 }
 
@@ -18,7 +18,7 @@ pub(super) async fn needed(running: &Running) -> anyhow::Result<BTreeSet<u16>> {
 ///
 /// # Errors
 /// The broker does not tell.
-pub(super) async fn settled(running: &Running) -> anyhow::Result<Option<Vec<(u16, u64)>>> {
+pub(crate) async fn settled(running: &Running) -> anyhow::Result<Option<Vec<(u16, u64)>>> {
     let owners = owners(running, StageName::Scheduler.name()).await?;
     let is_settled = owners.moving() == 0;
     Ok(is_settled.then(|| owners.partitions.iter().map(|of| (of.owner, of.version)).collect()))
@@ -28,7 +28,7 @@ pub(super) async fn settled(running: &Running) -> anyhow::Result<Option<Vec<(u16
 ///
 /// # Errors
 /// The broker does not tell.
-pub(super) async fn in_words(running: &Running, instances: &BTreeSet<u16>) -> anyhow::Result<String> {
+pub(crate) async fn in_words(running: &Running, instances: &BTreeSet<u16>) -> anyhow::Result<String> {
     let owners = owners(running, StageName::Scheduler.name()).await?;
     let named = |&instance: &u16| match ranges(&owners.used_by(instance)).as_str() {
         "" => format!("scheduler.{instance}"),

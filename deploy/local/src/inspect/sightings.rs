@@ -3,7 +3,7 @@
 //! In: a trace. Out: the URL of the page, and the messages about it. Nothing is changed (P8): streams are read without a
 //! consumer, and edges are tapped.
 
-use super::tap::subscribe;
+use super::edges::subscribe;
 use crate::handle::Running;
 use async_nats::jetstream::stream::LastRawMessageErrorKind;
 use bytes::Bytes;
@@ -18,7 +18,7 @@ const READ_MAX: usize = 2_000;
 
 /// A message about the page.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Sighting {
+pub(crate) struct Sighting {
     /// Where it was sent.
     subject: String,
     /// Its number in its stream, where it waits for its consumers; none of one that passed.
@@ -27,7 +27,7 @@ pub(super) struct Sighting {
 
 impl Sighting {
     /// The name and what it tells, as `rhumb why` prints what processes tell.
-    pub(super) fn in_words(&self) -> (&str, String) {
+    pub(crate) fn in_words(&self) -> (&str, String) {
         // Without the first tokens, which are the crawl's.
         let edge = self.subject.splitn(3, '.').last().unwrap_or(&self.subject);
         let words = match self.sequence {
@@ -42,7 +42,7 @@ impl Sighting {
 ///
 /// # Errors
 /// None is met within this time, or the broker does not answer.
-pub(super) async fn find(
+pub(crate) async fn find(
     running: &Running,
     trace: Trace,
     at_most: Duration,
