@@ -33,6 +33,10 @@ pub enum Measure {
     Errors,
     /// Time since it might have been contacted again.
     Age,
+    /// Time that its answers take.
+    Slow,
+    /// How soon it may be contacted.
+    Next,
 }
 
 /// A scheduler's answer to a question about what waits.
@@ -64,6 +68,9 @@ pub struct ServerQueue {
     pub failures: u8,
     /// Time since it might have been contacted again, or since its scheduler began, in seconds; none while it is to be left alone.
     pub age_s: Option<f64>,
+    /// When it may be contacted, in seconds from now, as far as that is a matter of time; 0: now.
+    #[serde(default)]
+    pub next_s: f64,
     /// Its addresses.
     pub addresses: Vec<IpAddr>,
     /// How long these hold, in seconds.

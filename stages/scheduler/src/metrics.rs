@@ -12,7 +12,7 @@ pub const METRICS: &[Row] = &[
     Row::gauge("new_in_generation", "URLs", "New URLs of this generation of the crawl: part of the accounts."),
     Row::gauge("waiting", "URLs", "URLs that wait: the frontier."),
     Row::gauge("in_flight", "URLs", "URLs that fetchers have."),
-    Row::gauge("waiting_over_budget", "URLs", "URLs that wait for a larger budget (limits.over_budget: hold)."),
+    Row::gauge("waiting_over_budget", "URLs", "URLs that wait for a larger budget (limits.over_budget: wait; topics.*.pages_max)."),
     Row::gauge("waiting_paused", "URLs", "URLs among them whose host or domain an operator has paused."),
     Row::gauge(
         "servers",

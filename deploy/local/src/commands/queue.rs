@@ -2,15 +2,14 @@
 
 use super::arguments::{BadArguments, Which};
 use super::orders::canonical_host;
-use crate::control::ask_all;
 use crate::handle;
+use crate::inspect::queues::{self, Told};
 use crate::inspect::schedulers;
 use crate::output::line;
 use anyhow::ensure;
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use shared::stage::{ControlRequest, Estimates, Measure, ProcessQueue, QueueQuestion, RobotsTold, ServerQueue};
-use std::collections::BTreeSet;
+use shared::stage::{Estimates, Measure, QueueQuestion, RobotsTold, ServerQueue};
 
 /// Looks into the frontier: what waits at a host, or at which servers most waits
 #[derive(Args)]
@@ -23,7 +22,8 @@ Examples:
   rhumb queue --host www.example.org --limit 500 --json
   rhumb queue --top 10                        the servers at which most URLs wait
   rhumb queue --top 10 --by errors            those that failed most often in a row
-  rhumb queue --top 10 --by age               those that could be contacted for longest"
+  rhumb queue --top 10 --by age               those that could be contacted for longest
+  rhumb queue --top 10 --by slow              those whose answers take longest"
 )]
 pub(super) struct Queue {
     /// The servers of this host
@@ -54,6 +54,10 @@ enum By {
     Errors,
     /// Time since a server might have been contacted again
     Age,
+    /// Time that its answers take
+    Slow,
+    /// How soon it may be contacted
+    Next,
 }
 
 impl Queue {
@@ -61,14 +65,7 @@ impl Queue {
     pub(super) async fn run(self) -> anyhow::Result<()> {
         let question = self.question()?;
         let running = handle::find(&self.which.layers()).await?;
-        let answers: Vec<ProcessQueue> = ask_all(&running.bus, &ControlRequest::Queue(question), None).await?;
-        let have_answered = answers.iter().map(|answer| answer.instance).collect();
-        let silent: BTreeSet<u16> = &schedulers::needed(&running).await? - &have_answered;
-        let errors: Vec<String> = answers
-            .iter()
-            .filter_map(|answer| Some(format!("scheduler.{}: {}", answer.instance, answer.error.as_ref()?)))
-            .collect();
-        let servers = self.most(answers.into_iter().flat_map(|answer| answer.servers).collect());
+        let Told { servers, silent, errors } = queues::ask(&running, question).await?;
         for server in &servers {
             match (self.json, self.top) {
                 (true, _) => line(serde_json::to_string(server)?),
@@ -101,22 +98,9 @@ impl Queue {
             By::Waiting => Measure::Waiting,
             By::Errors => Measure::Errors,
             By::Age => Measure::Age,
+            By::Slow => Measure::Slow,
+            By::Next => Measure::Next,
         }
-    }
-
-    /// Of all servers that were told, those of which there is most.
-    fn most(&self, mut servers: Vec<ServerQueue>) -> Vec<ServerQueue> {
-        let measure = self.measure();
-        let most = |server: &ServerQueue| match measure {
-            Measure::Waiting => server.waiting as f64,
-            Measure::Errors => server.failures.into(),
-            Measure::Age => server.age_s.unwrap_or_default(),
-        };
-        if let Some(top) = self.top {
-            servers.sort_by(|a, b| most(b).total_cmp(&most(a)).then_with(|| a.server.cmp(&b.server)));
-            servers.truncate(top.into());
-        }
-        servers
     }
 }
 

@@ -107,7 +107,7 @@ pub struct Summary {
     pub outcomes: BTreeMap<String, u64>,
     /// URLs in the frontier.
     pub waiting: u64,
-    /// Waiting URLs whose budget is used up (`limits.over_budget: wait`).
+    /// Waiting URLs whose budget is used up (`limits.over_budget: wait`, `topics.*.pages_max`).
     #[serde(default)]
     pub waiting_over_budget: u64,
     /// Waiting URLs whose host or domain an operator has paused.

@@ -8,6 +8,8 @@
 //! ledger when that scheduler is gone. URLs in flight count for the owner of their partition. Each life enters them first,
 //! then says so in the crawl's ledger. Until all schedulers have said it since partitions moved last, nobody takes tokens
 //! or gives some back, and a new life spends none. A scheduler without partitions gives all back that it has not spent.
+//! A topic's budget may come when pages of the topic have been fetched: its ledger gives nothing before all schedulers have
+//! entered theirs.
 //!
 //! Invariants: tokens that are being given back are not spent: from the question on, only those count that were kept.
 //! Budgets are taken in one order: tokens of the crawl are for URLs that have those of their domain, or of their topic, so
@@ -74,7 +76,7 @@ pub(crate) struct Shares {
     epoch: u64,
     /// Pages that this scheduler fetched since the crawl began.
     fetched: u64,
-    /// Domains with URLs in flight that this life has not entered yet.
+    /// Domains with URLs in flight, and topics with a budget, that this life has not entered yet.
     unentered: BTreeSet<Id>,
     /// All schedulers have said what they have in hand, since partitions moved last.
     all_are_known: bool,
@@ -138,9 +140,11 @@ impl Shares {
 
     /// Has the ledgers asked what a new life asks: first what is in flight is entered, then the crawl's ledger is told.
     pub(crate) fn begin(&mut self, now: Timestamp) {
-        let is_to_be_entered = |share: &Share| share.max < NO_LIMIT && share.in_flight > 0;
-        let in_flight = |(id, share): (&Id, &Share)| (*id != Id::Crawl && is_to_be_entered(share)).then_some(*id);
+        let in_flight =
+            |(id, share): (&Id, &Share)| (matches!(id, Id::Domain(_)) && share.in_flight > 0).then_some(*id);
         self.unentered = self.shares.iter().filter_map(in_flight).collect();
+        // What was fetched of a topic counts from the beginning of the crawl, and its budget may be new.
+        self.unentered.extend(self.limited_topics.iter().map(|topic| Id::Topic(*topic)));
         for id in self.unentered.clone() {
             self.call_upon(id, now);
         }
@@ -166,8 +170,10 @@ impl Shares {
             self.shares.entry(id).or_insert(share);
             self.call_upon(id, now);
         }
-        for topic in self.limited_topics.clone() {
-            self.call_upon(Id::Topic(topic), now);
+        // Topics without a budget, too: they may get one when this scheduler is gone.
+        let topics = self.shares.iter().filter(|(id, share)| matches!(id, Id::Topic(_)) && share.fetched > 0);
+        for topic in topics.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.call_upon(topic, now);
         }
         Ok(())
     }
@@ -290,9 +296,9 @@ impl Shares {
         &self.used_up
     }
 
-    /// The topics that have a budget, with the pages that are left.
-    pub(crate) fn of_topics(&self) -> impl Iterator<Item = (TopicIndex, u64)> {
-        self.limited_topics.iter().map(|topic| (*topic, self.topic(*topic).left()))
+    /// The topics that have a budget, with what is left of it.
+    pub(crate) fn of_topics(&self) -> impl Iterator<Item = (TopicIndex, Budget)> {
+        self.limited_topics.iter().map(|topic| (*topic, self.topic(*topic)))
     }
 
     /// Counts a page of a domain and a topic. After the last one of a budget all servers are looked after that have it.

@@ -186,7 +186,6 @@ fn next_server(
     staged: &Staged<'_>,
 ) -> Option<(ServerKey, TopicIndex)> {
     let (now, settings) = (staged.now, staged.settings);
-    servers.shares().of_topics().for_each(|(topic, left)| places.queue.limits.leave(topic, left));
     let (connections, troubled_too) = (servers.load_of_all().jobs + free, has_room_for_trouble(free, servers));
     if servers.shares().crawl().left() > 0 {
         return places.queue.next(now, connections, troubled_too);

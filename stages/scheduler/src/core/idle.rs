@@ -4,11 +4,14 @@
 
 use crate::core::grants::Grants;
 use crate::core::places::Places;
+use crate::frontier::queue::Queue;
 use crate::frontier::rows::scan_urls;
 use crate::keys::circle::Circle;
 use crate::keys::room::Room;
+use crate::keys::server_key::ServerKey;
 use crate::keys::wait_for::WaitFor;
 use crate::servers::in_play::Servers;
+use crate::servers::server::Server;
 use crate::servers::todo::Todo;
 use crate::settings::Settings;
 use shared::message::Outcome;
@@ -45,7 +48,7 @@ pub enum Idle {
     AddressAwaited(Duration),
     /// Its robots.txt is asked of another server, and asked for again after this time.
     RobotsAwaited(Duration),
-    /// URLs in flight may use up the budget of its host, or of its domain, or other schedulers have what is left.
+    /// URLs in flight may use up the budget of its host, its domain or its topics, or other schedulers have what is left.
     BudgetReserved,
     /// A budget is used up: its URLs wait for a larger one.
     OverBudget(&'static str),
@@ -89,9 +92,9 @@ impl fmt::Display for Idle {
             Idle::Retry(left) => write!(f, "the first retry is due in {left:.1?}"),
             Idle::AddressAwaited(left) => write!(f, "its address is awaited; asked for again in {left:.1?}"),
             Idle::RobotsAwaited(left) => write!(f, "its robots.txt is awaited; asked for again in {left:.1?}"),
-            Idle::BudgetReserved => {
-                f.write_str("what is left of its host's or its domain's budget is in flight, or other schedulers'")
-            }
+            Idle::BudgetReserved => f.write_str(
+                "what is left of the budget of its host, domain or topics is in flight, or other schedulers'",
+            ),
             Idle::OverBudget(limit) => write!(f, "its URLs wait: over the budget of {limit}"),
             Idle::AddressTaken(address) => {
                 write!(f, "no more connections to {address} are allowed, over all schedulers")
@@ -160,6 +163,14 @@ impl Inquiry<'_> {
             Idle::Unknown => Some(format!("no URL of {server} has come")),
             idle => Some(format!("{}; {server}: {idle}", self.whereabouts(server, url)?)),
         })
+    }
+
+    /// Says whether nothing is left here of the budgets of the topics whose URLs may be tried.
+    fn has_no_pages_left(&self, key: ServerKey, server: &Server) -> bool {
+        let topics = self.servers.partitions().find(|(id, _)| *id == key.partition).map(|(_, of)| &of.topics);
+        let left = |queue: &Queue| topics.map(|of| self.places.queue.limits.budget(of.index_of(queue.topic())).left());
+        let mut due = server.queues.waiting().filter(|queue| queue.ready_at() <= self.now).peekable();
+        due.peek().is_some() && due.all(|queue| left(queue) == Some(0))
     }
 
     fn whereabouts(&self, server: &str, url: &str) -> Result<Whereabouts, StoreError> {
@@ -235,6 +246,7 @@ impl Inquiry<'_> {
             Todo::Job if self.grants.is_draining() => Idle::Draining,
             Todo::Job if self.grants.is_stopped() => Idle::Stopped,
             Todo::Job if self.servers.shares().crawl().left() == 0 => Idle::EnoughPages,
+            Todo::Job if self.has_no_pages_left(key, &server) => Idle::BudgetReserved,
             Todo::Job => Idle::Ready {
                 before: self.places.queue.before(&server.place),
                 credit: self.grants.fetchers.credit(now),

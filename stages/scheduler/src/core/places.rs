@@ -14,6 +14,7 @@ use crate::keys::circle::Circle;
 use crate::keys::room::Room;
 use crate::keys::server_key::ServerKey;
 use crate::keys::topic::{TopicIndex, TopicNumber};
+use crate::keys::wait_for::WaitFor;
 use crate::politeness::circles::Circles;
 use crate::ranking::policy::Rank;
 use crate::ranking::ready_queue::{MoveTo, ReadyQueue, Standing};
@@ -164,6 +165,9 @@ impl Places {
         staged: &Staged<'_>,
     ) -> Result<MoveTo, StoreError> {
         let standing = self.standing(key, server, topics, staged)?;
+        if let (true, Some(at)) = (standing.ranks.is_empty(), standing.more_at) {
+            return Ok(MoveTo::Until(at, WaitFor::Retry));
+        }
         Ok(if server.is_in_trouble() { MoveTo::Troubled(standing) } else { MoveTo::Ready(standing) })
     }
 
@@ -182,8 +186,9 @@ impl Places {
             return Ok(Standing { ranks: vec![(topics.first_preparation(), Rank::FIRST)], more_at: None });
         }
         let priority = |number| topics.priority(numbers.index_of(number));
-        let later = server.queues.waiting().map(Queue::ready_at).filter(|at| *at > now).min();
-        let due = server.queues.waiting().filter(|queue| queue.ready_at() <= now);
+        let goes_on = |queue: &&Queue| self.queue.limits.budget(numbers.index_of(queue.topic())) != Budget::UsedUp;
+        let later = server.queues.waiting().filter(goes_on).map(Queue::ready_at).filter(|at| *at > now).min();
+        let due = server.queues.waiting().filter(goes_on).filter(|queue| queue.ready_at() <= now);
         let mut due: Vec<TopicNumber> = due.map(Queue::topic).collect();
         if due.len() > 1 {
             // Not what its rate or its budget keeps from going.

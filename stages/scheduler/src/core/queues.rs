@@ -17,6 +17,7 @@ use shared::stage::{Estimates, Measure, QueueQuestion, RobotsTold, ServerQueue, 
 use shared::time::Timestamp;
 use shared::url::path_of;
 use std::cmp::Reverse;
+use std::time::Duration;
 
 /// URLs that one answer holds, at most.
 const URLS_MAX: usize = 1000;
@@ -72,6 +73,10 @@ impl Inquiry<'_> {
             Measure::Waiting => server.queues.len(),
             Measure::Errors => server.failures().into(),
             Measure::Age => age(self.now, server).map_or(0, |age| age.as_micros() as u64),
+            Measure::Slow => server.response_us.into(),
+            // The sooner the more.
+            Measure::Next if server.queues.is_empty() || server.lease.is_some() => 0,
+            Measure::Next => u64::MAX - self.next(server).as_micros() as u64,
         };
         let keys = self.servers.keys().into_iter();
         let mut all: Vec<_> = keys.filter_map(|key| Some((measure(self.servers.get(key)?), key))).collect();
@@ -80,6 +85,12 @@ impl Inquiry<'_> {
         all.truncate(n);
         let servers = all.into_iter().filter_map(|(_, key)| Some((key, self.servers.get(key)?.clone())));
         servers.map(|(key, server)| self.of_server(key, server)).collect()
+    }
+
+    /// When a server may be contacted, as far as that is a matter of time.
+    fn next(&self, server: &Server) -> Duration {
+        let retries = if server.queues.is_empty() { Timestamp::ZERO } else { server.queues.ready_at() };
+        server.next_contact.max(retries).since(self.now)
     }
 
     /// All but its URLs and rules.
@@ -95,6 +106,7 @@ impl Inquiry<'_> {
             waiting: server.queues.len(),
             in_flight: server.load().in_flight,
             failures: server.failures(),
+            next_s: self.next(&server).as_secs_f64(),
             age_s: age(self.now, &server).map(|age| age.as_secs_f64()),
             addresses: server.address.addresses().to_vec(),
             addresses_for_s: server.address.until().since(self.now).as_secs_f64(),

@@ -7,6 +7,7 @@ use crate::frontier::rows::{FrontierUrl, read_url, remove_url};
 use crate::frontier::url_end::UrlEnd;
 use crate::frontier::validators;
 use crate::keys::server_key::ServerKey;
+use crate::keys::slot::topic_of;
 use crate::politeness::pauses::retry_after;
 use crate::politeness::trouble::{ForUrl, SetAside, Trouble};
 use crate::politeness::url_fate::{UrlFate, url_fate};
@@ -69,7 +70,8 @@ impl JobUrls<'_, '_> {
                 validators::note(&mut self.staged.rows, self.key, &url, &result.end);
                 let end = UrlEnd::of(&result.end, outcome, reason);
                 if outcome == Outcome::Fetched {
-                    self.shares.fetched(self.staged, self.server.domain, self.lease.topic);
+                    let topic = self.partition.topics.index_of(topic_of(result.slot));
+                    self.shares.fetched(self.staged, self.server.domain, topic);
                 }
                 self.partition.end(self.staged, self.key, result.slot, url, end);
             }

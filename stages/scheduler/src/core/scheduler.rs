@@ -248,6 +248,7 @@ impl Scheduler {
     fn settle(&mut self, staged: &mut Staged<'_>) -> Result<Vec<String>, StoreError> {
         let mut granted = Vec::new();
         loop {
+            self.places.queue.limits.take_budgets(self.servers.shares().of_topics());
             while let Some(key) = staged.unsettled.pop_front() {
                 self.places.find(key, &mut self.servers, &mut self.errands, staged)?;
             }

@@ -7,6 +7,7 @@
 //!
 //! Invariant: over a long time a topic has no more than its rates, and one job; and nothing beyond its budget.
 
+use crate::budget::left::Budget;
 use crate::keys::topic::TopicIndex;
 use crate::ranking::topics::{TopicLimits, Topics};
 use shared::time::Timestamp;
@@ -62,8 +63,8 @@ struct Limit {
     came_bytes: u64,
     connections_percent: u8,
     connections: u64,
-    /// Pages that are left of its budget.
-    pages_left: u64,
+    /// What is left of its budget.
+    budget: Budget,
 }
 
 impl Limit {
@@ -91,7 +92,7 @@ impl Limits {
             came_bytes: 0,
             connections_percent: of.connections_percent,
             connections: 0,
-            pages_left: u64::MAX,
+            budget: Budget::UNLIMITED,
         };
         Limits { of_topics: topics.rules().iter().map(|rules| limit(&rules.limits)).collect(), part: 1.0 }
     }
@@ -101,9 +102,14 @@ impl Limits {
         self.part = part;
     }
 
-    /// So many pages are left of the budget of a topic.
-    pub(crate) fn leave(&mut self, of: TopicIndex, pages: u64) {
-        self.get(of).into_iter().for_each(|limit| limit.pages_left = pages);
+    /// So much is left of the budgets of topics.
+    pub(crate) fn take_budgets(&mut self, budgets: impl Iterator<Item = (TopicIndex, Budget)>) {
+        budgets.for_each(|(of, budget)| self.get(of).into_iter().for_each(|limit| limit.budget = budget));
+    }
+
+    /// What is left of the budget of a topic.
+    pub(crate) fn budget(&self, of: TopicIndex) -> Budget {
+        self.of_topics.get(usize::from(of.0)).map_or(Budget::UNLIMITED, |limit| limit.budget)
     }
 
     /// What this scheduler has of all partitions.
@@ -125,8 +131,7 @@ impl Limits {
 
     /// Says whether its rates or its budget keep a topic from having another job.
     pub(crate) fn waits(&self, of: TopicIndex, now: Timestamp) -> bool {
-        let is_left = self.of_topics.get(usize::from(of.0)).is_none_or(|limit| limit.pages_left > 0);
-        !is_left || self.due(of, now).is_some()
+        self.budget(of).left() == 0 || self.due(of, now).is_some()
     }
 
     /// Jobs more that a topic may have now, of so many `connections` that there are. What one brings decides on the next where
@@ -141,7 +146,7 @@ impl Limits {
             100.. => u64::MAX,
             _ => most - limit.connections.min(most),
         };
-        usize::try_from(jobs.min(limit.pages_left)).unwrap_or(usize::MAX)
+        usize::try_from(jobs.min(limit.budget.left())).unwrap_or(usize::MAX)
     }
 
     /// When the rates of a topic let it have another job; none when they do now.
@@ -156,7 +161,7 @@ impl Limits {
         let by_bytes = limit.bytes.rate / limit.page_bytes().max(1) as f64;
         let rates = [limit.pages.rate, by_bytes].into_iter().filter(|rate| *rate > 0.0);
         let of_a_second = rates.map(|rate| ((rate * self.part).ceil() as usize).max(1)).min();
-        of_a_second.unwrap_or(usize::MAX).min(usize::try_from(limit.pages_left).unwrap_or(usize::MAX))
+        of_a_second.unwrap_or(usize::MAX).min(usize::try_from(limit.budget.left()).unwrap_or(usize::MAX))
     }
 
     /// A topic has a connection more.

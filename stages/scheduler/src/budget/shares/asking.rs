@@ -5,7 +5,6 @@
 use super::{ASK_EVERY, BIRTH, DOMAINS, Id, LOOK_EVERY, QUESTIONS_MAX, Shares, fetched_of, topic_key, write};
 use crate::budget::left::Budget;
 use crate::budget::share::{NO_LIMIT, Question, Share};
-use crate::keys::topic::TopicIndex;
 use crate::ledger_need::LedgerNeed;
 use crate::step::staged::Staged;
 use crate::tokens::{Ledger, Need, Settled, SharedBudget};
@@ -58,9 +57,8 @@ impl Shares {
             SharedBudget::Crawl => Some(Id::Crawl),
             SharedBudget::Domain(domain) => Some(Id::Domain(fingerprint(domain))),
             SharedBudget::Topic(_) => {
-                let is =
-                    |topic: &TopicIndex| self.shares.get(&Id::Topic(*topic)).is_some_and(|of| of.budget == *budget);
-                self.limited_topics.iter().copied().find(is).map(Id::Topic)
+                let is = |(id, share): &(&Id, &Share)| matches!(id, Id::Topic(_)) && share.budget == *budget;
+                self.shares.iter().find(is).map(|(id, _)| *id)
             }
         }
     }
@@ -134,8 +132,9 @@ impl Shares {
 
     fn question(&mut self, id: Id, waiting: u64, staged: &mut Staged<'_>) {
         // The crawl's ledger is told when those of the domains have been.
-        let since = if id == Id::Crawl && self.unentered.is_empty() { self.schedulers.since } else { 0 };
-        let known = if id == Id::Crawl { self.known() } else { Vec::new() };
+        let says_all = matches!(id, Id::Topic(_)) || id == Id::Crawl && self.unentered.is_empty();
+        let since = if says_all { self.schedulers.since } else { 0 };
+        let known = if matches!(id, Id::Domain(_)) { Vec::new() } else { self.known() };
         let may_change = if id == Id::Crawl { since > 0 && !self.schedulers.gives } else { self.all_are_known };
         let Some(share) = self.shares.get_mut(&id) else { return };
         share.question = Question::Out;
@@ -231,7 +230,7 @@ impl Shares {
         }
         if share.call_at <= now {
             share.call_at = now + ASK_EVERY;
-            let known = if is_unknown { known } else { Vec::new() };
+            let known = if is_unknown || matches!(id, Id::Topic(_)) { known } else { Vec::new() };
             let holders = ledger.holders_elsewhere(self.holder).filter(|_| share.is_short());
             let silent = ledger.silent(self.holder.instance, &known, self.schedulers.since);
             // One without partitions gives back by itself.

@@ -78,6 +78,22 @@ fn a_budget_that_comes_later_counts_what_was_fetched_before() {
     assert_eq!((fetched(&[world], "t1")), 12);
 }
 
+#[test]
+fn a_topic_whose_budget_is_used_up_takes_no_place_from_the_ninth_at_a_server() {
+    let mut world = World::new(with_budgets(&[1; 9]));
+    for topic in 1..=9 {
+        tell(&mut world, &format!("t{topic}"), "http://a.test", 3);
+    }
+    world.run(&mut Fine, HOUR);
+    assert_eq!((world.count("outcome_fetched_total"), world.count("waiting_over_budget")), (9, 18));
+    let mut budgets = [1; 9];
+    budgets[8] = 2;
+    world.settings.topics = with_budgets(&budgets).topics;
+    world.crash();
+    world.run(&mut Fine, HOUR);
+    assert_eq!((world.count("outcome_fetched_total"), world.count("waiting_over_budget")), (10, 17));
+}
+
 /// The n-th server of a scheduler.
 fn server(scheduler: u16, number: usize) -> String {
     let hosts = (0..).map(|n| format!("h{n}.test"));
@@ -95,6 +111,29 @@ fn tokens_of_a_topic_go_from_a_scheduler_that_does_not_need_them_to_one_that_doe
     two.run(&mut Fine, 300);
     assert_eq!(fetched(&two.worlds, "t1"), 90, "{:?}", two.ledgers);
     assert_eq!((two.count("waiting"), two.count("waiting_over_budget")), (112, 112));
+}
+
+#[test]
+fn a_budget_that_comes_later_counts_what_all_schedulers_have_fetched() {
+    for (first, second) in [(0, 100), (50, 100), (0, 65)] {
+        let mut two = Two::new(with_budgets(&[0]));
+        tell(&mut two.worlds[1], "t1", &server(1, 0), 60);
+        tell(&mut two.worlds[0], "t1", &server(0, 0), 10);
+        two.run(&mut Fine, 100);
+        assert_eq!(fetched(&two.worlds, "t1"), 70);
+        for budget in [first, second] {
+            two.worlds.iter_mut().for_each(|world| world.settings.topics = with_budgets(&[budget]).topics);
+            two.worlds[0].crash();
+            two.run(&mut Fine, 3);
+            two.worlds[1].crash();
+            two.run(&mut Fine, 3);
+        }
+        // Only one of them has more.
+        tell(&mut two.worlds[0], "t1", &server(0, 1), 1000);
+        two.run(&mut Fine, 200);
+        assert_eq!(fetched(&two.worlds, "t1"), second.max(70) as usize, "{:?}", two.ledgers);
+        assert_eq!(two.count("waiting"), two.count("waiting_over_budget"));
+    }
 }
 
 proptest! {
