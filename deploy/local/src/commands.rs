@@ -10,6 +10,7 @@ mod canonical;
 mod checkpoint;
 mod compare;
 mod conduct;
+mod console;
 mod consumers;
 mod crawl;
 mod dead;
@@ -86,6 +87,7 @@ enum Command {
     Split(split::Split),
     Adopt(adopt::Adopt),
     Status(status::Status),
+    Console(console::ConsoleCommand),
     Tap(tap::Tap),
     Consumers(consumers::Consumers),
     Why(why::Why),
@@ -147,6 +149,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Split(split) => split.run().await?,
         Command::Adopt(adopt) => return adopt.run().await,
         Command::Status(status) => return status.run().await,
+        Command::Console(console) => console.run().await?,
         Command::Tap(tap) => tap.run().await?,
         Command::Consumers(consumers) => consumers.run().await?,
         Command::Why(why) => why.run().await?,

@@ -356,6 +356,7 @@ impl<'a> Crawl<'a> {
             restarts: self.restarts(),
             listen: reachable(self.front.listen()),
             elapsed_s: self.standing.elapsed().as_secs_f64(),
+            deployed: matches!(self.stages, Stages::Deployed(_)),
             broker: self.broker_use(),
             consumers_removed: self.bystanders.removed().to_vec(),
             elsewhere: match &self.stages {

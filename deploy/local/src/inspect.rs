@@ -2,8 +2,10 @@
 //!
 //! - `look`: how it stands; `owners`: who has which partition; `schedulers`: which schedulers have to answer;
 //!   `queues`: what waits at servers;
-//! - `whereabouts`: where a URL is, and why; `sightings`: the messages about a page; `edges`: what passes on edges.
+//! - `whereabouts`: where a URL is, and why; `sightings`: the messages about a page; `edges`: what passes on edges;
+//! - `crawls`: which crawls a broker has.
 
+pub(crate) mod crawls;
 pub(crate) mod edges;
 pub(crate) mod look;
 pub(crate) mod owners;

@@ -8,17 +8,19 @@
 //! - `checkpoint`: a crawl as it was at one moment, in a folder;
 //! - [`status`]: one picture of all processes and streams; `control`: how commands ask the processes of a crawl;
 //! - [`handle`]: how commands find a running crawl; `lock`: one crawl in a data directory;
+//! - `console`: a page that shows a running crawl;
 //! - `inspect`: questions about a crawl that several commands ask;
 //! - `stages`: what the command knows of the stages by name; [`binaries`]: where their programs lie;
 //! - [`lab`]: the experiments, which a program of its own runs.
 //!
-//! Imports go one way: `commands` → `crawl` → `checkpoint`, `inspect`, `status`, `processes`, `broker` → the rest.
+//! Imports go one way: `commands` → `console`, `crawl` → `checkpoint`, `inspect`, `status`, `processes`, `broker` → the rest.
 
 pub mod binaries;
 pub mod broker;
 mod checkpoint;
 mod commands;
 mod comparison;
+mod console;
 mod control;
 mod crawl;
 mod crawl_log;

@@ -5,7 +5,7 @@
 
 use super::edges::{DEAD, EDGES, EdgeRow, MOVES, PARKED};
 use super::stages::{STAGES, StageRow};
-use super::words::{Division, Kind, Party, Retention, Source};
+use super::words::{Kind, Party, Retention, Source};
 use std::fmt::Write as _;
 
 /// The drawing: stages in capitals, edges by their names. `<l>` is a lane, `<p>` a partition; `<d>`, `<s>` and `<f>` are
@@ -30,13 +30,13 @@ pub fn dot() -> String {
         let _ = writeln!(graph, "  \"{}\"{style};", row.name);
     }
     for party in [Party::Rhumb, Party::Tap] {
-        let _ = writeln!(graph, "  \"{}\" [shape=plain];", party_name(party));
+        let _ = writeln!(graph, "  \"{}\" [shape=plain];", party.name());
     }
     for row in &EDGES {
         let style = if row.kind == Kind::Core { "dashed" } else { "solid" };
         let label = row.reply.map_or_else(|| subject(row), |reply| format!("{}\\n(answer: {reply})", subject(row)));
         for (from, to) in row.producers.iter().flat_map(|from| row.consumers.iter().map(move |to| (*from, *to))) {
-            let (from, to) = (party_name(from), party_name(to));
+            let (from, to) = (from.name(), to.name());
             let _ = writeln!(graph, "  \"{from}\" -> \"{to}\" [label=\"{label}\", style={style}];");
         }
     }
@@ -46,18 +46,9 @@ pub fn dot() -> String {
 
 /// An edge's name with the last token of its subjects.
 fn subject(row: &EdgeRow) -> String {
-    match per(row) {
+    match row.division.per() {
         "" => row.name.to_owned(),
         division => format!("{}.<{division}>", row.name),
-    }
-}
-
-const fn per(row: &EdgeRow) -> &'static str {
-    match row.division {
-        Division::Whole => "",
-        Division::Partition | Division::PartitionInLane => "partition",
-        Division::Lane => "lane",
-        Division::Instance => "instance",
     }
 }
 
@@ -70,20 +61,12 @@ const fn carrier(kind: Kind) -> &'static str {
     }
 }
 
-const fn party_name(party: Party) -> &'static str {
-    match party {
-        Party::Stage(stage) => stage.name(),
-        Party::Rhumb => "rhumb",
-        Party::Tap => "tap",
-    }
-}
-
 fn edge_line(row: &EdgeRow) -> [String; 5] {
     let message = row.reply.map_or_else(|| row.message.to_owned(), |reply| format!("{} / {reply}", row.message));
-    let names = |parties: &[Party]| parties.iter().map(|party| party_name(*party)).collect::<Vec<_>>().join(", ");
+    let names = |parties: &[Party]| parties.iter().map(|party| party.name()).collect::<Vec<_>>().join(", ");
     let others = if row.kind == Kind::Stream(Retention::Interest) { ", any other" } else { "" };
     let ends = format!("{} → {}{others}", names(row.producers), names(row.consumers));
-    [row.name, carrier(row.kind), per(row), &message, &ends].map(str::to_owned)
+    [row.name, carrier(row.kind), row.division.per(), &message, &ends].map(str::to_owned)
 }
 
 fn dead_line() -> [String; 5] {
@@ -136,6 +119,7 @@ fn columns<const N: usize>(lines: &[[String; N]]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::words::Division;
     use super::*;
     use std::collections::BTreeSet;
 
@@ -167,7 +151,7 @@ mod tests {
                 Division::Partition | Division::PartitionInLane => format!("{}.<p>", row.name),
                 Division::Lane => format!("{}.<l>", row.name),
                 Division::Instance => {
-                    let consumer = row.consumers.first().map_or("", |party| party_name(*party));
+                    let consumer = row.consumers.first().map_or("", |party| party.name());
                     format!("{}.<{}>", row.name, &consumer[..1])
                 }
             };

@@ -147,6 +147,29 @@ pub enum Party {
     Tap,
 }
 
+impl Party {
+    /// Its name: of a stage, or `rhumb` or `tap`.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Party::Stage(stage) => stage.name(),
+            Party::Rhumb => "rhumb",
+            Party::Tap => "tap",
+        }
+    }
+}
+
+impl Division {
+    /// What has a subject of its own; nothing where there is one subject.
+    pub const fn per(self) -> &'static str {
+        match self {
+            Division::Whole => "",
+            Division::Partition | Division::PartitionInLane => "partition",
+            Division::Lane => "lane",
+            Division::Instance => "instance",
+        }
+    }
+}
+
 /// How a stage takes part in an edge.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {

@@ -2,6 +2,7 @@
 
 use super::EXIT_INTERRUPTED;
 use super::arguments::{BadArguments, Which, check_fixed};
+use super::console::OwnConsole;
 use crate::crawl::{self, EndReason, Plan, Restore, Runs};
 use crate::stages::owns_partitions;
 use crate::{handle, seeds};
@@ -23,6 +24,7 @@ Examples:
   rhumb crawl http://localhost:8000/ --set network.allow_private_addresses=true
   rhumb crawl https://example.org/ --max-pages 500 --set 'network.user_agent=mybot/1.0 (me@example.org)'
   rhumb crawl --resume --data rhumb-data
+  rhumb crawl https://example.org/ --console      a page at http://127.0.0.1:7070/ that shows the crawl
   rhumb crawl https://example.org/ --from april/archive --data again      reads an archive in the place of the web
   rhumb crawl --restore /backup/news --data elsewhere --set crawl=news-2
   rhumb crawl --resume --accept-loss --data rhumb-data      after the broker lost messages"
@@ -34,6 +36,8 @@ pub(super) struct Crawl {
     /// File with URLs to begin with, one a line
     #[arg(long, value_name = "FILE")]
     seeds: Option<PathBuf>,
+    #[command(flatten)]
+    console: OwnConsole,
     #[command(flatten)]
     which: Which,
     /// Replay: answer from the WARC files in this folder and below it, and contact nobody. What is not there ends as gone
@@ -103,6 +107,7 @@ impl Crawl {
             warc_files::of_archive(archive).map_err(BadArguments)?;
         }
         check_summary(self.summary.as_deref())?;
+        self.console.begin(self.which.layers()).await?;
         let Crawl { accept_loss, at_most, summary, .. } = self;
         let topic = DEFAULT_TOPIC.into();
         let (runs, ends) = (Runs::Here, true);

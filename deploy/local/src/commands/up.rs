@@ -1,6 +1,7 @@
 //! `rhumb up`: the pipeline without seeds.
 
 use super::arguments::{Which, check_fixed};
+use super::console::OwnConsole;
 use super::crawl::exit_code;
 use crate::crawl::{self, Plan, Runs};
 use crate::handle;
@@ -13,6 +14,8 @@ use std::process::ExitCode;
 #[derive(Args)]
 pub(super) struct Up {
     #[command(flatten)]
+    console: OwnConsole,
+    #[command(flatten)]
     which: Which,
 }
 
@@ -23,6 +26,7 @@ impl Up {
         let pipeline = layers.load()?;
         log::begin(&pipeline.log, handle::PROGRAM);
         check_fixed(&pipeline)?;
+        self.console.begin(self.which.layers()).await?;
         let (seeds, topic) = (Vec::new(), DEFAULT_TOPIC.into());
         let (accept_loss, ends) = (false, false);
         let plan = Plan {

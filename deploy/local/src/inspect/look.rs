@@ -24,6 +24,7 @@ pub(crate) async fn look(running: &Running) -> anyhow::Result<(Snapshot, Summary
         let supervision: Supervision = serde_json::from_slice(&answer.payload).context("the supervisor answers")?;
         summary.restarts = supervision.restarts;
         summary.elapsed_s = supervision.elapsed_s;
+        summary.deployed = supervision.deployed;
         summary.conductor = supervision.listen;
         summary.processes.extend(supervision.broker);
         summary.consumers_removed = supervision.consumers_removed;

@@ -72,7 +72,10 @@ pub(crate) async fn find(
 }
 
 /// The messages that wait in streams; none when there are none.
-async fn waiting(running: &Running, trace: Trace) -> anyhow::Result<Option<(String, Vec<Sighting>)>> {
+///
+/// # Errors
+/// The broker does not answer.
+pub(crate) async fn waiting(running: &Running, trace: Trace) -> anyhow::Result<Option<(String, Vec<Sighting>)>> {
     let bus = &running.bus;
     let (mut page, mut sightings) = (None, Vec::new());
     let mut spool = Reader::open(bus, Edge::ALL).await?;

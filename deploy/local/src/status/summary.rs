@@ -142,6 +142,9 @@ pub struct Summary {
     /// Who reads the streams that are kept by interest.
     #[serde(default)]
     pub consumers: Vec<ConsumerUse>,
+    /// Its stages are deployed one by one, such as on Kubernetes; told by `status`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub deployed: bool,
     /// Where the conductor serves health, metrics and what autoscalers ask; empty when none answers.
     #[serde(default)]
     pub conductor: String,
@@ -178,6 +181,9 @@ pub(crate) struct Supervision {
     pub(crate) listen: String,
     /// Seconds since the crawl was started (in this run).
     pub(crate) elapsed_s: f64,
+    /// Its stages are deployed one by one.
+    #[serde(default)]
+    pub(crate) deployed: bool,
     /// The private broker.
     pub(crate) broker: Option<ProcessUse>,
     /// Optional consumers that were removed, each with the reason.

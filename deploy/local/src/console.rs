@@ -1,0 +1,105 @@
+//! `rhumb console`: a page that shows a running crawl, served by the program itself.
+//!
+//! ```text
+//!  crawl ◀─looks─ Watcher ──views──▶ page: picture, curves, figures
+//!    ▲                │
+//!    ├──────── tap, story, servers ──▶ page, when it asks
+//!    └──────── hands ◀── page, with a token
+//! ```
+//!
+//! - `watcher`: looks at the crawl once a second for all pages together; `view`: what a look becomes; `rates`: what passed
+//!   between two looks; `words`: what each stage is doing, and which one is short; `curves`: what is remembered of the looks;
+//! - `tap`, `story`, `servers`: what a page asks beside that; `hands`: what it may do; `door`: who may come in; `refusal`: why not;
+//!   `events`: an answer that goes on; `assets`: the files of the page.
+//!
+//! Invariants: looking changes nothing, and makes no consumer (P8); what is remembered is bounded, whatever the crawl's size; a page
+//! from elsewhere can neither read nor do anything.
+
+mod assets;
+mod curves;
+mod door;
+mod events;
+mod hands;
+mod rates;
+mod refusal;
+mod servers;
+mod story;
+mod tap;
+mod view;
+mod watcher;
+mod words;
+
+pub(crate) use door::Door;
+
+use axum::Router;
+use axum::extract::{Query, State};
+use axum::response::Response;
+use axum::routing::{get, post};
+use events::Events;
+use serde::Deserialize;
+use shared::config::Layers;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use watcher::Watchers;
+
+/// What a console shows, and to whom.
+pub(crate) struct Console {
+    /// Which crawl, as for other commands.
+    pub(crate) layers: Layers,
+    /// Who may come in, and do something.
+    pub(crate) door: Door,
+}
+
+/// What the answers to pages share.
+struct Shared {
+    watchers: Watchers,
+    door: Door,
+}
+
+/// Which crawl a page means, where there are several.
+#[derive(Deserialize)]
+struct Which {
+    crawl: Option<String>,
+}
+
+impl Console {
+    /// Listens, and serves pages until the program ends. Gives the address to open.
+    ///
+    /// # Errors
+    /// The address cannot be listened on.
+    pub(crate) async fn begin(self, listen: SocketAddr) -> anyhow::Result<String> {
+        let listener = tokio::net::TcpListener::bind(listen)
+            .await
+            .map_err(|error| anyhow::anyhow!("the console cannot listen on {listen}: {error}"))?;
+        let address = self.door.address(listener.local_addr()?);
+        let shared = Arc::new(Shared { watchers: Watchers::new(self.layers, &self.door), door: self.door });
+        let router = router(shared);
+        tokio::spawn(async move {
+            if let Err(error) = axum::serve(listener, router).await {
+                tracing::warn!("the console has ended: {error}");
+            }
+        });
+        Ok(address)
+    }
+}
+
+fn router(shared: Arc<Shared>) -> Router {
+    let page = Router::new()
+        .route("/events", get(events))
+        .route("/tap", get(tap::tap))
+        .route("/story", get(story::story))
+        .route("/servers", get(servers::servers))
+        .route("/server", get(servers::server))
+        .route("/act/{what}", post(hands::act))
+        .layer(axum::middleware::from_fn_with_state(shared.clone(), door::check));
+    // The page itself tells nothing, and has to come before it can show a token.
+    page.fallback(get(assets::file)).layer(axum::middleware::from_fn(door::guard)).with_state(shared)
+}
+
+/// All looks at the crawl from now on.
+async fn events(State(shared): State<Arc<Shared>>, Query(which): Query<Which>) -> Response {
+    match shared.watchers.get(which.crawl.as_deref()).await {
+        Ok(watcher) => watcher.follow().answer(),
+        Err(crawls) => Events::once("choose", &serde_json::json!({ "crawls": crawls })).answer(),
+    }
+}
