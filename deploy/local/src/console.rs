@@ -93,7 +93,9 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/act/{what}", post(hands::act))
         .layer(axum::middleware::from_fn_with_state(shared.clone(), door::check));
     // The page itself tells nothing, and has to come before it can show a token.
-    page.fallback(get(assets::file)).layer(axum::middleware::from_fn(door::guard)).with_state(shared)
+    page.fallback(get(assets::file))
+        .layer(axum::middleware::from_fn_with_state(shared.clone(), door::guard))
+        .with_state(shared)
 }
 
 /// All looks at the crawl from now on.

@@ -83,8 +83,8 @@ fn random_token() -> anyhow::Result<String> {
 }
 
 /// Lets no request of another site in, and says what may be done with the answer.
-pub(super) async fn guard(request: Request, next: Next) -> Response {
-    let mut answer = match strange(request.headers()) {
+pub(super) async fn guard(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+    let mut answer = match strange(request.headers(), shared.door.is_closed) {
         Some(why) => Refusal::new(StatusCode::FORBIDDEN, why).into(),
         None => next.run(request).await,
     };
@@ -106,12 +106,12 @@ pub(super) async fn check(State(shared): State<Arc<Shared>>, request: Request, n
     next.run(request).await
 }
 
-/// Why a request is not of a page of this console; nothing when it may be.
-fn strange(headers: &HeaderMap) -> Option<&'static str> {
+/// Why a request is not of a page of this console; nothing when it may be. One that is `closed` may have any name.
+fn strange(headers: &HeaderMap, is_closed: bool) -> Option<&'static str> {
     let text = |name: header::HeaderName| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     let host = text(header::HOST).unwrap_or_default();
     // A name that somebody else has pointed at this machine would make their page one of this console.
-    if !is_own(host) {
+    if !is_closed && !is_own(host) {
         return Some("the console is reached by an address or as localhost, not by another name");
     }
     let origin = text(header::ORIGIN).map(|origin| origin.split_once("://").map_or(origin, |(_, host)| host));
@@ -158,8 +158,11 @@ mod tests {
                 false,
             ),
         ] {
-            assert_eq!(strange(&headers(given)).is_none(), is_let_in, "{given:?}");
+            assert_eq!(strange(&headers(given), false).is_none(), is_let_in, "{given:?}");
         }
+        let named = [("host", "console.example"), ("origin", "https://console.example")];
+        assert!(strange(&headers(&named), true).is_none(), "a proxy gives it a name, and its token keeps others out");
+        assert!(strange(&headers(&[("host", "console.example"), ("origin", "https://evil.example")]), true).is_some());
     }
 
     #[test]
