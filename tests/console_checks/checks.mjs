@@ -67,6 +67,10 @@ async function the_figures_are_those_of_rhumb_status(world) {
     return true;
   }, 4000);
   assert.equal(await world.page.text("state"), "paused by an operator");
+  const watch = beginRhumb(world, "watch", "status", "--watch", "--data", world.data);
+  await until("a terminal shows the dataflow", () => /urls\.found ->.*host-splitter x1[^]*fetcher x1/.test(watch.text));
+  await end(watch);
+  assert.ok(watch.text.includes(`${still.pages} pages, 0.0 a second`), watch.text);
   await rhumb(world, "unpause");
   const began = Date.now();
   await world.page.shows("state", "running", 4000);

@@ -7,8 +7,8 @@
 //!    └──────── hands ◀── page, with a token
 //! ```
 //!
-//! - `watcher`: looks at the crawl once a second for all pages together; `view`: what a look becomes; `rates`: what passed
-//!   between two looks; `words`: what each stage is doing, and which one is short; `curves`: what is remembered of the looks;
+//! - `watcher`: looks at the crawl once a second for all pages together; `view`: what a look becomes; `curves`: what is remembered of
+//!   the looks;
 //! - `tap`, `story`, `servers`: what a page asks beside that; `hands`: what it may do; `door`: who may come in; `refusal`: why not;
 //!   `events`: an answer that goes on; `assets`: the files of the page.
 //!
@@ -20,14 +20,12 @@ mod curves;
 mod door;
 mod events;
 mod hands;
-mod rates;
 mod refusal;
 mod servers;
 mod story;
 mod tap;
 mod view;
 mod watcher;
-mod words;
 
 pub(crate) use door::Door;
 

@@ -2,12 +2,15 @@
 //!
 //! - `snapshot`: the picture; `summary`: its sums;
 //! - `backlog`: which consumers have to ack what lies in a stream;
+//! - `rates`: what passes between two pictures; `words`: what each stage is doing, and which one is short;
 //! - `equations`: what must add up when no URL is lost (P3).
 
 pub(crate) mod backlog;
 mod equations;
+pub(crate) mod rates;
 mod snapshot;
 mod summary;
+pub(crate) mod words;
 
 pub(crate) use backlog::unarchived;
 pub(crate) use snapshot::{Snapshot, StreamUse};

@@ -1,10 +1,13 @@
 //! `rhumb status`: how a running crawl stands, and whether every URL is accounted for.
 
+mod picture;
+
 use super::EXIT_INTERRUPTED;
 use super::arguments::Which;
 use crate::handle::{self, Running};
 use crate::inspect::look::look;
 use crate::output::line;
+use crate::status::rates::Looks;
 use crate::status::{Parked, Snapshot, Summary};
 use anyhow::Context as _;
 use clap::Args;
@@ -12,7 +15,7 @@ use shared::process::host_name;
 use shared::stage::Shares;
 use std::fmt::Write as _;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// How long a look at a crawl may take.
@@ -26,7 +29,7 @@ pub(super) struct Status {
     /// Print JSON, with the keys of `crawl --summary`
     #[arg(long)]
     json: bool,
-    /// Repeat every second, until Ctrl-C
+    /// Show the dataflow instead, anew every second, until Ctrl-C; with --json the same JSON every second
     #[arg(long)]
     watch: bool,
     /// Check that no URL is unaccounted for; otherwise exit 1 and say what is wrong
@@ -41,12 +44,16 @@ impl Status {
     pub(super) async fn run(self) -> anyhow::Result<ExitCode> {
         let running = handle::find(&self.which.layers()).await?;
         let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut looks = Looks::default();
         loop {
             let Some((snapshot, summary)) = self.look(&running, &mut interrupt).await? else {
                 return Ok(ExitCode::from(EXIT_INTERRUPTED));
             };
             if self.json {
                 line(serde_json::to_string(&summary)?);
+            } else if self.watch {
+                let rates = looks.take(Instant::now(), &snapshot, &summary);
+                picture::show(&running.pipeline, &snapshot, &summary, &rates);
             } else {
                 line(text(&summary, &snapshot).trim_end());
             }

@@ -2,7 +2,7 @@
 //!
 //! In: a point for each look. Out: the last quarter of an hour, and the whole crawl in fewer points. Invariant: both are bounded.
 
-use super::rates::{BROKER, Rates};
+use crate::status::rates::{BROKER, Rates};
 use crate::status::{Snapshot, Summary};
 use serde::Serialize;
 use shared::message::Outcome;

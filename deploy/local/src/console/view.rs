@@ -1,9 +1,9 @@
 //! A view: what the page shows of one look at a crawl. Its picture is drawn from the tables of stages and edges.
 
 use super::curves::Point;
-use super::rates::Rates;
-use super::words::{Short, StageLook, State, short, stages};
 use crate::handle::Running;
+use crate::status::rates::Rates;
+use crate::status::words::{Short, StageLook, State, short, stages};
 use crate::status::{Snapshot, StreamUse, Summary};
 use serde::Serialize;
 use shared::stage::{ProcessStatus, Shares};

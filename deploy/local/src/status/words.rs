@@ -2,7 +2,7 @@
 //!
 //! In: a look at the crawl. Out: a state and a sentence for each stage; for the short one the reason and the remedy.
 
-use crate::status::Snapshot;
+use super::snapshot::Snapshot;
 use serde::Serialize;
 use shared::config::Pipeline;
 use shared::message::Edge;
@@ -24,7 +24,7 @@ const BACKLOG: u64 = 1000;
 /// Where the time of a stage goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum State {
+pub(crate) enum State {
     Busy,
     Waiting,
     Held,
@@ -35,23 +35,23 @@ pub(super) enum State {
 
 /// The stage that the crawl waits for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Short {
-    pub(super) stage: &'static str,
-    pub(super) reason: String,
-    pub(super) remedy: String,
+pub(crate) struct Short {
+    pub(crate) stage: &'static str,
+    pub(crate) reason: String,
+    pub(crate) remedy: String,
 }
 
 /// A stage in a look: its processes, and what they spend their time on together.
-pub(super) struct StageLook<'a> {
-    pub(super) row: &'static StageRow,
-    pub(super) processes: Vec<&'a ProcessStatus>,
-    pub(super) shares: Shares,
+pub(crate) struct StageLook<'a> {
+    pub(crate) row: &'static StageRow,
+    pub(crate) processes: Vec<&'a ProcessStatus>,
+    pub(crate) shares: Shares,
     /// Instances that there should be, as configured; more or fewer may have been wanted since.
     expected: u16,
 }
 
 /// All stages of a look, in the order of the flow; those that are optional and not there are left out.
-pub(super) fn stages<'a>(snapshot: &'a Snapshot, pipeline: &Pipeline) -> Vec<StageLook<'a>> {
+pub(crate) fn stages<'a>(snapshot: &'a Snapshot, pipeline: &Pipeline) -> Vec<StageLook<'a>> {
     let look = |row: &'static StageRow| {
         let processes: Vec<_> = snapshot.processes.iter().filter(|process| process.stage == row.name).collect();
         let shares = mean(&processes);
@@ -95,7 +95,7 @@ impl StageLook<'_> {
     }
 
     /// Where its time goes.
-    pub(super) fn state(&self) -> State {
+    pub(crate) fn state(&self) -> State {
         match self {
             _ if self.trouble().is_some() => State::Down,
             _ if self.held_by().is_some() => State::Held,
@@ -107,7 +107,7 @@ impl StageLook<'_> {
     }
 
     /// What it is doing.
-    pub(super) fn says(&self) -> String {
+    pub(crate) fn says(&self) -> String {
         if let Some(trouble) = self.trouble() {
             return trouble;
         }
@@ -146,7 +146,7 @@ fn percent(share: f64) -> String {
 }
 
 /// The stage that the crawl waits for, if one can be told.
-pub(super) fn short(stages: &[StageLook<'_>], snapshot: &Snapshot) -> Option<Short> {
+pub(crate) fn short(stages: &[StageLook<'_>], snapshot: &Snapshot) -> Option<Short> {
     if let Some((stage, trouble)) = stages.iter().find_map(|stage| Some((stage, stage.trouble()?))) {
         return Some(stage.short(trouble, format!("see the log of {} and `rhumb status`", stage.row.name)));
     }

@@ -1,6 +1,7 @@
 //! What passed between two looks at a crawl: pages, messages and CPU time a second.
 
-use crate::status::{Snapshot, Summary};
+use super::snapshot::Snapshot;
+use super::summary::Summary;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::{Duration, Instant};
 
@@ -10,7 +11,7 @@ const WINDOW: Duration = Duration::from_secs(3);
 const CPU_WINDOW: Duration = Duration::from_secs(10);
 
 /// The name that the broker has among the stages.
-pub(super) const BROKER: &str = "broker";
+pub(crate) const BROKER: &str = "broker";
 
 /// Totals at one moment.
 #[derive(Clone, Debug)]
@@ -25,26 +26,26 @@ struct Sample {
 
 /// What passed in a second, lately.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Rates {
+pub(crate) struct Rates {
     /// Of `pages`, `bytes`, `found` and `new`.
-    pub(super) totals: BTreeMap<&'static str, f64>,
+    pub(crate) totals: BTreeMap<&'static str, f64>,
     /// URLs that ended, by outcome.
-    pub(super) outcomes: BTreeMap<String, f64>,
+    pub(crate) outcomes: BTreeMap<String, f64>,
     /// Messages, by edge.
-    pub(super) edges: BTreeMap<String, f64>,
+    pub(crate) edges: BTreeMap<String, f64>,
     /// Cores that each process uses.
-    pub(super) cpu: BTreeMap<(String, u16), f64>,
+    pub(crate) cpu: BTreeMap<(String, u16), f64>,
     /// CPU milliseconds a page by stage; empty while no page comes.
-    pub(super) cpu_ms_per_page: BTreeMap<String, f64>,
+    pub(crate) cpu_ms_per_page: BTreeMap<String, f64>,
 }
 
 /// The last looks.
 #[derive(Debug, Default)]
-pub(super) struct Looks(VecDeque<Sample>);
+pub(crate) struct Looks(VecDeque<Sample>);
 
 impl Looks {
     /// Takes in a look. Gives what passed since earlier ones.
-    pub(super) fn take(&mut self, now: Instant, snapshot: &Snapshot, summary: &Summary) -> Rates {
+    pub(crate) fn take(&mut self, now: Instant, snapshot: &Snapshot, summary: &Summary) -> Rates {
         let sample = Sample::of(now, snapshot, summary);
         // A crawl that began anew is another one.
         let is_another = self.0.back().is_some_and(|last| last.totals["found"] > sample.totals["found"]);
@@ -114,8 +115,8 @@ impl Rates {
 
 #[cfg(test)]
 mod tests {
+    use super::super::snapshot::StreamUse;
     use super::*;
-    use crate::status::StreamUse;
 
     fn look(pages: u64, published: u64, cpu_s: f64, life: u64) -> (Snapshot, Summary) {
         let process = serde_json::json!({
