@@ -7,6 +7,7 @@ use super::core::{Core, Count, CountOfTopic, Event, Figures, Output, Step, Ticke
 use super::dropping::{Counted, DropProgress};
 use super::moves::Beside;
 use super::queue::{QueueQuestion, ServerQueue};
+use super::report::Reported;
 use super::store::StoreError;
 use crate::config::Pipeline;
 use crate::message::{Edge, Undecodable};
@@ -148,6 +149,12 @@ pub trait AnyCore {
     /// # Errors
     /// The core's store cannot be read.
     fn queue(&self, now: Timestamp, question: &QueueQuestion) -> Result<Option<Vec<ServerQueue>>, StoreError>;
+
+    /// What the core counted of the URLs that ended, and the hosts and servers that stand out; none of a stage where no URL ends.
+    ///
+    /// # Errors
+    /// The core's store cannot be read.
+    fn report(&self, now: Timestamp, hosts: usize, after: Option<&[u8]>) -> Result<Option<Reported>, StoreError>;
 
     /// Counts the URLs that wait and are selected; none of a stage where nothing waits.
     ///
@@ -293,6 +300,10 @@ impl<C: Core, S: Shell<C>> AnyCore for Assembled<C, S> {
 
     fn queue(&self, now: Timestamp, question: &QueueQuestion) -> Result<Option<Vec<ServerQueue>>, StoreError> {
         self.core.queue(now, question)
+    }
+
+    fn report(&self, now: Timestamp, hosts: usize, after: Option<&[u8]>) -> Result<Option<Reported>, StoreError> {
+        self.core.report(now, hosts, after)
     }
 
     fn count(&self, selector: &Selector, after: Option<&[u8]>) -> Result<Option<Counted>, StoreError> {

@@ -4,6 +4,7 @@
 use super::dropping::CountQuestion;
 use super::occupation::Shares;
 use super::queue::QueueQuestion;
+use super::report::ReportQuestion;
 use crate::identity::Mark;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -124,6 +125,8 @@ pub enum ControlRequest {
     Why(String),
     /// Answer with a [`ProcessQueue`](super::queue::ProcessQueue), if there is any such server.
     Queue(QueueQuestion),
+    /// Answer with a [`ProcessReport`](super::ProcessReport), if URLs end in this stage.
+    Report(ReportQuestion),
     /// Answer with a [`ProcessCount`](super::ProcessCount), if URLs wait in this stage.
     Count(CountQuestion),
     /// Answer with a [`ProcessDrop`](super::ProcessDrop) about the order of this id, if URLs wait in this stage.

@@ -13,6 +13,7 @@ use crate::partitions::Owners;
 use crate::stage::dropping::{Counted, DropProgress};
 use crate::stage::moves::Beside;
 use crate::stage::queue::{QueueQuestion, ServerQueue};
+use crate::stage::report::Reported;
 use crate::stage::store::{Changes, StoreError, Table};
 use crate::time::Timestamp;
 use crate::topology::{Edge, StageName, Token};
@@ -309,6 +310,15 @@ pub trait Core {
     /// # Errors
     /// Its store cannot be read.
     fn queue(&self, _now: Timestamp, _question: &QueueQuestion) -> Result<Option<Vec<ServerQueue>>, StoreError> {
+        Ok(None)
+    }
+
+    /// What it counted of the URLs that ended, and so many of the hosts and servers that stand out, on from a place that an earlier
+    /// answer gave; none of a stage where no URL ends. Changes nothing, and costs a bounded time.
+    ///
+    /// # Errors
+    /// Its store cannot be read.
+    fn report(&self, _now: Timestamp, _hosts: usize, _after: Option<&[u8]>) -> Result<Option<Reported>, StoreError> {
         Ok(None)
     }
 

@@ -47,6 +47,7 @@ mod parked;
 mod process;
 mod queue;
 mod rates;
+pub mod report;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the loop: it waits, and looks at the clock")]
 mod run;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the loop: it waits, and looks at the clock")]
@@ -77,5 +78,6 @@ pub use moves::{
 pub use occupation::{Shares, TimeSpent};
 pub use ownership::{Holder, Ownership, holder_of, holders};
 pub use queue::{Estimates, Measure, ProcessQueue, QueueQuestion, RobotsTold, ServerQueue, WaitingUrl};
+pub use report::{HostTold, Leaders, Pace, ProcessReport, ReportQuestion, Reported, ServerTold, Slot, Tallied};
 pub use settlement::{Applied, settled_count};
 pub use start::main;

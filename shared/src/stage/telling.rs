@@ -13,6 +13,7 @@ use super::incoming::Incoming;
 use super::occupation::Occupation;
 use super::queue::{ProcessQueue, QueueQuestion};
 use super::rates::Rates;
+use super::report::{ProcessReport, ReportQuestion};
 use super::settlement::Settlement;
 use crate::bus::{Bus, is_inbox};
 use crate::health::{Health, NOT_CONNECTED};
@@ -80,6 +81,10 @@ impl Telling {
                 None => return false,
                 Some(queue) => serde_json::to_vec(&queue),
             },
+            ControlRequest::Report(question) => match self.report(moment, &question) {
+                None => return false,
+                Some(report) => serde_json::to_vec(&report),
+            },
             ControlRequest::Count(question) => match self.count(moment, &question) {
                 None => return false,
                 Some(count) => serde_json::to_vec(&count),
@@ -110,6 +115,16 @@ impl Telling {
             Err(error) => (Vec::new(), Some(error.to_string())),
         };
         Some(ProcessQueue { stage: self.stage.to_owned(), instance: self.instance, servers, error })
+    }
+
+    fn report(&self, moment: Moment<'_>, question: &ReportQuestion) -> Option<ProcessReport> {
+        let after = question.after.get(&self.instance);
+        if after.is_none() && !question.after.is_empty() {
+            return None;
+        }
+        let told = moment.core.report(moment.now, question.hosts, after.map(Vec::as_slice));
+        let told = told.map_err(|error| error.to_string()).transpose()?;
+        Some(ProcessReport { stage: self.stage.to_owned(), instance: self.instance, told })
     }
 
     fn count(&self, moment: Moment<'_>, question: &CountQuestion) -> Option<ProcessCount> {

@@ -4,8 +4,8 @@
 //! outcome. A URL in flight is reserved until it ends or goes back. So pages fetched and URLs in flight together never
 //! exceed the budget, whatever crashes, and nothing is over budget before that many pages were fetched.
 //!
-//! Pages are counted without a budget too: a budget that comes with `--resume` holds for the whole crawl. Memory holds
-//! the hosts of servers in play (P6).
+//! Pages are counted without a budget too: a budget that comes with `--resume` holds for the whole crawl. So are bytes and errors,
+//! for reports. Memory holds the hosts of servers in play (P6).
 
 use crate::budget::left::Budget;
 use crate::keys::server_key::ServerKey;
@@ -17,13 +17,39 @@ use shared::stage::store::{Store, StoreError, Table};
 use std::collections::BTreeSet;
 use std::collections::hash_map::Entry;
 
-/// Table of hosts: hash of the host → pages fetched.
+/// Table of hosts: hash of the host → pages fetched, their bytes, errors.
 pub(crate) const HOSTS: Table = "hosts";
+
+/// What was counted of a host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct HostCounts {
+    /// Pages fetched.
+    pub(crate) fetched: u64,
+    /// Bytes of their bodies.
+    pub(crate) bytes: u64,
+    /// URLs that ended as failed or refused.
+    pub(crate) errors: u64,
+}
+
+impl HostCounts {
+    fn to_row(self) -> Vec<u8> {
+        let mut row = Writer::with_capacity(8);
+        [self.fetched, self.bytes, self.errors].into_iter().for_each(|number| row.number(number));
+        row.finish()
+    }
+
+    /// Reads a row. Those of earlier versions have the pages alone.
+    pub(crate) fn from_row(row: &[u8]) -> Option<Self> {
+        let mut row = Reader::new(row)?;
+        let fetched = row.number()?;
+        Some(HostCounts { fetched, bytes: row.number().unwrap_or(0), errors: row.number().unwrap_or(0) })
+    }
+}
 
 /// The pages of a host.
 #[derive(Clone, Copy, Debug, Default)]
 struct Pages {
-    fetched: u64,
+    counts: HostCounts,
     /// Its URLs in flight, over all its servers.
     in_flight: u64,
 }
@@ -73,18 +99,24 @@ impl Hosts {
 
     /// Counts a page. After the last page of the budget all servers of the host are looked after, because their URLs
     /// end.
-    pub(crate) fn fetched(&mut self, staged: &mut Staged<'_>, host: u64) {
-        let Some(pages) = self.pages.get_mut(&host) else { return };
-        pages.fetched += 1;
-        let fetched = pages.fetched;
-        let mut row = Writer::with_capacity(4);
-        row.number(fetched);
-        staged.rows.put(HOSTS, host.to_be_bytes().to_vec(), row.finish());
+    pub(crate) fn fetched(&mut self, staged: &mut Staged<'_>, host: u64, bytes: u64) {
+        let Some(Pages { counts, .. }) = self.pages.get_mut(&host) else { return };
+        counts.fetched += 1;
+        counts.bytes += bytes;
+        let fetched = counts.fetched;
+        staged.rows.put(HOSTS, host.to_be_bytes().to_vec(), counts.to_row());
         if fetched == self.pages_max {
             for server in self.servers_of(host) {
                 staged.unsettle(server);
             }
         }
+    }
+
+    /// Counts a URL that ended as failed or refused.
+    pub(crate) fn failed(&mut self, staged: &mut Staged<'_>, host: u64) {
+        let Some(Pages { counts, .. }) = self.pages.get_mut(&host) else { return };
+        counts.errors += 1;
+        staged.rows.put(HOSTS, host.to_be_bytes().to_vec(), counts.to_row());
     }
 
     /// What is left of a host's budget.
@@ -104,7 +136,7 @@ impl Hosts {
     }
 
     fn budget_after(&self, pages: Pages) -> Budget {
-        match self.pages_max.saturating_sub(pages.fetched) {
+        match self.pages_max.saturating_sub(pages.counts.fetched) {
             0 => Budget::UsedUp,
             left => match left.saturating_sub(pages.in_flight) {
                 0 => Budget::Reserved,
@@ -116,15 +148,11 @@ impl Hosts {
 
 /// Reads the pages of a host that has nothing in flight.
 fn stored(store: &dyn Store, host: u64) -> Result<Pages, StoreError> {
-    let fetched = match store.get(HOSTS, &host.to_be_bytes())? {
-        Some(row) => read(&row).ok_or_else(|| corrupt(HOSTS, "a host's row is unreadable"))?,
-        None => 0,
+    let counts = match store.get(HOSTS, &host.to_be_bytes())? {
+        Some(row) => HostCounts::from_row(&row).ok_or_else(|| corrupt(HOSTS, "a host's row is unreadable"))?,
+        None => HostCounts::default(),
     };
-    Ok(Pages { fetched, in_flight: 0 })
-}
-
-fn read(row: &[u8]) -> Option<u64> {
-    Reader::new(row)?.number()
+    Ok(Pages { counts, in_flight: 0 })
 }
 
 #[cfg(test)]
@@ -147,7 +175,7 @@ mod tests {
         let settings = settings();
         let mut staged = Staged::new(Timestamp::ZERO, &settings, store, 0);
         for _ in 0..pages {
-            hosts.fetched(&mut staged, host().1);
+            hosts.fetched(&mut staged, host().1, 100);
         }
         let unsettled = staged.unsettled.iter().copied().collect();
         let mut out = Output::default();
@@ -192,5 +220,23 @@ mod tests {
         let mut hosts = Hosts::new(3);
         hosts.enter(&store, servers[1]).unwrap();
         assert_eq!(hosts.budget(host), Budget::Left(1));
+    }
+
+    #[test]
+    fn bytes_and_errors_are_kept_beside_the_pages_and_rows_without_them_are_read() {
+        let store = MemoryStore::default();
+        let (mut hosts, (servers, host)) = (Hosts::new(0), host());
+        hosts.enter(&store, servers[0]).unwrap();
+        fetch(&mut hosts, &store, 3);
+        let settings = settings();
+        let mut staged = Staged::new(Timestamp::ZERO, &settings, &store, 0);
+        hosts.failed(&mut staged, host);
+        let row = staged.rows.get(HOSTS, &host.to_be_bytes()).unwrap().unwrap();
+        let counts = HostCounts { fetched: 3, bytes: 300, errors: 1 };
+        assert_eq!(HostCounts::from_row(&row), Some(counts));
+        let mut earlier = Writer::with_capacity(4);
+        earlier.number(700);
+        let counts = HostCounts { fetched: 700, ..HostCounts::default() };
+        assert_eq!(HostCounts::from_row(&earlier.finish()), Some(counts));
     }
 }

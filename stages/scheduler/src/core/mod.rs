@@ -3,7 +3,8 @@
 //! [`scheduler`] owns the parts and runs a step. Each kind of event has a file: `intake` (new URLs), `reports` (what
 //! jobs brought), `errands` (robots.txt across servers), `fetchers` (asks). `results` says what the end of a request
 //! means, `places` finds each server its place, `grants` gives jobs, `idle` says why a server waits,
-//! `queues` what waits at it, `yields` which jobs make way for a higher topic, `counting` how much of all, `topics` what each of these has. `drops` ends what operators want to be rid of.
+//! `queues` what waits at it, `yields` which jobs make way for a higher topic, `counting` how much of all, `topics` what each of these has,
+//! `reporting` what is told for a report. `drops` ends what operators want to be rid of.
 
 pub(crate) mod counting;
 pub(crate) mod drops;
@@ -14,6 +15,7 @@ pub(crate) mod idle;
 pub(crate) mod intake;
 pub(crate) mod places;
 pub(crate) mod queues;
+pub(crate) mod reporting;
 pub(crate) mod reports;
 pub(crate) mod results;
 pub(crate) mod scheduler;

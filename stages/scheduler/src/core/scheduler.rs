@@ -42,7 +42,8 @@ use shared::orders::{Orders, Selector};
 use shared::partitions::Owners;
 use shared::stage::store::{Store, StoreError, Table};
 use shared::stage::{
-    Core, Count, CountOfTopic, Counted, DropProgress, Event, Figures, Keyed, Output, QueueQuestion, ServerQueue,
+    Core, Count, CountOfTopic, Counted, DropProgress, Event, Figures, Keyed, Output, QueueQuestion, Reported,
+    ServerQueue,
 };
 use shared::time::Timestamp;
 use shared::topology::StageName;
@@ -427,6 +428,10 @@ impl Core for Scheduler {
 
     fn queue(&self, now: Timestamp, question: &QueueQuestion) -> Result<Option<Vec<ServerQueue>>, StoreError> {
         self.inquiry(now).queue(question).map(Some)
+    }
+
+    fn report(&self, now: Timestamp, hosts: usize, after: Option<&[u8]>) -> Result<Option<Reported>, StoreError> {
+        self.inquiry(now).report(hosts, after).map(Some)
     }
 
     fn count(&self, selector: &Selector, after: Option<&[u8]>) -> Result<Option<Counted>, StoreError> {

@@ -3,7 +3,7 @@
 //! In: the rows of the partition. Out: a row of counts for each half and one for the partition itself.
 //!
 //! Servers and URLs are rows by hash, and so their halves' already. The partition keeps what it has counted and which
-//! serial numbers it took on; a half begins with its URLs that have not ended, and goes on with the partition's clock.
+//! serial numbers it took on, and its tally of what ended; a half begins with its URLs that have not ended, and goes on with the partition's clock.
 //!
 //! Invariant: new = ended + waiting + in flight, in the partition and in each half, also of each topic (P3); the sums over all are as before.
 

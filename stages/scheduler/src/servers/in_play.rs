@@ -24,12 +24,13 @@ use crate::tokens::SharedBudget;
 use foldhash::HashMap;
 use shared::message::{JobId, Outcome};
 use shared::partitions::Directory;
-use shared::stage::Figures;
 use shared::stage::store::{Store, StoreError};
+use shared::stage::{Figures, Tallied};
 use shared::time::Timestamp;
 use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
+use std::time::Duration;
 
 mod accounts;
 mod open;
@@ -348,7 +349,7 @@ impl Servers {
             }
         }
         for partition in std::mem::take(&mut staged.partitions) {
-            if let Some(state) = self.partitions.get(&partition) {
+            if let Some(state) = self.partitions.get_mut(&partition) {
                 state.save(staged, partition);
             }
         }
@@ -381,6 +382,19 @@ impl Servers {
             totals.add(&partition.counts);
         }
         totals
+    }
+
+    /// What was counted of URLs that ended, over all partitions.
+    pub(crate) fn tallied(&self) -> Tallied {
+        let mut sum = Tallied::default();
+        self.partitions.values().for_each(|partition| partition.tally.add_to(&mut sum));
+        sum
+    }
+
+    /// For how long the partitions were worked with: that of the oldest.
+    pub(crate) fn ran(&self, now: Timestamp) -> Duration {
+        let clocks = self.partitions.values().map(|partition| partition.clock.store(now));
+        Duration::from_micros(clocks.max().unwrap_or_default())
     }
 
     /// What was counted of each topic, over all partitions: of the others what is left of the totals.

@@ -7,6 +7,7 @@ pub(crate) mod in_play;
 pub(crate) mod lease;
 pub(crate) mod partition;
 pub(crate) mod server;
+pub(crate) mod tally;
 pub(crate) mod todo;
 pub(crate) mod topic_counts;
 pub(crate) mod topic_numbers;

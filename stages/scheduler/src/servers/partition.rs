@@ -10,6 +10,7 @@ use crate::keys::slot::topic_of;
 use crate::keys::topic::TopicNumber;
 use crate::ranking::topics::Topics;
 use crate::servers::counts::Counts;
+use crate::servers::tally::{Tally, kind};
 use crate::servers::topic_counts::TopicCounts;
 use crate::servers::topic_numbers::TopicNumbers;
 use crate::step::staged::Staged;
@@ -35,6 +36,8 @@ pub(crate) struct Partition {
     pub(crate) topics: TopicNumbers,
     /// Of the topics that have numbers of their own.
     pub(crate) topic_counts: BTreeMap<TopicNumber, TopicCounts>,
+    /// Of the URLs that ended, for reports.
+    pub(crate) tally: Tally,
     pub(crate) clock: Clock,
     /// How far it has come with each drop that was asked for.
     pub(crate) drops: Vec<DropState>,
@@ -83,7 +86,8 @@ impl Partition {
         };
         let topics = TopicNumbers::new(topic_names(store, partition)?, topics);
         let topic_counts = topic_counts(store, partition)?;
-        Ok(Partition { serials, counts, hosts, topics, topic_counts, clock: Clock::resume(clock, now, life), drops })
+        let (tally, clock) = (tally(store, partition)?, Clock::resume(clock, now, life));
+        Ok(Partition { serials, counts, hosts, topics, topic_counts, tally, clock, drops })
     }
 
     /// The number of a topic, which is stored when it is new.
@@ -145,12 +149,15 @@ impl Partition {
     }
 
     /// Writes counts and clock.
-    pub(crate) fn save(&self, staged: &mut Staged<'_>, partition: u16) {
+    pub(crate) fn save(&mut self, staged: &mut Staged<'_>, partition: u16) {
         let mut row = Writer::with_capacity(64);
         row.number(self.clock.store(staged.now));
         row.number(self.clock.life());
         self.counts.write(&mut row);
         staged.rows.put(META, key(partition, b'c'), row.finish());
+        for (kind, row) in self.tally.changed_rows() {
+            staged.rows.put(META, key(partition, kind), row);
+        }
     }
 
     /// Writes which URLs were taken on.
@@ -183,8 +190,11 @@ impl Partition {
         self.counts.outcomes[end.outcome as usize] += 1;
         if end.outcome == Outcome::Fetched {
             self.counts.bytes += end.bytes;
-            self.hosts.fetched(staged, server.host);
+            self.hosts.fetched(staged, server.host, end.bytes);
+        } else if matches!(end.outcome, Outcome::Failed | Outcome::Refused) {
+            self.hosts.failed(staged, server.host);
         }
+        self.tally.count(self.clock.store(staged.now), url.origin.depth, &end);
         let (outcome, reason) = (end.outcome.name(), end.reason);
         tracing::debug!(trace = %Trace::of(&url.url), url = url.url, outcome, status = end.status, reason, "a URL ends");
         staged.messages.outcome(server.partition, url.into_outcome(end));
@@ -210,6 +220,14 @@ fn topic_counts(store: &dyn Store, partition: u16) -> Result<BTreeMap<TopicNumbe
         is_readable
     })?;
     if is_readable { Ok(counts) } else { Err(corrupt(META, "a partition's row is unreadable")) }
+}
+
+/// What was counted of the URLs that ended.
+fn tally(store: &dyn Store, partition: u16) -> Result<Tally, StoreError> {
+    let row = |kind| store.get(META, &key(partition, kind));
+    let (numbers, names, slots) = (row(kind::NUMBERS)?, row(kind::NAMES)?, row(kind::SLOTS)?);
+    let tally = Tally::read(numbers.as_deref(), names.as_deref(), slots.as_deref());
+    tally.ok_or_else(|| corrupt(META, "a partition's row is unreadable"))
 }
 
 /// The names of the topics that have numbers, in the order of these.
@@ -238,7 +256,7 @@ fn read_drops(row: &[u8]) -> Option<Vec<DropState>> {
 }
 
 /// What a partition that this instance does not work with has stored: its clock, its counts, how far it has come with drops, and
-/// the numbers and counts of its topics.
+/// the numbers and counts of its topics. What it tallied stays as it is.
 pub(crate) struct Stored {
     pub(crate) clock: u64,
     pub(crate) counts: Counts,

@@ -305,6 +305,11 @@ impl Server {
         row.finish()
     }
 
+    /// The name in a row.
+    pub(crate) fn name_in(row: &[u8]) -> Option<&str> {
+        Reader::new(row)?.text()
+    }
+
     pub(crate) fn from_row(row: &[u8], clock: Clock) -> Option<Self> {
         let mut row = Reader::new(row)?;
         let mut server = Server::new(row.text()?);

@@ -22,6 +22,9 @@ impl World {
             self.core.counts().iter().filter(|(name, _)| name.starts_with("outcome_")).map(|(_, count)| count).sum();
         assert_eq!(self.count("new_total"), ended + waiting + in_flight, "P3");
         assert_eq!(ended, self.outcomes.len() as u64, "P3: outcomes counted and published");
+        let tallied = self.core.servers.tallied();
+        let in_slots = tallied.pace.slots.iter().map(|slot| slot.pages + slot.others).sum();
+        assert_eq!([tallied.counted(), in_slots], [ended; 2], "what ended is tallied");
         let mut rows = 0;
         self.store
             .scan(URLS, &[], &[0xff; 20], &mut |_, _| {

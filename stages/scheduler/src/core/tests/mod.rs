@@ -12,6 +12,7 @@ mod job_scenarios;
 mod pause_scenarios;
 mod properties;
 mod queue_scenarios;
+mod report_scenarios;
 mod robots_scenarios;
 mod scenarios;
 mod split_scenarios;

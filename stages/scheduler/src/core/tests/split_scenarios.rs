@@ -19,7 +19,7 @@ use std::time::Duration;
 
 const HOUR: Duration = Duration::from_secs(3600);
 const HOME: u16 = 2;
-const HALVES: [u16; 2] = [4, 5];
+pub(super) const HALVES: [u16; 2] = [4, 5];
 
 /// Servers of the partition that is split, by the half that will have them.
 fn servers(half: usize) -> impl Iterator<Item = String> {
@@ -35,7 +35,7 @@ fn pages() -> Vec<String> {
 
 impl World {
     /// The rows of a partition are halved, and the next life begins with the halves, or with one of them.
-    fn split(&mut self, halves: &[u16]) {
+    pub(super) fn split(&mut self, halves: &[u16]) {
         let mut owners = Owners::new(4, 1);
         owners.split(HOME).unwrap();
         let mut changes = Changes::default();
