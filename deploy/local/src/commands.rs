@@ -27,6 +27,7 @@ mod partitions;
 mod pause;
 mod progress;
 mod queue;
+mod report;
 mod robots;
 mod scale;
 mod set;
@@ -91,6 +92,7 @@ enum Command {
     Tap(tap::Tap),
     Consumers(consumers::Consumers),
     Why(why::Why),
+    Report(report::Report),
     Compare(compare::Compare),
     Topology(topology::Topology),
     Auth(auth::Auth),
@@ -153,6 +155,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Tap(tap) => tap.run().await?,
         Command::Consumers(consumers) => consumers.run().await?,
         Command::Why(why) => why.run().await?,
+        Command::Report(report) => report.run().await?,
         Command::Compare(compare) => return compare.run(),
         Command::Topology(topology) => topology.print(),
         Command::Auth(auth) => auth.run()?,

@@ -21,6 +21,7 @@ mod partitions;
 mod plan;
 mod ports;
 mod progress;
+mod reporting;
 mod restoring;
 mod settings;
 mod standing;
@@ -37,6 +38,7 @@ pub(crate) use settings::check_set;
 pub(crate) use tide::TIDE;
 
 use crate::control::{SupervisorRequest, supervisor_requests};
+use crate::report::Gathered;
 use crate::stages::{ARCHIVER, owns_partitions};
 use crate::status::{ProcessUse, Snapshot, Summary, Supervision};
 use bystanders::{Bystanders, Leaving};
@@ -119,6 +121,8 @@ struct Crawl<'a> {
     bystanders: Bystanders,
     partitions: Partitions,
     lease: Option<Ownership>,
+    /// What was told for the report, at the end.
+    gathered: Option<Gathered>,
     /// What the operator knows of the end of a crawl whose stages are deployed; nothing while it goes on.
     has_said: Option<&'static str>,
 }
@@ -140,6 +144,7 @@ impl<'a> Crawl<'a> {
             bystanders: Bystanders::default(),
             partitions,
             lease: Some(lease),
+            gathered: None,
             has_said: None,
         }
     }

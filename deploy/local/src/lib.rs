@@ -7,13 +7,15 @@
 //!   die, scales them; [`broker`]: the private nats-server; `seeds`: how URLs enter;
 //! - `checkpoint`: a crawl as it was at one moment, in a folder;
 //! - [`status`]: one picture of all processes and streams; `control`: how commands ask the processes of a crawl;
+//! - [`report`]: a page about a crawl;
 //! - [`handle`]: how commands find a running crawl; `lock`: one crawl in a data directory;
 //! - `console`: a page that shows a running crawl;
 //! - `inspect`: questions about a crawl that several commands ask;
 //! - `stages`: what the command knows of the stages by name; [`binaries`]: where their programs lie;
 //! - [`lab`]: the experiments, which a program of its own runs.
 //!
-//! Imports go one way: `commands` → `console`, `crawl` → `checkpoint`, `inspect`, `status`, `processes`, `broker` → the rest.
+//! Imports go one way: `commands` → `console`, `crawl` → `checkpoint`, `inspect`, `report` → `status`, `processes`, `broker` → the
+//! rest.
 
 pub mod binaries;
 pub mod broker;
@@ -30,6 +32,7 @@ pub mod lab;
 mod lock;
 pub mod output;
 mod processes;
+pub mod report;
 pub mod rights;
 mod seeds;
 mod stages;

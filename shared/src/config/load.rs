@@ -11,7 +11,7 @@ use std::sync::Arc;
 pub(super) const SHIPPED: &str = include_str!("../../../pipeline.yaml");
 
 /// Keys that name files, as JSON pointers.
-const FILES: [&str; 7] = [
+pub(super) const FILES: [&str; 7] = [
     "/broker/credentials",
     "/broker/ca",
     "/stages/host-splitter/cache/file",
@@ -23,7 +23,8 @@ const FILES: [&str; 7] = [
 
 /// Keys that are not for others to see, or mean nothing to them, as JSON pointers: what may hold secrets, and places on one
 /// machine.
-const PRIVATE: [(&str, &str); 4] = [("", "broker"), ("", "data"), ("/network", "proxy"), ("/network", "headers")];
+pub(super) const PRIVATE: [(&str, &str); 4] =
+    [("", "broker"), ("", "data"), ("/network", "proxy"), ("/network", "headers")];
 
 /// The beginning of the names of environment variables that set keys.
 pub const VARIABLES: &str = "RHUMB__";
@@ -207,7 +208,7 @@ fn key_of_variable(name: &str) -> Option<String> {
 
 type Tree = serde_json::Value;
 
-fn parse_yaml(origin: &str, text: &str) -> Result<Tree, ConfigError> {
+pub(super) fn parse_yaml(origin: &str, text: &str) -> Result<Tree, ConfigError> {
     let syntax = |error: String| ConfigError::Syntax { origin: origin.to_owned(), error };
     let document = config::Config::builder()
         .add_source(config::File::from_str(text, FileFormat::Yaml))
@@ -254,7 +255,7 @@ fn merge(base: &mut Tree, over: Tree) {
     }
 }
 
-fn set(base: &mut Tree, key: &str, value: Tree) {
+pub(super) fn set(base: &mut Tree, key: &str, value: Tree) {
     let nested =
         key.rsplit('.').fold(value, |value, segment| Tree::Object([(segment.to_owned(), value)].into_iter().collect()));
     merge(base, nested);

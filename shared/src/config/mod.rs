@@ -7,6 +7,7 @@
 mod broker;
 mod changes;
 mod check;
+mod differences;
 mod download_pause;
 mod edges;
 mod given;
@@ -28,6 +29,7 @@ pub use crate::topology::Retention;
 pub use broker::*;
 pub use changes::{CHANGEABLE, Changeable, changeable, changed, how_to_change};
 pub use check::is_name;
+pub use differences::{Difference, differences};
 pub use download_pause::DownloadPause;
 pub use edges::*;
 pub use group::{Group, GroupedBy, HostPattern};

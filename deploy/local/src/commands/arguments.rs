@@ -25,6 +25,11 @@ pub(super) struct Which {
 }
 
 impl Which {
+    /// The same, of the crawl in this data directory, if one is named.
+    pub(super) fn at(self, data: Option<PathBuf>) -> Which {
+        Which { data: data.or(self.data), ..self }
+    }
+
     /// The layers of the configuration that the arguments name.
     pub(super) fn layers(&self) -> Layers {
         let mut set = self.set.clone();

@@ -6,6 +6,7 @@ use crate::control::SUPERVISOR;
 use crate::crawl::{KEPT, OWNERS, PROBE, TIDE};
 use crate::handle;
 use crate::lock::{LOCK, lock};
+use crate::report::{MODEL, PAGE};
 use crate::seeds::SEEDS;
 use anyhow::Context as _;
 use clap::Args;
@@ -20,7 +21,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 /// What a crawl leaves in its data directory beside the folders of its stages.
-const LEFT: [&str; 23] = [
+const LEFT: [&str; 27] = [
     "logs",
     "spool",
     "jetstream",
@@ -44,6 +45,10 @@ const LEFT: [&str; 23] = [
     "seeds.unstored.new",
     LOCK,
     PROBE,
+    PAGE,
+    "report.html.new",
+    MODEL,
+    "report.json.new",
 ];
 /// How long the operator's broker may take to answer.
 const BROKER_TIMEOUT: Duration = Duration::from_secs(10);

@@ -1,4 +1,4 @@
-//! The end of a crawl: what runs here is drained and stopped, and the summary written.
+//! The end of a crawl: what runs here is drained and stopped, and the summary and the report are written.
 //!
 //! Invariant: the broker goes last, when all that writes to it has ended.
 
@@ -19,7 +19,7 @@ const LAST_LOOK_MAX: Duration = Duration::from_secs(3);
 const STOP_MAX: Duration = Duration::from_secs(120);
 
 impl Crawl<'_> {
-    /// Drains and stops all that runs here, and writes the summary. `is_over`: the crawl is complete or at a limit;
+    /// Drains and stops all that runs here, and writes the summary and the report. `is_over`: the crawl is complete or at a limit;
     /// `has_ended_well`: no part of it was missing.
     pub(super) async fn end(&mut self, is_over: bool, has_ended_well: bool) -> anyhow::Result<()> {
         self.progress.finish();
@@ -57,23 +57,27 @@ impl Crawl<'_> {
             std::fs::write(path, serde_json::to_vec_pretty(&summary)?)
                 .with_context(|| format!("cannot write the summary to {}", path.display()))?;
         }
-        let _ = writeln!(std::io::stdout(), "{}", summary.last_line());
+        let report = self.write_report(&summary).map(|path| format!("; report {}", path.display()));
+        let _ = writeln!(std::io::stdout(), "{}{}", summary.last_line(), report.unwrap_or_default());
         Ok(looked?)
     }
 
-    /// Ends all processes: the fetchers first, so that the summary has what they did last, and the archiver last.
+    /// Ends all processes: the fetchers first, so that the summary and the report have what they did last, and the archiver last.
     async fn drain(&mut self) {
         if let Stages::Here(here) = &mut self.stages {
             here.processes.drain_fetchers().await;
-            if self.standing.is_over() {
-                // Nothing is on its way from one to another.
-                return here.processes.drain().await;
-            }
         }
-        self.hear_last_reports(LAST_LOOK_MAX).await;
+        // Of one that is over nothing is on its way from one to another.
+        let is_over = self.standing.is_over();
+        if !is_over {
+            self.hear_last_reports(LAST_LOOK_MAX).await;
+        }
+        self.ask_for_report().await;
         let Stages::Here(here) = &mut self.stages else { return };
-        here.processes.drain_all_but_archiver().await;
-        here.archive_the_rest(&self.bus, &self.plan.pipeline).await;
+        if !is_over {
+            here.processes.drain_all_but_archiver().await;
+            here.archive_the_rest(&self.bus, &self.plan.pipeline).await;
+        }
         here.processes.drain().await;
     }
 
