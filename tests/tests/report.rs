@@ -125,7 +125,7 @@ fn assert_tells_while_it_runs(crawl: &Running) {
 #[test]
 fn a_stopped_crawl_has_a_report_and_a_killed_one_gets_it_when_it_has_gone_on() {
     let world = world();
-    let mut crawl = world.crawl().start();
+    let mut crawl = world.crawl().set("ownership_lease=2s").start();
     crawl.until(MINUTE, |summary| summary.pages > 50);
     signal(crawl.pids("rhumb")[0], Signal::KILL);
     assert_eq!(crawl.exit_code(MINUTE), -1);

@@ -22,6 +22,7 @@ pub const NAMED_MAX: usize = 200;
 
 /// What was counted of URLs that ended.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+#[serde(default)]
 pub struct Tallied {
     /// URLs by outcome and reason.
     pub ends: BTreeMap<String, BTreeMap<String, u64>>,
@@ -43,6 +44,7 @@ pub struct Tallied {
 
 /// What ended in each slot of the time that a crawl ran.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+#[serde(default)]
 pub struct Pace {
     /// How often the slots were doubled.
     pub doublings: u8,
@@ -52,6 +54,7 @@ pub struct Pace {
 
 /// What ended in a slot of time.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+#[serde(default)]
 pub struct Slot {
     /// Pages fetched.
     pub pages: u64,
@@ -167,6 +170,7 @@ fn keep_most<K: Ord>(of: &mut BTreeMap<K, u64>, max: usize, other: K) {
 
 /// What is known of a host.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+#[serde(default)]
 pub struct HostTold {
     /// Its name; its hash where no server of it is known any more.
     pub host: String,
@@ -180,6 +184,7 @@ pub struct HostTold {
 
 /// What is known of a server.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
+#[serde(default)]
 pub struct ServerTold {
     /// `scheme://host[:port]`.
     pub server: String,
@@ -191,6 +196,7 @@ pub struct ServerTold {
 
 /// The hosts and servers that stand out, each list with the first at its head.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+#[serde(default)]
 pub struct Leaders {
     /// Hosts by pages.
     pub by_pages: Vec<HostTold>,
@@ -238,6 +244,7 @@ pub struct ReportQuestion {
 
 /// What a scheduler tells for a report.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, PartialEq, Eq)]
+#[serde(default)]
 pub struct Reported {
     /// What its partitions counted; in the answer to a question from the beginning.
     pub tallied: Option<Tallied>,

@@ -1,21 +1,20 @@
 //! Curves and bars as SVG. Invariant: only numbers, and words of our own, get into one; how it looks is said by classes.
 
-use super::words;
 use maud::{Markup, html};
 use std::fmt::Write as _;
 
 /// The size of the drawing of a curve, in its own units, and the room below and beside it for words.
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 120.0;
-const ABOVE: f64 = 8.0;
-const BELOW: f64 = 18.0;
-const BESIDE: f64 = 64.0;
+const ABOVE: f64 = 12.0;
+const BELOW: f64 = 24.0;
+const BESIDE: f64 = 80.0;
 
-/// Values over time, as steps: `says` is read to who cannot see them. `unit` stands behind the highest, `until` at the end.
-pub(super) fn curve(values: &[f64], says: &str, unit: &str, until: &str) -> Markup {
+/// Values over time, as steps: `says` is read to who cannot see them. `in_words` tells the highest, `until` stands at the end.
+pub(super) fn curve(values: &[f64], says: &str, in_words: fn(f64) -> String, until: &str) -> Markup {
     let highest = values.iter().copied().fold(0.0, f64::max);
     let path = steps(values, highest);
-    let highest = format!("{} {unit}", words::decimal(highest));
+    let highest = in_words(highest);
     let (right, bottom, words_at) = (BESIDE + WIDTH, ABOVE + HEIGHT, ABOVE + HEIGHT + BELOW - 4.0);
     html! {
         svg.curve viewBox=(format!("0 0 {right} {}", bottom + BELOW)) role="img" aria-label=(says) {
@@ -66,9 +65,9 @@ mod tests {
     #[test]
     fn a_curve_stays_within_its_drawing() {
         let path = steps(&[1.0, 4.0, 0.0], 4.0);
-        assert_eq!(path, "M64.0 98.0H304.0V8.0H544.0V128.0H784.0");
-        assert_eq!(steps(&[0.0], 0.0), "M64.0 128.0H784.0");
-        assert!(!curve(&[], "nothing", "pages", "0 s").into_string().contains("<path"));
+        assert_eq!(path, "M80.0 102.0H320.0V12.0H560.0V132.0H800.0");
+        assert_eq!(steps(&[0.0], 0.0), "M80.0 132.0H800.0");
+        assert!(!curve(&[], "nothing", |_| String::new(), "0 s").into_string().contains("<path"));
     }
 
     #[test]

@@ -201,3 +201,44 @@ fn missing(of: &Of<'_>) -> Vec<String> {
     }
     missing
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use shared::config::Layers;
+
+    fn report(state: State, gathered: Gathered, configuration: Option<&str>) -> Report {
+        let outcomes = [("fetched".to_owned(), 5), ("gone".to_owned(), 0)].into();
+        let summary = Summary { pages: 5, outcomes, urls_new: 5, ..Summary::default() };
+        let snapshot = &Snapshot::default();
+        Report::of(Of { crawl: "a", state, snapshot, summary: &summary, gathered, configuration }).unwrap()
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        let text = Layers { set: Vec::new(), file: Some("/dev/null".into()) }.public_text().unwrap();
+        let mut tallied = Tallied::default();
+        tallied.add_end("fetched", "", 5);
+        let whole = Gathered { tallied: tallied.clone(), ..Gathered::default() };
+        assert_eq!(report(State::Complete, whole, Some(&text)).missing, [""; 0]);
+        tallied.add_end("fetched", "", 7);
+        let later = Gathered { tallied, ..Gathered::default() };
+        assert_eq!(report(State::Running, later, Some(&text)).missing, [""; 0], "it went on in between");
+        let lacking = Gathered {
+            silent: [1, 3].into(),
+            is_partial: true,
+            errors: vec!["scheduler.2: why".into()],
+            ..Gathered::default()
+        };
+        let missing = report(State::Stopped, lacking, None).missing.join("\n");
+        for words in ["scheduler.1, scheduler.3", "scheduler.2: why", "partial", "5 of 5 URLs", "configuration"] {
+            assert!(missing.contains(words), "{words}: {missing}");
+        }
+    }
+
+    #[test]
+    fn every_reason_to_filter_is_told() {
+        let report = report(State::Complete, Gathered::default(), None);
+        assert_eq!(report.filtered.len(), FilterReason::ALL.len());
+    }
+}

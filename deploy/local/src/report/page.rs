@@ -12,6 +12,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 use sha2::{Digest as _, Sha256};
 use shared::stage::report::{DEPTHS, OTHER_STATUS};
 use shared::stage::{HostTold, Slot};
+use std::cmp::Reverse;
 use std::time::{Duration, SystemTime};
 
 const STYLE: &str = include_str!("page.css");
@@ -133,14 +134,15 @@ fn summary(report: &Report) -> Markup {
 
 fn outcomes(report: &Report) -> Markup {
     let ended: u64 = report.outcomes.values().sum();
-    let had = report.outcomes.iter().filter(|(_, n)| **n > 0);
-    let totals: Vec<Row> = had.map(|(outcome, n)| Row::counted(foreign(outcome, "?"), *n, ended)).collect();
+    let mut had: Vec<_> = report.outcomes.iter().filter(|(_, n)| **n > 0).collect();
+    had.sort_by_key(|(_, n)| Reverse(**n));
+    let totals: Vec<Row> = had.into_iter().map(|(outcome, n)| Row::counted(foreign(outcome, "?"), *n, ended)).collect();
     let mut reasons: Vec<(&str, &str, u64)> = Vec::new();
     for (outcome, of) in &report.ended.ends {
         reasons
             .extend(of.iter().filter(|(why, _)| !why.is_empty()).map(|(why, n)| (outcome.as_str(), why.as_str(), *n)));
     }
-    reasons.sort_by_key(|(.., n)| std::cmp::Reverse(*n));
+    reasons.sort_by_key(|(.., n)| Reverse(*n));
     let counted = report.ended.counted();
     let reasons: Vec<Row> = reasons
         .into_iter()
@@ -190,11 +192,11 @@ fn speed(report: &Report) -> Markup {
             ". While it is stopped no time passes here."
         }
         h3 { "Pages a second" }
-        (curve(&pages, "Pages a second over the time that the crawl has run; the table below has the numbers", "", &until))
+        (curve(&pages, "Pages a second over the time that the crawl has run; the table below has the numbers", words::decimal, &until))
         h3 { "Bytes a second" }
-        (curve(&sizes, "Bytes a second over the time that the crawl has run; the table below has the numbers", "B", &until))
+        (curve(&sizes, "Bytes a second over the time that the crawl has run; the table below has the numbers", |n| bytes(n as u64), &until))
         h3 { "URLs a second that ended otherwise" }
-        (curve(&others, "URLs a second that ended otherwise; the table below has the numbers", "", &until))
+        (curve(&others, "URLs a second that ended otherwise; the table below has the numbers", words::decimal, &until))
         (table("The same as numbers", &["From", "Pages", "Bytes", "Other ends"], &rows))
     }
 }
@@ -281,7 +283,7 @@ fn sizes_and_times(report: &Report) -> Markup {
 fn media_types(report: &Report) -> Markup {
     let all: u64 = report.ended.media_types.values().sum();
     let mut types: Vec<(&String, &u64)> = report.ended.media_types.iter().collect();
-    types.sort_by_key(|(_, n)| std::cmp::Reverse(**n));
+    types.sort_by_key(|(_, n)| Reverse(**n));
     let rows: Vec<Row> =
         types.into_iter().map(|(name, n)| Row::counted(foreign(name, "none was given"), *n, all)).collect();
     html! {
@@ -318,7 +320,7 @@ fn filtered(report: &Report) -> Markup {
 
 fn topics(report: &Report) -> Markup {
     let mut topics: Vec<_> = report.topics.iter().collect();
-    topics.sort_by_key(|(_, has)| std::cmp::Reverse(has.fetched));
+    topics.sort_by_key(|(_, has)| Reverse(has.fetched));
     let left = topics.len().saturating_sub(SHOWN_MAX);
     let rows: Vec<Row> = topics
         .into_iter()

@@ -43,7 +43,8 @@ pub(super) fn share(part: u64, whole: u64) -> String {
 /// A time span.
 pub(super) fn span(seconds: f64) -> String {
     if seconds < 60.0 {
-        return format!("{seconds:.1} s");
+        let digits = usize::from(seconds.fract() != 0.0);
+        return format!("{seconds:.digits$} s");
     }
     let whole = seconds as u64;
     let (days, hours, minutes, seconds) = (whole / 86_400, whole / 3600 % 24, whole / 60 % 60, whole % 60);
@@ -85,7 +86,7 @@ mod tests {
     #[test]
     fn spans_have_two_units() {
         let spans = [0.25, 59.0, 61.0, 3661.0, 90_000.0].map(span);
-        assert_eq!(spans, ["0.2 s", "59.0 s", "1 min 1 s", "1 h 1 min", "1 d 1 h"]);
+        assert_eq!(spans, ["0.2 s", "59 s", "1 min 1 s", "1 h 1 min", "1 d 1 h"]);
     }
 
     #[test]
