@@ -226,7 +226,7 @@ impl Leaders {
 /// Merges two lists. What is in both, because its partition moved between two answers, counts once.
 fn merge<T>(to: &mut Vec<T>, from: Vec<T>, max: usize, of: impl Fn(&T) -> u64, name: impl Fn(&T) -> String) {
     to.extend(from);
-    to.sort_by(|a, b| (Reverse(of(a)), name(a)).cmp(&(Reverse(of(b)), name(b))));
+    to.sort_by_cached_key(|one| (Reverse(of(one)), name(one)));
     let mut known = BTreeSet::new();
     to.retain(|one| known.insert(name(one)));
     to.truncate(max);
