@@ -29,16 +29,19 @@ mod watcher;
 
 pub(crate) use door::Door;
 
+use anyhow::Context as _;
 use axum::Router;
 use axum::extract::{Query, State};
 use axum::response::Response;
 use axum::routing::{get, post};
 use events::Events;
+use futures::StreamExt as _;
 use serde::Deserialize;
+use serde_json::json;
 use shared::config::Layers;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use watcher::Watchers;
+use watcher::{FIND_EVERY, NoCrawl, Watchers};
 
 /// What a console shows, and to whom.
 pub(crate) struct Console {
@@ -61,22 +64,27 @@ struct Which {
 }
 
 impl Console {
-    /// Listens, and serves pages until the program ends. Gives the address to open.
+    /// Listens, and serves pages until the program ends, on a thread of its own: what a page asks for delays nothing else of the
+    /// process. Gives the address to open.
     ///
     /// # Errors
-    /// The address cannot be listened on.
-    pub(crate) async fn begin(self, listen: SocketAddr) -> anyhow::Result<String> {
-        let listener = tokio::net::TcpListener::bind(listen)
-            .await
-            .map_err(|error| anyhow::anyhow!("the console cannot listen on {listen}: {error}"))?;
+    /// The address cannot be listened on, or the system gives no thread.
+    pub(crate) fn begin(self, listen: SocketAddr) -> anyhow::Result<String> {
+        let listener = std::net::TcpListener::bind(listen).with_context(|| {
+            format!("the console cannot listen on {listen}: choose another address with --listen or --console=…")
+        })?;
+        listener.set_nonblocking(true)?;
         let address = self.door.address(listener.local_addr()?);
-        let shared = Arc::new(Shared { watchers: Watchers::new(self.layers, &self.door), door: self.door });
-        let router = router(shared);
-        tokio::spawn(async move {
-            if let Err(error) = axum::serve(listener, router).await {
-                tracing::warn!("the console has ended: {error}");
-            }
-        });
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        std::thread::Builder::new().name("console".into()).spawn(move || {
+            runtime.block_on(async {
+                let shared = Arc::new(Shared { watchers: Watchers::new(self.layers, &self.door), door: self.door });
+                let served = async { axum::serve(tokio::net::TcpListener::from_std(listener)?, router(shared)).await };
+                if let Err(error) = served.await {
+                    tracing::warn!("the console has ended: {error}");
+                }
+            });
+        })?;
         Ok(address)
     }
 }
@@ -96,10 +104,18 @@ fn router(shared: Arc<Shared>) -> Router {
         .with_state(shared)
 }
 
-/// All looks at the crawl from now on.
+/// All looks at the crawl from now on. Until there is one, why there is none.
 async fn events(State(shared): State<Arc<Shared>>, Query(which): Query<Which>) -> Response {
-    match shared.watchers.get(which.crawl.as_deref()).await {
-        Ok(watcher) => watcher.follow().answer(),
-        Err(crawls) => Events::once("choose", &serde_json::json!({ "crawls": crawls })).answer(),
-    }
+    let events = futures::stream::unfold(Some((shared, which)), |asked| async move {
+        let (shared, which) = asked?;
+        let named = match shared.watchers.get(which.crawl.as_deref()).await {
+            Ok(watcher) => return Some((watcher.follow(), None)),
+            Err(NoCrawl::Choose(crawls)) => ("choose", json!({ "crawls": crawls })),
+            Err(NoCrawl::Unknown(why)) => ("gone", json!({ "reason": why })),
+        };
+        let said = futures::stream::iter([(named.0, named.1.to_string())]);
+        let waited = futures::stream::once(tokio::time::sleep(FIND_EVERY)).filter_map(|()| std::future::ready(None));
+        Some((said.chain(waited).boxed(), Some((shared, which))))
+    });
+    Events::of(events.flatten()).answer()
 }

@@ -128,6 +128,8 @@ fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     whole_file::replace(path, bytes).with_context(|| format!("cannot write {}", path.display()))
 }
 
+/// The name of a crawl to which nobody gave another.
+pub(crate) const UNNAMED: &str = "default";
 /// How long the broker may take to answer a command.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 
@@ -142,7 +144,7 @@ pub async fn find(layers: &Layers) -> anyhow::Result<Running> {
     let handle = Handle::read(&own.data)?;
     let named = Some(own.broker.url.clone()).filter(|url| !url.is_empty());
     match (named, handle) {
-        (Some(url), handle) if handle.as_ref().is_none_or(|handle| shown(&handle.broker) != shown(&url)) => {
+        (Some(url), handle) if handle.as_ref().is_none_or(|handle| !is_meant(handle, &url, &own)) => {
             let running = connect(url, own, false).await?;
             over_kept(layers, running).await
         }
@@ -157,6 +159,11 @@ pub async fn find(layers: &Layers) -> anyhow::Result<Running> {
             own.data.display()
         ),
     }
+}
+
+/// Says whether the crawl of a data directory is the one that a configuration names by its broker, and maybe by its name.
+fn is_meant(handle: &Handle, url: &str, own: &Pipeline) -> bool {
+    shown(&handle.broker) == shown(url) && (own.crawl == UNNAMED || own.crawl == handle.crawl)
 }
 
 async fn connect(url: String, pipeline: Pipeline, has_handle: bool) -> anyhow::Result<Running> {

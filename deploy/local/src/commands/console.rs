@@ -5,7 +5,7 @@ use crate::console::{Console, Door};
 use crate::handle;
 use crate::output::line;
 use clap::Args;
-use shared::config::Layers;
+use shared::config::{Layers, Pipeline};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use tokio::signal::unix::{SignalKind, signal};
@@ -13,8 +13,8 @@ use tokio::signal::unix::{SignalKind, signal};
 /// Serves a page that shows a running crawl: the dataflow, curves, messages, servers, the story of a URL
 ///
 /// The page may be opened before the crawl begins, and stays when it ends. It changes nothing, unless --allow-actions lets whoever
-/// has the token scale, pause, drop and inject. Listening on more than loopback needs the token for everything, and travels
-/// unencrypted: put a proxy with TLS before it.
+/// has the token scale, pause, drop and inject. Beyond loopback, and with --token-file, every look needs the token, and nothing is
+/// encrypted: put a proxy with TLS before it.
 #[derive(Args)]
 #[command(after_help = "Examples:
   rhumb console --data rhumb-data
@@ -40,7 +40,7 @@ pub(super) struct Hands {
     /// Let whoever has the token scale, pause, drop and inject
     #[arg(long)]
     allow_actions: bool,
-    /// File that holds the token, a line [default: a new token at each start]
+    /// File that holds the token, a line; then every look needs it [default: a new token at each start]
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 }
@@ -62,7 +62,7 @@ impl ConsoleCommand {
         // What is wrong with the configuration is said at once.
         shared::log::begin(&handle::local(&layers)?.log, handle::PROGRAM);
         let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-        begin(self.listen, self.hands, layers).await?;
+        begin(self.listen, self.hands, layers)?;
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
@@ -76,9 +76,14 @@ impl OwnConsole {
     ///
     /// # Errors
     /// The address cannot be listened on, or the arguments make no sense.
-    pub(super) async fn begin(self, layers: Layers) -> anyhow::Result<()> {
+    pub(super) fn begin(self, pipeline: &Pipeline) -> anyhow::Result<()> {
         match self.console {
-            Some(listen) => begin(listen, self.hands, layers).await,
+            // The crawl of this data directory, whatever else a configuration in the current directory names.
+            Some(listen) => {
+                let data = handle::assignment("data", &pipeline.data.display().to_string());
+                let set = vec![data, handle::assignment("broker.url", "")];
+                begin(listen, self.hands, Layers { file: None, set })
+            }
             None if self.hands.allow_actions || self.hands.token_file.is_some() => {
                 Err(BadArguments("--allow-actions and --token-file are for a console: add --console".to_owned()).into())
             }
@@ -87,10 +92,10 @@ impl OwnConsole {
     }
 }
 
-async fn begin(listen: SocketAddr, hands: Hands, layers: Layers) -> anyhow::Result<()> {
+fn begin(listen: SocketAddr, hands: Hands, layers: Layers) -> anyhow::Result<()> {
     let token = hands.token_file.as_deref().map(token).transpose()?;
     let door = Door::new(listen, hands.allow_actions, token)?;
-    let address = Console { layers, door }.begin(listen).await?;
+    let address = Console { layers, door }.begin(listen)?;
     line(format_args!("console   {address}"));
     Ok(())
 }

@@ -107,7 +107,7 @@ impl Crawl {
             warc_files::of_archive(archive).map_err(BadArguments)?;
         }
         check_summary(self.summary.as_deref())?;
-        self.console.begin(self.which.layers()).await?;
+        self.console.begin(&pipeline)?;
         let Crawl { accept_loss, at_most, summary, .. } = self;
         let topic = DEFAULT_TOPIC.into();
         let (runs, ends) = (Runs::Here, true);

@@ -52,7 +52,8 @@ impl Status {
             if self.json {
                 line(serde_json::to_string(&summary)?);
             } else if self.watch {
-                let rates = looks.take(Instant::now(), &snapshot, &summary);
+                let rates =
+                    looks.take(Instant::now(), (&snapshot, &summary), snapshot.covers_partitions(&running.pipeline));
                 picture::show(&running.pipeline, &snapshot, &summary, &rates);
             } else {
                 line(text(&summary, &snapshot).trim_end());

@@ -26,7 +26,7 @@ impl Up {
         let pipeline = layers.load()?;
         log::begin(&pipeline.log, handle::PROGRAM);
         check_fixed(&pipeline)?;
-        self.console.begin(self.which.layers()).await?;
+        self.console.begin(&pipeline)?;
         let (seeds, topic) = (Vec::new(), DEFAULT_TOPIC.into());
         let (accept_loss, ends) = (false, false);
         let plan = Plan {

@@ -25,6 +25,8 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
 pub(crate) struct Door {
     /// Needed to act, and to look where not only this machine can come in.
     token: String,
+    /// The operator knows it.
+    is_given: bool,
     /// Looking needs the token, too.
     is_closed: bool,
     /// Acts are served.
@@ -32,21 +34,23 @@ pub(crate) struct Door {
 }
 
 impl Door {
-    /// The door of a console that listens there. Without `token` it makes one.
+    /// The door of a console that listens there. Without `token` it makes one; with one, every look needs it.
     ///
     /// # Errors
     /// The system gives no random bytes.
     pub(crate) fn new(listen: SocketAddr, may_act: bool, token: Option<String>) -> anyhow::Result<Self> {
+        let is_given = token.is_some();
         let token = token.map_or_else(random_token, Ok)?;
-        Ok(Door { token, is_closed: !listen.ip().is_loopback(), may_act })
+        Ok(Door { token, is_given, is_closed: is_given || !listen.ip().is_loopback(), may_act })
     }
 
     /// The address to open, with the token where one is needed.
     pub(crate) fn address(&self, at: SocketAddr) -> String {
         let at = if at.ip().is_unspecified() { format!("localhost:{}", at.port()) } else { at.to_string() };
-        match self.is_closed || self.may_act {
-            true => format!("http://{at}/#token={}", self.token),
-            false => format!("http://{at}/"),
+        match self {
+            Door { is_given: true, .. } => format!("http://{at}/#token=… (of --token-file)"),
+            Door { is_closed: true, .. } | Door { may_act: true, .. } => format!("http://{at}/#token={}", self.token),
+            _ => format!("http://{at}/"),
         }
     }
 
@@ -116,8 +120,10 @@ fn strange(headers: &HeaderMap, is_closed: bool) -> Option<&'static str> {
     }
     let origin = text(header::ORIGIN).map(|origin| origin.split_once("://").map_or(origin, |(_, host)| host));
     let from = headers.get("sec-fetch-site").map(|value| value.as_bytes());
+    // Who follows a link to the page opens a page of this console.
+    let is_link = headers.get("sec-fetch-mode").is_some_and(|mode| mode.as_bytes() == b"navigate");
     let is_elsewhere = origin.is_some_and(|origin| origin != host)
-        || from.is_some_and(|from| from != b"same-origin" && from != b"none");
+        || from.is_some_and(|from| from != b"same-origin" && from != b"none" && !is_link);
     is_elsewhere.then_some("the console answers to its own pages alone")
 }
 
@@ -127,7 +133,8 @@ fn is_own(host: &str) -> bool {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
         _ => host,
     };
-    name == "localhost" || name.trim_matches(['[', ']']).parse::<IpAddr>().is_ok()
+    let address = name.trim_matches(['[', ']']).parse::<IpAddr>();
+    name == "localhost" || address.is_ok_and(|address| !address.is_unspecified())
 }
 
 #[cfg(test)]
@@ -147,6 +154,8 @@ mod tests {
                 true,
             ),
             (&[("host", "[::1]:7070"), ("sec-fetch-site", "none")], true),
+            (&[("host", "127.0.0.1:7070"), ("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate")], true),
+            (&[("host", "0.0.0.0:7070")], false),
             (&[("host", "console.evil.example:7070")], false),
             (&[("host", "127.0.0.1.evil.example")], false),
             (&[], false),
@@ -168,7 +177,7 @@ mod tests {
     #[test]
     fn who_acts_needs_the_token_and_a_console_that_allows_it() {
         let at = |text: &str| text.parse::<SocketAddr>().unwrap();
-        let door = |may_act| Door::new(at("127.0.0.1:7070"), may_act, Some("abc".into())).unwrap();
+        let door = |may_act| Door { token: "abc".into(), ..Door::new(at("127.0.0.1:7070"), may_act, None).unwrap() };
         let status = |door: &Door, given: &[(&'static str, &str)]| {
             door.may_act(&headers(given)).err().map_or(StatusCode::OK, |refusal| refusal.status)
         };
@@ -182,6 +191,8 @@ mod tests {
         }
         assert_eq!(door(false).address(at("127.0.0.1:7070")), "http://127.0.0.1:7070/");
         assert_eq!(door(true).address(at("127.0.0.1:7070")), "http://127.0.0.1:7070/#token=abc");
+        let given = Door::new(at("127.0.0.1:7070"), false, Some("secret".into())).unwrap();
+        assert!(given.is_closed && !given.address(at("127.0.0.1:7070")).contains("secret"));
         let open = Door::new(at("0.0.0.0:80"), false, None).unwrap();
         assert!(open.is_closed && open.token.len() == 2 * TOKEN_BYTES);
         assert!(open.address(at("0.0.0.0:80")).starts_with("http://localhost:80/#token="));

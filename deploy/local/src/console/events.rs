@@ -17,12 +17,6 @@ impl Events {
         Events(stream.boxed())
     }
 
-    /// One event, and then silence.
-    pub(super) fn once(name: &'static str, data: &serde_json::Value) -> Self {
-        let once = futures::stream::iter([(name, data.to_string())]);
-        Events::of(once.chain(futures::stream::pending()))
-    }
-
     pub(super) fn answer(self) -> Response {
         let events = self.0.map(|(name, data)| Ok::<_, Infallible>(Event::default().event(name).data(data)));
         Sse::new(events).keep_alive(KeepAlive::default()).into_response()

@@ -93,9 +93,9 @@ pub(super) async fn act(
     if !is_json {
         return Err(Refusal::bad("an act comes as application/json"));
     }
-    let running = shared.running(which.crawl.as_deref()).await?;
+    let (watcher, running) = shared.running(which.crawl.as_deref()).await?;
     let act = match what.as_str() {
-        "scale" => scale(&parse(&body)?, &running.pipeline.owner, shared.is_deployed(which.crawl.as_deref()).await)?,
+        "scale" => scale(&parse(&body)?, &running.pipeline.owner, watcher.is_deployed())?,
         "pause" => pause(&parse(&body)?)?,
         "unpause" => unpause(&parse(&body)?)?,
         "drop" => dropping(&parse(&body)?)?,
@@ -105,7 +105,7 @@ pub(super) async fn act(
     if let Some(command) = act.elsewhere {
         return Ok(Json(json!({ "command": command })));
     }
-    let crawl = shared.watchers.arguments(which.crawl.as_deref());
+    let crawl = watcher.arguments();
     if ask.is_empty() {
         let done = run(act.arguments, crawl).await?;
         return Ok(Json(json!({ "done": done })));
@@ -114,7 +114,7 @@ pub(super) async fn act(
         Some(arguments) => format!(" {}", run(arguments, crawl).await?),
         None => String::new(),
     };
-    Ok(Json(json!({ "will": format!("{}{more}", act.will), "command_line": command_line(&act.arguments) })))
+    Ok(Json(json!({ "will": format!("{}{more}", act.will) })))
 }
 
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Refusal> {
@@ -198,15 +198,11 @@ fn inject(Inject { urls, topic, again }: Inject) -> Result<Act, Refusal> {
     let topic = if topic.is_empty() { DEFAULT_TOPIC.to_owned() } else { topic };
     let anew = if again { ", although they were met before" } else { "" };
     let will = format!("{} URLs are added to topic {topic}{anew} (rhumb inject).", urls.len());
-    let mut act = Act::new(will, ["inject".to_owned(), "--topic".to_owned(), topic]);
+    let mut act = Act::new(will, ["inject".to_owned(), format!("--topic={topic}")]);
     act.arguments.extend(again.then(|| "--again".to_owned()));
     act.arguments.push("--".to_owned());
     act.arguments.extend(urls);
     Ok(act)
-}
-
-fn command_line(arguments: &[String]) -> String {
-    std::iter::once("rhumb").chain(arguments.iter().map(String::as_str)).collect::<Vec<_>>().join(" ")
 }
 
 /// Runs a command of this program about the crawl. Gives what it says.
@@ -216,13 +212,14 @@ async fn run(mut arguments: Vec<String>, crawl: Vec<String>) -> Result<String, R
     let at = arguments.iter().position(|argument| argument == "--").unwrap_or(arguments.len());
     arguments.splice(at..at, crawl);
     let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
-    let ended = tokio::time::timeout(ACT_MAX, command.output()).await;
+    command.args(arguments).stdin(Stdio::null());
+    // It goes on when the page is closed meanwhile.
+    let ended = tokio::time::timeout(ACT_MAX, tokio::spawn(async move { command.output().await })).await;
     let Ok(output) = ended else {
-        let words = format!("it was asked for, and is not done after {} s: see `rhumb status`", ACT_MAX.as_secs());
+        let words = format!("no answer for {} s; it goes on: see `rhumb status`", ACT_MAX.as_secs());
         return Err(Refusal::new(StatusCode::CONFLICT, words));
     };
-    let output = output.context("a command cannot be started")?;
+    let output = output.context("a command was cut short")?.context("a command cannot be started")?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
     if output.status.success() {
         return Ok(Some(text(&output.stdout)).filter(|said| !said.is_empty()).unwrap_or_else(|| "done".to_owned()));
@@ -233,6 +230,10 @@ async fn run(mut arguments: Vec<String>, crawl: Vec<String>) -> Result<String, R
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn command_line(arguments: &[String]) -> String {
+        std::iter::once("rhumb").chain(arguments.iter().map(String::as_str)).collect::<Vec<_>>().join(" ")
+    }
 
     fn of<T: DeserializeOwned>(body: Value) -> T {
         parse(body.to_string().as_bytes()).unwrap()
@@ -249,7 +250,7 @@ mod tests {
             "rhumb drop --match=x --yes --yes --and-later"
         );
         let urls = json!({ "urls": ["http://a.test/"], "again": true });
-        assert_eq!(line(inject(of(urls))), "rhumb inject --topic default --again -- http://a.test/");
+        assert_eq!(line(inject(of(urls))), "rhumb inject --topic=default --again -- http://a.test/");
         let deployed = scale(&of(json!({ "stage": "dedup", "instances": 2 })), "crawls/news", true).unwrap();
         assert_eq!(deployed.elsewhere.unwrap(), "kubectl -n crawls scale statefulset/news-dedup --replicas=2");
     }

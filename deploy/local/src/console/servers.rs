@@ -50,7 +50,7 @@ pub(super) async fn server(
 }
 
 async fn ask(shared: &Shared, which: &Which, question: QueueQuestion) -> Result<Json<Value>, Refusal> {
-    let running = shared.running(which.crawl.as_deref()).await?;
+    let (_, running) = shared.running(which.crawl.as_deref()).await?;
     let queues::Told { servers, silent, errors } = queues::ask(&running, question).await?;
     let silent: Vec<String> = silent.iter().map(|instance| format!("scheduler.{instance}")).collect();
     Ok(Json(json!({ "servers": servers, "silent": silent, "errors": errors })))

@@ -10,6 +10,12 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use shared::message::Trace;
 use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::Mutex;
+
+/// How long streams are read for messages about the URL.
+const READ_AT_MOST: Duration = Duration::from_secs(3);
+static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
 #[derive(Deserialize)]
 pub(super) struct Asked {
@@ -24,16 +30,23 @@ pub(super) async fn story(
 ) -> Result<Json<Value>, Refusal> {
     let canonical = shared::url::canonical(&asked.url, None, None)
         .map_err(|reason| Refusal::bad(format!("'{}' is no URL that can be crawled: {reason}", asked.url)))?;
-    let running = shared.running(which.crawl.as_deref()).await?;
+    let (_, running) = shared.running(which.crawl.as_deref()).await?;
     let url = running.pipeline.url.rewrite(&canonical);
-    let waiting = sightings::waiting(&running, Trace::of(&url)).await?;
     let Whereabouts { url, partition, trace, reasons, silent, .. } = Whereabouts::ask(&running, url).await?;
+    // Streams are read message by message: one story at a time, and not for long.
+    let reading = async {
+        let _one = ONE_AT_A_TIME.lock().await;
+        sightings::waiting(&running, Trace::of(&url)).await
+    };
+    let read = tokio::time::timeout(READ_AT_MOST, reading).await;
+    let (cut, waiting) = (read.is_err(), read.unwrap_or(Ok(None))?);
     let step =
         |of: &shared::stage::ProcessReason| json!({ "stage": of.stage, "instance": of.instance, "says": of.reason });
     let messages = waiting.map(|(_, messages)| messages).unwrap_or_default();
     let message = |of: &sightings::Sighting| {
-        let (edge, says) = of.in_words();
-        json!({ "subject": edge, "edge": edge, "says": says, "at_ms": null })
+        let (subject, says) = of.in_words();
+        let edge = running.bus.subjects.edge_of(of.subject()).map_or(subject, |edge| edge.name());
+        json!({ "subject": subject, "edge": edge, "says": says })
     };
     Ok(Json(json!({
         "url": url,
@@ -42,5 +55,6 @@ pub(super) async fn story(
         "steps": reasons.iter().map(step).collect::<Vec<_>>(),
         "silent": silent,
         "messages": messages.iter().map(message).collect::<Vec<_>>(),
+        "cut": cut,
     })))
 }

@@ -9,6 +9,7 @@ use super::{Shared, Which};
 use crate::handle::Running;
 use crate::inspect::edges::subscribe;
 use axum::extract::{Query, State};
+use axum::http::StatusCode;
 use axum::response::Response;
 use futures::StreamExt as _;
 use regex::{Regex, RegexBuilder};
@@ -19,7 +20,7 @@ use shared::message::{Edge, tap};
 use shared::url::host_of;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 /// Messages are counted and chosen in times of this length.
 const WINDOW: Duration = Duration::from_millis(250);
@@ -29,8 +30,15 @@ const LOOKED_AT_MAX: u64 = 50;
 const PAGES_MAX: u64 = 4;
 /// Messages on their way to the page.
 const WAITING_MAX: usize = 64;
-/// Bytes of a compiled regular expression, at most.
-const EXPRESSION_BYTES_MAX: usize = 1 << 20;
+/// Bytes of a compiled regular expression, and of what it remembers while it matches, at most.
+const EXPRESSION_BYTES_MAX: usize = 64 << 10;
+/// Characters of a message in which it is looked for.
+const MATCHED_MAX: usize = 16 << 10;
+/// Taps at once, at most.
+const TAPS_MAX: usize = 32;
+static TAPS: Semaphore = Semaphore::const_new(TAPS_MAX);
+/// Of pages it is counted this often how many passed.
+const COUNT_EVERY: Duration = Duration::from_secs(1);
 /// Characters of a message that is shown in full, at most.
 const SHOWN_MAX: usize = 100_000;
 
@@ -64,7 +72,7 @@ impl Filter {
         is_of_host
             && (self.outcome.is_empty() || has(message, "outcome", &self.outcome))
             && (self.topic.is_empty() || has(message, "topic", &self.topic))
-            && self.matches.as_ref().is_none_or(|matches| matches.is_match(&message.to_string()))
+            && self.matches.as_ref().is_none_or(|matches| matches.is_match(&clip(&message.to_string(), MATCHED_MAX)))
     }
 }
 
@@ -95,19 +103,23 @@ pub(super) async fn tap(
         text => Some(
             RegexBuilder::new(text)
                 .size_limit(EXPRESSION_BYTES_MAX)
+                .dfa_size_limit(EXPRESSION_BYTES_MAX)
                 .build()
                 .map_err(|error| Refusal::bad(format!("this is no regular expression: {error}")))?,
         ),
     };
-    let running = shared.running(which.crawl.as_deref()).await?;
+    let (watcher, running) = shared.running(which.crawl.as_deref()).await?;
+    let permit =
+        TAPS.try_acquire().map_err(|_| Refusal::new(StatusCode::CONFLICT, "too many taps are open: close some"))?;
     let subjects = subjects(edge, &asked.partition, &running)?;
     let Asked { host, outcome, topic, .. } = asked;
     let filter = Filter { host: host.to_ascii_lowercase(), outcome, topic, matches };
     let spool = Reader::open(&running.bus, [edge]).await?;
     let (to, messages) = mpsc::channel(WAITING_MAX);
     tokio::spawn(async move {
-        let mut tap = Tap { edge, filter, spool, to, seen: 0, shown: 0, looked_at: 0 };
-        if let Err(error) = tap.run(&running, subjects).await {
+        let _permit = permit;
+        let mut tap = Tap { edge, filter, spool, to, frames: 0, looked_at: 0, messages: 0, shown: 0 };
+        if let Err(error) = tap.run(&running, subjects, || watcher.has(&running)).await {
             let _ = tap.to.send(("error", json!({ "error": format!("{error:#}") }).to_string())).await;
         }
     });
@@ -136,27 +148,36 @@ struct Tap {
     filter: Filter,
     spool: Reader,
     to: mpsc::Sender<Named>,
-    /// Messages that passed, those that were looked at, and those that were shown.
-    seen: u64,
+    /// What passed, as it travels: several messages may travel as one.
+    frames: u64,
+    /// Those of them that were looked at, the messages in these, and those of them that were shown.
     looked_at: u64,
+    messages: u64,
     shown: u64,
 }
 
 impl Tap {
-    /// Shows messages until the page listens no more, or the crawl is gone.
-    async fn run(&mut self, running: &Running, subjects: Vec<String>) -> anyhow::Result<()> {
+    /// Shows messages until the page listens no more, or the crawl is not there any more.
+    async fn run(
+        &mut self,
+        running: &Running,
+        subjects: Vec<String>,
+        is_there: impl Fn() -> bool,
+    ) -> anyhow::Result<()> {
         let client = &running.bus.client;
         let are_large = self.edge.is_spooled();
         let most = if are_large { PAGES_MAX } else { LOOKED_AT_MAX };
         let mut messages = subscribe(client, subjects.clone()).await?;
-        let mut said = (0, 0);
+        let (mut said, mut count_at) = (0, Instant::now());
+        let mut before = None;
         while !self.to.is_closed() {
+            anyhow::ensure!(is_there(), "the crawl is gone");
             let end = Instant::now() + WINDOW;
             let mut in_window = 0;
             while let Ok(message) = tokio::time::timeout_at(end.into(), messages.next()).await {
                 let Some(message) = message else { anyhow::bail!("the connection to the broker has ended") };
-                self.seen += 1;
                 in_window += 1;
+                self.frames += u64::from(!are_large);
                 if in_window <= most {
                     self.look_at(&message).await?;
                 } else if are_large {
@@ -167,17 +188,25 @@ impl Tap {
                     break;
                 }
             }
-            if (self.seen, self.shown) != said {
-                said = (self.seen, self.shown);
-                self.say_rate(in_window > most).await;
+            if are_large && count_at <= Instant::now() {
+                count_at = Instant::now() + COUNT_EVERY;
+                let last = published(running, self.edge).await;
+                self.frames += last.zip(before).map_or(0, |(last, before): (u64, u64)| last.saturating_sub(before));
+                before = last.or(before);
+            }
+            if self.frames.max(self.looked_at) != said {
+                said = self.frames.max(self.looked_at);
+                self.say_rate().await;
             }
         }
         Ok(())
     }
 
-    async fn say_rate(&mut self, is_sampled: bool) {
-        let every = if is_sampled { self.seen.div_ceil(self.looked_at.max(1)) } else { 1 };
-        let rate = json!({ "seen": self.seen, "shown": self.shown, "every": every });
+    /// Says how many messages passed, as far as that is known without a look at all of them.
+    async fn say_rate(&mut self) {
+        let (frames, looked_at) = (self.frames.max(self.looked_at), self.looked_at.max(1));
+        let seen = (frames * self.messages).div_ceil(looked_at).max(self.messages);
+        let rate = json!({ "seen": seen, "shown": self.shown, "every": frames.div_ceil(looked_at) });
         let _ = self.to.send(("rate", rate.to_string())).await;
     }
 
@@ -190,16 +219,22 @@ impl Tap {
             Err(Unread::Failed(error)) => return Err(error),
         };
         for value in tap::all(self.edge, &payload) {
+            self.messages += 1;
             let urls = tap::urls(&value);
             if self.filter.passes(&value, &urls) {
                 let shown = shown(&message.subject, &value, &urls);
-                self.shown += 1;
                 // A page that does not keep up misses some.
-                let _ = self.to.try_send(("message", shown.to_string()));
+                self.shown += u64::from(self.to.try_send(("message", shown.to_string())).is_ok());
             }
         }
         Ok(())
     }
+}
+
+/// How many messages the stream of an edge has taken.
+async fn published(running: &Running, edge: Edge) -> Option<u64> {
+    let stream = running.bus.jetstream.get_stream(running.bus.subjects.stream(edge.name())).await.ok()?;
+    Some(stream.cached_info().state.last_sequence)
 }
 
 /// A message as the page gets it.
@@ -209,16 +244,19 @@ fn shown(subject: &str, message: &Value, urls: &[&str]) -> Value {
     let more = if urls.len() > 1 { format!(" (+{} more)", urls.len() - 1) } else { String::new() };
     let short = format!("{status}{}{more}", urls.first().copied().unwrap_or_default());
     let is_long = message.to_string().len() > SHOWN_MAX;
-    let message =
-        if is_long { json!({ "too_long": true, "begins": clip(&message.to_string()) }) } else { message.clone() };
+    let message = if is_long {
+        json!({ "too_long": true, "begins": clip(&message.to_string(), SHOWN_MAX) })
+    } else {
+        message.clone()
+    };
     json!({ "at_ms": at_ms, "subject": subject, "short": short, "urls": urls.iter().take(URLS_MAX).collect::<Vec<_>>(), "message": message })
 }
 
 /// URLs of a message that can be pressed, at most.
 const URLS_MAX: usize = 100;
 
-fn clip(text: &str) -> String {
-    text.chars().take(SHOWN_MAX).collect()
+fn clip(text: &str, characters: usize) -> String {
+    text.chars().take(characters).collect()
 }
 
 #[cfg(test)]

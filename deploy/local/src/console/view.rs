@@ -24,6 +24,8 @@ pub(super) struct View<'a> {
     stages: Vec<Stage<'a>>,
     edges: Vec<EdgeView>,
     short: Option<Short>,
+    /// What operators have ordered, in words.
+    notes: Vec<String>,
     point: Point,
 }
 
@@ -89,7 +91,7 @@ impl<'a> View<'a> {
         moment: &Moment,
     ) -> Self {
         let looks = stages(snapshot, &running.pipeline);
-        let (state, short) = (state(summary), short(&looks, snapshot));
+        let (state, short) = (summary.state(), short(&looks, snapshot, summary.deployed));
         let shown: Vec<_> = looks.into_iter().map(|look| Stage::of(look, rates)).collect();
         View {
             crawl: &running.pipeline.crawl,
@@ -101,6 +103,7 @@ impl<'a> View<'a> {
             short: short.filter(|_| state == "running"),
             edges: EDGES.iter().map(|row| EdgeView::of(row, &shown, snapshot, rates, moment.now)).collect(),
             stages: shown,
+            notes: notes(summary),
             summary,
             point,
         }
@@ -112,15 +115,14 @@ impl<'a> View<'a> {
     }
 }
 
-/// How the crawl stands, in a word.
-fn state(summary: &Summary) -> &'static str {
-    let is_paused = summary.paused.iter().any(|pause| pause.what == shared::orders::Target::Crawl);
-    match summary {
-        _ if summary.complete => "complete",
-        _ if summary.held.is_some() => "stopped",
-        _ if is_paused => "paused",
-        _ => "running",
-    }
+/// What operators have ordered, and what is parked.
+fn notes(summary: &Summary) -> Vec<String> {
+    let Summary { paused, dropped, set, parked, .. } = summary;
+    let paused = paused.iter().map(|pause| format!("paused: {pause}"));
+    let dropped = dropped.iter().map(|order| format!("dropped: {order}"));
+    let set = set.iter().map(|setting| format!("set: {setting}"));
+    let parked = parked.iter().map(|of| format!("parked for {}: {} messages of {}", of.stage, of.messages, of.edge));
+    paused.chain(dropped).chain(set).chain(parked).collect()
 }
 
 fn words(state: &str, summary: &Summary) -> String {

@@ -6,14 +6,15 @@
 use super::Shared;
 use super::curves::Curves;
 use super::door::Door;
-use super::events::{Events, Named};
+use super::events::Named as Event;
 use super::refusal::Refusal;
 use super::view::{Moment, View};
-use crate::handle::{self, Running};
-use crate::inspect::crawls;
+use crate::handle::{self, Handle, Running};
+use crate::inspect::crawls::{self, Named};
 use crate::inspect::look::look;
 use crate::status::rates::Looks;
 use axum::http::StatusCode;
+use futures::stream::{BoxStream, StreamExt as _};
 use shared::config::Layers;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,13 +33,31 @@ const LOOK_AT_MOST: Duration = Duration::from_secs(5);
 /// After so many looks in vain a crawl counts as gone.
 const IN_VAIN: u32 = 2;
 /// Between two tries to find a crawl.
-const FIND_EVERY: Duration = Duration::from_secs(1);
+pub(super) const FIND_EVERY: Duration = Duration::from_secs(1);
+/// What is said of a crawl that was looked at and runs no more.
+const ENDED: &str = "the crawl has ended; `rhumb crawl --resume` goes on with it";
 
-/// The crawls that pages show, by name; under the empty name the one that was configured.
+fn view(json: Arc<str>) -> Event {
+    ("view", json.to_string())
+}
+
+fn gone(json: Arc<str>) -> Event {
+    ("gone", json.to_string())
+}
+
+/// The crawls that pages show, by name; under the empty name the one that the configuration names.
 pub(super) struct Watchers {
     layers: Layers,
     may_act: bool,
     by_crawl: Mutex<BTreeMap<String, Arc<Watcher>>>,
+}
+
+/// Why a page has no crawl to show.
+pub(super) enum NoCrawl {
+    /// There are several at the broker, or not the one that was named: their names.
+    Choose(Vec<String>),
+    /// There is none, or nobody tells.
+    Unknown(String),
 }
 
 impl Watchers {
@@ -49,33 +68,33 @@ impl Watchers {
     /// The watcher of a crawl.
     ///
     /// # Errors
-    /// There are several at the broker, and none was named: their names.
-    pub(super) async fn get(&self, crawl: Option<&str>) -> Result<Arc<Watcher>, Vec<String>> {
-        let name = crawl.unwrap_or_default();
-        if let Some(known) = self.known(name) {
+    /// It is not there, or not named and one of several.
+    pub(super) async fn get(&self, crawl: Option<&str>) -> Result<Arc<Watcher>, NoCrawl> {
+        let wanted = crawl.filter(|name| !name.is_empty());
+        if let Some(known) = self.known(wanted.unwrap_or_default()) {
             return Ok(known);
         }
-        let there = crawls::at_broker(&self.layers).await;
-        let is_there = there.iter().any(|known| known == name);
-        if !is_there && (there.len() > 1 || !name.is_empty() && !there.is_empty()) {
-            return Err(there);
+        let named = crawls::named(&self.layers).await.map_err(|error| NoCrawl::Unknown(format!("{error:#}")))?;
+        match (named, wanted) {
+            (Named::One, _) => Ok(self.begin("", None)),
+            (Named::OneOf(there), Some(name)) if there.iter().any(|known| known == name) => {
+                Ok(self.begin(name, Some(name)))
+            }
+            (Named::OneOf(there), None) => match there.as_slice() {
+                [] => Err(NoCrawl::Unknown("there is no crawl at this broker".to_owned())),
+                // It may get company, and then a name is needed.
+                [one] => Ok(self.begin(one, Some(one))),
+                _ => Err(NoCrawl::Choose(there)),
+            },
+            (Named::OneOf(there), Some(_)) => Err(NoCrawl::Choose(there)),
         }
-        let mut layers = self.layers.clone();
-        if is_there {
-            layers.set.push(handle::assignment("crawl", name));
-        }
-        let mut by_crawl = self.by_crawl.lock().unwrap_or_else(PoisonError::into_inner);
-        let name = if is_there { name } else { "" };
-        let watcher = by_crawl.entry(name.to_owned()).or_insert_with(|| Watcher::begin(layers, self.may_act));
-        Ok(watcher.clone())
     }
 
-    /// The arguments by which another command of this program finds the same crawl.
-    pub(super) fn arguments(&self, crawl: Option<&str>) -> Vec<String> {
-        let file = self.layers.file.iter().flat_map(|file| ["--config".to_owned(), file.display().to_string()]);
-        let crawl = crawl.filter(|crawl| self.known(crawl).is_some()).map(|crawl| handle::assignment("crawl", crawl));
-        let set = self.layers.set.iter().cloned().chain(crawl);
-        file.chain(set.flat_map(|set| ["--set".to_owned(), set])).collect()
+    fn begin(&self, key: &str, crawl: Option<&str>) -> Arc<Watcher> {
+        let mut layers = self.layers.clone();
+        layers.set.extend(crawl.map(|crawl| handle::assignment("crawl", crawl)));
+        let mut by_crawl = self.by_crawl.lock().unwrap_or_else(PoisonError::into_inner);
+        by_crawl.entry(key.to_owned()).or_insert_with(|| Watcher::begin(layers, self.may_act)).clone()
     }
 
     fn known(&self, name: &str) -> Option<Arc<Watcher>> {
@@ -84,31 +103,28 @@ impl Watchers {
 }
 
 impl Shared {
-    /// The crawl that a page shows.
+    /// The crawl that a page shows, and who watches it.
     ///
     /// # Errors
     /// It is not there now, or not named.
-    pub(super) async fn running(&self, crawl: Option<&str>) -> Result<Arc<Running>, Refusal> {
-        let not_named = |crawls: Vec<String>| Refusal::bad(format!("which crawl? There are {}", crawls.join(", ")));
-        let watcher = self.watchers.get(crawl).await.map_err(not_named)?;
+    pub(super) async fn running(&self, crawl: Option<&str>) -> Result<(Arc<Watcher>, Arc<Running>), Refusal> {
+        let watcher = self.watchers.get(crawl).await.map_err(|why| match why {
+            NoCrawl::Choose(crawls) => Refusal::bad(format!("which crawl? There are {}", crawls.join(", "))),
+            NoCrawl::Unknown(why) => Refusal::new(StatusCode::SERVICE_UNAVAILABLE, why),
+        })?;
         let running = watcher.running.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        running.ok_or_else(|| Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the crawl is not there now"))
-    }
-}
-
-impl Shared {
-    /// Says whether the stages of the crawl that a page shows are deployed one by one.
-    pub(super) async fn is_deployed(&self, crawl: Option<&str>) -> bool {
-        self.watchers.get(crawl).await.is_ok_and(|watcher| watcher.is_deployed.load(Ordering::Relaxed))
+        let running =
+            running.ok_or_else(|| Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the crawl is not there now"))?;
+        Ok((watcher, running))
     }
 }
 
 /// What was seen last.
-#[derive(Clone, Debug)]
-enum Seen {
-    Nothing,
-    View(Arc<str>),
-    Gone(Arc<str>),
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    view: Option<Arc<str>>,
+    /// Why there is nothing newer.
+    gone: Option<Arc<str>>,
 }
 
 /// Looks at one crawl.
@@ -123,45 +139,79 @@ pub(super) struct Watcher {
 
 impl Watcher {
     fn begin(layers: Layers, may_act: bool) -> Arc<Self> {
-        let (running, curves, seen) = (Mutex::default(), Mutex::default(), watch::Sender::new(Seen::Nothing));
+        let (running, curves, seen) = (Mutex::default(), Mutex::default(), watch::Sender::new(Seen::default()));
         let is_deployed = AtomicBool::new(false);
         let watcher = Arc::new(Watcher { layers, may_act, running, is_deployed, curves, seen });
         tokio::spawn(watcher.clone().watch());
         watcher
     }
 
-    /// What was remembered, and all looks from now on.
-    pub(super) fn follow(&self) -> Events {
+    /// Says whether the stages of the crawl are deployed one by one.
+    pub(super) fn is_deployed(&self) -> bool {
+        self.is_deployed.load(Ordering::Relaxed)
+    }
+
+    /// Says whether it still looks at this crawl.
+    pub(super) fn has(&self, running: &Arc<Running>) -> bool {
+        let has = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        has.as_ref().is_some_and(|has| Arc::ptr_eq(has, running))
+    }
+
+    /// The arguments by which another command of this program finds the same crawl.
+    pub(super) fn arguments(&self) -> Vec<String> {
+        let file = self.layers.file.iter().flat_map(|file| ["--config".to_owned(), file.display().to_string()]);
+        file.chain(self.layers.set.iter().flat_map(|set| ["--set".to_owned(), set.clone()])).collect()
+    }
+
+    /// What was remembered and seen last, and all looks from now on.
+    pub(super) fn follow(&self) -> BoxStream<'static, Event> {
         let history = self.curves.lock().unwrap_or_else(PoisonError::into_inner).json();
         let mut seen = self.seen.subscribe();
-        seen.mark_changed();
-        let views = futures::stream::unfold(seen, |mut seen| async move {
-            loop {
-                seen.changed().await.ok()?;
-                let named = match &*seen.borrow_and_update() {
-                    Seen::Nothing => None,
-                    Seen::View(view) => Some(("view", view.to_string())),
-                    Seen::Gone(reason) => Some(("gone", reason.to_string())),
-                };
-                if let Some(named) = named {
-                    return Some((named, seen));
-                }
-            }
+        let last = seen.borrow_and_update().clone();
+        let first = [Some(("history", history)), last.view.map(view), last.gone.map(gone)];
+        let later = futures::stream::unfold(seen, |mut seen| async move {
+            seen.changed().await.ok()?;
+            let Seen { view: last, gone: why } = seen.borrow_and_update().clone();
+            let named = why.map(gone).or_else(|| last.map(view));
+            Some((named, seen))
         });
-        let first: Named = ("history", history);
-        Events::of(futures::StreamExt::chain(futures::stream::iter([first]), views))
+        futures::stream::iter(first).chain(later).filter_map(std::future::ready).boxed()
     }
 
     async fn watch(self: Arc<Self>) {
+        let mut was_there = false;
         loop {
             let why = match handle::find(&self.layers).await {
-                Ok(running) => self.look_while_there(Arc::new(running)).await,
+                Ok(running) => {
+                    was_there = true;
+                    self.look_while_there(Arc::new(running)).await
+                }
                 Err(error) => format!("{error:#}"),
             };
             *self.running.lock().unwrap_or_else(PoisonError::into_inner) = None;
-            self.seen.send_replace(Seen::Gone(serde_json::json!({ "reason": why }).to_string().into()));
+            let has_ended = was_there && self.has_no_handle();
+            let why = if has_ended { ENDED.to_owned() } else { why };
+            self.say(|seen| {
+                let gone = serde_json::json!({ "reason": why, "ended": has_ended }).to_string();
+                seen.gone = Some(gone.into());
+            });
             tokio::time::sleep(FIND_EVERY).await;
         }
+    }
+
+    /// Says whether the crawl is named by its data directory, and none runs there.
+    fn has_no_handle(&self) -> bool {
+        let pipeline = handle::local(&self.layers).ok().filter(|pipeline| pipeline.broker.url.is_empty());
+        pipeline.is_some_and(|pipeline| matches!(Handle::read(&pipeline.data), Ok(None)))
+    }
+
+    /// Changes what was seen, and tells it where that is news.
+    fn say(&self, change: impl FnOnce(&mut Seen)) {
+        self.seen.send_if_modified(|seen| {
+            let before = seen.clone();
+            change(seen);
+            (&before.view, &before.gone) != (&seen.view, &seen.gone)
+        });
     }
 
     /// Looks at a crawl until it is gone. Says why that is so.
@@ -173,14 +223,12 @@ impl Watcher {
             match self.look_once(&running, &mut looks).await {
                 Ok(view) => {
                     in_vain = 0;
-                    self.seen.send_replace(Seen::View(view.into()));
+                    self.say(|seen| *seen = Seen { view: Some(view.into()), gone: None });
                 }
                 Err(error) => {
                     in_vain += 1;
-                    match running.has_stopped() {
-                        Ok(true) => return "the crawl has ended; `rhumb crawl --resume` goes on with it".to_owned(),
-                        _ if in_vain >= IN_VAIN => return format!("{error:#}"),
-                        _ => {}
+                    if in_vain >= IN_VAIN || running.has_stopped().unwrap_or(false) {
+                        return format!("{error:#}");
                     }
                 }
             }
@@ -197,7 +245,8 @@ impl Watcher {
             looked.map_err(|_| anyhow::anyhow!("the broker or the processes of the crawl do not answer"))??;
         anyhow::ensure!(!snapshot.processes.is_empty(), "no process of the crawl answers");
         self.is_deployed.store(summary.deployed, Ordering::Relaxed);
-        let rates = looks.take(Instant::now(), &snapshot, &summary);
+        let is_whole = snapshot.covers_partitions(&running.pipeline);
+        let rates = looks.take(Instant::now(), (&snapshot, &summary), is_whole);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let point = Curves::point(now.as_secs(), &snapshot, &summary, &rates);
         self.curves.lock().unwrap_or_else(PoisonError::into_inner).push(point.clone());

@@ -6,25 +6,30 @@ use shared::bus::Bus;
 use shared::config::Layers;
 use std::time::Duration;
 
-/// The name of a crawl to which nobody gave another.
-const UNNAMED: &str = "default";
 /// How long the broker may take.
 const ANSWER_MAX: Duration = Duration::from_secs(5);
 
-/// The names of the crawls at the broker that a configuration names; none where it names none, or a crawl, or the broker does not
-/// tell.
-pub(crate) async fn at_broker(layers: &Layers) -> Vec<String> {
-    let Ok(pipeline) = handle::local(layers) else { return Vec::new() };
-    let url = &pipeline.broker.url;
-    if url.is_empty() || pipeline.crawl != UNNAMED {
-        return Vec::new();
+/// Which crawl a configuration names.
+pub(crate) enum Named {
+    /// The one in a data directory, or of a name.
+    One,
+    /// One of those at a broker, which has these.
+    OneOf(Vec<String>),
+}
+
+/// Which crawl a configuration names.
+///
+/// # Errors
+/// The configuration is bad, or its broker does not tell.
+pub(crate) async fn named(layers: &Layers) -> anyhow::Result<Named> {
+    let pipeline = handle::local(layers)?;
+    if pipeline.broker.url.is_empty() || pipeline.crawl != handle::UNNAMED {
+        return Ok(Named::One);
     }
-    let asked = async {
-        let bus = Bus::connect_within(ANSWER_MAX, url, &pipeline, handle::PROGRAM).await.ok()?;
-        let names: Vec<String> = bus.jetstream.stream_names().try_collect().await.ok()?;
-        Some(names.iter().filter_map(|name| crawl_of(name)).map(str::to_owned).collect())
-    };
-    tokio::time::timeout(ANSWER_MAX, asked).await.ok().flatten().unwrap_or_default()
+    let bus = Bus::connect_within(ANSWER_MAX, &pipeline.broker.url, &pipeline, handle::PROGRAM).await?;
+    let names = tokio::time::timeout(ANSWER_MAX, bus.jetstream.stream_names().try_collect::<Vec<String>>());
+    let names = names.await.map_err(|_| anyhow::anyhow!("the broker does not tell which crawls it has"))??;
+    Ok(Named::OneOf(names.iter().filter_map(|name| crawl_of(name)).map(str::to_owned).collect()))
 }
 
 /// The crawl whose identity the stream of a bucket holds.

@@ -26,6 +26,11 @@ pub(crate) struct Sighting {
 }
 
 impl Sighting {
+    /// Where it was sent.
+    pub(crate) fn subject(&self) -> &str {
+        &self.subject
+    }
+
     /// The name and what it tells, as `rhumb why` prints what processes tell.
     pub(crate) fn in_words(&self) -> (&str, String) {
         // Without the first tokens, which are the crawl's.

@@ -39,27 +39,37 @@ pub(crate) struct Rates {
     pub(crate) cpu_ms_per_page: BTreeMap<String, f64>,
 }
 
-/// The last looks.
+/// The last looks at which every process answered: totals of others are too small.
 #[derive(Debug, Default)]
-pub(crate) struct Looks(VecDeque<Sample>);
+pub(crate) struct Looks {
+    samples: VecDeque<Sample>,
+    rates: Rates,
+}
 
 impl Looks {
-    /// Takes in a look. Gives what passed since earlier ones.
-    pub(crate) fn take(&mut self, now: Instant, snapshot: &Snapshot, summary: &Summary) -> Rates {
-        let sample = Sample::of(now, snapshot, summary);
+    /// Takes in a look. Gives what passed since earlier ones. `is_whole`: every process answered that has a part of the totals.
+    pub(crate) fn take(&mut self, now: Instant, (snapshot, summary): (&Snapshot, &Summary), is_whole: bool) -> Rates {
+        if is_whole {
+            self.rates = self.since_earlier(Sample::of(now, snapshot, summary));
+        }
+        self.rates.clone()
+    }
+
+    fn since_earlier(&mut self, sample: Sample) -> Rates {
+        let now = sample.at;
         // A crawl that began anew is another one.
-        let is_another = self.0.back().is_some_and(|last| last.totals["found"] > sample.totals["found"]);
-        if is_another {
-            self.0.clear();
+        if self.samples.back().is_some_and(|last| last.totals["found"] > sample.totals["found"]) {
+            self.samples.clear();
         }
-        while self.0.get(1).is_some_and(|next| now.saturating_duration_since(next.at) >= CPU_WINDOW) {
-            self.0.pop_front();
+        while self.samples.get(1).is_some_and(|next| now.saturating_duration_since(next.at) >= CPU_WINDOW) {
+            self.samples.pop_front();
         }
-        self.0.push_back(sample);
-        let Some(now) = self.0.back() else { return Rates::default() };
+        self.samples.push_back(sample);
+        let Some(now) = self.samples.back() else { return Rates::default() };
         let since = |window| {
-            let old_enough = self.0.iter().rev().find(|sample| now.at.saturating_duration_since(sample.at) >= window);
-            old_enough.or_else(|| self.0.front()).unwrap_or(now)
+            let mut earlier = self.samples.iter().rev();
+            let old_enough = earlier.find(|sample| now.at.saturating_duration_since(sample.at) >= window);
+            old_enough.or_else(|| self.samples.front()).unwrap_or(now)
         };
         Rates::between(since(WINDOW), now, since(CPU_WINDOW))
     }
@@ -135,7 +145,8 @@ mod tests {
     fn what_passes_is_told_over_some_seconds_and_a_new_life_or_crawl_makes_no_leap() {
         let (mut looks, began) = (Looks::default(), Instant::now());
         let mut take = |second: u64, (snapshot, summary): (Snapshot, Summary)| {
-            looks.take(began + Duration::from_secs(second), &snapshot, &summary)
+            let is_whole = snapshot.processes.iter().all(|process| process.ready);
+            looks.take(began + Duration::from_secs(second), (&snapshot, &summary), is_whole)
         };
         assert!(take(0, look(100, 1000, 5.0, 1)).totals.is_empty());
         for second in 1..=20 {
@@ -144,9 +155,12 @@ mod tests {
             assert!((rates.cpu[&("fetcher".to_owned(), 0)] - 0.5).abs() < 1e-9);
             assert!((rates.cpu_ms_per_page["fetcher"] - 50.0).abs() < 1e-9);
         }
-        let again = take(21, look(310, 1420, 0.1, 2));
+        let (mut snapshot, summary) = look(0, 1400, 15.0, 1);
+        snapshot.processes[0].ready = false;
+        assert!((take(21, (snapshot, summary)).totals["pages"] - 10.0).abs() < 1e-9, "a process did not answer");
+        let again = take(22, look(310, 1420, 0.1, 2));
         assert!(again.cpu[&("fetcher".to_owned(), 0)] < 0.1);
-        let another = take(22, look(5, 5, 0.0, 3));
+        let another = take(23, look(5, 5, 0.0, 3));
         assert!(another.totals.is_empty());
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use shared::bus::Interested;
-use shared::orders::{DropOrder, Hold, Pause, Setting};
+use shared::orders::{DropOrder, Hold, Pause, Setting, Target};
 use shared::stage::Shares;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -243,6 +243,17 @@ impl Summary {
         let edges: Vec<String> = self.lost_messages.iter().map(|(edge, n)| format!("{edge} {n}")).collect();
         let edges = if edges.is_empty() { "none".to_owned() } else { edges.join(", ") };
         Some(format!("accepted as lost: {} URLs; messages: {edges}", self.lost))
+    }
+
+    /// How the crawl stands, in a word: `running`, `paused`, `held` for a moment, or `complete`.
+    pub(crate) fn state(&self) -> &'static str {
+        let is_paused = self.paused.iter().any(|pause| pause.what == Target::Crawl);
+        match self {
+            _ if self.complete => "complete",
+            _ if self.held.is_some() => "held",
+            _ if is_paused => "paused",
+            _ => "running",
+        }
     }
 
     /// The line that a crawl ends with.

@@ -29,7 +29,7 @@ pub(crate) enum State {
     Waiting,
     Held,
     Idle,
-    /// An instance is missing or not ready.
+    /// An instance is not ready, or none answers.
     Down,
 }
 
@@ -132,8 +132,11 @@ impl StageLook<'_> {
         self.row.stage == StageName::Fetcher && all > 0.0 && used >= CONNECTED * all
     }
 
-    fn scale_up(&self) -> String {
-        format!("rhumb scale {}={}", self.row.name, self.processes.len() + 1)
+    fn scale_up(&self, is_deployed: bool) -> String {
+        match is_deployed {
+            true => format!("scale {} to {}", self.row.name, self.processes.len() + 1),
+            false => format!("rhumb scale {}={}", self.row.name, self.processes.len() + 1),
+        }
     }
 
     fn short(&self, reason: String, remedy: String) -> Short {
@@ -145,8 +148,8 @@ fn percent(share: f64) -> String {
     format!("{:.0} %", 100.0 * share)
 }
 
-/// The stage that the crawl waits for, if one can be told.
-pub(crate) fn short(stages: &[StageLook<'_>], snapshot: &Snapshot) -> Option<Short> {
+/// The stage that the crawl waits for, if one can be told. `is_deployed`: others start and end its processes.
+pub(crate) fn short(stages: &[StageLook<'_>], snapshot: &Snapshot, is_deployed: bool) -> Option<Short> {
     if let Some((stage, trouble)) = stages.iter().find_map(|stage| Some((stage, stage.trouble()?))) {
         return Some(stage.short(trouble, format!("see the log of {} and `rhumb status`", stage.row.name)));
     }
@@ -154,21 +157,38 @@ pub(crate) fn short(stages: &[StageLook<'_>], snapshot: &Snapshot) -> Option<Sho
     // Who holds others back, or does not keep up with its input.
     let held_by = stages.iter().filter_map(|stage| Some((stage.row.name, stage.held_by()?)));
     for (held, (edge, share)) in held_by {
-        if let Some(reader) = readers(edge).filter_map(of).max_by(|a, b| a.shares.busy.total_cmp(&b.shares.busy)) {
+        if let Some(reader) = slowest_reader(edge, stages) {
             let reason = format!("{edge} is full and holds {held} back for {} of its time", percent(share));
-            return Some(reader.short(reason, reader.scale_up()));
+            return Some(reader.short(reason, reader.scale_up(is_deployed)));
         }
     }
     if let Some((stage, reason)) = stages.iter().find_map(|stage| Some((stage, behind(stage, &snapshot.backlog)?))) {
-        return Some(stage.short(reason, stage.scale_up()));
+        return Some(stage.short(reason, stage.scale_up(is_deployed)));
     }
     let (fetcher, scheduler) = (of(StageName::Fetcher)?, of(StageName::Scheduler)?);
     let ready = scheduler.total("servers_ready");
     if fetcher.has_no_connection_to_spare() && ready > 0 {
         let reason = format!("{}, {ready} servers ready", fetcher.says());
-        return Some(fetcher.short(reason, fetcher.scale_up()));
+        return Some(fetcher.short(reason, fetcher.scale_up(is_deployed)));
     }
     polite(scheduler, ready)
+}
+
+/// The stage that takes an edge and is not held back itself: what is behind it makes those before it wait.
+fn slowest_reader<'a, 'b>(edge: &str, stages: &'b [StageLook<'a>]) -> Option<&'b StageLook<'a>> {
+    let (mut edge, mut passed) = (edge.to_owned(), Vec::new());
+    loop {
+        let read = |stage: &&StageLook<'_>| readers(&edge).any(|name| name == stage.row.stage);
+        let reader = stages.iter().filter(read).max_by(|a, b| a.shares.busy.total_cmp(&b.shares.busy))?;
+        match reader.held_by() {
+            // The flow is a ring.
+            Some((next, _)) if !passed.contains(&reader.row.name) => {
+                passed.push(reader.row.name);
+                edge = next.to_owned();
+            }
+            _ => return Some(reader),
+        }
+    }
 }
 
 /// The stages that take an edge.
@@ -200,21 +220,31 @@ fn polite(scheduler: &StageLook<'_>, ready: u64) -> Option<Short> {
         return None;
     }
     let whys = [
-        ("servers_waiting_delay", "for their delay"),
-        ("servers_waiting_back_off", "because they refused or did not answer"),
-        ("servers_waiting_retry", "for another try"),
-        ("servers_waiting_address", "for their address"),
-        ("servers_waiting_robots", "for the robots.txt of others"),
-        ("servers_waiting_budget", "for a larger budget"),
-        ("servers_waiting_room", "for room at their address or group"),
-        ("servers_waiting_pause", "because they are paused"),
+        (
+            "servers_waiting_delay",
+            "for their delay",
+            "more servers, or a shorter politeness.delay; more processes bring nothing",
+        ),
+        ("servers_waiting_back_off", "because they refused or did not answer", "rhumb queue --top 10 --by errors"),
+        ("servers_waiting_retry", "for another try", "rhumb queue --top 10 --by errors"),
+        ("servers_waiting_address", "for their address", "see the log of the resolver"),
+        ("servers_waiting_robots", "for the robots.txt of others", "wait"),
+        (
+            "servers_waiting_budget",
+            "for a larger budget",
+            "raise the budget (limits.pages_per_host, topics.*.pages_max)",
+        ),
+        (
+            "servers_waiting_room",
+            "for room at their address or group",
+            "see politeness.connections_per_address and groups",
+        ),
+        ("servers_waiting_pause", "because they are paused", "rhumb unpause"),
     ];
-    let told = whys.map(|(count, why)| (scheduler.total(count), why));
-    let (servers, why) = told.into_iter().max_by_key(|(servers, _)| *servers).filter(|(servers, _)| *servers > 0)?;
+    let told = whys.map(|(count, why, remedy)| (scheduler.total(count), why, remedy));
+    let (servers, why, remedy) = told.into_iter().max_by_key(|(servers, ..)| *servers).filter(|told| told.0 > 0)?;
     let reason = format!("no server may be contacted now; {servers} wait {why}");
-    Some(
-        scheduler.short(reason, "more servers, or a shorter politeness.delay; more processes bring nothing".to_owned()),
-    )
+    Some(scheduler.short(reason, remedy.to_owned()))
 }
 
 #[cfg(test)]
@@ -249,7 +279,7 @@ mod tests {
     fn told(snapshot: &Snapshot) -> (BTreeMap<&'static str, (State, String)>, Option<Short>) {
         let stages = stages(snapshot, &pipeline());
         let told = stages.iter().map(|stage| (stage.row.name, (stage.state(), stage.says()))).collect();
-        (told, short(&stages, snapshot))
+        (told, short(&stages, snapshot, false))
     }
 
     #[test]
@@ -273,11 +303,13 @@ mod tests {
 
     #[test]
     fn the_stage_that_holds_others_back_or_does_not_keep_up_is_short() {
-        let held = Shares { busy: 0.2, waiting: 0.1, held_back: [("pages".to_owned(), 0.6)].into() };
+        let held = |edge: &str| Shares { busy: 0.2, waiting: 0.1, held_back: [(edge.to_owned(), 0.6)].into() };
         let busy = Shares { busy: 0.9, ..Shares::default() };
-        let (stages, short) = told(&look(&[], &[("fetcher", held), ("parser", busy.clone())], &[]));
+        let (stages, short) = told(&look(&[], &[("fetcher", held("pages")), ("parser", busy.clone())], &[]));
         assert_eq!(stages["fetcher"], (State::Held, "held back by pages for 60 % of its time".into()));
         assert_eq!(short.unwrap().stage, "parser");
+        let chain = [("host-splitter", held("urls.split")), ("dedup", held("urls.new")), ("resolver", busy.clone())];
+        assert_eq!(told(&look(&[], &chain, &[])).1.unwrap().stage, "resolver", "it makes those before it wait");
         let (_, short) = told(&look(&[], &[("dedup", busy)], &[("urls.split", 5000)]));
         let short = short.unwrap();
         assert_eq!(short.stage, "dedup");

@@ -25,6 +25,10 @@ const URLS_MAX: usize = 1000;
 const BYTES_MAX: usize = 512 << 10;
 /// Servers that one answer holds, at most.
 const SERVERS_MAX: usize = 200;
+/// Servers in a list of those with most, at most.
+const TOP_MAX: usize = 2000;
+/// What a server takes in an answer beside its name.
+const SERVER_BESIDE: usize = 400;
 /// What a URL takes in an answer beside its text.
 const URL_BESIDE: usize = 128;
 /// Rules of a robots.txt that are told, at most, and characters of each.
@@ -39,7 +43,7 @@ impl Inquiry<'_> {
     pub(crate) fn queue(&self, question: &QueueQuestion) -> Result<Vec<ServerQueue>, StoreError> {
         match question {
             QueueQuestion::OfHost { host, limit } => self.of_host(host, (*limit).min(URLS_MAX)),
-            QueueQuestion::Top { n, by } => self.top((*n).min(SERVERS_MAX), *by),
+            QueueQuestion::Top { n, by } => self.top((*n).min(TOP_MAX), *by),
         }
     }
 
@@ -83,7 +87,13 @@ impl Inquiry<'_> {
         all.retain(|(measured, _)| *measured > 0);
         all.sort_unstable_by_key(|&(measured, key)| (Reverse(measured), key));
         all.truncate(n);
-        let servers = all.into_iter().filter_map(|(_, key)| Some((key, self.servers.get(key)?.clone())));
+        let mut bytes = 0;
+        let fits = |(_, server): &(ServerKey, Server)| {
+            bytes += SERVER_BESIDE + server.name.len();
+            bytes <= BYTES_MAX
+        };
+        let servers =
+            all.into_iter().filter_map(|(_, key)| Some((key, self.servers.get(key)?.clone()))).take_while(fits);
         servers.map(|(key, server)| self.of_server(key, server)).collect()
     }
 

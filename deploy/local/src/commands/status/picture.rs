@@ -26,7 +26,7 @@ pub(super) fn show(pipeline: &Pipeline, snapshot: &Snapshot, summary: &Summary, 
 fn text(pipeline: &Pipeline, snapshot: &Snapshot, summary: &Summary, rates: &Rates) -> String {
     let looks = stages(snapshot, pipeline);
     let rate = |name| rates.totals.get(name).copied().unwrap_or_default();
-    let state = if summary.complete { "complete" } else { "running" };
+    let state = summary.state();
     let elapsed = humantime::format_duration(Duration::from_secs(summary.elapsed_s as u64));
     let mut text = String::new();
     let _ = writeln!(
@@ -43,7 +43,7 @@ fn text(pipeline: &Pipeline, snapshot: &Snapshot, summary: &Summary, rates: &Rat
         summary.urls_found, summary.urls_new, summary.waiting, summary.in_flight, summary.restarts, summary.dead
     );
     let _ = writeln!(text, "{}", summary.outcomes_text("  "));
-    let _ = match short(&looks, snapshot).filter(|_| !summary.complete) {
+    let _ = match short(&looks, snapshot, summary.deployed).filter(|_| state == "running") {
         Some(short) => {
             writeln!(text, "\n{} is what the crawl waits for: {}. {}", short.stage, short.reason, short.remedy)
         }

@@ -31,7 +31,7 @@ export function onDenied(listener) {
 export async function send(path, query = {}, options = {}) {
   const answer = await fetch(address(path, query), { cache: "no-store", ...options, headers: headers(options) });
   if (answer.ok) return answer;
-  if (answer.status === 401) denied();
+  if (answer.status === 401 && path === "events") denied();
   throw new Refusal(answer.status, await wordsOf(answer));
 }
 

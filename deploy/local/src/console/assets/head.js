@@ -3,17 +3,15 @@
  * In: views. Out: text at the top of the page.
  */
 import { find, make, morph, offer, write } from "./dom.js";
-import { count, figure, many, plain, short, textOf } from "./format.js";
+import { count, figure, many, plain, short } from "./format.js";
 import * as view from "./view.js";
-
-const ENDED = ["stopped", "complete"];
 
 /** Begins to watch the crawl. */
 export function start() {
   view.watch(showState);
   view.watch((now) => update("tiles", tiles(now)));
   view.watch(({ summary }) => update("outcomes", Object.entries(summary.outcomes).map(outcome)));
-  view.watch(({ summary }) => update("notes", notes(summary)));
+  view.watch((now) => update("notes", notes(now)));
   view.watch(showShort);
   view.watch(offerNames);
 }
@@ -29,7 +27,6 @@ function showState({ crawl, state, words }) {
   write(find("crawl"), plain(crawl));
   write(find("state"), plain(words));
   find("state").setAttribute("data-value", state);
-  find("ended").hidden = !ENDED.includes(state);
   write(document.querySelector("title"), `${plain(crawl)}: ${state} – rhumb console`);
 }
 
@@ -76,21 +73,13 @@ function outcome([name, value]) {
     make("dd", { "data-test": `outcome-${name}`, "data-value": value }, count(value)));
 }
 
-function notes(summary) {
+function notes({ summary, notes: orders }) {
   return [
     summary.waiting_over_budget > 0 && `${count(summary.waiting_over_budget)} wait over their budget`,
     summary.waiting_paused > 0 && `${count(summary.waiting_paused)} wait because they are paused`,
     summary.refetched > 0 && `${many(summary.refetched, "page")} fetched again`,
-    listing("Paused", summary.paused),
-    listing("Dropped", summary.dropped),
-    listing("Parked", summary.parked),
-    listing("Set", summary.set),
+    ...orders.map(plain),
   ].filter(Boolean).map((words) => make("li", {}, words));
-}
-
-function listing(title, items) {
-  if (!items?.length) return null;
-  return `${title}: ${items.map((item) => plain(textOf(item))).join(", ")}`;
 }
 
 function showShort({ short: lack }) {

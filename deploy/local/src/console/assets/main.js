@@ -43,12 +43,14 @@ async function takeHistory(data) {
 async function takeView(data) {
   await first;
   banner.clear(LINK);
+  find("ended").hidden = true;
   showOnly("page");
   view.take(data);
 }
 
-function takeGone({ reason }) {
-  banner.say(LINK, `No news from the crawl: ${reason}. The page shows the last numbers it got.`);
+function takeGone({ reason, ended }) {
+  banner.say(LINK, `No news from the crawl: ${reason}`);
+  find("ended").hidden = !ended;
 }
 
 function takeChoose({ crawls }) {

@@ -81,7 +81,14 @@ function show() {
   set(find("servers-table"), "aria-rowcount", chosen.length + 1);
   showRows(chosen);
   const part = `${count(chosen.length)} of ${count(servers.length)} servers`;
-  write(find("servers-words"), `${part}, asked at ${clock(askedAt)}.`);
+  write(find("servers-words"), `${part}${known()}, asked at ${clock(askedAt)}.`);
+}
+
+/** How many servers there are, where the list does not have all. */
+function known() {
+  const stages = view.now()?.stages ?? [];
+  const all = stages.flatMap(({ instances }) => instances).reduce((sum, { numbers }) => sum + (numbers?.servers ?? 0), 0);
+  return all > servers.length ? `; ${count(all)} are known` : "";
 }
 
 function makeRow() {

@@ -29,7 +29,7 @@ export async function draw(url, signal) {
     make("p", { class: "long-text", "data-test": "story-url" }, plain(story.url)),
     facts([["partition", story.partition], ["trace", story.trace]]),
     part("What the stages know", steps(story.steps)),
-    part("Messages", messages(story.messages)),
+    part("Messages on streams", messages(story)),
     ...missing(story))];
 }
 
@@ -39,10 +39,9 @@ function steps(all) {
     make("b", {}, plain(`${step.stage} ${step.instance}`)), make("span", { class: "long-text" }, plain(step.says)))));
 }
 
-function messages(all) {
-  if (!all.length) return make("p", { class: "quiet" }, "None is left on the streams.");
+function messages({ messages: all, cut }) {
+  if (!all.length) return make("p", { class: "quiet" }, cut ? "None was found in time." : "None among the oldest of each stream.");
   return make("ol", { class: "steps" }, all.map((one) => make("li", {},
-    make("span", { class: "quiet", title: plain(one.subject) }, `${clock(one.at_ms)} `),
-    make("button", { class: "link", "data-open": `edge:${one.edge}` }, plain(one.edge)),
+    make("button", { class: "link", "data-open": `edge:${one.edge}`, title: plain(one.subject) }, plain(one.edge)),
     make("span", { class: "long-text" }, plain(one.says)))));
 }
