@@ -125,7 +125,12 @@ fn assert_tells_while_it_runs(crawl: &Running) {
 #[test]
 fn a_stopped_crawl_has_a_report_and_a_killed_one_gets_it_when_it_has_gone_on() {
     let world = world();
-    let mut crawl = world.crawl().set("ownership_lease=2s").start();
+    // What the killed processes had in hand comes again when their leases are over.
+    let mut crawl = world.crawl().set("ownership_lease=2s").set("stages.scheduler.job_lease=4s");
+    for edge in ["urls.found", "urls.split", "urls.new", "urls.ready", "fetch.reports", "pages"] {
+        crawl = crawl.set(&format!("edges.{edge}.ack_wait=3s"));
+    }
+    let mut crawl = crawl.set("stages.fetcher.renew_every=1s").start();
     crawl.until(MINUTE, |summary| summary.pages > 50);
     signal(crawl.pids("rhumb")[0], Signal::KILL);
     assert_eq!(crawl.exit_code(MINUTE), -1);

@@ -67,6 +67,7 @@ impl Report {
         } else {
             of_finished(&own)?
         };
+        report.missing.iter().for_each(|what| tracing::warn!("{what}"));
         if json {
             line(serde_json::to_string(&report)?);
         }
