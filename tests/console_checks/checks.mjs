@@ -148,6 +148,7 @@ async function markup_in_every_answer_stays_text(world) {
     };
     await route.fulfill({ json: fill(JSON.parse(text)) });
   });
+  await page.hears();
   await page.click("tab-servers");
   await until("servers are listed", async () => (await page.tab.locator(named("servers-row")).count()) > 5);
   assert.ok((await page.text("servers-table")).includes("<script>"));
@@ -218,6 +219,7 @@ async function the_first_view_comes_soon_and_two_thousand_servers_scroll(world) 
     failures: 0, age_s: null, next_s: 0, addresses: [], addresses_for_s: 0, robots: {}, estimates: {}, urls: [] });
   const servers = Array.from({ length: ROWS }, (_, number) => server(number));
   await page.tab.route("**/servers?*", (route) => route.fulfill({ json: { servers, silent: [], errors: [] } }));
+  await page.hears();
   await page.click("tab-servers");
   await page.shows("servers-words", "2,000 of 2,000 servers");
   const tasks = await page.tab.evaluate(async () => {
@@ -240,6 +242,7 @@ async function the_page_is_accessible_in_both_schemes_and_on_a_phone(world) {
   for (const [scheme, width] of [["light", 1280], ["dark", 1280], ["light", 360]]) {
     const page = await Page.open(world, world.address, { scheme, width });
     await page.tab.waitForSelector(named("stage-fetcher"));
+    await page.hears();
     await rest(1500);
     await page.isAccessible(`the page, ${scheme}, ${width} px`);
     await page.picture(`page-${scheme}-${width}`);

@@ -19,12 +19,12 @@ const args = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run
 
 let passed = 0;
 let failed = 0;
-let world = {};
+let world = { pages: new Set() };
 const dir = fs.mkdtempSync(path.join(tools, "run-"));
 const browser = await chromium.launch({ executablePath, args });
 try {
   world = {
-    programs, dir, browser,
+    programs, dir, browser, pages: new Set(),
     pictures: path.join(tools, "pictures"),
     axe: fs.readFileSync(path.join(tools, "node_modules/axe-core/axe.min.js"), "utf8"),
     hostile: await beginHostileServer(),
@@ -37,8 +37,11 @@ try {
   }
 } catch (error) {
   failed = 1;
-  console.error(error, world.page?.said);
-  await world.page?.picture("failed").catch(() => {});
+  console.error(error);
+  for (const [number, page] of [...world.pages].entries()) {
+    console.error(`page ${number}`, page.said);
+    await page.picture(`failed-${number}`).catch(() => {});
+  }
 } finally {
   await browser.close();
   await endAll();

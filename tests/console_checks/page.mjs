@@ -15,8 +15,14 @@ export class Page {
     page.tab.on("console", (message) => page.said.push(message.text()));
     page.tab.on("pageerror", (error) => page.said.push(error.stack));
     page.tab.on("dialog", (dialog) => { page.said.push(`a dialog opened: ${dialog.message()}`); dialog.dismiss(); });
+    world.pages.add(page);
     await page.tab.goto(address);
     return page;
+  }
+
+  /** Waits until all parts of the page hear. */
+  hears() {
+    return this.tab.waitForSelector("[role=tab][aria-selected=true]");
   }
 
   constructor(world, tab) {
@@ -26,6 +32,7 @@ export class Page {
   }
 
   close() {
+    this.world.pages.delete(this);
     return this.tab.context().close();
   }
 
