@@ -306,6 +306,23 @@ async function a_crawl_that_ends_leaves_its_last_numbers(world) {
   assert.ok(bytes <= CONSOLE_BYTES_MAX, `${bytes} bytes`);
 }
 
+async function the_report_of_the_crawl_is_a_page_with_its_numbers(world) {
+  const summary = JSON.parse(fs.readFileSync(world.summary, "utf8"));
+  for (const [scheme, width] of [["light", 1280], ["dark", 360]]) {
+    const page = await Page.open(world, `file://${path.join(world.data, "report.html")}`, { scheme, width });
+    const text = await page.tab.textContent("body");
+    for (const [what, number] of Object.entries({ pages: summary.pages, found: summary.urls_found, new: summary.urls_new })) {
+      assert.ok(text.replace(/[\s,]/g, "").includes(String(number)), `${what} ${number} is in the report`);
+    }
+    assert.ok(text.includes("127.0.0.1") && text.includes("h0000.web.test"), "hosts are in the report");
+    assert.equal(await page.tab.locator("script, a[href^=http], img").count(), 0);
+    await page.isAccessible(`the report, ${scheme}, ${width} px`);
+    await page.picture(`report-${scheme}-${width}`);
+    await page.isClean();
+    await page.close();
+  }
+}
+
 export const checks = [
   a_page_waits_for_a_crawl_that_has_not_begun,
   a_crawl_appears_by_itself_when_it_begins,
@@ -319,4 +336,5 @@ export const checks = [
   a_page_comes_back_by_itself_after_the_broker_was_away,
   of_two_crawls_on_one_broker_one_is_chosen,
   a_crawl_that_ends_leaves_its_last_numbers,
+  the_report_of_the_crawl_is_a_page_with_its_numbers,
 ];

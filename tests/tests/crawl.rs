@@ -41,6 +41,7 @@ fn a_web_as_most_of_it_is_today_is_crawled_whole() {
     let sent: u64 = (0..20).map(|host| world.web.bytes_sent(host)).sum();
     let mean = sent / report.pages.expected;
     assert!(mean < u64::from(modern.page_bytes_median), "pages of {mean} bytes came unpacked");
+    drop(world);
     // Without its root certificate nobody vouches for such a web.
     let strange = World::new(Profile { hosts: 2, pages_per_host: PagesPerHost::Exactly(2), ..modern });
     let crawl = strange.crawl().environment("SSL_CERT_FILE", "/dev/null").set("stages.scheduler.retry_wait=0s");

@@ -123,13 +123,27 @@ struct Crawl<'a> {
     lease: Option<Ownership>,
     /// What was told for the report, at the end.
     gathered: Option<Gathered>,
+    /// The configuration without what others should not see, for it; none where others keep it.
+    configuration: Option<String>,
     /// What the operator knows of the end of a crawl whose stages are deployed; nothing while it goes on.
     has_said: Option<&'static str>,
 }
 
 impl<'a> Crawl<'a> {
     fn new(plan: &'a Plan, parts: Parts) -> Self {
-        let Parts { stages, front, bus, buckets, identity, partitions, tide, elapsed, connections, lease } = parts;
+        let Parts {
+            stages,
+            front,
+            bus,
+            buckets,
+            identity,
+            partitions,
+            tide,
+            configuration,
+            elapsed,
+            connections,
+            lease,
+        } = parts;
         Crawl {
             plan,
             progress: Progress::new(matches!(stages, Stages::Here(_))),
@@ -145,6 +159,7 @@ impl<'a> Crawl<'a> {
             partitions,
             lease: Some(lease),
             gathered: None,
+            configuration,
             has_said: None,
         }
     }

@@ -41,6 +41,13 @@ pub(crate) fn write(data: &Path, report: &Report) -> anyhow::Result<PathBuf> {
     Ok(html)
 }
 
+/// Removes the report of an earlier end, which says nothing of what came later.
+pub(crate) fn remove(data: &Path) {
+    for name in [PAGE, MODEL] {
+        let _ = std::fs::remove_file(data.join(name));
+    }
+}
+
 /// Reads the model that a crawl wrote at its end; none when there is no such file.
 ///
 /// # Errors

@@ -122,6 +122,10 @@ impl Telling {
         if after.is_none() && !question.after.is_empty() {
             return None;
         }
+        // Who has no partition has nothing to tell, and would answer first.
+        if moment.core.figures().is_empty() {
+            return None;
+        }
         let told = moment.core.report(moment.now, question.hosts, after.map(Vec::as_slice));
         let told = told.map_err(|error| error.to_string()).transpose()?;
         Some(ProcessReport { stage: self.stage.to_owned(), instance: self.instance, told })

@@ -2,8 +2,12 @@
 //!
 //! A crawl of a test waits most of its time: for latencies, leases, processes that start. So three may run side by side. What
 //! measures time or memory, or keeps all processors busy, takes all seats. A seat is a lock on a file, which ends with its process.
+//!
+//! Invariant: who has a seat waits for none. A test has one world at a time: with a second one it would wait for who takes all seats,
+//! and that one for it.
 
 use rustix::fs::{FlockOperation, flock};
+use std::cell::Cell;
 use std::fs::File;
 use std::time::Duration;
 
@@ -12,20 +16,39 @@ const SEATS: usize = 3;
 /// Between two looks for a free one.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
+thread_local! {
+    /// Seats that this thread has.
+    static HELD: Cell<usize> = const { Cell::new(0) };
+}
+
 /// The right to one world, until it is dropped.
 #[derive(Debug)]
 pub struct Seat(#[expect(dead_code, reason = "it is held, not read")] File);
 
+impl Seat {
+    fn new(file: File) -> Self {
+        HELD.set(HELD.get() + 1);
+        Seat(file)
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        HELD.set(HELD.get().saturating_sub(1));
+    }
+}
+
 /// Waits for a free seat.
 ///
 /// # Panics
-/// When the lock files in the folder of temporary files cannot be used.
+/// When the test has a seat already, or the lock files in the folder of temporary files cannot be used.
 pub(super) fn seat() -> Seat {
+    assert_eq!(HELD.get(), 0, "a test has one world at a time: drop the first one before");
     loop {
         for number in 0..SEATS {
             let file = file(number);
             if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
-                return Seat(file);
+                return Seat::new(file);
             }
         }
         std::thread::sleep(LOOK_EVERY);
@@ -35,14 +58,15 @@ pub(super) fn seat() -> Seat {
 /// Waits until all seats are free, and takes them.
 ///
 /// # Panics
-/// When the lock files in the folder of temporary files cannot be used.
+/// When the test has a seat already, or the lock files in the folder of temporary files cannot be used.
 pub fn alone() -> Vec<Seat> {
+    assert_eq!(HELD.get(), 0, "a test has one world at a time: drop the first one before");
     // All take them in the same order, so nobody waits for one who waits.
     (0..SEATS)
         .map(|number| {
             let file = file(number);
             flock(&file, FlockOperation::LockExclusive).expect("a lock");
-            Seat(file)
+            Seat::new(file)
         })
         .collect()
 }

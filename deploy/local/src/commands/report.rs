@@ -12,7 +12,6 @@ use shared::bus::find_buckets;
 use shared::config::Pipeline;
 use shared::log;
 use shared::stage::report::NAMED_MAX;
-use shared::whole_file;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -73,8 +72,8 @@ impl Report {
         }
         if out.is_some() || !json {
             let out = out.unwrap_or_else(|| report::PAGE.into());
-            whole_file::replace(&out, report::page(&report).as_bytes())
-                .with_context(|| format!("cannot write {}", out.display()))?;
+            // Whoever it is for reads it: what is there keeps its mode.
+            std::fs::write(&out, report::page(&report)).with_context(|| format!("cannot write {}", out.display()))?;
             if !json {
                 line(out.display());
             }

@@ -3,7 +3,7 @@
 //! In: what the schedulers tell while they are still there. Out: `report.html` and `report.json` in the data directory, when all
 //! has ended. Invariant: a report that cannot be made keeps no crawl from its end.
 
-use super::Crawl;
+use super::{Crawl, Stages};
 use crate::report::{self, Gathered, HOSTS, Of, Report, State, gather};
 use crate::status::Summary;
 use anyhow::Context as _;
@@ -37,7 +37,12 @@ impl Crawl<'_> {
 
     /// Writes the report, if the schedulers told what they counted. Gives the path of the page.
     pub(super) fn write_report(&mut self, summary: &Summary) -> Option<PathBuf> {
-        let mut gathered = self.gathered.take()?;
+        let Some(mut gathered) = self.gathered.take() else {
+            if matches!(self.stages, Stages::Here(_)) {
+                tracing::warn!("there is no report: nobody told what was counted");
+            }
+            return None;
+        };
         gathered.set.extend(self.limit_of_run());
         let written =
             self.report(summary, gathered).and_then(|report| report::write(&self.plan.pipeline.data, &report));
@@ -51,7 +56,7 @@ impl Crawl<'_> {
             snapshot: self.standing.snapshot(),
             summary,
             gathered,
-            configuration: Some(&self.plan.layers.public_text()?),
+            configuration: self.configuration.as_deref(),
         })
     }
 

@@ -21,6 +21,7 @@ use crate::control::SUPERVISOR;
 use crate::handle::{Handle, assignment, keep};
 use crate::lock::{LOCK, lock};
 use crate::processes::{Launch, Processes};
+use crate::report;
 use crate::seeds::{SEEDS, Seeds, inject};
 use anyhow::Context as _;
 use async_nats::jetstream::kv;
@@ -50,6 +51,8 @@ pub(super) struct Parts {
     pub(super) partitions: Partitions,
     /// How high the streams stand.
     pub(super) tide: Tide,
+    /// The configuration without what others should not see; none where others keep it.
+    pub(super) configuration: Option<String>,
     /// How long the crawl has been conducted.
     pub(super) elapsed: Duration,
     /// Number of connects after which the streams were made.
@@ -104,7 +107,8 @@ async fn start_here(plan: &Plan) -> anyhow::Result<Parts> {
     leave_unarchived(&bus, pipeline).await?;
 
     keep(&plan.layers, &data)?;
-    buckets.register.keep_configuration(&plan.layers.public_text()?).await?;
+    let configuration = plan.layers.public_text()?;
+    buckets.register.keep_configuration(&configuration).await?;
     if let Some(restore) = restore {
         restore.send(&bus, &buckets, &identity).await?;
     }
@@ -114,12 +118,14 @@ async fn start_here(plan: &Plan) -> anyhow::Result<Parts> {
     // A conductor may have stopped it before.
     partitions.stop(false).await?;
     processes.start_stateless(pipeline)?;
+    report::remove(&data);
     Handle { broker: url, crawl: pipeline.crawl.clone() }.write(&data)?;
     inject(&bus, pipeline.scope_of(&plan.topic).follow, &plan.topic, &seeds.urls, 0).await?;
     seeds.stored()?;
     let stages = Stages::Here(Box::new(Here::new(broker, processes, lock, pipeline)));
     let (elapsed, connections) = (Duration::ZERO, bus.connections());
-    Ok(Parts { stages, front, bus, buckets, identity, partitions, tide, elapsed, connections, lease })
+    let configuration = Some(configuration);
+    Ok(Parts { stages, front, bus, buckets, identity, partitions, tide, configuration, elapsed, connections, lease })
 }
 
 /// Takes over a crawl whose stages are deployed. One that was stopped goes on, unless its time is over.
@@ -148,7 +154,8 @@ async fn take_over_fleet(plan: &Plan, statefulsets: &BTreeMap<String, String>) -
     tracing::info!(crawl = pipeline.crawl, id = identity.mark.id, broker = shown(url), "conducting");
     let stages = Stages::Deployed(Box::new(Fleet::new(buckets.leases.clone(), buckets.lease, kubernetes)));
     let tide = Tide::in_memory(pipeline);
-    Ok(Parts { stages, front, bus, buckets, identity, partitions, tide, elapsed, connections, lease })
+    let configuration = None;
+    Ok(Parts { stages, front, bus, buckets, identity, partitions, tide, configuration, elapsed, connections, lease })
 }
 
 /// The crawl that the broker holds, with streams that it lost with its memory made again; none when it holds none, or when

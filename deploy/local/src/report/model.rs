@@ -182,13 +182,17 @@ fn missing(of: &Of<'_>) -> Vec<String> {
         let silent: Vec<String> = gathered.silent.iter().map(|instance| format!("scheduler.{instance}")).collect();
         missing.push(format!("No answer from {}: what ended in their partitions is missing.", silent.join(", ")));
     }
-    missing.extend(gathered.errors.iter().map(|error| format!("Not told by {error}.")));
+    missing.extend(gathered.errors.iter().map(|error| format!("What cannot be told: {error}.")));
     if gathered.is_partial {
         missing.push("There was no time to look at all hosts and servers: their lists are partial.".to_owned());
     }
     let ended: u64 = summary.outcomes.values().sum();
     let counted = gathered.tallied.counted();
     // While it goes on, processes do not answer at the same moment.
+    if of.state != State::Running && counted > ended {
+        missing
+            .push("Partitions moved while the schedulers were asked: some of what ended is counted twice.".to_owned());
+    }
     if of.state != State::Running && counted < ended || counted == 0 && ended > 0 {
         missing.push(format!(
             "{} of {ended} URLs that ended are in the outcomes alone: they ended before this was counted, or their scheduler \

@@ -18,6 +18,8 @@ use std::time::{Duration, SystemTime};
 const STYLE: &str = include_str!("page.css");
 /// Rows of the table beside the curves, at most.
 const TIMES_MAX: usize = 24;
+/// Slots that are shown, at most; what is beyond is empty.
+const SLOTS_SHOWN_MAX: usize = 1000;
 /// Topics and keys of the configuration that are shown, at most.
 const SHOWN_MAX: usize = 100;
 
@@ -102,7 +104,10 @@ fn summary(report: &Report) -> Markup {
     let mut tiles = vec![
         ("Pages", number(report.pages)),
         ("Bytes of pages", bytes(report.bytes)),
-        ("Pages a second", words::decimal(report.pages as f64 / report.ran_s.max(1.0))),
+        (
+            "Pages a second",
+            if report.ran_s > 0.0 { words::decimal(report.pages as f64 / report.ran_s) } else { "–".into() },
+        ),
         ("URLs found", number(urls.found)),
         ("of them filtered", number(urls.filtered)),
         ("of them repeated", number(urls.repeated)),
@@ -165,13 +170,21 @@ fn outcomes(report: &Report) -> Markup {
 
 /// The time that a slot has lasted: the last one may go on.
 fn seconds(report: &Report, at: usize) -> f64 {
-    let (length, slots) = (report.ended.pace.slot_s() as f64, report.ended.pace.slots.len());
-    let began = length * at as f64;
-    if at + 1 == slots { (report.ran_s - began).clamp(1.0, length) } else { length }
+    let length = report.ended.pace.slot_s() as f64;
+    (report.ran_s - length * at as f64).clamp(1.0, length)
+}
+
+/// All slots of the time that the crawl has run: behind the last one that is told nothing ended.
+fn slots(report: &Report) -> Vec<Slot> {
+    let length = report.ended.pace.slot_s() as f64;
+    let mut slots = report.ended.pace.slots.clone();
+    let all = (report.ran_s / length).ceil() as usize;
+    slots.resize(all.clamp(slots.len(), slots.len().max(SLOTS_SHOWN_MAX)), Slot::default());
+    slots
 }
 
 fn speed(report: &Report) -> Markup {
-    let slots = &report.ended.pace.slots;
+    let slots = &slots(report);
     let rates = |of: fn(&Slot) -> u64| -> Vec<f64> {
         slots.iter().enumerate().map(|(at, slot)| of(slot) as f64 / seconds(report, at)).collect()
     };

@@ -227,7 +227,11 @@ fn tally(store: &dyn Store, partition: u16) -> Result<Tally, StoreError> {
     let row = |kind| store.get(META, &key(partition, kind));
     let (numbers, names, slots) = (row(kind::NUMBERS)?, row(kind::NAMES)?, row(kind::SLOTS)?);
     let tally = Tally::read(numbers.as_deref(), names.as_deref(), slots.as_deref());
-    tally.ok_or_else(|| corrupt(META, "a partition's row is unreadable"))
+    Ok(tally.unwrap_or_else(|| {
+        // A later version may have written it. The crawl does not depend on it, and a report says what is missing.
+        tracing::warn!(partition, "what was counted for reports is not understood: counting begins anew");
+        Tally::default()
+    }))
 }
 
 /// The names of the topics that have numbers, in the order of these.
