@@ -200,13 +200,15 @@ fn start(world: &World) -> Running {
     crawl(world).start()
 }
 
-/// Leases short enough that a crawl of some ten seconds sees them run out.
+/// Leases short enough that a crawl of some ten seconds sees them run out. What a killed scheduler had in hand comes again before that,
+/// as it does with the defaults.
 fn crawl(world: &World) -> Crawl {
     world
         .crawl()
         .set("ownership_lease=2s")
         .set("stages.scheduler.job_lease=4s")
         .set("edges.urls.found.ack_wait=5s")
+        .set("edges.fetch.reports.ack_wait=2s")
         .set(&format!("stages.fetcher.renew_every={RENEW_MS}ms"))
 }
 
