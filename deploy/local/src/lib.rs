@@ -8,7 +8,8 @@
 //! - `checkpoint`: a crawl as it was at one moment, in a folder;
 //! - [`status`]: one picture of all processes and streams; `control`: how commands ask the processes of a crawl;
 //! - [`report`]: a page about a crawl;
-//! - [`handle`]: how commands find a running crawl; `lock`: one crawl in a data directory;
+//! - [`handle`]: how commands find a running crawl; `lock`: one crawl in a data directory; `secret`: what nobody
+//!   can guess;
 //! - `console`: a page that shows a running crawl;
 //! - `inspect`: questions about a crawl that several commands ask;
 //! - `stages`: what the command knows of the stages by name; [`binaries`]: where their programs lie;
@@ -34,6 +35,7 @@ pub mod output;
 mod processes;
 pub mod report;
 pub mod rights;
+mod secret;
 mod seeds;
 mod stages;
 pub mod status;

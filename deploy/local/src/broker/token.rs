@@ -3,10 +3,10 @@
 //! In: a data directory. Out: its token, random, in a file that only its owner may read. It stays the same as long as
 //! that file does, so that clients find the server again after a restart.
 
+use crate::secret;
 use anyhow::{Context, Result};
 use shared::whole_file;
-use std::fs::{self, File};
-use std::io::Read as _;
+use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
@@ -24,10 +24,7 @@ pub(super) fn of(data: &Path) -> Result<String> {
     if let Some(token) = kept(&path) {
         return Ok(token);
     }
-    let mut bytes = [0; BYTES];
-    let random = File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut bytes));
-    random.context("reading /dev/urandom for the broker's token")?;
-    let token: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    let token = secret::random::<BYTES>()?;
     whole_file::replace(&path, token.as_bytes()).with_context(|| format!("writing {}", path.display()))?;
     Ok(token)
 }

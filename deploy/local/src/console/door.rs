@@ -5,13 +5,11 @@
 
 use super::Shared;
 use super::refusal::Refusal;
-use anyhow::Context as _;
+use crate::secret;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
-use std::fs::File;
-use std::io::Read as _;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
@@ -40,7 +38,7 @@ impl Door {
     /// The system gives no random bytes.
     pub(crate) fn new(listen: SocketAddr, may_act: bool, token: Option<String>) -> anyhow::Result<Self> {
         let is_given = token.is_some();
-        let token = token.map_or_else(random_token, Ok)?;
+        let token = token.map_or_else(secret::random::<TOKEN_BYTES>, Ok)?;
         Ok(Door { token, is_given, is_closed: is_given || !listen.ip().is_loopback(), may_act })
     }
 
@@ -77,13 +75,6 @@ impl Door {
 /// In the same time wherever the first difference is.
 fn is_equal(one: &[u8], other: &[u8]) -> bool {
     one.len() == other.len() && one.iter().zip(other).fold(0, |all, (one, other)| all | (one ^ other)) == 0
-}
-
-fn random_token() -> anyhow::Result<String> {
-    let mut bytes = [0; TOKEN_BYTES];
-    let random = File::open("/dev/urandom").and_then(|mut random| random.read_exact(&mut bytes));
-    random.context("reading /dev/urandom for the console's token")?;
-    Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
 /// Lets no request of another site in, and says what may be done with the answer.
