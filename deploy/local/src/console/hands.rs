@@ -136,7 +136,7 @@ fn scale(Scale { stage, instances }: &Scale, owner: &str, is_deployed: bool) -> 
     Ok(act)
 }
 
-/// The option that names what an act is about, its value, and how a person calls it.
+/// The option that names what an act is about, and its value.
 fn selection(what: &What) -> Result<Option<(&'static str, &str)>, Refusal> {
     let options =
         [("--host", &what.host), ("--domain", &what.domain), ("--topic", &what.topic), ("--match", &what.matches)];

@@ -1,4 +1,4 @@
-//! Budgets of pages: of a host, of a registered domain, of the crawl.
+//! Budgets of pages: of a host, of a registered domain, of a topic, of the crawl.
 
 pub(crate) mod hosts;
 pub(crate) mod left;

@@ -20,7 +20,6 @@ export function draw(name) {
 
 function overview(stage) {
   return [
-    ["question", stage.does],
     ["says", stage.says],
     ["state", stage.state],
     ["instances", count(stage.instances.length), stage.instances.length],
