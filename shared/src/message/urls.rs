@@ -42,6 +42,16 @@ impl Origin {
     pub fn seed(topic: &str) -> Self {
         Origin { topic: topic.to_owned(), seed: true, flow: Quality::SEED, ..Origin::default() }
     }
+
+    /// Where they were found, for people: `found on http://a.test/ (depth 1, topic default)`.
+    pub fn in_words(&self) -> String {
+        let Origin { page, topic, depth, redirects, .. } = self;
+        match (page.as_str(), redirects) {
+            ("", _) => format!("a seed of topic {topic}"),
+            (_, 0) => format!("found on {page} (depth {depth}, topic {topic})"),
+            _ => format!("redirected to from {page} (depth {depth}, topic {topic})"),
+        }
+    }
 }
 
 /// `urls.found`: the links of one page, the target of a redirect, the sitemaps that a robots.txt names, or seeds. All

@@ -8,6 +8,7 @@ use crate::crawl_log;
 use crate::digests::Digests;
 use crate::folder::batch::Batch;
 use crate::folder::found::{Found, page_key};
+use crate::folder::log::last_line_of;
 use crate::page;
 use crate::recent::Recent;
 use crate::record::Writer;
@@ -450,6 +451,15 @@ impl Core for Archiver {
     fn is_idle(&self) -> bool {
         let is_done = matches!(self.work, Work::Idle) && self.is_written();
         is_done && (!self.draining || self.file_since.is_none())
+    }
+
+    /// How a URL ended, as far as it was written.
+    fn why(&self, _now: Timestamp, url: &str) -> Result<Option<String>, StoreError> {
+        let (path, begun) = &self.settings.log;
+        Ok(match last_line_of(path, *begun, url) {
+            Ok(line) => line.and_then(|line| crawl_log::in_words(&line)),
+            Err(error) => Some(error.to_string()),
+        })
     }
 
     fn hindrance(&self, _now: Timestamp) -> Option<String> {

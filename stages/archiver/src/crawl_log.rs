@@ -2,7 +2,7 @@
 
 use crate::time::date;
 use serde::{Deserialize, Serialize};
-use shared::message::{Document, Outcome, OutcomeEntry};
+use shared::message::{Document, Origin, Outcome, OutcomeEntry};
 
 /// A line, in the order of its keys.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -64,6 +64,34 @@ pub(crate) fn line(entry: &OutcomeEntry, document: Option<&Document>, now_ms: u6
     text
 }
 
+/// What a line says, for people: `ended fetched, status 200, at 2026-11-28T04:00:00.000Z; found on …`.
+pub(crate) fn in_words(line: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Told {
+        time: String,
+        outcome: String,
+        status: u16,
+        reason: String,
+        attempts: u8,
+        via: String,
+        depth: u16,
+        redirects: u8,
+        topic: String,
+    }
+    let Told { time, outcome, status, reason, attempts, via: page, depth, redirects, topic } =
+        serde_json::from_str(line).ok()?;
+    let origin = Origin { page, topic, depth, redirects, ..Origin::default() };
+    let mut words = format!("ended {outcome}");
+    if status != 0 {
+        words.push_str(&format!(", status {status}"));
+    }
+    if !reason.is_empty() {
+        words.push_str(&format!(", {reason}"));
+    }
+    let attempts = if attempts == 1 { String::new() } else { format!(", after {attempts} attempts") };
+    Some(format!("{words}, at {time}{attempts}; {}", origin.in_words()))
+}
+
 /// Tells a line from all others.
 pub(crate) fn key(url: &str, serial: u64) -> u64 {
     shared::url::fingerprint(url) ^ serial.wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -83,7 +111,6 @@ pub(crate) fn key_of(line: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shared::message::Origin;
 
     #[test]
     fn a_line_says_how_a_url_ended_and_can_be_told_from_others() {
@@ -114,6 +141,10 @@ mod tests {
         assert_eq!(key_of(&text), Some(key(&entry.url, 7)));
         assert_ne!(key_of(&text), Some(key(&entry.url, 8)));
         assert_eq!(key_of(&text[..text.len() - 2]), None);
+
+        let words = "ended not-modified, status 304, at 1970-01-01T00:00:01.000Z, after 2 attempts; redirected to from \
+                     http://a.test/ (depth 2, topic t)";
+        assert_eq!(in_words(&text).as_deref(), Some(words));
 
         let without = OutcomeEntry { fetched_at_ms: 0, ..entry };
         assert!(line(&without, None, 5000).starts_with(r#"{"time":"1970-01-01T00:00:05.000Z""#));

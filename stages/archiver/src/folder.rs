@@ -20,7 +20,7 @@ mod directory;
 mod finishing;
 mod growing_file;
 mod lock;
-mod log;
+pub(crate) mod log;
 mod open_warc;
 
 use self::batch::Batch;
@@ -96,6 +96,11 @@ impl Folder {
         Ok((folder, found))
     }
 
+    /// The log of outcomes.
+    pub fn log_path(&self) -> PathBuf {
+        self.settings.dir.join(log_name(self.settings.instance))
+    }
+
     /// Length of the log, in bytes.
     pub fn log_bytes(&self) -> u64 {
         self.log.bytes
@@ -109,8 +114,8 @@ impl Folder {
         let before: BTreeMap<String, Lengths> =
             self.open.iter().map(|(series, open)| (series.clone(), open.lengths())).collect();
         let written = self.write_records(batch).and_then(|()| {
-            let path = || self.settings.dir.join(log_name(self.settings.instance));
-            self.log.append(batch.lines.as_bytes()).with_context(|| format!("cannot write {}", path().display()))
+            let written = self.log.append(batch.lines.as_bytes());
+            written.with_context(|| format!("cannot write {}", self.log_path().display()))
         });
         if written.is_err() {
             for (series, open) in &mut self.open {

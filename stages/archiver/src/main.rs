@@ -57,7 +57,8 @@ fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
             .with_context(|| format!("cannot write {}", marker.display()))?;
     }
     let origin_ms = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |elapsed| elapsed.as_millis() as u64);
-    let core = Archiver::new(Settings::new(pipeline, origin_ms), found);
+    let log = (folder.log_path(), log_begun.unwrap_or(folder.log_bytes()));
+    let core = Archiver::new(Settings::new(pipeline, log, origin_ms), found);
     Ok(assemble(core, FolderShell(Arc::new(Mutex::new(folder)))))
 }
 

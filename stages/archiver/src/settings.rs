@@ -1,6 +1,7 @@
 //! What the core is configured with: the stage's part of the configuration, and how long things wait for each other.
 
 use shared::config::{Pipeline, WarcFormat};
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// How long an outcome waits for the document of its page, and for any document: a parser that is behind gives others.
@@ -31,13 +32,15 @@ pub struct Settings {
     pub document_wait_max: Duration,
     /// Bodies remembered.
     pub digests: usize,
+    /// The log of outcomes, in which an operator's question is looked up, and where in it the crawl's own lines begin, in bytes.
+    pub log: (PathBuf, u64),
     /// The time since 1970 at the origin of the process's own, in milliseconds.
     pub origin_ms: u64,
 }
 
 impl Settings {
     /// From the configuration.
-    pub fn new(pipeline: &Pipeline, origin_ms: u64) -> Self {
+    pub fn new(pipeline: &Pipeline, log: (PathBuf, u64), origin_ms: u64) -> Self {
         let archiver = &pipeline.stages.archiver;
         Settings {
             file_bytes_max: archiver.file_bytes_max.0,
@@ -50,6 +53,7 @@ impl Settings {
             outcome_wait: if archiver.replicas > 1 { DOCUMENT_WAIT } else { OUTCOME_WAIT },
             document_wait_max: if archiver.replicas > 1 { DOCUMENT_WAIT } else { DOCUMENT_WAIT_MAX },
             digests: archiver.digests,
+            log,
             origin_ms,
         }
     }

@@ -80,7 +80,8 @@ fn what_a_crawl_finds_is_exported_for_a_later_one() {
 #[test]
 fn why_tells_where_a_url_is() {
     let world = World::new(slow_web());
-    let mut crawl = world.crawl().set("scope.follow=host").set("politeness.delay=2s").start();
+    let mut crawl =
+        world.crawl().set("scope.follow=host").set("politeness.delay=2s").set("stages.archiver.replicas=1").start();
     crawl.until(MINUTE, |summary| summary.urls_new > 0);
     let seed = &world.web.seed_urls()[0];
     let other = &world.web.seed_urls()[1];
@@ -113,7 +114,13 @@ fn why_tells_where_a_url_is() {
         }
         assert!(Instant::now() < end, "{of:?}");
     };
-    assert!(of["scheduler"].contains(&format!("http://{name}:")), "{of:?}");
+    let found = format!("waits; found on {seed} (depth 1, topic default); http://{name}:");
+    assert!(of["scheduler"].starts_with(&found), "{of:?}");
+    let ended = reasons(seed).remove("archiver").unwrap_or_default();
+    assert!(
+        ended.starts_with("ended fetched, status 200, at 2") && ended.ends_with("; a seed of topic default"),
+        "{ended}"
+    );
     assert!(of["resolver"].starts_with(&format!("{name} has 127.")), "{of:?}");
     assert_eq!(of["dedup"], "seen: it passed the URL-seen test");
     let of = reasons(other);

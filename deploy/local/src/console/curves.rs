@@ -6,8 +6,10 @@ use crate::status::rates::{BROKER, Rates};
 use crate::status::{Snapshot, Summary};
 use serde::Serialize;
 use shared::message::Outcome;
+use shared::stage::Pace;
 use shared::topology::STAGES;
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 /// The recent points cover this time, in seconds.
 const RECENT_S: u64 = 15 * 60;
@@ -120,6 +122,23 @@ impl Curves {
         }
     }
 
+    /// Says whether nothing is remembered.
+    pub(super) fn is_empty(&self) -> bool {
+        self.whole.is_empty()
+    }
+
+    /// Remembers what was before the first look, of a crawl that has run for so long at `t`: the pace that its schedulers
+    /// counted. The slot that goes on is left out.
+    pub(super) fn begin_with(&mut self, t: u64, ran: Duration, pace: &Pace) {
+        let (began, slot_s) = (t.saturating_sub(ran.as_secs()), pace.slot_s());
+        let over = pace.slots.iter().take(pace.slots.len().saturating_sub(1));
+        for (end, slot) in (1..).map(|slot| began + slot * slot_s).zip(over).take_while(|(end, _)| *end < t) {
+            let a_second = |n: u64| n as f64 / slot_s as f64;
+            let values = [("pages_s", a_second(slot.pages)), ("bytes_s", a_second(slot.bytes))];
+            self.push(Point { t: end, v: values.map(|(name, value)| (name.to_owned(), value)).into() });
+        }
+    }
+
     /// All of it, in JSON.
     pub(super) fn json(&self) -> String {
         serde_json::json!({ "charts": charts(), "recent": self.recent, "whole": self.whole }).to_string()
@@ -129,6 +148,7 @@ impl Curves {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shared::stage::Slot;
 
     #[test]
     fn what_is_remembered_is_bounded_and_covers_all_of_the_crawl() {
@@ -141,6 +161,18 @@ mod tests {
         assert!(first.t == 0 && last.t > 49_900 && (400..=WHOLE_MAX).contains(&curves.whole.len()), "{}", last.t);
         curves.push(Point { t: 49_999, v: BTreeMap::new() });
         assert_eq!(curves.recent.back().unwrap().v.len(), 1, "one point a second");
+    }
+
+    #[test]
+    fn what_was_before_the_first_look_is_told_by_the_schedulers() {
+        let mut curves = Curves::default();
+        let slots = (0..200).map(|n| Slot { pages: 10 * n, bytes: 20 * n, others: 0 }).collect();
+        curves.begin_with(5001, Duration::from_secs(1995), &Pace { doublings: 0, slots });
+        curves.push(Point { t: 5001, v: [("waiting".to_owned(), 1.0)].into() });
+        let times: Vec<u64> = curves.whole.iter().map(|point| point.t).collect();
+        assert_eq!((times.len(), times[0], &times[197..]), (200, 3016, [4986, 4996, 5001].as_slice()));
+        assert_eq!(curves.whole[198].v, [("bytes_s".to_owned(), 396.0), ("pages_s".to_owned(), 198.0)].into());
+        assert_eq!(curves.recent.front().map(|point| point.t), Some(4106));
     }
 
     #[test]

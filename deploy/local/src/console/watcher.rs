@@ -12,13 +12,16 @@ use super::view::{Moment, View};
 use crate::handle::{self, Handle, Running};
 use crate::inspect::crawls::{self, Named};
 use crate::inspect::look::look;
+use crate::report::{Gathered, gather};
+use crate::status::Snapshot;
 use crate::status::rates::Looks;
 use axum::http::StatusCode;
 use futures::stream::{BoxStream, StreamExt as _};
 use shared::config::Layers;
+use shared::topology::StageName;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
 
@@ -30,6 +33,8 @@ const LOOK_SELDOM: Duration = Duration::from_secs(10);
 const PAGES_EVERY: Duration = Duration::from_millis(50);
 /// How long a look may take.
 const LOOK_AT_MOST: Duration = Duration::from_secs(5);
+/// How long schedulers may take to tell what was before the first look.
+const BEGINNING_AT_MOST: Duration = Duration::from_millis(500);
 /// After so many looks in vain a crawl counts as gone.
 const IN_VAIN: u32 = 2;
 /// Between two tries to find a crawl.
@@ -125,6 +130,8 @@ struct Seen {
     view: Option<Arc<str>>,
     /// Why there is nothing newer.
     gone: Option<Arc<str>>,
+    /// What was remembered before the first look: pages that were there before have none of it.
+    history: Option<Arc<str>>,
 }
 
 /// Looks at one crawl.
@@ -165,17 +172,20 @@ impl Watcher {
 
     /// What was remembered and seen last, and all looks from now on.
     pub(super) fn follow(&self) -> BoxStream<'static, Event> {
-        let history = self.curves.lock().unwrap_or_else(PoisonError::into_inner).json();
+        let history = self.curves().json();
         let mut seen = self.seen.subscribe();
         let last = seen.borrow_and_update().clone();
+        let has_history = last.history.is_some();
         let first = [Some(("history", history)), last.view.map(view), last.gone.map(gone)];
-        let later = futures::stream::unfold(seen, |mut seen| async move {
+        let later = futures::stream::unfold((seen, has_history), |(mut seen, has_history)| async move {
             seen.changed().await.ok()?;
-            let Seen { view: last, gone: why } = seen.borrow_and_update().clone();
-            let named = why.map(gone).or_else(|| last.map(view));
-            Some((named, seen))
+            let Seen { view: last, gone: why, history } = seen.borrow_and_update().clone();
+            let has_it = has_history || history.is_some();
+            let history = history.filter(|_| !has_history).map(|json| ("history", json.to_string()));
+            let named = [history, why.map(gone).or_else(|| last.map(view))];
+            Some((futures::stream::iter(named), (seen, has_it)))
         });
-        futures::stream::iter(first).chain(later).filter_map(std::future::ready).boxed()
+        futures::stream::iter(first).chain(later.flatten()).filter_map(std::future::ready).boxed()
     }
 
     async fn watch(self: Arc<Self>) {
@@ -223,7 +233,7 @@ impl Watcher {
             match self.look_once(&running, &mut looks).await {
                 Ok(view) => {
                     in_vain = 0;
-                    self.say(|seen| *seen = Seen { view: Some(view.into()), gone: None });
+                    self.say(|seen| (seen.view, seen.gone) = (Some(view.into()), None));
                 }
                 Err(error) => {
                     in_vain += 1;
@@ -248,9 +258,32 @@ impl Watcher {
         let is_whole = snapshot.covers_partitions(&running.pipeline);
         let rates = looks.take(Instant::now(), (&snapshot, &summary), is_whole);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        self.remember_beginning(running, &snapshot, now).await;
         let point = Curves::point(now.as_secs(), &snapshot, &summary, &rates);
-        self.curves.lock().unwrap_or_else(PoisonError::into_inner).push(point.clone());
+        self.curves().push(point.clone());
         let moment = Moment { now, allow_actions: self.may_act };
         Ok(View::of(running, (&snapshot, &summary), &rates, point, &moment).json())
+    }
+
+    /// Remembers the pace from before the first look, once all schedulers tell it.
+    async fn remember_beginning(&self, running: &Running, snapshot: &Snapshot, now: Duration) {
+        let schedulers = || snapshot.processes.iter().filter(|process| process.stage == StageName::Scheduler.name());
+        if !self.curves().is_empty() || !schedulers().all(|scheduler| scheduler.ready) {
+            return;
+        }
+        let instances = schedulers().map(|scheduler| scheduler.instance).collect();
+        let gathered =
+            tokio::time::timeout(BEGINNING_AT_MOST, gather(&running.bus, instances, 1, Duration::ZERO)).await;
+        let Ok(Ok(Gathered { tallied, ran, .. })) = gathered else { return };
+        let mut curves = self.curves();
+        curves.begin_with(now.as_secs(), ran, &tallied.pace);
+        if !curves.is_empty() {
+            let history = curves.json().into();
+            self.say(|seen| seen.history = Some(history));
+        }
+    }
+
+    fn curves(&self) -> MutexGuard<'_, Curves> {
+        self.curves.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

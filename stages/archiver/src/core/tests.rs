@@ -5,6 +5,7 @@ use crate::page::tests::page;
 use crate::settings::{DOCUMENT_WAIT_MAX, OUTCOME_WAIT};
 use shared::config::WarcFormat;
 use shared::message::Origin;
+use std::path::PathBuf;
 
 const LINGER: Duration = Duration::from_millis(200);
 
@@ -27,6 +28,7 @@ impl Bench {
             outcome_wait: OUTCOME_WAIT,
             document_wait_max: DOCUMENT_WAIT_MAX,
             digests: 10,
+            log: (PathBuf::new(), 0),
             origin_ms: 0,
         };
         let core = Archiver::new(settings, Found::default());

@@ -14,7 +14,7 @@ use crate::servers::in_play::Servers;
 use crate::servers::server::Server;
 use crate::servers::todo::Todo;
 use crate::settings::Settings;
-use shared::message::Outcome;
+use shared::message::{Origin, Outcome};
 use shared::stage::store::StoreError;
 use shared::time::Timestamp;
 use shared::url::server_of;
@@ -118,11 +118,12 @@ impl fmt::Display for Idle {
 }
 
 /// Where a URL is that its scheduler was asked about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Whereabouts {
-    InFlight,
-    /// It waits after this number of attempts.
-    Waiting(u8),
+    /// A job has it, and where it was found.
+    InFlight(Origin),
+    /// It waits after this number of attempts, and where it was found.
+    Waiting(u8, Origin),
     /// It is not among the first URLs of its server, of which this number was looked at.
     NotAmongFirst(usize),
     /// It has ended, or has not come.
@@ -132,9 +133,11 @@ enum Whereabouts {
 impl fmt::Display for Whereabouts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Whereabouts::InFlight => f.write_str("in flight"),
-            Whereabouts::Waiting(0) => f.write_str("waits"),
-            Whereabouts::Waiting(attempts) => write!(f, "waits after {attempts} attempts"),
+            Whereabouts::InFlight(origin) => write!(f, "in flight; {}", origin.in_words()),
+            Whereabouts::Waiting(0, origin) => write!(f, "waits; {}", origin.in_words()),
+            Whereabouts::Waiting(attempts, origin) => {
+                write!(f, "waits after {attempts} attempts; {}", origin.in_words())
+            }
             Whereabouts::NotAmongFirst(n) => write!(f, "not among the first {n} URLs of its server that wait"),
             Whereabouts::Absent => f.write_str("does not wait: it has ended, or has not come yet"),
         }
@@ -184,8 +187,8 @@ impl Inquiry<'_> {
             scan_urls(self.servers.store().as_ref(), key, span, &mut |stored| {
                 looked_at += 1;
                 found = match stored.url == url {
-                    true if is_in_flight => Whereabouts::InFlight,
-                    true => Whereabouts::Waiting(stored.attempts),
+                    true if is_in_flight => Whereabouts::InFlight(stored.origin),
+                    true => Whereabouts::Waiting(stored.attempts, stored.origin),
                     false if looked_at == LOOKED_AT_MAX => Whereabouts::NotAmongFirst(looked_at),
                     false => Whereabouts::Absent,
                 };

@@ -62,9 +62,20 @@ fn a_url_waits_is_in_flight_and_ends() {
     let mut world = World::new(Settings { respect_robots: false, requests_per_connection: 1, ..settings() });
     world.tell_pages(A, 2);
     let why = |world: &World, page: &str| world.core.why(world.now, &format!("{A}/{page}")).unwrap().unwrap();
-    assert!(why(&world, "0").starts_with("waits; http://a.test: ready behind 0 servers"), "{}", why(&world, "0"));
+    assert!(
+        why(&world, "0").starts_with(
+            "waits; found on http://seed.test/ (depth 1, topic default); http://a.test: ready behind 0 servers"
+        ),
+        "{}",
+        why(&world, "0")
+    );
     world.ask(1);
-    assert!(why(&world, "0").starts_with("in flight; http://a.test: connected"), "{}", why(&world, "0"));
+    assert!(
+        why(&world, "0")
+            .starts_with("in flight; found on http://seed.test/ (depth 1, topic default); http://a.test: connected"),
+        "{}",
+        why(&world, "0")
+    );
     assert!(why(&world, "1").starts_with("waits; "));
     assert!(why(&world, "2").starts_with("does not wait: it has ended, or has not come yet; "));
     assert_eq!(world.core.why(world.now, "http://b.test/").unwrap().unwrap(), "no URL of http://b.test has come");
