@@ -3,12 +3,15 @@
 import assert from "node:assert/strict";
 import fs from "node:fs";
 import path from "node:path";
+import { firstView } from "./first_view.mjs";
 import { MARKUP } from "./hostile.mjs";
 import { Page, named } from "./page.mjs";
 import { begin, end, peakBytes, rest, rhumb, status, until } from "./processes.mjs";
 
 /** Bytes that a console may need. */
 const CONSOLE_BYTES_MAX = 60e6;
+/** Milliseconds within which the first view comes, on a machine that has other work, too. */
+const FIRST_VIEW_MS_MAX = 600;
 /** Rows of the longest list of servers. */
 const ROWS = 2000;
 
@@ -202,18 +205,23 @@ async function nothing_is_done_without_the_token_or_from_another_site(world) {
   assert.deepEqual((await status(world)).paused, [], "nothing was paused");
 }
 
-async function the_first_view_comes_soon_and_two_thousand_servers_scroll(world) {
-  const times = [];
-  for (let round = 0; round < 5; round += 1) {
-    const page = await Page.open(world, world.address);
-    await page.tab.waitForSelector(named("stage-fetcher"));
-    times.push(Math.round(await page.tab.evaluate(() => performance.now())));
-    await page.close();
-  }
-  times.sort((a, b) => a - b);
-  console.log(`    first view after ${times[2]} ms (the fastest of five: ${times[0]} ms)`);
-  // Other tests may run beside this one: the figures that are promised are those that are printed on a machine at rest.
-  assert.ok(times[0] < 5000, `first views after ${times} ms`);
+/** The figure that is promised is 300 ms, on a machine at rest. Other work only adds to it, so the fastest counts. */
+async function the_first_view_comes_soon(world) {
+  const openings = async (beside) => {
+    const times = [];
+    for (let round = 0; round < 5; round += 1) times.push(await firstView(world));
+    times.sort((a, b) => a - b);
+    console.log(`    first view after ${times[2]} ms ${beside} (five first windows: ${times.join(", ")} ms)`);
+    return times[0];
+  };
+  await openings("beside the crawl");
+  await rhumb(world, "pause");
+  const fastest = await openings("while the crawl is paused");
+  await rhumb(world, "unpause");
+  assert.ok(fastest < FIRST_VIEW_MS_MAX, `the fastest first view comes after ${fastest} ms`);
+}
+
+async function two_thousand_servers_scroll(world) {
   const page = await Page.open(world, world.address);
   const server = (number) => ({ server: `http://h${number}.test`, why: "delay for 0.4 s more", waiting: number, in_flight: 0,
     failures: 0, age_s: null, next_s: 0, addresses: [], addresses_for_s: 0, robots: {}, estimates: {}, urls: [] });
@@ -331,7 +339,8 @@ export const checks = [
   markup_of_a_hostile_web_stays_text,
   a_stage_is_scaled_by_a_button,
   nothing_is_done_without_the_token_or_from_another_site,
-  the_first_view_comes_soon_and_two_thousand_servers_scroll,
+  the_first_view_comes_soon,
+  two_thousand_servers_scroll,
   the_page_is_accessible_in_both_schemes_and_on_a_phone,
   a_page_comes_back_by_itself_after_the_broker_was_away,
   of_two_crawls_on_one_broker_one_is_chosen,

@@ -21,10 +21,11 @@ let passed = 0;
 let failed = 0;
 let world = { pages: new Set() };
 const dir = fs.mkdtempSync(path.join(tools, "run-"));
-const browser = await chromium.launch({ executablePath, args });
+const launch = () => chromium.launch({ executablePath, args });
+const browser = await launch();
 try {
   world = {
-    programs, dir, browser, pages: new Set(),
+    programs, dir, launch, browser, pages: new Set(),
     pictures: path.join(tools, "pictures"),
     axe: fs.readFileSync(path.join(tools, "node_modules/axe-core/axe.min.js"), "utf8"),
     hostile: await beginHostileServer(),

@@ -17,7 +17,7 @@ use crate::status::Snapshot;
 use crate::status::rates::Looks;
 use axum::http::StatusCode;
 use futures::stream::{BoxStream, StreamExt as _};
-use shared::config::Layers;
+use shared::config::{Layers, Pipeline};
 use shared::topology::StageName;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -67,7 +67,13 @@ pub(super) enum NoCrawl {
 
 impl Watchers {
     pub(super) fn new(layers: Layers, door: &Door) -> Self {
-        Watchers { layers, may_act: door.may_act, by_crawl: Mutex::default() }
+        let watchers = Watchers { layers, may_act: door.may_act, by_crawl: Mutex::default() };
+        // A crawl that nobody has to choose is looked at before a page asks: its first page need not wait for a look.
+        let is_named = |pipeline: Pipeline| pipeline.broker.url.is_empty() || pipeline.crawl != handle::UNNAMED;
+        if handle::local(&watchers.layers).is_ok_and(is_named) {
+            watchers.begin("", None);
+        }
+        watchers
     }
 
     /// The watcher of a crawl.
@@ -170,13 +176,17 @@ impl Watcher {
         file.chain(self.layers.set.iter().flat_map(|set| ["--set".to_owned(), set.clone()])).collect()
     }
 
-    /// What was remembered and seen last, and all looks from now on.
-    pub(super) fn follow(&self) -> BoxStream<'static, Event> {
-        let history = self.curves().json();
+    /// What was seen last, what is remembered, and all looks from now on.
+    pub(super) fn follow(self: Arc<Self>) -> BoxStream<'static, Event> {
         let mut seen = self.seen.subscribe();
         let last = seen.borrow_and_update().clone();
         let has_history = last.history.is_some();
-        let first = [Some(("history", history)), last.view.map(view), last.gone.map(gone)];
+        let first = [last.view.map(view), last.gone.map(gone)];
+        let history = futures::stream::once(async move {
+            // What was seen is on its way before the curves are written: they are long.
+            tokio::task::yield_now().await;
+            Some(("history", self.curves().json()))
+        });
         let later = futures::stream::unfold((seen, has_history), |(mut seen, has_history)| async move {
             seen.changed().await.ok()?;
             let Seen { view: last, gone: why, history } = seen.borrow_and_update().clone();
@@ -185,7 +195,7 @@ impl Watcher {
             let named = [history, why.map(gone).or_else(|| last.map(view))];
             Some((futures::stream::iter(named), (seen, has_it)))
         });
-        futures::stream::iter(first).chain(later.flatten()).filter_map(std::future::ready).boxed()
+        futures::stream::iter(first).chain(history).chain(later.flatten()).filter_map(std::future::ready).boxed()
     }
 
     async fn watch(self: Arc<Self>) {

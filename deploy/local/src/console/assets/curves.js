@@ -15,19 +15,22 @@ let plots = [];
 let shownRun = "recent";
 let inSight = true;
 
-/** Begins to watch the crawl, the switch, the colour scheme and the width of the page. */
+/** Begins to watch the crawl, the switch, the colour scheme and the width of the page. Loads uPlot. */
 export function start() {
   view.watch(({ point }) => addPoint(point));
   find("span").addEventListener("change", changeRun);
   dark.addEventListener("change", build);
   new ResizeObserver(resize).observe(find("curves"));
-  document.getElementById("uplot").addEventListener("load", build);
+  document.head.append(
+    make("link", { rel: "stylesheet", href: "vendor/uPlot.min.css" }),
+    make("script", { src: "vendor/uPlot.iife.min.js", load: build }));
   new IntersectionObserver(look).observe(find("curves"));
 }
 
-/** Takes the history: what charts there are, and their points so far. */
+/** Takes the history: what charts there are, and their points so far. A view may have come after it. */
 export function takeHistory(history) {
   points.reset(history);
+  if (view.now()?.point) points.append(view.now().point);
   charts = history.charts;
   build();
 }

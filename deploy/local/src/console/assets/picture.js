@@ -13,6 +13,7 @@ import * as view from "./view.js";
 const NARROW = 760;
 const pen = document.createElement("canvas").getContext("2d");
 let family = "";
+let width = 0;
 let layoutKey = "";
 let boxes = new Map();
 let arrows = new Map();
@@ -21,25 +22,31 @@ let arrows = new Map();
 export function start() {
   view.watch(show);
   find("picture").addEventListener("keydown", press);
-  new ResizeObserver(() => view.now() && show(view.now())).observe(find("picture"));
+  new ResizeObserver(resize).observe(find("picture"));
+}
+
+/** The observer tells the width after each layout. To ask for it would make the browser lay out the page for that. */
+function resize(entries) {
+  width = Math.floor(entries.at(-1).contentRect.width);
+  if (view.now()) show(view.now());
 }
 
 function show(now) {
-  const width = find("picture").clientWidth;
-  const key = keyOf(now, width);
-  if (key !== layoutKey && width) build(now, width);
+  if (!width) return;
+  const key = keyOf(now);
+  if (key !== layoutKey) build(now);
   layoutKey = key;
   for (const stage of now.stages) showBox(boxes.get(stage.name), stage, now.short?.stage === stage.name);
   for (const edge of now.edges) showArrow(arrows.get(edge.name), edge, holdsBack(now.stages, edge));
 }
 
 /** What the layout depends on. */
-const keyOf = ({ stages, edges }, width) =>
+const keyOf = ({ stages, edges }) =>
   JSON.stringify([width, stages.map(({ name }) => name), edges.map(({ name, from, to }) => [name, from, to])]);
 
 const holdsBack = (stages, edge) => stages.some((stage) => stage.shares?.held_back?.[edge.name] > 0.05);
 
-function build({ stages, edges }, width) {
+function build({ stages, edges }) {
   family = getComputedStyle(document.body).fontFamily;
   const layout = width < NARROW ? layColumn(stages, edges, width) : layRow(stages, edges, width, measure);
   boxes = new Map(layout.boxes.map((box) => [box.name, makeBox(box, shorten)]));
