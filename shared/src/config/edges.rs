@@ -31,6 +31,7 @@ pub struct UrlEdges {
     pub new: StreamEdge,
     pub ready: StreamEdge,
     pub filtered: CoreEdge,
+    pub boosts: CoreEdge,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -116,6 +117,7 @@ impl Edges {
             Edge::DnsRefresh => Core(&self.dns.refresh),
             Edge::Errands => Core(&self.errands),
             Edge::UrlsFiltered => Core(&self.urls.filtered),
+            Edge::UrlsBoosts => Core(&self.urls.boosts),
             Edge::ContentAsks => Core(&self.content.asks),
             // A further edge is kept as the documents are.
             Edge::Documents | Edge::Further { .. } => Stream(&self.documents),

@@ -160,6 +160,7 @@ pub struct Scheduler {
     pub policy: Policy,
     pub quality: QualityProvider,
     pub quality_table: PathBuf,
+    pub boost_bytes: Bytes,
     #[serde(deserialize_with = "duration")]
     pub slice: Duration,
     #[serde(deserialize_with = "duration")]
@@ -205,10 +206,21 @@ pub enum QualityProvider {
     Depth,
     /// The share of its page's quality that flows to it.
     Flow,
+    /// Links to it that were found so far.
+    Links,
+    /// The quality that has flowed to it so far, from all pages that link to it (OPIC: Abiteboul, Preda and Cobena 2003).
+    Opic,
     /// The number that a file has for it.
     Table,
     /// Drawn, by Zipf's law.
     Zipf,
+}
+
+impl QualityProvider {
+    /// Says whether links that are found later count as well.
+    pub fn counts_later_links(self) -> bool {
+        matches!(self, QualityProvider::Links | QualityProvider::Opic)
+    }
 }
 
 #[derive(Clone, Debug, Deserialize)]

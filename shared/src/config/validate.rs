@@ -207,6 +207,7 @@ fn scheduler(stages: &Stages, check: &mut Check) {
     check.lasting("stages.scheduler.retry_wait_max", scheduler.retry_wait_max, scheduler.retry_wait, 24 * HOUR);
     check.within("stages.scheduler.resolve_attempts", scheduler.resolve_attempts, 1, 20);
     check.within("stages.scheduler.server_failures_max", scheduler.server_failures_max, 1, 100);
+    check.within("stages.scheduler.boost_bytes", scheduler.boost_bytes, Bytes(1 << 20), Bytes(64 << 30));
     check.within("stages.scheduler.robots_cache_bytes", scheduler.robots_cache_bytes, Bytes(0), Bytes(1 << 30));
     check.within("stages.scheduler.memtable_bytes", scheduler.memtable_bytes, Bytes(1 << 20), Bytes(256 << 20));
     check.within("stages.scheduler.store_cache_bytes", scheduler.store_cache_bytes, Bytes(1 << 20), Bytes(64 << 30));

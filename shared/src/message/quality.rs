@@ -1,4 +1,4 @@
-//! Quality: the value of a page as the scheduler sees it, fixed when the URL is discovered.
+//! Quality: the value of a page as the scheduler sees it. Later links may add to it.
 
 use rkyv::{Archive, Deserialize, Serialize};
 
@@ -32,6 +32,11 @@ impl Quality {
     /// The part of each heir when it is shared equally among `heirs` of them.
     pub fn shared_among(self, heirs: usize) -> Self {
         Quality::new(self.get() / heirs.max(1) as f32).unwrap_or_default()
+    }
+
+    /// Both together; the largest number where that is more than a number holds.
+    pub fn plus(self, more: Self) -> Self {
+        Quality::new((self.get() + more.get()).min(f32::MAX)).unwrap_or_default()
     }
 
     /// Its bits: in the order of the numbers, the uppermost is 0.

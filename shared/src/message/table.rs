@@ -8,7 +8,7 @@
 use super::content::{ContentAsk, ContentReply, Documents};
 use super::envelope::{EdgeMessage, Undecodable, decode};
 use super::fetch::{Ask, AskReply, Errand, Outcomes, Page, Report, ToFetcher};
-use super::urls::{DnsRefresh, FilteredUrls, FoundUrls, NewUrls, ReadyUrls, SplitUrls};
+use super::urls::{Boosts, DnsRefresh, FilteredUrls, FoundUrls, NewUrls, ReadyUrls, SplitUrls};
 use crate::topology::Edge;
 use rkyv::Deserialize;
 use rkyv::api::high::{HighDeserializer, HighValidator};
@@ -50,7 +50,7 @@ impl MessageRow {
 }
 
 /// All messages, one row each, in the order of the edges.
-pub const MESSAGES: [MessageRow; 16] = [
+pub const MESSAGES: [MessageRow; 17] = [
     MessageRow::of::<FoundUrls>("FoundUrls"),
     MessageRow::of::<SplitUrls>("SplitUrls"),
     MessageRow::of::<NewUrls>("NewUrls"),
@@ -67,6 +67,7 @@ pub const MESSAGES: [MessageRow; 16] = [
     MessageRow::of::<ContentAsk>("ContentAsk"),
     MessageRow::of::<ContentReply>("ContentReply"),
     MessageRow::of::<Documents>("Documents"),
+    MessageRow::of::<Boosts>("Boosts"),
 ];
 
 fn json<M>(payload: &[u8]) -> Result<Value, Undecodable>

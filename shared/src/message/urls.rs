@@ -135,6 +135,27 @@ pub struct FilteredUrls {
     pub reasons: Vec<FilterReason>,
 }
 
+/// `urls.boosts.<p>`: what later links add to URLs of one partition that were found before. One that is lost only leaves a
+/// URL in its place.
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq)]
+pub struct Boosts {
+    /// Partition of all of them.
+    pub partition: u16,
+    /// At most 1,000.
+    pub boosts: Vec<Boost>,
+}
+
+/// What later links add to a URL.
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Boost {
+    /// The hash of the URL's host.
+    pub host: u64,
+    /// The fingerprint of the URL.
+    pub url: u64,
+    /// What is added to its quality.
+    pub worth: Quality,
+}
+
 /// `urls.split.<p>`: up to `stages.host-splitter.batch_urls_max` (256) URLs of one partition, from several pages.
 #[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq)]
 pub struct SplitUrls {
@@ -241,6 +262,10 @@ impl EdgeMessage for FoundUrls {
 impl EdgeMessage for FilteredUrls {
     const EDGE: Edge = Edge::UrlsFiltered;
     const VERSION: u8 = 4;
+}
+impl EdgeMessage for Boosts {
+    const EDGE: Edge = Edge::UrlsBoosts;
+    const VERSION: u8 = 1;
 }
 impl EdgeMessage for SplitUrls {
     const EDGE: Edge = Edge::UrlsSplit;

@@ -113,7 +113,7 @@ pub const PARKED: &str = "parked";
 pub const MOVES: &str = "moves";
 
 /// All edges, one row each, in the order of their numbers.
-pub const EDGES: [EdgeRow; 14] = [
+pub const EDGES: [EdgeRow; 15] = [
     EdgeRow {
         edge: Edge::UrlsFound,
         name: "urls.found",
@@ -281,6 +281,18 @@ pub const EDGES: [EdgeRow; 14] = [
         reply: None,
         producers: &[PARSER],
         consumers: &[ARCHIVER],
+    },
+    EdgeRow {
+        edge: Edge::UrlsBoosts,
+        name: "urls.boosts",
+        kind: Kind::Core,
+        division: Division::Partition,
+        is_framed: false,
+        is_spooled: false,
+        message: "Boosts",
+        reply: None,
+        producers: &[HOST_SPLITTER],
+        consumers: &[SCHEDULER],
     },
 ];
 

@@ -34,6 +34,8 @@ pub enum Edge {
     ContentAsks,
     /// Titles, languages and the like of parsed documents.
     Documents,
+    /// What later links add to URLs that were found before.
+    UrlsBoosts,
     /// An edge that a stage beside the pipeline brings itself; [`Edge::further`] makes one.
     #[non_exhaustive]
     Further {
@@ -75,6 +77,7 @@ impl Edge {
             Edge::UrlsFiltered => 12,
             Edge::ContentAsks => 13,
             Edge::Documents => 14,
+            Edge::UrlsBoosts => 15,
             Edge::Further { number, .. } => number,
         }
     }

@@ -92,7 +92,12 @@ impl Batches {
 
     /// The partition of a host.
     pub(crate) fn partition_of(&self, host: &str) -> u16 {
-        self.directory.partition_of(host_hash(host))
+        self.partition_of_hash(host_hash(host))
+    }
+
+    /// The partition of a host with this hash.
+    pub(crate) fn partition_of_hash(&self, hash: u64) -> u16 {
+        self.directory.partition_of(hash)
     }
 
     /// Holds an input until [`Batches::release`], whatever leaves of it meanwhile.

@@ -35,5 +35,10 @@ pub const METRICS: &[Row] = &[
          spares the broker messages.",
     ),
     Row::counter("batches_total", "messages", "Messages that were made, each of URLs of one partition."),
+    Row::counter(
+        "boosts_total",
+        "URLs",
+        "What later links add to URLs that were found before, if quality is links or opic: sent to schedulers so often.",
+    ),
     Row::gauge("pending", "URLs", "URLs that wait for others to fill their message, for stages.host-splitter.linger."),
 ];

@@ -13,9 +13,11 @@
 //! splitter); Broder, Najork and Wiener 2003, section 7 (a cache before it saves the messages of repeats).
 
 use crate::batches::Batches;
+use crate::boosts::{Boosts, Target};
 use crate::effect::{Answer, Effect};
 use crate::followed::{Followed, Learning};
 use crate::form::checked_host;
+use crate::worths::Worths;
 use shared::config::Pipeline;
 use shared::message::{Edge, FilterReason, FilteredUrls, FoundUrls, Undecodable, UrlList, decode};
 use shared::partitions::{Directory, Owners};
@@ -25,7 +27,7 @@ use shared::stage::{Core, Count, Event, Output, Ticket, Token};
 use shared::time::Timestamp;
 use shared::topics::{Rules, Topics};
 use shared::topology::StageName;
-use shared::url::fingerprint;
+use shared::url::{fingerprint, host_hash};
 use shared::url_cache::UrlCache;
 use std::time::Duration;
 
@@ -43,6 +45,10 @@ pub struct Settings {
     pub batch_urls_max: usize,
     /// How long a URL waits for company.
     pub linger: Duration,
+    /// What links are worth to URLs that were found before.
+    pub worths: Worths,
+    /// Memory in which that is added up, in bytes.
+    pub boost_bytes: u64,
 }
 
 impl From<&Pipeline> for Settings {
@@ -52,6 +58,8 @@ impl From<&Pipeline> for Settings {
             topics: Topics::from(pipeline),
             batch_urls_max: pipeline.stages.host_splitter.batch_urls_max,
             linger: pipeline.stages.host_splitter.linger,
+            worths: Worths::from(pipeline),
+            boost_bytes: pipeline.stages.scheduler.boost_bytes.0,
         }
     }
 }
@@ -62,6 +70,7 @@ pub struct Splitter {
     followed: Followed,
     batches: Batches,
     cache: UrlCache,
+    boosts: Boosts,
     draining: bool,
     found_total: u64,
     filtered_total: [u64; FilterReason::ALL.len()],
@@ -75,6 +84,7 @@ impl Splitter {
         let Settings { partitions, batch_urls_max, linger, .. } = settings;
         Splitter {
             followed: Followed::new(&settings.topics),
+            boosts: Boosts::new(settings.boost_bytes),
             settings,
             batches: Batches::new(Directory::new(partitions), batch_urls_max, linger, life),
             cache,
@@ -111,6 +121,7 @@ impl Splitter {
         self.batches.hold(ticket);
         let rules = self.settings.topics.of(&found.origin.topic);
         let rejection_of_all = rules.rejection_of_all(&found.origin);
+        let worth = self.settings.worths.of(found);
         // Neighbouring links often lead to the same host: the host's partition is looked up once for all of them.
         let mut last_host = "";
         let mut last_partition = Err(FilterReason::Form);
@@ -131,7 +142,12 @@ impl Splitter {
                 Ok(partition) => {
                     let fingerprint = fingerprint(url);
                     // A URL that is to be fetched again is known; dedup knows whether it was let pass already.
-                    if found.origin.again == 0 && self.cache.contains(fingerprint) {
+                    let is_repeated = found.origin.again == 0 && self.cache.contains(fingerprint);
+                    if let Some(worth) = worth {
+                        let target = Target { url: fingerprint, host: host_hash(last_host), is_repeated };
+                        self.boosts.add(now, worth, target, |host| self.batches.partition_of_hash(host), out);
+                    }
+                    if is_repeated {
                         self.repeated_total += 1;
                         self.batches.dropped(now, ticket, found).repeated += 1;
                     } else {
@@ -210,6 +226,7 @@ impl Core for Splitter {
             Event::Drain => self.draining = true,
         }
         self.batches.flush_due(now, self.draining, out);
+        self.boosts.flush_due(now, self.draining, out);
         Ok(())
     }
 
@@ -217,7 +234,7 @@ impl Core for Splitter {
         if self.followed.learning == Learning::NotBegun {
             return Some(Timestamp::ZERO);
         }
-        self.batches.flush_at()
+        [self.batches.flush_at(), self.boosts.flush_at()].into_iter().flatten().min()
     }
 
     fn wants_input(&self) -> bool {
@@ -245,6 +262,9 @@ impl Core for Splitter {
     fn configure(&mut self, pipeline: &Pipeline) -> bool {
         self.settings = Settings::from(pipeline);
         self.followed.configure(&self.settings.topics);
+        if self.settings.worths.is_none() {
+            self.boosts.forget();
+        }
         true
     }
 
@@ -266,6 +286,7 @@ impl Core for Splitter {
             ("repeated_total", self.repeated_total),
             ("batches_total", self.batches.sent()),
             ("pending", self.batches.urls()),
+            ("boosts_total", self.boosts.sent()),
         ]
     }
 }

@@ -124,6 +124,16 @@ pub const METRICS: &[Row] = &[
     Row::counter("foreign_urls_total", "URLs", "New URLs of partitions of other instances, which were dropped."),
     Row::counter("malformed_urls_total", "URLs", "New URLs that make no sense, and were dropped."),
     Row::counter(
+        "boosts_lifted_total",
+        "URLs",
+        "URLs that went before others because of later links, so often (stages.scheduler.quality: links, opic).",
+    ),
+    Row::counter(
+        "boosts_dropped_total",
+        "URLs",
+        "Boosts of URLs that wait no longer, that failed before, or that are not known here: they change nothing.",
+    ),
+    Row::counter(
         "invariants_broken_total",
         "times",
         "How often something was found that cannot be. It must stay 0: report it with the log.",

@@ -161,6 +161,11 @@ impl Settings {
         }
     }
 
+    /// Says whether links that are found later count for the URLs of a topic.
+    pub(crate) fn later_links_count(&self, topic: &str) -> bool {
+        self.policy().by_quality() && self.quality.later_links_count(topic)
+    }
+
     pub(crate) fn policy(&self) -> &'static dyn Policy {
         policy::of(self.policy)
     }

@@ -10,6 +10,8 @@ use shared::url::partition;
 use shared::url_cache::Clock;
 use std::collections::HashMap;
 
+mod boosts;
+
 const LINGER: Duration = Duration::from_millis(50);
 
 fn settings(follow: &str) -> Settings {

@@ -5,6 +5,7 @@
 //! all of them have come.
 
 use crate::core::drops::Drops;
+use crate::frontier::index;
 use crate::frontier::rows::FrontierUrl;
 use crate::keys::server_key::ServerKey;
 use crate::keys::topic::TopicNumber;
@@ -13,6 +14,7 @@ use crate::servers::in_play::{InPlay, Servers};
 use crate::step::staged::Staged;
 use shared::message::{Origin, ReadyUrls, Resolution};
 use shared::stage::store::StoreError;
+use shared::url::fingerprint;
 
 /// Takes on the new URLs of a batch, and the addresses in it. A batch without URLs is the answer to a request for
 /// addresses.
@@ -95,7 +97,10 @@ fn put(
     let order = order(settings.policy(), settings.quality.quality(&url.url, &url.origin));
     let topic = known.unwrap_or_else(|| partition.number_of(staged, key.partition, &url.origin.topic));
     partition.count_new(staged, key.partition, topic);
-    server.queues.push(&mut staged.rows, key, topic, url, order, settings.head_max());
+    let slot = server.queues.push(&mut staged.rows, key, topic, url, order, settings.head_max());
+    if settings.later_links_count(&url.origin.topic) {
+        index::note(&mut staged.rows, key, fingerprint(&url.url), slot);
+    }
     Some(topic)
 }
 

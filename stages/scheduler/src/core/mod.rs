@@ -13,6 +13,7 @@ pub(crate) mod fetchers;
 pub(crate) mod grants;
 pub(crate) mod idle;
 pub(crate) mod intake;
+pub(crate) mod lifts;
 pub(crate) mod places;
 pub(crate) mod queues;
 pub(crate) mod reporting;

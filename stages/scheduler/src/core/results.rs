@@ -14,7 +14,7 @@ use crate::politeness::url_fate::{UrlFate, url_fate};
 use crate::politeness::visit::smooth;
 use crate::ranking::speeds::Speeds;
 use crate::servers::lease::Lease;
-use crate::servers::partition::Partition;
+use crate::servers::partition::{Partition, forget_fresh};
 use crate::servers::server::Server;
 use crate::step::staged::Staged;
 use shared::message::{Outcome, RequestEnd, RequestResult};
@@ -84,6 +84,7 @@ impl JobUrls<'_, '_> {
         url.not_before = self.partition.clock.store(at);
         self.partition.counts.retried += 1;
         remove_url(&mut self.staged.rows, self.key, slot);
+        forget_fresh(self.staged, self.key, slot, &url);
         self.server.queues.push_retry(&mut self.staged.rows, self.key, slot, &url, at);
     }
 }

@@ -18,8 +18,10 @@ use crate::core::errands::Errands;
 use crate::core::grants::{Granted, Grants};
 use crate::core::idle::{Idle, Inquiry};
 use crate::core::intake;
+use crate::core::lifts::Lifts;
 use crate::core::places::{Places, TURNS};
 use crate::core::reports::Reports;
+use crate::frontier::index::INDEX;
 use crate::frontier::rows::URLS;
 use crate::frontier::validators::VALIDATORS;
 use crate::keys::room::Room;
@@ -28,7 +30,6 @@ use crate::ledger_need::{LedgerAnswer, LedgerNeed};
 use crate::politeness::circles::Circles;
 use crate::politeness::paused::Paused;
 use crate::robots::state::ROBOTS;
-use crate::servers::counts::outcome_metric;
 use crate::servers::in_play::Servers;
 use crate::servers::lease::JOBS;
 use crate::servers::partition::META;
@@ -37,7 +38,7 @@ use crate::settings::Settings;
 use crate::step::staged::Staged;
 use crate::tokens::SharedBudget;
 use shared::identity::serials_follow;
-use shared::message::{Ask, AskReply, Edge, Errand, Origin, Outcome, ReadyUrls, Report, Undecodable, decode};
+use shared::message::{Ask, AskReply, Boosts, Edge, Errand, Origin, ReadyUrls, Report, Undecodable, decode};
 use shared::orders::{Orders, Selector};
 use shared::partitions::Owners;
 use shared::stage::store::{Store, StoreError, Table};
@@ -50,9 +51,12 @@ use shared::topology::StageName;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+mod counts;
+
 /// The tables of the scheduler's state, with how their keys begin.
-pub const TABLES: [(Table, Keyed); 9] = [
+pub const TABLES: [(Table, Keyed); 10] = [
     (URLS, Keyed::ByHash),
+    (INDEX, Keyed::ByHash),
     (SERVERS, Keyed::ByHash),
     (JOBS, Keyed::ByHash),
     (ROBOTS, Keyed::ByHash),
@@ -81,6 +85,8 @@ pub enum Input {
     Ask(Ask),
     /// From the scheduler of another partition.
     Errand(Errand),
+    /// What later links add to URLs.
+    Boosts(Boosts),
 }
 
 /// The scheduler's core: it owns the parts, and runs each step over them.
@@ -92,6 +98,7 @@ pub struct Scheduler {
     pub(crate) places: Places,
     errands: Errands,
     grants: Grants,
+    lifts: Lifts,
     /// What operators want to be rid of.
     drops: Drops,
     /// Servers that were read from the store, or are paused or not any more, and have no place yet.
@@ -141,6 +148,7 @@ impl Scheduler {
             places,
             errands: Errands::new(settings.robots_cache_bytes),
             grants: Grants::new(instance, epoch),
+            lifts: Lifts::default(),
             drops: Drops::default(),
             opened: servers.keys(),
             servers,
@@ -180,6 +188,7 @@ impl Scheduler {
                 None => self.malformed += 1,
             },
             Input::Errand(errand) => self.errand(errand, staged)?,
+            Input::Boosts(boosts) => self.lifts.take(&mut self.servers, &boosts, staged)?,
             Input::Ask(ask) => {
                 self.grants.fetchers.ask(staged.now, &ask, staged.settings.ask_lifetime);
                 return Ok(Some(ask.fetcher));
@@ -310,6 +319,7 @@ impl Core for Scheduler {
             Edge::FetchReports => decode(payload).map(Input::Report),
             Edge::FetchAsks => decode(payload).map(Input::Ask),
             Edge::Errands => decode(payload).map(Input::Errand),
+            Edge::UrlsBoosts => decode(payload).map(Input::Boosts),
             _ => Err(Undecodable::Corrupt(format!("the scheduler takes nothing from edge {}", edge.name()))),
         }
     }
@@ -451,47 +461,6 @@ impl Core for Scheduler {
     }
 
     fn counts(&self) -> Vec<Count> {
-        let (totals, load, waits) = (self.servers.totals(), self.servers.load_of_all(), self.places.queue.waits());
-        let mut counts = vec![
-            ("new_total", totals.new),
-            ("new_in_generation", self.servers.new_after(serials_follow(self.settings.generation))),
-            ("waiting", load.waiting),
-            ("in_flight", load.in_flight),
-            ("waiting_over_budget", load.over_budget),
-            ("waiting_paused", load.paused),
-            ("servers", self.servers.len() as u64),
-            ("servers_ready", self.ready() as u64),
-            ("connections_in_use", load.jobs),
-            ("servers_waiting_delay", waits.delay),
-            ("servers_waiting_back_off", waits.back_off),
-            ("servers_waiting_retry", waits.retry),
-            ("servers_waiting_address", waits.address),
-            ("servers_waiting_robots", waits.robots),
-            ("servers_waiting_budget", waits.budget),
-            ("servers_waiting_room", waits.room),
-            ("pauses", self.servers.paused().orders() as u64),
-            ("drops", self.drops.len() as u64),
-            ("crawl_paused", self.servers.paused().has_all().into()),
-            ("servers_waiting_pause", waits.pause + (self.places.queue.ready() - self.ready()) as u64),
-            ("retried_total", totals.retried),
-            ("refetched_total", totals.refetched),
-            ("contacts_total", totals.contacts),
-            ("jobs_granted_total", totals.jobs),
-            ("leases_expired_total", totals.leases_expired),
-            ("jobs_yielded_total", self.places.yields.asked()),
-            ("failures_excused_total", self.grants.fetchers.excused()),
-            ("bytes_total", totals.bytes),
-            ("serials_repeated_total", totals.repeated),
-            ("robots_fetched_total", totals.robots),
-            ("foreign_total", self.foreign),
-            ("malformed_total", self.malformed),
-            ("foreign_urls_total", totals.foreign),
-            ("malformed_urls_total", totals.malformed),
-            ("invariants_broken_total", self.servers.invariants_broken()),
-        ];
-        for outcome in Outcome::ALL {
-            counts.push((outcome_metric(outcome), totals.outcomes[outcome as usize]));
-        }
-        counts
+        counts::of(self)
     }
 }

@@ -4,6 +4,7 @@
 //! Neither a granted job nor a crash takes it away (P3).
 
 pub(crate) mod fresh;
+pub(crate) mod index;
 pub(crate) mod queue;
 pub(crate) mod queues;
 pub(crate) mod rows;

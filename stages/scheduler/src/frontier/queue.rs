@@ -7,7 +7,7 @@
 //! removed.
 
 use crate::frontier::fresh::Fresh;
-use crate::frontier::rows::{FrontierUrl, read_url, write_url};
+use crate::frontier::rows::{FrontierUrl, read_url, remove_url, write_url};
 use crate::frontier::tried::Tried;
 use crate::keys::server_key::ServerKey;
 use crate::keys::slot::{Order, RETRIES};
@@ -57,7 +57,7 @@ impl Queue {
         }
     }
 
-    /// Takes on a new URL. `head_max`: slots of fresh URLs that are to be in memory.
+    /// Takes on a new URL. Gives its slot. `head_max`: slots of fresh URLs that are to be in memory.
     pub(crate) fn push(
         &mut self,
         rows: &mut Rows<'_>,
@@ -65,9 +65,28 @@ impl Queue {
         url: &FrontierUrl,
         order: Order,
         head_max: usize,
-    ) {
+    ) -> u64 {
         let slot = self.fresh.push(order, head_max);
         write_url(rows, server, slot, url);
+        slot
+    }
+
+    /// Moves a fresh URL that waits in this slot to its place among the others. Gives its new slot, and whether it is, or was,
+    /// among the first ones.
+    pub(crate) fn lift(
+        &mut self,
+        rows: &mut Rows<'_>,
+        server: ServerKey,
+        from: u64,
+        url: &FrontierUrl,
+        order: Order,
+        head_max: usize,
+    ) -> (u64, bool) {
+        let was_first = self.fresh.head().binary_search(&from).is_ok();
+        self.fresh.forget(from);
+        remove_url(rows, server, from);
+        let slot = self.push(rows, server, url, order, head_max);
+        (slot, was_first || self.fresh.head().binary_search(&slot).is_ok())
     }
 
     /// The ranges of slots in which the waiting URLs lie, in the order in which they go.
@@ -165,7 +184,7 @@ impl Queue {
 mod tests {
     use super::*;
     use crate::frontier::rows::tests::url;
-    use crate::frontier::rows::{remove_url, visit_urls};
+    use crate::frontier::rows::visit_urls;
     use proptest::prelude::*;
     use shared::message::Quality;
     use shared::stage::Output;
@@ -189,6 +208,8 @@ mod tests {
         Look(usize),
         /// Every so manieth of those that wait, from one on.
         Forget(usize, usize),
+        /// A fresh URL that waits gets another quality.
+        Lift(usize, u8),
         Pass(u64),
     }
 
@@ -202,6 +223,7 @@ mod tests {
             2 => any::<bool>().prop_map(|reopen| Move::Commit { reopen }),
             3 => (0usize..8).prop_map(Move::Look),
             2 => (0usize..4, 1usize..4).prop_map(|(first, step)| Move::Forget(first, step)),
+            3 => (0usize..40, 0u8..6).prop_map(|(place, quality)| Move::Lift(place, quality)),
             1 => (0u64..10).prop_map(Move::Pass),
         ];
         proptest::collection::vec(one, 0..80)
@@ -218,11 +240,14 @@ mod tests {
         pushed: u64,
         /// While URLs are in flight, no others are taken, except at once by those who took them.
         pushed_since_taken: bool,
-        orders: BTreeMap<u64, Order>,
+        /// Numbers given to fresh URLs so far.
+        numbers: u64,
+        /// Order and number of each.
+        places: BTreeMap<u64, (Order, u64)>,
         returned: VecDeque<u64>,
         retries: VecDeque<(u64, Timestamp)>,
-        /// The best go first, and of equal ones the first.
-        fresh: BTreeSet<(Order, u64)>,
+        /// Order, number and serial: the best go first, and of equal ones the first.
+        fresh: BTreeSet<(Order, u64, u64)>,
         taken: Vec<(u64, FrontierUrl)>,
     }
 
@@ -236,7 +261,8 @@ mod tests {
                 now: Timestamp::ZERO,
                 pushed: 0,
                 pushed_since_taken: false,
-                orders: BTreeMap::new(),
+                numbers: 0,
+                places: BTreeMap::new(),
                 returned: VecDeque::new(),
                 retries: VecDeque::new(),
                 fresh: BTreeSet::new(),
@@ -260,6 +286,7 @@ mod tests {
                 }
                 Move::Commit { reopen } => self.commit(store, reopen),
                 Move::Forget(first, step) => self.forget(first, step),
+                Move::Lift(place, quality) => self.lift(place, quality),
                 Move::Pass(micros) => self.now = self.now + Duration::from_micros(micros),
             }
         }
@@ -269,9 +296,7 @@ mod tests {
             let order = Order::of(Quality::new(quality.into()).unwrap());
             let order = if self.by_quality { order } else { Order::LAST };
             self.queue.push(&mut self.rows, SERVER, &url(self.pushed), order, self.head_max);
-            self.fresh.insert((order, self.pushed));
-            self.orders.insert(self.pushed, order);
-            self.pushed_since_taken = true;
+            self.wait(order, self.pushed);
         }
 
         fn retry(&mut self, wait: u64) {
@@ -286,7 +311,7 @@ mod tests {
         fn look(&mut self, slots: usize) {
             self.queue.read_head(&self.rows, SERVER, slots).unwrap();
             assert!(self.queue.head().len() >= slots.min(self.fresh.len()));
-            let first: Vec<u64> = self.fresh.iter().map(|(order, number)| order.slot(TOPIC, number - 1)).collect();
+            let first: Vec<u64> = self.fresh.iter().map(|(order, number, _)| order.slot(TOPIC, *number)).collect();
             assert!(first.starts_with(self.queue.head()));
         }
 
@@ -297,7 +322,7 @@ mod tests {
             let mut expected = Vec::new();
             while fresh_first
                 && expected.len() < limit
-                && let Some((_, serial)) = self.fresh.pop_first()
+                && let Some((_, _, serial)) = self.fresh.pop_first()
             {
                 expected.push(serial);
             }
@@ -310,7 +335,7 @@ mod tests {
                 expected.extend(self.retries.pop_front().map(|(serial, _)| serial));
             }
             while expected.len() < limit
-                && let Some((_, serial)) = self.fresh.pop_first()
+                && let Some((_, _, serial)) = self.fresh.pop_first()
             {
                 expected.push(serial);
             }
@@ -322,7 +347,8 @@ mod tests {
             self.taken.iter().rev().for_each(|(slot, _)| self.queue.give_back(*slot, self.head_max));
             for (slot, url) in self.taken.drain(..).rev() {
                 if slot < RETRIES {
-                    self.fresh.insert((self.orders[&url.serial], url.serial));
+                    let (order, number) = self.places[&url.serial];
+                    self.fresh.insert((order, number, url.serial));
                 } else {
                     self.returned.push_front(url.serial);
                 }
@@ -342,7 +368,27 @@ mod tests {
             self.queue.forget(&mut self.rows, SERVER, Timestamp::from_micros, &slots).unwrap();
             self.returned.retain(|serial| !serials.contains(serial));
             self.retries.retain(|(serial, _)| !serials.contains(serial));
-            self.fresh.retain(|(_, serial)| !serials.contains(serial));
+            self.fresh.retain(|(_, _, serial)| !serials.contains(serial));
+        }
+
+        fn lift(&mut self, place: usize, quality: u8) {
+            let Some(&(before, number, serial)) = self.fresh.iter().nth(place).filter(|_| self.by_quality) else {
+                return;
+            };
+            let order = Order::of(Quality::new(quality.into()).unwrap());
+            let from = before.slot(TOPIC, number);
+            let (slot, _) = self.queue.lift(&mut self.rows, SERVER, from, &url(serial), order, self.head_max);
+            assert_eq!(slot, order.slot(TOPIC, self.numbers), "behind the equal ones");
+            self.fresh.remove(&(before, number, serial));
+            self.wait(order, serial);
+        }
+
+        /// It waits among the fresh ones with the next number.
+        fn wait(&mut self, order: Order, serial: u64) {
+            self.fresh.insert((order, self.numbers, serial));
+            self.places.insert(serial, (order, self.numbers));
+            self.numbers += 1;
+            self.pushed_since_taken = true;
         }
 
         fn commit(&mut self, store: &'a MemoryStore, reopen: bool) {

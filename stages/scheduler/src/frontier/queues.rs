@@ -57,7 +57,7 @@ impl Queues {
         &mut self.of_topics[place]
     }
 
-    /// Takes on a new URL of a topic. `head_max`: slots of fresh URLs of the topic that are to be in memory.
+    /// Takes on a new URL of a topic. Gives its slot. `head_max`: slots of fresh URLs of the topic that are to be in memory.
     pub(crate) fn push(
         &mut self,
         rows: &mut Rows<'_>,
@@ -66,8 +66,8 @@ impl Queues {
         url: &FrontierUrl,
         order: Order,
         head_max: usize,
-    ) {
-        self.of(topic).push(rows, server, url, order, head_max);
+    ) -> u64 {
+        self.of(topic).push(rows, server, url, order, head_max)
     }
 
     /// Appends a URL that failed, and had this slot, to those of its topic. It is not to be tried before `at`, which its

@@ -119,6 +119,11 @@ pub(crate) fn read_url(rows: &Rows<'_>, server: ServerKey, slot: u64) -> Result<
         .ok_or_else(|| corrupt(URLS, "a waiting URL is missing or unreadable"))
 }
 
+/// Reads the URL in a slot, if there is one.
+pub(crate) fn find_url(rows: &Rows<'_>, server: ServerKey, slot: u64) -> Result<Option<FrontierUrl>, StoreError> {
+    Ok(rows.get(URLS, &url_key(server, slot))?.and_then(|row| FrontierUrl::from_row(&row)))
+}
+
 /// Writes a URL that keeps its slot.
 pub(crate) fn write_url(rows: &mut Rows<'_>, server: ServerKey, slot: u64, url: &FrontierUrl) {
     rows.put(URLS, url_key(server, slot), url.to_row());

@@ -9,6 +9,8 @@ use std::ops::RangeInclusive;
 
 /// Bytes of a key.
 pub(crate) const KEY_BYTES: usize = 11;
+/// Bytes of it that are the hash of the host.
+pub(crate) const HOST_BYTES: usize = 8;
 
 /// A server in keys: the hash of its host, its scheme and its port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -1,7 +1,7 @@
-//! The quality of a URL. It is fixed when the URL is discovered, whatever the crawl learns later.
+//! The quality of a URL: what it is worth when it is discovered, and what later links add.
 //!
-//! Sources: Cao, Jiang and Singh 2003 (precomputed PageRank, Zipf); Abiteboul, Preda and Cobena 2003 (OPIC; `flow`
-//! looks at each page once).
+//! Sources: Cao, Jiang and Singh 2003 (precomputed PageRank, Zipf); Cho, Garcia-Molina and Page 1998 (backlinks); Abiteboul,
+//! Preda and Cobena 2003 (OPIC; `flow` looks at each page once).
 
 use foldhash::{HashMap, HashMapExt as _};
 use shared::config::{ConfigError, Pipeline, QualityProvider};
@@ -22,6 +22,10 @@ pub enum Provider {
     Depth,
     /// What has flowed to the URL (see [`Origin::flow`]).
     Flow,
+    /// The number of links, those from one registered domain the less, the more came before.
+    Links,
+    /// What has flowed to the URL so far; it flows on to its links when it is fetched.
+    Opic,
     /// A number for each of the URLs of a file, by fingerprint; others have none.
     Table(Arc<HashMap<u64, Quality>>),
     /// 1 / k, where k is drawn evenly, for a URL always the same.
@@ -33,6 +37,8 @@ impl Provider {
         match of {
             QualityProvider::Depth => Provider::Depth,
             QualityProvider::Flow => Provider::Flow,
+            QualityProvider::Links => Provider::Links,
+            QualityProvider::Opic => Provider::Opic,
             QualityProvider::Table => Provider::Table(table.clone()),
             QualityProvider::Zipf => Provider::Zipf,
         }
@@ -42,7 +48,8 @@ impl Provider {
     fn quality(&self, url: &str, origin: &Origin) -> Quality {
         match self {
             Provider::Depth => Quality::SEED.shared_among(1 + usize::from(origin.depth)),
-            Provider::Flow => origin.flow,
+            Provider::Flow | Provider::Opic => origin.flow,
+            Provider::Links => Quality::SEED,
             Provider::Table(table) => table.get(&fingerprint(url)).copied().unwrap_or_default(),
             Provider::Zipf => Quality::SEED.shared_among(1 + (fingerprint(url) % ZIPF_RANKS) as usize),
         }
@@ -79,9 +86,30 @@ impl Qualities {
         Ok(Qualities { others: Provider::new(scheduler.quality, &table), topics: Arc::new(topics.collect()) })
     }
 
+    fn of(&self, topic: &str) -> &Provider {
+        self.topics.get(topic).unwrap_or(&self.others)
+    }
+
     /// The quality of a URL, by how it was found.
     pub(crate) fn quality(&self, url: &str, origin: &Origin) -> Quality {
-        self.topics.get(&origin.topic).unwrap_or(&self.others).quality(url, origin)
+        self.of(&origin.topic).quality(url, origin)
+    }
+
+    /// Says whether links that are found later count for the URLs of a topic.
+    pub(crate) fn later_links_count(&self, topic: &str) -> bool {
+        matches!(self.of(topic), Provider::Links | Provider::Opic)
+    }
+
+    /// The quality of a URL to which later links add. `before`: what it was.
+    pub(crate) fn lift(&self, origin: &mut Origin, before: Quality, worth: Quality) -> Quality {
+        match self.of(&origin.topic) {
+            Provider::Links => before.plus(worth),
+            Provider::Opic => {
+                origin.flow = origin.flow.plus(worth);
+                origin.flow
+            }
+            Provider::Depth | Provider::Flow | Provider::Table(_) | Provider::Zipf => before,
+        }
     }
 }
 

@@ -71,6 +71,11 @@ impl Servers {
         ServerKey::of(server, &self.directory)
     }
 
+    /// The partition of a host with this hash.
+    pub(crate) fn partition_of_hash(&self, hash: u64) -> u16 {
+        self.directory.partition_of(hash)
+    }
+
     /// The partitions are these from now on; not while one of this instance's own is to be halved first.
     pub(crate) fn divided_by(&mut self, directory: Directory) {
         let is_as_it_was = |partition: &u16| directory.hashes_of(*partition) == self.directory.hashes_of(*partition);

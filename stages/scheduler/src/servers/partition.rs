@@ -3,10 +3,11 @@
 //! Invariant: a URL's row goes and its outcome is published in one commit (P3).
 
 use crate::budget::hosts::Hosts;
+use crate::frontier::index;
 use crate::frontier::rows::{FrontierUrl, remove_url};
 use crate::frontier::url_end::UrlEnd;
 use crate::keys::server_key::ServerKey;
-use crate::keys::slot::topic_of;
+use crate::keys::slot::{RETRIES, topic_of};
 use crate::keys::topic::TopicNumber;
 use crate::ranking::topics::Topics;
 use crate::servers::counts::Counts;
@@ -21,6 +22,7 @@ use shared::message::{Outcome, Trace};
 use shared::stage::Applied;
 use shared::stage::store::{Changes, Store, StoreError, Table};
 use shared::time::Timestamp;
+use shared::url::fingerprint;
 use std::collections::BTreeMap;
 
 /// Table of partitions: number of the partition and kind of row → row.
@@ -168,6 +170,7 @@ impl Partition {
     /// A URL ends: its row goes, its outcome is published, both in one commit (P3).
     pub(crate) fn end(&mut self, staged: &mut Staged<'_>, server: ServerKey, slot: u64, url: FrontierUrl, end: UrlEnd) {
         remove_url(&mut staged.rows, server, slot);
+        forget_fresh(staged, server, slot, &url);
         self.count_end(staged, server, topic_of(slot), url, end);
     }
 
@@ -199,6 +202,13 @@ impl Partition {
         tracing::debug!(trace = %Trace::of(&url.url), url = url.url, outcome, status = end.status, reason, "a URL ends");
         staged.messages.outcome(server.partition, url.into_outcome(end));
         staged.partitions.insert(server.partition);
+    }
+}
+
+/// A URL waits no longer among the fresh ones, if it was one of them.
+pub(crate) fn forget_fresh(staged: &mut Staged<'_>, server: ServerKey, slot: u64, url: &FrontierUrl) {
+    if slot < RETRIES && staged.settings.later_links_count(&url.origin.topic) {
+        index::forget(&mut staged.rows, server, fingerprint(&url.url));
     }
 }
 

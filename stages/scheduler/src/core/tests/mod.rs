@@ -9,6 +9,7 @@ mod drop_scenarios;
 mod fetching;
 mod idle_scenarios;
 mod job_scenarios;
+mod lift_scenarios;
 mod pause_scenarios;
 mod properties;
 mod queue_scenarios;

@@ -11,9 +11,11 @@ use crate::settings::Settings;
 use crate::settings::tests::settings;
 use proptest::prelude::*;
 use shared::config::Policy;
-use shared::message::{Errand, FailureKind, ReadyUrls, Report, RequestEnd, Resolution, RobotsResponse, Validators};
+use shared::message::{
+    Boost, Boosts, Errand, FailureKind, Quality, ReadyUrls, Report, RequestEnd, Resolution, RobotsResponse, Validators,
+};
 use shared::time::Timestamp;
-use shared::url::{fingerprint, host_of, partition, server_of};
+use shared::url::{fingerprint, host_hash, host_of, partition, server_of};
 use std::time::Duration;
 
 /// A web in which every answer depends on the URL and on how often it was asked.
@@ -117,6 +119,11 @@ enum Happening {
         report: prop::sample::Index,
         keep: bool,
     },
+    /// Later links add to a URL that was told, or to one that was not.
+    Boost {
+        url: prop::sample::Index,
+        worth: f32,
+    },
     Answer,
     Errands,
     Pass(u16),
@@ -136,6 +143,7 @@ fn happenings() -> impl Strategy<Value = Vec<Happening>> {
         5 => index().prop_map(Happening::End),
         1 => index().prop_map(Happening::Die),
         12 => (index(), any::<bool>()).prop_map(|(report, keep)| Happening::Arrive { report, keep }),
+        4 => (index(), 0f32..9.0).prop_map(|(url, worth)| Happening::Boost { url, worth }),
         3 => Just(Happening::Answer),
         2 => Just(Happening::Errands),
         8 => (0u16..30_000).prop_map(Happening::Pass),
@@ -212,6 +220,7 @@ impl Way {
                 world.step(Some(Input::Report(report)));
                 world.receive();
             }
+            Happening::Boost { url, worth } => boost(world, url, worth),
             Happening::Answer => answer_refresh(world, web),
             Happening::Errands => answer_errands(world, web),
             Happening::Pass(millis) => world.pass(Duration::from_millis(u64::from(millis))),
@@ -272,6 +281,16 @@ fn answer_refresh(world: &mut World, web: &mut Wild) {
     world.step(Some(Input::Ready(answer)));
 }
 
+/// Later links add to a URL, maybe one that ended or was never told.
+fn boost(world: &mut World, url: prop::sample::Index, worth: f32) {
+    let at = url.index(world.told.len() + 1);
+    let url = world.told.keys().nth(at).map_or("http://s0.test/never", String::as_str);
+    let boost =
+        Boost { host: host_hash(host_of(url)), url: fingerprint(url), worth: Quality::new(worth).unwrap_or_default() };
+    let boosts = Boosts { partition: 0, boosts: vec![boost] };
+    world.step(Some(Input::Boosts(boosts)));
+}
+
 /// The schedulers of other partitions answer what they were asked.
 fn answer_errands(world: &mut World, web: &mut Wild) {
     for (_, errand) in std::mem::take(&mut world.errands) {
@@ -288,10 +307,10 @@ fn topics_of(life: usize) -> Topics {
     topics(lives[life % lives.len()])
 }
 
-fn wild_settings(pages_per_host: u64, connections_per_address: u32, policy: Policy) -> Settings {
+fn wild_settings(pages_per_host: u64, connections_per_address: u32, policy: Policy, quality: Provider) -> Settings {
     Settings {
         policy,
-        quality: Provider::Zipf.into(),
+        quality: quality.into(),
         requests_per_connection: 6,
         attempts: 3,
         server_failures_max: 3,
@@ -317,9 +336,10 @@ proptest! {
         connections_per_address in 0u32..3,
         life in 0usize..4,
         policy in prop::sample::select(vec![Policy::BreadthFirst, Policy::Performance, Policy::Quality, Policy::Capacity]),
+        quality in prop::sample::select(vec![Provider::Zipf, Provider::Links, Provider::Opic]),
     ) {
         let owned: &[u16] = if some_owned { &[0, 1, 2, 3] } else { &[1, 2, 3] };
-        let mut settings = wild_settings(pages_per_host, connections_per_address, policy);
+        let mut settings = wild_settings(pages_per_host, connections_per_address, policy, quality);
         settings.topics = topics_of(life);
         let mut world = World::owning(settings, owned);
         let (mut way, mut web) = (Way { crashes: life, ..Way::default() }, Wild::default());

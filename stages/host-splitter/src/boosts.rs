@@ -1,0 +1,206 @@
+//! Boosts: what links are worth to URLs that were found before. They are added up by URL until they matter, and then go to
+//! the scheduler of the URL's partition.
+//!
+//! In: every link that passes the filters. Out: [`Boosts`] messages.
+//!
+//! The first link of a URL goes on with the URL itself. What later links bring is sent when it has reached [`MATTERS`] of what
+//! went before, so that a URL with many links is lifted as often as its value doubles, not with each link.
+//!
+//! Invariants: memory is bounded; of the links that came, a URL is given no more than they were worth. It is given less
+//! where it was forgotten meanwhile, or its first link came to another instance: nothing depends on it but the order.
+//!
+//! Sources: Abiteboul, Preda and Cobena 2003 (OPIC); Cho, Garcia-Molina and Page 1998 (backlinks).
+
+use crate::effect::Effect;
+use crate::worths::LinkWorth;
+use shared::message::{Boost, Boosts as Message, Quality};
+use shared::stage::{Output, Token};
+use shared::time::Timestamp;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+/// A sum is sent when it is this large beside what was sent before;
+const MATTERS: f32 = 1.0;
+/// that of a URL that gives way, already when it is this large.
+const MATTERS_AT_LAST: f32 = 0.25;
+/// URLs of one bucket: the one that was met longest ago gives way.
+const WAYS: usize = 4;
+/// Boosts of one message.
+const BATCH: usize = 1000;
+/// How long a boost waits for others.
+const LINGER: Duration = Duration::from_millis(200);
+
+/// What is known of a URL. All bits 0: nothing.
+type Row = [u64; 4];
+/// Bytes of a row.
+const ROW_BYTES: u64 = size_of::<Row>() as u64;
+
+/// A row, unpacked.
+#[derive(Clone, Copy, Default)]
+struct Known {
+    url: u64,
+    host: u64,
+    /// What went on with the URL, and in boosts.
+    sent: f32,
+    /// What came since.
+    sum: f32,
+    sources: Sources,
+}
+
+impl Known {
+    fn of([url, host, values, sources]: Row) -> Self {
+        let [sent, sum] = [(values >> 32) as u32, values as u32].map(f32::from_bits);
+        Known { url, host, sent, sum, sources: Sources(sources) }
+    }
+
+    fn row(self) -> Row {
+        let values = u64::from(self.sent.to_bits()) << 32 | u64::from(self.sum.to_bits());
+        [self.url, self.host, values, self.sources.0]
+    }
+
+    /// What is to be sent, if it is this large beside what was sent. It counts as sent.
+    fn take(&mut self, least: f32) -> Option<Boost> {
+        let matters = self.sum > 0.0 && self.sum >= least * self.sent;
+        matters.then(|| {
+            let worth = Quality::new(std::mem::take(&mut self.sum)).unwrap_or_default();
+            self.sent += worth.get();
+            Boost { host: self.host, url: self.url, worth }
+        })
+    }
+}
+
+/// The last four domains that linked, each by 8 bits of its hash and with the number of its links, up to 255: the last one in
+/// the lowest bits.
+#[derive(Clone, Copy, Default)]
+struct Sources(u64);
+
+impl Sources {
+    /// A link from a domain. Gives how many came before from there.
+    fn add(&mut self, domain: u64) -> u8 {
+        let hash = domain as u8;
+        let all = self.0.to_le_bytes();
+        let places = all.chunks_exact(2).map(|place| (place[0], place[1]));
+        let place = places.clone().position(|(of, links)| of == hash && links > 0);
+        let before = place.and_then(|at| places.clone().nth(at)).map_or(0, |(_, links)| links);
+        let others = places.enumerate().filter(|(at, _)| Some(*at) != place).map(|(_, of)| of);
+        let mut next = [0; 8];
+        let first = std::iter::once((hash, before.saturating_add(1)));
+        for (to, (of, links)) in next.chunks_exact_mut(2).zip(first.chain(others)) {
+            to.copy_from_slice(&[of, links]);
+        }
+        self.0 = u64::from_le_bytes(next);
+        before
+    }
+}
+
+/// A URL that a link leads to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Target {
+    /// Its fingerprint.
+    pub(crate) url: u64,
+    /// The hash of its host.
+    pub(crate) host: u64,
+    /// It was found before, and this link of it goes no further.
+    pub(crate) is_repeated: bool,
+}
+
+/// The boosts that are added up, and those that wait for others.
+pub(crate) struct Boosts {
+    /// Buckets of rows, in each the row of the last link first. Empty while nothing is added up.
+    buckets: Vec<[Row; WAYS]>,
+    bytes_max: u64,
+    /// Boosts that wait, with when they are due, by partition.
+    waiting: BTreeMap<u16, (Timestamp, Vec<Boost>)>,
+    /// When they are due, in order; an entry whose boosts have left means nothing.
+    due: VecDeque<(Timestamp, u16)>,
+    sent: u64,
+}
+
+impl Boosts {
+    /// Takes so many bytes at most, and none before the first link.
+    pub(crate) fn new(bytes_max: u64) -> Self {
+        Boosts { buckets: Vec::new(), bytes_max, waiting: BTreeMap::new(), due: VecDeque::new(), sent: 0 }
+    }
+
+    /// Nothing is to be added up any more.
+    pub(crate) fn forget(&mut self) {
+        self.buckets = Vec::new();
+    }
+
+    /// A link was found. `partition_of`: that of a hash.
+    pub(crate) fn add(
+        &mut self,
+        now: Timestamp,
+        link: LinkWorth,
+        target: Target,
+        partition_of: impl Fn(u64) -> u16,
+        out: &mut Output<Effect>,
+    ) {
+        if self.buckets.is_empty() {
+            let buckets = (self.bytes_max / (ROW_BYTES * WAYS as u64)).max(1);
+            // The system gives memory for the parts that are used.
+            self.buckets = vec![[[0; 4]; WAYS]; usize::try_from(buckets).unwrap_or(1)];
+        }
+        // The upper half of a product: every bucket is as likely.
+        let at = (u128::from(target.url) * self.buckets.len() as u128) >> 64;
+        let bucket = &mut self.buckets[at as usize];
+        let met = bucket.iter().position(|row| row[0] == target.url);
+        let place = met.unwrap_or(WAYS - 1);
+        let mut given_way = if met.is_none() { Known::of(bucket[place]) } else { Known::default() };
+        let mut known = met.map_or(Known::default(), |met| Known::of(bucket[met]));
+        let before = link.damped_for.map_or(0, |domain| known.sources.add(domain));
+        let worth = link.worth.get() / (f32::from(before) + 1.0);
+        if met.is_some() {
+            known.sum += worth;
+        } else {
+            // Where the URL was met before, about as much of it went on.
+            let sum = if target.is_repeated { worth } else { 0.0 };
+            known = Known { url: target.url, host: target.host, sent: worth, sum, ..known };
+        }
+        let boosts = [known.take(MATTERS), given_way.take(MATTERS_AT_LAST)];
+        bucket.copy_within(..place, 1);
+        bucket[0] = known.row();
+        for boost in boosts.into_iter().flatten() {
+            self.wait(now, partition_of(boost.host), boost, out);
+        }
+    }
+
+    fn wait(&mut self, now: Timestamp, partition: u16, boost: Boost, out: &mut Output<Effect>) {
+        let due = &mut self.due;
+        let (_, boosts) = self.waiting.entry(partition).or_insert_with(|| {
+            due.push_back((now + LINGER, partition));
+            (now + LINGER, Vec::new())
+        });
+        boosts.push(boost);
+        if boosts.len() >= BATCH {
+            self.flush(partition, out);
+        }
+    }
+
+    fn flush(&mut self, partition: u16, out: &mut Output<Effect>) {
+        if let Some((_, boosts)) = self.waiting.remove(&partition) {
+            self.sent += boosts.len() as u64;
+            out.send(Token::Partition(partition), &Message { partition, boosts });
+        }
+    }
+
+    /// Sends what has waited long enough; everything when the process ends.
+    pub(crate) fn flush_due(&mut self, now: Timestamp, draining: bool, out: &mut Output<Effect>) {
+        while let Some(&(due, partition)) = self.due.front().filter(|(due, _)| *due <= now || draining) {
+            self.due.pop_front();
+            if self.waiting.get(&partition).is_some_and(|(of, _)| *of == due) {
+                self.flush(partition, out);
+            }
+        }
+    }
+
+    /// When to send next.
+    pub(crate) fn flush_at(&self) -> Option<Timestamp> {
+        self.due.front().map(|&(due, _)| due)
+    }
+
+    /// Boosts sent in this life.
+    pub(crate) fn sent(&self) -> u64 {
+        self.sent
+    }
+}

@@ -1,0 +1,98 @@
+//! Later links: what is sent of them, and what is not.
+
+use super::*;
+use shared::message::{Boosts, Quality};
+use shared::url::fingerprint;
+
+/// What was sent for each URL, by its fingerprint.
+fn boosts(t: &Harness) -> HashMap<u64, f32> {
+    let mut sums = HashMap::new();
+    for send in t.sends.iter().filter(|send| send.edge == Edge::UrlsBoosts) {
+        let boosts: Boosts = decode(&send.payload).unwrap();
+        assert_eq!(send.token, Token::Partition(boosts.partition));
+        for boost in boosts.boosts {
+            assert_eq!(t.core.batches.partition_of_hash(boost.host), boosts.partition);
+            *sums.entry(boost.url).or_default() += boost.worth.get();
+        }
+    }
+    sums
+}
+
+fn linking(quality: &str) -> Harness {
+    let quality = format!("stages.scheduler.quality={quality}");
+    let set = ["scope.follow=any", "stages.scheduler.policy=capacity", &quality, "stages.scheduler.boost_bytes=1MiB"];
+    Harness::new(settings_with(&set))
+}
+
+/// The links of a page that has so much to give to each.
+fn links(page: &str, flow: f32, urls: &[&str]) -> FoundUrls {
+    let mut found = found(false, urls);
+    (found.origin.page, found.origin.flow) = (page.into(), Quality::new(flow).unwrap());
+    found
+}
+
+#[test]
+fn what_later_links_bring_is_sent_when_it_doubles_what_went_before() {
+    let mut t = linking("opic");
+    let url = "http://a.test/";
+    let sent = |t: &mut Harness, flow| {
+        t.input(links("http://b.test/", flow, &[url]));
+        t.settle();
+        boosts(t).get(&fingerprint(url)).copied().unwrap_or_default()
+    };
+    // The first goes on with the URL.
+    let flows = [1.0, 0.5, 0.5, 1.0, 0.75, 0.25, 4.0];
+    assert_eq!(flows.map(|flow| sent(&mut t, flow)), [0.0, 0.0, 1.0, 1.0, 1.0, 3.0, 7.0]);
+}
+
+#[test]
+fn links_from_one_domain_are_worth_the_less_the_more_there_are() {
+    let mut t = linking("links");
+    let (farmed, linked) = ("http://a.test/farmed", "http://a.test/linked");
+    for page in 0..1000 {
+        t.input(links(&format!("http://h{}.farm.example/{page}", page % 7), 1.0, &[farmed]));
+        t.input(links(&format!("http://d{page}.test/"), 1.0, &[linked]));
+    }
+    t.settle();
+    let (farmed, linked) = (boosts(&t)[&fingerprint(farmed)], boosts(&t)[&fingerprint(linked)]);
+    assert!(farmed < 20.0 && linked > 400.0, "{farmed} {linked}");
+}
+
+#[test]
+fn what_gives_way_is_sent_where_it_matters_and_no_more_is_sent_than_came() {
+    let mut t = linking("opic");
+    let url = |n: usize| format!("http://h{}.test/{n}", n % 50);
+    // Three times as many URLs as there are rows.
+    let urls = 3 * (1 << 20) / 32;
+    let mut came: HashMap<u64, f32> = HashMap::new();
+    for n in 0..urls {
+        let all = [url(n), url(n / 2), url(n / 3)];
+        let all: Vec<&str> = all.iter().map(String::as_str).collect();
+        all.iter().for_each(|url| *came.entry(fingerprint(url)).or_default() += 0.5);
+        t.input(links("http://b.test/", 0.5, &all));
+    }
+    t.settle();
+    let sent = boosts(&t);
+    assert!(sent.len() > urls / 10, "{} of {urls}", sent.len());
+    assert!(sent.iter().all(|(url, sum)| *sum <= came[url]));
+}
+
+#[test]
+fn seeds_and_topics_that_do_not_ask_for_it_send_nothing() {
+    let set = ["scope.follow=any", "stages.scheduler.policy=capacity", "topics.t={quality: flow}"];
+    let mut flow = Harness::new(settings_with(&[&set[..], &["stages.scheduler.quality=links"]].concat()));
+    let mut first = Harness::new(settings_with(&["scope.follow=any", "stages.scheduler.quality=links"]));
+    let mut seeds = linking("links");
+    for _ in 0..3 {
+        flow.input(found(false, &["http://a.test/"]));
+        first.input(found(false, &["http://a.test/"]));
+        seeds.input(FoundUrls {
+            origin: Origin { page: String::new(), ..found(false, &[]).origin },
+            ..found(false, &["http://a.test/"])
+        });
+    }
+    for t in [&mut flow, &mut first, &mut seeds] {
+        t.settle();
+        assert!(boosts(t).is_empty());
+    }
+}
