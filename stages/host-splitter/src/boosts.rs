@@ -4,7 +4,7 @@
 //! In: every link that passes the filters. Out: [`Boosts`] messages.
 //!
 //! The first link of a URL goes on with the URL itself. What later links bring is sent when it has reached [`MATTERS`] of what
-//! went before, so that a URL with many links is lifted as often as its value doubles, not with each link.
+//! went before, so that a URL with many links is lifted as often as its value grows by half, not with each link.
 //!
 //! Invariants: memory is bounded; of the links that came, a URL is given no more than they were worth. It is given less
 //! where it was forgotten meanwhile, or its first link came to another instance: nothing depends on it but the order.
@@ -20,15 +20,18 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 /// A sum is sent when it is this large beside what was sent before;
-const MATTERS: f32 = 1.0;
+const MATTERS: f32 = 0.5;
 /// that of a URL that gives way, already when it is this large.
 const MATTERS_AT_LAST: f32 = 0.25;
+/// So many links from one registered domain count in full, each further one the less, the more came before it; behind the last
+/// that is counted, nothing.
+const UNDAMPED: f32 = 32.0;
 /// URLs of one bucket: the one that was met longest ago gives way.
 const WAYS: usize = 4;
 /// Boosts of one message.
 const BATCH: usize = 1000;
 /// How long a boost waits for others.
-const LINGER: Duration = Duration::from_millis(200);
+const LINGER: Duration = Duration::from_secs(1);
 
 /// What is known of a URL. All bits 0: nothing.
 type Row = [u64; 4];
@@ -93,6 +96,11 @@ impl Sources {
     }
 }
 
+/// What is left of the worth of a link before which so many came from its domain.
+fn damping(before: u8) -> f32 {
+    if before == u8::MAX { 0.0 } else { (UNDAMPED / (f32::from(before) + 1.0)).min(1.0) }
+}
+
 /// A URL that a link leads to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Target {
@@ -149,7 +157,7 @@ impl Boosts {
         let mut given_way = if met.is_none() { Known::of(bucket[place]) } else { Known::default() };
         let mut known = met.map_or(Known::default(), |met| Known::of(bucket[met]));
         let before = link.damped_for.map_or(0, |domain| known.sources.add(domain));
-        let worth = link.worth.get() / (f32::from(before) + 1.0);
+        let worth = link.worth.get() * damping(before);
         if met.is_some() {
             known.sum += worth;
         } else {
