@@ -10,7 +10,6 @@ use crate::frontier::validators;
 use crate::keys::server_key::ServerKey;
 use crate::keys::slot::topic_of;
 use crate::keys::topic::{TopicIndex, TopicNumber};
-use crate::politeness::visit::requests_max;
 use crate::servers::in_play::Servers;
 use crate::servers::lease::{JOBS, Lease, ROBOTS_SLOT, RobotsTask};
 use crate::servers::server::Server;
@@ -221,8 +220,7 @@ fn fill(
     let (server, partition) = (in_play.server, in_play.partition);
     let settings = staged.settings;
     let robots = errands.rules(key, server, staged)?;
-    let limit = requests_max(settings, server.requests_learned, server.gap(settings));
-    let limit = limit.min(usize::try_from(pages_left).unwrap_or(usize::MAX));
+    let limit = server.requests_max(settings).min(usize::try_from(pages_left).unwrap_or(usize::MAX));
     let (clock, fresh_first) = (partition.clock, server.was_set_aside());
     let mut requests = Vec::new();
     let mut bytes = 0;

@@ -12,7 +12,7 @@ use crate::frontier::rows::{read_url, write_url};
 use crate::frontier::url_end::UrlEnd;
 use crate::keys::server_key::ServerKey;
 use crate::politeness::pauses::{back_off, retry_after};
-use crate::politeness::trouble::{ForUrl, SetAside, Trouble};
+use crate::politeness::trouble::{ForUrl, Trouble};
 use crate::politeness::url_fate::UrlFate;
 use crate::politeness::visit::{learn_overlap, learn_requests, smooth};
 use crate::ranking::speeds::Speeds;
@@ -225,7 +225,7 @@ impl Reports<'_> {
         if let Some(end) = end {
             if !has_own_tries {
                 take_trouble(server, lease, end, false, staged);
-            } else if trouble.is_some_and(|trouble| trouble.class().server == SetAside::Always) {
+            } else if trouble.is_some_and(Trouble::refuses) {
                 let wait = retry_after(staged.settings, end).unwrap_or_else(|| back_off(staged.settings, 1));
                 server.leave_alone(staged.now, wait);
             }

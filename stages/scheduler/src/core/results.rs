@@ -89,7 +89,7 @@ impl JobUrls<'_, '_> {
     }
 }
 
-/// Notes by the end of a request that the server answered, and in what time, or sets the server aside. `served`: its
+/// Notes by the end of a request that the server answered, and in what time, or leaves it alone for longer. `served`: its
 /// job brought an answer. The job may be one for a robots.txt.
 pub(crate) fn take_trouble(
     server: &mut Server,
@@ -111,21 +111,30 @@ pub(crate) fn take_trouble(
         }
         return;
     };
-    let is_set_aside = match trouble.class().server {
-        SetAside::Always => true,
-        SetAside::Unanswered => !served,
-        SetAside::Never => false,
-    };
     if !is_first {
         return;
     }
+    let retry_after = retry_after(staged.settings, end);
+    let is_set_aside = match trouble.class().server {
+        SetAside::Always => true,
+        SetAside::General if retry_after.is_some() => true,
+        // Some servers end a connection so; its URL goes back.
+        SetAside::General if served && trouble == Trouble::Reset => return,
+        SetAside::General => server.strain.troubled(),
+        SetAside::Never => {
+            if trouble.answers() {
+                server.answered();
+            }
+            return;
+        }
+    };
+    lease.trouble = Some(trouble);
     if is_set_aside {
-        server.set_aside(staged.now, trouble, retry_after(staged.settings, end), staged.settings);
+        server.set_aside(staged.now, trouble, retry_after, staged.settings);
         if lease.robots.is_some() {
             server.failed_robots();
         }
-        lease.trouble = Some(trouble);
-    } else if trouble.answers() {
-        server.answered();
+    } else {
+        server.leave_alone(staged.now, server.gap(staged.settings));
     }
 }

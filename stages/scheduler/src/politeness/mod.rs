@@ -3,6 +3,7 @@
 pub(crate) mod circles;
 pub(crate) mod paused;
 pub(crate) mod pauses;
+pub(crate) mod strain;
 pub(crate) mod trouble;
 pub(crate) mod url_fate;
 pub(crate) mod visit;

@@ -8,11 +8,14 @@
 //! | trouble | its URL | its server is set aside |
 //! | --- | --- | --- |
 //! | no connection, no TLS, no valid certificate, hung up on | goes back, as if untried | always |
-//! | 429, 503 | costs an attempt | always; as long as Retry-After says, if it does |
-//! | timeout, too slow, reset, not HTTP | costs an attempt | when its job brought no answer |
+//! | 429, 503 with Retry-After | costs an attempt | always, as long as that says |
+//! | 429, 503 without, timeout, too slow, reset, not HTTP | costs an attempt | when it is general ([`Strain`]); else its gap doubles |
 //! | reset, its job brought an answer | goes back, as if untried | never |
 //! | 408, other 5xx, header too large | costs an attempt | never |
 //! | forbidden (P7) | ends | never |
+//!
+//! Trouble is general when nothing is known of the server but that, or when it is the third in a row without an answer in
+//! between. A robots.txt that is refused always sets the server aside.
 //!
 //! Some servers serve a fixed number of requests on a connection and then reset it. The request on its way is lost by
 //! chance, so its URL waits again as if it was never tried. This holds only for jobs in which something was answered,
@@ -29,6 +32,8 @@
 //!
 //! A name that cannot be resolved is no trouble of its server. `address` counts the questions, with the same waits and
 //! a limit of their own (`resolve_attempts`).
+//!
+//! [`Strain`]: crate::politeness::strain::Strain
 //!
 //! Source: BUbiNG's waits by class of error (Boldi, Marino, Santini and Vigna 2014).
 
@@ -82,8 +87,8 @@ pub(crate) enum ForUrl {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SetAside {
     Always,
-    /// Only when its job brought no answer before.
-    Unanswered,
+    /// When its trouble is general, or it says for how long.
+    General,
     /// It answered, or was not asked.
     Never,
 }
@@ -142,18 +147,18 @@ impl Trouble {
     pub(crate) const fn class(self) -> Class {
         use ForUrl::{Attempt, Ends, GoesBack};
         use Outcome::{Failed, Refused};
-        use SetAside::{Always, Never, Unanswered};
+        use SetAside::{Always, General, Never};
         let (url, server, outcome, reason) = match self {
             Trouble::Connect => (GoesBack, Always, Failed, FailureKind::Connect.name()),
             Trouble::Tls => (GoesBack, Always, Failed, FailureKind::Tls.name()),
             Trouble::Certificate => (GoesBack, Always, Failed, FailureKind::Certificate.name()),
             Trouble::HungUp => (GoesBack, Always, Failed, "connection ended before a request"),
-            Trouble::TooManyRequests => (Attempt, Always, Refused, "too many requests"),
-            Trouble::Unavailable => (Attempt, Always, Failed, "service unavailable"),
-            Trouble::Timeout => (Attempt, Unanswered, Failed, FailureKind::Timeout.name()),
-            Trouble::Slow => (Attempt, Unanswered, Failed, FailureKind::Slow.name()),
-            Trouble::Reset => (Attempt, Unanswered, Failed, FailureKind::Reset.name()),
-            Trouble::Protocol => (Attempt, Unanswered, Failed, FailureKind::Protocol.name()),
+            Trouble::TooManyRequests => (Attempt, General, Refused, "too many requests"),
+            Trouble::Unavailable => (Attempt, General, Failed, "service unavailable"),
+            Trouble::Timeout => (Attempt, General, Failed, FailureKind::Timeout.name()),
+            Trouble::Slow => (Attempt, General, Failed, FailureKind::Slow.name()),
+            Trouble::Reset => (Attempt, General, Failed, FailureKind::Reset.name()),
+            Trouble::Protocol => (Attempt, General, Failed, FailureKind::Protocol.name()),
             Trouble::HeaderTooLarge => (Attempt, Never, Failed, FailureKind::HeaderTooLarge.name()),
             Trouble::SlowRequest => (Attempt, Never, Refused, "request timeout"),
             Trouble::ServerError => (Attempt, Never, Failed, "server error"),
@@ -170,6 +175,11 @@ impl Trouble {
     /// Says whether the server answered, with whatever it was.
     pub(crate) const fn answers(self) -> bool {
         self.contacts() && matches!(self.class().server, SetAside::Never)
+    }
+
+    /// Says whether the server asks to be left alone.
+    pub(crate) const fn refuses(self) -> bool {
+        matches!(self, Trouble::TooManyRequests | Trouble::Unavailable)
     }
 
     pub(crate) fn from_byte(byte: u8) -> Option<Self> {

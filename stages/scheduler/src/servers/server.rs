@@ -10,6 +10,7 @@ use crate::keys::load::Load;
 use crate::keys::server_key::ServerKey;
 use crate::keys::topic::{TopicIndex, TopicNumber};
 use crate::politeness::pauses::{back_off, gap};
+use crate::politeness::strain::{CALM, Strain};
 use crate::politeness::trouble::Trouble;
 use crate::politeness::visit::requests_max;
 use crate::ranking::policy::{Connection, Rank};
@@ -63,6 +64,8 @@ pub(crate) struct Server {
     robots_failures: u8,
     /// Times since its last answer that a failure was not held against it.
     excuses: u8,
+    /// How it answers.
+    pub(crate) strain: Strain,
     /// Fingerprint of the fetcher that could not reach it last; 0: it has answered since.
     pub(crate) unreached_by: u64,
     /// Until this time its URLs end, because of this trouble.
@@ -105,6 +108,7 @@ impl Server {
             failures: 0,
             robots_failures: 0,
             excuses: 0,
+            strain: Strain::default(),
             unreached_by: 0,
             dead: None,
             requests_learned: 0,
@@ -144,7 +148,14 @@ impl Server {
     pub(crate) fn gap(&self, settings: &Settings) -> Duration {
         let crawl_delay = if settings.respect_robots { self.robots.crawl_delay() } else { Duration::ZERO };
         let of_group = self.group.map_or(Duration::ZERO, |group| settings.delay_of(group));
-        gap(settings, crawl_delay, Duration::from_micros(self.download_us.into())).max(of_group)
+        let gap = gap(settings, crawl_delay, Duration::from_micros(self.download_us.into())).max(of_group);
+        self.strain.stretched(gap, settings.retry_wait)
+    }
+
+    /// Requests of its next job, at most.
+    pub(crate) fn requests_max(&self, settings: &Settings) -> usize {
+        let limit = requests_max(settings, self.requests_learned, self.gap(settings));
+        if self.strain.is_felt() { limit.min(CALM.into()) } else { limit }
     }
 
     /// Allows no contact for `wait`, at least.
@@ -161,6 +172,7 @@ impl Server {
     /// The server answered the request for a page.
     pub(crate) fn answered(&mut self) {
         (self.failures, self.robots_failures, self.excuses) = (0, 0, 0);
+        self.strain.answered();
         self.unreached_by = 0;
     }
 
@@ -261,7 +273,7 @@ impl Server {
         settings: &Settings,
         speeds: &Speeds,
     ) -> Result<Rank, StoreError> {
-        let limit = requests_max(settings, self.requests_learned, self.gap(settings));
+        let limit = self.requests_max(settings);
         let waiting = self.queues.get_mut(topic).map_or(0, |queue| queue.len());
         let pages = (limit as u64).min(waiting).max(1);
         let seconds = self.connection_s(pages, settings, speeds);
