@@ -51,6 +51,7 @@ pub const CHANGEABLE: &[Changeable] = &[
     of("limits.pages_per_domain", &[Scheduler]),
     of("limits.over_budget", &[Scheduler]),
     of("limits.sitemaps_per_server", &[Scheduler]),
+    of("limits.sitemap_guess", &[Scheduler]),
     of("limits.body_bytes_max", &[Fetcher]),
     of("limits.header_bytes_max", &[Fetcher]),
     of("limits.decoded_bytes_max", &[Parser]),

@@ -166,6 +166,7 @@ pub struct Limits {
     pub pages_per_domain: u64,
     pub over_budget: OverBudget,
     pub sitemaps_per_server: usize,
+    pub sitemap_guess: bool,
     pub body_bytes_max: Bytes,
     pub header_bytes_max: Bytes,
     pub decoded_bytes_max: Bytes,

@@ -82,6 +82,8 @@ pub struct Settings {
     pub over_budget: OverBudget,
     /// Sitemaps of a server that are fetched at most.
     pub sitemaps_per_server: usize,
+    /// Says whether one is looked for where none is named.
+    pub sitemap_guess: bool,
     /// What takes turns.
     pub topics: Topics,
     /// Links away from a seed at which no URL of a topic is followed further.
@@ -125,6 +127,7 @@ impl Settings {
             pages_per_host: pipeline.limits.pages_per_host,
             over_budget: pipeline.limits.over_budget,
             sitemaps_per_server: pipeline.limits.sitemaps_per_server,
+            sitemap_guess: pipeline.limits.sitemap_guess,
             topics: Topics::from(pipeline),
             max_depth: Depths::from(pipeline),
         }
@@ -221,6 +224,7 @@ pub(crate) mod tests {
             over_budget: OverBudget::End,
             pages_per_host: 0,
             sitemaps_per_server: 0,
+            sitemap_guess: false,
             topics: crate::ranking::topics::tests::topics(&[]),
             max_depth: Depths::all(u16::MAX),
         }

@@ -180,6 +180,7 @@ pub(crate) fn settings(schedulers: u16) -> Settings {
         pages_per_host: 0,
         over_budget: OverBudget::End,
         sitemaps_per_server: 0,
+        sitemap_guess: false,
         topics: Topics::new([], FOR_EVER),
         max_depth: Depths::all(u16::MAX),
     }

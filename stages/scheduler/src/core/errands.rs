@@ -129,11 +129,7 @@ impl Errands {
             Found::Text(body) => {
                 let robots = Robots::parse(body, &settings.agent);
                 server.robots.set_text(since, robots.crawl_delay().unwrap_or_default(), settings);
-                if settings.sitemaps_per_server > 0 {
-                    let firsts = server.queues.firsts(&staged.rows, key)?;
-                    let found = firsts.iter().filter_map(|first| sitemaps_of(settings, &robots, url, &first.origin));
-                    found.for_each(|found| staged.messages.found(found));
-                }
+                find_sitemaps(key, server, &robots, url, staged)?;
                 self.rules.put(key, Arc::new(robots));
                 staged.rows.put(ROBOTS, key.to_bytes(), body.to_vec());
                 // Its Crawl-delay counts from now on, wherever it came from.
@@ -141,7 +137,8 @@ impl Errands {
                 server.leave_alone(now, gap);
             }
             Found::Wait(wait) => server.leave_alone(now, wait),
-            Found::AllowAll | Found::Redirect | Found::Unreachable => {}
+            Found::AllowAll => find_sitemaps(key, server, &Robots::allow_all(), url, staged)?,
+            Found::Redirect | Found::Unreachable => {}
         }
         Ok(())
     }
@@ -209,5 +206,22 @@ fn take_on(
         server.errands.push(task);
     }
     staged.unsettle(key);
+    Ok(())
+}
+
+/// Passes on the sitemaps that a robots.txt names, or the guessed one.
+fn find_sitemaps(
+    key: ServerKey,
+    server: &Server,
+    robots: &Robots,
+    url: &str,
+    staged: &mut Staged<'_>,
+) -> Result<(), StoreError> {
+    let settings = staged.settings;
+    if settings.sitemaps_per_server > 0 || settings.sitemap_guess {
+        let firsts = server.queues.firsts(&staged.rows, key)?;
+        let found = firsts.iter().filter_map(|first| sitemaps_of(settings, robots, &server.name, url, &first.origin));
+        found.for_each(|found| staged.messages.found(found));
+    }
     Ok(())
 }

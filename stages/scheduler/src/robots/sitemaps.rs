@@ -1,4 +1,5 @@
-//! Sitemaps named in a robots.txt: URLs like others, which take the whole way from `urls.found` on.
+//! Sitemaps named in a robots.txt: URLs like others, which take the whole way from `urls.found` on. Where none is named, one
+//! may be guessed at the place where most are (`limits.sitemap_guess`).
 //!
 //! They count as found by the URL that waited for the robots.txt first: on its topic and at its depth, so that the
 //! pages of a sitemap are as deep as those that this URL links to. Where those would be too deep no sitemap is asked
@@ -10,15 +11,27 @@ use crate::settings::Settings;
 use shared::message::{FoundUrls, Origin, UrlList};
 use shared::url::canonical;
 
-/// Returns the sitemaps in the robots.txt at `url`; none when there are none to be followed. `first` is the origin of
-/// the URL that waited for the robots.txt first.
-pub(crate) fn sitemaps_of(settings: &Settings, robots: &Robots, url: &str, first: &Origin) -> Option<FoundUrls> {
+/// Where a sitemap is guessed.
+const GUESS: &str = "/sitemap.xml";
+
+/// Returns the sitemaps of a server in the robots.txt at `url`, or the guessed one; none when there are none to be followed.
+/// `first` is the origin of the URL that waited for the robots.txt first.
+pub(crate) fn sitemaps_of(
+    settings: &Settings,
+    robots: &Robots,
+    server: &str,
+    url: &str,
+    first: &Origin,
+) -> Option<FoundUrls> {
     if first.depth >= settings.max_depth.of(&first.topic) {
         return None;
     }
     let base = url::Url::parse(url).ok()?;
     let sitemaps = robots.sitemaps().iter().take(settings.sitemaps_per_server);
-    let urls: UrlList = sitemaps.filter_map(|sitemap| canonical(sitemap, Some(&base), None).ok()).collect();
+    let mut urls: UrlList = sitemaps.filter_map(|sitemap| canonical(sitemap, Some(&base), None).ok()).collect();
+    if settings.sitemap_guess && robots.sitemaps().is_empty() {
+        urls.push(&[server, GUESS].concat());
+    }
     let origin = Origin { page: url.to_owned(), redirects: 0, seed: false, again: 0, ..first.clone() };
     (!urls.is_empty()).then_some(FoundUrls { origin, urls, anchors: Vec::new() })
 }
@@ -40,6 +53,7 @@ mod tests {
         }
     }
 
+    const SERVER: &str = "http://a.test";
     const ROBOTS: &str = "http://www.a.test/robots.txt";
 
     #[test]
@@ -47,7 +61,7 @@ mod tests {
         let settings = Settings { sitemaps_per_server: 4, ..settings() };
         let text = "Sitemap: /map.xml\nsitemap: http://B.test:80/x y#z\nSitemap: ftp://a.test/\n\
                     User-agent: *\nSitemap: https://c.test/map.gz\nSitemap: /fifth.xml\n";
-        let found = sitemaps_of(&settings, &Robots::parse(text.as_bytes(), "rhumb"), ROBOTS, &first()).unwrap();
+        let found = sitemaps_of(&settings, &Robots::parse(text.as_bytes(), "rhumb"), SERVER, ROBOTS, &first()).unwrap();
         let urls: Vec<_> = found.urls.iter().collect();
         assert_eq!(urls, ["http://www.a.test/map.xml", "http://b.test/x%20y", "https://c.test/map.gz"]);
         assert_eq!(found.origin, Origin { page: ROBOTS.into(), redirects: 0, seed: false, again: 0, ..first() });
@@ -57,9 +71,20 @@ mod tests {
     fn none_is_found_where_there_is_none_or_its_pages_would_be_too_deep() {
         let settings = Settings { sitemaps_per_server: 4, ..settings() };
         let robots = Robots::parse(b"Sitemap: /map.xml\n", "rhumb");
-        assert_eq!(sitemaps_of(&settings, &Robots::allow_all(), ROBOTS, &first()), None);
+        assert_eq!(sitemaps_of(&settings, &Robots::allow_all(), SERVER, ROBOTS, &first()), None);
         let at_max = Settings { max_depth: Depths::all(first().depth), ..settings.clone() };
-        assert_eq!(sitemaps_of(&at_max, &robots, ROBOTS, &first()), None);
-        assert!(sitemaps_of(&settings, &robots, ROBOTS, &first()).is_some());
+        assert_eq!(sitemaps_of(&at_max, &robots, SERVER, ROBOTS, &first()), None);
+        assert!(sitemaps_of(&settings, &robots, SERVER, ROBOTS, &first()).is_some());
+    }
+
+    #[test]
+    fn one_is_guessed_where_none_is_named_and_that_is_asked_for() {
+        let settings = Settings { sitemaps_per_server: 0, sitemap_guess: true, ..settings() };
+        let guessed = |robots: &Robots| {
+            let found = sitemaps_of(&settings, robots, SERVER, ROBOTS, &first());
+            found.map(|found| found.urls.iter().map(str::to_owned).collect::<Vec<_>>())
+        };
+        assert_eq!(guessed(&Robots::allow_all()), Some(vec!["http://a.test/sitemap.xml".to_owned()]));
+        assert_eq!(guessed(&Robots::parse(b"Sitemap: /map.xml\n", "rhumb")), None);
     }
 }
