@@ -41,6 +41,37 @@ pub fn charset(body: &[u8], content_type: Option<&[u8]>, host: Option<&str>) -> 
     Charset { encoding, mark_bytes: 0 }
 }
 
+/// The encoding of a style sheet: of its byte order mark, of `Content-Type`, of its `@charset`, else UTF-8.
+///
+/// Source: CSS Syntax Module Level 3, section 3.2. What the page is written in, of which the parser knows nothing here,
+/// would come before UTF-8; where sheet and page are not in ASCII, the sheet says so by itself.
+pub fn style_sheet_charset(body: &[u8], content_type: Option<&[u8]>) -> Charset {
+    if let Some((encoding, mark_bytes)) = Encoding::for_bom(body) {
+        return Charset { encoding, mark_bytes };
+    }
+    let declared = || cssparser::stylesheet_encoding::<Labels>(body, None, None);
+    Charset { encoding: content_type.and_then(charset_in_content_type).unwrap_or_else(declared), mark_bytes: 0 }
+}
+
+/// The encodings that the CSS library asks for.
+struct Labels;
+
+impl cssparser::EncodingSupport for Labels {
+    type Encoding = &'static Encoding;
+
+    fn from_label(label: &[u8]) -> Option<&'static Encoding> {
+        Encoding::for_label_no_replacement(label)
+    }
+
+    fn utf8() -> &'static Encoding {
+        UTF_8
+    }
+
+    fn is_utf16_be_or_le(encoding: &&'static Encoding) -> bool {
+        *encoding == UTF_16BE || *encoding == UTF_16LE
+    }
+}
+
 /// Says whether `body` is UTF-8, perhaps cut inside its last character.
 fn is_utf_8(body: &[u8]) -> bool {
     match std::str::from_utf8(body) {

@@ -3,10 +3,13 @@
 pub mod charset;
 pub mod content;
 pub mod core;
+pub mod css;
+pub mod document;
 pub mod feed;
 pub mod foreign;
 pub mod link_header;
 pub mod links;
+pub mod manifest;
 pub mod media_type;
 pub mod metrics;
 pub mod options;

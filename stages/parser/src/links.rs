@@ -18,6 +18,8 @@ use crate::robots_meta::meta_says_nofollow;
 use crate::scanner::{Dialect, Scanner, Token, raw_text};
 use crate::source::Source;
 
+mod embedded;
+
 /// An attribute value that is, or contains, a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mention {
@@ -74,6 +76,13 @@ pub fn mentions(
     reader.found
 }
 
+/// What the text before the next token is.
+#[derive(Clone, Copy, Debug)]
+enum TextOf {
+    Title,
+    Style,
+}
+
 struct Reader<'a> {
     document: &'a [u8],
     encoding: &'static Encoding,
@@ -87,12 +96,14 @@ struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     fn read(&mut self) {
-        let mut is_title = false;
+        let mut text_of = None;
         // Text of scripts and the like is not for readers.
         let mut is_raw = false;
         while let Some(token) = self.scanner.next() {
-            if std::mem::take(&mut is_title) {
-                self.found.title = Some(self.scanner.text());
+            match text_of.take() {
+                None => {}
+                Some(TextOf::Title) => self.found.title = Some(self.scanner.text()),
+                Some(TextOf::Style) => text_of = self.style(&token),
             }
             if self.options.anchors {
                 self.prose(&token, std::mem::take(&mut is_raw));
@@ -100,7 +111,14 @@ impl<'a> Reader<'a> {
             let Token::Start(name) = token else { continue };
             is_raw = raw_text(name).is_some();
             // The first title, and no tooltip of a drawing.
-            is_title = self.found.title.is_none() && name.eq_ignore_ascii_case(b"title") && !self.scanner.is_foreign();
+            text_of = if self.found.title.is_none() && name.eq_ignore_ascii_case(b"title") && !self.scanner.is_foreign()
+            {
+                Some(TextOf::Title)
+            } else if self.options.embedded && name.eq_ignore_ascii_case(b"style") {
+                Some(TextOf::Style)
+            } else {
+                None
+            };
             // A tag that does not end is none; the scanner says so by itself.
             let _ = self.element(name);
         }
@@ -139,6 +157,9 @@ impl<'a> Reader<'a> {
     /// A start tag; none when it is not whole.
     fn element(&mut self, name: &[u8]) -> Option<()> {
         const NAME_BYTES_MAX: usize = 6;
+        if self.options.embedded {
+            self.attributes_of_any(name)?;
+        }
         if name.len() > NAME_BYTES_MAX {
             return None;
         }
@@ -149,6 +170,7 @@ impl<'a> Reader<'a> {
         match &*lower {
             b"a" => self.link(Source::A),
             b"area" => self.link(Source::Area),
+            b"link" if self.options.embedded => self.loading_link(),
             b"link" => {
                 let [href, rel] = self.scanner.values(["href", "rel"])?;
                 if let Some(source) = source_of_link(self.bytes(&rel), self.options) {
@@ -156,6 +178,7 @@ impl<'a> Reader<'a> {
                 }
                 Some(())
             }
+            b"iframe" if self.options.embedded => self.frame(),
             b"iframe" | b"frame" => self.values(["src"], Source::Frame),
             b"base" if self.found.base.is_none() => {
                 [self.found.base] = self.scanner.values(["href"])?;
@@ -215,23 +238,6 @@ impl<'a> Reader<'a> {
         Some(())
     }
 
-    fn embedded(&mut self, name: &[u8]) -> Option<()> {
-        match name {
-            b"source" => {
-                let [src, srcset] = self.scanner.values(["src", "srcset"])?;
-                self.mention(src, Source::Media);
-                self.mention(srcset, Source::Srcset);
-                Some(())
-            }
-            b"script" => self.values(["src"], Source::Script),
-            b"video" => self.values(["src", "poster"], Source::Media),
-            b"audio" | b"track" => self.values(["src"], Source::Media),
-            b"embed" => self.values(["src"], Source::Image),
-            b"object" => self.values(["data"], Source::Image),
-            _ => None,
-        }
-    }
-
     fn meta(&mut self) -> Option<()> {
         let [name, http_equiv, content] = self.scanner.values(["name", "http-equiv", "content"])?;
         let http_equiv = self.bytes(&http_equiv).trim_ascii();
@@ -272,11 +278,19 @@ pub(crate) fn source_of_link(rel: &[u8], options: &Options) -> Option<Source> {
 }
 
 /// Relations that say when to load a target, not what it is.
-const HINTS: [&str; 3] = ["preload", "modulepreload", "prefetch"];
+const HINTS: [&str; 4] = ["preload", "modulepreload", "prefetch", "prerender"];
 
 /// Relations whose targets are what a page is made with; a style sheet remains one when it is an alternate.
-const EMBEDDED_RELATIONS: [&str; 7] =
-    ["stylesheet", "icon", "apple-touch-icon", "apple-touch-icon-precomposed", "mask-icon", "image_src", "manifest"];
+const EMBEDDED_RELATIONS: [&str; 8] = [
+    "stylesheet",
+    "icon",
+    "apple-touch-icon",
+    "apple-touch-icon-precomposed",
+    "apple-touch-startup-image",
+    "mask-icon",
+    "image_src",
+    "manifest",
+];
 
 /// Relations whose targets are pages: those of HTML and of feeds that lead on, and the older ones by which documents are
 /// still joined (HTML 4.01, section 6.12).

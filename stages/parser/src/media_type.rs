@@ -1,9 +1,10 @@
-//! Media types: is this response HTML?
+//! Media types: is this response HTML, a style sheet, a manifest?
 //!
-//! In: the value of `Content-Type` and the decoded body. Out: yes or no.
+//! In: the value of `Content-Type`, and the decoded body or the path. Out: yes or no.
 //!
 //! A declared HTML type is believed. A missing or another type is checked against how the body starts, because HTML
-//! is often served as something else; what does not start like HTML is not scanned.
+//! is often served as something else; what does not start like HTML is not scanned. Style sheets and manifests have no
+//! such start: they are what browsers take for them.
 //! Source: MIME Sniffing Standard, section 7.1.
 
 use encoding_rs::Encoding;
@@ -40,6 +41,27 @@ pub fn is_html(content_type: Option<&[u8]>, body: &[u8]) -> bool {
 /// Says whether the server calls it XHTML: browsers read it as XML then, where every element may close itself.
 pub fn is_xhtml(content_type: Option<&[u8]>) -> bool {
     essence(content_type).eq_ignore_ascii_case(b"application/xhtml+xml")
+}
+
+/// Says whether browsers take the response for a style sheet, when a page asks for one.
+pub fn is_style_sheet(content_type: Option<&[u8]>, path: &str) -> bool {
+    match essence(content_type) {
+        b"" => path.ends_with(".css"),
+        essence => essence.eq_ignore_ascii_case(b"text/css"),
+    }
+}
+
+/// Says whether the response is the manifest of a web app, by its type or its name: browsers take any JSON for one that
+/// a page calls so.
+pub fn is_manifest(content_type: Option<&[u8]>, path: &str) -> bool {
+    let has_name = || path.ends_with(".webmanifest") || path.ends_with("/manifest.json");
+    essence(content_type).eq_ignore_ascii_case(b"application/manifest+json") || has_name()
+}
+
+/// `sitemap.txt`, `sitemap-2.txt.gz` and the like.
+pub(crate) fn has_text_sitemap_name(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or_default().to_ascii_lowercase();
+    name.starts_with("sitemap") && (name.ends_with(".txt") || name.ends_with(".txt.gz"))
 }
 
 fn essence(content_type: Option<&[u8]>) -> &[u8] {
@@ -82,7 +104,7 @@ fn is_html_start(start: &[u8]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::is_html;
+    use super::{is_html, is_manifest, is_style_sheet};
 
     #[test]
     fn declared_html_is_believed_and_everything_else_is_looked_at() {
@@ -109,6 +131,26 @@ mod tests {
         for (content_type, body, expected) in cases {
             let found = is_html(content_type.map(str::as_bytes), body);
             assert_eq!(found, expected, "{content_type:?} {:?}", String::from_utf8_lossy(body));
+        }
+    }
+
+    #[test]
+    fn style_sheets_and_manifests_are_known_by_type_or_else_by_name() {
+        let cases: [(Option<&str>, &str, bool, bool); 9] = [
+            (Some("text/css"), "/x", true, false),
+            (Some("Text/CSS; charset=utf-8"), "/x.css", true, false),
+            (None, "/x.css", true, false),
+            (Some(" "), "/x.css", true, false),
+            (None, "/x", false, false),
+            (Some("text/plain"), "/x.css", false, false),
+            (Some("application/manifest+json; x"), "/x", false, true),
+            (Some("application/json"), "/x/manifest.json", false, true),
+            (None, "/app.webmanifest", false, true),
+        ];
+        for (content_type, path, style_sheet, manifest) in cases {
+            let content_type = content_type.map(str::as_bytes);
+            assert_eq!(is_style_sheet(content_type, path), style_sheet, "{content_type:?} {path}");
+            assert_eq!(is_manifest(content_type, path), manifest, "{content_type:?} {path}");
         }
     }
 }

@@ -16,11 +16,14 @@ use shared::message::Anchor;
 use shared::url::{Rules, URL_BYTES_MAX, body_fingerprint, canonical, fingerprint};
 use url::Url;
 
-use crate::charset::{Charset, charset};
+use crate::charset::{Charset, charset, style_sheet_charset};
+use crate::css;
+use crate::document::{Document, decoded_text, query_encoding, unzipped, utf_8_head};
 use crate::feed;
 use crate::link_header::links_in;
 use crate::links::{Mention, Mentions, mentions, source_of_link, text};
-use crate::media_type::{is_html, is_xhtml};
+use crate::manifest;
+use crate::media_type::{has_text_sitemap_name, is_html, is_manifest, is_style_sheet, is_xhtml};
 use crate::options::Options;
 use crate::prose::collapsed;
 use crate::refresh::refresh_target;
@@ -33,6 +36,9 @@ use crate::srcset;
 const TITLE_BYTES_MAX: usize = 256;
 /// Bytes of a language tag that are kept (RFC 5646, section 4.4.1).
 const LANGUAGE_BYTES_MAX: usize = 35;
+
+/// Documents that are written into one another.
+const DOCUMENTS_DEEP_MAX: usize = 4;
 
 /// How much of a page is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,9 +162,10 @@ pub fn links_by(response: &Response<'_>, limits: &Limits, options: &Options, age
         200..=299 => {
             let says_nofollow = response.headers("x-robots-tag").any(|value| header_says_nofollow(value, agent));
             let links = Links { nofollow: says_nofollow, ..Links::default() };
-            let mut collector = Collector { page: &page, limits, options, links, places: HashMap::new(), in_vain: 0 };
+            let places = HashMap::new();
+            let mut collector = Collector { page: &page, limits, options, agent, links, places, in_vain: 0 };
             collector.headers(response);
-            collector.body(response, agent);
+            collector.body(response);
             if !says_nofollow && collector.links.nofollow && options.obeys_nofollow() {
                 // The page says it after its headers were read.
                 collector.links.retain(Source::is_about_page);
@@ -215,6 +222,7 @@ struct Collector<'a> {
     page: &'a Url,
     limits: &'a Limits,
     options: &'a Options,
+    agent: &'a str,
     links: Links,
     /// Where each URL stands among the links, by its fingerprint.
     places: HashMap<u64, usize>,
@@ -246,7 +254,7 @@ impl Collector<'_> {
         }
     }
 
-    fn body(&mut self, response: &Response<'_>, agent: &str) {
+    fn body(&mut self, response: &Response<'_>) {
         let bytes_max = self.limits.decoded_bytes_max;
         let decoded = content_coding::decode(response.headers("content-encoding"), response.body, bytes_max);
         self.links.completeness = decoded.completeness;
@@ -260,10 +268,12 @@ impl Collector<'_> {
         } else if is_html(content_type, &body) {
             let charset = charset();
             let dialect = if is_xhtml(content_type) { Dialect::Xhtml } else { Dialect::Html };
-            self.html(Document::new(body, charset), dialect, charset, agent);
+            self.html(Document::new(body, charset), dialect, charset);
         } else if is_text_sitemap(content_type, self.page) {
             let charset = charset();
             self.lines(&decoded_text(&body, charset), charset);
+        } else if self.options.embedded {
+            self.made_with(&body, content_type);
         }
         if self.links.charset.is_some() && self.links.language.is_empty() {
             let said = response.headers("content-language").next().unwrap_or_default();
@@ -271,8 +281,31 @@ impl Collector<'_> {
         }
     }
 
-    fn html(&mut self, document: Document<'_>, dialect: Dialect, charset: Charset, agent: &str) {
-        let found = mentions(&document.bytes, dialect, document.encoding, self.options, agent);
+    /// A body that is no page, but may name what pages are made with.
+    fn made_with(&mut self, body: &[u8], content_type: Option<&[u8]>) {
+        let page = self.page;
+        if is_style_sheet(content_type, page.path()) {
+            let charset = style_sheet_charset(body, content_type);
+            self.style(&decoded_text(body, charset), css::Kind::Sheet, page, query_encoding(charset));
+        } else if is_manifest(content_type, page.path()) {
+            manifest::urls(body).iter().all(|url| self.take(url, Source::Manifest, page, None, None));
+        }
+    }
+
+    /// Takes what a style sheet, or a text like one, loads.
+    fn style(&mut self, text: &str, kind: css::Kind, base: &Url, query_encoding: Option<&'static Encoding>) -> bool {
+        let (mut seen, mut goes_on) = (HashSet::new(), true);
+        css::urls(text, kind, |url| {
+            // Sheets repeat themselves.
+            let is_new = seen.insert(body_fingerprint(without_fragment(url.as_bytes())));
+            goes_on = !is_new || self.take(url, Source::Style, base, query_encoding, None);
+            goes_on
+        });
+        goes_on
+    }
+
+    fn html(&mut self, document: Document<'_>, dialect: Dialect, charset: Charset) {
+        let found = mentions(&document.bytes, dialect, document.encoding, self.options, self.agent);
         let said = |at: &Option<std::ops::Range<usize>>, is_attribute| {
             at.clone().map_or(Cow::Borrowed(""), |at| text(&document.bytes[at], document.encoding, is_attribute))
         };
@@ -280,35 +313,56 @@ impl Collector<'_> {
         self.links.title = collapsed(&said(&found.title, false), TITLE_BYTES_MAX);
         self.links.language = language(&said(&found.language, true));
         self.links.nofollow |= found.nofollow;
-        self.mentioned(&found, &document);
+        self.mentioned(&found, &document, self.page, 0);
     }
 
-    /// Takes what an HTML document mentions.
-    fn mentioned(&mut self, found: &Mentions, document: &Document<'_>) {
-        let base = document.base(found, self.page);
+    /// A document written into another, `depth` documents deep: the one around says what its relative URLs refer to.
+    fn written_into(&mut self, html: &str, around: &Url, depth: usize) -> bool {
+        let obeys = self.options.obeys_nofollow();
+        if depth > DOCUMENTS_DEEP_MAX || self.links.nofollow && obeys {
+            return true;
+        }
+        let document = Document { bytes: Cow::Borrowed(html.as_bytes()), encoding: UTF_8, query_encoding: None };
+        let found = mentions(&document.bytes, Dialect::Html, UTF_8, self.options, self.agent);
+        found.nofollow && obeys || self.mentioned(&found, &document, around, depth)
+    }
+
+    /// Takes what an HTML document mentions, whose URLs refer to `around` unless it says otherwise; says whether there may
+    /// be more.
+    fn mentioned(&mut self, found: &Mentions, document: &Document<'_>, around: &Url, depth: usize) -> bool {
+        let base = document.base(found, around);
         // Repeated spellings are the common case and comparing them is cheap. Only the first text of a link is kept,
         // unless that is empty.
         let mut seen = HashSet::new();
         for mention in &found.values {
             let value = &document.bytes[mention.at.clone()];
-            let is_plain = !matches!(mention.source, Source::MetaRefresh | Source::Srcset);
-            if is_plain && !self.options.anchors && !seen.insert(without_fragment(value)) {
+            let is_repeated = match mention.source {
+                Source::MetaRefresh | Source::Srcset | Source::Style => false,
+                Source::StyleInMarkup | Source::Srcdoc => !seen.insert(value),
+                _ => !self.options.anchors && !seen.insert(without_fragment(value)),
+            };
+            if is_repeated {
                 continue;
             }
-            let value = text(value, document.encoding, true);
-            let mut take = |href: &str| {
-                let about = Some((found, mention));
-                self.take(href, mention.source, &base, document.query_encoding, about)
+            let query_encoding = document.query_encoding;
+            let value = match mention.source {
+                Source::Style => document.encoding.decode_without_bom_handling(value).0,
+                _ => text(value, document.encoding, true),
             };
+            let mut take = |href: &str| self.take(href, mention.source, &base, query_encoding, Some((found, mention)));
             let goes_on = match mention.source {
                 Source::MetaRefresh => refresh_target(&value).is_none_or(take),
                 Source::Srcset => srcset::urls(&value).all(take),
+                Source::Style => self.style(&value, css::Kind::Sheet, &base, query_encoding),
+                Source::StyleInMarkup => self.style(&value, css::Kind::Declarations, &base, query_encoding),
+                Source::Srcdoc => self.written_into(&value, &base, depth + 1),
                 _ => take(&value),
             };
             if !goes_on {
-                return;
+                return false;
             }
         }
+        true
     }
 
     fn feed(&mut self, document: &str, kind: feed::Kind, charset: Charset) {
@@ -378,78 +432,11 @@ impl Collector<'_> {
     }
 }
 
-/// An HTML document ready for scanning.
-struct Document<'a> {
-    bytes: Cow<'a, [u8]>,
-    /// The encoding of `bytes`; UTF-8 where the document's own does not contain ASCII.
-    encoding: &'static Encoding,
-    /// The encoding of non-ASCII queries, `None` for UTF-8.
-    query_encoding: Option<&'static Encoding>,
-}
-
-impl<'a> Document<'a> {
-    fn new(body: Cow<'a, [u8]>, charset: Charset) -> Self {
-        let output = charset.encoding.output_encoding();
-        let query_encoding = (output != UTF_8).then_some(output);
-        if charset.encoding.is_ascii_compatible() {
-            return Document { bytes: body, encoding: charset.encoding, query_encoding };
-        }
-        // UTF-16 and ISO-2022-JP.
-        let bytes = Cow::Owned(decoded_text(&body, charset).into_owned().into_bytes());
-        Document { bytes, encoding: UTF_8, query_encoding }
-    }
-
-    /// What relative URLs refer to: the first `base` if it has a URL that can be one, else the page.
-    fn base(&self, found: &Mentions, page: &Url) -> Url {
-        found
-            .base
-            .as_ref()
-            .and_then(|at| page.join(&text(&self.bytes[at.clone()], self.encoding, true)).ok())
-            // A longer one makes no URL that could be crawled, and would be read anew for each link.
-            .filter(|base| base.as_str().len() <= URL_BYTES_MAX && !matches!(base.scheme(), "data" | "javascript"))
-            .unwrap_or_else(|| page.clone())
-    }
-}
-
-fn decoded_text(body: &[u8], charset: Charset) -> Cow<'_, str> {
-    charset.encoding.decode_without_bom_handling(&body[charset.mark_bytes..]).0
-}
-
-/// The beginning of a body, as text that contains ASCII.
-fn utf_8_head(body: &[u8]) -> Cow<'_, [u8]> {
-    let head = &body[..body.len().min(feed::HEAD_BYTES)];
-    match Encoding::for_bom(head) {
-        Some((encoding, mark_bytes)) if encoding != UTF_8 => {
-            Cow::Owned(encoding.decode_without_bom_handling(&head[mark_bytes..]).0.into_owned().into_bytes())
-        }
-        _ => Cow::Borrowed(head),
-    }
-}
-
-/// Undoes gzip where it is not a coding of the body but the body itself: `sitemap.xml.gz`. What else is packed remains
-/// as it is.
-fn unzipped<'a>(body: Cow<'a, [u8]>, page: &Url, bytes_max: usize) -> Cow<'a, [u8]> {
-    if !body.starts_with(&[0x1F, 0x8B]) {
-        return body;
-    }
-    let plain =
-        |bytes_max| content_coding::decode([b"gzip".as_slice()].into_iter(), &body, bytes_max).body.into_owned();
-    // Most archives are none of these, and are not unpacked for nothing.
-    let is_feed = feed::kind(&utf_8_head(&plain(feed::HEAD_BYTES.min(bytes_max)))).is_some();
-    if is_feed || has_text_sitemap_name(page) { Cow::Owned(plain(bytes_max)) } else { body }
-}
-
 /// Text, or packed text, by the name of a sitemap.
 fn is_text_sitemap(content_type: Option<&[u8]>, page: &Url) -> bool {
     let essence = content_type.and_then(|value| value.split(|&byte| byte == b';').next()).unwrap_or_default();
     let is_markup = [&b"html"[..], b"xml", b"json"].iter().any(|word| memchr::memmem::find(essence, word).is_some());
-    !is_markup && has_text_sitemap_name(page)
-}
-
-/// `sitemap.txt`, `sitemap-2.txt.gz` and the like.
-fn has_text_sitemap_name(page: &Url) -> bool {
-    let name = page.path().rsplit('/').next().unwrap_or_default().to_ascii_lowercase();
-    name.starts_with("sitemap") && (name.ends_with(".txt") || name.ends_with(".txt.gz"))
+    !is_markup && has_text_sitemap_name(page.path())
 }
 
 /// The first tag of a list of languages, if it is one.

@@ -170,6 +170,11 @@ impl<'a> Scanner<'a> {
         Some(values)
     }
 
+    /// The same before the tag is read: its attributes may be asked for again.
+    pub fn peek<const N: usize>(&self, names: [&str; N]) -> Option<[Option<Range<usize>>; N]> {
+        self.clone().values(names)
+    }
+
     /// Shows the attributes of the tag, all as written; tells whether it closes itself. None when the document ends
     /// before the tag does, which is no tag then.
     pub fn attributes(&mut self, mut show: impl FnMut(Attribute<'a>)) -> Option<bool> {

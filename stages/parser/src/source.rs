@@ -16,14 +16,23 @@ pub enum Source {
     Frame,
     /// `form action`.
     Form,
-    /// `img src`, `embed src`, `object data`.
+    /// `img src`, `input type=image src`, `background`, `image` and `use` of drawings, `embed src`, `object data` and the
+    /// `param` that says the same.
     Image,
-    /// `srcset` of `img` and `source`.
+    /// `srcset` of `img` and `source`, `link imagesrcset`.
     Srcset,
     /// `script src`.
     Script,
     /// `video`, `audio`, `source`, `track`: `src` and `poster`.
     Media,
+    /// A style sheet or a `style` element: `@import`, `url()`, `image-set()`.
+    Style,
+    /// The same in markup, where character references count: a `style` attribute, or the `style` element of a drawing.
+    StyleInMarkup,
+    /// `iframe srcdoc`: a document, whose links have sources of their own.
+    Srcdoc,
+    /// A web app's manifest.
+    Manifest,
     /// `meta http-equiv=refresh`.
     MetaRefresh,
     /// The header `Link`.
@@ -56,6 +65,9 @@ impl Source {
             Source::Srcset => "srcset",
             Source::Script => "script",
             Source::Media => "media",
+            Source::Style | Source::StyleInMarkup => "style",
+            Source::Srcdoc => "srcdoc",
+            Source::Manifest => "manifest",
             Source::MetaRefresh => "meta-refresh",
             Source::LinkHeader => "link-header",
             Source::RefreshHeader => "refresh-header",

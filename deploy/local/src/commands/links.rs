@@ -11,7 +11,7 @@ use serde_json::json;
 use shared::config::Pipeline;
 use std::path::PathBuf;
 
-/// The links found in a document, one a line: of HTML, of a sitemap or feed, and of the headers that came with it
+/// The links found in a document, one a line: of HTML, of a sitemap or feed, of a style sheet, and of the headers that came with it
 #[derive(Args)]
 #[command(after_help = "The keys below stages.parser say what is taken: embedded, forms, amphtml, anchors, nofollow.
 
