@@ -31,7 +31,7 @@ const WAYS: usize = 4;
 /// Boosts of one message.
 const BATCH: usize = 1000;
 /// How long a boost waits for others.
-const LINGER: Duration = Duration::from_secs(1);
+const LINGER: Duration = Duration::from_millis(250);
 
 /// What is known of a URL. All bits 0: nothing.
 type Row = [u64; 4];
