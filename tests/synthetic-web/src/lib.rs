@@ -21,6 +21,7 @@ mod coding;
 mod control;
 mod dice;
 mod dns;
+mod graph;
 mod hostility;
 mod html;
 mod http;
@@ -45,7 +46,7 @@ mod validators;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::{Arc, mpsc};
@@ -57,6 +58,7 @@ use tokio::net::{TcpListener, UdpSocket};
 use tokio::sync::oneshot;
 
 pub use control::ask;
+pub use graph::{Graph, GraphPage};
 pub use hostility::Hostility;
 pub use load::{Load, measure};
 pub use outage::Outage;
@@ -223,6 +225,31 @@ impl SyntheticWeb {
     /// The DNS server answers no more, or answers again.
     pub fn silence_names(&self, silent: bool) {
         self.web.network.silence_names(silent);
+    }
+
+    /// The pages and how they link.
+    pub fn graph(&self) -> Graph {
+        Graph::of(&self.web.plan)
+    }
+
+    /// The pages in the order of the first request for each, by their numbers in the graph.
+    pub fn pages_in_order(&self) -> Vec<usize> {
+        let plan = &self.web.plan;
+        let mut first = BTreeMap::new();
+        for (host, start) in (0..).zip(graph::starts(plan)) {
+            for contact in &self.web.recorder.host(host).contacts {
+                match contact.resource {
+                    Resource::Page(page) if plan.gives_pages(host) => {
+                        let at = first.entry(start + page as usize).or_insert(contact.at);
+                        *at = contact.at.min(*at);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let mut pages: Vec<(Duration, usize)> = first.into_iter().map(|(page, at)| (at, page)).collect();
+        pages.sort_unstable();
+        pages.into_iter().map(|(_, page)| page).collect()
     }
 
     /// CPU time the serving thread has used. `None` if the system does not tell.
