@@ -3,7 +3,7 @@
 //! In: the arguments of an experiment, read alike by both programs. Out: the laboratory in the place of this process.
 
 use crate::binaries;
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use std::io::ErrorKind;
 use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
@@ -33,6 +33,18 @@ pub enum Experiment {
         #[arg(long, value_name = "N")]
         seed: Option<u64>,
     },
+    /// Order of a crawl (Cho, Garcia-Molina and Page 1998; Abiteboul, Preda and Cobena 2003): how soon does it come to the pages
+    /// that matter?
+    #[command(
+        after_help = "Takes half a minute. A synthetic web is crawled in rounds, in which each server fetches its best page, \
+                      by six orders: discovery, what a page is worth when it is found (flow), links counted until the \
+                      fetch, cash gathered until the fetch (OPIC), the same with a part of each page's own, and the true \
+                      PageRank of what is known. Then with links that leave only when they matter, with news that come \
+                      late, and with few connections. Writes order.csv, order-curves.csv and order.svg; exit 1 when a claim \
+                      does not hold.\n\nExamples:\n  rhumb lab order --out figures\n  rhumb lab order --hosts 500 --pages 60 \
+                      --heavy-tail --connections 80"
+    )]
+    Order(OrderOfCrawl),
     /// Partitions (PQ-MCSA; Fagin and others 1979): how evenly do instances share the hosts, and how much moves when one comes
     /// or goes?
     #[command(
@@ -90,6 +102,45 @@ pub enum Experiment {
         #[arg(long, value_name = "FILE")]
         trace: Option<PathBuf>,
     },
+}
+
+/// What `rhumb lab order` measures.
+#[derive(Debug, Args)]
+pub struct OrderOfCrawl {
+    /// Folder for the tables and the figure
+    #[arg(long, value_name = "DIR", default_value = ".")]
+    pub out: PathBuf,
+    /// Hosts of the web
+    #[arg(long, value_name = "N", default_value_t = 50)]
+    pub hosts: u32,
+    /// Pages of each host, or their mean with --heavy-tail
+    #[arg(long, value_name = "N", default_value_t = 200)]
+    pub pages: u32,
+    /// Many small hosts and few large ones
+    #[arg(long)]
+    pub heavy_tail: bool,
+    /// Fewest links on a page
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub links_min: u32,
+    /// Most links on a page
+    #[arg(long, value_name = "N", default_value_t = 80)]
+    pub links_max: u32,
+    /// Share of the links that stay on their host
+    #[arg(long, value_name = "SHARE", default_value_t = 0.8)]
+    pub locality: f64,
+    /// Each host's first page is a seed, not that of the first host alone
+    #[arg(long)]
+    pub seeds_everywhere: bool,
+    /// Connections, where they are few: so many hosts fetch a page in a round
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = positive)]
+    pub connections: usize,
+    /// Seed of the web: the same seed gives the same files
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+}
+
+fn positive(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|&number| number > 0).ok_or_else(|| "must be a number above 0".to_owned())
 }
 
 /// Becomes the laboratory, with the arguments that follow `rhumb lab`: its exit code is that of the command. Returns only

@@ -9,6 +9,8 @@
 //!
 //! - [`dns`]: name caches, concurrent lookups, and the queues and sockets of a crawler (Yin, Yin and Huang 2008; the
 //!   cached, non-blocking resolver for crawlers, 2008).
+//! - [`order`]: the order in which a crawl comes to the pages that matter (Cho, Garcia-Molina and Page 1998; Abiteboul,
+//!   Preda and Cobena 2003).
 //! - [`partitions`]: how instances share the hosts, and what moves when one comes or goes (PQ-MCSA; Fagin, Nievergelt,
 //!   Pippenger and Strong 1979).
 //! - [`scheduling`]: which server next, and which of its URLs (Cao, Jiang and Singh 2003).
@@ -19,6 +21,8 @@ use std::fmt;
 
 pub mod dns;
 mod instance;
+pub mod order;
+mod page_rank;
 pub mod partitions;
 mod plot;
 mod random;

@@ -3,11 +3,12 @@
 //! In: the arguments of `rhumb lab`. Out: files, lines on standard output, and exit code 0 when all claims hold.
 
 use clap::Parser;
-use laboratory::{Claim, dns, partitions, scheduling, topics, url_cache};
-use rhumb::lab::Experiment;
+use laboratory::{Claim, dns, order, partitions, scheduling, topics, url_cache};
+use rhumb::lab::{Experiment, OrderOfCrawl};
 use rhumb::output::line;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use synthetic_web::{PagesPerHost, Profile};
 
 /// Reproduces a paper's experiment
 #[derive(Parser)]
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
     shared::log::begin(&shared::config::Log::default(), "rhumb");
     let hold = match experiment {
         Experiment::Dns { out, seed } => run_dns(out, seed),
+        Experiment::Order(what) => run_order(what),
         Experiment::Partitions { out, seed } => run_partitions(out, seed),
         Experiment::Scheduling { out, seed } => run_scheduling(out, seed),
         Experiment::Topics { out, seed } => run_topics(out, seed),
@@ -45,6 +47,23 @@ fn run_dns(folder: PathBuf, seed: Option<u64>) -> anyhow::Result<bool> {
     let tables = ["arms", "hit-rates", "tables", "rows"].map(|table| format!("{}/dns-{table}.csv", folder.display()));
     line(format_args!("written  {} {}/dns.svg", tables.join(" "), folder.display()));
     Ok(all_hold(&claims))
+}
+
+/// Runs the experiment on the order of a crawl. Returns whether all claims hold.
+fn run_order(what: OrderOfCrawl) -> anyhow::Result<bool> {
+    let OrderOfCrawl { hosts, links_min, links_max, locality, seed, .. } = what;
+    let pages_per_host = match what.heavy_tail {
+        true => PagesPerHost::HeavyTail { mean: what.pages },
+        false => PagesPerHost::Exactly(what.pages),
+    };
+    let profile = Profile { seed, hosts, pages_per_host, links_min, links_max, locality, ..Profile::raw() };
+    let (seeds_everywhere, connections) = (what.seeds_everywhere, what.connections);
+    let settings = order::Settings { profile, seeds_everywhere, connections, folder: what.out };
+    let findings = order::run(&settings, &mut |progress| tracing::info!("{progress}"))?;
+    line(format_args!("written  {0}/order.csv {0}/order-curves.csv {0}/order.svg", settings.folder.display()));
+    let hold = all_hold(&findings.claims);
+    findings.lines.iter().for_each(|found| line(format_args!("order    {found}")));
+    Ok(hold)
 }
 
 /// Runs the experiment on partitions. Returns whether all claims hold.

@@ -4,22 +4,17 @@
 //! Source: Cao, Jiang and Singh 2003, section 4.
 
 use super::web::Web;
+use crate::page_rank::page_rank;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::seq::SliceRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
 use shared::message::Quality;
 use std::fmt;
 
-/// d of PageRank: the share that flows along links.
-const DAMPING: f64 = 0.85;
-/// Rounds of PageRank: after them less than a millionth of it still moves.
-const ROUNDS: usize = 100;
-
 /// Where qualities come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Model {
-    /// R(u) = (1 - d) / T + d * sum of R(v) / C_v over the pages v that link to u. T is the number of pages, C_v the
-    /// number of links of v.
+    /// PageRank.
     PageRank,
     /// 1 / k, where k is a random permutation, so that servers mean nothing.
     Zipf,
@@ -38,7 +33,7 @@ impl Model {
     /// The quality of each page.
     pub(super) fn qualities(self, web: &Web, seed: u64) -> Vec<Quality> {
         let values = match self {
-            Model::PageRank => page_rank(web),
+            Model::PageRank => page_rank(&web.pages.iter().map(|page| page.links.as_slice()).collect::<Vec<_>>()),
             Model::Zipf => zipf(web.pages.len(), seed),
         };
         values.into_iter().map(|value| Quality::new(value as f32).unwrap_or_default()).collect()
@@ -49,22 +44,6 @@ impl fmt::Display for Model {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
     }
-}
-
-fn page_rank(web: &Web) -> Vec<f64> {
-    let pages = web.pages.len();
-    let own = (1.0 - DAMPING) / pages as f64;
-    let mut ranks = vec![1.0 / pages as f64; pages];
-    for _ in 0..ROUNDS {
-        let mut next = vec![own; pages];
-        for (page, rank) in web.pages.iter().zip(&ranks) {
-            for &to in &page.links {
-                next[to] += DAMPING * rank / page.links.len() as f64;
-            }
-        }
-        ranks = next;
-    }
-    ranks
 }
 
 fn zipf(pages: usize, seed: u64) -> Vec<f64> {
@@ -78,21 +57,7 @@ fn zipf(pages: usize, seed: u64) -> Vec<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::web::Page;
     use super::*;
-
-    #[test]
-    fn page_rank_flows_along_links() {
-        // 0 and 1 link to each other and to 2, which links to nothing.
-        let page = |links: &[usize]| Page { server: 0, response_us: 1, links: links.to_vec() };
-        let web = Web { servers: Vec::new(), pages: vec![page(&[1, 2]), page(&[0, 2]), page(&[])] };
-        let ranks = page_rank(&web);
-        // x = 0.05 + 0.85 x / 2; the third has 0.05 + 0.85 x.
-        let x = 0.05 / (1.0 - 0.425);
-        for (rank, expected) in ranks.iter().zip([x, x, 0.05 + 0.85 * x]) {
-            assert!((rank - expected).abs() < 1e-9, "{ranks:?}");
-        }
-    }
 
     #[test]
     fn zipf_is_a_permutation_by_the_seed() {
