@@ -8,6 +8,7 @@ pub mod figures;
 pub mod frontier;
 pub mod known_urls;
 pub mod moves;
+pub mod order;
 mod process;
 pub mod scaling;
 pub mod slow_dns;

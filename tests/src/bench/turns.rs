@@ -13,7 +13,7 @@ mod web;
 mod wget2;
 
 pub use contender::Contender;
-pub(super) use contender::ROUND_AT_MOST;
+pub(super) use contender::{ROUND_AT_MOST, cpu_of_ended_processes};
 pub use round::{Round, Spread, What};
 pub use table::Table;
 pub use web::Web;

@@ -9,6 +9,7 @@ use clap::Parser;
 use dedup::seen::memory_store_bytes;
 use rhumb_tests::bench::bisect::{Found, Way};
 use rhumb_tests::bench::figures::Figure;
+use rhumb_tests::bench::order::{Measured, Policy};
 use rhumb_tests::bench::slow_dns::{self, Steady};
 use rhumb_tests::bench::turns::{self, Contender, Spread, Table, Web};
 use rhumb_tests::bench::{self, frontier, known_urls, median, scaling, url_cache, url_seen};
@@ -67,6 +68,10 @@ struct Cli {
     /// after the first seconds of a crawl, instead
     #[arg(long, value_name = "MS", num_args = 0..=1, default_missing_value = "300")]
     slow_dns: Option<u64>,
+    /// How soon crawls with these policies of the scheduler, each with a quality and other keys, come to the pages that matter,
+    /// such as `--order breadth-first capacity:flow`, by PageRank and the order of requests, instead
+    #[arg(long, value_name = "POLICY[:QUALITY][,KEY.PATH=VALUE]...", num_args = 1..)]
+    order: Option<Vec<Policy>>,
     /// Lookups a second of the URL cache, by policy, instead
     #[arg(long)]
     url_cache: bool,
@@ -126,6 +131,8 @@ fn main() -> anyhow::Result<ExitCode> {
         url_seen(&cli, sizes)?;
     } else if let Some(latency_ms) = cli.slow_dns {
         slow_dns(&cli, latency_ms)?;
+    } else if let Some(policies) = &cli.order {
+        order(&cli, policies)?;
     } else if cli.figures {
         figures(&cli)?;
     } else if cli.scaling {
@@ -169,6 +176,28 @@ fn figures(cli: &Cli) -> anyhow::Result<()> {
     for Figure { of, spread } in figures {
         let Spread { median, lower, upper, pairs } = spread;
         println!("{median:>8.2} ({lower:.2} to {upper:.2}, {pairs} rounds)  {of}");
+    }
+    Ok(())
+}
+
+fn order(cli: &Cli, policies: &[Policy]) -> anyhow::Result<()> {
+    ensure!(cli.rounds > 0, "--rounds must be at least 1");
+    let profile = cli.web.profile(cli.hosts, cli.pages, cli.request_cap);
+    let compared = bench::order::measure(policies, &profile, &cli.set, cli.rounds)?;
+    if cli.json {
+        println!("{}", serde_json::to_string(&compared)?);
+        return Ok(());
+    }
+    let (web, hosts, rounds) = (cli.web.name(), profile.hosts, cli.rounds);
+    println!("{web} web of {hosts} hosts; medians of {rounds} rounds in turn");
+    println!(
+        "each host a page a round: {:.4} in order of discovery (0 %), {:.4} in the best order (100 %)",
+        compared.discovery, compared.best
+    );
+    println!("{:<32} {:>7} {:>7} {:>8} {:>11}", "policy", "area", "way", "pages/s", "CPU ms/page");
+    for Measured { policy, area, way, pages_per_s, cpu_ms_per_page } in compared.measured {
+        let percent = way * 100.0;
+        println!("{policy:<32} {area:>7.4} {percent:>5.0} % {pages_per_s:>8.0} {cpu_ms_per_page:>11.3}");
     }
     Ok(())
 }
