@@ -35,8 +35,10 @@ const LINGER: Duration = Duration::from_millis(250);
 
 /// What is known of a URL. All bits 0: nothing.
 type Row = [u64; 4];
-/// Bytes of a row.
-const ROW_BYTES: u64 = size_of::<Row>() as u64;
+/// A bucket, in it the row of the last link first.
+type Bucket = [Row; WAYS];
+/// Buckets at first. There are four times as many when half of their rows are taken.
+const BUCKETS_AT_FIRST: usize = 1 << 12;
 
 /// A row, unpacked.
 #[derive(Clone, Copy, Default)]
@@ -96,6 +98,11 @@ impl Sources {
     }
 }
 
+/// The bucket of a URL: the upper half of a product, so that every bucket is as likely.
+fn bucket_of(url: u64, buckets: usize) -> usize {
+    ((u128::from(url) * buckets as u128) >> 64) as usize
+}
+
 /// What is left of the worth of a link before which so many came from its domain.
 fn damping(before: u8) -> f32 {
     if before == u8::MAX { 0.0 } else { (UNDAMPED / (f32::from(before) + 1.0)).min(1.0) }
@@ -114,9 +121,11 @@ pub(crate) struct Target {
 
 /// The boosts that are added up, and those that wait for others.
 pub(crate) struct Boosts {
-    /// Buckets of rows, in each the row of the last link first. Empty while nothing is added up.
-    buckets: Vec<[Row; WAYS]>,
-    bytes_max: u64,
+    /// Empty while nothing is added up.
+    buckets: Vec<Bucket>,
+    buckets_max: usize,
+    /// Rows that are taken.
+    urls: usize,
     /// Boosts that wait, with when they are due, by partition.
     waiting: BTreeMap<u16, (Timestamp, Vec<Boost>)>,
     /// When they are due, in order; an entry whose boosts have left means nothing.
@@ -127,12 +136,25 @@ pub(crate) struct Boosts {
 impl Boosts {
     /// Takes so many bytes at most, and none before the first link.
     pub(crate) fn new(bytes_max: u64) -> Self {
-        Boosts { buckets: Vec::new(), bytes_max, waiting: BTreeMap::new(), due: VecDeque::new(), sent: 0 }
+        let buckets_max = usize::try_from(bytes_max).unwrap_or(usize::MAX) / size_of::<Bucket>();
+        Boosts { buckets: Vec::new(), buckets_max, urls: 0, waiting: BTreeMap::new(), due: VecDeque::new(), sent: 0 }
     }
 
     /// Nothing is to be added up any more.
     pub(crate) fn forget(&mut self) {
-        self.buckets = Vec::new();
+        (self.buckets, self.urls) = (Vec::new(), 0);
+    }
+
+    /// Makes room for more URLs.
+    fn grow(&mut self) {
+        let buckets = (4 * self.buckets.len()).max(BUCKETS_AT_FIRST).min(self.buckets_max).max(1);
+        let before = std::mem::replace(&mut self.buckets, vec![[[0; 4]; WAYS]; buckets]);
+        for row in before.iter().flat_map(|bucket| bucket.iter().rev()).filter(|row| **row != [0; 4]) {
+            let bucket = &mut self.buckets[bucket_of(row[0], buckets)];
+            // Four times as many have room for all that were in one.
+            bucket.copy_within(..WAYS - 1, 1);
+            bucket[0] = *row;
+        }
     }
 
     /// A link was found. `partition_of`: that of a hash.
@@ -144,16 +166,14 @@ impl Boosts {
         partition_of: impl Fn(u64) -> u16,
         out: &mut Output<Effect>,
     ) {
-        if self.buckets.is_empty() {
-            let buckets = (self.bytes_max / (ROW_BYTES * WAYS as u64)).max(1);
-            // The system gives memory for the parts that are used.
-            self.buckets = vec![[[0; 4]; WAYS]; usize::try_from(buckets).unwrap_or(1)];
+        if self.urls >= self.buckets.len() * WAYS / 2 && self.buckets.len() < self.buckets_max.max(1) {
+            self.grow();
         }
-        // The upper half of a product: every bucket is as likely.
-        let at = (u128::from(target.url) * self.buckets.len() as u128) >> 64;
-        let bucket = &mut self.buckets[at as usize];
+        let at = bucket_of(target.url, self.buckets.len());
+        let bucket = &mut self.buckets[at];
         let met = bucket.iter().position(|row| row[0] == target.url);
         let place = met.unwrap_or(WAYS - 1);
+        self.urls += usize::from(bucket[place] == [0; 4]);
         let mut given_way = if met.is_none() { Known::of(bucket[place]) } else { Known::default() };
         let mut known = met.map_or(Known::default(), |met| Known::of(bucket[met]));
         let before = link.damped_for.map_or(0, |domain| known.sources.add(domain));
