@@ -4,7 +4,7 @@
 //! In: every link that passes the filters. Out: [`Boosts`] messages.
 //!
 //! The first link of a URL goes on with the URL itself. What later links bring is sent when it has reached [`MATTERS`] of what
-//! went before, so that a URL with many links is lifted as often as its value grows by half, not with each link.
+//! went before, so that a URL with many links is lifted as often as its value doubles, not with each link.
 //!
 //! Invariants: memory is bounded; of the links that came, a URL is given no more than they were worth. It is given less
 //! where it was forgotten meanwhile, or its first link came to another instance: nothing depends on it but the order.
@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 /// A sum is sent when it is this large beside what was sent before;
-const MATTERS: f32 = 0.5;
+const MATTERS: f32 = 1.0;
 /// that of a URL that gives way, already when it is this large.
 const MATTERS_AT_LAST: f32 = 0.25;
 /// So many links from one registered domain count in full, each further one the less, the more came before it; behind the last

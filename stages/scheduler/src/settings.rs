@@ -169,6 +169,11 @@ impl Settings {
         self.policy().by_quality() && self.quality.later_links_count(topic)
     }
 
+    /// The same for the topics that have no quality of their own.
+    pub(crate) fn later_links_count_mostly(&self) -> bool {
+        self.later_links_count("")
+    }
+
     pub(crate) fn policy(&self) -> &'static dyn Policy {
         policy::of(self.policy)
     }

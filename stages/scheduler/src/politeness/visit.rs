@@ -17,6 +17,17 @@ pub(crate) fn requests_max(settings: &Settings, learned: u32, gap: Duration) -> 
     usize::try_from(u128::from(limit.max(1)).min(in_visit)).unwrap_or(usize::MAX)
 }
 
+/// Where later links count, a job takes this part of what waits at its server, as a divisor: what waits behind may be better
+/// than it seems, and what is found meanwhile may be better still.
+const PART: u64 = 4;
+/// It takes so many all the same: connections cost.
+const PART_MIN: usize = 10;
+
+/// Returns the number of URLs in a job for a server with so many `waiting`, of which as many as `limit` could be taken.
+pub(crate) fn best_part(limit: usize, waiting: u64) -> usize {
+    limit.min(usize::try_from(waiting.div_ceil(PART)).unwrap_or(usize::MAX).max(PART_MIN))
+}
+
 /// Returns the server's limit of requests on a connection, after a connection that served `requests`; 0: not known.
 ///
 /// A server that closes has shown its limit. A server that served as many as its supposed limit and did not close has a
@@ -59,6 +70,12 @@ pub(crate) fn smooth(estimate: u32, measured: u32) -> u32 {
 mod tests {
     use super::*;
     use crate::settings::tests::settings;
+
+    #[test]
+    fn a_job_takes_a_part_of_much_and_all_of_little() {
+        assert_eq!([0, 9, 10, 41, 100, 1000].map(|waiting| best_part(50, waiting)), [10, 10, 10, 11, 25, 50]);
+        assert_eq!(best_part(3, 1000), 3);
+    }
 
     #[test]
     fn the_overlap_is_what_connections_of_several_requests_show() {

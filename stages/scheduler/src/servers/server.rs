@@ -12,7 +12,7 @@ use crate::keys::topic::{TopicIndex, TopicNumber};
 use crate::politeness::pauses::{back_off, gap};
 use crate::politeness::strain::{CALM, Strain};
 use crate::politeness::trouble::Trouble;
-use crate::politeness::visit::requests_max;
+use crate::politeness::visit::{best_part, requests_max};
 use crate::ranking::policy::{Connection, Rank};
 use crate::ranking::ready_queue::QueuePlace;
 use crate::ranking::speeds::Speeds;
@@ -155,7 +155,8 @@ impl Server {
     /// Requests of its next job, at most.
     pub(crate) fn requests_max(&self, settings: &Settings) -> usize {
         let limit = requests_max(settings, self.requests_learned, self.gap(settings));
-        if self.strain.is_felt() { limit.min(CALM.into()) } else { limit }
+        let limit = if self.strain.is_felt() { limit.min(CALM.into()) } else { limit };
+        if settings.later_links_count_mostly() { best_part(limit, self.queues.len()) } else { limit }
     }
 
     /// Allows no contact for `wait`, at least.
