@@ -1,5 +1,5 @@
-//! What browsers load is crawled when that is wanted, each once: through style sheets and their imports, documents in
-//! attributes, drawings and a manifest, on the site of a test.
+//! What no link leads to is crawled when that is wanted, each once: what browsers load, through style sheets and their imports,
+//! documents in attributes, drawings and a manifest; and a sitemap that nobody names. On the site of a test.
 
 use rhumb_tests::harness::{World, assert_conserved, json};
 use std::collections::BTreeMap;
@@ -89,6 +89,12 @@ const EMBEDDED: &[(&str, &str, &str)] = &[
     ("/script.js", "text/javascript", ""),
 ];
 
+/// What a sitemap leads to that stands where most do.
+const GUESSED: &[(&str, &str, &str)] = &[
+    ("/sitemap.xml", "application/xml", "<urlset><url><loc>/lonely.html</loc></url></urlset>"),
+    ("/lonely.html", HTML, "<a href=/>home</a>"),
+];
+
 /// How often each path was asked for.
 type Asked = Arc<Mutex<BTreeMap<String, usize>>>;
 
@@ -113,7 +119,7 @@ fn serve(stream: &TcpStream, asked: &Asked) -> Option<()> {
     loop {
         let head: Vec<String> = lines.by_ref().map_while(Result::ok).take_while(|line| !line.is_empty()).collect();
         let path = head.first()?.split(' ').nth(1)?.to_owned();
-        let known = PAGES.iter().chain(EMBEDDED).find(|(known, ..)| *known == path);
+        let known = PAGES.iter().chain(EMBEDDED).chain(GUESSED).find(|(known, ..)| *known == path);
         let (status, (_, content_type, body)) = known.map_or((404, ("", HTML, "")), |known| (200, *known));
         *asked.lock().unwrap_or_else(PoisonError::into_inner).entry(path).or_default() += 1;
         let fields = format!("Content-Type: {content_type}\r\nContent-Length: {}\r\n", body.len());
@@ -151,4 +157,9 @@ fn depth_ends_what_is_loaded_too() {
     let is_asked = |path: &str| asked.contains_key(path);
     assert!(is_asked("/css/main.css") && is_asked("/css/import.css") && is_asked("/font/a.woff2"), "{asked:?}");
     assert!(!is_asked("/css/nested/last.css") && !is_asked("/css/nested/last.png"), "{asked:?}");
+}
+
+#[test]
+fn a_sitemap_is_guessed_when_wanted_where_robots_txt_is_missing() {
+    assert_eq!(crawl(&["limits.sitemap_guess=true"]), once(&[PAGES, GUESSED]));
 }

@@ -3,11 +3,12 @@
 //! Order is looked at on a web of which every URL is a seed, over one connection, from servers that close a connection
 //! after five requests: what is requested next is then the policy's choice alone, and it chooses often.
 
+use laboratory::order::Scale;
 use rhumb_tests::harness::{Crawl, World};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
-use synthetic_web::{Latency, PagesPerHost, Profile, RobotsShares};
+use synthetic_web::{Graph, Latency, PagesPerHost, Profile, RobotsShares};
 
 const AT_MOST: Duration = Duration::from_secs(120);
 
@@ -39,6 +40,8 @@ fn every_policy_comes_to_the_same() {
         ("quality", "table"),
         ("capacity", "flow"),
         ("capacity", "zipf"),
+        ("capacity", "links"),
+        ("quality", "opic"),
     ] {
         let world = World::new(profile.clone());
         let crawl = with_table(world.crawl(), folder.path(), &world.web.truth().pages);
@@ -110,6 +113,33 @@ fn capacity_gathers_quality_faster_than_breadth_first() {
         order.first_half().filter(|url| order.good.contains(*url)).count() * 100 / (HOSTS * GOOD)
     });
     assert!((30..=70).contains(&breadth_first) && capacity >= 90, "{breadth_first} % and {capacity} %");
+}
+
+/// Goal: links that are found later lift the pages that they lead to. Method: on the laboratory's scale, the order in which the web
+/// saw its pages requested lies well above that of the same crawl by what pages were worth when they were found, and above
+/// breadth-first. Pauses between requests let what is found be known.
+#[test]
+fn pages_with_many_links_are_fetched_sooner_when_later_links_count() {
+    let profile = Profile { hosts: 20, pages_per_host: PagesPerHost::Exactly(100), ..Profile::raw() };
+    let scale = Scale::new(&Graph::new(profile.clone()).expect("a web"), &[0]);
+    let way = |policy: &str, quality: &str| {
+        let world = World::alone(profile.clone());
+        let finished = world
+            .crawl()
+            .set("politeness.delay=20ms")
+            .set("stages.scheduler.requests_per_connection=10")
+            .set(&format!("stages.scheduler.policy={policy}"))
+            .set(&format!("stages.scheduler.quality={quality}"))
+            .run(AT_MOST);
+        world.assert_whole(&finished);
+        scale.way(scale.area(&world.web.pages_in_order()))
+    };
+    let [links, opic, flow] = ["links", "opic", "flow"].map(|quality| way("quality", quality));
+    let breadth_first = way("breadth-first", "depth");
+    let found =
+        format!("links {links:.2}, opic {opic:.2}, flow {flow:.2}, breadth-first {breadth_first:.2} of the way");
+    println!("{found}");
+    assert!(links > breadth_first + 0.1 && links > flow + 0.3 && opic > flow + 0.1, "{found}");
 }
 
 /// A crawl of which all URLs were seeds.
