@@ -120,6 +120,8 @@ fn check_lists_of_urls(kept: &mut Kept) {
     );
     let reasons = vec![FilterReason::Scope, FilterReason::Parameters];
     kept.check("reasons", &FilteredUrls { origin: origin(), urls: urls(), reasons });
+    let boost = Boost { host: 1 << 60, url: 7, worth: Quality::SEED };
+    kept.check("boosts", &Boosts { partition: 17, boosts: vec![boost] });
     kept.check(
         "batch",
         &SplitUrls {
