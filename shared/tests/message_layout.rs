@@ -120,7 +120,7 @@ fn check_lists_of_urls(kept: &mut Kept) {
     );
     let reasons = vec![FilterReason::Scope, FilterReason::Parameters];
     kept.check("reasons", &FilteredUrls { origin: origin(), urls: urls(), reasons });
-    let boost = Boost { host: 1 << 60, url: 7, worth: Quality::SEED };
+    let boost = Boost { host: 1 << 60, url: 7, worth: Quality::SEED, is_cash: true };
     kept.check("boosts", &Boosts { partition: 17, boosts: vec![boost] });
     kept.check(
         "batch",

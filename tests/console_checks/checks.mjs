@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import fs from "node:fs";
 import path from "node:path";
-import { firstView } from "./first_view.mjs";
+import { firstViews } from "./first_view.mjs";
 import { MARKUP } from "./hostile.mjs";
 import { Page, named } from "./page.mjs";
 import { begin, end, peakBytes, rest, rhumb, status, until } from "./processes.mjs";
@@ -208,11 +208,12 @@ async function nothing_is_done_without_the_token_or_from_another_site(world) {
 /** The figure that is promised is 300 ms, on a machine at rest. Other work only adds to it, so the fastest counts. */
 async function the_first_view_comes_soon(world) {
   const openings = async (beside) => {
-    const times = [];
-    for (let round = 0; round < 5; round += 1) times.push(await firstView(world));
-    times.sort((a, b) => a - b);
-    console.log(`    first view after ${times[2]} ms ${beside} (five first windows: ${times.join(", ")} ms)`);
-    return times[0];
+    const rounds = [];
+    for (let round = 0; round < 5; round += 1) rounds.push(await firstViews(world));
+    const [first, later] = [0, 1].map((window) => rounds.map((times) => times[window]).sort((a, b) => a - b));
+    console.log(`    first view ${beside}: after ${first[2]} ms in a browser's first window (${first.join(", ")} ms), ` +
+      `after ${later[2]} ms in a later one (${later.join(", ")} ms)`);
+    return first[0];
   };
   await openings("beside the crawl");
   await rhumb(world, "pause");

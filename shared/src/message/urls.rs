@@ -141,7 +141,7 @@ pub struct FilteredUrls {
 pub struct Boosts {
     /// Partition of all of them.
     pub partition: u16,
-    /// At most 1,000.
+    /// At most 200.
     pub boosts: Vec<Boost>,
 }
 
@@ -154,6 +154,8 @@ pub struct Boost {
     pub url: u64,
     /// What is added to its quality.
     pub worth: Quality,
+    /// The worth is cash, of pages whose topic goes by that, and not a number of links.
+    pub is_cash: bool,
 }
 
 /// `urls.split.<p>`: up to `stages.host-splitter.batch_urls_max` (256) URLs of one partition, from several pages.

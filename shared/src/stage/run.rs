@@ -140,7 +140,7 @@ impl Loop {
         loop {
             if draining.is_none() && self.reassigned.is_some() {
                 draining = self.reassigned;
-                self.give_back(std::mem::take(&mut ears.streams), None).await;
+                self.give_back(std::mem::take(&mut ears.inputs.streams), None).await;
             }
             self.hear(draining.is_some()).await?;
             let grace = if self.reassigned.is_some() { REASSIGN_GRACE } else { DRAIN_GRACE };
@@ -165,8 +165,7 @@ impl Loop {
                     answer = self.publisher.next() => Heard::StreamsAnswer(answer),
                     () = std::future::poll_fn(|context| self.core.poll_work(context)), if may_step => Heard::WorkEnded,
                     Some(request) = ears.control.next() => Heard::Control(request),
-                    Some(message) = ears.soft.next(), if may_step && !is_late => Heard::Soft(message),
-                    Some(message) = ears.streams.next(), if takes_input && !is_late => Heard::Message(message),
+                    heard = std::future::poll_fn(|context| ears.inputs.poll(context, takes_input)), if may_step && !is_late => heard,
                     () = tokio::time::sleep_until(next.into()) => Heard::Time,
                 },
             };
@@ -175,14 +174,14 @@ impl Loop {
             match heard {
                 Heard::Shutdown => {
                     (draining, self.reassigned, self.is_told_to_end) = (Some(Instant::now()), None, true);
-                    self.give_back(std::mem::take(&mut ears.streams), None).await;
+                    self.give_back(std::mem::take(&mut ears.inputs.streams), None).await;
                 }
                 Heard::Time => {
                     if let Some(new_inputs) = self.look_after(wake, &mut next_upkeep).await? {
                         // What came late may be of a stream that is no more.
                         ears.late = None;
                         if draining.is_none() {
-                            (ears.streams, ears.soft) = new_inputs;
+                            (ears.inputs.streams, ears.inputs.soft) = new_inputs;
                         }
                     }
                 }

@@ -7,7 +7,8 @@
 //! went before, so that a URL with many links is lifted as often as its value doubles, not with each link.
 //!
 //! Invariants: memory is bounded; of the links that came, a URL is given no more than they were worth. It is given less
-//! where it was forgotten meanwhile, or its first link came to another instance: nothing depends on it but the order.
+//! where it was forgotten meanwhile, or its first link came to another instance, and more where a message came twice or a page
+//! is crawled again: nothing depends on it but the order.
 //!
 //! Sources: Abiteboul, Preda and Cobena 2003 (OPIC); Cho, Garcia-Molina and Page 1998 (backlinks).
 
@@ -28,16 +29,19 @@ const MATTERS_AT_LAST: f32 = 0.25;
 const UNDAMPED: f32 = 32.0;
 /// URLs of one bucket: the one that was met longest ago gives way.
 const WAYS: usize = 4;
-/// Boosts of one message.
-const BATCH: usize = 1000;
+/// Boosts of one message. More of a partition within [`LINGER`] are dropped: schedulers have other work.
+const BATCH: usize = 200;
 /// How long a boost waits for others.
 const LINGER: Duration = Duration::from_millis(250);
 
 /// What is known of a URL. All bits 0: nothing.
 type Row = [u64; 4];
+/// In the place of sources: links are worth cash.
+const CASH: u64 = u64::MAX;
+
 /// A bucket, in it the row of the last link first.
 type Bucket = [Row; WAYS];
-/// Buckets at first. There are four times as many when half of their rows are taken.
+/// Buckets at first. There are twice as many when half of their rows are taken.
 const BUCKETS_AT_FIRST: usize = 1 << 12;
 
 /// A row, unpacked.
@@ -49,18 +53,19 @@ struct Known {
     sent: f32,
     /// What came since.
     sum: f32,
-    sources: Sources,
+    /// Where links came from; none where they are worth cash.
+    sources: Option<Sources>,
 }
 
 impl Known {
     fn of([url, host, values, sources]: Row) -> Self {
         let [sent, sum] = [(values >> 32) as u32, values as u32].map(f32::from_bits);
-        Known { url, host, sent, sum, sources: Sources(sources) }
+        Known { url, host, sent, sum, sources: (sources != CASH).then_some(Sources(sources)) }
     }
 
     fn row(self) -> Row {
         let values = u64::from(self.sent.to_bits()) << 32 | u64::from(self.sum.to_bits());
-        [self.url, self.host, values, self.sources.0]
+        [self.url, self.host, values, self.sources.map_or(CASH, |sources| sources.0)]
     }
 
     /// What is to be sent, if it is this large beside what was sent. It counts as sent.
@@ -69,13 +74,13 @@ impl Known {
         matters.then(|| {
             let worth = Quality::new(std::mem::take(&mut self.sum)).unwrap_or_default();
             self.sent += worth.get();
-            Boost { host: self.host, url: self.url, worth }
+            Boost { host: self.host, url: self.url, worth, is_cash: self.sources.is_none() }
         })
     }
 }
 
-/// The last four domains that linked, each by 8 bits of its hash and with the number of its links, up to 255: the last one in
-/// the lowest bits.
+/// Four domains that linked, each by 8 bits of its hash and with the number of its links, up to 255: the last one in the lowest
+/// bits (Space-Saving: Metwally, Agrawal and El Abbadi 2005).
 #[derive(Clone, Copy, Default)]
 struct Sources(u64);
 
@@ -85,7 +90,9 @@ impl Sources {
         let hash = domain as u8;
         let all = self.0.to_le_bytes();
         let places = all.chunks_exact(2).map(|place| (place[0], place[1]));
-        let place = places.clone().position(|(of, links)| of == hash && links > 0);
+        let met = places.clone().position(|(of, links)| of == hash && links > 0);
+        // A new one takes the place of the one with fewest links, and its number: several in turn count as one.
+        let place = met.or_else(|| (0..).zip(places.clone()).min_by_key(|(_, (_, links))| *links).map(|(at, _)| at));
         let before = place.and_then(|at| places.clone().nth(at)).map_or(0, |(_, links)| links);
         let others = places.enumerate().filter(|(at, _)| Some(*at) != place).map(|(_, of)| of);
         let mut next = [0; 8];
@@ -131,13 +138,25 @@ pub(crate) struct Boosts {
     /// When they are due, in order; an entry whose boosts have left means nothing.
     due: VecDeque<(Timestamp, u16)>,
     sent: u64,
+    dropped: u64,
 }
 
 impl Boosts {
     /// Takes so many bytes at most, and none before the first link.
     pub(crate) fn new(bytes_max: u64) -> Self {
-        let buckets_max = usize::try_from(bytes_max).unwrap_or(usize::MAX) / size_of::<Bucket>();
-        Boosts { buckets: Vec::new(), buckets_max, urls: 0, waiting: BTreeMap::new(), due: VecDeque::new(), sent: 0 }
+        // Half as many are held beside them while they become twice as many.
+        let most = usize::try_from(bytes_max).unwrap_or(usize::MAX) / size_of::<Bucket>() * 2 / 3;
+        let buckets_max = (0..).map(|times| BUCKETS_AT_FIRST << times).take_while(|buckets| *buckets <= most).last();
+        let buckets_max = buckets_max.unwrap_or(1);
+        Boosts {
+            buckets: Vec::new(),
+            buckets_max,
+            urls: 0,
+            waiting: BTreeMap::new(),
+            due: VecDeque::new(),
+            sent: 0,
+            dropped: 0,
+        }
     }
 
     /// Nothing is to be added up any more.
@@ -147,26 +166,19 @@ impl Boosts {
 
     /// Makes room for more URLs.
     fn grow(&mut self) {
-        let buckets = (4 * self.buckets.len()).max(BUCKETS_AT_FIRST).min(self.buckets_max).max(1);
+        let buckets = (2 * self.buckets.len()).max(BUCKETS_AT_FIRST).min(self.buckets_max);
         let before = std::mem::replace(&mut self.buckets, vec![[[0; 4]; WAYS]; buckets]);
         for row in before.iter().flat_map(|bucket| bucket.iter().rev()).filter(|row| **row != [0; 4]) {
             let bucket = &mut self.buckets[bucket_of(row[0], buckets)];
-            // Four times as many have room for all that were in one.
+            // Those of two buckets are never in one.
             bucket.copy_within(..WAYS - 1, 1);
             bucket[0] = *row;
         }
     }
 
     /// A link was found. `partition_of`: that of a hash.
-    pub(crate) fn add(
-        &mut self,
-        now: Timestamp,
-        link: LinkWorth,
-        target: Target,
-        partition_of: impl Fn(u64) -> u16,
-        out: &mut Output<Effect>,
-    ) {
-        if self.urls >= self.buckets.len() * WAYS / 2 && self.buckets.len() < self.buckets_max.max(1) {
+    pub(crate) fn add(&mut self, now: Timestamp, link: LinkWorth, target: Target, partition_of: impl Fn(u64) -> u16) {
+        if self.urls >= self.buckets.len() * WAYS / 2 && self.buckets.len() < self.buckets_max {
             self.grow();
         }
         let at = bucket_of(target.url, self.buckets.len());
@@ -176,32 +188,40 @@ impl Boosts {
         self.urls += usize::from(bucket[place] == [0; 4]);
         let mut given_way = if met.is_none() { Known::of(bucket[place]) } else { Known::default() };
         let mut known = met.map_or(Known::default(), |met| Known::of(bucket[met]));
-        let before = link.damped_for.map_or(0, |domain| known.sources.add(domain));
-        let worth = link.worth.get() * damping(before);
+        if met.is_none() {
+            known.sources = link.damped_for.map(|_| Sources::default());
+        }
+        let worth = match (link.damped_for, &mut known.sources) {
+            (Some(domain), Some(sources)) => link.worth.get() * damping(sources.add(domain)),
+            (None, None) => link.worth.get(),
+            // Topics that value links otherwise have no say about each other's URLs.
+            _ => return,
+        };
         if met.is_some() {
             known.sum += worth;
+        } else if target.is_repeated {
+            // Where the URL was met before, as much of it went on as nobody knows: more than this.
+            known = Known { url: target.url, host: target.host, sent: 2.0 * worth, sum: worth, ..known };
         } else {
-            // Where the URL was met before, about as much of it went on.
-            let sum = if target.is_repeated { worth } else { 0.0 };
-            known = Known { url: target.url, host: target.host, sent: worth, sum, ..known };
+            known = Known { url: target.url, host: target.host, sent: worth, ..known };
         }
         let boosts = [known.take(MATTERS), given_way.take(MATTERS_AT_LAST)];
         bucket.copy_within(..place, 1);
         bucket[0] = known.row();
         for boost in boosts.into_iter().flatten() {
-            self.wait(now, partition_of(boost.host), boost, out);
+            self.wait(now, partition_of(boost.host), boost);
         }
     }
 
-    fn wait(&mut self, now: Timestamp, partition: u16, boost: Boost, out: &mut Output<Effect>) {
+    fn wait(&mut self, now: Timestamp, partition: u16, boost: Boost) {
         let due = &mut self.due;
         let (_, boosts) = self.waiting.entry(partition).or_insert_with(|| {
             due.push_back((now + LINGER, partition));
             (now + LINGER, Vec::new())
         });
-        boosts.push(boost);
-        if boosts.len() >= BATCH {
-            self.flush(partition, out);
+        match boosts.len() < BATCH {
+            true => boosts.push(boost),
+            false => self.dropped += 1,
         }
     }
 
@@ -225,6 +245,11 @@ impl Boosts {
     /// When to send next.
     pub(crate) fn flush_at(&self) -> Option<Timestamp> {
         self.due.front().map(|&(due, _)| due)
+    }
+
+    /// Boosts that were too many, in this life.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped
     }
 
     /// Boosts sent in this life.

@@ -145,7 +145,7 @@ impl Splitter {
                     let is_repeated = found.origin.again == 0 && self.cache.contains(fingerprint);
                     if let Some(worth) = worth {
                         let target = Target { url: fingerprint, host: host_hash(last_host), is_repeated };
-                        self.boosts.add(now, worth, target, |host| self.batches.partition_of_hash(host), out);
+                        self.boosts.add(now, worth, target, |host| self.batches.partition_of_hash(host));
                     }
                     if is_repeated {
                         self.repeated_total += 1;
@@ -287,6 +287,7 @@ impl Core for Splitter {
             ("batches_total", self.batches.sent()),
             ("pending", self.batches.urls()),
             ("boosts_total", self.boosts.sent()),
+            ("boosts_dropped_total", self.boosts.dropped()),
         ]
     }
 }

@@ -169,7 +169,12 @@ impl Settings {
         self.policy().by_quality() && self.quality.later_links_count(topic)
     }
 
-    /// The same for the topics that have no quality of their own.
+    /// Says whether they count as cash, or by their number.
+    pub(crate) fn later_links_count_as(&self, topic: &str, cash: bool) -> bool {
+        self.later_links_count(topic) && self.quality.is_cash(topic) == cash
+    }
+
+    /// Says whether they count for the topics that have no quality of their own.
     pub(crate) fn later_links_count_mostly(&self) -> bool {
         self.later_links_count("")
     }

@@ -288,7 +288,9 @@ impl Around {
             (Edge::FetchJobs, Token::Instance(name)) => place(StageName::Fetcher, name.parse().ok()?),
             (Edge::FetchAsks, Token::Instance(name)) => place(StageName::Scheduler, name.parse().ok()?),
             (Edge::UrlsFiltered, _) => None,
-            (Edge::Errands, Token::Partition(partition)) => self.user_of(StageName::Scheduler, *partition),
+            (Edge::Errands | Edge::UrlsBoosts, Token::Partition(partition)) => {
+                self.user_of(StageName::Scheduler, *partition)
+            }
             (Edge::DnsRefresh, Token::Partition(_)) => {
                 let mut up: Vec<Place> =
                     self.up.keys().copied().filter(|place| place.stage == StageName::Resolver).collect();

@@ -257,7 +257,10 @@ impl Plan {
         set.push(format!("stages.dedup.buffer_bytes={}", dice.pick(&["4KiB", "64MiB"]).unwrap_or(&"64MiB")));
         let policy = dice.pick(&["breadth-first", "performance", "quality", "capacity"]).unwrap_or(&"capacity");
         set.push(format!("stages.scheduler.policy={policy}"));
-        set.push(format!("stages.scheduler.quality={}", dice.pick(&["depth", "flow", "zipf"]).unwrap_or(&"depth")));
+        set.push(format!(
+            "stages.scheduler.quality={}",
+            dice.pick(&["depth", "flow", "zipf", "links", "opic"]).unwrap_or(&"depth")
+        ));
         set.push(format!("politeness.connections_per_address={}", dice.pick(&[0, 1, 2]).unwrap_or(&0)));
         set.push(format!("politeness.download_factor={}", dice.pick(&[0, 1, 4]).unwrap_or(&1)));
         set.push(format!("limits.sitemaps_per_server={}", dice.pick(&[0, 1, 5]).unwrap_or(&0)));

@@ -6,7 +6,7 @@ use crate::status::rates::{BROKER, Rates};
 use crate::status::{Snapshot, Summary};
 use serde::Serialize;
 use shared::message::Outcome;
-use shared::stage::Pace;
+use shared::stage::{Pace, Slot};
 use shared::topology::STAGES;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -23,6 +23,15 @@ pub(super) struct Point {
     t: u64,
     /// Values by the key of their series; one that is not known is left out.
     v: BTreeMap<String, f64>,
+}
+
+impl Point {
+    /// What ended in a slot of so many seconds, at its end.
+    fn of_slot(t: u64, slot: &Slot, slot_s: u64) -> Self {
+        let a_second = |n: u64| n as f64 / slot_s as f64;
+        let values = [("pages_s", a_second(slot.pages)), ("bytes_s", a_second(slot.bytes))];
+        Point { t, v: values.map(|(name, value)| (name.to_owned(), value)).into() }
+    }
 }
 
 /// Series that share an axis.
@@ -74,6 +83,7 @@ pub(super) struct Curves {
     whole: Vec<Point>,
     /// So many seconds lie between two points of the whole, at least.
     step_s: u64,
+    has_beginning: bool,
 }
 
 impl Curves {
@@ -122,21 +132,24 @@ impl Curves {
         }
     }
 
-    /// Says whether nothing is remembered.
-    pub(super) fn is_empty(&self) -> bool {
-        self.whole.is_empty()
+    /// Says whether it is known what was before the first look.
+    pub(super) fn has_beginning(&self) -> bool {
+        self.has_beginning
     }
 
     /// Remembers what was before the first look, of a crawl that has run for so long at `t`: the pace that its schedulers
     /// counted. The slot that goes on is left out.
     pub(super) fn begin_with(&mut self, t: u64, ran: Duration, pace: &Pace) {
+        self.has_beginning = true;
         let (began, slot_s) = (t.saturating_sub(ran.as_secs()), pace.slot_s());
+        let first = self.whole.first().map_or(t, |first| first.t);
         let over = pace.slots.iter().take(pace.slots.len().saturating_sub(1));
-        for (end, slot) in (1..).map(|slot| began + slot * slot_s).zip(over).take_while(|(end, _)| *end < t) {
-            let a_second = |n: u64| n as f64 / slot_s as f64;
-            let values = [("pages_s", a_second(slot.pages)), ("bytes_s", a_second(slot.bytes))];
-            self.push(Point { t: end, v: values.map(|(name, value)| (name.to_owned(), value)).into() });
+        let ends = (1..).map(|slot| began + slot * slot_s).take_while(|end| *end < first);
+        let before: Vec<Point> = ends.zip(over).map(|(end, slot)| Point::of_slot(end, slot, slot_s)).collect();
+        for point in before.iter().rev().take_while(|point| point.t + RECENT_S >= t) {
+            self.recent.push_front(point.clone());
         }
+        self.whole.splice(0..0, before);
     }
 
     /// All of it, in JSON.
@@ -148,7 +161,6 @@ impl Curves {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shared::stage::Slot;
 
     #[test]
     fn what_is_remembered_is_bounded_and_covers_all_of_the_crawl() {
@@ -167,8 +179,10 @@ mod tests {
     fn what_was_before_the_first_look_is_told_by_the_schedulers() {
         let mut curves = Curves::default();
         let slots = (0..200).map(|n| Slot { pages: 10 * n, bytes: 20 * n, others: 0 }).collect();
-        curves.begin_with(5001, Duration::from_secs(1995), &Pace { doublings: 0, slots });
         curves.push(Point { t: 5001, v: [("waiting".to_owned(), 1.0)].into() });
+        assert!(!curves.has_beginning());
+        curves.begin_with(5001, Duration::from_secs(1995), &Pace { doublings: 0, slots });
+        assert!(curves.has_beginning());
         let times: Vec<u64> = curves.whole.iter().map(|point| point.t).collect();
         assert_eq!((times.len(), times[0], &times[197..]), (200, 3016, [4986, 4996, 5001].as_slice()));
         assert_eq!(curves.whole[198].v, [("bytes_s".to_owned(), 396.0), ("pages_s".to_owned(), 198.0)].into());

@@ -241,9 +241,10 @@ impl Watcher {
         loop {
             let began = Instant::now();
             match self.look_once(&running, &mut looks).await {
-                Ok(view) => {
+                Ok((view, snapshot, now)) => {
                     in_vain = 0;
                     self.say(|seen| (seen.view, seen.gone) = (Some(view.into()), None));
+                    self.remember_beginning(&running, &snapshot, now).await;
                 }
                 Err(error) => {
                     in_vain += 1;
@@ -259,7 +260,8 @@ impl Watcher {
         }
     }
 
-    async fn look_once(&self, running: &Running, looks: &mut Looks) -> anyhow::Result<String> {
+    /// Gives the view, and what it was made from and when.
+    async fn look_once(&self, running: &Running, looks: &mut Looks) -> anyhow::Result<(String, Snapshot, Duration)> {
         let looked = tokio::time::timeout(LOOK_AT_MOST, look(running)).await;
         let (snapshot, summary) =
             looked.map_err(|_| anyhow::anyhow!("the broker or the processes of the crawl do not answer"))??;
@@ -268,17 +270,18 @@ impl Watcher {
         let is_whole = snapshot.covers_partitions(&running.pipeline);
         let rates = looks.take(Instant::now(), (&snapshot, &summary), is_whole);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        self.remember_beginning(running, &snapshot, now).await;
         let point = Curves::point(now.as_secs(), &snapshot, &summary, &rates);
         self.curves().push(point.clone());
         let moment = Moment { now, allow_actions: self.may_act };
-        Ok(View::of(running, (&snapshot, &summary), &rates, point, &moment).json())
+        let view = View::of(running, (&snapshot, &summary), &rates, point, &moment).json();
+        Ok((view, snapshot, now))
     }
 
     /// Remembers the pace from before the first look, once all schedulers tell it.
     async fn remember_beginning(&self, running: &Running, snapshot: &Snapshot, now: Duration) {
         let schedulers = || snapshot.processes.iter().filter(|process| process.stage == StageName::Scheduler.name());
-        if !self.curves().is_empty() || !schedulers().all(|scheduler| scheduler.ready) {
+        let all_ready = schedulers().count() > 0 && schedulers().all(|scheduler| scheduler.ready);
+        if self.curves().has_beginning() || !all_ready {
             return;
         }
         let instances = schedulers().map(|scheduler| scheduler.instance).collect();
@@ -287,10 +290,8 @@ impl Watcher {
         let Ok(Ok(Gathered { tallied, ran, .. })) = gathered else { return };
         let mut curves = self.curves();
         curves.begin_with(now.as_secs(), ran, &tallied.pace);
-        if !curves.is_empty() {
-            let history = curves.json().into();
-            self.say(|seen| seen.history = Some(history));
-        }
+        let history = curves.json().into();
+        self.say(|seen| seen.history = Some(history));
     }
 
     fn curves(&self) -> MutexGuard<'_, Curves> {

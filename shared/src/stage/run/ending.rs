@@ -33,7 +33,7 @@ impl Loop {
         self.settlement.give_back();
         let late = ears.late.and_then(Heard::answer_to);
         let words = async {
-            self.give_back(ears.streams, late).await;
+            self.give_back(ears.inputs.streams, late).await;
             let _ = self.carry_out().await;
             let _ = self.process.context.bus.client.flush().await;
         };

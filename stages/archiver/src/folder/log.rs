@@ -15,8 +15,8 @@ use std::path::Path;
 /// How much of the log's end is read at a start, in bytes.
 const LOG_TAIL_BYTES: u64 = 32 << 20;
 
-/// How much of the log's end is searched for a URL, in bytes. It takes a twentieth of a second.
-const SEARCHED_BYTES: u64 = 64 << 20;
+/// How much of the log's end is searched for a URL, in bytes: the archiver does nothing else meanwhile.
+const SEARCHED_BYTES: u64 = 16 << 20;
 /// It is read so many bytes at once.
 const BLOCK_BYTES: u64 = 1 << 20;
 
@@ -60,7 +60,8 @@ pub(crate) fn last_line_of(path: &Path, begun: u64, url: &str) -> io::Result<Opt
     let wanted = format!("\"url\":{}", serde_json::to_string(url)?);
     let wanted = FinderRev::new(&wanted);
     let file = File::open(path)?;
-    let mut at = file.metadata()?.len();
+    let length = file.metadata()?.len();
+    let mut at = length;
     let least = at.saturating_sub(SEARCHED_BYTES).max(begun);
     // The first line of what was read may have begun before it.
     let mut first_line = Vec::new();
@@ -68,6 +69,10 @@ pub(crate) fn last_line_of(path: &Path, begun: u64, url: &str) -> io::Result<Opt
         let from = at.saturating_sub(BLOCK_BYTES).max(least);
         let mut block = vec![0; usize::try_from(at - from).map_err(io::Error::other)?];
         file.read_exact_at(&mut block, from)?;
+        if at == length {
+            // A line that is being written does not count.
+            block.truncate(memrchr(b'\n', &block).map_or(0, |end| end + 1));
+        }
         block.append(&mut first_line);
         let whole = match memchr(b'\n', &block) {
             _ if from == begun => 0,
@@ -103,7 +108,8 @@ mod tests {
         let path = dir.path().join("crawl.jsonl");
         let of_earlier = line("http://a.test/earlier", 1);
         let lines: Vec<String> = (0..60_000).map(|n| line(&format!("http://a.test/{}", n % 50_000), n)).collect();
-        std::fs::write(&path, of_earlier.clone() + &lines.concat()).unwrap();
+        let half_a_line = "{\"url\":\"http://a.test/9999\",";
+        std::fs::write(&path, of_earlier.clone() + &lines.concat() + half_a_line).unwrap();
         assert!(std::fs::metadata(&path).unwrap().len() > 2 * BLOCK_BYTES);
         let begun = of_earlier.len() as u64;
         for (n, last) in [(0, 50_000), (9_999, 59_999), (10_000, 10_000), (25_000, 25_000), (49_999, 49_999)] {

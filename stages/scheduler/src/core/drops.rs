@@ -77,6 +77,11 @@ impl Drops {
         self.orders.iter().find(holds).map(|asked| &asked.order)
     }
 
+    /// Says whether what waits in a partition is being looked at.
+    pub(crate) fn are_at_work_on(&self, partition: u16) -> bool {
+        self.passes.keys().any(|(_, of)| *of == partition)
+    }
+
     /// How a URL ends that is dropped.
     pub(crate) fn end() -> UrlEnd {
         UrlEnd::without_response(Outcome::Dropped, "an operator dropped it")

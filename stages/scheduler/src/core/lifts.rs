@@ -5,16 +5,20 @@
 //!
 //! Source: Abiteboul, Preda and Cobena 2003 (OPIC).
 
+use crate::core::drops::Drops;
 use crate::frontier::index;
-use crate::frontier::rows::{FrontierUrl, find_url};
+use crate::frontier::rows::{FrontierUrl, find_url, write_url};
 use crate::keys::server_key::ServerKey;
-use crate::keys::slot::{quality_of, topic_of};
+use crate::keys::slot::{order_of, quality_of, topic_of};
 use crate::ranking::policy::order;
 use crate::servers::in_play::Servers;
 use crate::step::staged::Staged;
 use shared::message::{Boost, Boosts, Quality};
 use shared::stage::store::StoreError;
 use shared::url::fingerprint;
+
+/// Boosts that one step looks at, at most: a few milliseconds. Further ones of a message are dropped.
+const LIFTS_PER_STEP: usize = 200;
 
 /// What was made of boosts in this life.
 #[derive(Debug, Default)]
@@ -32,18 +36,21 @@ impl Lifts {
     pub(crate) fn take(
         &mut self,
         servers: &mut Servers,
+        drops: &Drops,
         boosts: &Boosts,
         staged: &mut Staged<'_>,
     ) -> Result<(), StoreError> {
-        for boost in &boosts.boosts {
-            match find(servers, boost, staged)? {
-                Some((key, slot, url)) => {
-                    lift(servers, (key, slot, url), boost.worth, staged);
-                    self.lifted += 1;
-                }
-                None => self.dropped += 1,
+        for boost in boosts.boosts.iter().take(LIFTS_PER_STEP) {
+            let is_lifted = match find(servers, drops, boost, staged)? {
+                Some(found) => lift(servers, found, boost.worth, staged),
+                None => false,
+            };
+            match is_lifted {
+                true => self.lifted += 1,
+                false => self.dropped += 1,
             }
         }
+        self.dropped += boosts.boosts.len().saturating_sub(LIFTS_PER_STEP) as u64;
         Ok(())
     }
 
@@ -52,7 +59,8 @@ impl Lifts {
         self.lifted
     }
 
-    /// Boosts of URLs that wait here no longer, that failed before, or that are not known here.
+    /// Boosts that changed nothing: of URLs that wait here no longer, that failed before, that are not known here, or that have
+    /// their place already.
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped
     }
@@ -61,11 +69,13 @@ impl Lifts {
 /// A URL that may be lifted, with its server and slot.
 fn find(
     servers: &Servers,
+    drops: &Drops,
     boost: &Boost,
     staged: &Staged<'_>,
 ) -> Result<Option<(ServerKey, u64, FrontierUrl)>, StoreError> {
     let partition = servers.partition_of_hash(boost.host);
-    if !servers.owns(partition) {
+    // A drop that has looked at a part of the slots would miss what moves there.
+    if !servers.owns(partition) || drops.are_at_work_on(partition) {
         return Ok(None);
     }
     let Some((key, slot)) = index::find(&staged.rows, partition, boost.host, boost.url)? else { return Ok(None) };
@@ -76,20 +86,27 @@ fn find(
     }
     // The index is older than the URL's row where it was not kept for a while.
     let url = find_url(&staged.rows, key, slot)?.filter(|found| fingerprint(&found.url) == boost.url);
-    Ok(url.filter(|url| staged.settings.later_links_count(&url.origin.topic)).map(|url| (key, slot, url)))
+    let counts = |url: &FrontierUrl| staged.settings.later_links_count_as(&url.origin.topic, boost.is_cash);
+    Ok(url.filter(counts).map(|url| (key, slot, url)))
 }
 
+/// Moves a URL to where it belongs now. Says whether that is another place.
 fn lift(
     servers: &mut Servers,
     (key, slot, mut url): (ServerKey, u64, FrontierUrl),
     worth: Quality,
     staged: &mut Staged<'_>,
-) {
+) -> bool {
     let settings = staged.settings;
     let quality = settings.quality.lift(&mut url.origin, quality_of(slot), worth);
     let order = order(settings.policy(), quality);
-    let Some(server) = servers.get_mut(key) else { return };
-    let Some(queue) = server.queues.get_mut(topic_of(slot)) else { return };
+    let Some(server) = servers.get_mut(key) else { return false };
+    let Some(queue) = server.queues.get_mut(topic_of(slot)).filter(|queue| queue.may_lift()) else { return false };
+    if order == order_of(slot) {
+        // Behind equal ones it would lose by it.
+        write_url(&mut staged.rows, key, slot, &url);
+        return false;
+    }
     let (lifted, is_first) = queue.lift(&mut staged.rows, key, slot, &url, order, settings.head_max());
     index::note(&mut staged.rows, key, fingerprint(&url.url), lifted);
     staged.dirty.insert(key);
@@ -98,4 +115,5 @@ fn lift(
     if is_first && server.lease.is_none() {
         staged.unsettle(key);
     }
+    true
 }

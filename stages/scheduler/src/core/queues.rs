@@ -6,6 +6,7 @@ use crate::core::idle::Inquiry;
 use crate::frontier::queue::Queue;
 use crate::frontier::rows::FrontierUrl;
 use crate::keys::server_key::ServerKey;
+use crate::keys::slot::{RETRIES, quality_of};
 use crate::keys::topic::TopicNumber;
 use crate::ranking::ready_queue::QueuePlace;
 use crate::robots::robots_txt::Robots;
@@ -186,19 +187,31 @@ impl Inquiry<'_> {
             // What is in flight has its row still.
             if !out.contains(&slot) {
                 let not_before = if url.not_before == 0 { Timestamp::ZERO } else { restore(url.not_before) };
-                urls.push(self.told(url, not_before, &server, robots));
+                urls.push(self.told(slot, url, not_before, &server, robots));
             }
         }
         Ok(urls)
     }
 
-    fn told(&self, url: FrontierUrl, not_before: Timestamp, server: &Server, robots: Option<&Robots>) -> WaitingUrl {
+    fn told(
+        &self,
+        slot: u64,
+        url: FrontierUrl,
+        not_before: Timestamp,
+        server: &Server,
+        robots: Option<&Robots>,
+    ) -> WaitingUrl {
         let FrontierUrl { url, origin, attempts, .. } = url;
         let wait = not_before.since(self.now);
         let is_allowed = robots.is_none_or(|robots| robots.allows(path_of(&url)));
         let is_paused = server.is_paused || self.servers.paused().has_all();
+        // Later links may have added to what it was when it was found.
+        let quality = match self.settings.later_links_count(&origin.topic) && slot < RETRIES {
+            true => quality_of(slot),
+            false => self.settings.quality.quality(&url, &origin),
+        };
         WaitingUrl {
-            quality: self.settings.quality.quality(&url, &origin).get().into(),
+            quality: quality.get().into(),
             depth: origin.depth,
             attempts,
             in_s: (!is_paused).then(|| not_before.max(server.next_contact).since(self.now).as_secs_f64()),

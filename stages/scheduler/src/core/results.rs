@@ -105,6 +105,7 @@ pub(crate) fn take_trouble(
     let is_first = lease.trouble.is_none();
     let Some(trouble) = Trouble::of(end) else {
         match lease.robots {
+            None if !is_first => server.strain.answered(),
             _ if !is_first => {}
             Some(_) => server.answered_robots(),
             None => server.answered(),
@@ -120,7 +121,13 @@ pub(crate) fn take_trouble(
         SetAside::General if retry_after.is_some() => true,
         // Some servers end a connection so; its URL goes back.
         SetAside::General if served && trouble == Trouble::Reset => return,
-        SetAside::General => server.strain.troubled(),
+        SetAside::General => {
+            // What refuses is an answer itself.
+            if served && !trouble.refuses() {
+                server.strain.has_served();
+            }
+            server.strain.troubled()
+        }
         SetAside::Never => {
             if trouble.answers() {
                 server.answered();

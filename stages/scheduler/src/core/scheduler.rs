@@ -188,7 +188,7 @@ impl Scheduler {
                 None => self.malformed += 1,
             },
             Input::Errand(errand) => self.errand(errand, staged)?,
-            Input::Boosts(boosts) => self.lifts.take(&mut self.servers, &boosts, staged)?,
+            Input::Boosts(boosts) => self.lifts.take(&mut self.servers, &self.drops, &boosts, staged)?,
             Input::Ask(ask) => {
                 self.grants.fetchers.ask(staged.now, &ask, staged.settings.ask_lifetime);
                 return Ok(Some(ask.fetcher));

@@ -49,6 +49,11 @@ impl Fresh {
         self.head.len() as u64 + self.tail_urls
     }
 
+    /// Numbers that were given out.
+    pub(crate) fn numbered(&self) -> u64 {
+        self.next
+    }
+
     /// The slot of a new URL, which waits from now on. `head_max`: slots that are to be in memory.
     pub(crate) fn push(&mut self, order: Order, head_max: usize) -> u64 {
         let slot = order.slot(self.topic, self.next);

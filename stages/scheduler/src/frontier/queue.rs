@@ -71,6 +71,11 @@ impl Queue {
         slot
     }
 
+    /// Says whether there are numbers left for lifts: half of them are kept for new URLs.
+    pub(crate) fn may_lift(&self) -> bool {
+        self.fresh.numbered() < 1 << 31
+    }
+
     /// Moves a fresh URL that waits in this slot to its place among the others. Gives its new slot, and whether it is, or was,
     /// among the first ones.
     pub(crate) fn lift(

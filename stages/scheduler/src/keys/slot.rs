@@ -54,10 +54,14 @@ pub(crate) const fn topic_of(slot: u64) -> TopicNumber {
     TopicNumber((slot >> TOPIC_BITS) as u8)
 }
 
+/// The order of a fresh URL by its slot.
+pub(crate) const fn order_of(slot: u64) -> Order {
+    Order((slot >> NUMBER_BITS) as u32 & Order::LAST.0)
+}
+
 /// The quality of a URL by its slot, as exact as an order is.
 pub(crate) fn quality_of(slot: u64) -> Quality {
-    let order = (slot >> NUMBER_BITS) as u32 & Order::LAST.0;
-    Quality::from_bits(Order::LAST.0.saturating_sub(order) << QUALITY_BITS_LEFT_OUT)
+    Quality::from_bits(Order::LAST.0.saturating_sub(order_of(slot).0) << QUALITY_BITS_LEFT_OUT)
 }
 
 #[cfg(test)]

@@ -43,6 +43,11 @@ impl Strain {
         }
     }
 
+    /// The job at hand has brought an answer, whatever of it was heard before.
+    pub(crate) fn has_served(&mut self) {
+        self.in_a_row = 0;
+    }
+
     /// A request was refused or not answered. Says whether that is general.
     pub(crate) fn troubled(&mut self) -> bool {
         self.calm = 0;

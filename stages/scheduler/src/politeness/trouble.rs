@@ -15,7 +15,7 @@
 //! | forbidden (P7) | ends | never |
 //!
 //! Trouble is general when nothing is known of the server but that, or when it is the third in a row without an answer in
-//! between. A robots.txt that is refused always sets the server aside.
+//! between. A robots.txt that is refused leaves the server alone for a while, and is counted by itself.
 //!
 //! Some servers serve a fixed number of requests on a connection and then reset it. The request on its way is lost by
 //! chance, so its URL waits again as if it was never tried. This holds only for jobs in which something was answered,

@@ -100,6 +100,11 @@ impl Qualities {
         matches!(self.of(topic), Provider::Links | Provider::Opic)
     }
 
+    /// Says whether the quality of a topic's URLs is cash.
+    pub(crate) fn is_cash(&self, topic: &str) -> bool {
+        matches!(self.of(topic), Provider::Opic)
+    }
+
     /// The quality of a URL to which later links add. `before`: what it was.
     pub(crate) fn lift(&self, origin: &mut Origin, before: Quality, worth: Quality) -> Quality {
         match self.of(&origin.topic) {

@@ -32,7 +32,9 @@ pub(crate) fn sitemaps_of(
     if settings.sitemap_guess && robots.sitemaps().is_empty() {
         urls.push(&[server, GUESS].concat());
     }
-    let origin = Origin { page: url.to_owned(), redirects: 0, seed: false, again: 0, ..first.clone() };
+    // The URL that was found first keeps its own; nothing comes of nothing.
+    let flow = first.flow.shared_among(urls.len() + 1);
+    let origin = Origin { page: url.to_owned(), redirects: 0, seed: false, again: 0, flow, ..first.clone() };
     (!urls.is_empty()).then_some(FoundUrls { origin, urls, anchors: Vec::new() })
 }
 

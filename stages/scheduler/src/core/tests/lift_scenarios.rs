@@ -25,12 +25,20 @@ fn boosts(urls: &[&str], worth: f32) -> Boosts {
         host: host_hash(host_of(url)),
         url: fingerprint(url),
         worth: Quality::new(worth).unwrap(),
+        is_cash: false,
     };
     Boosts { partition: 0, boosts: urls.iter().map(boost).collect() }
 }
 
 fn boost(world: &mut World, page: usize, worth: f32) {
     world.step(Some(Input::Boosts(boosts(&[&format!("{A}/{page}")], worth))));
+}
+
+/// So much cash has gathered at a URL.
+fn cash(page: usize, worth: f32) -> Boosts {
+    let mut boosts = boosts(&[&format!("{A}/{page}")], worth);
+    boosts.boosts[0].is_cash = true;
+    boosts
 }
 
 fn order(world: &mut World) -> Vec<usize> {
@@ -62,8 +70,11 @@ fn the_url_with_most_links_goes_first_also_after_a_crash() {
 fn cash_that_gathers_at_a_url_goes_on_to_its_links() {
     let mut world = world(Provider::Opic, Policy::Quality);
     world.tell_pages(A, 3);
-    boost(&mut world, 2, 0.25);
-    boost(&mut world, 2, 0.5);
+    for worth in [0.25, 0.5] {
+        world.step(Some(Input::Boosts(cash(2, worth))));
+    }
+    boost(&mut world, 1, 9.0);
+    assert_eq!(counts(&world), (2, 1), "links are no cash");
     world.ask(1);
     let requests = &world.held[0].job.requests;
     let flow = |at: usize| requests[at].origin.flow.get();
@@ -142,4 +153,25 @@ fn no_row_of_the_index_outlasts_its_url() {
     world.run(&mut pages(|_, url| response(if url.ends_with("/3") { 500 } else { 200 })), Duration::from_secs(20));
     assert_eq!((rows(&world), world.count("waiting")), (0, 1), "one waits for another try");
     world.finish(&mut Fine, HOUR);
+}
+
+#[test]
+fn what_is_too_little_for_another_place_leaves_a_url_where_it_is() {
+    let mut world = world(Provider::Opic, Policy::Quality);
+    world.tell_pages(A, 3);
+    for page in 0..3 {
+        world.step(Some(Input::Boosts(cash(page, 1.0))));
+    }
+    world.step(Some(Input::Boosts(cash(0, 1e-6))));
+    assert_eq!(counts(&world), (3, 1));
+    assert_eq!(order(&mut world), [0, 1, 2]);
+}
+
+#[test]
+fn one_message_lifts_no_more_urls_than_a_step_has_time_for() {
+    let mut world = world(Provider::Links, Policy::Quality);
+    world.tell_pages(A, 300);
+    let urls: Vec<String> = (0..300).map(|page| format!("{A}/{page}")).collect();
+    world.step(Some(Input::Boosts(boosts(&urls.iter().map(String::as_str).collect::<Vec<_>>(), 1.0))));
+    assert_eq!(counts(&world), (200, 100));
 }

@@ -285,8 +285,12 @@ fn answer_refresh(world: &mut World, web: &mut Wild) {
 fn boost(world: &mut World, url: prop::sample::Index, worth: f32) {
     let at = url.index(world.told.len() + 1);
     let url = world.told.keys().nth(at).map_or("http://s0.test/never", String::as_str);
-    let boost =
-        Boost { host: host_hash(host_of(url)), url: fingerprint(url), worth: Quality::new(worth).unwrap_or_default() };
+    let boost = Boost {
+        host: host_hash(host_of(url)),
+        url: fingerprint(url),
+        worth: Quality::new(worth).unwrap_or_default(),
+        is_cash: worth < 4.5,
+    };
     let boosts = Boosts { partition: 0, boosts: vec![boost] };
     world.step(Some(Input::Boosts(boosts)));
 }
