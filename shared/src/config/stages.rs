@@ -216,13 +216,6 @@ pub enum QualityProvider {
     Zipf,
 }
 
-impl QualityProvider {
-    /// Says whether links that are found later count as well.
-    pub fn counts_later_links(self) -> bool {
-        matches!(self, QualityProvider::Links | QualityProvider::Opic)
-    }
-}
-
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "pipeline.yaml documents every key")]
