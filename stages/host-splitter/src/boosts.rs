@@ -20,12 +20,12 @@ use shared::time::Timestamp;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// A sum is sent when it is this large beside what was sent before;
+/// A sum is sent when it is this large beside what was sent before.
 const MATTERS: f32 = 1.0;
-/// that of a URL that gives way, already when it is this large.
+/// The sum of a URL that gives way is sent when it is this large beside it.
 const MATTERS_AT_LAST: f32 = 0.25;
-/// So many links from one registered domain count in full, each further one the less, the more came before it; behind the last
-/// that is counted, nothing.
+/// So many links from one registered domain count in full. Each further one counts the less, the more came before it; those
+/// behind the 255th count nothing.
 const UNDAMPED: f32 = 32.0;
 /// URLs of one bucket: the one that was met longest ago gives way.
 const WAYS: usize = 4;
@@ -200,7 +200,7 @@ impl Boosts {
         if met.is_some() {
             known.sum += worth;
         } else if target.is_repeated {
-            // Where the URL was met before, as much of it went on as nobody knows: more than this.
+            // It was met before and forgotten. Nobody knows how much of it went on: more than this.
             known = Known { url: target.url, host: target.host, sent: 2.0 * worth, sum: worth, ..known };
         } else {
             known = Known { url: target.url, host: target.host, sent: worth, ..known };
