@@ -21,7 +21,7 @@ use scheduler::Scheduler;
 use shared::config::Pipeline;
 use shared::message::envelope::HEADER_BYTES;
 use shared::message::{
-    Ask, AskReply, ContentAsk, ContentReply, DnsRefresh, Documents, Edge, EdgeMessage, Errand, FRAME_VERSION,
+    Ask, AskReply, Boosts, ContentAsk, ContentReply, DnsRefresh, Documents, Edge, EdgeMessage, Errand, FRAME_VERSION,
     FilteredUrls, FoundUrls, NewUrls, Outcomes, Page, ReadyUrls, Report, SplitUrls, ToFetcher, decode, encode, frame,
     payloads, tap,
 };
@@ -60,6 +60,7 @@ fuzz_target!(|data: &[u8]| {
         Edge::DnsRefresh => take(Resolver::new((&*PIPELINE).into()), edge, &check::<DnsRefresh>(data)),
         Edge::Errands => read::<Scheduler>(edge, &check::<Errand>(data)),
         Edge::UrlsFiltered => drop(check::<FilteredUrls>(data)),
+        Edge::UrlsBoosts => read::<Scheduler>(edge, &check::<Boosts>(data)),
         Edge::ContentAsks => {
             check::<ContentReply>(data);
             read::<Dedup>(edge, &check::<ContentAsk>(data));
