@@ -49,6 +49,7 @@ pub mod orders;
 pub mod partitions;
 pub mod process;
 pub mod scope_entry;
+pub mod sketch;
 pub mod stage;
 pub mod time;
 pub mod tls;

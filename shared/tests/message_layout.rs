@@ -116,12 +116,16 @@ fn check_lists_of_urls(kept: &mut Kept) {
             origin: origin(),
             urls: urls(),
             anchors: vec![Anchor { text: "a".into(), context: "an a".into() }, Anchor::default()],
+            sketch: Some(9),
         },
     );
     let reasons = vec![FilterReason::Scope, FilterReason::Parameters];
     kept.check("reasons", &FilteredUrls { origin: origin(), urls: urls(), reasons });
     let boost = Boost { host: 1 << 60, url: 7, worth: Quality::SEED, is_cash: true };
-    kept.check("boosts", &Boosts { partition: 17, boosts: vec![boost] });
+    kept.check(
+        "boosts",
+        &Boosts { partition: 17, boosts: vec![boost], sketches: vec![Sketched { shape: 1 << 50, sketch: 3 }] },
+    );
     kept.check(
         "batch",
         &SplitUrls {

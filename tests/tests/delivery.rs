@@ -111,7 +111,7 @@ fn until(holds: impl Fn() -> bool, what: &str) {
 /// Links as a parser of this build sends them, under a version of their schema.
 fn found(url: &str, version: Option<u8>) -> Vec<u8> {
     let origin = Origin { topic: "default".into(), seed: true, ..Origin::default() };
-    let found = FoundUrls { origin, urls: [url].into_iter().collect(), anchors: Vec::new() };
+    let found = FoundUrls { origin, urls: [url].into_iter().collect(), anchors: Vec::new(), sketch: None };
     let mut payload = encode(&found).to_vec();
     payload[5] = version.unwrap_or(payload[5]);
     payload

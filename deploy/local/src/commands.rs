@@ -27,6 +27,7 @@ mod partitions;
 mod pause;
 mod progress;
 mod queue;
+mod release;
 mod report;
 mod robots;
 mod scale;
@@ -78,6 +79,7 @@ enum Command {
     Queue(queue::Queue),
     Pause(pause::Pause),
     Unpause(pause::Unpause),
+    Release(release::ReleaseArgs),
     Drop(drop::Drop),
     Set(set::Set),
     Topic(topic::Topic),
@@ -141,6 +143,7 @@ async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Queue(queue) => queue.run().await?,
         Command::Pause(pause) => pause.run().await?,
         Command::Unpause(unpause) => unpause.run().await?,
+        Command::Release(release) => release.run().await?,
         Command::Drop(drop) => return drop.run().await,
         Command::Set(set) => return set.run().await,
         Command::Topic(topic) => return topic.run().await,

@@ -127,6 +127,8 @@ struct Crawl<'a> {
     configuration: Option<String>,
     /// What the operator knows of the end of a crawl whose stages are deployed; nothing while it goes on.
     has_said: Option<&'static str>,
+    /// Whether what is kept back in traps is to end, as it was said last; none before.
+    traps_end: Option<bool>,
 }
 
 impl<'a> Crawl<'a> {
@@ -161,6 +163,7 @@ impl<'a> Crawl<'a> {
             gathered: None,
             configuration,
             has_said: None,
+            traps_end: None,
         }
     }
 
@@ -194,8 +197,11 @@ impl<'a> Crawl<'a> {
                     return Ok(EndReason::Done);
                 }
                 self.say_over().await;
+            } else if self.standing.has_traps_alone() {
+                self.end_traps(true).await;
             } else if self.standing.has_work() {
                 self.has_said = None;
+                self.end_traps(false).await;
             }
             if self.lease.as_ref().is_some_and(Ownership::is_lost) {
                 anyhow::bail!("another rhumb has taken over the crawl '{}' on its broker", plan.pipeline.crawl);
@@ -332,6 +338,22 @@ impl<'a> Crawl<'a> {
         self.has_said = Some(why);
         tracing::info!(pages = self.standing.pages(), "the crawl is {why}");
         fleet.announce(why).await;
+    }
+
+    /// Has what is kept back in traps end, or not any more. A broker that does not answer now is asked again.
+    async fn end_traps(&mut self, traps_end: bool) {
+        if self.traps_end == Some(traps_end) {
+            return;
+        }
+        let change =
+            self.buckets.orders.change(|orders| std::mem::replace(&mut orders.traps_end, traps_end) != traps_end);
+        if change.await.is_ok() {
+            self.traps_end = Some(traps_end);
+            if traps_end {
+                let urls = self.standing.snapshot().summary().waiting_trapped;
+                tracing::info!(urls, "nothing else waits: what was kept back in traps ends");
+            }
+        }
     }
 
     /// Removes optional consumers that hold the crawl back (P8).

@@ -128,7 +128,12 @@ pub(crate) fn injection() -> u64 {
 pub(crate) async fn inject(bus: &Bus, follow: Follow, topic: &str, seeds: &[String], again: u64) -> anyhow::Result<()> {
     let origin = Origin { again, ..Origin::seed(topic) };
     let message = |urls: &[String]| {
-        let payload = encode(&FoundUrls { origin: origin.clone(), urls: urls.iter().collect(), anchors: Vec::new() });
+        let payload = encode(&FoundUrls {
+            origin: origin.clone(),
+            urls: urls.iter().collect(),
+            anchors: Vec::new(),
+            sketch: None,
+        });
         let id = format!("inject-{:016x}-{}", xxhash(&payload), std::process::id());
         let subject = bus.subjects.of(Edge::UrlsFound, &Token::None);
         Outgoing { subject, id, headers: Vec::new(), payload }

@@ -65,6 +65,7 @@ pub const CHANGEABLE: &[Changeable] = &[
     of("limits.redirects", &[HostSplitter]),
     of("limits.url_bytes_max", &[HostSplitter, Fetcher, Parser]),
     of("limits.segment_repeats", &[HostSplitter]),
+    of("limits.shape_pages", &[Parser, Scheduler]),
     of("limits.query_parameters", &[HostSplitter]),
     of("limits.links_per_page", &[Parser]),
     of("stages.scheduler.policy", &[HostSplitter, Scheduler]),

@@ -185,6 +185,7 @@ pub struct Limits {
     pub redirects: u8,
     pub url_bytes_max: usize,
     pub segment_repeats: usize,
+    pub shape_pages: u64,
     pub query_parameters: usize,
     pub links_per_page: usize,
 }

@@ -208,6 +208,7 @@ mod tests {
             origin: Origin { page: "http://a.test/".into(), topic: "default".into(), depth: 3, ..Origin::default() },
             urls: ["http://a.test/1", "http://b.test/é"].into_iter().collect(),
             anchors: Vec::new(),
+            sketch: Some(5),
         }
     }
 

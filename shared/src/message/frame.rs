@@ -100,7 +100,7 @@ mod tests {
 
     fn found(page: &str) -> Bytes {
         let origin = Origin { page: page.to_owned(), ..Origin::default() };
-        encode(&FoundUrls { origin, urls: [page].into_iter().collect(), anchors: Vec::new() })
+        encode(&FoundUrls { origin, urls: [page].into_iter().collect(), anchors: Vec::new(), sketch: None })
     }
 
     #[test]

@@ -109,6 +109,7 @@ mod tests {
             origin: Origin { page: "http://a.test/".into(), topic: "t".into(), depth: 1, ..Origin::default() },
             urls: ["http://b.test/x", "http://c.test/"].into_iter().collect(),
             anchors: Vec::new(),
+            sketch: None,
         };
         let json = json(Edge::UrlsFound, &encode(&message)).unwrap();
         assert_eq!(json["origin"]["page"], "http://a.test/");
@@ -125,8 +126,11 @@ mod tests {
         let page = Trace::of("http://a.test/");
         let origin = Origin { page: "http://a.test/".into(), topic: "t".into(), ..Origin::default() };
         let urls: UrlList = ["http://b.test/x", "http://c.test/"].into_iter().collect();
-        let found =
-            json(Edge::UrlsFound, &encode(&FoundUrls { origin: origin.clone(), urls, anchors: Vec::new() })).unwrap();
+        let found = json(
+            Edge::UrlsFound,
+            &encode(&FoundUrls { origin: origin.clone(), urls, anchors: Vec::new(), sketch: None }),
+        )
+        .unwrap();
         assert_eq!(found["origin"]["trace"], page.to_string());
         for (url, is_theirs) in [("http://a.test/", true), ("http://c.test/", true), ("http://a.test/x", false)] {
             assert_eq!(url_of(&found, Trace::of(url)), is_theirs.then_some(url), "{url}");
@@ -148,7 +152,7 @@ mod tests {
         let outcomes = json(Edge::Outcomes, &encode(&Outcomes { entries: vec![entry.clone()] })).unwrap();
         assert_eq!(outcomes["entries"][0]["trace"], entry.trace().to_string());
         assert_eq!(outcomes["entries"][0]["origin"]["trace"], page.to_string());
-        let seeds = FoundUrls { origin: Origin::seed("t"), urls: UrlList::new(), anchors: Vec::new() };
+        let seeds = FoundUrls { origin: Origin::seed("t"), urls: UrlList::new(), anchors: Vec::new(), sketch: None };
         assert_eq!(
             json(Edge::UrlsFound, &encode(&seeds)).unwrap()["origin"].get("trace"),
             None,

@@ -64,6 +64,8 @@ pub struct FoundUrls {
     pub urls: UrlList,
     /// For each URL the text that its page has about it, when `stages.parser.anchors` is on; else empty.
     pub anchors: Vec<Anchor>,
+    /// Sketch of the page's text ([`crate::sketch`]); none in a further message of the page, and when there is no page or no text.
+    pub sketch: Option<u64>,
 }
 
 /// The text of a link and around it, for consumers that score URLs.
@@ -135,14 +137,25 @@ pub struct FilteredUrls {
     pub reasons: Vec<FilterReason>,
 }
 
-/// `urls.boosts.<p>`: what later links add to URLs of one partition that were found before. One that is lost only leaves a
-/// URL in its place.
+/// `urls.boosts.<p>`: what found URLs say of others of one partition: what later links add to those that were found before, and
+/// what pages look like that bring more of their kind. One that is lost only leaves a URL in its place.
 #[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq)]
 pub struct Boosts {
     /// Partition of all of them.
     pub partition: u16,
     /// At most 200.
     pub boosts: Vec<Boost>,
+    /// At most 200.
+    pub sketches: Vec<Sketched>,
+}
+
+/// A page with links, as far as shapes are concerned.
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sketched {
+    /// The hash of its server and shape ([`crate::url::shape_hash`]).
+    pub shape: u64,
+    /// Sketch of its text.
+    pub sketch: u64,
 }
 
 /// What later links add to a URL.
@@ -253,21 +266,9 @@ pub struct DnsRefresh {
     pub number: u64,
 }
 
-impl EdgeMessage for FoundUrls {
-    const EDGE: Edge = Edge::UrlsFound;
-    const VERSION: u8 = 4;
-
-    fn bytes_about(&self) -> usize {
-        256 + self.origin.page.len() + self.urls.bytes() + 4 * self.urls.len()
-    }
-}
 impl EdgeMessage for FilteredUrls {
     const EDGE: Edge = Edge::UrlsFiltered;
     const VERSION: u8 = 4;
-}
-impl EdgeMessage for Boosts {
-    const EDGE: Edge = Edge::UrlsBoosts;
-    const VERSION: u8 = 1;
 }
 impl EdgeMessage for SplitUrls {
     const EDGE: Edge = Edge::UrlsSplit;

@@ -7,12 +7,14 @@ mod author;
 mod drop;
 mod hold;
 mod pause;
+mod release;
 mod setting;
 
 pub use self::author::Author;
 pub use self::drop::{BadExpression, DropOrder, Selection, Selector};
 pub use self::hold::{HOLD_LASTS, Hold};
 pub use self::pause::{Pause, Target};
+pub use self::release::Release;
 pub use self::setting::Setting;
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +30,12 @@ pub struct Orders {
     /// Which keys of the configuration have other values: each key once, in order.
     #[serde(default)]
     pub set: Vec<Setting>,
+    /// What is not kept back as a trap, in the order in which it was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub released: Vec<Release>,
+    /// Nothing else waits in the crawl: what is kept back as a trap ends. The conductor sets it, and takes it back.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub traps_end: bool,
     /// The crawl stands still for a moment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<Hold>,
@@ -61,6 +69,20 @@ impl Orders {
     pub fn take_back(&mut self, what: &Selection) -> Option<DropOrder> {
         let at = self.drops.iter().position(|known| known.what == *what)?;
         Some(self.drops.remove(at))
+    }
+
+    /// Releases something. A later order takes the place of an earlier one about the same. Gives the earlier one.
+    pub fn release(&mut self, release: Release) -> Option<Release> {
+        let earlier = self.unrelease(&release.host, release.shape.as_deref());
+        self.released.push(release);
+        earlier
+    }
+
+    /// Takes a release back. Gives it, if there was one.
+    pub fn unrelease(&mut self, host: &str, shape: Option<&str>) -> Option<Release> {
+        let is_same = |known: &Release| known.host == host && known.shape.as_deref() == shape;
+        let at = self.released.iter().position(is_same)?;
+        Some(self.released.remove(at))
     }
 
     /// Sets a key. Gives what it was set to before, if it was.
@@ -164,6 +186,21 @@ mod tests {
             r#"{"paused":[{"what":{"host":"a.test"},"by":"anna@desk","since_s":1700000000,"note":"asked by mail"}],"drops":[],"set":[]}"#
         );
         assert_eq!(serde_json::from_str::<Orders>(&text).unwrap(), orders);
+        let release = |shape: Option<&str>, note: &str| Release {
+            host: "a.test".into(),
+            shape: shape.map(str::to_owned),
+            author: Author { note: note.into(), ..Author::default() },
+        };
+        assert_eq!(orders.release(release(None, "one")), None);
+        assert_eq!(orders.release(release(Some("/0"), "")), None);
+        assert_eq!(orders.release(release(None, "two")).unwrap().author.note, "one");
+        assert_eq!(orders.unrelease("a.test", Some("/1")), None);
+        let text = serde_json::to_string(&orders).unwrap();
+        let released =
+            r#"{"host":"a.test","shape":"/0","by":"","since_s":0},{"host":"a.test","by":"","since_s":0,"note":"two"}"#;
+        assert!(text.ends_with(&format!(r#","set":[],"released":[{released}]}}"#)), "{text}");
+        assert_eq!(serde_json::from_str::<Orders>(&text).unwrap(), orders);
+        assert!([None, Some("/0")].iter().all(|shape| orders.unrelease("a.test", *shape).is_some()));
         orders.hold = Some(Hold { author: Author::default(), renewed_s: 7 });
         let held = serde_json::to_string(&orders).unwrap();
         assert!(held.ends_with(r#","set":[],"hold":{"by":"","since_s":0,"renewed_s":7}}"#), "{held}");

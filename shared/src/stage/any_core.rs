@@ -6,7 +6,7 @@
 use super::core::{Core, Count, CountOfTopic, Event, Figures, Output, Step, Ticket};
 use super::dropping::{Counted, DropProgress};
 use super::moves::Beside;
-use super::queue::{QueueQuestion, ServerQueue};
+use super::queue::{QueueQuestion, ServerQueue, Trap};
 use super::report::Reported;
 use super::store::StoreError;
 use crate::config::Pipeline;
@@ -171,6 +171,9 @@ pub trait AnyCore {
     /// The core's numbers.
     fn counts(&self) -> Vec<Count>;
 
+    /// The traps whose URLs the core keeps back.
+    fn traps(&self) -> Vec<Trap>;
+
     /// The core's numbers of each topic.
     fn counts_by_topic(&self) -> Vec<CountOfTopic>;
 
@@ -320,6 +323,10 @@ impl<C: Core, S: Shell<C>> AnyCore for Assembled<C, S> {
 
     fn counts(&self) -> Vec<Count> {
         self.core.counts()
+    }
+
+    fn traps(&self) -> Vec<Trap> {
+        self.core.traps()
     }
 
     fn counts_by_topic(&self) -> Vec<CountOfTopic> {

@@ -3,7 +3,7 @@
 
 use super::dropping::CountQuestion;
 use super::occupation::Shares;
-use super::queue::QueueQuestion;
+use super::queue::{QueueQuestion, Trap};
 use super::report::ReportQuestion;
 use crate::identity::Mark;
 use serde::{Deserialize, Serialize};
@@ -48,6 +48,9 @@ pub struct ProcessStatus {
     /// Partitions that are too large and cannot be split, since most of their URLs are of one host; with their URLs.
     #[serde(default)]
     pub unsplittable: BTreeMap<u16, u64>,
+    /// Traps whose URLs it keeps back, those with most first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub traps: Vec<Trap>,
     /// Numbers of the core (totals end in `_total`) and of the loop (`loop_` in front).
     pub counts: BTreeMap<String, u64>,
     /// Numbers of the core by topic.

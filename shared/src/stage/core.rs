@@ -12,7 +12,7 @@ use crate::orders::{Orders, Selector};
 use crate::partitions::Owners;
 use crate::stage::dropping::{Counted, DropProgress};
 use crate::stage::moves::Beside;
-use crate::stage::queue::{QueueQuestion, ServerQueue};
+use crate::stage::queue::{QueueQuestion, ServerQueue, Trap};
 use crate::stage::report::Reported;
 use crate::stage::store::{Changes, StoreError, Table};
 use crate::time::Timestamp;
@@ -339,6 +339,11 @@ pub trait Core {
     /// Why it does not do its work although it runs, if it does not: the process is not ready then.
     fn hindrance(&self, _now: Timestamp) -> Option<String> {
         None
+    }
+
+    /// Traps whose URLs it keeps back, those with most first.
+    fn traps(&self) -> Vec<Trap> {
+        Vec::new()
     }
 
     /// Its numbers. Each has a row in the table of its stage ([`Stage::metrics`](super::Stage::metrics)).

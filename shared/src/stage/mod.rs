@@ -77,7 +77,7 @@ pub use moves::{
 };
 pub use occupation::{Shares, TimeSpent};
 pub use ownership::{Holder, Ownership, holder_of, holders};
-pub use queue::{Estimates, Measure, ProcessQueue, QueueQuestion, RobotsTold, ServerQueue, WaitingUrl};
+pub use queue::{Estimates, Measure, ProcessQueue, QueueQuestion, RobotsTold, ServerQueue, Trap, WaitingUrl};
 pub use report::{HostTold, Leaders, Pace, ProcessReport, ReportQuestion, Reported, ServerTold, Slot, Tallied};
 pub use settlement::{Applied, settled_count};
 pub use start::main;

@@ -124,7 +124,7 @@ mod tests {
         let reads =
             |_: Edge, payload: &[u8]| !matches!(decode::<FoundUrls>(payload), Err(Undecodable::UnknownVersion { .. }));
         let urls = ["http://a.test/"].into_iter().collect();
-        let known = encode(&FoundUrls { origin: Origin::default(), urls, anchors: Vec::new() });
+        let known = encode(&FoundUrls { origin: Origin::default(), urls, anchors: Vec::new(), sketch: None });
         let mut unknown = known.to_vec();
         unknown[5] = 77;
         let unknown = Bytes::from(unknown);

@@ -1,6 +1,7 @@
 //! What waits at servers, as schedulers tell it: the basis of `rhumb queue`.
 
 use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::net::IpAddr;
 
 /// A question about what waits.
@@ -21,6 +22,32 @@ pub enum QueueQuestion {
         /// Of what.
         by: Measure,
     },
+}
+
+/// A shape whose URLs are kept back.
+#[derive(Clone, Debug, Serialize, Deserialize, PartialEq, Eq)]
+pub struct Trap {
+    /// `scheme://host[:port]`.
+    pub server: String,
+    /// What its URLs have in common ([`crate::url::shape`]).
+    pub shape: String,
+    /// Pages of it that were fetched.
+    pub pages: u64,
+    /// So many in a hundred of its last bodies were much like one before.
+    pub repeats_percent: u32,
+    /// URLs of traps that wait at the server.
+    pub waiting: u64,
+}
+
+impl fmt::Display for Trap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Trap { server, shape, pages, repeats_percent, waiting } = self;
+        write!(
+            f,
+            "{server}{shape}: brings only itself, {pages} pages, {repeats_percent} % of the last ones repeat others; \
+             {waiting} URLs wait"
+        )
+    }
 }
 
 /// By what servers are compared.

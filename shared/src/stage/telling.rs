@@ -181,6 +181,7 @@ impl Telling {
             idle: moment.core.is_idle() && moment.settlement.is_settled(),
             held: moment.is_held,
             unsplittable: moment.unsplittable(),
+            traps: moment.core.traps(),
             counts: moment.counts().into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
             topics: moment.topics(),
         }

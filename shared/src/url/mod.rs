@@ -12,6 +12,7 @@ mod host;
 mod partition;
 mod rules;
 mod server;
+mod shape;
 mod surt;
 
 pub use canonical::{NotCrawlable, URL_BYTES_MAX, canonical};
@@ -20,6 +21,7 @@ pub use host::{address_literal, registered_domain};
 pub use partition::{hashes_of, host_hash, partition, partition_of};
 pub use rules::Rules;
 pub use server::{NotAServer, Scheme, Server, host_of, path_of, server_of};
+pub use shape::{shape, shape_hash};
 pub use surt::surt;
 
 /// URL fingerprint: the 64-bit hash of a canonical URL (XXH3), the identity the URL-seen test works with (P4).

@@ -1,7 +1,7 @@
 //! Boosts: what links are worth to URLs that were found before. They are added up by URL until they matter, and then go to
 //! the scheduler of the URL's partition.
 //!
-//! In: every link that passes the filters. Out: [`Boosts`] messages.
+//! In: every link that passes the filters, sketches of pages. Out: [`Boosts`](Message) messages.
 //!
 //! The first link of a URL goes on with the URL itself. What later links bring is sent when it has reached [`MATTERS`] of what
 //! went before, so that a URL with many links is lifted as often as its value doubles, not with each link.
@@ -14,7 +14,7 @@
 
 use crate::effect::Effect;
 use crate::worths::LinkWorth;
-use shared::message::{Boost, Boosts as Message, Quality};
+use shared::message::{Boost, Boosts as Message, Quality, Sketched};
 use shared::stage::{Output, Token};
 use shared::time::Timestamp;
 use std::collections::{BTreeMap, VecDeque};
@@ -134,7 +134,7 @@ pub(crate) struct Boosts {
     /// Rows that are taken.
     urls: usize,
     /// Boosts that wait, with when they are due, by partition.
-    waiting: BTreeMap<u16, (Timestamp, Vec<Boost>)>,
+    waiting: BTreeMap<u16, (Timestamp, Message)>,
     /// When they are due, in order; an entry whose boosts have left means nothing.
     due: VecDeque<(Timestamp, u16)>,
     sent: u64,
@@ -213,22 +213,37 @@ impl Boosts {
         }
     }
 
+    /// A page of a partition was sketched.
+    pub(crate) fn sketched(&mut self, now: Timestamp, partition: u16, page: Sketched) {
+        let message = self.waiting(now, partition);
+        // A part of them is enough.
+        if message.sketches.len() < BATCH {
+            message.sketches.push(page);
+        }
+    }
+
     fn wait(&mut self, now: Timestamp, partition: u16, boost: Boost) {
-        let due = &mut self.due;
-        let (_, boosts) = self.waiting.entry(partition).or_insert_with(|| {
-            due.push_back((now + LINGER, partition));
-            (now + LINGER, Vec::new())
-        });
-        match boosts.len() < BATCH {
-            true => boosts.push(boost),
+        let message = self.waiting(now, partition);
+        match message.boosts.len() < BATCH {
+            true => message.boosts.push(boost),
             false => self.dropped += 1,
         }
     }
 
+    /// The message of a partition that waits for more.
+    fn waiting(&mut self, now: Timestamp, partition: u16) -> &mut Message {
+        let due = &mut self.due;
+        let (_, message) = self.waiting.entry(partition).or_insert_with(|| {
+            due.push_back((now + LINGER, partition));
+            (now + LINGER, Message { partition, ..Message::default() })
+        });
+        message
+    }
+
     fn flush(&mut self, partition: u16, out: &mut Output<Effect>) {
-        if let Some((_, boosts)) = self.waiting.remove(&partition) {
-            self.sent += boosts.len() as u64;
-            out.send(Token::Partition(partition), &Message { partition, boosts });
+        if let Some((_, message)) = self.waiting.remove(&partition) {
+            self.sent += message.boosts.len() as u64;
+            out.send(Token::Partition(partition), &message);
         }
     }
 

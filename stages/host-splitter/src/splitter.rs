@@ -19,7 +19,7 @@ use crate::followed::{Followed, Learning};
 use crate::form::checked_host;
 use crate::worths::Worths;
 use shared::config::Pipeline;
-use shared::message::{Edge, FilterReason, FilteredUrls, FoundUrls, Undecodable, UrlList, decode};
+use shared::message::{Edge, FilterReason, FilteredUrls, FoundUrls, Sketched, Undecodable, UrlList, decode};
 use shared::partitions::{Directory, Owners};
 use shared::scope_entry::ScopeEntry;
 use shared::stage::store::StoreError;
@@ -27,7 +27,7 @@ use shared::stage::{Core, Count, Event, Output, Ticket, Token};
 use shared::time::Timestamp;
 use shared::topics::{Rules, Topics};
 use shared::topology::StageName;
-use shared::url::{fingerprint, host_hash};
+use shared::url::{fingerprint, host_hash, host_of, shape_hash};
 use shared::url_cache::UrlCache;
 use std::time::Duration;
 
@@ -122,6 +122,11 @@ impl Splitter {
         let rules = self.settings.topics.of(&found.origin.topic);
         let rejection_of_all = rules.rejection_of_all(&found.origin);
         let worth = self.settings.worths.of(found);
+        if let Some(sketch) = found.sketch {
+            let page = &found.origin.page;
+            let (partition, shape) = (self.batches.partition_of(host_of(page)), shape_hash(page));
+            self.boosts.sketched(now, partition, Sketched { shape, sketch });
+        }
         // Neighbouring links often lead to the same host: the host's partition is looked up once for all of them.
         let mut last_host = "";
         let mut last_partition = Err(FilterReason::Form);

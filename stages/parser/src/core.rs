@@ -207,7 +207,8 @@ fn document(page: &ArchivedPage, links: &mut Links) -> Document {
 /// Puts the links into messages, found so.
 fn publish(parsed: &Parsed, origin: &Origin, with_anchors: bool, out: &mut Output<Ask>) {
     let Parsed { ticket, links, .. } = parsed;
-    let mut message = FoundUrls { origin: origin.clone(), urls: UrlList::new(), anchors: Vec::new() };
+    let mut message =
+        FoundUrls { origin: origin.clone(), urls: UrlList::new(), anchors: Vec::new(), sketch: links.sketch };
     // Links of a host's pages are much alike: they go where their URLs were met before.
     let lane = Token::Lane(lane_of(url::host_of(&origin.page)));
     let mut anchors = links.anchors.iter();
@@ -218,6 +219,7 @@ fn publish(parsed: &Parsed, origin: &Origin, with_anchors: bool, out: &mut Outpu
             out.publish(lane.clone(), &message, vec![*ticket]);
             message.urls = UrlList::new();
             message.anchors.clear();
+            message.sketch = None;
         }
         message.urls.push(url);
         if with_anchors {

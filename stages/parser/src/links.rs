@@ -17,6 +17,7 @@ use crate::prose::Prose;
 use crate::robots_meta::meta_says_nofollow;
 use crate::scanner::{Dialect, Scanner, Token, raw_text};
 use crate::source::Source;
+use shared::sketch::Sketch;
 
 mod embedded;
 
@@ -46,6 +47,8 @@ pub struct Mentions {
     pub language: Option<Range<usize>>,
     /// The document's text, when [`Options::anchors`] wants it.
     pub prose: Prose,
+    /// What its text looks like, when [`Options::sketch`] wants it.
+    pub sketch: Sketch,
 }
 
 /// Attribute values or texts of a document in an encoding that contains ASCII, decoded, their references resolved.
@@ -100,13 +103,18 @@ impl<'a> Reader<'a> {
         // Text of scripts and the like is not for readers.
         let mut is_raw = false;
         while let Some(token) = self.scanner.next() {
+            let was_raw = std::mem::take(&mut is_raw);
+            if self.options.sketch && !was_raw {
+                self.found.sketch.add(&self.document[self.scanner.text()]);
+                self.found.sketch.space();
+            }
             match text_of.take() {
                 None => {}
                 Some(TextOf::Title) => self.found.title = Some(self.scanner.text()),
                 Some(TextOf::Style) => text_of = self.style(&token),
             }
             if self.options.anchors {
-                self.prose(&token, std::mem::take(&mut is_raw));
+                self.prose(&token, was_raw);
             }
             let Token::Start(name) = token else { continue };
             is_raw = raw_text(name).is_some();

@@ -13,6 +13,8 @@ pub struct Options {
     pub amphtml: bool,
     /// The text of links and around them.
     pub anchors: bool,
+    /// A sketch of the text.
+    pub sketch: bool,
     /// What a page's wish not to be followed means.
     pub nofollow: Nofollow,
 }
@@ -25,6 +27,7 @@ impl From<&Pipeline> for Options {
             forms: parser.forms,
             amphtml: parser.amphtml,
             anchors: parser.anchors,
+            sketch: pipeline.limits.shape_pages > 0,
             nofollow: parser.nofollow,
         }
     }

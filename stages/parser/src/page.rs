@@ -82,6 +82,8 @@ pub struct Links {
     pub anchors: Vec<Anchor>,
     /// Fingerprint of the decoded body of a document; none without a body.
     pub body: Option<u64>,
+    /// Sketch of the text of an HTML document, with [`Options::sketch`].
+    pub sketch: Option<u64>,
     /// The encoding of a document that was read, HTML or a feed; none when there was nothing to be read.
     pub charset: Option<&'static str>,
     /// The document's title, white space collapsed, at most 256 bytes; empty without one.
@@ -313,6 +315,7 @@ impl Collector<'_> {
         self.links.title = collapsed(&said(&found.title, false), TITLE_BYTES_MAX);
         self.links.language = language(&said(&found.language, true));
         self.links.nofollow |= found.nofollow;
+        self.links.sketch = self.options.sketch.then(|| found.sketch.clone().finish());
         self.mentioned(&found, &document, self.page, 0);
     }
 

@@ -18,7 +18,7 @@ fn html(body: &str) -> Links {
 
 const HTML: (&str, &[u8]) = ("content-type", b"text/html; charset=utf-8");
 const DEFAULT: Options =
-    Options { embedded: false, forms: false, amphtml: false, anchors: false, nofollow: Nofollow::Obey };
+    Options { embedded: false, forms: false, amphtml: false, anchors: false, sketch: false, nofollow: Nofollow::Obey };
 
 fn found_by(options: &Options, headers: &[(&str, &[u8])], body: &str) -> Links {
     let response = Response { url: PAGE, status: 200, headers, body: body.as_bytes() };

@@ -15,6 +15,11 @@ pub const METRICS: &[Row] = &[
     Row::gauge("waiting_over_budget", "URLs", "URLs that wait for a larger budget (limits.over_budget: wait; topics.*.pages_max)."),
     Row::gauge("waiting_paused", "URLs", "URLs among them whose host or domain an operator has paused."),
     Row::gauge(
+        "waiting_trapped",
+        "URLs",
+        "URLs that are kept back because their shapes are traps (limits.shape_pages).",
+    ),
+    Row::gauge(
         "servers",
         "servers",
         "Servers in play: with something to do, or left alone for a while. They take memory.",
@@ -50,6 +55,11 @@ pub const METRICS: &[Row] = &[
         "servers_waiting_budget",
         "servers",
         "Servers that wait for what is left of the budget of their host, domain or topics (limits.pages_per_host, pages_per_domain, topics.*.pages_max).",
+    ),
+    Row::gauge(
+        "servers_waiting_trap",
+        "servers",
+        "Servers all of whose URLs are kept back because their shapes are traps (rhumb release).",
     ),
     Row::gauge(
         "servers_waiting_room",
@@ -123,6 +133,7 @@ pub const METRICS: &[Row] = &[
     ),
     Row::counter("foreign_urls_total", "URLs", "New URLs of partitions of other instances, which were dropped."),
     Row::counter("malformed_urls_total", "URLs", "New URLs that make no sense, and were dropped."),
+    Row::counter("traps_found_total", "shapes", "Shapes of URLs that were found to be traps (limits.shape_pages)."),
     Row::counter(
         "boosts_lifted_total",
         "URLs",

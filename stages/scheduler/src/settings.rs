@@ -84,6 +84,8 @@ pub struct Settings {
     pub sitemaps_per_server: usize,
     /// Says whether one is looked for where none is named.
     pub sitemap_guess: bool,
+    /// Pages of a shape after which it may be a trap; 0: never.
+    pub shape_pages: u64,
     /// What takes turns.
     pub topics: Topics,
     /// Links away from a seed at which no URL of a topic is followed further.
@@ -128,6 +130,7 @@ impl Settings {
             over_budget: pipeline.limits.over_budget,
             sitemaps_per_server: pipeline.limits.sitemaps_per_server,
             sitemap_guess: pipeline.limits.sitemap_guess,
+            shape_pages: pipeline.limits.shape_pages,
             topics: Topics::from(pipeline),
             max_depth: Depths::from(pipeline),
         }
@@ -235,6 +238,7 @@ pub(crate) mod tests {
             pages_per_host: 0,
             sitemaps_per_server: 0,
             sitemap_guess: false,
+            shape_pages: 0,
             topics: crate::ranking::topics::tests::topics(&[]),
             max_depth: Depths::all(u16::MAX),
         }

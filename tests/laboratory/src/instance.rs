@@ -181,6 +181,7 @@ pub(crate) fn settings(schedulers: u16) -> Settings {
         over_budget: OverBudget::End,
         sitemaps_per_server: 0,
         sitemap_guess: false,
+        shape_pages: 0,
         topics: Topics::new([], FOR_EVER),
         max_depth: Depths::all(u16::MAX),
     }

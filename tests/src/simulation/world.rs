@@ -188,7 +188,7 @@ impl World {
         let seeds: Vec<String> = self.around.web.graph.seeds.clone();
         let topics: Vec<String> = self.plan.pipeline.topics.keys().cloned().chain([DEFAULT_TOPIC.to_owned()]).collect();
         let message = |origin: Origin, urls: &[String], id: String| {
-            let found = FoundUrls { origin, urls: urls.iter().collect(), anchors: Vec::new() };
+            let found = FoundUrls { origin, urls: urls.iter().collect(), anchors: Vec::new(), sketch: None };
             Outgoing { edge: Edge::UrlsFound, token: Token::None, id, payload: encode(&found) }
         };
         let follow = self.plan.pipeline.scope.follow;

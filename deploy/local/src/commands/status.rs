@@ -122,8 +122,13 @@ fn text(summary: &Summary, snapshot: &Snapshot) -> String {
     );
     let _ = writeln!(
         text,
-        "frontier  waiting {} (over budget {}, paused {})  in flight {}  dead {}",
-        summary.waiting, summary.waiting_over_budget, summary.waiting_paused, summary.in_flight, summary.dead
+        "frontier  waiting {} (over budget {}, paused {}, in traps {})  in flight {}  dead {}",
+        summary.waiting,
+        summary.waiting_over_budget,
+        summary.waiting_paused,
+        summary.waiting_trapped,
+        summary.in_flight,
+        summary.dead
     );
     let _ = writeln!(text, "outcomes  {}", summary.outcomes_text("  "));
     for (topic, has) in &summary.topics {
@@ -155,6 +160,12 @@ fn text(summary: &Summary, snapshot: &Snapshot) -> String {
     }
     for pause in &summary.paused {
         let _ = writeln!(text, "paused    {pause}");
+    }
+    for trap in &summary.traps {
+        let _ = writeln!(text, "trap      {trap}");
+    }
+    for release in &summary.released {
+        let _ = writeln!(text, "released  {release}");
     }
     for too_large in &summary.unsplittable {
         let _ = writeln!(text, "too large {too_large}");

@@ -83,6 +83,9 @@ const CRAWL: &[OfCrawl] = &[
     (Row::counter("repeated_total", "URLs", "Found URLs that were known."), |of| of.summary.urls_repeated),
     (Row::counter("new_total", "URLs", "Found URLs that were new."), |of| of.summary.urls_new),
     (Row::gauge("waiting", "URLs", "URLs that wait to be fetched: the frontier."), |of| of.summary.waiting),
+    (Row::gauge("waiting_trapped", "URLs", "URLs among them that are kept back in traps."), |of| {
+        of.summary.waiting_trapped
+    }),
     (Row::gauge("waiting_over_budget", "URLs", "URLs among them that wait for a larger budget."), |of| {
         of.summary.waiting_over_budget
     }),

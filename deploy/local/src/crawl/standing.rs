@@ -29,6 +29,7 @@ pub(super) struct Standing {
     /// The streams' last sequences at the latest snapshot, when nothing was left to do in it.
     quiet_at: Option<BTreeMap<String, u64>>,
     is_still: bool,
+    is_settled: bool,
     is_over: bool,
     is_complete: bool,
     /// Equations that do not hold although nothing is left to do (P3).
@@ -51,6 +52,7 @@ impl Standing {
             pace: Pace::default(),
             quiet_at: None,
             is_still: false,
+            is_settled: false,
             is_over: false,
             is_complete: false,
             violations: Vec::new(),
@@ -80,21 +82,26 @@ impl Standing {
         self.is_over
     }
 
+    /// Whether nothing is left to do but what is kept back in traps: it is to end.
+    pub(super) fn has_traps_alone(&self) -> bool {
+        self.is_settled && !self.is_over
+    }
+
     /// Equations that do not hold although nothing is left to do (P3).
     pub(super) fn violations(&self) -> &[String] {
         &self.violations
     }
 
-    /// Whether URLs wait, but for a larger budget, or are in flight.
+    /// Whether URLs wait, but for a larger budget or in traps, or are in flight.
     pub(super) fn has_work(&self) -> bool {
         let summary = self.snapshot.summary();
-        summary.waiting > summary.waiting_over_budget || summary.in_flight > 0
+        summary.going() > 0 || summary.in_flight > 0
     }
 
     /// When to look again at a crawl in which something is left to do.
     pub(super) fn next_look(&self) -> Duration {
         let summary = self.snapshot.summary();
-        let left = summary.waiting.saturating_sub(summary.waiting_over_budget) + summary.in_flight;
+        let left = summary.going() + summary.in_flight;
         self.pace.next_look(self.elapsed(), left)
     }
 
@@ -112,7 +119,8 @@ impl Standing {
         let quiet = self.snapshot.is_quiet(pipeline, expected);
         tracing::debug!(quiet, under_way = self.snapshot.under_way(pipeline).join("; "), "looked");
         self.is_still = quiet && self.quiet_at.as_ref() == Some(&self.snapshot.last_sequences);
-        self.is_over = self.is_still && has_begun(&self.snapshot);
+        self.is_settled = self.is_still && has_begun(&self.snapshot);
+        self.is_over = self.is_settled && self.snapshot.summary().waiting_trapped == 0;
         self.violations = if self.is_over { self.snapshot.violations() } else { Vec::new() };
         self.is_complete = self.is_over && self.snapshot.summary().waiting == 0 && self.violations.is_empty();
         self.quiet_at = quiet.then(|| self.snapshot.last_sequences.clone());

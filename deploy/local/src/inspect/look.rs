@@ -16,6 +16,7 @@ pub(crate) async fn look(running: &Running) -> anyhow::Result<(Snapshot, Summary
     if let Some(orders) = find_orders(bus).await? {
         let orders = orders.read().await?.orders;
         (summary.paused, summary.dropped, summary.set) = (orders.paused, orders.drops, orders.set);
+        summary.released = orders.released;
         // No process heeds one whose command was killed.
         summary.held = orders.hold.filter(|_| snapshot.processes.iter().any(|process| process.held));
     }

@@ -45,6 +45,8 @@ pub struct Urls {
     pub waiting: u64,
     /// Those of them that wait for a larger budget.
     pub waiting_over_budget: u64,
+    /// URLs among them that are kept back in traps.
+    pub waiting_trapped: u64,
     /// New ones that are in connection jobs.
     pub in_flight: u64,
     /// New ones that were lost, and whose loss was accepted.
@@ -169,6 +171,7 @@ fn urls(summary: &Summary) -> Urls {
         new: summary.urls_new,
         waiting: summary.waiting,
         waiting_over_budget: summary.waiting_over_budget,
+        waiting_trapped: summary.waiting_trapped,
         in_flight: summary.in_flight,
         lost: summary.lost,
     }

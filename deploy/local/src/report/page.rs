@@ -118,6 +118,7 @@ fn summary(report: &Report) -> Markup {
     ];
     let more = [
         ("Waiting for a larger budget", urls.waiting_over_budget),
+        ("Kept back in traps", urls.waiting_trapped),
         ("Lost, and accepted as lost", urls.lost),
         ("Requests made again", report.refetched),
         ("Processes started again", report.restarts),

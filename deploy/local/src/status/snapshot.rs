@@ -159,6 +159,7 @@ impl Snapshot {
             waiting: self.total("scheduler", "waiting"),
             waiting_over_budget: self.total("scheduler", "waiting_over_budget"),
             waiting_paused: self.total("scheduler", "waiting_paused"),
+            waiting_trapped: self.total("scheduler", "waiting_trapped"),
             in_flight: self.total("scheduler", "in_flight"),
             topics: self.topics(),
             dead: self.dead,
@@ -169,6 +170,7 @@ impl Snapshot {
             consumers: self.consumers.iter().map(ConsumerUse::of).collect(),
             processes: processes.collect(),
             unsplittable: self.processes.iter().flat_map(unsplittable).collect(),
+            traps: self.processes.iter().flat_map(|process| process.traps.clone()).collect(),
             ..Summary::default()
         }
     }
@@ -181,12 +183,10 @@ impl Snapshot {
         topics
     }
 
-    /// Whether nothing is in flight, in hand, parked or in a stream, and nothing waits except for a larger budget. All
+    /// Whether nothing is in flight, in hand, parked or in a stream, and nothing waits except for a larger budget or in traps. All
     /// `expected` processes have to say so. Two such snapshots with the same last sequences show that the crawl is over.
     pub(crate) fn is_quiet(&self, pipeline: &Pipeline, expected: usize) -> bool {
-        self.processes.len() >= expected
-            && self.total("scheduler", "waiting") == self.total("scheduler", "waiting_over_budget")
-            && self.under_way(pipeline).is_empty()
+        self.processes.len() >= expected && self.summary().going() == 0 && self.under_way(pipeline).is_empty()
     }
 
     /// What is in flight, in hand, parked or in a stream, in words; nothing when all that the crawl knows is in the stores of

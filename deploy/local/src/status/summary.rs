@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use shared::bus::Interested;
-use shared::orders::{DropOrder, Hold, Pause, Setting, Target};
-use shared::stage::Shares;
+use shared::orders::{DropOrder, Hold, Pause, Release, Setting, Target};
+use shared::stage::{Shares, Trap};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -113,6 +113,9 @@ pub struct Summary {
     /// Waiting URLs whose host or domain an operator has paused.
     #[serde(default)]
     pub waiting_paused: u64,
+    /// Waiting URLs that are kept back because their shapes are traps (`limits.shape_pages`).
+    #[serde(default)]
+    pub waiting_trapped: u64,
     /// URLs in connection jobs.
     pub in_flight: u64,
     /// What each topic has; none where no topic is configured.
@@ -157,6 +160,12 @@ pub struct Summary {
     /// Partitions that are too large, and cannot be split since most of their URLs are of one host; each in words.
     #[serde(default)]
     pub unsplittable: Vec<String>,
+    /// Traps whose URLs are kept back; of each scheduler the first twenty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub traps: Vec<Trap>,
+    /// What operators have released from traps; told by `status`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub released: Vec<Release>,
     /// What operators have paused; told by `status`.
     #[serde(default)]
     pub paused: Vec<Pause>,
@@ -245,6 +254,11 @@ impl Summary {
         Some(format!("accepted as lost: {} URLs; messages: {edges}", self.lost))
     }
 
+    /// Waiting URLs that may go, as far as budgets and traps are concerned.
+    pub(crate) fn going(&self) -> u64 {
+        self.waiting.saturating_sub(self.waiting_over_budget + self.waiting_trapped)
+    }
+
     /// How the crawl stands, in a word: `running`, `paused`, `held` for a moment, or `complete`.
     pub(crate) fn state(&self) -> &'static str {
         let is_paused = self.paused.iter().any(|pause| pause.what == Target::Crawl);
@@ -267,9 +281,11 @@ impl Summary {
             self.bytes,
             if outcomes.is_empty() { "none" } else { &outcomes },
             self.waiting + self.in_flight,
-            match self.waiting_over_budget {
-                0 => String::new(),
-                urls => format!(" ({urls} over budget)"),
+            match (self.waiting_over_budget, self.waiting_trapped) {
+                (0, 0) => String::new(),
+                (urls, 0) => format!(" ({urls} over budget)"),
+                (0, urls) => format!(" ({urls} in traps)"),
+                (over, trapped) => format!(" ({over} over budget, {trapped} in traps)"),
             },
             match self.lost_text() {
                 Some(lost) => format!("; {lost}"),

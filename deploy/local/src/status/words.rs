@@ -215,7 +215,8 @@ fn behind(stage: &StageLook<'_>, backlog: &BTreeMap<String, u64>) -> Option<Stri
 
 /// URLs wait, and no server may be contacted: it is not this crawler that is slow.
 fn polite(scheduler: &StageLook<'_>, ready: u64) -> Option<Short> {
-    let waiting = scheduler.total("waiting").saturating_sub(scheduler.total("waiting_over_budget"));
+    let waiting = scheduler.total("waiting");
+    let waiting = waiting.saturating_sub(scheduler.total("waiting_over_budget") + scheduler.total("waiting_trapped"));
     if waiting == 0 || ready > 0 {
         return None;
     }
@@ -240,6 +241,7 @@ fn polite(scheduler: &StageLook<'_>, ready: u64) -> Option<Short> {
             "see politeness.connections_per_address and groups",
         ),
         ("servers_waiting_pause", "because they are paused", "rhumb unpause"),
+        ("servers_waiting_trap", "because what waits at them is in traps", "rhumb release"),
     ];
     let told = whys.map(|(count, why, remedy)| (scheduler.total(count), why, remedy));
     let (servers, why, remedy) = told.into_iter().max_by_key(|(servers, ..)| *servers).filter(|told| told.0 > 0)?;

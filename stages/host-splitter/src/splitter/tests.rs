@@ -35,7 +35,7 @@ fn found(seed: bool, urls: &[&str]) -> FoundUrls {
         seed,
         ..Origin::default()
     };
-    FoundUrls { origin, urls: urls.iter().collect(), anchors: Vec::new() }
+    FoundUrls { origin, urls: urls.iter().collect(), anchors: Vec::new(), sketch: None }
 }
 
 /// A core with what it has put out so far.

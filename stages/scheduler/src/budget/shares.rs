@@ -256,7 +256,8 @@ impl Shares {
         for id in [Id::Crawl, Id::Domain(domain)] {
             if let Some(share) = self.shares.get_mut(&id) {
                 // URLs that wait for a larger budget need no tokens.
-                share.waiting = share.waiting + (has.waiting - has.over_budget) - (had.waiting - had.over_budget);
+                let going = |load: Load| load.waiting - load.over_budget - load.trapped;
+                share.waiting = share.waiting + going(has) - going(had);
                 share.in_flight = share.in_flight + has.in_flight - had.in_flight;
             }
         }

@@ -3,7 +3,7 @@
 use crate::core::errands::Errands;
 use crate::core::fetchers::{Fetchers, Grantee};
 use crate::core::places::Places;
-use crate::frontier::queue::Queue;
+use crate::frontier::queue::{Queue, Wanted};
 use crate::frontier::rows::FrontierUrl;
 use crate::frontier::url_end::UrlEnd;
 use crate::frontier::validators;
@@ -225,20 +225,23 @@ fn fill(
     let mut requests = Vec::new();
     let mut bytes = 0;
     let is_of_topic = |number: &TopicNumber| partition.topics.index_of(*number) == lease.topic;
-    let numbers: Vec<TopicNumber> = server.queues.waiting().map(Queue::topic).filter(is_of_topic).collect();
+    let numbers: Vec<TopicNumber> = server.queues.going().map(Queue::topic).filter(is_of_topic).collect();
+    let lane = server.queues.lane(&numbers);
     while requests.len() < limit && bytes < JOB_BYTES_MAX && staged.endings_left > 0 {
-        let wanted = (limit - requests.len()).min(staged.endings_left);
-        let restore = |stored| clock.restore(stored);
-        let mut urls = Vec::new();
-        for number in &numbers {
-            if let Some(queue) = server.queues.get_mut(*number) {
-                let wanted = wanted - urls.len();
-                urls.extend(queue.take(&staged.rows, key, staged.now, restore, wanted, fresh_first)?);
-            }
+        // What lies behind others has jobs of its own, when it is its server's turn.
+        if server.queues.lane(&numbers) != lane {
+            break;
         }
+        let limit = (limit - requests.len()).min(staged.endings_left);
+        let wanted = Wanted { limit, fresh_first, all_lanes: false };
+        let restore = |stored| clock.restore(stored);
+        let urls = server.queues.take_of(&numbers, &staged.rows, key, staged.now, restore, wanted)?;
         if urls.is_empty() {
             break;
         }
+        let taken = urls.len();
+        let urls = server.sort_out(&mut staged.rows, key, urls, settings);
+        staged.endings_left -= taken - urls.len();
         let mut left = Vec::new();
         for (slot, url) in urls {
             if bytes >= JOB_BYTES_MAX {

@@ -9,6 +9,7 @@ use crate::frontier::rows::scan_urls;
 use crate::keys::circle::Circle;
 use crate::keys::room::Room;
 use crate::keys::server_key::ServerKey;
+use crate::keys::slot::Lane;
 use crate::keys::wait_for::WaitFor;
 use crate::servers::in_play::Servers;
 use crate::servers::server::Server;
@@ -17,7 +18,7 @@ use crate::settings::Settings;
 use shared::message::{Origin, Outcome};
 use shared::stage::store::StoreError;
 use shared::time::Timestamp;
-use shared::url::server_of;
+use shared::url::{server_of, shape_hash};
 use std::fmt;
 use std::net::IpAddr;
 use std::time::Duration;
@@ -67,6 +68,8 @@ pub enum Idle {
     Stopped,
     /// It is paused: by whom, since when and why.
     Paused(String),
+    /// All that waits at it is of traps: these.
+    Trapped(String),
     /// It may be contacted.
     Ready {
         /// Servers that go before it.
@@ -111,6 +114,7 @@ impl fmt::Display for Idle {
                 f.write_str("the crawl was stopped by its conductor (rhumb conduct --for); one without it goes on")
             }
             Idle::Paused(order) => f.write_str(order),
+            Idle::Trapped(verdict) => write!(f, "what waits is kept back: {verdict}"),
             Idle::Ready { before, credit: 0 } => write!(f, "ready behind {before} servers; no fetcher asks for jobs"),
             Idle::Ready { before, credit } => write!(f, "ready behind {before} servers; {credit} jobs are asked for"),
         }
@@ -164,15 +168,29 @@ impl Inquiry<'_> {
         Ok(match self.why_idle(server)? {
             Idle::Elsewhere(_) => None,
             Idle::Unknown => Some(format!("no URL of {server} has come")),
-            idle => Some(format!("{}; {server}: {idle}", self.whereabouts(server, url)?)),
+            idle => {
+                let verdict = self.verdict(server, url)?.map(|verdict| format!("; {verdict}")).unwrap_or_default();
+                Some(format!("{}{verdict}; {server}: {idle}", self.whereabouts(server, url)?))
+            }
         })
+    }
+
+    /// What is known of the shape of a URL, while that is behind or a trap.
+    fn verdict(&self, server: &str, url: &str) -> Result<Option<String>, StoreError> {
+        let Some(key) = self.servers.key_of(server) else { return Ok(None) };
+        let server = self.servers.look_up(key)?;
+        let verdict = server.as_ref().and_then(|server| server.shapes.verdict(shape_hash(url)));
+        Ok(verdict.map(|verdict| match verdict.lane {
+            Lane::Trapped => format!("kept back until nothing else waits, because {verdict} (rhumb release frees it)"),
+            _ => format!("behind all others, because {verdict}"),
+        }))
     }
 
     /// Says whether nothing is left here of the budgets of the topics whose URLs may be tried.
     fn has_no_pages_left(&self, key: ServerKey, server: &Server) -> bool {
         let topics = self.servers.partitions().find(|(id, _)| *id == key.partition).map(|(_, of)| &of.topics);
         let left = |queue: &Queue| topics.map(|of| self.places.queue.limits.budget(of.index_of(queue.topic())).left());
-        let mut due = server.queues.waiting().filter(|queue| queue.ready_at() <= self.now).peekable();
+        let mut due = server.queues.going().filter(|queue| queue.ready_at() <= self.now).peekable();
         due.peek().is_some() && due.all(|queue| left(queue) == Some(0))
     }
 
@@ -235,6 +253,10 @@ impl Inquiry<'_> {
             Todo::Hold(Room::Topics) => Idle::OverBudget("pages of their topics"),
             Todo::Hold(Room::Host(_) | Room::Domain(_)) => {
                 budgets.used_up().map_or(Idle::BudgetReserved, Idle::OverBudget)
+            }
+            Todo::Hold(Room::Trap) => {
+                let traps = server.shapes.verdicts().filter(|(_, verdict)| verdict.lane == Lane::Trapped);
+                Idle::Trapped(traps.map(|(_, verdict)| verdict.to_string()).collect::<Vec<_>>().join("; "))
             }
             // Errands wait.
             Todo::Hold(Room::Paused) => Idle::NothingWaiting,

@@ -5,9 +5,11 @@
 //! all of them have come.
 
 use crate::core::drops::Drops;
+use crate::core::traps::Traps;
 use crate::frontier::index;
 use crate::frontier::rows::FrontierUrl;
 use crate::keys::server_key::ServerKey;
+use crate::keys::slot::Lane;
 use crate::keys::topic::TopicNumber;
 use crate::ranking::policy::order;
 use crate::servers::in_play::{InPlay, Servers};
@@ -27,6 +29,7 @@ use shared::url::fingerprint;
 pub(crate) fn take_on(
     servers: &mut Servers,
     drops: &Drops,
+    traps: &mut Traps,
     ready: &ReadyUrls,
     staged: &mut Staged<'_>,
 ) -> Result<u64, StoreError> {
@@ -75,7 +78,7 @@ pub(crate) fn take_on(
         }
         let url = frontier_url(url, origin, serial);
         let known = numbers[origin_at].filter(|(of, _)| *of == key.partition).map(|(_, topic)| topic);
-        numbers[origin_at] = put(servers, key, &url, known, staged).map(|topic| (key.partition, topic));
+        numbers[origin_at] = put(servers, traps, key, &url, known, staged).map(|topic| (key.partition, topic));
     }
     if let Some(partition) = servers.partition(ready.partition).filter(|_| malformed > 0) {
         partition.counts.malformed += malformed;
@@ -87,6 +90,7 @@ pub(crate) fn take_on(
 /// Puts a new URL into the queue of its topic. Gives the number of that, which may be `known`.
 fn put(
     servers: &mut Servers,
+    traps: &mut Traps,
     key: ServerKey,
     url: &FrontierUrl,
     known: Option<TopicNumber>,
@@ -94,11 +98,12 @@ fn put(
 ) -> Option<TopicNumber> {
     let InPlay { server, partition, .. } = servers.in_play(key, "taking on a URL")?;
     let settings = staged.settings;
-    let order = order(settings.policy(), settings.quality.quality(&url.url, &url.origin));
+    let lane = traps.lane(key, server, &url);
+    let order = order(settings.policy(), settings.quality.quality(&url.url, &url.origin)).in_lane(lane);
     let topic = known.unwrap_or_else(|| partition.number_of(staged, key.partition, &url.origin.topic));
     partition.count_new(staged, key.partition, topic);
     let slot = server.queues.push(&mut staged.rows, key, topic, url, order, settings.head_max());
-    if settings.later_links_count(&url.origin.topic) {
+    if lane == Lane::Ahead && settings.later_links_count(&url.origin.topic) {
         index::note(&mut staged.rows, key, fingerprint(&url.url), slot);
     }
     Some(topic)

@@ -7,9 +7,10 @@
 
 use crate::core::drops::Drops;
 use crate::frontier::index;
+use crate::frontier::queue::Queue;
 use crate::frontier::rows::{FrontierUrl, find_url, write_url};
 use crate::keys::server_key::ServerKey;
-use crate::keys::slot::{order_of, quality_of, topic_of};
+use crate::keys::slot::{Lane, lane_of, order_of, quality_of, topic_of};
 use crate::ranking::policy::order;
 use crate::servers::in_play::Servers;
 use crate::step::staged::Staged;
@@ -101,7 +102,9 @@ fn lift(
     let quality = settings.quality.lift(&mut url.origin, quality_of(slot), worth);
     let order = order(settings.policy(), quality);
     let Some(server) = servers.get_mut(key) else { return false };
-    let Some(queue) = server.queues.get_mut(topic_of(slot)).filter(|queue| queue.may_lift()) else { return false };
+    // Where a shape feeds itself, links say nothing.
+    let may_lift = |queue: &&mut Queue| lane_of(slot) == Lane::Ahead && queue.may_lift();
+    let Some(queue) = server.queues.get_mut(topic_of(slot)).filter(may_lift) else { return false };
     if order == order_of(slot) {
         // Behind equal ones it would lose by it.
         write_url(&mut staged.rows, key, slot, &url);

@@ -4,7 +4,8 @@
 //! jobs brought), `errands` (robots.txt across servers), `fetchers` (asks). `results` says what the end of a request
 //! means, `places` finds each server its place, `grants` gives jobs, `idle` says why a server waits,
 //! `queues` what waits at it, `yields` which jobs make way for a higher topic, `counting` how much of all, `topics` what each of these has,
-//! `reporting` what is told for a report. `drops` ends what operators want to be rid of.
+//! `reporting` what is told for a report. `drops` ends what operators want to be rid of, `lifts` moves what later links add to,
+//! `traps` what brings only itself.
 
 pub(crate) mod counting;
 pub(crate) mod drops;
@@ -21,6 +22,7 @@ pub(crate) mod reports;
 pub(crate) mod results;
 pub(crate) mod scheduler;
 pub(crate) mod topics;
+pub(crate) mod traps;
 pub(crate) mod yields;
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 use crate::budget::left::{Budget, Budgets};
 use crate::core::errands::Errands;
 use crate::core::yields::Yields;
-use crate::frontier::queue::Queue;
+use crate::frontier::queue::{Queue, Wanted};
 use crate::frontier::url_end::UrlEnd;
 use crate::keys::circle::Circle;
 use crate::keys::room::Room;
@@ -187,8 +187,8 @@ impl Places {
         }
         let priority = |number| topics.priority(numbers.index_of(number));
         let goes_on = |queue: &&Queue| self.queue.limits.budget(numbers.index_of(queue.topic())) != Budget::UsedUp;
-        let later = server.queues.waiting().filter(goes_on).map(Queue::ready_at).filter(|at| *at > now).min();
-        let due = server.queues.waiting().filter(goes_on).filter(|queue| queue.ready_at() <= now);
+        let later = server.queues.going().filter(goes_on).map(Queue::ready_at).filter(|at| *at > now).min();
+        let due = server.queues.going().filter(goes_on).filter(|queue| queue.ready_at() <= now);
         let mut due: Vec<TopicNumber> = due.map(Queue::topic).collect();
         if due.len() > 1 {
             // Not what its rate or its budget keeps from going.
@@ -263,7 +263,7 @@ impl Places {
         let topics = &staged.settings.topics;
         let (Some(lease), false) = (server.lease.as_mut(), topics.is_one()) else { return };
         let priority = topics.priority(lease.topic);
-        let due = server.queues.waiting().filter(|queue| queue.ready_at() <= staged.now);
+        let due = server.queues.going().filter(|queue| queue.ready_at() <= staged.now);
         let mut due = due.map(|queue| numbers.index_of(queue.topic()));
         let may = |topic| self.queue.limits.may(topic, staged.now, connections);
         let is_higher = due.any(|topic| topics.priority(topic) > priority && may(topic));
@@ -381,7 +381,7 @@ impl Places {
         let (clock, limit) = (partition.clock, staged.endings_left);
         let end_of_time = Timestamp::from_micros(u64::MAX);
         let restore = |stored| clock.restore(stored);
-        let urls = server.queues.take(&staged.rows, key, end_of_time, restore, limit, false)?;
+        let urls = server.queues.take(&staged.rows, key, end_of_time, restore, Wanted::all(limit))?;
         staged.endings_left -= urls.len();
         for (slot, url) in urls {
             partition.end(staged, key, slot, url, UrlEnd::without_response(outcome, reason));

@@ -3,7 +3,7 @@
 //! Invariant: a question changes nothing, brings no server into memory, and costs a bounded time.
 
 use crate::core::idle::Inquiry;
-use crate::frontier::queue::Queue;
+use crate::frontier::queue::{Queue, Wanted};
 use crate::frontier::rows::FrontierUrl;
 use crate::keys::server_key::ServerKey;
 use crate::keys::slot::{RETRIES, quality_of};
@@ -80,7 +80,7 @@ impl Inquiry<'_> {
             Measure::Age => age(self.now, server).map_or(0, |age| age.as_micros() as u64),
             Measure::Slow => server.response_us.into(),
             // The sooner the more.
-            Measure::Next if server.queues.is_empty() || server.lease.is_some() => 0,
+            Measure::Next if server.queues.has_none_to_go() || server.lease.is_some() => 0,
             Measure::Next => u64::MAX - self.next(server).as_micros() as u64,
         };
         let keys = self.servers.keys().into_iter();
@@ -100,7 +100,7 @@ impl Inquiry<'_> {
 
     /// When a server may be contacted, as far as that is a matter of time.
     fn next(&self, server: &Server) -> Duration {
-        let retries = if server.queues.is_empty() { Timestamp::ZERO } else { server.queues.ready_at() };
+        let retries = if server.queues.has_none_to_go() { Timestamp::ZERO } else { server.queues.ready_at() };
         server.next_contact.max(retries).since(self.now)
     }
 
@@ -173,11 +173,12 @@ impl Inquiry<'_> {
             return Ok(Vec::new());
         };
         let out = server.lease.take().map(|lease| lease.slots).unwrap_or_default();
-        let (fresh_first, wanted) = (server.was_set_aside(), limit + out.len());
+        let wanted = Wanted { fresh_first: server.was_set_aside(), ..Wanted::all(limit + out.len()) };
         let restore = |stored| clock.restore(stored);
-        let mut taken = server.queues.take(&rows, key, self.now, restore, wanted, fresh_first)?;
+        let mut taken = server.queues.take(&rows, key, self.now, restore, wanted)?;
         let end_of_time = Timestamp::from_micros(u64::MAX);
-        taken.extend(server.queues.take(&rows, key, end_of_time, restore, wanted - taken.len(), false)?);
+        let rest = Wanted::all(wanted.limit - taken.len());
+        taken.extend(server.queues.take(&rows, key, end_of_time, restore, rest)?);
         let mut urls = Vec::new();
         for (slot, url) in taken {
             *bytes += url.bytes() + URL_BESIDE;
@@ -228,7 +229,8 @@ impl Inquiry<'_> {
 
 /// Time since a server with something to fetch might have been contacted again, or since the clock began.
 fn age(now: Timestamp, server: &Server) -> Option<std::time::Duration> {
-    let waits = !server.queues.is_empty() && server.lease.is_none() && !matches!(server.place, QueuePlace::Held(..));
+    let waits =
+        !server.queues.has_none_to_go() && server.lease.is_none() && !matches!(server.place, QueuePlace::Held(..));
     let since = server.next_contact.max(server.queues.ready_at());
     (waits && since <= now).then(|| now.since(since))
 }

@@ -19,6 +19,7 @@ use crate::servers::server::Server;
 use crate::step::staged::Staged;
 use shared::message::{Outcome, RequestEnd, RequestResult};
 use shared::stage::store::StoreError;
+use shared::url::shape_hash;
 use std::time::Duration;
 
 /// A job's URLs while its report is taken.
@@ -70,6 +71,7 @@ impl JobUrls<'_, '_> {
                 validators::note(&mut self.staged.rows, self.key, &url, &result.end);
                 let end = UrlEnd::of(&result.end, outcome, reason);
                 if outcome == Outcome::Fetched {
+                    self.server.shapes.fetched(shape_hash(&url.url));
                     let topic = self.partition.topics.index_of(topic_of(result.slot));
                     self.shares.fetched(self.staged, self.server.domain, topic);
                 }

@@ -21,6 +21,7 @@ use crate::core::intake;
 use crate::core::lifts::Lifts;
 use crate::core::places::{Places, TURNS};
 use crate::core::reports::Reports;
+use crate::core::traps::Traps;
 use crate::frontier::index::INDEX;
 use crate::frontier::rows::URLS;
 use crate::frontier::validators::VALIDATORS;
@@ -44,7 +45,7 @@ use shared::partitions::Owners;
 use shared::stage::store::{Store, StoreError, Table};
 use shared::stage::{
     Core, Count, CountOfTopic, Counted, DropProgress, Event, Figures, Keyed, Output, QueueQuestion, Reported,
-    ServerQueue,
+    ServerQueue, Trap,
 };
 use shared::time::Timestamp;
 use shared::topology::StageName;
@@ -85,7 +86,7 @@ pub enum Input {
     Ask(Ask),
     /// From the scheduler of another partition.
     Errand(Errand),
-    /// What later links add to URLs.
+    /// What later links add to URLs, and what pages look like.
     Boosts(Boosts),
 }
 
@@ -99,6 +100,7 @@ pub struct Scheduler {
     errands: Errands,
     grants: Grants,
     lifts: Lifts,
+    traps: Traps,
     /// What operators want to be rid of.
     drops: Drops,
     /// Servers that were read from the store, or are paused or not any more, and have no place yet.
@@ -149,6 +151,7 @@ impl Scheduler {
             errands: Errands::new(settings.robots_cache_bytes),
             grants: Grants::new(instance, epoch),
             lifts: Lifts::default(),
+            traps: Traps::default(),
             drops: Drops::default(),
             opened: servers.keys(),
             servers,
@@ -178,7 +181,7 @@ impl Scheduler {
             // Its lease runs out, and its URLs are tried again.
             Input::Report(Report { partition, .. }) if !self.servers.owns(partition) => self.foreign += 1,
             Input::Ready(ready) => {
-                self.malformed += intake::take_on(&mut self.servers, &self.drops, &ready, staged)?;
+                self.malformed += intake::take_on(&mut self.servers, &self.drops, &mut self.traps, &ready, staged)?;
             }
             Input::Report(report) => match self.servers.key_of(&report.server) {
                 Some(key) if !self.servers.covers(report.partition, key) => self.malformed += 1,
@@ -188,7 +191,10 @@ impl Scheduler {
                 None => self.malformed += 1,
             },
             Input::Errand(errand) => self.errand(errand, staged)?,
-            Input::Boosts(boosts) => self.lifts.take(&mut self.servers, &self.drops, &boosts, staged)?,
+            Input::Boosts(boosts) => {
+                self.lifts.take(&mut self.servers, &self.drops, &boosts, staged)?;
+                self.traps.sketched(&mut self.servers, &boosts.sketches, staged);
+            }
             Input::Ask(ask) => {
                 self.grants.fetchers.ask(staged.now, &ask, staged.settings.ask_lifetime);
                 return Ok(Some(ask.fetcher));
@@ -360,6 +366,7 @@ impl Core for Scheduler {
         let (jobs, goes_on) = self.drops.look(is_free, &mut self.servers, &mut staged)?;
         staged.stopped.extend(jobs);
         self.more |= goes_on;
+        self.more |= self.traps.free(&mut self.servers, &self.drops, &mut staged)?;
         self.places.queue.tend(now);
         self.servers.look_after_topics(&mut staged);
         let granted = self.settle(&mut staged)?;
@@ -407,6 +414,8 @@ impl Core for Scheduler {
 
     fn orders(&mut self, orders: &Orders) {
         self.opened.extend(self.servers.pause(Paused::by(orders)));
+        self.opened.extend(self.servers.end_traps(orders.traps_end));
+        self.traps.heed(&orders.released, &mut self.servers);
         self.drops.heed(orders);
         (self.are_others_paused, self.more) = (true, true);
     }
@@ -450,6 +459,10 @@ impl Core for Scheduler {
 
     fn drop_progress(&self, id: u64) -> Option<DropProgress> {
         Some(self.drops.progress(&self.servers, id))
+    }
+
+    fn traps(&self) -> Vec<Trap> {
+        self.inquiry(Timestamp::ZERO).traps()
     }
 
     fn figures(&self) -> Vec<Figures> {

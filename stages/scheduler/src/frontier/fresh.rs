@@ -1,7 +1,7 @@
 //! The URLs of a topic at a server that were never tried, in the order in which they are to be tried.
 //!
 //! Their rows lie on disk in the order in which they are to be taken. The *head* holds the slots of the first of them
-//! in memory, as many as the policy looks at. The *tail* is on disk alone.
+//! in memory, as many as the policy looks at. The *tail* is on disk alone. Those of one lane lie behind those of the one before.
 //!
 //! Invariants: head and tail hold each waiting URL once, and all of the head comes before all of the tail. A row that
 //! is not waiting lies before the tail's beginning, or is in flight. Nothing is taken from a server that has URLs in
@@ -11,7 +11,7 @@
 
 use crate::frontier::rows::{FrontierUrl, URLS, read_url, visit_urls};
 use crate::keys::server_key::ServerKey;
-use crate::keys::slot::{Order, fresh_slots};
+use crate::keys::slot::{Lane, Order, fresh_slots, lane_of};
 use crate::keys::topic::TopicNumber;
 use crate::store::codec::{Reader, Writer};
 use crate::store::rows::{Rows, corrupt};
@@ -30,13 +30,16 @@ pub(crate) struct Fresh {
     /// All other slots are this one or later; the end of the topic's slots when there are none.
     tail: u64,
     tail_urls: u64,
+    /// URLs in [`Lane::Behind`] and in [`Lane::Trapped`].
+    behind: u64,
+    trapped: u64,
     /// Number of the next URL.
     next: u64,
 }
 
 impl Fresh {
     pub(crate) const fn new(topic: TopicNumber) -> Self {
-        Fresh { topic, head: Vec::new(), tail: fresh_slots(topic).end, tail_urls: 0, next: 0 }
+        Fresh { topic, head: Vec::new(), tail: fresh_slots(topic).end, tail_urls: 0, behind: 0, trapped: 0, next: 0 }
     }
 
     /// The end of the topic's slots.
@@ -47,6 +50,41 @@ impl Fresh {
     /// Number of URLs that wait.
     pub(crate) fn len(&self) -> u64 {
         self.head.len() as u64 + self.tail_urls
+    }
+
+    /// Number of URLs that wait in a lane.
+    pub(crate) fn in_lane(&self, lane: Lane) -> u64 {
+        match lane {
+            Lane::Ahead => self.len() - self.behind - self.trapped,
+            Lane::Behind => self.behind,
+            Lane::Trapped => self.trapped,
+        }
+    }
+
+    /// The lane of those that go next.
+    pub(crate) fn lane(&self) -> Lane {
+        match (self.in_lane(Lane::Ahead), self.behind) {
+            (0, 0) => Lane::Trapped,
+            (0, _) => Lane::Behind,
+            _ => Lane::Ahead,
+        }
+    }
+
+    /// How many may go before one of another lane would.
+    pub(crate) fn in_first_lane(&self) -> u64 {
+        match self.lane() {
+            Lane::Trapped => 0,
+            lane => self.in_lane(lane),
+        }
+    }
+
+    /// One comes or goes.
+    fn count(&mut self, slot: u64, add: impl Fn(&mut u64)) {
+        match lane_of(slot) {
+            Lane::Ahead => {}
+            Lane::Behind => add(&mut self.behind),
+            Lane::Trapped => add(&mut self.trapped),
+        }
     }
 
     /// Numbers that were given out.
@@ -64,6 +102,7 @@ impl Fresh {
 
     /// Lets a URL that was taken wait again.
     pub(crate) fn insert(&mut self, slot: u64, head_max: usize) {
+        self.count(slot, |urls| *urls += 1);
         if slot >= self.tail {
             self.tail_urls += 1;
             return;
@@ -80,6 +119,7 @@ impl Fresh {
 
     /// A URL that waits no longer, wherever it stands.
     pub(crate) fn forget(&mut self, slot: u64) {
+        self.count(slot, |urls| *urls -= 1);
         match self.head.binary_search(&slot) {
             Ok(at) => {
                 self.head.remove(at);
@@ -127,6 +167,15 @@ impl Fresh {
         limit: usize,
         take: &mut dyn FnMut(u64, FrontierUrl),
     ) -> Result<(), StoreError> {
+        let (mut behind, mut trapped) = (0, 0);
+        let mut take = |slot, url| {
+            match lane_of(slot) {
+                Lane::Ahead => {}
+                Lane::Behind => behind += 1,
+                Lane::Trapped => trapped += 1,
+            }
+            take(slot, url);
+        };
         let from_head = self.head.len().min(limit);
         if from_head <= SINGLY_MAX {
             for slot in self.head.drain(..from_head) {
@@ -145,7 +194,10 @@ impl Fresh {
                 return Err(corrupt(URLS, "a waiting URL is missing"));
             }
         }
-        self.read_tail(rows, server, limit - from_head, take)
+        self.read_tail(rows, server, limit - from_head, &mut take)?;
+        self.behind -= behind;
+        self.trapped -= trapped;
+        Ok(())
     }
 
     /// Takes up to `wanted` URLs from the tail.
@@ -188,6 +240,17 @@ impl Fresh {
         let (next, urls, tail) = (row.number()?, row.number()?, row.number()?);
         let slots = fresh_slots(topic);
         let tail = tail.min(slots.end - slots.start) + slots.start;
-        Some(Fresh { topic, head: Vec::new(), tail, tail_urls: urls, next })
+        Some(Fresh { topic, head: Vec::new(), tail, tail_urls: urls, behind: 0, trapped: 0, next })
+    }
+
+    /// Writes how many are in which lane.
+    pub(crate) fn write_lanes(&self, row: &mut Writer) {
+        row.number(self.behind);
+        row.number(self.trapped);
+    }
+
+    pub(crate) fn read_lanes(&mut self, row: &mut Reader<'_>) -> Option<()> {
+        (self.behind, self.trapped) = (row.number()?, row.number()?);
+        (self.behind.checked_add(self.trapped)? <= self.len()).then_some(())
     }
 }

@@ -9,6 +9,7 @@ pub(crate) mod queue;
 pub(crate) mod queues;
 pub(crate) mod rows;
 pub(crate) mod search;
+pub(crate) mod shapes;
 pub(crate) mod tried;
 pub(crate) mod url_end;
 pub(crate) mod validators;

@@ -10,13 +10,31 @@ use crate::frontier::fresh::Fresh;
 use crate::frontier::rows::{FrontierUrl, read_url, remove_url, write_url};
 use crate::frontier::tried::Tried;
 use crate::keys::server_key::ServerKey;
-use crate::keys::slot::{Order, RETRIES};
+use crate::keys::slot::{Lane, NUMBERS, Order, RETRIES};
 use crate::keys::topic::TopicNumber;
 use crate::store::codec::{Reader, Writer};
 use crate::store::rows::Rows;
 use shared::stage::store::StoreError;
 use shared::time::Timestamp;
 use std::ops::Range;
+
+/// What is to be taken from the front of a queue.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted {
+    /// So many URLs, at most.
+    pub(crate) limit: usize,
+    /// Those that never failed go before the others.
+    pub(crate) fresh_first: bool,
+    /// Those of all lanes; else of those that never failed only the ones of the first lane that has any, and none of traps.
+    pub(crate) all_lanes: bool,
+}
+
+impl Wanted {
+    /// All of them, up to a limit, in the order in which they go.
+    pub(crate) fn all(limit: usize) -> Self {
+        Wanted { limit, fresh_first: false, all_lanes: true }
+    }
+}
 
 /// The URLs of a topic that wait at a server; their text is on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,10 +67,38 @@ impl Queue {
         self.len() == 0
     }
 
-    /// When the first URL may be tried. The queue must not be empty.
+    /// Numbers that were given out.
+    pub(crate) fn numbered(&self) -> u64 {
+        self.fresh.numbered()
+    }
+
+    /// Number of URLs of traps.
+    pub(crate) fn trapped(&self) -> u64 {
+        self.fresh.in_lane(Lane::Trapped)
+    }
+
+    /// Says whether URLs wait in another lane than the first.
+    pub(crate) fn has_lanes(&self) -> bool {
+        self.fresh.in_lane(Lane::Ahead) < self.fresh.len()
+    }
+
+    /// Says whether all that wait are of traps.
+    pub(crate) fn is_trapped(&self) -> bool {
+        self.trapped() == self.len()
+    }
+
+    /// The lane of those that go next.
+    pub(crate) fn lane(&self) -> Lane {
+        match &self.tried {
+            Some(tried) if tried.len() > 0 => Lane::Ahead,
+            _ => self.fresh.lane(),
+        }
+    }
+
+    /// When the first URL may be tried. There must be one that is not of a trap.
     pub(crate) fn ready_at(&self) -> Timestamp {
         match &self.tried {
-            Some(tried) if self.fresh.len() == 0 => tried.ready_at(),
+            Some(tried) if self.fresh.lane() == Lane::Trapped => tried.ready_at(),
             _ => Timestamp::ZERO,
         }
     }
@@ -73,7 +119,7 @@ impl Queue {
 
     /// Says whether there are numbers left for lifts: half of them are kept for new URLs.
     pub(crate) fn may_lift(&self) -> bool {
-        self.fresh.numbered() < 1 << 31
+        self.fresh.numbered() < NUMBERS / 2
     }
 
     /// Moves a fresh URL that waits in this slot to its place among the others. Gives its new slot, and whether it is, or was,
@@ -132,26 +178,30 @@ impl Queue {
         }
     }
 
-    /// Takes up to `limit` URLs that may be tried at `now` from the front: fewer only when there are no more.
+    /// Takes URLs that may be tried at `now` from the front: fewer than wanted only when there are no more.
     /// Their rows stay. `restore` reads points of the partition's clock. With `now` at the end of time it
-    /// takes retries that are not due as well. `fresh_first`: those that never failed go before the others.
+    /// takes retries that are not due as well.
     pub(crate) fn take(
         &mut self,
         rows: &Rows<'_>,
         server: ServerKey,
         now: Timestamp,
         restore: impl Fn(u64) -> Timestamp,
-        limit: usize,
-        fresh_first: bool,
+        wanted: Wanted,
     ) -> Result<Vec<(u64, FrontierUrl)>, StoreError> {
+        let Wanted { limit, fresh_first, all_lanes } = wanted;
+        let in_reach = if all_lanes { self.fresh.len() } else { self.fresh.in_first_lane() };
+        let in_reach = usize::try_from(in_reach).unwrap_or(usize::MAX);
         let mut taken = Vec::with_capacity(limit.min(64));
         if fresh_first {
-            self.fresh.take(rows, server, limit, &mut |slot, url| taken.push((slot, url)))?;
+            self.fresh.take(rows, server, limit.min(in_reach), &mut |slot, url| taken.push((slot, url)))?;
         }
+        let fresh_left = in_reach - taken.len();
         if let Some(tried) = &mut self.tried {
             tried.take(rows, server, now, restore, limit, &mut taken)?;
         }
-        self.fresh.take(rows, server, limit - taken.len(), &mut |slot, url| taken.push((slot, url)))?;
+        let limit = (limit - taken.len()).min(fresh_left);
+        self.fresh.take(rows, server, limit, &mut |slot, url| taken.push((slot, url)))?;
         Ok(taken)
     }
 
@@ -183,6 +233,16 @@ impl Queue {
     pub(crate) fn read(row: &mut Reader<'_>, topic: TopicNumber, restore: impl Fn(u64) -> Timestamp) -> Option<Self> {
         Some(Queue { topic, tried: Tried::read(row, topic, restore)?, fresh: Fresh::read(row, topic)? })
     }
+
+    /// Writes how many of its URLs are in which lane.
+    pub(crate) fn write_lanes(&self, row: &mut Writer) {
+        self.fresh.write_lanes(row);
+    }
+
+    /// Reads it: most have none but the first, which is not written.
+    pub(crate) fn read_lanes(&mut self, row: &mut Reader<'_>) -> Option<()> {
+        self.fresh.read_lanes(row)
+    }
 }
 
 #[cfg(test)]
@@ -190,6 +250,7 @@ mod tests {
     use super::*;
     use crate::frontier::rows::tests::url;
     use crate::frontier::rows::visit_urls;
+    use crate::keys::slot::lane_of;
     use proptest::prelude::*;
     use shared::message::Quality;
     use shared::stage::Output;
@@ -202,9 +263,9 @@ mod tests {
 
     #[derive(Clone, Debug)]
     enum Move {
-        Push(u8),
+        Push(u8, Lane),
         Retry(u64),
-        Take(usize, bool),
+        Take(usize, bool, bool),
         GiveBack,
         EndTaken,
         Commit {
@@ -214,21 +275,25 @@ mod tests {
         /// Every so manieth of those that wait, from one on.
         Forget(usize, usize),
         /// A fresh URL that waits gets another quality.
-        Lift(usize, u8),
+        Lift(usize, u8, Lane),
         Pass(u64),
+    }
+
+    fn lanes() -> impl Strategy<Value = Lane> {
+        prop_oneof![4 => Just(Lane::Ahead), 1 => Just(Lane::Behind), 1 => Just(Lane::Trapped)]
     }
 
     fn moves() -> impl Strategy<Value = Vec<Move>> {
         let one = prop_oneof![
-            4 => (0u8..5).prop_map(Move::Push),
+            4 => (0u8..5, lanes()).prop_map(|(quality, lane)| Move::Push(quality, lane)),
             2 => (0u64..20).prop_map(Move::Retry),
-            4 => (0usize..5, any::<bool>()).prop_map(|(limit, fresh_first)| Move::Take(limit, fresh_first)),
+            4 => (0usize..5, any::<bool>(), any::<bool>()).prop_map(|(limit, first, all)| Move::Take(limit, first, all)),
             1 => Just(Move::GiveBack),
             1 => Just(Move::EndTaken),
             2 => any::<bool>().prop_map(|reopen| Move::Commit { reopen }),
             3 => (0usize..8).prop_map(Move::Look),
             2 => (0usize..4, 1usize..4).prop_map(|(first, step)| Move::Forget(first, step)),
-            3 => (0usize..40, 0u8..6).prop_map(|(place, quality)| Move::Lift(place, quality)),
+            3 => (0usize..40, 0u8..6, lanes()).prop_map(|(place, quality, lane)| Move::Lift(place, quality, lane)),
             1 => (0u64..10).prop_map(Move::Pass),
         ];
         proptest::collection::vec(one, 0..80)
@@ -277,11 +342,11 @@ mod tests {
 
         fn make(&mut self, store: &'a MemoryStore, next: Move) {
             match next {
-                Move::Push(quality) => self.push(quality),
+                Move::Push(quality, lane) => self.push(quality, lane),
                 Move::Retry(wait) => self.retry(wait),
                 Move::Look(slots) if self.taken.is_empty() => self.look(slots.min(self.head_max)),
                 Move::Take(..) if self.pushed_since_taken && !self.taken.is_empty() => {}
-                Move::Take(limit, fresh_first) => self.take(limit, fresh_first),
+                Move::Take(limit, fresh_first, all_lanes) => self.take(Wanted { limit, fresh_first, all_lanes }),
                 Move::Look(_) => {}
                 Move::GiveBack => self.give_back(),
                 Move::EndTaken => {
@@ -291,15 +356,19 @@ mod tests {
                 }
                 Move::Commit { reopen } => self.commit(store, reopen),
                 Move::Forget(first, step) => self.forget(first, step),
-                Move::Lift(place, quality) => self.lift(place, quality),
+                Move::Lift(place, quality, lane) => self.lift(place, quality, lane),
                 Move::Pass(micros) => self.now = self.now + Duration::from_micros(micros),
             }
         }
 
-        fn push(&mut self, quality: u8) {
-            self.pushed += 1;
+        fn order(&self, quality: u8, lane: Lane) -> Order {
             let order = Order::of(Quality::new(quality.into()).unwrap());
-            let order = if self.by_quality { order } else { Order::LAST };
+            if self.by_quality { order.in_lane(lane) } else { Order::LAST.in_lane(lane) }
+        }
+
+        fn push(&mut self, quality: u8, lane: Lane) {
+            self.pushed += 1;
+            let order = self.order(quality, lane);
             self.queue.push(&mut self.rows, SERVER, &url(self.pushed), order, self.head_max);
             self.wait(order, self.pushed);
         }
@@ -320,16 +389,32 @@ mod tests {
             assert!(first.starts_with(self.queue.head()));
         }
 
-        fn take(&mut self, limit: usize, fresh_first: bool) {
-            self.pushed_since_taken = false;
-            let restore = Timestamp::from_micros;
-            let urls = self.queue.take(&self.rows, SERVER, self.now, restore, limit, fresh_first).unwrap();
-            let mut expected = Vec::new();
-            while fresh_first
-                && expected.len() < limit
+        /// The lane of the fresh one that goes next.
+        fn lane(&self) -> Lane {
+            self.fresh.first().map_or(Lane::Trapped, |(order, ..)| lane_of(order.slot(TOPIC, 0)))
+        }
+
+        /// Takes the first fresh ones, of one lane unless all are wanted.
+        fn take_fresh(&mut self, wanted: Wanted, lane: Lane, expected: &mut Vec<u64>) {
+            let in_reach = wanted.all_lanes || lane != Lane::Trapped;
+            while in_reach
+                && expected.len() < wanted.limit
+                && !self.fresh.is_empty()
+                && (wanted.all_lanes || self.lane() == lane)
                 && let Some((_, _, serial)) = self.fresh.pop_first()
             {
                 expected.push(serial);
+            }
+        }
+
+        fn take(&mut self, wanted: Wanted) {
+            self.pushed_since_taken = false;
+            let Wanted { limit, fresh_first, .. } = wanted;
+            let restore = Timestamp::from_micros;
+            let urls = self.queue.take(&self.rows, SERVER, self.now, restore, wanted).unwrap();
+            let (mut expected, lane) = (Vec::new(), self.lane());
+            if fresh_first {
+                self.take_fresh(wanted, lane, &mut expected);
             }
             while expected.len() < limit
                 && let Some(serial) = self.returned.pop_front()
@@ -339,11 +424,7 @@ mod tests {
             while expected.len() < limit && self.retries.front().is_some_and(|&(_, at)| at <= self.now) {
                 expected.extend(self.retries.pop_front().map(|(serial, _)| serial));
             }
-            while expected.len() < limit
-                && let Some((_, _, serial)) = self.fresh.pop_first()
-            {
-                expected.push(serial);
-            }
+            self.take_fresh(wanted, lane, &mut expected);
             assert_eq!(urls.iter().map(|(_, url)| url.serial).collect::<Vec<_>>(), expected);
             self.taken.extend(urls);
         }
@@ -376,11 +457,11 @@ mod tests {
             self.fresh.retain(|(_, _, serial)| !serials.contains(serial));
         }
 
-        fn lift(&mut self, place: usize, quality: u8) {
+        fn lift(&mut self, place: usize, quality: u8, lane: Lane) {
             let Some(&(before, number, serial)) = self.fresh.iter().nth(place).filter(|_| self.by_quality) else {
                 return;
             };
-            let order = Order::of(Quality::new(quality.into()).unwrap());
+            let order = self.order(quality, lane);
             let from = before.slot(TOPIC, number);
             let (slot, _) = self.queue.lift(&mut self.rows, SERVER, from, &url(serial), order, self.head_max);
             assert_eq!(slot, order.slot(TOPIC, self.numbers), "behind the equal ones");
@@ -402,10 +483,13 @@ mod tests {
             store.commit(&out.changes).unwrap();
             let mut row = Writer::with_capacity(0);
             self.queue.write(&mut row, Timestamp::as_micros);
+            self.queue.write_lanes(&mut row);
             let row = row.finish();
-            let read = Queue::read(&mut Reader::new(&row).unwrap(), TOPIC, Timestamp::from_micros).unwrap();
+            let mut reader = Reader::new(&row).unwrap();
+            let mut read = Queue::read(&mut reader, TOPIC, Timestamp::from_micros).unwrap();
+            read.read_lanes(&mut reader).unwrap();
             assert_eq!(read.len(), self.queue.len());
-            assert!(read.is_empty() || read.ready_at() == self.queue.ready_at());
+            assert!(read.is_trapped() || read.ready_at() == self.queue.ready_at());
             if reopen {
                 self.queue = read;
             }
@@ -413,8 +497,13 @@ mod tests {
 
         fn check(&self) {
             assert_eq!(self.queue.len() as usize, self.returned.len() + self.retries.len() + self.fresh.len());
+            let trapped =
+                self.fresh.iter().filter(|(order, ..)| lane_of(order.slot(TOPIC, 0)) == Lane::Trapped).count();
+            assert_eq!(self.queue.trapped() as usize, trapped);
+            let tried = self.returned.len() + self.retries.len();
+            assert_eq!(self.queue.lane(), if tried > 0 { Lane::Ahead } else { self.lane() });
             if self.returned.is_empty()
-                && self.fresh.is_empty()
+                && trapped == self.fresh.len()
                 && let Some(&(_, at)) = self.retries.front()
             {
                 assert_eq!(self.queue.ready_at(), at);

@@ -2,10 +2,10 @@
 //!
 //! Invariant: a queue stays when it is empty, because URLs of it may be in flight, and its numbers go on.
 
-use crate::frontier::queue::Queue;
+use crate::frontier::queue::{Queue, Wanted};
 use crate::frontier::rows::FrontierUrl;
 use crate::keys::server_key::ServerKey;
-use crate::keys::slot::{Order, topic_of};
+use crate::keys::slot::{Lane, Order, topic_of};
 use crate::keys::topic::TopicNumber;
 use crate::store::codec::{Reader, Writer};
 use crate::store::rows::Rows;
@@ -30,14 +30,34 @@ impl Queues {
         self.of_topics.iter().all(Queue::is_empty)
     }
 
+    /// Numbers that were given out.
+    pub(crate) fn numbered(&self) -> u64 {
+        self.of_topics.iter().map(Queue::numbered).sum()
+    }
+
+    /// Number of URLs of traps.
+    pub(crate) fn trapped(&self) -> u64 {
+        self.of_topics.iter().map(Queue::trapped).sum()
+    }
+
+    /// Says whether no URL waits but those of traps.
+    pub(crate) fn has_none_to_go(&self) -> bool {
+        self.of_topics.iter().all(Queue::is_trapped)
+    }
+
+    /// The queues in which URLs wait that are not of traps.
+    pub(crate) fn going(&self) -> impl Iterator<Item = &Queue> {
+        self.of_topics.iter().filter(|queue| !queue.is_trapped())
+    }
+
     /// The queues in which URLs wait.
     pub(crate) fn waiting(&self) -> impl Iterator<Item = &Queue> {
         self.of_topics.iter().filter(|queue| !queue.is_empty())
     }
 
-    /// When the first URL may be tried. There must be one.
+    /// When the first URL may be tried. There must be one that is not of a trap.
     pub(crate) fn ready_at(&self) -> Timestamp {
-        self.waiting().map(Queue::ready_at).min().unwrap_or_default()
+        self.going().map(Queue::ready_at).min().unwrap_or_default()
     }
 
     /// The queue of a topic; none when no URL of it came here.
@@ -100,19 +120,44 @@ impl Queues {
         self.waiting().flat_map(Queue::spans).collect()
     }
 
-    /// Takes up to `limit` URLs, topic by topic, as [`Queue::take`] does.
+    /// The first lane in which URLs of some topics wait.
+    pub(crate) fn lane(&self, topics: &[TopicNumber]) -> Lane {
+        let of_them = self.going().filter(|queue| topics.contains(&queue.topic()));
+        of_them.map(Queue::lane).min().unwrap_or(Lane::Trapped)
+    }
+
+    /// Takes URLs of some topics from the first lane in which any wait, topic by topic, as [`Queue::take`] does.
+    pub(crate) fn take_of(
+        &mut self,
+        topics: &[TopicNumber],
+        rows: &Rows<'_>,
+        server: ServerKey,
+        now: Timestamp,
+        restore: impl Fn(u64) -> Timestamp + Copy,
+        wanted: Wanted,
+    ) -> Result<Vec<(u64, FrontierUrl)>, StoreError> {
+        let lane = self.lane(topics);
+        let mut taken = Vec::new();
+        for queue in self.of_topics.iter_mut().filter(|of| topics.contains(&of.topic()) && of.lane() == lane) {
+            let wanted = Wanted { limit: wanted.limit - taken.len(), ..wanted };
+            taken.extend(queue.take(rows, server, now, restore, wanted)?);
+        }
+        Ok(taken)
+    }
+
+    /// Takes URLs, topic by topic, as [`Queue::take`] does.
     pub(crate) fn take(
         &mut self,
         rows: &Rows<'_>,
         server: ServerKey,
         now: Timestamp,
         restore: impl Fn(u64) -> Timestamp + Copy,
-        limit: usize,
-        fresh_first: bool,
+        wanted: Wanted,
     ) -> Result<Vec<(u64, FrontierUrl)>, StoreError> {
         let mut taken = Vec::new();
         for queue in &mut self.of_topics {
-            taken.extend(queue.take(rows, server, now, restore, limit - taken.len(), fresh_first)?);
+            let wanted = Wanted { limit: wanted.limit - taken.len(), ..wanted };
+            taken.extend(queue.take(rows, server, now, restore, wanted)?);
         }
         Ok(taken)
     }
@@ -139,6 +184,25 @@ impl Queues {
             row.byte(queue.topic().0);
             queue.write(row, store);
         }
+    }
+
+    /// Writes the lanes of those that have any but the first.
+    pub(crate) fn write_lanes(&self, row: &mut Writer) {
+        let has_lanes = |queue: &&Queue| queue.has_lanes();
+        row.number(self.of_topics.iter().filter(has_lanes).count() as u64);
+        for queue in self.of_topics.iter().filter(has_lanes) {
+            row.byte(queue.topic().0);
+            queue.write_lanes(row);
+        }
+    }
+
+    /// Reads them.
+    pub(crate) fn read_lanes(&mut self, row: &mut Reader<'_>) -> Option<()> {
+        for _ in 0..row.number()? {
+            let topic = TopicNumber(row.byte()?);
+            self.get_mut(topic)?.read_lanes(row)?;
+        }
+        Some(())
     }
 
     pub(crate) fn read(row: &mut Reader<'_>, restore: impl Fn(u64) -> Timestamp + Copy) -> Option<Self> {
@@ -176,7 +240,7 @@ mod tests {
         let serials = |taken: &[(u64, FrontierUrl)]| taken.iter().map(|(_, url)| url.serial).collect::<Vec<_>>();
         let now = Timestamp::from_micros(5);
         let take = |queues: &mut Queues, rows: &Rows<'_>, topic| {
-            queues.get_mut(topic).unwrap().take(rows, SERVER, now, restore, 1, false).unwrap()
+            queues.get_mut(topic).unwrap().take(rows, SERVER, now, restore, Wanted::all(1)).unwrap()
         };
         let failed = take(&mut queues, &rows, high);
         assert_eq!(serials(&failed), [1]);
@@ -194,7 +258,7 @@ mod tests {
         assert_eq!((queues.len(), queues.waiting().count()), (4, 2));
         assert_eq!(serials(&take(&mut queues, &rows, high)), [3]);
         assert_eq!(serials(&take(&mut queues, &rows, high)), [] as [u64; 0], "its time has not come");
-        let rest = queues.take(&rows, SERVER, Timestamp::from_micros(9), restore, 9, false).unwrap();
+        let rest = queues.take(&rows, SERVER, Timestamp::from_micros(9), restore, Wanted::all(9)).unwrap();
         assert_eq!(serials(&rest), [2, 4, 1]);
         for length in 0..row.len() {
             assert_eq!(Queues::read(&mut Reader::new(&row[..length.max(1)]).unwrap(), restore), None);
@@ -213,7 +277,7 @@ mod tests {
         let slot = Order::LAST.slot(one, 0);
         remove_url(&mut rows, SERVER, slot);
         queues.forget(&mut rows, SERVER, Timestamp::from_micros, &[slot]).unwrap();
-        let rest = queues.take(&rows, SERVER, Timestamp::ZERO, Timestamp::from_micros, 9, false).unwrap();
+        let rest = queues.take(&rows, SERVER, Timestamp::ZERO, Timestamp::from_micros, Wanted::all(9)).unwrap();
         assert_eq!(rest.iter().map(|(_, url)| url.serial).collect::<Vec<_>>(), [3, 2]);
         assert!(queues.is_empty());
     }

@@ -9,6 +9,8 @@ pub(crate) struct Load {
     pub(crate) over_budget: u64,
     /// URLs that wait because operators have paused their server; they count among those that wait, too.
     pub(crate) paused: u64,
+    /// URLs of traps, which are kept back; they count among those that wait, too.
+    pub(crate) trapped: u64,
     /// URLs in flight.
     pub(crate) in_flight: u64,
     /// Jobs that are out.
@@ -23,6 +25,7 @@ impl Load {
         self.waiting = self.waiting + has.waiting - had.waiting;
         self.over_budget = self.over_budget + has.over_budget - had.over_budget;
         self.paused = self.paused + has.paused - had.paused;
+        self.trapped = self.trapped + has.trapped - had.trapped;
         self.in_flight = self.in_flight + has.in_flight - had.in_flight;
         self.jobs = self.jobs + has.jobs - had.jobs;
         self.troubled = self.troubled + has.troubled - had.troubled;

@@ -12,6 +12,9 @@ pub(crate) enum Room {
     Domain(u64),
     /// The budgets of topics, of all whose URLs wait there. Room comes with a larger budget, or a URL of another topic.
     Topics,
+    /// All its URLs that wait are of traps. Room comes with a URL that is not, when operators release them, or at the end of the
+    /// crawl.
+    Trap,
     /// An operator has paused the server. Room comes when that is taken back.
     Paused,
     /// Jobs in a circle. Room comes when one of them ends, when the delay of its group is over, or with rights.

@@ -26,22 +26,31 @@ pub(crate) struct Connection<'a> {
 }
 
 /// The rank of a server. The higher number sorts first. Equal ones go in the order in which they became ready.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank(Reverse<u32>);
+
+impl Default for Rank {
+    /// That of all servers where nothing tells them apart.
+    fn default() -> Self {
+        Rank::of(0.0)
+    }
+}
 
 impl Rank {
     /// Before all others.
     pub(crate) const FIRST: Rank = Rank(Reverse(u32::MAX));
+    /// After all others: that of a server at which only such URLs wait as lie behind all others.
+    pub(crate) const BEHIND: Rank = Rank(Reverse(0));
 
     /// The number that it was made from.
     pub(crate) fn value(self) -> f64 {
-        f32::from_bits(self.0.0).into()
+        f32::from_bits(self.0.0.saturating_sub(1)).into()
     }
 
     /// From a number that is not negative.
     fn of(value: f64) -> Self {
         // Floats that are not negative are in the order of their bits.
-        Rank(Reverse((value as f32).max(0.0).to_bits()))
+        Rank(Reverse((value as f32).max(0.0).to_bits() + 1))
     }
 }
 
@@ -149,5 +158,7 @@ mod tests {
     fn equal_numbers_are_equal_ranks_and_none_is_last() {
         assert_eq!(rank(config::Policy::Performance, 4, 2.0, &[]), rank(config::Policy::Performance, 2, 1.0, &[]));
         assert!(rank(config::Policy::Quality, 1, 1.0, &[0.1]) < rank(config::Policy::Quality, 1, 1.0, &[]));
+        assert!(rank(config::Policy::Quality, 1, 1.0, &[]) < Rank::BEHIND && Rank::default() < Rank::BEHIND);
+        assert_eq!(rank(config::Policy::Performance, 3, 2.0, &[]).value(), 1.5);
     }
 }

@@ -67,6 +67,7 @@ pub(crate) struct Waits {
     pub(crate) budget: u64,
     pub(crate) room: u64,
     pub(crate) pause: u64,
+    pub(crate) trap: u64,
 }
 
 impl Waits {
@@ -84,6 +85,7 @@ impl Waits {
             QueuePlace::Held(Room::Host(_) | Room::Domain(_) | Room::Topics, _) => Some(&mut self.budget),
             QueuePlace::Held(Room::Circle(_), _) => Some(&mut self.room),
             QueuePlace::Held(Room::Paused, _) => Some(&mut self.pause),
+            QueuePlace::Held(Room::Trap, _) => Some(&mut self.trap),
             QueuePlace::Idle | QueuePlace::Ready(..) | QueuePlace::Troubled(..) | QueuePlace::Ending => None,
         }
     }

@@ -35,7 +35,7 @@ pub(crate) fn sitemaps_of(
     // The URL that was found first keeps its own; nothing comes of nothing.
     let flow = first.flow.shared_among(urls.len() + 1);
     let origin = Origin { page: url.to_owned(), redirects: 0, seed: false, again: 0, flow, ..first.clone() };
-    (!urls.is_empty()).then_some(FoundUrls { origin, urls, anchors: Vec::new() })
+    (!urls.is_empty()).then_some(FoundUrls { origin, urls, anchors: Vec::new(), sketch: None })
 }
 
 #[cfg(test)]

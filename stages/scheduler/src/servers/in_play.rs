@@ -47,6 +47,8 @@ pub(crate) struct Servers {
     shares: Shares,
     /// What operators want to be left alone.
     paused: Paused,
+    /// What is kept back as a trap ends.
+    traps_end: bool,
     /// What all servers together have in hand.
     load: Load,
     /// Look-ups that found nothing where there must be something.
@@ -264,6 +266,7 @@ impl Servers {
     fn placed(&self, key: ServerKey, server: Server) -> Server {
         let mut server = server.grouped(&self.settings);
         server.is_paused = self.paused.has(key, server.domain);
+        server.ends_trapped = self.traps_end;
         server
     }
 
@@ -279,6 +282,20 @@ impl Servers {
         for (&key, server) in &mut self.in_memory {
             let is_paused = self.paused.has(key, server.domain);
             if std::mem::replace(&mut server.is_paused, is_paused) != is_paused {
+                changed.push(key);
+            }
+        }
+        changed.sort_unstable();
+        changed
+    }
+
+    /// Nothing else waits in the crawl: what is kept back as a trap ends, or does not any more. Gives the servers in memory for
+    /// which that is news.
+    pub(crate) fn end_traps(&mut self, traps_end: bool) -> Vec<ServerKey> {
+        self.traps_end = traps_end;
+        let mut changed = Vec::new();
+        for (&key, server) in &mut self.in_memory {
+            if std::mem::replace(&mut server.ends_trapped, traps_end) != traps_end && server.queues.trapped() > 0 {
                 changed.push(key);
             }
         }

@@ -5,15 +5,18 @@
 //! which its rank depends. Its URLs and its robots.txt are on disk.
 
 use crate::frontier::queues::Queues;
+use crate::frontier::rows::{FrontierUrl, remove_url};
+use crate::frontier::shapes::Shapes;
 use crate::keys::circle::Circle;
 use crate::keys::load::Load;
 use crate::keys::server_key::ServerKey;
+use crate::keys::slot::{Lane, RETRIES, lane_of, topic_of};
 use crate::keys::topic::{TopicIndex, TopicNumber};
 use crate::politeness::pauses::{back_off, gap};
 use crate::politeness::strain::{CALM, Strain};
 use crate::politeness::trouble::Trouble;
 use crate::politeness::visit::{best_part, requests_max};
-use crate::ranking::policy::{Connection, Rank};
+use crate::ranking::policy::{Connection, Rank, order};
 use crate::ranking::ready_queue::QueuePlace;
 use crate::ranking::speeds::Speeds;
 use crate::robots::state::RobotsState;
@@ -26,7 +29,7 @@ use crate::store::rows::Rows;
 use shared::message::Outcome;
 use shared::stage::store::{StoreError, Table};
 use shared::time::Timestamp;
-use shared::url::{fingerprint, host_of, registered_domain};
+use shared::url::{fingerprint, host_of, registered_domain, shape_hash};
 use std::time::Duration;
 
 /// Overlap of the requests of a connection before it is measured, in thousandths: how much faster the requests are than
@@ -56,6 +59,8 @@ pub(crate) struct Server {
     pub(crate) address: Address,
     pub(crate) robots: RobotsState,
     pub(crate) queues: Queues,
+    /// The shapes of its URLs.
+    pub(crate) shapes: Shapes,
     /// No contact before then (P2).
     pub(crate) next_contact: Timestamp,
     /// Times in a row that it was set aside.
@@ -80,6 +85,8 @@ pub(crate) struct Server {
     pub(crate) overlap_permille: u32,
     /// Operators want it to be left alone.
     pub(crate) is_paused: bool,
+    /// Nothing else waits in the crawl: URLs of traps end.
+    pub(crate) ends_trapped: bool,
     /// Time of its last response, in microseconds; 0: not known.
     download_us: u32,
     pub(crate) lease: Option<Box<Lease>>,
@@ -104,6 +111,7 @@ impl Server {
             address: Address::default(),
             robots: RobotsState::default(),
             queues: Queues::default(),
+            shapes: Shapes::default(),
             next_contact: Timestamp::ZERO,
             failures: 0,
             robots_failures: 0,
@@ -119,6 +127,7 @@ impl Server {
             lease: None,
             errands: Vec::new(),
             is_paused: false,
+            ends_trapped: false,
             place: QueuePlace::Idle,
             served: TopicNumber::OTHERS,
             claimed: [None; 2],
@@ -156,7 +165,11 @@ impl Server {
     pub(crate) fn requests_max(&self, settings: &Settings) -> usize {
         let limit = requests_max(settings, self.requests_learned, self.gap(settings));
         let limit = if self.strain.is_felt() { limit.min(CALM.into()) } else { limit };
-        if settings.later_links_count_mostly() { best_part(limit, self.queues.len()) } else { limit }
+        if settings.later_links_count_mostly() {
+            best_part(limit, self.queues.len() - self.queues.trapped())
+        } else {
+            limit
+        }
     }
 
     /// Allows no contact for `wait`, at least.
@@ -275,7 +288,11 @@ impl Server {
         speeds: &Speeds,
     ) -> Result<Rank, StoreError> {
         let limit = self.requests_max(settings);
-        let waiting = self.queues.get_mut(topic).map_or(0, |queue| queue.len());
+        let Some(queue) = self.queues.get_mut(topic) else { return Ok(Rank::BEHIND) };
+        if queue.lane() != Lane::Ahead {
+            return Ok(Rank::BEHIND);
+        }
+        let waiting = queue.len();
         let pages = (limit as u64).min(waiting).max(1);
         let seconds = self.connection_s(pages, settings, speeds);
         let mut best: &[u64] = &[];
@@ -287,6 +304,28 @@ impl Server {
         Ok(settings.policy().rank(Connection { pages, seconds, best }))
     }
 
+    /// Some of the URLs that were taken belong into a later lane by now, because of what their shapes have become: they go there.
+    /// Gives the others.
+    pub(crate) fn sort_out(
+        &mut self,
+        rows: &mut Rows<'_>,
+        key: ServerKey,
+        mut taken: Vec<(u64, FrontierUrl)>,
+        settings: &Settings,
+    ) -> Vec<(u64, FrontierUrl)> {
+        let shapes = &self.shapes;
+        if shapes.verdicts().next().is_none() {
+            return taken;
+        }
+        let lane = |url: &FrontierUrl| shapes.lane(shape_hash(&url.url));
+        for (slot, url) in taken.extract_if(.., |(slot, url)| *slot < RETRIES && lane(url) > lane_of(*slot)) {
+            let order = order(settings.policy(), settings.quality.quality(&url.url, &url.origin)).in_lane(lane(&url));
+            remove_url(rows, key, slot);
+            self.queues.push(rows, key, topic_of(slot), &url, order, settings.head_max());
+        }
+        taken
+    }
+
     /// Times in a row that it was set aside.
     pub(crate) fn failures(&self) -> u8 {
         self.failures
@@ -295,7 +334,8 @@ impl Server {
     /// What it has in hand, for the sums over all servers.
     pub(crate) fn load(&self) -> Load {
         let waiting = self.queues.len();
-        let load = Load { waiting, paused: if self.is_paused { waiting } else { 0 }, ..Load::default() };
+        let paused = if self.is_paused { waiting } else { 0 };
+        let load = Load { waiting, paused, trapped: self.queues.trapped(), ..Load::default() };
         let Some(lease) = &self.lease else { return load };
         Load { in_flight: lease.slots.len() as u64, jobs: 1, troubled: u64::from(self.is_in_trouble()), ..load }
     }
@@ -315,6 +355,8 @@ impl Server {
         row.number(u64::from(self.response_us));
         row.number(u64::from(self.overlap_permille));
         row.number(u64::from(self.download_us));
+        self.queues.write_lanes(&mut row);
+        self.shapes.write(&mut row);
         row.finish()
     }
 
@@ -339,6 +381,11 @@ impl Server {
         server.response_us = row.small()?;
         server.overlap_permille = row.small()?;
         server.download_us = row.small()?;
+        // Rows end here where a crawl began before there were lanes.
+        if !row.is_over() {
+            server.queues.read_lanes(&mut row)?;
+            server.shapes = Shapes::read(&mut row)?;
+        }
         Some(server)
     }
 }
@@ -346,6 +393,7 @@ impl Server {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keys::slot::Order;
     use crate::settings::tests::settings;
     use shared::message::Resolution;
 
@@ -360,7 +408,8 @@ mod tests {
         let resolution = Resolution::Addresses { addresses: vec!["::1".parse().unwrap()], ttl_s: 300 };
         server.address.learn(at(2), &resolution, &settings);
         server.robots.set_text(at(3), Duration::from_secs(9), &settings);
-        server.queues.give_back([3, 5].into_iter(), 0);
+        let trapped = Order::LAST.in_lane(Lane::Trapped).slot(TopicNumber::OTHERS, 7);
+        server.queues.give_back([3, 5, trapped].into_iter(), 0);
         server.leave_alone(at(4), Duration::from_secs(60));
         for _ in 0..settings.server_failures_max {
             server.set_aside(at(5), Trouble::Tls, None, &settings);
@@ -370,8 +419,10 @@ mod tests {
         let row = server.to_row(clock);
         let read = Server::from_row(&row, clock).unwrap();
         assert_eq!(format!("{read:?}"), format!("{server:?}"));
-        for length in 0..row.len() {
+        let before = row.len() - "lanes, their topic, behind, trapped, shapes".split(',').count();
+        for length in (0..row.len()).filter(|length| *length != before) {
             assert!(Server::from_row(&row[..length], clock).is_none());
         }
+        assert!(Server::from_row(&row[..before], clock).is_some(), "a row of an earlier version");
     }
 }

@@ -15,6 +15,9 @@ use shared::config::OverBudget;
 use shared::message::Outcome;
 use shared::time::Timestamp;
 
+/// Why URLs end that were kept back until nothing else waited.
+const TRAP: &str = "pages of its shape repeat themselves without end";
+
 /// What is to be done for a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Todo {
@@ -47,6 +50,9 @@ impl Server {
         if let Some(limit) = budgets.used_up().filter(|_| settings.over_budget == OverBudget::End) {
             return Some((Outcome::OverBudget, limit));
         }
+        if self.ends_trapped && self.queues.trapped() > 0 && self.queues.has_none_to_go() {
+            return Some((Outcome::Trapped, TRAP));
+        }
         let unreachable = settings.respect_robots && self.robots.rules(now) == Some(Rules::Unreachable);
         self.out_of_reach(now).or(unreachable.then_some((Outcome::Disallowed, "robots.txt unreachable")))
     }
@@ -72,7 +78,14 @@ impl Server {
         if let Some(lease) = &self.lease {
             return Todo::Wait(lease.deadline, WaitFor::Lease);
         }
-        let (urls, errands) = (!self.queues.is_empty(), !self.errands.is_empty());
+        let (urls, errands) = (!self.queues.has_none_to_go(), !self.errands.is_empty());
+        if !urls && !errands && self.queues.trapped() > 0 {
+            return match (self.is_paused, self.ends_trapped) {
+                (true, _) => Todo::Hold(Room::Paused),
+                (false, true) => Todo::End,
+                (false, false) => Todo::Hold(Room::Trap),
+            };
+        }
         if !urls && !errands {
             let is_over = self.next_contact <= now;
             return if is_over { Todo::Nothing } else { Todo::Wait(self.next_contact, WaitFor::Nobody) };
@@ -119,7 +132,7 @@ impl Server {
 
     /// Says whether its robots.txt has to be got before its URLs.
     pub(crate) fn needs_robots(&self, now: Timestamp, settings: &Settings) -> bool {
-        settings.respect_robots && !self.queues.is_empty() && self.robots.rules(now).is_none()
+        settings.respect_robots && !self.queues.has_none_to_go() && self.robots.rules(now).is_none()
     }
 
     /// The room that its pages have to wait for, by what is left of their budgets.

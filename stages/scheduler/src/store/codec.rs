@@ -71,6 +71,11 @@ impl<'a> Reader<'a> {
         (version == VERSION).then_some(Reader(rest))
     }
 
+    /// Says whether nothing is left.
+    pub(crate) fn is_over(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// One byte.
     pub(crate) fn byte(&mut self) -> Option<u8> {
         let (&byte, rest) = self.0.split_first()?;

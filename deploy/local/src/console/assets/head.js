@@ -76,6 +76,7 @@ function outcome([name, value]) {
 function notes({ summary, notes: orders }) {
   return [
     summary.waiting_over_budget > 0 && `${count(summary.waiting_over_budget)} wait over their budget`,
+    summary.waiting_trapped > 0 && `${count(summary.waiting_trapped)} are kept back in traps`,
     summary.waiting_paused > 0 && `${count(summary.waiting_paused)} wait because they are paused`,
     summary.refetched > 0 && `${many(summary.refetched, "page")} fetched again`,
     ...orders.map(plain),

@@ -221,10 +221,10 @@ impl World {
         }
     }
 
-    /// Runs until all URLs have ended; fails when that takes longer than `longest`.
+    /// Runs until all URLs have ended but those of traps; fails when that takes longer than `longest`.
     pub(crate) fn finish(&mut self, web: &mut dyn Web, longest: Duration) {
         let start = self.now;
-        while self.count("waiting") + self.count("in_flight") > 0 {
+        while self.count("waiting") - self.count("waiting_trapped") + self.count("in_flight") > 0 {
             let idle = || {
                 self.core.servers.all().map(|server| self.core.why_idle(self.now, &server.name).unwrap().to_string())
             };

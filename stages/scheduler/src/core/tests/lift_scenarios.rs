@@ -27,7 +27,7 @@ fn boosts(urls: &[&str], worth: f32) -> Boosts {
         worth: Quality::new(worth).unwrap(),
         is_cash: false,
     };
-    Boosts { partition: 0, boosts: urls.iter().map(boost).collect() }
+    Boosts { partition: 0, boosts: urls.iter().map(boost).collect(), sketches: Vec::new() }
 }
 
 fn boost(world: &mut World, page: usize, worth: f32) {

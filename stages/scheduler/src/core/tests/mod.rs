@@ -22,6 +22,7 @@ mod token_scenarios;
 mod topic_budget_scenarios;
 mod topic_scenarios;
 mod trouble_scenarios;
+mod trap_scenarios;
 mod two;
 mod web;
 mod world;

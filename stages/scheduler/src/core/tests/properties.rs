@@ -291,7 +291,7 @@ fn boost(world: &mut World, url: prop::sample::Index, worth: f32) {
         worth: Quality::new(worth).unwrap_or_default(),
         is_cash: worth < 4.5,
     };
-    let boosts = Boosts { partition: 0, boosts: vec![boost] };
+    let boosts = Boosts { partition: 0, boosts: vec![boost], sketches: Vec::new() };
     world.step(Some(Input::Boosts(boosts)));
 }
 

@@ -2,7 +2,6 @@
 
 use super::Servers;
 use crate::budget::left::{Budget, Budgets};
-use crate::frontier::queue::Queue;
 use crate::keys::load::Load;
 use crate::keys::server_key::ServerKey;
 use crate::keys::topic::TopicIndex;
@@ -19,7 +18,7 @@ impl Servers {
         let over_topics = self.over_topics(key);
         let Some(server) = self.in_memory.get_mut(&key) else { return };
         let load = server.load();
-        let has = Load { over_budget: if is_over { load.waiting } else { over_topics }, ..load };
+        let has = Load { over_budget: if is_over { load.waiting - load.trapped } else { over_topics }, ..load };
         let had = std::mem::replace(&mut server.accounted, has);
         let topic = server.lease.as_ref().map_or(TopicIndex::OTHERS, |lease| lease.topic);
         let topic_before = std::mem::replace(&mut server.accounted_topic, topic);
@@ -44,8 +43,8 @@ impl Servers {
         if used_up.is_empty() {
             return 0;
         }
-        let over = server.queues.waiting().filter(|queue| used_up.contains(&partition.topics.index_of(queue.topic())));
-        over.map(Queue::len).sum()
+        let over = server.queues.going().filter(|queue| used_up.contains(&partition.topics.index_of(queue.topic())));
+        over.map(|queue| queue.len() - queue.trapped()).sum()
     }
 
     /// The budget of a topic may be used up since the last time: then all servers are looked after at which its URLs wait.
@@ -76,7 +75,7 @@ impl Servers {
 
     fn are_topics_used_up(&self, server: &Server, partition: &Partition) -> bool {
         let over = self.waits_over_topics(server, partition);
-        over > 0 && over == server.queues.len()
+        over > 0 && over == server.queues.len() - server.queues.trapped()
     }
 
     /// What is left for the pages of a server that may not be in memory.

@@ -42,6 +42,7 @@ impl Servers {
             in_memory: HashMap::new(),
             shares: Shares::open(settings, (instance, epoch), partitions, store.as_ref())?,
             paused: Paused::default(),
+            traps_end: false,
             load: Load::default(),
             invariants_broken: 0,
         };
