@@ -193,7 +193,7 @@ impl Scheduler {
             Input::Errand(errand) => self.errand(errand, staged)?,
             Input::Boosts(boosts) => {
                 self.lifts.take(&mut self.servers, &self.drops, &boosts, staged)?;
-                self.traps.sketched(&mut self.servers, &boosts.sketches, staged);
+                self.traps.sketched(&mut self.servers, &boosts.sketches, staged)?;
             }
             Input::Ask(ask) => {
                 self.grants.fetchers.ask(staged.now, &ask, staged.settings.ask_lifetime);

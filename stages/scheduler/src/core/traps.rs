@@ -77,13 +77,20 @@ impl Traps {
     }
 
     /// Sketches of pages came.
-    pub(crate) fn sketched(&mut self, servers: &mut Servers, sketches: &[Sketched], staged: &mut Staged<'_>) {
+    ///
+    /// # Errors
+    ///
+    /// The store cannot be read, or a row is not understood.
+    pub(crate) fn sketched(
+        &mut self,
+        servers: &mut Servers,
+        sketches: &[Sketched],
+        staged: &mut Staged<'_>,
+    ) -> Result<(), StoreError> {
         for Sketched { shape, sketch } in sketches {
             let Some(&key) = self.behind.get(shape) else { continue };
-            let Some(server) = servers.get_mut(key) else {
-                self.behind.remove(shape);
-                continue;
-            };
+            // One at which a single URL waits at a time is out of memory between any two.
+            let Some(server) = servers.load(key)? else { continue };
             let is_released = self.released.iter().any(|release| release.has(&server.name, *shape));
             let pages_max = if is_released { 0 } else { staged.settings.shape_pages };
             if server.shapes.sketched(*shape, *sketch, pages_max) {
@@ -92,9 +99,10 @@ impl Traps {
                 if let Some(verdict) = server.shapes.verdict(*shape) {
                     tracing::info!(server = %server.name, "a trap: {verdict}; its URLs are kept back");
                 }
-                staged.touch(key);
             }
+            staged.touch(key);
         }
+        Ok(())
     }
 
     /// Operators have released this from now on.

@@ -37,8 +37,6 @@ const IN_COMPANY: u32 = 10;
 const SKETCHES: usize = 8;
 /// Bodies by which a shape is judged: its last ones.
 const BODIES: u32 = 1000;
-/// A shape of which fewer URLs were found is known in memory alone.
-const WRITTEN_MIN: u32 = 8;
 /// Bytes of a shape that are kept for people.
 const NAME_BYTES_MAX: usize = 200;
 
@@ -371,11 +369,10 @@ impl Shapes {
         })
     }
 
-    /// Writes those that count: a server may leave memory between any two of its pages.
+    /// Writes them: a server may leave memory between any two of its pages.
     pub(crate) fn write(&self, row: &mut Writer) {
-        let counts = |shape: &&Shape| shape.lane != Lane::Ahead || shape.found >= WRITTEN_MIN;
-        row.number(self.0.iter().filter(counts).count() as u64);
-        self.0.iter().filter(counts).for_each(|shape| shape.write(row));
+        row.number(self.0.len() as u64);
+        self.0.iter().for_each(|shape| shape.write(row));
     }
 
     pub(crate) fn read(row: &mut Reader<'_>) -> Option<Self> {

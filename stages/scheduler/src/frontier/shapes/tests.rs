@@ -118,7 +118,7 @@ fn shapes_are_bounded_and_those_that_are_behind_are_kept() {
 fn they_come_back_as_they_were() {
     let mut shapes = calendar();
     turn(&mut shapes, CALENDAR, 1500, 100, 0);
-    find(&mut shapes, PAGES, Source::Elsewhere, 8);
+    find(&mut shapes, PAGES, Source::Elsewhere, 1);
     let mut row = Writer::with_capacity(0);
     shapes.write(&mut row);
     let row = row.finish();
@@ -128,8 +128,4 @@ fn they_come_back_as_they_were() {
     for length in 0..row.len() {
         assert_eq!(Shapes::read(&mut Reader::new(&row[..length.max(1)]).unwrap()), None);
     }
-    find(&mut shapes, DAYS, Source::Elsewhere, 7);
-    let mut with_few = Writer::with_capacity(0);
-    shapes.write(&mut with_few);
-    assert_eq!(with_few.finish(), row, "few URLs say nothing");
 }
