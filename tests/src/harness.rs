@@ -17,6 +17,7 @@ mod hazards;
 mod recipe;
 mod running;
 mod seats;
+mod site;
 mod world;
 
 pub use assertions::{assert_conserved, assert_manners, json};
@@ -31,4 +32,5 @@ pub use hazards::{ATTEMPTS, CRAWL_LIMITS, HONEST_HOSTS, RETRY_WAIT, SERVER_FAILU
 pub use recipe::{cook, recipe};
 pub use running::{Finished, Running, Tapped};
 pub use seats::alone;
+pub use site::{Answer, Site};
 pub use world::World;

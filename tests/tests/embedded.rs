@@ -1,11 +1,8 @@
 //! What no link leads to is crawled when that is wanted, each once: what browsers load, through style sheets and their imports,
 //! documents in attributes, drawings and a manifest; and a sitemap that nobody names. On the site of a test.
 
-use rhumb_tests::harness::{World, assert_conserved, json};
+use rhumb_tests::harness::{Answer, Site, World, assert_conserved, json};
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::{TcpListener, TcpStream};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use synthetic_web::{PagesPerHost, Profile};
 
@@ -95,47 +92,25 @@ const GUESSED: &[(&str, &str, &str)] = &[
     ("/lonely.html", HTML, "<a href=/>home</a>"),
 ];
 
-/// How often each path was asked for.
-type Asked = Arc<Mutex<BTreeMap<String, usize>>>;
-
-/// Serves the site until the process ends; its name, and what was asked for.
-fn serve_site() -> (String, Asked) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let name = format!("http://{}", listener.local_addr().expect("an address"));
-    let asked = Asked::default();
-    let all = Arc::clone(&asked);
-    std::thread::spawn(move || {
-        for stream in listener.incoming().map_while(Result::ok) {
-            let asked = Arc::clone(&all);
-            std::thread::spawn(move || serve(&stream, &asked));
-        }
-    });
-    (name, asked)
-}
-
-/// One connection; none of its errors is the test's.
-fn serve(stream: &TcpStream, asked: &Asked) -> Option<()> {
-    let mut lines = BufReader::new(stream).lines();
-    loop {
-        let head: Vec<String> = lines.by_ref().map_while(Result::ok).take_while(|line| !line.is_empty()).collect();
-        let path = head.first()?.split(' ').nth(1)?.to_owned();
+fn site() -> Site {
+    Site::serve(|path, _| {
         let known = PAGES.iter().chain(EMBEDDED).chain(GUESSED).find(|(known, ..)| *known == path);
-        let (status, (_, content_type, body)) = known.map_or((404, ("", HTML, "")), |known| (200, *known));
-        *asked.lock().unwrap_or_else(PoisonError::into_inner).entry(path).or_default() += 1;
-        let fields = format!("Content-Type: {content_type}\r\nContent-Length: {}\r\n", body.len());
-        (&mut &*stream).write_all(format!("HTTP/1.1 {status} x\r\n{fields}\r\n{body}").as_bytes()).ok()?;
-    }
+        known.map_or_else(Answer::missing, |(_, content_type, body)| Answer {
+            content_type: (*content_type).to_owned(),
+            ..Answer::html((*body).to_owned())
+        })
+    })
 }
 
 /// Crawls the site; how often each path was asked for.
 fn crawl(settings: &[&str]) -> BTreeMap<String, usize> {
     let world = World::new(Profile { hosts: 1, pages_per_host: PagesPerHost::Exactly(1), ..Profile::raw() });
-    let (name, asked) = serve_site();
-    let prepared = world.bare("crawl").arguments(&[format!("{name}/")]);
+    let site = site();
+    let prepared = world.bare("crawl").arguments(&[format!("{}/", site.name)]);
     let finished = settings.iter().fold(prepared, |crawl, setting| crawl.set(setting)).run(AT_MOST);
     assert_eq!((finished.code, finished.summary.complete), (0, true), "{}", json(&finished.summary));
     assert_conserved(&finished.summary);
-    let mut asked = asked.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    let mut asked: BTreeMap<String, usize> = site.sent().into_iter().map(|(path, sent)| (path, sent.len())).collect();
     assert_eq!(asked.remove("/robots.txt"), Some(1));
     asked
 }

@@ -8,7 +8,8 @@ use shared::config::Nofollow;
 const LIMITS: Limits = Limits { decoded_bytes_max: 64 << 10, links_per_page_max: 7, url_bytes_max: 200 };
 
 /// Everything that there is to be taken.
-const ALL: Options = Options { embedded: true, forms: true, amphtml: true, anchors: true, sketch: true, nofollow: Nofollow::Ignore };
+const ALL: Options =
+    Options { embedded: true, forms: true, amphtml: true, anchors: true, sketch: true, nofollow: Nofollow::Ignore };
 
 /// Pieces of everything the parser looks at.
 const PIECES: [&[u8]; 58] = [

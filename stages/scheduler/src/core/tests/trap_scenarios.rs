@@ -118,7 +118,9 @@ fn a_trap_is_kept_back_over_a_crash_until_nothing_else_waits_and_ends_then() {
     assert_eq!((world.count("waiting"), world.count("waiting_trapped")), (110, 110));
     let why = world.core.why(world.now, &month(1150)).unwrap().unwrap();
     assert!(
-        why.contains("kept back until nothing else waits, because the shape /calendar/0/0 brings only itself: 1100 pages"),
+        why.contains(
+            "kept back until nothing else waits, because the shape /calendar/0/0 brings only itself: 1100 pages"
+        ),
         "{why}"
     );
     let [trap] = &world.core.traps()[..] else { panic!("one trap") };
@@ -144,7 +146,11 @@ fn operators_release_a_trap_for_as_long_as_they_want() {
     world.finish(&mut Fine, HOUR);
     sketch(&mut world, 1100);
     find_months(&mut world, 2300..2310);
-    assert_eq!((self::order(&mut world).len(), world.count("waiting_trapped")), (10, 0), "it is none while it is released");
+    assert_eq!(
+        (self::order(&mut world).len(), world.count("waiting_trapped")),
+        (10, 0),
+        "it is none while it is released"
+    );
     find_months(&mut world, 2310..2320);
     world.core.orders(&Orders::default());
     sketch(&mut world, 1100);
@@ -162,7 +168,10 @@ fn what_is_kept_back_can_be_dropped() {
     for _ in 0..5 {
         world.step(None);
     }
-    assert_eq!((world.count("waiting"), world.count("waiting_trapped"), world.count("outcome_dropped_total")), (0, 0, 100));
+    assert_eq!(
+        (world.count("waiting"), world.count("waiting_trapped"), world.count("outcome_dropped_total")),
+        (0, 0, 100)
+    );
     assert_eq!(order(&mut world).len(), 0);
 }
 
