@@ -63,13 +63,18 @@ pub enum Experiment {
     /// Policies of the scheduler (Cao, Jiang and Singh 2003): how many pages, and how much quality, by when?
     #[command(
         after_help = "Crawls a made-up web in simulated time with the scheduler's own core. Writes scheduling.csv, \
-                      scheduling-runs.csv and scheduling.svg; exit 1 when a claim does not hold.\n\nExample:\n  rhumb \
-                      lab scheduling --out figures"
+                      scheduling-runs.csv and scheduling.svg; exit 1 when a claim does not hold. With --search it writes \
+                      scheduling-search.csv instead, judges nothing, and takes ten minutes.\n\nExamples:\n  rhumb lab \
+                      scheduling --out figures\n  rhumb lab scheduling --search --out figures"
     )]
     Scheduling {
         /// Folder for the tables and the figure
         #[arg(long, value_name = "DIR", default_value = ".")]
         out: PathBuf,
+        /// Vary what the paper leaves open, one condition at a time and then several: which bring about the claims that
+        /// fail?
+        #[arg(long)]
+        search: bool,
         /// Seed of the web and its qualities: the same seed gives the same files
         #[arg(long, value_name = "N")]
         seed: Option<u64>,

@@ -25,7 +25,10 @@ fn main() -> ExitCode {
         Experiment::Dns { out, seed } => run_dns(out, seed),
         Experiment::Order(what) => run_order(what),
         Experiment::Partitions { out, seed } => run_partitions(out, seed),
-        Experiment::Scheduling { out, seed } => run_scheduling(out, seed),
+        Experiment::Scheduling { out, search, seed } => match search {
+            true => search_scheduling(out, seed),
+            false => run_scheduling(out, seed),
+        },
         Experiment::Topics { out, seed } => run_topics(out, seed),
         Experiment::UrlCache { out, trace } => run_url_cache(out, trace),
     };
@@ -90,6 +93,16 @@ fn run_scheduling(folder: PathBuf, seed: Option<u64>) -> anyhow::Result<bool> {
     findings.defaults.iter().for_each(|default| line(format_args!("default  {default}")));
     findings.order_lost.iter().for_each(|order_lost| line(format_args!("order    {order_lost}")));
     Ok(hold)
+}
+
+/// Searches for the conditions of the claims on scheduling that fail. It judges nothing.
+fn search_scheduling(folder: PathBuf, seed: Option<u64>) -> anyhow::Result<bool> {
+    let defaults = scheduling::Settings::default();
+    let settings = scheduling::Settings { folder: folder.clone(), seed: seed.unwrap_or(defaults.seed), ..defaults };
+    let lines = scheduling::search::run(&settings, &mut |progress| tracing::info!("{progress}"))?;
+    line(format_args!("written  {}/scheduling-search.csv", folder.display()));
+    lines.iter().for_each(|found| line(format_args!("search   {found}")));
+    Ok(true)
 }
 
 /// Runs the experiment on topics. Returns whether all claims hold.

@@ -21,11 +21,13 @@ mod figure;
 mod policy;
 mod quality;
 mod runs;
+pub mod search;
 mod sensitivity;
 mod setup;
 mod table;
 #[cfg(test)]
 mod tests;
+mod traits;
 mod web;
 
 use crate::Claim;
@@ -34,6 +36,7 @@ use runs::{CONNECTIONS, CONNECTIONS_FEW, Runs, breadth_first, with_cpu};
 use setup::{Seeds, Setup};
 use std::fs;
 use std::path::PathBuf;
+use traits::Traits;
 use web::Shape;
 
 /// Webs on which each claim is judged: that of the seed and those of the seeds after it.
@@ -75,6 +78,42 @@ pub struct Findings {
     pub order_lost: Vec<String>,
 }
 
+/// The web on which the claims are judged.
+fn base(settings: &Settings) -> Shape {
+    let &Settings { servers, pages, seed, .. } = settings;
+    Shape {
+        servers,
+        pages,
+        locality: 0.8,
+        decades: 2.0,
+        pages_deviation: 0.5,
+        fast: false,
+        traits: Traits::CHOSEN,
+        seed,
+    }
+}
+
+/// The webs of so many seeds.
+fn webs(base: Shape, seeds: u64) -> Vec<Shape> {
+    (0..seeds).map(|number| Shape { seed: base.seed.wrapping_add(number), ..base }).collect()
+}
+
+/// Makes sure that settings make sense and that there is a folder for the files: before the work, so that a wrong one
+/// does not show after it.
+fn check(settings: &Settings) -> anyhow::Result<()> {
+    let &Settings { servers, pages, ref folder, .. } = settings;
+    ensure!(servers > 0 && pages >= servers, "there must be a server, and a page for each");
+    fs::create_dir_all(folder).with_context(|| format!("failed to make the folder {}", folder.display()))
+}
+
+/// Writes a file.
+fn write(settings: &Settings, name: &str, text: &str, progress: &mut dyn FnMut(&str)) -> anyhow::Result<()> {
+    let file = settings.folder.join(name);
+    fs::write(&file, text).with_context(|| format!("failed to write {}", file.display()))?;
+    progress(&format!("wrote {}", file.display()));
+    Ok(())
+}
+
 /// Crawls the web in all ways, writes tables and figure, and judges.
 ///
 /// `progress` is told what is being done, a line at a time.
@@ -82,14 +121,10 @@ pub struct Findings {
 /// # Errors
 /// When settings make no sense, the scheduler breaks a promise, or a file cannot be written.
 pub fn run(settings: &Settings, progress: &mut dyn FnMut(&str)) -> anyhow::Result<Findings> {
-    let &Settings { servers, pages, seed, ref folder } = settings;
-    ensure!(servers > 0 && pages >= servers, "there must be a server, and a page for each");
-    // Before the work, so that a wrong folder does not show after it.
-    fs::create_dir_all(folder).with_context(|| format!("failed to make the folder {}", folder.display()))?;
-
-    let base = Shape { servers, pages, locality: 0.8, decades: 2.0, pages_deviation: 0.5, fast: false, seed };
+    check(settings)?;
+    let base = base(settings);
     let setup = breadth_first(CONNECTIONS);
-    let seeds: Vec<Shape> = (0..SEEDS).map(|number| Shape { seed: seed.wrapping_add(number), ..base }).collect();
+    let seeds = webs(base, SEEDS);
     let mut runs = Runs::default();
     for &shape in &seeds {
         runs.measure_claims(shape, progress)?;
@@ -119,9 +154,7 @@ pub fn run(settings: &Settings, progress: &mut dyn FnMut(&str)) -> anyhow::Resul
         ("scheduling-runs.csv", table::runs_csv(&runs.curves)),
         ("scheduling.svg", figure::svg(&compared)),
     ] {
-        let file = folder.join(name);
-        fs::write(&file, text).with_context(|| format!("failed to write {}", file.display()))?;
-        progress(&format!("wrote {}", file.display()));
+        write(settings, name, &text, progress)?;
     }
     Ok(Findings {
         claims: claims::judge(&runs, &seeds),

@@ -20,7 +20,7 @@
 //! partition.
 //!
 //! Invariants, checked: a server never has two connections; there are never more connections than allowed; each page is
-//! fetched once, after it was found; and all pages are fetched in the end.
+//! fetched once, after it was found; and all pages are fetched in the end, or as many as the setup says.
 
 use super::setup::Setup;
 use super::web::Web;
@@ -48,7 +48,7 @@ impl Fetched {
     }
 }
 
-/// Crawls all of a web. Gives the pages in the order in which they came.
+/// Crawls a web, all of it or as many pages as the setup says. Gives the pages in the order in which they came.
 ///
 /// # Errors
 /// When the scheduler breaks a promise, or leaves pages unfetched.
@@ -56,12 +56,15 @@ pub(super) fn crawl(web: &Web, qualities: &[Quality], setup: Setup) -> anyhow::R
     let mut crawl = Crawl::new(web, qualities, setup)?;
     crawl.discover(None, &setup.seeds.pages(web))?;
     crawl.offer()?;
-    while let Some(Reverse((at, _, place))) = crawl.events.pop() {
+    while crawl.fetched.len() < setup.pages_max
+        && let Some(Reverse((at, _, place))) = crawl.events.pop()
+    {
         crawl.now = at;
         crawl.advance(place)?;
         crawl.offer()?;
     }
-    ensure!(crawl.fetched.len() == web.pages.len(), "{} of {} pages fetched", crawl.fetched.len(), web.pages.len());
+    let wanted = web.pages.len().min(setup.pages_max);
+    ensure!(crawl.fetched.len() == wanted, "{} of {wanted} pages fetched", crawl.fetched.len());
     Ok(crawl.fetched)
 }
 

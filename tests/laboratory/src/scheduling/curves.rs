@@ -19,9 +19,9 @@ pub(super) struct Curves {
     pub(super) model: Model,
     /// The pages, in the order in which they came.
     pub(super) fetched: Rc<[Fetched]>,
-    /// Share of all quality that the first pages have: the first none, one, two, …
-    quality: Vec<f64>,
-    /// The seconds that count as the whole time: those of breadth-first.
+    /// Share of all fetched quality that the first pages have: the first none, one, two, …
+    quality: Rc<[f64]>,
+    /// The seconds that count as the whole time: those of breadth-first, where nothing else is said.
     whole: f64,
 }
 
@@ -33,21 +33,32 @@ impl Curves {
         qualities: &[Quality],
         whole: Option<f64>,
     ) -> Self {
-        let total: f64 = qualities.iter().map(|quality| f64::from(quality.get())).sum();
         let mut sum = 0.0;
         let mut quality = vec![0.0];
         for fetched in fetched.iter() {
             sum += f64::from(qualities[fetched.page].get());
-            quality.push(sum / total);
+            quality.push(sum);
         }
-        let mut curves = Curves { shape, setup, model, fetched, quality, whole: 0.0 };
+        quality.iter_mut().for_each(|quality| *quality /= sum);
+        let mut curves = Curves { shape, setup, model, fetched, quality: quality.into(), whole: 0.0 };
         curves.whole = whole.unwrap_or_else(|| curves.seconds());
         curves
+    }
+
+    /// The same crawl, with other seconds as the whole time.
+    pub(super) fn with_whole(&self, whole: f64) -> Self {
+        Curves { whole, ..self.clone() }
     }
 
     /// The time when the last page came, in seconds.
     pub(super) fn seconds(&self) -> f64 {
         self.fetched.last().map_or(0.0, Fetched::seconds)
+    }
+
+    /// The time when a share of the pages had come, in seconds.
+    pub(super) fn seconds_for(&self, share: f64) -> f64 {
+        let pages = (share * self.fetched.len() as f64).ceil() as usize;
+        pages.checked_sub(1).and_then(|last| self.fetched.get(last)).map_or(0.0, Fetched::seconds)
     }
 
     /// Share of all pages after a share of the whole time.
@@ -67,8 +78,8 @@ impl Curves {
 
     /// Pages a second, until most have come.
     pub(super) fn throughput(&self) -> f64 {
-        let pages = (SHARE_IN_THROUGHPUT * self.fetched.len() as f64).ceil() as usize;
-        pages as f64 / self.fetched[pages - 1].seconds()
+        let pages = (SHARE_IN_THROUGHPUT * self.fetched.len() as f64).ceil();
+        pages / self.seconds_for(SHARE_IN_THROUGHPUT)
     }
 
     fn fetched_at(&self, time: f64) -> usize {
@@ -95,5 +106,7 @@ mod tests {
         assert_eq!([0.125, 0.25, 0.5].map(|time| curves.quality_at(time)), [0.4, 0.5, 1.0]);
         assert_eq!([0.0, 0.5, 0.75].map(|pages| curves.quality_after(pages)), [0.0, 0.5, 0.8]);
         assert_eq!(curves.throughput(), 1.0);
+        assert_eq!([0.0, 0.5, 0.6, 1.0].map(|share| curves.seconds_for(share)), [0.0, 2.0, 3.0, 4.0]);
+        assert_eq!([0.5, 1.0].map(|time| curves.with_whole(4.0).pages_at(time)), [0.5, 1.0]);
     }
 }

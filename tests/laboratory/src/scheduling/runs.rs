@@ -90,9 +90,18 @@ impl Runs {
         self.measure(shape, &comparison(setup), progress)
     }
 
+    /// Crawls a web in all ways by which a search judges its conditions: as [`Runs::compare`] does but for capacity by
+    /// depth, and with one request per connection.
+    pub(super) fn measure_condition(&mut self, shape: Shape, setup: Setup) -> anyhow::Result<()> {
+        let mut plan = comparison(setup);
+        plan.retain(|(setup, _)| setup.policy != Policy::CapacityByDepth);
+        plan.push((Setup { keep_alive: false, ..setup }, Model::PageRank));
+        self.measure(shape, &plan, &mut |_| ())
+    }
+
     fn measure(&mut self, shape: Shape, plan: &[(Setup, Model)], progress: &mut dyn FnMut(&str)) -> anyhow::Result<()> {
         let web = Web::generate(shape);
-        let qualities = Model::ALL.map(|model| (model, model.qualities(&web, shape.seed)));
+        let qualities = Model::ALL.map(|model| (model, model.qualities(&web, shape)));
         for &(setup, model) in plan {
             if self.get(shape, setup, model).is_some() {
                 continue;
@@ -129,6 +138,7 @@ pub(super) fn breadth_first(connections: usize) -> Setup {
         schedulers: 1,
         keep_alive: true,
         seeds: Seeds::FirstPage,
+        pages_max: usize::MAX,
         page_cpu_us: 0,
     }
 }

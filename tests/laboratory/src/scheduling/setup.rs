@@ -16,6 +16,8 @@ pub(super) struct Setup {
     pub(super) keep_alive: bool,
     /// The pages that are known from the beginning.
     pub(super) seeds: Seeds,
+    /// Pages after which the crawl ends, if there are as many.
+    pub(super) pages_max: usize,
     /// Time that a page takes on the CPU, in microseconds.
     pub(super) page_cpu_us: u64,
 }
@@ -31,6 +33,9 @@ impl fmt::Display for Setup {
         }
         if self.seeds != Seeds::FirstPage {
             write!(f, ", from {}", self.seeds)?;
+        }
+        if self.pages_max < usize::MAX {
+            write!(f, ", the first {} pages", self.pages_max)?;
         }
         if self.page_cpu_us > 0 {
             write!(f, ", {:.1} ms of CPU per page", self.page_cpu_us as f64 / 1e3)?;

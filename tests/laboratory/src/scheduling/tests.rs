@@ -68,7 +68,7 @@ fn the_same_settings_give_the_same_files() {
 #[test]
 fn every_policy_fetches_each_page_once() {
     let web = Web::generate(BASE);
-    let qualities = Model::PageRank.qualities(&web, BASE.seed);
+    let qualities = Model::PageRank.qualities(&web, BASE);
     for policy in Policy::ALL {
         for (connections, schedulers, keep_alive) in [(1, 1, true), (8, 1, true), (8, 4, true), (64, 1, false)] {
             let setup = Setup { schedulers, keep_alive, ..setup(policy, connections) };

@@ -2,7 +2,7 @@
 //!
 //! What the paper says of its test set (Cao, Jiang and Singh 2003, section 5): one university's domain, more than 500
 //! servers and 30,000 pages; 24 % of the servers allow one request per connection, 66 % a hundred; 20 answer within
-//! 100 ms. What it leaves open is chosen here, before anything was measured on it:
+//! 100 ms. What it leaves open is chosen here, before anything was measured on it ([`Traits`] has the other choices):
 //!
 //! - Requests per connection of the other 10 %: one of 5, 10, 20, 50, 200, 1,000, evenly.
 //! - Pages of a server: lognormal with mean 60 and deviation 0.5, at least one. The server that takes longest has one
@@ -21,6 +21,7 @@
 //!
 //! Invariant: deterministic; the shape decides every number.
 
+use super::traits::{Depth, Spread, Targets, Traits};
 use crate::random::normal;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::seq::SliceRandom as _;
@@ -32,25 +33,20 @@ use std::ops::Range;
 /// Shares of the servers that allow one request per connection, and a hundred.
 const SHARE_OF_ONE: f64 = 0.24;
 const SHARE_OF_A_HUNDRED: f64 = 0.66;
-/// What the others allow.
-const OTHER_LIMITS: [u32; 6] = [5, 10, 20, 50, 200, 1_000];
 
 /// Share of the servers that answer within [`FAST_US`] microseconds.
 const SHARE_OF_FAST: f64 = 0.04;
 const FAST_US: f64 = 100_000.0;
 /// Pages of each server of a web of fast ones.
 const FAST_PAGES: usize = 200;
-/// Deviation of the logarithm of a page's response time from its server's.
-const RESPONSE_DEVIATION: f64 = 0.3;
 
 /// Decades between the shortest and the longest connection time.
 const CONNECT_DECADES: f64 = 1.0;
-/// Mean connection time, in parts of the mean response time.
-const CONNECT_MEAN: f64 = 0.75;
 
-/// Links of a page on average, and the deviation of their logarithm.
-const LINKS_MEAN: f64 = 8.0;
+/// Deviation of the logarithm of a page's links.
 const LINKS_DEVIATION: f64 = 1.0;
+/// Of how many pages before it one leads to a page, where sites are deep.
+const DEEP: usize = 3;
 
 /// What a web is like.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -65,6 +61,7 @@ pub(super) struct Shape {
     pub(super) pages_deviation: f64,
     /// Says whether all servers are fast and allow a hundred requests per connection.
     pub(super) fast: bool,
+    pub(super) traits: Traits,
     pub(super) seed: u64,
 }
 
@@ -117,20 +114,25 @@ impl Web {
     pub(super) fn generate(shape: Shape) -> Self {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(shape.seed);
         let ranges = ranges(shape, &mut random);
-        let limits = limits(shape, &mut random);
-        let responses = response_times(shape, &mut random);
-        let connects = connection_times(&responses, &mut random);
+        let mut limits = limits(shape, &mut random);
+        let mut responses = response_times(shape, &mut random);
+        let mut connects = connection_times(&responses, shape.traits.connect_mean, &mut random);
+        let sizes: Vec<usize> = ranges.iter().map(ExactSizeIterator::len).collect();
+        let times = responses.clone();
+        shape.traits.fast.hand_out(&mut responses, &sizes, &times);
+        shape.traits.one_request.hand_out(&mut limits, &sizes, &responses);
+        shape.traits.near.hand_out(&mut connects, &sizes, &responses);
         let mut servers = Vec::with_capacity(shape.servers);
         let mut pages = Vec::with_capacity(shape.pages);
         for (server, range) in ranges.into_iter().enumerate() {
             for _ in range.clone() {
-                let response = responses[server] * lognormal(RESPONSE_DEVIATION, &mut random);
+                let response = responses[server] * lognormal(shape.traits.response_deviation, &mut random);
                 pages.push(Page { server, response_us: response as u64, links: Vec::new() });
             }
             servers.push(Server { pages: range, requests: limits[server], connect_us: connects[server] as u64 });
         }
         let mut web = Web { servers, pages };
-        web.link(shape.locality, &mut random);
+        web.link(shape.locality, shape.traits, &mut random);
         web
     }
 
@@ -154,9 +156,10 @@ impl Web {
         partition(&format!("s{server}.example"), partitions)
     }
 
-    fn link(&mut self, locality: f64, random: &mut Xoshiro256PlusPlus) {
+    fn link(&mut self, locality: f64, traits: Traits, random: &mut Xoshiro256PlusPlus) {
         // One link of each page makes another one reachable and stays on its server. The other links make up for that.
-        let drawn_locality = ((locality * LINKS_MEAN - 1.0) / (LINKS_MEAN - 1.0)).max(0.0);
+        let others = traits.links_mean - 1.0;
+        let drawn_locality = ((locality * traits.links_mean - 1.0) / others).max(0.0);
         for server in 0..self.servers.len() {
             let pages = self.servers[server].pages.clone();
             if server > 0 {
@@ -165,15 +168,17 @@ impl Web {
             }
             for page in pages.clone() {
                 if page > pages.start {
-                    let from = random.random_range(pages.start..page);
+                    let from = match traits.depth {
+                        Depth::Tree => random.random_range(pages.start..page),
+                        Depth::Deep => random.random_range(pages.start.max(page.saturating_sub(DEEP))..page),
+                        Depth::Flat => pages.start,
+                    };
                     self.pages[from].links.push(page);
                 }
-                let drawn = (LINKS_MEAN - 1.0) * lognormal(LINKS_DEVIATION, random);
+                let drawn = others * lognormal(LINKS_DEVIATION, random);
                 for _ in 0..drawn.round() as usize {
                     let local = random.random::<f64>() < drawn_locality;
-                    let server = if local { server } else { zipf(self.servers.len(), random) };
-                    let pages = &self.servers[server].pages;
-                    let to = pages.start + zipf(pages.len(), random);
+                    let to = self.target(server, local, traits.targets, random);
                     self.pages[page].links.push(to);
                 }
             }
@@ -186,11 +191,29 @@ impl Web {
             page.links.shuffle(random);
         }
     }
+
+    /// The page that a link of a server's page leads to.
+    fn target(&self, server: usize, local: bool, targets: Targets, random: &mut Xoshiro256PlusPlus) -> usize {
+        let draw = |count: usize, random: &mut Xoshiro256PlusPlus| match targets {
+            Targets::Popular | Targets::HomePages => zipf(count, random),
+            Targets::Even => random.random_range(0..count),
+        };
+        let server = if local { server } else { draw(self.servers.len(), random) };
+        let pages = &self.servers[server].pages;
+        match targets {
+            Targets::HomePages if !local => pages.start,
+            _ => pages.start + draw(pages.len(), random),
+        }
+    }
 }
 
 /// The pages of each server.
 fn ranges(shape: Shape, random: &mut Xoshiro256PlusPlus) -> Vec<Range<usize>> {
-    let weights: Vec<f64> = (0..shape.servers).map(|_| lognormal(shape.pages_deviation, random)).collect();
+    let mut weights: Vec<f64> = (0..shape.servers).map(|_| lognormal(shape.pages_deviation, random)).collect();
+    let main_site = shape.traits.main_site;
+    if main_site > 0.0 {
+        weights[0] = weights[1..].iter().sum::<f64>() * main_site / (1.0 - main_site);
+    }
     let total: f64 = weights.iter().sum();
     let shared_out = (shape.pages - shape.servers) as f64;
     let (mut sum, mut start) = (0.0, 0);
@@ -207,7 +230,7 @@ fn ranges(shape: Shape, random: &mut Xoshiro256PlusPlus) -> Vec<Range<usize>> {
 
 /// Requests per connection of each server.
 fn limits(shape: Shape, random: &mut Xoshiro256PlusPlus) -> Vec<u32> {
-    let servers = shape.servers;
+    let (servers, others) = (shape.servers, shape.traits.other_limits);
     if shape.fast {
         return vec![100; servers];
     }
@@ -215,7 +238,7 @@ fn limits(shape: Shape, random: &mut Xoshiro256PlusPlus) -> Vec<u32> {
     let mut limits = vec![1; of(SHARE_OF_ONE)];
     limits.resize(of(SHARE_OF_ONE) + of(SHARE_OF_A_HUNDRED), 100);
     while limits.len() < servers {
-        limits.push(OTHER_LIMITS[random.random_range(0..OTHER_LIMITS.len())]);
+        limits.push(others[random.random_range(0..others.len())]);
     }
     limits.shuffle(random);
     limits
@@ -230,7 +253,7 @@ fn fast_servers(servers: usize) -> usize {
 fn response_times(shape: Shape, random: &mut Xoshiro256PlusPlus) -> Vec<f64> {
     // Fast servers are drawn as those of a web of all kinds.
     let servers = if shape.fast { (shape.servers as f64 / SHARE_OF_FAST).round() as usize } else { shape.servers };
-    let mut times = stretched(servers, shape.decades, random);
+    let mut times = stretched(servers, shape.decades, shape.traits.spread, random);
     let mut ascending = times.clone();
     ascending.sort_unstable_by(f64::total_cmp);
     let scale = FAST_US / ascending[fast_servers(servers).min(servers - 1)];
@@ -240,16 +263,20 @@ fn response_times(shape: Shape, random: &mut Xoshiro256PlusPlus) -> Vec<f64> {
 }
 
 /// Connection time of each server, in microseconds.
-fn connection_times(responses: &[f64], random: &mut Xoshiro256PlusPlus) -> Vec<f64> {
-    let mut times = stretched(responses.len(), CONNECT_DECADES, random);
-    let scale = CONNECT_MEAN * responses.iter().sum::<f64>() / times.iter().sum::<f64>();
+fn connection_times(responses: &[f64], mean: f64, random: &mut Xoshiro256PlusPlus) -> Vec<f64> {
+    let mut times = stretched(responses.len(), CONNECT_DECADES, Spread::Normal, random);
+    let scale = mean * responses.iter().sum::<f64>() / times.iter().sum::<f64>();
     times.iter_mut().for_each(|time| *time *= scale);
     times
 }
 
-/// Numbers whose logarithms are normally distributed. `decades` lie between the least and the greatest.
-fn stretched(count: usize, decades: f64, random: &mut Xoshiro256PlusPlus) -> Vec<f64> {
-    let logarithms: Vec<f64> = (0..count).map(|_| normal(random)).collect();
+/// Numbers whose logarithms are so distributed. `decades` lie between the least and the greatest.
+fn stretched(count: usize, decades: f64, spread: Spread, random: &mut Xoshiro256PlusPlus) -> Vec<f64> {
+    let draw = |random: &mut Xoshiro256PlusPlus| match spread {
+        Spread::Normal => normal(random),
+        Spread::Even => random.random(),
+    };
+    let logarithms: Vec<f64> = (0..count).map(|_| draw(random)).collect();
     let least = logarithms.iter().copied().fold(f64::INFINITY, f64::min);
     let most = logarithms.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let step = decades / (most - least).max(f64::MIN_POSITIVE);
@@ -272,8 +299,16 @@ pub(super) mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    pub(crate) const SMALL: Shape =
-        Shape { servers: 40, pages: 400, locality: 0.8, decades: 2.0, pages_deviation: 1.0, fast: false, seed: 7 };
+    pub(crate) const SMALL: Shape = Shape {
+        servers: 40,
+        pages: 400,
+        locality: 0.8,
+        decades: 2.0,
+        pages_deviation: 1.0,
+        fast: false,
+        traits: Traits::CHOSEN,
+        seed: 7,
+    };
 
     /// Goal: the make-up that the module promises, at full size.
     #[test]
@@ -299,8 +334,21 @@ pub(super) mod tests {
         let most = responses.iter().copied().fold(0.0, f64::max);
         assert!(((most / least).log10() - 2.0).abs() < 1e-9, "{least} {most}");
         let mean = |times: &[f64]| times.iter().sum::<f64>() / times.len() as f64;
-        let connects = connection_times(&responses, &mut random);
+        let connects = connection_times(&responses, 0.75, &mut random);
         assert!((mean(&connects) / mean(&responses) - 0.75).abs() < 1e-9);
+    }
+
+    #[test]
+    fn evenly_spread_response_times_have_many_slow_servers() {
+        let slow = |spread| {
+            let traits = Traits { spread, ..Traits::CHOSEN };
+            let shape = Shape { servers: 500, traits, ..SMALL };
+            let responses = response_times(shape, &mut Xoshiro256PlusPlus::seed_from_u64(3));
+            let most = responses.iter().copied().fold(0.0, f64::max);
+            responses.iter().filter(|&&time| time > most / 10f64.sqrt()).count()
+        };
+        // A quarter of the logarithms lie in the upper quarter.
+        assert!(slow(Spread::Normal) < 50 && (100..150).contains(&slow(Spread::Even)));
     }
 
     #[test]
