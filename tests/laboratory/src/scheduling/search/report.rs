@@ -1,6 +1,5 @@
 //! Report: what the search found, as a table (CSV) and as lines for each claim that fails as chosen.
 
-use super::condition::LEVELS;
 use super::reading::Reading;
 use super::row::{CLAIMS, Row, failing};
 
@@ -72,25 +71,21 @@ fn named(row: &Row, claim: usize) -> String {
 
 /// The range of a claim's number over the levels of each factor alone, widest first.
 fn sensitivity(rows: &[Row], claim: usize) -> String {
-    let alone = |row: &&Row| row.reading == Reading::CHOSEN && row.condition.levels.len() < 2;
-    let mut ranges: Vec<(&str, f64, f64)> = Vec::new();
-    for factor in factors() {
-        let of = |row: &&Row| row.condition.levels.iter().all(|level| level.factor == factor);
-        let figures = rows.iter().filter(alone).filter(of).map(|row| row.measured[claim].median());
-        let (least, most) =
-            figures.fold((f64::MAX, f64::MIN), |(least, most), figure| (least.min(figure), most.max(figure)));
-        ranges.push((factor, least, most));
-    }
-    ranges.sort_by(|one, other| (other.2 - other.1).total_cmp(&(one.2 - one.1)));
-    let texts: Vec<String> =
-        ranges.iter().map(|(factor, least, most)| format!("{factor} {least:.2} to {most:.2}")).collect();
-    texts.join(", ")
-}
-
-fn factors() -> Vec<&'static str> {
-    let mut factors: Vec<&str> = LEVELS.iter().map(|level| level.factor).collect();
+    let levels = |row: &Row| row.condition.levels.clone();
+    let chosen = rows.iter().filter(|row| row.reading == Reading::CHOSEN);
+    let alone: Vec<&Row> = chosen.filter(|row| levels(row).len() < 2).collect();
+    let mut factors: Vec<&str> = alone.iter().flat_map(|row| levels(row)).map(|level| level.factor).collect();
     factors.dedup();
-    factors
+    let range = |factor: &'static str| {
+        let of = alone.iter().filter(|row| levels(row).iter().all(|level| level.factor == factor));
+        let figures = of.map(|row| row.measured[claim].median());
+        let ends = figures.fold((f64::MAX, f64::MIN), |(least, most), figure| (least.min(figure), most.max(figure)));
+        (factor, ends)
+    };
+    let mut ranges: Vec<(&str, (f64, f64))> = factors.into_iter().map(range).collect();
+    ranges.sort_by(|(_, one), (_, other)| (other.1 - other.0).total_cmp(&(one.1 - one.0)));
+    let texts = ranges.iter().map(|(factor, (least, most))| format!("{factor} {least:.2} to {most:.2}"));
+    texts.collect::<Vec<_>>().join(", ")
 }
 
 /// The rows in which most claims hold, of those that the paper leaves room for.
