@@ -64,7 +64,7 @@ pub enum Experiment {
     #[command(
         after_help = "Crawls a made-up web in simulated time with the scheduler's own core. Writes scheduling.csv, \
                       scheduling-runs.csv and scheduling.svg; exit 1 when a claim does not hold. With --search it writes \
-                      scheduling-search.csv instead, judges nothing, and takes ten minutes.\n\nExamples:\n  rhumb lab \
+                      scheduling-search.csv instead, exits 0, and takes ten to fifteen minutes.\n\nExamples:\n  rhumb lab \
                       scheduling --out figures\n  rhumb lab scheduling --search --out figures"
     )]
     Scheduling {

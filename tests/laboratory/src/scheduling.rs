@@ -7,7 +7,8 @@
 //! It is the same core that runs in a process. It hears of a page, and what the page is worth (`quality`), once a page
 //! that links to it was fetched. The same crawls are made with one request per connection, with other numbers of
 //! connections, and with pages that cost CPU time, all on webs of several seeds. Then come webs with other links,
-//! latencies and sizes, and crawls from other seeds and with several schedulers.
+//! latencies and sizes, and crawls from other seeds and with several schedulers. [`search`] is an experiment of its own:
+//! which conditions bring about the claims that fail.
 //!
 //! Invariant: all policies meet the same web, with the same latencies and qualities.
 //!

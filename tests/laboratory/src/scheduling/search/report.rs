@@ -56,6 +56,7 @@ pub(super) fn lines(rows: &[Row]) -> Vec<String> {
             lines.push(line(&format!("{what}, any reading"), best_first(&is_so)));
         }
         lines.push(format!("{}, by condition: {}", sought.column, sensitivity(rows, claim)));
+        lines.push(format!("{}, with the others: {}", sought.column, company(rows, claim)));
     }
     lines.extend(together(rows));
     lines
@@ -86,6 +87,16 @@ fn sensitivity(rows: &[Row], claim: usize) -> String {
     ranges.sort_by(|(_, one), (_, other)| (other.1 - other.0).total_cmp(&(one.1 - one.0)));
     let texts = ranges.iter().map(|(factor, (least, most))| format!("{factor} {least:.2} to {most:.2}"));
     texts.collect::<Vec<_>>().join(", ")
+}
+
+/// In how many of the rows in which a claim holds each other one holds too, of those that fail as chosen.
+fn company(rows: &[Row], claim: usize) -> String {
+    let holding: Vec<&Row> = rows.iter().filter(|row| row.measured[claim].holds()).collect();
+    let others = failing().filter(|&(other, _)| other != claim).map(|(other, sought)| {
+        let both = holding.iter().filter(|row| row.measured[other].holds()).count();
+        format!("{} {both}", sought.column)
+    });
+    format!("of {} rows {}", holding.len(), others.collect::<Vec<_>>().join(", "))
 }
 
 /// The rows in which most claims hold, of those that the paper leaves room for.

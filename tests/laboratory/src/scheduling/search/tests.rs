@@ -129,5 +129,8 @@ fn lines_say_where_a_claim_holds_and_what_it_depends_on() {
          claims hold); 1.25 (sizes all equal;"
     ));
     assert!(line("lead, by condition").contains(": connections 1.20 to 1.60, sizes 1.20 to 1.25"));
+    assert!(line("lead, with the others").ends_with(
+        ": of 1 rows quality_after_half 1, capacity_after_half 1, quality_above 1, performance_above 1, behind_zipf 1"
+    ));
     assert!(line("together").starts_with("together: 0 of 12 claims hold (as chosen; URL found first"));
 }
