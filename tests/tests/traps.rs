@@ -58,7 +58,7 @@ fn calendars_without_end_cost_little_and_end_as_trapped() {
         requests_until(&world, most).expect("all pages are there").0
     };
     let world = World::new(web(CALENDARS));
-    let finished = world.crawl().set("limits.shape_pages=1000").run(AT_MOST);
+    let finished = world.crawl().set("limits.shape_pages=500").run(AT_MOST);
     let summary = &finished.summary;
     assert_eq!(finished.code, 0, "{}", json(summary));
     assert_conserved(summary);
@@ -83,12 +83,12 @@ fn a_trap_is_named_and_released() {
     let host = world.web.host_name(calendar);
     // What waits at a paused host keeps the crawl from its end.
     let paused = world.web.host_name((calendar + 1) % 4);
-    let mut crawl = world.crawl().set("limits.shape_pages=1000").start();
+    let mut crawl = world.crawl().set("limits.shape_pages=500").start();
     crawl.until(AT_MOST, |summary| summary.pages > 10);
     says(&crawl, &["pause", "--host", &paused], "is paused by");
     let summary = crawl.until(AT_MOST, |summary| summary.waiting_trapped > 0);
     let [trap] = &summary.traps[..] else { panic!("{}", json(&summary)) };
-    assert!(trap.server.contains(&host) && trap.shape == "/calendar/0/0" && trap.pages >= 1000, "{trap}");
+    assert!(trap.server.contains(&host) && trap.shape == "/calendar/0/0" && trap.pages >= 500, "{trap}");
     says(&crawl, &["status"], &format!("trap      {}/calendar/0/0: brings only itself, ", trap.server));
     let waiting = crawl.rhumb(&["queue", "--host", &host, "--json"]).out;
     let month = waiting.split('"').find(|word| is_month(word) && word.starts_with("http")).expect("a month waits");

@@ -193,6 +193,7 @@ impl<'a> Crawl<'a> {
                 () = tokio::time::sleep(LOOK_EVERY) => {}
             }
             if self.standing.is_over() || self.at_limit() {
+                self.end_traps(false).await;
                 if plan.ends {
                     return Ok(EndReason::Done);
                 }
@@ -340,18 +341,21 @@ impl<'a> Crawl<'a> {
         fleet.announce(why).await;
     }
 
-    /// Has what is kept back in traps end, or not any more. A broker that does not answer now is asked again.
+    /// Has what is kept back in traps end, or not any more. A broker that does not answer now is asked again with the next look.
     async fn end_traps(&mut self, traps_end: bool) {
         if self.traps_end == Some(traps_end) {
             return;
         }
-        let change =
-            self.buckets.orders.change(|orders| std::mem::replace(&mut orders.traps_end, traps_end) != traps_end);
-        if change.await.is_ok() {
-            self.traps_end = Some(traps_end);
-            if traps_end {
+        self.traps_end = Some(traps_end);
+        match self.partitions.end_traps(traps_end).await {
+            Ok(true) if traps_end => {
                 let urls = self.standing.snapshot().summary().waiting_trapped;
                 tracing::info!(urls, "nothing else waits: what was kept back in traps ends");
+            }
+            Ok(_) => {}
+            Err(error) => {
+                tracing::debug!("the schedulers cannot be told of the end of traps: {error:#}");
+                self.traps_end = None;
             }
         }
     }

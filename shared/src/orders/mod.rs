@@ -33,9 +33,6 @@ pub struct Orders {
     /// What is not kept back as a trap, in the order in which it was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub released: Vec<Release>,
-    /// Nothing else waits in the crawl: what is kept back as a trap ends. The conductor sets it, and takes it back.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub traps_end: bool,
     /// The crawl stands still for a moment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<Hold>,

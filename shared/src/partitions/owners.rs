@@ -112,6 +112,9 @@ pub struct Owners {
     /// Of the scheduler: the crawl was stopped by its conductor, and no job is granted until it goes on.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_stopped: bool,
+    /// Of the scheduler: nothing waits in the crawl but what is kept back in traps, and that ends.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub traps_end: bool,
     /// By partition, those that were split among them.
     pub partitions: Vec<OwnerOf>,
 }
@@ -125,7 +128,14 @@ impl Owners {
         for to in plan(&homeless, &(0..wanted).collect::<Vec<_>>()) {
             owners[usize::from(to.partition)].owner = to.to;
         }
-        Owners { wanted, without: BTreeSet::new(), configured: 0, is_stopped: false, partitions: owners }
+        Owners {
+            wanted,
+            without: BTreeSet::new(),
+            configured: 0,
+            is_stopped: false,
+            traps_end: false,
+            partitions: owners,
+        }
     }
 
     /// The instances that are to have the partitions.

@@ -29,7 +29,7 @@ impl Owners {
             OwnerOf { is, urls: of.urls, retired: of.retired, ..OwnerOf::owned(to, 1) }
         };
         let partitions = self.partitions.iter().zip(to).map(come).collect();
-        Owners { wanted, without: BTreeSet::new(), configured: wanted, is_stopped: false, partitions }
+        Owners { wanted, without: BTreeSet::new(), configured: wanted, is_stopped: false, traps_end: false, partitions }
     }
 
     /// The partitions that are to come from a checkpoint, each with its version.

@@ -24,6 +24,9 @@ use shared::url::{self, Rules};
 /// URLs of one message, in bytes: the links of a page together may be longer than `broker.max_payload`.
 const MESSAGE_BYTES_MAX: usize = 512 << 10;
 
+/// One of so many pages is sketched.
+const SKETCHED_ONE_OF: u64 = 16;
+
 /// What the core is configured with.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -109,7 +112,8 @@ impl Parser {
         let (url, status) = (page.url.as_str(), page.status.to_native());
         let response = Response { url, status, headers: &headers, body: &page.body };
         let Settings { limits, options, agent, .. } = &self.settings;
-        let mut links = links_by(&response, limits, options, agent);
+        let options = Options { sketch: options.sketch && is_sketched(url), ..*options };
+        let mut links = links_by(&response, limits, &options, agent);
         self.rewrite(url, &mut links);
         self.count(page.body.len(), &links);
         let origin = Origin { page: url.to_owned(), ..page.origin.read() };
@@ -180,6 +184,11 @@ impl Parser {
         self.tally.cut += u64::from(links.completeness == Completeness::Cut);
         self.tally.broken += u64::from(links.completeness == Completeness::Broken);
     }
+}
+
+/// Says whether a page is one of those that are sketched: a part is enough to judge by, and they take time.
+fn is_sketched(url: &str) -> bool {
+    url::fingerprint(url).is_multiple_of(SKETCHED_ONE_OF)
 }
 
 /// Returns a fingerprint of all that decides what comes of a page's links.

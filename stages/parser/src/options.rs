@@ -13,7 +13,7 @@ pub struct Options {
     pub amphtml: bool,
     /// The text of links and around them.
     pub anchors: bool,
-    /// A sketch of the text.
+    /// A sketch of the text, of some pages.
     pub sketch: bool,
     /// What a page's wish not to be followed means.
     pub nofollow: Nofollow,

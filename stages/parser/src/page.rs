@@ -315,7 +315,7 @@ impl Collector<'_> {
         self.links.title = collapsed(&said(&found.title, false), TITLE_BYTES_MAX);
         self.links.language = language(&said(&found.language, true));
         self.links.nofollow |= found.nofollow;
-        self.links.sketch = self.options.sketch.then(|| found.sketch.clone().finish());
+        self.links.sketch = if self.options.sketch { found.sketch.clone().finish() } else { None };
         self.mentioned(&found, &document, self.page, 0);
     }
 

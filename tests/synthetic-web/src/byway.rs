@@ -150,8 +150,32 @@ pub(crate) fn render(plan: &Plan, host: u32, number: u32) -> String {
         Some(Hostility::Mapped) => next.push('/'),
         _ => write_path(plan, host, number.saturating_add(1), "&amp;", &mut next),
     }
+    let text = if plan.site(host).hostility == Some(Hostility::Calendar) { month(number) } else { String::new() };
     format!(
         "<!DOCTYPE html>\n<html><head><title>One of many</title></head>\n\
-         <body><p><a href=\"/\">Back</a> <a href=\"{next}\">Onward</a></p></body></html>\n"
+         <body>{text}<p><a href=\"/\">Back</a> <a href=\"{next}\">Onward</a></p></body></html>\n"
     )
+}
+
+/// The months of a calendar, as people call them.
+const MONTHS: [&str; 12] = [
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+];
+
+/// What a calendar says of a month in which nothing happens.
+fn month(number: u32) -> String {
+    let (year, name) = (FIRST_YEAR + number / 12, MONTHS[number as usize % 12]);
+    let days: String = (1..=28 + number % 4).map(|day| format!("<td>{day}</td>")).collect();
+    format!("<h1>{name} {year}</h1><p>Mon Tue Wed Thu Fri Sat Sun</p><table>{days}</table><p>No events this month</p>")
 }

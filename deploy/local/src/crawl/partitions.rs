@@ -120,6 +120,20 @@ impl Partitions {
         Ok(())
     }
 
+    /// Has the schedulers end what is kept back in traps, or not any more. Says whether that is news.
+    ///
+    /// # Errors
+    /// The broker does not answer.
+    pub(super) async fn end_traps(&mut self, traps_end: bool) -> anyhow::Result<bool> {
+        let mut is_news = false;
+        let end = |owners: &mut Owners| {
+            is_news = std::mem::replace(&mut owners.traps_end, traps_end) != traps_end;
+            is_news
+        };
+        self.bucket.change(StageName::Scheduler.name(), end).await?;
+        Ok(is_news)
+    }
+
     /// Has partitions of a stage leave for an instance.
     ///
     /// # Errors

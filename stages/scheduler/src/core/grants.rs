@@ -226,10 +226,10 @@ fn fill(
     let mut bytes = 0;
     let is_of_topic = |number: &TopicNumber| partition.topics.index_of(*number) == lease.topic;
     let numbers: Vec<TopicNumber> = server.queues.going().map(Queue::topic).filter(is_of_topic).collect();
-    let lane = server.queues.lane(&numbers);
+    let lane = server.queues.lane(&numbers, staged.now);
     while requests.len() < limit && bytes < JOB_BYTES_MAX && staged.endings_left > 0 {
         // What lies behind others has jobs of its own, when it is its server's turn.
-        if server.queues.lane(&numbers) != lane {
+        if server.queues.lane(&numbers, staged.now) != lane {
             break;
         }
         let limit = (limit - requests.len()).min(staged.endings_left);
@@ -239,9 +239,15 @@ fn fill(
         if urls.is_empty() {
             break;
         }
-        let taken = urls.len();
-        let urls = server.sort_out(&mut staged.rows, key, urls, settings);
-        staged.endings_left -= taken - urls.len();
+        let urls = match staged.moves_left {
+            0 => urls,
+            _ => {
+                let taken = urls.len();
+                let urls = server.sort_out(&mut staged.rows, key, urls, settings);
+                staged.moves_left = staged.moves_left.saturating_sub(taken - urls.len());
+                urls
+            }
+        };
         let mut left = Vec::new();
         for (slot, url) in urls {
             if bytes >= JOB_BYTES_MAX {

@@ -98,7 +98,7 @@ fn put(
 ) -> Option<TopicNumber> {
     let InPlay { server, partition, .. } = servers.in_play(key, "taking on a URL")?;
     let settings = staged.settings;
-    let lane = traps.lane(key, server, &url);
+    let lane = traps.lane(key, server, url, settings);
     let order = order(settings.policy(), settings.quality.quality(&url.url, &url.origin)).in_lane(lane);
     let topic = known.unwrap_or_else(|| partition.number_of(staged, key.partition, &url.origin.topic));
     partition.count_new(staged, key.partition, topic);

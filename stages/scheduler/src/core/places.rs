@@ -29,7 +29,7 @@ use crate::servers::topic_numbers::TopicNumbers;
 use crate::settings::Settings;
 use crate::step::staged::Staged;
 use crate::store::rows::corrupt;
-use shared::message::JobKind;
+use shared::message::{JobKind, Outcome};
 use shared::stage::store::{StoreError, Table};
 use shared::time::Timestamp;
 use std::cmp::Reverse;
@@ -199,7 +199,7 @@ impl Places {
         let prepares = server.needs_robots(now, settings) && !topics.is_one();
         let mut ranks: Vec<(TopicIndex, Rank)> = Vec::with_capacity(1);
         for number in due {
-            let rank = server.rank(&staged.rows, key, number, settings, &self.speeds)?;
+            let rank = server.rank(&staged.rows, key, (number, now), settings, &self.speeds)?;
             if prepares {
                 return Ok(Standing { ranks: vec![(topics.preparation(priority(number)), rank)], more_at: None });
             }
@@ -381,7 +381,10 @@ impl Places {
         let (clock, limit) = (partition.clock, staged.endings_left);
         let end_of_time = Timestamp::from_micros(u64::MAX);
         let restore = |stored| clock.restore(stored);
-        let urls = server.queues.take(&staged.rows, key, end_of_time, restore, Wanted::all(limit))?;
+        let urls = match outcome {
+            Outcome::Trapped => server.queues.take_trapped(&staged.rows, key, limit)?,
+            _ => server.queues.take(&staged.rows, key, end_of_time, restore, Wanted::all(limit))?,
+        };
         staged.endings_left -= urls.len();
         for (slot, url) in urls {
             partition.end(staged, key, slot, url, UrlEnd::without_response(outcome, reason));

@@ -108,7 +108,9 @@ impl Inquiry<'_> {
     fn of_server(&self, key: ServerKey, mut server: Server) -> Result<ServerQueue, StoreError> {
         let rows = Rows::new(self.servers.store().as_ref());
         let waiting: Vec<TopicNumber> = server.queues.waiting().map(Queue::topic).collect();
-        let ranks = waiting.into_iter().map(|topic| server.rank(&rows, key, topic, self.settings, &self.places.speeds));
+        let ranks = waiting
+            .into_iter()
+            .map(|topic| server.rank(&rows, key, (topic, self.now), self.settings, &self.places.speeds));
         // The highest sorts first.
         let best = ranks.min_by_key(|rank| rank.as_ref().copied().unwrap_or_default()).transpose()?.unwrap_or_default();
         let ms = |us: u32| (us > 0).then(|| f64::from(us) / 1000.0);

@@ -366,7 +366,7 @@ impl Core for Scheduler {
         let (jobs, goes_on) = self.drops.look(is_free, &mut self.servers, &mut staged)?;
         staged.stopped.extend(jobs);
         self.more |= goes_on;
-        self.more |= self.traps.free(&mut self.servers, &self.drops, &mut staged)?;
+        self.more |= self.traps.free(is_free, &mut self.servers, &self.drops, &mut staged)?;
         self.places.queue.tend(now);
         self.servers.look_after_topics(&mut staged);
         let granted = self.settle(&mut staged)?;
@@ -405,6 +405,8 @@ impl Core for Scheduler {
             self.servers.divided_by(owners.directory());
             self.places.queue.limits.has_part(self.servers.part());
             self.grants.stop(owners.is_stopped);
+            self.opened.extend(self.servers.end_traps(owners.traps_end));
+            self.more = true;
         } else if stage == StageName::Dedup {
             let halved = owners.all().filter_map(|(partition, of)| Some((partition, of.retired?)));
             let halved = halved.filter(|(_, retired)| owners.version(retired.into[0]) > 0);
@@ -414,8 +416,7 @@ impl Core for Scheduler {
 
     fn orders(&mut self, orders: &Orders) {
         self.opened.extend(self.servers.pause(Paused::by(orders)));
-        self.opened.extend(self.servers.end_traps(orders.traps_end));
-        self.traps.heed(&orders.released, &mut self.servers);
+        self.traps.heed(&orders.released, &self.settings, &mut self.servers);
         self.drops.heed(orders);
         (self.are_others_paused, self.more) = (true, true);
     }

@@ -16,57 +16,62 @@ use crate::keys::server_key::ServerKey;
 use crate::keys::slot::{Lane, Order, topic_of, trapped_slots};
 use crate::servers::in_play::Servers;
 use crate::servers::server::Server;
+use crate::settings::Settings;
 use crate::step::staged::Staged;
-use foldhash::{HashMap, HashMapExt as _};
+use foldhash::HashMap;
 use shared::message::Sketched;
 use shared::orders::Release;
 use shared::stage::Trap;
 use shared::stage::store::StoreError;
-use shared::url::{host_of, path_of, server_of, shape, shape_hash};
+use shared::time::Timestamp;
+use shared::url::{path_of, server_of, shape, shape_hash};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// A server of which fewer URLs came has no shapes.
 const URLS_MIN: u64 = 64;
 /// Shapes that are behind whose servers are known, at most. One that is forgotten is known again with its next URL.
 const BEHIND_MAX: usize = 1 << 16;
-/// URLs of traps that one step looks at when they are released, at most: a few milliseconds.
-const FREED_PER_STEP: usize = 1000;
+/// URLs of traps that are looked at together when they are released: a few milliseconds.
+const FREED_AT_ONCE: usize = 1000;
+/// How often a scheduler looks at them that has other things to do. One that has none goes on at once.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Traps that are told, at most.
 const TOLD_MAX: usize = 20;
 
 /// What is known of traps beside the shapes of servers.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Traps {
     /// The servers of shapes that are behind.
     behind: HashMap<u64, ServerKey>,
     /// What operators have released.
     released: Vec<Release>,
-    /// Servers at which URLs of released traps may lie, with the shapes that are released and the next slot to look at.
+    /// Servers at which URLs may lie in the lane of traps whose shapes are none, with the next slot to look at.
     to_free: BTreeMap<ServerKey, u64>,
+    look_at: Timestamp,
     /// Shapes that became traps in this life.
     found: u64,
 }
 
-impl Default for Traps {
-    fn default() -> Self {
-        Traps { behind: HashMap::new(), released: Vec::new(), to_free: BTreeMap::new(), found: 0 }
-    }
-}
-
 impl Traps {
     /// The lane of a new URL of a server.
-    pub(crate) fn lane(&mut self, key: ServerKey, server: &mut Server, url: &FrontierUrl) -> Lane {
+    pub(crate) fn lane(&mut self, key: ServerKey, server: &mut Server, url: &FrontierUrl, settings: &Settings) -> Lane {
         if server.queues.numbered() < URLS_MIN {
             return Lane::Ahead;
         }
         let hash = shape_hash(&url.url);
-        let page = url.origin.page.as_str();
-        let is_of_server = !page.is_empty() && server_of(page) == &*server.name;
-        let source = if is_of_server { Source::Shape(shape_hash(page)) } else { Source::Elsewhere };
         // A path without numbers and parameters is one URL's alone.
-        let name = || Some(shape(&url.url)).filter(|shape| shape != path_of(&url.url));
-        let lane = server.shapes.found(hash, source, name);
+        let is_of_many = || shape(&url.url) != path_of(&url.url);
+        let lane = server.shapes.found(hash, source(&url.origin.page, &server.name), is_of_many, || shape(&url.url));
+        let lane = match lane {
+            // It was released, or nothing is a trap any more, since its last URL came.
+            Lane::Trapped if self.is_free(&server.name, hash, settings) => {
+                server.shapes.release(hash);
+                Lane::Behind
+            }
+            lane => lane,
+        };
         if lane == Lane::Behind {
             if self.behind.len() >= BEHIND_MAX {
                 self.behind.clear();
@@ -74,6 +79,11 @@ impl Traps {
             self.behind.insert(hash, key);
         }
         lane
+    }
+
+    /// Says whether a shape of a server is no trap, whatever it looks like.
+    fn is_free(&self, server: &str, shape: u64, settings: &Settings) -> bool {
+        settings.shape_pages == 0 || self.released.iter().any(|release| release.has(server, shape))
     }
 
     /// Sketches of pages came.
@@ -91,8 +101,8 @@ impl Traps {
             let Some(&key) = self.behind.get(shape) else { continue };
             // One at which a single URL waits at a time is out of memory between any two.
             let Some(server) = servers.load(key)? else { continue };
-            let is_released = self.released.iter().any(|release| release.has(&server.name, *shape));
-            let pages_max = if is_released { 0 } else { staged.settings.shape_pages };
+            let is_free = self.is_free(&server.name, *shape, staged.settings);
+            let pages_max = if is_free { 0 } else { staged.settings.shape_pages };
             if server.shapes.sketched(*shape, *sketch, pages_max) {
                 self.behind.remove(shape);
                 self.found += 1;
@@ -106,51 +116,52 @@ impl Traps {
     }
 
     /// Operators have released this from now on.
-    pub(crate) fn heed(&mut self, released: &[Release], servers: &mut Servers) {
-        if self.released == released {
-            return;
-        }
+    pub(crate) fn heed(&mut self, released: &[Release], settings: &Settings, servers: &mut Servers) {
         self.released = released.to_vec();
-        for key in servers.keys() {
-            let Some(server) = servers.get_mut(key).filter(|server| server.queues.trapped() > 0) else { continue };
-            let mut releases = self.released.iter().filter(|release| release.host == host_of(&server.name)).peekable();
-            if releases.peek().is_some() {
+        for key in servers.with_traps() {
+            let Some(server) = servers.get_mut(key) else { continue };
+            let of_traps = server.shapes.verdicts().filter(|(_, verdict)| verdict.lane == Lane::Trapped);
+            let free = of_traps.map(|(shape, _)| shape).filter(|shape| self.is_free(&server.name, *shape, settings));
+            let free: Vec<u64> = free.collect();
+            if !free.is_empty() {
+                free.into_iter().for_each(|shape| server.shapes.release(shape));
                 self.to_free.insert(key, 0);
-            }
-            for release in releases {
-                server.shapes.release(release.shape_at(&server.name));
             }
         }
     }
 
-    /// Lets some of what was released wait behind all others again. Says whether there is more to do at once.
+    /// Lets some of what was released wait behind all others again, when it is time. Says whether there is more to do.
     ///
     /// # Errors
     ///
     /// The store cannot be read, or a row is not understood.
     pub(crate) fn free(
         &mut self,
+        is_free: bool,
         servers: &mut Servers,
         drops: &Drops,
         staged: &mut Staged<'_>,
     ) -> Result<bool, StoreError> {
         // A drop that has looked at a part of the slots would miss what moves there.
-        let is_free = |key: &&ServerKey| !drops.are_at_work_on(key.partition);
-        let Some(key) = self.to_free.keys().find(is_free).copied() else { return Ok(false) };
-        let from = self.to_free.remove(&key).unwrap_or_default();
+        let may_be = |(key, _): &(&ServerKey, &u64)| !drops.are_at_work_on(key.partition);
+        let Some((&key, &from)) = self.to_free.iter().find(may_be) else { return Ok(false) };
+        if !is_free && self.look_at > staged.now {
+            return Ok(true);
+        }
+        self.look_at = staged.now + LOOK_EVERY;
+        self.to_free.remove(&key);
         let Some(server) = servers.get_mut(key) else { return Ok(true) };
         let trapped = server.queues.waiting().filter(|queue| queue.trapped() > 0);
         let range = trapped.map(|queue| trapped_slots(queue.topic())).find(|range| range.end > from);
         let Some(range) = range else { return Ok(true) };
         let (mut next, mut looked_at, mut freed) = (range.end, 0, Vec::new());
         visit_urls(&staged.rows, key, from.max(range.start)..range.end, &mut |slot, url| {
-            if looked_at == FREED_PER_STEP {
+            if looked_at == FREED_AT_ONCE {
                 next = slot;
                 return false;
             }
             looked_at += 1;
-            let shape = shape_hash(&url.url);
-            if self.released.iter().any(|release| release.has(&server.name, shape)) {
+            if server.shapes.lane(shape_hash(&url.url)) != Lane::Trapped {
                 freed.push((slot, url));
             }
             true
@@ -171,14 +182,20 @@ impl Traps {
     }
 }
 
+/// Where a URL of a server was found. A list of URLs is no page of a shape.
+fn source(page: &str, server: &str) -> Source {
+    let is_list = [".xml", ".xml.gz", ".txt"].iter().any(|name| path_of(page).ends_with(name));
+    match !page.is_empty() && server_of(page) == server && !is_list {
+        true => Source::Shape(shape_hash(page)),
+        false => Source::Elsewhere,
+    }
+}
+
 impl Inquiry<'_> {
     /// The traps whose URLs are kept back, those of the servers with most of them first.
     pub(crate) fn traps(&self) -> Vec<Trap> {
-        if self.servers.load_of_all().trapped == 0 {
-            return Vec::new();
-        }
         let mut traps = Vec::new();
-        for server in self.servers.keys().into_iter().filter_map(|key| self.servers.get(key)) {
+        for server in self.servers.with_traps().into_iter().filter_map(|key| self.servers.get(key)) {
             let waiting = server.queues.trapped();
             let of_traps = server.shapes.verdicts().filter(|(_, verdict)| waiting > 0 && verdict.lane == Lane::Trapped);
             traps.extend(of_traps.map(|(_, verdict)| Trap {

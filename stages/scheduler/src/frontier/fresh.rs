@@ -70,21 +70,18 @@ impl Fresh {
         }
     }
 
-    /// How many may go before one of another lane would.
-    pub(crate) fn in_first_lane(&self) -> u64 {
-        match self.lane() {
-            Lane::Trapped => 0,
-            lane => self.in_lane(lane),
+    /// Where those of a lane are counted; nowhere when it is the first.
+    fn count_of(&mut self, lane: Lane) -> Option<&mut u64> {
+        match lane {
+            Lane::Ahead => None,
+            Lane::Behind => Some(&mut self.behind),
+            Lane::Trapped => Some(&mut self.trapped),
         }
     }
 
-    /// One comes or goes.
-    fn count(&mut self, slot: u64, add: impl Fn(&mut u64)) {
-        match lane_of(slot) {
-            Lane::Ahead => {}
-            Lane::Behind => add(&mut self.behind),
-            Lane::Trapped => add(&mut self.trapped),
-        }
+    /// One waits no longer in its lane. A scheduler of an earlier version may have written the server's record without counts.
+    fn leave_lane(&mut self, slot: u64) {
+        self.count_of(lane_of(slot)).into_iter().for_each(|urls| *urls = urls.saturating_sub(1));
     }
 
     /// Numbers that were given out.
@@ -102,7 +99,7 @@ impl Fresh {
 
     /// Lets a URL that was taken wait again.
     pub(crate) fn insert(&mut self, slot: u64, head_max: usize) {
-        self.count(slot, |urls| *urls += 1);
+        self.count_of(lane_of(slot)).into_iter().for_each(|urls| *urls += 1);
         if slot >= self.tail {
             self.tail_urls += 1;
             return;
@@ -119,7 +116,7 @@ impl Fresh {
 
     /// A URL that waits no longer, wherever it stands.
     pub(crate) fn forget(&mut self, slot: u64) {
-        self.count(slot, |urls| *urls -= 1);
+        self.leave_lane(slot);
         match self.head.binary_search(&slot) {
             Ok(at) => {
                 self.head.remove(at);
@@ -167,13 +164,9 @@ impl Fresh {
         limit: usize,
         take: &mut dyn FnMut(u64, FrontierUrl),
     ) -> Result<(), StoreError> {
-        let (mut behind, mut trapped) = (0, 0);
+        let mut slots = Vec::new();
         let mut take = |slot, url| {
-            match lane_of(slot) {
-                Lane::Ahead => {}
-                Lane::Behind => behind += 1,
-                Lane::Trapped => trapped += 1,
-            }
+            slots.extend((lane_of(slot) != Lane::Ahead).then_some(slot));
             take(slot, url);
         };
         let from_head = self.head.len().min(limit);
@@ -195,8 +188,7 @@ impl Fresh {
             }
         }
         self.read_tail(rows, server, limit - from_head, &mut take)?;
-        self.behind -= behind;
-        self.trapped -= trapped;
+        slots.into_iter().for_each(|slot| self.leave_lane(slot));
         Ok(())
     }
 

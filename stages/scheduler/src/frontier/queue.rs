@@ -7,10 +7,10 @@
 //! removed.
 
 use crate::frontier::fresh::Fresh;
-use crate::frontier::rows::{FrontierUrl, read_url, remove_url, write_url};
+use crate::frontier::rows::{FrontierUrl, read_url, remove_url, visit_urls, write_url};
 use crate::frontier::tried::Tried;
 use crate::keys::server_key::ServerKey;
-use crate::keys::slot::{Lane, NUMBERS, Order, RETRIES};
+use crate::keys::slot::{Lane, NUMBERS, Order, RETRIES, trapped_slots};
 use crate::keys::topic::TopicNumber;
 use crate::store::codec::{Reader, Writer};
 use crate::store::rows::Rows;
@@ -87,12 +87,38 @@ impl Queue {
         self.trapped() == self.len()
     }
 
+    /// Number of URLs that wait ahead of the others.
+    pub(crate) fn ahead(&self) -> u64 {
+        self.tried.as_ref().map_or(0, |tried| tried.len()) + self.fresh.in_lane(Lane::Ahead)
+    }
+
     /// The lane of those that go next.
-    pub(crate) fn lane(&self) -> Lane {
-        match &self.tried {
-            Some(tried) if tried.len() > 0 => Lane::Ahead,
-            _ => self.fresh.lane(),
+    pub(crate) fn lane(&self, now: Timestamp) -> Lane {
+        if self.has_due(now) { Lane::Ahead } else { self.fresh.lane() }
+    }
+
+    /// Says whether URLs that were tried before may be tried again.
+    fn has_due(&self, now: Timestamp) -> bool {
+        self.tried.as_ref().is_some_and(|tried| tried.len() > 0 && tried.ready_at() <= now)
+    }
+
+    /// Takes URLs of traps, up to `limit`. Their rows stay.
+    pub(crate) fn take_trapped(
+        &mut self,
+        rows: &Rows<'_>,
+        server: ServerKey,
+        limit: usize,
+    ) -> Result<Vec<(u64, FrontierUrl)>, StoreError> {
+        let mut taken = Vec::new();
+        let wanted = usize::try_from(self.trapped()).unwrap_or(usize::MAX).min(limit);
+        if wanted > 0 {
+            visit_urls(rows, server, trapped_slots(self.topic), &mut |slot, url| {
+                taken.push((slot, url));
+                taken.len() < wanted
+            })?;
         }
+        taken.iter().for_each(|(slot, _)| self.fresh.forget(*slot));
+        Ok(taken)
     }
 
     /// When the first URL may be tried. There must be one that is not of a trap.
@@ -190,7 +216,11 @@ impl Queue {
         wanted: Wanted,
     ) -> Result<Vec<(u64, FrontierUrl)>, StoreError> {
         let Wanted { limit, fresh_first, all_lanes } = wanted;
-        let in_reach = if all_lanes { self.fresh.len() } else { self.fresh.in_first_lane() };
+        let in_reach = match (all_lanes, self.lane(now)) {
+            (true, _) => self.fresh.len(),
+            (false, Lane::Trapped) => 0,
+            (false, lane) => self.fresh.in_lane(lane),
+        };
         let in_reach = usize::try_from(in_reach).unwrap_or(usize::MAX);
         let mut taken = Vec::with_capacity(limit.min(64));
         if fresh_first {
@@ -249,7 +279,6 @@ impl Queue {
 mod tests {
     use super::*;
     use crate::frontier::rows::tests::url;
-    use crate::frontier::rows::visit_urls;
     use crate::keys::slot::lane_of;
     use proptest::prelude::*;
     use shared::message::Quality;
@@ -389,6 +418,12 @@ mod tests {
             assert!(first.starts_with(self.queue.head()));
         }
 
+        /// The lane of the one that goes next.
+        fn lane_of_all(&self) -> Lane {
+            let is_due = self.retries.front().is_some_and(|(_, at)| self.returned.is_empty() && *at <= self.now);
+            if is_due || !self.returned.is_empty() { Lane::Ahead } else { self.lane() }
+        }
+
         /// The lane of the fresh one that goes next.
         fn lane(&self) -> Lane {
             self.fresh.first().map_or(Lane::Trapped, |(order, ..)| lane_of(order.slot(TOPIC, 0)))
@@ -409,10 +444,10 @@ mod tests {
 
         fn take(&mut self, wanted: Wanted) {
             self.pushed_since_taken = false;
-            let Wanted { limit, fresh_first, .. } = wanted;
+            let (Wanted { limit, fresh_first, .. }, lane) = (wanted, self.lane_of_all());
             let restore = Timestamp::from_micros;
             let urls = self.queue.take(&self.rows, SERVER, self.now, restore, wanted).unwrap();
-            let (mut expected, lane) = (Vec::new(), self.lane());
+            let (mut expected, lane) = (Vec::new(), lane);
             if fresh_first {
                 self.take_fresh(wanted, lane, &mut expected);
             }
@@ -500,8 +535,7 @@ mod tests {
             let trapped =
                 self.fresh.iter().filter(|(order, ..)| lane_of(order.slot(TOPIC, 0)) == Lane::Trapped).count();
             assert_eq!(self.queue.trapped() as usize, trapped);
-            let tried = self.returned.len() + self.retries.len();
-            assert_eq!(self.queue.lane(), if tried > 0 { Lane::Ahead } else { self.lane() });
+            assert_eq!(self.queue.lane(self.now), self.lane_of_all());
             if self.returned.is_empty()
                 && trapped == self.fresh.len()
                 && let Some(&(_, at)) = self.retries.front()

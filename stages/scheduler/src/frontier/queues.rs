@@ -120,10 +120,10 @@ impl Queues {
         self.waiting().flat_map(Queue::spans).collect()
     }
 
-    /// The first lane in which URLs of some topics wait.
-    pub(crate) fn lane(&self, topics: &[TopicNumber]) -> Lane {
-        let of_them = self.going().filter(|queue| topics.contains(&queue.topic()));
-        of_them.map(Queue::lane).min().unwrap_or(Lane::Trapped)
+    /// The first lane in which URLs of some topics wait that may be tried.
+    pub(crate) fn lane(&self, topics: &[TopicNumber], now: Timestamp) -> Lane {
+        let due = self.going().filter(|queue| topics.contains(&queue.topic()) && queue.ready_at() <= now);
+        due.map(|queue| queue.lane(now)).min().unwrap_or(Lane::Trapped)
     }
 
     /// Takes URLs of some topics from the first lane in which any wait, topic by topic, as [`Queue::take`] does.
@@ -136,11 +136,25 @@ impl Queues {
         restore: impl Fn(u64) -> Timestamp + Copy,
         wanted: Wanted,
     ) -> Result<Vec<(u64, FrontierUrl)>, StoreError> {
-        let lane = self.lane(topics);
+        let lane = self.lane(topics, now);
         let mut taken = Vec::new();
-        for queue in self.of_topics.iter_mut().filter(|of| topics.contains(&of.topic()) && of.lane() == lane) {
+        for queue in self.of_topics.iter_mut().filter(|of| topics.contains(&of.topic()) && of.lane(now) == lane) {
             let wanted = Wanted { limit: wanted.limit - taken.len(), ..wanted };
             taken.extend(queue.take(rows, server, now, restore, wanted)?);
+        }
+        Ok(taken)
+    }
+
+    /// Takes URLs of traps, topic by topic, up to `limit`. Their rows stay.
+    pub(crate) fn take_trapped(
+        &mut self,
+        rows: &Rows<'_>,
+        server: ServerKey,
+        limit: usize,
+    ) -> Result<Vec<(u64, FrontierUrl)>, StoreError> {
+        let mut taken = Vec::new();
+        for queue in &mut self.of_topics {
+            taken.extend(queue.take_trapped(rows, server, limit - taken.len())?);
         }
         Ok(taken)
     }

@@ -25,24 +25,35 @@ const SHAPES_MAX: usize = 16;
 const SOURCES: usize = 4;
 /// A shape is judged each time that so many new URLs of it were found.
 const JUDGED_EVERY: u32 = 64;
-/// Counts are halved when so many were found.
+/// Its counts are halved when so many were found, …
 const REMEMBERED: u32 = 256;
-/// A shape belongs to a closed set when one of so many URLs of a member was found on its pages.
-const BELONGS: u32 = 8;
-/// At most one of so many may come from elsewhere, or lead elsewhere, for a set to fall behind, …
+/// … and those of all shapes when so many of any were: what was busy once gives way in the end.
+const ALL_REMEMBERED: u32 = 4096;
+/// A shape belongs to a closed set when one of so many URLs of a member was found on its pages. At most one of so many may come
+/// from elsewhere, or lead elsewhere, for a set to fall behind, …
 const ALONE: u32 = 50;
 /// … and one of so many brings it back.
 const IN_COMPANY: u32 = 10;
 /// Sketches of a shape that are kept, each unlike the others.
-const SKETCHES: usize = 8;
-/// Bodies by which a shape is judged: its last ones.
+const SKETCHES: usize = 16;
+/// Bodies by which a shape is judged, at most: its last ones that were sketched.
 const BODIES: u32 = 1000;
+/// It is judged by fewer, one for so many pages of `limits.shape_pages`, where these are few: of so many pages one is sketched.
+const PAGES_OF_A_SKETCH: u64 = 16;
+/// By so many at least.
+const BODIES_MIN: u32 = 30;
+/// New URLs in a row that were found on pages of the set, for a trap.
+const ALONE_FOR: u32 = 256;
 /// Bytes of a shape that are kept for people.
 const NAME_BYTES_MAX: usize = 200;
 
 /// The shapes of a server.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Shapes(Vec<Shape>);
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Shapes {
+    known: Vec<Shape>,
+    /// URLs found since all grew old; a record does not say.
+    found: u32,
+}
 
 /// Where a new URL of a server was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,8 +76,10 @@ struct Shape {
     found_since: u32,
     /// How many of them were found on the pages of which shapes; the others came from elsewhere.
     from: [(u64, u32); SOURCES],
-    /// New URLs on its pages whose shapes are not known here.
+    /// New URLs on its pages whose shapes are not known here, or not any more.
     others: u32,
+    /// New URLs of it since one was found elsewhere.
+    alone_for: u32,
     /// Pages of it that were fetched.
     pages: u64,
     bodies: Option<Box<Bodies>>,
@@ -117,6 +130,7 @@ impl Shape {
             found_since: 0,
             from: [(0, 0); SOURCES],
             others: 0,
+            alone_for: 0,
             pages: 0,
             bodies: None,
         }
@@ -126,7 +140,11 @@ impl Shape {
     fn count(&mut self, source: Source) {
         self.found += 1;
         self.found_since += 1;
-        let Source::Shape(of) = source else { return };
+        self.alone_for = self.alone_for.saturating_add(1);
+        let Source::Shape(of) = source else {
+            self.alone_for = 0;
+            return;
+        };
         match self.from.iter_mut().find(|(known, urls)| *known == of && *urls > 0) {
             Some((_, urls)) => *urls += 1,
             None => {
@@ -148,7 +166,7 @@ impl Shape {
         row.number(self.hash);
         row.byte(self.lane as u8);
         row.text(&self.name);
-        for number in [self.found, self.found_since, self.others] {
+        for number in [self.found, self.found_since, self.others, self.alone_for] {
             row.number(number.into());
         }
         let sources = || self.from.iter().filter(|(_, urls)| *urls > 0);
@@ -168,7 +186,8 @@ impl Shape {
         let mut shape = Shape::new(row.number()?);
         shape.lane = [Lane::Ahead, Lane::Behind, Lane::Trapped].into_iter().nth(row.byte()?.into())?;
         shape.name = row.text()?.into();
-        (shape.found, shape.found_since, shape.others) = (row.small()?, row.small()?, row.small()?);
+        (shape.found, shape.found_since) = (row.small()?, row.small()?);
+        (shape.others, shape.alone_for) = (row.small()?, row.small()?);
         for at in 0..row.number()? {
             *shape.from.get_mut(usize::try_from(at).ok()?)? = (row.number()?, row.small()?);
         }
@@ -186,10 +205,10 @@ impl Shape {
 }
 
 impl Bodies {
-    /// Takes the sketch of one.
-    fn hear(&mut self, sketch: u64) {
-        if self.heard == 2 * BODIES {
-            (self.heard, self.repeats) = (BODIES, self.repeats / 2);
+    /// Takes the sketch of one. Only so many of the last ones count, and up to as many before them.
+    fn hear(&mut self, sketch: u64, bodies: u32) {
+        if self.heard >= 2 * bodies {
+            (self.heard, self.repeats) = (self.heard / 2, self.repeats / 2);
         }
         self.heard += 1;
         if self.kept.iter().any(|kept| is_near(*kept, sketch)) {
@@ -200,9 +219,9 @@ impl Bodies {
         self.kept.push_front(sketch);
     }
 
-    /// Says whether nine of ten of them repeat others.
-    fn repeat_themselves(&self) -> bool {
-        self.heard >= BODIES && 10 * self.repeats >= 9 * self.heard
+    /// Says whether there are so many, of which nine of ten repeat others.
+    fn repeat_themselves(&self, bodies: u32) -> bool {
+        self.heard >= bodies && 10 * self.repeats >= 9 * self.heard
     }
 
     fn write(&self, row: &mut Writer) {
@@ -225,11 +244,11 @@ impl Bodies {
 
 impl Shapes {
     fn get(&self, hash: u64) -> Option<&Shape> {
-        self.0.iter().find(|shape| shape.hash == hash)
+        self.known.iter().find(|shape| shape.hash == hash)
     }
 
     fn get_mut(&mut self, hash: u64) -> Option<&mut Shape> {
-        self.0.iter_mut().find(|shape| shape.hash == hash)
+        self.known.iter_mut().find(|shape| shape.hash == hash)
     }
 
     /// The lane of the URLs of a shape.
@@ -237,38 +256,58 @@ impl Shapes {
         self.get(hash).map_or(Lane::Ahead, |shape| shape.lane)
     }
 
-    /// A new URL was found. `name`: what people call its shape; none when no other URL can have it. Gives its lane.
-    pub(crate) fn found(&mut self, hash: u64, source: Source, name: impl Fn() -> Option<String>) -> Lane {
-        let is_known = self.get(hash).is_some() || self.make(hash, &name);
+    /// A new URL was found. `is_of_many`: others can have its shape, too. `name`: what people call that. Gives its lane.
+    pub(crate) fn found(
+        &mut self,
+        hash: u64,
+        source: Source,
+        is_of_many: impl Fn() -> bool,
+        name: impl Fn() -> String,
+    ) -> Lane {
+        let is_known = self.get(hash).is_some() || is_of_many() && self.make(hash);
         if let Source::Shape(of) = source
             && !is_known
             && let Some(shape) = self.get_mut(of)
         {
             shape.others += 1;
         }
+        // On a page like no other.
+        let is_elsewhere = matches!(source, Source::Shape(of) if of != hash && self.get(of).is_none());
         let Some(shape) = self.get_mut(hash) else { return Lane::Ahead };
         shape.count(source);
+        if is_elsewhere {
+            shape.alone_for = 0;
+        }
         if shape.found_since >= JUDGED_EVERY {
             self.judge(hash, &name);
         }
         if let Some(shape) = self.get_mut(hash).filter(|shape| shape.found >= REMEMBERED) {
             shape.halve();
         }
+        self.found += 1;
+        if self.found >= ALL_REMEMBERED {
+            self.found = 0;
+            self.known.iter_mut().for_each(Shape::halve);
+        }
         self.lane(hash)
     }
 
-    /// Takes a shape in, if another URL can have it. The one with fewest URLs gives way; one that is behind never does.
-    fn make(&mut self, hash: u64, name: &dyn Fn() -> Option<String>) -> bool {
-        if name().is_none() {
-            return false;
-        }
-        if self.0.len() < SHAPES_MAX {
-            self.0.push(Shape::new(hash));
+    /// Takes a shape in. The one with fewest URLs gives way, one that is behind after all that are ahead, and a trap never.
+    fn make(&mut self, hash: u64) -> bool {
+        if self.known.len() < SHAPES_MAX {
+            self.known.push(Shape::new(hash));
             return true;
         }
-        let ahead = self.0.iter_mut().filter(|shape| shape.lane == Lane::Ahead);
-        let least = ahead.min_by_key(|shape| shape.found);
-        least.map(|least| *least = Shape::new(hash)).is_some()
+        let may_go = self.known.iter_mut().filter(|shape| shape.lane != Lane::Trapped);
+        let Some(least) = may_go.min_by_key(|shape| (shape.lane, shape.found)) else { return false };
+        let gone = std::mem::replace(least, Shape::new(hash));
+        // What it was to the pages that brought it.
+        for (of, urls) in gone.from {
+            if let Some(shape) = self.get_mut(of) {
+                shape.others = shape.others.saturating_add(urls);
+            }
+        }
+        true
     }
 
     /// The shapes on whose pages URLs of this one were found, and of those ones, as far as they are known.
@@ -277,7 +316,7 @@ impl Shapes {
         let mut next = 0;
         while let Some(shape) = set.get(next).and_then(|hash| self.get(*hash)) {
             next += 1;
-            let feeds = |(of, urls): &&(u64, u32)| BELONGS * urls >= shape.found.max(1) && self.get(*of).is_some();
+            let feeds = |(of, urls): &&(u64, u32)| ALONE * urls >= shape.found.max(1) && self.get(*of).is_some();
             for (of, _) in shape.from.iter().filter(feeds) {
                 if !set.contains(of) {
                     set.push(*of);
@@ -288,22 +327,23 @@ impl Shapes {
     }
 
     /// Judges a shape, and those that it belongs to.
-    fn judge(&mut self, hash: u64, name: &dyn Fn() -> Option<String>) {
+    fn judge(&mut self, hash: u64, name: &dyn Fn() -> String) {
         let set = self.closed_set(hash);
-        let members = || self.0.iter().filter(|shape| set.contains(&shape.hash));
+        let members = || self.known.iter().filter(|shape| set.contains(&shape.hash));
         let found: u32 = members().map(|shape| shape.found).sum();
         let elsewhere = found - members().map(|shape| shape.from_within(&set)).sum::<u32>();
-        let strangers = self.0.iter().filter(|shape| !set.contains(&shape.hash));
+        let strangers = self.known.iter().filter(|shape| !set.contains(&shape.hash));
         let brought = members().map(|shape| shape.others).sum::<u32>()
             + strangers.map(|shape| shape.from_within(&set)).sum::<u32>();
         let most = elsewhere.max(brought);
         let Some(shape) = self.get_mut(hash) else { return };
         shape.found_since = 0;
+        if elsewhere > 0 {
+            shape.alone_for = 0;
+        }
         match shape.lane {
             Lane::Ahead if ALONE * most <= found => {
-                let mut name = name().unwrap_or_default();
-                name.truncate(NAME_BYTES_MAX);
-                shape.name = name.into();
+                shape.name = cut(name()).into();
                 shape.lane = Lane::Behind;
                 shape.bodies = Some(Box::default());
             }
@@ -321,34 +361,27 @@ impl Shapes {
         }
     }
 
-    /// The sketch of a page's text came. The shape is a trap when it is behind, has brought at least `pages_max` pages, of which
-    /// nine of ten of the last repeat others, and no URL of it has been found elsewhere for long. Says whether it is one from now
-    /// on.
+    /// The sketch of a page's text came. The shape is a trap when it is behind, has brought at least `pages_max` pages (0: no matter
+    /// how many), nine of ten of its last bodies repeat others, and no URL of it has been found elsewhere for long. Says whether it
+    /// is one from now on.
     pub(crate) fn sketched(&mut self, hash: u64, sketch: u64, pages_max: u64) -> bool {
-        let set = self.closed_set(hash);
         let Some(shape) = self.get_mut(hash).filter(|shape| shape.lane == Lane::Behind) else { return false };
-        let is_long = pages_max > 0 && shape.pages >= pages_max;
-        let is_alone = shape.from_within(&set) == shape.found;
+        let bodies_wanted = u32::try_from(pages_max / PAGES_OF_A_SKETCH).unwrap_or(u32::MAX).clamp(BODIES_MIN, BODIES);
+        let is_long = pages_max > 0 && shape.pages >= pages_max && shape.alone_for >= ALONE_FOR;
         let bodies = shape.bodies.get_or_insert_default();
-        bodies.hear(sketch);
-        if !(is_long && is_alone && bodies.repeat_themselves()) {
+        bodies.hear(sketch, bodies_wanted);
+        if !is_long || !bodies.repeat_themselves(bodies_wanted) {
             return false;
         }
         shape.lane = Lane::Trapped;
         true
     }
 
-    /// Traps are behind again, one shape or all. It is a trap again when it has repeated itself for as long once more.
-    /// Says whether there was one.
-    pub(crate) fn release(&mut self, hash: Option<u64>) -> bool {
-        let mut was_trap = false;
-        for shape in self.0.iter_mut().filter(|shape| hash.is_none_or(|hash| shape.hash == hash)) {
-            if shape.lane == Lane::Trapped {
-                (shape.lane, shape.pages, shape.bodies) = (Lane::Behind, 0, None);
-                was_trap = true;
-            }
+    /// A trap is behind again. It is a trap again when it has repeated itself for as long once more.
+    pub(crate) fn release(&mut self, hash: u64) {
+        if let Some(shape) = self.get_mut(hash).filter(|shape| shape.lane == Lane::Trapped) {
+            (shape.lane, shape.pages, shape.bodies) = (Lane::Behind, 0, None);
         }
-        was_trap
     }
 
     /// What is told of a shape; none while it is ahead.
@@ -358,7 +391,7 @@ impl Shapes {
 
     /// What is told of all shapes that are not ahead.
     pub(crate) fn verdicts(&self) -> impl Iterator<Item = (u64, Verdict<'_>)> {
-        self.0.iter().filter(|shape| shape.lane != Lane::Ahead).map(|shape| {
+        self.known.iter().filter(|shape| shape.lane != Lane::Ahead).map(|shape| {
             let verdict = Verdict {
                 shape: &shape.name,
                 lane: shape.lane,
@@ -371,13 +404,21 @@ impl Shapes {
 
     /// Writes them: a server may leave memory between any two of its pages.
     pub(crate) fn write(&self, row: &mut Writer) {
-        row.number(self.0.len() as u64);
-        self.0.iter().for_each(|shape| shape.write(row));
+        row.number(self.known.len() as u64);
+        self.known.iter().for_each(|shape| shape.write(row));
     }
 
     pub(crate) fn read(row: &mut Reader<'_>) -> Option<Self> {
-        let shapes = (0..row.number()?).map(|_| Shape::read(row)).collect::<Option<_>>()?;
-        Some(Shapes(shapes))
+        let known = (0..row.number()?).map(|_| Shape::read(row)).collect::<Option<_>>()?;
+        Some(Shapes { known, found: 0 })
+    }
+}
+
+/// A name that is not too long. A cut one is none of a shape.
+fn cut(name: String) -> String {
+    match name.get(..NAME_BYTES_MAX).filter(|_| name.len() > NAME_BYTES_MAX) {
+        Some(beginning) => format!("{beginning}…"),
+        None => name,
     }
 }
 

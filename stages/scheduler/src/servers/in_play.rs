@@ -27,8 +27,8 @@ use shared::partitions::Directory;
 use shared::stage::store::{Store, StoreError};
 use shared::stage::{Figures, Tallied};
 use shared::time::Timestamp;
-use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -47,6 +47,8 @@ pub(crate) struct Servers {
     shares: Shares,
     /// What operators want to be left alone.
     paused: Paused,
+    /// Those at which URLs of traps wait.
+    with_traps: BTreeSet<ServerKey>,
     /// What is kept back as a trap ends.
     traps_end: bool,
     /// What all servers together have in hand.
@@ -289,18 +291,19 @@ impl Servers {
         changed
     }
 
+    /// The servers at which URLs of traps wait, in order.
+    pub(crate) fn with_traps(&self) -> Vec<ServerKey> {
+        self.with_traps.iter().copied().collect()
+    }
+
     /// Nothing else waits in the crawl: what is kept back as a trap ends, or does not any more. Gives the servers in memory for
     /// which that is news.
     pub(crate) fn end_traps(&mut self, traps_end: bool) -> Vec<ServerKey> {
-        self.traps_end = traps_end;
-        let mut changed = Vec::new();
-        for (&key, server) in &mut self.in_memory {
-            if std::mem::replace(&mut server.ends_trapped, traps_end) != traps_end && server.queues.trapped() > 0 {
-                changed.push(key);
-            }
+        if std::mem::replace(&mut self.traps_end, traps_end) == traps_end {
+            return Vec::new();
         }
-        changed.sort_unstable();
-        changed
+        self.in_memory.values_mut().for_each(|server| server.ends_trapped = traps_end);
+        self.with_traps()
     }
 
     /// Jobs that are out for paused servers, in order: they are to stop. The fetcher of one from an earlier life is not known.

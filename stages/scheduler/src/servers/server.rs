@@ -10,13 +10,13 @@ use crate::frontier::shapes::Shapes;
 use crate::keys::circle::Circle;
 use crate::keys::load::Load;
 use crate::keys::server_key::ServerKey;
-use crate::keys::slot::{Lane, RETRIES, lane_of, topic_of};
+use crate::keys::slot::{Lane, Order, RETRIES, lane_of, topic_of};
 use crate::keys::topic::{TopicIndex, TopicNumber};
 use crate::politeness::pauses::{back_off, gap};
 use crate::politeness::strain::{CALM, Strain};
 use crate::politeness::trouble::Trouble;
 use crate::politeness::visit::{best_part, requests_max};
-use crate::ranking::policy::{Connection, Rank, order};
+use crate::ranking::policy::{Connection, Rank};
 use crate::ranking::ready_queue::QueuePlace;
 use crate::ranking::speeds::Speeds;
 use crate::robots::state::RobotsState;
@@ -278,21 +278,21 @@ impl Server {
             + (pages - 1) as f64 * self.gap(settings).as_secs_f64()
     }
 
-    /// The rank of the server for the URLs of a topic, as it stands.
+    /// The rank of the server for the URLs of a topic, as it stands now.
     pub(crate) fn rank(
         &mut self,
         rows: &Rows<'_>,
         key: ServerKey,
-        topic: TopicNumber,
+        (topic, now): (TopicNumber, Timestamp),
         settings: &Settings,
         speeds: &Speeds,
     ) -> Result<Rank, StoreError> {
         let limit = self.requests_max(settings);
         let Some(queue) = self.queues.get_mut(topic) else { return Ok(Rank::BEHIND) };
-        if queue.lane() != Lane::Ahead {
+        if queue.lane(now) != Lane::Ahead {
             return Ok(Rank::BEHIND);
         }
-        let waiting = queue.len();
+        let waiting = queue.ahead();
         let pages = (limit as u64).min(waiting).max(1);
         let seconds = self.connection_s(pages, settings, speeds);
         let mut best: &[u64] = &[];
@@ -319,9 +319,8 @@ impl Server {
         }
         let lane = |url: &FrontierUrl| shapes.lane(shape_hash(&url.url));
         for (slot, url) in taken.extract_if(.., |(slot, url)| *slot < RETRIES && lane(url) > lane_of(*slot)) {
-            let order = order(settings.policy(), settings.quality.quality(&url.url, &url.origin)).in_lane(lane(&url));
             remove_url(rows, key, slot);
-            self.queues.push(rows, key, topic_of(slot), &url, order, settings.head_max());
+            self.queues.push(rows, key, topic_of(slot), &url, Order::LAST.in_lane(lane(&url)), settings.head_max());
         }
         taken
     }
@@ -334,8 +333,9 @@ impl Server {
     /// What it has in hand, for the sums over all servers.
     pub(crate) fn load(&self) -> Load {
         let waiting = self.queues.len();
-        let paused = if self.is_paused { waiting } else { 0 };
-        let load = Load { waiting, paused, trapped: self.queues.trapped(), ..Load::default() };
+        let trapped = self.queues.trapped();
+        let paused = if self.is_paused { waiting - trapped } else { 0 };
+        let load = Load { waiting, paused, trapped, ..Load::default() };
         let Some(lease) = &self.lease else { return load };
         Load { in_flight: lease.slots.len() as u64, jobs: 1, troubled: u64::from(self.is_in_trouble()), ..load }
     }
@@ -393,7 +393,6 @@ impl Server {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keys::slot::Order;
     use crate::settings::tests::settings;
     use shared::message::Resolution;
 

@@ -50,7 +50,7 @@ impl Server {
         if let Some(limit) = budgets.used_up().filter(|_| settings.over_budget == OverBudget::End) {
             return Some((Outcome::OverBudget, limit));
         }
-        if self.ends_trapped && self.queues.trapped() > 0 && self.queues.has_none_to_go() {
+        if self.ends_trapped() {
             return Some((Outcome::Trapped, TRAP));
         }
         let unreachable = settings.respect_robots && self.robots.rules(now) == Some(Rules::Unreachable);
@@ -60,10 +60,16 @@ impl Server {
     /// The time until which its URLs end, if that is known.
     pub(crate) fn urls_end_until(&self, now: Timestamp, settings: &Settings, budgets: Budgets) -> Option<Timestamp> {
         match self.address.missing(now) {
+            _ if self.ends_trapped() => None,
             _ if budgets.used_up().is_some() && settings.over_budget == OverBudget::End => None,
             Some(_) => Some(self.address.until()),
             None => self.dead_until(now).or(self.robots.until()),
         }
+    }
+
+    /// Says whether its URLs of traps end now, whatever else waits for a larger budget.
+    pub(crate) fn ends_trapped(&self) -> bool {
+        self.ends_trapped && self.queues.trapped() > 0 && !self.is_paused
     }
 
     /// Decides what is to be done for it now. `budgets` is what is left for its pages.
@@ -78,13 +84,12 @@ impl Server {
         if let Some(lease) = &self.lease {
             return Todo::Wait(lease.deadline, WaitFor::Lease);
         }
+        if self.ends_trapped() {
+            return Todo::End;
+        }
         let (urls, errands) = (!self.queues.has_none_to_go(), !self.errands.is_empty());
         if !urls && !errands && self.queues.trapped() > 0 {
-            return match (self.is_paused, self.ends_trapped) {
-                (true, _) => Todo::Hold(Room::Paused),
-                (false, true) => Todo::End,
-                (false, false) => Todo::Hold(Room::Trap),
-            };
+            return Todo::Hold(if self.is_paused { Room::Paused } else { Room::Trap });
         }
         if !urls && !errands {
             let is_over = self.next_contact <= now;

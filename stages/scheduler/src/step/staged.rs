@@ -14,6 +14,9 @@ use shared::stage::store::Store;
 use shared::time::Timestamp;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+/// URLs that one step moves to a later lane, about: a few milliseconds.
+const MOVES_PER_STEP: usize = 300;
+
 /// One step: when it runs, by which settings, and what it has made.
 pub(crate) struct Staged<'a> {
     pub(crate) now: Timestamp,
@@ -42,6 +45,8 @@ pub(crate) struct Staged<'a> {
     pub(crate) idle: BTreeSet<ServerKey>,
     /// URLs that this step may still end without a contact.
     pub(crate) endings_left: usize,
+    /// URLs that this step may still move to a later lane, about; those beyond stay where they are until another step.
+    pub(crate) moves_left: usize,
 }
 
 impl<'a> Staged<'a> {
@@ -62,6 +67,7 @@ impl<'a> Staged<'a> {
             unsettled: VecDeque::new(),
             idle: BTreeSet::new(),
             endings_left,
+            moves_left: MOVES_PER_STEP,
         }
     }
 

@@ -6,9 +6,12 @@ use super::world::World;
 use crate::core::scheduler::Input;
 use crate::settings::Settings;
 use crate::settings::tests::settings;
+use shared::config::OverBudget;
 use shared::message::{Boosts, Origin, Outcome, Sketched};
 use shared::orders::{Author, DropOrder, Orders, Release, Selection};
+use shared::partitions::Owners;
 use shared::stage::Core as _;
+use shared::topology::StageName;
 use shared::url::shape_hash;
 use std::ops::Range;
 use std::time::Duration;
@@ -59,6 +62,13 @@ fn order(world: &mut World) -> Vec<String> {
     let before = world.contacted().len();
     world.finish(&mut Fine, HOUR);
     world.contacted()[before..].iter().map(|url| (*url).to_owned()).collect()
+}
+
+/// Nothing else waits in the crawl.
+fn end_traps(world: &mut World) {
+    let mut owners = Owners::new(4, 1);
+    owners.traps_end = true;
+    world.core.owners(StageName::Scheduler, &owners);
 }
 
 fn release(world: &mut World, host: &str, shape: Option<&str>) {
@@ -125,7 +135,7 @@ fn a_trap_is_kept_back_over_a_crash_until_nothing_else_waits_and_ends_then() {
     );
     let [trap] = &world.core.traps()[..] else { panic!("one trap") };
     assert_eq!((trap.server.as_str(), trap.shape.as_str(), trap.pages, trap.waiting), (A, "/calendar/0/0", 1100, 110));
-    world.core.orders(&Orders { traps_end: true, ..Orders::default() });
+    end_traps(&mut world);
     world.run(&mut Fine, HOUR);
     assert_eq!((world.count("waiting"), world.count("outcome_trapped_total")), (0, 110));
     assert_eq!(world.outcome(&month(1209)), (Outcome::Trapped, "pages of its shape repeat themselves without end"));
@@ -192,4 +202,35 @@ fn an_archive_of_numbered_pages_is_no_trap() {
         world.step(Some(Input::Boosts(Boosts { sketches: std::mem::take(&mut sketches), ..Boosts::default() })));
     }
     assert_eq!((world.count("outcome_fetched_total"), world.count("traps_found_total")), (2500, 0));
+}
+
+/// Goal: what waits for a larger budget keeps no trap from its end.
+#[test]
+fn traps_end_while_others_wait_over_their_budget() {
+    let settings = Settings { pages_per_host: 1105, over_budget: OverBudget::Wait, ..world(1000).settings };
+    let mut world = World::new(settings);
+    find_months(&mut world, 0..1100);
+    world.finish(&mut Fine, HOUR);
+    sketch(&mut world, 1100);
+    find_months(&mut world, 1100..1200);
+    world.tell_pages(A, 20);
+    world.run(&mut Fine, HOUR);
+    let counts = |world: &World| ["waiting", "waiting_over_budget", "waiting_trapped"].map(|name| world.count(name));
+    assert_eq!(counts(&world), [115, 15, 100]);
+    end_traps(&mut world);
+    world.run(&mut Fine, HOUR);
+    assert_eq!((counts(&world), world.count("outcome_trapped_total")), ([15, 15, 0], 100));
+}
+
+/// Goal: after its URLs have ended a shape that is released is none any more.
+#[test]
+fn what_is_found_after_a_release_goes() {
+    let mut world = trapped();
+    order(&mut world);
+    end_traps(&mut world);
+    world.run(&mut Fine, HOUR);
+    assert_eq!(world.count("outcome_trapped_total"), 100);
+    release(&mut world, "a.test", None);
+    find_months(&mut world, 1200..1210);
+    assert_eq!((order(&mut world).len(), world.count("waiting")), (10, 0));
 }

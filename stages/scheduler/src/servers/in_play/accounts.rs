@@ -23,6 +23,11 @@ impl Servers {
         let topic = server.lease.as_ref().map_or(TopicIndex::OTHERS, |lease| lease.topic);
         let topic_before = std::mem::replace(&mut server.accounted_topic, topic);
         self.load.replace(had, has);
+        match (had.trapped, has.trapped) {
+            (0, 0) => {}
+            (_, 0) => drop(self.with_traps.remove(&key)),
+            _ => drop(self.with_traps.insert(key)),
+        }
         if let Some(partition) = self.partitions.get_mut(&key.partition) {
             partition.hosts.account(key.host, has.in_flight, had.in_flight);
         }

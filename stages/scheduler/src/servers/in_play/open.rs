@@ -15,7 +15,7 @@ use crate::store::rows::corrupt;
 use foldhash::{HashMap, HashMapExt as _};
 use shared::stage::store::{Store, StoreError};
 use shared::time::Timestamp;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 impl Servers {
@@ -42,6 +42,7 @@ impl Servers {
             in_memory: HashMap::new(),
             shares: Shares::open(settings, (instance, epoch), partitions, store.as_ref())?,
             paused: Paused::default(),
+            with_traps: BTreeSet::new(),
             traps_end: false,
             load: Load::default(),
             invariants_broken: 0,
