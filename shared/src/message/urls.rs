@@ -64,7 +64,7 @@ pub struct FoundUrls {
     pub urls: UrlList,
     /// For each URL the text that its page has about it, when `stages.parser.anchors` is on; else empty.
     pub anchors: Vec<Anchor>,
-    /// Sketch of the page's text ([`crate::sketch`]), of one page of sixteen; none in a further message of the page, and when
+    /// Sketch of the page's text ([`crate::sketch`]), of one page of 32; none in a further message of the page, and when
     /// there is no page or little text.
     pub sketch: Option<u64>,
 }

@@ -25,7 +25,7 @@ use shared::url::{self, Rules};
 const MESSAGE_BYTES_MAX: usize = 512 << 10;
 
 /// One of so many pages is sketched.
-const SKETCHED_ONE_OF: u64 = 16;
+const SKETCHED_ONE_OF: u64 = 32;
 
 /// What the core is configured with.
 #[derive(Clone, Debug)]

@@ -39,9 +39,9 @@ const SKETCHES: usize = 16;
 /// Bodies by which a shape is judged, at most: its last ones that were sketched.
 const BODIES: u32 = 1000;
 /// It is judged by fewer, one for so many pages of `limits.shape_pages`, where these are few: of so many pages one is sketched.
-const PAGES_OF_A_SKETCH: u64 = 16;
+const PAGES_OF_A_SKETCH: u64 = 32;
 /// By so many at least.
-const BODIES_MIN: u32 = 30;
+const BODIES_MIN: u32 = 20;
 /// New URLs in a row that were found on pages of the set, for a trap.
 const ALONE_FOR: u32 = 256;
 /// Bytes of a shape that are kept for people.
