@@ -97,6 +97,7 @@ impl Splitter {
 
     /// Places the URLs of an input, after its seeds have joined the scope.
     fn receive(&mut self, now: Timestamp, ticket: Ticket, found: FoundUrls, out: &mut Output<Effect>) {
+        self.pass_on_sketch(now, &found);
         let rules = self.settings.topics.of(&found.origin.topic);
         if rules.rejection_of_all(&found.origin).is_none() {
             let missing = self.followed.missing(&found, rules);
@@ -122,11 +123,6 @@ impl Splitter {
         let rules = self.settings.topics.of(&found.origin.topic);
         let rejection_of_all = rules.rejection_of_all(&found.origin);
         let worth = self.settings.worths.of(found);
-        if let Some(sketch) = found.sketch {
-            let page = &found.origin.page;
-            let (partition, shape) = (self.batches.partition_of(host_of(page)), shape_hash(page));
-            self.boosts.sketched(now, partition, Sketched { shape, sketch });
-        }
         // Neighbouring links often lead to the same host: the host's partition is looked up once for all of them.
         let mut last_host = "";
         let mut last_partition = Err(FilterReason::Form);
@@ -180,6 +176,15 @@ impl Splitter {
             out.send(Token::None, &filtered);
         }
         self.batches.release(ticket, out);
+    }
+
+    /// The sketch of a page goes to the scheduler of its partition.
+    fn pass_on_sketch(&mut self, now: Timestamp, found: &FoundUrls) {
+        if let Some(sketch) = found.sketch {
+            let page = &found.origin.page;
+            let (partition, shape) = (self.batches.partition_of(host_of(page)), shape_hash(page));
+            self.boosts.sketched(now, partition, Sketched { shape, sketch });
+        }
     }
 
     /// The partition of a host that the topic follows.

@@ -149,6 +149,19 @@ fn text(summary: &Summary, snapshot: &Snapshot) -> String {
     for elsewhere in &summary.elsewhere {
         let _ = writeln!(text, "elsewhere {elsewhere}");
     }
+    orders_text(&mut text, summary);
+    for too_large in &summary.unsplittable {
+        let _ = writeln!(text, "too large {too_large}");
+    }
+    for Parked { stage, edge, version, messages } in &summary.parked {
+        let _ = writeln!(text, "parked    {stage}  {edge} version {version}: {messages} messages");
+    }
+    processes_text(&mut text, summary, snapshot);
+    text
+}
+
+/// Adds a line for each order that holds, and for each trap.
+fn orders_text(text: &mut String, summary: &Summary) {
     for setting in &summary.set {
         let _ = writeln!(text, "set       {setting}");
     }
@@ -167,14 +180,6 @@ fn text(summary: &Summary, snapshot: &Snapshot) -> String {
     for release in &summary.released {
         let _ = writeln!(text, "released  {release}");
     }
-    for too_large in &summary.unsplittable {
-        let _ = writeln!(text, "too large {too_large}");
-    }
-    for Parked { stage, edge, version, messages } in &summary.parked {
-        let _ = writeln!(text, "parked    {stage}  {edge} version {version}: {messages} messages");
-    }
-    processes_text(&mut text, summary, snapshot);
-    text
 }
 
 /// Adds a line for the conductor, and one for each process.

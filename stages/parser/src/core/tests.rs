@@ -190,3 +190,24 @@ fn anchors_travel_beside_their_urls() {
     assert_eq!(anchors(page(301, &[("location", "http://b.test/")], "")), [""]);
     assert_eq!(anchors(page(301, &[("location", "http://a.test/%78")], "")), [""], "a literal target, too");
 }
+
+/// Goal: of many pages some are sketched, each in its first message alone, and none where nobody wants it.
+#[test]
+fn some_pages_are_sketched() {
+    let html = [("content-type", "text/html")];
+    let body = "<p>One two three four five six seven eight nine ten eleven</p><a href=/y>why</a>";
+    let sketched = |wanted: bool| {
+        let options = Options { sketch: wanted, ..Options::default() };
+        let mut parser = Parser::new(Settings { content_seen: false, options, ..settings() });
+        let is_sketched = |number: &u32| {
+            let mut out = Output::default();
+            let page = Page { url: format!("http://a.test/{number}"), ..page(200, &html, body) };
+            parser.step(Timestamp::ZERO, message(7, &page), &mut out).unwrap();
+            decode::<FoundUrls>(&out.publishes[0].payload).unwrap().sketch.is_some()
+        };
+        (0..3200).filter(is_sketched).count()
+    };
+    assert_eq!(sketched(false), 0);
+    let some = sketched(true);
+    assert!((50..150).contains(&some), "{some} of 3,200");
+}

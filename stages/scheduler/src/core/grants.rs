@@ -239,17 +239,8 @@ fn fill(
         if urls.is_empty() {
             break;
         }
-        let urls = match staged.moves_left {
-            0 => urls,
-            _ => {
-                let taken = urls.len();
-                let urls = server.sort_out(&mut staged.rows, key, urls, settings);
-                staged.moves_left = staged.moves_left.saturating_sub(taken - urls.len());
-                urls
-            }
-        };
         let mut left = Vec::new();
-        for (slot, url) in urls {
+        for (slot, url) in server.sort_out(key, urls, staged) {
             if bytes >= JOB_BYTES_MAX {
                 left.push(slot);
             } else if robots.as_ref().is_none_or(|robots| robots.allows(path_of(&url.url))) {

@@ -23,6 +23,7 @@ use crate::robots::state::RobotsState;
 use crate::servers::address::Address;
 use crate::servers::lease::Lease;
 use crate::settings::Settings;
+use crate::step::staged::Staged;
 use crate::store::clock::Clock;
 use crate::store::codec::{Reader, Writer};
 use crate::store::rows::Rows;
@@ -304,23 +305,24 @@ impl Server {
         Ok(settings.policy().rank(Connection { pages, seconds, best }))
     }
 
-    /// Some of the URLs that were taken belong into a later lane by now, because of what their shapes have become: they go there.
-    /// Gives the others.
+    /// Some of the URLs that were taken belong into a later lane by now, because of what their shapes have become: they go there,
+    /// as many as the step may move. Gives the others.
     pub(crate) fn sort_out(
         &mut self,
-        rows: &mut Rows<'_>,
         key: ServerKey,
         mut taken: Vec<(u64, FrontierUrl)>,
-        settings: &Settings,
+        staged: &mut Staged<'_>,
     ) -> Vec<(u64, FrontierUrl)> {
         let shapes = &self.shapes;
-        if shapes.verdicts().next().is_none() {
+        if staged.moves_left == 0 || shapes.verdicts().next().is_none() {
             return taken;
         }
         let lane = |url: &FrontierUrl| shapes.lane(shape_hash(&url.url));
         for (slot, url) in taken.extract_if(.., |(slot, url)| *slot < RETRIES && lane(url) > lane_of(*slot)) {
-            remove_url(rows, key, slot);
-            self.queues.push(rows, key, topic_of(slot), &url, Order::LAST.in_lane(lane(&url)), settings.head_max());
+            staged.moves_left = staged.moves_left.saturating_sub(1);
+            remove_url(&mut staged.rows, key, slot);
+            let (order, head_max) = (Order::LAST.in_lane(lane(&url)), staged.settings.head_max());
+            self.queues.push(&mut staged.rows, key, topic_of(slot), &url, order, head_max);
         }
         taken
     }

@@ -88,12 +88,8 @@ impl Server {
             return Todo::End;
         }
         let (urls, errands) = (!self.queues.has_none_to_go(), !self.errands.is_empty());
-        if !urls && !errands && self.queues.trapped() > 0 {
-            return Todo::Hold(if self.is_paused { Room::Paused } else { Room::Trap });
-        }
         if !urls && !errands {
-            let is_over = self.next_contact <= now;
-            return if is_over { Todo::Nothing } else { Todo::Wait(self.next_contact, WaitFor::Nobody) };
+            return self.without_urls(now);
         }
         if self.is_paused {
             return Todo::Hold(Room::Paused);
@@ -133,6 +129,15 @@ impl Server {
             Some(circle) => Todo::Hold(Room::Circle(circle)),
             None => Todo::Job,
         }
+    }
+
+    /// What is to be done when nothing waits but what is kept back.
+    fn without_urls(&self, now: Timestamp) -> Todo {
+        if self.queues.trapped() > 0 {
+            return Todo::Hold(if self.is_paused { Room::Paused } else { Room::Trap });
+        }
+        let is_over = self.next_contact <= now;
+        if is_over { Todo::Nothing } else { Todo::Wait(self.next_contact, WaitFor::Nobody) }
     }
 
     /// Says whether its robots.txt has to be got before its URLs.

@@ -141,3 +141,19 @@ fn seeds_and_topics_that_do_not_ask_for_it_send_nothing() {
         assert!(boosts(t).is_empty());
     }
 }
+
+#[test]
+fn sketches_of_pages_go_to_the_schedulers_of_their_partitions() {
+    let mut t = linking("depth");
+    let page = |sketch| FoundUrls { sketch, ..links("http://b.test/p/7", 1.0, &["http://a.test/"]) };
+    for sketch in [Some(5), None, Some(6)] {
+        t.input(page(sketch));
+    }
+    t.settle();
+    let sent = t.sends.iter().filter(|send| send.edge == Edge::UrlsBoosts);
+    let sent: Vec<Boosts> = sent.map(|send| decode(&send.payload).unwrap()).collect();
+    let sketches: Vec<_> = sent.iter().flat_map(|message| &message.sketches).map(|of| (of.shape, of.sketch)).collect();
+    let shape = shared::url::shape_hash("http://b.test/p/1");
+    assert_eq!(sketches, [(shape, 5), (shape, 6)]);
+    assert!(sent.iter().all(|message| message.boosts.is_empty()));
+}
