@@ -99,7 +99,7 @@ fn a_trap_is_named_and_released() {
     );
 
     says(&crawl, &["release", &host, "--shape", "/calendar/2031/7"], "this is no shape");
-    says(&crawl, &["release", &host, "--take-back"], "host ".to_owned().as_str());
+    says(&crawl, &["release", &host, "--take-back"], "is not released; released: nothing");
     says(&crawl, &["release", &host, "--shape", "/calendar/0/0", "--note", "a real one"], "is released by");
     let before = months(&world);
     crawl.until(AT_MOST, |summary| summary.waiting_trapped == 0 && months(&world) > before + 100);

@@ -33,6 +33,8 @@ const WAYS: usize = 4;
 const BATCH: usize = 200;
 /// How long a boost waits for others.
 const LINGER: Duration = Duration::from_millis(250);
+/// How long a sketch does. Nobody is in a hurry for it.
+const SKETCH_LINGER: Duration = Duration::from_secs(5);
 
 /// What is known of a URL. All bits 0: nothing.
 type Row = [u64; 4];
@@ -134,9 +136,12 @@ pub(crate) struct Boosts {
     /// Rows that are taken.
     urls: usize,
     /// Boosts that wait, with when they are due, by partition.
-    waiting: BTreeMap<u16, (Timestamp, Message)>,
+    waiting: BTreeMap<u16, (Timestamp, Vec<Boost>)>,
     /// When they are due, in order; an entry whose boosts have left means nothing.
     due: VecDeque<(Timestamp, u16)>,
+    /// Sketches that wait, by partition, and when all of them are due.
+    sketches: BTreeMap<u16, Vec<Sketched>>,
+    sketches_due: Option<Timestamp>,
     sent: u64,
     dropped: u64,
 }
@@ -154,6 +159,8 @@ impl Boosts {
             urls: 0,
             waiting: BTreeMap::new(),
             due: VecDeque::new(),
+            sketches: BTreeMap::new(),
+            sketches_due: None,
             sent: 0,
             dropped: 0,
         }
@@ -215,35 +222,31 @@ impl Boosts {
 
     /// A page of a partition was sketched.
     pub(crate) fn sketched(&mut self, now: Timestamp, partition: u16, page: Sketched) {
-        let message = self.waiting(now, partition);
+        self.sketches_due.get_or_insert(now + SKETCH_LINGER);
+        let sketches = self.sketches.entry(partition).or_default();
         // A part of them is enough.
-        if message.sketches.len() < BATCH {
-            message.sketches.push(page);
+        if sketches.len() < BATCH {
+            sketches.push(page);
         }
     }
 
     fn wait(&mut self, now: Timestamp, partition: u16, boost: Boost) {
-        let message = self.waiting(now, partition);
-        match message.boosts.len() < BATCH {
-            true => message.boosts.push(boost),
+        let due = &mut self.due;
+        let (_, boosts) = self.waiting.entry(partition).or_insert_with(|| {
+            due.push_back((now + LINGER, partition));
+            (now + LINGER, Vec::new())
+        });
+        match boosts.len() < BATCH {
+            true => boosts.push(boost),
             false => self.dropped += 1,
         }
     }
 
-    /// The message of a partition that waits for more.
-    fn waiting(&mut self, now: Timestamp, partition: u16) -> &mut Message {
-        let due = &mut self.due;
-        let (_, message) = self.waiting.entry(partition).or_insert_with(|| {
-            due.push_back((now + LINGER, partition));
-            (now + LINGER, Message { partition, ..Message::default() })
-        });
-        message
-    }
-
     fn flush(&mut self, partition: u16, out: &mut Output<Effect>) {
-        if let Some((_, message)) = self.waiting.remove(&partition) {
-            self.sent += message.boosts.len() as u64;
-            out.send(Token::Partition(partition), &message);
+        if let Some((_, boosts)) = self.waiting.remove(&partition) {
+            self.sent += boosts.len() as u64;
+            let sketches = self.sketches.remove(&partition).unwrap_or_default();
+            out.send(Token::Partition(partition), &Message { partition, boosts, sketches });
         }
     }
 
@@ -255,11 +258,17 @@ impl Boosts {
                 self.flush(partition, out);
             }
         }
+        if self.sketches_due.is_some_and(|due| due <= now || draining) {
+            self.sketches_due = None;
+            for (partition, sketches) in std::mem::take(&mut self.sketches) {
+                out.send(Token::Partition(partition), &Message { partition, boosts: Vec::new(), sketches });
+            }
+        }
     }
 
     /// When to send next.
     pub(crate) fn flush_at(&self) -> Option<Timestamp> {
-        self.due.front().map(|&(due, _)| due)
+        self.due.front().map(|&(due, _)| due).into_iter().chain(self.sketches_due).min()
     }
 
     /// Boosts that were too many, in this life.

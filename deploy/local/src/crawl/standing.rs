@@ -82,9 +82,9 @@ impl Standing {
         self.is_over
     }
 
-    /// Whether nothing is left to do but what is kept back in traps: it is to end.
+    /// Whether nothing is left to do but what is kept back in traps, and the crawl is not paused: that is to end.
     pub(super) fn has_traps_alone(&self) -> bool {
-        self.is_settled && !self.is_over
+        self.is_settled && !self.is_over && !self.snapshot.is_paused()
     }
 
     /// Equations that do not hold although nothing is left to do (P3).

@@ -183,6 +183,11 @@ impl Snapshot {
         topics
     }
 
+    /// Whether an operator has paused the whole crawl.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.total("scheduler", "crawl_paused") > 0
+    }
+
     /// Whether nothing is in flight, in hand, parked or in a stream, and nothing waits except for a larger budget or in traps. All
     /// `expected` processes have to say so. Two such snapshots with the same last sequences show that the crawl is over.
     pub(crate) fn is_quiet(&self, pipeline: &Pipeline, expected: usize) -> bool {

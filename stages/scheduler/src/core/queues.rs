@@ -6,7 +6,7 @@ use crate::core::idle::Inquiry;
 use crate::frontier::queue::{Queue, Wanted};
 use crate::frontier::rows::FrontierUrl;
 use crate::keys::server_key::ServerKey;
-use crate::keys::slot::{RETRIES, quality_of};
+use crate::keys::slot::{Lane, RETRIES, lane_of, quality_of};
 use crate::keys::topic::TopicNumber;
 use crate::ranking::ready_queue::QueuePlace;
 use crate::robots::robots_txt::Robots;
@@ -208,6 +208,7 @@ impl Inquiry<'_> {
         let wait = not_before.since(self.now);
         let is_allowed = robots.is_none_or(|robots| robots.allows(path_of(&url)));
         let is_paused = server.is_paused || self.servers.paused().has_all();
+        let is_trapped = slot < RETRIES && lane_of(slot) == Lane::Trapped;
         // Later links may have added to what it was when it was found.
         let quality = match self.settings.later_links_count(&origin.topic) && slot < RETRIES {
             true => quality_of(slot),
@@ -219,6 +220,7 @@ impl Inquiry<'_> {
             attempts,
             in_s: (!is_paused).then(|| not_before.max(server.next_contact).since(self.now).as_secs_f64()),
             why: match (is_allowed, wait.is_zero()) {
+                _ if is_trapped => Some("kept back until nothing else waits (rhumb why says why)".to_owned()),
                 (false, _) => Some("robots.txt disallows it: it ends without a contact".to_owned()),
                 (true, false) => Some(format!("failed, and is tried again in {wait:.1?}")),
                 (true, true) => None,
