@@ -199,7 +199,7 @@ impl Shape {
     }
 
     /// Its URLs that were found on pages of a set of shapes.
-    fn from_within(&self, set: &[u64]) -> u32 {
+    fn found_within(&self, set: &[u64]) -> u32 {
         self.from.iter().filter(|(of, _)| set.contains(of)).map(|(_, urls)| urls).sum()
     }
 }
@@ -331,10 +331,10 @@ impl Shapes {
         let set = self.closed_set(hash);
         let members = || self.known.iter().filter(|shape| set.contains(&shape.hash));
         let found: u32 = members().map(|shape| shape.found).sum();
-        let elsewhere = found - members().map(|shape| shape.from_within(&set)).sum::<u32>();
+        let elsewhere = found - members().map(|shape| shape.found_within(&set)).sum::<u32>();
         let strangers = self.known.iter().filter(|shape| !set.contains(&shape.hash));
         let brought = members().map(|shape| shape.others).sum::<u32>()
-            + strangers.map(|shape| shape.from_within(&set)).sum::<u32>();
+            + strangers.map(|shape| shape.found_within(&set)).sum::<u32>();
         let most = elsewhere.max(brought);
         let Some(shape) = self.get_mut(hash) else { return };
         shape.found_since = 0;

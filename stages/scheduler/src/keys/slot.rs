@@ -86,7 +86,7 @@ pub(crate) const fn topic_of(slot: u64) -> TopicNumber {
 
 /// The order of a fresh URL by its slot.
 pub(crate) const fn order_of(slot: u64) -> Order {
-    Order((slot >> NUMBER_BITS) as u32 & (Order::LAST.0 | (1 << LANE_BITS) - 1))
+    Order((slot >> NUMBER_BITS) as u32 & (Order::LAST.0 | ((1 << LANE_BITS) - 1)))
 }
 
 /// The lane of a fresh URL by its slot.
