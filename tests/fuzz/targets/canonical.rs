@@ -93,7 +93,7 @@ fn is_split(url: &str) -> bool {
         again: 0,
         flow: Quality::SEED,
     };
-    let input = FoundUrls { origin, urls: [url].into_iter().collect(), anchors: Vec::new() };
+    let input = FoundUrls { origin, urls: [url].into_iter().collect(), anchors: Vec::new(), sketch: None };
     splitter
         .step(Timestamp::ZERO, Event::Message { ticket: Ticket(1), input }, &mut Output::default())
         .expect("the host-splitter has no store to fail");

@@ -28,7 +28,7 @@ fuzz_target!(|data: &[u8]| {
     let status = if how & 2 == 0 { 200 } else { 301 };
     let on = how & 4 != 0;
     let nofollow = if how & 8 == 0 { Nofollow::Obey } else { Nofollow::Ignore };
-    let options = Options { embedded: on, forms: on, amphtml: on, anchors: on, nofollow };
+    let options = Options { embedded: on, forms: on, amphtml: on, anchors: on, sketch: on, nofollow };
     let response = Response { url, status, headers: &headers, body: rest };
     let found = links_by(&response, &LIMITS, &options, "rhumb");
     check(&found, &options);
