@@ -8,6 +8,8 @@
 //! Sources: Charikar 2002 (SimHash); Manku, Jain and Das Sarma 2007 (for pages of a crawl); Broder 1997 (runs of words as
 //! what a text is made of).
 
+/// One page of so many is sketched, chosen by its URL: a part is enough to judge by, and sketches take time.
+pub const ONE_PAGE_OF: u64 = 32;
 /// Sketches that differ by at most so many bits are near: of texts of which about 19 of 20 runs of words are the same (the
 /// angle between them is 6/64 of a half turn, and its cosine 0.96).
 const NEAR_BITS: u32 = 6;
@@ -17,6 +19,11 @@ const PLANES: usize = 20;
 const RUNS_MIN: u32 = 10;
 /// The number of words in a run.
 const RUN: usize = 3;
+
+/// Says whether a page is sketched, by the fingerprint of its URL.
+pub fn is_wanted_of(url: u64) -> bool {
+    url.is_multiple_of(ONE_PAGE_OF)
+}
 
 /// Says whether two texts are nearly the same.
 pub fn is_near(one: u64, other: u64) -> bool {

@@ -15,6 +15,7 @@ use shared::message::{
     UrlList,
 };
 use shared::partitions::Owners;
+use shared::sketch;
 use shared::stage::store::StoreError;
 use shared::stage::{Core, Count, Event, Output, Ticket, Token};
 use shared::time::Timestamp;
@@ -23,9 +24,6 @@ use shared::url::{self, Rules};
 
 /// URLs of one message, in bytes: the links of a page together may be longer than `broker.max_payload`.
 const MESSAGE_BYTES_MAX: usize = 512 << 10;
-
-/// One of so many pages is sketched.
-const SKETCHED_ONE_OF: u64 = 32;
 
 /// What the core is configured with.
 #[derive(Clone, Debug)]
@@ -112,7 +110,7 @@ impl Parser {
         let (url, status) = (page.url.as_str(), page.status.to_native());
         let response = Response { url, status, headers: &headers, body: &page.body };
         let Settings { limits, options, agent, .. } = &self.settings;
-        let options = Options { sketch: options.sketch && is_sketched(url), ..*options };
+        let options = Options { sketch: options.sketch && sketch::is_wanted_of(url::fingerprint(url)), ..*options };
         let mut links = links_by(&response, limits, &options, agent);
         self.rewrite(url, &mut links);
         self.count(page.body.len(), &links);
@@ -184,11 +182,6 @@ impl Parser {
         self.tally.cut += u64::from(links.completeness == Completeness::Cut);
         self.tally.broken += u64::from(links.completeness == Completeness::Broken);
     }
-}
-
-/// Says whether a page is one of those that are sketched: a part is enough to judge by, and they take time.
-fn is_sketched(url: &str) -> bool {
-    url::fingerprint(url).is_multiple_of(SKETCHED_ONE_OF)
 }
 
 /// Returns a fingerprint of all that decides what comes of a page's links.

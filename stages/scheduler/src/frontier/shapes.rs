@@ -15,7 +15,7 @@
 
 use crate::keys::slot::Lane;
 use crate::store::codec::{Reader, Writer};
-use shared::sketch::is_near;
+use shared::sketch::{ONE_PAGE_OF, is_near};
 use std::collections::VecDeque;
 use std::fmt;
 
@@ -38,9 +38,7 @@ const IN_COMPANY: u32 = 10;
 const SKETCHES: usize = 16;
 /// Bodies by which a shape is judged, at most: its last ones that were sketched.
 const BODIES: u32 = 1000;
-/// It is judged by fewer, one for so many pages of `limits.shape_pages`, where these are few: of so many pages one is sketched.
-const PAGES_OF_A_SKETCH: u64 = 32;
-/// By so many at least.
+/// Where `limits.shape_pages` is small it is judged by as many as are sketched of so many pages, and by so many at least.
 const BODIES_MIN: u32 = 20;
 /// New URLs in a row that were found on pages of the set, for a trap.
 const ALONE_FOR: u32 = 256;
@@ -366,7 +364,7 @@ impl Shapes {
     /// is one from now on.
     pub(crate) fn sketched(&mut self, hash: u64, sketch: u64, pages_max: u64) -> bool {
         let Some(shape) = self.get_mut(hash).filter(|shape| shape.lane == Lane::Behind) else { return false };
-        let bodies_wanted = u32::try_from(pages_max / PAGES_OF_A_SKETCH).unwrap_or(u32::MAX).clamp(BODIES_MIN, BODIES);
+        let bodies_wanted = u32::try_from(pages_max / ONE_PAGE_OF).unwrap_or(u32::MAX).clamp(BODIES_MIN, BODIES);
         let is_long = pages_max > 0 && shape.pages >= pages_max && shape.alone_for >= ALONE_FOR;
         let bodies = shape.bodies.get_or_insert_default();
         bodies.hear(sketch, bodies_wanted);
