@@ -352,9 +352,12 @@ impl Shapes {
         }
     }
 
-    /// A page of a shape was fetched.
-    pub(crate) fn fetched(&mut self, hash: u64) {
-        if let Some(shape) = self.get_mut(hash) {
+    /// A page was fetched. `hash`: that of its shape, which is not needed where no shape is known.
+    pub(crate) fn fetched(&mut self, hash: impl FnOnce() -> u64) {
+        if self.known.is_empty() {
+            return;
+        }
+        if let Some(shape) = self.get_mut(hash()) {
             shape.pages += 1;
         }
     }

@@ -28,7 +28,7 @@ fn calendar() -> Shapes {
 /// So many pages come, of which one of so many has a text of its own.
 fn turn(shapes: &mut Shapes, hash: u64, pages: u64, unlike: u64, pages_max: u64) -> bool {
     (0..pages).any(|page| {
-        shapes.fetched(hash);
+        shapes.fetched(|| hash);
         let text = if page % unlike == 0 { page.wrapping_mul(0x9e37_79b9_7f4a_7c15) } else { 7 };
         shapes.sketched(hash, text, pages_max)
     })
