@@ -1,4 +1,4 @@
-//! Traps: parts of a site that bring only themselves go last, and those that repeat themselves for very long are traps.
+//! Traps: URLs of shapes that bring only themselves go last, and those of shapes that also repeat themselves are kept back.
 //!
 //! In: new URLs, sketches of pages, the orders of operators. Out: the lanes of URLs.
 //!
@@ -66,7 +66,7 @@ impl Traps {
         let lane = server.shapes.found(hash, source(&url.origin.page, &server.name), is_of_many, || shape(&url.url));
         let lane = match lane {
             // It was released, or nothing is a trap any more, since its last URL came.
-            Lane::Trapped if self.is_free(&server.name, hash, settings) => {
+            Lane::Trapped if self.is_no_trap(&server.name, hash, settings) => {
                 server.shapes.release(hash);
                 Lane::Behind
             }
@@ -82,7 +82,7 @@ impl Traps {
     }
 
     /// Says whether a shape of a server is no trap, whatever it looks like.
-    fn is_free(&self, server: &str, shape: u64, settings: &Settings) -> bool {
+    fn is_no_trap(&self, server: &str, shape: u64, settings: &Settings) -> bool {
         settings.shape_pages == 0 || self.released.iter().any(|release| release.has(server, shape))
     }
 
@@ -101,8 +101,8 @@ impl Traps {
             let Some(&key) = self.behind.get(shape) else { continue };
             // One at which a single URL waits at a time is out of memory between any two.
             let Some(server) = servers.load(key)? else { continue };
-            let is_free = self.is_free(&server.name, *shape, staged.settings);
-            let pages_max = if is_free { 0 } else { staged.settings.shape_pages };
+            let is_no_trap = self.is_no_trap(&server.name, *shape, staged.settings);
+            let pages_max = if is_no_trap { 0 } else { staged.settings.shape_pages };
             if server.shapes.sketched(*shape, *sketch, pages_max) {
                 self.behind.remove(shape);
                 self.found += 1;
@@ -121,7 +121,7 @@ impl Traps {
         for key in servers.with_traps() {
             let Some(server) = servers.get_mut(key) else { continue };
             let of_traps = server.shapes.verdicts().filter(|(_, verdict)| verdict.lane == Lane::Trapped);
-            let free = of_traps.map(|(shape, _)| shape).filter(|shape| self.is_free(&server.name, *shape, settings));
+            let free = of_traps.map(|(shape, _)| shape).filter(|shape| self.is_no_trap(&server.name, *shape, settings));
             let free: Vec<u64> = free.collect();
             if !free.is_empty() {
                 free.into_iter().for_each(|shape| server.shapes.release(shape));

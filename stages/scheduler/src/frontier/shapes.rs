@@ -107,8 +107,7 @@ impl fmt::Display for Verdict<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Verdict { shape, lane, pages, repeats_permille } = self;
         match lane {
-            Lane::Ahead => write!(f, "the shape {shape}"),
-            Lane::Behind => write!(f, "the shape {shape} brings only itself"),
+            Lane::Ahead | Lane::Behind => write!(f, "the shape {shape} brings only itself"),
             Lane::Trapped => write!(
                 f,
                 "the shape {shape} brings only itself: {pages} pages, and {} % of the last ones repeat others",

@@ -268,7 +268,7 @@ impl Servers {
     fn placed(&self, key: ServerKey, server: Server) -> Server {
         let mut server = server.grouped(&self.settings);
         server.is_paused = self.paused.has(key, server.domain);
-        server.ends_trapped = self.traps_end;
+        server.traps_end = self.traps_end;
         server
     }
 
@@ -302,7 +302,7 @@ impl Servers {
         if std::mem::replace(&mut self.traps_end, traps_end) == traps_end {
             return Vec::new();
         }
-        self.in_memory.values_mut().for_each(|server| server.ends_trapped = traps_end);
+        self.in_memory.values_mut().for_each(|server| server.traps_end = traps_end);
         self.with_traps()
     }
 

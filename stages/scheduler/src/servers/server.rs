@@ -87,7 +87,7 @@ pub(crate) struct Server {
     /// Operators want it to be left alone.
     pub(crate) is_paused: bool,
     /// Nothing else waits in the crawl: URLs of traps end.
-    pub(crate) ends_trapped: bool,
+    pub(crate) traps_end: bool,
     /// Time of its last response, in microseconds; 0: not known.
     download_us: u32,
     pub(crate) lease: Option<Box<Lease>>,
@@ -128,7 +128,7 @@ impl Server {
             lease: None,
             errands: Vec::new(),
             is_paused: false,
-            ends_trapped: false,
+            traps_end: false,
             place: QueuePlace::Idle,
             served: TopicNumber::OTHERS,
             claimed: [None; 2],

@@ -69,7 +69,7 @@ impl Server {
 
     /// Says whether its URLs of traps end now, whatever else waits for a larger budget.
     pub(crate) fn ends_trapped(&self) -> bool {
-        self.ends_trapped && self.queues.trapped() > 0 && !self.is_paused
+        self.traps_end && self.queues.trapped() > 0 && !self.is_paused
     }
 
     /// Decides what is to be done for it now. `budgets` is what is left for its pages.
