@@ -2,8 +2,8 @@
 //!
 //! In: contenders, a web, how many rounds. Out: the rounds of each, to be shown by [`Table`].
 //!
-//! Invariants: no two work at a time; each round begins with another one, and every second goes backwards, so that none
-//! always follows the same; a round whose work was not whole is an error, since only the same work compares.
+//! Invariants: no two work at a time; of two builds neither comes behind the other more often than the other behind it; a round
+//! whose work was not whole is an error, since only the same work compares.
 
 mod contender;
 mod round;
@@ -33,8 +33,7 @@ pub fn take_turns(
     let mut taken = vec![Vec::with_capacity(rounds); contenders.len()];
     for round in 0..rounds {
         for turn in 0..contenders.len() {
-            let turn = if round % 2 == 0 { turn } else { contenders.len() - 1 - turn };
-            let who = (round + turn) % contenders.len();
+            let who = whose_turn(round, turn, contenders.len());
             let contender = &contenders[who];
             let done = contender.round(profile, set)?;
             eprintln!("round {} of {rounds}: {contender} {:.3} CPU ms a page", round + 1, done.all(What::CpuMs));
@@ -42,4 +41,11 @@ pub fn take_turns(
         }
     }
     Ok(taken)
+}
+
+/// Who takes a turn of a round. In every second round neighbours change places, so that each of two builds comes as often behind
+/// the other one as behind whoever is last: the same crawl costs up to a tenth less right behind another crawl.
+fn whose_turn(round: usize, turn: usize, contenders: usize) -> usize {
+    let neighbour = turn ^ (round % 2);
+    if neighbour < contenders { neighbour } else { turn }
 }
