@@ -144,9 +144,9 @@ pub struct FilteredUrls {
 pub struct Boosts {
     /// Partition of all of them.
     pub partition: u16,
-    /// At most 200.
+    /// At most 100.
     pub boosts: Vec<Boost>,
-    /// At most 200.
+    /// At most 100.
     pub sketches: Vec<Sketched>,
 }
 

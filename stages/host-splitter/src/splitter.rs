@@ -123,6 +123,9 @@ impl Splitter {
         let rules = self.settings.topics.of(&found.origin.topic);
         let rejection_of_all = rules.rejection_of_all(&found.origin);
         let worth = self.settings.worths.of(found);
+        if worth.is_some() {
+            self.boosts.fetched(fingerprint(&found.origin.page));
+        }
         // Neighbouring links often lead to the same host: the host's partition is looked up once for all of them.
         let mut last_host = "";
         let mut last_partition = Err(FilterReason::Form);

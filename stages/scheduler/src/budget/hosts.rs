@@ -158,6 +158,7 @@ fn stored(store: &dyn Store, host: u64) -> Result<Pages, StoreError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::frontier::index::Index;
     use crate::settings::tests::settings;
     use shared::partitions::Directory;
     use shared::stage::Output;
@@ -173,7 +174,7 @@ mod tests {
 
     fn fetch(hosts: &mut Hosts, store: &MemoryStore, pages: u64) -> Vec<ServerKey> {
         let settings = settings();
-        let mut staged = Staged::new(Timestamp::ZERO, &settings, store, 0);
+        let mut staged = Staged::new(Timestamp::ZERO, &settings, store, Index::default(), 0);
         for _ in 0..pages {
             hosts.fetched(&mut staged, host().1, 100);
         }
@@ -229,7 +230,7 @@ mod tests {
         hosts.enter(&store, servers[0]).unwrap();
         fetch(&mut hosts, &store, 3);
         let settings = settings();
-        let mut staged = Staged::new(Timestamp::ZERO, &settings, &store, 0);
+        let mut staged = Staged::new(Timestamp::ZERO, &settings, &store, Index::default(), 0);
         hosts.failed(&mut staged, host);
         let row = staged.rows.get(HOSTS, &host.to_be_bytes()).unwrap().unwrap();
         let counts = HostCounts { fetched: 3, bytes: 300, errors: 1 };

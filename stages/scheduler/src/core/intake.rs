@@ -6,7 +6,6 @@
 
 use crate::core::drops::Drops;
 use crate::core::traps::Traps;
-use crate::frontier::index;
 use crate::frontier::rows::FrontierUrl;
 use crate::keys::server_key::ServerKey;
 use crate::keys::slot::Lane;
@@ -104,7 +103,7 @@ fn put(
     partition.count_new(staged, key.partition, topic);
     let slot = server.queues.push(&mut staged.rows, key, topic, url, order, settings.head_max());
     if lane == Lane::Ahead && settings.later_links_count(&url.origin.topic) {
-        index::note(&mut staged.rows, key, fingerprint(&url.url), slot);
+        staged.index.note(&mut staged.rows, key, fingerprint(&url.url), slot);
     }
     Some(topic)
 }

@@ -6,7 +6,6 @@
 //! Source: Abiteboul, Preda and Cobena 2003 (OPIC).
 
 use crate::core::drops::Drops;
-use crate::frontier::index;
 use crate::frontier::queue::Queue;
 use crate::frontier::rows::{FrontierUrl, find_url, write_url};
 use crate::keys::server_key::ServerKey;
@@ -72,23 +71,28 @@ fn find(
     servers: &Servers,
     drops: &Drops,
     boost: &Boost,
-    staged: &Staged<'_>,
+    staged: &mut Staged<'_>,
 ) -> Result<Option<(ServerKey, u64, FrontierUrl)>, StoreError> {
     let partition = servers.partition_of_hash(boost.host);
     // A drop that has looked at a part of the slots would miss what moves there.
     if !servers.owns(partition) || drops.are_at_work_on(partition) {
         return Ok(None);
     }
-    let Some((key, slot)) = index::find(&staged.rows, partition, boost.host, boost.url)? else { return Ok(None) };
+    let found = staged.index.find(&staged.rows, partition, boost.host, boost.url)?;
+    let Some((key, slot)) = found else { return Ok(None) };
     // All servers at which URLs wait are in memory.
     let Some(server) = servers.get(key) else { return Ok(None) };
     if server.lease.as_ref().is_some_and(|lease| lease.slots.contains(&slot)) {
         return Ok(None);
     }
     // The index is older than the URL's row where it was not kept for a while.
-    let url = find_url(&staged.rows, key, slot)?.filter(|found| fingerprint(&found.url) == boost.url);
-    let counts = |url: &FrontierUrl| staged.settings.later_links_count_as(&url.origin.topic, boost.is_cash);
-    Ok(url.filter(counts).map(|url| (key, slot, url)))
+    let found = find_url(&staged.rows, key, slot)?.filter(|found| fingerprint(&found.url) == boost.url);
+    let Some(url) = found else {
+        staged.index.distrust(boost.url);
+        return Ok(None);
+    };
+    let counts = staged.settings.later_links_count_as(&url.origin.topic, boost.is_cash);
+    Ok(counts.then_some((key, slot, url)))
 }
 
 /// Moves a URL to where it belongs now. Says whether that is another place.
@@ -111,7 +115,7 @@ fn lift(
         return false;
     }
     let (lifted, is_first) = queue.lift(&mut staged.rows, key, slot, &url, order, settings.head_max());
-    index::note(&mut staged.rows, key, fingerprint(&url.url), lifted);
+    staged.index.note(&mut staged.rows, key, fingerprint(&url.url), lifted);
     staged.dirty.insert(key);
     staged.partitions.insert(key.partition);
     // Its rank depends on the first ones. While a job is out it has none.

@@ -22,7 +22,7 @@ use crate::core::lifts::Lifts;
 use crate::core::places::{Places, TURNS};
 use crate::core::reports::Reports;
 use crate::core::traps::Traps;
-use crate::frontier::index::INDEX;
+use crate::frontier::index::{INDEX, Index};
 use crate::frontier::rows::URLS;
 use crate::frontier::validators::VALIDATORS;
 use crate::keys::room::Room;
@@ -99,6 +99,7 @@ pub struct Scheduler {
     pub(crate) places: Places,
     errands: Errands,
     grants: Grants,
+    index: Index,
     lifts: Lifts,
     traps: Traps,
     /// What operators want to be rid of.
@@ -150,6 +151,7 @@ impl Scheduler {
             places,
             errands: Errands::new(settings.robots_cache_bytes),
             grants: Grants::new(instance, epoch),
+            index: Index::default(),
             lifts: Lifts::default(),
             traps: Traps::default(),
             drops: Drops::default(),
@@ -337,7 +339,8 @@ impl Core for Scheduler {
         out: &mut Output<LedgerNeed>,
     ) -> Result<(), StoreError> {
         let (settings, store) = (Arc::clone(&self.settings), Arc::clone(self.servers.store()));
-        let mut staged = Staged::new(now, &settings, store.as_ref(), ENDINGS_PER_STEP);
+        let index = std::mem::take(&mut self.index);
+        let mut staged = Staged::new(now, &settings, store.as_ref(), index, ENDINGS_PER_STEP);
         self.more = false;
         for key in std::mem::take(&mut self.opened) {
             staged.unsettle(key);
@@ -381,7 +384,7 @@ impl Core for Scheduler {
         self.servers.save(&mut staged);
         self.places.save(&mut staged);
         let (epoch, refreshes) = (self.epoch, &mut self.refreshes);
-        staged.flush(out, || {
+        self.index = staged.flush(out, || {
             *refreshes += 1;
             // The number differs in every life, so that no answer is taken for one to an earlier life's request.
             (epoch << 32).wrapping_add(*refreshes)

@@ -3,7 +3,11 @@
 //! In: URLs as they begin and cease to wait among the fresh ones. Out: the server and the slot of one.
 //!
 //! Rows of 27 bytes lie under the hash of the host, like the URLs, and move with them. They are kept only where later links
-//! count. A row may outlast its URL when the configuration changes meanwhile: whoever finds a slot looks what lies there.
+//! count. Most links lead to what was found or fetched lately, so the last changes are in memory, too: a look at the store for
+//! each boost was a third of the scheduler's work.
+//!
+//! Invariants: memory is bounded; the store has each row that memory has. A row may outlast its URL when the configuration
+//! changes meanwhile, and memory the row when its partition was elsewhere: whoever finds a slot looks what lies there.
 
 use crate::keys::server_key::{HOST_BYTES, ServerKey};
 use crate::store::rows::Rows;
@@ -12,32 +16,84 @@ use shared::stage::store::{StoreError, Table};
 /// Table of the index: host and fingerprint → the rest of the server's key, and the slot.
 pub(crate) const INDEX: Table = "index";
 
+/// URLs whose last change is in memory, at most: 2 MiB.
+const RECENT: usize = 1 << 16;
+/// The slot of a URL that waits no longer.
+const NOWHERE: u64 = u64::MAX;
+
+/// What was found out about the URLs that changed last.
+#[derive(Debug, Default)]
+pub(crate) struct Index {
+    /// Each in the place that its fingerprint gives it; none before the first.
+    recent: Vec<Place>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    url: u64,
+    server: ServerKey,
+    slot: u64,
+}
+
+impl Index {
+    /// A URL with this fingerprint waits in the slot.
+    pub(crate) fn note(&mut self, rows: &mut Rows<'_>, server: ServerKey, url: u64, slot: u64) {
+        self.remember(server, url, slot);
+        let row = [&server.to_bytes()[HOST_BYTES..], &slot.to_be_bytes()].concat();
+        rows.put(INDEX, index_key(server.host, url), row);
+    }
+
+    /// It waits there no longer.
+    pub(crate) fn forget(&mut self, rows: &mut Rows<'_>, server: ServerKey, url: u64) {
+        self.remember(server, url, NOWHERE);
+        rows.remove(INDEX, index_key(server.host, url));
+    }
+
+    /// Where a URL of the host, which is in this partition, waits or waited.
+    pub(crate) fn find(
+        &self,
+        rows: &Rows<'_>,
+        partition: u16,
+        host: u64,
+        url: u64,
+    ) -> Result<Option<(ServerKey, u64)>, StoreError> {
+        if let Some(Place { mut server, slot, .. }) = self.recent(url).filter(|place| place.server.host == host) {
+            // It may have been split since.
+            server.partition = partition;
+            return Ok((slot != NOWHERE).then_some((server, slot)));
+        }
+        let Some(row) = rows.get(INDEX, &index_key(host, url))? else { return Ok(None) };
+        let Some((server, slot)) = row.split_last_chunk() else { return Ok(None) };
+        let server = ServerKey::from_bytes(partition, &[&host.to_be_bytes(), server].concat());
+        Ok(server.map(|server| (server, u64::from_be_bytes(*slot))))
+    }
+
+    /// It was not where it was found: only the store is believed from now on.
+    pub(crate) fn distrust(&mut self, url: u64) {
+        if self.recent(url).is_some() {
+            self.recent[place_of(url)].url = 0;
+        }
+    }
+
+    fn recent(&self, url: u64) -> Option<Place> {
+        self.recent.get(place_of(url)).copied().filter(|place| place.url == url)
+    }
+
+    fn remember(&mut self, server: ServerKey, url: u64, slot: u64) {
+        let place = Place { url, server, slot };
+        if self.recent.is_empty() {
+            self.recent = vec![Place { url: 0, ..place }; RECENT];
+        }
+        self.recent[place_of(url)] = place;
+    }
+}
+
+fn place_of(url: u64) -> usize {
+    url as usize % RECENT
+}
+
 fn index_key(host: u64, url: u64) -> Vec<u8> {
     [host.to_be_bytes(), url.to_be_bytes()].concat()
-}
-
-/// A URL with this fingerprint waits in the slot.
-pub(crate) fn note(rows: &mut Rows<'_>, server: ServerKey, url: u64, slot: u64) {
-    let row = [&server.to_bytes()[HOST_BYTES..], &slot.to_be_bytes()].concat();
-    rows.put(INDEX, index_key(server.host, url), row);
-}
-
-/// It waits there no longer.
-pub(crate) fn forget(rows: &mut Rows<'_>, server: ServerKey, url: u64) {
-    rows.remove(INDEX, index_key(server.host, url));
-}
-
-/// Where a URL of the host, which is in this partition, waits or waited.
-pub(crate) fn find(
-    rows: &Rows<'_>,
-    partition: u16,
-    host: u64,
-    url: u64,
-) -> Result<Option<(ServerKey, u64)>, StoreError> {
-    let Some(row) = rows.get(INDEX, &index_key(host, url))? else { return Ok(None) };
-    let Some((server, slot)) = row.split_last_chunk() else { return Ok(None) };
-    let server = ServerKey::from_bytes(partition, &[&host.to_be_bytes(), server].concat());
-    Ok(server.map(|server| (server, u64::from_be_bytes(*slot))))
 }
 
 #[cfg(test)]
@@ -49,14 +105,33 @@ mod tests {
     fn a_url_is_found_where_it_waits_until_it_is_forgotten() {
         let store = MemoryStore::default();
         let mut rows = Rows::new(&store);
+        let mut index = Index::default();
         let (one, other) = (ServerKey::numbered(7), ServerKey::numbered(8));
-        note(&mut rows, one, 5, 99);
-        note(&mut rows, other, 5, 1);
-        assert_eq!(find(&rows, 0, 7, 5).unwrap(), Some((one, 99)));
-        assert_eq!(find(&rows, 0, 7, 6).unwrap(), None);
-        note(&mut rows, one, 5, 98);
-        assert_eq!(find(&rows, 0, 7, 5).unwrap(), Some((one, 98)));
-        forget(&mut rows, one, 5);
-        assert_eq!((find(&rows, 0, 7, 5).unwrap(), find(&rows, 0, 8, 5).unwrap()), (None, Some((other, 1))));
+        index.note(&mut rows, one, 5, 99);
+        index.note(&mut rows, other, 5, 1);
+        // What memory has of the one gave way to the other: the store still knows.
+        assert_eq!(index.find(&rows, 0, 7, 5).unwrap(), Some((one, 99)));
+        assert_eq!(index.find(&rows, 0, 7, 6).unwrap(), None);
+        index.note(&mut rows, one, 5, 98);
+        assert_eq!(index.find(&rows, 0, 7, 5).unwrap(), Some((one, 98)));
+        index.forget(&mut rows, one, 5);
+        assert_eq!(
+            (index.find(&rows, 0, 7, 5).unwrap(), index.find(&rows, 0, 8, 5).unwrap()),
+            (None, Some((other, 1)))
+        );
+    }
+
+    #[test]
+    fn what_changed_elsewhere_is_found_once_memory_is_distrusted() {
+        let store = MemoryStore::default();
+        let mut rows = Rows::new(&store);
+        let (mut here, mut elsewhere) = (Index::default(), Index::default());
+        let server = ServerKey::numbered(7);
+        here.note(&mut rows, server, 5, 99);
+        elsewhere.note(&mut rows, server, 5, 98);
+        assert_eq!(here.find(&rows, 0, 7, 5).unwrap(), Some((server, 99)));
+        here.distrust(6);
+        here.distrust(5);
+        assert_eq!(here.find(&rows, 0, 7, 5).unwrap(), Some((server, 98)));
     }
 }

@@ -17,15 +17,15 @@ pub(crate) fn requests_max(settings: &Settings, learned: u32, gap: Duration) -> 
     usize::try_from(u128::from(limit.max(1)).min(in_visit)).unwrap_or(usize::MAX)
 }
 
-/// Where later links count, a job takes this part of what waits at its server, as a divisor: what waits behind may be better
-/// than it seems, and what is found meanwhile may be better still.
-const PART: u64 = 4;
-/// It takes so many all the same: connections cost.
-const PART_MIN: usize = 10;
+/// Where later links count, a job takes this part of what the server's jobs took before, as a divisor. The first pages of a
+/// server tell most about what waits there, and what is in a job already gains nothing by it.
+const PART: u32 = 2;
+/// A job takes so many at least: connections cost.
+const PART_MIN: usize = 4;
 
-/// Returns the number of URLs in a job for a server with so many `waiting`, of which as many as `limit` could be taken.
-pub(crate) fn best_part(limit: usize, waiting: u64) -> usize {
-    limit.min(usize::try_from(waiting.div_ceil(PART)).unwrap_or(usize::MAX).max(PART_MIN))
+/// Returns the number of URLs in a job, at most `limit`, for a server of which so many have been `taken` before.
+pub(crate) fn growing(limit: usize, taken: u32) -> usize {
+    limit.min(usize::try_from(taken / PART).unwrap_or(usize::MAX).max(PART_MIN))
 }
 
 /// Returns the server's limit of requests on a connection, after a connection that served `requests`; 0: not known.
@@ -72,9 +72,9 @@ mod tests {
     use crate::settings::tests::settings;
 
     #[test]
-    fn a_job_takes_a_part_of_much_and_all_of_little() {
-        assert_eq!([0, 9, 10, 41, 100, 1000].map(|waiting| best_part(50, waiting)), [10, 10, 10, 11, 25, 50]);
-        assert_eq!(best_part(3, 1000), 3);
+    fn jobs_grow_with_what_was_taken_before() {
+        assert_eq!([0, 9, 10, 11, 41, 1000].map(|taken| growing(50, taken)), [4, 4, 5, 5, 20, 50]);
+        assert_eq!(growing(3, 1000), 3);
     }
 
     #[test]

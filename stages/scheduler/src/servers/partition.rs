@@ -3,7 +3,6 @@
 //! Invariant: a URL's row goes and its outcome is published in one commit (P3).
 
 use crate::budget::hosts::Hosts;
-use crate::frontier::index;
 use crate::frontier::rows::{FrontierUrl, remove_url};
 use crate::frontier::url_end::UrlEnd;
 use crate::keys::server_key::ServerKey;
@@ -208,7 +207,7 @@ impl Partition {
 /// A URL waits no longer among the fresh ones, if it was one of them.
 pub(crate) fn forget_fresh(staged: &mut Staged<'_>, server: ServerKey, slot: u64, url: &FrontierUrl) {
     if slot < RETRIES && staged.settings.later_links_count(&url.origin.topic) {
-        index::forget(&mut staged.rows, server, fingerprint(&url.url));
+        staged.index.forget(&mut staged.rows, server, fingerprint(&url.url));
     }
 }
 

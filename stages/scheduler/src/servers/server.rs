@@ -15,7 +15,7 @@ use crate::keys::topic::{TopicIndex, TopicNumber};
 use crate::politeness::pauses::{back_off, gap};
 use crate::politeness::strain::{CALM, Strain};
 use crate::politeness::trouble::Trouble;
-use crate::politeness::visit::{best_part, requests_max};
+use crate::politeness::visit::{growing, requests_max};
 use crate::ranking::policy::{Connection, Rank};
 use crate::ranking::ready_queue::QueuePlace;
 use crate::ranking::speeds::Speeds;
@@ -93,6 +93,8 @@ pub(crate) struct Server {
     pub(crate) lease: Option<Box<Lease>>,
     pub(crate) errands: Vec<ErrandTask>,
     pub(crate) place: QueuePlace,
+    /// URLs in its jobs so far, since it came into memory.
+    pub(crate) taken: u32,
     /// The topic of its last job for pages.
     pub(crate) served: TopicNumber,
     /// Circles in which it would take room now, or when there is some.
@@ -130,6 +132,7 @@ impl Server {
             is_paused: false,
             traps_end: false,
             place: QueuePlace::Idle,
+            taken: 0,
             served: TopicNumber::OTHERS,
             claimed: [None; 2],
             accounted: Load::default(),
@@ -166,11 +169,7 @@ impl Server {
     pub(crate) fn requests_max(&self, settings: &Settings) -> usize {
         let limit = requests_max(settings, self.requests_learned, self.gap(settings));
         let limit = if self.strain.is_felt() { limit.min(CALM.into()) } else { limit };
-        if settings.later_links_count_mostly() {
-            best_part(limit, self.queues.len() - self.queues.trapped())
-        } else {
-            limit
-        }
+        if settings.later_links_count_mostly() { growing(limit, self.taken) } else { limit }
     }
 
     /// Allows no contact for `wait`, at least.

@@ -2,6 +2,7 @@
 //!
 //! A step notes which servers it touched; at its end the core finds each its place and writes its record.
 
+use crate::frontier::index::Index;
 use crate::keys::server_key::ServerKey;
 use crate::keys::topic::{TopicIndex, TopicNumber};
 use crate::ledger_need::LedgerNeed;
@@ -22,6 +23,8 @@ pub(crate) struct Staged<'a> {
     pub(crate) now: Timestamp,
     pub(crate) settings: &'a Settings,
     pub(crate) rows: Rows<'a>,
+    /// Where URLs wait.
+    pub(crate) index: Index,
     pub(crate) messages: Messages,
     /// Servers whose record changed.
     pub(crate) dirty: BTreeSet<ServerKey>,
@@ -50,11 +53,18 @@ pub(crate) struct Staged<'a> {
 }
 
 impl<'a> Staged<'a> {
-    pub(crate) fn new(now: Timestamp, settings: &'a Settings, store: &'a dyn Store, endings_left: usize) -> Self {
+    pub(crate) fn new(
+        now: Timestamp,
+        settings: &'a Settings,
+        store: &'a dyn Store,
+        index: Index,
+        endings_left: usize,
+    ) -> Self {
         Staged {
             now,
             settings,
             rows: Rows::new(store),
+            index,
             messages: Messages::default(),
             dirty: BTreeSet::new(),
             partitions: BTreeSet::new(),
@@ -85,9 +95,10 @@ impl<'a> Staged<'a> {
         }
     }
 
-    /// Hands everything over. `refresh_number` gives each request for addresses its number.
-    pub(crate) fn flush(self, out: &mut Output<LedgerNeed>, refresh_number: impl FnMut() -> u64) {
+    /// Hands everything over, and the index back. `refresh_number` gives each request for addresses its number.
+    pub(crate) fn flush(self, out: &mut Output<LedgerNeed>, refresh_number: impl FnMut() -> u64) -> Index {
         self.rows.flush(out);
         self.messages.flush(out, refresh_number);
+        self.index
     }
 }
