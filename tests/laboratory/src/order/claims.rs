@@ -1,7 +1,7 @@
 //! Claims: what is said of orders, and what was found.
 
-use super::rules::{Order, Rank, Rules, Servers};
-use super::runs::{DELAYS, FACTORS, Run, of, plain};
+use super::rules::{Jobs, Order, Rank, Rules, Servers};
+use super::runs::{DELAYS, FACTOR_OF_JOBS, FACTORS, LIFTS_LATE, Run, of, plain};
 use crate::Claim;
 use crate::text::percent;
 
@@ -74,6 +74,9 @@ pub(super) fn lines(runs: &[Run], connections: usize) -> Vec<String> {
         lines.extend(runs.map(|run| format!("{order}: area {:.4}, {} of the way", run.area, percent(run.way))));
     }
     lines.extend(Order::LIFTED.iter().flat_map(|&order| FACTORS.map(|factor| line_of_factor(runs, order, factor))));
+    for order in Order::LIFTED {
+        lines.extend(Jobs::ALL.map(|jobs| line_of_jobs(runs, order, jobs)));
+    }
     for order in Order::ALL {
         let [best, sum, turn] = Rank::ALL.map(|rank| area(runs, order, Servers::Some { connections, rank }));
         lines.push(format!(
@@ -91,6 +94,12 @@ fn line_of_factor(runs: &[Run], order: Order, factor: f64) -> String {
         "{order}, factor {factor}: {ways} of the way with news 0, 1, 2, 4 rounds late; lifts a page {lifts:.2}, late ones \
          {late:.2}"
     )
+}
+
+fn line_of_jobs(runs: &[Run], order: Order, jobs: Jobs) -> String {
+    let of_lateness = |lifts_late| of(runs, Rules { factor: FACTOR_OF_JOBS, lifts_late, jobs, ..Rules::plain(order) });
+    let ways = LIFTS_LATE.map(|late| percent(of_lateness(late).map_or(f64::NAN, |run| run.way))).join(", ");
+    format!("{order}, jobs {jobs}, factor {FACTOR_OF_JOBS}: {ways} of the way with lifts {LIFTS_LATE:?} rounds late")
 }
 
 fn area(runs: &[Run], order: Order, servers: Servers) -> f64 {

@@ -1,5 +1,6 @@
 //! Model: a crawl in rounds. In each round servers fetch a page each: all that have one waiting, or as many as there are
-//! connections. What a page links to becomes known when the round ends, or some rounds later.
+//! connections. What a page links to becomes known when the round ends, or some rounds later. A server may take several pages
+//! together, for as many rounds.
 //!
 //! The first link to a page leaves at once, as its discovery. The worth of further ones is added up and leaves (a lift) when
 //! the sum reaches a factor times what has left for the page so far. What has not left when the page is fetched is lost.
@@ -47,12 +48,17 @@ struct Server {
     sum: f64,
     /// The round from which on it has had a page waiting and has fetched none.
     ready_since: usize,
+    /// The pages of its job that are still to be fetched.
+    job: VecDeque<usize>,
+    /// How many pages it has taken.
+    taken: usize,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Page {
     is_known: bool,
-    is_fetched: bool,
+    /// It is in a job, or fetched: its worth matters no more.
+    is_taken: bool,
     /// What its server knows of its worth.
     worth: f64,
     /// The number of pages that were found before it.
@@ -83,7 +89,7 @@ pub(super) fn crawl(graph: &Graph, seeds: &[usize], ranks: &[f64], rules: Rules)
         rules,
         pages: vec![Page::default(); graph.pages.len()],
         servers: vec![Server::default(); graph.hosts as usize],
-        ahead: vec![Vec::new(); rules.delay + 1].into(),
+        ahead: vec![Vec::new(); rules.delay + rules.lifts_late + 1].into(),
         found: 0,
         outcome: Outcome::default(),
     };
@@ -128,7 +134,7 @@ impl Crawl<'_> {
                     server.pages += 1;
                     (page, worth)
                 }
-                News::Lift { page, .. } if self.pages[page].is_fetched => continue,
+                News::Lift { page, .. } if self.pages[page].is_taken => continue,
                 News::Lift { page, worth } => (page, worth),
             };
             self.pages[page].worth += worth;
@@ -141,17 +147,44 @@ impl Crawl<'_> {
 
     /// The pages that are fetched in this round.
     fn chosen(&mut self) -> Vec<usize> {
+        let Servers::Some { connections, rank } = self.rules.servers else {
+            return (0..self.servers.len()).filter_map(|server| self.next_of_job(server)).collect();
+        };
         let mut best: Vec<(Waiting, usize)> = (0..self.servers.len()).filter_map(|server| self.best(server)).collect();
-        if let Servers::Some { connections, rank } = self.rules.servers {
-            let servers = &self.servers;
-            match rank {
-                Rank::Best => best.sort_unstable_by_key(|&(waiting, _)| Reverse(waiting)),
-                Rank::Sum => best.sort_by(|(_, a), (_, b)| servers[*b].sum.total_cmp(&servers[*a].sum)),
-                Rank::Turn => best.sort_by_key(|(_, server)| servers[*server].ready_since),
-            }
-            best.truncate(connections);
+        let servers = &self.servers;
+        match rank {
+            Rank::Best => best.sort_unstable_by_key(|&(waiting, _)| Reverse(waiting)),
+            Rank::Sum => best.sort_by(|(_, a), (_, b)| servers[*b].sum.total_cmp(&servers[*a].sum)),
+            Rank::Turn => best.sort_by_key(|(_, server)| servers[*server].ready_since),
         }
-        best.into_iter().map(|((_, _, page), _)| page).collect()
+        best.truncate(connections);
+        best.iter().map(|&((_, _, page), server)| self.take(server, page)).collect()
+    }
+
+    /// The next page of a server's job, or the first one of its next job.
+    fn next_of_job(&mut self, server: usize) -> Option<usize> {
+        if self.servers[server].job.is_empty() {
+            let Server { pages, taken, .. } = self.servers[server];
+            for _ in 0..self.rules.jobs.pages(pages, taken) {
+                let Some(((_, _, page), _)) = self.best(server) else { break };
+                let page = self.take(server, page);
+                self.servers[server].job.push_back(page);
+            }
+        }
+        self.servers[server].job.pop_front()
+    }
+
+    /// Takes the best page of a server.
+    fn take(&mut self, server: usize, page: usize) -> usize {
+        let (Page { worth, is_taken, .. }, round) = (&mut self.pages[page], self.outcome.rounds);
+        *is_taken = true;
+        let server = &mut self.servers[server];
+        server.waiting.pop();
+        server.pages -= 1;
+        server.taken += 1;
+        server.sum -= *worth;
+        server.ready_since = round + 1;
+        page
     }
 
     /// The best page that waits at a server.
@@ -159,7 +192,7 @@ impl Crawl<'_> {
         loop {
             let &waiting = self.servers[server].waiting.peek()?;
             let (_, _, page) = waiting;
-            if !self.pages[page].is_fetched && waiting == self.waiting(page) {
+            if !self.pages[page].is_taken && waiting == self.waiting(page) {
                 return Some((waiting, server));
             }
             self.servers[server].waiting.pop();
@@ -167,14 +200,8 @@ impl Crawl<'_> {
     }
 
     fn fetch(&mut self, page: usize) {
-        let (worth, round) = (self.pages[page].worth, self.outcome.rounds);
-        self.pages[page].is_fetched = true;
+        let worth = self.pages[page].worth;
         self.outcome.fetched.push(page);
-        let server = self.server(page);
-        server.waiting.pop();
-        server.pages -= 1;
-        server.sum -= worth;
-        server.ready_since = round;
         let graph = self.graph;
         let links = &graph.pages[page].links;
         for &to in links {
@@ -190,7 +217,7 @@ impl Crawl<'_> {
     }
 
     fn link(&mut self, to: usize, worth: f64) {
-        let Rules { order, factor, delay, .. } = self.rules;
+        let Rules { order, factor, delay, lifts_late, .. } = self.rules;
         let page = &mut self.pages[to];
         if !page.is_known {
             page.is_known = true;
@@ -199,10 +226,10 @@ impl Crawl<'_> {
         } else if order.is_lifted() {
             page.gathered += worth;
             if page.gathered >= factor * page.left {
-                let lifts = if page.is_fetched { &mut self.outcome.late_lifts } else { &mut self.outcome.lifts };
+                let lifts = if page.is_taken { &mut self.outcome.late_lifts } else { &mut self.outcome.lifts };
                 *lifts += 1;
                 page.left += page.gathered;
-                self.ahead[delay].push(News::Lift { page: to, worth: page.gathered });
+                self.ahead[delay + lifts_late].push(News::Lift { page: to, worth: page.gathered });
                 page.gathered = 0.0;
             }
         }
@@ -221,6 +248,7 @@ impl Crawl<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::order::rules::Jobs;
     use synthetic_web::GraphPage;
 
     /// One server. 0 links to 1, 2 and 3; 1 and 2 to 4, 5; 3 to 5 and 6; the others to nothing.
@@ -231,7 +259,7 @@ mod tests {
 
     fn fetched(order: Order, factor: f64, delay: usize) -> Outcome {
         let ranks = [1.0, 1.0, 2.0, 3.0, 1.0, 5.0, 4.0];
-        crawl(&graph(), &[0], &ranks, Rules { order, factor, delay, servers: Servers::All })
+        crawl(&graph(), &[0], &ranks, Rules { factor, delay, ..Rules::plain(order) })
     }
 
     #[test]
@@ -264,6 +292,16 @@ mod tests {
     }
 
     #[test]
+    fn what_becomes_known_later_changes_no_job_and_late_lifts_come_too_late() {
+        let of = |rules: Rules| crawl(&graph(), &[0], &[0.0; 7], rules).fetched;
+        let plain = Rules::plain(Order::Links);
+        assert_eq!(of(Rules { jobs: Jobs::Of(3), ..plain }), [0, 1, 2, 3, 5, 4, 6]);
+        assert_eq!(of(Rules { lifts_late: 9, ..plain }), [0, 1, 2, 3, 4, 5, 6]);
+        assert_eq!([0, 9, 10, 999].map(|taken| Jobs::Growing.pages(999, taken)), [4, 4, 5, 50]);
+        assert_eq!([0, 41, 999].map(|waiting| Jobs::PartOfWaiting.pages(waiting, 0)), [10, 11, 50]);
+    }
+
+    #[test]
     fn connections_go_to_the_best_servers() {
         // Server 0 leads to one good page at 1, two bad ones at 2, and one at 3.
         let page = |host, links: &[usize]| GraphPage { host, links: links.to_vec() };
@@ -271,7 +309,7 @@ mod tests {
         let graph = Graph { hosts: 4, pages };
         let of = |rank| {
             let servers = Servers::Some { connections: 1, rank };
-            let rules = Rules { order: Order::PageRank, factor: 0.0, delay: 0, servers };
+            let rules = Rules { servers, ..Rules::plain(Order::PageRank) };
             crawl(&graph, &[0], &[1.0, 4.0, 3.0, 2.0, 1.0], rules).fetched
         };
         assert_eq!(of(Rank::Best), [0, 1, 2, 3, 4]);

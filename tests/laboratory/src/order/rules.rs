@@ -80,6 +80,40 @@ impl fmt::Display for Servers {
     }
 }
 
+/// How many pages a server takes together, in the order that they have then: what becomes known later does not change it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Jobs {
+    /// So many.
+    Of(usize),
+    /// A quarter of what waits, and at least ten.
+    PartOfWaiting,
+    /// Half as many as the server took before, and at least four.
+    Growing,
+}
+
+impl Jobs {
+    pub(super) const ALL: [Jobs; 5] = [Jobs::Of(1), Jobs::Growing, Jobs::Of(10), Jobs::PartOfWaiting, Jobs::Of(50)];
+
+    /// Pages of the next job of a server where so many wait and so many were taken before.
+    pub(super) fn pages(self, waiting: usize, taken: usize) -> usize {
+        match self {
+            Jobs::Of(pages) => pages,
+            Jobs::PartOfWaiting => waiting.div_ceil(4).clamp(10, 50),
+            Jobs::Growing => (taken / 2).clamp(4, 50),
+        }
+    }
+}
+
+impl fmt::Display for Jobs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Jobs::Of(pages) => write!(f, "{pages}"),
+            Jobs::PartOfWaiting => f.write_str("part of waiting"),
+            Jobs::Growing => f.write_str("growing"),
+        }
+    }
+}
+
 /// The rules of a crawl.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Rules {
@@ -88,12 +122,16 @@ pub(super) struct Rules {
     pub(super) factor: f64,
     /// Rounds until news are there, beside the one in which they leave.
     pub(super) delay: usize,
+    /// Rounds by which lifts are later than pages that are found.
+    pub(super) lifts_late: usize,
     pub(super) servers: Servers,
+    /// Where all servers fetch. Where servers are chosen each page is chosen.
+    pub(super) jobs: Jobs,
 }
 
 impl Rules {
-    /// All servers, everything known at once.
+    /// All servers, a page at a time, everything known at once.
     pub(super) fn plain(order: Order) -> Rules {
-        Rules { order, factor: 0.0, delay: 0, servers: Servers::All }
+        Rules { order, factor: 0.0, delay: 0, lifts_late: 0, servers: Servers::All, jobs: Jobs::Of(1) }
     }
 }

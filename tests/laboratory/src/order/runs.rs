@@ -1,7 +1,7 @@
 //! Runs: a web is crawled by all rules.
 
 use super::model::{Outcome, crawl};
-use super::rules::{Order, Rank, Rules, Servers};
+use super::rules::{Jobs, Order, Rank, Rules, Servers};
 use super::scale::Scale;
 use synthetic_web::Graph;
 
@@ -9,6 +9,10 @@ use synthetic_web::Graph;
 pub(super) const FACTORS: [f64; 7] = [0.0, 0.25, 0.5, 1.0, 2.0, 3.0, 7.0];
 /// Rounds until news are there.
 pub(super) const DELAYS: [usize; 4] = [0, 1, 2, 4];
+/// Rounds by which lifts are later than pages that are found, …
+pub(super) const LIFTS_LATE: [usize; 5] = [0, 5, 10, 20, 40];
+/// … with this factor, by which jobs of several pages are compared, too.
+pub(super) const FACTOR_OF_JOBS: f64 = 0.5;
 /// Factors where servers are chosen.
 pub(super) const FACTORS_OF_SOME: [f64; 2] = [0.0, 1.0];
 
@@ -44,14 +48,19 @@ fn rules(connections: usize) -> Vec<Rules> {
     for delay in DELAYS {
         for order in Order::ALL {
             let factors = if order.is_lifted() { &FACTORS[..] } else { &[0.0] };
-            rules.extend(factors.iter().map(|&factor| Rules { order, factor, delay, servers: Servers::All }));
+            rules.extend(factors.iter().map(|&factor| Rules { factor, delay, ..Rules::plain(order) }));
         }
+    }
+    for order in Order::LIFTED {
+        let of = |(lifts_late, jobs)| Rules { factor: FACTOR_OF_JOBS, lifts_late, jobs, ..Rules::plain(order) };
+        let late = LIFTS_LATE.iter().flat_map(|&late| Jobs::ALL.map(|jobs| (late, jobs)));
+        rules.extend(late.map(of).filter(|of| (of.lifts_late, of.jobs) != (0, Jobs::Of(1))));
     }
     for rank in Rank::ALL {
         let servers = Servers::Some { connections, rank };
         for order in Order::ALL {
             let factors = if order.is_lifted() { &FACTORS_OF_SOME[..] } else { &[0.0] };
-            rules.extend(factors.iter().map(|&factor| Rules { order, factor, delay: 0, servers }));
+            rules.extend(factors.iter().map(|&factor| Rules { factor, servers, ..Rules::plain(order) }));
         }
     }
     rules

@@ -5,11 +5,11 @@ use super::runs::{Run, plain};
 
 /// A row for each run.
 pub(super) fn csv(runs: &[Run]) -> String {
-    let mut text = String::from("servers,order,factor,delay,area,way,lifts,late_lifts,rounds\n");
+    let mut text = String::from("servers,order,factor,delay,area,way,lifts,late_lifts,rounds,jobs,lifts_late\n");
     for Run { rules, area, way, lifts, late_lifts, rounds, .. } in runs {
-        let Rules { order, factor, delay, servers } = rules;
+        let Rules { order, factor, delay, lifts_late, servers, jobs } = rules;
         text.push_str(&format!(
-            "{servers},{order},{factor},{delay},{area:.5},{way:.4},{lifts:.3},{late_lifts:.3},{rounds}\n"
+            "{servers},{order},{factor},{delay},{area:.5},{way:.4},{lifts:.3},{late_lifts:.3},{rounds},{jobs},{lifts_late}\n"
         ));
     }
     text

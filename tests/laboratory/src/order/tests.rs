@@ -19,9 +19,9 @@ fn run_into(settings: &Settings) -> (Findings, [String; 3]) {
 #[test]
 fn a_run_writes_tables_and_figure_and_judges_and_the_same_seed_gives_the_same() {
     let (findings, files) = run_into(&small());
-    assert_eq!((findings.claims.len(), findings.lines.len()), (9, 6 + 3 * 7 + 6));
-    // Four delays of three orders with seven factors and of three without, and three ways to rank servers.
-    assert_eq!(files[0].lines().count(), 1 + 4 * (3 * 7 + 3) + 3 * (3 * 2 + 3));
+    assert_eq!((findings.claims.len(), findings.lines.len()), (9, 6 + 3 * 7 + 3 * 5 + 6));
+    // Four delays of three orders with seven factors and of three without; jobs and late lifts; three ways to rank servers.
+    assert_eq!(files[0].lines().count(), 1 + 4 * (3 * 7 + 3) + 3 * (5 * 5 - 1) + 3 * (3 * 2 + 3));
     assert_eq!(files[1].lines().count(), 1 + 6 * 101);
     assert_well_formed(&files[2]);
     assert_eq!(files[2].matches("<polyline ").count(), 6 + 3);
