@@ -5,21 +5,26 @@
 //! committed to a store on disk. No server is slow, none has a delay: all compete. What is taken on is measured with the
 //! store's own threads; jobs without them, as they are busy with what was taken on before.
 
+use super::median;
+use super::order::Policy;
 use super::process::{Progress, cpu_s, main_thread_cpu_s, resident};
 use crate::faults::copy_folder;
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use scheduler::quality::Qualities;
 use scheduler::{Scheduler, Settings, TABLES};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use shared::config::{Layers, Pipeline};
-use shared::message::{Ask, Edge, Origin, ReadyUrls, Resolution, ServerResolution, ToFetcher, decode, encode};
+use shared::message::{
+    Ask, Boost, Boosts, Edge, Origin, Quality, ReadyUrls, Resolution, ServerResolution, ToFetcher, decode, encode,
+};
 use shared::orders::{Author, DropOrder, Orders, Selection};
 use shared::stage::disk::{DiskStore, StoreOptions};
 use shared::stage::store::Store;
 use shared::stage::{Core as _, Event, Output, Ticket};
 use shared::time::Timestamp;
-use shared::url::partition;
+use shared::url::{fingerprint, host_hash, partition};
 use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -32,11 +37,16 @@ const FREE: u32 = 64;
 const JOBS: usize = 50_000;
 /// Jobs asked for one by one, of another quarter.
 const SINGLE_JOBS: usize = 10_000;
+/// Steps between two looks at the memory.
+const LOOK_EVERY: u64 = 10;
+/// Links that come later: so many in a message, and in all, at most.
+const BOOSTS_IN_MESSAGE: usize = 200;
+const BOOSTS: usize = 500_000;
 
 /// The scheduler with so much to do.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Measured {
-    /// Which server is next.
+    /// Which server is next, and what a URL is worth.
     pub policy: String,
     /// Servers in play.
     pub servers: usize,
@@ -54,17 +64,37 @@ pub struct Measured {
     pub filled_per_s: f64,
     /// URLs a second of CPU time that are found by an expression and end as dropped, that of the store's threads counted.
     pub dropped_per_s: f64,
+    /// URLs a second of CPU time that later links lift, that of the store's threads counted; none where such links do not
+    /// count.
+    pub lifted_per_s: Option<f64>,
+    /// Resident memory in bytes while the last tenth is taken on, with the caches of the store: the median.
+    pub resident: f64,
     /// Resident memory in bytes per server in play, without the caches of the store as they are configured.
     pub memory_per_server: f64,
     /// All files, in bytes per waiting URL.
     pub disk_per_url: f64,
 }
 
+/// Measures a scheduler with so many servers and as many URLs of each in a process of its own, in a new folder below `dir`.
+///
+/// # Errors
+/// The program cannot be run, or fails.
+pub fn measure_apart(policy: &Policy, servers: usize, urls_of_server: usize, dir: &Path) -> anyhow::Result<Measured> {
+    let output = Command::new(std::env::current_exe()?)
+        .args(["--json", "--by", &policy.to_string(), "--frontier", &servers.to_string()])
+        .args(["--urls-each", &urls_of_server.to_string(), "--dir"])
+        .arg(dir)
+        .stderr(Stdio::inherit())
+        .output()?;
+    ensure!(output.status.success(), "the measurement by {policy} failed");
+    serde_json::from_slice(&output.stdout).context("the measurement said nothing")
+}
+
 /// Measures a scheduler with so many servers and as many URLs of each, in a new folder below `dir`.
 ///
 /// # Errors
 /// The folder cannot be written, or the scheduler does not do what it should.
-pub fn measure(policy: &str, servers: usize, urls_of_server: usize, dir: &Path) -> anyhow::Result<Measured> {
+pub fn measure(policy: &Policy, servers: usize, urls_of_server: usize, dir: &Path) -> anyhow::Result<Measured> {
     let folder = tempfile::Builder::new().prefix("frontier-").tempdir_in(dir)?;
     let hosts = Hosts::new(servers);
     let rounds = urls_of_server.div_ceil(URLS_OF_SERVER_IN_BATCH);
@@ -73,11 +103,16 @@ pub fn measure(policy: &str, servers: usize, urls_of_server: usize, dir: &Path) 
     let mut process = Process::open(&pipeline(policy, 50)?, folder.path())?;
     let (began, mut progress) = (cpu_s()?, Progress::new("taking on URLs", urls as u64));
     let mut serials = vec![0; usize::from(PARTITIONS)];
+    let mut held = Vec::new();
     for round in 0..rounds {
         for (partition, servers) in hosts.groups() {
             let batch = batch(partition, servers, round, &mut serials[usize::from(partition)]);
             process.step(Edge::UrlsReady, &encode(&batch))?;
-            progress.tell(serials.iter().sum());
+            let done = serials.iter().sum();
+            progress.tell(done);
+            if done >= urls as u64 / 10 * 9 && process.steps % LOOK_EVERY == 0 {
+                held.push(resident()? as f64);
+            }
         }
     }
     let taken_on_per_s = urls as f64 / (cpu_s()? - began);
@@ -109,9 +144,10 @@ pub fn measure(policy: &str, servers: usize, urls_of_server: usize, dir: &Path) 
 
     let mut process = Process::open(&pipeline(policy, 50)?, copy.path())?;
     process.wake()?;
+    let lifted_per_s = process.lift(&hosts, rounds)?;
     let dropped_per_s = process.drop_all()?;
     Ok(Measured {
-        policy: policy.to_owned(),
+        policy: policy.to_string(),
         servers,
         urls,
         taken_on_per_s,
@@ -120,21 +156,22 @@ pub fn measure(policy: &str, servers: usize, urls_of_server: usize, dir: &Path) 
         chosen_p99_ms,
         filled_per_s,
         dropped_per_s,
+        lifted_per_s,
+        resident: median(held),
         memory_per_server: memory as f64 / servers as f64,
         disk_per_url,
     })
 }
 
-fn pipeline(policy: &str, requests_per_connection: u32) -> anyhow::Result<Pipeline> {
-    let set = vec![
+fn pipeline(policy: &Policy, requests_per_connection: u32) -> anyhow::Result<Pipeline> {
+    let mut set = vec![
         format!("partitions={PARTITIONS}"),
-        format!("stages.scheduler.policy={policy}"),
         format!("stages.scheduler.requests_per_connection={requests_per_connection}"),
-        "stages.scheduler.quality=zipf".to_owned(),
         "politeness.delay=0s".to_owned(),
         "politeness.respect_robots=false".to_owned(),
         "network.user_agent='rhumb/0 (+https://example.org/bench)'".to_owned(),
     ];
+    set.extend_from_slice(policy.set());
     Ok(Layers { file: None, set }.load_with(std::iter::empty())?)
 }
 
@@ -162,6 +199,11 @@ fn name(host: usize) -> String {
     format!("www{host}.example.test")
 }
 
+/// A URL of a host, by the round in which it comes and its place there.
+fn url(host: &str, round: usize, place: usize) -> String {
+    format!("http://{host}/section/{round}/page-{}.html", round * 17 + place)
+}
+
 fn batch(partition: u16, hosts: &[usize], round: usize, serial: &mut u64) -> ReadyUrls {
     let mut ready = ReadyUrls { partition, ..ReadyUrls::default() };
     for (server, &host) in (0..).zip(hosts) {
@@ -174,7 +216,7 @@ fn batch(partition: u16, hosts: &[usize], round: usize, serial: &mut u64) -> Rea
         });
         for place in 0..URLS_OF_SERVER_IN_BATCH {
             *serial += 1;
-            ready.urls.push(&format!("http://{host}/section/{round}/page-{}.html", round * 17 + place));
+            ready.urls.push(&url(&host, round, place));
             ready.origin_of.push(server);
             ready.server_of.push(server);
             ready.serials.push(*serial);
@@ -304,6 +346,31 @@ impl Process {
         }
         ensure!(self.core.drop_progress(1).is_some_and(|of| of.dropped == waiting), "not all URLs were dropped");
         Ok(waiting as f64 / (cpu_s()? - began))
+    }
+
+    /// Later links to one URL of each batch, by turns of the servers: URLs lifted a second of CPU time; none where later links
+    /// do not count.
+    fn lift(&mut self, hosts: &Hosts, rounds: usize) -> anyhow::Result<Option<f64>> {
+        let (began, mut sent) = (cpu_s()?, 0);
+        let worth = Quality::new(3.0).context("a number of links")?;
+        for round in (0..rounds).rev() {
+            for (partition, hosts) in (0..PARTITIONS).zip(&hosts.0) {
+                for hosts in hosts.chunks(BOOSTS_IN_MESSAGE) {
+                    let boost = |&host: &usize| {
+                        let name = name(host);
+                        Boost { host: host_hash(&name), url: fingerprint(&url(&name, round, 0)), worth, is_cash: false }
+                    };
+                    let boosts = Boosts { partition, boosts: hosts.iter().map(boost).collect(), ..Boosts::default() };
+                    sent += boosts.boosts.len();
+                    self.step(Edge::UrlsBoosts, &encode(&boosts))?;
+                }
+            }
+            if sent >= BOOSTS {
+                break;
+            }
+        }
+        let lifted = self.count("boosts_lifted_total");
+        Ok((lifted > 0).then_some(lifted as f64 / (cpu_s()? - began)))
     }
 
     fn count(&self, name: &str) -> u64 {

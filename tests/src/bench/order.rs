@@ -39,6 +39,13 @@ impl FromStr for Policy {
     }
 }
 
+impl Policy {
+    /// What it sets in the configuration.
+    pub(super) fn set(&self) -> &[String] {
+        &self.set
+    }
+}
+
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.name)

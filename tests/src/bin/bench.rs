@@ -81,9 +81,15 @@ struct Cli {
     /// With --url-seen: this store alone
     #[arg(long, requires = "url_seen", value_parser = ["disk", "memory"])]
     store: Option<String>,
-    /// Speed, memory and disk of the scheduler with N servers in play and 20 URLs of each (1e5 without N), instead
+    /// Speed, memory and disk of the scheduler with N servers in play (1e5 without N), instead
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1e5")]
     frontier: Option<f64>,
+    /// With --frontier: URLs that wait at each server
+    #[arg(long, value_name = "N", requires = "frontier", default_value_t = 20, value_parser = clap::value_parser!(u32).range(4..))]
+    urls_each: u32,
+    /// With --frontier: by this policy alone
+    #[arg(long, value_name = "POLICY[:QUALITY][,KEY.PATH=VALUE]...", requires = "frontier")]
+    by: Option<Policy>,
     /// How long a partition with N known and N waiting URLs takes to move while a crawl runs (1e7 and 2e6 without N), instead
     #[arg(long, value_name = "N", num_args = 0..=2)]
     moves: Option<Vec<f64>>,
@@ -287,43 +293,59 @@ fn moves(cli: &Cli, urls: &[f64]) -> anyhow::Result<()> {
 fn frontier(cli: &Cli, servers: f64) -> anyhow::Result<()> {
     ensure!((1e4..=1e8).contains(&servers), "--frontier takes a number from 1e4 to 1e8");
     let dir = cli.dir.clone().unwrap_or_else(std::env::temp_dir);
-    if !cli.json {
-        println!(
-            "{:<14} {:>9} {:>10} {:>11} {:>8} {:>9} {:>7} {:>9} {:>10} {:>9} {:>9}",
-            "policy",
-            "servers",
-            "URLs",
-            "taken on/s",
-            "chosen/s",
-            "p99 ms",
-            "open s",
-            "filled/s",
-            "dropped/s",
-            "B/server",
-            "disk/URL"
-        );
-    }
-    for policy in ["breadth-first", "capacity"] {
-        let measured = frontier::measure(policy, servers as usize, 20, &dir)?;
-        if cli.json {
-            println!("{}", serde_json::to_string(&measured)?);
-            continue;
+    let policies = match &cli.by {
+        Some(policy) => vec![policy.clone()],
+        None => ["breadth-first:zipf", "capacity:zipf", "capacity:links"]
+            .map(str::parse)
+            .into_iter()
+            .collect::<Result<_, _>>()?,
+    };
+    let (servers, urls_each) = (servers as usize, cli.urls_each as usize);
+    if cli.json {
+        for policy in policies {
+            println!("{}", serde_json::to_string(&frontier::measure(&policy, servers, urls_each, &dir)?)?);
         }
-        println!(
-            "{policy:<14} {:>9} {:>10} {:>11.0} {:>8.0} {:>9.3} {:>7.2} {:>9.0} {:>10.0} {:>9.0} {:>9.1}",
-            measured.servers,
-            measured.urls,
-            measured.taken_on_per_s,
-            measured.chosen_per_s,
-            measured.chosen_p99_ms,
-            measured.open_s,
-            measured.filled_per_s,
-            measured.dropped_per_s,
-            measured.memory_per_server,
-            measured.disk_per_url
-        );
+        return Ok(());
+    }
+    println!(
+        "{:<18} {:>8} {:>9} {:>11} {:>8} {:>7} {:>6} {:>9} {:>10} {:>9} {:>9} {:>9} {:>9}",
+        "policy:quality",
+        "servers",
+        "URLs",
+        "taken on/s",
+        "chosen/s",
+        "p99 ms",
+        "open s",
+        "filled/s",
+        "dropped/s",
+        "lifted/s",
+        "B/server",
+        "resident",
+        "disk/URL"
+    );
+    for policy in policies {
+        print_frontier(&frontier::measure_apart(&policy, servers, urls_each, &dir)?);
     }
     Ok(())
+}
+
+fn print_frontier(measured: &frontier::Measured) {
+    println!(
+        "{:<18} {:>8} {:>9} {:>11.0} {:>8.0} {:>7.3} {:>6.2} {:>9.0} {:>10.0} {:>9} {:>9.0} {:>6.0} MB {:>9.1}",
+        measured.policy,
+        measured.servers,
+        measured.urls,
+        measured.taken_on_per_s,
+        measured.chosen_per_s,
+        measured.chosen_p99_ms,
+        measured.open_s,
+        measured.filled_per_s,
+        measured.dropped_per_s,
+        measured.lifted_per_s.map_or("-".to_owned(), |number| format!("{number:.0}")),
+        measured.memory_per_server,
+        measured.resident / 1e6,
+        measured.disk_per_url
+    );
 }
 
 fn url_seen(cli: &Cli, sizes: &[f64]) -> anyhow::Result<()> {
