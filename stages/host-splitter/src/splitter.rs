@@ -97,7 +97,7 @@ impl Splitter {
 
     /// Places the URLs of an input, after its seeds have joined the scope.
     fn receive(&mut self, now: Timestamp, ticket: Ticket, found: FoundUrls, out: &mut Output<Effect>) {
-        self.pass_on_sketch(now, &found);
+        self.hear_of_page(now, &found);
         let rules = self.settings.topics.of(&found.origin.topic);
         if rules.rejection_of_all(&found.origin).is_none() {
             let missing = self.followed.missing(&found, rules);
@@ -123,9 +123,6 @@ impl Splitter {
         let rules = self.settings.topics.of(&found.origin.topic);
         let rejection_of_all = rules.rejection_of_all(&found.origin);
         let worth = self.settings.worths.of(found);
-        if worth.is_some() {
-            self.boosts.fetched(fingerprint(&found.origin.page));
-        }
         // Neighbouring links often lead to the same host: the host's partition is looked up once for all of them.
         let mut last_host = "";
         let mut last_partition = Err(FilterReason::Form);
@@ -181,10 +178,11 @@ impl Splitter {
         self.batches.release(ticket, out);
     }
 
-    /// The sketch of a page goes to the scheduler of its partition.
-    fn pass_on_sketch(&mut self, now: Timestamp, found: &FoundUrls) {
+    /// A page was fetched. Its sketch goes to the scheduler of its partition.
+    fn hear_of_page(&mut self, now: Timestamp, found: &FoundUrls) {
+        let page = &found.origin.page;
+        self.boosts.fetched(fingerprint(page));
         if let Some(sketch) = found.sketch {
-            let page = &found.origin.page;
             let (partition, shape) = (self.batches.partition_of(host_of(page)), shape_hash(page));
             self.boosts.sketched(now, partition, Sketched { shape, sketch });
         }

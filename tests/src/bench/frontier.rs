@@ -101,20 +101,8 @@ pub fn measure(policy: &Policy, servers: usize, urls_of_server: usize, dir: &Pat
     let urls = servers * rounds * URLS_OF_SERVER_IN_BATCH;
 
     let mut process = Process::open(&pipeline(policy, 50)?, folder.path())?;
-    let (began, mut progress) = (cpu_s()?, Progress::new("taking on URLs", urls as u64));
-    let mut serials = vec![0; usize::from(PARTITIONS)];
-    let mut held = Vec::new();
-    for round in 0..rounds {
-        for (partition, servers) in hosts.groups() {
-            let batch = batch(partition, servers, round, &mut serials[usize::from(partition)]);
-            process.step(Edge::UrlsReady, &encode(&batch))?;
-            let done = serials.iter().sum();
-            progress.tell(done);
-            if done >= urls as u64 / 10 * 9 && process.steps % LOOK_EVERY == 0 {
-                held.push(resident()? as f64);
-            }
-        }
-    }
+    let began = cpu_s()?;
+    let held = process.take_on(&hosts, rounds, urls as u64)?;
     let taken_on_per_s = urls as f64 / (cpu_s()? - began);
     ensure!(process.count("waiting") == urls as u64, "not all URLs wait");
     drop(process);
@@ -157,7 +145,7 @@ pub fn measure(policy: &Policy, servers: usize, urls_of_server: usize, dir: &Pat
         filled_per_s,
         dropped_per_s,
         lifted_per_s,
-        resident: median(held),
+        resident: held,
         memory_per_server: memory as f64 / servers as f64,
         disk_per_url,
     })
@@ -291,6 +279,24 @@ impl Process {
         }
         self.received += jobs.len() as u64;
         Ok(jobs)
+    }
+
+    /// URLs of all hosts, round by round. Gives the resident memory while the last tenth comes, in bytes: the median.
+    fn take_on(&mut self, hosts: &Hosts, rounds: usize, urls: u64) -> anyhow::Result<f64> {
+        let (mut progress, mut held) = (Progress::new("taking on URLs", urls), Vec::new());
+        let mut serials = vec![0; usize::from(PARTITIONS)];
+        for round in 0..rounds {
+            for (partition, servers) in hosts.groups() {
+                let batch = batch(partition, servers, round, &mut serials[usize::from(partition)]);
+                self.step(Edge::UrlsReady, &encode(&batch))?;
+                let done = serials.iter().sum();
+                progress.tell(done);
+                if done >= urls / 10 * 9 && self.steps.is_multiple_of(LOOK_EVERY) {
+                    held.push(resident()? as f64);
+                }
+            }
+        }
+        Ok(median(held))
     }
 
     /// Until all servers have their place.
