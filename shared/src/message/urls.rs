@@ -146,7 +146,7 @@ pub struct Boosts {
     pub partition: u16,
     /// At most 100.
     pub boosts: Vec<Boost>,
-    /// At most 100.
+    /// At most 200.
     pub sketches: Vec<Sketched>,
 }
 

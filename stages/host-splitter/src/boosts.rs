@@ -4,7 +4,7 @@
 //! In: every link that passes the filters, sketches of pages. Out: [`Boosts`](Message) messages.
 //!
 //! The first link of a URL goes on with the URL itself. What later links bring is sent when it has reached [`MATTERS`] of what
-//! went before, so that a URL with many links is lifted as often as its value doubles, not with each link.
+//! went before, so that a URL with many links is lifted as often as its value grows by half, not with each link.
 //!
 //! Invariants: memory is bounded; of the links that came, a URL is given no more than they were worth. It is given less
 //! where it was forgotten meanwhile, or its first link came to another instance, and more where a message came twice or a page
@@ -17,6 +17,7 @@ use crate::worths::LinkWorth;
 use shared::message::{Boost, Boosts as Message, Quality, Sketched};
 use shared::stage::{Output, Token};
 use shared::time::Timestamp;
+use shared::url::fingerprint;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -29,8 +30,10 @@ const MATTERS_AT_LAST: f32 = 0.25;
 const UNDAMPED: f32 = 32.0;
 /// URLs of one bucket: the one that was met longest ago gives way.
 const WAYS: usize = 4;
-/// Boosts of one message, and sketches. More of a partition within [`LINGER`] are dropped: schedulers have other work.
+/// Boosts of one message. More of a partition within [`LINGER`] are dropped: schedulers have other work.
 const BATCH: usize = 100;
+/// Sketches of one message. More of a partition within [`SKETCH_LINGER`] are dropped: a part of them is enough.
+const SKETCHES: usize = 200;
 /// How long a boost waits for others. Boosts that come a twentieth of a crawl later bring a fifth less (docs/laboratory.md).
 const LINGER: Duration = Duration::from_millis(50);
 /// How long a sketch does. Nobody is in a hurry for it.
@@ -198,6 +201,7 @@ impl Boosts {
         let mut given_way = if met.is_none() { Known::of(bucket[place]) } else { Known::default() };
         let mut known = met.map_or(Known::default(), |met| Known::of(bucket[met]));
         if known.sent == FETCHED {
+            bucket[..=place].rotate_right(1);
             return;
         }
         if met.is_none() {
@@ -213,7 +217,8 @@ impl Boosts {
             known.sum += worth;
         } else if target.is_repeated {
             // It was met before and forgotten. Nobody knows how much of it went on: more than this.
-            known = Known { url: target.url, host: target.host, sent: 2.0 * worth, sum: worth, ..known };
+            let sent = 2.0 * worth / MATTERS;
+            known = Known { url: target.url, host: target.host, sent, sum: worth, ..known };
         } else {
             known = Known { url: target.url, host: target.host, sent: worth, ..known };
         }
@@ -226,13 +231,24 @@ impl Boosts {
     }
 
     /// A page was fetched: what links to it are worth matters no more.
-    pub(crate) fn fetched(&mut self, url: u64) {
+    pub(crate) fn fetched(&mut self, url: &str) {
+        self.set_sent(url, FETCHED);
+    }
+
+    /// A URL that was found before is to be fetched again: all links to it count as new ones.
+    pub(crate) fn waits_again(&mut self, url: &str) {
+        self.set_sent(url, 0.0);
+    }
+
+    /// What counts as sent of a URL that is known.
+    fn set_sent(&mut self, url: &str, sent: f32) {
         if self.buckets.is_empty() {
             return;
         }
+        let url = fingerprint(url);
         let at = bucket_of(url, self.buckets.len());
         if let Some(row) = self.buckets[at].iter_mut().find(|row| row[0] == url) {
-            *row = Known { sent: FETCHED, sum: 0.0, ..Known::of(*row) }.row();
+            *row = Known { sent, sum: 0.0, ..Known::of(*row) }.row();
         }
     }
 
@@ -240,8 +256,7 @@ impl Boosts {
     pub(crate) fn sketched(&mut self, now: Timestamp, partition: u16, page: Sketched) {
         self.sketches_due.get_or_insert(now + SKETCH_LINGER);
         let sketches = self.sketches.entry(partition).or_default();
-        // A part of them is enough.
-        if sketches.len() < BATCH {
+        if sketches.len() < SKETCHES {
             sketches.push(page);
         }
     }

@@ -40,10 +40,6 @@ pub const METRICS: &[Row] = &[
         "URLs",
         "What later links add to URLs that were found before, if quality is links or opic: sent to schedulers so often.",
     ),
-    Row::counter(
-        "boosts_dropped_total",
-        "URLs",
-        "The same, dropped: more than 200 of a partition in a quarter of a second.",
-    ),
+    Row::counter("boosts_dropped_total", "URLs", "The same, dropped: more than 100 of a partition in 50 ms."),
     Row::gauge("pending", "URLs", "URLs that wait for others to fill their message, for stages.host-splitter.linger."),
 ];

@@ -178,10 +178,13 @@ impl Splitter {
         self.batches.release(ticket, out);
     }
 
-    /// A page was fetched. Its sketch goes to the scheduler of its partition.
+    /// A page was fetched, or some are to be fetched again. A page's sketch goes to the scheduler of its partition.
     fn hear_of_page(&mut self, now: Timestamp, found: &FoundUrls) {
         let page = &found.origin.page;
-        self.boosts.fetched(fingerprint(page));
+        self.boosts.fetched(page);
+        if found.origin.again > 0 {
+            found.urls.iter().for_each(|url| self.boosts.waits_again(url));
+        }
         if let Some(sketch) = found.sketch {
             let (partition, shape) = (self.batches.partition_of(host_of(page)), shape_hash(page));
             self.boosts.sketched(now, partition, Sketched { shape, sketch });

@@ -13,7 +13,7 @@ use anyhow::{Context as _, ensure};
 use scheduler::quality::Qualities;
 use scheduler::{Scheduler, Settings, TABLES};
 use serde::{Deserialize, Serialize};
-use shared::config::{Layers, Pipeline};
+use shared::config::{Layers, Pipeline, QualityProvider};
 use shared::message::{
     Ask, Boost, Boosts, Edge, Origin, Quality, ReadyUrls, Resolution, ServerResolution, ToFetcher, decode, encode,
 };
@@ -39,8 +39,8 @@ const JOBS: usize = 50_000;
 const SINGLE_JOBS: usize = 10_000;
 /// Steps between two looks at the memory.
 const LOOK_EVERY: u64 = 10;
-/// Links that come later: so many in a message, and in all, at most.
-const BOOSTS_IN_MESSAGE: usize = 200;
+/// Links that come later: so many in a message, and in all, about.
+const BOOSTS_IN_MESSAGE: usize = 100;
 const BOOSTS: usize = 500_000;
 
 /// The scheduler with so much to do.
@@ -60,12 +60,12 @@ pub struct Measured {
     pub chosen_per_s: f64,
     /// From the ask for one job to its commit, in milliseconds: the slowest hundredth takes longer.
     pub chosen_p99_ms: f64,
-    /// URLs a second of CPU time put into jobs.
+    /// URLs a second of CPU time put into jobs. Where later links count, the first jobs of a server are short.
     pub filled_per_s: f64,
     /// URLs a second of CPU time that are found by an expression and end as dropped, that of the store's threads counted.
     pub dropped_per_s: f64,
-    /// URLs a second of CPU time that later links lift, that of the store's threads counted; none where such links do not
-    /// count.
+    /// URLs a second of CPU time that later links lift, each found in the store, with that of its threads; none where such links
+    /// do not count.
     pub lifted_per_s: Option<f64>,
     /// Resident memory in bytes while the last tenth is taken on, with the caches of the store: the median.
     pub resident: f64,
@@ -130,9 +130,9 @@ pub fn measure(policy: &Policy, servers: usize, urls_of_server: usize, dir: &Pat
     let (_, filled_per_s) = process.grant(jobs)?;
     drop(process);
 
+    let lifted_per_s = lifted_per_s(&pipeline(policy, 50)?, (&hosts, rounds), copy.path(), dir)?;
     let mut process = Process::open(&pipeline(policy, 50)?, copy.path())?;
     process.wake()?;
-    let lifted_per_s = process.lift(&hosts, rounds)?;
     let dropped_per_s = process.drop_all()?;
     Ok(Measured {
         policy: policy.to_string(),
@@ -151,15 +151,34 @@ pub fn measure(policy: &Policy, servers: usize, urls_of_server: usize, dir: &Pat
     })
 }
 
+/// URLs a second that later links lift, in a copy of this folder below `dir`; none where such links do not count.
+fn lifted_per_s(
+    pipeline: &Pipeline,
+    (hosts, rounds): (&Hosts, usize),
+    folder: &Path,
+    dir: &Path,
+) -> anyhow::Result<Option<f64>> {
+    let is_cash = match pipeline.stages.scheduler.quality {
+        QualityProvider::Links => false,
+        QualityProvider::Opic => true,
+        _ => return Ok(None),
+    };
+    let copy = tempfile::Builder::new().prefix("frontier-").tempdir_in(dir)?;
+    copy_folder(folder, copy.path())?;
+    let mut process = Process::open(pipeline, copy.path())?;
+    process.wake()?;
+    process.lift(hosts, rounds, is_cash).map(Some)
+}
+
 fn pipeline(policy: &Policy, requests_per_connection: u32) -> anyhow::Result<Pipeline> {
-    let mut set = vec![
+    let mut set = policy.set().to_vec();
+    set.extend([
         format!("partitions={PARTITIONS}"),
         format!("stages.scheduler.requests_per_connection={requests_per_connection}"),
         "politeness.delay=0s".to_owned(),
         "politeness.respect_robots=false".to_owned(),
         "network.user_agent='rhumb/0 (+https://example.org/bench)'".to_owned(),
-    ];
-    set.extend_from_slice(policy.set());
+    ]);
     Ok(Layers { file: None, set }.load_with(std::iter::empty())?)
 }
 
@@ -354,9 +373,8 @@ impl Process {
         Ok(waiting as f64 / (cpu_s()? - began))
     }
 
-    /// Later links to one URL of each batch, by turns of the servers: URLs lifted a second of CPU time; none where later links
-    /// do not count.
-    fn lift(&mut self, hosts: &Hosts, rounds: usize) -> anyhow::Result<Option<f64>> {
+    /// Later links to one URL of each batch, by turns of the servers: URLs lifted a second of CPU time.
+    fn lift(&mut self, hosts: &Hosts, rounds: usize, is_cash: bool) -> anyhow::Result<f64> {
         let (began, mut sent) = (cpu_s()?, 0);
         let worth = Quality::new(3.0).context("a number of links")?;
         for round in (0..rounds).rev() {
@@ -364,7 +382,7 @@ impl Process {
                 for hosts in hosts.chunks(BOOSTS_IN_MESSAGE) {
                     let boost = |&host: &usize| {
                         let name = name(host);
-                        Boost { host: host_hash(&name), url: fingerprint(&url(&name, round, 0)), worth, is_cash: false }
+                        Boost { host: host_hash(&name), url: fingerprint(&url(&name, round, 0)), worth, is_cash }
                     };
                     let boosts = Boosts { partition, boosts: hosts.iter().map(boost).collect(), ..Boosts::default() };
                     sent += boosts.boosts.len();
@@ -376,7 +394,8 @@ impl Process {
             }
         }
         let lifted = self.count("boosts_lifted_total");
-        Ok((lifted > 0).then_some(lifted as f64 / (cpu_s()? - began)))
+        ensure!(lifted == sent as u64, "{lifted} of {sent} URLs were lifted");
+        Ok(lifted as f64 / (cpu_s()? - began))
     }
 
     fn count(&self, name: &str) -> u64 {

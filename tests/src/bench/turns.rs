@@ -2,8 +2,8 @@
 //!
 //! In: contenders, a web, how many rounds. Out: the rounds of each, to be shown by [`Table`].
 //!
-//! Invariants: no two work at a time; of two builds neither comes behind the other more often than the other behind it; a round
-//! whose work was not whole is an error, since only the same work compares.
+//! Invariants: no two work at a time; each of two builds comes right behind the other equally often, in an even number of rounds;
+//! a round whose work was not whole is an error, since only the same work compares.
 
 mod contender;
 mod round;
@@ -43,9 +43,8 @@ pub fn take_turns(
     Ok(taken)
 }
 
-/// Who takes a turn of a round. In every second round neighbours change places, so that each of two builds comes as often behind
-/// the other one as behind whoever is last: the same crawl costs up to a tenth less right behind another crawl.
+/// Who takes a turn of a round. In every second round the first two change places, so that each comes as often right behind the
+/// other as behind the one that is last: the same crawl costs up to a tenth less right behind another crawl.
 fn whose_turn(round: usize, turn: usize, contenders: usize) -> usize {
-    let neighbour = turn ^ (round % 2);
-    if neighbour < contenders { neighbour } else { turn }
+    if turn < 2 && contenders >= 2 { turn ^ (round % 2) } else { turn }
 }

@@ -84,7 +84,7 @@ struct Cli {
     /// Speed, memory and disk of the scheduler with N servers in play (1e5 without N), instead
     #[arg(long, value_name = "N", num_args = 0..=1, default_missing_value = "1e5")]
     frontier: Option<f64>,
-    /// With --frontier: URLs that wait at each server
+    /// With --frontier: URLs that wait at each server, rounded up to a multiple of 4
     #[arg(long, value_name = "N", requires = "frontier", default_value_t = 20, value_parser = clap::value_parser!(u32).range(4..))]
     urls_each: u32,
     /// With --frontier: by this policy alone
@@ -303,7 +303,9 @@ fn frontier(cli: &Cli, servers: f64) -> anyhow::Result<()> {
     let (servers, urls_each) = (servers as usize, cli.urls_each as usize);
     if cli.json {
         for policy in policies {
-            println!("{}", serde_json::to_string(&frontier::measure(&policy, servers, urls_each, &dir)?)?);
+            // Alone it is measured in this process.
+            let measure = if cli.by.is_some() { frontier::measure } else { frontier::measure_apart };
+            println!("{}", serde_json::to_string(&measure(&policy, servers, urls_each, &dir)?)?);
         }
         return Ok(());
     }

@@ -129,7 +129,6 @@ impl Grants {
         if let Some(server) = servers.get_mut(key) {
             let seconds = server.connection_s(requests.len() as u64, settings, &places.speeds);
             lease.expected = Duration::try_from_secs_f64(seconds).unwrap_or_default();
-            server.taken = server.taken.saturating_add(u32::try_from(lease.slots.len()).unwrap_or(u32::MAX));
             server.served = lease.slots.front().map_or(server.served, |slot| topic_of(*slot));
             places.connect(key, server, &mut lease, staged);
         }

@@ -71,7 +71,7 @@ fn find(
     servers: &Servers,
     drops: &Drops,
     boost: &Boost,
-    staged: &mut Staged<'_>,
+    staged: &Staged<'_>,
 ) -> Result<Option<(ServerKey, u64, FrontierUrl)>, StoreError> {
     let partition = servers.partition_of_hash(boost.host);
     // A drop that has looked at a part of the slots would miss what moves there.
@@ -86,13 +86,9 @@ fn find(
         return Ok(None);
     }
     // The index is older than the URL's row where it was not kept for a while.
-    let found = find_url(&staged.rows, key, slot)?.filter(|found| fingerprint(&found.url) == boost.url);
-    let Some(url) = found else {
-        staged.index.distrust(boost.url);
-        return Ok(None);
-    };
-    let counts = staged.settings.later_links_count_as(&url.origin.topic, boost.is_cash);
-    Ok(counts.then_some((key, slot, url)))
+    let url = find_url(&staged.rows, key, slot)?.filter(|found| fingerprint(&found.url) == boost.url);
+    let counts = |url: &FrontierUrl| staged.settings.later_links_count_as(&url.origin.topic, boost.is_cash);
+    Ok(url.filter(counts).map(|url| (key, slot, url)))
 }
 
 /// Moves a URL to where it belongs now. Says whether that is another place.

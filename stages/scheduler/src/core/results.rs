@@ -71,6 +71,7 @@ impl JobUrls<'_, '_> {
                 validators::note(&mut self.staged.rows, self.key, &url, &result.end);
                 let end = UrlEnd::of(&result.end, outcome, reason);
                 if outcome == Outcome::Fetched {
+                    self.server.pages = self.server.pages.saturating_add(1);
                     self.server.shapes.fetched(|| shape_hash(&url.url));
                     let topic = self.partition.topics.index_of(topic_of(result.slot));
                     self.shares.fetched(self.staged, self.server.domain, topic);

@@ -6,8 +6,8 @@
 //! count. Most links lead to what was found or fetched lately, so the last changes are in memory, too: a look at the store for
 //! each boost was a third of the scheduler's work.
 //!
-//! Invariants: memory is bounded; the store has each row that memory has. A row may outlast its URL when the configuration
-//! changes meanwhile, and memory the row when its partition was elsewhere: whoever finds a slot looks what lies there.
+//! Invariants: memory is bounded, and says what the store says, since it begins anew with each life of the core. A row may
+//! outlast its URL when the configuration changes meanwhile: whoever finds a slot looks what lies there.
 
 use crate::keys::server_key::{HOST_BYTES, ServerKey};
 use crate::store::rows::Rows;
@@ -68,13 +68,6 @@ impl Index {
         Ok(server.map(|server| (server, u64::from_be_bytes(*slot))))
     }
 
-    /// It was not where it was found: only the store is believed from now on.
-    pub(crate) fn distrust(&mut self, url: u64) {
-        if self.recent(url).is_some() {
-            self.recent[place_of(url)].url = 0;
-        }
-    }
-
     fn recent(&self, url: u64) -> Option<Place> {
         self.recent.get(place_of(url)).copied().filter(|place| place.url == url)
     }
@@ -119,19 +112,5 @@ mod tests {
             (index.find(&rows, 0, 7, 5).unwrap(), index.find(&rows, 0, 8, 5).unwrap()),
             (None, Some((other, 1)))
         );
-    }
-
-    #[test]
-    fn what_changed_elsewhere_is_found_once_memory_is_distrusted() {
-        let store = MemoryStore::default();
-        let mut rows = Rows::new(&store);
-        let (mut here, mut elsewhere) = (Index::default(), Index::default());
-        let server = ServerKey::numbered(7);
-        here.note(&mut rows, server, 5, 99);
-        elsewhere.note(&mut rows, server, 5, 98);
-        assert_eq!(here.find(&rows, 0, 7, 5).unwrap(), Some((server, 99)));
-        here.distrust(6);
-        here.distrust(5);
-        assert_eq!(here.find(&rows, 0, 7, 5).unwrap(), Some((server, 98)));
     }
 }

@@ -17,15 +17,15 @@ pub(crate) fn requests_max(settings: &Settings, learned: u32, gap: Duration) -> 
     usize::try_from(u128::from(limit.max(1)).min(in_visit)).unwrap_or(usize::MAX)
 }
 
-/// Where later links count, a job takes this part of what the server's jobs took before, as a divisor. The first pages of a
-/// server tell most about what waits there, and what is in a job already gains nothing by it.
-const PART: u32 = 2;
+/// Where later links count, a job takes a URL for so many pages that were fetched of its server before. The first pages tell most
+/// about what waits there, and what is in a job already gains nothing by it.
+const PAGES_PER_URL: u32 = 2;
 /// A job takes so many at least: connections cost.
-const PART_MIN: usize = 4;
+const URLS_MIN: usize = 4;
 
-/// Returns the number of URLs in a job, at most `limit`, for a server of which so many have been `taken` before.
-pub(crate) fn growing(limit: usize, taken: u32) -> usize {
-    limit.min(usize::try_from(taken / PART).unwrap_or(usize::MAX).max(PART_MIN))
+/// Returns the number of URLs in a job, at most `limit`, for a server of which so many `pages` were fetched before.
+pub(crate) fn growing(limit: usize, pages: u32) -> usize {
+    limit.min(usize::try_from(pages / PAGES_PER_URL).unwrap_or(usize::MAX).max(URLS_MIN))
 }
 
 /// Returns the server's limit of requests on a connection, after a connection that served `requests`; 0: not known.
@@ -72,8 +72,8 @@ mod tests {
     use crate::settings::tests::settings;
 
     #[test]
-    fn jobs_grow_with_what_was_taken_before() {
-        assert_eq!([0, 9, 10, 11, 41, 1000].map(|taken| growing(50, taken)), [4, 4, 5, 5, 20, 50]);
+    fn jobs_grow_with_the_pages_that_were_fetched_before() {
+        assert_eq!([0, 9, 10, 11, 41, 1000].map(|pages| growing(50, pages)), [4, 4, 5, 5, 20, 50]);
         assert_eq!(growing(3, 1000), 3);
     }
 

@@ -22,6 +22,7 @@ use crate::ranking::speeds::Speeds;
 use crate::robots::state::RobotsState;
 use crate::servers::address::Address;
 use crate::servers::lease::Lease;
+use crate::servers::partition::forget_fresh;
 use crate::settings::Settings;
 use crate::step::staged::Staged;
 use crate::store::clock::Clock;
@@ -93,8 +94,8 @@ pub(crate) struct Server {
     pub(crate) lease: Option<Box<Lease>>,
     pub(crate) errands: Vec<ErrandTask>,
     pub(crate) place: QueuePlace,
-    /// URLs in its jobs so far, since it came into memory.
-    pub(crate) taken: u32,
+    /// Its pages that were fetched since it came into memory.
+    pub(crate) pages: u32,
     /// The topic of its last job for pages.
     pub(crate) served: TopicNumber,
     /// Circles in which it would take room now, or when there is some.
@@ -132,7 +133,7 @@ impl Server {
             is_paused: false,
             traps_end: false,
             place: QueuePlace::Idle,
-            taken: 0,
+            pages: 0,
             served: TopicNumber::OTHERS,
             claimed: [None; 2],
             accounted: Load::default(),
@@ -169,7 +170,7 @@ impl Server {
     pub(crate) fn requests_max(&self, settings: &Settings) -> usize {
         let limit = requests_max(settings, self.requests_learned, self.gap(settings));
         let limit = if self.strain.is_felt() { limit.min(CALM.into()) } else { limit };
-        if settings.later_links_count_mostly() { growing(limit, self.taken) } else { limit }
+        if settings.later_links_count_mostly() { growing(limit, self.pages) } else { limit }
     }
 
     /// Allows no contact for `wait`, at least.
@@ -320,6 +321,7 @@ impl Server {
         for (slot, url) in taken.extract_if(.., |(slot, url)| *slot < RETRIES && lane(url) > lane_of(*slot)) {
             staged.moves_left = staged.moves_left.saturating_sub(1);
             remove_url(&mut staged.rows, key, slot);
+            forget_fresh(staged, key, slot, &url);
             let (order, head_max) = (Order::LAST.in_lane(lane(&url)), staged.settings.head_max());
             self.queues.push(&mut staged.rows, key, topic_of(slot), &url, order, head_max);
         }

@@ -108,7 +108,7 @@ impl Crawl<'_> {
     fn round(&mut self) -> bool {
         self.hear();
         let chosen = self.chosen();
-        if chosen.is_empty() && self.ahead.iter().all(Vec::is_empty) {
+        if chosen.is_empty() && self.ahead.iter().flatten().all(|news| matches!(news, News::Lift { .. })) {
             return false;
         }
         self.outcome.rounds += 1;

@@ -87,7 +87,7 @@ pub(super) enum Jobs {
     Of(usize),
     /// A quarter of what waits, and at least ten.
     PartOfWaiting,
-    /// Half as many as the server took before, and at least four.
+    /// Half as many as the server took before, and at least four, as in the crawler.
     Growing,
 }
 

@@ -61,6 +61,27 @@ fn links_to_a_page_that_was_fetched_send_nothing_more() {
         linked_from(&format!("http://d{n}.test/"), &[one, other]);
     }
     assert_eq!(linked_from("http://e.test/", &[one]), [1.0, 7.0]);
+    let again = FoundUrls { origin: Origin { again: 1, ..Origin::default() }, ..found(true, &[one]) };
+    t.input(again);
+    t.input(links("http://e.test/", 1.0, &[one]));
+    t.settle();
+    assert_eq!(boosts(&t)[&fingerprint(one)], 2.0, "it is to be fetched again");
+}
+
+#[test]
+fn a_link_to_a_url_that_was_forgotten_waits_for_others() {
+    let mut t = linking("links");
+    let url = "http://a.test/";
+    // Found, and handed on: known as repeated from now on.
+    t.input(links("http://b.test/", 1.0, &[url]));
+    t.settle();
+    t.store_all();
+    t.core.boosts.forget();
+    for page in 0..3 {
+        t.input(links(&format!("http://c{page}.test/"), 1.0, &[url]));
+        t.settle();
+        assert_eq!(boosts(&t).get(&fingerprint(url)).copied(), [None, Some(2.0), Some(2.0)][page]);
+    }
 }
 
 #[test]
