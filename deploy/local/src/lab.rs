@@ -36,11 +36,11 @@ pub enum Experiment {
     /// Order of a crawl (Cho, Garcia-Molina and Page 1998; Abiteboul, Preda and Cobena 2003): how soon does it come to the pages
     /// that matter?
     #[command(
-        after_help = "Takes half a minute. A synthetic web is crawled in rounds, in which each server fetches its best page, \
+        after_help = "Takes three seconds. A synthetic web is crawled in rounds, in which each server fetches its best page, \
                       by six orders: discovery, what a page is worth when it is found (flow), links counted until the \
                       fetch, cash gathered until the fetch (OPIC), the same with a part of each page's own, and the true \
                       PageRank of what is known. Then with links that leave only when they matter, with news that come \
-                      late, and with few connections. Writes order.csv, order-curves.csv and order.svg; exit 1 when a claim \
+                      late, with jobs of several pages, and with few connections. Writes order.csv, order-curves.csv and order.svg; exit 1 when a claim \
                       does not hold.\n\nExamples:\n  rhumb lab order --out figures\n  rhumb lab order --hosts 500 --pages 60 \
                       --heavy-tail --connections 80"
     )]
