@@ -88,12 +88,16 @@ fn pages_whose_file_is_damaged_go_to_the_dead_letters_and_the_crawl_goes_on() {
     let parser = crawl.pid("parser");
     signal(parser, Signal::STOP);
     until_more_wait(&crawl);
+    // It would write on where it was, and what was cut would be zeros.
+    let fetcher = crawl.pid("fetcher");
+    signal(fetcher, Signal::STOP);
     for file in files(&crawl.data()) {
         let file = std::fs::File::options().write(true).open(file).expect("a file");
         file.set_len(0).expect("a file that can be cut");
     }
     signal(parser, Signal::CONT);
     crawl.until(CRAWL_AT_MOST, |summary| summary.dead > 0);
+    signal(fetcher, Signal::CONT);
     let letters = crawl.rhumb(&["dead", "--json"]).out;
     assert!(letters.contains("what it refers to is not in") && letters.contains("spool/pages/fetcher-0-"), "{letters}");
     let summary = crawl.until(CRAWL_AT_MOST, |summary| summary.complete);

@@ -48,3 +48,16 @@ pub fn take_turns(
 fn whose_turn(round: usize, turn: usize, contenders: usize) -> usize {
     if turn < 2 && contenders >= 2 { turn ^ (round % 2) } else { turn }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everyone_has_a_turn_in_each_round_and_the_first_two_follow_each_other_in_turn() {
+        let of =
+            |round, contenders| (0..contenders).map(|turn| whose_turn(round, turn, contenders)).collect::<Vec<_>>();
+        assert_eq!([of(0, 4), of(1, 4), of(2, 4)], [[0, 1, 2, 3], [1, 0, 2, 3], [0, 1, 2, 3]]);
+        assert_eq!([of(0, 1), of(1, 1)], [[0], [0]]);
+    }
+}
