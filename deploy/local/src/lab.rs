@@ -40,8 +40,8 @@ pub enum Experiment {
                       by six orders: discovery, what a page is worth when it is found (flow), links counted until the \
                       fetch, cash gathered until the fetch (OPIC), the same with a part of each page's own, and the true \
                       PageRank of what is known. Then with links that leave only when they matter, with news that come \
-                      late, with jobs of several pages, and with few connections. Writes order.csv, order-curves.csv and order.svg; exit 1 when a claim \
-                      does not hold.\n\nExamples:\n  rhumb lab order --out figures\n  rhumb lab order --hosts 500 --pages 60 \
+                      late, with jobs of several pages, and with few connections. Writes order.csv, order-curves.csv and \
+                      order.svg; exit 1 when a claim does not hold.\n\nExamples:\n  rhumb lab order --out figures\n  rhumb lab order --hosts 500 --pages 60 \
                       --heavy-tail --connections 80"
     )]
     Order(OrderOfCrawl),

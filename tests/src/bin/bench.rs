@@ -87,7 +87,7 @@ struct Cli {
     /// With --frontier: URLs that wait at each server, rounded up to a multiple of 4
     #[arg(long, value_name = "N", requires = "frontier", default_value_t = 20, value_parser = clap::value_parser!(u32).range(4..))]
     urls_each: u32,
-    /// With --frontier: by this policy alone
+    /// With --frontier: by this policy alone, instead of breadth-first:zipf, capacity:zipf and capacity:links
     #[arg(long, value_name = "POLICY[:QUALITY][,KEY.PATH=VALUE]...", requires = "frontier")]
     by: Option<Policy>,
     /// How long a partition with N known and N waiting URLs takes to move while a crawl runs (1e7 and 2e6 without N), instead

@@ -21,7 +21,7 @@ const RECENT: usize = 1 << 16;
 /// The slot of a URL that waits no longer.
 const NOWHERE: u64 = u64::MAX;
 
-/// What was found out about the URLs that changed last.
+/// The index: a table in the store, and in memory its last changes.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
     /// Each in the place that its fingerprint gives it; none before the first.
