@@ -5,8 +5,8 @@
 //!
 //! Invariants: the output never exceeds its limit, whatever the body promises; a broken or cut stream yields
 //! every byte that could be decoded before the break, never an error that loses the page; a body without
-//! codings is borrowed, not copied.
-//! Sources: RFC 9110, section 8.4; RFC 1950, 1951, 1952; RFC 7932; RFC 8878.
+//! codings is borrowed, not copied, and so is one that is text already, whatever its server calls it.
+//! Sources: RFC 9110, section 8.4; RFC 1950, 1951, 1952; RFC 7932; RFC 8878; MIME Sniffing, section 3 (binary data bytes).
 
 use std::borrow::Cow;
 
@@ -25,6 +25,9 @@ const ZSTD_FRAME_START_BYTES: usize = 5;
 
 /// Most gzip members in a row: a body of nothing but empty members would cost far more time than its size allows.
 const GZIP_MEMBERS_MAX: usize = 1024;
+
+/// So many bytes tell whether a body is text; packed ones are found out within the first few.
+const TEXT_BYTES: usize = 1024;
 
 /// CRC-32 and length of a gzip member's plain bytes, four bytes each.
 const GZIP_TRAILER_BYTES: usize = 8;
@@ -61,12 +64,13 @@ enum Coding {
 /// Undoes the codings of a body, the last one applied first.
 ///
 /// `values` are the values of all `Content-Encoding` headers in order. Names that are no coding we know count as
-/// identity, as browsers do. At most `bytes_max` bytes come out, after every coding. A body that starts like
-/// markup and yields nothing was never encoded and comes out as it is.
+/// identity, as browsers do. At most `bytes_max` bytes come out, after every coding. A body that is text was never
+/// encoded, or not as often as is said, and comes out as it is; so does one that may be text, or starts like markup, and
+/// yields nothing.
 pub fn decode<'a, 'h>(values: impl Iterator<Item = &'h [u8]>, body: &'a [u8], bytes_max: usize) -> Decoded<'a> {
     let codings: Vec<Coding> =
         values.flat_map(|value| value.split(|&byte| byte == b',')).filter_map(coding).take(CODINGS_MAX + 1).collect();
-    if codings.len() > CODINGS_MAX {
+    if codings.len() > CODINGS_MAX && !is_text(body) {
         return Decoded { body: Cow::Borrowed(&[]), completeness: Completeness::Broken };
     }
     if codings.is_empty() {
@@ -75,8 +79,13 @@ pub fn decode<'a, 'h>(values: impl Iterator<Item = &'h [u8]>, body: &'a [u8], by
     }
     let mut decoded = Decoded { body: Cow::Borrowed(body), completeness: Completeness::Complete };
     for coding in codings.iter().rev() {
+        if is_text(&decoded.body) {
+            break;
+        }
         let (plain, completeness) = undo(*coding, &decoded.body, bytes_max);
-        if plain.is_empty() && completeness == Completeness::Broken && looks_like_markup(&decoded.body) {
+        let is_broken = completeness == Completeness::Broken;
+        let is_markup = || plain.is_empty() && looks_like_markup(&decoded.body);
+        if is_broken && (!has_binary_data(&decoded.body) || is_markup()) {
             continue;
         }
         decoded = Decoded { body: Cow::Owned(plain), completeness: completeness.max(decoded.completeness) };
@@ -102,6 +111,26 @@ fn coding(name: &[u8]) -> Option<Coding> {
     } else {
         None
     }
+}
+
+/// Returns whether a body begins as text: no coding's output begins as UTF-8 for long, or with a mark of UTF-16.
+fn is_text(body: &[u8]) -> bool {
+    if body.starts_with(b"\xFF\xFE") || body.starts_with(b"\xFE\xFF") {
+        return true;
+    }
+    let start = &body[..body.len().min(TEXT_BYTES)];
+    let is_utf8 = match std::str::from_utf8(start) {
+        Ok(_) => true,
+        // The last character goes on behind the start.
+        Err(error) => error.error_len().is_none() && body.len() > start.len(),
+    };
+    is_utf8 && !has_binary_data(start)
+}
+
+/// Returns whether there are bytes at the start that no text has, in whatever encoding of ASCII's kind.
+fn has_binary_data(body: &[u8]) -> bool {
+    let start = &body[..body.len().min(TEXT_BYTES)];
+    start.iter().any(|byte| matches!(byte, 0x00..=0x08 | 0x0B | 0x0E..=0x1A | 0x1C..=0x1F))
 }
 
 /// Says whether a body may be plain HTML: some servers announce a coding and send that.

@@ -9,6 +9,13 @@
 //! Doubt ends with the first success; it also ends after a limit, since a list of dead hosts must end (P6), and does not
 //! come back before something has succeeded.
 //!
+//! **Silence is no verdict while nothing has ever been heard.** A young crawl knows few parties. So the first that is
+//! silent raises doubt, unless something has come before: in this life, or in the crawl as far as the process was told.
+//! Whatever comes ends that doubt, a refusal too: then the way is there, and the party is at fault.
+//!
+//! A refusal is an answer, but none that shows that the network works: one that is broken may refuse for all. So refusals
+//! are evidence like silence once something has succeeded. Before, a list of wrong ports is a list of wrong ports.
+//!
 //! A party is evidence once. One that failed while others could be reached is known to fail: so the dead hosts that are
 //! left at the end of a healthy crawl raise no doubt. When the network breaks, answers are still on their way, and contacts
 //! under way fail although others began later and were answered. Two rules keep these parties evidence:
@@ -30,6 +37,24 @@ pub const PARTIES: usize = 8;
 const REMEMBERED_MAX: usize = 10_000;
 /// How long the next contact waits after one failed, while there is doubt.
 pub const TRY_EVERY: Duration = Duration::from_secs(1);
+
+/// How a contact failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// Nothing came from the other side.
+    Silence,
+    /// Something came that is no success: a refused connection, a broken one, an answer that does not help.
+    Refusal,
+}
+
+/// What is known of contacts when a process begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Past {
+    /// None has succeeded yet, as far as anybody knows.
+    Unknown,
+    /// Some have succeeded, in an earlier life or another process of the crawl.
+    Successful,
+}
 
 /// What a failure means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +83,11 @@ pub struct Doubt {
     answering: Parties,
     /// When the last contact began that succeeded.
     worked_at: Option<Timestamp>,
-    /// When doubt began that no success has ended.
+    /// A contact has succeeded, in this life or before.
+    has_worked: bool,
+    /// Something has come from a party, if only a refusal, in this life or before.
+    has_heard: bool,
+    /// When doubt began that nothing has ended.
     since: Option<Timestamp>,
     /// No contact is tried earlier while there is doubt.
     try_at: Timestamp,
@@ -72,9 +101,12 @@ pub struct Doubt {
 
 impl Doubt {
     /// No doubt; when it comes it lasts `max` at most.
-    pub fn new(max: Duration) -> Self {
+    pub fn new(max: Duration, past: Past) -> Self {
+        let has_worked = past == Past::Successful;
         Doubt {
             max,
+            has_worked,
+            has_heard: has_worked,
             failing: BTreeSet::new(),
             unsettled: BTreeMap::new(),
             known: Parties::default(),
@@ -89,8 +121,11 @@ impl Doubt {
         }
     }
 
-    /// A contact with `party` failed that began at `began`.
-    pub fn failed(&mut self, now: Timestamp, began: Timestamp, party: &str) -> Verdict {
+    /// A contact with `party` failed that began at `began`. One that ended with a refusal was [`heard`](Self::heard) of.
+    pub fn failed(&mut self, now: Timestamp, began: Timestamp, party: &str, failure: Failure) -> Verdict {
+        if failure == Failure::Refusal && !self.has_worked {
+            return Verdict::Counts;
+        }
         let party = fingerprint(party);
         if self.worked_at.is_some_and(|at| at > began) {
             self.failed_alone(party);
@@ -102,7 +137,8 @@ impl Doubt {
                 self.failing.insert(party);
             }
         }
-        let begins = self.since.is_none() && self.failing.len() >= PARTIES && !self.max.is_zero();
+        let is_reason = !self.has_heard || self.failing.len() >= PARTIES;
+        let begins = self.since.is_none() && is_reason && !self.max.is_zero();
         if begins {
             self.since = Some(now);
             self.was_on = true;
@@ -116,9 +152,23 @@ impl Doubt {
         Verdict::Withheld { begins }
     }
 
+    /// Something came from a party, whatever it is. Returns how long the doubt has lasted that ends with that: only one in
+    /// which nothing had ever come before.
+    pub fn heard(&mut self, now: Timestamp) -> Option<Duration> {
+        let is_first = !std::mem::replace(&mut self.has_heard, true);
+        // One that has lasted long enough is over, and does not come back before something has succeeded.
+        if !is_first || !self.is_on(now) {
+            return None;
+        }
+        self.failing.clear();
+        self.end(now)
+    }
+
     /// A contact with `party` succeeded that began at `began`. Returns how long the doubt has lasted that ends with that:
-    /// none ends with an answer that was on its way before.
+    /// none ends with an answer that was on its way before, unless it is the first that ever came.
     pub fn succeeded(&mut self, now: Timestamp, began: Timestamp, party: &str) -> Option<Duration> {
+        let lasted = self.heard(now);
+        self.has_worked = true;
         self.worked_at = self.worked_at.max(Some(began));
         self.failing.clear();
         let mut settled = Vec::new();
@@ -134,6 +184,11 @@ impl Doubt {
         if self.since.is_some_and(|since| began < since) {
             return None;
         }
+        lasted.or_else(|| self.end(now))
+    }
+
+    /// Ends doubt. Returns how long it has lasted, if there is any.
+    fn end(&mut self, now: Timestamp) -> Option<Duration> {
         self.was_on = false;
         let since = self.since(now);
         self.since = None;
@@ -233,169 +288,4 @@ impl Parties {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    const MAX: Duration = Duration::from_secs(600);
-
-    const fn at(seconds: u64) -> Timestamp {
-        Timestamp::from_micros(seconds * 1_000_000)
-    }
-
-    /// A contact fails that took no time. Says whether doubt begins.
-    fn fails(doubt: &mut Doubt, second: u64, party: &str) -> bool {
-        doubt.failed(at(second), at(second), party) == Verdict::Withheld { begins: true }
-    }
-
-    /// So many parties fail, one a second, from `from` on; each contact takes no time. Says when doubt began.
-    fn fail(doubt: &mut Doubt, from: u64, parties: std::ops::Range<u64>) -> Option<u64> {
-        let mut began = None;
-        for (second, party) in (from..).zip(parties) {
-            if fails(doubt, second, &format!("http://h{party}.test")) {
-                began = Some(second);
-            }
-        }
-        began
-    }
-
-    #[test]
-    fn many_parties_that_fail_in_a_row_raise_doubt_and_a_success_ends_it() {
-        let mut doubt = Doubt::new(MAX);
-        assert_eq!(fail(&mut doubt, 1, 0..7), None);
-        assert!(!doubt.is_on(at(7)));
-        assert_eq!(fail(&mut doubt, 8, 7..30), Some(8));
-        assert!(doubt.is_on(at(40)));
-        assert_eq!(doubt.since(at(40)), Some(at(8)));
-        assert_eq!(doubt.counts(), [("in_doubt", 1), ("doubts_total", 1), ("withheld_total", 23)]);
-        assert_eq!(doubt.succeeded(at(68), at(68), "http://live.test"), Some(Duration::from_secs(60)));
-        assert!(!doubt.is_on(at(68)));
-        assert_eq!(doubt.succeeded(at(69), at(69), "http://live.test"), None);
-    }
-
-    #[test]
-    fn the_same_few_parties_never_raise_it() {
-        let mut doubt = Doubt::new(MAX);
-        for round in 0..100 {
-            assert_eq!(fail(&mut doubt, 10 * round + 1, 0..7), None);
-        }
-    }
-
-    #[test]
-    fn it_lasts_so_long_and_no_longer_and_comes_back_only_after_a_success() {
-        let mut doubt = Doubt::new(MAX);
-        fail(&mut doubt, 1, 0..8);
-        assert_eq!(doubt.until(), Some(at(608)));
-        assert!(doubt.is_on(at(607)) && !doubt.is_on(at(608)));
-        assert_eq!(fail(&mut doubt, 700, 100..200), None);
-        assert!(!doubt.is_on(at(800)));
-        assert_eq!(doubt.succeeded(at(801), at(801), "http://live.test"), None, "it had ended before");
-        assert_eq!(fail(&mut doubt, 802, 200..208), Some(809));
-        let mut never = Doubt::new(Duration::ZERO);
-        assert_eq!(fail(&mut never, 1, 0..100), None);
-    }
-
-    #[test]
-    fn dead_hosts_among_live_ones_raise_none_not_even_when_they_are_all_that_is_left() {
-        let mut doubt = Doubt::new(MAX);
-        // All are contacted at once; the live ones answer first.
-        doubt.succeeded(at(2), at(2), "http://live.test");
-        for party in 0..50 {
-            assert_eq!(doubt.failed(at(12), at(1), &format!("http://slow{party}.test")), Verdict::Counts);
-        }
-        // Some fail in between.
-        for second in 20..60 {
-            doubt.failed(at(second), at(second), &format!("http://dead{second}.test"));
-            doubt.succeeded(at(second), at(second), "http://live.test");
-        }
-        for second in 100..200 {
-            for party in (0..50).map(|n| format!("http://slow{n}.test")) {
-                assert_eq!(doubt.failed(at(second), at(second), &party), Verdict::Counts);
-            }
-            for party in (20..60).map(|n| format!("http://dead{n}.test")) {
-                assert_eq!(doubt.failed(at(second), at(second), &party), Verdict::Counts);
-            }
-        }
-        // One that answers again is evidence again.
-        for n in 0..8 {
-            doubt.succeeded(at(300), at(300), &format!("http://slow{n}.test"));
-        }
-        let begins = (0..8).map(|n| fails(&mut doubt, 301, &format!("http://slow{n}.test")));
-        assert_eq!(begins.filter(|begins| *begins).count(), 1);
-    }
-
-    /// Goal: what is under way when the network breaks does not hide that it does. Method: ten parties answer. Then those
-    /// fail that were under way, though others began later and were answered, and then each twice while answers come that
-    /// were on their way.
-    #[test]
-    fn what_is_under_way_when_the_network_breaks_hides_nothing() {
-        let mut doubt = Doubt::new(MAX);
-        let party = |n: u64| format!("http://h{n}.test");
-        (0..10).for_each(|n| assert_eq!(doubt.succeeded(at(1), at(1), &party(n)), None));
-        doubt.succeeded(at(3), at(2), "http://slow.test");
-        (0..10).for_each(|n| assert_eq!(doubt.failed(at(12), at(1), &party(n)), Verdict::Counts));
-        for second in [13, 14] {
-            for n in 0..10 {
-                assert_eq!(doubt.failed(at(second), at(second), &party(n)), Verdict::Counts);
-                assert_eq!(doubt.succeeded(at(second), at(2), "http://slow.test"), None);
-            }
-        }
-        assert_eq!(fail(&mut doubt, 30, 0..10), Some(37));
-        assert_eq!(doubt.succeeded(at(40), at(2), "http://slow.test"), None, "it was on its way");
-        assert!(doubt.is_on(at(41)));
-        assert_eq!(doubt.succeeded(at(50), at(49), "http://slow.test"), Some(Duration::from_secs(13)));
-        // Those that failed twice while others could be reached are known to fail.
-        assert_eq!(fail(&mut doubt, 60, 0..10), None);
-    }
-
-    #[test]
-    fn while_it_lasts_contacts_are_tried_one_a_second_and_nobody_is_woken_for_nothing() {
-        let mut doubt = Doubt::new(MAX);
-        assert_eq!((doubt.may_try(at(0)), doubt.wake_at(true)), (true, None));
-        fail(&mut doubt, 1, 0..8);
-        assert!(!doubt.look(at(8)));
-        assert_eq!(
-            (doubt.may_try(at(8)), doubt.wake_at(true), doubt.wake_at(false)),
-            (false, Some(at(9)), Some(at(608)))
-        );
-        assert!(!doubt.look(at(9)));
-        assert_eq!((doubt.may_try(at(9)), doubt.wake_at(true)), (true, Some(at(608))));
-        assert!(doubt.look(at(608)), "it is over");
-        assert!(!doubt.look(at(609)));
-        assert_eq!((doubt.may_try(at(609)), doubt.wake_at(true)), (true, None));
-    }
-
-    proptest! {
-        /// Goal: doubt is bounded in time, never without enough different failures since the last success, and what is
-        /// remembered is bounded. Method: random contacts against a list of what happened.
-        #[test]
-        fn it_is_never_raised_without_evidence_and_never_lasts_too_long(
-            contacts in proptest::collection::vec((0u64..40, any::<bool>(), 0u64..30), 0..300),
-        ) {
-            let mut doubt = Doubt::new(Duration::from_secs(60));
-            let (mut now, mut failing, mut on_since) = (1, HashSet::new(), None);
-            for (party, is_failure, wait) in contacts {
-                now += wait;
-                let name = format!("http://h{party}.test");
-                if is_failure {
-                    failing.insert(party);
-                    if fails(&mut doubt, now, &name) {
-                        prop_assert!(failing.len() >= PARTIES && on_since.is_none());
-                        on_since = Some(now);
-                    }
-                } else {
-                    failing.clear();
-                    doubt.succeeded(at(now), at(now), &name);
-                    on_since = None;
-                }
-                let is_on = on_since.is_some_and(|since| now < since + 60);
-                prop_assert_eq!(doubt.is_on(at(now)), is_on);
-                prop_assert!(doubt.failing.len() <= PARTIES && doubt.unsettled.len() <= REMEMBERED_MAX);
-                for parties in [&doubt.known, &doubt.answering] {
-                    prop_assert!(parties.order.len() <= REMEMBERED_MAX);
-                    prop_assert_eq!(parties.all.len(), parties.order.len());
-                }
-            }
-        }
-    }
-}
+mod tests;

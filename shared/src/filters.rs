@@ -58,8 +58,11 @@ impl Filters {
         url.len() <= self.url_bytes_max
     }
 
-    /// Why a URL may not pass, however it was found; nothing when it may.
-    pub fn rejection(&self, url: &str) -> Option<FilterReason> {
+    /// Why a URL may not pass; nothing when it may.
+    ///
+    /// Prefixes and what is accepted say which pages are wanted. A sitemap that is named as one is none: it lists them. So it
+    /// passes without, unless it is rejected.
+    pub fn rejection(&self, url: &str, is_sitemap: bool) -> Option<FilterReason> {
         if !self.fits(url) {
             return Some(FilterReason::Form);
         }
@@ -70,14 +73,24 @@ impl Filters {
         if repeats_more_than(path, self.segment_repeats) {
             return Some(FilterReason::Segments);
         }
-        let is_listed = self.prefixes.is_empty() || {
+        self.list_against(url, is_sitemap).map(|_| FilterReason::Pattern)
+    }
+
+    /// The key of the operator's list by which a URL may not pass ([`FilterReason::Pattern`]); none when it may.
+    pub fn list_against(&self, url: &str, is_sitemap: bool) -> Option<&'static str> {
+        let is_listed = is_sitemap || self.prefixes.is_empty() || {
             let surt = surt(url);
             self.prefixes.iter().any(|prefix| surt.starts_with(prefix))
         };
-        let passes = is_listed
-            && (self.accept.is_empty() || self.accept.matches(url))
-            && (self.reject.is_empty() || !self.reject.matches(url));
-        (!passes).then_some(FilterReason::Pattern)
+        if !is_listed {
+            Some("scope.prefixes")
+        } else if !is_sitemap && !self.accept.is_empty() && !self.accept.matches(url) {
+            Some("scope.accept")
+        } else if !self.reject.is_empty() && self.reject.matches(url) {
+            Some("scope.reject")
+        } else {
+            None
+        }
     }
 }
 
@@ -126,7 +139,7 @@ mod tests {
             ("http://a.test/67890123456789012345678901", None),
             ("http://a.test/678901234567890123456789012", Some(FilterReason::Form)),
         ] {
-            assert_eq!(filters.rejection(url), reason, "{url}");
+            assert_eq!(filters.rejection(url, false), reason, "{url}");
         }
     }
 
@@ -145,17 +158,35 @@ mod tests {
         let mut filters = filters();
         filters.prefixes = vec!["http://(test,a,)/docs/".into(), "http://(test,b,".into()];
         filters.reject = Patterns::new(&[r"\.pdf$"]).unwrap();
-        for (url, passes) in [
-            ("http://a.test/docs/x", true),
-            ("http://a.test/docs/x.pdf", false),
-            ("http://a.test/other", false),
-            ("http://www.b.test/any", true),
-            ("http://bb.test/any", false),
+        for (url, list) in [
+            ("http://a.test/docs/x", None),
+            ("http://a.test/docs/x.pdf", Some("scope.reject")),
+            ("http://a.test/other", Some("scope.prefixes")),
+            ("http://www.b.test/any", None),
+            ("http://bb.test/any", Some("scope.prefixes")),
         ] {
-            assert_eq!(filters.rejection(url).is_none(), passes, "{url}");
+            assert_eq!(filters.list_against(url, false), list, "{url}");
+            assert_eq!(filters.rejection(url, false), list.map(|_| FilterReason::Pattern), "{url}");
         }
         filters.accept = Patterns::new(&["/x$", "/y$"]).unwrap();
-        assert_eq!(filters.rejection("http://a.test/docs/x"), None);
-        assert_eq!(filters.rejection("http://a.test/docs/z"), Some(FilterReason::Pattern));
+        assert_eq!(filters.rejection("http://a.test/docs/x", false), None);
+        assert_eq!(filters.list_against("http://a.test/docs/z", false), Some("scope.accept"));
+    }
+
+    #[test]
+    fn a_sitemap_need_not_be_listed_but_may_be_rejected() {
+        let mut filters = filters();
+        filters.prefixes = vec!["http://(test,a,)/docs/".into()];
+        filters.accept = Patterns::new(&["/docs/"]).unwrap();
+        filters.reject = Patterns::new(&["/no"]).unwrap();
+        for (url, reason) in [
+            ("http://a.test/s.xml", None),
+            ("http://b.test/s.xml", None),
+            ("http://a.test/no.xml", Some(FilterReason::Pattern)),
+            ("http://a.test/x/x/x/s.xml", Some(FilterReason::Segments)),
+        ] {
+            assert_eq!(filters.rejection(url, true), reason, "{url}");
+        }
+        assert_eq!(filters.rejection("http://a.test/s.xml", false), Some(FilterReason::Pattern));
     }
 }

@@ -7,6 +7,8 @@
 //! - [`identity`]: by which the parts of one crawl know each other;
 //! - [`stage`]: the one loop that receives, steps a pure core, commits, publishes and settles;
 //! - [`url`] and [`address`]: canonical URLs, SURT, fingerprints, partitions, private addresses;
+//! - [`redirect`]: where a response redirects to;
+//! - [`media_type`]: what a server says that a body is;
 //! - [`partitions`]: how partitions split and move to other instances; so far for the laboratory alone;
 //! - [`interfaces`]: this machine's own addresses;
 //! - [`url_cache`]: fingerprints of URLs that are known, before the URL-seen test;
@@ -16,8 +18,10 @@
 //! - [`doubt`]: whether what fails is ours;
 //! - [`warc_files`]: the files of an archive;
 //! - [`whole_file`]: files that are replaced whole;
+//! - [`exit_codes`]: what programs end with, and what that means;
 //! - [`process`]: CPU time and memory of a process;
 //! - [`topics`]: the rules of the topics;
+//! - [`product_token`]: the name by which servers address the crawler, found in its user agent;
 //! - [`scope_entry`]: the hosts that each topic follows, in the scope bucket;
 //! - [`log`]: log lines: their form, which there are, how often one comes again;
 //! - [`log_file`]: the bound of a process's log;
@@ -34,6 +38,7 @@ pub mod bus;
 pub mod config;
 pub mod content_coding;
 pub mod doubt;
+pub mod exit_codes;
 pub mod filters;
 #[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a shell: it waits, and looks at the clock")]
 pub mod health;
@@ -43,11 +48,14 @@ pub mod interfaces;
 #[allow(clippy::disallowed_methods, reason = "a shell: it waits, and looks at the clock")]
 pub mod log;
 pub mod log_file;
+pub mod media_type;
 pub mod message;
 pub mod metrics;
 pub mod orders;
 pub mod partitions;
 pub mod process;
+pub mod product_token;
+pub mod redirect;
 pub mod scope_entry;
 pub mod sketch;
 pub mod stage;

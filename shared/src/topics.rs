@@ -140,7 +140,7 @@ mod tests {
         let (news, shop, other) = (topics.of("news"), topics.of("shop"), topics.of("other"));
         assert_eq!([news, shop, other].map(|rules| rules.follow), [Follow::Any, Follow::Host, Follow::Host]);
         assert_eq!([news, shop, other].map(|rules| rules.filters.max_depth), [3, 1, 3]);
-        let old = |rules: &Rules| rules.filters.rejection("http://a.test/old/1");
+        let old = |rules: &Rules| rules.filters.rejection("http://a.test/old/1", false);
         assert_eq!([news, shop, other].map(old), [Some(FilterReason::Pattern), None, None]);
         let seeds = |rules: &Rules| rules.rejection_of_all(&Origin::seed("any"));
         assert_eq!([news, shop, other].map(seeds), [None, Some(FilterReason::Scope), None]);

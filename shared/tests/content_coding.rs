@@ -204,6 +204,48 @@ fn plain_markup_labelled_as_encoded_comes_out_as_it_is() {
 }
 
 #[test]
+fn text_labelled_as_encoded_comes_out_as_it_is() {
+    let long = format!("{}\u{20ac}{}", "x".repeat(1023), "y".repeat(5000));
+    for text in ["User-agent: *\nDisallow: /", "# caf\u{e9}", "Sitemap: /s", "c", "{\"a\": 1}", "\u{feff}title", &long]
+    {
+        for coding in ["gzip", "deflate", "br", "zstd", "gzip, br", "gzip, deflate, br, zstd, gzip"] {
+            let decoded = decoded(coding, text.as_bytes());
+            assert_eq!(decoded.completeness, Completeness::Complete, "{coding} {text}");
+            assert!(
+                matches!(decoded.body, std::borrow::Cow::Borrowed(body) if body == text.as_bytes()),
+                "{coding} {text}"
+            );
+        }
+    }
+    for text in [&b"\xFF\xFED\0i\0s\0"[..], b"\xFE\xFF\0D\0i\0s"] {
+        for coding in ["gzip", "deflate", "br", "zstd"] {
+            assert_eq!(&*decoded(coding, text).body, text, "{coding}: UTF-16");
+        }
+    }
+    // Of an older encoding: what has a signature of its own is told apart.
+    for coding in ["gzip", "zstd"] {
+        assert_eq!(&*decoded(coding, b"# K\xe4fer\n").body, b"# K\xe4fer\n", "{coding}");
+    }
+}
+
+#[test]
+fn a_body_that_was_encoded_less_often_than_is_said_is_undone_as_often_as_it_was() {
+    let plain = text(5000);
+    assert!(*decoded("gzip, gzip", &gzip(&plain)).body == plain);
+    assert!(*decoded("br, deflate, gzip", &gzip(&plain)).body == plain);
+}
+
+#[test]
+fn what_is_encoded_is_not_taken_for_text_however_short_it_is() {
+    for bytes in 1..300 {
+        let plain = text(bytes);
+        for (coding, body) in every_coding(&plain) {
+            assert!(*decoded(coding, &body).body == plain, "{coding} {bytes}");
+        }
+    }
+}
+
+#[test]
 fn a_bomb_stops_at_the_limit_and_is_never_held_whole() {
     // 256 MiB of zeros; what is held is the capacity of the output, which the limit bounds.
     let zeros = vec![0; 1 << 28];

@@ -199,6 +199,7 @@ fn check_reports(kept: &mut Kept) {
         fetched_at_ms: 8,
         media_type: "text/html".into(),
         validators: validators(),
+        lacks: Some(Lack::Length),
     };
     kept.check(
         "report",
@@ -211,7 +212,7 @@ fn check_reports(kept: &mut Kept) {
             last: true,
             results: vec![
                 RequestResult { slot: 1, end: response },
-                RequestResult { slot: 2, end: RequestEnd::Failure(FailureKind::NotArchived) },
+                RequestResult { slot: 2, end: RequestEnd::Failure(FailureKind::NoLength) },
             ],
             connect_us: Some(5),
             requests: 2,
@@ -236,7 +237,7 @@ fn check_pages_and_outcomes(kept: &mut Kept) {
             http_version: HttpVersion::Http2,
             request_headers: vec![("user-agent".into(), b"rhumb".to_vec())],
             headers: vec![("content-type".into(), b"text/html".to_vec())],
-            truncated: false,
+            truncated: Some(Truncation::Time),
             body: b"<base href=/b/><a href=../y?z>".to_vec(),
             is_robots: true,
         },
@@ -269,7 +270,13 @@ fn check_errands_and_content(kept: &mut Kept) {
     kept.check("ask", &ContentAsk { bodies: vec![Body { fingerprint: 3, at: place }] });
     kept.check("reply", &ContentReply { first: vec![None, Some(place)] });
 
-    let document =
-        Document { url: "http://a.test/".into(), fetched_at_ms: 1, title: "A".into(), language: "en".into(), links: 2 };
+    let document = Document {
+        url: "http://a.test/".into(),
+        fetched_at_ms: 1,
+        title: "A".into(),
+        language: "en".into(),
+        links: 2,
+        cut: Some(Cut::SitemapLinks),
+    };
     kept.check("entries", &Documents { entries: vec![document] });
 }

@@ -65,7 +65,7 @@ def readme(here):
     env = {**os.environ, "PATH": f"{here.programs}:{os.environ['PATH']}"}
     said = run("bash", "-euo", "pipefail", "-c", text, env=env).stdout
     assert "STATUS: deployed" in said and "running for" in said, said
-    assert len([line for line in said.splitlines() if line.startswith("pages ")]) == 5, f"not five pages were tapped: {said}"
+    assert len([line for line in said.splitlines() if line.startswith("pages  ")]) == 5, f"not five pages were tapped: {said}"
     release.until_scaled("fetcher", 4)
     say("install, inject, tap, scale and watch work as the README has them")
     release.finish()

@@ -18,6 +18,7 @@ mod recipe;
 mod running;
 mod seats;
 mod site;
+mod within;
 mod world;
 
 pub use assertions::{assert_conserved, assert_manners, json};
@@ -33,4 +34,5 @@ pub use recipe::{cook, recipe};
 pub use running::{Finished, Running, Tapped};
 pub use seats::alone;
 pub use site::{Answer, Site};
+pub use within::within;
 pub use world::World;

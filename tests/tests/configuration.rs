@@ -105,6 +105,27 @@ fn a_public_crawl_without_a_contact_address_is_refused() {
 }
 
 #[test]
+fn who_does_not_tell_its_name_is_refused_before_anything_starts() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    let directory = data.display().to_string();
+    let long = format!("network.user_agent=mybot/1.0 (+https://example.org/{})", "b".repeat(4096));
+    let browser =
+        "network.user_agent=Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/1 Safari/537";
+    for (set, parts) in [
+        (long.as_str(), ["network.user_agent = 'mybot/1.0 (+https", "4129 bytes", "at most 1024"].as_slice()),
+        ("network.user_agent=(+https://example.org/bot) (x)", &["network.user_agent", "set network.product_token"]),
+        (browser, &["network.user_agent", "but those of browsers", "set network.product_token"]),
+        ("network.user_agent=my bot/1.0", &["network.user_agent = \"my bot/1.0\"", "set network.product_token"]),
+        ("network.product_token=my bot", &["network.product_token = 'my bot'", "letters, digits, _ and -"]),
+        ("network.product_token='*'", &["network.product_token = '*'", "letters, digits, _ and -"]),
+    ] {
+        let crawl = ["crawl", "http://a.test/", "--data", &directory, "--set", LOCAL, "--set", set];
+        assert_refused(&rhumb(&crawl), &data, parts);
+    }
+}
+
+#[test]
 fn a_bad_seed_is_refused_by_name_and_line() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");

@@ -168,13 +168,13 @@ fn a_killed_rhumb_leaves_no_process_behind_and_its_crawl_goes_on() {
     world.assert_counted(&world.resume().run(CRAWL_AT_MOST));
 }
 
-/// A stage is asked to end at a quarter of the crawl and killed at three fifths.
+/// A stage is asked to end at a quarter of the crawl and killed at half of it.
 fn ends_without_a_trace(stage: &str) {
     let world = world();
     let mut crawl = start(&world);
     until_share(&mut crawl, 1, 4);
     end_and_replace(&mut crawl, stage, Signal::TERM);
-    until_share(&mut crawl, 3, 5);
+    until_share(&mut crawl, 1, 2);
     assert_eq!(crawl.violations(), [""; 0]);
     end_and_replace(&mut crawl, stage, Signal::KILL);
     assert_accounted_for_until_the_end(&mut crawl);
@@ -218,10 +218,15 @@ fn until_share(crawl: &mut Running, part: u64, of: u64) {
     assert!(!summary.complete, "too late to be a test: {}", json(&summary));
 }
 
+/// Ends a process, and waits until another has taken its place. Nobody is asked: a short crawl may end before all answer.
 fn end_and_replace(crawl: &mut Running, name: &str, how: Signal) {
     let pid = crawl.pid(name);
     signal(pid, how);
-    crawl.until_replaced(name, pid, BACK_AT_MOST);
+    let end = Instant::now() + BACK_AT_MOST;
+    while !crawl.pids(name).iter().any(|now| *now != pid) {
+        assert!(Instant::now() < end && !crawl.has_ended(), "no new {name} within {BACK_AT_MOST:?}:\n{}", crawl.log());
+        std::thread::sleep(Duration::from_millis(20));
+    }
 }
 
 /// No look at the crawl, while it recovers and goes on, finds a URL unaccounted for (P3).
@@ -240,7 +245,7 @@ fn a_process_that_dies_is_not_impolite_when_it_is_back() {
     let delay_ms = 300;
     let world = World::new(Profile {
         hosts: 8,
-        pages_per_host: PagesPerHost::Exactly(20),
+        pages_per_host: PagesPerHost::Exactly(60),
         delay_expected_ms: delay_ms,
         ..Profile::raw()
     });

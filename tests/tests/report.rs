@@ -10,7 +10,7 @@ use std::time::Duration;
 use synthetic_web::{Latency, PagesPerHost, Profile};
 
 const HOSTS: u32 = 12;
-const PAGES: u32 = 80;
+const PAGES: u32 = 120;
 const MINUTE: Duration = Duration::from_secs(60);
 
 fn world() -> World {
@@ -69,7 +69,7 @@ fn last_line(world: &World) -> String {
 fn the_report_of_a_crawl_whose_scheduler_was_killed_says_what_the_web_says() {
     let world = world();
     let mut crawl = world.crawl().set("politeness.delay=1ms").start();
-    for share in [3, 2] {
+    for share in [4, 3] {
         crawl.until(MINUTE, |summary| summary.pages > u64::from(HOSTS * PAGES / share));
         let scheduler = crawl.pid("scheduler");
         signal(scheduler, Signal::KILL);

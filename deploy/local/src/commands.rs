@@ -44,29 +44,31 @@ use crate::handle::PROGRAM;
 use crate::lab::{self, Experiment};
 use arguments::BadArguments;
 use clap::{Parser, Subcommand};
+use shared::exit_codes::{self, BAD_INPUT};
 use shared::log;
 use std::process::ExitCode;
-
-/// Bad configuration or arguments.
-const EXIT_ARGUMENTS: u8 = 2;
-/// Ended by Ctrl-C, as shells expect.
-const EXIT_INTERRUPTED: u8 = 130;
 
 /// A web crawler: a dataflow of separate processes over NATS.
 #[derive(Parser)]
 #[command(
     name = "rhumb",
     version,
-    after_help = "Examples:
-  rhumb crawl https://example.org/ --set 'network.user_agent=mybot/1.0 (+https://example.org/bot)'
-  rhumb crawl --seeds seeds.txt --scope domain --max-pages 10000 --data /var/lib/rhumb --summary summary.json
-  rhumb tap urls.new --limit 5 --format json          in another terminal, while a crawl runs
-  rhumb scale fetcher=4
-  rhumb status --watch"
+    after_help = help()
 )]
 struct CommandLine {
     #[command(subcommand)]
     command: Command,
+}
+
+const EXAMPLES: &str = "Examples:
+  rhumb crawl https://example.org/ --set 'network.user_agent=mybot/1.0 (+https://example.org/bot)'
+  rhumb crawl --seeds seeds.txt --scope domain --max-pages 10000 --data /var/lib/rhumb --summary summary.json
+  rhumb tap urls.new --limit 5 --format json          in another terminal, while a crawl runs
+  rhumb scale fetcher=4
+  rhumb status --watch";
+
+fn help() -> String {
+    format!("{EXAMPLES}\n\n{}", exit_codes::help_of_all())
 }
 
 #[derive(Subcommand)]
@@ -128,7 +130,7 @@ pub(crate) fn main() -> ExitCode {
             let is_bad = error.downcast_ref::<BadArguments>().is_some()
                 || error.is::<shared::config::ConfigError>()
                 || error.is::<shared::identity::Misfit>();
-            if is_bad { ExitCode::from(EXIT_ARGUMENTS) } else { ExitCode::FAILURE }
+            if is_bad { ExitCode::from(BAD_INPUT) } else { ExitCode::FAILURE }
         }
     }
 }

@@ -49,8 +49,24 @@ pub(crate) const SUPERVISOR: &str = "supervisor";
 pub(crate) const SUPERVISION: &str = "supervision";
 /// How long processes may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(1500);
-/// How long to wait for one more answer when nobody knows how many will come.
+/// How long to wait for one more answer when nobody knows whether it will come.
 const QUIET: Duration = Duration::from_millis(250);
+
+/// For how many answers to wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Awaited {
+    /// So many will come: they have [`ANSWER_TIMEOUT`]. Behind them each answer has [`QUIET`].
+    pub(crate) surely: usize,
+    /// No more will come.
+    pub(crate) at_most: usize,
+}
+
+impl From<Option<usize>> for Awaited {
+    /// All of a known number, or those that come.
+    fn from(expected: Option<usize>) -> Self {
+        Awaited { surely: expected.unwrap_or(1), at_most: expected.unwrap_or(usize::MAX) }
+    }
+}
 
 /// Sends a request to the supervising process and returns its answer.
 ///
@@ -77,25 +93,26 @@ pub(crate) async fn supervisor_requests(
     Ok(futures::stream::select(all, looks.filter(is_look)))
 }
 
-/// Sends the same request to all processes and returns their answers (`expected` of them, if known).
+/// Sends the same request to all processes and returns their answers.
 ///
 /// # Errors
 /// The broker does not take the request.
 pub(crate) async fn ask_all<T: DeserializeOwned>(
     bus: &Bus,
     request: &ControlRequest,
-    expected: Option<usize>,
+    awaited: impl Into<Awaited>,
 ) -> anyhow::Result<Vec<T>> {
+    let Awaited { surely, at_most } = awaited.into();
     let inbox = bus.client.new_inbox();
     let mut answers = bus.client.subscribe(inbox.clone()).await.context("cannot subscribe")?;
     let request = serde_json::to_vec(request)?;
     bus.client.publish_with_reply(bus.subjects.control("all"), inbox, request.into()).await?;
     let mut given = Vec::new();
     let end = tokio::time::Instant::now() + ANSWER_TIMEOUT;
-    while expected.is_none_or(|expected| given.len() < expected) {
-        let patience = match (expected, given.is_empty()) {
-            (None, false) => (tokio::time::Instant::now() + QUIET).min(end),
-            _ => end,
+    while given.len() < at_most {
+        let patience = match given.len() < surely {
+            true => end,
+            false => (tokio::time::Instant::now() + QUIET).min(end),
         };
         match tokio::time::timeout_at(patience, answers.next()).await {
             // A subject nobody listens to is answered by the broker, with a status.

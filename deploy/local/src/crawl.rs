@@ -16,6 +16,7 @@ mod here;
 mod kubernetes;
 mod membership;
 mod metrics;
+mod nothing;
 mod pace;
 mod partitions;
 mod plan;
@@ -24,9 +25,12 @@ mod progress;
 mod reporting;
 mod restoring;
 mod settings;
+mod speed;
 mod standing;
 mod start;
+mod telling;
 mod tide;
+mod waits;
 
 pub(crate) use disk::PROBE;
 pub(crate) use membership::{KEPT, begin_or_go_on};
@@ -37,14 +41,15 @@ pub(crate) use restoring::{Restore, check_restored};
 pub(crate) use settings::check_set;
 pub(crate) use tide::TIDE;
 
-use crate::control::{SupervisorRequest, supervisor_requests};
+use crate::control::{Awaited, SupervisorRequest, supervisor_requests};
 use crate::report::Gathered;
 use crate::stages::{ARCHIVER, owns_partitions};
-use crate::status::{ProcessUse, Snapshot, Summary, Supervision};
+use crate::status::{ProcessUse, Snapshot, Summary};
+use async_nats::Subject;
 use bystanders::{Bystanders, Leaving};
 use fleet::Fleet;
 use front::Front;
-use futures::stream::{FuturesUnordered, StreamExt as _};
+use futures::stream::{FuturesUnordered, Stream, StreamExt as _};
 use here::Here;
 use pace::{FIRST_LOOK_AFTER, LOOK_AFTER_IDLE};
 use partitions::Partitions;
@@ -52,7 +57,6 @@ use ports::check_ports;
 use progress::Progress;
 use shared::bus::{Buckets, Bus, Interested, is_inbox, make_streams, remove_consumer};
 use shared::identity::{Identity, Misfit};
-use shared::process::reachable;
 use shared::stage::Ownership;
 use standing::Standing;
 use start::{Parts, start};
@@ -60,9 +64,12 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 use tide::Tide;
 use tokio::signal::unix::{SignalKind, signal};
+use waits::{News, Waits};
 
 /// Between two looks at processes.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// One look of so many waits for all processes.
+const PATIENT_EVERY: u64 = 10;
 /// How long the broker may take to make streams again.
 const MAKE_MAX: Duration = Duration::from_secs(5);
 
@@ -70,7 +77,7 @@ const MAKE_MAX: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// It cannot be started; a process cannot go on; another `rhumb` took the crawl over; the summary cannot be written; URLs are
-/// unaccounted for in the end (P3).
+/// unaccounted for in the end (P3); it has ended by itself, and no page was ever fetched.
 pub(crate) async fn run(plan: &Plan) -> anyhow::Result<EndReason> {
     let mut crawl = match &plan.runs {
         Runs::Here => Crawl::new(plan, start(plan).await?),
@@ -84,17 +91,22 @@ pub(crate) async fn run(plan: &Plan) -> anyhow::Result<EndReason> {
             }
         }
     };
-    let reason = crawl.watch().await;
-    let is_over = matches!(reason, Ok(EndReason::Done));
+    let mut requests = supervisor_requests(&crawl.bus).await?;
+    let reason = crawl.watch(&mut requests).await;
+    let _telling = crawl.tell_end(requests).await;
+    let is_over = matches!(reason, Ok(EndReason::Complete | EndReason::AtLimit));
     let ended = crawl.end(is_over, reason.is_ok()).await;
     let reason = reason?;
-    ended?;
+    let nothing = ended?;
     let violations = crawl.standing.violations();
     anyhow::ensure!(
         violations.is_empty(),
         "the crawl has ended, and URLs are unaccounted for: {}; what was lost cannot be found again in this crawl",
         violations.join("; ")
     );
+    if let Some(why) = nothing.filter(|_| reason == EndReason::Complete) {
+        anyhow::bail!("the crawl has ended, and no page was fetched: {why}");
+    }
     Ok(reason)
 }
 
@@ -129,6 +141,11 @@ struct Crawl<'a> {
     has_said: Option<&'static str>,
     /// Whether what is kept back in traps is to end, as it was said last; none before.
     traps_end: Option<bool>,
+    waits: Waits,
+    /// Processes that had died at the latest look.
+    restarts_at_look: u64,
+    /// Who has asked how the crawl stands, and is answered after the next look.
+    asked: Vec<Subject>,
 }
 
 impl<'a> Crawl<'a> {
@@ -164,23 +181,32 @@ impl<'a> Crawl<'a> {
             configuration,
             has_said: None,
             traps_end: None,
+            waits: Waits::default(),
+            restarts_at_look: 0,
+            asked: Vec::new(),
         }
     }
 
     /// Looks after the crawl until it is complete, at a limit, or interrupted.
-    async fn watch(&mut self) -> anyhow::Result<EndReason> {
-        let mut requests = supervisor_requests(&self.bus).await?;
+    async fn watch(
+        &mut self,
+        requests: &mut (impl Stream<Item = async_nats::Message> + Unpin),
+    ) -> anyhow::Result<EndReason> {
         let mut interrupt = signal(SignalKind::interrupt())?;
         let mut terminate = signal(SignalKind::terminate())?;
         let (plan, bus) = (self.plan, self.bus.clone());
         // At most one at a time. A process that is away makes it wait: not the supervision.
         let mut snapshots = FuturesUnordered::new();
         let mut next_snapshot = Instant::now() + FIRST_LOOK_AFTER;
+        // How many had asked before the look that is under way.
+        let mut askers = 0;
         loop {
             self.front.health.runs(Ok(()));
             self.look_after_stages().await?;
-            if snapshots.is_empty() && next_snapshot <= Instant::now() && self.bus.is_connected() {
-                snapshots.push(Snapshot::take(&bus, &plan.pipeline, Some(self.expected())));
+            let is_due = next_snapshot <= Instant::now() || !self.asked.is_empty();
+            if snapshots.is_empty() && is_due && self.bus.is_connected() {
+                askers = self.asked.len();
+                snapshots.push(Snapshot::take(&bus, &plan.pipeline, self.awaited()));
             }
             tokio::select! {
                 _ = interrupt.recv() => return Ok(EndReason::Interrupted),
@@ -189,13 +215,15 @@ impl<'a> Crawl<'a> {
                 Some(snapshot) = snapshots.next() => {
                     let quiet = self.take_in(snapshot).await?;
                     next_snapshot = Instant::now() + self.snapshot_after(quiet);
+                    self.tell(askers).await;
                 }
                 () = tokio::time::sleep(LOOK_EVERY) => {}
             }
             if self.standing.is_over() || self.at_limit() {
                 self.end_traps(false).await;
                 if plan.ends {
-                    return Ok(EndReason::Done);
+                    let is_over = self.standing.is_over();
+                    return Ok(if is_over { EndReason::Complete } else { EndReason::AtLimit });
                 }
                 self.say_over().await;
             } else if self.standing.has_traps_alone() {
@@ -242,12 +270,24 @@ impl<'a> Crawl<'a> {
     /// A stream has become shorter.
     fn learn(&mut self, snapshot: Snapshot) -> anyhow::Result<bool> {
         self.tide.learn(&snapshot.last_sequences)?;
+        self.restarts_at_look = self.restarts();
         let quiet = self.standing.learn(snapshot, self.broker_use(), &self.plan.pipeline, self.expected());
+        self.say_waits(quiet);
         let summary = self.summary();
-        self.progress.show(&summary);
+        self.progress.show(&summary, self.standing.was_whole(), self.standing.snapshot().is_paused());
         let (expected, missing) = (self.expected(), self.missing());
         self.front.learn(self.standing.snapshot(), summary, self.partitions.owners(), expected, missing);
         Ok(quiet)
+    }
+
+    /// Says what the crawl waits for while nothing moves. `quiet`: nothing was left to do.
+    fn say_waits(&mut self, quiet: bool) {
+        let news = self.waits.learn(Instant::now(), self.standing.snapshot(), &self.plan.pipeline, quiet);
+        match news {
+            Some(News::Waits(why)) => tracing::warn!("the crawl waits: {why}"),
+            Some(News::GoesOn) => tracing::info!("the crawl goes on"),
+            None => {}
+        }
     }
 
     /// How many processes there should be, here and on other machines.
@@ -256,6 +296,22 @@ impl<'a> Crawl<'a> {
             Stages::Here(here) => here.processes.expected() + self.partitions.elsewhere().count(),
             Stages::Deployed(fleet) => fleet.expected(),
         }
+    }
+
+    /// Who answered at the last look is waited for: one that died or starts would make every look a long one. Now and then
+    /// all are: one that is slow to answer is not passed over for ever.
+    fn awaited(&self) -> Awaited {
+        let at_most = self.expected();
+        let surely = match self.standing.looks() % PATIENT_EVERY {
+            0 => at_most,
+            _ => self.standing.answered().saturating_sub(self.deaths_since_look()).min(at_most),
+        };
+        Awaited { surely: surely.max(1), at_most }
+    }
+
+    /// Processes that died since the latest look: none of them answers the next one.
+    fn deaths_since_look(&self) -> usize {
+        usize::try_from(self.restarts().saturating_sub(self.restarts_at_look)).unwrap_or(usize::MAX)
     }
 
     /// Instances with partitions that do not run.
@@ -267,7 +323,12 @@ impl<'a> Crawl<'a> {
     }
 
     fn summary(&self) -> Summary {
-        Summary { consumers_removed: self.bystanders.removed().to_vec(), ..self.standing.summary(self.restarts()) }
+        Summary {
+            consumers_removed: self.bystanders.removed().to_vec(),
+            waits: self.waits.now().unwrap_or_default().to_owned(),
+            product_token: self.plan.pipeline.product_token(),
+            ..self.standing.summary(self.restarts())
+        }
     }
 
     fn restarts(&self) -> u64 {
@@ -389,26 +450,14 @@ impl<'a> Crawl<'a> {
                 let split = self.partitions.split(&partitions).await;
                 split.map_or_else(|error| format!("{error:#}"), |()| String::new()).into_bytes()
             }
-            Ok(SupervisorRequest::Status) => serde_json::to_vec(&self.supervision()).unwrap_or_default(),
+            Ok(SupervisorRequest::Status) => {
+                self.asked.extend(request.reply.filter(|reply| is_inbox(reply)));
+                return;
+            }
             Err(_) => return,
         };
         if let Some(reply) = request.reply.filter(|reply| is_inbox(reply)) {
             let _ = self.bus.client.publish(reply, answer.into()).await;
-        }
-    }
-
-    fn supervision(&self) -> Supervision {
-        Supervision {
-            restarts: self.restarts(),
-            listen: reachable(self.front.listen()),
-            elapsed_s: self.standing.elapsed().as_secs_f64(),
-            deployed: matches!(self.stages, Stages::Deployed(_)),
-            broker: self.broker_use(),
-            consumers_removed: self.bystanders.removed().to_vec(),
-            elsewhere: match &self.stages {
-                Stages::Here(_) => self.partitions.elsewhere().in_words(),
-                Stages::Deployed(fleet) => fleet.in_words(),
-            },
         }
     }
 

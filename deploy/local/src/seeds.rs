@@ -4,6 +4,10 @@
 //! Invariants: seeds that a crawl was given reach the broker, also when its start was cut short. A host is in the scope
 //! before a page can lead to it.
 
+mod given;
+
+pub(crate) use given::Given;
+
 use anyhow::Context as _;
 use shared::bus::{Bus, Publisher, SCOPE};
 use shared::config::Follow;
@@ -21,34 +25,6 @@ use std::time::Duration;
 const SEEDS_PER_MESSAGE: usize = 256;
 /// How long the broker may take to store them.
 const STORE_TIMEOUT: Duration = Duration::from_secs(30);
-
-/// An error shows the beginning of a bad seed, up to this number of characters.
-const SHOWN: usize = 200;
-
-/// Reads seeds from the command line and from a file (one a line; empty lines and lines that start with `#` are
-/// skipped; `-` is standard input) and returns their canonical forms. The error names the first one that is no URL.
-pub(crate) fn read(urls: &[String], file: Option<&Path>) -> Result<Vec<String>, String> {
-    let mut seeds = Vec::new();
-    for url in urls {
-        seeds.push(canonical(url)?);
-    }
-    if let Some(path) = file {
-        let text = if path == Path::new("-") {
-            std::io::read_to_string(std::io::stdin())
-        } else {
-            std::fs::read_to_string(path)
-        }
-        .map_err(|error| format!("cannot read seeds from {}: {error}", path.display()))?;
-        for (number, line) in text.trim_start_matches('\u{feff}').lines().enumerate() {
-            let line = line.trim();
-            if line.is_empty() || line.starts_with('#') {
-                continue;
-            }
-            seeds.push(canonical(line).map_err(|error| format!("{}:{}: {error}", path.display(), number + 1))?);
-        }
-    }
-    Ok(seeds)
-}
 
 /// Seeds of a crawl on their way to the broker: in a file, so that `--resume` goes on with those of a start that was cut
 /// short.
@@ -92,28 +68,6 @@ impl Seeds {
             _ => Ok(()),
         }
     }
-}
-
-fn canonical(url: &str) -> Result<String, String> {
-    shared::url::canonical(url, None, None)
-        .map_err(|reason| format!("seed '{}' is no URL that can be crawled: {reason}", shown(url)))
-}
-
-fn shown(url: &str) -> String {
-    let mut shown: String = url.chars().take(SHOWN).collect();
-    if shown.len() < url.len() {
-        shown.push('…');
-    }
-    shown
-}
-
-/// Names the first seed that the crawl would not take for its length.
-pub(crate) fn check_length(seeds: &[String], url_bytes_max: usize) -> Result<(), String> {
-    let long = seeds.iter().find(|seed| seed.len() > url_bytes_max);
-    long.map_or(Ok(()), |seed| {
-        let (shown, bytes) = (shown(seed), seed.len());
-        Err(format!("seed '{shown}' has {bytes} bytes, limits.url_bytes_max accepts {url_bytes_max}"))
-    })
 }
 
 /// A number that no other injection has: by it the URL-seen test knows an injection that is delivered twice.

@@ -13,6 +13,7 @@ mod lanes;
 mod orders;
 mod owners;
 mod publisher;
+mod redelivery;
 mod register;
 pub mod spool;
 mod streams;
@@ -32,6 +33,7 @@ pub(crate) use lanes::{lane_among, priority};
 pub use orders::{OrdersBucket, OrdersGiven};
 pub use owners::{OwnersBucket, OwnersTable};
 pub use publisher::{Publisher, StreamAnswer};
+pub use redelivery::give_again;
 pub use register::{Register, StateNote};
 pub(crate) use streams::PRIORITY_GROUP;
 pub use streams::{

@@ -254,23 +254,4 @@ impl Check {
             ));
         }
     }
-
-    /// The owner of a server must be able to ask who crawls it.
-    pub(super) fn user_agent(&mut self, pipeline: &Pipeline) {
-        let agent = &pipeline.network.user_agent;
-        if agent.chars().any(|c| c.is_control() || !c.is_ascii()) {
-            self.0.push(format!(
-                "configuration key network.user_agent = {agent:?}: accepted are printable ASCII characters"
-            ));
-        }
-        let names_a_contact = agent.contains('@') || agent.contains("http://") || agent.contains("https://");
-        let contacts_the_public = !pipeline.network.allow_private_addresses && pipeline.replayed().is_none();
-        if contacts_the_public && !names_a_contact {
-            self.0.push(format!(
-                "configuration key network.user_agent = '{agent}': a crawl of the public web needs an agent that names a \
-                 contact, such as 'mybot/1.0 (+https://example.org/bot)' or 'mybot/1.0 (crawler@example.org)'; \
-                 a crawl of private addresses (network.allow_private_addresses: true) needs none"
-            ));
-        }
-    }
 }

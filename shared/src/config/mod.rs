@@ -23,6 +23,7 @@ mod scope;
 mod stages;
 mod topic;
 mod units;
+mod user_agent;
 mod validate;
 
 pub use crate::topology::Retention;

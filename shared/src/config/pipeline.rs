@@ -79,15 +79,6 @@ impl Pipeline {
     pub fn scope_of(&self, topic: &str) -> Scope {
         self.topics.get(topic).map_or_else(|| self.scope.clone(), |topic| topic.scope.over(&self.scope))
     }
-
-    /// The user agent sent with every request.
-    pub fn user_agent(&self) -> String {
-        if self.network.user_agent.is_empty() {
-            concat!("rhumb/", env!("CARGO_PKG_VERSION")).to_owned()
-        } else {
-            self.network.user_agent.clone()
-        }
-    }
 }
 
 /// What acknowledged work survives.
@@ -132,6 +123,7 @@ pub struct Network {
     pub nameservers: Vec<NameServer>,
     pub allow_private_addresses: bool,
     pub user_agent: String,
+    pub product_token: String,
     pub headers: BTreeMap<String, String>,
     pub cookies: bool,
     pub proxy: Proxy,
@@ -168,6 +160,7 @@ pub struct Limits {
     pub sitemaps_per_server: usize,
     pub sitemap_guess: bool,
     pub body_bytes_max: Bytes,
+    pub sitemap_bytes_max: Bytes,
     pub header_bytes_max: Bytes,
     pub decoded_bytes_max: Bytes,
     #[serde(deserialize_with = "duration")]
@@ -188,6 +181,7 @@ pub struct Limits {
     pub shape_pages: u64,
     pub query_parameters: usize,
     pub links_per_page: usize,
+    pub links_per_sitemap: usize,
 }
 
 /// What becomes of the URLs of a host or domain whose budget is used up.

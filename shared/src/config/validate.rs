@@ -91,6 +91,7 @@ fn limits(pipeline: &Pipeline, check: &mut Check) {
     check.within("limits.pages_per_domain", limits.pages_per_domain, 0, 1_000_000_000);
     check.within("limits.sitemaps_per_server", limits.sitemaps_per_server, 0, 100);
     check.within("limits.body_bytes_max", limits.body_bytes_max, Bytes(1), body_bytes_max);
+    check.within("limits.sitemap_bytes_max", limits.sitemap_bytes_max, Bytes(64 << 10), Bytes(1 << 30));
     check.within("limits.header_bytes_max", limits.header_bytes_max, Bytes(8 << 10), Bytes(1 << 20));
     check.within("limits.decoded_bytes_max", limits.decoded_bytes_max, Bytes(1 << 10), Bytes(1 << 30));
     check.lasting(
@@ -113,6 +114,7 @@ fn limits(pipeline: &Pipeline, check: &mut Check) {
     check.within("limits.query_parameters", limits.query_parameters, 0, 1_000);
     topics(pipeline, check);
     check.within("limits.links_per_page", limits.links_per_page, 1, 100_000);
+    check.within("limits.links_per_sitemap", limits.links_per_sitemap, 1, 1_000_000);
 }
 
 /// The scopes, and the topics.
@@ -245,6 +247,7 @@ fn archiver(stages: &Stages, check: &mut Check) {
 
 fn network(pipeline: &Pipeline, check: &mut Check) {
     check.user_agent(pipeline);
+    check.product_token(&pipeline.network.product_token);
     check.lasting("network.doubt_max", pipeline.network.doubt_max, Duration::ZERO, 24 * HOUR);
     for (name, value) in &pipeline.network.headers {
         check.header(name, value);

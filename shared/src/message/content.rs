@@ -58,12 +58,36 @@ pub struct Document {
     pub language: String,
     /// Number of its links that can be crawled.
     pub links: u32,
+    /// The limit beyond which links of it were left out; none when all were taken.
+    pub cut: Option<Cut>,
 }
 
-impl EdgeMessage for Documents {
-    const EDGE: Edge = Edge::Documents;
-    const VERSION: u8 = 1;
+/// A limit that ended the reading of a document: what is beyond it was left out.
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Copy, Debug, PartialEq, Eq)]
+#[rkyv(derive(Debug, PartialEq))]
+pub enum Cut {
+    /// Links of a page.
+    PageLinks,
+    /// Links of a sitemap.
+    SitemapLinks,
+    /// Bytes of a page, without its content codings.
+    PageBytes,
+    /// Bytes of a sitemap, without its content codings.
+    SitemapBytes,
 }
+
+impl Cut {
+    /// The key of `pipeline.yaml` that has the limit.
+    pub const fn key(self) -> &'static str {
+        match self {
+            Cut::PageLinks => "limits.links_per_page",
+            Cut::SitemapLinks => "limits.links_per_sitemap",
+            Cut::PageBytes => "limits.decoded_bytes_max",
+            Cut::SitemapBytes => "limits.sitemap_bytes_max",
+        }
+    }
+}
+
 impl EdgeMessage for ContentAsk {
     const EDGE: Edge = Edge::ContentAsks;
     const VERSION: u8 = 2;

@@ -1,7 +1,10 @@
 //! Messages of which an earlier version is read as well: that version, and how it becomes the present one.
 
+use super::content::{Document, Documents};
 use super::envelope::{Before, EdgeMessage};
-use super::fetch::{HttpVersion, JobId, Page, Report, RequestResult, RobotsResponse};
+use super::fetch::{
+    FailureKind, HttpVersion, JobId, Page, Report, RequestEnd, RequestResult, RobotsResponse, Truncation, Validators,
+};
 use super::text::UrlList;
 use super::urls::{Anchor, Boost, Boosts, FoundUrls, Origin};
 use crate::topology::Edge;
@@ -10,20 +13,20 @@ use std::net::IpAddr;
 
 impl EdgeMessage for Report {
     const EDGE: Edge = Edge::FetchReports;
-    const VERSION: u8 = 4;
-    const BEFORE: Option<Before<Self>> = Some(Before::of::<Report3>());
+    const VERSION: u8 = 5;
+    const BEFORE: Option<Before<Self>> = Some(Before::of::<Report4>());
 }
 
-/// A report before there were replays: no request of it failed as not archived.
+/// A report when no response was said to lack anything.
 #[derive(Archive, Serialize, Deserialize)]
-pub struct Report3 {
+pub struct Report4 {
     job: JobId,
     fetcher: String,
     partition: u16,
     server: String,
     sequence: u32,
     last: bool,
-    results: Vec<RequestResult>,
+    results: Vec<RequestResult4>,
     connect_us: Option<u32>,
     requests: u32,
     busy_us: u64,
@@ -32,13 +35,35 @@ pub struct Report3 {
     robots: Option<RobotsResponse>,
 }
 
-impl EdgeMessage for Report3 {
-    const EDGE: Edge = Edge::FetchReports;
-    const VERSION: u8 = 3;
+#[derive(Archive, Serialize, Deserialize)]
+pub struct RequestResult4 {
+    slot: u64,
+    end: RequestEnd4,
 }
 
-impl From<Report3> for Report {
-    fn from(before: Report3) -> Report {
+#[derive(Archive, Serialize, Deserialize)]
+pub enum RequestEnd4 {
+    Response {
+        status: u16,
+        bytes: u64,
+        truncated: bool,
+        elapsed_us: u32,
+        retry_after_s: Option<u32>,
+        fetched_at_ms: u64,
+        media_type: String,
+        validators: Validators,
+    },
+    Failure(FailureKind),
+    Untried,
+}
+
+impl EdgeMessage for Report4 {
+    const EDGE: Edge = Edge::FetchReports;
+    const VERSION: u8 = 4;
+}
+
+impl From<Report4> for Report {
+    fn from(before: Report4) -> Report {
         Report {
             job: before.job,
             fetcher: before.fetcher,
@@ -46,7 +71,7 @@ impl From<Report3> for Report {
             server: before.server,
             sequence: before.sequence,
             last: before.last,
-            results: before.results,
+            results: before.results.into_iter().map(RequestResult::from).collect(),
             connect_us: before.connect_us,
             requests: before.requests,
             busy_us: before.busy_us,
@@ -57,10 +82,40 @@ impl From<Report3> for Report {
     }
 }
 
+impl From<RequestResult4> for RequestResult {
+    fn from(RequestResult4 { slot, end }: RequestResult4) -> RequestResult {
+        let end = match end {
+            RequestEnd4::Response {
+                status,
+                bytes,
+                truncated,
+                elapsed_us,
+                retry_after_s,
+                fetched_at_ms,
+                media_type,
+                validators,
+            } => RequestEnd::Response {
+                status,
+                bytes,
+                truncated,
+                elapsed_us,
+                retry_after_s,
+                fetched_at_ms,
+                media_type,
+                validators,
+                lacks: None,
+            },
+            RequestEnd4::Failure(kind) => RequestEnd::Failure(kind),
+            RequestEnd4::Untried => RequestEnd::Untried,
+        };
+        RequestResult { slot, end }
+    }
+}
+
 impl EdgeMessage for Page {
     const EDGE: Edge = Edge::Pages;
-    const VERSION: u8 = 5;
-    const BEFORE: Option<Before<Self>> = Some(Before::of::<Page4>());
+    const VERSION: u8 = 6;
+    const BEFORE: Option<Before<Self>> = Some(Before::of::<Page5>());
 
     fn bytes_about(&self) -> usize {
         let headers = self.headers.iter().chain(&self.request_headers);
@@ -70,9 +125,9 @@ impl EdgeMessage for Page {
     }
 }
 
-/// A page when responses to requests for robots.txt were none.
+/// A page before it said why its body is not whole.
 #[derive(Archive, Serialize, Deserialize)]
-pub struct Page4 {
+pub struct Page5 {
     url: String,
     origin: Origin,
     status: u16,
@@ -84,15 +139,16 @@ pub struct Page4 {
     headers: Vec<(String, Vec<u8>)>,
     truncated: bool,
     body: Vec<u8>,
+    is_robots: bool,
 }
 
-impl EdgeMessage for Page4 {
+impl EdgeMessage for Page5 {
     const EDGE: Edge = Edge::Pages;
-    const VERSION: u8 = 4;
+    const VERSION: u8 = 5;
 }
 
-impl From<Page4> for Page {
-    fn from(before: Page4) -> Page {
+impl From<Page5> for Page {
+    fn from(before: Page5) -> Page {
         Page {
             url: before.url,
             origin: before.origin,
@@ -103,9 +159,9 @@ impl From<Page4> for Page {
             http_version: before.http_version,
             request_headers: before.request_headers,
             headers: before.headers,
-            truncated: before.truncated,
+            truncated: before.truncated.then_some(Truncation::Unspecified),
             body: before.body,
-            is_robots: false,
+            is_robots: before.is_robots,
         }
     }
 }
@@ -160,5 +216,44 @@ impl EdgeMessage for Boosts1 {
 impl From<Boosts1> for Boosts {
     fn from(Boosts1 { partition, boosts }: Boosts1) -> Boosts {
         Boosts { partition, boosts, sketches: Vec::new() }
+    }
+}
+
+impl EdgeMessage for Documents {
+    const EDGE: Edge = Edge::Documents;
+    const VERSION: u8 = 2;
+    const BEFORE: Option<Before<Self>> = Some(Before::of::<Documents1>());
+}
+
+/// What documents say of themselves before it was said what a limit left out.
+#[derive(Archive, Serialize, Deserialize)]
+pub struct Documents1 {
+    entries: Vec<Document1>,
+}
+
+/// One of them.
+#[derive(Archive, Serialize, Deserialize)]
+pub struct Document1 {
+    url: String,
+    fetched_at_ms: u64,
+    title: String,
+    language: String,
+    links: u32,
+}
+
+impl EdgeMessage for Documents1 {
+    const EDGE: Edge = Edge::Documents;
+    const VERSION: u8 = 1;
+}
+
+impl From<Documents1> for Documents {
+    fn from(Documents1 { entries }: Documents1) -> Documents {
+        Documents { entries: entries.into_iter().map(Document::from).collect() }
+    }
+}
+
+impl From<Document1> for Document {
+    fn from(Document1 { url, fetched_at_ms, title, language, links }: Document1) -> Document {
+        Document { url, fetched_at_ms, title, language, links, cut: None }
     }
 }

@@ -1,4 +1,4 @@
-//! The messages between scheduler and fetcher, the pages that the fetcher passes on, and the outcomes of URLs.
+//! The messages between scheduler and fetcher, and the pages that the fetcher passes on.
 
 use super::envelope::EdgeMessage;
 use super::urls::Origin;
@@ -201,11 +201,25 @@ pub enum RequestEnd {
         media_type: String,
         /// For the next time that the URL is fetched.
         validators: Validators,
+        /// What is missing in it, so that its status alone does not say how the URL ended.
+        lacks: Option<Lack>,
     },
     /// No response.
     Failure(FailureKind),
     /// The server was not contacted for it: it costs no attempt.
     Untried,
+}
+
+/// What a response lacks.
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Copy, Debug, PartialEq, Eq)]
+#[rkyv(derive(Debug, PartialEq))]
+#[serde(rename_all = "kebab-case")]
+pub enum Lack {
+    /// It has a status of redirects, other than 304, and no target that could be followed
+    /// ([`target`](crate::redirect::target)).
+    Target,
+    /// Its body was cut because the end did not come, and its head gives no length: neither Content-Length nor chunks.
+    Length,
 }
 
 /// Why a request brought no response.
@@ -233,6 +247,8 @@ pub enum FailureKind {
     Forbidden,
     /// The archive that is replayed has no response to it, or a damaged one.
     NotArchived,
+    /// The answer's body did not end in time, or came too slowly, and its head gives no length.
+    NoLength,
 }
 
 impl FailureKind {
@@ -249,6 +265,7 @@ impl FailureKind {
             FailureKind::HeaderTooLarge => "header-too-large",
             FailureKind::Forbidden => "forbidden",
             FailureKind::NotArchived => "not-archived",
+            FailureKind::NoLength => "no-length",
         }
     }
 }
@@ -289,14 +306,41 @@ pub struct Page {
     /// Response headers as sent, names in lower case.
     #[serde(serialize_with = "super::fields::headers")]
     pub headers: Vec<(String, Vec<u8>)>,
-    /// The body was longer than `limits.body_bytes_max`, ended early, did not come in time, or was not wanted
-    /// (`limits.skip_types`).
-    pub truncated: bool,
+    /// Why the body is not whole; none: it is. In JSON `truncated` says whether there is a reason, and `truncation` which.
+    #[serde(flatten, serialize_with = "super::fields::truncation")]
+    pub truncated: Option<Truncation>,
     /// The body.
     #[serde(serialize_with = "super::fields::length")]
     pub body: Vec<u8>,
     /// It was fetched for its rules: it belongs into an archive, and is no page of the crawl.
     pub is_robots: bool,
+}
+
+/// Why a body is not whole (WARC 1.1, section 5.15).
+#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Copy, Debug, PartialEq, Eq)]
+#[rkyv(derive(Debug, PartialEq))]
+#[serde(rename_all = "kebab-case")]
+pub enum Truncation {
+    /// It is longer than `limits.body_bytes_max`, or than a message may be.
+    Length,
+    /// It did not come in time (`limits.request_timeout`), or too slowly (`limits.transfer_rate_min`).
+    Time,
+    /// The connection ended before the body did, or the body is no longer HTTP from there on.
+    Disconnect,
+    /// Another reason, or none that is known: it was not wanted (`limits.skip_types`), or an archive does not say.
+    Unspecified,
+}
+
+impl Truncation {
+    /// The reason as `WARC-Truncated` has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Truncation::Length => "length",
+            Truncation::Time => "time",
+            Truncation::Disconnect => "disconnect",
+            Truncation::Unspecified => "unspecified",
+        }
+    }
 }
 
 /// A version of HTTP.
@@ -313,108 +357,6 @@ pub enum HttpVersion {
     /// HTTP/2.
     #[serde(rename = "h2")]
     Http2,
-}
-
-/// How a new URL ended, exactly one of these.
-#[derive(
-    Archive, Serialize, Deserialize, serde::Serialize, Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord,
-)]
-#[rkyv(derive(Debug, PartialEq))]
-#[serde(rename_all = "kebab-case")]
-#[repr(u8)]
-pub enum Outcome {
-    /// 2xx.
-    Fetched,
-    /// 304.
-    NotModified,
-    /// 3xx.
-    Redirected,
-    /// 404 or 410.
-    Gone,
-    /// Other 4xx, after retries where they make sense.
-    Refused,
-    /// 5xx, network or protocol, after retries.
-    Failed,
-    /// robots.txt.
-    Disallowed,
-    /// No address.
-    Unresolvable,
-    /// More pages of the host, or of the domain, than allowed.
-    OverBudget,
-    /// It lies in a trap.
-    Trapped,
-    /// An operator dropped it.
-    Dropped,
-}
-
-impl Outcome {
-    /// All outcomes, in order of their number.
-    pub const ALL: [Outcome; 11] = [
-        Outcome::Fetched,
-        Outcome::NotModified,
-        Outcome::Redirected,
-        Outcome::Gone,
-        Outcome::Refused,
-        Outcome::Failed,
-        Outcome::Disallowed,
-        Outcome::Unresolvable,
-        Outcome::OverBudget,
-        Outcome::Trapped,
-        Outcome::Dropped,
-    ];
-
-    /// The outcome's name in status, metrics and logs.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Outcome::Fetched => "fetched",
-            Outcome::NotModified => "not-modified",
-            Outcome::Redirected => "redirected",
-            Outcome::Gone => "gone",
-            Outcome::Refused => "refused",
-            Outcome::Failed => "failed",
-            Outcome::Disallowed => "disallowed",
-            Outcome::Unresolvable => "unresolvable",
-            Outcome::OverBudget => "over-budget",
-            Outcome::Trapped => "trapped",
-            Outcome::Dropped => "dropped",
-        }
-    }
-}
-
-/// `outcomes.<p>`: how URLs ended.
-#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq)]
-pub struct Outcomes {
-    /// One entry per URL.
-    pub entries: Vec<OutcomeEntry>,
-}
-
-/// How one URL ended.
-#[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, PartialEq, Eq)]
-pub struct OutcomeEntry {
-    /// The URL.
-    pub url: String,
-    /// Its serial number, see [`NewUrls::first_serial`](super::NewUrls::first_serial).
-    pub serial: u64,
-    /// How it was found.
-    pub origin: Origin,
-    /// How it ended.
-    pub outcome: Outcome,
-    /// HTTP status of the last response, 0 without one.
-    pub status: u16,
-    /// When the last response came, in milliseconds since 1970; 0 without one.
-    pub fetched_at_ms: u64,
-    /// Its `type/subtype` in lower case; empty without one.
-    pub media_type: String,
-    /// Bytes of the body.
-    pub bytes: u64,
-    /// The body was cut.
-    pub truncated: bool,
-    /// Duration of the last request, in microseconds.
-    pub elapsed_us: u32,
-    /// Requests made for it.
-    pub attempts: u8,
-    /// A reason for a person to read: `timeout`, `robots.txt`, `no such name`; may be empty.
-    pub reason: String,
 }
 
 /// `errands.<p>`: what the scheduler of one partition wants of that of another, and its answer. Either a robots.txt
@@ -466,10 +408,6 @@ impl EdgeMessage for AskReply {
 impl EdgeMessage for ToFetcher {
     const EDGE: Edge = Edge::FetchJobs;
     const VERSION: u8 = 5;
-}
-impl EdgeMessage for Outcomes {
-    const EDGE: Edge = Edge::Outcomes;
-    const VERSION: u8 = 4;
 }
 impl EdgeMessage for Errand {
     const EDGE: Edge = Edge::Errands;

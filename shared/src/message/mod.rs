@@ -1,7 +1,8 @@
 //! The messages of the pipeline: one Rust type per edge and one per reply, archived with rkyv, in one envelope.
 //!
 //! [`MESSAGES`] lists them with edge and version; [`crate::topology::EDGES`] says who sends each to whom. Each type stands with
-//! the others of its part of the way: discovery to frontier (`urls`), scheduler and fetcher (`fetch`), parser (`content`).
+//! the others of its part of the way: discovery to frontier (`urls`), scheduler and fetcher (`fetch`), what came of it
+//! (`outcomes`), parser (`content`).
 //!
 //! Invariant: nothing is read from a payload before its magic, edge, schema version, checksum and
 //! archive have been checked ([`envelope`]).
@@ -16,8 +17,11 @@ mod fetch;
 mod fields;
 mod frame;
 #[allow(missing_docs, reason = "rkyv's derive makes archived twins without docs")]
+mod outcomes;
+#[allow(missing_docs, reason = "rkyv's derive makes archived twins without docs")]
 mod quality;
 mod reference;
+mod sitemap;
 mod table;
 pub mod tap;
 mod text;
@@ -30,6 +34,7 @@ pub use content::*;
 pub use envelope::{Before, EdgeMessage, InPlace, Undecodable, decode, encode};
 pub use fetch::*;
 pub use frame::{FRAME_PAYLOADS_MAX, FRAME_VERSION, frame, payloads};
+pub use outcomes::*;
 pub use quality::Quality;
 pub use reference::{REFERENCE_VERSION, Reference};
 pub use table::{MESSAGES, MessageRow};

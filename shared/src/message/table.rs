@@ -7,7 +7,8 @@
 
 use super::content::{ContentAsk, ContentReply, Documents};
 use super::envelope::{EdgeMessage, Undecodable, decode};
-use super::fetch::{Ask, AskReply, Errand, Outcomes, Page, Report, ToFetcher};
+use super::fetch::{Ask, AskReply, Errand, Page, Report, ToFetcher};
+use super::outcomes::Outcomes;
 use super::urls::{Boosts, DnsRefresh, FilteredUrls, FoundUrls, NewUrls, ReadyUrls, SplitUrls};
 use crate::topology::Edge;
 use rkyv::Deserialize;

@@ -6,7 +6,8 @@
 //! in hand ([`Page::url`], [`Origin::page`]), so no message carries the id and no store keeps it. A page that is fetched
 //! again has the same trace: time and job tell its fetches apart.
 
-use super::fetch::{OutcomeEntry, Page, Request};
+use super::fetch::{Page, Request};
+use super::outcomes::OutcomeEntry;
 use super::urls::Origin;
 use crate::url::fingerprint;
 use serde::{Serialize, Serializer};
@@ -52,7 +53,7 @@ impl Serialize for Trace {
 impl Origin {
     /// The trace of the page on which the URLs stood; none of seeds.
     pub fn trace(&self) -> Option<Trace> {
-        (!self.page.is_empty()).then(|| Trace::of(&self.page))
+        (!self.page.is_empty()).then(|| Trace::of(self.found_on()))
     }
 }
 

@@ -10,7 +10,8 @@ use rkyv::{Archive, Deserialize, Serialize};
 /// How URLs were found: the trace of discovery that travels with them to their outcome. By default nothing is known.
 #[derive(Archive, Serialize, Deserialize, serde::Serialize, Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Origin {
-    /// The page on which the URLs stood; empty for a seed.
+    /// The page on which the URLs stood; empty for a seed. Of sitemaps that are named as such it has a mark: see
+    /// [`Origin::found_on`], [`Origin::sitemap_of`].
     pub page: String,
     /// The crawl goal they belong to.
     pub topic: String,
@@ -45,8 +46,9 @@ impl Origin {
 
     /// Where they were found, for people: `found on http://a.test/ (depth 1, topic default)`.
     pub fn in_words(&self) -> String {
-        let Origin { page, topic, depth, redirects, .. } = self;
-        match (page.as_str(), redirects) {
+        let Origin { topic, depth, redirects, .. } = self;
+        let page = self.found_on();
+        match (page, redirects) {
             ("", _) => format!("a seed of topic {topic}"),
             (_, 0) => format!("found on {page} (depth {depth}, topic {topic})"),
             _ => format!("redirected to from {page} (depth {depth}, topic {topic})"),

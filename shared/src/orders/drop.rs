@@ -104,7 +104,8 @@ impl Selector {
             Selector::Rejected(filters) => {
                 let origin = origin();
                 let filters = filters.of(&origin.topic);
-                filters.rejection(url).is_some() || filters.rejection_of_all(&origin).is_some()
+                let is_sitemap = origin.sitemap_of().is_some();
+                filters.rejection(url, is_sitemap).is_some() || filters.rejection_of_all(&origin).is_some()
             }
             _ => self.has(url),
         }
@@ -118,7 +119,7 @@ impl Selector {
             Selector::Match(expression) => expression.is_match(url),
             Selector::Topic(_) => false,
             Selector::Rejected(TopicFilters { others, topics }) => {
-                std::iter::once(others).chain(topics.values()).all(|filters| filters.rejection(url).is_some())
+                std::iter::once(others).chain(topics.values()).all(|filters| filters.rejection(url, true).is_some())
             }
         }
     }

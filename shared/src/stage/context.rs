@@ -6,6 +6,7 @@ use super::moves::{Beside, HalveRows, Keyed};
 use super::store::{Store, Table};
 use crate::bus::{Buckets, Bus, OwnersTable};
 use crate::config::Pipeline;
+use crate::doubt::Past;
 use crate::identity::Identity;
 use crate::metrics::Row;
 use crate::partitions::Owners;
@@ -88,6 +89,8 @@ pub struct Context {
     pub owners: BTreeMap<StageName, OwnersTable>,
     /// A number that no other life of any process has.
     pub life: u64,
+    /// Whether contacts of the crawl have succeeded before this process began.
+    pub past: Past,
     /// Now.
     pub now: Timestamp,
 }

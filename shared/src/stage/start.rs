@@ -10,27 +10,27 @@ use super::number::Number;
 use super::ownership::Ownership;
 use super::shutdown::Shutdown;
 use super::telling::Telling;
-use crate::bus::{Buckets, Bus, make_further_streams};
+use crate::bus::{Buckets, Bus, make_further_streams, stream_info};
 use crate::config::Pipeline;
+use crate::doubt::Past;
 use crate::health::NOT_CONNECTED;
 use crate::time::Timestamp;
-use crate::{log, log_file};
+use crate::topology::Edge;
+use crate::{exit_codes, log, log_file};
 use clap::{CommandFactory as _, FromArgMatches as _};
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Mutex;
 
-/// Exit code for bad configuration or arguments.
-const EXIT_CONFIGURATION: u8 = 2;
-/// Runs a stage until it is told to end: exit 0 after a drained SIGTERM, 2 for bad configuration or arguments and for
-/// stored state that cannot be gone on from, 1 otherwise.
+/// Runs a stage until it is told to end, with an exit code as [`exit_codes::STAGE`] says.
 pub fn main(stage: &Stage) -> ExitCode {
-    let command = Args::command().name(stage.name).about(stage.about).after_help(
-        "Run by `rhumb crawl` or `rhumb up`; on its own for deployments that run each stage by themselves:\n  \
+    let command = Args::command().name(stage.name).about(stage.about).after_help(format!(
+        "{}\n\nRun by `rhumb crawl` or `rhumb up`; on its own for deployments that run each stage by themselves:\n  \
          BROKER=nats://127.0.0.1:4222\n  \
          RHUMB__BROKER__URL=$BROKER <stage> --config pipeline.yaml --instance 0 \\\n    \
          --set 'network.user_agent=mybot/1.0 (+https://example.org/bot)'",
-    );
+        exit_codes::help(&exit_codes::STAGE)
+    ));
     let args = match command.try_get_matches().and_then(|matches| Args::from_arg_matches(&matches)) {
         Ok(args) => args,
         Err(error) => error.exit(),
@@ -42,7 +42,7 @@ pub fn main(stage: &Stage) -> ExitCode {
         Ok(pipeline) => pipeline,
         Err(error) => {
             eprintln!("{}: {error}", stage.name);
-            return ExitCode::from(EXIT_CONFIGURATION);
+            return ExitCode::from(exit_codes::BAD_INPUT);
         }
     };
     log::begin(&pipeline.log, stage.name);
@@ -55,7 +55,7 @@ pub fn main(stage: &Stage) -> ExitCode {
     if pipeline.broker.url.is_empty() {
         let needed = "a stage on its own needs a broker, such as nats://127.0.0.1:4222";
         log::say_end(stage.name, format_args!("configuration key broker.url is empty: {needed}"));
-        return ExitCode::from(EXIT_CONFIGURATION);
+        return ExitCode::from(exit_codes::BAD_INPUT);
     }
     // One thread: a stage is scaled by instances, and nothing crosses threads on the way of a message.
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
@@ -71,7 +71,7 @@ pub fn main(stage: &Stage) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             tracing::error!(stage = stage.name, instance = log::instance(), "{error:#}");
-            if is_final(&error) { ExitCode::from(EXIT_CONFIGURATION) } else { ExitCode::FAILURE }
+            if is_final(&error) { ExitCode::from(exit_codes::BAD_INPUT) } else { ExitCode::FAILURE }
         }
     }
 }
@@ -110,6 +110,7 @@ async fn start(stage: &Stage, mut pipeline: Pipeline, args: &Args) -> anyhow::Re
     log::instance_is(instance);
     let life = new_life(&format!("{}-{instance}", stage.name));
     let state = stage.state.map(|state| state(&pipeline));
+    let past = past(&bus).await?;
     let context = Context {
         pipeline,
         instance,
@@ -122,6 +123,7 @@ async fn start(stage: &Stage, mut pipeline: Pipeline, args: &Args) -> anyhow::Re
         partitions: Vec::new(),
         owners: BTreeMap::new(),
         life,
+        past,
         now: Timestamp::ZERO,
     };
     let telling = Telling::begin(front, stage.name, &context);
@@ -133,6 +135,14 @@ async fn start(stage: &Stage, mut pipeline: Pipeline, args: &Args) -> anyhow::Re
         }
         Some(state) => lives::all(stage, &state, context, telling, &mut shutdown).await,
     }
+}
+
+/// Whether contacts of the crawl have succeeded: then there was a response in the stream of pages, or still is. One that
+/// began anew with the broker's memory tells nothing.
+async fn past(bus: &Bus) -> anyhow::Result<Past> {
+    let pages = stream_info(bus, &bus.subjects.stream(Edge::Pages.name())).await?;
+    let has_pages = pages.is_some_and(|pages| pages.state.last_sequence > 0);
+    Ok(if has_pages { Past::Successful } else { Past::Unknown })
 }
 
 /// The lowest number that is free, and the lease on it; none when the process is told to end before it has one.

@@ -10,6 +10,7 @@
 mod canonical;
 mod host;
 mod partition;
+mod reference;
 mod rules;
 mod server;
 mod shape;
@@ -19,6 +20,7 @@ pub use canonical::{NotCrawlable, URL_BYTES_MAX, canonical};
 pub(crate) use host::is_name;
 pub use host::{address_literal, registered_domain};
 pub use partition::{hashes_of, host_hash, partition, partition_of};
+pub use reference::header_reference;
 pub use rules::Rules;
 pub use server::{NotAServer, Scheme, Server, host_of, path_of, server_of};
 pub use shape::{shape, shape_hash};

@@ -390,12 +390,20 @@ impl Archiver {
     }
 }
 
-/// Says whether a document may be known of it: the parser tells of what it reads.
+/// Returns whether a document may be known of it: the parser tells of what it reads. A sitemap or a feed may be packed. A
+/// redirect without a target has failed, and its body is read.
 fn may_be_document(entry: &OutcomeEntry) -> bool {
-    let is_text = matches!(entry.media_type.as_str(), "" | "application/xhtml+xml" | "application/xml")
-        || entry.media_type.starts_with("text/")
-        || entry.media_type.ends_with("+xml");
-    entry.outcome == Outcome::Fetched && is_text
+    let media_type = entry.media_type.as_str();
+    let is_text = matches!(media_type, "" | "application/xhtml+xml" | "application/xml")
+        || media_type.starts_with("text/")
+        || media_type.ends_with("+xml");
+    let is_packed = matches!(media_type, "application/gzip" | "application/x-gzip");
+    let is_read = match entry.outcome {
+        Outcome::Fetched => true,
+        Outcome::Failed => matches!(entry.status, 300..=399),
+        _ => false,
+    };
+    is_read && (is_text || is_packed || entry.origin.sitemap_of().is_some())
 }
 
 impl Core for Archiver {

@@ -2,7 +2,7 @@
 
 use crate::time::date;
 use serde::{Deserialize, Serialize};
-use shared::message::{Document, Origin, Outcome, OutcomeEntry};
+use shared::message::{Cut, Document, Origin, Outcome, OutcomeEntry};
 
 /// A line, in the order of its keys.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -32,6 +32,8 @@ struct Line<'a> {
     topic: &'a str,
     title: &'a str,
     language: &'a str,
+    /// The key of the limit beyond which links of the document were left out; empty when all were taken.
+    cut: &'a str,
     /// With the URL it tells a line from all others.
     serial: u64,
 }
@@ -51,12 +53,13 @@ pub(crate) fn line(entry: &OutcomeEntry, document: Option<&Document>, now_ms: u6
         duration_ms: f64::from(entry.elapsed_us) / 1000.0,
         attempts: *attempts,
         reason,
-        via: &origin.page,
+        via: origin.found_on(),
         depth: origin.depth,
         redirects: origin.redirects,
         topic: &origin.topic,
         title: document.map_or("", |document| &document.title),
         language: document.map_or("", |document| &document.language),
+        cut: document.and_then(|document| document.cut).map_or("", Cut::key),
         serial: *serial,
     };
     let mut text = serde_json::to_string(&line).unwrap_or_default();
@@ -77,9 +80,13 @@ pub(crate) fn in_words(line: &str) -> Option<String> {
         depth: u16,
         redirects: u8,
         topic: String,
+        truncated: bool,
+        // Lines of earlier builds have none.
+        #[serde(default)]
+        cut: String,
     }
-    let Told { time, outcome, status, reason, attempts, via: page, depth, redirects, topic } =
-        serde_json::from_str(line).ok()?;
+    let told: Told = serde_json::from_str(line).ok()?;
+    let Told { time, outcome, status, reason, attempts, via: page, depth, redirects, topic, truncated, cut } = told;
     let origin = Origin { page, topic, depth, redirects, ..Origin::default() };
     let mut words = format!("ended {outcome}");
     if status != 0 {
@@ -89,7 +96,14 @@ pub(crate) fn in_words(line: &str) -> Option<String> {
         words.push_str(&format!(", {reason}"));
     }
     let attempts = if attempts == 1 { String::new() } else { format!(", after {attempts} attempts") };
-    Some(format!("{words}, at {time}{attempts}; {}", origin.in_words()))
+    words.push_str(&format!(", at {time}{attempts}; {}", origin.in_words()));
+    if truncated {
+        words.push_str("; its body was cut");
+    }
+    if !cut.is_empty() {
+        words.push_str(&format!("; what is beyond {cut} was left out"));
+    }
+    Some(words)
 }
 
 /// Tells a line from all others.
@@ -134,17 +148,23 @@ mod tests {
             attempts: 2,
             reason: String::new(),
         };
-        let document = Document { title: "A".into(), language: "en".into(), ..Document::default() };
+        let cut = Some(Cut::PageLinks);
+        let document = Document { title: "A".into(), language: "en".into(), cut, ..Document::default() };
         let text = line(&entry, Some(&document), 5000);
-        let expected = r#"{"time":"1970-01-01T00:00:01.000Z","url":"http://a.test/\"x","outcome":"not-modified","status":304,"type":"text/html","bytes":0,"truncated":false,"duration_ms":1.5,"attempts":2,"reason":"","via":"http://a.test/","depth":2,"redirects":1,"topic":"t","title":"A","language":"en","serial":7}"#;
+        let expected = r#"{"time":"1970-01-01T00:00:01.000Z","url":"http://a.test/\"x","outcome":"not-modified","status":304,"type":"text/html","bytes":0,"truncated":false,"duration_ms":1.5,"attempts":2,"reason":"","via":"http://a.test/","depth":2,"redirects":1,"topic":"t","title":"A","language":"en","cut":"limits.links_per_page","serial":7}"#;
         assert_eq!(text, format!("{expected}\n"));
         assert_eq!(key_of(&text), Some(key(&entry.url, 7)));
         assert_ne!(key_of(&text), Some(key(&entry.url, 8)));
         assert_eq!(key_of(&text[..text.len() - 2]), None);
 
         let words = "ended not-modified, status 304, at 1970-01-01T00:00:01.000Z, after 2 attempts; redirected to from \
-                     http://a.test/ (depth 2, topic t)";
+                     http://a.test/ (depth 2, topic t); what is beyond limits.links_per_page was left out";
         assert_eq!(in_words(&text).as_deref(), Some(words));
+
+        let of_before = text
+            .replace(r#""cut":"limits.links_per_page","#, "")
+            .replace(r#""truncated":false"#, r#""truncated":true"#);
+        assert!(in_words(&of_before).unwrap().ends_with("topic t); its body was cut"));
 
         let without = OutcomeEntry { fetched_at_ms: 0, ..entry };
         assert!(line(&without, None, 5000).starts_with(r#"{"time":"1970-01-01T00:00:05.000Z""#));

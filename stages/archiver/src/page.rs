@@ -11,6 +11,7 @@ use crate::index::{Line, REVISIT};
 use crate::record::{Digest, Record, Writer, record_id};
 use crate::time::date;
 use http::StatusCode;
+use shared::media_type;
 use shared::message::{HttpVersion, Page};
 use shared::url::{path_of, server_of};
 use std::ops::Range;
@@ -96,7 +97,7 @@ impl Payload {
 
 /// Says whether the body is one that later responses may refer to.
 fn is_kept_whole(page: &Page) -> bool {
-    !page.truncated && !page.body.is_empty()
+    page.truncated.is_none() && !page.body.is_empty()
 }
 
 fn write_request<'a>(
@@ -161,9 +162,8 @@ fn write_response(
         }
         Payload::New(_) => {}
     }
-    if page.truncated {
-        // The body was too long, or the server ended early or was too slow: the head does not say which.
-        fields.push(("WARC-Truncated", "unspecified"));
+    if let Some(reason) = page.truncated {
+        fields.push(("WARC-Truncated", reason.name()));
     }
     let is_revisit = payload.is_revisit();
     let record = Record {
@@ -181,11 +181,9 @@ fn write_response(
 
 /// The media type for the index; empty when it is too long, or would pass for a word of the index.
 fn media_type(page: &Page) -> String {
-    let media_type = header(page, "content-type").unwrap_or_default();
-    let media_type = media_type.split(|&byte| matches!(byte, b';' | b',')).next().unwrap_or_default().trim_ascii();
-    let media_type = String::from_utf8_lossy(media_type).to_ascii_lowercase();
-    let is_sensible = media_type.len() <= MEDIA_TYPE_BYTES_MAX && media_type != REVISIT;
-    if is_sensible { media_type } else { String::new() }
+    let values = page.headers.iter().filter(|(name, _)| name == "content-type").map(|(_, value)| value.as_slice());
+    let media_type = media_type::essence(values, MEDIA_TYPE_BYTES_MAX);
+    if media_type == REVISIT { String::new() } else { media_type }
 }
 
 fn header<'a>(page: &'a Page, name: &str) -> Option<&'a [u8]> {
@@ -249,7 +247,7 @@ fn about(page: &Page) -> String {
         about.push_str("\r\n");
     };
     if !origin.page.is_empty() {
-        field("via", &origin.page);
+        field("via", origin.found_on());
     }
     let hops = "L".repeat(usize::from(origin.depth.min(HOPS_MAX))) + &"R".repeat(usize::from(origin.redirects));
     // What has to be known before a page may be fetched.
@@ -267,7 +265,7 @@ const HOPS_MAX: u16 = 1000;
 pub(crate) mod tests {
     use super::*;
     use shared::config::WarcFormat;
-    use shared::message::Origin;
+    use shared::message::{Origin, Truncation};
     use std::io::Read as _;
 
     pub(crate) fn page(url: &str, fetched_at_ms: u64, body: &[u8]) -> Page {
@@ -290,7 +288,7 @@ pub(crate) mod tests {
                 ("content-type".into(), b"Text/HTML; charset=utf-8".to_vec()),
                 ("transfer-encoding".into(), b"chunked".to_vec()),
             ],
-            truncated: false,
+            truncated: None,
             body: body.to_vec(),
             is_robots: false,
         }
@@ -375,13 +373,27 @@ pub(crate) mod tests {
         assert!(members[2].contains("WARC-Refers-To-Target-URI: http://a.test/1\r\n"), "{}", members[2]);
 
         for other in [
-            Page { truncated: true, ..page("http://a.test/3", 4000, b"same") },
+            Page { truncated: Some(Truncation::Time), ..page("http://a.test/3", 4000, b"same") },
             page("http://a.test/4", 4000, b""),
             page("http://a.test/5", 4000, b""),
         ] {
             let (written, members) = written(&other, &mut digests);
             assert!(!written.is_revisit, "{}", members[2]);
-            assert_eq!(members[2].contains("WARC-Truncated"), other.truncated);
+            assert_eq!(members[2].contains("WARC-Truncated"), other.truncated.is_some());
+        }
+    }
+    #[test]
+    fn a_response_says_why_its_body_is_not_whole() {
+        let reasons = [
+            (Truncation::Length, "length"),
+            (Truncation::Time, "time"),
+            (Truncation::Disconnect, "disconnect"),
+            (Truncation::Unspecified, "unspecified"),
+        ];
+        for (reason, word) in reasons {
+            let cut = Page { truncated: Some(reason), ..page("http://a.test/", 1000, b"<p>h") };
+            let (_, members) = written(&cut, &mut Digests::new(10));
+            assert!(members[2].contains(&format!("\r\nWARC-Truncated: {word}\r\n")), "{}", members[2]);
         }
     }
 }

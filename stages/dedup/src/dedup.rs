@@ -209,7 +209,7 @@ impl Dedup {
         news: &mut News,
     ) {
         self.cache.insert(fingerprint);
-        tracing::debug!(trace = %Trace::of(url), url, from = origin.page, is_new, "a link is tested");
+        tracing::debug!(trace = %Trace::of(url), url, from = origin.found_on(), is_new, "a link is tested");
         if is_new {
             self.owned.count(Some(slot), Counters::new_url);
             news.push(slot, url, origin, ticket);

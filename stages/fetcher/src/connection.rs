@@ -7,7 +7,11 @@
 
 use crate::cookies::Cookies;
 use crate::effect::{Request, Target};
+use hyper_util::client::legacy::connect::Connection as Socket;
+use reqwest::cookie::CookieStore as _;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+use reqwest::header::{HeaderValue, LOCATION, SET_COOKIE};
+use shared::redirect;
 use std::error::Error;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -92,6 +96,23 @@ impl Connection {
         url.origin() == self.server.origin() && url.username().is_empty() && url.password().is_none()
     }
 
+    /// Returns whether a response redirects to the URL that was requested, and set a cookie that goes with the next request
+    /// for it: such a server may have the page for whoever gives the cookie back.
+    pub(crate) fn leads_back(&self, response: &reqwest::Response, sent: &[(String, Vec<u8>)]) -> bool {
+        let Some(cookies) = self.cookies.as_ref().filter(|_| response.headers().contains_key(SET_COOKIE)) else {
+            return false;
+        };
+        let locations = response.headers().get_all(LOCATION).iter().map(HeaderValue::as_bytes);
+        let target = redirect::target(response.status().as_u16(), locations, response.url());
+        let target = target.and_then(|target| response.url().join(&target.reference).ok()).map(|mut target| {
+            target.set_fragment(None);
+            target
+        });
+        let before = sent.iter().find(|(name, _)| name == "cookie").map(|(_, value)| value.as_slice());
+        let now = cookies.cookies(response.url());
+        target.as_ref() == Some(response.url()) && now.as_ref().map(HeaderValue::as_bytes) != before
+    }
+
     /// Says whether the server is reached by TLS.
     pub(crate) fn is_https(&self) -> bool {
         self.server.scheme() == "https"
@@ -148,6 +169,7 @@ pub(crate) struct Link {
 struct LinkState {
     begun: bool,
     connected: Option<Connected>,
+    has_answered: bool,
 }
 
 /// A connection that came about.
@@ -157,6 +179,8 @@ pub(crate) struct Connected {
     pub(crate) at: Instant,
     /// How long it took, TLS included.
     pub(crate) took: Duration,
+    /// The server chose HTTP/2.
+    pub(crate) is_http2: bool,
 }
 
 impl Link {
@@ -167,6 +191,16 @@ impl Link {
     /// The connection, if it came about.
     pub(crate) fn connected(&self) -> Option<Connected> {
         self.state().connected
+    }
+
+    /// The head of a response came.
+    pub(crate) fn answered(&self) {
+        self.state().has_answered = true;
+    }
+
+    /// Returns whether the head of any response came.
+    pub(crate) fn has_answered(&self) -> bool {
+        self.state().has_answered
     }
 
     fn state(&self) -> MutexGuard<'_, LinkState> {
@@ -202,7 +236,7 @@ impl<S, R> Service<R> for OneConnectionService<S>
 where
     S: Service<R, Error = BoxError>,
     S::Future: Send + 'static,
-    S::Response: Send,
+    S::Response: Socket + Send,
 {
     type Response = S::Response;
     type Error = BoxError;
@@ -230,7 +264,8 @@ where
             if at >= link.lease_ends {
                 return Err(Refused::LeaseOver.into());
             }
-            link.state().connected = Some(Connected { at, took: at - begun });
+            let is_http2 = connection.connected().is_negotiated_h2();
+            link.state().connected = Some(Connected { at, took: at - begun, is_http2 });
             Ok(connection)
         })
     }

@@ -9,6 +9,7 @@
 use crate::absent::Absent;
 use crate::asks::Asks;
 use crate::effect::{Answer, Asked, Effect};
+use crate::http11::Http11;
 use crate::job::{Running, refuse};
 use crate::settings::Settings;
 use crate::surroundings::Surroundings;
@@ -83,7 +84,7 @@ impl Fetcher {
         Fetcher {
             source: if settings.replays { Source::Unknown } else { Source::Ready },
             asks: Asks::new(settings.instance.clone(), settings.life, &settings.schedulers, settings.ask_lifetime),
-            uplink: Uplink::new(settings.doubt_max),
+            uplink: Uplink::new(settings.doubt_max, settings.past),
             around: Surroundings {
                 settings,
                 tally: Tally::default(),
@@ -91,6 +92,7 @@ impl Fetcher {
                 tags: 0,
                 asked: 0,
                 absent: Absent::default(),
+                http11: Http11::default(),
             },
             jobs: HashMap::new(),
             timers: BTreeSet::new(),
@@ -140,11 +142,8 @@ impl Fetcher {
         let Some(held) = self.jobs.get_mut(&id) else {
             return;
         };
-        let report_before = held.running.report_tag();
         let over = held.running.advance(now, &mut self.around, out);
-        if let Some(tag) = held.running.report_tag().filter(|&tag| report_before != Some(tag)) {
-            self.tags.insert(tag, id);
-        }
+        self.tags.extend(held.running.take_tags().map(|tag| (tag, id)));
         let timer = if over { None } else { held.running.wake_at() };
         if held.timer != timer {
             if let Some(before) = held.timer {
@@ -177,10 +176,7 @@ impl Fetcher {
                     if doubt_begins && !self.around.draining {
                         self.around.tally.asks += self.asks.withdraw(now, out);
                     }
-                    let ended = held.running.ended(now, index, connect_us, end, &mut self.around, out);
-                    if let Some(tag) = ended {
-                        self.tags.insert(tag, job);
-                    }
+                    held.running.ended(now, index, connect_us, end, &mut self.around, out);
                     self.advance(now, job, out);
                 }
             }

@@ -1,7 +1,9 @@
 //! What the core asks of its shell, and what comes back.
 
 use crate::room::Taken;
-use shared::message::{Ask, AskReply, FailureKind, HttpVersion, JobId, Validators};
+use shared::media_type;
+use shared::message::{Ask, AskReply, FailureKind, HttpVersion, JobId, Truncation, Validators};
+use shared::url;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,7 +29,8 @@ pub enum Effect {
     },
 }
 
-/// One request. The first of a job opens its connection, the others go over the same one or fail.
+/// One request. The first of a job, and the first after a close, opens its connection; the others go over the same one or
+/// fail.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The job.
@@ -48,6 +51,8 @@ pub struct Request {
     pub body_bytes_max: usize,
     /// How long the head of its response may take, when that is less than any other's may.
     pub head_timeout: Option<Duration>,
+    /// The connection that is opened for it speaks HTTP/1.1 alone.
+    pub http11: bool,
 }
 
 /// What a job may contact (P7).
@@ -57,6 +62,17 @@ pub struct Target {
     pub server: String,
     /// Its addresses, in the order of preference.
     pub addresses: Vec<IpAddr>,
+}
+
+impl Target {
+    /// Returns whether a URL may be requested.
+    pub(crate) fn allows(&self, url: &str) -> bool {
+        let server = url::server_of(url);
+        let literal: Option<IpAddr> = url::address_literal(url::host_of(server));
+        server == self.server
+            && !self.addresses.is_empty()
+            && literal.is_none_or(|literal| self.addresses.contains(&literal))
+    }
 }
 
 /// What an effect brought.
@@ -116,6 +132,12 @@ pub enum End {
     Response(Box<Response>),
     /// Without one.
     Failure(FailureKind),
+    /// Without one that is of use: its head came, and of its body too little.
+    BodyFailed(FailureKind),
+    /// The server's machine refused the connection: an answer, if none of the server.
+    Refused,
+    /// Without one, since HTTP/2 failed: over HTTP/1.1 there may be one. If not, it counts as this kind.
+    Http2Failed(FailureKind),
     /// Without one, and the fault may be on this side: the core says so, not the shell.
     Withheld,
     /// The server had closed the connection before the request was sent, or says that it did not look at it: the server
@@ -139,8 +161,8 @@ pub struct Response {
     pub headers: Vec<(String, Vec<u8>)>,
     /// The body as sent, content encoding kept.
     pub body: Vec<u8>,
-    /// The body was cut, ended early, or was not read.
-    pub truncated: bool,
+    /// Why the body is not whole; none: it is.
+    pub truncated: Option<Truncation>,
     /// The server keeps the connection open for another request, as far as its answer tells.
     pub keeps_open: bool,
     /// The version of the protocol.
@@ -153,6 +175,10 @@ pub struct Response {
     pub elapsed_us: u32,
     /// The address that answered.
     pub address: Option<IpAddr>,
+    /// Its body was cut because the end did not come, and its head gives no length.
+    pub lacks_length: bool,
+    /// It redirects to the URL that was requested, and set a cookie that goes with the next request for it.
+    pub leads_back: bool,
     /// Room for its body: taken until nobody needs it any more.
     pub room: Arc<Taken>,
 }
@@ -164,11 +190,14 @@ impl Response {
         std::str::from_utf8(value).ok()
     }
 
+    /// Values of all headers of that name (lower case).
+    pub fn values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a [u8]> {
+        self.headers.iter().filter(move |(other, _)| other == name).map(|(_, value)| value.as_slice())
+    }
+
     /// `type/subtype` of Content-Type in lower case; empty when there is none, or none of a sensible length.
     pub fn media_type(&self) -> String {
-        let value = self.header("content-type").unwrap_or_default();
-        let media_type = value.split([';', ',']).next().unwrap_or_default().trim().to_ascii_lowercase();
-        if media_type.len() <= MEDIA_TYPE_BYTES_MAX { media_type } else { String::new() }
+        media_type::essence(self.values("content-type"), MEDIA_TYPE_BYTES_MAX)
     }
 
     /// What the response says of its version; what is too long counts as not said.

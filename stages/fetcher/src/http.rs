@@ -9,18 +9,16 @@
 use crate::body::{self, Body};
 use crate::connection::{Connected, Connection};
 use crate::effect::{Answer, Asked, Effect, End, Request, Response};
-use crate::failure::end_of;
+use crate::failure::{end_of, end_of_body};
+use crate::head::{field_bytes, gives_length, head_bytes, headers, keeps_open};
+use crate::request_headers;
 use crate::room::{Room, Taken};
 use anyhow::Context as _;
-use reqwest::cookie::CookieStore as _;
-use reqwest::header::{
-    ACCEPT, ACCEPT_ENCODING, CONNECTION, CONTENT_LENGTH, COOKIE, HeaderMap, HeaderName, HeaderValue, IF_MODIFIED_SINCE,
-    IF_NONE_MATCH,
-};
-use reqwest::{StatusCode, Version};
+use reqwest::header::{ACCEPT, ACCEPT_ENCODING, COOKIE, HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Method, Version};
 use rustls::client::Resumption;
 use shared::config::{Pipeline, Proxy};
-use shared::message::{Ask, FailureKind, HttpVersion, JobId, Validators};
+use shared::message::{Ask, FailureKind, HttpVersion, JobId, Truncation};
 use shared::time::millis;
 use shared::tls::client_config;
 use std::collections::HashMap;
@@ -125,7 +123,8 @@ impl HttpSettings {
 
     /// Says whether the body of a page is of a type that is not to be read (`limits.skip_types`).
     pub(crate) fn skips(&self, head: &Response) -> bool {
-        if self.skip_types.is_empty() || !(200..300).contains(&head.status) {
+        // 204 and 205 have no body.
+        if self.skip_types.is_empty() || !matches!(head.status, 200..=203 | 206..=299) {
             return false;
         }
         let media_type = head.media_type();
@@ -147,6 +146,8 @@ struct Web {
     settings: Mutex<Arc<HttpSettings>>,
     headers: HeaderMap,
     tls: rustls::ClientConfig,
+    /// The same without HTTP/2.
+    tls_http11: rustls::ClientConfig,
     proxy: Option<reqwest::Proxy>,
     proxy_host: Option<Arc<str>>,
     room: Room,
@@ -167,6 +168,8 @@ impl Http {
             0 => Resumption::disabled(),
             servers => Resumption::in_memory_sessions(servers * TICKETS_OF_SERVER),
         };
+        let mut tls_http11 = tls.clone();
+        tls_http11.alpn_protocols = vec![b"http/1.1".to_vec()];
         let user_agent =
             HeaderValue::from_str(&settings.user_agent).context("network.user_agent cannot be sent as a header")?;
         let mut headers = HeaderMap::new();
@@ -184,7 +187,8 @@ impl Http {
         let proxy_host = settings.proxy.url().and_then(|url| url.host_str()).map(Arc::from);
         let room = Room::new(settings.bytes_in_hand_max);
         let settings = Mutex::new(Arc::new(settings));
-        let web = Web { settings, headers, tls, proxy, proxy_host, room, connections: Mutex::default() };
+        let connections = Mutex::default();
+        let web = Web { settings, headers, tls, tls_http11, proxy, proxy_host, room, connections };
         Ok(Http { web: Arc::new(web), ask })
     }
 
@@ -259,7 +263,11 @@ impl Web {
             return (None, End::Failure(FailureKind::Forbidden));
         }
         let is_first = connection.link.connected().is_none();
-        let end = self.exchange(&connection, url, is_first, &request).await;
+        let end = match self.exchange(&connection, url, is_first, &request).await {
+            // It was the proxy, of which the server knows nothing.
+            End::Refused if self.proxy.is_some() => End::Failure(FailureKind::Connect),
+            end => end,
+        };
         let connected = connection.link.connected().filter(|_| is_first);
         (connected.map(|Connected { took, .. }| micros(took)), end)
     }
@@ -270,7 +278,8 @@ impl Web {
             return Ok(Some(connection.clone()));
         }
         let cookies = self.settings().cookies.then(Arc::default);
-        let Some(connection) = Connection::new(self.client(), self.proxy_host.clone(), cookies, request)? else {
+        let Some(connection) = Connection::new(self.client(request.http11), self.proxy_host.clone(), cookies, request)?
+        else {
             return Ok(None);
         };
         let connection = Arc::new(connection);
@@ -278,7 +287,8 @@ impl Web {
         Ok(Some(connection))
     }
 
-    fn client(&self) -> reqwest::ClientBuilder {
+    fn client(&self, http11: bool) -> reqwest::ClientBuilder {
+        let tls = if http11 { &self.tls_http11 } else { &self.tls };
         let header_bytes_max = u32::try_from(self.settings().header_bytes_max).unwrap_or(u32::MAX);
         let builder = reqwest::Client::builder().no_proxy();
         let builder = match &self.proxy {
@@ -286,7 +296,7 @@ impl Web {
             None => builder,
         };
         builder
-            .tls_backend_preconfigured(self.tls.clone())
+            .tls_backend_preconfigured(tls.clone())
             .default_headers(self.headers.clone())
             .connect_timeout(self.settings().connect_timeout)
             .redirect(reqwest::redirect::Policy::none())
@@ -295,6 +305,10 @@ impl Web {
             .pool_max_idle_per_host(1)
             .pool_idle_timeout(None)
             .http1_max_headers(HEADERS_MAX)
+            // As browsers read heads: folds become spaces, and a line that is no field is left out (`head` says more).
+            .http1_allow_obsolete_multiline_headers_in_responses(true)
+            .http1_allow_spaces_after_header_name_in_responses(true)
+            .http1_ignore_invalid_headers_in_responses(true)
             // Twice: what is a little too large is told from what is no HTTP, which is all that the client says of it.
             .http2_max_header_list_size(header_bytes_max.saturating_mul(2))
             .http2_initial_stream_window_size(WINDOW_BYTES)
@@ -313,15 +327,18 @@ impl Web {
             Some(_) => begun,
             None => begun + self.settings().connect_timeout,
         };
-        let particular = particular(request);
-        let own_headers = self.own_headers(connection, &url, &particular);
-        let sent = connection.client.get(url).headers(particular).send();
+        let own_headers = request_headers::of(request, &self.headers, connection, &url);
+        let kept = headers(&own_headers);
+        let mut get = reqwest::Request::new(Method::GET, url);
+        *get.headers_mut() = own_headers;
+        let sent = connection.client.execute(get);
         let response = match in_time(sent, begun, to_head, &sent_at).await {
             Some(Ok(response)) => response,
-            Some(Err(error)) => return end_of(&error, connection.is_https()),
+            Some(Err(error)) => return end_of(&error, connection),
             None => return End::Failure(FailureKind::Timeout),
         };
-        self.take(connection, response, own_headers, sent_at(), timeout, request).await
+        connection.link.answered();
+        self.take(connection, response, kept, sent_at(), timeout, request).await
     }
 
     /// Reads what follows a head, as far as it is wanted.
@@ -342,10 +359,13 @@ impl Web {
         let sent_bytes: usize = request_headers.iter().map(|(name, value)| field_bytes(name, value)).sum();
         let bytes_max = self.settings().body_bytes_max(head_bytes + sent_bytes, request);
         let limits = body::Limits { bytes_max, until: sent_at + timeout, rate: self.settings().transfer_rate };
+        let gives_length = gives_length(&response);
         let mut taken = Response {
+            leads_back: !self.headers.contains_key(COOKIE) && connection.leads_back(&response, &request_headers),
+            lacks_length: false,
             status: response.status().as_u16(),
-            keeps_open: keeps_open(&response),
-            truncated: false,
+            keeps_open: keeps_open(&response) && body::length_beside_no_chunks(&response).is_none(),
+            truncated: None,
             fetched_at_ms,
             elapsed_us: 0,
             // Through a proxy nobody knows who answered.
@@ -361,7 +381,7 @@ impl Web {
             room: Arc::default(),
         };
         if request.is_page && response.content_length() != Some(0) && self.settings().skips(&taken) {
-            taken.truncated = true;
+            taken.truncated = Some(Truncation::Unspecified);
             taken.keeps_open &= pass_over(response, limits, &mut self.room.nothing()).await;
         } else {
             let mut room = self.room.nothing();
@@ -369,31 +389,18 @@ impl Web {
             taken.room = Arc::new(room);
             match read {
                 Body::Whole(body) => taken.body = body,
-                Body::Cut(body) => {
+                Body::Cut(body, reason) => {
+                    taken.lacks_length = !gives_length && reason == Truncation::Time;
                     taken.body = body;
-                    taken.truncated = true;
+                    taken.truncated = Some(reason);
                     taken.keeps_open = false;
                 }
-                Body::Failed(error) => return end_of(&error, connection.is_https()),
-                Body::Lost(kind) => return End::Failure(kind),
+                Body::Failed(error) => return end_of_body(&error, connection),
+                Body::Lost(kind) => return End::BodyFailed(if gives_length { kind } else { FailureKind::NoLength }),
             }
         }
         taken.elapsed_us = micros(sent_at.elapsed());
         End::Response(Box::new(taken))
-    }
-
-    /// Headers of a request as they are sent, but those that the client makes for its connection (Host).
-    fn own_headers(
-        &self,
-        connection: &Connection,
-        url: &reqwest::Url,
-        particular: &HeaderMap,
-    ) -> Vec<(String, Vec<u8>)> {
-        let mut sent = headers(&self.headers);
-        sent.extend(headers(particular));
-        let cookies = connection.cookies.as_ref().and_then(|cookies| cookies.cookies(url));
-        sent.extend(cookies.map(|cookies| (COOKIE.as_str().to_owned(), cookies.as_bytes().to_vec())));
-        sent
     }
 }
 
@@ -425,56 +432,6 @@ async fn pass_over(mut response: reqwest::Response, limits: body::Limits, room: 
     let is_small = response.content_length().is_some_and(|length| length <= UNWANTED_BYTES_MAX);
     let limits = body::Limits { bytes_max: UNWANTED_BYTES_MAX as usize, ..limits };
     is_small && matches!(body::read(&mut response, limits, room).await, Body::Whole(_))
-}
-
-/// Headers of this request alone: a page only when it is another than that which was fetched before (RFC 9110, section
-/// 13.1), a robots.txt as it is.
-fn particular(request: &Request) -> HeaderMap {
-    let mut particular = HeaderMap::new();
-    if !request.is_page {
-        particular.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-    }
-    let Validators { etag, last_modified } = &request.validators;
-    for (name, value) in [(IF_NONE_MATCH, etag), (IF_MODIFIED_SINCE, last_modified)] {
-        if let Some(value) = HeaderValue::from_str(value).ok().filter(|value| !value.is_empty()) {
-            particular.insert(name, value);
-        }
-    }
-    particular
-}
-
-/// Bytes of the headers as they stand in a message of HTTP/1.1, at least what they take in ours.
-fn head_bytes(headers: &HeaderMap) -> usize {
-    headers.iter().map(|(name, value)| field_bytes(name.as_str(), value.as_bytes())).sum()
-}
-
-pub(crate) fn field_bytes(name: &str, value: &[u8]) -> usize {
-    const BESIDE: usize = 16;
-    name.len() + value.len() + BESIDE
-}
-
-fn headers(headers: &HeaderMap) -> Vec<(String, Vec<u8>)> {
-    let owned = |(name, value): (&HeaderName, &HeaderValue)| (name.as_str().to_owned(), value.as_bytes().to_vec());
-    headers.iter().map(owned).collect()
-}
-
-/// Says whether a server that sent this whole response keeps the connection (RFC 9112, sections 6.3 and 9.3).
-fn keeps_open(response: &reqwest::Response) -> bool {
-    let headers = response.headers();
-    let says = |wanted: &str| {
-        let values = headers.get_all(CONNECTION).iter().filter_map(|value| value.to_str().ok());
-        values.flat_map(|value| value.split(',')).any(|word| word.trim().eq_ignore_ascii_case(wanted))
-    };
-    let status = response.status();
-    let ends_by_itself = status == StatusCode::NO_CONTENT
-        || status == StatusCode::NOT_MODIFIED
-        || headers.contains_key(CONTENT_LENGTH)
-        || headers.contains_key(reqwest::header::TRANSFER_ENCODING);
-    match response.version() {
-        Version::HTTP_2 => true,
-        Version::HTTP_11 => ends_by_itself && !says("close") && status != StatusCode::SWITCHING_PROTOCOLS,
-        _ => ends_by_itself && says("keep-alive"),
-    }
 }
 
 fn micros(duration: Duration) -> u32 {

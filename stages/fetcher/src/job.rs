@@ -1,43 +1,46 @@
-//! A connection job in hand: requests over one connection, then its close, then the last report. Requests go one after
-//! the other; several at once only when the connection has shown that it is HTTP/2 and nobody asks for a pause between
-//! contacts ([`Settings::streams`]).
+//! A connection job in hand: requests over one connection, then its close, then the last report. Where HTTP/2 fails the
+//! connection is closed, and one over HTTP/1.1 follows, once (`fallback`): for what failed, for what the server did not look
+//! at beside it, and for the rest. Requests go one after the other; several at once only when the connection has shown that
+//! it is HTTP/2 and nobody asks for a pause between contacts ([`Settings::streams`]).
 //!
 //! Invariants: a request is sent only before the lease's deadline (P1), after the gap (P2), to the job's server
 //! (P7), and while at most [`UNSTORED_MAX`] pages wait for their stream. A URL enters a report as answered only
 //! when its page is stored (P3). The last report follows the close and every other report.
 
+mod fallback;
+mod reports;
+
 use crate::content::{NO_ROBOTS, ROBOTS_BYTES_MAX, end_of, page, robots_response};
 use crate::effect::{Effect, End, Request as Fetch, Response, Target};
+use crate::findings::{Findings, Reported};
 use crate::lease::Lease;
-use crate::room::Taken;
 use crate::surroundings::Surroundings;
+use crate::times::Times;
+use crate::turns::Turns;
+use crate::walls::Walls;
 use shared::config::DownloadPause;
-use shared::message::{
-    FailureKind, HttpVersion, Job, JobKind, Report, Request, RequestEnd, RequestResult, RobotsResponse,
-};
+use shared::message::{FailureKind, HttpVersion, Job, JobKind, Request, RequestEnd, RequestResult};
 use shared::stage::{Output, Token};
-use shared::time::{Timestamp, micros, millis};
-use shared::url;
-use std::net::IpAddr;
+use shared::time::{Timestamp, millis};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Pages of a job that may wait for their stream before its next request.
 const UNSTORED_MAX: usize = 2;
 
-/// What is reported of a response; of a robots.txt with its rules.
-type Reported = (RequestResult, Option<RobotsResponse>);
-
 pub(crate) struct Running {
     job: Job,
     target: Arc<Target>,
-    /// Index of the next request.
-    next: usize,
-    /// Indexes of the requests in hand.
-    in_hand: Vec<usize>,
-    /// Indexes of requests that were taken and did not reach the server.
-    unreached: Vec<usize>,
+    turns: Turns,
+    walls: Walls,
     phase: Phase,
+    /// Its connection speaks HTTP/1.1 alone: the next one that is opened.
+    http11: bool,
+    /// As what HTTP/2 failed, until the server has answered over HTTP/1.1.
+    http2_failed: Option<FailureKind>,
+    /// The server looks at no further request on this connection. Those that it did not look at wait for how the others end:
+    /// with them on the next connection, or untried.
+    gone: bool,
     /// Requests that may be in hand at once.
     streams: usize,
     /// No further request, whatever the lease says.
@@ -49,18 +52,11 @@ pub(crate) struct Running {
     sequence: u32,
     /// Tag of the report on its way to its stream.
     report_tag: Option<u64>,
-    /// What is reported of pages on their way to their stream, by their tags, and the room that they take.
-    unstored: Vec<(u64, Option<Reported>, Arc<Taken>)>,
-    /// Results for the next report.
-    results: Vec<RequestResult>,
-    robots: Option<RobotsResponse>,
-    connect_us: Option<u32>,
+    /// Tags that were given since they were asked for.
+    new_tags: Vec<u64>,
+    findings: Findings,
     answered: u32,
-    /// Since when there has been a request in hand.
-    busy_since: Timestamp,
-    /// How long there was before that, and how long the answered ones took together.
-    busy: Duration,
-    elapsed: Duration,
+    times: Times,
     closed_by_server: bool,
 }
 
@@ -70,6 +66,8 @@ enum Phase {
     Unconnected,
     /// A connection is there, or on its way.
     Open,
+    /// It is being closed, and one over HTTP/1.1 follows.
+    Replacing,
     Closing,
     Closed,
 }
@@ -84,11 +82,13 @@ impl Running {
         let length = Duration::from_millis(job.lease_ms);
         let lease = Lease::new(length, deadline, now + around.settings.renew_every);
         Running {
+            turns: Turns::new(job.requests.len()),
+            walls: Walls::default(),
             job,
+            http11: around.http11.has(now, &target.server),
+            http2_failed: None,
+            gone: false,
             target,
-            next: 0,
-            in_hand: Vec::new(),
-            unreached: Vec::new(),
             phase: Phase::Unconnected,
             streams: 1,
             stopped: false,
@@ -96,14 +96,10 @@ impl Running {
             not_before: now,
             sequence: 0,
             report_tag: None,
-            unstored: Vec::new(),
-            results: Vec::new(),
-            robots: None,
-            connect_us: None,
+            new_tags: Vec::new(),
+            findings: Findings::default(),
             answered: 0,
-            busy_since: now,
-            busy: Duration::ZERO,
-            elapsed: Duration::ZERO,
+            times: Times::new(now),
             closed_by_server: false,
         }
     }
@@ -115,7 +111,7 @@ impl Running {
 
     /// Since when there has been a request in hand: the one that ends next was not sent later, or right then.
     pub(crate) fn busy_since(&self) -> Timestamp {
-        self.busy_since
+        self.times.busy_since
     }
 
     /// Says whether it brought an answer.
@@ -125,21 +121,21 @@ impl Running {
 
     /// Says whether a connection of the job may be open.
     pub(crate) fn is_connected(&self) -> bool {
-        matches!(self.phase, Phase::Open | Phase::Closing)
+        matches!(self.phase, Phase::Open | Phase::Replacing | Phase::Closing)
     }
 
     /// Between two of its contacts there is so much time from now on, at least (P2).
     pub(crate) fn leave_at_least(&mut self, delay: Duration) {
         let more = millis(delay).saturating_sub(self.job.gap_ms);
         self.job.gap_ms += more;
-        if more > 0 && self.phase == Phase::Open {
+        if more > 0 && (self.phase == Phase::Open || self.http2_failed.is_some()) {
             self.not_before = self.not_before + Duration::from_millis(more);
         }
     }
 
     /// Pages on their way to their stream.
     pub(crate) fn unstored(&self) -> usize {
-        self.unstored.len()
+        self.findings.unstored()
     }
 
     /// A renewal was confirmed.
@@ -154,20 +150,22 @@ impl Running {
 
     /// The connection is closed.
     pub(crate) fn closed(&mut self) {
-        self.phase = Phase::Closed;
+        self.phase = match self.phase {
+            Phase::Replacing => Phase::Unconnected,
+            _ => Phase::Closed,
+        };
     }
 
     /// A page or a report is in its stream.
     pub(crate) fn stored(&mut self, tag: u64) {
         if self.report_tag == Some(tag) {
             self.report_tag = None;
-        } else if let Some(index) = self.unstored.iter().position(|(page, ..)| *page == tag) {
-            let (_, reported, _) = self.unstored.remove(index);
-            self.report_with(reported);
+        } else {
+            self.findings.stored(tag);
         }
     }
 
-    /// A request ended. Returns the tag of the page that was published, if one was.
+    /// A request ended.
     pub(crate) fn ended(
         &mut self,
         now: Timestamp,
@@ -176,62 +174,90 @@ impl Running {
         end: End,
         around: &mut Surroundings,
         out: &mut Output<Effect>,
-    ) -> Option<u64> {
-        let place = self.in_hand.iter().position(|&in_hand| in_hand == index)?;
-        self.in_hand.swap_remove(place);
+    ) {
+        if !self.turns.end(index) {
+            return;
+        }
         around.asked -= 1;
-        self.idle_again(now, connect_us);
+        self.times.ended(now, connect_us, self.turns.in_hand() == 0);
         // Strictly: from the end of a response, not from its request (P2).
         self.leave_alone(now, Duration::from_millis(self.job.gap_ms));
         if let Some(us) = connect_us {
             around.tally.connects.observe(Duration::from_micros(us.into()));
         }
-        self.connect_us = self.connect_us.or(connect_us);
-        match end {
-            End::Response(response) => {
-                let took = Duration::from_micros(response.elapsed_us.into());
-                self.leave_alone(now, around.settings.download_pause.after(took));
-                self.elapsed += took;
-                around.tally.responses.observe(took);
-                return self.responded(index, *response, around, out);
+        let failure = match end {
+            End::Response(response) => return self.responded(now, index, *response, around, out),
+            End::Http2Failed(kind) if !self.http11 => {
+                self.http2_failed = Some(kind);
+                return self.turns.repeat(index);
             }
             End::Failure(FailureKind::NotArchived) => {
-                self.robots = (self.job.kind == JobKind::Robots).then_some(NO_ROBOTS);
+                self.findings.robots = (self.job.kind == JobKind::Robots).then_some(NO_ROBOTS);
                 around.absent.note(&self.job.requests[index].url);
-                self.fail(index, FailureKind::NotArchived, around);
+                Some(FailureKind::NotArchived)
             }
-            End::Failure(kind) => {
-                self.fail(index, kind, around);
-                // What was never contacted leaves the connection as it was.
-                self.stopped |= kind != FailureKind::Forbidden;
-                if kind == FailureKind::Reset && self.answered > 0 {
-                    self.closed_by_server(around);
-                }
+            End::Failure(kind) | End::Http2Failed(kind) => {
+                self.failed_before_head(kind, around);
+                Some(self.failed(kind, around))
+            }
+            End::BodyFailed(kind) => Some(self.failed(kind, around)),
+            End::Refused => {
+                self.stopped = true;
+                Some(FailureKind::Connect)
             }
             End::Withheld => {
-                self.unreached.push(index);
                 self.stopped = true;
                 if self.answered == 0 {
                     // A server that was connected to and did not answer would be taken for one that hung up.
-                    self.connect_us = None;
+                    self.times.connect_us = None;
                 }
+                None
             }
             End::Gone => {
-                self.unreached.push(index);
-                self.stopped = true;
-                self.closed_by_server(around);
+                self.gone = true;
+                return self.turns.repeat(index);
             }
+        };
+        match (self.walls.take(index), failure) {
+            // Tried again, it might fail in this way for ever: a reset costs no attempt where something was answered (P6).
+            (Some(wall), _) => self.pass_on(index, wall.answer, around, out),
+            (None, Some(kind)) => self.fail(index, kind, around),
+            (None, None) => self.turns.miss(index),
         }
-        None
     }
 
-    /// Counts the time in which there was a request in hand, when it was the last one; without that to connect.
-    fn idle_again(&mut self, now: Timestamp, connect_us: Option<u32>) {
-        if let Some(connect_us) = connect_us.filter(|_| self.connect_us.is_none()) {
-            self.busy_since = (self.busy_since + Duration::from_micros(connect_us.into())).min(now);
+    /// A request failed. Returns as what.
+    fn failed(&mut self, kind: FailureKind, around: &mut Surroundings) -> FailureKind {
+        // Where HTTP/1.1 cannot be had, what HTTP/2 failed with stands.
+        let kind = self.http2_failed.filter(|_| kind == FailureKind::Tls).unwrap_or(kind);
+        // What was never contacted leaves the connection as it was.
+        self.stopped |= kind != FailureKind::Forbidden;
+        if kind == FailureKind::Reset && self.answered > 0 {
+            self.closed_by_server(around);
         }
-        if self.in_hand.is_empty() {
-            self.busy += now.since(self.busy_since);
+        kind
+    }
+
+    /// A request brought an answer.
+    fn responded(
+        &mut self,
+        now: Timestamp,
+        index: usize,
+        response: Response,
+        around: &mut Surroundings,
+        out: &mut Output<Effect>,
+    ) {
+        let took = Duration::from_micros(response.elapsed_us.into());
+        self.leave_alone(now, around.settings.download_pause.after(took));
+        self.times.elapsed += took;
+        around.tally.responses.observe(took);
+        if self.http11 {
+            self.answered_over_http11(now, response.status, around);
+        }
+        self.answered(&response, around);
+        match self.walls.answered(index, response, self.http11) {
+            Some(response) => self.pass_on(index, response, around, out),
+            None => self.turns.repeat(index),
         }
     }
 
@@ -240,23 +266,16 @@ impl Running {
         self.not_before = self.not_before.max(now + wait);
     }
 
-    fn responded(
-        &mut self,
-        index: usize,
-        response: Response,
-        around: &mut Surroundings,
-        out: &mut Output<Effect>,
-    ) -> Option<u64> {
-        let bytes = response.body.len() as u64;
-        let result = RequestResult { slot: self.job.requests[index].slot, end: end_of(&response) };
+    /// What an answer says of the connection and of the requests to come.
+    fn answered(&mut self, response: &Response, around: &mut Surroundings) {
         self.answered += 1;
-        around.tally.bytes += bytes;
-        around.tally.truncated += u64::from(response.truncated);
+        around.tally.bytes += response.body.len() as u64;
+        around.tally.truncated += u64::from(response.truncated.is_some());
         // The server asks to be left alone: for how long, the scheduler decides (P2).
         self.stopped |= matches!(response.status, 429 | 503);
         if !response.keeps_open {
             self.stopped = true;
-            if !response.truncated {
+            if response.truncated.is_none() {
                 self.closed_by_server(around);
             }
         }
@@ -265,10 +284,16 @@ impl Running {
             let pauses = around.settings.download_pause != DownloadPause::default();
             self.streams = if pauses { 1 } else { around.settings.streams };
         }
+    }
+
+    /// Passes the answer to a request on.
+    fn pass_on(&mut self, index: usize, response: Response, around: &mut Surroundings, out: &mut Output<Effect>) {
+        let Request { slot, url, .. } = &self.job.requests[index];
+        let result = RequestResult { slot: *slot, end: end_of(url, &response) };
         match self.job.kind {
             JobKind::Pages => {
                 around.tally.pages += 1;
-                Some(self.publish(index, response, Some((result, None)), around, out))
+                self.publish(index, response, Some((result, None)), around, out);
             }
             JobKind::Robots => {
                 around.tally.robots += 1;
@@ -278,15 +303,15 @@ impl Running {
                 }
                 let reported = rules.ok().map(|robots| (result, Some(robots)));
                 if around.settings.keeps_robots {
-                    return Some(self.publish(index, response, reported, around, out));
+                    self.publish(index, response, reported, around, out);
+                } else {
+                    self.findings.note(reported);
                 }
-                self.report_with(reported);
-                None
             }
         }
     }
 
-    /// Passes a response on. What is reported of it waits until it is stored.
+    /// Publishes a response. What is reported of it waits until it is stored.
     fn publish(
         &mut self,
         index: usize,
@@ -294,18 +319,12 @@ impl Running {
         reported: Option<Reported>,
         around: &mut Surroundings,
         out: &mut Output<Effect>,
-    ) -> u64 {
+    ) {
         let (tag, room) = (around.tag(), response.room.clone());
         let page = page(&mut self.job, index, response);
         out.publish_tagged(Token::None, &page, Vec::new(), tag);
-        self.unstored.push((tag, reported, room));
-        tag
-    }
-
-    fn report_with(&mut self, reported: Option<Reported>) {
-        let Some((result, robots)) = reported else { return };
-        self.results.push(result);
-        self.robots = robots.or(self.robots.take());
+        self.findings.await_page(tag, reported, room);
+        self.new_tags.push(tag);
     }
 
     /// The server has ended the connection, and so shown how many requests one serves.
@@ -320,16 +339,22 @@ impl Running {
         let request = &self.job.requests[index];
         let (url, failure, job) = (&request.url, kind.name(), self.job.id);
         tracing::debug!(trace = %request.trace(), url, failure, %job, "a request failed");
-        self.results.push(RequestResult { slot: request.slot, end: RequestEnd::Failure(kind) });
+        self.findings.ended(request.slot, RequestEnd::Failure(kind));
     }
 
     /// Does what can be done now. Returns whether the job is over.
     pub(crate) fn advance(&mut self, now: Timestamp, around: &mut Surroundings, out: &mut Output<Effect>) -> bool {
-        while matches!(self.phase, Phase::Unconnected | Phase::Open) && self.in_hand.len() < self.streams {
+        while matches!(self.phase, Phase::Unconnected | Phase::Open) && self.turns.in_hand() < self.streams {
             self.skip_forbidden(around);
-            if self.is_finished(now, around) {
-                if self.in_hand.is_empty() {
-                    self.close(out);
+            let is_finished = self.is_finished(now, around);
+            if is_finished {
+                self.leave_walls(around, out);
+            }
+            if is_finished || self.gone || self.wants_http11() {
+                match self.turns.in_hand() {
+                    0 if is_finished => self.close(out),
+                    0 => self.replace(around, out),
+                    _ => {}
                 }
                 break;
             }
@@ -338,7 +363,7 @@ impl Running {
             }
             self.request(now, around, out);
         }
-        if self.phase == Phase::Closed && self.unstored.is_empty() && self.report_tag.is_none() {
+        if self.phase == Phase::Closed && self.unstored() == 0 && self.report_tag.is_none() {
             self.report_last(around, out);
             return true;
         }
@@ -348,45 +373,54 @@ impl Running {
         false
     }
 
+    /// What was to be requested once more is not.
+    fn leave_walls(&mut self, around: &mut Surroundings, out: &mut Output<Effect>) {
+        for index in self.turns.take_repeated() {
+            match self.walls.take(index) {
+                Some(wall) if !around.draining => self.pass_on(index, wall.answer, around, out),
+                // After a drain another fetcher begins anew.
+                _ => self.turns.miss(index),
+            }
+        }
+    }
+
     /// When to advance the job although nothing came.
     pub(crate) fn wake_at(&self) -> Option<Timestamp> {
         let renewal = self.renew_at();
         let waiting = match self.phase {
             Phase::Unconnected => true,
-            Phase::Open => self.in_hand.is_empty(),
-            Phase::Closing | Phase::Closed => false,
+            Phase::Open => self.turns.in_hand() == 0,
+            Phase::Replacing | Phase::Closing | Phase::Closed => false,
         };
         let deadline = self.lease.deadline();
         let next =
-            waiting.then(|| if self.unstored.len() <= UNSTORED_MAX { self.not_before.min(deadline) } else { deadline });
+            waiting.then(|| if self.unstored() <= UNSTORED_MAX { self.not_before.min(deadline) } else { deadline });
         [renewal, next].into_iter().flatten().min()
     }
 
-    /// Tag of the report on its way, if one is.
-    pub(crate) fn report_tag(&self) -> Option<u64> {
-        self.report_tag
+    /// Tags of pages and reports that have been on their way since this was asked last.
+    pub(crate) fn take_tags(&mut self) -> impl Iterator<Item = u64> {
+        self.new_tags.drain(..)
     }
 
     /// Requests that the job may not make end here, without a contact (P7).
     fn skip_forbidden(&mut self, around: &mut Surroundings) {
-        while let Some(request) = self.job.requests.get(self.next)
-            && !self.may_contact(request)
+        while let Some(next) = self.turns.next()
+            && !self.target.allows(&self.job.requests[next].url)
         {
-            self.fail(self.next, FailureKind::Forbidden, around);
-            self.next += 1;
+            self.turns.pass();
+            self.fail(next, FailureKind::Forbidden, around);
         }
     }
 
-    fn may_contact(&self, request: &Request) -> bool {
-        let server = url::server_of(&request.url);
-        let literal: Option<IpAddr> = url::address_literal(url::host_of(server));
-        server == self.target.server
-            && !self.target.addresses.is_empty()
-            && literal.is_none_or(|literal| self.target.addresses.contains(&literal))
-    }
-
+    /// Returns whether no further request is made.
     fn is_finished(&mut self, now: Timestamp, around: &mut Surroundings) -> bool {
-        if self.stopped || around.draining || self.next >= self.job.requests.len() {
+        // Not earlier: what is in hand may still show that HTTP/2 is at fault.
+        if self.gone && self.turns.in_hand() == 0 && !self.wants_http11() {
+            self.stopped = true;
+            self.closed_by_server(around);
+        }
+        if self.stopped || around.draining || self.turns.next().is_none() {
             return true;
         }
         let expired = now >= self.lease.deadline();
@@ -398,14 +432,17 @@ impl Running {
     }
 
     fn may_request(&self, now: Timestamp) -> bool {
-        now >= self.not_before && self.unstored.len() <= UNSTORED_MAX
+        now >= self.not_before && self.unstored() <= UNSTORED_MAX
     }
 
     fn request(&mut self, now: Timestamp, around: &mut Surroundings, out: &mut Output<Effect>) {
         debug_assert!(now < self.lease.deadline(), "P1: no request past the deadline");
         debug_assert!(now >= self.not_before, "P2: no request before the gap is over");
+        let is_first = self.turns.in_hand() == 0;
+        let Some(index) = self.turns.begin() else { return };
+        let request = &self.job.requests[index];
         let body_bytes_max = match self.job.kind {
-            JobKind::Pages => around.settings.body_bytes_max,
+            JobKind::Pages => around.settings.bytes_max_of(request),
             JobKind::Robots => ROBOTS_BYTES_MAX,
         };
         let first_answer = self.job.first_answer_ms.filter(|_| self.answered == 0);
@@ -413,21 +450,20 @@ impl Running {
         around.tally.connections += u64::from(self.phase == Phase::Unconnected);
         out.effect(Effect::Request(Fetch {
             job: self.job.id,
-            index: self.next,
-            url: self.job.requests[self.next].url.clone(),
-            validators: self.job.requests[self.next].validators.clone(),
+            index,
+            url: request.url.clone(),
+            validators: request.validators.clone(),
             is_page: self.job.kind == JobKind::Pages,
             target: self.target.clone(),
             lease_left: self.lease.deadline().since(now),
             body_bytes_max,
             head_timeout: first_answer.map(Duration::from_millis),
+            http11: self.http11,
         }));
-        if self.in_hand.is_empty() {
-            self.busy_since = now;
+        if is_first {
+            self.times.busy_since = now;
         }
-        self.in_hand.push(self.next);
         around.asked += 1;
-        self.next += 1;
         self.phase = Phase::Open;
     }
 
@@ -437,54 +473,6 @@ impl Running {
         } else {
             self.phase = Phase::Closing;
             out.effect(Effect::Close { job: self.job.id });
-        }
-    }
-
-    /// When to send the next renewal, if one is needed. One report at a time, so that they reach their stream in order.
-    fn renew_at(&self) -> Option<Timestamp> {
-        let in_use = matches!(self.phase, Phase::Unconnected | Phase::Open);
-        // A full stream keeps pages waiting after the close: without a lease they would all be fetched again.
-        // What is in hand when no more is requested takes its time, too.
-        let needed = (in_use && (!self.stopped || !self.in_hand.is_empty())) || !self.unstored.is_empty();
-        if needed && self.report_tag.is_none() { self.lease.renew_at() } else { None }
-    }
-
-    fn renew(&mut self, now: Timestamp, around: &mut Surroundings, out: &mut Output<Effect>) {
-        let tag = around.tag();
-        let report = self.report(false, around);
-        self.lease.sent(report.sequence, now, around.settings.renew_every);
-        self.report_tag = Some(tag);
-        out.publish_tagged(Token::Partition(self.job.partition), &report, Vec::new(), tag);
-    }
-
-    fn report_last(&mut self, around: &mut Surroundings, out: &mut Output<Effect>) {
-        self.unreached.sort_unstable();
-        for index in self.unreached.drain(..).chain(self.next..self.job.requests.len()) {
-            around.tally.untried += 1;
-            let slot = self.job.requests[index].slot;
-            self.results.push(RequestResult { slot, end: RequestEnd::Untried });
-        }
-        let report = self.report(true, around);
-        out.publish(Token::Partition(self.job.partition), &report, Vec::new());
-    }
-
-    fn report(&mut self, last: bool, around: &mut Surroundings) -> Report {
-        around.tally.reports += 1;
-        self.sequence += 1;
-        Report {
-            job: self.job.id,
-            fetcher: around.settings.instance.clone(),
-            partition: self.job.partition,
-            server: self.target.server.clone(),
-            sequence: self.sequence,
-            last,
-            results: std::mem::take(&mut self.results),
-            connect_us: self.connect_us,
-            requests: self.answered,
-            busy_us: micros(self.busy),
-            elapsed_us: micros(self.elapsed),
-            closed_by_server: self.closed_by_server,
-            robots: self.robots.take(),
         }
     }
 }

@@ -3,7 +3,7 @@
 //! In:  connection jobs, confirmed renewals and revocations (scheduler).
 //! Out: asks for jobs and reports (scheduler); responses as the servers sent them (`pages`).
 //!
-//! Invariants: one connection per job, closed before the last report (P1); no request after the lease's
+//! Invariants: one connection per job at a time, closed before the last report (P1); no request after the lease's
 //! deadline (P1) or before the gap is over (P2); a URL counts as answered only when its page is stored (P3);
 //! nothing but the job's server and addresses is contacted (P7).
 //!
@@ -29,8 +29,15 @@ mod connection;
 mod content;
 mod cookies;
 mod failure;
+mod findings;
+mod head;
+mod http11;
 mod job;
 mod lease;
+mod request_headers;
 mod surroundings;
 mod tally;
+mod times;
+mod turns;
 mod uplink;
+mod walls;

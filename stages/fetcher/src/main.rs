@@ -49,7 +49,8 @@ fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
     let schedulers = context.owners_of(StageName::Scheduler).instances();
     let settings = Settings { schedulers, ..Settings::new(pipeline, context.instance, context.life) };
     let reach = settings.reach.clone().of_this_machine();
-    let core = Fetcher::new(Settings { connections: room.clamp(1, connections), reach, ..settings });
+    let core =
+        Fetcher::new(Settings { connections: room.clamp(1, connections), reach, past: context.past, ..settings });
     let bus = context.bus.clone();
     let ask: SendAsk = Arc::new(move |scheduler: u16, ask: Ask| {
         let bus = bus.clone();

@@ -46,6 +46,11 @@ pub const METRICS: &[Row] = &[
         "Jobs that ended because their lease was not renewed in time: the scheduler or the broker was away.",
     ),
     Row::counter("connections_total", "connections", "Connections that were made."),
+    Row::counter(
+        "http11_fallbacks_total",
+        "connections",
+        "Of these those over HTTP/1.1 because HTTP/2 had failed on the one before.",
+    ),
     Row::counter("requests_total", "requests", "Requests that were sent, those for robots.txt included."),
     Row::counter("pages_total", "pages", "Responses that went to pages: also redirects and errors of servers."),
     Row::counter("robots_total", "responses", "Answers to requests for robots.txt."),
@@ -53,7 +58,7 @@ pub const METRICS: &[Row] = &[
     Row::counter(
         "truncated_total",
         "pages",
-        "Bodies that were cut at limits.body_bytes_max, or whose types are skipped. Raise the limit if it matters.",
+        "Bodies that are not whole: cut at a limit, ended early or too late, or of a type that is skipped. WARC-Truncated says which.",
     ),
     Row::counter(
         "closed_by_server_total",
@@ -88,6 +93,11 @@ pub const METRICS: &[Row] = &[
         "failures_timeout_total",
         "requests",
         "Requests that failed because a limit of time was over, such as limits.request_timeout.",
+    ),
+    Row::counter(
+        "failures_no_length_total",
+        "requests",
+        "Requests that failed because the body did not end in time, and the head of the answer gives no length.",
     ),
     Row::counter(
         "failures_reset_total",

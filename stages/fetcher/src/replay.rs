@@ -18,10 +18,11 @@ use self::index::Index;
 use self::record::Head;
 use self::recording::Recording;
 use crate::effect::{Answer, Effect, End, Request, Response};
-use crate::http::{BoxFuture, HttpSettings, SendAsk, field_bytes};
+use crate::head::field_bytes;
+use crate::http::{BoxFuture, HttpSettings, SendAsk};
 use crate::room::Room;
 use anyhow::Context as _;
-use shared::message::FailureKind;
+use shared::message::{FailureKind, Truncation};
 use shared::warc_files;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -136,7 +137,8 @@ impl Inner {
         let begun = Instant::now();
         let settings = self.settings.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let archive = self.archive.get().context("the archive is not open")?;
-        let block_bytes_max = request.body_bytes_max as u64 + BESIDE_BODY_BYTES;
+        // No more than a message takes.
+        let block_bytes_max = settings.body_bytes_max(0, request) as u64 + BESIDE_BODY_BYTES;
         let Answered { response, damaged } = archive.find(&request.url, block_bytes_max)?;
         let end = match response {
             Some((head, recording)) => respond(&settings, request, &head, recording, begun),
@@ -148,7 +150,7 @@ impl Inner {
 
 /// What the web would have been taken for.
 fn respond(settings: &HttpSettings, request: &Request, head: &Head, recording: Recording, begun: Instant) -> End {
-    let Recording { status, http_version, headers, body, is_truncated } = recording;
+    let Recording { status, http_version, headers, body, truncated } = recording;
     let header_bytes: usize = headers.iter().map(|(name, value)| field_bytes(name, value)).sum();
     if header_bytes > settings.header_bytes_max {
         return End::Failure(FailureKind::HeaderTooLarge);
@@ -157,7 +159,7 @@ fn respond(settings: &HttpSettings, request: &Request, head: &Head, recording: R
         status,
         headers,
         body,
-        truncated: is_truncated,
+        truncated,
         keeps_open: true,
         http_version,
         request_headers: Vec::new(),
@@ -165,14 +167,16 @@ fn respond(settings: &HttpSettings, request: &Request, head: &Head, recording: R
         fetched_at_ms: head.date_ms.max(1),
         elapsed_us: 0,
         address: head.address,
+        lacks_length: false,
+        leads_back: false,
         room: Arc::default(),
     };
     let bytes_max = settings.body_bytes_max(header_bytes, request);
     if request.is_page && !response.body.is_empty() && settings.skips(&response) {
-        (response.body, response.truncated) = (Vec::new(), true);
+        (response.body, response.truncated) = (Vec::new(), Some(Truncation::Unspecified));
     } else if response.body.len() > bytes_max {
         response.body.truncate(bytes_max);
-        response.truncated = true;
+        response.truncated = Some(Truncation::Length);
     }
     response.elapsed_us = u32::try_from(begun.elapsed().as_micros()).unwrap_or(u32::MAX);
     End::Response(Box::new(response))

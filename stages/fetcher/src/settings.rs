@@ -2,6 +2,8 @@
 
 use shared::address::Reach;
 use shared::config::{DownloadPause, Pipeline};
+use shared::doubt::Past;
+use shared::message::Request;
 use std::time::Duration;
 
 /// What a fetcher is told once.
@@ -27,8 +29,12 @@ pub struct Settings {
     pub reach: Reach,
     /// How long failures may be put down to the network here, at most.
     pub doubt_max: Duration,
+    /// Whether a server has answered before.
+    pub past: Past,
     /// A longer body is cut there.
     pub body_bytes_max: usize,
+    /// The same for what a robots.txt, or an index, names as a sitemap.
+    pub sitemap_bytes_max: usize,
     /// Requests at once on a connection of HTTP/2, where no pauses are asked for.
     pub streams: usize,
     /// Requests are answered by an archive, not by the web.
@@ -52,11 +58,18 @@ impl Settings {
             download_pause: DownloadPause::new(&pipeline.politeness),
             reach: Reach::new(pipeline.network.allow_private_addresses),
             doubt_max: pipeline.network.doubt_max,
+            past: Past::Unknown,
             body_bytes_max: pipeline.limits.body_bytes_max.as_usize(),
+            sitemap_bytes_max: pipeline.limits.sitemap_bytes_max.as_usize(),
             streams: fetcher.streams as usize,
             replays: pipeline.replayed().is_some(),
             keeps_robots: pipeline.stages.archiver.replicas > 0,
         }
+    }
+
+    /// Where the body of a page is cut.
+    pub(crate) fn bytes_max_of(&self, request: &Request) -> usize {
+        if request.origin.sitemap_of().is_some() { self.sitemap_bytes_max } else { self.body_bytes_max }
     }
 
     /// Takes over what may change while the crawl runs.
@@ -64,5 +77,6 @@ impl Settings {
         self.delay = pipeline.politeness.delay;
         self.download_pause = DownloadPause::new(&pipeline.politeness);
         self.body_bytes_max = pipeline.limits.body_bytes_max.as_usize();
+        self.sitemap_bytes_max = pipeline.limits.sitemap_bytes_max.as_usize();
     }
 }

@@ -1,6 +1,7 @@
 //! What all jobs of a fetcher share: its settings, its counts, whether it ends, and the tags of what is on its way to a stream.
 
 use crate::absent::Absent;
+use crate::http11::Http11;
 use crate::settings::Settings;
 use crate::tally::Tally;
 
@@ -13,6 +14,7 @@ pub(crate) struct Surroundings {
     /// Requests that have not ended.
     pub(crate) asked: usize,
     pub(crate) absent: Absent,
+    pub(crate) http11: Http11,
 }
 
 impl Surroundings {

@@ -14,6 +14,7 @@ pub(crate) struct Tally {
     pub(crate) jobs_revoked: u64,
     pub(crate) jobs_expired: u64,
     pub(crate) connections: u64,
+    pub(crate) fallbacks: u64,
     pub(crate) requests: u64,
     pub(crate) pages: u64,
     pub(crate) robots: u64,
@@ -33,12 +34,13 @@ pub(crate) struct Tally {
 }
 
 /// The kinds of failure with the names of their counts.
-const KINDS: [(FailureKind, &str); 10] = [
+const KINDS: [(FailureKind, &str); 11] = [
     (FailureKind::Connect, "failures_connect_total"),
     (FailureKind::Tls, "failures_tls_total"),
     (FailureKind::Certificate, "failures_certificate_total"),
     (FailureKind::Slow, "failures_slow_total"),
     (FailureKind::Timeout, "failures_timeout_total"),
+    (FailureKind::NoLength, "failures_no_length_total"),
     (FailureKind::Reset, "failures_reset_total"),
     (FailureKind::Protocol, "failures_protocol_total"),
     (FailureKind::HeaderTooLarge, "failures_header_too_large_total"),
@@ -62,6 +64,7 @@ impl Tally {
             ("jobs_revoked_total", self.jobs_revoked),
             ("jobs_expired_total", self.jobs_expired),
             ("connections_total", self.connections),
+            ("http11_fallbacks_total", self.fallbacks),
             ("requests_total", self.requests),
             ("pages_total", self.pages),
             ("robots_total", self.robots),

@@ -4,11 +4,12 @@
 //! operator is told.
 //!
 //! While there is [`Doubt`], a server that does not answer is not held against it: its URL goes back as untried. One job
-//! at a time is asked for, and none for a moment after it failed.
+//! at a time is asked for, and none for a moment after it failed. A refused connection is a server's answer; one that a
+//! proxy refuses is none.
 
 use crate::effect::End;
 use crate::job::Running;
-use shared::doubt::{Doubt, Verdict};
+use shared::doubt::{Doubt, Failure, Past, Verdict};
 use shared::message::FailureKind;
 use shared::stage::Count;
 use shared::time::Timestamp;
@@ -21,49 +22,62 @@ pub(crate) struct Uplink(Doubt);
 enum Says {
     /// An answer came, or at least the server was reached.
     Reached,
-    Unreached,
+    /// Something came from the server; what it answers will show.
+    Heard,
+    /// There was no answer.
+    Failed(Failure),
     Nothing,
 }
 
 /// `served`: its connection brought an answer before.
 fn says(end: &End, served: bool) -> Says {
     match end {
-        End::Response(_) => Says::Reached,
+        End::Response(_) | End::BodyFailed(_) => Says::Reached,
+        End::Refused => Says::Failed(Failure::Refusal),
         End::Failure(kind) => match kind {
-            FailureKind::Connect | FailureKind::Timeout => Says::Unreached,
-            FailureKind::Certificate | FailureKind::Slow | FailureKind::Protocol | FailureKind::HeaderTooLarge => {
-                Says::Reached
-            }
+            FailureKind::Connect | FailureKind::Timeout => Says::Failed(Failure::Silence),
+            FailureKind::Certificate
+            | FailureKind::Slow
+            | FailureKind::NoLength
+            | FailureKind::Protocol
+            | FailureKind::HeaderTooLarge => Says::Reached,
             // A connection that breaks may break anywhere: also near here, when it never brought anything.
             // One that breaks in the handshake is one of these.
-            FailureKind::Reset | FailureKind::Tls if !served => Says::Unreached,
+            FailureKind::Reset | FailureKind::Tls if !served => Says::Failed(Failure::Refusal),
             FailureKind::Reset | FailureKind::Tls | FailureKind::Forbidden | FailureKind::NotArchived => Says::Nothing,
         },
-        End::Gone if !served => Says::Unreached,
+        End::Gone if !served => Says::Failed(Failure::Refusal),
+        // The server chose HTTP/2 in the handshake; what comes over HTTP/1.1 will tell more.
+        End::Http2Failed(_) => Says::Heard,
         End::Withheld | End::Gone => Says::Nothing,
     }
 }
 
 impl Uplink {
     /// Nothing is in doubt. When it is, it is for `doubt_max` at most.
-    pub(crate) fn new(doubt_max: Duration) -> Self {
-        Uplink(Doubt::new(doubt_max))
+    pub(crate) fn new(doubt_max: Duration, past: Past) -> Self {
+        Uplink(Doubt::new(doubt_max, past))
     }
 
     /// Takes the end of a request of a job. Gives it back as it counts, and says whether doubt begins with it.
     pub(crate) fn judge(&mut self, now: Timestamp, running: &Running, end: End) -> (End, bool) {
         let (began, server) = (running.busy_since(), running.server());
-        match says(&end, running.has_served()) {
+        let failure = match says(&end, running.has_served()) {
             Says::Nothing => return (end, false),
             Says::Reached => {
-                if let Some(lasted) = self.0.succeeded(now, began, server) {
-                    tracing::info!(server, lasted_s = lasted.as_secs(), "servers can be reached again");
-                }
+                tell_end(self.0.succeeded(now, began, server), server);
                 return (end, false);
             }
-            Says::Unreached => {}
+            Says::Heard => {
+                tell_end(self.0.heard(now), server);
+                return (end, false);
+            }
+            Says::Failed(failure) => failure,
+        };
+        if failure == Failure::Refusal {
+            tell_end(self.0.heard(now), server);
         }
-        match self.0.failed(now, began, server) {
+        match self.0.failed(now, began, server, failure) {
             Verdict::Counts => (end, false),
             Verdict::Withheld { begins } => {
                 if begins {
@@ -114,5 +128,12 @@ impl Uplink {
 
     pub(crate) fn counts(&self) -> [Count; 3] {
         self.0.counts()
+    }
+}
+
+/// Says that doubt has ended that lasted so long, if one has.
+fn tell_end(lasted: Option<Duration>, server: &str) {
+    if let Some(lasted) = lasted {
+        tracing::info!(server, lasted_s = lasted.as_secs(), "servers can be reached again");
     }
 }

@@ -8,7 +8,7 @@ mod common;
 use common::server::{Server, ok};
 use common::{Driver, failure, http_settings, is_response, job, run, run_with, settings};
 use fetcher::http::HttpSettings;
-use shared::message::{FailureKind, Job, RequestEnd};
+use shared::message::{FailureKind, Job, RequestEnd, Truncation};
 use std::time::{Duration, Instant};
 
 fn impatient() -> HttpSettings {
@@ -36,7 +36,7 @@ async fn an_endless_body_is_cut_to_size_and_ends_the_job() {
     small.body_bytes_max = 123_456;
     let driver = run_with(job(&server.name(), 2), small, http_settings()).await;
     assert_eq!(driver.pages[0].body.len(), 123_456);
-    assert!(driver.pages[0].truncated);
+    assert_eq!(driver.pages[0].truncated, Some(Truncation::Length));
     let ends = driver.ends();
     assert!(matches!(ends[0], RequestEnd::Response { bytes: 123_456, truncated: true, .. }));
     assert_eq!(ends[1], RequestEnd::Untried);
@@ -50,7 +50,7 @@ async fn a_body_of_just_the_largest_size_is_whole() {
     let mut small = settings();
     small.body_bytes_max = 5000;
     let driver = run_with(job(&server.name(), 2), small, http_settings()).await;
-    assert!(driver.pages.iter().all(|page| !page.truncated && page.body.len() == 5000));
+    assert!(driver.pages.iter().all(|page| page.truncated.is_none() && page.body.len() == 5000));
     assert_eq!(driver.pages.len(), 2);
 }
 
@@ -62,7 +62,7 @@ async fn a_page_never_becomes_larger_than_a_message_may_be() {
     let mut limits = http_settings();
     limits.message_bytes_max = 100_000;
     let driver = run_with(job(&server.name(), 1), settings(), limits).await;
-    assert!(driver.pages[0].truncated);
+    assert_eq!(driver.pages[0].truncated, Some(Truncation::Length));
     assert!(shared::message::encode(&driver.pages[0]).len() <= 100_000);
 }
 
@@ -76,7 +76,7 @@ async fn a_body_that_ends_early_is_kept_and_marked() {
         let server = Server::once(response.into()).await;
         let driver = run(job(&server.name(), 2)).await;
         assert_eq!(driver.pages[0].body, b"some", "{response}");
-        assert!(driver.pages[0].truncated);
+        assert_eq!(driver.pages[0].truncated, Some(Truncation::Disconnect));
         assert_eq!(driver.ends()[1], RequestEnd::Untried);
     }
 }
@@ -152,7 +152,7 @@ async fn the_first_answer_may_have_less_time_than_the_others() {
     })
     .await;
     let driver = run(Job { first_answer_ms: Some(200), ..job(&slow_body.name(), 1) }).await;
-    assert!(driver.pages[0].body == b"page" && !driver.pages[0].truncated, "{:?}", driver.ends());
+    assert!(driver.pages[0].body == b"page" && driver.pages[0].truncated.is_none(), "{:?}", driver.ends());
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use common::{Driver, failure, fetch, http_settings, is_response, job, run, run_w
 use fetcher::effect::{Answer, End};
 use fetcher::http::{HttpSettings, Rate};
 use shared::config::{Layers, Proxy};
-use shared::message::{FailureKind, Job, JobKind, RequestEnd, Validators};
+use shared::message::{FailureKind, Job, JobKind, RequestEnd, Truncation, Validators};
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -91,6 +91,87 @@ async fn cookies_go_back_on_the_connection_that_set_them_and_only_when_they_are_
         assert_eq!(sent, if cookies { ["", "a=1", ""] } else { ["", "", ""] });
         let kept = driver.pages[1].request_headers.contains(&("cookie".into(), b"a=1".to_vec()));
         assert_eq!(kept, cookies);
+    }
+}
+
+#[tokio::test]
+async fn a_page_behind_a_cookie_wall_comes_over_the_same_connection() {
+    // Method: a server that redirects whoever has no cookie to the same URL, under names of it, and what only looks like it.
+    let walls = async |location: String, cookie: &'static str, cookies: bool| {
+        let server = Server::start(move |mut peer| {
+            let location = location.clone();
+            async move {
+                while let Some(request) = peer.request().await {
+                    let response = match values(&request, "cookie")[..] {
+                        ["seen=1"] => ok(b"page"),
+                        _ => format!("HTTP/1.1 302 Found\r\n{cookie}Location: {location}\r\nContent-Length: 0\r\n\r\n")
+                            .into_bytes(),
+                    };
+                    peer.send(response).await;
+                }
+            }
+        })
+        .await;
+        let limits = HttpSettings { cookies, ..http_settings() };
+        let driver = run_with(job(&server.name(), 1), settings(), limits).await;
+        assert_eq!((driver.pages.len(), driver.ends().len(), server.accepted()), (1, 1, 1));
+        (driver.pages[0].status, server.n_requests())
+    };
+    let sets = "Set-Cookie: seen=1\r\n";
+    for location in ["/0", "0", "", "#f", "/x/../0", "?"] {
+        let (status, requests) = walls(location.to_owned(), sets, true).await;
+        let leads_back = !matches!(location, "" | "?");
+        assert_eq!((status, requests), if leads_back { (200, 2) } else { (302, 1) }, "{location:?}");
+    }
+    assert_eq!(walls("/0".to_owned(), sets, false).await, (302, 1), "cookies are not wanted");
+    assert_eq!(walls("/0".to_owned(), "", true).await, (302, 1), "no cookie");
+    assert_eq!(walls("/1".to_owned(), sets, true).await, (302, 1), "another URL");
+    // A loop ends.
+    assert_eq!(walls("/0".to_owned(), "Set-Cookie: seen=0\r\n", true).await, (302, 2));
+    // A cookie that does not go with the next request.
+    assert_eq!(walls("/0".to_owned(), "Set-Cookie: seen=1; Path=/elsewhere\r\n", true).await, (302, 1));
+}
+
+/// What a request says but Host, in order.
+fn fields(request: &str) -> Vec<(String, Vec<u8>)> {
+    let lines = request.lines().filter_map(|line| line.split_once(": "));
+    let fields = lines.map(|(name, value)| (name.to_lowercase(), value.as_bytes().to_vec()));
+    let mut fields: Vec<_> = fields.filter(|(name, _)| name != "host").collect();
+    fields.sort();
+    fields
+}
+
+/// Goal: an archive has requests as they were sent, each header once. Method: the server's own record is compared, with all
+/// that changes headers: robots.txt, conditions, cookies of the server and of the operator, further headers.
+#[tokio::test]
+async fn what_is_kept_of_a_request_is_what_was_sent() {
+    let own = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    for (kind, headers) in [
+        (JobKind::Robots, vec![]),
+        (JobKind::Robots, vec![own("accept", "text/*")]),
+        (JobKind::Pages, vec![]),
+        (JobKind::Pages, vec![own("accept-language", "de"), own("x-y", "1")]),
+        (JobKind::Pages, vec![own("Cookie", "operator=1")]),
+    ] {
+        let server = Server::start(|mut peer| async move {
+            while peer.request().await.is_some() {
+                peer.send("HTTP/1.1 200 OK\r\nSet-Cookie: a=1; Path=/\r\nContent-Length: 1\r\n\r\nx").await;
+            }
+        })
+        .await;
+        let mut asked = Job { kind, ..job(&server.name(), 3) };
+        asked.requests[1].validators = Validators { etag: "\"v\"".into(), last_modified: "yesterday".into() };
+        let limits = HttpSettings { cookies: true, headers, ..http_settings() };
+        let mut keeping = settings();
+        keeping.keeps_robots = true;
+        let driver = run_with(asked, keeping, limits).await;
+        let kept = driver.pages.iter().map(|page| {
+            let mut kept = page.request_headers.clone();
+            kept.sort();
+            kept
+        });
+        let sent: Vec<_> = server.requests().iter().map(|request| fields(request)).collect();
+        assert_eq!((sent.len(), kept.collect::<Vec<_>>()), (3, sent), "{kind:?}");
     }
 }
 
@@ -223,7 +304,8 @@ async fn bodies_of_unwanted_media_types_are_not_read() {
     let skip_types = vec!["image/*".into(), "application/zip".into()];
     let limits = HttpSettings { skip_types, ..http_settings() };
     let driver = run_with(job(&server.name(), 4), settings(), limits.clone()).await;
-    let pages: Vec<_> = driver.pages.iter().map(|page| (page.status, page.body.len(), page.truncated)).collect();
+    let pages: Vec<_> =
+        driver.pages.iter().map(|page| (page.status, page.body.len(), page.truncated.is_some())).collect();
     assert_eq!(pages, [(200, 0, true), (200, 4, false), (200, 0, true)]);
     let ends = driver.ends();
     assert!(matches!(ends[0], RequestEnd::Response { bytes: 0, truncated: true, .. }), "{ends:?}");
@@ -272,14 +354,14 @@ async fn what_came_fast_of_a_body_that_stalls_is_kept_and_marked() {
     // 50 kB at once, then 100 bytes a second.
     let server = dripping(50_000, 1).await;
     let driver = run_with(job(&server.name(), 2), settings(), at_rate(10_000)).await;
-    assert!(driver.pages[0].truncated);
+    assert_eq!(driver.pages[0].truncated, Some(Truncation::Time));
     assert!(driver.pages[0].body.len() >= 50_000);
     assert_eq!(driver.ends()[1], RequestEnd::Untried);
     assert!(!driver.last_report().closed_by_server);
     // And so when the time for the request is over.
     let limits = HttpSettings { request_timeout: Duration::from_millis(400), ..at_rate(0) };
     let driver = run_with(job(&server.name(), 1), settings(), limits).await;
-    assert!(driver.pages[0].truncated && driver.pages[0].body.len() >= 50_000);
+    assert!(driver.pages[0].truncated == Some(Truncation::Time) && driver.pages[0].body.len() >= 50_000);
 }
 
 #[tokio::test]
@@ -295,7 +377,7 @@ async fn a_body_that_keeps_its_rate_is_whole_however_long_it_takes() {
     })
     .await;
     let driver = run_with(job(&server.name(), 1), settings(), at_rate(1000)).await;
-    assert!(!driver.pages[0].truncated);
+    assert_eq!(driver.pages[0].truncated, None);
     assert_eq!(driver.pages[0].body.len(), 8000);
 }
 
@@ -343,7 +425,7 @@ async fn a_body_without_room_waits_until_a_page_is_stored_and_its_server_is_not_
     let mut whole = 0;
     while let Some(answer) = pages.pop() {
         let Answer::Response { end: End::Response(response), .. } = answer else { panic!("no response") };
-        assert_eq!((response.body.len(), response.truncated), (BODY_BYTES, false));
+        assert_eq!((response.body.len(), response.truncated), (BODY_BYTES, None));
         whole += 1;
         drop(response);
         if let Some(answer) = answers.join_next().await {

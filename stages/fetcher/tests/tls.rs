@@ -11,7 +11,7 @@ use fetcher::effect::{Answer, Effect, End};
 use fetcher::http::HttpSettings;
 use rustls::HandshakeKind;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use shared::message::{FailureKind, JobId, RequestEnd};
+use shared::message::{FailureKind, JobId, RequestEnd, Truncation};
 use std::future::poll_fn;
 use std::io::Read as _;
 use std::sync::Arc;
@@ -257,7 +257,8 @@ async fn a_body_that_ends_before_its_announced_length_is_no_whole_one() {
         let driver = run_with(job_for(&server.name, std::slice::from_ref(url)), settings(), trusting()).await;
         match kept {
             Some(body) => {
-                assert!(driver.pages[0].truncated && is_response(&driver.ends()[0]));
+                assert_eq!(driver.pages[0].truncated, Some(Truncation::Disconnect));
+                assert!(is_response(&driver.ends()[0]));
                 assert_eq!(driver.pages[0].body, body);
             }
             None => assert_eq!(driver.ends(), [failure(FailureKind::Reset)]),
@@ -349,7 +350,7 @@ async fn an_endless_body_over_http_2_is_cut_and_ends_the_connection() {
     endless.requests[0].url = format!("{}/endless", server.name);
     let driver = run_with(endless, settings(), trusting()).await;
     assert_eq!(driver.pages[0].body.len(), 1 << 20);
-    assert!(driver.pages[0].truncated);
+    assert_eq!(driver.pages[0].truncated, Some(Truncation::Length));
     assert_eq!(driver.ends()[1], RequestEnd::Untried);
     assert!(server.ended.recv_timeout(std::time::Duration::from_secs(2)).unwrap());
 }

@@ -3,6 +3,7 @@
 mod batches;
 mod boosts;
 pub mod effect;
+mod elsewhere;
 mod followed;
 mod form;
 pub mod metrics;

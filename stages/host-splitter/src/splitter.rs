@@ -15,6 +15,7 @@
 use crate::batches::Batches;
 use crate::boosts::{Boosts, Target};
 use crate::effect::{Answer, Effect};
+use crate::elsewhere::Elsewhere;
 use crate::followed::{Followed, Learning};
 use crate::form::checked_host;
 use crate::worths::Worths;
@@ -123,6 +124,7 @@ impl Splitter {
         let rules = self.settings.topics.of(&found.origin.topic);
         let rejection_of_all = rules.rejection_of_all(&found.origin);
         let worth = self.settings.worths.of(found);
+        let mut elsewhere = Elsewhere::of(found, rules, &self.followed);
         // Neighbouring links often lead to the same host: the host's partition is looked up once for all of them.
         let mut last_host = "";
         let mut last_partition = Err(FilterReason::Form);
@@ -134,9 +136,12 @@ impl Splitter {
                 (Some(host), None) => {
                     if host != last_host {
                         last_host = host;
-                        last_partition = self.partition_in_scope(&found.origin.topic, rules, host);
+                        last_partition = self.partition_in_scope(&found.origin.topic, rules, host, &mut elsewhere);
                     }
-                    last_partition.and_then(|partition| rules.filters.rejection(url).map_or(Ok(partition), Err))
+                    last_partition.and_then(|partition| {
+                        let rejection = rules.filters.rejection(url, elsewhere.are_sitemaps);
+                        rejection.or_else(|| elsewhere.surplus(host)).map_or(Ok(partition), Err)
+                    })
                 }
             };
             match partition {
@@ -163,14 +168,7 @@ impl Splitter {
                 }
             }
         }
-        let (origin, urls, rejected) = (&found.origin, found.urls.len(), filtered.reasons.len());
-        tracing::debug!(
-            trace = origin.trace().map(tracing::field::display),
-            url = origin.page,
-            urls,
-            rejected,
-            "links of a page are placed"
-        );
+        tell_placed(found, filtered.reasons.len());
         self.found_total += found.urls.len() as u64;
         if !filtered.reasons.is_empty() {
             out.send(Token::None, &filtered);
@@ -180,7 +178,7 @@ impl Splitter {
 
     /// A page was fetched, or some are to be fetched again. A page's sketch goes to the scheduler of its partition.
     fn hear_of_page(&mut self, now: Timestamp, found: &FoundUrls) {
-        let page = &found.origin.page;
+        let page = found.origin.found_on();
         self.boosts.fetched(page);
         if found.origin.again > 0 {
             found.urls.iter().for_each(|url| self.boosts.waits_again(url));
@@ -191,9 +189,15 @@ impl Splitter {
         }
     }
 
-    /// The partition of a host that the topic follows.
-    fn partition_in_scope(&self, topic: &str, rules: &Rules, host: &str) -> Result<u16, FilterReason> {
-        if self.followed.follows(topic, rules.follow, host) {
+    /// The partition of a host that the topic follows, or on which a sitemap may lie all the same.
+    fn partition_in_scope<'h>(
+        &self,
+        topic: &str,
+        rules: &Rules,
+        host: &'h str,
+        elsewhere: &mut Elsewhere<'h>,
+    ) -> Result<u16, FilterReason> {
+        if self.followed.follows(topic, rules.follow, host) || elsewhere.has(host) {
             Ok(self.batches.partition_of(host))
         } else {
             Err(FilterReason::Scope)
@@ -267,7 +271,7 @@ impl Core for Splitter {
             Some(host) if !self.followed.is_followed(name, &self.settings.topics, rules, host) => {
                 Some(FilterReason::Scope)
             }
-            Some(_) => rules.filters.rejection(url),
+            Some(_) => rules.filters.rejection(url, false),
         };
         let rejection = self.settings.topics.all().map(rejection_by).reduce(nearest).flatten();
         Ok(rejection.map(|reason| format!("a link to it is filtered: {}", reason.name())))
@@ -309,6 +313,16 @@ impl Core for Splitter {
 /// The one of two topics' rejections that is nearer to passing; none is the nearest.
 fn nearest(one: Option<FilterReason>, other: Option<FilterReason>) -> Option<FilterReason> {
     one.zip(other).map(|(one, other)| if one == FilterReason::Scope { other } else { one })
+}
+
+fn tell_placed(found: &FoundUrls, rejected: usize) {
+    tracing::debug!(
+        trace = found.origin.trace().map(tracing::field::display),
+        url = found.origin.found_on(),
+        urls = found.urls.len(),
+        rejected,
+        "links of a page are placed"
+    );
 }
 
 #[cfg(test)]

@@ -13,7 +13,13 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use parser::page::{Limits, Response, links};
 
-const LIMITS: Limits = Limits { decoded_bytes_max: 4 << 20, links_per_page_max: 5000, url_bytes_max: 2048 };
+const LIMITS: Limits = Limits {
+    decoded_bytes_max: 4 << 20,
+    sitemap_bytes_max: 4 << 20,
+    links_per_page_max: 5000,
+    links_per_sitemap_max: 5000,
+    url_bytes_max: 2048,
+};
 const ROUNDS: usize = 30;
 const PAGES_PER_ROUND: u32 = 200;
 

@@ -1,6 +1,6 @@
 //! Charsets: in which encoding is a document written?
 //!
-//! In: the first bytes of the decoded body, the value of `Content-Type`, the host. Out: an encoding.
+//! In: the first bytes of the decoded body, the charset of `Content-Type`, the host. Out: an encoding.
 //!
 //! Asked in this order, the first answer wins: byte order mark, `Content-Type`, the document's own declaration in its
 //! first 1,024 bytes, UTF-8 if it is valid UTF-8, a declaration further down, and a guess from the bytes.
@@ -27,13 +27,12 @@ pub struct Charset {
 
 /// The encoding of `body`.
 ///
-/// `content_type` is the header's value; `host` (lower case) lends its top-level domain to the guess.
-pub fn charset(body: &[u8], content_type: Option<&[u8]>, host: Option<&str>) -> Charset {
+/// `said` is what `Content-Type` says; `host` (lower case) lends its top-level domain to the guess.
+pub fn charset(body: &[u8], said: Option<&'static Encoding>, host: Option<&str>) -> Charset {
     if let Some((encoding, mark_bytes)) = Encoding::for_bom(body) {
         return Charset { encoding, mark_bytes };
     }
-    let encoding = content_type
-        .and_then(charset_in_content_type)
+    let encoding = said
         .or_else(|| prescan(&body[..body.len().min(PRESCAN_BYTES)]))
         .or_else(|| is_utf_8(body).then_some(UTF_8))
         .or_else(|| prescan(&body[..body.len().min(DETECT_BYTES_MAX)]))
@@ -45,12 +44,12 @@ pub fn charset(body: &[u8], content_type: Option<&[u8]>, host: Option<&str>) -> 
 ///
 /// Source: CSS Syntax Module Level 3, section 3.2. What the page is written in, of which the parser knows nothing here,
 /// would come before UTF-8; where sheet and page are not in ASCII, the sheet says so by itself.
-pub fn style_sheet_charset(body: &[u8], content_type: Option<&[u8]>) -> Charset {
+pub fn style_sheet_charset(body: &[u8], said: Option<&'static Encoding>) -> Charset {
     if let Some((encoding, mark_bytes)) = Encoding::for_bom(body) {
         return Charset { encoding, mark_bytes };
     }
     let declared = || cssparser::stylesheet_encoding::<Labels>(body, None, None);
-    Charset { encoding: content_type.and_then(charset_in_content_type).unwrap_or_else(declared), mark_bytes: 0 }
+    Charset { encoding: said.unwrap_or_else(declared), mark_bytes: 0 }
 }
 
 /// The encodings that the CSS library asks for.
@@ -93,7 +92,7 @@ fn guess(body: &[u8], host: Option<&str>) -> &'static Encoding {
     detector.guess(top_level_domain, Utf8Detection::Deny)
 }
 
-/// The encoding named by a `charset` parameter, as in `text/html; charset="utf-8"`.
+/// The encoding named by the `charset` in the `content` of a `meta`, as in `text/html; charset="utf-8"`.
 ///
 /// Source: "Extracting a character encoding from a meta element". Labels of encodings that are not decoded for safety
 /// ("replacement") count as none.

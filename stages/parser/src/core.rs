@@ -4,6 +4,7 @@
 //! that another page of the same server had first are left out. While there is an archiver also what documents say of themselves.
 
 use crate::content::{Answer, Ask, BodySeen, Content};
+use crate::cuts::Cuts;
 use crate::options::Options;
 use crate::page::{Limits, Links, Response, links_by};
 use crate::told;
@@ -11,7 +12,7 @@ use shared::bus::lane_of;
 use shared::config::Pipeline;
 use shared::content_coding::Completeness;
 use shared::message::{
-    Anchor, ArchivedPage, Body, Document, Documents, Edge, FoundUrls, InPlace, Origin, Page, Place, Undecodable,
+    Anchor, ArchivedPage, Body, Cut, Document, Documents, Edge, FoundUrls, InPlace, Origin, Page, Place, Undecodable,
     UrlList,
 };
 use shared::partitions::Owners;
@@ -34,8 +35,8 @@ pub struct Settings {
     pub options: Options,
     /// How canonical URLs are rewritten.
     pub rules: Rules,
-    /// Whom robots directives may address.
-    pub agent: String,
+    /// By which name robots directives address us.
+    pub product_token: String,
     /// Says whether bodies are looked up among those met before.
     pub content_seen: bool,
     /// Says whether anybody keeps what documents say of themselves.
@@ -52,10 +53,12 @@ impl From<&Pipeline> for Settings {
             rules: pipeline.url,
             limits: Limits {
                 decoded_bytes_max: pipeline.limits.decoded_bytes_max.as_usize(),
+                sitemap_bytes_max: pipeline.limits.sitemap_bytes_max.as_usize(),
                 links_per_page_max: pipeline.limits.links_per_page,
+                links_per_sitemap_max: pipeline.limits.links_per_sitemap,
                 url_bytes_max: pipeline.limits.url_bytes_max,
             },
-            agent: pipeline.user_agent(),
+            product_token: pipeline.product_token(),
             options: Options::from(pipeline),
             content_seen: pipeline.stages.parser.content_seen,
             documents: pipeline.stages.archiver.replicas > 0,
@@ -79,6 +82,7 @@ struct Parsed {
 pub struct Parser {
     settings: Settings,
     content: Content<Parsed>,
+    cuts: Cuts,
     tally: Tally,
 }
 
@@ -94,6 +98,7 @@ struct Tally {
     nofollow: u64,
     truncated: u64,
     cut: u64,
+    cut_sitemaps: u64,
     broken: u64,
 }
 
@@ -101,7 +106,7 @@ impl Parser {
     /// A parser.
     pub fn new(settings: Settings) -> Self {
         let content = Content::new(&settings.dedups);
-        Parser { settings, content, tally: Tally::default() }
+        Parser { settings, content, cuts: Cuts::default(), tally: Tally::default() }
     }
 
     fn page(&mut self, now: Timestamp, page: &ArchivedPage, ticket: Ticket, out: &mut Output<Ask>) {
@@ -109,18 +114,26 @@ impl Parser {
             page.headers.iter().map(|header| (header.0.as_str(), header.1.as_slice())).collect();
         let (url, status) = (page.url.as_str(), page.status.to_native());
         let response = Response { url, status, headers: &headers, body: &page.body };
-        let Settings { limits, options, agent, .. } = &self.settings;
-        let options = Options { sketch: options.sketch && sketch::is_wanted_of(url::fingerprint(url)), ..*options };
-        let mut links = links_by(&response, limits, &options, agent);
+        let Settings { limits, options, product_token, .. } = &self.settings;
+        let found = page.origin.read();
+        let fingerprint = url::fingerprint(url);
+        let options = Options {
+            sketch: options.sketch && sketch::is_wanted_of(fingerprint),
+            is_named_sitemap: found.sitemap_of().is_some(),
+            ..*options
+        };
+        let mut links = links_by(&response, limits, &options, product_token);
         self.rewrite(url, &mut links);
         self.count(page.body.len(), &links);
-        let origin = Origin { page: url.to_owned(), ..page.origin.read() };
+        self.cuts.read(fingerprint, links.urls.len(), links.cut(), page.truncated.is_some());
+        let origin = Origin { page: page_of_links(url, &links, &found), ..found };
         let origin = if links.redirect { redirected(origin) } else { linked(origin, links.urls.len()) };
-        let document = (self.settings.documents && links.charset.is_some()).then(|| document(page, &mut links));
+        let is_told = links.charset.is_some() || links.cut().is_some();
+        let document = (self.settings.documents && is_told).then(|| document(page, &mut links));
         let parsed = Parsed { ticket, origin, links, document };
         match parsed.links.body.filter(|_| self.settings.content_seen) {
             Some(fingerprint) => {
-                let at = Place { url: url::fingerprint(url), links: links_fingerprint(&parsed) };
+                let at = Place { url: fingerprint, links: links_fingerprint(&parsed) };
                 self.content.wait(now, Body { fingerprint, at }, parsed);
             }
             None => self.finish(parsed, out),
@@ -146,7 +159,7 @@ impl Parser {
     /// whose scopes let them pass: the first that takes one has it.
     fn finish(&self, mut parsed: Parsed, out: &mut Output<Ask>) {
         publish(&parsed, &parsed.origin, self.settings.options.anchors, out);
-        if parsed.links.is_sitemap() {
+        if parsed.links.is_sitemap {
             for topic in self.settings.topics.iter().filter(|topic| **topic != parsed.origin.topic) {
                 let origin = Origin { topic: topic.clone(), ..parsed.origin.clone() };
                 publish(&parsed, &origin, self.settings.options.anchors, out);
@@ -180,6 +193,7 @@ impl Parser {
         self.tally.nofollow += u64::from(links.nofollow);
         self.tally.truncated += u64::from(links.truncated);
         self.tally.cut += u64::from(links.completeness == Completeness::Cut);
+        self.tally.cut_sitemaps += u64::from(matches!(links.cut(), Some(Cut::SitemapLinks | Cut::SitemapBytes)));
         self.tally.broken += u64::from(links.completeness == Completeness::Broken);
     }
 }
@@ -188,6 +202,8 @@ impl Parser {
 fn links_fingerprint(parsed: &Parsed) -> u64 {
     let Origin { page, topic, depth, .. } = &parsed.origin;
     let mut text = format!("{} {topic} {depth}", url::server_of(page));
+    // The same index may be named by one robots.txt, and by none.
+    text.extend(parsed.origin.sitemap_of());
     for url in &parsed.links.urls {
         text.push('\n');
         text.push_str(url);
@@ -203,6 +219,20 @@ fn document(page: &ArchivedPage, links: &mut Links) -> Document {
         title: std::mem::take(&mut links.title),
         language: std::mem::take(&mut links.language),
         links: u32::try_from(links.urls.len()).unwrap_or(u32::MAX),
+        cut: links.cut(),
+    }
+}
+
+/// [`Origin::page`] of a page's links. Where a sitemap redirects to is a sitemap of the same server, named or listed as that
+/// is. So are those that an index lists; those of an index that nobody named are no server's. An index that another one lists
+/// names none: an index lists no indexes (sitemaps.org).
+fn page_of_links(url: &str, links: &Links, found: &Origin) -> String {
+    let is_listed = found.is_listed_sitemap();
+    match found.sitemap_of() {
+        Some(server) if links.redirect && !is_listed => Origin::page_of_sitemaps(url, server),
+        Some(server) if links.redirect || links.is_index && !is_listed => Origin::page_of_listed_sitemaps(url, server),
+        None if links.is_index => Origin::page_of_listed_sitemaps(url, ""),
+        _ => url.to_owned(),
     }
 }
 
@@ -287,6 +317,11 @@ impl Core for Parser {
         self.content.is_empty()
     }
 
+    /// Whether a document was read to its end.
+    fn why(&self, _: Timestamp, url: &str) -> Result<Option<String>, StoreError> {
+        Ok(self.cuts.told_of(url::fingerprint(url)))
+    }
+
     fn configure(&mut self, pipeline: &Pipeline) -> bool {
         self.settings = Settings { dedups: self.settings.dedups.clone(), ..Settings::from(pipeline) };
         true
@@ -309,6 +344,7 @@ impl Core for Parser {
             // Pages whose links, or whose body, could not all be taken.
             ("truncated_links_total", self.tally.truncated),
             ("cut_bodies_total", self.tally.cut),
+            ("cut_sitemaps_total", self.tally.cut_sitemaps),
             ("broken_codings_total", self.tally.broken),
             ("duplicate_bodies_total", self.tally.duplicates),
             ("skipped_links_total", self.tally.skipped),

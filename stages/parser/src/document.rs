@@ -4,16 +4,21 @@
 //! decoded as a whole; what relative URLs in them refer to.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
-use encoding_rs::{Encoding, UTF_8};
-use shared::content_coding;
+use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
+use shared::content_coding::{self, Decoded};
 use shared::url::URL_BYTES_MAX;
 use url::Url;
 
 use crate::charset::Charset;
-use crate::feed;
-use crate::links::{Mentions, text};
-use crate::media_type::has_text_sitemap_name;
+use crate::feed::{Kind, Root, root};
+use crate::links::Mentions;
+use crate::references::{Syntax, text};
+use crate::scanner::Dialect;
+
+/// Bytes of a document in which its root element is looked for first; then in eight times as many, and so on.
+const HEAD_BYTES: usize = 4096;
 
 /// An HTML document ready for scanning.
 pub(crate) struct Document<'a> {
@@ -22,25 +27,32 @@ pub(crate) struct Document<'a> {
     pub(crate) encoding: &'static Encoding,
     /// The encoding of non-ASCII queries, `None` for UTF-8.
     pub(crate) query_encoding: Option<&'static Encoding>,
+    pub(crate) dialect: Dialect,
 }
 
 impl<'a> Document<'a> {
-    pub(crate) fn new(body: Cow<'a, [u8]>, charset: Charset) -> Self {
+    pub(crate) fn new(body: Cow<'a, [u8]>, dialect: Dialect, charset: Charset) -> Self {
         let query_encoding = query_encoding(charset);
         if charset.encoding.is_ascii_compatible() {
-            return Document { bytes: body, encoding: charset.encoding, query_encoding };
+            return Document { bytes: body, encoding: charset.encoding, query_encoding, dialect };
         }
         // UTF-16 and ISO-2022-JP.
         let bytes = Cow::Owned(decoded_text(&body, charset).into_owned().into_bytes());
-        Document { bytes, encoding: UTF_8, query_encoding }
+        Document { bytes, encoding: UTF_8, query_encoding, dialect }
+    }
+
+    /// What is written in a text or, so `syntax` says, in an attribute.
+    pub(crate) fn said(&self, at: Range<usize>, syntax: Syntax) -> Cow<'_, str> {
+        let syntax = if self.dialect.is_xml() { Syntax::Xml } else { syntax };
+        text(&self.bytes[at], self.encoding, syntax)
     }
 
     /// What relative URLs refer to: the first `base` if it has a URL that can be one, else the page.
     pub(crate) fn base(&self, found: &Mentions, page: &Url) -> Url {
         found
             .base
-            .as_ref()
-            .and_then(|at| page.join(&text(&self.bytes[at.clone()], self.encoding, true)).ok())
+            .clone()
+            .and_then(|at| page.join(&self.said(at, Syntax::Attribute)).ok())
             // A longer one makes no URL that could be crawled, and would be read anew for each link.
             .filter(|base| base.as_str().len() <= URL_BYTES_MAX && !matches!(base.scheme(), "data" | "javascript"))
             .unwrap_or_else(|| page.clone())
@@ -58,26 +70,55 @@ pub(crate) fn decoded_text(body: &[u8], charset: Charset) -> Cow<'_, str> {
     charset.encoding.decode_without_bom_handling(&body[charset.mark_bytes..]).0
 }
 
-/// The beginning of a body, as text that contains ASCII.
-pub(crate) fn utf_8_head(body: &[u8]) -> Cow<'_, [u8]> {
-    let head = &body[..body.len().min(feed::HEAD_BYTES)];
-    match Encoding::for_bom(head) {
-        Some((encoding, mark_bytes)) if encoding != UTF_8 => {
+/// What kind of sitemap or feed a body is, if it is one.
+pub(crate) fn feed_kind(body: &[u8]) -> Option<Kind> {
+    kind_by_head(|bytes| Cow::Borrowed(&body[..body.len().min(bytes)]))
+}
+
+/// The kind of a document of which `head` gives so many first bytes, or all.
+fn kind_by_head<'a>(head: impl Fn(usize) -> Cow<'a, [u8]>) -> Option<Kind> {
+    let mut bytes = HEAD_BYTES;
+    loop {
+        let head = head(bytes);
+        let is_whole = head.len() < bytes;
+        match root(&with_ascii(&head), is_whole) {
+            Root::Of(kind) => return Some(kind),
+            Root::Beyond if !is_whole => bytes = bytes.saturating_mul(8),
+            Root::Beyond | Root::Other => return None,
+        }
+    }
+}
+
+/// The beginning of a body, as text that contains ASCII. XML in UTF-16 is known by its first characters, too (XML 1.0,
+/// appendix F).
+pub(crate) fn with_ascii(head: &[u8]) -> Cow<'_, [u8]> {
+    let marked = match head {
+        [b'<', 0, ..] => Some((UTF_16LE, 0)),
+        [0, b'<', ..] => Some((UTF_16BE, 0)),
+        _ => Encoding::for_bom(head).filter(|(encoding, _)| *encoding != UTF_8),
+    };
+    match marked {
+        None => Cow::Borrowed(head),
+        Some((encoding, mark_bytes)) => {
             Cow::Owned(encoding.decode_without_bom_handling(&head[mark_bytes..]).0.into_owned().into_bytes())
         }
-        _ => Cow::Borrowed(head),
     }
 }
 
 /// Undoes gzip where it is not a coding of the body but the body itself: `sitemap.xml.gz`. What else is packed remains
-/// as it is.
-pub(crate) fn unzipped<'a>(body: Cow<'a, [u8]>, page: &Url, bytes_max: usize) -> Cow<'a, [u8]> {
-    if !body.starts_with(&[0x1F, 0x8B]) {
-        return body;
+/// as it is, unless it `is_wanted`: most archives are nothing to read, and are not unpacked for nothing.
+pub(crate) fn unzipped(packed: Decoded<'_>, is_wanted: bool, bytes_max: usize) -> Decoded<'_> {
+    if !packed.body.starts_with(&[0x1F, 0x8B]) {
+        return packed;
     }
-    let plain =
-        |bytes_max| content_coding::decode([b"gzip".as_slice()].into_iter(), &body, bytes_max).body.into_owned();
-    // Most archives are none of these, and are not unpacked for nothing.
-    let is_feed = feed::kind(&utf_8_head(&plain(feed::HEAD_BYTES.min(bytes_max)))).is_some();
-    if is_feed || has_text_sitemap_name(page.path()) { Cow::Owned(plain(bytes_max)) } else { body }
+    let plain = |bytes: usize| {
+        let coding = [b"gzip".as_slice()].into_iter();
+        content_coding::decode(coding, &packed.body, bytes.min(bytes_max))
+    };
+    let is_feed = || kind_by_head(|bytes| Cow::Owned(plain(bytes).body.into_owned())).is_some();
+    if !is_wanted && !is_feed() {
+        return packed;
+    }
+    let Decoded { body, completeness } = plain(bytes_max);
+    Decoded { body: Cow::Owned(body.into_owned()), completeness: completeness.max(packed.completeness) }
 }

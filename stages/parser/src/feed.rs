@@ -1,62 +1,93 @@
 //! Feeds: the links of XML documents made of nothing else: sitemaps and their indexes, RSS and Atom.
 //!
-//! In: a document, decoded. Out: its links as written, its title and its language. What it is its root element says,
-//! whatever the server calls it.
+//! In: a document, decoded. Out: its links as written, with what they refer to; its title and its language. What it is
+//! its root element says, whatever the server calls it.
 //!
 //! Read by the scanner, not by an XML parser: sitemaps that are cut, or feeds with a stray `&` or an element left open,
-//! keep what can be read. No entity is expanded but those of HTML, so nothing grows.
+//! keep what can be read. An element whose text counts ends with the next tag that is no markup of text: an end tag is
+//! forgotten more often than an element is put where it cannot be. What the document ends in is not taken: half a URL is
+//! another. No entity is expanded but those of HTML, so nothing grows.
 //! Invariant: any text is accepted; memory is bounded by the longest element.
 //! Sources: sitemaps.org protocol 0.9; RSS 0.91, 1.0 and 2.0; RFC 4287.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use encoding_rs::UTF_8;
-use shared::url::URL_BYTES_MAX;
+use url::Url;
 
-use crate::links::{source_of_link, text};
+use self::bases::Bases;
+use crate::links::source_of_link;
 use crate::options::Options;
-use crate::scanner::{Dialect, Scanner, Token};
+use crate::references::{Syntax, text};
+use crate::scanner::{Dialect, Scanner, Token, local, prefix};
 use crate::source::Source;
+
+mod bases;
 
 /// What kind of document it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// `urlset`, `sitemapindex`.
+    /// `urlset`.
     Sitemap,
+    /// `sitemapindex`.
+    Index,
     /// `rss`, `rdf:RDF`.
     Rss,
     /// `feed`.
     Atom,
 }
 
-/// Bytes of a document in which its root element must begin.
-pub const HEAD_BYTES: usize = 4096;
+impl Kind {
+    /// Returns whether it is a sitemap, or an index of them.
+    pub fn is_sitemap(self) -> bool {
+        matches!(self, Kind::Sitemap | Kind::Index)
+    }
+}
 
-/// What a document is whose first [`HEAD_BYTES`] (or all) are these; none when it is nothing of the kind.
-pub fn kind(head: &[u8]) -> Option<Kind> {
-    let head = &head[..head.len().min(HEAD_BYTES)];
+/// What the beginning of a document says of its root element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Root {
+    /// That of a sitemap or a feed.
+    Of(Kind),
+    /// Another, or none.
+    Other,
+    /// Nothing yet: what may stand before it goes on.
+    Beyond,
+}
+
+/// What the root element is of a document that begins like this, or is this. Before it there may be comments, instructions
+/// and a doctype of any length (XML 1.0, section 2.8).
+pub fn root(head: &[u8], is_whole: bool) -> Root {
     let head = head.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(head);
-    if head.trim_ascii_start().first() != Some(&b'<') {
-        return None;
+    if head.trim_ascii_start().first().is_some_and(|byte| *byte != b'<') {
+        return Root::Other;
     }
     let mut scanner = Scanner::new(head, Dialect::Xml);
     while let Some(token) = scanner.next() {
-        if !head[scanner.text()].trim_ascii().is_empty() {
-            return None;
+        let text = head[scanner.text()].trim_ascii();
+        if scanner.has_open_declaration() && !is_whole {
+            return Root::Beyond;
         }
         match token {
+            // A tag of which there is the beginning.
+            Token::Other if scanner.text().end == head.len() && matches!(text, b"<" | b"</") => return Root::Beyond,
+            _ if !text.is_empty() => return Root::Other,
             Token::Other => {}
-            Token::Start(name) => return kind_of_root(local(name)),
-            Token::End(_) | Token::Data(_) => return None,
+            Token::Start(name) if scanner.text().end + 1 + name.len() == head.len() => return Root::Beyond,
+            Token::Start(name) => return kind_of_root(local(name)).map_or(Root::Other, Root::Of),
+            Token::End(_) | Token::Data(_) => return Root::Other,
         }
     }
-    None
+    Root::Beyond
 }
 
 fn kind_of_root(name: &[u8]) -> Option<Kind> {
     let is = |known: &str| name.eq_ignore_ascii_case(known.as_bytes());
-    if is("urlset") || is("sitemapindex") {
+    if is("urlset") {
         Some(Kind::Sitemap)
+    } else if is("sitemapindex") {
+        Some(Kind::Index)
     } else if is("rss") || is("rdf") {
         Some(Kind::Rss)
     } else {
@@ -73,22 +104,38 @@ pub struct About {
     pub language: String,
 }
 
-/// Shows the links of a document of this kind, relative ones with what they refer to if that is not the document
-/// itself, until `show` wants no more.
+/// Shows the links of a document of this kind, which has this URL, each with what it refers to if it is relative, until
+/// `show` wants no more.
 pub fn links(
     document: &str,
     kind: Kind,
+    url: &Url,
     options: &Options,
-    mut show: impl FnMut(Source, &str, Option<&str>) -> bool,
+    mut show: impl FnMut(Source, &str, &Url) -> bool,
 ) -> About {
     let scanner = Scanner::new(document.as_bytes(), Dialect::Xml);
-    let mut reader =
-        Reader { document, kind, options, scanner, about: About::default(), base: None, root: None, field: None };
+    let about = About::default();
+    let mut reader = Reader { document, kind, options, scanner, about, root: None, field: None };
+    let mut bases = Bases::new(url);
+    let source = reader.source();
     while let Some(token) = reader.scanner.next() {
-        if let Some((source, link)) = reader.token(token)
-            && !show(source, &link, reader.base.as_deref())
-        {
+        if reader.text(token).is_some_and(|link| !show(source, &link, bases.here())) {
             break;
+        }
+        match token {
+            Token::Start(name) => {
+                let Some(base) = reader.base() else { break };
+                bases.start(name, base);
+                let is_whole = bases.are_said() && reader.scanner.closes_itself();
+                if reader.start(name).is_some_and(|link| !show(source, &link, bases.here())) {
+                    break;
+                }
+                if is_whole {
+                    bases.end(name);
+                }
+            }
+            Token::End(name) => bases.end(name),
+            Token::Data(_) | Token::Other => {}
         }
     }
     reader.about
@@ -100,8 +147,6 @@ struct Reader<'a> {
     options: &'a Options,
     scanner: Scanner<'a>,
     about: About,
-    /// `xml:base` of the root.
-    base: Option<String>,
     /// Prefix of the root's name.
     root: Option<&'a [u8]>,
     /// The element being read whose text counts, and what was read of it.
@@ -118,36 +163,29 @@ enum Field {
     Language,
 }
 
+/// Elements of HTML that mark up text: `<loc>` or `<title>` goes on behind them.
+const MARKUP: [&str; 26] = [
+    "a", "abbr", "b", "big", "br", "cite", "code", "div", "em", "font", "i", "img", "nobr", "p", "pre", "q", "s",
+    "small", "span", "strong", "sub", "sup", "tt", "u", "var", "wbr",
+];
+
 impl<'a> Reader<'a> {
-    /// Reads a token and the text before it; gives the link that ends there.
-    fn token(&mut self, token: Token<'a>) -> Option<(Source, String)> {
-        if let Some((_, read)) = &mut self.field {
-            read.push_str(&text(&self.document.as_bytes()[self.scanner.text()], UTF_8, false));
-        }
+    /// Reads the text before a token, and a CDATA section; gives the link that ends there.
+    fn text(&mut self, token: Token<'a>) -> Option<String> {
+        let (_, read) = self.field.as_mut()?;
+        read.push_str(&text(&self.document.as_bytes()[self.scanner.text()], UTF_8, Syntax::Xml));
         match token {
             Token::Other => None,
             Token::Data(data) => {
-                if let Some((_, read)) = &mut self.field {
-                    read.push_str(&String::from_utf8_lossy(data));
-                }
+                read.push_str(&String::from_utf8_lossy(data));
                 None
             }
-            Token::End(_) => self.end(),
-            Token::Start(name) => {
-                self.field = None;
-                if self.root.is_none() {
-                    self.root(name)?;
-                    return None;
-                }
-                match self.kind {
-                    Kind::Sitemap => self.in_sitemap(name),
-                    Kind::Rss | Kind::Atom => self.in_feed(name),
-                }
-            }
+            Token::Start(name) | Token::End(name) if is_markup(local(name)) => None,
+            Token::Start(_) | Token::End(_) => self.end_of_field(),
         }
     }
 
-    fn end(&mut self) -> Option<(Source, String)> {
+    fn end_of_field(&mut self) -> Option<String> {
         let (field, read) = self.field.take()?;
         let read = read.trim();
         let is_link = match field {
@@ -162,26 +200,37 @@ impl<'a> Reader<'a> {
                 false
             }
         };
-        is_link.then(|| (self.source(), read.to_owned()))
+        is_link.then(|| read.to_owned())
+    }
+
+    /// What a start tag says its base is; none when the tag is not whole.
+    fn base(&self) -> Option<Option<String>> {
+        let [base] = self.scanner.peek(["xml:base"])?;
+        Some(base.map(|base| self.value(base).into_owned()))
+    }
+
+    /// A start tag; gives the link that it is.
+    fn start(&mut self, name: &'a [u8]) -> Option<String> {
+        if self.root.is_none() {
+            self.root = Some(prefix(name));
+            let [language] = self.values(["xml:lang"])?;
+            self.about.language = language.unwrap_or_default().into_owned();
+            return None;
+        }
+        match self.kind {
+            Kind::Sitemap | Kind::Index => self.in_sitemap(name),
+            Kind::Rss | Kind::Atom => self.in_feed(name),
+        }
     }
 
     fn source(&self) -> Source {
         match self.kind {
-            Kind::Sitemap => Source::Sitemap,
+            Kind::Sitemap | Kind::Index => Source::Sitemap,
             Kind::Rss | Kind::Atom => Source::Feed,
         }
     }
 
-    fn root(&mut self, name: &'a [u8]) -> Option<()> {
-        let [base, language] = self.values(["xml:base", "xml:lang"])?;
-        // A longer one makes no URL that could be crawled, and would be read anew for each link.
-        self.base = base.filter(|base| base.len() <= URL_BYTES_MAX).map(Cow::into_owned);
-        self.about.language = language.unwrap_or_default().into_owned();
-        self.root = Some(prefix(name));
-        Some(())
-    }
-
-    fn in_sitemap(&mut self, name: &'a [u8]) -> Option<(Source, String)> {
+    fn in_sitemap(&mut self, name: &'a [u8]) -> Option<String> {
         let is_of_root = Some(prefix(name)) == self.root;
         match local(name).to_ascii_lowercase().as_slice() {
             // An index may name its sitemaps without further ado.
@@ -195,7 +244,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn in_feed(&mut self, name: &'a [u8]) -> Option<(Source, String)> {
+    fn in_feed(&mut self, name: &'a [u8]) -> Option<String> {
         let has_prefix = !prefix(name).is_empty();
         match local(name).to_ascii_lowercase().as_slice() {
             b"link" if self.kind == Kind::Rss && !has_prefix => self.read(Field::Link),
@@ -210,50 +259,56 @@ impl<'a> Reader<'a> {
             b"language" if self.about.language.is_empty() => self.read(Field::Language),
             b"enclosure" | b"content" | b"thumbnail" if self.options.embedded => {
                 let [url, src] = self.values(["url", "src"])?;
-                Some((self.source(), url.or(src)?.into_owned()))
+                Some(url.or(src)?.into_owned())
             }
             // An entry whose content is elsewhere.
             b"content" if self.kind == Kind::Atom => {
                 let [src] = self.values(["src"])?;
-                Some((self.source(), src?.into_owned()))
+                Some(src?.into_owned())
             }
             _ => None,
         }
     }
 
     /// `atom:link`, `xhtml:link`.
-    fn typed_link(&mut self) -> Option<(Source, String)> {
+    fn typed_link(&mut self) -> Option<String> {
         let [href, rel] = self.values(["href", "rel"])?;
-        let (href, rel) = (href?.into_owned(), rel.unwrap_or(Cow::Borrowed("alternate")));
+        let href = href?.into_owned();
+        let rel = rel.unwrap_or(Cow::Borrowed("alternate"));
         let is_wanted = match &*rel {
             "enclosure" => self.options.embedded,
             rel => source_of_link(rel.as_bytes(), self.options).is_some(),
         };
-        is_wanted.then(|| (self.source(), href))
+        is_wanted.then_some(href)
     }
 
     /// Begins to read the text of an element, up to the next tag.
-    fn read(&mut self, field: Field) -> Option<(Source, String)> {
+    fn read(&mut self, field: Field) -> Option<String> {
         self.field = Some((field, String::new()));
         None
     }
 
     fn values<const N: usize>(&mut self, names: [&str; N]) -> Option<[Option<Cow<'a, str>>; N]> {
-        let document = self.document.as_bytes();
-        Some(self.scanner.values(names)?.map(|value| value.map(|value| text(&document[value], UTF_8, true))))
+        Some(self.scanner.values(names)?.map(|value| value.map(|value| self.value(value))))
+    }
+
+    fn value(&self, at: Range<usize>) -> Cow<'a, str> {
+        text(&self.document.as_bytes()[at], UTF_8, Syntax::Xml)
     }
 }
 
-fn local(name: &[u8]) -> &[u8] {
-    memchr::memchr(b':', name).map_or(name, |colon| &name[colon + 1..])
-}
-
-fn prefix(name: &[u8]) -> &[u8] {
-    memchr::memchr(b':', name).map_or(&[], |colon| &name[..colon])
+fn is_markup(name: &[u8]) -> bool {
+    MARKUP.iter().any(|known| name.eq_ignore_ascii_case(known.as_bytes()))
 }
 
 /// The URLs of a plain-text sitemap: one a line, absolute.
 pub fn lines(document: &str) -> impl Iterator<Item = &str> {
-    let lines = document.lines().map(str::trim);
-    lines.filter(|line| line.starts_with("http://") || line.starts_with("https://"))
+    document.split(['\n', '\r']).map(str::trim).filter(|line| is_absolute(line))
+}
+
+/// Returns whether it begins like a URL of the web: schemes are of any case (RFC 3986, section 3.1).
+fn is_absolute(line: &str) -> bool {
+    ["http://", "https://"]
+        .iter()
+        .any(|scheme| line.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme)))
 }

@@ -15,10 +15,13 @@ pub mod metrics;
 pub mod options;
 pub mod page;
 pub mod prose;
+mod references;
 pub mod refresh;
 pub mod robots_meta;
 pub mod scanner;
 pub mod source;
 pub mod srcset;
 
+mod cuts;
+mod opened;
 mod told;

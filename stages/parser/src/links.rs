@@ -12,14 +12,18 @@ use std::ops::Range;
 
 use encoding_rs::Encoding;
 
+use self::prefixes::Prefixes;
 use crate::options::Options;
 use crate::prose::Prose;
+use crate::references::{Syntax, text};
 use crate::robots_meta::meta_says_nofollow;
-use crate::scanner::{Dialect, Scanner, Token, raw_text};
+use crate::scanner::{Dialect, Scanner, Token, local, prefix, raw_text};
 use crate::source::Source;
 use shared::sketch::Sketch;
 
+mod drawing;
 mod embedded;
+mod prefixes;
 
 /// An attribute value that is, or contains, a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,18 +55,6 @@ pub struct Mentions {
     pub sketch: Sketch,
 }
 
-/// Attribute values or texts of a document in an encoding that contains ASCII, decoded, their references resolved.
-pub(crate) fn text<'d>(written: &'d [u8], encoding: &'static Encoding, is_attribute: bool) -> Cow<'d, str> {
-    let (text, _) = encoding.decode_without_bom_handling(written);
-    if memchr::memchr(b'&', written).is_none() {
-        text
-    } else if is_attribute {
-        htmlize::unescape_attribute(text)
-    } else {
-        htmlize::unescape(text)
-    }
-}
-
 /// Finds what `document` mentions.
 ///
 /// `agent` is the product token that robots `meta` elements may address.
@@ -74,7 +66,18 @@ pub fn mentions(
     agent: &str,
 ) -> Mentions {
     let scanner = Scanner::new(document, dialect);
-    let mut reader = Reader { document, encoding, options, agent, scanner, found: Mentions::default(), link: None };
+    let mut reader = Reader {
+        document,
+        dialect,
+        encoding,
+        options,
+        agent,
+        scanner,
+        found: Mentions::default(),
+        link: None,
+        templates: 0,
+        prefixes: Prefixes::default(),
+    };
     reader.read();
     reader.found
 }
@@ -88,6 +91,7 @@ enum TextOf {
 
 struct Reader<'a> {
     document: &'a [u8],
+    dialect: Dialect,
     encoding: &'static Encoding,
     options: &'a Options,
     agent: &'a str,
@@ -95,6 +99,9 @@ struct Reader<'a> {
     found: Mentions,
     /// The link whose text is being read: its place among the values, and where its text begins.
     link: Option<(usize, usize)>,
+    /// Templates open around the place: what is in them is not of the document.
+    templates: usize,
+    prefixes: Prefixes<'a>,
 }
 
 impl<'a> Reader<'a> {
@@ -116,6 +123,11 @@ impl<'a> Reader<'a> {
             if self.options.anchors {
                 self.prose(&token, was_raw);
             }
+            if let Token::End(name) = token
+                && is_template(if self.dialect.is_xml() { local(name) } else { name })
+            {
+                self.templates = self.templates.saturating_sub(1);
+            }
             let Token::Start(name) = token else { continue };
             is_raw = raw_text(name).is_some();
             // The first title, and no tooltip of a drawing.
@@ -136,7 +148,7 @@ impl<'a> Reader<'a> {
     /// Reads the text before a token.
     fn prose(&mut self, token: &Token<'_>, is_raw: bool) {
         if !is_raw {
-            self.found.prose.add(&text(&self.document[self.scanner.text()], self.encoding, false));
+            self.found.prose.add(&self.said(&self.document[self.scanner.text()], Syntax::Text));
         }
         let (Token::Start(name) | Token::End(name)) = token else { return };
         if name.eq_ignore_ascii_case(b"a") {
@@ -163,12 +175,18 @@ impl<'a> Reader<'a> {
     }
 
     /// A start tag; none when it is not whole.
-    fn element(&mut self, name: &[u8]) -> Option<()> {
+    fn element(&mut self, name: &'a [u8]) -> Option<()> {
         const NAME_BYTES_MAX: usize = 6;
         if self.options.embedded {
             self.attributes_of_any(name)?;
         }
+        if self.scanner.is_foreign() {
+            return self.drawing(local(name));
+        }
+        let name = if self.dialect.is_xml() { self.of_xhtml(name)? } else { name };
         if name.len() > NAME_BYTES_MAX {
+            let is_empty = self.dialect.is_xml() && self.scanner.closes_itself();
+            self.templates += usize::from(is_template(name) && !is_empty);
             return None;
         }
         let mut lower = [0; NAME_BYTES_MAX];
@@ -188,7 +206,7 @@ impl<'a> Reader<'a> {
             }
             b"iframe" if self.options.embedded => self.frame(),
             b"iframe" | b"frame" => self.values(["src"], Source::Frame),
-            b"base" if self.found.base.is_none() => {
+            b"base" if self.found.base.is_none() && self.templates == 0 => {
                 [self.found.base] = self.scanner.values(["href"])?;
                 Some(())
             }
@@ -236,7 +254,7 @@ impl<'a> Reader<'a> {
         let [src, srcset, alt] = self.scanner.values(["src", "srcset", "alt"])?;
         if self.options.anchors {
             // What stands for the image is read in its place.
-            let alt = text(self.bytes(&alt), self.encoding, true).into_owned();
+            let alt = self.said(self.bytes(&alt), Syntax::Attribute).into_owned();
             self.found.prose.add(&alt);
         }
         if self.options.embedded {
@@ -258,6 +276,18 @@ impl<'a> Reader<'a> {
             self.found.nofollow |= meta_says_nofollow(self.bytes(&name), self.bytes(&content), self.agent);
         }
         Some(())
+    }
+
+    /// The name of an element of XHTML, which is written in lower case.
+    fn of_xhtml(&mut self, name: &'a [u8]) -> Option<&'a [u8]> {
+        let is_it = prefix(name).is_empty() || self.prefixes.is_of_html(prefix(name), self.document);
+        let name = local(name);
+        (is_it && !name.iter().any(u8::is_ascii_uppercase)).then_some(name)
+    }
+
+    fn said<'t>(&self, written: &'t [u8], syntax: Syntax) -> Cow<'t, str> {
+        let syntax = if self.dialect.is_xml() { Syntax::Xml } else { syntax };
+        text(written, self.encoding, syntax)
     }
 
     fn is_unwanted(&self, rel: &Option<Range<usize>>) -> bool {
@@ -335,6 +365,10 @@ const INLINE: [&str; 20] = [
     "a", "abbr", "b", "bdi", "bdo", "cite", "code", "em", "font", "i", "kbd", "mark", "small", "span", "strong", "sub",
     "sup", "tt", "u", "wbr",
 ];
+
+fn is_template(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"template")
+}
 
 fn has_word(words: &[u8], wanted: &[&str]) -> bool {
     words

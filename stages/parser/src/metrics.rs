@@ -17,12 +17,19 @@ pub const METRICS: &[Row] = &[
     Row::counter(
         "truncated_links_total",
         "pages",
-        "Pages with more links than limits.links_per_page: what is beyond is not taken. Raise the limit if it matters.",
+        "Pages with more links than limits.links_per_page, and sitemaps with more than limits.links_per_sitemap: what is beyond is \
+         not taken. Raise the limit if it matters.",
     ),
     Row::counter(
         "cut_bodies_total",
         "pages",
-        "Pages whose body, without its coding, is larger than limits.decoded_bytes_max: what is beyond is not read.",
+        "Pages whose body, without its coding, is larger than limits.decoded_bytes_max, and sitemaps larger than \
+         limits.sitemap_bytes_max: what is beyond is not read.",
+    ),
+    Row::counter(
+        "cut_sitemaps_total",
+        "sitemaps",
+        "Sitemaps of which limits.links_per_sitemap or limits.sitemap_bytes_max left something out.",
     ),
     Row::counter(
         "broken_codings_total",

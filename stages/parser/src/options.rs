@@ -15,6 +15,8 @@ pub struct Options {
     pub anchors: bool,
     /// A sketch of the text, of some pages.
     pub sketch: bool,
+    /// The document is named as a sitemap, by robots.txt or by an index: text is read as one.
+    pub is_named_sitemap: bool,
     /// What a page's wish not to be followed means.
     pub nofollow: Nofollow,
 }
@@ -28,6 +30,7 @@ impl From<&Pipeline> for Options {
             amphtml: parser.amphtml,
             anchors: parser.anchors,
             sketch: pipeline.limits.shape_pages > 0,
+            is_named_sitemap: false,
             nofollow: parser.nofollow,
         }
     }

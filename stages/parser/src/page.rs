@@ -8,24 +8,27 @@
 
 use foldhash::{HashMap, HashMapExt as _, HashSet, HashSetExt as _};
 use std::borrow::Cow;
-use std::fmt::Write as _;
+use std::ops::Range;
 
 use encoding_rs::{Encoding, UTF_8};
 use shared::content_coding::{self, Completeness};
-use shared::message::Anchor;
-use shared::url::{Rules, URL_BYTES_MAX, body_fingerprint, canonical, fingerprint};
+use shared::message::{Anchor, Cut};
+use shared::redirect::{self, Target};
+use shared::url::{Rules, body_fingerprint, canonical, fingerprint, header_reference};
 use url::Url;
 
 use crate::charset::{Charset, charset, style_sheet_charset};
 use crate::css;
-use crate::document::{Document, decoded_text, query_encoding, unzipped, utf_8_head};
+use crate::document::{Document, decoded_text, query_encoding};
 use crate::feed;
 use crate::link_header::links_in;
-use crate::links::{Mention, Mentions, mentions, source_of_link, text};
+use crate::links::{Mention, Mentions, mentions, source_of_link};
 use crate::manifest;
-use crate::media_type::{has_text_sitemap_name, is_html, is_manifest, is_style_sheet, is_xhtml};
+use crate::media_type::MediaType;
+use crate::opened::{About, Kind, open};
 use crate::options::Options;
 use crate::prose::collapsed;
+use crate::references::Syntax;
 use crate::refresh::refresh_target;
 use crate::robots_meta::header_says_nofollow;
 use crate::scanner::Dialect;
@@ -45,8 +48,12 @@ const DOCUMENTS_DEEP_MAX: usize = 4;
 pub struct Limits {
     /// Bytes of a body after its content codings are undone; the rest is not scanned.
     pub decoded_bytes_max: usize,
+    /// The same of a sitemap.
+    pub sitemap_bytes_max: usize,
     /// Distinct URLs taken from one page; the rest is not looked at.
     pub links_per_page_max: usize,
+    /// The same of a sitemap.
+    pub links_per_sitemap_max: usize,
     /// Bytes of a URL; a longer one counts as uncrawlable.
     pub url_bytes_max: usize,
 }
@@ -99,16 +106,27 @@ pub struct Links {
     pub nofollow: bool,
     /// Distinct hrefs that are no crawlable URL: another scheme, malformed, too long.
     pub uncrawlable: u32,
-    /// More than `links_per_page_max` distinct URLs were found; those beyond were left out.
+    /// More distinct URLs were found than a page, or a sitemap, may have; those beyond were left out.
     pub truncated: bool,
     /// How undoing the content codings ended.
     pub completeness: Completeness,
+    /// The document is a sitemap, in XML or as text, or an index of sitemaps.
+    pub is_sitemap: bool,
+    /// It is an index: its links are sitemaps.
+    pub is_index: bool,
 }
 
 impl Links {
-    /// Says whether they are those of a sitemap, in XML or as text.
-    pub fn is_sitemap(&self) -> bool {
-        self.sources.iter().any(|source| matches!(source, Source::Sitemap | Source::Text))
+    /// The limit beyond which links were left out; none when all were taken.
+    pub fn cut(&self) -> Option<Cut> {
+        let is_body_cut = self.completeness == Completeness::Cut && self.charset.is_some();
+        match (self.truncated, is_body_cut) {
+            (true, _) if self.is_sitemap => Some(Cut::SitemapLinks),
+            (true, _) => Some(Cut::PageLinks),
+            (_, true) if self.is_sitemap => Some(Cut::SitemapBytes),
+            (_, true) => Some(Cut::PageBytes),
+            _ => None,
+        }
     }
 
     /// Rewrites the URLs, each once afterwards.
@@ -146,26 +164,27 @@ pub fn links(response: &Response<'_>, limits: &Limits, agent: &str) -> Links {
 
 /// Finds the links of a response.
 ///
-/// `agent` is our product token (or a user agent string that starts with it), which robots directives may address.
+/// `agent` is our product token, which robots directives may address.
 ///
-/// - Status 300, 301, 302, 303, 307 or 308 with a `Location`: the target is the only link.
-/// - Status 2xx: the links of the headers and, if it is HTML (declared or recognised by its start), a sitemap or a feed
-///   (recognised by its root element, gzipped or not), those of the document.
+/// - A redirect with a target ([`redirect::target`]): the target is the only link.
+/// - Status 2xx, or 3xx without a target, whose body browsers show: the links of the headers and, if it is HTML (declared or
+///   recognised by its start), a sitemap or a feed (recognised by its root element, gzipped or not), those of the document.
 /// - Anything else has no links.
 ///
 /// Nofollow leaves out links, not what the page says of itself: [`Source::is_about_page`].
 pub fn links_by(response: &Response<'_>, limits: &Limits, options: &Options, agent: &str) -> Links {
     let Ok(page) = Url::parse(response.url) else { return Links::default() };
+    if let Some(target) = redirect::target(response.status, response.headers("location"), &page) {
+        return redirected(target, &page, limits, options);
+    }
     match response.status {
-        300..=303 | 307 | 308 => match response.headers("location").next() {
-            Some(location) => redirect(location, &page, limits, options),
-            None => Links::default(),
-        },
-        200..=299 => {
+        304 => Links::default(),
+        200..=399 => {
             let says_nofollow = response.headers("x-robots-tag").any(|value| header_says_nofollow(value, agent));
             let links = Links { nofollow: says_nofollow, ..Links::default() };
             let places = HashMap::new();
-            let mut collector = Collector { page: &page, limits, options, agent, links, places, in_vain: 0 };
+            let links_max = limits.links_per_page_max;
+            let mut collector = Collector { page: &page, limits, options, agent, links, places, links_max, in_vain: 0 };
             collector.headers(response);
             collector.body(response);
             if !says_nofollow && collector.links.nofollow && options.obeys_nofollow() {
@@ -178,18 +197,17 @@ pub fn links_by(response: &Response<'_>, limits: &Limits, options: &Options, age
     }
 }
 
-fn redirect(location: &[u8], page: &Url, limits: &Limits, options: &Options) -> Links {
-    let location = ascii(location);
+fn redirected(target: Target, page: &Url, limits: &Limits, options: &Options) -> Links {
+    let Target { reference, url } = target;
     let mut links = Links { redirect: true, ..Links::default() };
-    let target = canonical(&location, Some(page), None).ok().filter(|url| url.len() <= limits.url_bytes_max);
-    match target {
-        None => links.uncrawlable = 1,
-        Some(url) if url != page.as_str() => {
-            links.urls.push(url);
-            links.sources.push(Source::Location);
-            links.anchors.extend(options.anchors.then(Anchor::default));
-        }
-        Some(_) => links.literal = literal(&location, page).filter(|url| url.len() <= limits.url_bytes_max),
+    if url.len() > limits.url_bytes_max {
+        links.uncrawlable = 1;
+    } else if url != page.as_str() {
+        links.urls.push(url);
+        links.sources.push(Source::Location);
+        links.anchors.extend(options.anchors.then(Anchor::default));
+    } else {
+        links.literal = literal(&reference, page).filter(|url| url.len() <= limits.url_bytes_max);
     }
     links
 }
@@ -199,21 +217,6 @@ fn literal(location: &str, page: &Url) -> Option<String> {
     let mut target = page.join(location).ok()?;
     target.set_fragment(None);
     (target != *page).then(|| target.into())
-}
-
-/// A header's value, the bytes outside ASCII escaped one by one: whatever encoding the server meant, it gets its own
-/// bytes back.
-fn ascii(value: &[u8]) -> String {
-    let mut text = String::with_capacity(value.len());
-    for &byte in value.trim_ascii() {
-        if byte.is_ascii() {
-            text.push(char::from(byte));
-        } else {
-            // Writing to a string cannot fail.
-            let _ = write!(text, "%{byte:02X}");
-        }
-    }
-    text
 }
 
 /// How many links may bring nothing, for each that a page may have.
@@ -228,6 +231,8 @@ struct Collector<'a> {
     links: Links,
     /// Where each URL stands among the links, by its fingerprint.
     places: HashMap<u64, usize>,
+    /// Distinct URLs that are taken.
+    links_max: usize,
     /// Links so far that were there already, or are no URLs.
     in_vain: usize,
 }
@@ -236,7 +241,7 @@ impl Collector<'_> {
     fn headers(&mut self, response: &Response<'_>) {
         let page = self.page;
         for value in response.headers("link") {
-            for link in links_in(&ascii(value)) {
+            for link in links_in(&header_reference(value)) {
                 match source_of_link(link.rel.as_bytes(), self.options) {
                     Some(Source::Canonical) => self.take(link.target, Source::Canonical, page, None, None),
                     Some(_) => self.take(link.target, Source::LinkHeader, page, None, None),
@@ -245,37 +250,48 @@ impl Collector<'_> {
             }
         }
         for value in response.headers("refresh") {
-            if let Some(target) = refresh_target(&ascii(value)) {
+            if let Some(target) = refresh_target(&header_reference(value)) {
                 self.take(target, Source::RefreshHeader, page, None, None);
             }
         }
         for (name, source) in [("location", Source::Location), ("content-location", Source::ContentLocation)] {
-            if let Some(value) = response.headers(name).next() {
-                self.take(&ascii(value), source, page, None, None);
+            // A 3xx that is no redirect leads nowhere; the Location of one that is has no target, and counts as uncrawlable.
+            if name == "location" && matches!(response.status, 304..=306 | 309..) {
+                continue;
+            }
+            if let Some(value) = response.headers(name).find(|value| !value.trim_ascii().is_empty()) {
+                self.take(&header_reference(value), source, page, None, None);
             }
         }
     }
 
     fn body(&mut self, response: &Response<'_>) {
-        let bytes_max = self.limits.decoded_bytes_max;
-        let decoded = content_coding::decode(response.headers("content-encoding"), response.body, bytes_max);
-        self.links.completeness = decoded.completeness;
-        self.links.body = (!decoded.body.is_empty()).then(|| body_fingerprint(&decoded.body));
-        let content_type = response.headers("content-type").next();
-        let body = unzipped(decoded.body, self.page, bytes_max);
-        let charset = || charset(&body, content_type, self.page.host_str());
-        if let Some(kind) = feed::kind(&utf_8_head(&body)) {
+        let said = MediaType::of(response.headers("content-type"));
+        let decode = |bytes_max| content_coding::decode(response.headers("content-encoding"), response.body, bytes_max);
+        let about = About { page: self.page, said, is_named_sitemap: self.options.is_named_sitemap };
+        let opened = open(decode, about, self.limits.decoded_bytes_max, self.limits.sitemap_bytes_max);
+        let body = opened.bytes;
+        let kind = opened.kind;
+        self.links.completeness = opened.completeness;
+        self.links.body = (!body.is_empty()).then(|| body_fingerprint(&body));
+        self.links.is_sitemap = opened.is_sitemap;
+        if opened.is_sitemap {
+            // Those of its headers are none of its own.
+            self.links_max = self.links.urls.len() + self.limits.links_per_sitemap_max;
+        }
+        let charset = || charset(&body, said.charset, self.page.host_str());
+        if let Kind::Feed(kind) = kind {
             let charset = charset();
+            self.links.is_index = kind == feed::Kind::Index;
             self.feed(&decoded_text(&body, charset), kind, charset);
-        } else if is_html(content_type, &body) {
-            let charset = charset();
-            let dialect = if is_xhtml(content_type) { Dialect::Xhtml } else { Dialect::Html };
-            self.html(Document::new(body, charset), dialect, charset);
-        } else if is_text_sitemap(content_type, self.page) {
+        } else if kind == Kind::TextSitemap {
             let charset = charset();
             self.lines(&decoded_text(&body, charset), charset);
+        } else if let Some(dialect) = said.html(&body) {
+            let charset = charset();
+            self.html(Document::new(body, dialect, charset), charset);
         } else if self.options.embedded {
-            self.made_with(&body, content_type);
+            self.made_with(&body, &said);
         }
         if self.links.charset.is_some() && self.links.language.is_empty() {
             let said = response.headers("content-language").next().unwrap_or_default();
@@ -284,12 +300,12 @@ impl Collector<'_> {
     }
 
     /// A body that is no page, but may name what pages are made with.
-    fn made_with(&mut self, body: &[u8], content_type: Option<&[u8]>) {
+    fn made_with(&mut self, body: &[u8], said: &MediaType<'_>) {
         let page = self.page;
-        if is_style_sheet(content_type, page.path()) {
-            let charset = style_sheet_charset(body, content_type);
+        if said.is_style_sheet(page.path()) {
+            let charset = style_sheet_charset(body, said.charset);
             self.style(&decoded_text(body, charset), css::Kind::Sheet, page, query_encoding(charset));
-        } else if is_manifest(content_type, page.path()) {
+        } else if said.is_manifest(page.path()) {
             manifest::urls(body).iter().all(|url| self.take(url, Source::Manifest, page, None, None));
         }
     }
@@ -306,14 +322,13 @@ impl Collector<'_> {
         goes_on
     }
 
-    fn html(&mut self, document: Document<'_>, dialect: Dialect, charset: Charset) {
-        let found = mentions(&document.bytes, dialect, document.encoding, self.options, self.agent);
-        let said = |at: &Option<std::ops::Range<usize>>, is_attribute| {
-            at.clone().map_or(Cow::Borrowed(""), |at| text(&document.bytes[at], document.encoding, is_attribute))
-        };
+    fn html(&mut self, document: Document<'_>, charset: Charset) {
+        let found = mentions(&document.bytes, document.dialect, document.encoding, self.options, self.agent);
+        let said =
+            |at: &Option<Range<usize>>, syntax| at.clone().map_or(Cow::Borrowed(""), |at| document.said(at, syntax));
         self.links.charset = Some(charset.encoding.name());
-        self.links.title = collapsed(&said(&found.title, false), TITLE_BYTES_MAX);
-        self.links.language = language(&said(&found.language, true));
+        self.links.title = collapsed(&said(&found.title, Syntax::Text), TITLE_BYTES_MAX);
+        self.links.language = language(&said(&found.language, Syntax::Attribute));
         self.links.nofollow |= found.nofollow;
         self.links.sketch = if self.options.sketch { found.sketch.clone().finish() } else { None };
         self.mentioned(&found, &document, self.page, 0);
@@ -325,8 +340,10 @@ impl Collector<'_> {
         if depth > DOCUMENTS_DEEP_MAX || self.links.nofollow && obeys {
             return true;
         }
-        let document = Document { bytes: Cow::Borrowed(html.as_bytes()), encoding: UTF_8, query_encoding: None };
-        let found = mentions(&document.bytes, Dialect::Html, UTF_8, self.options, self.agent);
+        let bytes = Cow::Borrowed(html.as_bytes());
+        let dialect = Dialect::Html;
+        let document = Document { bytes, encoding: UTF_8, query_encoding: None, dialect };
+        let found = mentions(&document.bytes, dialect, UTF_8, self.options, self.agent);
         found.nofollow && obeys || self.mentioned(&found, &document, around, depth)
     }
 
@@ -350,7 +367,7 @@ impl Collector<'_> {
             let query_encoding = document.query_encoding;
             let value = match mention.source {
                 Source::Style => document.encoding.decode_without_bom_handling(value).0,
-                _ => text(value, document.encoding, true),
+                _ => document.said(mention.at.clone(), Syntax::Attribute),
             };
             let mut take = |href: &str| self.take(href, mention.source, &base, query_encoding, Some((found, mention)));
             let goes_on = match mention.source {
@@ -371,15 +388,8 @@ impl Collector<'_> {
     fn feed(&mut self, document: &str, kind: feed::Kind, charset: Charset) {
         let page = self.page;
         let options = self.options;
-        // The root's: one for all links.
-        let mut joined: Option<Url> = None;
-        let about = feed::links(document, kind, options, |source, href, base| {
-            let base = joined.get_or_insert_with(|| {
-                let base = base.and_then(|base| page.join(base).ok());
-                base.filter(|base| base.as_str().len() <= URL_BYTES_MAX).unwrap_or_else(|| page.clone())
-            });
-            self.take(href, source, base, None, None)
-        });
+        let about =
+            feed::links(document, kind, page, options, |source, href, base| self.take(href, source, base, None, None));
         self.links.charset = Some(charset.encoding.name());
         self.links.title = collapsed(&about.title, TITLE_BYTES_MAX);
         self.links.language = language(&about.language);
@@ -416,7 +426,7 @@ impl Collector<'_> {
             }
             return self.in_vain();
         }
-        if self.links.urls.len() == self.limits.links_per_page_max {
+        if self.links.urls.len() >= self.links_max {
             self.links.truncated = true;
             return false;
         }
@@ -430,16 +440,9 @@ impl Collector<'_> {
     /// Counts a link that brought nothing: a page of nothing else would cost far more time than its size allows.
     fn in_vain(&mut self) -> bool {
         self.in_vain += 1;
-        self.links.truncated |= self.in_vain > IN_VAIN * self.limits.links_per_page_max;
+        self.links.truncated |= self.in_vain > IN_VAIN * self.links_max;
         !self.links.truncated
     }
-}
-
-/// Text, or packed text, by the name of a sitemap.
-fn is_text_sitemap(content_type: Option<&[u8]>, page: &Url) -> bool {
-    let essence = content_type.and_then(|value| value.split(|&byte| byte == b';').next()).unwrap_or_default();
-    let is_markup = [&b"html"[..], b"xml", b"json"].iter().any(|word| memchr::memmem::find(essence, word).is_some());
-    !is_markup && has_text_sitemap_name(page.path())
 }
 
 /// The first tag of a list of languages, if it is one.

@@ -5,11 +5,10 @@
 //! `nofollow` and `none` count; `noindex` and the rest concern indexes, and this is none. A directive addressed to a
 //! product counts only if that product is ours; several add up, so the strictest wins.
 
-/// Says whether one value of `X-Robots-Tag` tells `agent` not to follow the links of the page.
+/// Returns whether one value of `X-Robots-Tag` tells the crawler with this product token not to follow the links of the page.
 ///
-/// `agent` is our product token, or a user agent string that starts with it. A name followed by a colon addresses
-/// what comes after it in the same value to that product: `otherbot: noindex, nofollow`.
-pub fn header_says_nofollow(value: &[u8], agent: &str) -> bool {
+/// A name followed by a colon addresses what comes after it in the same value to that product: `otherbot: noindex, nofollow`.
+pub fn header_says_nofollow(value: &[u8], product_token: &str) -> bool {
     let mut is_addressed = true;
     for part in value.split(|&byte| byte == b',') {
         let mut directive = part.trim_ascii();
@@ -19,7 +18,7 @@ pub fn header_says_nofollow(value: &[u8], agent: &str) -> bool {
             if has_value(name) || name.iter().any(u8::is_ascii_whitespace) {
                 continue;
             }
-            is_addressed = is_product(name, agent);
+            is_addressed = is_product(name, product_token);
             directive = directive[colon + 1..].trim_ascii();
         }
         if is_addressed && forbids(directive) {
@@ -29,10 +28,11 @@ pub fn header_says_nofollow(value: &[u8], agent: &str) -> bool {
     false
 }
 
-/// Says whether a `<meta>` with this name and content tells `agent` not to follow the links of the page.
-pub fn meta_says_nofollow(name: &[u8], content: &[u8], agent: &str) -> bool {
+/// Returns whether a `<meta>` with this name and content tells the crawler with this product token not to follow the links of
+/// the page.
+pub fn meta_says_nofollow(name: &[u8], content: &[u8], product_token: &str) -> bool {
     let name = name.trim_ascii();
-    (name.eq_ignore_ascii_case(b"robots") || is_product(name, agent))
+    (name.eq_ignore_ascii_case(b"robots") || is_product(name, product_token))
         && content.split(|&byte| byte == b',').any(forbids)
 }
 
@@ -49,9 +49,7 @@ fn forbids(directives: &[u8]) -> bool {
         .any(|word| word.eq_ignore_ascii_case(b"nofollow") || word.eq_ignore_ascii_case(b"none"))
 }
 
-/// Compares with the product token that `agent` starts with (RFC 9309, section 2.2.1: letters, `_` and `-`).
-fn is_product(name: &[u8], agent: &str) -> bool {
-    let is_token = |c: char| c.is_ascii_alphabetic() || c == '_' || c == '-';
-    let token = agent.split(|c| !is_token(c)).next().unwrap_or_default();
-    !token.is_empty() && name.eq_ignore_ascii_case(token.as_bytes())
+/// Names of products are compared without case (RFC 9309, section 2.2.1).
+fn is_product(name: &[u8], product_token: &str) -> bool {
+    !product_token.is_empty() && name.eq_ignore_ascii_case(product_token.as_bytes())
 }

@@ -17,31 +17,12 @@ use std::ops::Range;
 
 use memchr::{memchr, memchr2, memmem};
 
+pub use self::tag::Attribute;
+use self::tag::{GREATER, SLASH, SPACE, attributes, is, until, value_of};
 use crate::foreign::Foreign;
 
-/// White space between attributes; a carriage return counts as the line feed that it becomes.
-const SPACE: u8 = 1;
-const SLASH: u8 = 2;
-const GREATER: u8 = 4;
-const EQUALS: u8 = 8;
-
-/// What each byte is inside of a tag.
-const CLASSES: [u8; 256] = {
-    let mut classes = [0; 256];
-    classes[b'\t' as usize] = SPACE;
-    classes[b'\n' as usize] = SPACE;
-    classes[0x0C] = SPACE;
-    classes[b'\r' as usize] = SPACE;
-    classes[b' ' as usize] = SPACE;
-    classes[b'/' as usize] = SLASH;
-    classes[b'>' as usize] = GREATER;
-    classes[b'=' as usize] = EQUALS;
-    classes
-};
-
-fn is(byte: u8, classes: u8) -> bool {
-    CLASSES[usize::from(byte)] & classes != 0
-}
+mod declaration;
+mod tag;
 
 /// A piece of markup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,24 +37,23 @@ pub enum Token<'a> {
     Other,
 }
 
-/// An attribute as written.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attribute<'a> {
-    /// Its name.
-    pub name: &'a [u8],
-    /// Where its value lies in the document, without quotes; empty when it has none.
-    pub value: Range<usize>,
-}
-
 /// The rules that tell tags from text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// HTML.
     Html,
-    /// The same, but that `<script/>` and the like are whole.
+    /// HTML written as XML: as `Xml`, with names that are told apart by case.
     Xhtml,
-    /// XML, as far as it can be read by the rules of HTML: no raw text, CDATA everywhere. More lenient than XML is.
+    /// XML, as far as it can be read by the rules of HTML: no raw text, CDATA everywhere, comments, instructions and
+    /// doctypes that hold `>`. More lenient than XML is.
     Xml,
+}
+
+impl Dialect {
+    /// Returns whether it is written as XML.
+    pub fn is_xml(self) -> bool {
+        self != Dialect::Html
+    }
 }
 
 /// A document being split.
@@ -88,12 +68,19 @@ pub struct Scanner<'a> {
     /// What the document is up to the end tag of an element.
     raw: Option<Raw>,
     foreign: Foreign,
+    /// An instruction or a doctype of XML does not end; the first leaves no `?>` to be searched for again.
+    has_open_instruction: bool,
+    has_open_doctype: bool,
+    /// The doctype of XML was there; what looks like another ends at once.
+    had_doctype: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Open<'a> {
     name: &'a [u8],
     is_start: bool,
+    /// Where its attributes begin.
+    attributes: usize,
 }
 
 /// Text in which only one end tag counts.
@@ -125,7 +112,18 @@ pub fn raw_text(name: &[u8]) -> Option<Raw> {
 impl<'a> Scanner<'a> {
     /// At the beginning of a document.
     pub fn new(document: &'a [u8], dialect: Dialect) -> Self {
-        Scanner { document, dialect, at: 0, text: 0..0, open: None, raw: None, foreign: Foreign::default() }
+        Scanner {
+            document,
+            dialect,
+            at: 0,
+            text: 0..0,
+            open: None,
+            raw: None,
+            foreign: Foreign::default(),
+            has_open_instruction: false,
+            has_open_doctype: false,
+            had_doctype: false,
+        }
     }
 
     /// Where the text lies that stands before the token given last, behind the one before that.
@@ -133,9 +131,23 @@ impl<'a> Scanner<'a> {
         self.text.clone()
     }
 
-    /// Says whether the token given last stands in SVG or MathML.
+    /// Returns whether the start tag given last is one of SVG or MathML.
     pub fn is_foreign(&self) -> bool {
-        self.foreign.is_inside()
+        match self.open {
+            Some(Open { name, .. }) if self.dialect == Dialect::Html => self.foreign.takes(name),
+            _ => self.foreign.is_inside(),
+        }
+    }
+
+    /// Returns whether the document ends in an instruction or a doctype of XML, strictly taken. What was given since then is in
+    /// it.
+    pub fn has_open_declaration(&self) -> bool {
+        self.has_open_instruction || self.has_open_doctype
+    }
+
+    /// Returns whether before the token given last character references count in every text, and CDATA sections.
+    pub fn is_in_markup(&self) -> bool {
+        self.dialect.is_xml() || self.foreign.has_data()
     }
 
     /// The next token; none at the end of the document.
@@ -160,80 +172,37 @@ impl<'a> Scanner<'a> {
     /// before the tag does, which is no tag then.
     pub fn values<const N: usize>(&mut self, names: [&str; N]) -> Option<[Option<Range<usize>>; N]> {
         let mut values = [const { None }; N];
-        self.attributes(|attribute| {
-            for (value, name) in values.iter_mut().zip(names) {
-                if value.is_none() && attribute.name.eq_ignore_ascii_case(name.as_bytes()) {
-                    *value = Some(attribute.value.clone());
-                }
-            }
-        })?;
+        let dialect = self.dialect;
+        self.attributes(|attribute| attribute.note(names, &mut values, dialect))?;
         Some(values)
     }
 
     /// The same before the tag is read: its attributes may be asked for again.
     pub fn peek<const N: usize>(&self, names: [&str; N]) -> Option<[Option<Range<usize>>; N]> {
-        self.clone().values(names)
+        self.open?;
+        let mut values = [const { None }; N];
+        attributes(self.document, self.at, |attribute| attribute.note(names, &mut values, self.dialect))?;
+        Some(values)
+    }
+
+    /// Returns whether the tag closes itself; its attributes may be asked for afterwards.
+    pub fn closes_itself(&self) -> bool {
+        self.open.is_some()
+            && attributes(self.document, self.at, |_| ()).is_some_and(|(_, closes_itself)| closes_itself)
     }
 
     /// Shows the attributes of the tag, all as written; tells whether it closes itself. None when the document ends
     /// before the tag does, which is no tag then.
-    pub fn attributes(&mut self, mut show: impl FnMut(Attribute<'a>)) -> Option<bool> {
-        let Open { name, is_start } = self.open?;
-        loop {
-            let before = self.at;
-            self.at = self.past(before, SPACE | SLASH);
-            let Some(&byte) = self.document.get(self.at) else { break };
-            if byte == b'>' {
-                let closes_itself = self.at > before && self.document[self.at - 1] == b'/';
-                self.at += 1;
-                self.open = None;
-                self.enter(name, is_start, closes_itself);
-                return Some(closes_itself);
-            }
-            let Some(attribute) = self.attribute() else { break };
-            show(attribute);
-        }
-        self.at = self.document.len();
-        None
-    }
-
-    /// An attribute, whose name may begin with `=`; none when the document ends in its value.
-    fn attribute(&mut self) -> Option<Attribute<'a>> {
-        let name_start = self.at;
-        let name_end = self.until(name_start + 1, SPACE | SLASH | GREATER | EQUALS);
-        let name = &self.document[name_start..name_end];
-        let equals = self.past(name_end, SPACE);
-        if self.document.get(equals) != Some(&b'=') {
-            self.at = equals;
-            return Some(Attribute { name, value: name_end..name_end });
-        }
-        let start = self.past(equals + 1, SPACE);
-        match self.document.get(start) {
-            None => None,
-            Some(&quote @ (b'"' | b'\'')) => {
-                let value = start + 1..start + 1 + memchr(quote, &self.document[start + 1..])?;
-                self.at = value.end + 1;
-                Some(Attribute { name, value })
-            }
-            Some(_) => {
-                self.at = self.until(start, SPACE | GREATER);
-                Some(Attribute { name, value: start..self.at })
-            }
-        }
-    }
-
-    /// Where from `start` on the first byte of one of these classes is.
-    fn until(&self, start: usize, classes: u8) -> usize {
-        let rest = self.document.get(start..).unwrap_or_default();
-        let found = rest.iter().position(|&byte| is(byte, classes));
-        found.map_or(self.document.len(), |skipped| start + skipped)
-    }
-
-    /// Where from `start` on the first byte of none of these classes is.
-    fn past(&self, start: usize, classes: u8) -> usize {
-        let rest = self.document.get(start..).unwrap_or_default();
-        let found = rest.iter().position(|&byte| !is(byte, classes));
-        found.map_or(self.document.len(), |skipped| start + skipped)
+    pub fn attributes(&mut self, show: impl FnMut(Attribute<'a>)) -> Option<bool> {
+        let tag = self.open?;
+        let Some((end, closes_itself)) = attributes(self.document, self.at, show) else {
+            self.at = self.document.len();
+            return None;
+        };
+        self.at = end;
+        self.open = None;
+        self.enter(tag, closes_itself);
+        Some(closes_itself)
     }
 
     /// Skips what is left of the tag.
@@ -242,19 +211,24 @@ impl<'a> Scanner<'a> {
     }
 
     /// A tag has ended: what follows it may be no markup.
-    fn enter(&mut self, name: &[u8], is_start: bool, closes_itself: bool) {
-        if self.dialect == Dialect::Xml {
-            return;
+    fn enter(&mut self, tag: Open<'_>, closes_itself: bool) {
+        let Open { name, is_start, attributes } = tag;
+        match (self.dialect, is_start) {
+            // Nearly all tags of a page.
+            (Dialect::Html, false) if self.foreign.is_outside() => {}
+            (Dialect::Html, true) if self.foreign.is_outside() && !Foreign::begins_with(name) => {
+                self.raw = raw_text(name);
+            }
+            (Dialect::Xml, _) => {}
+            (Dialect::Xhtml, true) => self.foreign.start_in_xml(local(name), closes_itself),
+            (Dialect::Xhtml, false) => self.foreign.end_in_xml(local(name)),
+            (Dialect::Html, true) => {
+                self.raw = if self.foreign.takes(name) { None } else { raw_text(name) };
+                let document = self.document;
+                self.foreign.start(name, closes_itself, |known| value_of(document, attributes, known));
+            }
+            (Dialect::Html, false) => self.foreign.end(name),
         }
-        if !is_start {
-            self.foreign.end(name);
-            return;
-        }
-        let is_whole = closes_itself && self.dialect == Dialect::Xhtml;
-        if !self.foreign.is_inside() && !is_whole {
-            self.raw = raw_text(name);
-        }
-        self.foreign.start(name, closes_itself);
     }
 
     /// The next token of markup, and where the text before it ends.
@@ -271,7 +245,7 @@ impl<'a> Scanner<'a> {
                     None => break,
                 },
                 Some(b'!') => return (self.declaration(at + 2), at),
-                Some(b'?') => return (self.skip_past(at + 2, b">"), at),
+                Some(b'?') => return (self.instruction(at + 2), at),
                 Some(_) => from = at + 1,
                 None => break,
             }
@@ -282,9 +256,9 @@ impl<'a> Scanner<'a> {
 
     /// A tag whose name begins at `start`.
     fn tag(&mut self, start: usize, is_start: bool) -> Token<'a> {
-        self.at = self.until(start + 1, SPACE | SLASH | GREATER);
+        self.at = until(self.document, start + 1, SPACE | SLASH | GREATER);
         let name = &self.document[start..self.at];
-        self.open = Some(Open { name, is_start });
+        self.open = Some(Open { name, is_start, attributes: self.at });
         if is_start { Token::Start(name) } else { Token::End(name) }
     }
 
@@ -294,59 +268,6 @@ impl<'a> Scanner<'a> {
             _ => memmem::find(&self.document[start..], ending),
         };
         self.at = found.map_or(self.document.len(), |skipped| start + skipped + ending.len());
-        Token::Other
-    }
-
-    /// What `<!` begins, from behind it.
-    fn declaration(&mut self, start: usize) -> Token<'a> {
-        const DATA: &[u8] = b"[CDATA[";
-        let rest = &self.document[start..];
-        if rest.starts_with(b"--") {
-            return self.comment(start + 2);
-        }
-        if rest.starts_with(DATA) && (self.dialect == Dialect::Xml || self.foreign.is_inside()) {
-            let start = start + DATA.len();
-            let found = memmem::find(&self.document[start..], b"]]>");
-            let end = found.map_or(self.document.len(), |skipped| start + skipped);
-            self.at = (end + 3).min(self.document.len());
-            return Token::Data(&self.document[start..end]);
-        }
-        // A doctype, too, ends at the first `>`, even in quotes; only XML may declare entities in it.
-        match (self.dialect, memchr2(b'>', b'[', rest)) {
-            (Dialect::Xml, Some(at)) if rest[at] == b'[' => self.internal_subset(start + at),
-            _ => self.skip_past(start, b">"),
-        }
-    }
-
-    /// The declarations in a doctype of XML, from their `[` on: they end with `]` and, perhaps behind white space, `>`.
-    fn internal_subset(&mut self, start: usize) -> Token<'a> {
-        let mut from = start;
-        while let Some(found) = memchr(b']', &self.document[from..]) {
-            from += found + 1;
-            let end = self.past(from, SPACE);
-            if self.document.get(end) == Some(&b'>') {
-                self.at = end + 1;
-                return Token::Other;
-            }
-            from = end;
-        }
-        self.at = self.document.len();
-        Token::Other
-    }
-
-    /// A comment, from behind `<!--`; it ends with `-->` or `--!>`, or at once with `>` or `->`.
-    fn comment(&mut self, start: usize) -> Token<'a> {
-        let mut from = start;
-        while let Some(found) = memchr(b'>', &self.document[from..]) {
-            let end = from + found;
-            from = end + 1;
-            let content = &self.document[start..end];
-            if matches!(content, [] | [b'-']) || content.ends_with(b"--") || content.ends_with(b"--!") {
-                self.at = from;
-                return Token::Other;
-            }
-        }
-        self.at = self.document.len();
         Token::Other
     }
 
@@ -423,4 +344,14 @@ impl<'a> Scanner<'a> {
             && rest[..name.len()].eq_ignore_ascii_case(name.as_bytes())
             && is(rest[name.len()], SPACE | SLASH | GREATER)
     }
+}
+
+/// A name without its prefix.
+pub(crate) fn local(name: &[u8]) -> &[u8] {
+    memchr(b':', name).map_or(name, |colon| &name[colon + 1..])
+}
+
+/// The prefix of a name; empty without one.
+pub(crate) fn prefix(name: &[u8]) -> &[u8] {
+    memchr(b':', name).map_or(&[], |colon| &name[..colon])
 }

@@ -1,10 +1,13 @@
 //! What the log tells of the way of a page.
 
 use crate::page::Links;
-use shared::message::{Origin, Trace};
+use shared::message::{Cut, Origin, Trace};
 
 /// A page is parsed: these are its links, and their origin.
 pub(crate) fn parsed(origin: &Origin, links: &Links) {
-    let (url, urls, redirect) = (&origin.page, links.urls.len(), links.redirect);
-    tracing::debug!(trace = %Trace::of(url), url, urls, redirect, "a page is parsed");
+    let url = origin.found_on();
+    let urls = links.urls.len();
+    let redirect = links.redirect;
+    let cut = links.cut().map(Cut::key);
+    tracing::debug!(trace = %Trace::of(url), url, urls, redirect, cut, "a page is parsed");
 }

@@ -4,6 +4,7 @@ use encoding_rs::{
     EUC_JP, Encoding, ISO_8859_2, KOI8_R, SHIFT_JIS, UTF_8, UTF_16BE, UTF_16LE, WINDOWS_1251, WINDOWS_1252,
 };
 use parser::charset::{charset, charset_in_content_type};
+use parser::media_type::MediaType;
 
 #[test]
 fn mark_header_and_declaration_are_believed_in_this_order() {
@@ -40,7 +41,8 @@ fn mark_header_and_declaration_are_believed_in_this_order() {
         (b"caf\xC3\xA9 cut \xC3", "", UTF_8),
     ];
     for (body, content_type, expected) in cases {
-        let found = charset(body, Some(content_type.as_bytes()), Some("h.example"));
+        let said = MediaType::of([content_type.as_bytes()].into_iter()).charset;
+        let found = charset(body, said, Some("h.example"));
         assert_eq!(found.encoding, *expected, "{content_type} {:?}", String::from_utf8_lossy(body));
     }
     let late = [far.as_bytes(), b"\xC1\xC2"].concat();

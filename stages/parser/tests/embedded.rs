@@ -8,9 +8,22 @@ use parser::source::Source;
 use proptest::prelude::*;
 use shared::config::Nofollow;
 
-const LIMITS: Limits = Limits { decoded_bytes_max: 16 << 20, links_per_page_max: 100, url_bytes_max: 2048 };
-const DEFAULT: Options =
-    Options { embedded: false, forms: false, amphtml: false, anchors: false, sketch: false, nofollow: Nofollow::Obey };
+const LIMITS: Limits = Limits {
+    decoded_bytes_max: 16 << 20,
+    sitemap_bytes_max: 16 << 20,
+    links_per_page_max: 100,
+    links_per_sitemap_max: 100,
+    url_bytes_max: 2048,
+};
+const DEFAULT: Options = Options {
+    embedded: false,
+    forms: false,
+    amphtml: false,
+    anchors: false,
+    sketch: false,
+    is_named_sitemap: false,
+    nofollow: Nofollow::Obey,
+};
 const EMBEDDED: Options = Options { embedded: true, ..DEFAULT };
 const HTML: &str = "text/html; charset=utf-8";
 const CSS: &str = "text/css";

@@ -6,10 +6,17 @@ use parser::options::Options;
 use parser::page::{Limits, Links, Response, links_by};
 use parser::source::Source;
 use shared::content_coding::Completeness;
+use shared::message::Cut;
 use std::io::Write as _;
 use std::path::Path;
 
-const LIMITS: Limits = Limits { decoded_bytes_max: 1 << 20, links_per_page_max: 1000, url_bytes_max: 2048 };
+const LIMITS: Limits = Limits {
+    decoded_bytes_max: 1 << 20,
+    sitemap_bytes_max: 2 << 20,
+    links_per_page_max: 1000,
+    links_per_sitemap_max: 3000,
+    url_bytes_max: 2048,
+};
 
 fn read(url: &str, headers: &[(&str, &[u8])], body: &[u8], options: &Options) -> Links {
     links_by(&Response { url, status: 200, headers, body }, &LIMITS, options, "rhumb")
@@ -84,6 +91,121 @@ const FEEDS: &[(&str, Source, &[&str])] = &[
     ("<a:feed><a:link href='/a'/></a:feed>", Source::Feed, &["http://h.example/a"]),
 ];
 
+/// What comes of references, of markup where there can be none, and of ends that are missing: the body and its links.
+const BROKEN: &[(&str, &[&str])] = &[
+    ("<urlset><loc>/?a=1&copy=2&region=3&lt</loc></urlset>", &["/?a=1&copy=2&region=3&lt"]),
+    ("<urlset><loc>/?a=1&amp;copy=2&#38;amp;</loc></urlset>", &["/?a=1&copy=2&amp;"]),
+    ("<urlset><loc>/a&#xE9;&eacute;</loc></urlset>", &["/a%C3%A9%C3%A9"]),
+    ("<urlset><loc>/?<![CDATA[a&amp;b&section=1]]>&amp;c</loc></urlset>", &["/?a&amp;b&section=1&c"]),
+    (
+        "<rss><channel><link>/?a=1&para=2</link><guid>http://h.example/?x&not=3&times;</guid></channel></rss>",
+        &["/?a=1&para=2", "/?x&not=3%C3%97"],
+    ),
+    ("<feed><entry><link href='/?a&sect=1&amp;b&#x26;c'/></entry></feed>", &["/?a&sect=1&b&c"]),
+    (
+        "<urlset><url><loc>/1<lastmod>2031</lastmod></url><url><loc> /2 </url><url><loc>/3</loc></url></urlset>",
+        &["/1", "/2", "/3"],
+    ),
+    ("<urlset><url><loc>/1<url><loc>/2<loc>/3<priority>1</priority></urlset>", &["/1", "/2", "/3"]),
+    (
+        "<urlset><loc>/1<br/></loc><loc><b>/2</b></loc><loc>/<i>3</i>/x</loc><loc><!-- x -->/4</loc></urlset>",
+        &["/1", "/2", "/3/x", "/4"],
+    ),
+    ("<urlset><loc>/1<image:image><image:loc>/no</image:loc></image:image></urlset>", &["/1"]),
+    ("<urlset><loc>/1<xhtml:link rel='alternate' href='/2'/></urlset>", &["/1", "/2"]),
+    ("<sitemapindex><sitemap><loc>/1</sitemap><sitemap>/2<sitemap>/3</sitemapindex>", &["/1", "/2", "/3"]),
+    ("<urlset><loc>/1</loc><loc>/half", &["/1"]),
+    ("<urlset><loc>/1</loc><loc>/2</lo", &["/1", "/2"]),
+    ("<urlset><loc>/1</loc><xhtml:link rel='alternate' href='/half", &["/1"]),
+    ("<urlset><loc></loc><loc/><lastmod>x</lastmod><loc> \n </loc></urlset>", &[]),
+    (
+        "<rss><item><link>/1<title>x</title><guid>http://h.example/2<item><link>/3</link></item></rss>",
+        &["/1", "/2", "/3"],
+    ),
+];
+
+/// Where elements of any depth say what relative URLs refer to.
+const BASES: &[(&str, &[&str])] = &[
+    (
+        "<feed xml:base='/a/'><link href='1'/><entry xml:base='b/'><link href='2'/><link xml:base='c/' href='3'/>\
+             <link href='4'/></entry><entry><link href='5'/></entry></feed>",
+        &["/a/1", "/a/b/2", "/a/b/c/3", "/a/b/4", "/a/5"],
+    ),
+    (
+        "<feed><entry xml:base='http://o.example/x/y'><link href='z'/></entry><link href='1'/></feed>",
+        &["http://o.example/x/z", "/dir/1"],
+    ),
+    ("<feed xml:base='/?a=1&amp;b'><link href='#x'/></feed>", &["/?a=1&b"]),
+    ("<feed xml:base='http://['><link href='1'/></feed>", &["/dir/1"]),
+    ("<feed><!-- <entry xml:base='/no/'> --><link href='1'/></feed>", &["/dir/1"]),
+    ("<feed><summary><![CDATA[<p xml:base='/no/'>]]><link href='1'/></feed>", &["/dir/1"]),
+    (
+        "<feed><entry xml:base='/a/'><content src='1'/><title>x<entry xml:base='/b/'><link href='2'/></feed>",
+        &["/a/1", "/b/2"],
+    ),
+    ("<rss xml:base='/a/'><channel><link xml:base='b/'>1</link><link>2</link></channel></rss>", &["/a/b/1", "/a/2"]),
+    ("<urlset><url xml:base='/a/'><loc>1</loc></url><url><loc>2</loc></url></urlset>", &["/a/1", "/dir/2"]),
+];
+
+#[test]
+fn broken_feeds_keep_what_can_be_read_and_bases_end_with_their_elements() {
+    for (body, expected) in BROKEN.iter().chain(BASES) {
+        let links = found(body);
+        let path = |url: &String| url.strip_prefix("http://h.example").unwrap_or(url).to_owned();
+        assert_eq!(links.urls.iter().map(path).collect::<Vec<_>>(), *expected, "{body}");
+    }
+}
+
+#[test]
+fn a_root_is_seen_behind_anything_of_any_length_that_may_stand_before_it() {
+    let long = "x>'\"[ ".repeat(10_000);
+    let quoted = long.replace('"', "");
+    let before = [
+        format!("<?xml version='1.0'?><!-- {long} -->"),
+        format!("<?xml-stylesheet {long}?>\n<!-- a --><!-- b -->"),
+        format!("<!DOCTYPE urlset SYSTEM \"{quoted}\">"),
+        format!("<!DOCTYPE urlset [<!-- {long} ]> --><?x {long} ]> ?><!ENTITY x \"{quoted}]>\"> ]>"),
+        " \n".repeat(10_000),
+        "<!-- a -->".repeat(10_000),
+        "<?xml version='1.0'>".to_owned(),
+        "<!DOCTYPE urlset [<!ENTITY x \"y>]>".to_owned(),
+    ];
+    let options = Options::default();
+    for before in before {
+        let sitemap = format!("{before}<urlset><url><loc>/a</loc></url></urlset>");
+        let wide: Vec<u8> = sitemap.encode_utf16().flat_map(u16::to_be_bytes).collect();
+        let bodies = [
+            sitemap.clone().into_bytes(),
+            format!("\u{FEFF}{sitemap}").into_bytes(),
+            [b"\xFE\xFF", &*wide].concat(),
+            gzip(sitemap.as_bytes()),
+            gzip(&[b"\xFE\xFF", &*wide].concat()),
+        ];
+        for (number, body) in bodies.iter().enumerate() {
+            let links = read("http://h.example/s", &[], body, &options);
+            let start: String = sitemap.chars().take(40).collect();
+            assert_eq!(links.urls, ["http://h.example/a"], "{number} {start}");
+        }
+    }
+    let unmarked: Vec<u8> =
+        "<?xml version='1.0'?><urlset><loc>/a</loc></urlset>".encode_utf16().flat_map(u16::to_le_bytes).collect();
+    assert_eq!(read("http://h.example/s", &[], &unmarked, &options).urls, ["http://h.example/a"]);
+    for never in ["<!-- ", "<?x ", "<!DOCTYPE urlset [ ", "<!DOCTYPE urlset '"] {
+        assert_eq!(found(&(never.to_owned() + &"x".repeat(100_000))).urls, [""; 0]);
+    }
+}
+
+#[test]
+fn titles_with_markup_are_whole() {
+    let titles = [
+        "<feed><title type='xhtml'><div xmlns='x'>One <em>&lt;two&gt;</em></div></title></feed>",
+        "<rss><channel><title>One <b>&lt;two></b><br/></title></channel></rss>",
+    ];
+    for body in titles {
+        assert_eq!(found(body).title, "One <two>", "{body}");
+    }
+}
+
 #[test]
 fn every_kind_of_feed_has_its_links() {
     for (body, source, expected) in FEEDS {
@@ -143,11 +265,69 @@ fn packed_and_oddly_encoded_sitemaps_are_read_within_the_limits() {
     assert_eq!(read("http://h.example/page.gz", &[octets], &other, &options).charset, None, "an archive is none");
     let bomb = gzip(&[b"<urlset><loc>/a</loc>".as_slice(), &vec![b' '; 64 << 20]].concat());
     let links = read("http://h.example/s.xml.gz", &[octets], &bomb, &options);
-    assert_eq!((links.urls, links.completeness), (vec!["http://h.example/a".to_owned()], Completeness::Complete));
+    assert_eq!((links.cut(), links.completeness), (Some(Cut::SitemapBytes), Completeness::Cut));
+    assert_eq!(links.urls, ["http://h.example/a"]);
+}
 
-    let many: String = (0..1500).map(|number| format!("<url><loc>/{number}</loc></url>")).collect();
-    let links = found(&format!("<urlset>{many}</urlset>"));
-    assert_eq!((links.urls.len(), links.truncated), (1000, true));
+#[test]
+fn a_sitemap_may_have_more_links_and_bytes_than_a_page_and_its_limits_are_named() {
+    let locs = |n: usize| (0..n).map(|number| format!("<url><loc>/{number}</loc></url>")).collect::<String>();
+    let ended = |body: &str| {
+        let links = found(body);
+        (links.urls.len(), links.cut())
+    };
+    assert_eq!(ended(&format!("<urlset>{}</urlset>", locs(2500))), (2500, None));
+    assert_eq!(ended(&format!("<urlset>{}</urlset>", locs(3001))), (3000, Some(Cut::SitemapLinks)));
+    let index = locs(2500).replace("url>", "sitemap>");
+    assert_eq!(ended(&format!("<sitemapindex>{index}</sitemapindex>")), (2500, None));
+    let items: String = (0..1001).map(|number| format!("<item><link>/{number}</link></item>")).collect();
+    assert_eq!(ended(&format!("<rss>{items}</rss>")), (1000, Some(Cut::PageLinks)));
+    let page: String = (0..1001).map(|number| format!("<a href=/{number}>x</a>")).collect();
+    assert_eq!(ended(&page), (1000, Some(Cut::PageLinks)));
+
+    let spaces = |bytes: usize| " ".repeat(bytes);
+    let long = |bytes: usize| format!("<urlset>{}<url><loc>/a</loc></url></urlset>", spaces(bytes));
+    assert_eq!(ended(&long((2 << 20) - 100)), (1, None));
+    assert_eq!(ended(&long(2 << 20)), (0, Some(Cut::SitemapBytes)));
+    assert_eq!(ended(&format!("<urlset><url><loc>/a</loc></url>{}", spaces(2 << 20))), (1, Some(Cut::SitemapBytes)));
+    assert_eq!(ended(&format!("<a href=/a>{}<a href=/b>", spaces(1 << 20))), (1, Some(Cut::PageBytes)));
+    let packed = read(
+        "http://h.example/s.xml",
+        &[("content-encoding", b"gzip")],
+        &gzip(long(1 << 20).as_bytes()),
+        &Options::default(),
+    );
+    assert_eq!((packed.urls.len(), packed.cut()), (1, None));
+}
+
+/// Goal: what robots.txt or an index names is read as text whatever its name and type, unless it begins like markup.
+#[test]
+fn a_named_sitemap_is_text_unless_it_begins_like_markup() {
+    let named = Options { is_named_sitemap: true, ..Options::default() };
+    let text = b"\xEF\xBB\xBF\n  HTTP://h.example/a \rhttps://o.example/b\nftp://h.example/c\n/d".as_slice();
+    let expected = ["http://h.example/a", "https://o.example/b"];
+    for content_type in ["text/plain", "", "text/html", "application/octet-stream", "application/json; x"] {
+        let headers = [("content-type", content_type.as_bytes())];
+        let links = read("http://h.example/list?today", &headers, text, &named);
+        assert_eq!(links.urls, expected, "{content_type}");
+        assert!(links.is_sitemap && !links.is_index, "{content_type}");
+        let links = read("http://h.example/list.gz", &headers, &gzip(text), &named);
+        assert_eq!(links.urls, expected, "{content_type}, packed");
+        assert_eq!(read("http://h.example/list?today", &headers, text, &Options::default()).urls, [""; 0]);
+    }
+    let items: String = (0..1001).map(|number| format!("<item><link>/{number}</link></item>")).collect();
+    let feed = read("http://h.example/list", &[], format!("<rss>{items}</rss>").as_bytes(), &named);
+    assert_eq!((feed.urls.len(), feed.is_sitemap), (1001, true), "a feed may be named, too");
+    let html = read(
+        "http://h.example/list",
+        &[("content-type", b"text/plain")],
+        b" <html><a href=/a>http://no.example/",
+        &named,
+    );
+    assert_eq!(html.urls, ["http://h.example/a"]);
+    let index =
+        read("http://h.example/i", &[], b"<sitemapindex><sitemap><loc>/a</loc></sitemap></sitemapindex>", &named);
+    assert!(index.is_index && index.is_sitemap);
 }
 
 #[test]

@@ -5,14 +5,27 @@ use parser::page::{Limits, Response, links, links_by};
 use proptest::prelude::*;
 use shared::config::Nofollow;
 
-const LIMITS: Limits = Limits { decoded_bytes_max: 64 << 10, links_per_page_max: 7, url_bytes_max: 200 };
+const LIMITS: Limits = Limits {
+    decoded_bytes_max: 64 << 10,
+    sitemap_bytes_max: 64 << 10,
+    links_per_page_max: 7,
+    links_per_sitemap_max: 7,
+    url_bytes_max: 200,
+};
 
 /// Everything that there is to be taken.
-const ALL: Options =
-    Options { embedded: true, forms: true, amphtml: true, anchors: true, sketch: true, nofollow: Nofollow::Ignore };
+const ALL: Options = Options {
+    embedded: true,
+    forms: true,
+    amphtml: true,
+    anchors: true,
+    sketch: true,
+    is_named_sitemap: false,
+    nofollow: Nofollow::Ignore,
+};
 
 /// Pieces of everything the parser looks at.
-const PIECES: [&[u8]; 58] = [
+const PIECES: [&[u8]; 72] = [
     b"<a href=",
     b"<area href='",
     b"<link rel=next href=\"",
@@ -71,6 +84,20 @@ const PIECES: [&[u8]; 58] = [
     b"{",
     b"}",
     b")",
+    b"<feed xml:base='",
+    b"<urlset>",
+    b"<rss>",
+    b"<loc>",
+    b"</loc>",
+    b"<guid>",
+    b"<entry xml:base=\"x/",
+    b"</entry>",
+    b"<foreignObject>",
+    b"<font color=x>",
+    b" xlink:href=",
+    b"<?",
+    b"?>",
+    b"<!DOCTYPE x [",
 ];
 
 /// Some of them, to be put together in any order.
@@ -106,7 +133,7 @@ proptest! {
         body in body(),
         content_type in prop_oneof![Just(&b"text/html"[..]), Just(&b"text/html; charset=gb18030"[..]),
             Just(&b"text/html; charset=utf-16"[..]), Just(&b"text/css"[..]), Just(&b"application/manifest+json"[..]),
-            Just(&b""[..])],
+            Just(&b"application/xhtml+xml"[..]), Just(&b"text/plain, text/html;charset=\"gbk"[..]), Just(&b""[..])],
         coding in prop_oneof![6 => Just(&b""[..]), 1 => Just(&b"gzip"[..]), 1 => Just(&b"deflate"[..]), 1 => Just(&b"br"[..]),
             1 => Just(&b"zstd"[..])],
     ) {
@@ -128,7 +155,13 @@ proptest! {
 #[test]
 fn large_hostile_documents_end_soon() {
     // Method: four megabytes of what makes naive parsers quadratic; the test runner's patience is the limit.
-    let limits = Limits { decoded_bytes_max: 4 << 20, links_per_page_max: 5000, url_bytes_max: 2048 };
+    let limits = Limits {
+        decoded_bytes_max: 4 << 20,
+        sitemap_bytes_max: 4 << 20,
+        links_per_page_max: 5000,
+        links_per_sitemap_max: 5000,
+        url_bytes_max: 2048,
+    };
     let halves =
         |first: &str, second: &str| first.repeat((2 << 20) / first.len()) + &second.repeat((2 << 20) / second.len());
     let documents = [
@@ -179,6 +212,49 @@ fn large_hostile_documents_end_soon() {
     }
 }
 
+#[test]
+fn large_hostile_documents_of_xml_end_soon() {
+    // Method: as above, as XHTML and as what they look like.
+    let limits = Limits {
+        decoded_bytes_max: 4 << 20,
+        sitemap_bytes_max: 4 << 20,
+        links_per_page_max: 5000,
+        links_per_sitemap_max: 5000,
+        url_bytes_max: 2048,
+    };
+    let with = |start: &str, piece: &str| start.to_owned() + &repeated(piece);
+    let documents = [
+        repeated("<?x>"),
+        repeated("<!DOCTYPE x '"),
+        repeated("<!DOCTYPE x ["),
+        repeated("<!DOCTYPE x [<!-- "),
+        repeated("<!--x"),
+        with("<!DOCTYPE x [", "<!a '>"),
+        with("<feed>", "<a xml:base='b/'>"),
+        with("<feed>", "<a xml:base='b/'><link href='c'/></a>"),
+        with(&format!("<feed xml:base='/{}/'>", "b".repeat(2000)), "<a xml:base='c'/><link href='c'/>"),
+        with("<feed>", "<link href='c' "),
+        with("<urlset>", "<loc>a<b>"),
+        with("<urlset><loc>", "<br/>a"),
+        with("<urlset><loc>", "&a"),
+        with("<urlset><loc>", "&#38"),
+        with("<urlset><loc>&", "a"),
+        with("<urlset><loc>", "<![CDATA["),
+        with("", "<x:a href='b'/>"),
+        (0..200_000).map(|n| format!("<x{n}:a href='b'/>")).collect(),
+        with("<svg>", "<font a=b c=d>"),
+        with(&("<svg>".to_owned() + &"<g>".repeat(100)), "</x>"),
+        with("<svg><desc>", "<b><p></b>"),
+    ];
+    for document in documents {
+        for content_type in [&b""[..], b"text/html", b"application/xhtml+xml"] {
+            let headers: &[(&str, &[u8])] = &[("content-type", content_type)];
+            let response = Response { url: "http://h.example/", status: 200, headers, body: document.as_bytes() };
+            assert!(links_by(&response, &limits, &ALL, "rhumb").urls.len() <= 5000);
+        }
+    }
+}
+
 fn repeated(piece: &str) -> String {
     piece.repeat((4 << 20) / piece.len())
 }
@@ -217,7 +293,13 @@ fn hostile_style_sheets() -> Vec<String> {
 #[test]
 fn large_hostile_style_sheets_end_soon() {
     // Method: as above, each once as a style sheet, once in a page, and once in an attribute of one.
-    let limits = Limits { decoded_bytes_max: 16 << 20, links_per_page_max: 5000, url_bytes_max: 2048 };
+    let limits = Limits {
+        decoded_bytes_max: 16 << 20,
+        sitemap_bytes_max: 16 << 20,
+        links_per_page_max: 5000,
+        links_per_sitemap_max: 5000,
+        url_bytes_max: 2048,
+    };
     let found = |content_type: &str, body: &str| {
         let headers: &[(&str, &[u8])] = &[("content-type", content_type.as_bytes())];
         let response = Response { url: "http://h.example/", status: 200, headers, body: body.as_bytes() };

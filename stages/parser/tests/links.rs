@@ -5,11 +5,17 @@ use parser::page::{Limits, Links, Response, links, links_by};
 use parser::source::Source;
 use shared::config::Nofollow;
 
-const LIMITS: Limits = Limits { decoded_bytes_max: 1 << 20, links_per_page_max: 100, url_bytes_max: 2048 };
+const LIMITS: Limits = Limits {
+    decoded_bytes_max: 1 << 20,
+    sitemap_bytes_max: 1 << 20,
+    links_per_page_max: 100,
+    links_per_sitemap_max: 100,
+    url_bytes_max: 2048,
+};
 const PAGE: &str = "http://h.example/dir/page";
 
 fn fetched(status: u16, headers: &[(&str, &[u8])], body: &[u8]) -> Links {
-    links(&Response { url: PAGE, status, headers, body }, &LIMITS, "rhumb/0.1 (+http://contact.example/)")
+    links(&Response { url: PAGE, status, headers, body }, &LIMITS, "rhumb")
 }
 
 fn html(body: &str) -> Links {
@@ -17,8 +23,15 @@ fn html(body: &str) -> Links {
 }
 
 const HTML: (&str, &[u8]) = ("content-type", b"text/html; charset=utf-8");
-const DEFAULT: Options =
-    Options { embedded: false, forms: false, amphtml: false, anchors: false, sketch: false, nofollow: Nofollow::Obey };
+const DEFAULT: Options = Options {
+    embedded: false,
+    forms: false,
+    amphtml: false,
+    anchors: false,
+    sketch: false,
+    is_named_sitemap: false,
+    nofollow: Nofollow::Obey,
+};
 
 fn found_by(options: &Options, headers: &[(&str, &[u8])], body: &str) -> Links {
     let response = Response { url: PAGE, status: 200, headers, body: body.as_bytes() };
@@ -262,16 +275,16 @@ fn hostile_hrefs_are_counted_and_those_beside_them_are_taken() {
     for (n, href) in hostile.iter().enumerate() {
         body.extend([b"<a href='", href.as_slice(), b"'><a href=/", n.to_string().as_bytes(), b">"].concat());
     }
-    // As browsers read them, but for the NUL: the host-splitter lets none pass.
+    // As browsers read them.
     body.extend(b"<a href='/\xFF'><a href='/\0x'><a href=/last>");
     let found = fetched(200, &[("content-type", b"text/html; charset=utf-8")], &body);
-    let paths = ["first", "0", "1", "2", "3", "4", "5", "%EF%BF%BD", "%00x", "last"];
+    let paths = ["first", "0", "1", "2", "3", "4", "5", "%EF%BF%BD", "%EF%BF%BDx", "last"];
     assert_eq!(found.urls, paths.map(|path| format!("http://h.example/{path}")));
     assert_eq!(found.uncrawlable, hostile.len() as u32);
 
     for href in hostile {
         let found = fetched(301, &[("location", &href)], b"");
-        assert!(found.redirect && found.urls.is_empty() && found.literal.is_none() && found.uncrawlable == 1);
+        assert!(!found.redirect && found.urls.is_empty() && found.literal.is_none() && found.uncrawlable == 1);
     }
 }
 
@@ -353,8 +366,26 @@ fn the_target_of_a_redirect_is_its_only_link() {
             assert_eq!(found.literal, None);
         }
     }
-    let found = fetched(302, &[("location", b"ftp://h.example/")], b"");
-    assert_eq!((found.urls.len(), found.uncrawlable, found.redirect), (0, 1, true));
+    // Of two the first counts, unless it is empty.
+    let found = fetched(302, &[("location", b""), ("location", b"/a"), ("location", b"/b")], b"");
+    assert_eq!((found.urls, found.redirect), (vec!["http://h.example/a".to_owned()], true));
+}
+
+#[test]
+fn the_body_of_a_redirect_that_leads_nowhere_is_read() {
+    let body = b"<title>Moved</title><a href=/moved>here</a>";
+    let html: (&str, &[u8]) = ("content-type", b"text/html");
+    for status in [300, 301, 302, 303, 305, 307, 308, 399] {
+        for location in [&b""[..], b" ", b"mailto:a@h.example", b"http://[", b"http://u@h.example/"] {
+            let found = fetched(status, &[html, ("location", location)], body);
+            assert_eq!(found.urls, ["http://h.example/moved"], "{status} {}", String::from_utf8_lossy(location));
+            assert!(!found.redirect && found.literal.is_none() && found.title == "Moved");
+        }
+        let found = fetched(status, &[html, ("link", b"</next>; rel=next"), ("x-robots-tag", b"nofollow")], body);
+        assert!(found.urls.is_empty() && found.nofollow, "{status}");
+    }
+    let found = fetched(300, &[("link", b"</a>; rel=alternate")], b"");
+    assert_eq!(found.urls, ["http://h.example/a"], "choices in the head");
 }
 
 #[test]
@@ -375,7 +406,7 @@ fn a_redirect_to_another_spelling_of_the_same_url_is_given_literally() {
 }
 
 #[test]
-fn only_html_with_status_2xx_is_scanned() {
+fn only_html_that_browsers_show_as_the_page_is_scanned() {
     let cases: &[(u16, &str, &str, usize)] = &[
         (200, "text/html", "<a href=/a>", 1),
         (203, "application/xhtml+xml", "<a href=/a>", 1),
@@ -386,9 +417,9 @@ fn only_html_with_status_2xx_is_scanned() {
         (404, "text/html", "<a href=/a>", 0),
         (500, "text/html", "<a href=/a>", 0),
         (304, "text/html", "<a href=/a>", 0),
-        (300, "text/html", "<a href=/a>", 0),
+        (300, "text/html", "<a href=/a>", 1),
         (204, "text/html", "<a href=/a>", 1),
-        (301, "text/html", "<a href=/a>", 0),
+        (301, "text/html", "<a href=/a>", 1),
         (999, "text/html", "<a href=/a>", 0),
     ];
     for (status, content_type, body, n_links) in cases {

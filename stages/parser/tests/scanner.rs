@@ -2,7 +2,7 @@
 
 mod oracle;
 
-use oracle::{Piece, scanned, tokenized};
+use oracle::{Piece, scanned, tokenized, tree};
 use parser::scanner::{Dialect, Scanner, Token};
 use proptest::prelude::*;
 
@@ -50,10 +50,17 @@ const ODD_MARKUP: &[(&str, &[&str])] = &[
     ("<!--", &[]),
     ("<![CDATA[<a>]]><b>", &["b"]),
     ("<svg><![CDATA[<a>]]><b>", &["svg", "b"]),
+    ("<svg><title><![CDATA[<a>]]><b><![CDATA[<a>]]><i>", &["svg", "title", "b", "i"]),
+    ("<svg><font color=x><style><a></style>", &["svg", "font", "style", "/style"]),
+    ("<svg><font><style><a></style>", &["svg", "font", "style", "a", "/style"]),
+    ("<math></br><style><a></style>", &["math", "/br", "style", "/style"]),
+    ("<math><annotation-xml encoding=text/html><style><a></style>", &["math", "annotation-xml", "style", "/style"]),
     (
-        "<svg><title><a></title><style><i></style></svg><title><b></title>",
-        &["svg", "title", "a", "/title", "style", "i", "/style", "/svg", "title", "/title"],
+        "<svg><title><a></a></title><style><i></style></svg><title><b></title>",
+        &["svg", "title", "a", "/a", "/title", "style", "i", "/style", "/svg", "title", "/title"],
     ),
+    // What is open in it is of HTML, where the end tag ends nothing.
+    ("<svg><title><a></title><style><i></style></svg>", &["svg", "title", "a", "/title", "style", "/style", "/svg"]),
     ("<svg><script/><a>", &["svg", "script", "a"]),
     ("<script/><a></script x><b>", &["script", "/script", "b"]),
     ("<script></scripty><a></SCRIPT\n><b>", &["script", "/script", "b"]),
@@ -194,5 +201,13 @@ proptest! {
     #[test]
     fn any_markup_has_the_tags_that_html5ever_finds(document in markup()) {
         prop_assert_eq!(scanned(&document), tokenized(&document));
+    }
+
+    #[test]
+    fn links_and_bases_of_html_svg_and_mathml_are_those_of_the_tree(chosen in proptest::collection::vec(any::<u8>(), 0..24)) {
+        let document = tree::document(&chosen);
+        if let Some(built) = tree::built(&document) {
+            prop_assert_eq!(tree::read(&document), built, "{:?}", document);
+        }
     }
 }

@@ -3,9 +3,7 @@
 //! In: a name. Out: its addresses of both versions, or why there are none. No cache: that is the core's.
 //!
 //! Each question goes to the name server that is expected to answer soonest; when it does not, or is late, another
-//! one is asked as well and the first that knows counts ([`NameServers`]). Over UDP, and over TCP when the answer does
-//! not fit a datagram: by a client each, since one client for both stays with TCP after anything failed over UDP.
-//! Over TLS or HTTPS where the configuration says so; then over nothing else.
+//! one is asked as well and the first that knows counts ([`NameServers`]). Each has its own client.
 //!
 //! Names are asked for as they are, without search domains. Names that stand for this machine or for nothing
 //! (`localhost`, `invalid`, `onion`: RFC 6761, RFC 7686) are answered without a query. The hosts file counts only
@@ -14,15 +12,15 @@
 //! Invariants: every query ends, at the latest after all its attempts have timed out; none panics (P9); of an answer
 //! only those addresses count that belong to the name asked for, or to the last of its aliases.
 
+use crate::client::{Client, Options};
 use crate::effect::{Answer, Found};
 use crate::name_servers::NameServers;
+use crate::special;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use futures::stream::{FuturesUnordered, StreamExt as _};
-use hickory_resolver::TokioResolver;
-use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolveHosts, ResolverConfig};
+use hickory_resolver::config::ResolveHosts;
 use hickory_resolver::lookup::Lookup;
-use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::net::{DnsError, NetError};
 use hickory_resolver::proto::op::{Message, ResponseCode};
 use hickory_resolver::proto::rr::{Name, RData, RecordType};
@@ -35,23 +33,22 @@ use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Over one TCP connection, which is made when an answer does not fit a datagram.
-const TCP_QUERIES_MAX: usize = 1024;
-/// How many time-outs of one question an attempt may take: it may need several, over TCP and for aliases.
+/// How many time-outs of one question an attempt may take: it may need several, over TCP, without EDNS and for aliases.
 const TIMEOUTS_PER_ATTEMPT: u32 = 2;
+/// Beyond those, so that a question that ends by itself right then does.
+const SLACK: Duration = Duration::from_millis(100);
 /// Beyond the sum of all attempts, before a query is given up from outside.
 const GRACE: Duration = Duration::from_secs(1);
 /// Aliases that are followed from a name to its addresses.
 const ALIASES_MAX: usize = 16;
-/// Last labels of names that no name server is asked for.
-const SPECIAL: [&[u8]; 3] = [b"localhost", b"invalid", b"onion"];
 
 /// How queries are made.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Empty: the system's.
     pub nameservers: Vec<NameServer>,
-    /// The time-out of one question. An attempt may take twice as long when the answer needs TCP or leads to others.
+    /// The time-out of one question. An attempt may take twice as long when the answer needs TCP or leads to others, or when
+    /// the question is asked once more without EDNS.
     pub timeout: Duration,
     /// Queries for a name before it counts as a failure, at least one. Each repeats its datagram up to three times
     /// when nothing comes.
@@ -110,10 +107,8 @@ impl Queries {
         } else {
             (settings.nameservers.clone(), ResolveHosts::Never)
         };
-        let clients = servers
-            .into_iter()
-            .map(|server| Client::new(&server, tls.as_ref(), hosts_file, settings.timeout))
-            .collect::<Result<Vec<_>, _>>()?;
+        let options = Options { tls: tls.as_ref(), hosts_file, timeout: settings.timeout };
+        let clients = servers.iter().map(|server| Client::new(server, options)).collect::<Result<Vec<_>, _>>()?;
         Ok(Queries(Arc::new(Inner {
             servers: Mutex::new(NameServers::new(clients.len())),
             clients,
@@ -163,7 +158,7 @@ impl Inner {
             return Found::Silence;
         }
         if is_special(name) {
-            return found(name, kind, self.clients[0].first.lookup(name.clone(), kind).await);
+            return found(name, kind, self.clients[0].special(name, kind).await);
         }
         let mut under_way = FuturesUnordered::new();
         let mut failed = Found::Silence;
@@ -182,6 +177,8 @@ impl Inner {
                 biased;
                 answer = under_way.next() => match answer {
                     Some(Found::Silence) => {}
+                    Some(Found::ServerFailure) if failed == Found::Silence => failed = Found::ServerFailure,
+                    Some(Found::ServerFailure) => {}
                     Some(Found::Temporary) => failed = Found::Temporary,
                     Some(found) => return found,
                     None => return failed,
@@ -193,7 +190,7 @@ impl Inner {
 
     async fn ask(&self, server: usize, name: &Name, kind: RecordType) -> Found {
         let question = Question::new(self, server);
-        let timeout = self.timeout.saturating_mul(TIMEOUTS_PER_ATTEMPT);
+        let timeout = self.timeout.saturating_mul(TIMEOUTS_PER_ATTEMPT) + SLACK;
         let lookup = tokio::time::timeout(timeout, self.clients[server].lookup(name, kind)).await;
         let lookup = lookup.unwrap_or(Err(NetError::Timeout));
         question.end(lookup.as_ref().err());
@@ -244,67 +241,6 @@ impl Drop for Question<'_> {
     }
 }
 
-/// Asks one name server, once.
-#[derive(Debug)]
-struct Client {
-    first: TokioResolver,
-    /// When the answer of the first does not fit.
-    second: Option<TokioResolver>,
-}
-
-impl Client {
-    fn new(
-        server: &NameServer,
-        tls: Option<&ClientConfig>,
-        hosts_file: ResolveHosts,
-        timeout: Duration,
-    ) -> Result<Self, NetError> {
-        let (first, second) = match &server.transport {
-            Transport::Plain => (ConnectionConfig::udp(), Some(ConnectionConfig::tcp())),
-            Transport::Tls { name } => (ConnectionConfig::tls(name.as_str().into()), None),
-            Transport::Https { name, path } => {
-                (ConnectionConfig::https(name.as_str().into(), Some(path.as_str().into())), None)
-            }
-        };
-        let over = |connection| resolver(server.address, connection, tls, hosts_file, timeout);
-        Ok(Client { first: over(first)?, second: second.map(over).transpose()? })
-    }
-
-    async fn lookup(&self, name: &Name, kind: RecordType) -> Result<Lookup, NetError> {
-        match (self.first.lookup(name.clone(), kind).await, &self.second) {
-            (Err(NetError::Truncated), Some(second)) => second.lookup(name.clone(), kind).await,
-            (lookup, _) => lookup,
-        }
-    }
-}
-
-fn resolver(
-    server: SocketAddr,
-    mut connection: ConnectionConfig,
-    tls: Option<&ClientConfig>,
-    hosts_file: ResolveHosts,
-    timeout: Duration,
-) -> Result<TokioResolver, NetError> {
-    connection.port = server.port();
-    let server = NameServerConfig::new(server.ip(), true, vec![connection]);
-    let config = ResolverConfig::from_name_servers(vec![server]);
-    let mut builder = TokioResolver::builder_with_config(config, TokioRuntimeProvider::default());
-    if let Some(tls) = tls {
-        builder = builder.with_tls_config(tls.clone());
-    }
-    let options = builder.options_mut();
-    options.timeout = timeout;
-    // The library counts what follows the first.
-    options.attempts = 0;
-    options.cache_size = 0;
-    options.use_hosts_file = hosts_file;
-    options.num_concurrent_reqs = 1;
-    options.max_active_requests = TCP_QUERIES_MAX;
-    // Without its aliases it could not be told whether an address belongs to the name.
-    options.preserve_intermediates = true;
-    builder.build()
-}
-
 /// The system's name servers, each once.
 fn system_nameservers() -> Result<Vec<NameServer>, NetError> {
     let mut servers: Vec<NameServer> = Vec::new();
@@ -319,8 +255,7 @@ fn system_nameservers() -> Result<Vec<NameServer>, NetError> {
 }
 
 fn is_special(name: &Name) -> bool {
-    let last = name.iter().next_back().unwrap_or_default();
-    SPECIAL.iter().any(|special| special.eq_ignore_ascii_case(last))
+    special::is_last_label(name.iter().next_back().unwrap_or_default())
 }
 
 /// What one lookup found.
@@ -334,6 +269,7 @@ fn found(name: &Name, kind: RecordType, lookup: Result<Lookup, NetError>) -> Fou
         {
             Found::NoAddress { ttl_s: none.negative_ttl }
         }
+        Err(NetError::Dns(DnsError::ResponseCode(ResponseCode::ServFail))) => Found::ServerFailure,
         // Something came, or nothing was asked.
         Err(NetError::Dns(_) | NetError::Proto(_) | NetError::Truncated | NetError::Busy) => Found::Temporary,
         Err(_) => Found::Silence,
@@ -369,12 +305,14 @@ fn addresses(name: &Name, kind: RecordType, message: &Message) -> Found {
 }
 
 /// What the lookups for both versions found. With addresses of one, a failure of the other does not matter;
-/// without, it may hide some. There is silence when nothing came for either.
+/// without, it may hide some. There is silence when nothing came for either, and a failure of the name servers when
+/// nothing else came.
 fn together(both: [Found; 2]) -> Found {
     let mut addresses = Vec::new();
     let mut ttl_s = u32::MAX;
     let mut none_ttl_s: Option<u32> = None;
     let is_silent = both.iter().all(|found| *found == Found::Silence);
+    let is_unanswered = both.iter().all(|found| matches!(found, Found::Silence | Found::ServerFailure));
     let mut failed = false;
     for found in both {
         match found {
@@ -383,12 +321,13 @@ fn together(both: [Found; 2]) -> Found {
                 ttl_s = ttl_s.min(ttl);
             }
             Found::NoAddress { ttl_s: ttl } => none_ttl_s = [none_ttl_s, ttl].into_iter().flatten().min(),
-            Found::Temporary | Found::Silence => failed = true,
+            Found::Temporary | Found::ServerFailure | Found::Silence => failed = true,
         }
     }
     match (addresses.is_empty(), failed) {
         (false, _) => Found::Addresses { addresses, ttl_s },
         _ if is_silent => Found::Silence,
+        _ if is_unanswered => Found::ServerFailure,
         (true, true) => Found::Temporary,
         (true, false) => Found::NoAddress { ttl_s: none_ttl_s },
     }

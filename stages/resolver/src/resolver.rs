@@ -18,10 +18,12 @@
 use crate::effect::{Answer, Effect, Found};
 use crate::name_cache::{ADDRESSES_MAX, Damaged, Kept, Kind, Known, NameCache, read_snapshot, seconds};
 use crate::silence::Silence;
+use crate::special::is_answered_here;
 use crate::tally::Tally;
 use crate::told;
 use foldhash::{HashMap, HashMapExt as _};
 use shared::address::Reach;
+use shared::doubt::Failure;
 use shared::message::{DnsRefresh, Edge, NewUrls, ReadyUrls, Resolution, ServerResolution, Undecodable, decode};
 use shared::metrics::Histogram;
 use shared::stage::store::StoreError;
@@ -86,7 +88,7 @@ impl Resolver {
     pub fn new(settings: Settings) -> Self {
         Resolver {
             cache: NameCache::new(settings.entries),
-            silence: Silence::new(settings.doubt_max),
+            silence: Silence::new(settings.doubt_max, settings.past),
             settings,
             snapshot_at: None,
             keeping: false,
@@ -286,12 +288,20 @@ impl Resolver {
         let Some(waiting) = self.waiting.get(name) else { return };
         self.in_flight -= 1;
         self.tally.query_times.observe(now.since(waiting.asked_at));
+        let began = waiting.asked_at;
+        let is_waited_for = !waiting.servers.is_empty();
         let is_held = match found {
-            Found::Silence | Found::Temporary => {
-                self.silence.heard(now, waiting.asked_at, name, !waiting.servers.is_empty())
+            Found::Silence | Found::ServerFailure => {
+                self.silence.heard(now, began, name, Failure::Silence, is_waited_for)
             }
-            _ => {
-                self.queue.extend(self.silence.broken(now, waiting.asked_at, name));
+            Found::Temporary => {
+                self.queue.extend(self.silence.disturbed(now));
+                self.silence.heard(now, began, name, Failure::Refusal, is_waited_for)
+            }
+            // Nobody was asked: that is no news of any name server.
+            Found::Addresses { .. } | Found::NoAddress { .. } if is_answered_here(name) => false,
+            Found::Addresses { .. } | Found::NoAddress { .. } => {
+                self.queue.extend(self.silence.broken(now, began, name));
                 false
             }
         };
@@ -323,7 +333,7 @@ impl Resolver {
                 let lifetime = Duration::from_secs(ttl_s.unwrap_or(0).into());
                 (Resolution::NoAddress, lifetime.max(NEGATIVE_MIN).min(negative))
             }
-            Found::Temporary | Found::Silence => (Resolution::Temporary, self.back_off(name)),
+            Found::Temporary | Found::ServerFailure | Found::Silence => (Resolution::Temporary, self.back_off(name)),
             Found::Addresses { addresses, ttl_s } => {
                 let lifetime = Duration::from_secs(ttl_s.into()).max(refresh).min(lifetime_max);
                 (self.permitted(addresses, seconds(lifetime)), lifetime)

@@ -2,6 +2,7 @@
 
 use shared::address::Reach;
 use shared::config::Pipeline;
+use shared::doubt::Past;
 use std::time::Duration;
 
 /// What the core is configured with.
@@ -23,6 +24,8 @@ pub struct Settings {
     pub temporary_max: Duration,
     /// How long silence may be put down to the network here, at most.
     pub doubt_max: Duration,
+    /// Whether a name server has answered before.
+    pub past: Past,
     /// How often a snapshot is taken at most; zero: never.
     pub snapshot_every: Duration,
     /// The addresses that may be contacted (P7).
@@ -41,6 +44,7 @@ impl From<&Pipeline> for Settings {
             temporary: resolver.cache.temporary,
             temporary_max: resolver.cache.temporary_max,
             doubt_max: pipeline.network.doubt_max,
+            past: Past::Unknown,
             snapshot_every: resolver.cache.snapshot_every,
             reach: Reach::new(pipeline.network.allow_private_addresses),
         }

@@ -4,12 +4,12 @@
 //!
 //! While there is [`Doubt`], a name that nobody answers for is not said to have failed: it is held back, with all that
 //! waits for it, and one name at a time is asked for. With the first answer all are asked for again. When doubt has lasted
-//! as long as it may, they have failed. A name server that fails has not answered: one in front of a network that is cut
-//! fails for every name.
+//! as long as it may, they have failed. A name server that fails (SERVFAIL) has not answered: one in front of a network
+//! that is cut fails for every name. Nor has one whose port is closed: it may be about to start.
 //!
 //! Invariant: a name that is held back waits in the resolver, whose limit bounds it (P6).
 
-use shared::doubt::{Doubt, Verdict};
+use shared::doubt::{Doubt, Failure, Past, Verdict};
 use shared::stage::Count;
 use shared::time::Timestamp;
 use std::collections::VecDeque;
@@ -24,14 +24,26 @@ pub(crate) struct Silence {
 
 impl Silence {
     /// Nothing is in doubt. When it is, it is for `doubt_max` at most.
-    pub(crate) fn new(doubt_max: Duration) -> Self {
-        Silence { doubt: Doubt::new(doubt_max), held: VecDeque::new() }
+    pub(crate) fn new(doubt_max: Duration, past: Past) -> Self {
+        Silence { doubt: Doubt::new(doubt_max, past), held: VecDeque::new() }
     }
 
     /// A query for a name that began at `began` was answered, whatever the answer. Returns the names that are to be asked
     /// for again.
     pub(crate) fn broken(&mut self, now: Timestamp, began: Timestamp, name: &str) -> VecDeque<String> {
-        let Some(lasted) = self.doubt.succeeded(now, began, name) else { return VecDeque::new() };
+        let lasted = self.doubt.succeeded(now, began, name);
+        self.let_go(lasted)
+    }
+
+    /// A name server answered, and could not tell. Returns the names that are to be asked for again.
+    pub(crate) fn disturbed(&mut self, now: Timestamp) -> VecDeque<String> {
+        let lasted = self.doubt.heard(now);
+        self.let_go(lasted)
+    }
+
+    /// Doubt has ended that lasted so long, if one has.
+    fn let_go(&mut self, lasted: Option<Duration>) -> VecDeque<String> {
+        let Some(lasted) = lasted else { return VecDeque::new() };
         tracing::info!(
             names = self.held.len(),
             lasted_s = lasted.as_secs(),
@@ -40,9 +52,16 @@ impl Silence {
         std::mem::take(&mut self.held)
     }
 
-    /// Nobody answered a query that began at `began`. Returns whether its name is held back: only one that is waited for.
-    pub(crate) fn heard(&mut self, now: Timestamp, began: Timestamp, name: &str, is_waited_for: bool) -> bool {
-        let Verdict::Withheld { begins } = self.doubt.failed(now, began, name) else { return false };
+    /// A query that began at `began` failed. Returns whether its name is held back: only one that is waited for.
+    pub(crate) fn heard(
+        &mut self,
+        now: Timestamp,
+        began: Timestamp,
+        name: &str,
+        failure: Failure,
+        is_waited_for: bool,
+    ) -> bool {
+        let Verdict::Withheld { begins } = self.doubt.failed(now, began, name, failure) else { return false };
         if begins {
             tracing::warn!(
                 "no name server answers: is the network of this machine broken, or network.nameservers wrong? Until one \

@@ -5,7 +5,8 @@ use shared::message::NewUrls;
 /// The links of these pages are passed on together.
 pub(crate) fn passed_on(batch: &NewUrls) {
     for origin in &batch.origins {
-        let (url, partition) = (&origin.page, batch.partition);
+        let url = origin.found_on();
+        let partition = batch.partition;
         tracing::debug!(
             trace = origin.trace().map(tracing::field::display),
             url,

@@ -80,7 +80,8 @@ async fn names_without_an_address_are_told_from_failures() {
         assert_eq!(find(&queries, name).await, NONE, "{name}");
     }
     assert_eq!(find(&queries, "away.test").await, Found::NoAddress { ttl_s: Some(80) });
-    for name in ["broken.test", "garbage.test", "short.test"] {
+    assert_eq!(find(&queries, "broken.test").await, Found::ServerFailure);
+    for name in ["garbage.test", "short.test"] {
         assert_eq!(find(&queries, name).await, Found::Temporary, "{name}");
     }
 }
@@ -200,7 +201,7 @@ async fn name_servers_are_asked_over_tls_and_over_https() {
         let names = ["both.test", "away.test", "broken.test", "four.test"];
         let found = futures::future::join_all(names.map(|name| find(&queries, name))).await;
         assert!(matches!(&found[0], Found::Addresses { addresses, .. } if addresses.len() == 3), "{scheme}: {found:?}");
-        assert_eq!(found[1..3], [Found::NoAddress { ttl_s: Some(80) }, Found::Temporary], "{scheme}");
+        assert_eq!(found[1..3], [Found::NoAddress { ttl_s: Some(80) }, Found::ServerFailure], "{scheme}");
         assert!(matches!(found[3], Found::Addresses { .. }));
         assert_eq!(server.asked_for("both.test"), 2);
 

@@ -122,6 +122,11 @@ pub const METRICS: &[Row] = &[
     Row::counter("serials_repeated_total", "URLs", "New URLs that came again and were recognised."),
     Row::counter("robots_fetched_total", "responses", "Answers to requests for robots.txt."),
     Row::counter(
+        "sitemaps_left_out_total",
+        "sitemaps",
+        "Sitemaps that a robots.txt names and that are left out, each time that it comes: more than limits.sitemaps_per_server, or too long. Raise the limit if it matters.",
+    ),
+    Row::counter(
         "foreign_total",
         "messages",
         "Messages for partitions of other instances, as come while partitions move.",

@@ -40,8 +40,8 @@ pub struct Settings {
     pub respect_robots: bool,
     /// The age at which a robots.txt is fetched again.
     pub robots_lifetime: Duration,
-    /// Product token by which robots.txt calls this crawler.
-    pub agent: String,
+    /// By which name a robots.txt addresses this crawler.
+    pub product_token: String,
     /// Which server is next.
     pub policy: config::Policy,
     /// Source of the qualities of URLs.
@@ -108,7 +108,7 @@ impl Settings {
             groups: politeness.groups.clone().into(),
             respect_robots: politeness.respect_robots,
             robots_lifetime: politeness.robots_lifetime,
-            agent: product_token(&pipeline.user_agent()),
+            product_token: pipeline.product_token(),
             policy: scheduler.policy,
             quality,
             requests_per_connection: scheduler.requests_per_connection.max(1),
@@ -192,11 +192,6 @@ impl Settings {
     }
 }
 
-/// The product token of a user agent: what stands before its version (RFC 9309, section 2.2.1).
-fn product_token(user_agent: &str) -> String {
-    user_agent.split(['/', ' ', '(']).next().unwrap_or_default().to_owned()
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
@@ -216,7 +211,7 @@ pub(crate) mod tests {
             groups: Vec::new().into(),
             respect_robots: true,
             robots_lifetime: Duration::from_secs(24 * 3600),
-            agent: "rhumb".into(),
+            product_token: "rhumb".into(),
             policy: config::Policy::BreadthFirst,
             quality: Provider::Depth.into(),
             requests_per_connection: 50,
@@ -241,15 +236,6 @@ pub(crate) mod tests {
             shape_pages: 0,
             topics: crate::ranking::topics::tests::topics(&[]),
             max_depth: Depths::all(u16::MAX),
-        }
-    }
-
-    #[test]
-    fn the_product_token_ends_before_the_version() {
-        for (user_agent, token) in
-            [("rhumb/0.1 (+mailto:a@b.test)", "rhumb"), ("my-bot (x)", "my-bot"), ("bot", "bot"), ("", "")]
-        {
-            assert_eq!(product_token(user_agent), token, "{user_agent}");
         }
     }
 }

@@ -3,6 +3,7 @@
 //! conformance data; where that is absent the tests say so and check nothing else. A file without triples fails.
 
 use scheduler::Robots;
+use shared::product_token;
 use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -21,7 +22,8 @@ fn folder() -> Option<PathBuf> {
 
 fn read(folder: &Path, file: &str, agent: &str) -> Robots {
     let body = std::fs::read(folder.join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
-    Robots::parse(&body, agent)
+    let token = product_token::of_user_agent(agent).unwrap_or_else(|error| panic!("{agent}: {error}"));
+    Robots::parse(&body, &token)
 }
 
 /// Agent, path, allowed.

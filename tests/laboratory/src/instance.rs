@@ -124,6 +124,7 @@ pub(crate) fn response(elapsed_us: u64) -> RequestEnd {
         fetched_at_ms: 0,
         media_type: String::new(),
         validators: Validators::default(),
+        lacks: None,
     }
 }
 
@@ -159,7 +160,7 @@ pub(crate) fn settings(schedulers: u16) -> Settings {
         groups: Vec::new().into(),
         respect_robots: false,
         robots_lifetime: FOR_EVER,
-        agent: "rhumb".to_owned(),
+        product_token: "rhumb".to_owned(),
         policy: Policy::BreadthFirst,
         quality: Provider::Flow.into(),
         requests_per_connection: 50,

@@ -24,7 +24,13 @@ pub struct Fetched {
 
 /// What the link extraction can undo.
 const ENCODINGS: &str = "gzip, deflate, br, zstd";
-const LIMITS: Limits = Limits { decoded_bytes_max: 16 << 20, links_per_page_max: 5_000, url_bytes_max: 2_048 };
+const LIMITS: Limits = Limits {
+    decoded_bytes_max: 16 << 20,
+    sitemap_bytes_max: 16 << 20,
+    links_per_page_max: 5_000,
+    links_per_sitemap_max: 5_000,
+    url_bytes_max: 2_048,
+};
 
 /// Reads lines `HOST ADDRESS` and then URLs, and fetches them, hosts side by side.
 ///

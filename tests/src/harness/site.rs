@@ -46,7 +46,15 @@ impl Site {
     /// # Panics
     /// When there is no port.
     pub fn serve(answer: impl Fn(&str, &[String]) -> Answer + Send + Sync + 'static) -> Site {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        Site::serve_at("127.0.0.1", answer)
+    }
+
+    /// The same at a loopback address: a host of its own.
+    ///
+    /// # Panics
+    /// When there is no port.
+    pub fn serve_at(address: &str, answer: impl Fn(&str, &[String]) -> Answer + Send + Sync + 'static) -> Site {
+        let listener = TcpListener::bind((address, 0)).expect("a port");
         let name = format!("http://{}", listener.local_addr().expect("an address"));
         let (sent, answer) = (Sent::default(), Arc::new(answer));
         let site = Site { name, sent: Arc::clone(&sent) };

@@ -135,7 +135,7 @@ impl Graph {
     }
 
     /// How each URL that a crawl from the seeds meets and follows must end. It goes no further from URLs that are
-    /// over budget. Of the sitemaps in a robots.txt it asks for the first so many.
+    /// over budget. Of the sitemaps in a robots.txt it asks for the first so many, wherever they lie if it follows the host.
     pub(crate) fn truth(
         &self,
         follow: Follow,
@@ -147,17 +147,19 @@ impl Graph {
         scope.insert(self.servers[hidden].host());
         let follows = |url: &str| follow == Follow::Any || scope.contains(host_of(url));
         let mut truth = BTreeMap::new();
-        let mut left: VecDeque<&str> = self.seeds.iter().map(String::as_str).collect();
-        while let Some(url) = left.pop_front() {
-            if truth.contains_key(url) || !follows(url) {
+        let linked = |url| (url, follows(url));
+        let mut left: VecDeque<(&str, bool)> = self.seeds.iter().map(String::as_str).map(linked).collect();
+        while let Some((url, passes)) = left.pop_front() {
+            if truth.contains_key(url) || !passes {
                 continue;
             }
             let (outcome, links) = self.end_of(url);
             truth.insert(url.to_owned(), outcome);
             if !over_budget(url) {
-                left.extend(links);
+                left.extend(links.into_iter().map(linked));
             }
-            left.extend(self.sitemaps_for(url).iter().take(sitemaps).map(String::as_str));
+            let named = self.sitemaps_for(url).iter().take(sitemaps).map(String::as_str);
+            left.extend(named.map(|sitemap| (sitemap, follows(url) || follows(sitemap))));
         }
         truth
     }

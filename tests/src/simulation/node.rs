@@ -19,6 +19,7 @@ use super::scaling::Watch;
 use super::tenure::Left;
 use shared::bus::OwnersTable;
 use shared::config::Pipeline;
+use shared::doubt::Past;
 use shared::message::Edge;
 use shared::partitions::{Directory, Owners};
 use shared::stage::settlement::{are_divided, next_epoch};
@@ -48,6 +49,8 @@ pub(crate) struct Opening {
     pub(crate) epoch: u64,
     /// A number that no other life has.
     pub(crate) life: u64,
+    /// Whether a server has answered before.
+    pub(crate) past: Past,
     pub(crate) store: Option<Arc<dyn Store>>,
     /// The partitions that the instance owns.
     pub(crate) partitions: Vec<u16>,
@@ -167,6 +170,7 @@ impl<C: Simulated> Node<C> {
             instance: self.place.instance,
             epoch,
             life: number,
+            past: if around.web.served.is_empty() { Past::Unknown } else { Past::Successful },
             store: store.clone().map(|store| store as Arc<dyn Store>),
             partitions,
             owners: owners.into_iter().map(|(stage, table)| (stage, table.owners)).collect(),

@@ -173,9 +173,10 @@ fn node(place: Place, pipeline: Pipeline) -> Box<dyn AnyNode> {
             core
         })),
         StageName::Dedup => dedup(place, pipeline),
-        StageName::Resolver => {
-            Box::new(Node::new(place, &all, None, move |_: &Opening| Resolver::new((&pipeline).into())))
-        }
+        StageName::Resolver => Box::new(Node::new(place, &all, None, move |opening: &Opening| {
+            let past = opening.past;
+            Resolver::new(resolver::resolver::Settings { past, ..(&pipeline).into() })
+        })),
         StageName::Scheduler => {
             let state = State::new(&scheduler::TABLES, None, scheduler::halve);
             Box::new(Node::new(place, &all, Some(state), move |opening: &Opening| {
@@ -195,7 +196,7 @@ fn node(place: Place, pipeline: Pipeline) -> Box<dyn AnyNode> {
         StageName::Fetcher => Box::new(Node::new(place, &all, None, move |opening: &Opening| {
             let schedulers = opening.owners[&StageName::Scheduler].instances();
             let settings = fetcher::settings::Settings::new(&pipeline, opening.instance, opening.life);
-            Fetcher::new(fetcher::settings::Settings { schedulers, ..settings })
+            Fetcher::new(fetcher::settings::Settings { schedulers, past: opening.past, ..settings })
         })),
         StageName::Parser => Box::new(Node::new(place, &all, None, move |opening: &Opening| {
             let dedups = opening.owners[&StageName::Dedup].clone();

@@ -8,7 +8,7 @@ use super::checks::Answered;
 use super::graph::{Graph, Page, Robots};
 use super::plan::{MILLISECOND, Micros, Plan};
 use fetcher::effect::{Answer as Fetched, End, Request, Response};
-use shared::message::{FailureKind, HttpVersion, JobId, Validators};
+use shared::message::{FailureKind, HttpVersion, JobId, Truncation, Validators};
 use shared::url::{path_of, server_of};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -116,8 +116,11 @@ pub(crate) fn connected(number: ConnectionId, around: &mut Around) {
             around.web.state[server].refused > times
         }
     };
-    if !accepts || around.is_web_cut() || took > around.web.connect_timeout || now >= lease_ends {
-        respond(id, 0, &request, None, End::Failure(FailureKind::Connect), around);
+    let is_late = took > around.web.connect_timeout || now >= lease_ends;
+    if !accepts || around.is_web_cut() || is_late {
+        let is_refused = !accepts && !around.is_web_cut() && !is_late;
+        let end = if is_refused { End::Refused } else { End::Failure(FailureKind::Connect) };
+        respond(id, 0, &request, None, end, around);
         return;
     }
     connection_mut(number, around).is_open = true;
@@ -250,7 +253,7 @@ impl Web {
         match self.graph.servers[server].pages.get(path) {
             None => Some(status(404)),
             Some(Page::Html(links)) => Some(html(links)),
-            Some(Page::Cut(links)) => Some(Response { truncated: true, ..html(links) }),
+            Some(Page::Cut(links)) => Some(Response { truncated: Some(Truncation::Time), ..html(links) }),
             Some(Page::Redirect(code, target)) => Some(redirect(*code, target)),
             Some(Page::Recovering(times, code, retry_after, _)) if nth <= *times => {
                 let headers = retry_after.map(|seconds| ("retry-after".to_owned(), seconds.to_string().into_bytes()));
@@ -272,11 +275,13 @@ fn status(status: u16) -> Response {
         request_headers: Vec::new(),
         headers: Vec::new(),
         body: b"no".to_vec(),
-        truncated: false,
+        truncated: None,
         keeps_open: true,
         fetched_at_ms: 0,
         elapsed_us: 0,
         address: None,
+        lacks_length: false,
+        leads_back: false,
     }
 }
 

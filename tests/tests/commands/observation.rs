@@ -64,9 +64,9 @@ fn what_the_filters_reject_is_counted_and_shown_at_a_tap() {
 #[test]
 fn what_a_crawl_finds_is_exported_for_a_later_one() {
     let world = World::new(slow_web());
-    let crawl = world.crawl().set("stages.fetcher.connections=8").start();
-    crawl.handle();
-    let links = crawl.rhumb(&["export", "links", "--for", "2s"]);
+    let mut crawl = world.crawl().set("stages.fetcher.connections=4").start();
+    crawl.until(MINUTE, |summary| summary.pages > 20);
+    let links = crawl.rhumb(&["export", "links", "--for", "4s"]);
     assert_eq!(links.code, 0, "{}", links.err);
     let is_link =
         |line: &str| line.split_once('\t').is_some_and(|(host, url)| !host.is_empty() && url.starts_with("http://"));
@@ -98,13 +98,17 @@ fn why_tells_where_a_url_is() {
     while !reasons(seed).get("dedup").is_some_and(|reason| reason.starts_with("seen")) {
         assert!(Instant::now() < end, "the seed is not seen: {:?}", reasons(seed));
     }
-    // All that is found waits for the delay.
-    let page = loop {
+    // All that is found waits for the delay, on whatever page.
+    let (page, found_on, depth) = loop {
         let tapped = crawl.rhumb(&["tap", "urls.new", "--limit", "1", "--format", "json"]);
         let line: Value = serde_json::from_str(&tapped.out).expect("JSON");
-        let urls = line["message"]["urls"].as_array().expect("URLs").clone();
-        if let Some(url) = urls.last() {
-            break url.as_str().expect("a URL").to_owned();
+        let message = &line["message"];
+        let url = message["urls"].as_array().and_then(|urls| urls.last()).and_then(Value::as_str).expect("a URL");
+        let origin_of = message["origin_of"].as_array().and_then(|of| of.last()).and_then(Value::as_u64);
+        let origin = &message["origins"][origin_of.expect("an origin of each") as usize];
+        let found_on = origin["page"].as_str().expect("a page");
+        if !found_on.is_empty() {
+            break (url.to_owned(), found_on.to_owned(), origin["depth"].clone());
         }
     };
     let of = loop {
@@ -114,7 +118,7 @@ fn why_tells_where_a_url_is() {
         }
         assert!(Instant::now() < end, "{of:?}");
     };
-    let found = format!("waits; found on {seed} (depth 1, topic default); http://{name}:");
+    let found = format!("waits; found on {found_on} (depth {depth}, topic default); http://{name}:");
     assert!(of["scheduler"].starts_with(&found), "{of:?}");
     let ended = reasons(seed).remove("archiver").unwrap_or_default();
     assert!(

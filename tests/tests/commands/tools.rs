@@ -1,7 +1,10 @@
 //! Tools: `canonical`, `robots` and `links`, which need no crawl.
 
-use rhumb_tests::harness::rhumb;
+use rhumb_tests::harness::{binaries, rhumb};
 use serde_json::Value;
+use shared::exit_codes::{CRAWL, ROWS, STAGE, help, help_of_all, table};
+use shared::topology::STAGES;
+use std::process::Command;
 
 #[test]
 fn canonical_gives_the_one_spelling_of_a_url() {
@@ -134,4 +137,24 @@ fn links_tells_what_the_parser_knows_of_a_document() {
 
 fn source_and_url(link: &Value) -> String {
     format!("{} {}", link["source"].as_str().unwrap_or("?"), link["url"].as_str().unwrap_or("?"))
+}
+
+/// Help breaks its lines by the width of the terminal.
+fn words(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn exit_codes_are_the_same_in_help_and_in_the_documentation() {
+    let documented = include_str!("../../../docs/operating.md");
+    assert!(documented.contains(&table()), "docs/operating.md lacks this table:\n{}", table());
+    let said = words(&rhumb(&["--help"]).out);
+    assert!(said.contains(&words(&help_of_all())) && ROWS.contains(&CRAWL), "{said}");
+    let said = words(&rhumb(&["crawl", "--help"]).out);
+    assert!(said.contains(&words(&help(&CRAWL))), "{said}");
+    for stage in STAGES.iter().filter(|row| !row.is_optional) {
+        let said = Command::new(binaries().join(stage.name)).arg("--help").output().expect("a stage can be started");
+        let said = words(&String::from_utf8_lossy(&said.stdout));
+        assert!(said.contains(&words(&help(&STAGE))), "{}: {said}", stage.name);
+    }
 }

@@ -4,7 +4,6 @@
 //! here until they have given all away. Invariant: the table changes only when they run: a folder that they refuse, such as
 //! one of another crawl, changes nothing.
 
-use super::EXIT_INTERRUPTED;
 use super::arguments::{BadArguments, Which};
 use crate::binaries;
 use crate::control::ask_all;
@@ -14,6 +13,7 @@ use crate::processes::{Launch, Name, Processes};
 use anyhow::Context as _;
 use clap::Args;
 use shared::bus::{Buckets, ensure_buckets};
+use shared::exit_codes::INTERRUPTED;
 use shared::partitions::Owners;
 use shared::stage::{ControlRequest, ProcessStatus, holder_of};
 use shared::topology::STAGES;
@@ -73,7 +73,7 @@ impl Adopt {
         processes.drain().await;
         let Some(done) = done else {
             line("interrupted: what is left stays there; repeat the command to go on");
-            return Ok(ExitCode::from(EXIT_INTERRUPTED));
+            return Ok(ExitCode::from(INTERRUPTED));
         };
         done?;
         adoption.check_empty().await?;

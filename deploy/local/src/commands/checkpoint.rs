@@ -15,7 +15,6 @@ mod holding;
 mod interrupt;
 mod taking;
 
-use super::EXIT_INTERRUPTED;
 use super::arguments::{BadArguments, Which};
 use super::orders::AuthorArgs;
 use crate::handle;
@@ -23,6 +22,7 @@ use crate::output::line;
 use clap::Args;
 use habit::Habit;
 use interrupt::Interrupt;
+use shared::exit_codes::INTERRUPTED;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -88,7 +88,7 @@ impl Checkpoint {
                 anyhow::bail!("the crawl has stopped, and no checkpoint was taken");
             }
         };
-        let Some(taken) = taken else { return Ok(ExitCode::from(EXIT_INTERRUPTED)) };
+        let Some(taken) = taken else { return Ok(ExitCode::from(INTERRUPTED)) };
         line(if json { serde_json::to_string(&taken)? } else { taken.to_string() });
         Ok(ExitCode::SUCCESS)
     }

@@ -7,7 +7,7 @@ use crate::handle;
 use crate::stages::owns_partitions;
 use clap::Args;
 use shared::config::DEFAULT_TOPIC;
-use shared::log;
+use shared::{exit_codes, log};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -18,13 +18,7 @@ use std::time::Duration;
 /// One conductor at a time conducts a crawl; it may die at any moment, and the next one goes on. It waits for `rhumb init`.
 #[derive(Args)]
 #[command(
-    after_help = "Without --until-complete it runs until it is told to end. A crawl that is complete is said to be so, and URLs that are
-injected later are crawled, too. Ends with exit code 0 when complete or at a limit (--until-complete), 130 after Ctrl-C or SIGTERM.
-
-Examples:
-  rhumb conduct --config pipeline.yaml --set broker.url=nats://broker.example:4222
-  rhumb conduct --until-complete --for 2h --summary summary.json
-  rhumb conduct --statefulset dedup=crawl-dedup --statefulset scheduler=crawl-scheduler     in a pod of Kubernetes"
+    after_help = help()
 )]
 pub(super) struct Conduct {
     /// Stop the crawl after this time, such as 90s or 2h, counted from when it was conducted for the first time: no job is
@@ -43,6 +37,19 @@ pub(super) struct Conduct {
     statefulset: Vec<String>,
     #[command(flatten)]
     which: Which,
+}
+
+const EXAMPLES: &str = "Examples:
+  rhumb conduct --config pipeline.yaml --set broker.url=nats://broker.example:4222
+  rhumb conduct --until-complete --for 2h --summary summary.json
+  rhumb conduct --statefulset dedup=crawl-dedup --statefulset scheduler=crawl-scheduler     in a pod of Kubernetes";
+
+fn help() -> String {
+    format!(
+        "Without --until-complete it runs until it is told to end, says when the crawl is complete, and crawls URLs that are \
+         injected later.\n\n{}\n\n{EXAMPLES}",
+        exit_codes::help(&exit_codes::CRAWL)
+    )
 }
 
 impl Conduct {

@@ -1,14 +1,15 @@
 //! `rhumb crawl`: the whole pipeline on this machine, from seeds to the end.
 
-use super::EXIT_INTERRUPTED;
 use super::arguments::{BadArguments, Which, check_fixed};
 use super::console::OwnConsole;
 use crate::crawl::{self, EndReason, Plan, Restore, Runs};
+use crate::handle;
+use crate::seeds::Given;
 use crate::stages::owns_partitions;
-use crate::{handle, seeds};
 use clap::{Args, ValueEnum};
 use shared::config::{DEFAULT_TOPIC, Layers, Pipeline};
-use shared::{log, warc_files};
+use shared::{exit_codes, log, warc_files};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -16,23 +17,12 @@ use std::time::Duration;
 /// Runs the whole pipeline here as separate processes, from seeds until nothing is left or a limit is reached
 #[derive(Args)]
 #[command(
-    after_help = "Ends with exit code 0 when complete or at a limit (`complete` in the summary tells which), 130 after \
-Ctrl-C (drained; go on with --resume), 2 for bad configuration or seeds, and when state or streams of the crawl are gone,
-shorter than they were, or another crawl's (the message says what can be done).
-
-Examples:
-  rhumb crawl http://localhost:8000/ --set network.allow_private_addresses=true
-  rhumb crawl https://example.org/ --max-pages 500 --set 'network.user_agent=mybot/1.0 (me@example.org)'
-  rhumb crawl --resume --data rhumb-data
-  rhumb crawl https://example.org/ --console      a page at http://127.0.0.1:7070/ that shows the crawl
-  rhumb crawl https://example.org/ --from april/archive --data again      reads an archive in the place of the web
-  rhumb crawl --restore /backup/news --data elsewhere --set crawl=news-2
-  rhumb crawl --resume --accept-loss --data rhumb-data      after the broker lost messages"
+    after_help = help()
 )]
 pub(super) struct Crawl {
     /// URLs to begin with
     #[arg(value_name = "URL")]
-    urls: Vec<String>,
+    urls: Vec<OsString>,
     /// File with URLs to begin with, one a line
     #[arg(long, value_name = "FILE")]
     seeds: Option<PathBuf>,
@@ -73,6 +63,22 @@ pub(super) struct Crawl {
     accept_loss: bool,
 }
 
+const EXAMPLES: &str = "Examples:
+  rhumb crawl http://localhost:8000/ --set network.allow_private_addresses=true
+  rhumb crawl https://example.org/ --max-pages 500 --set 'network.user_agent=mybot/1.0 (me@example.org)'
+  rhumb crawl --resume --data rhumb-data
+  rhumb crawl https://example.org/ --console      a page at http://127.0.0.1:7070/ that shows the crawl
+  rhumb crawl https://example.org/ --from april/archive --data again      reads an archive in the place of the web
+  rhumb crawl --restore /backup/news --data elsewhere --set crawl=news-2
+  rhumb crawl --resume --accept-loss --data rhumb-data      after the broker lost messages";
+
+fn help() -> String {
+    format!(
+        "{}\n\nA crawl that was stopped goes on with --resume. One that exit code 2 refuses says what can be done.\n\n{EXAMPLES}",
+        exit_codes::help(&exit_codes::CRAWL)
+    )
+}
+
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Scope {
     Host,
@@ -87,15 +93,14 @@ impl Crawl {
             let what = "--accept-loss goes on with a crawl of which something is missing: it needs --resume";
             return Err(BadArguments(what.into()).into());
         }
-        let seeds = seeds::read(&self.urls, self.seeds.as_deref()).map_err(BadArguments)?;
+        let seeds = Given::read(&self.urls, self.seeds.as_deref()).map_err(BadArguments)?;
         let restore = self.restore.as_deref().map(Restore::open).transpose()?;
         let layers = self.layers(restore.as_ref())?;
         let mut pipeline = layers.load()?;
         log::begin(&pipeline.log, handle::PROGRAM);
         // A limit of this run: whoever resumes the crawl does not inherit it.
         pipeline.limits.max_pages = self.max_pages.unwrap_or(pipeline.limits.max_pages);
-        let seeds = pipeline.url.rewrite_all(seeds);
-        seeds::check_length(&seeds, pipeline.limits.url_bytes_max).map_err(BadArguments)?;
+        let seeds = seeds.in_crawl(&pipeline.url, pipeline.limits.url_bytes_max).map_err(BadArguments)?;
         match &restore {
             Some(restore) => restore.check(&pipeline)?,
             None => check_beginning(&pipeline, &seeds, self.resume)?,
@@ -138,8 +143,8 @@ impl Crawl {
 /// The exit code of a crawl that ended for this reason.
 pub(super) fn exit_code(reason: EndReason) -> ExitCode {
     match reason {
-        EndReason::Done => ExitCode::SUCCESS,
-        EndReason::Interrupted => ExitCode::from(EXIT_INTERRUPTED),
+        EndReason::Complete | EndReason::AtLimit => ExitCode::SUCCESS,
+        EndReason::Interrupted => ExitCode::from(exit_codes::INTERRUPTED),
     }
 }
 

@@ -2,9 +2,11 @@
 
 use super::arguments::{BadArguments, Which};
 use super::topic;
-use crate::{handle, seeds};
+use crate::handle;
+use crate::seeds::{self, Given};
 use clap::Args;
 use shared::config::DEFAULT_TOPIC;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Adds URLs to a running crawl
@@ -18,7 +20,7 @@ Examples:
 pub(super) struct Inject {
     /// The URLs
     #[arg(value_name = "URL", required_unless_present = "seeds")]
-    urls: Vec<String>,
+    urls: Vec<OsString>,
     /// File with URLs, one a line; - reads standard input
     #[arg(long, value_name = "FILE")]
     seeds: Option<PathBuf>,
@@ -35,10 +37,10 @@ pub(super) struct Inject {
 impl Inject {
     /// Publishes the URLs and waits until the broker has stored them.
     pub(super) async fn run(self) -> anyhow::Result<()> {
-        let seeds = seeds::read(&self.urls, self.seeds.as_deref()).map_err(BadArguments)?;
+        let seeds = Given::read(&self.urls, self.seeds.as_deref()).map_err(BadArguments)?;
         let running = handle::find(&self.which.layers()).await?;
-        let seeds = running.pipeline.url.rewrite_all(seeds);
-        seeds::check_length(&seeds, running.pipeline.limits.url_bytes_max).map_err(BadArguments)?;
+        let url_bytes_max = running.pipeline.limits.url_bytes_max;
+        let seeds = seeds.in_crawl(&running.pipeline.url, url_bytes_max).map_err(BadArguments)?;
         let again = if self.again { seeds::injection() } else { 0 };
         let pipeline = topic::pipeline(&running).await?;
         // Crawls without topics in their configuration may call their seeds as they like.

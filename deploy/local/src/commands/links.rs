@@ -9,6 +9,7 @@ use parser::core::Settings;
 use parser::page;
 use serde_json::json;
 use shared::config::Pipeline;
+use shared::message::Cut;
 use std::path::PathBuf;
 
 /// The links found in a document, one a line: of HTML, of a sitemap or feed, of a style sheet, and of the headers that came with it
@@ -71,7 +72,7 @@ impl Links {
         }
         let response = page::Response { url: &base, status: self.status, headers: &headers, body: &body };
         let settings = Settings::from(pipeline);
-        let mut found = page::links_by(&response, &settings.limits, &settings.options, &settings.agent);
+        let mut found = page::links_by(&response, &settings.limits, &settings.options, &settings.product_token);
         // As the parser hands them on.
         found.rewrite(&settings.rules);
         Ok(found)
@@ -97,5 +98,6 @@ fn described(found: &page::Links) -> serde_json::Value {
         "nofollow": found.nofollow,
         "uncrawlable": found.uncrawlable,
         "truncated": found.truncated,
+        "cut": found.cut().map(Cut::key),
     })
 }

@@ -2,7 +2,6 @@
 
 mod picture;
 
-use super::EXIT_INTERRUPTED;
 use super::arguments::Which;
 use crate::handle::{self, Running};
 use crate::inspect::look::look;
@@ -11,6 +10,7 @@ use crate::status::rates::Looks;
 use crate::status::{Parked, Snapshot, Summary};
 use anyhow::Context as _;
 use clap::Args;
+use shared::exit_codes::INTERRUPTED;
 use shared::process::host_name;
 use shared::stage::Shares;
 use std::fmt::Write as _;
@@ -47,13 +47,13 @@ impl Status {
         let mut looks = Looks::default();
         loop {
             let Some((snapshot, summary)) = self.look(&running, &mut interrupt).await? else {
-                return Ok(ExitCode::from(EXIT_INTERRUPTED));
+                return Ok(ExitCode::from(INTERRUPTED));
             };
             if self.json {
                 line(serde_json::to_string(&summary)?);
             } else if self.watch {
                 let rates =
-                    looks.take(Instant::now(), (&snapshot, &summary), snapshot.covers_partitions(&running.pipeline));
+                    looks.take(Instant::now(), (&snapshot, &summary), snapshot.unknown(&running.pipeline).is_none());
                 picture::show(&running.pipeline, &snapshot, &summary, &rates);
             } else {
                 line(text(&summary, &snapshot).trim_end());
@@ -115,6 +115,9 @@ fn text(summary: &Summary, snapshot: &Snapshot) -> String {
         "{state} for {:.1} s: {} pages, {} bytes; {} restarts",
         summary.elapsed_s, summary.pages, summary.bytes, summary.restarts
     );
+    if !summary.waits.is_empty() {
+        let _ = writeln!(text, "waits     {}", summary.waits);
+    }
     let _ = writeln!(
         text,
         "urls      found {}  filtered {}  repeated {}  new {}",
@@ -145,6 +148,9 @@ fn text(summary: &Summary, snapshot: &Snapshot) -> String {
     }
     for removed in &summary.consumers_removed {
         let _ = writeln!(text, "removed   {removed}");
+    }
+    for silent in &summary.silent {
+        let _ = writeln!(text, "silent    {silent}");
     }
     for elsewhere in &summary.elsewhere {
         let _ = writeln!(text, "elsewhere {elsewhere}");

@@ -9,12 +9,13 @@ use super::orders::{AuthorArgs, Heard};
 use super::set::{Keys, change_keys, read};
 use crate::handle::{self, Running};
 use crate::output::line;
-use crate::seeds;
+use crate::seeds::{self, Given};
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
 use serde::Serialize;
 use shared::config::{Pipeline, QualityProvider, Scope};
 use shared::orders::Selection;
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -56,7 +57,7 @@ enum What {
         assignments: Vec<String>,
         /// A URL to begin with. Repeatable
         #[arg(long = "seed", value_name = "URL")]
-        urls: Vec<String>,
+        urls: Vec<OsString>,
         /// File with URLs, one a line; - reads standard input
         #[arg(long, value_name = "FILE")]
         seeds: Option<PathBuf>,
@@ -116,10 +117,9 @@ impl Topic {
                 list(&pipeline(&running).await?, json)
             }
             What::Add { name, assignments, urls, seeds, common } => {
-                let seeds = seeds::read(&urls, seeds.as_deref()).map_err(BadArguments)?;
+                let seeds = Given::read(&urls, seeds.as_deref()).map_err(BadArguments)?;
                 let (running, now) = find(&common).await?;
-                let seeds = now.url.rewrite_all(seeds);
-                seeds::check_length(&seeds, now.limits.url_bytes_max).map_err(BadArguments)?;
+                let seeds = seeds.in_crawl(&now.url, now.limits.url_bytes_max).map_err(BadArguments)?;
                 // It is known by a key of its own, whatever else it has.
                 let assignments: Vec<_> = assignments.into_iter().chain(["removed=false".to_owned()]).collect();
                 let keys = Keys { anew: Some(&name), expected: Some(&|now| is_new(now, &name)), ..Keys::default() };

@@ -24,7 +24,7 @@ pub(super) struct View<'a> {
     stages: Vec<Stage<'a>>,
     edges: Vec<EdgeView>,
     short: Option<Short>,
-    /// What operators have ordered, in words.
+    /// Who is silent, and what operators have ordered, in words.
     notes: Vec<String>,
     point: Point,
 }
@@ -115,14 +115,15 @@ impl<'a> View<'a> {
     }
 }
 
-/// What operators have ordered, and what is parked.
+/// Who is silent, what operators have ordered, and what is parked.
 fn notes(summary: &Summary) -> Vec<String> {
-    let Summary { paused, dropped, set, parked, .. } = summary;
+    let Summary { paused, dropped, set, parked, silent, .. } = summary;
+    let silent = silent.iter().map(|silent| format!("silent: {silent}"));
     let paused = paused.iter().map(|pause| format!("paused: {pause}"));
     let dropped = dropped.iter().map(|order| format!("dropped: {order}"));
     let set = set.iter().map(|setting| format!("set: {setting}"));
     let parked = parked.iter().map(|of| format!("parked for {}: {} messages of {}", of.stage, of.messages, of.edge));
-    paused.chain(dropped).chain(set).chain(parked).collect()
+    silent.chain(paused).chain(dropped).chain(set).chain(parked).collect()
 }
 
 fn words(state: &str, summary: &Summary) -> String {

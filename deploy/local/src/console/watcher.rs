@@ -267,7 +267,7 @@ impl Watcher {
             looked.map_err(|_| anyhow::anyhow!("the broker or the processes of the crawl do not answer"))??;
         anyhow::ensure!(!snapshot.processes.is_empty(), "no process of the crawl answers");
         self.is_deployed.store(summary.deployed, Ordering::Relaxed);
-        let is_whole = snapshot.covers_partitions(&running.pipeline);
+        let is_whole = snapshot.unknown(&running.pipeline).is_none();
         let rates = looks.take(Instant::now(), (&snapshot, &summary), is_whole);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let point = Curves::point(now.as_secs(), &snapshot, &summary, &rates);

@@ -2,7 +2,8 @@
 //!
 //! Invariant: the broker goes last, when all that writes to it has ended.
 
-use super::{Crawl, Stages};
+use super::nothing::Nothing;
+use super::{Crawl, Plan, Stages};
 use crate::handle::Handle;
 use crate::status::Snapshot;
 use anyhow::Context as _;
@@ -20,8 +21,8 @@ const STOP_MAX: Duration = Duration::from_secs(120);
 
 impl Crawl<'_> {
     /// Drains and stops all that runs here, and writes the summary and the report. `is_over`: the crawl is complete or at a limit;
-    /// `has_ended_well`: no part of it was missing.
-    pub(super) async fn end(&mut self, is_over: bool, has_ended_well: bool) -> anyhow::Result<()> {
+    /// `has_ended_well`: no part of it was missing. Returns why no page was fetched, if none was.
+    pub(super) async fn end(&mut self, is_over: bool, has_ended_well: bool) -> anyhow::Result<Option<String>> {
         self.progress.finish();
         match self.stages {
             Stages::Here(_) => tokio::select! {
@@ -57,9 +58,19 @@ impl Crawl<'_> {
             std::fs::write(path, serde_json::to_vec_pretty(&summary)?)
                 .with_context(|| format!("cannot write the summary to {}", path.display()))?;
         }
+        let nothing = (summary.pages == 0).then(|| self.why_nothing());
         let report = self.write_report(&summary).map(|path| format!("; report {}", path.display()));
         let _ = writeln!(std::io::stdout(), "{}{}", summary.last_line(), report.unwrap_or_default());
-        Ok(looked?)
+        looked?;
+        Ok(nothing)
+    }
+
+    /// Why no page was fetched.
+    fn why_nothing(&self) -> String {
+        let Plan { pipeline, seeds, topic, .. } = self.plan;
+        let snapshot = self.standing.snapshot();
+        let gathered = self.gathered.as_ref();
+        Nothing { pipeline, seeds, topic, snapshot, gathered }.why()
     }
 
     /// Ends all processes: the fetchers first, so that the summary and the report have what they did last, and the archiver last.

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Processes take about so long to start. A look that one of them misses waits for its answer.
+/// Processes take about so long to start.
 pub(super) const FIRST_LOOK_AFTER: Duration = Duration::from_millis(400);
 /// The pace is that of the last so much.
 const PACE_OVER: Duration = Duration::from_secs(2);

@@ -47,8 +47,10 @@ pub(crate) enum Runs {
 /// Why a crawl ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum EndReason {
-    /// Complete, or at a limit.
-    Done,
+    /// By itself: nothing is left to do.
+    Complete,
+    /// At a limit.
+    AtLimit,
     /// Ctrl-C or SIGTERM.
     Interrupted,
 }

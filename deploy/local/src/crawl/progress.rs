@@ -1,7 +1,8 @@
 //! The progress of a crawl, on standard error: one line that renews itself on a terminal, plain lines otherwise; with
 //! `log.format: json`, lines of the log.
 
-use crate::status::Summary;
+use super::speed::{Look, Speed};
+use crate::status::{Silent, Summary};
 use indicatif::{ProgressBar, ProgressStyle};
 use shared::log;
 use std::io::{IsTerminal as _, Write as _};
@@ -16,8 +17,7 @@ pub(super) struct Progress {
     bar: Option<ProgressBar>,
     line_every: Duration,
     last_line: Instant,
-    before: (f64, u64),
-    rate: f64,
+    speed: Speed,
 }
 
 impl Progress {
@@ -32,64 +32,29 @@ impl Progress {
             bar
         });
         let line_every = if runs_here { LINE_EVERY } else { LOG_LINE_EVERY };
-        Progress { bar, line_every, last_line: Instant::now(), before: (0.0, 0), rate: 0.0 }
+        Progress { bar, line_every, last_line: Instant::now(), speed: Speed::default() }
     }
 
-    /// Shows a summary.
-    pub(super) fn show(&mut self, summary: &Summary) {
-        let (elapsed_s, pages) = self.before;
-        if summary.elapsed_s > elapsed_s + 0.9 {
-            self.rate = summary.pages.saturating_sub(pages) as f64 / (summary.elapsed_s - elapsed_s);
-            self.before = (summary.elapsed_s, summary.pages);
+    /// Shows a summary. `is_whole`: the numbers of all partitions are in it; `is_paused`: an operator has paused the crawl.
+    pub(super) fn show(&mut self, summary: &Summary, is_whole: bool, is_paused: bool) {
+        if is_whole {
+            let Summary { elapsed_s, pages, in_flight, .. } = *summary;
+            self.speed.learn(Look { at_s: elapsed_s, pages, in_flight, is_paused });
         }
         match &self.bar {
-            Some(bar) => bar.set_message(self.text(summary)),
+            Some(bar) => bar.set_message(text(summary, self.speed.smoothed())),
             None if self.last_line.elapsed() >= self.line_every => {
                 self.last_line = Instant::now();
+                let pages_per_s = self.speed.of_line();
                 if log::is_json() {
-                    self.log(summary);
+                    log_line(summary, pages_per_s);
                 } else {
                     // Where it goes may be closed or full: no reason to end the crawl.
-                    let _ = writeln!(std::io::stderr(), "{:>7.1}s  {}", summary.elapsed_s, self.text(summary));
+                    let _ = writeln!(std::io::stderr(), "{:>7.1}s  {}", summary.elapsed_s, text(summary, pages_per_s));
                 }
             }
             None => {}
         }
-    }
-
-    fn text(&self, summary: &Summary) -> String {
-        let parked = match parked(summary) {
-            0 => String::new(),
-            messages => format!("  parked {messages} (see rhumb status)"),
-        };
-        format!(
-            "{} pages ({:.0}/s)  {:.1} MB  waiting {}  in flight {}  found {}  new {}{parked}",
-            summary.pages,
-            self.rate,
-            summary.bytes as f64 / 1e6,
-            summary.waiting,
-            summary.in_flight,
-            summary.urls_found,
-            summary.urls_new
-        )
-    }
-
-    /// The same numbers as fields, by the names that they have in the summary.
-    fn log(&self, summary: &Summary) {
-        let Summary { elapsed_s, pages, bytes, waiting, in_flight, urls_found, urls_new, .. } = summary;
-        let (pages_per_s, parked) = (self.rate, parked(summary));
-        tracing::info!(
-            elapsed_s,
-            pages,
-            pages_per_s,
-            bytes,
-            waiting,
-            in_flight,
-            urls_found,
-            urls_new,
-            parked,
-            "progress"
-        );
     }
 
     /// Clears the line.
@@ -98,6 +63,42 @@ impl Progress {
             bar.finish_and_clear();
         }
     }
+}
+
+fn text(summary: &Summary, pages_per_s: f64) -> String {
+    let parked = match parked(summary) {
+        0 => String::new(),
+        messages => format!("  parked {messages} (see rhumb status)"),
+    };
+    let silent: String = summary.silent.iter().map(|silent| format!("  {}", silent.in_short())).collect();
+    format!(
+        "{} pages ({pages_per_s:.0}/s)  {:.1} MB  waiting {}  in flight {}  found {}  new {}{parked}{silent}",
+        summary.pages,
+        summary.bytes as f64 / 1e6,
+        summary.waiting,
+        summary.in_flight,
+        summary.urls_found,
+        summary.urls_new
+    )
+}
+
+/// The same numbers as fields, by the names that they have in the summary.
+fn log_line(summary: &Summary, pages_per_s: f64) {
+    let Summary { elapsed_s, pages, bytes, waiting, in_flight, urls_found, urls_new, .. } = summary;
+    let silent: Vec<String> = summary.silent.iter().map(Silent::in_short).collect();
+    tracing::info!(
+        elapsed_s,
+        pages,
+        pages_per_s,
+        bytes,
+        waiting,
+        in_flight,
+        urls_found,
+        urls_new,
+        parked = parked(summary),
+        silent = silent.join(", "),
+        "progress"
+    );
 }
 
 /// Messages of all stages that are parked.

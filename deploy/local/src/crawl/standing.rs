@@ -1,11 +1,12 @@
 //! How a crawl stands, as its supervisor knows it: the latest snapshot, what the processes have used, and whether
 //! anything is left to do.
 //!
-//! In: snapshots. Out: the summary. Invariant: totals do not go back while a process is away.
+//! In: snapshots. Out: the summary, and what is known of processes with state. Invariant: totals do not go back while a process is
+//! away or a partition moves.
 
 use super::pace::Pace;
 use crate::stages::owns_partitions;
-use crate::status::{ProcessUse, Snapshot, Summary};
+use crate::status::{Known, LastKnown, ProcessUse, Snapshot, Summary};
 use shared::config::Pipeline;
 use shared::message::Edge;
 use shared::stage::ProcessStatus;
@@ -24,6 +25,15 @@ fn has_begun(snapshot: &Snapshot) -> bool {
 pub(super) struct Standing {
     started: Instant,
     snapshot: Snapshot,
+    /// Snapshots, and the processes that answered at the latest.
+    looks: u64,
+    answered: usize,
+    /// When the latest snapshot came, and when processes with state answered last, by stage and instance.
+    looked: Instant,
+    heard: BTreeMap<(String, u16), Instant>,
+    /// What processes with state told when each partition was counted once for the last time. Nothing before.
+    whole: Vec<ProcessStatus>,
+    is_whole: bool,
     pages: u64,
     pace: Pace,
     /// The streams' last sequences at the latest snapshot, when nothing was left to do in it.
@@ -48,6 +58,12 @@ impl Standing {
         Standing {
             started: now.checked_sub(elapsed).unwrap_or(now),
             snapshot: Snapshot::default(),
+            looked: now,
+            looks: 0,
+            answered: 0,
+            heard: BTreeMap::new(),
+            whole: Vec::new(),
+            is_whole: false,
             pages: 0,
             pace: Pace::default(),
             quiet_at: None,
@@ -69,6 +85,11 @@ impl Standing {
     /// Pages fetched, as far as each partition is counted once: while one moves it may be missing, or be there twice.
     pub(super) fn pages(&self) -> u64 {
         self.pages
+    }
+
+    /// Whether the numbers of all partitions were known once.
+    pub(super) fn was_whole(&self) -> bool {
+        !self.whole.is_empty()
     }
 
     /// Whether nothing was left to do in two snapshots in a row, and nothing was published between them: it has not begun, or
@@ -138,15 +159,43 @@ impl Standing {
         }
         // Processes that could not answer just now keep their last known numbers: totals do not go back.
         snapshot.processes.retain(|p| !self.has_left(p));
-        let answered: Vec<(String, u16)> = snapshot.processes.iter().map(|p| (p.stage.clone(), p.instance)).collect();
-        let is_silent =
-            |p: &&ProcessStatus| owns_partitions(&p.stage) && !answered.contains(&(p.stage.clone(), p.instance));
-        let silent = self.snapshot.processes.iter().filter(is_silent);
+        self.looks += 1;
+        self.answered = snapshot.processes.len();
+        let answered: BTreeSet<(String, u16)> = snapshot.processes.iter().filter(|p| has_state(p)).map(name).collect();
+        let silent = self.snapshot.processes.iter().filter(|p| has_state(p) && !answered.contains(&name(p)));
         snapshot.processes.extend(silent.map(|p| ProcessStatus { idle: false, ..p.clone() }));
+        self.looked = Instant::now();
+        self.heard.extend(answered.into_iter().map(|name| (name, self.looked)));
         self.snapshot = snapshot;
-        if self.snapshot.covers_partitions(pipeline) {
+        self.is_whole = self.snapshot.covers_partitions(pipeline);
+        if self.is_whole {
             self.pages = self.snapshot.summary().pages;
+            self.whole = self.snapshot.processes.iter().filter(|p| has_state(p)).cloned().collect();
         }
+    }
+
+    /// Looks so far.
+    pub(super) fn looks(&self) -> u64 {
+        self.looks
+    }
+
+    /// Processes that answered at the latest look.
+    pub(super) fn answered(&self) -> usize {
+        self.answered
+    }
+
+    /// What is known of the processes with state, for whoever asks how the crawl stands.
+    pub(super) fn last_known(&self) -> LastKnown {
+        let are_moving = !self.is_whole && !self.whole.is_empty();
+        let last = if are_moving { &self.whole } else { &self.snapshot.processes };
+        let known = last.iter().filter(|p| has_state(p)).map(|p| Known { told: p.clone(), age_s: self.age_s(p) });
+        LastKnown { processes: known.collect(), are_moving }
+    }
+
+    /// Seconds since a process answered; none when it did in the latest snapshot.
+    fn age_s(&self, process: &ProcessStatus) -> Option<f64> {
+        let heard = self.heard.get(&name(process)).filter(|heard| **heard < self.looked)?;
+        Some(heard.elapsed().as_secs_f64())
     }
 
     /// Whether an instance that has no partition any more has nothing in hand either: it may end for good.
@@ -186,12 +235,22 @@ impl Standing {
 
     /// Sums up. `restarts`: processes that died and were started again.
     pub(super) fn summary(&self, restarts: u64) -> Summary {
+        let mut told = self.snapshot.clone();
+        told.take_over(self.last_known());
         Summary {
             restarts,
             elapsed_s: self.elapsed().as_secs_f64(),
             complete: self.is_complete,
             processes: self.uses.values().cloned().collect(),
-            ..self.snapshot.summary()
+            ..told.summary()
         }
     }
+}
+
+fn has_state(process: &ProcessStatus) -> bool {
+    owns_partitions(&process.stage)
+}
+
+fn name(process: &ProcessStatus) -> (String, u16) {
+    (process.stage.clone(), process.instance)
 }

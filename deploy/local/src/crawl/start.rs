@@ -26,14 +26,17 @@ use crate::seeds::{SEEDS, Seeds, inject};
 use anyhow::Context as _;
 use async_nats::jetstream::kv;
 use shared::bus::spool::Sweeper;
-use shared::bus::{Buckets, Bus, ensure_buckets, find_buckets, leave_unarchived, make_streams, shown};
+use shared::bus::{Buckets, Bus, ensure_buckets, find_buckets, give_again, leave_unarchived, make_streams, shown};
 use shared::config::{ConfigError, Durability, Follow, Pipeline};
 use shared::identity::{Identity, Misfit};
 use shared::stage::{Ownership, holders, new_life, wait_for_crawl};
 use shared::url_cache::UrlCache;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// Between two looks whether leases of the dead have ended.
+const LEASES_EVERY: Duration = Duration::from_millis(100);
 
 /// What runs of a crawl that has started, in the order in which it ends when it is dropped.
 pub(super) struct Parts {
@@ -104,7 +107,10 @@ async fn start_here(plan: &Plan) -> anyhow::Result<Parts> {
     check_set(&buckets, &plan.layers, pipeline).await?;
     let mut tide = Tide::open(&data, pipeline)?;
     let identity = membership.settle(&mut tide, plan.accept_loss).await?;
+    let product_token = pipeline.product_token();
+    tracing::info!(crawl = pipeline.crawl, id = identity.mark.id, product_token, "crawling");
     leave_unarchived(&bus, pipeline).await?;
+    give_again_if_alone(&bus, &buckets, pipeline).await;
 
     keep(&plan.layers, &data)?;
     let configuration = plan.layers.public_text()?;
@@ -151,7 +157,8 @@ async fn take_over_fleet(plan: &Plan, statefulsets: &BTreeMap<String, String>) -
     if plan.at_most.is_none_or(|at_most| elapsed < at_most) {
         partitions.stop(false).await?;
     }
-    tracing::info!(crawl = pipeline.crawl, id = identity.mark.id, broker = shown(url), "conducting");
+    let product_token = pipeline.product_token();
+    tracing::info!(crawl = pipeline.crawl, id = identity.mark.id, product_token, broker = shown(url), "conducting");
     let stages = Stages::Deployed(Box::new(Fleet::new(buckets.leases.clone(), buckets.lease, kubernetes)));
     let tide = Tide::in_memory(pipeline);
     let configuration = None;
@@ -276,6 +283,30 @@ async fn take_over(
     }
     let lease = take_lease(leases, buckets.lease, pipeline, url).await?;
     Ok((buckets, lease))
+}
+
+/// Has the broker give out at once what processes had that were killed, unless others still work on the crawl. Without
+/// that it is waited for.
+async fn give_again_if_alone(bus: &Bus, buckets: &Buckets, pipeline: &Pipeline) {
+    let given = async {
+        // Every process holds a lease; one of them is ours. Those of the dead end up to a quarter of their length after that
+        // of their supervisor, which was renewed with them.
+        let until = Instant::now() + buckets.lease / 2;
+        loop {
+            if holders(&buckets.leases).await?.len() <= 1 {
+                return give_again(bus, pipeline).await;
+            }
+            if Instant::now() >= until {
+                return Ok(0);
+            }
+            tokio::time::sleep(LEASES_EVERY).await;
+        }
+    };
+    match given.await {
+        Ok(0) => {}
+        Ok(messages) => tracing::info!(messages, "messages that dead processes had in hand are given out again"),
+        Err(error) => tracing::warn!("messages that dead processes had in hand are waited for: {error:#}"),
+    }
 }
 
 /// Takes the lease, and waits for that of a `rhumb` that was killed to end.

@@ -169,10 +169,22 @@ fn outcomes(report: &Report) -> Markup {
     }
 }
 
-/// The time that a slot has lasted: the last one may go on.
-fn seconds(report: &Report, at: usize) -> f64 {
-    let length = report.ended.pace.slot_s() as f64;
-    (report.ran_s - length * at as f64).clamp(1.0, length)
+/// What ended in a second of each slot, by the time that the slot covers. The last one has not lasted as long as the others: before it
+/// is half as long, it says little by itself, and has one rate with the slot before.
+fn rates(slots: &[Slot], slot_s: u64, ran_s: f64, of: fn(&Slot) -> u64) -> Vec<f64> {
+    let length = slot_s as f64;
+    let mut rates: Vec<f64> = slots.iter().map(|slot| of(slot) as f64 / length).collect();
+    let Some((last, over)) = slots.split_last() else { return rates };
+    let lasted = (ran_s - length * over.len() as f64).clamp(0.0, length);
+    let at = over.len();
+    match over.last() {
+        Some(before) if lasted < length / 2.0 => {
+            let rate = (of(before) + of(last)) as f64 / (length + lasted);
+            rates[at - 1..].fill(rate);
+        }
+        _ => rates[at] = of(last) as f64 / lasted.max(1.0),
+    }
+    rates
 }
 
 /// All slots of the time that the crawl has run: behind the last one that is told nothing ended.
@@ -186,9 +198,7 @@ fn slots(report: &Report) -> Vec<Slot> {
 
 fn speed(report: &Report) -> Markup {
     let slots = &slots(report);
-    let rates = |of: fn(&Slot) -> u64| -> Vec<f64> {
-        slots.iter().enumerate().map(|(at, slot)| of(slot) as f64 / seconds(report, at)).collect()
-    };
+    let rates = |of| rates(slots, report.ended.pace.slot_s(), report.ran_s, of);
     let (pages, sizes, others) = (rates(|slot| slot.pages), rates(|slot| slot.bytes), rates(|slot| slot.others));
     let until = span(report.ran_s);
     let step = slots.len().div_ceil(TIMES_MAX).max(1);

@@ -20,7 +20,8 @@ const DROPPED: [(&str, &str); 3] = [
 impl Snapshot {
     /// Says why the equations cannot be checked; nothing when they can.
     pub(crate) fn unknown(&self, pipeline: &Pipeline) -> Option<String> {
-        (!self.covers_partitions(pipeline)).then(|| {
+        let is_told = self.silent.is_empty() && !self.are_moving && self.covers_partitions(pipeline);
+        (!is_told).then(|| {
             "not every dedup and scheduler answers: what they hold is not known (try again in a moment)".to_owned()
         })
     }

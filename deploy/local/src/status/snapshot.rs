@@ -1,8 +1,9 @@
 //! What the processes of a crawl answer and what lies in its streams, at one moment.
 
 use super::backlog::{Behind, backlog, owners_backlog};
+use super::known::Silent;
 use super::summary::{ConsumerUse, Parked, ProcessUse, ProcessWork, Summary, TopicUse};
-use crate::control::ask_all;
+use crate::control::{Awaited, ask_all};
 use async_nats::jetstream::stream::{Info, Stream as JetStream};
 use futures::TryStreamExt as _;
 use shared::bus::{Bus, Interested, edges_by_interest, held_now, interested, required_consumers, spool};
@@ -45,8 +46,12 @@ impl StreamUse {
 /// The state of a crawl at one moment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Snapshot {
-    /// Answers of the processes.
+    /// Answers of the processes, and of silent ones with state the last that are known.
     pub(crate) processes: Vec<ProcessStatus>,
+    /// Processes with state that do not answer.
+    pub(crate) silent: Vec<Silent>,
+    /// Partitions are on their way: the numbers of processes with state are those from before.
+    pub(crate) are_moving: bool,
     /// Last sequence of each stream, by edge.
     pub(crate) last_sequences: BTreeMap<String, u64>,
     /// Messages of each stream that a required consumer has not acked, by edge.
@@ -68,11 +73,21 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Asks all processes (`expected` of them, if known) and looks at all streams.
+    /// Looks at all streams, and asks all processes.
     ///
     /// # Errors
     /// The broker does not take the request. A process or a stream that does not answer is missing in the snapshot.
-    pub(crate) async fn take(bus: &Bus, pipeline: &Pipeline, expected: Option<usize>) -> anyhow::Result<Snapshot> {
+    pub(crate) async fn take(bus: &Bus, pipeline: &Pipeline, awaited: impl Into<Awaited>) -> anyhow::Result<Snapshot> {
+        let mut snapshot = Snapshot::of_streams(bus, pipeline).await?;
+        snapshot.ask_processes(bus, awaited).await?;
+        Ok(snapshot)
+    }
+
+    /// Looks at all streams.
+    ///
+    /// # Errors
+    /// The broker does not tell what is parked.
+    pub(crate) async fn of_streams(bus: &Bus, pipeline: &Pipeline) -> anyhow::Result<Snapshot> {
         let mut snapshot = Snapshot::default();
         for (key, _) in pipeline.edges.streams() {
             let Ok(stream) = bus.jetstream.get_stream(bus.subjects.stream(key)).await else { continue };
@@ -95,15 +110,22 @@ impl Snapshot {
             snapshot.last_sequences.insert(key.to_owned(), state.last_sequence);
             snapshot.taken.insert(key.to_owned(), state.last_sequence.saturating_sub(state.messages));
         }
-        // After the streams: what these say is taken, the processes must know of.
-        snapshot.processes = ask_all(bus, &ControlRequest::Status, expected).await?;
-        snapshot.processes.sort_by(|a, b| (&a.stage, a.instance).cmp(&(&b.stage, b.instance)));
-        if snapshot.has_lost()
+        Ok(snapshot)
+    }
+
+    /// Asks all processes, after the streams: what these say is taken, the processes must know of.
+    ///
+    /// # Errors
+    /// The broker does not take the request, or does not tell of which messages the loss was accepted.
+    pub(crate) async fn ask_processes(&mut self, bus: &Bus, awaited: impl Into<Awaited>) -> anyhow::Result<()> {
+        self.processes = ask_all(bus, &ControlRequest::Status, awaited).await?;
+        self.processes.sort_by(|a, b| (&a.stage, a.instance).cmp(&(&b.stage, b.instance)));
+        if self.has_lost()
             && let Some(identity) = held_now(bus).await?
         {
-            snapshot.lost_messages = identity.lost;
+            self.lost_messages = identity.lost;
         }
-        Ok(snapshot)
+        Ok(())
     }
 
     /// Counts what required consumers of a stream have not acked, and remembers all consumers of one that is kept by
@@ -139,7 +161,8 @@ impl Snapshot {
             .iter()
             .map(|outcome| (outcome.name().to_owned(), self.total("scheduler", &outcome_count(*outcome))))
             .collect();
-        let processes = self.processes.iter().map(|p| ProcessUse {
+        let answered = self.processes.iter().filter(|p| !self.silent.iter().any(|silent| silent.is(p)));
+        let processes = answered.map(|p| ProcessUse {
             stage: p.stage.clone(),
             instance: p.instance,
             pid: p.pid,
@@ -169,6 +192,7 @@ impl Snapshot {
             refetched: self.total("scheduler", "refetched_total"),
             consumers: self.consumers.iter().map(ConsumerUse::of).collect(),
             processes: processes.collect(),
+            silent: self.silent.clone(),
             unsplittable: self.processes.iter().flat_map(unsplittable).collect(),
             traps: self.processes.iter().flat_map(|process| process.traps.clone()).collect(),
             ..Summary::default()

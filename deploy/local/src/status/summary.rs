@@ -1,5 +1,6 @@
 //! The numbers of a crawl, with the keys of `--summary` and `status --json`.
 
+use super::known::{LastKnown, Silent};
 use serde::{Deserialize, Serialize};
 use shared::bus::Interested;
 use shared::orders::{DropOrder, Hold, Pause, Release, Setting, Target};
@@ -140,8 +141,17 @@ pub struct Summary {
     pub elapsed_s: f64,
     /// Nothing is left to do.
     pub complete: bool,
-    /// What each process used.
+    /// What the crawl waits for while nothing moves, in words; empty while it moves.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub waits: String,
+    /// By which name robots.txt, X-Robots-Tag and robots `meta` address the crawl.
+    #[serde(default)]
+    pub product_token: String,
+    /// What each process that answers used.
     pub processes: Vec<ProcessUse>,
+    /// Processes with state that do not answer: what is known of them counts in the sums.
+    #[serde(default)]
+    pub silent: Vec<Silent>,
     /// Who reads the streams that are kept by interest.
     #[serde(default)]
     pub consumers: Vec<ConsumerUse>,
@@ -198,9 +208,15 @@ pub(crate) struct Supervision {
     /// Optional consumers that were removed, each with the reason.
     #[serde(default)]
     pub(crate) consumers_removed: Vec<String>,
+    /// What the crawl waits for while nothing moves, in words.
+    #[serde(default)]
+    pub(crate) waits: String,
     /// Instances with state that run on other machines, or that ran there and are missing; each in words.
     #[serde(default)]
     pub(crate) elsewhere: Vec<String>,
+    /// What is known of processes with state; nothing from an earlier version.
+    #[serde(default)]
+    pub(crate) last_known: LastKnown,
 }
 
 /// What a topic has. Topics that are not configured count for the default one.
@@ -275,7 +291,11 @@ impl Summary {
         let outcomes = self.outcomes_text(", ");
         format!(
             "{} in {:.1} s: {} pages, {} bytes; outcomes: {}; waiting {}{}{}",
-            if self.complete { "complete" } else { "stopped" },
+            match (self.complete, self.pages) {
+                (true, 0) => "ended without a page",
+                (true, _) => "complete",
+                (false, _) => "stopped",
+            },
             self.elapsed_s,
             self.pages,
             self.bytes,

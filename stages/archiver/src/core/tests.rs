@@ -200,6 +200,33 @@ fn an_outcome_waits_for_the_title_of_its_page_but_not_for_long() {
     assert_eq!(bench.written(0), [alone]);
 }
 
+/// Goal: all outcomes wait whose documents the parser may tell of, and no others.
+#[test]
+fn outcomes_wait_whose_bodies_are_read_for_links() {
+    for (outcome, status, media_type, may_be) in [
+        (Outcome::Fetched, 200, "text/html", true),
+        (Outcome::Fetched, 300, "text/html", true),
+        (Outcome::Fetched, 200, "", true),
+        (Outcome::Fetched, 200, "application/rss+xml", true),
+        (Outcome::Fetched, 200, "application/gzip", true),
+        (Outcome::Fetched, 200, "application/x-gzip", true),
+        (Outcome::Fetched, 200, "image/png", false),
+        (Outcome::Failed, 302, "text/html", true),
+        (Outcome::Failed, 302, "image/png", false),
+        (Outcome::Failed, 500, "text/html", false),
+        (Outcome::Failed, 0, "", false),
+        (Outcome::Redirected, 302, "text/html", false),
+        (Outcome::NotModified, 304, "text/html", false),
+        (Outcome::Gone, 404, "text/html", false),
+    ] {
+        let entry = OutcomeEntry { status, media_type: media_type.into(), ..entry("http://a.test/", 1, outcome) };
+        assert_eq!(may_be_document(&entry), may_be, "{outcome:?} {status} {media_type}");
+    }
+    let mut sitemap = OutcomeEntry { media_type: "image/png".into(), ..entry("http://a.test/s", 1, Outcome::Fetched) };
+    sitemap.origin.page = Origin::page_of_sitemaps("http://a.test/robots.txt", "http://a.test");
+    assert!(may_be_document(&sitemap), "named, whatever its type");
+}
+
 /// Goal: a parser that is behind costs no title, and an outcome without a document does not wait for ever.
 #[test]
 fn an_outcome_waits_longer_while_documents_come() {

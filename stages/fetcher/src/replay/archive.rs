@@ -74,7 +74,7 @@ impl Archive {
                 // It answers those who have an earlier response, and nobody else.
                 Ok((_, recording)) if recording.status == NOT_MODIFIED => {}
                 // A body that should be there: the answer to a HEAD, unless nothing better is found.
-                Ok(response) if response.1.is_truncated && response.1.body.is_empty() => {
+                Ok(response) if response.1.truncated.is_some() && response.1.body.is_empty() => {
                     answered.response.get_or_insert(response);
                 }
                 Ok(response) => {
@@ -102,7 +102,7 @@ impl Archive {
             return Ok(Ok((head, original)));
         }
         Ok(Recording::of(&head, block, is_cut).map(|mut recording| {
-            (recording.body, recording.is_truncated) = (original.body, original.is_truncated);
+            (recording.body, recording.truncated) = (original.body, original.truncated);
             (head, recording)
         }))
     }

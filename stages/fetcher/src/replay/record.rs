@@ -4,6 +4,7 @@
 //! is wrong with it. Limit: [`HEAD_BYTES_MAX`].
 //! Source: WARC 1.1 (ISO 28500:2017), and what wget, Heritrix and warcio write.
 
+use shared::message::Truncation;
 use std::io::{self, BufRead, Read as _};
 use std::net::IpAddr;
 use std::time::UNIX_EPOCH;
@@ -40,7 +41,7 @@ pub(crate) struct Head {
     pub(crate) digest: Option<String>,
     /// The record whose body a revisit has: its URL and its date.
     pub(crate) refers_to: Option<(String, u64)>,
-    pub(crate) is_truncated: bool,
+    pub(crate) truncated: Option<Truncation>,
     pub(crate) is_http2: bool,
     pub(crate) address: Option<IpAddr>,
 }
@@ -101,7 +102,7 @@ impl Head {
             block_bytes,
             digest: field("warc-payload-digest").map(str::to_owned),
             refers_to: url("warc-refers-to-target-uri").map(|url| (url, refers_date)),
-            is_truncated: field("warc-truncated").is_some(),
+            truncated: field("warc-truncated").map(truncation),
             is_http2: field("warc-protocol") == Some("h2"),
             address: field("warc-ip-address").and_then(|address| address.parse().ok()),
         })
@@ -117,6 +118,12 @@ impl Head {
             Kind::Other => false,
         }
     }
+}
+
+/// The reason that a record gives for what it lacks (`WARC-Truncated`; WARC 1.1, section 5.15).
+fn truncation(reason: &str) -> Truncation {
+    let known = [Truncation::Length, Truncation::Time, Truncation::Disconnect];
+    known.into_iter().find(|known| known.name().eq_ignore_ascii_case(reason)).unwrap_or(Truncation::Unspecified)
 }
 
 /// A point of time as records have it, in milliseconds since 1970; 0 when it is none.
@@ -162,6 +169,21 @@ mod tests {
         assert_eq!(head.content_type, "application/http; msgtype=response");
         assert!(head.is_recording() && !Head { url: "dns:a.test".into(), ..head }.is_recording());
         assert_eq!(read("\r\n\r\n"), Ok(None));
+    }
+
+    #[test]
+    fn a_record_says_why_it_is_not_whole() {
+        for (field, reason) in [
+            ("", None),
+            ("WARC-Truncated: length\r\n", Some(Truncation::Length)),
+            ("WARC-Truncated: Time\r\n", Some(Truncation::Time)),
+            ("WARC-Truncated: disconnect\r\n", Some(Truncation::Disconnect)),
+            ("WARC-Truncated: unspecified\r\n", Some(Truncation::Unspecified)),
+            ("WARC-Truncated: bandwidth\r\n", Some(Truncation::Unspecified)),
+        ] {
+            let head = read(&format!("WARC/1.1\r\nWARC-Type: response\r\n{field}Content-Length: 0\r\n\r\n"));
+            assert_eq!(head.unwrap().unwrap().truncated, reason, "{field}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! Sources: RFC 9112, sections 4, 5 and 7.1; what wget, Heritrix and warcio write.
 
 use super::record::{Damage, Head, Kind};
-use shared::message::HttpVersion;
+use shared::message::{HttpVersion, Truncation};
 
 /// Headers, at most; as of the web.
 const HEADERS_MAX: usize = 256;
@@ -19,7 +19,7 @@ pub(crate) struct Recording {
     pub(crate) http_version: HttpVersion,
     pub(crate) headers: Vec<(String, Vec<u8>)>,
     pub(crate) body: Vec<u8>,
-    pub(crate) is_truncated: bool,
+    pub(crate) truncated: Option<Truncation>,
 }
 
 impl Recording {
@@ -28,15 +28,15 @@ impl Recording {
     /// # Errors
     /// There is no HTTP response in it.
     pub(crate) fn of(head: &Head, block: Vec<u8>, is_cut: bool) -> Result<Recording, Damage> {
+        let of_record = if is_cut { Some(Truncation::Length) } else { head.truncated };
         if head.kind == Kind::Resource {
             let headers = vec![("content-type".to_owned(), head.content_type.clone().into_bytes())];
-            let is_truncated = head.is_truncated || is_cut;
             return Ok(Recording {
                 status: 200,
                 http_version: HttpVersion::Http11,
                 headers,
                 body: block,
-                is_truncated,
+                truncated: of_record,
             });
         }
         let end = head_end(&block).ok_or("there is no whole head of an HTTP response in the record")?;
@@ -47,18 +47,19 @@ impl Recording {
         let was_renamed = change_back(&mut headers);
         let mut body = block;
         body.drain(..end);
-        let mut is_truncated = head.is_truncated || is_cut;
+        let mut is_whole = true;
         if !was_renamed && head.kind == Kind::Response {
             if is_chunked(&headers) {
                 // Some archives keep the header and not the chunks.
-                if let Some((plain, is_whole)) = without_chunks(&body) {
-                    (body, is_truncated) = (plain, is_truncated || !is_whole);
+                if let Some(plain) = without_chunks(&body) {
+                    (body, is_whole) = plain;
                 }
             } else if has_body(status) {
-                is_truncated |= length(&headers).is_some_and(|length| length > body.len() as u64);
+                is_whole = length(&headers).is_none_or(|length| length <= body.len() as u64);
             }
         }
-        Ok(Recording { status, http_version, headers, body, is_truncated })
+        let truncated = of_record.or(if is_whole { None } else { Some(Truncation::Disconnect) });
+        Ok(Recording { status, http_version, headers, body, truncated })
     }
 }
 
@@ -190,11 +191,11 @@ mod tests {
         let page = recording("HTTP/1.0 200\r\nContent-Type:text/html\r\nX-A: 1\r\n 2\r\nx-a: 3\r\n\r\n<p>").unwrap();
         assert_eq!((page.status, page.http_version, body(&page)), (200, HttpVersion::Http10, "<p>"));
         assert_eq!(header(&page, "x-a"), [b"1 2".as_slice(), b"3"]);
-        assert!(!page.is_truncated);
+        assert_eq!(page.truncated, None);
         let lines = recording("HTTP/1.1 404 Not Found\nServer: x\n\nno").unwrap();
         assert_eq!((lines.status, body(&lines)), (404, "no"));
         let short = recording("HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nfour").unwrap();
-        assert!(short.is_truncated);
+        assert_eq!(short.truncated, Some(Truncation::Disconnect));
         for nonsense in ["", "<html>", "HTTP/1.1 200 OK\r\nx: y\r\n", "HTTP/1.1 OK\r\n\r\n", "GET / HTTP/1.1\r\n\r\n"] {
             assert!(recording(nonsense).is_err(), "{nonsense}");
         }
@@ -205,13 +206,13 @@ mod tests {
         let chunked =
             |body: &str| recording(&format!("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{body}")).unwrap();
         let whole = chunked("3\r\nabc\r\n2;x=y\r\nde\r\n0\r\n\r\n");
-        assert_eq!((body(&whole), whole.is_truncated), ("abcde", false));
+        assert_eq!((body(&whole), whole.truncated), ("abcde", None));
         for (cut, left) in [("3\r\nabc\r\n5\r\nde", "abcde"), ("3\r\nabc\r\n", "abc"), ("3\r\nabc\r\nzz", "abc")] {
             let cut = chunked(cut);
-            assert_eq!((body(&cut), cut.is_truncated), (left, true));
+            assert_eq!((body(&cut), cut.truncated), (left, Some(Truncation::Disconnect)));
         }
         let plain = chunked("<html>plain</html>");
-        assert_eq!((body(&plain), plain.is_truncated), ("<html>plain</html>", false));
+        assert_eq!((body(&plain), plain.truncated), ("<html>plain</html>", None));
     }
 
     #[test]
@@ -221,6 +222,6 @@ mod tests {
         let page = recording(block).unwrap();
         assert_eq!(header(&page, "transfer-encoding"), [b"chunked"]);
         assert_eq!((header(&page, "content-length"), body(&page)), (vec![b"3".as_slice()], "3\n"));
-        assert!(!page.is_truncated);
+        assert_eq!(page.truncated, None);
     }
 }

@@ -34,7 +34,9 @@ pub(crate) fn settings() -> Settings {
         download_pause: shared::config::DownloadPause::default(),
         reach: Reach::All,
         doubt_max: Duration::from_secs(600),
+        past: shared::doubt::Past::Successful,
         body_bytes_max: 1 << 20,
+        sitemap_bytes_max: 50 << 20,
         streams: 1,
         replays: false,
         keeps_robots: false,
@@ -276,5 +278,6 @@ pub(crate) fn fetch(number: u64, index: usize, server: &str, url: &str) -> Effec
         is_page: true,
         body_bytes_max: 1 << 20,
         head_timeout: None,
+        http11: false,
     })
 }

@@ -5,6 +5,7 @@ use fetcher::effect::{Answer, Asked, Effect, End, Response};
 use fetcher::settings::Settings;
 use shared::address::Reach;
 use shared::config::DownloadPause;
+use shared::doubt::Past;
 use shared::message::{
     AskReply, Edge, HttpVersion, Job, JobId, JobKind, Origin, Page, Report, Request, ToFetcher, Validators, decode,
 };
@@ -42,7 +43,9 @@ impl Bench {
             download_pause: DownloadPause { factor: 2, max: Duration::from_secs(30) },
             reach: Reach::new(false),
             doubt_max: Duration::from_secs(600),
+            past: Past::Successful,
             body_bytes_max: 1000,
+            sitemap_bytes_max: 5000,
             streams: 4,
             replays: false,
             keeps_robots: false,
@@ -198,12 +201,14 @@ pub(crate) fn response() -> Response {
         status: 200,
         headers: Vec::new(),
         body: b"page".to_vec(),
-        truncated: false,
+        truncated: None,
         keeps_open: true,
         http_version: HttpVersion::Http11,
         request_headers: Vec::new(),
         fetched_at_ms: 1_000_000,
         elapsed_us: 0,
         address: None,
+        lacks_length: false,
+        leads_back: false,
     }
 }

@@ -2,6 +2,8 @@
 
 use super::bench::Bench;
 use fetcher::effect::{Answer, Effect, End};
+use fetcher::settings::Settings;
+use shared::doubt::Past;
 use shared::message::{FailureKind, RequestEnd, RequestEnd::Failure};
 use shared::stage::{Core as _, Event};
 use shared::time::Timestamp;
@@ -133,4 +135,85 @@ fn connections_that_end_before_they_bring_anything_raise_doubt() {
     assert_eq!(end(&mut bench, 8, ends(8)), RequestEnd::Untried);
     assert!(hindrance(&bench).is_some());
     assert_eq!((bench.last().connect_us, bench.count("withheld_total")), (None, 1));
+}
+
+/// A fetcher of a crawl that nothing has answered yet.
+fn young() -> Bench {
+    Bench::with(4, |settings| Settings { past: Past::Unknown, ..settings })
+}
+
+#[test]
+fn while_nothing_has_ever_answered_the_first_silence_is_held_against_nobody() {
+    for kind in [FailureKind::Timeout, FailureKind::Connect] {
+        let mut bench = young();
+        assert_eq!(fail(&mut bench, 1, kind), RequestEnd::Untried, "{kind:?}");
+        assert!(hindrance(&bench).is_some_and(|why| why.contains("no server can be reached")));
+        bench.until(bench.now_ms + 45_000);
+        let job = grant(&mut bench, 1);
+        bench.respond(job, 0);
+        bench.store_pages();
+        bench.step(Event::Answer(Answer::Closed { job }));
+        assert_eq!((hindrance(&bench), bench.count("doubts_total")), (None, 1));
+        assert_eq!(fail(&mut bench, 2, kind), Failure(kind), "from now on it is the server's own fault");
+    }
+}
+
+#[test]
+fn whatever_comes_is_an_answer_and_counts() {
+    let answers = [
+        (End::Refused, Failure(FailureKind::Connect)),
+        (End::Failure(FailureKind::Reset), Failure(FailureKind::Reset)),
+        (End::Failure(FailureKind::Tls), Failure(FailureKind::Tls)),
+        (End::Failure(FailureKind::Certificate), Failure(FailureKind::Certificate)),
+        (End::Failure(FailureKind::Protocol), Failure(FailureKind::Protocol)),
+        (End::BodyFailed(FailureKind::Timeout), Failure(FailureKind::Timeout)),
+        (End::BodyFailed(FailureKind::Reset), Failure(FailureKind::Reset)),
+        (End::Gone, RequestEnd::Untried),
+    ];
+    for (comes, counts) in answers {
+        let mut bench = young();
+        assert_eq!(fail(&mut bench, 1, FailureKind::Timeout), RequestEnd::Untried);
+        bench.until(bench.now_ms + 2_000);
+        assert_eq!(end(&mut bench, 2, comes.clone()), counts, "{comes:?}");
+        assert_eq!((hindrance(&bench), bench.count("withheld_total")), (None, 1), "{comes:?}");
+        // Many wrong ports are many wrong ports.
+        (3..20).for_each(|server| assert_eq!(end(&mut bench, server, comes.clone()), counts, "{comes:?}"));
+    }
+}
+
+#[test]
+fn a_head_is_an_answer_whatever_becomes_of_its_body() {
+    for kind in [FailureKind::Timeout, FailureKind::Slow, FailureKind::NoLength, FailureKind::Reset] {
+        let mut bench = young();
+        assert_eq!(end(&mut bench, 1, End::BodyFailed(kind)), Failure(kind));
+        assert_eq!((hindrance(&bench), bench.count("doubts_total")), (None, 0), "{kind:?}");
+        assert_eq!(fail(&mut bench, 2, FailureKind::Timeout), Failure(FailureKind::Timeout), "{kind:?}");
+    }
+}
+
+/// A server that chose HTTP/2 was reached, and is judged by what it does over HTTP/1.1.
+#[test]
+fn http2_that_fails_ends_the_doubt_of_a_crawl_that_nothing_has_answered() {
+    let mut bench = young();
+    assert_eq!(fail(&mut bench, 1, FailureKind::Timeout), RequestEnd::Untried);
+    bench.until(bench.now_ms + 2_000);
+    let job = grant(&mut bench, 2);
+    bench.end(job, 0, End::Http2Failed(FailureKind::Reset));
+    assert_eq!(hindrance(&bench), None);
+    bench.step(Event::Answer(Answer::Closed { job }));
+    bench.until(bench.now_ms + 1_000);
+    assert_eq!(bench.requests(), [0]);
+    bench.end(job, 0, End::Failure(FailureKind::Timeout));
+    bench.step(Event::Answer(Answer::Closed { job }));
+    assert_eq!(bench.last().results[0].end, Failure(FailureKind::Timeout));
+    assert_eq!((hindrance(&bench), bench.count("withheld_total")), (None, 1));
+}
+
+/// Once servers have answered, a network that refuses for all is in doubt, as one that is silent.
+#[test]
+fn refusals_raise_doubt_in_a_crawl_that_was_answered() {
+    let mut bench = Bench::new(4);
+    (1..8).for_each(|server| assert_eq!(end(&mut bench, server, End::Refused), Failure(FailureKind::Connect)));
+    assert_eq!(end(&mut bench, 8, End::Refused), RequestEnd::Untried);
+    assert!(hindrance(&bench).is_some());
 }

@@ -4,7 +4,9 @@
 
 mod bench;
 mod doubt;
+mod http11;
 mod jobs;
 mod lease;
 mod replay;
 mod requests;
+mod walls;

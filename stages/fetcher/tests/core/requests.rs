@@ -2,7 +2,7 @@
 
 use super::bench::{Bench, SERVER, response};
 use fetcher::effect::{Answer, Effect, End, Response};
-use shared::message::{FailureKind, JobId, RequestEnd};
+use shared::message::{FailureKind, JobId, Origin, RequestEnd};
 use shared::stage::Core as _;
 use shared::stage::{Event, Ticket};
 
@@ -217,4 +217,25 @@ fn retry_after_is_read_as_seconds_or_as_a_date() {
     assert_eq!(with("soon"), None);
     assert_eq!(with(""), None);
     assert_eq!(with("-5"), None);
+}
+
+#[test]
+fn a_named_sitemap_may_be_longer_than_a_page() {
+    let mut bench = Bench::new(4);
+    let job = bench.grant(|job| {
+        job.gap_ms = 0;
+        job.requests.truncate(2);
+        job.requests[1].origin.page = Origin::page_of_sitemaps("http://a.test/robots.txt", "http://a.test");
+    });
+    let mut bytes_max = Vec::new();
+    for index in 0..2 {
+        let request = bench.effects.iter().find_map(|effect| match effect {
+            Effect::Request(request) if request.index == index => Some(request.body_bytes_max),
+            _ => None,
+        });
+        bytes_max.extend(request);
+        bench.respond(job, index);
+        bench.store_pages();
+    }
+    assert_eq!(bytes_max, [1000, 5000]);
 }

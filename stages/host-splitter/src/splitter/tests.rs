@@ -11,6 +11,7 @@ use shared::url_cache::Clock;
 use std::collections::HashMap;
 
 mod boosts;
+mod elsewhere;
 
 const LINGER: Duration = Duration::from_millis(50);
 

@@ -14,7 +14,7 @@ fn page(status: u16, headers: &[(&str, &str)], body: &str) -> Page {
         http_version: HttpVersion::Http11,
         request_headers: Vec::new(),
         headers: headers.iter().map(|(name, value)| ((*name).into(), value.as_bytes().to_vec())).collect(),
-        truncated: false,
+        truncated: None,
         body: body.as_bytes().to_vec(),
         is_robots: false,
     }
@@ -26,10 +26,16 @@ fn message(ticket: u64, page: &Page) -> Event<InPlace<Page>, Answer> {
 
 fn settings() -> Settings {
     Settings {
-        limits: Limits { decoded_bytes_max: 16 << 20, links_per_page_max: 5000, url_bytes_max: 2048 },
+        limits: Limits {
+            decoded_bytes_max: 16 << 20,
+            sitemap_bytes_max: 16 << 20,
+            links_per_page_max: 5000,
+            links_per_sitemap_max: 5000,
+            url_bytes_max: 2048,
+        },
         options: Options::default(),
         rules: Rules::default(),
-        agent: "rhumb".into(),
+        product_token: "rhumb".into(),
         content_seen: true,
         documents: false,
         topics: Vec::new(),
@@ -146,6 +152,7 @@ fn a_document_says_of_itself_what_it_is_and_a_redirect_is_none() {
         title: "One".into(),
         language: "de".into(),
         links: 1,
+        cut: None,
     };
     let said = step(page(200, &[("content-type", "text/html")], html));
     assert_eq!(said, [(vec![document], vec![Ticket(7)])]);
@@ -172,6 +179,65 @@ fn the_urls_of_a_sitemap_are_offered_to_each_topic_and_links_of_a_page_are_not()
     assert_eq!(found_by("text/html", "<a href=/1>1</a>"), [("t".to_owned(), 1, depth)]);
     let rss = "<rss><channel><item><link>http://a.test/1</link></item></channel></rss>";
     assert_eq!(found_by("application/xml", rss), [("t".to_owned(), 1, depth)]);
+}
+
+/// Goal: what a sitemap redirects to, and what an index lists, are sitemaps of the same server; nothing else is one. What is
+/// listed is known as that, also behind a redirect, and lists no sitemaps itself.
+#[test]
+fn redirects_and_indexes_hand_on_who_named_them_and_pages_do_not() {
+    let on = "http://a.test/robots.txt";
+    let named = Origin::page_of_sitemaps(on, "http://a.test");
+    let listed = Origin::page_of_listed_sitemaps("http://a.test/index", "http://a.test");
+    let linked = on.to_owned();
+    let index = "<sitemapindex><sitemap><loc>http://b.test/s</loc></sitemap></sitemapindex>";
+    let map = "<urlset><url><loc>http://b.test/p</loc></url></urlset>";
+    let html = ("content-type", "text/html");
+    let to_b = ("location", "http://b.test/");
+    let of = |by: &str, status: u16, header: (&str, &str), body: &str| {
+        let mut input = page(status, &[header], body);
+        input.url = on.into();
+        input.origin.page = by.to_owned();
+        found(input).unwrap().origin.page
+    };
+    let of_listed = |server: &str| Origin::page_of_listed_sitemaps(on, server);
+    assert_eq!(of(&named, 301, to_b, ""), named);
+    assert_eq!(of(&listed, 301, to_b, ""), of_listed("http://a.test"));
+    assert_eq!(of(&named, 200, html, index), of_listed("http://a.test"));
+    assert_eq!(of(&linked, 200, html, index), of_listed(""), "an index that no robots.txt names");
+    for (by, status, header, body) in [
+        (&named, 200, html, map),
+        (&named, 200, html, "http://b.test/p"),
+        (&named, 200, html, "<a href=/x>"),
+        (&listed, 200, html, map),
+        (&listed, 200, html, index),
+        (&linked, 200, html, "<a href=/x>"),
+        (&linked, 301, to_b, ""),
+    ] {
+        assert_eq!(of(by, status, header, body), on, "{by} {status} {body}");
+    }
+}
+
+#[test]
+fn what_a_limit_left_out_is_told_in_documents_and_to_who_asks() {
+    let limits = Limits { links_per_page_max: 2, links_per_sitemap_max: 3, ..settings().limits };
+    let mut parser = Parser::new(Settings { content_seen: false, documents: true, limits, ..settings() });
+    let mut cut = |body: &str| {
+        let mut out = Output::default();
+        let page = page(200, &[("content-type", "text/html")], body);
+        parser.step(Timestamp::ZERO, message(7, &page), &mut out).unwrap();
+        let said = out.publishes.iter().find(|publish| publish.edge == Edge::Documents).unwrap();
+        let cut = decode::<Documents>(&said.payload).unwrap().entries[0].cut;
+        (cut, parser.why(Timestamp::ZERO, "http://a.test/x").unwrap())
+    };
+    assert_eq!(cut("<a href=/1><a href=/2>"), (None, None));
+    let (said, why) = cut("<a href=/1><a href=/2><a href=/3>");
+    assert_eq!(said, Some(Cut::PageLinks));
+    assert!(why.unwrap().contains("limits.links_per_page"));
+    let locs = |n: usize| (0..n).map(|number| format!("<loc>/{number}</loc>")).collect::<String>();
+    assert_eq!(cut(&format!("<urlset>{}</urlset>", locs(3))).0, None);
+    assert_eq!(cut(&format!("<urlset>{}</urlset>", locs(4))).0, Some(Cut::SitemapLinks));
+    let counts: std::collections::HashMap<_, _> = parser.counts().into_iter().collect();
+    assert_eq!((counts["truncated_links_total"], counts["cut_sitemaps_total"]), (2, 1));
 }
 
 #[test]

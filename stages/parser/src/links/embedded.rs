@@ -1,9 +1,7 @@
 //! What a page is made with: the elements and attributes that make a browser load something.
 //!
 //! In: start tags. Out: more values in [`Mentions`](super::Mentions).
-//! Sources: HTML Living Standard, sections 4.2.4, 4.8 and 16.3 (`background`); SVG 2, section 16.1.5.
-
-use std::ops::Range;
+//! Sources: HTML Living Standard, sections 4.2.4, 4.8 and 16.3 (`background`).
 
 use memchr::{memchr2, memchr3};
 
@@ -39,7 +37,7 @@ impl Reader<'_> {
                 self.mention(srcset, Source::Srcset);
                 Some(())
             }
-            b"script" => self.values(["src", "href", "xlink:href"], Source::Script),
+            b"script" => self.values(["src"], Source::Script),
             b"video" => self.values(["src", "poster"], Source::Media),
             b"audio" | b"track" => self.values(["src"], Source::Media),
             b"embed" => self.values(["src"], Source::Image),
@@ -61,15 +59,9 @@ impl Reader<'_> {
             }
             // In HTML another name of `img`.
             b"image" => {
-                let [src, srcset, href, xlink_href] = self.scanner.values(["src", "srcset", "href", "xlink:href"])?;
+                let [src, srcset] = self.scanner.values(["src", "srcset"])?;
                 self.mention(src, Source::Image);
                 self.mention(srcset, Source::Srcset);
-                self.reference(href.or(xlink_href));
-                Some(())
-            }
-            b"use" => {
-                let [href, xlink_href] = self.scanner.values(["href", "xlink:href"])?;
-                self.reference(href.or(xlink_href));
                 Some(())
             }
             _ => None,
@@ -97,7 +89,7 @@ impl Reader<'_> {
     /// The text of a `style` element before a token; says whether there is more of it behind, as in drawings.
     pub(super) fn style(&mut self, token: &Token<'_>) -> Option<TextOf> {
         let text = self.scanner.text();
-        let source = if self.scanner.is_foreign() { Source::StyleInMarkup } else { Source::Style };
+        let source = if self.scanner.is_in_markup() { Source::StyleInMarkup } else { Source::Style };
         let data = if let Token::Data(data) = token { Some(data) } else { None };
         // Behind `<![CDATA[`, which stands behind the text, nothing is written as a reference.
         let start = text.end + b"<![CDATA[".len();
@@ -110,12 +102,5 @@ impl Reader<'_> {
             }
         }
         goes_on
-    }
-
-    /// A reference of a drawing; a mere fragment stays within the document.
-    fn reference(&mut self, href: Option<Range<usize>>) {
-        if !self.bytes(&href).trim_ascii_start().starts_with(b"#") {
-            self.mention(href, Source::Image);
-        }
     }
 }

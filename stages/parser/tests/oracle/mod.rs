@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each of those who include it needs a part")]
 
+pub(crate) mod tree;
+
 use html5ever::tendril::StrTendril;
 use html5ever::tokenizer::states::{Rawtext, Rcdata, ScriptData};
 use html5ever::tokenizer::{BufferQueue, TagKind, Token, TokenSink, TokenSinkResult, Tokenizer, TokenizerOpts};
@@ -35,7 +37,6 @@ pub(crate) fn tokenized(document: &str) -> Vec<Piece> {
 pub(crate) fn scanned(document: &str) -> Vec<Piece> {
     let mut scanner = Scanner::new(document.as_bytes(), Dialect::Html);
     let mut pieces = Vec::new();
-    let mut foreign = Foreign::default();
     let mut has_text = false;
     while let Some(token) = scanner.next() {
         if std::mem::take(&mut has_text) {
@@ -45,6 +46,7 @@ pub(crate) fn scanned(document: &str) -> Vec<Piece> {
         match token {
             scanner::Token::Start(name) => {
                 let mut attributes: Vec<(String, String)> = Vec::new();
+                let is_foreign = scanner.is_foreign();
                 let shown = scanner.attributes(|attribute| {
                     let name = clean(&String::from_utf8_lossy(attribute.name)).to_ascii_lowercase();
                     if attributes.iter().all(|(known, _)| *known != name) {
@@ -53,15 +55,13 @@ pub(crate) fn scanned(document: &str) -> Vec<Piece> {
                     }
                 });
                 let Some(closes_itself) = shown else { break };
-                has_text = !foreign.is_inside() && is_text(raw_text(name));
-                foreign.start(name, closes_itself);
+                has_text = !is_foreign && is_text(raw_text(name));
                 pieces.push(Piece::Start(lower(name), attributes, closes_itself));
             }
             scanner::Token::End(name) => {
                 if scanner.values([]).is_none() {
                     break;
                 }
-                foreign.end(name);
                 pieces.push(Piece::End(lower(name)));
             }
             scanner::Token::Data(_) | scanner::Token::Other => {}
@@ -128,12 +128,17 @@ impl TokenSink for Sink {
             self.pieces.borrow_mut().push(Piece::End(name));
             return TokenSinkResult::Continue;
         }
-        let raw = if foreign.is_inside() { None } else { raw_text(name.as_bytes()) };
+        let raw = if foreign.takes(name.as_bytes()) { None } else { raw_text(name.as_bytes()) };
         self.in_text.set(is_text(raw));
-        foreign.start(name.as_bytes(), tag.self_closing);
-        let attributes =
-            tag.attrs.into_iter().map(|attribute| (attribute.name.local.to_string(), attribute.value.to_string()));
-        self.pieces.borrow_mut().push(Piece::Start(name, attributes.collect(), tag.self_closing));
+        let attributes: Vec<(String, String)> = tag
+            .attrs
+            .into_iter()
+            .map(|attribute| (attribute.name.local.to_string(), attribute.value.to_string()))
+            .collect();
+        foreign.start(name.as_bytes(), tag.self_closing, |wanted| {
+            attributes.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_bytes())
+        });
+        self.pieces.borrow_mut().push(Piece::Start(name, attributes, tag.self_closing));
         match raw {
             None => TokenSinkResult::Continue,
             Some(Raw::Plain) => TokenSinkResult::Plaintext,
@@ -144,6 +149,6 @@ impl TokenSink for Sink {
     }
 
     fn adjusted_current_node_present_but_not_in_html_namespace(&self) -> bool {
-        self.foreign.borrow().is_inside()
+        self.foreign.borrow().has_data()
     }
 }

@@ -3,6 +3,7 @@ mod silence;
 mod snapshots;
 
 use super::*;
+use shared::doubt::Past;
 use shared::message::{Origin, UrlList, encode};
 use shared::stage::Publish;
 use std::collections::HashSet;
@@ -17,6 +18,7 @@ fn settings() -> Settings {
         temporary: Duration::from_secs(30),
         temporary_max: Duration::from_secs(100),
         doubt_max: Duration::from_secs(600),
+        past: Past::Successful,
         snapshot_every: Duration::from_secs(300),
         reach: Reach::new(false),
     }

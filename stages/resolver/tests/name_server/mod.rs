@@ -19,8 +19,10 @@ pub(crate) const A: u16 = 1;
 pub(crate) const CNAME: u16 = 5;
 pub(crate) const SOA: u16 = 6;
 pub(crate) const AAAA: u16 = 28;
+pub(crate) const FORMERR: u8 = 1;
 pub(crate) const SERVFAIL: u8 = 2;
 pub(crate) const NXDOMAIN: u8 = 3;
+pub(crate) const NOTIMP: u8 = 4;
 pub(crate) const REFUSED: u8 = 5;
 /// Where every question begins.
 pub(crate) const QUESTION_AT: usize = 12;
@@ -32,6 +34,14 @@ pub(crate) struct Query {
     pub(crate) name: String,
     pub(crate) kind: u16,
     pub(crate) over_tcp: bool,
+}
+
+impl Query {
+    /// It has options (EDNS).
+    pub(crate) fn has_edns(&self) -> bool {
+        // The only additional record that is asked with.
+        self.packet[10..12] != [0, 0]
+    }
 }
 
 /// Bytes to send, and when.
@@ -262,6 +272,25 @@ pub(crate) fn response(query: &Query, code: u8, records: &[Record]) -> Vec<u8> {
     for record in records {
         push(&mut packet, record);
     }
+    packet
+}
+
+/// An answer without records, and without the question.
+pub(crate) fn bare(query: &Query, code: u8) -> Vec<u8> {
+    let mut packet = query.packet[..QUESTION_AT].to_vec();
+    packet[2] |= 0x80;
+    packet[3] = 0x80 | code;
+    packet[4..].fill(0);
+    packet
+}
+
+/// An answer that knows no such version of EDNS (RFC 6891, section 6.1.3).
+pub(crate) fn bad_version(query: &Query) -> Vec<u8> {
+    const OPT: u16 = 41;
+    // The upper bits of the code 16 stand where other records have their lifetime.
+    let options = Record { owner: vec![0], ..Record::new(OPT, 1 << 24, &[]) };
+    let mut packet = response(query, 0, &[options]);
+    packet.swap(7, 11);
     packet
 }
 

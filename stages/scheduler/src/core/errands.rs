@@ -7,7 +7,7 @@
 use crate::keys::server_key::ServerKey;
 use crate::robots::robots_txt::Robots;
 use crate::robots::rules_cache::RulesCache;
-use crate::robots::sitemaps::sitemaps_of;
+use crate::robots::sitemaps::{leads_on, left_out, sitemaps_of};
 use crate::robots::state::{Found, ROBOTS, Rules, text_of};
 use crate::servers::in_play::{InPlay, Servers};
 use crate::servers::server::{ErrandTask, Server};
@@ -127,9 +127,9 @@ impl Errands {
         partition.counts.robots += u64::from(response.is_some());
         match server.robots.answered(since, &server.name, url, response, settings) {
             Found::Text(body) => {
-                let robots = Robots::parse(body, &settings.agent);
+                let robots = Robots::parse(body, &settings.product_token);
                 server.robots.set_text(since, robots.crawl_delay().unwrap_or_default(), settings);
-                find_sitemaps(key, server, &robots, url, staged)?;
+                partition.counts.sitemaps_left_out += find_sitemaps(key, server, &robots, url, staged)?;
                 self.rules.put(key, Arc::new(robots));
                 staged.rows.put(ROBOTS, key.to_bytes(), body.to_vec());
                 // Its Crawl-delay counts from now on, wherever it came from.
@@ -137,7 +137,9 @@ impl Errands {
                 server.leave_alone(now, gap);
             }
             Found::Wait(wait) => server.leave_alone(now, wait),
-            Found::AllowAll => find_sitemaps(key, server, &Robots::allow_all(), url, staged)?,
+            Found::AllowAll => {
+                find_sitemaps(key, server, &Robots::allow_all(), url, staged)?;
+            }
             Found::Redirect | Found::Unreachable => {}
         }
         Ok(())
@@ -148,7 +150,7 @@ impl Errands {
     pub(crate) fn heed(key: ServerKey, response: &RobotsResponse, servers: &mut Servers, staged: &mut Staged<'_>) {
         let settings = staged.settings;
         let Some(InPlay { server, .. }) = servers.in_play(key, "heeding a robots.txt") else { return };
-        let asked_for = text_of(response).and_then(|text| Robots::parse(text, &settings.agent).crawl_delay());
+        let asked_for = text_of(response).and_then(|text| Robots::parse(text, &settings.product_token).crawl_delay());
         if let Some(delay) = asked_for {
             server.robots.heed_crawl_delay(delay);
             let gap = server.gap(settings);
@@ -179,7 +181,7 @@ impl Errands {
                 }
                 let text = staged.rows.get(ROBOTS, &key.to_bytes())?;
                 let text = text.ok_or_else(|| corrupt(ROBOTS, "a robots.txt is missing"))?;
-                let robots = Arc::new(Robots::parse(&text, &settings.agent));
+                let robots = Arc::new(Robots::parse(&text, &settings.product_token));
                 self.rules.put(key, Arc::clone(&robots));
                 Ok(Some(robots))
             }
@@ -209,19 +211,28 @@ fn take_on(
     Ok(())
 }
 
-/// Passes on the sitemaps that a robots.txt names, or the guessed one.
+/// Passes on the sitemaps that a robots.txt names, or the guessed one. Returns how many a limit left out.
 fn find_sitemaps(
     key: ServerKey,
     server: &Server,
     robots: &Robots,
     url: &str,
     staged: &mut Staged<'_>,
-) -> Result<(), StoreError> {
+) -> Result<u64, StoreError> {
     let settings = staged.settings;
-    if settings.sitemaps_per_server > 0 || settings.sitemap_guess {
-        let firsts = server.queues.firsts(&staged.rows, key)?;
-        let found = firsts.iter().filter_map(|first| sitemaps_of(settings, robots, &server.name, url, &first.origin));
-        found.for_each(|found| staged.messages.found(found));
+    if settings.sitemaps_per_server == 0 && !settings.sitemap_guess {
+        return Ok(0);
     }
-    Ok(())
+    let firsts = server.queues.firsts(&staged.rows, key)?;
+    let found = firsts.iter().filter_map(|first| sitemaps_of(settings, robots, &server.name, url, &first.origin));
+    found.for_each(|found| staged.messages.found(found));
+    if !firsts.iter().any(|first| leads_on(settings, &first.origin)) {
+        return Ok(0);
+    }
+    let left_out = left_out(settings, robots);
+    if left_out > 0 {
+        let server = &server.name;
+        tracing::info!(%server, left_out, "sitemaps of a robots.txt are left out: limits.sitemaps_per_server, or too long");
+    }
+    Ok(left_out)
 }

@@ -11,6 +11,9 @@ use crate::keys::room::Room;
 use crate::keys::server_key::ServerKey;
 use crate::keys::slot::Lane;
 use crate::keys::wait_for::WaitFor;
+use crate::robots::robots_txt::Robots;
+use crate::robots::sitemaps::left_out;
+use crate::robots::state::{ROBOTS, Rules};
 use crate::servers::in_play::Servers;
 use crate::servers::server::Server;
 use crate::servers::todo::Todo;
@@ -158,7 +161,8 @@ pub(crate) struct Inquiry<'a> {
 }
 
 impl Inquiry<'_> {
-    /// Where a URL is, and why its server is not being fetched; none when another instance owns it.
+    /// Where a URL is, why its server is not being fetched, and whether sitemaps of it are left out; none when another instance
+    /// owns it.
     ///
     /// # Errors
     ///
@@ -170,8 +174,25 @@ impl Inquiry<'_> {
             Idle::Unknown => Some(format!("no URL of {server} has come")),
             idle => {
                 let verdict = self.verdict(server, url)?.map(|verdict| format!("; {verdict}")).unwrap_or_default();
-                Some(format!("{}{verdict}; {server}: {idle}", self.whereabouts(server, url)?))
+                let sitemaps = self.sitemaps_left_out(server)?;
+                Some(format!("{}{verdict}; {server}: {idle}{sitemaps}", self.whereabouts(server, url)?))
             }
+        })
+    }
+
+    /// Says how many sitemaps are left out that the last robots.txt of a server names; empty when all are taken.
+    fn sitemaps_left_out(&self, server: &str) -> Result<String, StoreError> {
+        let Some(key) = self.servers.key_of(server) else { return Ok(String::new()) };
+        let known = self.servers.look_up(key)?;
+        // However long ago it came.
+        if known.and_then(|server| server.robots.rules(Timestamp::ZERO)) != Some(Rules::Text) {
+            return Ok(String::new());
+        }
+        let text = self.servers.store().get(ROBOTS, &key.to_bytes())?.unwrap_or_default();
+        let robots = Robots::parse(&text, &self.settings.product_token);
+        Ok(match left_out(self.settings, &robots) {
+            0 => String::new(),
+            n => format!("; sitemaps of its robots.txt left out (limits.sitemaps_per_server, or too long): {n}"),
         })
     }
 

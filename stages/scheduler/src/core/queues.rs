@@ -154,7 +154,7 @@ impl Inquiry<'_> {
             Some(Rules::Text) => self.servers.store().get(ROBOTS, &key.to_bytes())?,
             _ => None,
         };
-        let robots = text.map(|text| Robots::parse(&text, &self.settings.agent));
+        let robots = text.map(|text| Robots::parse(&text, &self.settings.product_token));
         if let Some(robots) = &robots {
             told.rules = robots.rules().take(RULES_MAX).map(|rule| rule.chars().take(RULE_MAX).collect()).collect();
             told.more_rules = robots.rules().skip(RULES_MAX).count();
@@ -225,7 +225,7 @@ impl Inquiry<'_> {
                 (true, false) => Some(format!("failed, and is tried again in {wait:.1?}")),
                 (true, true) => None,
             },
-            found_on: origin.page,
+            found_on: origin.found_on().to_owned(),
             url,
         }
     }

@@ -168,7 +168,11 @@ impl Reports<'_> {
             return Ok(());
         };
         let mut untried = Vec::new();
+        // They ended one after the other, and not all of them now.
+        let mut left = report.results.iter().filter(|result| result.end != RequestEnd::Untried).count() as u32;
+        let each = lease.hear(staged.now) / left.max(1);
         for result in &report.results {
+            left -= u32::from(result.end != RequestEnd::Untried);
             if lease.take(result.slot) {
                 let mut urls = JobUrls {
                     key,
@@ -178,6 +182,7 @@ impl Reports<'_> {
                     partition: &mut *partition,
                     served: lease.progressed || report.requests > 0,
                     lease: &mut *lease,
+                    before: each * left,
                     staged: &mut *staged,
                 };
                 match urls.apply(result)? {

@@ -32,6 +32,8 @@ pub(crate) struct JobUrls<'a, 's> {
     /// The job brought an answer. The page of that answer may be reported after the request that failed behind it.
     pub(crate) served: bool,
     pub(crate) lease: &'a mut Lease,
+    /// How long before its report the URL ended, if it did.
+    pub(crate) before: Duration,
     pub(crate) staged: &'a mut Staged<'s>,
 }
 
@@ -69,7 +71,7 @@ impl JobUrls<'_, '_> {
             UrlFate::Retry(wait) => self.retry(result.slot, url, wait),
             UrlFate::Ends(outcome, reason) => {
                 validators::note(&mut self.staged.rows, self.key, &url, &result.end);
-                let end = UrlEnd::of(&result.end, outcome, reason);
+                let end = UrlEnd { before: self.before, ..UrlEnd::of(&result.end, outcome, reason) };
                 if outcome == Outcome::Fetched {
                     self.server.pages = self.server.pages.saturating_add(1);
                     self.server.shapes.fetched(|| shape_hash(&url.url));

@@ -63,7 +63,8 @@ impl Traps {
         let hash = shape_hash(&url.url);
         // A path without numbers and parameters is one URL's alone.
         let is_of_many = || shape(&url.url) != path_of(&url.url);
-        let lane = server.shapes.found(hash, source(&url.origin.page, &server.name), is_of_many, || shape(&url.url));
+        let lane =
+            server.shapes.found(hash, source(url.origin.found_on(), &server.name), is_of_many, || shape(&url.url));
         let lane = match lane {
             // It was released, or nothing is a trap any more, since its last URL came.
             Lane::Trapped if self.is_no_trap(&server.name, hash, settings) => {

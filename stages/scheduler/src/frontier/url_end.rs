@@ -1,6 +1,7 @@
 //! How a URL ended: its outcome, and what the response said that ended it.
 
 use shared::message::{Outcome, RequestEnd};
+use std::time::Duration;
 
 /// How a URL ended.
 #[derive(Clone, Debug)]
@@ -13,6 +14,8 @@ pub(crate) struct UrlEnd {
     pub(crate) elapsed_us: u32,
     pub(crate) fetched_at_ms: u64,
     pub(crate) media_type: String,
+    /// How long before its report came; no time at all of a URL that ended in the scheduler.
+    pub(crate) before: Duration,
 }
 
 impl UrlEnd {
@@ -27,6 +30,7 @@ impl UrlEnd {
             elapsed_us: 0,
             fetched_at_ms: 0,
             media_type: String::new(),
+            before: Duration::ZERO,
         }
     }
 
@@ -35,7 +39,8 @@ impl UrlEnd {
         match end {
             &RequestEnd::Response { status, bytes, truncated, elapsed_us, fetched_at_ms, ref media_type, .. } => {
                 let media_type = media_type.clone();
-                UrlEnd { outcome, reason, status, bytes, truncated, elapsed_us, fetched_at_ms, media_type }
+                let before = Duration::ZERO;
+                UrlEnd { outcome, reason, status, bytes, truncated, elapsed_us, fetched_at_ms, media_type, before }
             }
             _ => UrlEnd::without_response(outcome, reason),
         }

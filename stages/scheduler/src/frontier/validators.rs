@@ -106,6 +106,7 @@ mod tests {
             fetched_at_ms: 0,
             media_type: String::new(),
             validators,
+            lacks: None,
         }
     }
 

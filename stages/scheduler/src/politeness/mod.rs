@@ -25,6 +25,7 @@ pub(crate) mod tests {
             fetched_at_ms: 0,
             media_type: String::new(),
             validators: Validators::default(),
+            lacks: None,
         }
     }
 }

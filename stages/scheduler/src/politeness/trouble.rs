@@ -9,7 +9,7 @@
 //! | --- | --- | --- |
 //! | no connection, no TLS, no valid certificate, hung up on | goes back, as if untried | always |
 //! | 429, 503 with Retry-After | costs an attempt | always, as long as that says |
-//! | 429, 503 without, timeout, too slow, reset, not HTTP | costs an attempt | when it is general ([`Strain`]); else its gap doubles |
+//! | 429, 503 without, timeout, too slow, no length, reset, not HTTP | costs an attempt | when it is general ([`Strain`]); else its gap doubles |
 //! | reset, its job brought an answer | goes back, as if untried | never |
 //! | 408, other 5xx, header too large | costs an attempt | never |
 //! | forbidden (P7) | ends | never |
@@ -38,6 +38,9 @@
 //! Source: BUbiNG's waits by class of error (Boldi, Marino, Santini and Vigna 2014).
 
 use shared::message::{FailureKind, Outcome, RequestEnd};
+
+/// The reason in the outcome of a URL whose body did not come to its end and had no length.
+pub(crate) const NO_LENGTH: &str = "the body did not end, and its head gives no length";
 
 /// What went wrong with a request, or with its connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +73,8 @@ pub(crate) enum Trouble {
     Certificate = 13,
     /// A body that came too slowly.
     Slow = 14,
+    /// A body that did not end in time, whose head gives no length.
+    NoLength = 15,
 }
 
 /// What becomes of the URL.
@@ -104,7 +109,7 @@ pub(crate) struct Class {
 }
 
 impl Trouble {
-    const ALL: [Trouble; 14] = [
+    const ALL: [Trouble; 15] = [
         Trouble::Connect,
         Trouble::Tls,
         Trouble::HungUp,
@@ -119,6 +124,7 @@ impl Trouble {
         Trouble::ServerError,
         Trouble::Certificate,
         Trouble::Slow,
+        Trouble::NoLength,
     ];
 
     /// The trouble of a request with this end; none when nothing went wrong.
@@ -133,6 +139,7 @@ impl Trouble {
             RequestEnd::Failure(FailureKind::Protocol) => Trouble::Protocol,
             RequestEnd::Failure(FailureKind::HeaderTooLarge) => Trouble::HeaderTooLarge,
             RequestEnd::Failure(FailureKind::Forbidden) => Trouble::Forbidden,
+            RequestEnd::Failure(FailureKind::NoLength) => Trouble::NoLength,
             RequestEnd::Response { status: 408, .. } => Trouble::SlowRequest,
             RequestEnd::Response { status: 429, .. } => Trouble::TooManyRequests,
             RequestEnd::Response { status: 503, .. } => Trouble::Unavailable,
@@ -157,6 +164,7 @@ impl Trouble {
             Trouble::Unavailable => (Attempt, General, Failed, "service unavailable"),
             Trouble::Timeout => (Attempt, General, Failed, FailureKind::Timeout.name()),
             Trouble::Slow => (Attempt, General, Failed, FailureKind::Slow.name()),
+            Trouble::NoLength => (Attempt, General, Failed, NO_LENGTH),
             Trouble::Reset => (Attempt, General, Failed, FailureKind::Reset.name()),
             Trouble::Protocol => (Attempt, General, Failed, FailureKind::Protocol.name()),
             Trouble::HeaderTooLarge => (Attempt, Never, Failed, FailureKind::HeaderTooLarge.name()),
@@ -195,7 +203,7 @@ mod tests {
     fn each_trouble_comes_back_from_its_byte() {
         for byte in 0..=u8::MAX {
             let trouble = Trouble::from_byte(byte);
-            assert_eq!(trouble.is_some(), (1..=14).contains(&byte));
+            assert_eq!(trouble.is_some(), (1..=15).contains(&byte));
             assert!(trouble.is_none_or(|trouble| trouble as u8 == byte));
         }
     }

@@ -3,10 +3,13 @@
 //! Every series of tries is bounded in number (P6). [`crate::politeness::trouble`] has the table of what can go wrong.
 
 use crate::politeness::pauses::{back_off, retry_after};
-use crate::politeness::trouble::{ForUrl, Trouble};
+use crate::politeness::trouble::{ForUrl, NO_LENGTH, Trouble};
 use crate::settings::Settings;
-use shared::message::{FailureKind, Outcome, RequestEnd};
+use shared::message::{FailureKind, Lack, Outcome, RequestEnd};
 use std::time::Duration;
+
+/// The reason in the outcome of a redirect that leads nowhere.
+const NO_TARGET: &str = "no target: the redirect has no Location, or none that can be crawled";
 
 /// What becomes of a URL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,14 +39,26 @@ pub(crate) fn url_fate(settings: &Settings, end: &RequestEnd, attempts: u8) -> U
     match *end {
         RequestEnd::Failure(FailureKind::NotArchived) => UrlFate::Ends(Outcome::Gone, "not in the archive"),
         RequestEnd::Untried | RequestEnd::Failure(_) => UrlFate::Untried,
-        RequestEnd::Response { status, .. } => match status {
-            200..=299 => UrlFate::Ends(Outcome::Fetched, ""),
-            304 => UrlFate::Ends(Outcome::NotModified, ""),
-            300..=399 => UrlFate::Ends(Outcome::Redirected, ""),
-            404 | 410 => UrlFate::Ends(Outcome::Gone, ""),
-            400..=499 => UrlFate::Ends(Outcome::Refused, ""),
-            _ => UrlFate::Ends(Outcome::Failed, "status out of range"),
-        },
+        RequestEnd::Response { status, lacks, .. } => {
+            let (outcome, reason) = answered(status, lacks);
+            UrlFate::Ends(outcome, reason)
+        }
+    }
+}
+
+/// The outcome of a response in which nothing went wrong, and a reason where its status alone does not say it.
+fn answered(status: u16, lacks: Option<Lack>) -> (Outcome, &'static str) {
+    let reason = if lacks == Some(Lack::Length) { NO_LENGTH } else { "" };
+    match status {
+        200..=299 => (Outcome::Fetched, reason),
+        304 => (Outcome::NotModified, reason),
+        301..=303 | 307 | 308 if lacks == Some(Lack::Target) => (Outcome::Failed, NO_TARGET),
+        // The body lists the choices (RFC 9110, section 15.4.1). A 3xx that is not known counts as 300 (section 15).
+        300..=399 if lacks == Some(Lack::Target) => (Outcome::Fetched, reason),
+        300..=399 => (Outcome::Redirected, reason),
+        404 | 410 => (Outcome::Gone, reason),
+        400..=499 => (Outcome::Refused, reason),
+        _ => (Outcome::Failed, "status out of range"),
     }
 }
 
@@ -74,6 +89,28 @@ mod tests {
             let fate = url_fate(&settings, &response(status, None), 1);
             assert!(matches!(fate, UrlFate::Ends(found, _) if found == outcome), "{status}: {fate:?}");
         }
+    }
+
+    #[test]
+    fn a_redirect_without_a_target_has_failed_and_a_list_of_choices_was_fetched() {
+        let without = |status, lack| {
+            let mut end = response(status, None);
+            if let RequestEnd::Response { lacks, .. } = &mut end {
+                *lacks = Some(lack);
+            }
+            url_fate(&settings(), &end, 1)
+        };
+        for status in [301, 302, 303, 307, 308] {
+            assert_eq!(without(status, Lack::Target), UrlFate::Ends(Outcome::Failed, NO_TARGET), "{status}");
+            assert_eq!(without(status, Lack::Length), UrlFate::Ends(Outcome::Redirected, NO_LENGTH), "{status}");
+        }
+        for status in [300, 305, 306, 309, 399] {
+            assert_eq!(without(status, Lack::Target), UrlFate::Ends(Outcome::Fetched, ""), "{status}");
+        }
+        assert_eq!(without(200, Lack::Length), UrlFate::Ends(Outcome::Fetched, NO_LENGTH));
+        assert_eq!(without(404, Lack::Length), UrlFate::Ends(Outcome::Gone, NO_LENGTH));
+        // What may be tried again is.
+        assert!(matches!(without(500, Lack::Length), UrlFate::Retry(_)));
     }
 
     #[test]

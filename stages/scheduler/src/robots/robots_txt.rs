@@ -1,6 +1,6 @@
-//! robots.txt by RFC 9309: what our agent may fetch from a server.
+//! robots.txt by RFC 9309: what our crawler may fetch from a server.
 //!
-//! In: the body of a robots.txt and our user agent; out: a verdict for each path, the Crawl-delay and the sitemaps.
+//! In: the body of a robots.txt and our product token; out: a verdict for each path, the Crawl-delay and the sitemaps.
 //! Only what applies to us is kept: the rules of the groups that name our product token, merged, or of the `*` groups
 //! when none does (2.2.1).
 //!
@@ -12,6 +12,7 @@
 //! the query a `/` separates nothing, so there a slash and its escape are one, as in the RFC's example.
 
 use encoding_rs::Encoding;
+use shared::product_token;
 use shared::url::URL_BYTES_MAX;
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -22,7 +23,7 @@ pub(crate) const BYTES_MAX: usize = 500 * 1024;
 /// Sitemaps that are taken from one robots.txt, at most.
 pub(crate) const SITEMAPS_MAX: usize = 1_000;
 
-/// What a robots.txt says to our agent.
+/// What a robots.txt says to our crawler.
 #[derive(Clone, Debug, PartialEq, Eq, rkyv::Archive, rkyv::Serialize, rkyv::Deserialize)]
 pub struct Robots {
     /// A rule a line, the most specific first, `allow` before `disallow` where they tie: `+` or `-`, then the
@@ -30,16 +31,17 @@ pub struct Robots {
     rules: String,
     crawl_delay_ms: Option<u32>,
     sitemaps: Vec<String>,
+    /// See [`Robots::sitemaps_left_out`].
+    sitemaps_left_out: u32,
 }
 
 impl Robots {
-    /// Reads a robots.txt as `agent` has to: a product token (`rhumb`), or a user agent that starts with one
-    /// (`rhumb/0.1 (+https://example.com/)`).
+    /// Reads a robots.txt as the crawler with this product token has to.
     ///
     /// At most `BYTES_MAX` bytes are read; the line that this cuts is dropped, for half a path would forbid more
     /// than was meant. The text may be UTF-8 or, behind a byte order mark, UTF-16.
-    pub fn parse(body: &[u8], agent: &str) -> Robots {
-        let mut reader = Reader::new(product_token(agent.as_bytes()));
+    pub fn parse(body: &[u8], product_token: &str) -> Robots {
+        let mut reader = Reader::new(product_token.as_bytes());
         for line in text_of(body).split(|byte| matches!(byte, b'\r' | b'\n')) {
             if let Some((record, value)) = record_of(line) {
                 reader.read(record, value);
@@ -50,7 +52,7 @@ impl Robots {
 
     /// What holds when there is no robots.txt (RFC 9309, 2.3.1.3).
     pub fn allow_all() -> Robots {
-        Robots { rules: String::new(), crawl_delay_ms: None, sitemaps: Vec::new() }
+        Robots { rules: String::new(), crawl_delay_ms: None, sitemaps: Vec::new(), sitemaps_left_out: 0 }
     }
 
     /// What holds while robots.txt cannot be reached (RFC 9309, 2.3.1.4).
@@ -101,6 +103,11 @@ impl Robots {
     /// `SITEMAPS_MAX`. They belong to no group (2.2.4).
     pub fn sitemaps(&self) -> &[String] {
         &self.sitemaps
+    }
+
+    /// Lines with sitemaps that are not among them: too long, or behind `SITEMAPS_MAX` others.
+    pub fn sitemaps_left_out(&self) -> u32 {
+        self.sitemaps_left_out
     }
 }
 
@@ -168,14 +175,6 @@ fn record_of(line: &[u8]) -> Option<(Record, &[u8])> {
     Some((*record, value.trim_ascii()))
 }
 
-/// The product token at the start of a user agent or of a user-agent line's value (2.2.1). Digits count as part of
-/// it, which the RFC's grammar leaves out: `bot1` and `bot2` are two crawlers.
-fn product_token(value: &[u8]) -> &[u8] {
-    let is_token = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
-    let end = value.iter().position(|byte| !is_token(byte)).unwrap_or(value.len());
-    &value[..end]
-}
-
 // ---- from records to rules ----
 
 /// The groups of one audience, merged.
@@ -204,12 +203,13 @@ struct Reader<'a> {
     /// group. Other records do not end a group (2.2.4).
     in_header: bool,
     sitemaps: Vec<String>,
+    sitemaps_left_out: u32,
 }
 
 impl<'a> Reader<'a> {
     fn new(token: &'a [u8]) -> Self {
         let (ours, everyones) = (Group::default(), Group::default());
-        Reader { token, ours, everyones, in_header: false, sitemaps: Vec::new() }
+        Reader { token, ours, everyones, in_header: false, sitemaps: Vec::new(), sitemaps_left_out: 0 }
     }
 
     fn read(&mut self, record: Record, value: &[u8]) {
@@ -230,7 +230,7 @@ impl<'a> Reader<'a> {
         self.in_header = true;
         let named = if matches!(agent, [b'*'] | [b'*', b' ' | b'\t', ..]) {
             &mut self.everyones
-        } else if !self.token.is_empty() && product_token(agent).eq_ignore_ascii_case(self.token) {
+        } else if !self.token.is_empty() && product_token::at_start_of(agent).eq_ignore_ascii_case(self.token) {
             &mut self.ours
         } else {
             return;
@@ -264,7 +264,11 @@ impl<'a> Reader<'a> {
     }
 
     fn sitemap(&mut self, value: &[u8]) {
-        if value.is_empty() || value.len() > URL_BYTES_MAX || self.sitemaps.len() >= SITEMAPS_MAX {
+        if value.is_empty() {
+            return;
+        }
+        if value.len() > URL_BYTES_MAX || self.sitemaps.len() >= SITEMAPS_MAX {
+            self.sitemaps_left_out += 1;
             return;
         }
         let sitemap = String::from_utf8_lossy(value);
@@ -287,7 +291,12 @@ impl<'a> Reader<'a> {
             rules.push_str(&rule.pattern);
             rules.push('\n');
         }
-        Robots { rules, crawl_delay_ms: group.crawl_delay_ms, sitemaps: self.sitemaps }
+        Robots {
+            rules,
+            crawl_delay_ms: group.crawl_delay_ms,
+            sitemaps: self.sitemaps,
+            sitemaps_left_out: self.sitemaps_left_out,
+        }
     }
 }
 

@@ -4,13 +4,16 @@
 //! They count as found by the URL that waited for the robots.txt first: on its topic and at its depth, so that the
 //! pages of a sitemap are as deep as those that this URL links to. Where those would be too deep no sitemap is asked
 //! for. Where URLs of several topics wait it is the first of each: the first topic whose scope lets a sitemap pass has
-//! it. Each robots.txt that comes gives its sitemaps, changed or not: the URL-seen test says which URLs are new.
+//! it. They are marked as sitemaps of this server, wherever they and the robots.txt lie ([`Origin::sitemap_of`]). Each
+//! robots.txt that comes gives its sitemaps, changed or not: the URL-seen test says which URLs are new.
 
 use crate::robots::robots_txt::Robots;
 use crate::settings::Settings;
 use shared::message::{FoundUrls, Origin, UrlList};
 use shared::url::canonical;
 
+/// Where the robots.txt of a server is, wherever that leads to: the server that asks for it names the sitemaps.
+const ROBOTS_TXT: &str = "/robots.txt";
 /// Where a sitemap is guessed.
 const GUESS: &str = "/sitemap.xml";
 
@@ -23,7 +26,7 @@ pub(crate) fn sitemaps_of(
     url: &str,
     first: &Origin,
 ) -> Option<FoundUrls> {
-    if first.depth >= settings.max_depth.of(&first.topic) {
+    if !leads_on(settings, first) {
         return None;
     }
     let base = url::Url::parse(url).ok()?;
@@ -34,8 +37,24 @@ pub(crate) fn sitemaps_of(
     }
     // The URL that was found first keeps its own; nothing comes of nothing.
     let flow = first.flow.shared_among(urls.len() + 1);
-    let origin = Origin { page: url.to_owned(), redirects: 0, seed: false, again: 0, flow, ..first.clone() };
+    let page = Origin::page_of_sitemaps(&[server, ROBOTS_TXT].concat(), server);
+    let origin = Origin { page, redirects: 0, seed: false, again: 0, flow, ..first.clone() };
     (!urls.is_empty()).then_some(FoundUrls { origin, urls, anchors: Vec::new(), sketch: None })
+}
+
+/// Returns whether sitemaps that are found where this URL was are followed: what they list lies one link deeper.
+pub(crate) fn leads_on(settings: &Settings, first: &Origin) -> bool {
+    first.depth < settings.max_depth.of(&first.topic)
+}
+
+/// How many of the sitemaps that a robots.txt names are left out, as too many or too long. Where none are wanted, none are.
+pub(crate) fn left_out(settings: &Settings, robots: &Robots) -> u64 {
+    let taken = settings.sitemaps_per_server;
+    if taken == 0 {
+        return 0;
+    }
+    let surplus = robots.sitemaps().len().saturating_sub(taken);
+    surplus as u64 + u64::from(robots.sitemaps_left_out())
 }
 
 #[cfg(test)]
@@ -66,7 +85,8 @@ mod tests {
         let found = sitemaps_of(&settings, &Robots::parse(text.as_bytes(), "rhumb"), SERVER, ROBOTS, &first()).unwrap();
         let urls: Vec<_> = found.urls.iter().collect();
         assert_eq!(urls, ["http://www.a.test/map.xml", "http://b.test/x%20y", "https://c.test/map.gz"]);
-        assert_eq!(found.origin, Origin { page: ROBOTS.into(), redirects: 0, seed: false, again: 0, ..first() });
+        let page = "http://a.test/robots.txt#sitemap-of=http://a.test".to_owned();
+        assert_eq!(found.origin, Origin { page, redirects: 0, seed: false, again: 0, ..first() });
     }
 
     #[test]
@@ -77,6 +97,18 @@ mod tests {
         let at_max = Settings { max_depth: Depths::all(first().depth), ..settings.clone() };
         assert_eq!(sitemaps_of(&at_max, &robots, SERVER, ROBOTS, &first()), None);
         assert!(sitemaps_of(&settings, &robots, SERVER, ROBOTS, &first()).is_some());
+    }
+
+    #[test]
+    fn those_that_are_too_many_or_too_long_are_left_out_where_any_are_wanted() {
+        let long = "x".repeat(shared::url::URL_BYTES_MAX);
+        let text = format!("Sitemap: /1.xml\nSitemap: /{long}\nSitemap: /2.xml\nSitemap: /3.xml\n");
+        let robots = Robots::parse(text.as_bytes(), "rhumb");
+        for (sitemaps_per_server, expected) in [(0, 0), (1, 3), (2, 2), (3, 1), (100, 1)] {
+            let settings = Settings { sitemaps_per_server, ..settings() };
+            assert_eq!(left_out(&settings, &robots), expected, "{sitemaps_per_server}");
+            assert_eq!(left_out(&settings, &Robots::allow_all()), 0);
+        }
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub(crate) struct Counts {
     pub(crate) malformed: u64,
     /// New URLs of partitions of other instances, which were dropped.
     pub(crate) foreign: u64,
+    /// Sitemaps in robots.txt that a limit left out, each time that such a file came.
+    pub(crate) sitemaps_left_out: u64,
 }
 
 impl Counts {
@@ -48,6 +50,7 @@ impl Counts {
         }
         self.malformed += other.malformed;
         self.foreign += other.foreign;
+        self.sitemaps_left_out += other.sitemaps_left_out;
     }
 
     fn fields(&self) -> [u64; 9] {
@@ -71,7 +74,8 @@ impl Counts {
     }
 
     pub(crate) fn write(&self, row: &mut Writer) {
-        for number in self.fields().into_iter().chain(self.outcomes).chain([self.malformed, self.foreign]) {
+        let later = [self.malformed, self.foreign, self.sitemaps_left_out];
+        for number in self.fields().into_iter().chain(self.outcomes).chain(later) {
             row.number(number);
         }
     }
@@ -87,6 +91,7 @@ impl Counts {
         // Rows end before these where a crawl began before they were counted.
         counts.malformed = row.number().unwrap_or(0);
         counts.foreign = row.number().unwrap_or(0);
+        counts.sitemaps_left_out = row.number().unwrap_or(0);
         Some(counts)
     }
 }
@@ -123,15 +128,19 @@ mod tests {
     fn counts_come_back_as_they_were_and_add_up() {
         let mut counts = Counts { new: 7, refetched: 300, robots: u64::MAX / 2, ..Counts::default() };
         counts.outcomes[10] = 5;
-        (counts.malformed, counts.foreign) = (3, 4);
+        counts.malformed = 3;
+        counts.foreign = 4;
+        counts.sitemaps_left_out = 5;
         let mut row = Writer::with_capacity(0);
         counts.write(&mut row);
         let row = row.finish();
         assert_eq!(Counts::read(&mut Reader::new(&row).unwrap()), Some(counts.clone()));
-        let before = Counts { malformed: 0, foreign: 0, ..counts.clone() };
-        assert_eq!(Counts::read(&mut Reader::new(&row[..row.len() - 2]).unwrap()), Some(before));
+        let before = Counts { sitemaps_left_out: 0, ..counts.clone() };
+        assert_eq!(Counts::read(&mut Reader::new(&row[..row.len() - 1]).unwrap()), Some(before.clone()));
+        let long_before = Counts { malformed: 0, foreign: 0, ..before };
+        assert_eq!(Counts::read(&mut Reader::new(&row[..row.len() - 3]).unwrap()), Some(long_before));
         counts.add(&counts.clone());
         assert_eq!((counts.new, counts.refetched, counts.ended()), (14, 600, 10));
-        assert_eq!((counts.malformed, counts.foreign), (6, 8));
+        assert_eq!((counts.malformed, counts.foreign, counts.sitemaps_left_out), (6, 8, 10));
     }
 }

@@ -59,6 +59,8 @@ pub(crate) struct Lease {
     pub(crate) trouble: Option<Trouble>,
     /// When it was granted; the beginning of time after a restart.
     granted: Timestamp,
+    /// When it was granted, or its latest report came; not known after a restart.
+    heard: Option<Timestamp>,
     /// When it expires.
     pub(crate) deadline: Timestamp,
     /// A report that comes later has waited nobody knows how long.
@@ -101,6 +103,7 @@ impl Lease {
             progressed: false,
             trouble: None,
             granted: now,
+            heard: Some(now),
             deadline,
             prompt_until: deadline,
             is_excused: false,
@@ -137,6 +140,11 @@ impl Lease {
     pub(crate) fn hear_again(&mut self, now: Timestamp, length: Duration) {
         self.deadline = self.deadline.max(now + length + GRACE);
         self.is_excused = true;
+    }
+
+    /// A report comes now. Gives the time that it tells of: since the grant, or the report before; no time at all after a restart.
+    pub(crate) fn hear(&mut self, now: Timestamp) -> Duration {
+        now.since(self.heard.replace(now).unwrap_or(now))
     }
 
     /// Says whether a report that comes now has waited no longer than a lease lasts.
@@ -238,6 +246,7 @@ impl Lease {
             progressed: flags & 2 != 0,
             trouble,
             granted: Timestamp::ZERO,
+            heard: None,
             deadline,
             prompt_until: Timestamp::ZERO,
             is_excused: false,
@@ -279,7 +288,8 @@ mod tests {
             let deadline = Timestamp::from_micros(99);
             let row = lease.to_row();
             let prompt_until = Timestamp::ZERO;
-            let expected = Lease { contacted: true, holder: None, deadline, prompt_until, ..lease };
+            // Nobody has been heard of since the restart.
+            let expected = Lease { contacted: true, heard: None, holder: None, deadline, prompt_until, ..lease };
             assert_eq!(Lease::from_row(&row, deadline), Some(expected));
             for length in 0..row.len() {
                 assert_eq!(Lease::from_row(&row[..length], deadline), None);

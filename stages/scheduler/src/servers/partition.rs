@@ -20,7 +20,7 @@ use crate::store::rows::corrupt;
 use shared::message::{Outcome, Trace};
 use shared::stage::Applied;
 use shared::stage::store::{Changes, Store, StoreError, Table};
-use shared::time::Timestamp;
+use shared::time::{Timestamp, micros};
 use shared::url::fingerprint;
 use std::collections::BTreeMap;
 
@@ -196,7 +196,8 @@ impl Partition {
         } else if matches!(end.outcome, Outcome::Failed | Outcome::Refused) {
             self.hosts.failed(staged, server.host);
         }
-        self.tally.count(self.clock.store(staged.now), url.origin.depth, &end);
+        let ended_us = self.clock.store(staged.now).saturating_sub(micros(end.before));
+        self.tally.count(ended_us, url.origin.depth, &end);
         let (outcome, reason) = (end.outcome.name(), end.reason);
         tracing::debug!(trace = %Trace::of(&url.url), url = url.url, outcome, status = end.status, reason, "a URL ends");
         staged.messages.outcome(server.partition, url.into_outcome(end));

@@ -4,7 +4,7 @@
 //! In: each URL that ends. Out: rows for the commit in which it ends, and the sum for a report.
 //!
 //! Three rows, so that a commit writes few bytes: the numbers, with each commit in which a URL ends; the names, when one is new;
-//! the slots of time that are over, once a slot. Time is the partition's clock, which goes while the partition is worked with: it
+//! the slots of time that are over, when one more is, or something ended in one that is reported later. Time is the partition's clock, which goes while the partition is worked with: it
 //! needs no clock of a fetcher, also URLs that end without a response have it, and a night in which the crawl was stopped is no
 //! slot.
 //!
@@ -59,7 +59,7 @@ pub(crate) mod kind {
 }
 
 impl Tally {
-    /// Counts a URL that ends when the partition's clock shows this, in microseconds.
+    /// Counts a URL that ended when the partition's clock showed this, in microseconds.
     pub(crate) fn count(&mut self, clock_us: u64, depth: u16, end: &UrlEnd) {
         self.unsaved.numbers = true;
         *self.number_of_end(end.outcome, end.reason) += 1;
@@ -119,7 +119,8 @@ impl Tally {
         &mut types[at].1
     }
 
-    /// The slot of a point of the partition's clock. It is the last one, or a new one: the clock does not go back.
+    /// The slot of a point of the partition's clock. It is mostly the last one, or a new one; one that is over gets what ended in it
+    /// and was reported later.
     fn slot_at(&mut self, clock_us: u64) -> &mut Slot {
         let mut at = slot_number(clock_us, &self.pace);
         while at >= SLOTS_MAX {
@@ -131,8 +132,8 @@ impl Tally {
             self.pace.slots.resize(at + 1, Slot::default());
             self.unsaved.slots = true;
         }
-        let last = self.pace.slots.len() - 1;
-        &mut self.pace.slots[last]
+        self.unsaved.slots |= at + 1 < self.pace.slots.len();
+        &mut self.pace.slots[at]
     }
 
     /// Adds all to a sum.

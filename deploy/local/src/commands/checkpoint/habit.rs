@@ -7,11 +7,11 @@
 use super::interrupt::Interrupt;
 use super::taking::{Taken, Taking, stopped};
 use crate::checkpoint::{MANIFEST, Manifest, UNFINISHED, is_left_over};
-use crate::commands::EXIT_INTERRUPTED;
 use crate::handle::{self, Handle, Running};
 use crate::output::line;
 use anyhow::Context as _;
 use shared::config::Layers;
+use shared::exit_codes::INTERRUPTED;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -43,7 +43,7 @@ impl Habit {
             };
             match taken {
                 Ok(Some(taken)) => line(if self.json { serde_json::to_string(&taken)? } else { taken.to_string() }),
-                Ok(None) => return Ok(ExitCode::from(EXIT_INTERRUPTED)),
+                Ok(None) => return Ok(ExitCode::from(INTERRUPTED)),
                 Err(error) if self.every.is_none() => return Err(error),
                 Err(error) => eprintln!("no checkpoint this time: {error:#}"),
             }
@@ -51,7 +51,7 @@ impl Habit {
             while began.elapsed() < every {
                 tokio::select! {
                     () = tokio::time::sleep(every.saturating_sub(began.elapsed())) => {}
-                    () = interrupt.comes() => return Ok(ExitCode::from(EXIT_INTERRUPTED)),
+                    () = interrupt.comes() => return Ok(ExitCode::from(INTERRUPTED)),
                     ended = ends(&running) => return ended,
                 }
             }

@@ -68,9 +68,11 @@ pub(super) async fn carry_out(
     let bucket = find_orders(&running.bus).await?.context("the broker has no orders of the crawl any more")?;
     let (mut progress, mut last_answer) = (Progress::new(), Instant::now());
     let mut dropped_by = BTreeMap::new();
+    let mut unheard = heard.silent.clone();
     loop {
         let answers = Answers::about(running, order.id).await?;
         dropped_by.extend(&answers.dropped);
+        unheard.retain(|instance| !answers.dropped.contains_key(instance));
         // Who has no partition any more has given them away with what it had dropped of them.
         dropped_by.retain(|instance, _| answers.needed.contains(instance));
         let dropped = dropped_by.values().sum();
@@ -83,8 +85,8 @@ pub(super) async fn carry_out(
             last_answer = Instant::now();
         }
         let silent = &answers.needed - &answers.done;
-        // Who did not hear it in time is not waited for.
-        let patience = if silent.is_subset(&heard.silent) { Duration::ZERO } else { SILENT_MAX };
+        // Who did not hear it in time, and has not answered since, is not waited for.
+        let patience = if silent.is_subset(&unheard) { Duration::ZERO } else { SILENT_MAX };
         if !silent.is_empty() && last_answer.elapsed() >= patience {
             progress.end();
             return Ok((dropped, silent));

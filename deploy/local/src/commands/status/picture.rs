@@ -42,6 +42,9 @@ fn text(pipeline: &Pipeline, snapshot: &Snapshot, summary: &Summary, rates: &Rat
         "found {}  new {}  waiting {}  in flight {}  restarts {}  dead {}",
         summary.urls_found, summary.urls_new, summary.waiting, summary.in_flight, summary.restarts, summary.dead
     );
+    for silent in &summary.silent {
+        let _ = writeln!(text, "silent: {silent}");
+    }
     let _ = writeln!(text, "{}", summary.outcomes_text("  "));
     let _ = match short(&looks, snapshot, summary.deployed).filter(|_| state == "running") {
         Some(short) => {

@@ -178,10 +178,30 @@ fn a_model_comes_back_as_it_was_and_one_of_a_later_version_is_refused() {
     assert!(Report::read(&bytes[..bytes.len() - 1]).is_err() && Report::read(b"{}").is_err());
 }
 
+/// The rates of slots of 10 s with so many pages, of a crawl that has run for so long.
+fn rates_of(pages: &[u64], ran_s: f64) -> Vec<f64> {
+    let slots: Vec<Slot> = pages.iter().map(|&pages| Slot { pages, ..Slot::default() }).collect();
+    rates(&slots, 10, ran_s, |slot| slot.pages)
+}
+
 #[test]
 fn a_slot_that_goes_on_counts_for_as_long_as_it_has_lasted() {
-    let mut report = empty();
-    report.ended.pace.slots = vec![Slot { pages: 100, ..Slot::default() }; 2];
-    report.ran_s = 15.0;
-    assert_eq!([seconds(&report, 0), seconds(&report, 1)], [10.0, 5.0]);
+    assert_eq!(rates_of(&[100, 100, 70], 27.0), [10.0, 10.0, 10.0]);
+    assert_eq!(rates_of(&[100, 100], 20.0), [10.0, 10.0]);
+    assert_eq!(rates_of(&[60], 6.0), [10.0], "the first one is the last one, too");
+    assert_eq!(rates_of(&[4], 0.2), [4.0], "of less than a second nobody tells more than a second's");
+    assert!(rates_of(&[], 0.0).is_empty());
+}
+
+/// Goal: a steady crawl is drawn as a steady one, whenever it ends. Method: crawls of 98 pages a second, with a few pages that count
+/// for the slot after the one in which they were fetched.
+#[test]
+fn the_last_slot_of_a_steady_crawl_is_drawn_as_the_others_whenever_it_ends() {
+    for tenths in 1..=100_u64 {
+        let ran_s = 100.0 + tenths as f64 / 10.0;
+        let mut pages = vec![980; 10];
+        pages.push(98 * tenths / 10 + 20);
+        let rates = rates_of(&pages, ran_s);
+        assert!(rates.iter().all(|rate| (90.0..=107.0).contains(rate)), "{ran_s} s: {rates:?}");
+    }
 }

@@ -100,6 +100,52 @@ fn a_name_server_that_fails_for_every_name_has_not_answered() {
     assert!(t.core.hindrance(t.now).is_some());
 }
 
+fn young() -> Harness {
+    Harness::new(Settings { window: 100, snapshot_every: Duration::ZERO, past: Past::Unknown, ..settings() })
+}
+
+/// Asks for a name, and answers. Says how many servers were told of their names.
+fn ask(t: &mut Harness, n: u64, found: Found) -> usize {
+    t.input(new(n, &[&format!("http://n{n}.test/")]));
+    t.take();
+    t.answer(&format!("n{n}.test"), found);
+    t.take().iter().map(|message| message.servers.len()).sum()
+}
+
+#[test]
+fn while_no_name_server_has_ever_answered_the_first_name_is_held_back() {
+    for found in [Found::Silence, Found::ServerFailure] {
+        let mut t = young();
+        assert_eq!(ask(&mut t, 1, found.clone()), 0, "{found:?}");
+        assert!(t.core.hindrance(t.now).is_some_and(|why| why.contains("no name server answers")));
+        t.now = at(45);
+        t.asked.clear();
+        t.step(Event::Wake);
+        assert_eq!(t.asked, ["n1.test"]);
+        t.answer("n1.test", some("8.8.8.8", 300));
+        assert!(matches!(t.last(), Some(Resolution::Addresses { .. })));
+        assert_eq!(t.core.hindrance(t.now), None);
+        assert_eq!(ask(&mut t, 2, found), 1, "from now on it is the name's own fault");
+    }
+}
+
+#[test]
+fn any_other_answer_ends_the_doubt_and_counts() {
+    for found in [Found::Temporary, none()] {
+        let mut t = young();
+        assert_eq!(ask(&mut t, 1, Found::Silence), 0);
+        t.now = at(1);
+        t.step(Event::Wake);
+        t.answer("n1.test", found);
+        let told: usize = t.take().iter().map(|message| message.servers.len()).sum();
+        assert_eq!((told, t.core.hindrance(t.now)), (1, None));
+    }
+    // A list of names on which the name servers refuse to answer is no silence.
+    let mut t = young();
+    assert_eq!((1..=20).map(|n| ask(&mut t, n, Found::Temporary)).sum::<usize>(), 20);
+    assert_eq!(t.core.hindrance(t.now), None);
+}
+
 /// Goal: a resolver in doubt waits. Method: a name that is due to be asked for ahead of time.
 #[test]
 fn in_doubt_a_name_that_is_due_wakes_nobody_before_it_may_be_asked_for() {

@@ -43,6 +43,7 @@ pub(super) fn of(scheduler: &Scheduler) -> Vec<Count> {
         ("bytes_total", totals.bytes),
         ("serials_repeated_total", totals.repeated),
         ("robots_fetched_total", totals.robots),
+        ("sitemaps_left_out_total", totals.sitemaps_left_out),
         ("foreign_total", scheduler.foreign),
         ("malformed_total", scheduler.malformed),
         ("foreign_urls_total", totals.foreign),

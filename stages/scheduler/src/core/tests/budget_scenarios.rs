@@ -149,6 +149,7 @@ fn urls_of_a_server_that_is_left_alone_or_retried_later_end_with_the_budget_of_t
         fetched_at_ms: 0,
         media_type: String::new(),
         validators: Validators::default(),
+        lacks: None,
     };
     work(&mut world, A_TLS, 1, &mut pages(|_, _| busy.clone()));
     work(&mut world, A_8080, 1, &mut pages(|_, _| response(500)));

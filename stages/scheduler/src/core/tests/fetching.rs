@@ -136,6 +136,7 @@ impl World {
                         fetched_at_ms: 0,
                         media_type: String::new(),
                         validators: Validators::default(),
+                        lacks: None,
                     };
                     self.held[index].robots = Some(response);
                     end

@@ -44,6 +44,7 @@ impl Web for Wild {
                 fetched_at_ms: 0,
                 media_type: String::new(),
                 validators: Validators::default(),
+                lacks: None,
             },
             2 => RequestEnd::Failure(FailureKind::Connect),
             3 => RequestEnd::Failure(FailureKind::Reset),
@@ -61,6 +62,7 @@ impl Web for Wild {
                 fetched_at_ms: 0,
                 media_type: String::new(),
                 validators: Validators::default(),
+                lacks: None,
             },
             _ => response(200),
         }

@@ -7,6 +7,7 @@ use crate::ranking::topics::tests::topics;
 use crate::settings::tests::settings;
 use crate::settings::{GRACE, Settings};
 use shared::message::{Errand, FailureKind, Origin, Outcome, Report, Resolution, RobotsResponse};
+use shared::stage::Core as _;
 use shared::stage::store::Store as _;
 use shared::time::Timestamp;
 use shared::url::{host_of, partition};
@@ -139,8 +140,8 @@ fn rules_hold_as_they_were_stored_last_whether_they_are_kept_parsed_or_not() {
 }
 
 #[test]
-fn sitemaps_are_found_with_each_robots_txt_that_comes() {
-    for sitemaps_per_server in [0, 2] {
+fn sitemaps_are_found_with_each_robots_txt_that_comes_and_those_beyond_the_limit_are_told() {
+    for (sitemaps_per_server, left_out) in [(0, 0), (2, 1), (3, 0)] {
         let mut world = World::new(Settings { sitemaps_per_server, ..settings() });
         let text = "Sitemap: /1.xml\nSitemap: /2.xml\nSitemap: /3.xml\n";
         for round in 0..4u64 {
@@ -150,9 +151,14 @@ fn sitemaps_are_found_with_each_robots_txt_that_comes() {
         }
         assert_eq!(world.count("robots_fetched_total"), 4);
         assert_eq!(world.found.len(), if sitemaps_per_server == 0 { 0 } else { 4 });
+        assert_eq!(world.count("sitemaps_left_out_total"), 4 * left_out);
+        let why = world.core.why(world.now, &format!("{A}/page-0")).unwrap().unwrap();
+        let told = "; sitemaps of its robots.txt left out (limits.sitemaps_per_server, or too long): 1";
+        assert_eq!(why.ends_with(told), left_out > 0, "{why}");
         for found in &world.found {
-            assert_eq!(found.urls.iter().collect::<Vec<_>>(), [format!("{A}/1.xml"), format!("{A}/2.xml")]);
-            let page = format!("{A}/robots.txt");
+            let expected: Vec<String> = (1..=sitemaps_per_server).map(|number| format!("{A}/{number}.xml")).collect();
+            assert_eq!(found.urls.iter().collect::<Vec<_>>(), expected);
+            let page = Origin::page_of_sitemaps(&format!("{A}/robots.txt"), A);
             assert_eq!(found.origin, Origin { page, ..origin() });
         }
     }

@@ -78,6 +78,7 @@ fn a_slow_server_is_left_alone_for_as_long_as_it_took() {
             fetched_at_ms: 0,
             media_type: String::new(),
             validators: Validators::default(),
+            lacks: None,
         };
         world.finish(&mut pages(|_, _| slow.clone()), HOUR);
         let waits: Vec<_> = world.contacts.windows(2).map(|pair| pair[1].0.since(pair[0].0).as_secs()).collect();
@@ -100,6 +101,7 @@ fn retry_after_holds_for_the_server() {
             fetched_at_ms: 0,
             media_type: String::new(),
             validators: Validators::default(),
+            lacks: None,
         },
         false => response(200),
     });
@@ -121,6 +123,7 @@ fn retry_after_survives_a_crash() {
         fetched_at_ms: 0,
         media_type: String::new(),
         validators: Validators::default(),
+        lacks: None,
     };
     world.run(&mut pages(|_, _| answer.clone()), Duration::from_secs(5));
     world.crash();

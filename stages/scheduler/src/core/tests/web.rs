@@ -21,6 +21,7 @@ pub(crate) fn response(status: u16) -> RequestEnd {
         fetched_at_ms: 0,
         media_type: String::new(),
         validators: Validators::default(),
+        lacks: None,
     }
 }
 

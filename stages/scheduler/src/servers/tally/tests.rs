@@ -98,7 +98,8 @@ fn damaged_rows_are_refused_and_so_are_some_that_do_not_belong_together() {
 
 #[test]
 fn slots_double_when_they_are_full_and_lose_nothing() {
-    let (mut tally, mut rows) = (Tally::default(), BTreeMap::new());
+    let mut tally = Tally::default();
+    let mut rows = BTreeMap::new();
     for slot in 0..1000 {
         tally.count(slot * SLOT_US, 0, &fetched("", 3, 1));
         save(&mut tally, &mut rows);
@@ -114,17 +115,22 @@ fn slots_double_when_they_are_full_and_lose_nothing() {
 }
 
 #[test]
-fn a_clock_that_is_behind_counts_for_the_slot_that_goes_on() {
+fn what_is_reported_late_counts_for_the_slot_in_which_it_ended() {
     let mut tally = Tally::default();
+    let mut rows = BTreeMap::new();
     tally.count(5 * SLOT_US, 0, &fetched("", 1, 1));
-    tally.count(2 * SLOT_US, 0, &fetched("", 1, 1));
-    assert_eq!(tally.pace.slots[5].pages, 2);
+    save(&mut tally, &mut rows);
+    tally.count(3 * SLOT_US - 1, 0, &fetched("", 1, 1));
+    assert_eq!((tally.pace.slots[5].pages, tally.pace.slots[2].pages), (1, 1));
+    assert_eq!(save(&mut tally, &mut rows), [kind::NUMBERS, kind::SLOTS]);
+    assert_eq!(read(&rows), Some(tally));
 }
 
 /// Goal: whatever servers send, the rows stay small and outcomes exact. Method: more of each than there are places.
 #[test]
 fn lists_are_bounded_and_outcomes_stay_exact() {
-    let (mut tally, mut rows) = (Tally::default(), BTreeMap::new());
+    let mut tally = Tally::default();
+    let mut rows = BTreeMap::new();
     let reasons: Vec<&'static str> = (0..200).map(|n| &*format!("reason {n}").leak()).collect();
     for (n, reason) in reasons.iter().enumerate() {
         for outcome in [Outcome::Failed, Outcome::Refused] {

@@ -4,11 +4,8 @@
 //! Input: a payload. It is read as it is, and once more with its envelope repaired: else the checksum would keep
 //! nearly everything from the archive behind it. `run` limits the memory, so that an absurd allocation is a finding.
 
-#![no_main]
-
 use dedup::dedup::Dedup;
 use host_splitter::splitter::Splitter;
-use libfuzzer_sys::fuzz_target;
 use parser::core::Parser;
 use resolver::resolver::Resolver;
 use rkyv::api::high::{HighDeserializer, HighSerializer, HighValidator};
@@ -32,9 +29,10 @@ use std::fmt::Debug;
 use std::sync::LazyLock;
 use xxhash_rust::xxh3::xxh3_64;
 
-static PIPELINE: LazyLock<Pipeline> = LazyLock::new(|| fuzz::pipeline(&["partitions=4"]));
+static PIPELINE: LazyLock<Pipeline> = LazyLock::new(|| crate::pipeline(&["partitions=4"]));
 
-fuzz_target!(|data: &[u8]| {
+/// Takes one input.
+pub fn run(data: &[u8]) {
     let Some(&edge) = data.get(EDGE_AT) else { return };
     let Some(edge) = Edge::ALL.into_iter().find(|known| known.number() == edge) else { return };
     unframe(edge, data);
@@ -66,7 +64,7 @@ fuzz_target!(|data: &[u8]| {
             read::<Dedup>(edge, &check::<ContentAsk>(data));
         }
     }
-});
+}
 
 /// Where a payload says which edge it is of.
 const EDGE_AT: usize = 4;

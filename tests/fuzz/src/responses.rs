@@ -3,18 +3,22 @@
 //!
 //! Input: a byte that says how it is served, then lines of headers (`name: value`) up to an empty one, then the body.
 
-#![no_main]
-
-use libfuzzer_sys::fuzz_target;
 use parser::options::Options;
 use parser::page::{Limits, Links, Response, links_by};
 use shared::config::Nofollow;
 use shared::url::canonical;
 use std::collections::HashSet;
 
-const LIMITS: Limits = Limits { decoded_bytes_max: 64 << 10, links_per_page_max: 20, url_bytes_max: 300 };
+const LIMITS: Limits = Limits {
+    decoded_bytes_max: 64 << 10,
+    sitemap_bytes_max: 128 << 10,
+    links_per_page_max: 20,
+    links_per_sitemap_max: 30,
+    url_bytes_max: 300,
+};
 
-fuzz_target!(|data: &[u8]| {
+/// Takes one input.
+pub fn run(data: &[u8]) {
     let Some((&how, mut rest)) = data.split_first() else { return };
     let mut headers = Vec::new();
     while let Some(end) = rest.iter().position(|&byte| byte == b'\n') {
@@ -28,15 +32,16 @@ fuzz_target!(|data: &[u8]| {
     let status = if how & 2 == 0 { 200 } else { 301 };
     let on = how & 4 != 0;
     let nofollow = if how & 8 == 0 { Nofollow::Obey } else { Nofollow::Ignore };
-    let options = Options { embedded: on, forms: on, amphtml: on, anchors: on, sketch: on, nofollow };
+    let is_named_sitemap = how & 16 != 0;
+    let options = Options { embedded: on, forms: on, amphtml: on, anchors: on, sketch: on, is_named_sitemap, nofollow };
     let response = Response { url, status, headers: &headers, body: rest };
     let found = links_by(&response, &LIMITS, &options, "rhumb");
     check(&found, &options);
     assert_eq!(found, links_by(&response, &LIMITS, &options, "rhumb"));
-});
+}
 
 fn check(found: &Links, options: &Options) {
-    assert!(found.urls.len() <= LIMITS.links_per_page_max);
+    assert!(found.urls.len() <= LIMITS.links_per_sitemap_max);
     assert_eq!(found.sources.len(), found.urls.len());
     let mut seen = HashSet::new();
     for url in &found.urls {

@@ -4,11 +4,8 @@
 //!
 //! Input: a byte that chooses the document's encoding, the reference, a byte 0xFF (no UTF-8 holds one), the base.
 
-#![no_main]
-
 use encoding_rs::{Encoding, ISO_2022_JP, SHIFT_JIS, UTF_8, UTF_16LE, WINDOWS_1252};
 use host_splitter::splitter::{Settings, Splitter};
-use libfuzzer_sys::fuzz_target;
 use shared::config::Pipeline;
 use shared::message::{FoundUrls, Origin, Quality};
 use shared::stage::{Core, Event, Output, Ticket};
@@ -23,10 +20,11 @@ const ENCODINGS: [Option<&Encoding>; 6] =
 
 /// The form alone decides: no other filter is reached.
 static PIPELINE: LazyLock<Pipeline> = LazyLock::new(|| {
-    fuzz::pipeline(&["limits.url_bytes_max=4096", "limits.segment_repeats=1000", "limits.query_parameters=1000"])
+    crate::pipeline(&["limits.url_bytes_max=4096", "limits.segment_repeats=1000", "limits.query_parameters=1000"])
 });
 
-fuzz_target!(|data: &[u8]| {
+/// Takes one input.
+pub fn run(data: &[u8]) {
     let Some((&choice, text)) = data.split_first() else { return };
     let encoding = ENCODINGS[usize::from(choice) % ENCODINGS.len()];
     let mut parts = text.splitn(2, |&byte| byte == 0xFF).map(String::from_utf8_lossy);
@@ -46,7 +44,7 @@ fuzz_target!(|data: &[u8]| {
             }
         }
     }
-});
+}
 
 fn rules(bits: u8) -> Rules {
     Rules {
