@@ -1,7 +1,7 @@
 //! The store of an instance after a crash: open again within seconds, with all that was committed, and never larger
 //! in memory than configured (P6).
 
-use rhumb_tests::harness::alone;
+use rhumb_tests::harness::{alone, within};
 use shared::config::{Bytes, Durability};
 use shared::stage::disk::{DiskStore, StoreOptions};
 use shared::stage::store::{Changes, Store as _, Table};
@@ -9,6 +9,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
 /// As in the stages: how much of what was freed stays resident is the allocator's choice.
 #[global_allocator]
@@ -39,10 +40,17 @@ fn a_killed_store_opens_within_seconds_holds_all_commits_and_keeps_to_its_memory
     let (committed, resident) = kill_a_writer(folder.path());
     assert!(resident < RESIDENT_BYTES_MAX, "{resident} bytes resident after {committed} keys");
 
-    let started = Instant::now();
-    let store = open(folder.path());
-    let took = started.elapsed();
-    assert!(took < OPEN_AT_MOST, "{took:?} to open a store of {committed} keys");
+    // Each time as the killed writer left it: a store that was opened once has less to do.
+    let mut store = None;
+    within(OPEN_AT_MOST, || {
+        let copy = copied(folder.path());
+        let started = Instant::now();
+        let opened = open(copy.path());
+        let took = started.elapsed();
+        store = Some((opened, copy));
+        took
+    });
+    let (store, _folder) = store.expect("it was opened");
     // The writer dies anywhere: also between a commit and the line that tells of it.
     let is_one_more = store.contains("seen", &key(committed)).expect("a store that can be read");
     let committed = if is_one_more { committed + KEYS_PER_COMMIT } else { committed };
@@ -85,6 +93,14 @@ fn kill_a_writer(folder: &Path) -> (u64, u64) {
     writer.wait().expect("the writer has ended");
     assert!(committed >= KEYS, "the writer ended after {committed} keys");
     (committed, resident)
+}
+
+/// A copy of the folder.
+fn copied(folder: &Path) -> TempDir {
+    let copy = tempfile::tempdir().expect("a folder");
+    let status = Command::new("cp").arg("-r").arg(folder.join("store")).arg(copy.path()).status();
+    assert!(status.expect("cp runs").success());
+    copy
 }
 
 /// Writes for ever, telling after each commit what is committed.

@@ -1,5 +1,6 @@
 //! Goal: whatever a body and its codings, decoding ends, gives no more bytes than it may, and gives the same bytes for a
-//! larger limit, only more of them (P9).
+//! larger limit, only more of them (P9). What breaks beyond the smaller limit may be text that was never encoded: with the
+//! larger one it comes out as it is.
 //!
 //! Input: a byte that says which codings, one for the limit, then the body; with the highest bit set the body is packed
 //! first, so that there is something to be unpacked.
@@ -26,7 +27,8 @@ pub fn run(data: &[u8]) {
     let (small, large) = (decoded(limit), decoded(1 << 20));
     assert!(small.body.len() <= limit && large.body.len() <= 1 << 20);
     // With several codings an inner limit may break what is outside of it.
-    if !codings.contains(',') {
+    let is_as_it_was = *large.body == *packed;
+    if !codings.contains(',') && !is_as_it_was {
         assert!(large.body.starts_with(&small.body), "{codings}");
         assert!(small.completeness != Completeness::Complete || small.body == large.body, "{codings}");
     }

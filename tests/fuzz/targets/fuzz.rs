@@ -1,7 +1,6 @@
 //! The program that libFuzzer drives. FUZZ_TARGET names the target that it is to drive.
 
 #![no_main]
-#![expect(unsafe_code, reason = "libFuzzer finds the target by the name of a function, which the macro exports")]
 
 use std::sync::LazyLock;
 
