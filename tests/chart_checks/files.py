@@ -48,7 +48,7 @@ def image_has_all_programs(chart_programs):
 def context_is_small():
     """What the recipe copies is in the context, and what is large is not."""
     ignored = (ROOT / ".dockerignore").read_text().split()
-    for needed in ("Cargo.lock", "shared", "stages", "deploy/local", "tests", "pipeline.yaml", "LICENSE-MIT"):
+    for needed in ("Cargo.lock", "shared", "stages", "deploy/rhumb", "tests", "pipeline.yaml", "LICENSE-MIT"):
         must(f"!{needed}" in ignored, f".dockerignore leaves {needed} out")
     must("*" in ignored and "**/target" in ignored, ".dockerignore lets everything in")
 
@@ -128,7 +128,7 @@ def compose_environments(tree):
 
 def certificate():
     """A certificate in PEM."""
-    der = (ROOT / "shared/tests/certificate/certificate.der").read_bytes()
+    der = (ROOT / "shared/bus/tests/certificate/certificate.der").read_bytes()
     return ssl.DER_cert_to_PEM_cert(der)
 
 

@@ -90,7 +90,7 @@ fn host_splitters_share_the_hosts() {
         }
         for origin in message["origins"].as_array().expect("origins") {
             if let Some(page) = origin["page"].as_str().filter(|page| !page.is_empty()) {
-                let host = shared::url::host_of(page).to_owned();
+                let host = rhumb_url::host_of(page).to_owned();
                 *pages_of.entry(host).or_default().entry(splitter).or_default() += 1;
             }
         }

@@ -2,9 +2,9 @@
 
 use rhumb::status::{Parked, ProcessWork, Summary};
 use rhumb_tests::harness::{Further, Running, World, json, signal};
+use rhumb_wire::message::{FoundUrls, Origin, SplitUrls, encode};
 use rustix::process::Signal;
 use serde_json::Value;
-use shared::message::{FoundUrls, Origin, SplitUrls, encode};
 use std::time::{Duration, Instant};
 use synthetic_web::{Latency, PagesPerHost, Profile};
 

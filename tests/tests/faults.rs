@@ -161,7 +161,7 @@ fn a_killed_rhumb_leaves_no_process_behind_and_its_crawl_goes_on() {
     crawl.signal(Signal::KILL);
     assert_eq!(crawl.exit_code(BACK_AT_MOST), -1);
     let end = Instant::now() + Duration::from_secs(5);
-    while let Some(pid) = pids.iter().find(|pid| shared::process::usage(**pid).is_some()) {
+    while let Some(pid) = pids.iter().find(|pid| rhumb_telemetry::process::usage(**pid).is_some()) {
         assert!(Instant::now() < end, "process {pid} is still there");
         std::thread::sleep(Duration::from_millis(50));
     }

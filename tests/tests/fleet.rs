@@ -1,8 +1,8 @@
 //! The stages of a crawl are deployed one by one: `rhumb init` makes what they need, `rhumb conduct` looks after the crawl,
 //! commands find it by its broker.
 
+use rhumb_telemetry::process::host_name;
 use rhumb_tests::harness::{Cluster, Deployment, Finished, World, assert_conserved, assert_manners, json};
-use shared::process::host_name;
 use std::time::{Duration, Instant};
 use synthetic_web::{Latency, PagesPerHost, Profile};
 

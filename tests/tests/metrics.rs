@@ -1,7 +1,7 @@
 //! The page of all metrics: it is made from their tables, and says what they say.
 
-use shared::metrics::{PROCESS, Row, page};
-use shared::stage::metrics::METRICS;
+use rhumb_node::metrics::METRICS;
+use rhumb_telemetry::metrics::{PROCESS, Row, page};
 use std::collections::BTreeSet;
 use std::path::Path;
 

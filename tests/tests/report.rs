@@ -86,7 +86,7 @@ fn the_report_of_a_crawl_whose_scheduler_was_killed_says_what_the_web_says() {
     assert_eq!(told.ended.statuses[&200], truth.pages.len() as u64);
     let mut pages: BTreeMap<&str, u64> = BTreeMap::new();
     for url in &truth.pages {
-        *pages.entry(shared::url::host_of(url)).or_default() += 1;
+        *pages.entry(rhumb_url::host_of(url)).or_default() += 1;
     }
     let hosts = told.leaders.by_pages.iter().map(|host| (host.host.as_str(), host.pages));
     assert_eq!(hosts.collect::<BTreeMap<_, _>>(), pages);

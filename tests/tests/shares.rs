@@ -34,7 +34,7 @@ fn inject(crawl: &Running, world: &World, topic: &str, hosts: Range<u32>, of_eac
     let truth = world.web.truth();
     for host in hosts {
         let name = world.web.host_name(host);
-        let of_host = truth.pages.iter().filter(|url| shared::url::host_of(url) == name);
+        let of_host = truth.pages.iter().filter(|url| rhumb_url::host_of(url) == name);
         for url in of_host.take(of_each) {
             let _ = writeln!(list, "{url}");
             count += 1;

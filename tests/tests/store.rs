@@ -1,10 +1,10 @@
 //! The store of an instance after a crash: open again within seconds, with all that was committed, and never larger
 //! in memory than configured (P6).
 
+use rhumb_config::{Bytes, Durability};
+use rhumb_node::disk::{DiskStore, StoreOptions};
+use rhumb_stage::store::{Changes, Store as _, Table};
 use rhumb_tests::harness::{alone, within};
-use shared::config::{Bytes, Durability};
-use shared::stage::disk::{DiskStore, StoreOptions};
-use shared::stage::store::{Changes, Store as _, Table};
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

@@ -33,7 +33,7 @@ fn fetched(world: &World) -> BTreeMap<(String, String), usize> {
         let line: serde_json::Value = serde_json::from_str(line).expect("JSON");
         let text = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
         if text("outcome") == "fetched" && !text("url").ends_with("/robots.txt") {
-            *fetched.entry((text("topic"), shared::url::host_of(&text("url")).to_owned())).or_default() += 1;
+            *fetched.entry((text("topic"), rhumb_url::host_of(&text("url")).to_owned())).or_default() += 1;
         }
     }
     fetched

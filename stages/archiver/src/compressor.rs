@@ -4,7 +4,7 @@
 //! once, which costs less than a stream.
 
 use libdeflater::CompressionLvl;
-use shared::config::WarcFormat;
+use rhumb_config::WarcFormat;
 use zstd::zstd_safe::{self, CCtx, CParameter};
 
 /// What zstd takes for "hardly at all": it only looks whether a block is one byte over and over.

@@ -15,11 +15,11 @@ use crate::record::Writer;
 use crate::settings::{DOCUMENT_WAIT, Settings};
 use crate::time::date;
 use foldhash::{HashMap, HashMapExt as _};
-use shared::config::is_name;
-use shared::message::{Document, Documents, Edge, Outcome, OutcomeEntry, Outcomes, Page, Undecodable, decode};
-use shared::stage::store::StoreError;
-use shared::stage::{Core, Count, Event, Output, Ticket};
-use shared::time::Timestamp;
+use rhumb_config::is_name;
+use rhumb_stage::store::StoreError;
+use rhumb_stage::{Core, Count, Event, Output, Ticket};
+use rhumb_url::time::Timestamp;
+use rhumb_wire::message::{Document, Documents, Edge, Outcome, OutcomeEntry, Outcomes, Page, Undecodable, decode};
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -226,7 +226,7 @@ impl Archiver {
         self.last_document = now;
         for document in documents.entries {
             self.tally.documents += 1;
-            let key = (shared::url::fingerprint(&document.url), document.fetched_at_ms);
+            let key = (rhumb_url::fingerprint(&document.url), document.fetched_at_ms);
             if self.logged_without.contains(&key) {
                 // Too late.
             } else if let Some((since, entry, outcome_ticket)) = self.outcomes.remove(&key) {
@@ -248,7 +248,7 @@ impl Archiver {
     fn outcomes(&mut self, now: Timestamp, ticket: Ticket, outcomes: Outcomes) {
         self.entries_left.insert(ticket, outcomes.entries.len() + 1);
         for entry in outcomes.entries {
-            let key = (shared::url::fingerprint(&entry.url), entry.fetched_at_ms);
+            let key = (rhumb_url::fingerprint(&entry.url), entry.fetched_at_ms);
             if let Some((document, document_ticket)) = self.documents.remove(&key) {
                 self.log(now, &entry, Some(&document));
                 self.entry_done(now, document_ticket);

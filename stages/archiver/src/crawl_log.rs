@@ -1,8 +1,8 @@
 //! `crawl.jsonl`: how every URL ended, a JSON object a line.
 
 use crate::time::date;
+use rhumb_wire::message::{Cut, Document, Origin, Outcome, OutcomeEntry};
 use serde::{Deserialize, Serialize};
-use shared::message::{Cut, Document, Origin, Outcome, OutcomeEntry};
 
 /// A line, in the order of its keys.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -108,7 +108,7 @@ pub(crate) fn in_words(line: &str) -> Option<String> {
 
 /// Tells a line from all others.
 pub(crate) fn key(url: &str, serial: u64) -> u64 {
-    shared::url::fingerprint(url) ^ serial.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+    rhumb_url::fingerprint(url) ^ serial.wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 /// The key of a line that was written.

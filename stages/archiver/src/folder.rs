@@ -34,7 +34,7 @@ use self::open_warc::{Lengths, OpenWarc};
 use crate::record::Writer;
 use crate::time::timestamp;
 use anyhow::Context as _;
-use shared::config::WarcFormat;
+use rhumb_config::WarcFormat;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::path::PathBuf;

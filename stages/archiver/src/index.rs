@@ -6,8 +6,8 @@
 use crate::record::Digest;
 use crate::time::date;
 use percent_encoding::{AsciiSet, CONTROLS, percent_decode, percent_encode};
+use rhumb_url::{host_of, path_of, server_of};
 use serde::{Deserialize, Serialize};
-use shared::url::{host_of, path_of, server_of};
 use std::borrow::Cow;
 
 /// What an index says of a record.

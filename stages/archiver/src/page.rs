@@ -11,9 +11,9 @@ use crate::index::{Line, REVISIT};
 use crate::record::{Digest, Record, Writer, record_id};
 use crate::time::date;
 use http::StatusCode;
-use shared::media_type;
-use shared::message::{HttpVersion, Page};
-use shared::url::{path_of, server_of};
+use rhumb_url::{path_of, server_of};
+use rhumb_warc::media_type;
+use rhumb_wire::message::{HttpVersion, Page};
 use std::ops::Range;
 
 const RESPONSE: &str = "application/http;msgtype=response";
@@ -264,8 +264,8 @@ const HOPS_MAX: u16 = 1000;
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use shared::config::WarcFormat;
-    use shared::message::{Origin, Truncation};
+    use rhumb_config::WarcFormat;
+    use rhumb_wire::message::{Origin, Truncation};
     use std::io::Read as _;
 
     pub(crate) fn page(url: &str, fetched_at_ms: u64, body: &[u8]) -> Page {

@@ -5,8 +5,8 @@
 
 use crate::compressor::Compressor;
 use data_encoding::BASE32;
+use rhumb_config::WarcFormat;
 use sha1::{Digest as _, Sha1};
-use shared::config::WarcFormat;
 use std::ops::Range;
 
 /// SHA-1 of some bytes, as WARC fields have it: `sha1:` and base 32.

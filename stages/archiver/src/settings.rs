@@ -1,6 +1,6 @@
 //! What the core is configured with: the stage's part of the configuration, and how long things wait for each other.
 
-use shared::config::{Pipeline, WarcFormat};
+use rhumb_config::{Pipeline, WarcFormat};
 use std::path::PathBuf;
 use std::time::Duration;
 

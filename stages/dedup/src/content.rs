@@ -7,8 +7,8 @@
 //!
 //! Source: Heydon and Najork 1999, section 3.4.
 
-use shared::message::{Body, Place};
-use shared::stage::store::{Changes, Store, StoreError, Table};
+use rhumb_stage::store::{Changes, Store, StoreError, Table};
+use rhumb_wire::message::{Body, Place};
 
 /// Fingerprint of the body (big-endian), whose upper bits are its partition: URL and links of its first page, as
 /// fingerprints.

@@ -1,7 +1,7 @@
 //! Counts of found URLs since the crawl began (P3): found = filtered + repeated + new + misrouted.
 
-use shared::message::{FilterReason, SplitUrls};
-use shared::stage::Count;
+use rhumb_stage::Count;
+use rhumb_wire::message::{FilterReason, SplitUrls};
 use std::iter::Sum;
 
 /// The counts of a partition, stored with each commit that changes them.

@@ -1,6 +1,6 @@
 //! The URL-seen test: which of the found URLs were never met before?
 //!
-//! In: [`SplitUrls`]. Out: [`NewUrls`](shared::message::NewUrls), each of one partition, and the counts of all found
+//! In: [`SplitUrls`]. Out: [`NewUrls`](rhumb_wire::message::NewUrls), each of one partition, and the counts of all found
 //! URLs. Beside it, the content-seen test: in [`ContentAsk`], out [`ContentReply`].
 //!
 //! Invariants: a URL is new exactly once, up to collisions of full 64-bit fingerprints (P4); the new URLs of a
@@ -33,14 +33,14 @@ use crate::passed_on::PassedOn;
 use crate::seen::{self, Novelty};
 use crate::sizes::Sizes;
 use foldhash::{HashMap, HashMapExt as _};
-use shared::config::Pipeline;
-use shared::message::{ContentAsk, ContentReply, Edge, Origin, Place, SplitUrls, Trace, Undecodable, decode};
-use shared::partitions::Directory;
-use shared::stage::store::{Store, StoreError, Table};
-use shared::stage::{Beside, Core, Count, Event, Figures, Keyed, Output, Ticket};
-use shared::time::Timestamp;
-use shared::url::{fingerprint, host_hash, host_of};
-use shared::url_cache::UrlCache;
+use rhumb_config::Pipeline;
+use rhumb_partition::Directory;
+use rhumb_stage::store::{Store, StoreError, Table};
+use rhumb_stage::{Beside, Core, Count, Event, Figures, Keyed, Output, Ticket};
+use rhumb_url::time::Timestamp;
+use rhumb_url::url_cache::UrlCache;
+use rhumb_url::{fingerprint, host_hash, host_of};
+use rhumb_wire::message::{ContentAsk, ContentReply, Edge, Origin, Place, SplitUrls, Trace, Undecodable, decode};
 use std::collections::hash_map::Entry;
 use std::convert::Infallible;
 use std::sync::Arc;

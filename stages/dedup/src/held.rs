@@ -4,8 +4,8 @@
 //! whether its input has no other that waits.
 
 use foldhash::HashMap;
-use shared::message::{Origin, SplitUrls};
-use shared::stage::Ticket;
+use rhumb_stage::Ticket;
+use rhumb_wire::message::{Origin, SplitUrls};
 use std::sync::Arc;
 
 /// A URL that waits for the URL-seen store's answer.

@@ -2,8 +2,8 @@
 //!
 //! Invariant: what belongs to a partition is a row of its own that begins with the partition, so that it moves with it.
 
-use shared::partitions::Split;
-use shared::stage::store::{Changes, Store, StoreError, Table};
+use rhumb_partition::Split;
+use rhumb_stage::store::{Changes, Store, StoreError, Table};
 
 /// Partition and kind of row → row; [`SEEN`] → the state of the URL-seen store of the instance.
 pub(crate) const META: Table = "meta";

@@ -5,9 +5,9 @@
 
 use crate::meta::{META, SEEN, SERIALS, key, of_another_version};
 use crate::seen::{self, CopiedKeys, Import, Key, SeenError, SeenStore};
-use shared::partitions::Split;
-use shared::stage::store::{Changes, Store, StoreError, Table};
-use shared::stage::{Beside, Copied, Importing, VisitBlock};
+use rhumb_partition::Split;
+use rhumb_stage::store::{Changes, Store, StoreError, Table};
+use rhumb_stage::{Beside, Copied, Importing, VisitBlock};
 use std::any::Any;
 use std::path::PathBuf;
 

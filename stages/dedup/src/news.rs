@@ -1,7 +1,7 @@
 //! New URLs on their way into messages, each message of one partition.
 
-use shared::message::{NewUrls, Origin};
-use shared::stage::Ticket;
+use rhumb_stage::Ticket;
+use rhumb_wire::message::{NewUrls, Origin};
 
 /// New URLs of one message at most.
 const URLS_MAX: usize = 256;

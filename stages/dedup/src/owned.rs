@@ -6,11 +6,11 @@
 
 use crate::counters::Counters;
 use crate::meta::{COUNTS, META, SERIALS, key, next_serial, of_another_version, refuse_earlier};
-use shared::bus::lane_of_hash;
-use shared::identity::serials_follow;
-use shared::partitions::Directory;
-use shared::stage::store::{Changes, Store, StoreError};
-use shared::topology::Token;
+use rhumb_config::identity::serials_follow;
+use rhumb_partition::Directory;
+use rhumb_stage::store::{Changes, Store, StoreError};
+use rhumb_wire::lane_of_hash;
+use rhumb_wire::topology::Token;
 
 /// The partitions of an instance. One is found by its slot, which never changes in a life of the process.
 pub(crate) struct OwnedPartitions {

@@ -3,8 +3,9 @@
 //! In: URLs of one batch. Out: a batch for each half, without the counts that came with the first one: those count where it
 //! came, so that they count once (P3).
 
-use shared::message::{Origin, SplitUrls};
-use shared::stage::{Output, Ticket, Token};
+use rhumb_stage::{Output, Ticket};
+use rhumb_wire::message::{Origin, SplitUrls};
+use rhumb_wire::topology::Token;
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 

@@ -87,7 +87,7 @@ fn urls_of_largest_host(partition: u16, seen: &dyn SeenStore) -> Result<u64, See
 mod tests {
     use super::*;
     use crate::seen::{Settings, open};
-    use shared::config::DedupStore;
+    use rhumb_config::DedupStore;
     use std::time::Duration;
 
     fn store(folder: &tempfile::TempDir, kind: DedupStore) -> Box<dyn SeenStore> {

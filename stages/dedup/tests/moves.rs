@@ -3,8 +3,8 @@
 #![expect(clippy::disallowed_methods, reason = "it measures: it needs a clock")]
 
 use dedup::seen::{Key, SeenError, SeenStore, Settings, open};
-use shared::config::DedupStore;
-use shared::partitions::Split;
+use rhumb_config::DedupStore;
+use rhumb_partition::Split;
 use std::time::{Duration, Instant};
 
 const KEYS: u64 = 10_000_000;

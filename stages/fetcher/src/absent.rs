@@ -3,7 +3,7 @@
 //! Invariant: the last [`KEPT`] are known.
 
 use foldhash::HashSet;
-use shared::url::fingerprint;
+use rhumb_url::fingerprint;
 use std::collections::VecDeque;
 
 const KEPT: usize = 1 << 16;

@@ -5,9 +5,9 @@
 //! gone when the ask has run out.
 
 use crate::effect::{Asked, Effect};
-use shared::message::Ask;
-use shared::stage::Output;
-use shared::time::Timestamp;
+use rhumb_stage::Output;
+use rhumb_url::time::Timestamp;
+use rhumb_wire::message::Ask;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -281,7 +281,7 @@ impl Asks {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shared::message::AskReply;
+    use rhumb_wire::message::AskReply;
 
     const LIFETIME: Duration = Duration::from_secs(1);
 

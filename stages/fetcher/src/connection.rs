@@ -11,7 +11,7 @@ use hyper_util::client::legacy::connect::Connection as Socket;
 use reqwest::cookie::CookieStore as _;
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{HeaderValue, LOCATION, SET_COOKIE};
-use shared::redirect;
+use rhumb_url::redirect;
 use std::error::Error;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};

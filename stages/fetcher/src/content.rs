@@ -1,9 +1,9 @@
 //! What a response is passed on as: a page, or the rules of a robots.txt.
 
 use crate::effect::Response;
-use shared::content_coding::{self, Completeness, Decoded};
-use shared::message::{FailureKind, Job, JobKind, Lack, Page, RequestEnd, RobotsResponse, Truncation};
-use shared::redirect;
+use rhumb_url::redirect;
+use rhumb_warc::content_coding::{self, Completeness, Decoded};
+use rhumb_wire::message::{FailureKind, Job, JobKind, Lack, Page, RequestEnd, RobotsResponse, Truncation};
 
 /// A robots.txt is read up to 500 KiB (RFC 9309, section 2.5).
 pub(crate) const ROBOTS_BYTES_MAX: usize = 500 << 10;

@@ -1,9 +1,8 @@
 //! What the core asks of its shell, and what comes back.
 
 use crate::room::Taken;
-use shared::media_type;
-use shared::message::{Ask, AskReply, FailureKind, HttpVersion, JobId, Truncation, Validators};
-use shared::url;
+use rhumb_warc::media_type;
+use rhumb_wire::message::{Ask, AskReply, FailureKind, HttpVersion, JobId, Truncation, Validators};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -67,8 +66,8 @@ pub struct Target {
 impl Target {
     /// Returns whether a URL may be requested.
     pub(crate) fn allows(&self, url: &str) -> bool {
-        let server = url::server_of(url);
-        let literal: Option<IpAddr> = url::address_literal(url::host_of(server));
+        let server = rhumb_url::server_of(url);
+        let literal: Option<IpAddr> = rhumb_url::address_literal(rhumb_url::host_of(server));
         server == self.server
             && !self.addresses.is_empty()
             && literal.is_none_or(|literal| self.addresses.contains(&literal))

@@ -2,7 +2,7 @@
 
 use crate::connection::{Connection, Link, Refused};
 use crate::effect::End;
-use shared::message::FailureKind;
+use rhumb_wire::message::FailureKind;
 use std::error::Error;
 use std::io;
 

@@ -5,7 +5,7 @@
 //! Invariant: what is said of a page waits until the page is stored (P3).
 
 use crate::room::Taken;
-use shared::message::{RequestEnd, RequestResult, RobotsResponse};
+use rhumb_wire::message::{RequestEnd, RequestResult, RobotsResponse};
 use std::sync::Arc;
 
 /// What is reported of a response; of a robots.txt with its rules.

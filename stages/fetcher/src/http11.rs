@@ -9,8 +9,8 @@
 //! was mended is found out.
 
 use foldhash::HashMap;
-use shared::time::Timestamp;
-use shared::url::fingerprint;
+use rhumb_url::fingerprint;
+use rhumb_url::time::Timestamp;
 use std::collections::VecDeque;
 use std::time::Duration;
 

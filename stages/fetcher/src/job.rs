@@ -18,10 +18,11 @@ use crate::surroundings::Surroundings;
 use crate::times::Times;
 use crate::turns::Turns;
 use crate::walls::Walls;
-use shared::config::DownloadPause;
-use shared::message::{FailureKind, HttpVersion, Job, JobKind, Request, RequestEnd, RequestResult};
-use shared::stage::{Output, Token};
-use shared::time::{Timestamp, millis};
+use rhumb_config::DownloadPause;
+use rhumb_stage::Output;
+use rhumb_url::time::{Timestamp, millis};
+use rhumb_wire::message::{FailureKind, HttpVersion, Job, JobKind, Request, RequestEnd, RequestResult};
+use rhumb_wire::topology::Token;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -5,7 +5,7 @@
 //! Invariant: a confirmed renewal counts from when its report was sent, not from when the confirmation came. So the
 //! deadline here is never later than the scheduler's.
 
-use shared::time::Timestamp;
+use rhumb_url::time::Timestamp;
 use std::collections::VecDeque;
 use std::time::Duration;
 

@@ -4,7 +4,7 @@ use crate::connection::Connection;
 use crate::effect::Request;
 use reqwest::cookie::CookieStore as _;
 use reqwest::header::{ACCEPT_ENCODING, COOKIE, HeaderMap, HeaderValue, IF_MODIFIED_SINCE, IF_NONE_MATCH};
-use shared::message::Validators;
+use rhumb_wire::message::Validators;
 
 /// What is sent with a request: what is sent with all, and what is of this one alone. That is a page only when it is another
 /// than that which was fetched before (RFC 9110, section 13.1), a robots.txt as it is, and the cookies of the connection,

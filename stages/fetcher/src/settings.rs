@@ -1,9 +1,9 @@
 //! What a fetcher is configured with.
 
-use shared::address::Reach;
-use shared::config::{DownloadPause, Pipeline};
-use shared::doubt::Past;
-use shared::message::Request;
+use rhumb_config::{DownloadPause, Pipeline};
+use rhumb_stage::doubt::Past;
+use rhumb_url::address::Reach;
+use rhumb_wire::message::Request;
 use std::time::Duration;
 
 /// What a fetcher is told once.

@@ -1,8 +1,8 @@
 //! What the fetcher counts.
 
-use shared::message::FailureKind;
-use shared::metrics::Histogram;
-use shared::stage::Count;
+use rhumb_stage::Count;
+use rhumb_telemetry::metrics::Histogram;
+use rhumb_wire::message::FailureKind;
 
 /// Totals of one life.
 #[derive(Debug, Default)]

@@ -1,6 +1,6 @@
 //! Times of a job: how long its connection took to open, how long there was a request in hand, how long answers took.
 
-use shared::time::Timestamp;
+use rhumb_url::time::Timestamp;
 use std::time::Duration;
 
 pub(crate) struct Times {

@@ -9,10 +9,10 @@
 
 use crate::effect::End;
 use crate::job::Running;
-use shared::doubt::{Doubt, Failure, Past, Verdict};
-use shared::message::FailureKind;
-use shared::stage::Count;
-use shared::time::Timestamp;
+use rhumb_stage::Count;
+use rhumb_stage::doubt::{Doubt, Failure, Past, Verdict};
+use rhumb_url::time::Timestamp;
+use rhumb_wire::message::FailureKind;
 use std::time::Duration;
 
 /// Whether servers can be reached.

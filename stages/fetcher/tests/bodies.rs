@@ -12,8 +12,8 @@ use fetcher::http::{HttpSettings, Rate};
 use fetcher::settings::Settings;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use shared::doubt::Past;
-use shared::message::{FailureKind, Job, JobKind, RequestEnd, RobotsResponse, Truncation};
+use rhumb_stage::doubt::Past;
+use rhumb_wire::message::{FailureKind, Job, JobKind, RequestEnd, RobotsResponse, Truncation};
 use std::io::Write as _;
 use std::time::{Duration, Instant};
 

@@ -10,8 +10,8 @@ use common::{failure, fetch, http_settings, is_response, job, job_for, run, run_
 use fetcher::effect::{Answer, End};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use shared::address::Reach;
-use shared::message::{FailureKind, JobKind, RequestEnd, Validators};
+use rhumb_url::address::Reach;
+use rhumb_wire::message::{FailureKind, JobKind, RequestEnd, Validators};
 use std::io::Write as _;
 use std::net::IpAddr;
 

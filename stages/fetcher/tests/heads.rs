@@ -9,7 +9,7 @@ mod common;
 use common::server::Server;
 use common::{Driver, failure, http_settings, job, run, run_with, settings};
 use fetcher::http::HttpSettings;
-use shared::message::{FailureKind, Job, JobKind, Lack, RequestEnd};
+use rhumb_wire::message::{FailureKind, Job, JobKind, Lack, RequestEnd};
 use std::time::Duration;
 
 /// A job of one request to a server that answers with these bytes.

@@ -8,7 +8,7 @@ mod common;
 use common::server::{Server, ok};
 use common::{Driver, failure, http_settings, is_response, job, run, run_with, settings};
 use fetcher::http::HttpSettings;
-use shared::message::{FailureKind, Job, RequestEnd, Truncation};
+use rhumb_wire::message::{FailureKind, Job, RequestEnd, Truncation};
 use std::time::{Duration, Instant};
 
 fn impatient() -> HttpSettings {
@@ -63,7 +63,7 @@ async fn a_page_never_becomes_larger_than_a_message_may_be() {
     limits.message_bytes_max = 100_000;
     let driver = run_with(job(&server.name(), 1), settings(), limits).await;
     assert_eq!(driver.pages[0].truncated, Some(Truncation::Length));
-    assert!(shared::message::encode(&driver.pages[0]).len() <= 100_000);
+    assert!(rhumb_wire::message::encode(&driver.pages[0]).len() <= 100_000);
 }
 
 #[tokio::test]

@@ -8,9 +8,9 @@ mod common;
 use common::{Driver, failure, http_settings, is_response, job, run_with, settings};
 use fetcher::http::HttpSettings;
 use fetcher::settings::Settings;
+use rhumb_stage::doubt::Past;
+use rhumb_wire::message::{FailureKind, HttpVersion, JobKind, RequestEnd};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use shared::doubt::Past;
-use shared::message::{FailureKind, HttpVersion, JobKind, RequestEnd};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -109,8 +109,8 @@ impl Server {
 }
 
 fn acceptor(over_http11: Http11) -> TlsAcceptor {
-    let certificate = include_bytes!("../../../shared/tests/certificate/certificate.der");
-    let key = include_bytes!("../../../shared/tests/certificate/key.der");
+    let certificate = include_bytes!("../../../shared/bus/tests/certificate/certificate.der");
+    let key = include_bytes!("../../../shared/bus/tests/certificate/key.der");
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()

@@ -8,7 +8,7 @@ mod common;
 use common::server::Server;
 use common::{Driver, http_settings, job, settings};
 use fetcher::http::HttpSettings;
-use shared::stage::Core as _;
+use rhumb_stage::Core as _;
 use std::time::{Duration, Instant};
 
 /// As in the stage.
@@ -48,7 +48,7 @@ async fn two_thousand_connections_take_less_than_250_megabytes() {
     for _ in 0..CONNECTIONS {
         driver.grant(job(&server.name(), 50));
     }
-    driver.step(shared::stage::Event::Wake);
+    driver.step(rhumb_stage::Event::Wake);
     let deadline = Instant::now() + minute;
     // A second longer, so that what was sent has come.
     let mut all_since = None;

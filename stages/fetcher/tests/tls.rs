@@ -9,9 +9,9 @@ use bytes::Bytes;
 use common::{Driver, failure, fetch, http_settings, is_response, job, job_for, run_with, settings};
 use fetcher::effect::{Answer, Effect, End};
 use fetcher::http::HttpSettings;
+use rhumb_wire::message::{FailureKind, JobId, RequestEnd, Truncation};
 use rustls::HandshakeKind;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use shared::message::{FailureKind, JobId, RequestEnd, Truncation};
 use std::future::poll_fn;
 use std::io::Read as _;
 use std::sync::Arc;
@@ -42,9 +42,9 @@ impl Secure {
     /// `goes_away`: answers one request, and to the next says for that reason that it did not look at it.
     fn start_with(protocol: &'static str, goes_away: Option<h2::Reason>) -> Secure {
         let certificate =
-            CertificateDer::from(include_bytes!("../../../shared/tests/certificate/certificate.der").as_slice());
-        let key =
-            PrivateKeyDer::try_from(include_bytes!("../../../shared/tests/certificate/key.der").as_slice()).unwrap();
+            CertificateDer::from(include_bytes!("../../../shared/bus/tests/certificate/certificate.der").as_slice());
+        let key = PrivateKeyDer::try_from(include_bytes!("../../../shared/bus/tests/certificate/key.der").as_slice())
+            .unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut config = rustls::ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -293,7 +293,7 @@ async fn requests_overlap_on_http_2_where_nobody_asks_for_a_pause_and_that_is_me
         let mut several = settings();
         several.streams = streams;
         several.download_pause =
-            shared::config::DownloadPause { factor: pauses, max: std::time::Duration::from_millis(u64::from(pauses)) };
+            rhumb_config::DownloadPause { factor: pauses, max: std::time::Duration::from_millis(u64::from(pauses)) };
         let driver = run_with(slow, several, trusting()).await;
         assert_eq!(driver.ends().iter().filter(|end| is_response(end)).count(), 17, "{:?}", driver.ends());
         assert_eq!(server.at_once.load(Ordering::SeqCst), at_once, "{streams} {gap_ms} {pauses}");

@@ -8,11 +8,12 @@
 
 use crate::effect::Effect;
 use foldhash::{HashMap, HashMapExt as _};
-use shared::message::{FilterReason, FoundUrls, SplitUrls};
-use shared::partitions::Directory;
-use shared::stage::{Output, Ticket, Token};
-use shared::time::Timestamp;
-use shared::url::{host_hash, host_of};
+use rhumb_partition::Directory;
+use rhumb_stage::{Output, Ticket};
+use rhumb_url::time::Timestamp;
+use rhumb_url::{host_hash, host_of};
+use rhumb_wire::message::{FilterReason, FoundUrls, SplitUrls};
+use rhumb_wire::topology::Token;
 use std::collections::VecDeque;
 use std::time::Duration;
 

@@ -14,10 +14,11 @@
 
 use crate::effect::Effect;
 use crate::worths::LinkWorth;
-use shared::message::{Boost, Boosts as Message, Quality, Sketched};
-use shared::stage::{Output, Token};
-use shared::time::Timestamp;
-use shared::url::fingerprint;
+use rhumb_stage::Output;
+use rhumb_url::fingerprint;
+use rhumb_url::time::Timestamp;
+use rhumb_wire::message::{Boost, Boosts as Message, Quality, Sketched};
+use rhumb_wire::topology::Token;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
 //! Work on the scope that all instances share, which the core asks of its shell, and what the work brings.
 
-use shared::scope_entry::ScopeEntry;
+use rhumb_config::scope_entry::ScopeEntry;
 
 /// Work for the shell; each is answered.
 #[derive(Clone, Debug, PartialEq, Eq)]

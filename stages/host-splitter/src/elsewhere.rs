@@ -8,9 +8,9 @@
 //! Sitemap index files": an index lists sitemaps of its own site.
 
 use crate::followed::Followed;
-use shared::message::{FilterReason, FoundUrls};
-use shared::topics::Rules;
-use shared::url::host_of;
+use rhumb_config::topics::Rules;
+use rhumb_url::host_of;
+use rhumb_wire::message::{FilterReason, FoundUrls};
 
 /// Hosts beyond the scope to which one message of sitemaps may lead: a robots.txt that lists the whole web must not have it
 /// asked.

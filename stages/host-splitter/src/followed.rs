@@ -7,11 +7,11 @@
 use crate::effect::Effect;
 use crate::form::checked_host;
 use foldhash::{HashMap, HashMapExt as _, HashSet};
-use shared::config::Follow;
-use shared::message::FoundUrls;
-use shared::scope_entry::{ScopeEntry, followed};
-use shared::stage::{Output, Ticket};
-use shared::topics::{Rules, Topics};
+use rhumb_config::Follow;
+use rhumb_config::scope_entry::{ScopeEntry, followed};
+use rhumb_config::topics::{Rules, Topics};
+use rhumb_stage::{Output, Ticket};
+use rhumb_wire::message::FoundUrls;
 use std::collections::BTreeSet;
 
 /// How far the shared scope is known.

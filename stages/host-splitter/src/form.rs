@@ -1,7 +1,7 @@
 //! The form of a canonical URL, as far as a look at its bytes tells.
 
-use shared::topics::Rules;
-use shared::url::host_of;
+use rhumb_config::topics::Rules;
+use rhumb_url::host_of;
 
 /// The host of a URL that has the form: `http://` or `https://`, a lower-case host, perhaps a port, a path, nothing but
 /// printable ASCII, and is not too long. A NUL in an escape has not the form either: browsers would ask for it,

@@ -1,6 +1,6 @@
 //! The host-splitter's core: filters found URLs and regroups the others by partition.
 //!
-//! In: [`FoundUrls`], and the entries of the shared scope. Out: [`SplitUrls`](shared::message::SplitUrls), each of one
+//! In: [`FoundUrls`], and the entries of the shared scope. Out: [`SplitUrls`](rhumb_wire::message::SplitUrls), each of one
 //! partition.
 //!
 //! Invariants: every found URL is either placed in a batch or counted, as repeated or under one [`FilterReason`], and
@@ -19,17 +19,18 @@ use crate::elsewhere::Elsewhere;
 use crate::followed::{Followed, Learning};
 use crate::form::checked_host;
 use crate::worths::Worths;
-use shared::config::Pipeline;
-use shared::message::{Edge, FilterReason, FilteredUrls, FoundUrls, Sketched, Undecodable, UrlList, decode};
-use shared::partitions::{Directory, Owners};
-use shared::scope_entry::ScopeEntry;
-use shared::stage::store::StoreError;
-use shared::stage::{Core, Count, Event, Output, Ticket, Token};
-use shared::time::Timestamp;
-use shared::topics::{Rules, Topics};
-use shared::topology::StageName;
-use shared::url::{fingerprint, host_hash, host_of, shape_hash};
-use shared::url_cache::UrlCache;
+use rhumb_config::Pipeline;
+use rhumb_config::scope_entry::ScopeEntry;
+use rhumb_config::topics::{Rules, Topics};
+use rhumb_partition::{Directory, Owners};
+use rhumb_stage::store::StoreError;
+use rhumb_stage::{Core, Count, Event, Output, Ticket};
+use rhumb_url::time::Timestamp;
+use rhumb_url::url_cache::UrlCache;
+use rhumb_url::{fingerprint, host_hash, host_of, shape_hash};
+use rhumb_wire::message::{Edge, FilterReason, FilteredUrls, FoundUrls, Sketched, Undecodable, UrlList, decode};
+use rhumb_wire::topology::StageName;
+use rhumb_wire::topology::Token;
 use std::time::Duration;
 
 /// Seeds that wait for their hosts to join the scope; with more, no further input is taken.

@@ -2,9 +2,9 @@
 //!
 //! Source: Cho, Garcia-Molina and Page 1998 (links counted); Abiteboul, Preda and Cobena 2003 (OPIC: a page's cash).
 
-use shared::config::{Pipeline, Policy, QualityProvider};
-use shared::message::{FoundUrls, Quality};
-use shared::url::{fingerprint, host_of, registered_domain};
+use rhumb_config::{Pipeline, Policy, QualityProvider};
+use rhumb_url::{fingerprint, host_of, registered_domain};
+use rhumb_wire::message::{FoundUrls, Quality};
 use std::collections::BTreeMap;
 
 /// How links are valued.

@@ -8,9 +8,9 @@
 //!
 //! Source: Heydon and Najork 1999, section 3.4 (content-seen test).
 
-use shared::message::{Body, ContentAsk, ContentReply, Place};
-use shared::partitions::{Directory, Owners};
-use shared::time::Timestamp;
+use rhumb_partition::{Directory, Owners};
+use rhumb_url::time::Timestamp;
+use rhumb_wire::message::{Body, ContentAsk, ContentReply, Place};
 use std::collections::BTreeMap;
 use std::time::Duration;
 

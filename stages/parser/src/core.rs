@@ -8,20 +8,21 @@ use crate::cuts::Cuts;
 use crate::options::Options;
 use crate::page::{Limits, Links, Response, links_by};
 use crate::told;
-use shared::bus::lane_of;
-use shared::config::Pipeline;
-use shared::content_coding::Completeness;
-use shared::message::{
+use rhumb_config::Pipeline;
+use rhumb_partition::Owners;
+use rhumb_stage::store::StoreError;
+use rhumb_stage::{Core, Count, Event, Output, Ticket};
+use rhumb_url::Rules;
+use rhumb_url::sketch;
+use rhumb_url::time::Timestamp;
+use rhumb_warc::content_coding::Completeness;
+use rhumb_wire::lane_of;
+use rhumb_wire::message::{
     Anchor, ArchivedPage, Body, Cut, Document, Documents, Edge, FoundUrls, InPlace, Origin, Page, Place, Undecodable,
     UrlList,
 };
-use shared::partitions::Owners;
-use shared::sketch;
-use shared::stage::store::StoreError;
-use shared::stage::{Core, Count, Event, Output, Ticket, Token};
-use shared::time::Timestamp;
-use shared::topology::StageName;
-use shared::url::{self, Rules};
+use rhumb_wire::topology::StageName;
+use rhumb_wire::topology::Token;
 
 /// URLs of one message, in bytes: the links of a page together may be longer than `broker.max_payload`.
 const MESSAGE_BYTES_MAX: usize = 512 << 10;
@@ -116,7 +117,7 @@ impl Parser {
         let response = Response { url, status, headers: &headers, body: &page.body };
         let Settings { limits, options, product_token, .. } = &self.settings;
         let found = page.origin.read();
-        let fingerprint = url::fingerprint(url);
+        let fingerprint = rhumb_url::fingerprint(url);
         let options = Options {
             sketch: options.sketch && sketch::is_wanted_of(fingerprint),
             is_named_sitemap: found.sitemap_of().is_some(),
@@ -201,14 +202,14 @@ impl Parser {
 /// Returns a fingerprint of all that decides what comes of a page's links.
 fn links_fingerprint(parsed: &Parsed) -> u64 {
     let Origin { page, topic, depth, .. } = &parsed.origin;
-    let mut text = format!("{} {topic} {depth}", url::server_of(page));
+    let mut text = format!("{} {topic} {depth}", rhumb_url::server_of(page));
     // The same index may be named by one robots.txt, and by none.
     text.extend(parsed.origin.sitemap_of());
     for url in &parsed.links.urls {
         text.push('\n');
         text.push_str(url);
     }
-    url::body_fingerprint(text.as_bytes())
+    rhumb_url::body_fingerprint(text.as_bytes())
 }
 
 /// What a document says of itself.
@@ -242,7 +243,7 @@ fn publish(parsed: &Parsed, origin: &Origin, with_anchors: bool, out: &mut Outpu
     let mut message =
         FoundUrls { origin: origin.clone(), urls: UrlList::new(), anchors: Vec::new(), sketch: links.sketch };
     // Links of a host's pages are much alike: they go where their URLs were met before.
-    let lane = Token::Lane(lane_of(url::host_of(&origin.page)));
+    let lane = Token::Lane(lane_of(rhumb_url::host_of(&origin.page)));
     let mut anchors = links.anchors.iter();
     let mut anchor_bytes = 0;
     for url in links.urls.iter().chain(&links.literal) {
@@ -319,7 +320,7 @@ impl Core for Parser {
 
     /// Whether a document was read to its end.
     fn why(&self, _: Timestamp, url: &str) -> Result<Option<String>, StoreError> {
-        Ok(self.cuts.told_of(url::fingerprint(url)))
+        Ok(self.cuts.told_of(rhumb_url::fingerprint(url)))
     }
 
     fn configure(&mut self, pipeline: &Pipeline) -> bool {

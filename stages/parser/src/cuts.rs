@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use shared::message::Cut;
+use rhumb_wire::message::Cut;
 
 /// Documents that are remembered: few are cut where limits suit the web that is crawled.
 const REMEMBERED_MAX: usize = 1000;

@@ -7,8 +7,8 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use encoding_rs::{Encoding, UTF_8, UTF_16BE, UTF_16LE};
-use shared::content_coding::{self, Decoded};
-use shared::url::URL_BYTES_MAX;
+use rhumb_url::URL_BYTES_MAX;
+use rhumb_warc::content_coding::{self, Decoded};
 use url::Url;
 
 use crate::charset::Charset;

@@ -19,7 +19,7 @@ use crate::references::{Syntax, text};
 use crate::robots_meta::meta_says_nofollow;
 use crate::scanner::{Dialect, Scanner, Token, local, prefix, raw_text};
 use crate::source::Source;
-use shared::sketch::Sketch;
+use rhumb_url::sketch::Sketch;
 
 mod drawing;
 mod embedded;

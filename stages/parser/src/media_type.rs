@@ -13,7 +13,7 @@
 use encoding_rs::Encoding;
 
 use crate::scanner::Dialect;
-use shared::media_type;
+use rhumb_warc::media_type;
 
 /// Bytes looked at of a body in UTF-16.
 const SNIFFED_BYTES: usize = 1445;

@@ -1,6 +1,6 @@
 //! What the numbers of the parser are called and mean.
 
-use shared::metrics::Row;
+use rhumb_telemetry::metrics::Row;
 
 /// The table.
 pub const METRICS: &[Row] = &[
@@ -48,14 +48,14 @@ pub const METRICS: &[Row] = &[
 mod tests {
     use super::*;
     use crate::core::{Parser, Settings};
-    use shared::config::Layers;
-    use shared::stage::Core as _;
+    use rhumb_config::Layers;
+    use rhumb_stage::Core as _;
 
     #[test]
     fn the_table_of_metrics_has_a_row_for_each_number_and_no_other() {
         let set = vec!["network.allow_private_addresses=true".to_owned()];
         let pipeline = Layers { file: None, set }.load_with(std::iter::empty()).unwrap();
         let core = Parser::new(Settings::from(&pipeline));
-        assert_eq!(shared::metrics::unlike(METRICS, &core.counts(), &core.histograms()), [""; 0]);
+        assert_eq!(rhumb_telemetry::metrics::unlike(METRICS, &core.counts(), &core.histograms()), [""; 0]);
     }
 }

@@ -7,7 +7,7 @@
 
 use std::borrow::Cow;
 
-use shared::content_coding::{Completeness, Decoded};
+use rhumb_warc::content_coding::{Completeness, Decoded};
 use url::Url;
 
 use crate::document::{feed_kind, unzipped, with_ascii};

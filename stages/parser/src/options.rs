@@ -1,6 +1,6 @@
 //! Options: which links an operator wants, and what is kept of them.
 
-use shared::config::{Nofollow, Pipeline};
+use rhumb_config::{Nofollow, Pipeline};
 
 /// What is taken beside links to other pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -11,10 +11,10 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use encoding_rs::{Encoding, UTF_8};
-use shared::content_coding::{self, Completeness};
-use shared::message::{Anchor, Cut};
-use shared::redirect::{self, Target};
-use shared::url::{Rules, body_fingerprint, canonical, fingerprint, header_reference};
+use rhumb_url::redirect::{self, Target};
+use rhumb_url::{Rules, body_fingerprint, canonical, fingerprint, header_reference};
+use rhumb_warc::content_coding::{self, Completeness};
+use rhumb_wire::message::{Anchor, Cut};
 use url::Url;
 
 use crate::charset::{Charset, charset, style_sheet_charset};

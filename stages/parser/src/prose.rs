@@ -3,7 +3,7 @@
 //! In: decoded text, piece by piece. Out: white space collapsed, and the [`Anchor`] of a range.
 //! Invariant: what is given out keeps its limit and ends at character boundaries.
 
-use shared::message::Anchor;
+use rhumb_wire::message::Anchor;
 use std::ops::Range;
 
 /// Bytes of a link's text.

@@ -1,7 +1,7 @@
 //! What the log tells of the way of a page.
 
 use crate::page::Links;
-use shared::message::{Cut, Origin, Trace};
+use rhumb_wire::message::{Cut, Origin, Trace};
 
 /// A page is parsed: these are its links, and their origin.
 pub(crate) fn parsed(origin: &Origin, links: &Links) {

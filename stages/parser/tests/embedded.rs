@@ -6,7 +6,7 @@ use parser::options::Options;
 use parser::page::{Limits, Links, Response, links_by};
 use parser::source::Source;
 use proptest::prelude::*;
-use shared::config::Nofollow;
+use rhumb_config::Nofollow;
 
 const LIMITS: Limits = Limits {
     decoded_bytes_max: 16 << 20,

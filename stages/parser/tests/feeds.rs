@@ -5,8 +5,8 @@ use flate2::write::GzEncoder;
 use parser::options::Options;
 use parser::page::{Limits, Links, Response, links_by};
 use parser::source::Source;
-use shared::content_coding::Completeness;
-use shared::message::Cut;
+use rhumb_warc::content_coding::Completeness;
+use rhumb_wire::message::Cut;
 use std::io::Write as _;
 use std::path::Path;
 

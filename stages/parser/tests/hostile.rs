@@ -3,7 +3,7 @@
 use parser::options::Options;
 use parser::page::{Limits, Response, links, links_by};
 use proptest::prelude::*;
-use shared::config::Nofollow;
+use rhumb_config::Nofollow;
 
 const LIMITS: Limits = Limits {
     decoded_bytes_max: 64 << 10,

@@ -1,6 +1,6 @@
 //! What the numbers of the resolver are called and mean.
 
-use shared::metrics::Row;
+use rhumb_telemetry::metrics::Row;
 
 /// The table.
 pub const METRICS: &[Row] = &[

@@ -17,9 +17,9 @@ mod snapshot;
 
 pub use self::snapshot::{Damaged, Kept, read as read_snapshot};
 
-use shared::index::{Fingerprinted, Index};
-use shared::message::Resolution;
-use shared::time::Timestamp;
+use rhumb_url::index::{Fingerprinted, Index};
+use rhumb_url::time::Timestamp;
+use rhumb_wire::message::Resolution;
 use std::collections::BTreeSet;
 use std::hash::{BuildHasher as _, RandomState};
 use std::net::IpAddr;

@@ -1,8 +1,8 @@
 //! What a resolver is configured with.
 
-use shared::address::Reach;
-use shared::config::Pipeline;
-use shared::doubt::Past;
+use rhumb_config::Pipeline;
+use rhumb_stage::doubt::Past;
+use rhumb_url::address::Reach;
 use std::time::Duration;
 
 /// What the core is configured with.

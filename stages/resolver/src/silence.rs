@@ -9,9 +9,9 @@
 //!
 //! Invariant: a name that is held back waits in the resolver, whose limit bounds it (P6).
 
-use shared::doubt::{Doubt, Failure, Past, Verdict};
-use shared::stage::Count;
-use shared::time::Timestamp;
+use rhumb_stage::Count;
+use rhumb_stage::doubt::{Doubt, Failure, Past, Verdict};
+use rhumb_url::time::Timestamp;
 use std::collections::VecDeque;
 use std::time::Duration;
 

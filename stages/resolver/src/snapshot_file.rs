@@ -5,7 +5,7 @@
 //!
 //! The file: a mark, the time of writing in milliseconds since 1970, a checksum of all the rest, the snapshot.
 
-use shared::whole_file;
+use rhumb_telemetry::whole_file;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -1,7 +1,7 @@
 //! What the resolver counts.
 
-use shared::metrics::Histogram;
-use shared::stage::Count;
+use rhumb_stage::Count;
+use rhumb_telemetry::metrics::Histogram;
 
 /// Totals of one life.
 #[derive(Debug, Default)]

@@ -1,6 +1,6 @@
 //! What the log tells of the way of a page's links.
 
-use shared::message::NewUrls;
+use rhumb_wire::message::NewUrls;
 
 /// The links of these pages are passed on together.
 pub(crate) fn passed_on(batch: &NewUrls) {

@@ -197,7 +197,7 @@ async fn name_servers_are_asked_over_tls_and_over_https() {
             attempts: 2,
             hedge_after: 20 * MILLISECOND,
         };
-        let queries = Queries::with_tls(&settings, Some(shared::tls::client_config(true).unwrap())).unwrap();
+        let queries = Queries::with_tls(&settings, Some(rhumb_bus::tls::client_config(true).unwrap())).unwrap();
         let names = ["both.test", "away.test", "broken.test", "four.test"];
         let found = futures::future::join_all(names.map(|name| find(&queries, name))).await;
         assert!(matches!(&found[0], Found::Addresses { addresses, .. } if addresses.len() == 3), "{scheme}: {found:?}");

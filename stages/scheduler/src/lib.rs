@@ -11,7 +11,6 @@
 //! Rooms import one way, from an upper line to the ones below it:
 //!
 //! ```text
-//! shell                            the needs of ledgers, at the broker
 //! core                             steps, and what each kind of event does
 //! servers                          servers in play, their leases and partitions
 //! frontier  budget  robots         URLs, pages left, robots.txt
@@ -36,19 +35,15 @@ pub mod rights;
 mod robots;
 mod servers;
 mod settings;
-#[allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "a shell: it waits, and looks at the clock")]
-mod shell;
 pub mod spent;
 mod step;
 mod store;
 pub mod tokens;
 
-pub use crate::budget::schedulers::Schedulers;
 pub use crate::core::idle::Idle;
 pub use crate::core::scheduler::{Input, Scheduler, TABLES};
+pub use crate::keys::schedulers::Schedulers;
 pub use crate::ranking::quality;
 pub use crate::ranking::topics::{TopicLimits, Topics, TurnRules};
-pub use crate::robots::robots_txt::Robots;
 pub use crate::servers::halves::halve;
 pub use crate::settings::Settings;
-pub use crate::shell::LedgerShell;

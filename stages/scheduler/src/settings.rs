@@ -1,14 +1,14 @@
 //! What the scheduler needs of the configuration.
 
-use crate::budget::schedulers::Schedulers;
 use crate::keys::circle::Circle;
+use crate::keys::schedulers::Schedulers;
 use crate::ranking::policy::{self, Policy};
 use crate::ranking::quality::Qualities;
 use crate::ranking::topics::Topics;
-use shared::config::{self, DownloadPause, Group, OverBudget, Pipeline};
-use shared::partitions::{Directory, Owners};
-use shared::topics::Depths;
-use shared::url::host_of;
+use rhumb_config::topics::Depths;
+use rhumb_config::{DownloadPause, Group, OverBudget, Pipeline};
+use rhumb_partition::{Directory, Owners};
+use rhumb_url::host_of;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -43,7 +43,7 @@ pub struct Settings {
     /// By which name a robots.txt addresses this crawler.
     pub product_token: String,
     /// Which server is next.
-    pub policy: config::Policy,
+    pub policy: rhumb_config::Policy,
     /// Source of the qualities of URLs.
     pub quality: Qualities,
     /// URLs in a job for a server whose own limit is not known.
@@ -212,7 +212,7 @@ pub(crate) mod tests {
             respect_robots: true,
             robots_lifetime: Duration::from_secs(24 * 3600),
             product_token: "rhumb".into(),
-            policy: config::Policy::BreadthFirst,
+            policy: rhumb_config::Policy::BreadthFirst,
             quality: Provider::Depth.into(),
             requests_per_connection: 50,
             visit_budget: Duration::from_secs(60),

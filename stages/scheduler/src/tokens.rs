@@ -19,7 +19,7 @@
 //! more than it holds; a budget is used up only when that many pages were fetched. Schedulers may hold more when the
 //! budget was made smaller, or the bucket was lost.
 
-use shared::message::Errand;
+use rhumb_wire::message::Errand;
 use std::collections::BTreeMap;
 use std::fmt;
 

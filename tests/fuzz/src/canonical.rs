@@ -6,12 +6,12 @@
 
 use encoding_rs::{Encoding, ISO_2022_JP, SHIFT_JIS, UTF_8, UTF_16LE, WINDOWS_1252};
 use host_splitter::splitter::{Settings, Splitter};
-use shared::config::Pipeline;
-use shared::message::{FoundUrls, Origin, Quality};
-use shared::stage::{Core, Event, Output, Ticket};
-use shared::time::Timestamp;
-use shared::url::{Rules, Server, URL_BYTES_MAX, canonical, fingerprint, host_of, partition, path_of, server_of, surt};
-use shared::url_cache::UrlCache;
+use rhumb_config::Pipeline;
+use rhumb_stage::{Core, Event, Output, Ticket};
+use rhumb_url::time::Timestamp;
+use rhumb_url::url_cache::UrlCache;
+use rhumb_url::{Rules, Server, URL_BYTES_MAX, canonical, fingerprint, host_of, partition, path_of, server_of, surt};
+use rhumb_wire::message::{FoundUrls, Origin, Quality};
 use std::sync::LazyLock;
 use url::Url;
 

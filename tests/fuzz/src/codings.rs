@@ -7,7 +7,7 @@
 
 use flate2::Compression;
 use flate2::write::{GzEncoder, ZlibEncoder};
-use shared::content_coding::{Completeness, decode};
+use rhumb_warc::content_coding::{Completeness, decode};
 use std::io::Write as _;
 
 const CODINGS: [&str; 8] =

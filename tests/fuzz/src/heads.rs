@@ -8,7 +8,7 @@ use fetcher::effect::{Answer, Asked, Effect, End, Request, Response, Target};
 use fetcher::http::{Http, HttpSettings};
 use parser::options::Options;
 use parser::page::{Limits, links_by};
-use shared::message::{JobId, Validators};
+use rhumb_wire::message::{JobId, Validators};
 use std::cell::Cell;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;

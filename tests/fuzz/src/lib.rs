@@ -11,7 +11,7 @@ pub mod markup;
 pub mod messages;
 pub mod responses;
 
-use shared::config::{Layers, Pipeline};
+use rhumb_config::{Layers, Pipeline};
 
 /// Takes one input.
 ///

@@ -8,6 +8,16 @@ use dedup::dedup::Dedup;
 use host_splitter::splitter::Splitter;
 use parser::core::Parser;
 use resolver::resolver::Resolver;
+use rhumb_config::Pipeline;
+use rhumb_stage::{Core, Event, Output, Ticket};
+use rhumb_url::time::Timestamp;
+use rhumb_url::url_cache::UrlCache;
+use rhumb_wire::message::envelope::HEADER_BYTES;
+use rhumb_wire::message::{
+    Ask, AskReply, Boosts, ContentAsk, ContentReply, DnsRefresh, Documents, Edge, EdgeMessage, Errand, FRAME_VERSION,
+    FilteredUrls, FoundUrls, NewUrls, Outcomes, Page, ReadyUrls, Report, SplitUrls, ToFetcher, decode, encode, frame,
+    payloads, tap,
+};
 use rkyv::api::high::{HighDeserializer, HighSerializer, HighValidator};
 use rkyv::bytecheck::CheckBytes;
 use rkyv::rancor::Error as Rancor;
@@ -15,16 +25,6 @@ use rkyv::ser::allocator::ArenaHandle;
 use rkyv::util::AlignedVec;
 use rkyv::{Deserialize, Serialize};
 use scheduler::Scheduler;
-use shared::config::Pipeline;
-use shared::message::envelope::HEADER_BYTES;
-use shared::message::{
-    Ask, AskReply, Boosts, ContentAsk, ContentReply, DnsRefresh, Documents, Edge, EdgeMessage, Errand, FRAME_VERSION,
-    FilteredUrls, FoundUrls, NewUrls, Outcomes, Page, ReadyUrls, Report, SplitUrls, ToFetcher, decode, encode, frame,
-    payloads, tap,
-};
-use shared::stage::{Core, Event, Output, Ticket};
-use shared::time::Timestamp;
-use shared::url_cache::UrlCache;
 use std::fmt::Debug;
 use std::sync::LazyLock;
 use xxhash_rust::xxh3::xxh3_64;

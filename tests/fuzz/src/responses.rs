@@ -5,8 +5,8 @@
 
 use parser::options::Options;
 use parser::page::{Limits, Links, Response, links_by};
-use shared::config::Nofollow;
-use shared::url::canonical;
+use rhumb_config::Nofollow;
+use rhumb_url::canonical;
 use std::collections::HashSet;
 
 const LIMITS: Limits = Limits {

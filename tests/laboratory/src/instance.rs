@@ -3,17 +3,17 @@
 //! In: new pages, asks, reports. Out: jobs. Each step is committed to a store in memory, as in a process.
 
 use anyhow::ensure;
-use scheduler::quality::Provider;
-use scheduler::{Input, Scheduler, Schedulers, Settings, Topics};
-use shared::config::{DownloadPause, OverBudget, Policy};
-use shared::message::{
+use rhumb_config::topics::Depths;
+use rhumb_config::{DownloadPause, OverBudget, Policy};
+use rhumb_partition::{Directory, Owners};
+use rhumb_stage::store::{MemoryStore, Store as _};
+use rhumb_stage::{Core as _, Event, Output, Ticket};
+use rhumb_url::time::Timestamp;
+use rhumb_wire::message::{
     Ask, Job, Origin, Quality, ReadyUrls, RequestEnd, Resolution, ServerResolution, ToFetcher, Validators, decode,
 };
-use shared::partitions::{Directory, Owners};
-use shared::stage::store::{MemoryStore, Store as _};
-use shared::stage::{Core as _, Event, Output, Ticket};
-use shared::time::Timestamp;
-use shared::topics::Depths;
+use scheduler::quality::Provider;
+use scheduler::{Input, Scheduler, Schedulers, Settings, Topics};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;

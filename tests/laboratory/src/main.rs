@@ -20,7 +20,7 @@ struct CommandLine {
 
 fn main() -> ExitCode {
     let experiment = CommandLine::parse().experiment;
-    shared::log::begin(&shared::config::Log::default(), "rhumb");
+    rhumb_node::log::begin(&rhumb_config::Log::default(), "rhumb");
     let hold = match experiment {
         Experiment::Dns { out, seed } => run_dns(out, seed),
         Experiment::Order(what) => run_order(what),

@@ -3,7 +3,7 @@
 //! In: webs of hosts, generated. Out: `partitions-scaling.csv`, `partitions-growth.csv`, `partitions.svg` and each claim
 //! with what was found.
 //!
-//! The planner and the directory are the crawler's own ([`shared::partitions`]). Beside them stand two ways of finding an
+//! The planner and the directory are the crawler's own ([`rhumb_partition`]). Beside them stand two ways of finding an
 //! instance without a table: the rest of a division (*modulo*), and the instance whose hash with the partition is highest
 //! (*rendezvous*, Thaler and Ravishankar 1998). Instances join one by one until there are [`Settings::instances`], and leave
 //! again one by one.

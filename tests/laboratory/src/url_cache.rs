@@ -4,7 +4,7 @@
 //! found.
 //!
 //! A trace gives two streams: *full*, all links a crawler process finds, and *cross*, those that leave it for another
-//! process. RANDOM, STATIC, LRU and CLOCK are the crawler's own [`UrlCache`](shared::url_cache::UrlCache); two limits
+//! process. RANDOM, STATIC, LRU and CLOCK are the crawler's own [`UrlCache`](rhumb_url::url_cache::UrlCache); two limits
 //! stand beside them: MIN, which knows the future (Belady 1966), and INFINITE, which forgets nothing. The first third
 //! of a stream fills the caches and is not counted.
 //!

@@ -8,7 +8,7 @@
 
 use super::turns::{Contender, Spread, What, take_turns};
 use anyhow::{Context as _, ensure};
-use shared::topology::StageName;
+use rhumb_wire::topology::StageName;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use synthetic_web::Profile;

@@ -10,19 +10,19 @@ use super::order::Policy;
 use super::process::{Progress, cpu_s, main_thread_cpu_s, resident};
 use crate::faults::copy_folder;
 use anyhow::{Context as _, ensure};
+use rhumb_config::orders::{Author, DropOrder, Orders, Selection};
+use rhumb_config::{Layers, Pipeline, QualityProvider};
+use rhumb_node::disk::{DiskStore, StoreOptions};
+use rhumb_stage::store::Store;
+use rhumb_stage::{Core as _, Event, Output, Ticket};
+use rhumb_url::time::Timestamp;
+use rhumb_url::{fingerprint, host_hash, partition};
+use rhumb_wire::message::{
+    Ask, Boost, Boosts, Edge, Origin, Quality, ReadyUrls, Resolution, ServerResolution, ToFetcher, decode, encode,
+};
 use scheduler::quality::Qualities;
 use scheduler::{Scheduler, Settings, TABLES};
 use serde::{Deserialize, Serialize};
-use shared::config::{Layers, Pipeline, QualityProvider};
-use shared::message::{
-    Ask, Boost, Boosts, Edge, Origin, Quality, ReadyUrls, Resolution, ServerResolution, ToFetcher, decode, encode,
-};
-use shared::orders::{Author, DropOrder, Orders, Selection};
-use shared::stage::disk::{DiskStore, StoreOptions};
-use shared::stage::store::Store;
-use shared::stage::{Core as _, Event, Output, Ticket};
-use shared::time::Timestamp;
-use shared::url::{fingerprint, host_hash, partition};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;

@@ -45,12 +45,12 @@ pub fn fetch_all(input: impl BufRead) -> anyhow::Result<Fetched> {
                 hosts.insert(host.to_owned(), (address.parse()?, Vec::new()));
             }
             None => {
-                let host = shared::url::host_of(&line);
+                let host = rhumb_url::host_of(&line);
                 hosts.get_mut(host).with_context(|| format!("no address for {line}"))?.1.push(line);
             }
         }
     }
-    let mut tls = shared::tls::client_config(false)?;
+    let mut tls = rhumb_bus::tls::client_config(false)?;
     tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let fetched = runtime
@@ -58,7 +58,7 @@ pub fn fetch_all(input: impl BufRead) -> anyhow::Result<Fetched> {
     Ok(Fetched {
         pages: fetched.iter().map(|(pages, _)| pages).sum(),
         links: fetched.iter().map(|(_, links)| links).sum(),
-        peak_rss_bytes: shared::process::memory(std::process::id()).context("no memory in /proc")?.peak,
+        peak_rss_bytes: rhumb_telemetry::process::memory(std::process::id()).context("no memory in /proc")?.peak,
     })
 }
 

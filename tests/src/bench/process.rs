@@ -1,7 +1,7 @@
 //! This process while it measures: CPU time, memory, how far it is.
 
 use anyhow::Context as _;
-use shared::process;
+use rhumb_telemetry::process;
 use std::time::{Duration, Instant};
 
 /// Between two lines that tell how far a long run is.

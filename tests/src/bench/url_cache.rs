@@ -1,7 +1,7 @@
 //! How fast the URL cache answers: lookups a second on one core, by policy.
 
-use shared::url::fingerprint;
-use shared::url_cache::{Clock, Lru, Random, Replacement, UrlCache};
+use rhumb_url::fingerprint;
+use rhumb_url::url_cache::{Clock, Lru, Random, Replacement, UrlCache};
 use std::hint::black_box;
 use std::time::Instant;
 

@@ -7,6 +7,7 @@
 use anyhow::ensure;
 use clap::Parser;
 use dedup::seen::memory_store_bytes;
+use rhumb_config::DedupStore;
 use rhumb_tests::bench::bisect::{Found, Way};
 use rhumb_tests::bench::figures::Figure;
 use rhumb_tests::bench::order::{Measured, Policy};
@@ -15,7 +16,6 @@ use rhumb_tests::bench::turns::{self, Contender, Spread, Table, Web};
 use rhumb_tests::bench::{self, frontier, known_urls, median, scaling, url_cache, url_seen};
 use rhumb_tests::harness::World;
 use serde_json::json;
-use shared::config::DedupStore;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use synthetic_web::{Latency, PagesPerHost, Profile};

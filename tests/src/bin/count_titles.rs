@@ -3,11 +3,13 @@
 //! In: `titles`, an edge that a stage beside the pipeline brings (`titles/mod.rs`). Out: nothing but counts in `/metrics`.
 //! Streams that are kept by interest take any number of such consumers: each gets every message.
 
-use shared::message::{Edge, Undecodable, decode};
-use shared::metrics::Row;
-use shared::stage::store::StoreError;
-use shared::stage::{AnyCore, Context, Core, Count, Event, NoShell, Output, Source, Stage, assemble};
-use shared::time::Timestamp;
+use rhumb_node::{AnyCore, Context, NoShell, Stage, assemble};
+use rhumb_stage::store::StoreError;
+use rhumb_stage::{Core, Count, Event, Output};
+use rhumb_telemetry::metrics::Row;
+use rhumb_url::time::Timestamp;
+use rhumb_wire::message::{Edge, Undecodable, decode};
+use rhumb_wire::topology::Source;
 use std::collections::HashSet;
 use std::convert::Infallible;
 use std::process::ExitCode;
@@ -72,5 +74,5 @@ fn open(_context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
 }
 
 fn main() -> ExitCode {
-    shared::stage::main(&STAGE)
+    rhumb_node::main(&STAGE)
 }

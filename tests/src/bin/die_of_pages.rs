@@ -3,11 +3,13 @@
 //! In: `pages`. Out: `titles`. At `/` of host 1 the process aborts, as it would for want of memory; at `/` of host 2 the
 //! core panics.
 
-use shared::message::{Edge, Page, Undecodable, decode};
-use shared::metrics::Row;
-use shared::stage::store::StoreError;
-use shared::stage::{AnyCore, Context, Core, Count, Event, NoShell, Output, Source, Stage, Token, assemble};
-use shared::time::Timestamp;
+use rhumb_node::{AnyCore, Context, NoShell, Stage, assemble};
+use rhumb_stage::store::StoreError;
+use rhumb_stage::{Core, Count, Event, Output};
+use rhumb_telemetry::metrics::Row;
+use rhumb_url::time::Timestamp;
+use rhumb_wire::message::{Edge, Page, Undecodable, decode};
+use rhumb_wire::topology::{Source, Token};
 use std::convert::Infallible;
 use std::process::ExitCode;
 use titles::{TITLES, Title};
@@ -84,5 +86,5 @@ fn open(_context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
 }
 
 fn main() -> ExitCode {
-    shared::stage::main(&STAGE)
+    rhumb_node::main(&STAGE)
 }

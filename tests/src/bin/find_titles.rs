@@ -14,12 +14,14 @@
 //! From its first start on it gets every page. It is optional: `rhumb` removes its consumer when it holds the crawl
 //! back (P8).
 
-use shared::content_coding;
-use shared::message::{Edge, Page, Undecodable, decode};
-use shared::metrics::Row;
-use shared::stage::store::StoreError;
-use shared::stage::{AnyCore, Context, Core, Count, Event, NoShell, Output, Source, Stage, Token, assemble};
-use shared::time::Timestamp;
+use rhumb_node::{AnyCore, Context, NoShell, Stage, assemble};
+use rhumb_stage::store::StoreError;
+use rhumb_stage::{Core, Count, Event, Output};
+use rhumb_telemetry::metrics::Row;
+use rhumb_url::time::Timestamp;
+use rhumb_warc::content_coding;
+use rhumb_wire::message::{Edge, Page, Undecodable, decode};
+use rhumb_wire::topology::{Source, Token};
 use std::convert::Infallible;
 use std::process::ExitCode;
 use titles::{TITLES, Title};
@@ -105,5 +107,5 @@ fn open(context: &Context) -> anyhow::Result<Box<dyn AnyCore>> {
 }
 
 fn main() -> ExitCode {
-    shared::stage::main(&STAGE)
+    rhumb_node::main(&STAGE)
 }

@@ -4,7 +4,7 @@
 
 use super::command::POLL;
 use async_nats::jetstream;
-use shared::stage::{Holder, holders};
+use rhumb_node::{Holder, holders};
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::path::Path;

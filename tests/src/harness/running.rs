@@ -7,8 +7,8 @@ use super::command::{COMMAND_AT_MOST, POLL, Said, binaries, ended_within, metric
 use anyhow::Context as _;
 use rhumb::handle::Handle;
 use rhumb::status::Summary;
+use rhumb_bus::Access;
 use rustix::process::{Pid, Signal, kill_process};
-use shared::bus::Access;
 use std::fs::File;
 use std::io::{Read as _, Seek as _};
 use std::path::PathBuf;

@@ -4,12 +4,12 @@
 use super::broker::{Delivery, Outgoing, SoftMessage};
 use super::plan::Micros;
 use super::web::ConnectionId;
+use rhumb_bus::OwnersTable;
+use rhumb_config::scope_entry::ScopeEntry;
+use rhumb_stage::settlement::PubAck;
+use rhumb_wire::message::Edge;
+use rhumb_wire::topology::StageName;
 use scheduler::ledger_need::LedgerAnswer;
-use shared::bus::OwnersTable;
-use shared::message::Edge;
-use shared::scope_entry::ScopeEntry;
-use shared::stage::settlement::PubAck;
-use shared::topology::StageName;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 

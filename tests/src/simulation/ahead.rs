@@ -5,9 +5,9 @@ use super::agenda::{Place, Process};
 use super::around::Around;
 use super::scaling::Asked;
 use bytes::Bytes;
-use shared::partitions::{Owners, Ready};
-use shared::stage::store::{Changes, Table};
-use shared::stage::{Beside, Bill, Changed, Copied, Follows, Importing, Loading, Removal, Rows, Unfit};
+use rhumb_partition::{Owners, Ready};
+use rhumb_stage::store::{Changes, Table};
+use rhumb_stage::{Beside, Bill, Changed, Copied, Follows, Importing, Loading, Removal, Rows, Unfit};
 use std::collections::{BTreeMap, VecDeque};
 
 /// Rows that one commit removes.

@@ -14,11 +14,11 @@ use super::web::Web;
 use bytes::Bytes;
 use fetcher::effect::{Answer as Fetched, Asked};
 use parser::content::Answer as Judged;
+use rhumb_stage::settlement::{Expected, PubAck, Rewound, StreamLook};
+use rhumb_wire::message::{Ask, ContentAsk, Edge, decode, encode};
+use rhumb_wire::topology::StageName;
+use rhumb_wire::topology::Token;
 use scheduler::ledger_need::{Entered, LedgerNeed};
-use shared::message::{Ask, ContentAsk, Edge, decode, encode};
-use shared::stage::Token;
-use shared::stage::settlement::{Expected, PubAck, Rewound, StreamLook};
-use shared::topology::StageName;
 use std::collections::HashMap;
 
 /// As in the fetcher's shell.

@@ -8,9 +8,9 @@
 use super::agenda::{EffectId, Place, Process};
 use super::plan::Micros;
 use bytes::Bytes;
-use shared::config::Pipeline;
-use shared::message::Edge;
-use shared::stage::Token;
+use rhumb_config::Pipeline;
+use rhumb_wire::message::Edge;
+use rhumb_wire::topology::Token;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// A message for a stream.

@@ -21,11 +21,13 @@ use super::circles::Circles;
 use super::graph::Robots;
 use super::plan::{Micros, SECOND};
 use super::web::Web;
-use shared::config::{DownloadPause, Pipeline};
-use shared::message::{Edge, JobId, NewUrls, Outcome, Outcomes, Report, RequestEnd, RequestResult, ToFetcher, decode};
-use shared::stage::Count;
-use shared::topology::StageName;
-use shared::url::{host_of, path_of, registered_domain, server_of};
+use rhumb_config::{DownloadPause, Pipeline};
+use rhumb_stage::Count;
+use rhumb_url::{host_of, path_of, registered_domain, server_of};
+use rhumb_wire::message::{
+    Edge, JobId, NewUrls, Outcome, Outcomes, Report, RequestEnd, RequestResult, ToFetcher, decode,
+};
+use rhumb_wire::topology::StageName;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 

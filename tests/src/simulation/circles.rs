@@ -2,9 +2,9 @@
 //! over all schedulers, and the time between two contacts of a group.
 
 use super::plan::Micros;
-use shared::config::{Group, Pipeline};
-use shared::message::JobId;
-use shared::url::{host_of, registered_domain};
+use rhumb_config::{Group, Pipeline};
+use rhumb_url::{host_of, registered_domain};
+use rhumb_wire::message::JobId;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::time::Duration;

@@ -5,9 +5,9 @@
 
 use super::dice::Dice;
 use super::plan::{MILLISECOND, Micros, Plan, SECOND};
-use shared::config::Follow;
-use shared::message::Outcome;
-use shared::url::{host_of, path_of, server_of};
+use rhumb_config::Follow;
+use rhumb_url::{host_of, path_of, server_of};
+use rhumb_wire::message::Outcome;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What lies at a path.

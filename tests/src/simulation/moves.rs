@@ -8,10 +8,10 @@ use super::ahead::Ahead;
 use super::around::Around;
 use super::plan::{MILLISECOND, Micros, SECOND};
 use super::scaling::Asked;
-use shared::bus::OwnersTable;
-use shared::partitions::{Owners, Split};
-use shared::stage::store::{Changes, MemoryStore};
-use shared::stage::{Beside, Rows, steps};
+use rhumb_bus::OwnersTable;
+use rhumb_partition::{Owners, Split};
+use rhumb_stage::store::{Changes, MemoryStore};
+use rhumb_stage::{Beside, Rows, steps};
 use std::collections::VecDeque;
 use std::sync::Arc;
 

@@ -17,16 +17,16 @@ use host_splitter::splitter::Splitter;
 use parser::core::Parser;
 use resolver::effect::Found;
 use resolver::resolver::Resolver;
+use rhumb_bus::OwnersTable;
+use rhumb_config::{Pipeline, UrlCacheSettings, open_url_cache};
+use rhumb_partition::Owners;
+use rhumb_stage::Core as _;
+use rhumb_url::time::Timestamp;
+use rhumb_url::url_cache::UrlCache;
+use rhumb_wire::topology::{Source, StageName};
 use scheduler::ledger_need::{LedgerAnswer, LedgerNeed};
 use scheduler::quality::Qualities;
 use scheduler::{Idle, Scheduler, Schedulers, Settings};
-use shared::bus::OwnersTable;
-use shared::config::{Pipeline, UrlCacheSettings};
-use shared::partitions::Owners;
-use shared::stage::Core as _;
-use shared::time::Timestamp;
-use shared::topology::{Source, StageName};
-use shared::url_cache::UrlCache;
 use std::any::Any;
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -160,7 +160,7 @@ pub(crate) fn all(pipeline: &Pipeline, scales: bool) -> BTreeMap<Place, Box<dyn 
 }
 
 fn cache(settings: &UrlCacheSettings) -> UrlCache {
-    UrlCache::open("cache", settings).expect("a cache without a file")
+    open_url_cache("cache", settings).expect("a cache without a file")
 }
 
 fn node(place: Place, pipeline: Pipeline) -> Box<dyn AnyNode> {

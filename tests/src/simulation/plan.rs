@@ -1,7 +1,7 @@
 //! Plan: what a seed stands for: how many instances, which limits, which faults.
 
 use super::dice::Dice;
-use shared::config::{Follow, Group, GroupedBy, Layers, Pipeline, Topic};
+use rhumb_config::{Follow, Group, GroupedBy, Layers, Pipeline, Topic};
 use std::time::Duration;
 
 /// Simulated microseconds since the beginning.

@@ -1,10 +1,10 @@
 //! Routes: which edge, and where on it, a subject means; the broker in memory knows edges, the settlement subjects.
 
-use shared::bus::{LANES, Subjects};
-use shared::config::Pipeline;
-use shared::message::Edge;
-use shared::stage::Token;
-use shared::topology::Division;
+use rhumb_config::Pipeline;
+use rhumb_wire::message::Edge;
+use rhumb_wire::topology::Division;
+use rhumb_wire::topology::Token;
+use rhumb_wire::{LANES, Subjects};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub(crate) struct Routes {
 
 impl Routes {
     pub(crate) fn new(pipeline: &Pipeline) -> Self {
-        let subjects = Subjects::new(pipeline);
+        let subjects = pipeline.subjects();
         let mut by_subject = HashMap::new();
         for edge in Edge::ALL {
             let lanes = (0..LANES).map(Token::Lane);

@@ -4,7 +4,7 @@ use super::agenda::{Answer, EffectId, Happening, Process};
 use super::around::Around;
 use super::plan::MILLISECOND;
 use host_splitter::effect::Answer as Scope;
-use shared::scope_entry::ScopeEntry;
+use rhumb_config::scope_entry::ScopeEntry;
 use std::collections::HashMap;
 
 /// How far a process has come.

@@ -8,9 +8,9 @@ use super::life::{Died, LifeOf, Tenure};
 use super::node::Simulated;
 use super::plan::{Micros, SECOND};
 use super::scaling::{Asked, Watch};
-use shared::partitions::is_to_have_others;
-use shared::stage::store::Changes;
-use shared::stage::{Beside, Event, Removal};
+use rhumb_partition::is_to_have_others;
+use rhumb_stage::store::Changes;
+use rhumb_stage::{Beside, Event, Removal};
 use std::time::Duration;
 
 /// How long a drain may take when the instance is to have other partitions, as in the stage loop.

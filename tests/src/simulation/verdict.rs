@@ -5,10 +5,10 @@ use super::checks::url_of;
 use super::node::AnyNode;
 use super::plan::SECOND;
 use super::world::{Ended, Failure, World};
-use shared::message::Outcome;
-use shared::stage::settled_count;
-use shared::topology::StageName;
-use shared::url::server_of;
+use rhumb_stage::settled_count;
+use rhumb_url::server_of;
+use rhumb_wire::message::Outcome;
+use rhumb_wire::topology::StageName;
 use std::collections::BTreeSet;
 
 impl World {

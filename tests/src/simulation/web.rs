@@ -8,8 +8,8 @@ use super::checks::Answered;
 use super::graph::{Graph, Page, Robots};
 use super::plan::{MILLISECOND, Micros, Plan};
 use fetcher::effect::{Answer as Fetched, End, Request, Response};
-use shared::message::{FailureKind, HttpVersion, JobId, Truncation, Validators};
-use shared::url::{path_of, server_of};
+use rhumb_url::{path_of, server_of};
+use rhumb_wire::message::{FailureKind, HttpVersion, JobId, Truncation, Validators};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 

@@ -15,12 +15,12 @@ use super::scope::ScopeBucket;
 use super::verdict::open_urls;
 use super::web::Web;
 use super::{nodes, scope, web};
-use shared::config::{DEFAULT_TOPIC, Follow};
-use shared::message::{Edge, FoundUrls, Origin, encode, tap};
-use shared::scope_entry::ScopeEntry;
-use shared::stage::Token;
-use shared::topology::StageName;
-use shared::url::host_of;
+use rhumb_config::scope_entry::ScopeEntry;
+use rhumb_config::{DEFAULT_TOPIC, Follow};
+use rhumb_url::host_of;
+use rhumb_wire::message::{Edge, FoundUrls, Origin, encode, tap};
+use rhumb_wire::topology::StageName;
+use rhumb_wire::topology::Token;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 

@@ -16,8 +16,8 @@ use super::plan::Plan;
 /// All names of the web.
 const NAMES: &str = "*.web.test";
 /// The certificate of hosts that sign it themselves: for another name.
-const SELF_SIGNED: &[u8] = include_bytes!("../../../shared/tests/certificate/certificate.der");
-const SELF_SIGNED_KEY: &[u8] = include_bytes!("../../../shared/tests/certificate/key.der");
+const SELF_SIGNED: &[u8] = include_bytes!("../../../shared/bus/tests/certificate/certificate.der");
+const SELF_SIGNED_KEY: &[u8] = include_bytes!("../../../shared/bus/tests/certificate/key.der");
 /// A key of 2048 bits: nothing here makes one.
 const RSA_KEY: &[u8] = include_bytes!("../certificate/rsa_key.der");
 

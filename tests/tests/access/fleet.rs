@@ -2,9 +2,8 @@
 
 use super::{MINUTE, block_on};
 use rhumb_tests::harness::{Finished, Guarded, World, binaries, ended_within, signal};
+use rhumb_wire::topology::{StageName, User};
 use rustix::process::Signal;
-use shared::bus::Subjects;
-use shared::topology::{StageName, User};
 use std::fs::File;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -223,7 +222,7 @@ fn an_answer_is_no_key() {
     let key = |user: &str, name: &str| format!("$KV.rhumb_default_leases.{user}.{name}");
     block_on(async {
         let tap = broker.client("tap").await.expect("the broker lets it in");
-        let control = Subjects::new(&broker.pipeline("tap"));
+        let control = broker.pipeline("tap").subjects();
         for (to, own) in [("all", key("resolver", "77")), ("supervision", key("supervisor", "77"))] {
             let (to, question) = (control.control(to), "\"status\"");
             let end = Instant::now() + MINUTE / 2;

@@ -4,8 +4,8 @@ use super::block_on;
 use async_nats::{Client, Message};
 use futures::StreamExt as _;
 use rhumb_tests::harness::Guarded;
-use shared::bus::Subjects;
-use shared::topology::{Edge, Kind, STAGES, User};
+use rhumb_wire::Subjects;
+use rhumb_wire::topology::{Edge, Kind, STAGES, User};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
@@ -97,7 +97,7 @@ async fn taken(messages: &mut (impl futures::Stream<Item = Message> + Unpin), ex
 #[test]
 fn a_user_publishes_where_the_tables_say_and_nowhere_else() {
     let broker = Guarded::start(None);
-    let subjects = Subjects::new(&broker.pipeline("operator"));
+    let subjects = broker.pipeline("operator").subjects();
     block_on(async {
         let clients = clients(&broker).await;
         let mut heard = clients[&User::Operator].subscribe(subjects.everything()).await.expect("a subscription");
@@ -124,7 +124,7 @@ fn a_user_publishes_where_the_tables_say_and_nowhere_else() {
 #[test]
 fn a_user_hears_what_the_tables_say_and_no_other_users_replies() {
     let broker = Guarded::start(None);
-    let subjects = Subjects::new(&broker.pipeline("operator"));
+    let subjects = broker.pipeline("operator").subjects();
     block_on(async {
         let clients = clients(&broker).await;
         let mut heard = BTreeMap::new();

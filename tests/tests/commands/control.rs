@@ -1,9 +1,9 @@
 //! Control: a crawl is started, fed, scaled, stopped, resumed and deleted.
 
 use super::{ENDS_WITHIN, MINUTE, slow_web, slower_web};
+use rhumb_bus::Access;
 use rhumb_tests::harness::{Cluster, Running, World, binaries, ended_within, json, rhumb, signal, within};
 use rustix::process::{Pid, Signal, kill_process};
-use shared::bus::Access;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};

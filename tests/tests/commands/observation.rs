@@ -196,7 +196,7 @@ fn until_known(crawl: &Running) -> Value {
     loop {
         let top = crawl.rhumb(&["queue", "--top", "1", "--json"]);
         let top: Value = serde_json::from_str(&top.out).expect("JSON");
-        let host = shared::url::host_of(top["server"].as_str().expect("a server"));
+        let host = rhumb_url::host_of(top["server"].as_str().expect("a server"));
         let said = crawl.rhumb(&["queue", "--host", host, "--limit", "12", "--json"]);
         assert_eq!(said.code, 0, "{}", said.err);
         let queue: Value = serde_json::from_str(&said.out).expect("JSON");
@@ -220,7 +220,7 @@ fn the_queue_of_a_host_is_listed_in_the_order_in_which_it_is_fetched() {
     crawl.until(MINUTE, |summary| summary.pages > 50);
     let queue = until_known(&crawl);
     let server = queue["server"].as_str().expect("a server");
-    let host = shared::url::host_of(server);
+    let host = rhumb_url::host_of(server);
     let listed: Vec<&str> =
         queue["urls"].as_array().expect("a list").iter().filter_map(|url| url["url"].as_str()).collect();
     let text = crawl.rhumb(&["queue", "--host", host]);

@@ -1,9 +1,9 @@
 //! Tools: `canonical`, `robots` and `links`, which need no crawl.
 
+use rhumb_node::exit_codes::{CRAWL, ROWS, STAGE, help, help_of_all, table};
 use rhumb_tests::harness::{binaries, rhumb};
+use rhumb_wire::topology::STAGES;
 use serde_json::Value;
-use shared::exit_codes::{CRAWL, ROWS, STAGE, help, help_of_all, table};
-use shared::topology::STAGES;
 use std::process::Command;
 
 #[test]

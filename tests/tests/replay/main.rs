@@ -88,7 +88,7 @@ fn a_replay_comes_to_what_the_crawl_came_to_and_contacts_nobody() {
         assert_eq!(finished.summary.outcomes, recorded.summary.outcomes, "{name}");
         assert_same(&world.data(), &world.replay_data(name));
         archive = world.replay_data(name).join("archive");
-        let files: Vec<PathBuf> = shared::warc_files::in_folder(&archive).expect("an archive");
+        let files: Vec<PathBuf> = rhumb_warc::warc_files::in_folder(&archive).expect("an archive");
         assert!(!files.is_empty() && files.iter().all(|file| file.to_string_lossy().ends_with(format)), "{files:?}");
     }
     let report = world.web.report();

@@ -182,6 +182,21 @@ pub(crate) fn circles(needs: &BTreeSet<Need>) -> Vec<Vec<&Need>> {
     circles
 }
 
+/// What the rooms of a crate need of one another: its modules at the top, each with all that is below it.
+pub(crate) fn needs_of_rooms(needs: &BTreeSet<Need>, root: &str) -> BTreeSet<Need> {
+    let room = |path: &str| {
+        let below = path.strip_prefix(folder_of_modules(root, true)).unwrap_or(path).trim_start_matches('/');
+        below.split('/').next().unwrap_or(below).trim_end_matches(".rs").to_owned()
+    };
+    let of_rooms = needs.iter().map(|need| Need {
+        from: room(&need.from),
+        line: need.line,
+        to: room(&need.to),
+        path: format!("{} in {}", need.path, need.from),
+    });
+    of_rooms.filter(|need| need.from != need.to).collect()
+}
+
 /// The files of a circle.
 pub(crate) fn files<'a>(circle: &[&'a Need]) -> BTreeSet<&'a str> {
     circle.iter().map(|need| need.from.as_str()).collect()
@@ -222,6 +237,25 @@ mod tests {
             ("d.rs", "use crate::a::A;\nuse std::fmt;\n"),
         ];
         assert_eq!(needs(&files), (vec!["a:1 b".into(), "b:2 c".into(), "c:1 a".into(), "d:1 a".into()], 1));
+    }
+
+    #[test]
+    fn a_circle_of_rooms_is_found_where_no_files_close_one() {
+        let sources: Vec<Source> = [
+            ("lib.rs", "mod a;\nmod b;\n"),
+            ("a/mod.rs", "mod one;\nmod two;\n"),
+            ("a/one.rs", "use crate::b::B;\npub(crate) struct One(B);\n"),
+            ("a/two.rs", "pub(crate) struct Two;\n"),
+            ("b.rs", "use crate::a::two::Two;\npub(crate) struct B(Two);\n"),
+        ]
+        .iter()
+        .map(|(name, text)| Source::new(format!("src/{name}"), text))
+        .collect();
+        let needs = Modules::read(&sources, "src/lib.rs").needs();
+        assert_eq!(circles(&needs).len(), 0);
+        let rooms = needs_of_rooms(&needs, "src/lib.rs");
+        let listed: Vec<String> = rooms.iter().map(|need| format!("{} {}", need.from, need.to)).collect();
+        assert_eq!((listed, circles(&rooms).len()), (vec!["a b".into(), "b a".into()], 1));
     }
 
     #[test]

@@ -89,6 +89,21 @@ fn all_circles(sources: &[Source]) -> Vec<String> {
     messages
 }
 
+fn circles_of_rooms(sources: &[Source]) -> Vec<String> {
+    let mut messages = Vec::new();
+    for root in roots(sources) {
+        let needs = circles::needs_of_rooms(&Modules::read(sources, root).needs(), root);
+        for circle in circles::circles(&needs) {
+            let rooms: Vec<&str> = circles::files(&circle).into_iter().collect();
+            messages.push(format!("{root}: a circle of {} rooms: {}", rooms.len(), rooms.join(", ")));
+            messages.extend(
+                circle.iter().map(|need| format!("  {} needs {} ({}:{})", need.from, need.to, need.path, need.line)),
+            );
+        }
+    }
+    messages
+}
+
 /// The packages that a manifest depends on, each with its line.
 fn dependencies(manifest: &str) -> Vec<(usize, &str)> {
     let mut is_inside = false;
@@ -128,11 +143,36 @@ fn stages_that_meet(manifests: &[(String, String)]) -> Vec<String> {
 
 fn manifests_of_stages(root: &Path) -> Vec<(String, String)> {
     let folders = fs::read_dir(root.join("stages")).expect("the folder of the stages").flatten();
+    // Whose programs are of all stages.
+    let folders = folders.filter(|folder| folder.file_name() != "programs");
     let manifests = folders.filter_map(|folder| {
         let text = fs::read_to_string(folder.path().join("Cargo.toml")).ok()?;
         Some((format!("stages/{}/Cargo.toml", folder.file_name().display()), text))
     });
     manifests.collect()
+}
+
+/// Crates that are pure: what runs a core as a process is not below them.
+const PURE: [&str; 12] = [
+    "shared/url",
+    "shared/telemetry",
+    "shared/wire",
+    "shared/partition",
+    "shared/robots",
+    "shared/config",
+    "shared/stage",
+    "stages/host-splitter",
+    "stages/dedup",
+    "stages/scheduler",
+    "stages/parser",
+    "stages/archiver",
+];
+/// What none of these builds, for its tests neither.
+const IMPURE: [&str; 7] = ["tokio", "async-nats", "axum", "rustls", "fjall", "rhumb-bus", "rhumb-node"];
+
+fn impure(path: &str, manifest: &str) -> Vec<String> {
+    let found = dependencies(manifest).into_iter().filter(|(_, name)| IMPURE.contains(name));
+    found.map(|(line, name)| format!("{path}:{line}: {} depends on {name}", package(manifest))).collect()
 }
 
 fn assert_none(rule: &str, violations: &[String]) {
@@ -155,10 +195,25 @@ fn imports_within_a_crate_go_one_way() {
 }
 
 #[test]
+fn rooms_of_a_crate_need_one_another_one_way() {
+    let sources = read_all(&repository());
+    assert_none("modules at the top of a crate, with all below them, close no circle", &circles_of_rooms(&sources));
+}
+
+#[test]
 fn no_stage_depends_on_another() {
     let manifests = manifests_of_stages(&repository());
     assert!(manifests.len() >= 7, "{} stages found", manifests.len());
     assert_none("stages meet in messages alone", &stages_that_meet(&manifests));
+}
+
+#[test]
+fn cores_build_without_a_broker_a_runtime_or_a_store_on_disk() {
+    let root = repository();
+    let read = |folder: &str| fs::read_to_string(root.join(folder).join("Cargo.toml")).expect("a manifest");
+    let found: Vec<String> = PURE.iter().flat_map(|folder| impure(folder, &read(folder))).collect();
+    assert_none("what is pure has no dependency that waits", &found);
+    assert_eq!(impure("a", "[package]\nname = \"a\"\n[dev-dependencies]\nfjall.workspace = true\n").len(), 1);
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use super::*;
 use crate::page::tests::page;
 use crate::settings::{DOCUMENT_WAIT_MAX, OUTCOME_WAIT};
-use shared::config::WarcFormat;
-use shared::message::Origin;
+use rhumb_config::WarcFormat;
+use rhumb_wire::message::Origin;
 use std::path::PathBuf;
 
 const LINGER: Duration = Duration::from_millis(200);
@@ -293,7 +293,7 @@ fn a_file_is_finished_when_it_is_large_or_old_or_the_end_has_come() {
 #[test]
 fn the_table_of_metrics_has_a_row_for_each_number_and_no_other() {
     let core = Bench::new().core;
-    assert_eq!(shared::metrics::unlike(crate::metrics::METRICS, &core.counts(), &core.histograms()), [""; 0]);
+    assert_eq!(rhumb_telemetry::metrics::unlike(crate::metrics::METRICS, &core.counts(), &core.histograms()), [""; 0]);
 }
 
 #[test]

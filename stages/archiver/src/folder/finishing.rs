@@ -4,7 +4,7 @@
 use super::directory::sync_dir;
 use crate::index::Line;
 use anyhow::Context as _;
-use shared::config::WarcFormat;
+use rhumb_config::WarcFormat;
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, BufWriter, Write as _};
 use std::path::{Path, PathBuf};

@@ -31,7 +31,7 @@ pub struct Found {
 
 /// Identity of a page: its URL and when it came.
 pub(crate) fn page_key(url: &str, date: &str) -> u64 {
-    shared::url::fingerprint(&format!("{url} {date}"))
+    rhumb_url::fingerprint(&format!("{url} {date}"))
 }
 
 impl Found {

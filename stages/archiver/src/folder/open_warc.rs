@@ -10,7 +10,7 @@ use crate::index::Line;
 use crate::record::{Record, Writer, record_id};
 use crate::time::date;
 use anyhow::Context as _;
-use shared::config::WarcFormat;
+use rhumb_config::WarcFormat;
 use std::fs::{self, File};
 use std::path::Path;
 

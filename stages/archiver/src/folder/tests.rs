@@ -5,7 +5,7 @@ use crate::digests::Digests;
 use crate::index::Line;
 use crate::page;
 use crate::page::tests::page;
-use shared::message::Page;
+use rhumb_wire::message::Page;
 use std::path::Path;
 
 fn settings(dir: &Path, instance: u16) -> FolderSettings {

@@ -3,10 +3,10 @@ mod halves;
 use super::*;
 use crate::meta::{COUNTS, SERIALS, key};
 use proptest::prelude::*;
-use shared::config::DedupStore;
-use shared::message::{Body, NewUrls, Origin};
-use shared::stage::store::{Changes, MemoryStore};
-use shared::url::partition;
+use rhumb_config::DedupStore;
+use rhumb_stage::store::{Changes, MemoryStore};
+use rhumb_url::partition;
+use rhumb_wire::message::{Body, NewUrls, Origin};
 use std::collections::{HashMap, HashSet};
 
 const PARTITIONS: u16 = 4;
@@ -29,7 +29,7 @@ fn settings(store: DedupStore) -> Settings {
 }
 
 fn cache() -> UrlCache {
-    UrlCache::replacing(4, Box::new(shared::url_cache::Clock::new(4)))
+    UrlCache::replacing(4, Box::new(rhumb_url::url_cache::Clock::new(4)))
 }
 
 /// The state of an instance, which outlives it.
@@ -140,7 +140,7 @@ fn serials_tell_the_generation_and_begin_anew_in_each() {
     assert_eq!([serials(&mut core, "http://a.test/1"), serials(&mut core, "http://a.test/2")], [1, 2]);
     drop(core);
     let mut core = open(3);
-    let follow = shared::identity::serials_follow(3);
+    let follow = rhumb_config::identity::serials_follow(3);
     assert_eq!(serials(&mut core, "http://a.test/3"), follow + 1);
     assert_eq!(run(&mut core, batch(&[("http://a.test/1", 0)], &["p"])), [], "what was known stays known");
     drop(core);
@@ -201,7 +201,7 @@ fn what_is_counted_counts_in_the_partition_of_its_batch() {
 #[test]
 fn a_url_without_an_origin_is_corrupt() {
     for broken in [batch(&[("http://a.test/", 1)], &["p"]), SplitUrls { origin_of: vec![0], ..batch(&[], &["p"]) }] {
-        let payload = shared::message::encode(&broken);
+        let payload = rhumb_wire::message::encode(&broken);
         assert!(matches!(Dedup::decode(Edge::UrlsSplit, &payload), Err(Undecodable::Corrupt(_))));
     }
 }
@@ -371,5 +371,5 @@ fn batches_that_wait_are_bounded_by_the_buffer() {
 fn the_table_of_metrics_has_a_row_for_each_number_and_no_other() {
     let state = State::new();
     let core = open(&state, &[0]);
-    assert_eq!(shared::metrics::unlike(crate::metrics::METRICS, &core.counts(), &core.histograms()), [""; 0]);
+    assert_eq!(rhumb_telemetry::metrics::unlike(crate::metrics::METRICS, &core.counts(), &core.histograms()), [""; 0]);
 }

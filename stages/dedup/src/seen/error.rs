@@ -1,6 +1,6 @@
 //! What can go wrong with a URL-seen store, and the way out.
 
-use shared::stage::store::StoreError;
+use rhumb_stage::store::StoreError;
 use std::path::Path;
 
 /// Why a call failed. The store is to be opened again, from what was committed last, unless it says that it goes on.

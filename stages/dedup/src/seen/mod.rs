@@ -55,9 +55,9 @@ use self::folder::Folder;
 use self::memory::Memory;
 use self::sieve::Sieve;
 use self::state::State;
-use shared::config::{DedupStore, Durability, Pipeline};
-use shared::partitions::Split;
-use shared::time::Timestamp;
+use rhumb_config::{DedupStore, Durability, Pipeline};
+use rhumb_partition::Split;
+use rhumb_url::time::Timestamp;
 use std::path::PathBuf;
 use std::time::Duration;
 

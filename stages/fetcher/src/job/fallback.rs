@@ -7,9 +7,9 @@
 use super::{Phase, Running};
 use crate::effect::Effect;
 use crate::surroundings::Surroundings;
-use shared::message::FailureKind;
-use shared::stage::Output;
-use shared::time::Timestamp;
+use rhumb_stage::Output;
+use rhumb_url::time::Timestamp;
+use rhumb_wire::message::FailureKind;
 
 impl Running {
     /// A request failed, and no head came. With the first one of a job that began over HTTP/1.1 the server is forgotten: it

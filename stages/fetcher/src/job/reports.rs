@@ -3,9 +3,10 @@
 use super::{Phase, Running};
 use crate::effect::Effect;
 use crate::surroundings::Surroundings;
-use shared::message::{Report, RequestEnd};
-use shared::stage::{Output, Token};
-use shared::time::{Timestamp, micros};
+use rhumb_stage::Output;
+use rhumb_url::time::{Timestamp, micros};
+use rhumb_wire::message::{Report, RequestEnd};
+use rhumb_wire::topology::Token;
 
 impl Running {
     /// When to send the next renewal, if one is needed. One report at a time, so that they reach their stream in order.

@@ -12,7 +12,7 @@ use super::record::{Damage, Head, Kind};
 use super::recording::Recording;
 use super::scan::Form;
 use super::table::Row;
-use shared::url::canonical;
+use rhumb_url::canonical;
 use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read as _, Seek as _, SeekFrom};

@@ -4,8 +4,8 @@
 //! `index.rs` and `finishing.rs` of the archiver write it: the last record of a file is one that the index names.
 
 use super::record::{Head, Kind, millis};
+use rhumb_config::WarcFormat;
 use serde::Deserialize;
-use shared::config::WarcFormat;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader};
 use std::path::Path;

@@ -10,7 +10,7 @@ use super::record::{Head, Kind};
 use super::scan::{Form, Found, scan};
 use super::table::{About, Making, Row, Table};
 use anyhow::Context as _;
-use shared::url::{canonical, fingerprint};
+use rhumb_url::{canonical, fingerprint};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::MetadataExt as _;

@@ -4,7 +4,7 @@
 //! is wrong with it. Limit: [`HEAD_BYTES_MAX`].
 //! Source: WARC 1.1 (ISO 28500:2017), and what wget, Heritrix and warcio write.
 
-use shared::message::Truncation;
+use rhumb_wire::message::Truncation;
 use std::io::{self, BufRead, Read as _};
 use std::net::IpAddr;
 use std::time::UNIX_EPOCH;

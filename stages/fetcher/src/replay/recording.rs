@@ -5,7 +5,7 @@
 //! Sources: RFC 9112, sections 4, 5 and 7.1; what wget, Heritrix and warcio write.
 
 use super::record::{Damage, Head, Kind};
-use shared::message::{HttpVersion, Truncation};
+use rhumb_wire::message::{HttpVersion, Truncation};
 
 /// Headers, at most; as of the web.
 const HEADERS_MAX: usize = 256;

@@ -8,14 +8,14 @@ use fetcher::core::Fetcher;
 use fetcher::effect::{Answer, Asked, Effect};
 use fetcher::http::{Http, HttpSettings, Rate};
 use fetcher::settings::Settings;
-use shared::address::Reach;
-use shared::config::Proxy;
-use shared::message::{
+use rhumb_config::Proxy;
+use rhumb_stage::{Core as _, Event, Output, Ticket};
+use rhumb_url::address::Reach;
+use rhumb_url::time::Timestamp;
+use rhumb_wire::message::{
     Ask, AskReply, Edge, FailureKind, Job, JobId, JobKind, Origin, Page, Report, Request, RequestEnd, ToFetcher,
     Validators, decode,
 };
-use shared::stage::{Core as _, Event, Output, Ticket};
-use shared::time::Timestamp;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
@@ -31,10 +31,10 @@ pub(crate) fn settings() -> Settings {
         ask_lifetime: Duration::from_secs(1),
         renew_every: Duration::from_secs(5),
         delay: Duration::ZERO,
-        download_pause: shared::config::DownloadPause::default(),
+        download_pause: rhumb_config::DownloadPause::default(),
         reach: Reach::All,
         doubt_max: Duration::from_secs(600),
-        past: shared::doubt::Past::Successful,
+        past: rhumb_stage::doubt::Past::Successful,
         body_bytes_max: 1 << 20,
         sitemap_bytes_max: 50 << 20,
         streams: 1,

@@ -3,15 +3,16 @@
 use fetcher::core::Fetcher;
 use fetcher::effect::{Answer, Asked, Effect, End, Response};
 use fetcher::settings::Settings;
-use shared::address::Reach;
-use shared::config::DownloadPause;
-use shared::doubt::Past;
-use shared::message::{
+use rhumb_config::DownloadPause;
+use rhumb_config::orders::Orders;
+use rhumb_stage::doubt::Past;
+use rhumb_stage::{Core as _, Event, Output, Ticket};
+use rhumb_url::address::Reach;
+use rhumb_url::time::Timestamp;
+use rhumb_wire::message::{
     AskReply, Edge, HttpVersion, Job, JobId, JobKind, Origin, Page, Report, Request, ToFetcher, Validators, decode,
 };
-use shared::orders::Orders;
-use shared::stage::{Core as _, Event, Output, Ticket, Token};
-use shared::time::Timestamp;
+use rhumb_wire::topology::Token;
 use std::time::Duration;
 
 pub(crate) const SERVER: &str = "http://example.org";

@@ -3,15 +3,15 @@
 use super::bench::Bench;
 use fetcher::effect::{Answer, Effect, End};
 use fetcher::settings::Settings;
-use shared::doubt::Past;
-use shared::message::{FailureKind, RequestEnd, RequestEnd::Failure};
-use shared::stage::{Core as _, Event};
-use shared::time::Timestamp;
+use rhumb_stage::doubt::Past;
+use rhumb_stage::{Core as _, Event};
+use rhumb_url::time::Timestamp;
+use rhumb_wire::message::{FailureKind, RequestEnd, RequestEnd::Failure};
 
 const DOUBT_MAX_MS: u64 = 600_000;
 
 /// A job for a server of its own, granted within a second or so.
-fn grant(bench: &mut Bench, server: u64) -> shared::message::JobId {
+fn grant(bench: &mut Bench, server: u64) -> rhumb_wire::message::JobId {
     answer_asks(bench);
     bench.until(bench.now_ms + 1_000);
     let id = bench.grant(|job| {

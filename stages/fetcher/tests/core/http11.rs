@@ -3,9 +3,9 @@
 use crate::bench::{Bench, SERVER, response};
 use fetcher::effect::{Answer, Effect, End, Response};
 use fetcher::settings::Settings;
-use shared::config::DownloadPause;
-use shared::message::{FailureKind, HttpVersion, JobId, JobKind, RequestEnd, ToFetcher};
-use shared::stage::Event;
+use rhumb_config::DownloadPause;
+use rhumb_stage::Event;
+use rhumb_wire::message::{FailureKind, HttpVersion, JobId, JobKind, RequestEnd, ToFetcher};
 
 /// Whether the request on its way is over HTTP/1.1 alone, and its index.
 fn request(bench: &mut Bench) -> Option<(usize, bool)> {
@@ -274,7 +274,7 @@ fn a_second_connection_that_is_gone_ends_the_job() {
 #[test]
 fn a_robots_txt_is_asked_for_over_http11_too() {
     let mut bench = Bench::new(4);
-    let robots = |job: &mut shared::message::Job| {
+    let robots = |job: &mut rhumb_wire::message::Job| {
         job.kind = JobKind::Robots;
         job.requests.truncate(1);
     };

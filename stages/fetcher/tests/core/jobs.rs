@@ -2,9 +2,9 @@
 
 use super::bench::{Bench, job};
 use fetcher::effect::Effect;
-use shared::message::{Job, RequestEnd, ToFetcher};
-use shared::stage::Core as _;
-use shared::stage::Event;
+use rhumb_stage::Core as _;
+use rhumb_stage::Event;
+use rhumb_wire::message::{Job, RequestEnd, ToFetcher};
 
 #[test]
 fn a_job_for_an_unknown_ask_is_refused() {
@@ -83,5 +83,8 @@ fn a_draining_fetcher_takes_its_ask_back_and_refuses_what_was_granted_before() {
 #[test]
 fn the_table_of_metrics_has_a_row_for_each_number_and_no_other() {
     let core = Bench::new(4).core;
-    assert_eq!(shared::metrics::unlike(fetcher::metrics::METRICS, &core.counts(), &core.histograms()), [""; 0]);
+    assert_eq!(
+        rhumb_telemetry::metrics::unlike(fetcher::metrics::METRICS, &core.counts(), &core.histograms()),
+        [""; 0]
+    );
 }

@@ -2,11 +2,11 @@
 
 use super::bench::{Bench, SERVER};
 use fetcher::effect::{Answer, Effect};
-use shared::config::Layers;
-use shared::message::{RequestEnd, ToFetcher};
-use shared::orders::{Author, Orders, Pause, Target};
-use shared::stage::{Core as _, Event};
-use shared::url::host_of;
+use rhumb_config::Layers;
+use rhumb_config::orders::{Author, Orders, Pause, Target};
+use rhumb_stage::{Core as _, Event};
+use rhumb_url::host_of;
+use rhumb_wire::message::{RequestEnd, ToFetcher};
 use std::time::Duration;
 
 #[test]

@@ -3,9 +3,9 @@
 use super::bench::{Bench, SERVER, response};
 use fetcher::effect::{Answer, Effect, End};
 use fetcher::settings::Settings;
-use shared::message::{FailureKind, JobKind, RequestEnd};
-use shared::stage::{Core as _, Event};
-use shared::time::Timestamp;
+use rhumb_stage::{Core as _, Event};
+use rhumb_url::time::Timestamp;
+use rhumb_wire::message::{FailureKind, JobKind, RequestEnd};
 
 fn is_ask(effect: &Effect) -> bool {
     matches!(effect, Effect::Ask { .. })

@@ -2,9 +2,9 @@
 
 use super::bench::{Bench, SERVER, response};
 use fetcher::effect::{Answer, Effect, End, Response};
-use shared::message::{FailureKind, JobId, Origin, RequestEnd};
-use shared::stage::Core as _;
-use shared::stage::{Event, Ticket};
+use rhumb_stage::Core as _;
+use rhumb_stage::{Event, Ticket};
+use rhumb_wire::message::{FailureKind, JobId, Origin, RequestEnd};
 
 #[test]
 fn a_job_goes_through_its_requests_closes_and_reports_last() {

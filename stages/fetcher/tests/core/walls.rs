@@ -2,8 +2,8 @@
 
 use super::bench::{Bench, response};
 use fetcher::effect::{Answer, End, Response};
-use shared::message::{FailureKind, JobId, JobKind, RequestEnd, ToFetcher};
-use shared::stage::{Core as _, Event};
+use rhumb_stage::{Core as _, Event};
+use rhumb_wire::message::{FailureKind, JobId, JobKind, RequestEnd, ToFetcher};
 
 fn wall() -> Response {
     let headers = vec![("location".to_owned(), b"/0".to_vec())];

@@ -1,13 +1,13 @@
 use super::*;
 use crate::batches::BATCH_BYTES_MAX;
 use proptest::prelude::*;
-use shared::config::Layers;
-use shared::message::{Origin, SplitUrls};
-use shared::scope_entry::ScopeEntry;
-use shared::stage::{Publish, Send};
-use shared::url::host_of;
-use shared::url::partition;
-use shared::url_cache::Clock;
+use rhumb_config::Layers;
+use rhumb_config::scope_entry::ScopeEntry;
+use rhumb_stage::{Publish, Send};
+use rhumb_url::host_of;
+use rhumb_url::partition;
+use rhumb_url::url_cache::Clock;
+use rhumb_wire::message::{Origin, SplitUrls};
 use std::collections::HashMap;
 
 mod boosts;
@@ -448,5 +448,5 @@ proptest! {
 #[test]
 fn the_table_of_metrics_has_a_row_for_each_number_and_no_other() {
     let core = Harness::new(settings("any")).core;
-    assert_eq!(shared::metrics::unlike(crate::metrics::METRICS, &core.counts(), &core.histograms()), [""; 0]);
+    assert_eq!(rhumb_telemetry::metrics::unlike(crate::metrics::METRICS, &core.counts(), &core.histograms()), [""; 0]);
 }

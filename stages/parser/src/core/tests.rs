@@ -1,7 +1,7 @@
 //! Examples of the core: what comes of a page.
 
 use super::*;
-use shared::message::{HttpVersion, decode};
+use rhumb_wire::message::{HttpVersion, decode};
 
 fn page(status: u16, headers: &[(&str, &str)], body: &str) -> Page {
     Page {
@@ -103,7 +103,7 @@ fn links_of_a_body_that_were_taken_from_another_page_are_left_out() {
     assert_eq!((published, finished.len(), is_idle), (0, 0, false), "the page waits for the verdict");
     let [Ask { dedup: 0, ask }] = &asks[..] else { panic!("one ask") };
     let first = Some(Place { url: 1, links: ask.bodies[0].at.links });
-    let reply = Some(shared::message::ContentReply { first: vec![first] });
+    let reply = Some(rhumb_wire::message::ContentReply { first: vec![first] });
     assert_eq!(step(Event::Answer(Answer { dedup: 0, reply })), (vec![], 0, vec![Ticket(1)], true));
 
     let mut places = |url: &str, headers: &[(&str, &str)], body: &str| {

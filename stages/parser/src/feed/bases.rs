@@ -7,7 +7,7 @@
 //! open. Nothing is joined before a link needs it.
 //! Source: XML Base (second edition), sections 3 and 4.
 
-use shared::url::URL_BYTES_MAX;
+use rhumb_url::URL_BYTES_MAX;
 use url::Url;
 
 /// Elements with a base in one another that count; deeper ones refer to what those around refer to.
@@ -79,7 +79,7 @@ impl<'a> Bases<'a> {
 #[cfg(test)]
 mod tests {
     use super::{Bases, DEPTH_MAX};
-    use shared::url::URL_BYTES_MAX;
+    use rhumb_url::URL_BYTES_MAX;
     use url::Url;
 
     /// Tags, `name=base` or `/name`, and the base behind them.

@@ -7,8 +7,8 @@
 //! Failures are left out: the next life may have better luck.
 
 use super::{ADDRESSES_MAX, Kind, NameCache};
-use shared::message::Resolution;
-use shared::time::Timestamp;
+use rhumb_url::time::Timestamp;
+use rhumb_wire::message::Resolution;
 use std::net::IpAddr;
 use std::time::Duration;
 

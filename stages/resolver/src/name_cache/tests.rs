@@ -157,7 +157,7 @@ fn hits_a_second() {
     for (number, name) in (0..).zip(&names) {
         cache.insert(name, &address(number), LIFETIME, Timestamp::ZERO);
     }
-    let cpu_s = || shared::process::usage(std::process::id()).unwrap().0;
+    let cpu_s = || rhumb_telemetry::process::usage(std::process::id()).unwrap().0;
     let begun_s = cpu_s();
     let (mut lookups, mut at, mut sum) = (0u64, 0, 0u64);
     while lookups < 10_000_000 {

@@ -3,9 +3,9 @@ mod silence;
 mod snapshots;
 
 use super::*;
-use shared::doubt::Past;
-use shared::message::{Origin, UrlList, encode};
-use shared::stage::Publish;
+use rhumb_stage::Publish;
+use rhumb_stage::doubt::Past;
+use rhumb_wire::message::{Origin, UrlList, encode};
 use std::collections::HashSet;
 
 fn settings() -> Settings {
@@ -467,5 +467,5 @@ fn a_url_without_an_origin_is_corrupt() {
 #[test]
 fn the_table_of_metrics_has_a_row_for_each_number_and_no_other() {
     let core = Harness::new(settings()).core;
-    assert_eq!(shared::metrics::unlike(crate::metrics::METRICS, &core.counts(), &core.histograms()), [""; 0]);
+    assert_eq!(rhumb_telemetry::metrics::unlike(crate::metrics::METRICS, &core.counts(), &core.histograms()), [""; 0]);
 }

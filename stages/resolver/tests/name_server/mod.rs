@@ -141,8 +141,8 @@ async fn serve_tcp(listener: TcpListener, handler: Handler) {
 }
 
 async fn serve_tls(listener: TcpListener, path: Option<&'static str>, handler: Handler) {
-    let certificate = include_bytes!("../../../../shared/tests/certificate/certificate.der");
-    let key = include_bytes!("../../../../shared/tests/certificate/key.der");
+    let certificate = include_bytes!("../../../../shared/bus/tests/certificate/certificate.der");
+    let key = include_bytes!("../../../../shared/bus/tests/certificate/key.der");
     let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()

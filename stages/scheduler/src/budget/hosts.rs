@@ -7,13 +7,13 @@
 //! Pages are counted without a budget too: a budget that comes with `--resume` holds for the whole crawl. So are bytes and errors,
 //! for reports. Memory holds the hosts of servers in play (P6).
 
-use crate::budget::left::Budget;
+use crate::keys::budget::Budget;
 use crate::keys::server_key::ServerKey;
 use crate::step::staged::Staged;
 use crate::store::codec::{Reader, Writer};
 use crate::store::rows::corrupt;
 use foldhash::{HashMap, HashMapExt as _};
-use shared::stage::store::{Store, StoreError, Table};
+use rhumb_stage::store::{Store, StoreError, Table};
 use std::collections::BTreeSet;
 use std::collections::hash_map::Entry;
 
@@ -160,10 +160,10 @@ mod tests {
     use super::*;
     use crate::frontier::index::Index;
     use crate::settings::tests::settings;
-    use shared::partitions::Directory;
-    use shared::stage::Output;
-    use shared::stage::store::MemoryStore;
-    use shared::time::Timestamp;
+    use rhumb_partition::Directory;
+    use rhumb_stage::Output;
+    use rhumb_stage::store::MemoryStore;
+    use rhumb_url::time::Timestamp;
 
     /// Servers of one host, and the hash of that.
     fn host() -> ([ServerKey; 2], u64) {

@@ -2,9 +2,9 @@
 //!
 //! Invariant: no URL is granted while pages fetched and URLs in flight have taken all tokens that are held.
 
-use crate::budget::left::Budget;
+use crate::keys::budget::Budget;
 use crate::tokens::SharedBudget;
-use shared::time::Timestamp;
+use rhumb_url::time::Timestamp;
 
 /// Tokens of a budget that has no limit.
 pub(crate) const NO_LIMIT: u64 = u64::MAX;

@@ -13,12 +13,12 @@
 //!
 //! Invariants: tokens that are being given back are not spent: from the question on, only those count that were kept.
 //! Budgets are taken in one order: tokens of the crawl are for URLs that have those of their domain, or of their topic, so
-//! that nobody waits for one with the other in hand. Domains and topics do not have budgets both (`shared::config`).
+//! that nobody waits for one with the other in hand. Domains and topics do not have budgets both (`rhumb_config`).
 
-use crate::budget::left::Budget;
-use crate::budget::schedulers::Schedulers;
 use crate::budget::share::{NO_LIMIT, Question, Share};
+use crate::keys::budget::Budget;
 use crate::keys::load::Load;
+use crate::keys::schedulers::Schedulers;
 use crate::keys::server_key::ServerKey;
 use crate::keys::topic::TopicIndex;
 use crate::settings::Settings;
@@ -27,9 +27,9 @@ use crate::store::codec::{Reader, Writer};
 use crate::store::rows::corrupt;
 use crate::tokens::{Holder, SharedBudget};
 use foldhash::{HashMap, HashMapExt as _};
-use shared::stage::store::{Store, StoreError, Table};
-use shared::time::Timestamp;
-use shared::url::{fingerprint, host_of, registered_domain};
+use rhumb_stage::store::{Store, StoreError, Table};
+use rhumb_url::time::Timestamp;
+use rhumb_url::{fingerprint, host_of, registered_domain};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 

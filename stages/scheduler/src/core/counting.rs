@@ -8,9 +8,9 @@ use crate::core::idle::Inquiry;
 use crate::frontier::rows::FrontierUrl;
 use crate::frontier::search::{Limits, search};
 use crate::store::rows::Rows;
-use shared::orders::Selector;
-use shared::stage::Counted;
-use shared::stage::store::StoreError;
+use rhumb_config::orders::Selector;
+use rhumb_stage::Counted;
+use rhumb_stage::store::StoreError;
 
 /// What one answer looks at: some 20 milliseconds.
 const PIECE: Limits = Limits { rows: 20_000, found: usize::MAX };

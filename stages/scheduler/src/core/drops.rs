@@ -15,12 +15,12 @@ use crate::keys::slot::RETRIES;
 use crate::servers::in_play::{InPlay, Servers};
 use crate::servers::partition::{DropState, Partition};
 use crate::step::staged::Staged;
-use shared::message::{JobId, Origin, Outcome};
-use shared::orders::{DropOrder, Orders, Selector};
-use shared::stage::DropProgress;
-use shared::stage::store::StoreError;
-use shared::time::Timestamp;
-use shared::url::host_hash;
+use rhumb_config::orders::{DropOrder, Orders, Selector};
+use rhumb_stage::DropProgress;
+use rhumb_stage::store::StoreError;
+use rhumb_url::host_hash;
+use rhumb_url::time::Timestamp;
+use rhumb_wire::message::{JobId, Origin, Outcome};
 use std::collections::BTreeMap;
 use std::time::Duration;
 

@@ -5,7 +5,6 @@
 //! state, and it is asked again until it answers.
 
 use crate::keys::server_key::ServerKey;
-use crate::robots::robots_txt::Robots;
 use crate::robots::rules_cache::RulesCache;
 use crate::robots::sitemaps::{leads_on, left_out, sitemaps_of};
 use crate::robots::state::{Found, ROBOTS, Rules, text_of};
@@ -13,10 +12,11 @@ use crate::servers::in_play::{InPlay, Servers};
 use crate::servers::server::{ErrandTask, Server};
 use crate::step::staged::Staged;
 use crate::store::rows::corrupt;
-use shared::message::{Errand, RobotsResponse};
-use shared::stage::store::StoreError;
-use shared::time::Timestamp;
-use shared::url::server_of;
+use rhumb_robots::Robots;
+use rhumb_stage::store::StoreError;
+use rhumb_url::server_of;
+use rhumb_url::time::Timestamp;
+use rhumb_wire::message::{Errand, RobotsResponse};
 use std::sync::Arc;
 
 /// Errands that a server takes at a time; those that find no room are asked for again.

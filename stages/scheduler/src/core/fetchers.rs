@@ -9,10 +9,10 @@
 //! Before anybody can know, a server that one fetcher could not reach goes to another one next, if one asks.
 
 use crate::step::staged::Staged;
-use shared::doubt::TRY_EVERY;
-use shared::message::{Ask, ToFetcher};
-use shared::time::Timestamp;
-use shared::url::fingerprint;
+use rhumb_stage::doubt::TRY_EVERY;
+use rhumb_url::fingerprint;
+use rhumb_url::time::Timestamp;
+use rhumb_wire::message::{Ask, ToFetcher};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 

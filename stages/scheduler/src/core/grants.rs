@@ -16,10 +16,10 @@ use crate::servers::server::Server;
 use crate::servers::todo::Todo;
 use crate::settings::Settings;
 use crate::step::staged::Staged;
-use shared::message::{Job, JobId, Origin, Outcome, Request, ToFetcher, Validators};
-use shared::stage::store::StoreError;
-use shared::time::Timestamp;
-use shared::url::path_of;
+use rhumb_stage::store::StoreError;
+use rhumb_url::path_of;
+use rhumb_url::time::Timestamp;
+use rhumb_wire::message::{Job, JobId, Origin, Outcome, Request, ToFetcher, Validators};
 use std::time::Duration;
 
 /// Bytes of URLs in a job, at most: well below the smallest `broker.max_payload`.

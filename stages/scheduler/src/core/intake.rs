@@ -13,9 +13,9 @@ use crate::keys::topic::TopicNumber;
 use crate::ranking::policy::order;
 use crate::servers::in_play::{InPlay, Servers};
 use crate::step::staged::Staged;
-use shared::message::{Origin, ReadyUrls, Resolution};
-use shared::stage::store::StoreError;
-use shared::url::fingerprint;
+use rhumb_stage::store::StoreError;
+use rhumb_url::fingerprint;
+use rhumb_wire::message::{Origin, ReadyUrls, Resolution};
 
 /// Takes on the new URLs of a batch, and the addresses in it. A batch without URLs is the answer to a request for
 /// addresses.

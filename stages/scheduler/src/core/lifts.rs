@@ -13,9 +13,9 @@ use crate::keys::slot::{Lane, lane_of, order_of, quality_of, topic_of};
 use crate::ranking::policy::order;
 use crate::servers::in_play::Servers;
 use crate::step::staged::Staged;
-use shared::message::{Boost, Boosts, Quality};
-use shared::stage::store::StoreError;
-use shared::url::fingerprint;
+use rhumb_stage::store::StoreError;
+use rhumb_url::fingerprint;
+use rhumb_wire::message::{Boost, Boosts, Quality};
 
 /// Boosts that one step looks at, at most: a few milliseconds. Further ones of a message are dropped.
 const LIFTS_PER_STEP: usize = 200;

@@ -5,11 +5,11 @@
 //!
 //! Invariant: when a server does not take the room it waited for, the next one that waits for it is looked after.
 
-use crate::budget::left::{Budget, Budgets};
 use crate::core::errands::Errands;
 use crate::core::yields::Yields;
 use crate::frontier::queue::{Queue, Wanted};
 use crate::frontier::url_end::UrlEnd;
+use crate::keys::budget::{Budget, Budgets};
 use crate::keys::circle::Circle;
 use crate::keys::room::Room;
 use crate::keys::server_key::ServerKey;
@@ -29,9 +29,9 @@ use crate::servers::topic_numbers::TopicNumbers;
 use crate::settings::Settings;
 use crate::step::staged::Staged;
 use crate::store::rows::corrupt;
-use shared::message::{JobKind, Outcome};
-use shared::stage::store::{StoreError, Table};
-use shared::time::Timestamp;
+use rhumb_stage::store::{StoreError, Table};
+use rhumb_url::time::Timestamp;
+use rhumb_wire::message::{JobKind, Outcome};
 use std::cmp::Reverse;
 use std::time::Duration;
 

@@ -13,11 +13,11 @@ use crate::servers::partition::Partition;
 use crate::servers::server::{SERVERS, Server};
 use crate::store::clock::Clock;
 use crate::store::rows::corrupt;
-use shared::stage::report::NAMED_MAX;
-use shared::stage::store::{StoreError, Table};
-use shared::stage::{HostTold, Leaders, Reported, ServerTold};
-use shared::time::millis;
-use shared::url::host_of;
+use rhumb_stage::report::NAMED_MAX;
+use rhumb_stage::store::{StoreError, Table};
+use rhumb_stage::{HostTold, Leaders, Reported, ServerTold};
+use rhumb_url::host_of;
+use rhumb_url::time::millis;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 

@@ -21,9 +21,9 @@ use crate::servers::lease::{JOBS, Lease, ROBOTS_SLOT, RobotsTask};
 use crate::servers::server::{ErrandTask, Server};
 use crate::settings::Settings;
 use crate::step::staged::Staged;
-use shared::message::{FailureKind, Outcome, Report, RequestEnd, RequestResult, ToFetcher};
-use shared::stage::store::StoreError;
-use shared::url::fingerprint;
+use rhumb_stage::store::StoreError;
+use rhumb_url::fingerprint;
+use rhumb_wire::message::{FailureKind, Outcome, Report, RequestEnd, RequestResult, ToFetcher};
 use std::borrow::Cow;
 use std::time::Duration;
 

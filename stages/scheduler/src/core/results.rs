@@ -17,9 +17,9 @@ use crate::servers::lease::Lease;
 use crate::servers::partition::{Partition, forget_fresh};
 use crate::servers::server::Server;
 use crate::step::staged::Staged;
-use shared::message::{Outcome, RequestEnd, RequestResult};
-use shared::stage::store::StoreError;
-use shared::url::shape_hash;
+use rhumb_stage::store::StoreError;
+use rhumb_url::shape_hash;
+use rhumb_wire::message::{Outcome, RequestEnd, RequestResult};
 use std::time::Duration;
 
 /// A job's URLs while its report is taken.

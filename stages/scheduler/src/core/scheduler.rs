@@ -11,7 +11,6 @@
 //! Sources: Cao, Jiang and Singh 2003, two-level scheduling; Najork and Heydon 2001, Mercator's back queues.
 
 use crate::budget::hosts::HOSTS;
-use crate::budget::schedulers::Schedulers;
 use crate::budget::shares::DOMAINS;
 use crate::core::drops::Drops;
 use crate::core::errands::Errands;
@@ -26,6 +25,7 @@ use crate::frontier::index::{INDEX, Index};
 use crate::frontier::rows::URLS;
 use crate::frontier::validators::VALIDATORS;
 use crate::keys::room::Room;
+use crate::keys::schedulers::Schedulers;
 use crate::keys::server_key::ServerKey;
 use crate::ledger_need::{LedgerAnswer, LedgerNeed};
 use crate::politeness::circles::Circles;
@@ -38,17 +38,17 @@ use crate::servers::server::SERVERS;
 use crate::settings::Settings;
 use crate::step::staged::Staged;
 use crate::tokens::SharedBudget;
-use shared::identity::serials_follow;
-use shared::message::{Ask, AskReply, Boosts, Edge, Errand, Origin, ReadyUrls, Report, Undecodable, decode};
-use shared::orders::{Orders, Selector};
-use shared::partitions::Owners;
-use shared::stage::store::{Store, StoreError, Table};
-use shared::stage::{
+use rhumb_config::identity::serials_follow;
+use rhumb_config::orders::{Orders, Selector};
+use rhumb_partition::Owners;
+use rhumb_stage::store::{Store, StoreError, Table};
+use rhumb_stage::{
     Core, Count, CountOfTopic, Counted, DropProgress, Event, Figures, Keyed, Output, QueueQuestion, Reported,
     ServerQueue, Trap,
 };
-use shared::time::Timestamp;
-use shared::topology::StageName;
+use rhumb_url::time::Timestamp;
+use rhumb_wire::message::{Ask, AskReply, Boosts, Edge, Errand, Origin, ReadyUrls, Report, Undecodable, decode};
+use rhumb_wire::topology::StageName;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -211,7 +211,7 @@ impl Scheduler {
             return self.servers.call_for_tokens(staged.now, budget);
         }
         let name = match &errand {
-            Errand::Wanted { url, .. } => shared::url::server_of(url),
+            Errand::Wanted { url, .. } => rhumb_url::server_of(url),
             Errand::Found { server, .. } => server,
             Errand::Tokens { .. } | Errand::TopicTokens { .. } => return Ok(()),
             Errand::Rights { circle } => {

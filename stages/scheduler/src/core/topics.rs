@@ -2,8 +2,8 @@
 
 use crate::core::idle::Inquiry;
 use crate::keys::topic::TopicIndex;
-use shared::config::DEFAULT_TOPIC;
-use shared::stage::CountOfTopic;
+use rhumb_config::DEFAULT_TOPIC;
+use rhumb_stage::CountOfTopic;
 
 impl Inquiry<'_> {
     /// The numbers of each topic; none where there is one topic alone. Those of topics that are not configured count for the

@@ -15,7 +15,7 @@ use crate::keys::slot::{Lane, Order, fresh_slots, lane_of};
 use crate::keys::topic::TopicNumber;
 use crate::store::codec::{Reader, Writer};
 use crate::store::rows::{Rows, corrupt};
-use shared::stage::store::StoreError;
+use rhumb_stage::store::StoreError;
 
 /// Rows up to this number are read one by one, because filters say which file of the store has each. More rows are read
 /// in one go.

@@ -11,7 +11,7 @@
 
 use crate::keys::server_key::{HOST_BYTES, ServerKey};
 use crate::store::rows::Rows;
-use shared::stage::store::{StoreError, Table};
+use rhumb_stage::store::{StoreError, Table};
 
 /// Table of the index: host and fingerprint → the rest of the server's key, and the slot.
 pub(crate) const INDEX: Table = "index";
@@ -92,7 +92,7 @@ fn index_key(host: u64, url: u64) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shared::stage::store::MemoryStore;
+    use rhumb_stage::store::MemoryStore;
 
     #[test]
     fn a_url_is_found_where_it_waits_until_it_is_forgotten() {

@@ -14,8 +14,8 @@ use crate::keys::slot::{Lane, NUMBERS, Order, RETRIES, trapped_slots};
 use crate::keys::topic::TopicNumber;
 use crate::store::codec::{Reader, Writer};
 use crate::store::rows::Rows;
-use shared::stage::store::StoreError;
-use shared::time::Timestamp;
+use rhumb_stage::store::StoreError;
+use rhumb_url::time::Timestamp;
 use std::ops::Range;
 
 /// What is to be taken from the front of a queue.

@@ -9,8 +9,8 @@ use crate::keys::slot::{Lane, Order, topic_of};
 use crate::keys::topic::TopicNumber;
 use crate::store::codec::{Reader, Writer};
 use crate::store::rows::Rows;
-use shared::stage::store::StoreError;
-use shared::time::Timestamp;
+use rhumb_stage::store::StoreError;
+use rhumb_url::time::Timestamp;
 use std::ops::Range;
 
 /// The URLs that wait at a server, by topic.
@@ -238,7 +238,7 @@ mod tests {
     use super::*;
     use crate::frontier::rows::remove_url;
     use crate::frontier::rows::tests::url;
-    use shared::stage::store::MemoryStore;
+    use rhumb_stage::store::MemoryStore;
 
     const SERVER: ServerKey = ServerKey::numbered(0xfeed);
 

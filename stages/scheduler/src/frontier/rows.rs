@@ -8,9 +8,9 @@ use crate::frontier::url_end::UrlEnd;
 use crate::keys::server_key::{KEY_BYTES, ServerKey};
 use crate::store::codec::{Reader, Writer};
 use crate::store::rows::{Rows, corrupt};
-use shared::message::{Origin, OutcomeEntry, Quality};
-use shared::stage::store::{Store, StoreError, Table};
-use shared::url::server_of;
+use rhumb_stage::store::{Store, StoreError, Table};
+use rhumb_url::server_of;
+use rhumb_wire::message::{Origin, OutcomeEntry, Quality};
 use std::ops::Range;
 
 /// Table of the frontier: server and slot → URL.

@@ -7,9 +7,9 @@ use crate::frontier::rows::{FrontierUrl, URLS, slot_of};
 use crate::keys::server_key::KEY_BYTES;
 use crate::keys::slot::RETRIES;
 use crate::store::rows::{Rows, corrupt};
-use shared::orders::Selector;
-use shared::stage::store::StoreError;
-use shared::url::server_of;
+use rhumb_config::orders::Selector;
+use rhumb_stage::store::StoreError;
+use rhumb_url::server_of;
 
 /// How much one piece may hold.
 #[derive(Clone, Copy, Debug)]

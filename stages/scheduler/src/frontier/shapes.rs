@@ -15,7 +15,7 @@
 
 use crate::keys::slot::Lane;
 use crate::store::codec::{Reader, Writer};
-use shared::sketch::{ONE_PAGE_OF, is_near};
+use rhumb_url::sketch::{ONE_PAGE_OF, is_near};
 use std::collections::VecDeque;
 use std::fmt;
 

@@ -13,8 +13,8 @@ use crate::keys::slot::retry_slots;
 use crate::keys::topic::TopicNumber;
 use crate::store::codec::{Reader, Writer};
 use crate::store::rows::{Rows, corrupt};
-use shared::stage::store::StoreError;
-use shared::time::Timestamp;
+use rhumb_stage::store::StoreError;
+use rhumb_url::time::Timestamp;
 use std::collections::VecDeque;
 use std::ops::Range;
 

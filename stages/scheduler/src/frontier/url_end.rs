@@ -1,6 +1,6 @@
 //! How a URL ended: its outcome, and what the response said that ended it.
 
-use shared::message::{Outcome, RequestEnd};
+use rhumb_wire::message::{Outcome, RequestEnd};
 use std::time::Duration;
 
 /// How a URL ended.

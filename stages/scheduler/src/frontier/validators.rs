@@ -11,9 +11,9 @@ use crate::frontier::rows::FrontierUrl;
 use crate::keys::server_key::ServerKey;
 use crate::store::codec::{Reader, Writer};
 use crate::store::rows::Rows;
-use shared::message::{RequestEnd, Validators};
-use shared::stage::store::{StoreError, Table};
-use shared::url::fingerprint;
+use rhumb_stage::store::{StoreError, Table};
+use rhumb_url::fingerprint;
+use rhumb_wire::message::{RequestEnd, Validators};
 use std::time::{Duration, SystemTime};
 
 /// Table of validators: server and URL fingerprint → validators.
@@ -87,8 +87,8 @@ fn date_of(seconds: u64) -> String {
 mod tests {
     use super::*;
     use crate::frontier::rows::tests::url;
-    use shared::stage::Output;
-    use shared::stage::store::{MemoryStore, Store as _};
+    use rhumb_stage::Output;
+    use rhumb_stage::store::{MemoryStore, Store as _};
 
     const SERVER: ServerKey = ServerKey::numbered(7);
 
@@ -137,7 +137,7 @@ mod tests {
         again.origin.again = 9;
         let (one, two) = (validators("\"1\"", ""), validators("\"2\"", ""));
         let none = Validators::default();
-        let fresh = FrontierUrl { origin: shared::message::Origin { again: 0, ..first.origin.clone() }, ..first };
+        let fresh = FrontierUrl { origin: rhumb_wire::message::Origin { again: 0, ..first.origin.clone() }, ..first };
         for (url, status, truncated, sent, kept) in [
             (&fresh, 404, false, &one, &none),
             (&fresh, 200, true, &one, &none),

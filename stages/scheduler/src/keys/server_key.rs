@@ -3,8 +3,8 @@
 //! Keys begin with the hash of the server's host, whose upper bits are its partition. So a partition is one sorted range
 //! of each table of servers and their URLs, and so is each half of it; a host is one, too.
 
-use shared::partitions::Directory;
-use shared::url::{Scheme, Server, host_hash};
+use rhumb_partition::Directory;
+use rhumb_url::{Scheme, Server, host_hash};
 use std::ops::RangeInclusive;
 
 /// Bytes of a key.

@@ -6,7 +6,7 @@
 //! that brings only itself lie last, in a lane of their own, and behind them those of traps.
 
 use crate::keys::topic::TopicNumber;
-use shared::message::Quality;
+use rhumb_wire::message::Quality;
 use std::ops::Range;
 
 /// First slot of the URLs that were tried before. Fresh URLs lie below it.

@@ -16,15 +16,15 @@
 //! another owner of its partition, is renewed only when it has been entered. So a life that begins after partitions have
 //! moved takes nothing before all such jobs have been entered, or have ended.
 
-use crate::budget::schedulers::Schedulers;
 use crate::keys::circle::Circle;
+use crate::keys::schedulers::Schedulers;
 use crate::ledger_need::LedgerNeed;
 use crate::rights::{Entry, Ledger, Need, Settled};
 use crate::settings::Settings;
 use crate::step::staged::Staged;
 use foldhash::{HashMap, HashMapExt as _};
-use shared::message::Errand;
-use shared::time::Timestamp;
+use rhumb_url::time::Timestamp;
+use rhumb_wire::message::Errand;
 use std::collections::BTreeSet;
 use std::time::Duration;
 

@@ -12,7 +12,7 @@ pub(crate) mod visit;
 pub(crate) mod tests {
     //! What the tests of this room share.
 
-    use shared::message::{RequestEnd, Validators};
+    use rhumb_wire::message::{RequestEnd, Validators};
 
     /// A whole answer of one byte.
     pub(crate) fn response(status: u16, retry_after_s: Option<u32>) -> RequestEnd {

@@ -5,8 +5,8 @@
 
 use crate::keys::server_key::ServerKey;
 use foldhash::HashSet;
-use shared::orders::{Orders, Pause, Target};
-use shared::url::{fingerprint, host_hash};
+use rhumb_config::orders::{Orders, Pause, Target};
+use rhumb_url::{fingerprint, host_hash};
 
 /// What is paused.
 #[derive(Clone, Debug, Default)]
@@ -59,9 +59,9 @@ impl Paused {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shared::orders::Author;
-    use shared::partitions::Directory;
-    use shared::url::registered_domain;
+    use rhumb_config::orders::Author;
+    use rhumb_partition::Directory;
+    use rhumb_url::registered_domain;
 
     #[test]
     fn a_server_is_paused_by_hash_where_it_is_by_name() {
@@ -75,7 +75,7 @@ mod tests {
             ["http://a.example.org", "https://a.example.org:8443", "http://b.example.org", "http://b.example.com"]
         {
             let key = ServerKey::of(server, &directory).unwrap();
-            let domain = fingerprint(registered_domain(shared::url::host_of(server)));
+            let domain = fingerprint(registered_domain(rhumb_url::host_of(server)));
             assert_eq!(paused.has(key, domain), paused.order(server).is_some(), "{server}");
         }
         assert!(!paused.has_all() && !Paused::default().has_all());

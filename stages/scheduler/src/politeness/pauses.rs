@@ -3,7 +3,7 @@
 //! Invariant: every wait is capped, and none after a failure is zero, so that a crawl of a finite scope ends (P6).
 
 use crate::settings::Settings;
-use shared::message::RequestEnd;
+use rhumb_wire::message::RequestEnd;
 use std::time::Duration;
 
 /// No failure is without a wait, whatever is configured.

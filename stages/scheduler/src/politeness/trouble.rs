@@ -37,7 +37,7 @@
 //!
 //! Source: BUbiNG's waits by class of error (Boldi, Marino, Santini and Vigna 2014).
 
-use shared::message::{FailureKind, Outcome, RequestEnd};
+use rhumb_wire::message::{FailureKind, Outcome, RequestEnd};
 
 /// The reason in the outcome of a URL whose body did not come to its end and had no length.
 pub(crate) const NO_LENGTH: &str = "the body did not end, and its head gives no length";

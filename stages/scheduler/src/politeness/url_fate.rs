@@ -5,7 +5,7 @@
 use crate::politeness::pauses::{back_off, retry_after};
 use crate::politeness::trouble::{ForUrl, NO_LENGTH, Trouble};
 use crate::settings::Settings;
-use shared::message::{FailureKind, Lack, Outcome, RequestEnd};
+use rhumb_wire::message::{FailureKind, Lack, Outcome, RequestEnd};
 use std::time::Duration;
 
 /// The reason in the outcome of a redirect that leads nowhere.

@@ -3,7 +3,7 @@
 //! Source: Cao, Jiang and Singh 2003, the length of a connection and its time.
 
 use crate::settings::Settings;
-use shared::message::Report;
+use rhumb_wire::message::Report;
 use std::time::Duration;
 
 /// Returns the number of URLs in the next job of a server: as many as one of its connections serves and a visit has
@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn the_overlap_is_what_connections_of_several_requests_show() {
         let report = |requests, elapsed_us, busy_us| Report {
-            job: shared::message::JobId { scheduler: 0, epoch: 1, number: 1 },
+            job: rhumb_wire::message::JobId { scheduler: 0, epoch: 1, number: 1 },
             fetcher: "f".into(),
             partition: 0,
             server: "http://a.test".into(),

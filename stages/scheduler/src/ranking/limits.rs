@@ -7,10 +7,10 @@
 //!
 //! Invariant: over a long time a topic has no more than its rates, and one job; and nothing beyond its budget.
 
-use crate::budget::left::Budget;
+use crate::keys::budget::Budget;
 use crate::keys::topic::TopicIndex;
 use crate::ranking::topics::{TopicLimits, Topics};
-use shared::time::Timestamp;
+use rhumb_url::time::Timestamp;
 use std::time::Duration;
 
 /// A topic whose rate is used up is looked at again after so long, at least: numbers are rounded.

@@ -10,8 +10,7 @@
 //! `P` is the number of pages of the next connection, `T` its time ([`Connection`]).
 
 use crate::keys::slot::{Order, quality_of};
-use shared::config;
-use shared::message::Quality;
+use rhumb_wire::message::Quality;
 use std::cmp::Reverse;
 
 /// What the next connection to a server is expected to bring.
@@ -69,12 +68,12 @@ pub(crate) fn order(policy: &dyn Policy, quality: Quality) -> Order {
 }
 
 /// The policy of that name.
-pub(crate) fn of(name: config::Policy) -> &'static dyn Policy {
+pub(crate) fn of(name: rhumb_config::Policy) -> &'static dyn Policy {
     match name {
-        config::Policy::BreadthFirst => &BreadthFirst,
-        config::Policy::Performance => &Performance,
-        config::Policy::Quality => &BestQuality,
-        config::Policy::Capacity => &Capacity,
+        rhumb_config::Policy::BreadthFirst => &BreadthFirst,
+        rhumb_config::Policy::Performance => &Performance,
+        rhumb_config::Policy::Quality => &BestQuality,
+        rhumb_config::Policy::Capacity => &Capacity,
     }
 }
 
@@ -136,13 +135,13 @@ mod tests {
         qualities.iter().map(|&quality| Order::of(Quality::new(quality).unwrap()).slot(TopicNumber(3), 7)).collect()
     }
 
-    fn rank(name: config::Policy, pages: u64, seconds: f64, best: &[f32]) -> Rank {
+    fn rank(name: rhumb_config::Policy, pages: u64, seconds: f64, best: &[f32]) -> Rank {
         of(name).rank(Connection { pages, seconds, best: &slots(best) })
     }
 
     #[test]
     fn each_policy_prefers_what_it_is_for() {
-        use config::Policy::{BreadthFirst, Capacity, Performance, Quality};
+        use rhumb_config::Policy::{BreadthFirst, Capacity, Performance, Quality};
         // One server has many good pages and is slow, one has few very good pages, one has many bad pages and is fast.
         let (slow, few, fast) = ((10, 20.0, vec![2.0; 10]), (1, 2.0, vec![9.0]), (50, 5.0, vec![0.5; 50]));
         let best = |name| {
@@ -156,9 +155,12 @@ mod tests {
 
     #[test]
     fn equal_numbers_are_equal_ranks_and_none_is_last() {
-        assert_eq!(rank(config::Policy::Performance, 4, 2.0, &[]), rank(config::Policy::Performance, 2, 1.0, &[]));
-        assert!(rank(config::Policy::Quality, 1, 1.0, &[0.1]) < rank(config::Policy::Quality, 1, 1.0, &[]));
-        assert!(rank(config::Policy::Quality, 1, 1.0, &[]) < Rank::BEHIND && Rank::default() < Rank::BEHIND);
-        assert_eq!(rank(config::Policy::Performance, 3, 2.0, &[]).value(), 1.5);
+        assert_eq!(
+            rank(rhumb_config::Policy::Performance, 4, 2.0, &[]),
+            rank(rhumb_config::Policy::Performance, 2, 1.0, &[])
+        );
+        assert!(rank(rhumb_config::Policy::Quality, 1, 1.0, &[0.1]) < rank(rhumb_config::Policy::Quality, 1, 1.0, &[]));
+        assert!(rank(rhumb_config::Policy::Quality, 1, 1.0, &[]) < Rank::BEHIND && Rank::default() < Rank::BEHIND);
+        assert_eq!(rank(rhumb_config::Policy::Performance, 3, 2.0, &[]).value(), 1.5);
     }
 }

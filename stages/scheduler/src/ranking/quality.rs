@@ -4,9 +4,9 @@
 //! Preda and Cobena 2003 (OPIC; `flow` looks at each page once).
 
 use foldhash::{HashMap, HashMapExt as _};
-use shared::config::{ConfigError, Pipeline, QualityProvider};
-use shared::message::{Origin, Quality};
-use shared::url::fingerprint;
+use rhumb_config::{ConfigError, Pipeline, QualityProvider};
+use rhumb_url::fingerprint;
+use rhumb_wire::message::{Origin, Quality};
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
@@ -136,7 +136,7 @@ fn read_table(path: &Path) -> Result<HashMap<u64, Quality>, ConfigError> {
         }
         let parts = line.rsplit_once(char::is_whitespace);
         let quality = parts.and_then(|(_, quality)| Quality::new(quality.parse().ok()?));
-        let url = parts.and_then(|(url, _)| shared::url::canonical(url.trim(), None, None).ok());
+        let url = parts.and_then(|(url, _)| rhumb_url::canonical(url.trim(), None, None).ok());
         let (Some(url), Some(quality)) = (url, quality) else {
             return Err(bad(format!(
                 "line {number} is not a URL and a number from 0, such as 'https://example.org/ 0.25': '{line}'"
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn a_topic_may_have_a_provider_of_its_own() {
         let set = ["topics.news={quality: zipf}", "topics.shop={}", "network.allow_private_addresses=true"];
-        let layers = shared::config::Layers { file: None, set: set.map(str::to_owned).into() };
+        let layers = rhumb_config::Layers { file: None, set: set.map(str::to_owned).into() };
         let qualities = Qualities::open(&layers.load_with(std::iter::empty()).unwrap()).unwrap();
         let of = |topic: &str| {
             let origin = Origin { topic: topic.into(), depth: 1, ..Origin::default() };

@@ -12,7 +12,7 @@ use crate::ranking::limits::Limits;
 use crate::ranking::policy::Rank;
 use crate::ranking::topics::Topics;
 use crate::ranking::turns::{Stands, Turns};
-use shared::time::Timestamp;
+use rhumb_url::time::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Servers that are counted to say how many go before another one, at most: a question may not hold up the scheduler.

@@ -6,7 +6,7 @@
 //! Source: Fan and Li 2015 (PQ-MCSA): priorities, time slices and the preparation queue.
 
 use crate::keys::topic::TopicIndex;
-use shared::config::Pipeline;
+use rhumb_config::Pipeline;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,7 +61,7 @@ pub struct Topics {
 impl From<&Pipeline> for Topics {
     fn from(pipeline: &Pipeline) -> Self {
         let scheduler = &pipeline.stages.scheduler;
-        let rules = |(name, topic): (&String, &shared::config::Topic)| TurnRules {
+        let rules = |(name, topic): (&String, &rhumb_config::Topic)| TurnRules {
             name: Some(name.clone()),
             priority: topic.priority,
             slice: topic.slice.unwrap_or(scheduler.slice),
@@ -159,7 +159,7 @@ impl Topics {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use shared::config::Layers;
+    use rhumb_config::Layers;
 
     /// Topics `t1`, `t2`, … of these priorities, with slices of so many milliseconds.
     pub(crate) fn topics(rules: &[(u8, u64)]) -> Topics {

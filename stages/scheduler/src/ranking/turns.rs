@@ -17,7 +17,7 @@
 use crate::keys::topic::TopicIndex;
 use crate::ranking::topics::{Topics, TurnRules};
 use crate::store::codec::{Reader, Writer};
-use shared::time::Timestamp;
+use rhumb_url::time::Timestamp;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

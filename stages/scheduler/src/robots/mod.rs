@@ -1,6 +1,5 @@
-//! robots.txt: its rules by RFC 9309, what is known of that of a server, the parsed rules in memory, and its sitemaps.
+//! robots.txt: what is known of that of a server, the parsed rules in memory, and its sitemaps.
 
-pub(crate) mod robots_txt;
 pub(crate) mod rules_cache;
 pub(crate) mod sitemaps;
 pub(crate) mod state;

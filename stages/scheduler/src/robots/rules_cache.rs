@@ -8,8 +8,8 @@
 //! inputs alone. Neither was measured.
 
 use crate::keys::server_key::ServerKey;
-use crate::robots::robots_txt::Robots;
 use foldhash::{HashMap, HashMapExt as _};
+use rhumb_robots::Robots;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 

@@ -7,10 +7,10 @@
 //! it. They are marked as sitemaps of this server, wherever they and the robots.txt lie ([`Origin::sitemap_of`]). Each
 //! robots.txt that comes gives its sitemaps, changed or not: the URL-seen test says which URLs are new.
 
-use crate::robots::robots_txt::Robots;
 use crate::settings::Settings;
-use shared::message::{FoundUrls, Origin, UrlList};
-use shared::url::canonical;
+use rhumb_robots::Robots;
+use rhumb_url::canonical;
+use rhumb_wire::message::{FoundUrls, Origin, UrlList};
 
 /// Where the robots.txt of a server is, wherever that leads to: the server that asks for it names the sitemaps.
 const ROBOTS_TXT: &str = "/robots.txt";
@@ -61,7 +61,7 @@ pub(crate) fn left_out(settings: &Settings, robots: &Robots) -> u64 {
 mod tests {
     use super::*;
     use crate::settings::tests::settings;
-    use shared::topics::Depths;
+    use rhumb_config::topics::Depths;
 
     fn first() -> Origin {
         Origin {
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn those_that_are_too_many_or_too_long_are_left_out_where_any_are_wanted() {
-        let long = "x".repeat(shared::url::URL_BYTES_MAX);
+        let long = "x".repeat(rhumb_url::URL_BYTES_MAX);
         let text = format!("Sitemap: /1.xml\nSitemap: /{long}\nSitemap: /2.xml\nSitemap: /3.xml\n");
         let robots = Robots::parse(text.as_bytes(), "rhumb");
         for (sitemaps_per_server, expected) in [(0, 0), (1, 3), (2, 2), (3, 1), (100, 1)] {

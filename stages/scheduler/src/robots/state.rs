@@ -11,14 +11,14 @@
 //! The text of a robots.txt lies in a table of its own, so that a server's record stays small.
 
 use crate::politeness::pauses::back_off;
-use crate::robots::robots_txt::BYTES_MAX;
 use crate::settings::Settings;
 use crate::store::clock::Clock;
 use crate::store::codec::{Reader, Writer};
-use shared::message::RobotsResponse;
-use shared::stage::store::Table;
-use shared::time::Timestamp;
-use shared::url::{canonical, server_of};
+use rhumb_robots::BYTES_MAX;
+use rhumb_stage::store::Table;
+use rhumb_url::time::Timestamp;
+use rhumb_url::{canonical, server_of};
+use rhumb_wire::message::RobotsResponse;
 use std::time::Duration;
 
 /// Table of robots.txt texts: server → body.

@@ -7,8 +7,8 @@ use crate::politeness::pauses::back_off;
 use crate::settings::Settings;
 use crate::store::clock::Clock;
 use crate::store::codec::{Reader, Writer};
-use shared::message::Resolution;
-use shared::time::Timestamp;
+use rhumb_url::time::Timestamp;
+use rhumb_wire::message::Resolution;
 use std::net::IpAddr;
 use std::time::Duration;
 

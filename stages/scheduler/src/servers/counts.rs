@@ -1,7 +1,7 @@
 //! What a partition's scheduler has counted, kept in the same commit as what it counts (P3).
 
 use crate::store::codec::{Reader, Writer};
-use shared::message::Outcome;
+use rhumb_wire::message::Outcome;
 
 /// Totals of one partition since the crawl began.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -17,9 +17,9 @@ use crate::servers::server::{SERVERS, Server};
 use crate::servers::topic_counts::TopicCounts;
 use crate::store::clock::Clock;
 use crate::store::rows::corrupt;
-use shared::partitions::Split;
-use shared::stage::store::{Changes, Store, StoreError};
-use shared::time::Timestamp;
+use rhumb_partition::Split;
+use rhumb_stage::store::{Changes, Store, StoreError};
+use rhumb_url::time::Timestamp;
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 

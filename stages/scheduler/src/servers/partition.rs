@@ -17,11 +17,11 @@ use crate::step::staged::Staged;
 use crate::store::clock::Clock;
 use crate::store::codec::{Reader, Writer};
 use crate::store::rows::corrupt;
-use shared::message::{Outcome, Trace};
-use shared::stage::Applied;
-use shared::stage::store::{Changes, Store, StoreError, Table};
-use shared::time::{Timestamp, micros};
-use shared::url::fingerprint;
+use rhumb_stage::Applied;
+use rhumb_stage::store::{Changes, Store, StoreError, Table};
+use rhumb_url::fingerprint;
+use rhumb_url::time::{Timestamp, micros};
+use rhumb_wire::message::{Outcome, Trace};
 use std::collections::BTreeMap;
 
 /// Table of partitions: number of the partition and kind of row → row.

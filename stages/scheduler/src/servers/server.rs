@@ -28,10 +28,10 @@ use crate::step::staged::Staged;
 use crate::store::clock::Clock;
 use crate::store::codec::{Reader, Writer};
 use crate::store::rows::Rows;
-use shared::message::Outcome;
-use shared::stage::store::{StoreError, Table};
-use shared::time::Timestamp;
-use shared::url::{fingerprint, host_of, registered_domain, shape_hash};
+use rhumb_stage::store::{StoreError, Table};
+use rhumb_url::time::Timestamp;
+use rhumb_url::{fingerprint, host_of, registered_domain, shape_hash};
+use rhumb_wire::message::Outcome;
 use std::time::Duration;
 
 /// Overlap of the requests of a connection before it is measured, in thousandths: how much faster the requests are than
@@ -397,7 +397,7 @@ impl Server {
 mod tests {
     use super::*;
     use crate::settings::tests::settings;
-    use shared::message::Resolution;
+    use rhumb_wire::message::Resolution;
 
     const fn at(seconds: u64) -> Timestamp {
         Timestamp::from_micros(seconds * 1_000_000)

@@ -13,9 +13,9 @@
 
 use crate::frontier::url_end::UrlEnd;
 use crate::store::codec::{Reader, Writer};
-use shared::message::Outcome;
-use shared::stage::report::{DEPTHS, OTHER, OTHER_STATUS, SLOTS_MAX, add_places};
-use shared::stage::{Pace, Slot, Tallied};
+use rhumb_stage::report::{DEPTHS, OTHER, OTHER_STATUS, SLOTS_MAX, add_places};
+use rhumb_stage::{Pace, Slot, Tallied};
+use rhumb_wire::message::Outcome;
 
 /// Names, or statuses, that a list has places for. What comes later counts as other.
 const NAMES_MAX: usize = 64;

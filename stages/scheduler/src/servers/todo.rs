@@ -1,7 +1,7 @@
 //! What is to be done for a server next. Its place, its jobs and the answer of `rhumb why` follow from this one
 //! decision.
 
-use crate::budget::left::Budgets;
+use crate::keys::budget::Budgets;
 use crate::keys::circle::Circle;
 use crate::keys::room::Room;
 use crate::keys::server_key::ServerKey;
@@ -11,9 +11,9 @@ use crate::robots::state::{Next, Rules};
 use crate::servers::address::Need;
 use crate::servers::server::Server;
 use crate::settings::Settings;
-use shared::config::OverBudget;
-use shared::message::Outcome;
-use shared::time::Timestamp;
+use rhumb_config::OverBudget;
+use rhumb_url::time::Timestamp;
+use rhumb_wire::message::Outcome;
 
 /// Why URLs end that were kept back until nothing else waited.
 const TRAP: &str = "pages of its shape repeat themselves without end";
@@ -158,7 +158,7 @@ impl Server {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::budget::left::Budget;
+    use crate::keys::budget::Budget;
     use crate::politeness::trouble::Trouble;
     use crate::settings::tests::settings;
 

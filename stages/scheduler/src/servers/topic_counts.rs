@@ -1,7 +1,7 @@
 //! What a partition has counted of a topic that is, or was, configured. It is kept in the same commit as what it counts.
 
 use crate::store::codec::{Reader, Writer};
-use shared::message::Outcome;
+use rhumb_wire::message::Outcome;
 
 /// Totals of a topic in a partition, since the topic got its number there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

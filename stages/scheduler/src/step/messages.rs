@@ -4,10 +4,11 @@
 //! Invariant: no message is larger than the broker takes.
 
 use crate::ledger_need::LedgerNeed;
-use shared::bus::lane_of;
-use shared::message::{DnsRefresh, Errand, FoundUrls, OutcomeEntry, Outcomes, Report, ToFetcher};
-use shared::stage::{Output, Token};
-use shared::url::host_of;
+use rhumb_stage::Output;
+use rhumb_url::host_of;
+use rhumb_wire::lane_of;
+use rhumb_wire::message::{DnsRefresh, Errand, FoundUrls, OutcomeEntry, Outcomes, Report, ToFetcher};
+use rhumb_wire::topology::Token;
 use std::collections::BTreeMap;
 
 /// Entries and bytes of one message of outcomes: well below the smallest `broker.max_payload`.
@@ -112,7 +113,7 @@ fn publish_outcomes<E>(out: &mut Output<E>, partition: u16, entries: Vec<Outcome
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shared::message::{Origin, Outcome};
+    use rhumb_wire::message::{Origin, Outcome};
 
     fn entry(serial: u64) -> OutcomeEntry {
         OutcomeEntry {
@@ -140,7 +141,7 @@ mod tests {
         let sizes: Vec<_> = out
             .publishes
             .iter()
-            .map(|publish| shared::message::decode::<Outcomes>(&publish.payload).unwrap().entries.len())
+            .map(|publish| rhumb_wire::message::decode::<Outcomes>(&publish.payload).unwrap().entries.len())
             .collect();
         assert_eq!(sizes, [500, 500, 203]);
     }

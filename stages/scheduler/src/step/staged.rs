@@ -9,10 +9,10 @@ use crate::ledger_need::LedgerNeed;
 use crate::settings::Settings;
 use crate::step::messages::Messages;
 use crate::store::rows::Rows;
-use shared::message::JobId;
-use shared::stage::Output;
-use shared::stage::store::Store;
-use shared::time::Timestamp;
+use rhumb_stage::Output;
+use rhumb_stage::store::Store;
+use rhumb_url::time::Timestamp;
+use rhumb_wire::message::JobId;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// URLs that one step moves to a later lane, about: a few milliseconds.

@@ -5,7 +5,7 @@
 //! meant to be (P2), whatever the process or the machine's clock did in between. An age measured by this clock leaves
 //! out the time between two lives. So what must not be older than it seems (P5) is not carried over.
 
-use shared::time::Timestamp;
+use rhumb_url::time::Timestamp;
 use std::time::Duration;
 
 /// Turns points of this process's time into points of the partition's and back.

@@ -4,8 +4,8 @@
 //!
 //! Invariant: a read sees the step's own changes; a row that changes several times in a step is written once.
 
-use shared::stage::Output;
-use shared::stage::store::{Store, StoreError, Table, Visit};
+use rhumb_stage::Output;
+use rhumb_stage::store::{Store, StoreError, Table, Visit};
 use std::collections::BTreeMap;
 
 /// Rows changed in a table; none for a removed one.
@@ -91,7 +91,7 @@ pub(crate) fn corrupt(table: Table, what: &str) -> StoreError {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use shared::stage::store::{Changes, MemoryStore};
+    use rhumb_stage::store::{Changes, MemoryStore};
 
     const TABLE: Table = "table";
 

@@ -19,7 +19,7 @@
 use super::row::{Row, Sockets};
 use anyhow::{Context as _, bail, ensure};
 use futures::future::join_all;
-use shared::url::{canonical, host_of, path_of, server_of};
+use rhumb_url::{canonical, host_of, path_of, server_of};
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpStream, UdpSocket};

@@ -7,10 +7,10 @@
 use super::chained_cache::ChainedCache;
 use super::trace::Trace;
 use resolver::name_cache::NameCache;
-use shared::message::Resolution;
-use shared::time::Timestamp;
-use shared::url::fingerprint;
-use shared::url_cache::{Lru, UrlCache};
+use rhumb_url::fingerprint;
+use rhumb_url::time::Timestamp;
+use rhumb_url::url_cache::{Lru, UrlCache};
+use rhumb_wire::message::Resolution;
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr};
 use std::time::Duration;

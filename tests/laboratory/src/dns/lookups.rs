@@ -17,7 +17,7 @@ use rand::SeedableRng as _;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::seq::SliceRandom as _;
 use resolver::name_cache::NameCache;
-use shared::time::Timestamp;
+use rhumb_url::time::Timestamp;
 use std::hint::black_box;
 use std::time::Duration;
 

@@ -84,7 +84,7 @@ fn pick<T: Copy>(random: &mut Xoshiro256PlusPlus, from: &[T]) -> T {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shared::url::canonical;
+    use rhumb_url::canonical;
     use std::collections::HashSet;
 
     #[test]

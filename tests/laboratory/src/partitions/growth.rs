@@ -5,7 +5,7 @@
 
 use super::web::{Host, Kind, Web};
 use anyhow::Context as _;
-use shared::partitions::{Directory, Slice};
+use rhumb_partition::{Directory, Slice};
 use std::ops::RangeInclusive;
 
 /// The limit of a partition's URLs when instances come and go, as a part of all: a web that is spread evenly over twice as

@@ -2,7 +2,7 @@
 
 use super::growth::Content;
 use super::web::{Kind, Web};
-use shared::partitions::{Held, plan};
+use rhumb_partition::{Held, plan};
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -28,7 +28,7 @@ impl Scheme {
         match self {
             Scheme::Modulo => of(&|partition| partition % n_instances),
             Scheme::Rendezvous => of(&|partition| {
-                let hash = |instance: &u16| shared::url::fingerprint(&format!("{seed} {partition} {instance}"));
+                let hash = |instance: &u16| rhumb_url::fingerprint(&format!("{seed} {partition} {instance}"));
                 (0..n_instances).max_by_key(hash).unwrap_or(0)
             }),
             Scheme::Planner => {

@@ -3,7 +3,7 @@
 use crate::random::normal;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
-use shared::url::host_hash;
+use rhumb_url::host_hash;
 use std::fmt;
 
 /// Standard deviation of the logarithm of sizes, where hosts are alike.

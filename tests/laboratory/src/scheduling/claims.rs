@@ -267,8 +267,8 @@ mod tests {
     use super::super::quality::Model;
     use super::super::tests::{BASE, curves, setup};
     use super::*;
-    use shared::message::Quality;
-    use shared::time::Timestamp;
+    use rhumb_url::time::Timestamp;
+    use rhumb_wire::message::Quality;
 
     /// Four pages that are worth 4, 3, 2 and 1; breadth-first has one a second, the worst first.
     fn compared(capacity: [(u32, f32); 4], quality: [(u32, f32); 4], performance: [(u32, f32); 4]) -> Runs {

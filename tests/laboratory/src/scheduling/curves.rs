@@ -4,7 +4,7 @@ use super::crawl::Fetched;
 use super::quality::Model;
 use super::setup::Setup;
 use super::web::Shape;
-use shared::message::Quality;
+use rhumb_wire::message::Quality;
 use std::rc::Rc;
 
 /// Throughput is measured over the first pages, this share of all. The last pages are those of a few servers with one

@@ -6,8 +6,7 @@
 //!
 //! Source: Cao, Jiang and Singh 2003, section 3.
 
-use shared::config;
-use shared::message::Quality;
+use rhumb_wire::message::Quality;
 use std::fmt;
 
 /// An order of servers and URLs.
@@ -40,12 +39,12 @@ impl Policy {
 
     /// What the scheduler is configured to do. For the paper's breadth-first that is to prefer the pages that are worth
     /// more.
-    pub(super) fn configured(self) -> config::Policy {
+    pub(super) fn configured(self) -> rhumb_config::Policy {
         match self {
-            Policy::BreadthFirst | Policy::Quality => config::Policy::Quality,
-            Policy::Performance => config::Policy::Performance,
-            Policy::Capacity | Policy::CapacityByDepth => config::Policy::Capacity,
-            Policy::InTurn => config::Policy::BreadthFirst,
+            Policy::BreadthFirst | Policy::Quality => rhumb_config::Policy::Quality,
+            Policy::Performance => rhumb_config::Policy::Performance,
+            Policy::Capacity | Policy::CapacityByDepth => rhumb_config::Policy::Capacity,
+            Policy::InTurn => rhumb_config::Policy::BreadthFirst,
         }
     }
 

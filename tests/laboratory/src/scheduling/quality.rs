@@ -8,7 +8,7 @@ use crate::page_rank::page_rank;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::seq::SliceRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
-use shared::message::Quality;
+use rhumb_wire::message::Quality;
 use std::fmt;
 
 /// Where qualities come from.

@@ -5,8 +5,8 @@ use super::quality::Model;
 use super::setup::Setup;
 use super::web::{Page, Server, Web};
 use super::*;
-use shared::message::Quality;
-use shared::time::Timestamp;
+use rhumb_url::time::Timestamp;
+use rhumb_wire::message::Quality;
 
 pub(super) const BASE: Shape = web::tests::SMALL;
 

@@ -26,7 +26,7 @@ use crate::random::normal;
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::seq::SliceRandom as _;
 use rand::{RngExt as _, SeedableRng as _};
-use shared::url::partition;
+use rhumb_url::partition;
 use std::fmt;
 use std::ops::Range;
 

@@ -3,7 +3,7 @@
 use super::optimal;
 use super::stream::{Stream, StreamName};
 use crate::text::grouped;
-use shared::url_cache::{Clock, Lru, Random, UrlCache};
+use rhumb_url::url_cache::{Clock, Lru, Random, UrlCache};
 use std::fmt;
 
 /// What a cache keeps (Broder, Najork and Wiener 2003, section 3).

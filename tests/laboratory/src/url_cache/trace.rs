@@ -8,7 +8,7 @@
 
 use super::stream::{Stream, StreamName};
 use anyhow::{Context as _, bail, ensure};
-use shared::url::{canonical, fingerprint, host_of, partition};
+use rhumb_url::{canonical, fingerprint, host_of, partition};
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::path::Path;

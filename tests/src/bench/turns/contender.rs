@@ -130,7 +130,7 @@ impl Contender {
 
 /// CPU seconds of all processes that this one started and that have ended, theirs included.
 pub(crate) fn cpu_of_ended_processes() -> anyhow::Result<f64> {
-    Ok(shared::process::cpu_time(std::process::id()).context("no CPU time in /proc")?.ended_children_s)
+    Ok(rhumb_telemetry::process::cpu_time(std::process::id()).context("no CPU time in /proc")?.ended_children_s)
 }
 
 /// Crawls the world from its first page.

@@ -1,7 +1,7 @@
 //! The edge `titles` and its message: what the two example stages at its ends share.
 
+use rhumb_wire::message::{Edge, EdgeMessage};
 use rkyv::{Archive, Deserialize, Serialize};
-use shared::message::{Edge, EdgeMessage};
 
 /// From `find-titles` to whoever is interested. The number is in the envelope of each message and never changes.
 pub(crate) const TITLES: Edge = Edge::further(128, "titles");

@@ -3,9 +3,10 @@
 use super::*;
 use crate::meta::last_serial;
 use crate::moving::MovingKeys;
-use shared::bus::lane_of_hash;
-use shared::partitions::Owners;
-use shared::stage::{Beside as _, Token};
+use rhumb_partition::Owners;
+use rhumb_stage::Beside as _;
+use rhumb_wire::lane_of_hash;
+use rhumb_wire::topology::Token;
 
 const HOME: u16 = 1;
 const HALVES: [u16; 2] = [4, 5];

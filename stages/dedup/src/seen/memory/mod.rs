@@ -19,8 +19,8 @@ use super::import::{Base, Import};
 use super::log::Log;
 use super::state::State;
 use super::{Answer, CopiedKeys, Key, Novelty, SeenStore, VisitKey};
-use shared::partitions::Split;
-use shared::time::Timestamp;
+use rhumb_partition::Split;
+use rhumb_url::time::Timestamp;
 use std::collections::HashSet;
 
 /// URLs that are put into the table together when it is filled: 32 MiB of fingerprints, some in each region.

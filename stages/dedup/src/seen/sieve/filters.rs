@@ -103,7 +103,7 @@ impl Filters {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shared::url::fingerprint;
+    use rhumb_url::fingerprint;
 
     fn nth(n: u64) -> u64 {
         fingerprint(&n.to_string())

@@ -54,8 +54,8 @@ use super::import::{Base, Import};
 use super::log::Log;
 use super::state::State;
 use super::{Answer, CopiedKeys, Key, Novelty, SeenStore, Settings, VisitKey};
-use shared::partitions::Split;
-use shared::time::Timestamp;
+use rhumb_partition::Split;
+use rhumb_url::time::Timestamp;
 
 /// The log is not merged for its length below this, in bytes; small in tests, so that it happens.
 const LOG_BYTES_MIN: u64 = if cfg!(test) { 1 << 10 } else { 1 << 20 };

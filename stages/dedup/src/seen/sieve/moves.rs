@@ -8,7 +8,7 @@ use super::run::Run;
 use super::run_writer::RunWriter;
 use crate::seen::error::SeenError;
 use crate::seen::{CopiedKeys as _, Key};
-use shared::partitions::Split;
+use rhumb_partition::Split;
 
 impl Sieve {
     /// Takes a partition out, with all that is known in it.

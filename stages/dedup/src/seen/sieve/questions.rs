@@ -1,7 +1,7 @@
 //! Questions of a partition that wait for an exact answer, in the order asked.
 
 use crate::seen::Key;
-use shared::time::Timestamp;
+use rhumb_url::time::Timestamp;
 
 /// A question that waits.
 #[derive(Clone, Copy)]

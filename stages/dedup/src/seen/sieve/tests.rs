@@ -4,7 +4,7 @@ mod runs;
 
 use super::*;
 use crate::seen::tests::{PARTITIONS, Url, WAIT, are_new, at, files, settings};
-use shared::config::DedupStore;
+use rhumb_config::DedupStore;
 use std::path::Path;
 
 fn open(settings: &Settings, folder: &Path, committed: Option<&[u8]>) -> Result<Sieve, SeenError> {

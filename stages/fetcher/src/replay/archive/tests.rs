@@ -3,7 +3,7 @@
 use super::*;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use shared::message::Truncation;
+use rhumb_wire::message::Truncation;
 use std::fs;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -49,7 +49,7 @@ impl Files {
     }
 
     fn open(&self) -> Archive {
-        let paths = shared::warc_files::in_folder(&self.path("")).unwrap();
+        let paths = rhumb_warc::warc_files::in_folder(&self.path("")).unwrap();
         Archive::new(Index::open(&paths, &self.0.path().join("index")).unwrap())
     }
 }

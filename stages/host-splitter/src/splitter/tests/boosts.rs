@@ -1,8 +1,8 @@
 //! Later links: what is sent of them, and what is not.
 
 use super::*;
-use shared::message::{Boosts, Quality};
-use shared::url::fingerprint;
+use rhumb_url::fingerprint;
+use rhumb_wire::message::{Boosts, Quality};
 
 /// What was sent for each URL, by its fingerprint.
 fn boosts(t: &Harness) -> HashMap<u64, f32> {
@@ -192,7 +192,7 @@ fn sketches_of_pages_go_to_the_schedulers_of_their_partitions() {
     let sent = t.sends.iter().filter(|send| send.edge == Edge::UrlsBoosts);
     let sent: Vec<Boosts> = sent.map(|send| decode(&send.payload).unwrap()).collect();
     let sketches: Vec<_> = sent.iter().flat_map(|message| &message.sketches).map(|of| (of.shape, of.sketch)).collect();
-    let shape = shared::url::shape_hash("http://b.test/p/1");
+    let shape = rhumb_url::shape_hash("http://b.test/p/1");
     assert_eq!(sketches, [(shape, 5), (shape, 6)]);
     assert!(sent.iter().all(|message| message.boosts.is_empty()));
 }

@@ -3,14 +3,14 @@
 //! In: shares that are short, calls of other schedulers, answers of ledgers. Out: questions, and calls upon other schedulers.
 
 use super::{ASK_EVERY, BIRTH, DOMAINS, Id, LOOK_EVERY, QUESTIONS_MAX, Shares, fetched_of, topic_key, write};
-use crate::budget::left::Budget;
 use crate::budget::share::{NO_LIMIT, Question, Share};
+use crate::keys::budget::Budget;
 use crate::ledger_need::LedgerNeed;
 use crate::step::staged::Staged;
 use crate::tokens::{Ledger, Need, Settled, SharedBudget};
-use shared::stage::store::{Store, StoreError};
-use shared::time::Timestamp;
-use shared::url::fingerprint;
+use rhumb_stage::store::{Store, StoreError};
+use rhumb_url::fingerprint;
+use rhumb_url::time::Timestamp;
 
 impl Shares {
     /// Notes that a job could be granted if the crawl had pages left.

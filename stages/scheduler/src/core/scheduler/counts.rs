@@ -2,9 +2,9 @@
 
 use super::Scheduler;
 use crate::servers::counts::outcome_metric;
-use shared::identity::serials_follow;
-use shared::message::Outcome;
-use shared::stage::Count;
+use rhumb_config::identity::serials_follow;
+use rhumb_stage::Count;
+use rhumb_wire::message::Outcome;
 
 /// All of them.
 pub(super) fn of(scheduler: &Scheduler) -> Vec<Count> {

@@ -5,7 +5,7 @@ use super::world::World;
 use crate::core::scheduler::Input;
 use crate::settings::Settings;
 use crate::settings::tests::settings;
-use shared::message::{Outcome, Resolution};
+use rhumb_wire::message::{Outcome, Resolution};
 use std::time::Duration;
 
 const A: &str = "http://a.test";

@@ -5,7 +5,7 @@ use super::world::{World, elsewhere};
 use crate::core::scheduler::Input;
 use crate::settings::Settings;
 use crate::settings::tests::settings;
-use shared::message::{Outcome, RequestEnd, Resolution, Validators};
+use rhumb_wire::message::{Outcome, RequestEnd, Resolution, Validators};
 use std::time::Duration;
 
 const A: &str = "http://a.test";

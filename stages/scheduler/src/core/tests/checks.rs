@@ -8,10 +8,10 @@ use crate::keys::slot::topic_of;
 use crate::keys::topic::TopicIndex;
 use crate::ranking::ready_queue::QueuePlace;
 use crate::servers::server::Server;
-use shared::message::{JobKind, Outcome};
-use shared::stage::Core as _;
-use shared::stage::store::Store as _;
-use shared::url::{host_of, registered_domain};
+use rhumb_stage::Core as _;
+use rhumb_stage::store::Store as _;
+use rhumb_url::{host_of, registered_domain};
+use rhumb_wire::message::{JobKind, Outcome};
 use std::collections::BTreeMap;
 
 impl World {

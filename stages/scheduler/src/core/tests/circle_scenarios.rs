@@ -3,15 +3,15 @@
 use super::two::Two;
 use super::web::{Fine, addresses};
 use super::world::World;
-use crate::budget::schedulers::Schedulers;
 use crate::core::idle::Idle;
+use crate::keys::schedulers::Schedulers;
 use crate::ledger_need::LedgerNeed;
 use crate::settings::Settings;
 use crate::settings::tests::settings;
-use shared::config::{Group, GroupedBy};
-use shared::partitions::Owners;
-use shared::stage::Core as _;
-use shared::url::partition;
+use rhumb_config::{Group, GroupedBy};
+use rhumb_partition::Owners;
+use rhumb_stage::Core as _;
+use rhumb_url::partition;
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -64,7 +64,7 @@ fn the_delay_of_a_group_holds_between_its_servers_and_across_a_crash() {
     world.crash();
     world.finish(&mut Fine, HOUR);
     assert_eq!(world.contacts.len(), 9);
-    let is_apart = |pair: &[(shared::time::Timestamp, String)]| pair[1].0 >= pair[0].0 + delay;
+    let is_apart = |pair: &[(rhumb_url::time::Timestamp, String)]| pair[1].0 >= pair[0].0 + delay;
     assert!(world.contacts.windows(2).all(is_apart), "{:?}", world.contacts);
 }
 

@@ -7,10 +7,10 @@ use crate::core::scheduler::Input;
 use crate::keys::slot::RETRIES;
 use crate::settings::Settings;
 use crate::settings::tests::settings;
-use shared::config::Policy;
-use shared::message::{Outcome, RequestResult, ToFetcher};
-use shared::orders::{Author, DropOrder, Orders, Selection};
-use shared::stage::Core as _;
+use rhumb_config::Policy;
+use rhumb_config::orders::{Author, DropOrder, Orders, Selection};
+use rhumb_stage::Core as _;
+use rhumb_wire::message::{Outcome, RequestResult, ToFetcher};
 use std::time::Duration;
 
 const A: &str = "http://a.one.test";
@@ -29,7 +29,7 @@ fn drop(id: u64, what: Selection, and_later: bool) -> DropOrder {
 }
 
 fn host(server: &str) -> Selection {
-    Selection::Host(shared::url::host_of(server).to_owned())
+    Selection::Host(rhumb_url::host_of(server).to_owned())
 }
 
 impl World {

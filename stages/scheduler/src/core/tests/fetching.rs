@@ -3,13 +3,13 @@
 use super::web::Web;
 use super::world::{FETCHER, World};
 use crate::core::scheduler::Input;
-use shared::message::{
+use rhumb_stage::Core as _;
+use rhumb_url::server_of;
+use rhumb_url::time::Timestamp;
+use rhumb_wire::message::{
     FailureKind, Job, JobKind, ReadyUrls, Report, RequestEnd, RequestResult, RobotsResponse, ServerResolution,
     ToFetcher, Validators,
 };
-use shared::stage::Core as _;
-use shared::time::Timestamp;
-use shared::url::server_of;
 use std::time::Duration;
 
 const RENEW_EVERY: Duration = Duration::from_secs(5);

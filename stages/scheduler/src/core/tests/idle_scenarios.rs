@@ -6,9 +6,9 @@ use crate::core::idle::Idle;
 use crate::core::scheduler::Input;
 use crate::settings::Settings;
 use crate::settings::tests::settings;
-use shared::message::{Errand, FailureKind, Outcome, RequestEnd, Resolution};
-use shared::stage::{Core as _, Event, Output};
-use shared::url::partition;
+use rhumb_stage::{Core as _, Event, Output};
+use rhumb_url::partition;
+use rhumb_wire::message::{Errand, FailureKind, Outcome, RequestEnd, Resolution};
 use std::time::Duration;
 
 const A: &str = "http://a.test";

@@ -5,9 +5,9 @@ use super::world::World;
 use crate::core::scheduler::Input;
 use crate::settings::Settings;
 use crate::settings::tests::settings;
-use shared::config::DownloadPause;
-use shared::message::{JobId, JobKind, Outcome, Report, RequestEnd, ToFetcher};
-use shared::stage::{Core as _, Event, Output};
+use rhumb_config::DownloadPause;
+use rhumb_stage::{Core as _, Event, Output};
+use rhumb_wire::message::{JobId, JobKind, Outcome, Report, RequestEnd, ToFetcher};
 use std::time::Duration;
 
 const A: &str = "http://a.test";

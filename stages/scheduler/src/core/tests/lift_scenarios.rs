@@ -6,9 +6,9 @@ use crate::core::scheduler::Input;
 use crate::ranking::quality::Provider;
 use crate::settings::Settings;
 use crate::settings::tests::settings;
-use shared::config::Policy;
-use shared::message::{Boost, Boosts, Quality};
-use shared::url::{fingerprint, host_hash, host_of};
+use rhumb_config::Policy;
+use rhumb_url::{fingerprint, host_hash, host_of};
+use rhumb_wire::message::{Boost, Boosts, Quality};
 use std::time::Duration;
 
 const A: &str = "http://a.test";
@@ -100,7 +100,7 @@ fn a_url_that_does_not_wait_among_the_fresh_ones_is_left_alone() {
         &[0, 1, 2],
     );
     let here = |n: u32| format!("http://h{n}.test");
-    let partition = |server: &str| shared::url::partition(host_of(server), 4);
+    let partition = |server: &str| rhumb_url::partition(host_of(server), 4);
     let server = (0..).map(here).find(|server| partition(server) == 0).unwrap();
     let foreign = (0..).map(here).find(|server| partition(server) == 3).unwrap();
     let url = |page: usize| format!("{server}/{page}");
@@ -146,7 +146,7 @@ fn no_row_of_the_index_outlasts_its_url() {
             rows += 1;
             true
         };
-        shared::stage::store::Store::scan(world.store.as_ref(), "index", &[], &[0xff; 32], count).unwrap();
+        rhumb_stage::store::Store::scan(world.store.as_ref(), "index", &[], &[0xff; 32], count).unwrap();
         rows
     };
     assert_eq!(rows(&world), 9);

@@ -6,9 +6,9 @@ use crate::core::idle::Idle;
 use crate::core::scheduler::Input;
 use crate::settings::Settings;
 use crate::settings::tests::settings;
-use shared::message::{JobId, ToFetcher};
-use shared::orders::{Author, Orders, Pause, Target};
-use shared::stage::Core as _;
+use rhumb_config::orders::{Author, Orders, Pause, Target};
+use rhumb_stage::Core as _;
+use rhumb_wire::message::{JobId, ToFetcher};
 use std::time::Duration;
 
 const A: &str = "http://a.one.test";
@@ -25,7 +25,7 @@ fn world() -> World {
 }
 
 fn host(server: &str) -> Target {
-    Target::Host(shared::url::host_of(server).to_owned())
+    Target::Host(rhumb_url::host_of(server).to_owned())
 }
 
 /// The orders hold from the step on that follows at once.

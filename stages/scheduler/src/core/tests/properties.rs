@@ -10,12 +10,12 @@ use crate::ranking::topics::tests::topics;
 use crate::settings::Settings;
 use crate::settings::tests::settings;
 use proptest::prelude::*;
-use shared::config::Policy;
-use shared::message::{
+use rhumb_config::Policy;
+use rhumb_url::time::Timestamp;
+use rhumb_url::{fingerprint, host_hash, host_of, partition, server_of};
+use rhumb_wire::message::{
     Boost, Boosts, Errand, FailureKind, Quality, ReadyUrls, Report, RequestEnd, Resolution, RobotsResponse, Validators,
 };
-use shared::time::Timestamp;
-use shared::url::{fingerprint, host_hash, host_of, partition, server_of};
 use std::time::Duration;
 
 /// A web in which every answer depends on the URL and on how often it was asked.
@@ -277,7 +277,7 @@ fn answer_refresh(world: &mut World, web: &mut Wild) {
     let mut answer = ReadyUrls { partition: refresh.partition, refresh: refresh.number, ..ReadyUrls::default() };
     for server in refresh.servers {
         if let resolution @ Some(_) = web.resolve(&server) {
-            answer.servers.push(shared::message::ServerResolution { server, resolution });
+            answer.servers.push(rhumb_wire::message::ServerResolution { server, resolution });
         }
     }
     world.step(Some(Input::Ready(answer)));

@@ -5,8 +5,8 @@ use super::world::{World, elsewhere};
 use crate::ranking::quality::Provider;
 use crate::settings::Settings;
 use crate::settings::tests::settings;
-use shared::stage::{Core as _, Measure, QueueQuestion, ServerQueue};
-use shared::url::partition;
+use rhumb_stage::{Core as _, Measure, QueueQuestion, ServerQueue};
+use rhumb_url::partition;
 use std::time::Duration;
 
 const A: &str = "http://a.test";
@@ -30,7 +30,7 @@ fn top(world: &World, n: usize, by: Measure) -> Vec<String> {
 #[test]
 fn urls_are_listed_in_the_order_in_which_they_are_fetched() {
     for by_quality in [false, true] {
-        let policy = if by_quality { shared::config::Policy::Quality } else { shared::config::Policy::BreadthFirst };
+        let policy = if by_quality { rhumb_config::Policy::Quality } else { rhumb_config::Policy::BreadthFirst };
         let quality = Provider::Zipf.into();
         let mut world =
             World::new(Settings { respect_robots: false, requests_per_connection: 3, policy, quality, ..settings() });
@@ -95,7 +95,7 @@ fn servers_of_a_host_are_told_from_the_store_and_those_of_others_are_not() {
     assert_eq!(robots.rules, ["+/private/x", "-/private"]);
     assert!(robots.for_s > 3600.0 && !queues[0].addresses.is_empty() && queues[0].estimates.connect_ms.is_some());
     let other = elsewhere(A);
-    assert_eq!(of_host(&world, shared::url::host_of(&other), 9), []);
+    assert_eq!(of_host(&world, rhumb_url::host_of(&other), 9), []);
 }
 
 #[test]

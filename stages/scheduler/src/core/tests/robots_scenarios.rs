@@ -6,11 +6,11 @@ use crate::core::scheduler::Input;
 use crate::ranking::topics::tests::topics;
 use crate::settings::tests::settings;
 use crate::settings::{GRACE, Settings};
-use shared::message::{Errand, FailureKind, Origin, Outcome, Report, Resolution, RobotsResponse};
-use shared::stage::Core as _;
-use shared::stage::store::Store as _;
-use shared::time::Timestamp;
-use shared::url::{host_of, partition};
+use rhumb_stage::Core as _;
+use rhumb_stage::store::Store as _;
+use rhumb_url::time::Timestamp;
+use rhumb_url::{host_of, partition};
+use rhumb_wire::message::{Errand, FailureKind, Origin, Outcome, Report, Resolution, RobotsResponse};
 use std::time::Duration;
 
 const A: &str = "http://a.test";

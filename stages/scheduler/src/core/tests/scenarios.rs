@@ -6,11 +6,11 @@ use crate::core::scheduler::{Input, Scheduler};
 use crate::ranking::topics::tests::topics;
 use crate::settings::Settings;
 use crate::settings::tests::settings;
-use shared::message::{Errand, Outcome, ReadyUrls};
-use shared::stage::Core as _;
-use shared::stage::store::Store as _;
-use shared::time::Timestamp;
-use shared::url::{partition, server_of};
+use rhumb_stage::Core as _;
+use rhumb_stage::store::Store as _;
+use rhumb_url::time::Timestamp;
+use rhumb_url::{partition, server_of};
+use rhumb_wire::message::{Errand, Outcome, ReadyUrls};
 use std::time::Duration;
 
 const A: &str = "http://a.test";
@@ -130,5 +130,5 @@ fn the_table_of_metrics_has_a_row_for_each_number_and_no_other() {
     let by_topic = core.counts_by_topic();
     let of_one = by_topic.iter().filter(|of| of.topic == "t1").map(|of| (of.count, of.value));
     let counts: Vec<_> = core.counts().into_iter().chain(of_one).collect();
-    assert_eq!(shared::metrics::unlike(crate::metrics::METRICS, &counts, &core.histograms()), [""; 0]);
+    assert_eq!(rhumb_telemetry::metrics::unlike(crate::metrics::METRICS, &counts, &core.histograms()), [""; 0]);
 }

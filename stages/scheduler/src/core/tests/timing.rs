@@ -2,19 +2,18 @@
 
 use super::web::{addresses, origin, response, robots, robots_txt};
 use super::world::World;
-use crate::core::scheduler::{Scheduler, TABLES};
+use crate::core::scheduler::Scheduler;
 use crate::settings::Settings;
 use crate::settings::tests::settings;
-use shared::config::{Bytes, DownloadPause, Durability};
-use shared::message::{
+use rhumb_config::DownloadPause;
+use rhumb_partition::Directory;
+use rhumb_stage::store::{MemoryStore, Store};
+use rhumb_stage::{Core as _, Event, Output, Ticket};
+use rhumb_url::time::Timestamp;
+use rhumb_url::{host_hash, partition};
+use rhumb_wire::message::{
     Ask, Edge, Origin, ReadyUrls, Report, RequestResult, ServerResolution, ToFetcher, decode, encode,
 };
-use shared::partitions::Directory;
-use shared::stage::disk::{DiskStore, StoreOptions};
-use shared::stage::store::{MemoryStore, Store};
-use shared::stage::{Core as _, Event, Output, Ticket};
-use shared::time::Timestamp;
-use shared::url::{host_hash, partition};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -31,7 +30,7 @@ struct Bench {
     core_time: Duration,
     commit_time: Duration,
     steps: u64,
-    jobs: Vec<shared::message::Job>,
+    jobs: Vec<rhumb_wire::message::Job>,
     topics: usize,
     by: By,
 }
@@ -169,20 +168,11 @@ fn measure(name: &str, store: Arc<dyn Store>, topics: usize, by: By) {
 #[ignore = "a measurement: cargo test --release -p scheduler timing -- --ignored --nocapture"]
 fn what_a_url_costs() {
     for _ in 0..3 {
-        measure("one topic, memory", Arc::new(MemoryStore::default()), 1, By::Server);
-        measure("100 topics, one at a server, memory", Arc::new(MemoryStore::default()), 100, By::Server);
-        measure("8 topics at each server, memory", Arc::new(MemoryStore::default()), 8, By::Page);
-        measure("100 topics at each server, memory", Arc::new(MemoryStore::default()), 100, By::Page);
+        measure("one topic", Arc::new(MemoryStore::default()), 1, By::Server);
+        measure("100 topics, one at a server", Arc::new(MemoryStore::default()), 100, By::Server);
+        measure("8 topics at each server", Arc::new(MemoryStore::default()), 8, By::Page);
+        measure("100 topics at each server", Arc::new(MemoryStore::default()), 100, By::Page);
     }
-    let dir = tempfile::tempdir().unwrap();
-    let options =
-        StoreOptions { memtable_bytes: Bytes(8 << 20), cache_bytes: Bytes(32 << 20), durability: Durability::Process };
-    measure(
-        "disk",
-        Arc::new(DiskStore::open(dir.path(), &TABLES.map(|(table, _)| table), options).unwrap()),
-        1,
-        By::Server,
-    );
 }
 
 /// Jobs for a server with a robots.txt of 500 KiB.

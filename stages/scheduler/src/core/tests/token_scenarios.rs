@@ -12,11 +12,11 @@ use crate::settings::Settings;
 use crate::settings::tests::settings;
 use crate::tokens::{Holder, Ledger, Need, SharedBudget};
 use proptest::prelude::*;
-use shared::config::OverBudget;
-use shared::message::Outcome;
-use shared::stage::Core as _;
-use shared::time::Timestamp;
-use shared::url::partition;
+use rhumb_config::OverBudget;
+use rhumb_stage::Core as _;
+use rhumb_url::partition;
+use rhumb_url::time::Timestamp;
+use rhumb_wire::message::Outcome;
 use std::time::Duration;
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -8,8 +8,8 @@ use crate::ranking::topics::{TopicLimits, Topics, TurnRules};
 use crate::settings::Settings;
 use crate::settings::tests::settings;
 use proptest::prelude::*;
-use shared::message::Outcome;
-use shared::url::partition;
+use rhumb_url::partition;
+use rhumb_wire::message::Outcome;
 use std::time::Duration;
 
 const HOUR: Duration = Duration::from_secs(3600);

@@ -8,9 +8,9 @@ use crate::ranking::topics::tests::topics;
 use crate::ranking::topics::{TopicLimits, Topics, TurnRules};
 use crate::settings::Settings;
 use crate::settings::tests::settings;
-use shared::message::{FailureKind, RobotsResponse};
-use shared::time::Timestamp;
-use shared::url::server_of;
+use rhumb_url::server_of;
+use rhumb_url::time::Timestamp;
+use rhumb_wire::message::{FailureKind, RobotsResponse};
 use std::time::Duration;
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -106,7 +106,7 @@ fn a_retry_of_a_higher_topic_is_tried_when_it_is_due_though_its_server_stands_fo
     /// The urgent page fails once.
     struct Once(bool);
     impl Web for Once {
-        fn page(&mut self, _: Timestamp, url: &str) -> shared::message::RequestEnd {
+        fn page(&mut self, _: Timestamp, url: &str) -> rhumb_wire::message::RequestEnd {
             let fails = url.ends_with("/urgent") && std::mem::replace(&mut self.0, false);
             super::web::response(if fails { 500 } else { 200 })
         }

@@ -5,9 +5,9 @@ use super::world::World;
 use crate::core::scheduler::Input;
 use crate::settings::Settings;
 use crate::settings::tests::settings;
-use shared::config::DownloadPause;
-use shared::message::{Ask, FailureKind, Outcome, Report, RequestEnd, RequestResult, Validators};
-use shared::url::server_of;
+use rhumb_config::DownloadPause;
+use rhumb_url::server_of;
+use rhumb_wire::message::{Ask, FailureKind, Outcome, Report, RequestEnd, RequestResult, Validators};
 use std::collections::BTreeSet;
 use std::time::Duration;
 

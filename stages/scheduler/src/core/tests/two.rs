@@ -2,11 +2,11 @@
 
 use super::web::Web;
 use super::world::World;
-use crate::budget::schedulers::Schedulers;
 use crate::core::scheduler::Input;
+use crate::keys::schedulers::Schedulers;
 use crate::ledger_need::{Entered, LedgerAnswer, LedgerNeed};
 use crate::settings::Settings;
-use shared::partitions::Owners;
+use rhumb_partition::Owners;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

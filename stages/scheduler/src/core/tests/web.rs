@@ -1,7 +1,7 @@
 //! The web that tests crawl: what its servers and name servers answer.
 
-use shared::message::{FailureKind, Origin, RequestEnd, Resolution, RobotsResponse, Validators};
-use shared::time::Timestamp;
+use rhumb_url::time::Timestamp;
+use rhumb_wire::message::{FailureKind, Origin, RequestEnd, Resolution, RobotsResponse, Validators};
 
 pub(crate) fn origin() -> Origin {
     Origin { page: "http://seed.test/".into(), topic: "default".into(), depth: 1, ..Origin::default() }

@@ -8,15 +8,16 @@ use crate::core::scheduler::{Input, Scheduler};
 use crate::ledger_need::{LedgerAnswer, LedgerNeed};
 use crate::settings::Settings;
 use crate::settings::tests::settings;
-use shared::bus::lane_of;
-use shared::message::{
+use rhumb_stage::store::{MemoryStore, Store as _};
+use rhumb_stage::{Core as _, Event, Output, Ticket};
+use rhumb_url::time::Timestamp;
+use rhumb_url::{fingerprint, host_hash, host_of, partition, server_of};
+use rhumb_wire::lane_of;
+use rhumb_wire::message::{
     Ask, AskReply, DnsRefresh, Edge, Errand, FoundUrls, Origin, Outcome, OutcomeEntry, Outcomes, ReadyUrls, Resolution,
     ServerResolution, ToFetcher, decode,
 };
-use shared::stage::store::{MemoryStore, Store as _};
-use shared::stage::{Core as _, Event, Output, Ticket, Token};
-use shared::time::Timestamp;
-use shared::url::{fingerprint, host_hash, host_of, partition, server_of};
+use rhumb_wire::topology::Token;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;

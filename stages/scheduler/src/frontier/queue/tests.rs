@@ -4,9 +4,9 @@ use super::*;
 use crate::frontier::rows::tests::url;
 use crate::keys::slot::lane_of;
 use proptest::prelude::*;
-use shared::message::Quality;
-use shared::stage::Output;
-use shared::stage::store::{MemoryStore, Store as _};
+use rhumb_stage::Output;
+use rhumb_stage::store::{MemoryStore, Store as _};
+use rhumb_wire::message::Quality;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 

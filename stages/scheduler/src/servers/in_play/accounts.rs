@@ -1,15 +1,15 @@
 //! What servers in play have in hand, and what is left of the budgets that they count for.
 
 use super::Servers;
-use crate::budget::left::{Budget, Budgets};
+use crate::keys::budget::{Budget, Budgets};
 use crate::keys::load::Load;
 use crate::keys::server_key::ServerKey;
 use crate::keys::topic::TopicIndex;
 use crate::servers::partition::Partition;
 use crate::servers::server::Server;
 use crate::step::staged::Staged;
-use shared::config::OverBudget;
-use shared::stage::store::StoreError;
+use rhumb_config::OverBudget;
+use rhumb_stage::store::StoreError;
 
 impl Servers {
     /// Brings the sums over all servers, and over those of its host, its domain and its topics, up to date with one of them.

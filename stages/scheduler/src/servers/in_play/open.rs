@@ -13,8 +13,8 @@ use crate::servers::server::{SERVERS, Server};
 use crate::settings::Settings;
 use crate::store::rows::corrupt;
 use foldhash::{HashMap, HashMapExt as _};
-use shared::stage::store::{Store, StoreError};
-use shared::time::Timestamp;
+use rhumb_stage::store::{Store, StoreError};
+use rhumb_url::time::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

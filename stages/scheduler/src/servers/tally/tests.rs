@@ -1,6 +1,6 @@
 use super::*;
 use proptest::prelude::*;
-use shared::stage::report::SLOT_S;
+use rhumb_stage::report::SLOT_S;
 use std::collections::BTreeMap;
 
 const SLOT_US: u64 = SLOT_S * 1_000_000;

@@ -1,0 +1,55 @@
+//! `pipeline.yaml`: the one configuration, typed, strict and checked before anything starts.
+//!
+//! Layers, each overriding the one before: the file shipped with the program, `--config FILE`, the environment
+//! (`RHUMB__KEY__PATH=VALUE`), `--set key.path=VALUE`. All end in one tree that is read strictly: an unknown
+//! key, 2.7 for an integer, or a value out of range is an error that names key, value and what is accepted.
+
+mod broker;
+mod changes;
+mod check;
+mod differences;
+mod download_pause;
+mod edges;
+pub mod filters;
+mod given;
+mod group;
+pub mod identity;
+mod interest;
+mod load;
+mod log;
+mod name_server;
+pub mod orders;
+mod patterns;
+mod pipeline;
+mod proxy;
+mod replay;
+mod scope;
+pub mod scope_entry;
+mod stages;
+mod topic;
+pub mod topics;
+mod units;
+mod url_cache;
+mod user_agent;
+mod validate;
+
+pub use broker::*;
+pub use changes::{CHANGEABLE, Changeable, changeable, changed, how_to_change};
+pub use check::is_name;
+pub use differences::{Difference, differences};
+pub use download_pause::DownloadPause;
+pub use edges::*;
+pub use group::{Group, GroupedBy, HostPattern};
+pub use interest::{edges_by_interest, lasting_streams, required_by_interest};
+pub use load::{ConfigError, Layers, VARIABLES, assignment, environment};
+pub use log::{Log, LogFormat};
+pub use name_server::{NameServer, Transport};
+pub use patterns::Patterns;
+pub use pipeline::*;
+pub use proxy::Proxy;
+pub use rhumb_wire::topology::Retention;
+pub use scope::{Follow, Scope};
+pub use stages::*;
+pub use topic::{DEFAULT_TOPIC, Topic, TopicScope};
+pub use units::Bytes;
+pub use url_cache::open_url_cache;

@@ -1,0 +1,482 @@
+//! From files, environment and arguments to one checked configuration.
+
+use super::given::Given;
+use super::{Pipeline, validate};
+use crate::orders::Setting;
+use config::{FileFormat, Value, ValueKind};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The file shipped with the program: every key with its default and its meaning.
+pub(super) const SHIPPED: &str = include_str!("../../../pipeline.yaml");
+
+/// Keys that name files, as JSON pointers.
+pub(super) const FILES: [&str; 7] = [
+    "/broker/credentials",
+    "/broker/ca",
+    "/stages/host-splitter/cache/file",
+    "/stages/dedup/cache/file",
+    "/stages/scheduler/quality_table",
+    "/stages/fetcher/archive",
+    "/stages/archiver/dir",
+];
+
+/// Keys that are not for others to see, or mean nothing to them, as JSON pointers: what may hold secrets, and places on one
+/// machine.
+pub(super) const PRIVATE: [(&str, &str); 4] =
+    [("", "broker"), ("", "data"), ("/network", "proxy"), ("/network", "headers")];
+
+/// The beginning of the names of environment variables that set keys.
+pub const VARIABLES: &str = "RHUMB__";
+
+/// The environment variables of this process. A name that is not UTF-8 is none of ours and is left out; a value that is not
+/// UTF-8 is kept with replacements, so that the error about it can show it.
+pub fn environment() -> impl Iterator<Item = (String, String)> {
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
+}
+
+/// A configuration that cannot be used; the message names key, value and what is accepted.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// A file that cannot be read.
+    #[error("cannot read configuration file {path}: {error}")]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+    /// A file, or a value of `--set` or of the environment, that is no YAML.
+    #[error("{origin} is not valid YAML: {error}")]
+    Syntax {
+        /// Where it stands.
+        origin: String,
+        /// Why.
+        error: String,
+    },
+    /// `--set` without `key=value`.
+    #[error("--set takes key.path=VALUE, got '{0}'")]
+    SetForm(String),
+    /// A key that does not exist, or a value of the wrong type.
+    #[error("configuration key {key}{}: {error}", .value.as_deref().map(|v| format!(" = {v}")).unwrap_or_default())]
+    Type {
+        /// Dotted path.
+        key: String,
+        /// The value, if there is one.
+        value: Option<String>,
+        /// What is wrong and what is accepted.
+        error: String,
+    },
+    /// The configuration does not go with what operators have set while the crawl ran.
+    #[error(
+        "{problem}. While the crawl ran, this was set, which does not go with it: {}. Start with a configuration that it goes \
+         with; when the crawl runs, `rhumb set{}` takes it back",
+        .set.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+        .set.iter().map(|setting| format!(" --unset {}", setting.key)).collect::<String>()
+    )]
+    Set {
+        /// What is not accepted.
+        problem: String,
+        /// What was set.
+        set: Vec<Setting>,
+    },
+    /// Values out of range, one a line.
+    #[error("{}", .0.join("\n"))]
+    Range(Vec<String>),
+}
+
+/// Where a configuration comes from.
+#[derive(Clone, Debug, Default)]
+pub struct Layers {
+    /// `--config FILE`; `pipeline.yaml` in the current directory when it exists and none is given.
+    pub file: Option<PathBuf>,
+    /// `--set key.path=VALUE`, in order.
+    pub set: Vec<String>,
+}
+
+impl Layers {
+    /// Reads and checks the configuration, taking the environment from the process.
+    pub fn load(&self) -> Result<Pipeline, ConfigError> {
+        self.load_with(environment())
+    }
+
+    /// Reads and checks the configuration with the environment given.
+    pub fn load_with(&self, environment: impl Iterator<Item = (String, String)>) -> Result<Pipeline, ConfigError> {
+        read(self.tree(environment)?)
+    }
+
+    fn tree(&self, environment: impl Iterator<Item = (String, String)>) -> Result<Tree, ConfigError> {
+        let mut tree = parse_yaml("the shipped pipeline.yaml", SHIPPED)?;
+        if let Some(path) = self.file_path() {
+            let text = std::fs::read_to_string(&path)
+                .map_err(|error| ConfigError::Unreadable { path: path.clone(), error })?;
+            merge(&mut tree, parse_yaml(&path.display().to_string(), &text)?);
+        }
+        let mut from_environment: Vec<(String, String)> =
+            environment.filter_map(|(name, value)| Some((key_of_variable(&name)?, value))).collect();
+        from_environment.sort();
+        for (key, value) in from_environment {
+            set(&mut tree, &key, parse_value(&format!("environment variable for {key}"), &value)?);
+        }
+        for assignment in &self.set {
+            assign(&mut tree, assignment)?;
+        }
+        Ok(tree)
+    }
+
+    /// The same, to be written to a file that [`Layers::file`] may name later, from another directory: files that it
+    /// names are named by absolute paths.
+    pub fn text(&self) -> Result<String, ConfigError> {
+        let mut tree = self.tree(environment())?;
+        for pointer in FILES {
+            if let Some(Tree::String(file)) = tree.pointer_mut(pointer)
+                && !file.is_empty()
+                && let Ok(path) = std::path::absolute(&*file)
+            {
+                *file = path.display().to_string();
+            }
+        }
+        Ok(format!("{tree:#}\n"))
+    }
+
+    /// The same without what may hold secrets, and without places on this machine: for everybody who can read the crawl's
+    /// buckets.
+    ///
+    /// # Errors
+    /// The configuration is bad.
+    pub fn public_text(&self) -> Result<String, ConfigError> {
+        let mut tree = self.tree(environment())?;
+        for pointer in FILES {
+            let (parent, key) = pointer.rsplit_once('/').unwrap_or_default();
+            if let Some(Tree::Object(fields)) = tree.pointer_mut(parent) {
+                fields.remove(key);
+            }
+        }
+        for (parent, key) in PRIVATE {
+            if let Some(Tree::Object(fields)) = tree.pointer_mut(parent) {
+                fields.remove(key);
+            }
+        }
+        Ok(tree.to_string())
+    }
+
+    /// Reads and checks the configuration on top of a [`public_text`](Self::public_text); a file counts only for what is
+    /// missing there.
+    ///
+    /// # Errors
+    /// The configuration is bad.
+    pub fn load_over(&self, public: &str) -> Result<Pipeline, ConfigError> {
+        let mut tree = Layers { set: Vec::new(), ..self.clone() }.tree(environment())?;
+        merge(&mut tree, parse_yaml("the crawl's configuration at the broker", public)?);
+        for assignment in &self.set {
+            assign(&mut tree, assignment)?;
+        }
+        read(tree)
+    }
+
+    fn file_path(&self) -> Option<PathBuf> {
+        let default = Path::new("pipeline.yaml");
+        self.file.clone().or_else(|| default.exists().then(|| default.to_owned()))
+    }
+}
+
+/// The key of what is no assignment: behind it may be a password.
+fn beginning(assignment: &str) -> String {
+    let end = assignment.find(|c: char| !(c.is_alphanumeric() || "._-".contains(c))).unwrap_or(assignment.len());
+    if end < assignment.len() { format!("{}…", &assignment[..end]) } else { assignment.to_owned() }
+}
+
+/// Carries out an assignment of `--set`.
+fn assign(tree: &mut Tree, assignment: &str) -> Result<(), ConfigError> {
+    let (key, value) = self::assignment(assignment)?;
+    set(tree, &key, value);
+    Ok(())
+}
+
+/// `RHUMB__STAGES__HOST_SPLITTER__REPLICAS` is `stages.host-splitter.replicas`.
+fn key_of_variable(name: &str) -> Option<String> {
+    let segments: Vec<String> = name.strip_prefix(VARIABLES)?.split("__").map(str::to_ascii_lowercase).collect();
+    let stage_name = |at: usize| at == 1 && segments[0] == "stages";
+    let segments: Vec<String> = segments
+        .iter()
+        .enumerate()
+        .map(|(at, segment)| if stage_name(at) { segment.replace('_', "-") } else { segment.clone() })
+        .collect();
+    Some(segments.join("."))
+}
+
+type Tree = serde_json::Value;
+
+pub(super) fn parse_yaml(origin: &str, text: &str) -> Result<Tree, ConfigError> {
+    let syntax = |error: String| ConfigError::Syntax { origin: origin.to_owned(), error };
+    let document = config::Config::builder()
+        .add_source(config::File::from_str(text, FileFormat::Yaml))
+        .build()
+        .map_err(|error| syntax(error.to_string()))?;
+    Ok(tree(document.cache))
+}
+
+/// A value in YAML, as `--set` and the environment give it.
+fn parse_value(origin: &str, text: &str) -> Result<Tree, ConfigError> {
+    if text.is_empty() {
+        return Ok(Tree::String(String::new()));
+    }
+    let mut document = parse_yaml(origin, &format!("value: {text}"))?;
+    Ok(document["value"].take())
+}
+
+/// YAML as the `config` crate reads it, without that crate's lenient conversions.
+fn tree(value: Value) -> Tree {
+    match value.kind {
+        ValueKind::Nil => Tree::Null,
+        ValueKind::Boolean(yes) => yes.into(),
+        ValueKind::I64(number) => number.into(),
+        ValueKind::I128(number) => Tree::String(number.to_string()),
+        ValueKind::U64(number) => number.into(),
+        ValueKind::U128(number) => Tree::String(number.to_string()),
+        ValueKind::Float(number) => number.into(),
+        ValueKind::String(text) => text.into(),
+        ValueKind::Table(table) => Tree::Object(table.into_iter().map(|(key, value)| (key, tree(value))).collect()),
+        ValueKind::Array(values) => values.into_iter().map(tree).collect(),
+    }
+}
+
+fn merge(base: &mut Tree, over: Tree) {
+    match (base, over) {
+        (Tree::Object(base), Tree::Object(over)) => {
+            for (key, value) in over {
+                merge(base.entry(key).or_insert(Tree::Null), value);
+            }
+        }
+        // A section whose keys are all commented out changes nothing.
+        (Tree::Object(_), Tree::Null) => {}
+        (base, over) => *base = over,
+    }
+}
+
+pub(super) fn set(base: &mut Tree, key: &str, value: Tree) {
+    let nested =
+        key.rsplit('.').fold(value, |value, segment| Tree::Object([(segment.to_owned(), value)].into_iter().collect()));
+    merge(base, nested);
+}
+
+/// Keys whose values are not shown: there may be a password in them.
+const SECRETS: [&str; 3] = ["broker.url", "network.proxy", "network.headers."];
+
+fn read(tree: Tree) -> Result<Pipeline, ConfigError> {
+    let pipeline: Pipeline = serde_path_to_error::deserialize(&tree).map_err(|error| {
+        let key = error.path().to_string();
+        let pointer = format!("/{}", key.replace(['.', '['], "/").replace(']', ""));
+        // For an unknown key the path already names it; a whole section would be no help as a value.
+        // In a section that is none there may be anything.
+        let is_section = SECRETS.iter().any(|secret| secret.trim_end_matches('.').starts_with(key.as_str()));
+        let is_secret = is_section || SECRETS.iter().any(|secret| key.starts_with(secret));
+        let value = tree.pointer(&pointer).filter(|value| !value.is_object() && !is_secret).map(Tree::to_string);
+        let error = error.into_inner().to_string();
+        // The error would show a number.
+        let is_type = is_secret && error.starts_with("invalid type");
+        let error = match (is_type, is_section && !SECRETS.contains(&key.as_str())) {
+            (true, true) => "accepted is a section of keys".to_owned(),
+            (true, false) => "accepted is text (in quotes)".to_owned(),
+            (false, _) => accepted(&error),
+        };
+        ConfigError::Type { key, value, error }
+    })?;
+    let errors = validate::errors(&pipeline);
+    if !errors.is_empty() {
+        return Err(ConfigError::Range(errors));
+    }
+    Ok(Pipeline { given: Given(Arc::new(tree)), ..pipeline.hurried() })
+}
+
+impl Given {
+    /// Reads and checks the configuration with other values for these keys.
+    ///
+    /// # Errors
+    /// The configuration is bad.
+    pub(super) fn with(&self, settings: &[Setting]) -> Result<Pipeline, ConfigError> {
+        let mut tree = Tree::clone(&self.0);
+        settings.iter().for_each(|setting| set(&mut tree, &setting.key, setting.value.clone()));
+        read(tree)
+    }
+}
+
+/// Reads the value of an assignment, `key.path=VALUE`.
+///
+/// # Errors
+/// It is none, or the value is no YAML.
+pub fn assignment(text: &str) -> Result<(String, serde_json::Value), ConfigError> {
+    let (key, value) = text.split_once('=').ok_or_else(|| ConfigError::SetForm(beginning(text)))?;
+    Ok((key.trim().to_owned(), parse_value(&format!("the value of --set {key}"), value)?))
+}
+
+/// An error of `serde`, with the types of Rust in the words of an operator.
+fn accepted(error: &str) -> String {
+    let names = [
+        ("u8", "a whole number from 0 to 255"),
+        ("u16", "a whole number from 0 to 65535"),
+        ("u32", "a whole number from 0 to 4294967295"),
+        ("u64", "a whole number from 0 to 18446744073709551615"),
+        ("usize", "a whole number, not negative"),
+        ("a boolean", "true or false"),
+    ];
+    let Some((problem, expected)) = error.rsplit_once(", expected ") else { return error.to_owned() };
+    match (names.iter().find(|(name, _)| *name == expected), expected.strip_prefix("struct ")) {
+        (Some((_, accepted)), _) => format!("{problem}; accepted is {accepted}"),
+        (None, Some(_)) => format!("{problem}; accepted is a section of keys"),
+        (None, None) => error.to_owned(),
+    }
+}
+
+/// The shipped file as a tree and as it is read, for a local crawl.
+#[cfg(test)]
+pub(super) fn shipped() -> (Tree, Pipeline) {
+    let layers = Layers { set: vec!["network.allow_private_addresses=true".to_owned()], ..Layers::default() };
+    let tree = layers.tree(std::iter::empty()).expect("it is valid YAML");
+    (tree.clone(), read(tree).expect("it is valid"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn load(set: &[&str], environment: &[(&str, &str)]) -> Result<Pipeline, ConfigError> {
+        let layers = Layers {
+            file: Some(concat!(env!("CARGO_MANIFEST_DIR"), "/../../pipeline.yaml").into()),
+            set: set.iter().map(|s| (*s).to_string()).collect(),
+        };
+        layers.load_with(environment.iter().map(|(k, v)| ((*k).to_string(), (*v).to_string())))
+    }
+
+    #[test]
+    fn the_shipped_file_loads() {
+        let pipeline = load(&["network.user_agent=t (a@b)"], &[]).unwrap();
+        assert_eq!(pipeline.partitions, 64);
+        assert_eq!(pipeline.politeness.delay, Duration::from_secs(1));
+    }
+
+    #[test]
+    fn set_overrides_environment_overrides_file() {
+        let environment = [
+            ("RHUMB__STAGES__HOST_SPLITTER__REPLICAS", "3"),
+            ("RHUMB__POLITENESS__DELAY", "2s"),
+            ("RHUMB__NETWORK__NAMESERVERS", "[\"127.0.0.1:53\"]"),
+            ("OTHER", "x"),
+        ];
+        let pipeline = load(
+            &["network.user_agent=t (a@b)", "politeness.delay=0s", "network.nameservers=[127.0.0.1:5353]"],
+            &environment,
+        )
+        .unwrap();
+        assert_eq!(pipeline.stages.host_splitter.replicas, 3);
+        assert_eq!(pipeline.politeness.delay, Duration::ZERO);
+        assert_eq!(pipeline.network.nameservers, ["127.0.0.1:5353".parse().unwrap()]);
+    }
+
+    #[test]
+    fn a_broker_may_have_several_servers() {
+        for assignment in
+            ["broker.url=nats://a.test:1,nats://b.test:2", "broker.url=[nats://a.test:1, nats://b.test:2]"]
+        {
+            let pipeline = load(&["network.user_agent=t (a@b)", assignment], &[]).unwrap();
+            assert_eq!(pipeline.broker.url, "nats://a.test:1,nats://b.test:2");
+        }
+    }
+
+    #[test]
+    fn what_requests_say_is_configured() {
+        let set = [
+            "network.user_agent=t (a@b)",
+            "network.headers={Accept-Language: 'de, en'}",
+            "network.headers.x-crawl=yes",
+            "limits.skip_types=[application/zip, video/*, image/svg+xml]",
+            "network.proxy=socks5://u:p@127.0.0.1:1080",
+        ];
+        let pipeline = load(&set, &[]).unwrap();
+        let headers: Vec<_> =
+            pipeline.network.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        assert_eq!(headers, [("Accept-Language", "de, en"), ("x-crawl", "yes")]);
+        assert_eq!(pipeline.network.proxy.url().and_then(|url| url.password()), Some("p"));
+        assert!(load(&["network.user_agent=t (a@b)"], &[]).unwrap().network.proxy.url().is_none());
+    }
+
+    /// Assignments that are refused, and what the error names.
+    const REFUSED: &[(&str, &[&str])] = &[
+        ("partitons=8", &["partitons", "unknown field"]),
+        ("stages.fetcher.conections=8", &["stages.fetcher", "conections"]),
+        ("partitions=2.7", &["partitions", "2.7", "whole number from 0 to 65535"]),
+        ("stages.fetcher.connections=-1", &["stages.fetcher.connections", "-1", "whole number from 0"]),
+        ("network=5", &["network", "section of keys"]),
+        ("broker.url=foo bar", &["broker.url", "foo bar", "nats://"]),
+        ("broker.url=http://127.0.0.1:1", &["broker.url", "http://127.0.0.1:1", "nats://"]),
+        ("broker.url=http://u:secret@127.0.0.1:1", &["broker.url = 'http://127.0.0.1:1'"]),
+        ("broker.url=[nats://127.0.0.1:1, 5]", &["broker.url", "text (in quotes), or a list"]),
+        ("broker.url=nats://a.test:1,http://b.test", &["broker.url = 'nats://a.test:1,http://b.test'", "commas"]),
+        ("broker.url=[nats://u:geheim@a.test, nats://v:geheim@b.test]", &["'nats://a.test,nats://b.test'", "same"]),
+        ("broker.sync_interval=0s", &["broker.sync_interval", "1ms to 1day"]),
+        ("edges.urls.found.retention=interest", &["edges.urls.found.retention", "work-queue"]),
+        ("edges.pages.retention=limits", &["edges.pages.retention", "interest"]),
+        ("edges.pages.bytes_max=1MiB", &["edges.pages.bytes_max", "1MiB", "16MiB"]),
+        ("edges.urls.found.bytes_max=1MiB", &["edges.urls.found.bytes_max", "1MiB", "2MiB"]),
+        ("edges.urls.split.bytes_max=1GiB", &["edges.urls.split.bytes_max = 1GiB", "0 (no bound)", "sitemaps"]),
+        ("edges.urls.new.bytes_max=1GiB", &["edges.urls.new.bytes_max", "0 (no bound)", "for ever"]),
+        ("edges.urls.ready.bytes_max=1GiB", &["edges.urls.ready.bytes_max", "0 (no bound)", "edges.pages"]),
+        ("limits.url_bytes_max=65536", &["limits.url_bytes_max", "65536", "4096"]),
+        ("partitions=0", &["partitions", "0", "1", "4096"]),
+        ("partitions=abc", &["partitions", "abc"]),
+        ("politeness.delay=30", &["politeness.delay", "30", "suffix"]),
+        ("politeness.delay=2h", &["politeness.delay", "1h"]),
+        ("scope.follow=hosts", &["scope.follow", "hosts", "domain"]),
+        ("limits.body_bytes_max=9MiB", &["limits.body_bytes_max", "9MiB"]),
+        ("crawl=a.b", &["crawl", "a.b"]),
+        ("broker.user=a.b", &["broker.user", "a.b", "letters"]),
+        ("broker.credentials=x/a.b.nk", &["broker.credentials", "x/a.b.nk", "'a.b'", "broker.user"]),
+        ("broker={url: 'nats://u:p@b.test', credentials: a.nk}", &["broker.credentials", "a.nk", "one of the two"]),
+        ("stages.resolver.hedge_after=2m", &["stages.resolver.hedge_after", "2m", "1ms to 1m"]),
+        ("stages.resolver.cache.temporary_max=1s", &["stages.resolver.cache.temporary_max", "30s to 1day"]),
+        ("stages.resolver.cache.snapshot_every=2d", &["stages.resolver.cache.snapshot_every", "0s to 1day"]),
+        ("network.nameservers=[nonsense]", &["network.nameservers", "nonsense"]),
+        ("network.proxy=socks4://127.0.0.1", &["network.proxy", "socks5h://"]),
+        ("network.headers={Host: x}", &["network.headers.Host", "if-none-match"]),
+        ("network.headers={'a b': x}", &["network.headers.a b"]),
+        ("network.headers={x: \"a\\nb\"}", &["network.headers.x", "printable"]),
+        ("network.headers.x=5", &["network.headers.x", "text (in quotes)"]),
+        ("limits.skip_types=[image]", &["limits.skip_types", "image", "video/*"]),
+        ("limits.skip_types=[Image/png]", &["limits.skip_types", "Image/png"]),
+        ("limits.skip_types=['*/*']", &["limits.skip_types", "*/*"]),
+        ("limits.transfer_rate_window=0s", &["limits.transfer_rate_window", "10ms to 1h"]),
+        ("limits.first_byte_timeout=2h", &["limits.first_byte_timeout", "10ms to 1h"]),
+        ("stages.fetcher.streams=0", &["stages.fetcher.streams", "1 to 100"]),
+        ("stages.fetcher.tls_sessions=1000001", &["stages.fetcher.tls_sessions", "0 to 1000000"]),
+    ];
+
+    #[test]
+    fn errors_name_key_value_and_what_is_accepted() {
+        for (assignment, wanted) in REFUSED {
+            let message = load(&[assignment], &[]).expect_err(assignment).to_string();
+            for part in *wanted {
+                assert!(message.contains(part), "{assignment}: {message} should name {part}");
+            }
+        }
+        assert!(load(&["crawl"], &[]).is_err());
+    }
+
+    #[test]
+    fn no_error_shows_what_may_be_a_password() {
+        for assignment in [
+            "broker=nats://u:geheim@h:1",
+            "network=geheim",
+            "network={headers: geheim}",
+            "network.headers=Bearer geheim",
+            "network.proxy=[geheim]",
+            "broker.url:nats://u:geheim@h",
+        ] {
+            let message = load(&[assignment], &[]).expect_err(assignment).to_string();
+            assert!(!message.contains("geheim"), "{assignment}: {message}");
+        }
+        let public = Layers { set: vec!["broker.url=nats://u:geheim@h:1".into()], file: None }.public_text().unwrap();
+        assert!(!public.contains("geheim") && !public.contains("\"dir\""), "{public}");
+    }
+}
