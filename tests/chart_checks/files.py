@@ -39,7 +39,13 @@ def image_has_all_programs(chart_programs):
     copied = set(re.search(r"for program in (.*?); do", recipe).group(1).split())
     must(copied == {"rhumb", *STAGES}, f"the image has {copied}")
     must(chart_programs <= copied, f"the chart runs {chart_programs - copied}")
-    must(set(re.findall(r" -p ([\w-]+)", recipe)) == copied, "what is built is not what is copied")
+    manifests = [ROOT / "deploy/rhumb/Cargo.toml", ROOT / "stages/programs/Cargo.toml"]
+    packages = {}
+    for manifest in map(lambda path: tomllib.loads(path.read_text()), manifests):
+        packages[manifest["package"]["name"]] = {program["name"] for program in manifest["bin"]}
+    built = set(re.findall(r" -p ([\w-]+)", recipe))
+    must(built == set(packages), f"the image builds {built}")
+    must(set.union(*packages.values()) == copied, "what is built is not what is copied")
     last = recipe.split("\nFROM ")[-1]
     must(last.startswith("scratch") and "USER 65532:65532" in last and "RUN" not in last, "the image has a shell or root")
     must("--locked" in recipe, "the build does not follow Cargo.lock")

@@ -223,9 +223,16 @@ class Crawl:
         raise Failed(f"no stream {metadata['stream']}")
 
     def helm_test_passes(self):
+        """Again where a process has not answered in time: nothing is known then, and the command says so."""
         words = self.command("test")
-        done = self.run([self.programs.path(words[0]), *words[1:]], self.variables("test"))
-        must(done.returncode == 0, f"exit code {done.returncode}: {done.stdout} {done.stderr}")
+
+        def passes():
+            done = self.run([self.programs.path(words[0]), *words[1:]], self.variables("test"))
+            said = f"exit code {done.returncode}: {done.stdout} {done.stderr}"
+            must(done.returncode == 0 or "cannot be checked" in said, said)
+            return done.returncode == 0 or said
+
+        until(20, "every URL is accounted for", passes)
 
     def commands_work_from_anywhere(self):
         """As the notes show it: with the crawl's name and the broker's URL."""
