@@ -1,6 +1,6 @@
 //! Goal: whatever a body and its codings, decoding ends, gives no more bytes than it may, and gives the same bytes for a
 //! larger limit, only more of them (P9). What breaks beyond the smaller limit may be text that was never encoded: with the
-//! larger one it comes out as it is.
+//! larger one it comes out as it is; or the block in which it breaks is lost.
 //!
 //! Input: a byte that says which codings, one for the limit, then the body; with the highest bit set the body is packed
 //! first, so that there is something to be unpacked.
@@ -29,7 +29,8 @@ pub fn run(data: &[u8]) {
     // With several codings an inner limit may break what is outside of it.
     let is_as_it_was = *large.body == *packed;
     if !codings.contains(',') && !is_as_it_was {
-        assert!(large.body.starts_with(&small.body), "{codings}");
+        let lost_a_block = large.completeness == Completeness::Broken && small.body.starts_with(&large.body);
+        assert!(large.body.starts_with(&small.body) || lost_a_block, "{codings}");
         assert!(small.completeness != Completeness::Complete || small.body == large.body, "{codings}");
     }
 }
