@@ -60,7 +60,7 @@ impl Robots {
         Robots { rules: "-/\n".to_owned(), ..Robots::allow_all() }
     }
 
-    /// Says whether our agent may fetch the path with its query, as [`rhumb_url::path_of`] gives it.
+    /// Returns whether our agent may fetch the path with its query, as [`rhumb_url::path_of`] gives it.
     ///
     /// The most specific rule that matches decides, the one with the most octets; `allow` wins ties, and what no
     /// rule matches is allowed (2.2.2). `/robots.txt` itself always is.

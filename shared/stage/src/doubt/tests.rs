@@ -7,7 +7,7 @@ const fn at(seconds: u64) -> Timestamp {
     Timestamp::from_micros(seconds * 1_000_000)
 }
 
-/// A contact fails that took no time. Says whether doubt begins.
+/// A contact fails that took no time. Returns whether doubt begins.
 fn fails(doubt: &mut Doubt, second: u64, party: &str) -> bool {
     doubt.failed(at(second), at(second), party, Failure::Silence) == Verdict::Withheld { begins: true }
 }

@@ -61,7 +61,7 @@ impl Edge {
         Edge::ALL.into_iter().find(|edge| edge.name() == name)
     }
 
-    /// Says whether the edge's stream is consumed by lane (see [`crate::LANES`]).
+    /// Returns whether the edge's stream is consumed by lane (see [`crate::LANES`]).
     pub const fn has_lanes(self) -> bool {
         matches!(self.division(), Division::Lane | Division::PartitionInLane)
     }
