@@ -12,11 +12,7 @@ struct Task {
 }
 
 const TASKS: [Task; 5] = [
-    Task {
-        name: "quick",
-        script: "tests/quick",
-        help: "format, lints, unit tests, one crawl: three minutes after a build",
-    },
+    Task { name: "quick", script: "tests/quick", help: "format, lints, unit tests, one crawl" },
     Task { name: "test", script: "tests/run", help: "all tests that need nothing but Rust, Python and a C compiler" },
     Task { name: "faults", script: "tests/faults", help: "crawls under seeded faults, such as --seeds 1..20" },
     Task {
