@@ -16,8 +16,6 @@ use synthetic_web::{Latency, Outage, PagesPerHost, Profile};
 const HOSTS: u32 = 20;
 const PAGES: u32 = 60;
 const MINUTE: Duration = Duration::from_secs(60);
-/// A checkpoint takes a moment: as often it is tried to stop a process in the middle of one.
-const ATTEMPTS_MAX: usize = 10;
 /// `HOLD_LASTS`, and what processes take to notice that it is over.
 const HOLD_OVER: Duration = Duration::from_secs(20);
 
@@ -80,23 +78,19 @@ fn until_held(crawl: &mut Running) {
     crawl.until(MINUTE, |summary| summary.held.is_some());
 }
 
-/// Begins a checkpoint whose hold lasts, since the parser stands still before it has drained. Gives the command and the parser.
-fn begin_that_waits(crawl: &mut Running, dir: &Path) -> (Child, u32) {
-    for _ in 0..ATTEMPTS_MAX {
-        let parser = crawl.pids("parser")[0];
-        let mut command = begin(crawl, &["checkpoint", &text(dir)]);
-        until_held(crawl);
-        signal(parser, Signal::STOP);
-        if crawl.status().is_some_and(|summary| summary.held.is_some()) {
-            return (command, parser);
-        }
-        // It had drained before.
-        signal(parser, Signal::CONT);
-        ended_within(&mut command, MINUTE).expect("it ends");
-        // One that was refused has left nothing.
-        let _ = std::fs::remove_dir_all(dir);
-    }
-    panic!("no checkpoint waits for a parser");
+/// Begins a checkpoint whose hold lasts: the web is silent until the parser stands still, so pages are on their way, and the
+/// parser keeps them. Gives the command and the parser.
+fn begin_that_waits(world: &World, crawl: &mut Running, dir: &Path) -> (Child, u32) {
+    let parser = crawl.pids("parser")[0];
+    world.web.cut(Some(Outage::Silent));
+    let command = begin(crawl, &["checkpoint", &text(dir)]);
+    until_held(crawl);
+    signal(parser, Signal::STOP);
+    world.web.cut(None);
+    crawl.until(MINUTE, |summary| {
+        summary.consumers.iter().any(|consumer| consumer.name == "parser" && consumer.unacked > 0)
+    });
+    (command, parser)
 }
 
 /// URLs that were requested, but for robots.txt, in the order of the requests.
@@ -178,7 +172,7 @@ fn kills_during_a_checkpoint_leave_a_crawl_that_goes_on_and_a_whole_checkpoint_o
     let world = world(500);
     let dir = world.folder().join("checkpoint");
     let mut crawl = in_the_middle(&world, &["stages.fetcher.connections=10"]);
-    let (mut command, parser) = begin_that_waits(&mut crawl, &dir);
+    let (mut command, parser) = begin_that_waits(&world, &mut crawl, &dir);
     let refused = crawl.rhumb(&["checkpoint", &text(&world.folder().join("other"))]);
     assert!(refused.code == 1 && refused.err.contains("another checkpoint is being taken"), "{}", refused.err);
     command.kill().expect("a kill");

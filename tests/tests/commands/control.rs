@@ -30,25 +30,25 @@ fn an_idle_pipeline_takes_injected_urls_and_is_complete_when_they_are_done() {
 
 #[test]
 fn fetchers_come_and_go_within_two_seconds() {
-    let world = World::alone(Profile {
-        hosts: 60,
-        pages_per_host: PagesPerHost::Exactly(80),
-        latency: Latency::Fixed { ms: 100 },
-        ..Profile::raw()
-    });
-    let mut crawl = world.crawl().start();
-    crawl.until(MINUTE, |summary| summary.pages > 100);
-    assert_eq!(crawl.rhumb(&["scale", "fetcher=0"]).code, 2);
-    assert_eq!(crawl.rhumb(&["scale", "fetch=2"]).code, 2);
-
     within(Duration::from_secs(2), || {
+        let world = World::alone(Profile {
+            hosts: 60,
+            pages_per_host: PagesPerHost::Exactly(160),
+            latency: Latency::Fixed { ms: 100 },
+            ..Profile::raw()
+        });
+        let mut crawl = world.crawl().start();
+        crawl.until(MINUTE, |summary| summary.pages > 100);
+        assert_eq!(crawl.rhumb(&["scale", "fetcher=0"]).code, 2);
+        assert_eq!(crawl.rhumb(&["scale", "fetch=2"]).code, 2);
+
         let more = scaled(&mut crawl, 4);
         let fewer = scaled(&mut crawl, 1);
+        let finished = crawl.finish(2 * MINUTE);
+        world.assert_whole(&finished);
+        assert_eq!((finished.summary.restarts, finished.summary.refetched), (0, 0));
         more.max(fewer)
     });
-    let finished = crawl.finish(MINUTE);
-    world.assert_whole(&finished);
-    assert_eq!((finished.summary.restarts, finished.summary.refetched), (0, 0));
 }
 
 /// Scales the fetchers. Returns how long it took from the command's end until there were as many.
