@@ -9,7 +9,6 @@
 //! broker is restored from an earlier copy of its store, `RHUMB_SIMULATION_FAULTS=2` those in which no server can be
 //! reached for a while. With this last one, with a budget, and with groups, the first two say which of these seeds are run.
 
-use rhumb_tests::harness::alone;
 use rhumb_tests::simulation::{Ended, Plan, run};
 
 /// Seeds of runs without faults.
@@ -36,8 +35,8 @@ fn number(variable: &str) -> Option<u64> {
 /// Runs the seeds on all processors; panics with every run that failed.
 fn run_all(seeds: std::ops::Range<u64>, plan: fn(u64) -> Plan) -> Vec<Ended> {
     let next = std::sync::atomic::AtomicU64::new(seeds.start);
-    // They keep all processors busy.
-    let _alone = alone();
+    // They keep all processors busy, and give way to crawls that wait for their peers.
+    let _ = rustix::process::nice(19);
     let workers = std::thread::available_parallelism().map_or(1, usize::from);
     let worker = || {
         let mut ended = Vec::new();

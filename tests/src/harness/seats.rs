@@ -1,7 +1,8 @@
 //! Seats: how many worlds there may be on this machine at a time.
 //!
-//! A crawl of a test waits most of its time: for latencies, leases, processes that start. So three may run side by side. What
-//! measures time or memory, or keeps all processors busy, takes all seats. A seat is a lock on a file, which ends with its process.
+//! A crawl of a test waits most of its time: for latencies, leases, processes that start. Three of them take a tenth of two
+//! processors, so five may run side by side. What measures time or memory takes all seats. A seat is a lock on a file, which ends
+//! with its process. What keeps all processors busy takes none: it gives way by its priority.
 //!
 //! Invariant: who has a seat waits for none. A test has one world at a time: with a second one it would wait for who takes all seats,
 //! and that one for it.
@@ -12,7 +13,7 @@ use std::fs::File;
 use std::time::Duration;
 
 /// As many worlds at a time.
-const SEATS: usize = 3;
+const SEATS: usize = 5;
 /// Between two looks for a free one.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
