@@ -5,8 +5,7 @@ use super::envelope::{Before, EdgeMessage};
 use super::fetch::{
     FailureKind, HttpVersion, JobId, Page, Report, RequestEnd, RequestResult, RobotsResponse, Truncation, Validators,
 };
-use super::text::UrlList;
-use super::urls::{Anchor, Boost, Boosts, FoundUrls, Origin};
+use super::urls::Origin;
 use crate::topology::Edge;
 use rkyv::{Archive, Deserialize, Serialize};
 use std::net::IpAddr;
@@ -163,59 +162,6 @@ impl From<Page5> for Page {
             body: before.body,
             is_robots: before.is_robots,
         }
-    }
-}
-
-impl EdgeMessage for FoundUrls {
-    const EDGE: Edge = Edge::UrlsFound;
-    const VERSION: u8 = 5;
-    const BEFORE: Option<Before<Self>> = Some(Before::of::<FoundUrls4>());
-
-    fn bytes_about(&self) -> usize {
-        256 + self.origin.page.len() + self.urls.bytes() + 4 * self.urls.len()
-    }
-}
-
-/// Found URLs before there were sketches.
-#[derive(Archive, Serialize, Deserialize)]
-pub struct FoundUrls4 {
-    origin: Origin,
-    urls: UrlList,
-    anchors: Vec<Anchor>,
-}
-
-impl EdgeMessage for FoundUrls4 {
-    const EDGE: Edge = Edge::UrlsFound;
-    const VERSION: u8 = 4;
-}
-
-impl From<FoundUrls4> for FoundUrls {
-    fn from(FoundUrls4 { origin, urls, anchors }: FoundUrls4) -> FoundUrls {
-        FoundUrls { origin, urls, anchors, sketch: None }
-    }
-}
-
-impl EdgeMessage for Boosts {
-    const EDGE: Edge = Edge::UrlsBoosts;
-    const VERSION: u8 = 2;
-    const BEFORE: Option<Before<Self>> = Some(Before::of::<Boosts1>());
-}
-
-/// Boosts before there were sketches.
-#[derive(Archive, Serialize, Deserialize)]
-pub struct Boosts1 {
-    partition: u16,
-    boosts: Vec<Boost>,
-}
-
-impl EdgeMessage for Boosts1 {
-    const EDGE: Edge = Edge::UrlsBoosts;
-    const VERSION: u8 = 1;
-}
-
-impl From<Boosts1> for Boosts {
-    fn from(Boosts1 { partition, boosts }: Boosts1) -> Boosts {
-        Boosts { partition, boosts, sketches: Vec::new() }
     }
 }
 

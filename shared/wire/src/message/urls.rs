@@ -269,6 +269,18 @@ pub struct DnsRefresh {
     pub number: u64,
 }
 
+impl EdgeMessage for FoundUrls {
+    const EDGE: Edge = Edge::UrlsFound;
+    const VERSION: u8 = 5;
+
+    fn bytes_about(&self) -> usize {
+        256 + self.origin.page.len() + self.urls.bytes() + 4 * self.urls.len()
+    }
+}
+impl EdgeMessage for Boosts {
+    const EDGE: Edge = Edge::UrlsBoosts;
+    const VERSION: u8 = 2;
+}
 impl EdgeMessage for FilteredUrls {
     const EDGE: Edge = Edge::UrlsFiltered;
     const VERSION: u8 = 4;
