@@ -1,4 +1,4 @@
-//! A further stage for the tests of faults: it finds titles as `find-titles` does, and dies of two pages.
+//! A further stage for the tests of faults: it gives each page a title, and dies of two.
 //!
 //! In: `pages`. Out: `titles`. At `/` of host 1 the process aborts, as it would for want of memory; at `/` of host 2 the
 //! core panics.
@@ -13,8 +13,6 @@ use rhumb_wire::topology::{Source, Token};
 use std::convert::Infallible;
 use std::process::ExitCode;
 use titles::{TITLES, Title};
-
-mod titles;
 
 /// The process aborts at the first page of this host.
 const ABORTS_AT: &str = "http://h0001.";

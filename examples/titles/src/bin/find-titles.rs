@@ -1,7 +1,7 @@
 //! How to add a stage that produces: this one finds the titles of pages and puts them on an edge of its own.
 //!
 //! In: `pages` (fetcher), as a consumer of its own: each page comes to it and to the parser. Out: `titles`, an edge that it
-//! brings to the crawl (`titles/mod.rs`). A page that comes twice gives its title twice: each stands for the page's URL.
+//! brings to the crawl (`lib.rs`). A page that comes twice gives its title twice: each stands for the page's URL.
 //!
 //! ```text
 //! rhumb crawl https://example.org/ --data rhumb-data …             in one terminal, and in another:
@@ -25,8 +25,6 @@ use rhumb_wire::topology::{Source, Token};
 use std::convert::Infallible;
 use std::process::ExitCode;
 use titles::{TITLES, Title};
-
-mod titles;
 
 struct FindTitles {
     /// Longer pages are cut there when they are decoded.

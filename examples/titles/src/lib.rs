@@ -1,18 +1,24 @@
-//! The edge `titles` and its message: what the two example stages at its ends share.
+//! How to add stages that no table of the pipeline names: one that produces, one that only reads, and the edge between them.
+//!
+//! ```text
+//! pages ──▶ find-titles ──titles──▶ count-titles
+//! ```
+//!
+//! This file has what both need: the edge and its message. `docs/adding-a-stage.md` explains all three files.
 
 use rhumb_wire::message::{Edge, EdgeMessage};
 use rkyv::{Archive, Deserialize, Serialize};
 
 /// From `find-titles` to whoever is interested. The number is in the envelope of each message and never changes.
-pub(crate) const TITLES: Edge = Edge::further(128, "titles");
+pub const TITLES: Edge = Edge::further(128, "titles");
 
 /// `titles`: the title of a page.
 #[derive(Archive, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Title {
+pub struct Title {
     /// The page.
-    pub(crate) url: String,
+    pub url: String,
     /// Its title, with bytes that are not UTF-8 replaced.
-    pub(crate) title: String,
+    pub title: String,
 }
 
 impl EdgeMessage for Title {

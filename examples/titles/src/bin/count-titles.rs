@@ -1,6 +1,6 @@
 //! How to add a stage that only reads: this one counts the titles that `find-titles` finds.
 //!
-//! In: `titles`, an edge that a stage beside the pipeline brings (`titles/mod.rs`). Out: nothing but counts in `/metrics`.
+//! In: `titles`, an edge that a stage beside the pipeline brings (`lib.rs`). Out: nothing but counts in `/metrics`.
 //! Streams that are kept by interest take any number of such consumers: each gets every message.
 
 use rhumb_node::{AnyCore, Context, NoShell, Stage, assemble};
@@ -14,8 +14,6 @@ use std::collections::HashSet;
 use std::convert::Infallible;
 use std::process::ExitCode;
 use titles::{TITLES, Title};
-
-mod titles;
 
 /// URLs whose titles came. An input may come twice; a URL counts once.
 #[derive(Default)]
