@@ -23,13 +23,12 @@ CHOICES = {
     r"durability": ["process", "power"],
     r"stages\.archiver\.format": ["warc.gz", "warc.zst"],
     r"edges\..+\.storage": ["file", "memory"],
-    r"edges\..+\.retention": ["work-queue", "interest", "limits"],
     r"scope\.follow": ["host", "domain", "any"],
     r"limits\.over_budget": ["end", "wait"],
     r"stages\..+\.cache\.policy": ["clock", "lru", "random", "static", "none"],
     r"stages\.dedup\.store": ["disk", "memory"],
     r"stages\.scheduler\.policy": ["breadth-first", "performance", "quality", "capacity"],
-    r"stages\.scheduler\.quality": ["depth", "flow", "table", "zipf"],
+    r"stages\.scheduler\.quality": ["depth", "flow", "links", "opic", "table"],
     r"stages\.parser\.nofollow": ["obey", "ignore"],
     r"log\.format": ["human", "json"],
 }
@@ -208,9 +207,22 @@ def schema(text):
         "pattern": "^[A-Za-z0-9_-]*$",
         "description": "Name of the crawl, unique at its broker; empty: the release's name.",
     }
-    # Stages beside the pipeline bring edges of their own.
-    made["properties"]["edges"]["additionalProperties"] = {"type": "object"}
+    edges(made["properties"]["edges"], made["properties"]["edges"]["properties"]["defaults"]["properties"])
     return made
+
+
+def edges(section, settings):
+    """Below `edges`: each stream may say all that the defaults say. Every group may have further edges: of stages beside the
+    pipeline, and those that earlier versions of pipeline.yaml named though nothing could be said of them."""
+    section["additionalProperties"] = {"type": "object"}
+    for name, below in section["properties"].items():
+        if set(below.get("properties", {})) <= set(settings):
+            # Earlier versions named them, too. What they may say there is for the programs to check.
+            fixed = {key: {"description": "Fixed; leave it out.", "type": "string"} for key in ["subject", "retention"]}
+            below["properties"] = {**settings, **({} if name == "defaults" else fixed)}
+            below["additionalProperties"] = False
+        else:
+            edges(below, settings)
 
 
 def write():

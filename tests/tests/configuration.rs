@@ -1,13 +1,15 @@
 //! Bad configuration ends a command before anything starts; a broker that is not there ends nothing.
 
-use rhumb_tests::harness::{Said, binaries, ended_within, rhumb, run};
+use rhumb_tests::harness::{Said, World, binaries, ended_within, rhumb, run};
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::Read as _;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
+use synthetic_web::{PagesPerHost, Profile};
 
+const MINUTE: Duration = Duration::from_secs(60);
 const LOCAL: &str = "network.allow_private_addresses=true";
 
 /// Asserts exit code 2, that the message holds all of `parts`, and that nothing was started.
@@ -58,6 +60,7 @@ fn a_bad_setting_is_refused_with_key_value_and_what_is_accepted() {
         ("broker.replicas=0", &["broker.replicas", "0", "1 to 5"]),
         ("broker.replicas=3", &["broker.replicas = 3", "private broker", "broker.url"]),
         ("edges.pages.replicas=3", &["edges.pages.replicas = 3", "private broker"]),
+        ("edges.pages.retention=limits", &["edges.pages.retention", "limits", "'interest'", "leave the key out"]),
         ("edges.pages.replicas=6", &["edges.pages.replicas", "6", "0 to 5"]),
         ("limits.body_bytes_max=9MiB", &["limits.body_bytes_max", "9MiB"]),
         ("network.nameservers=[nonsense]", &["network.nameservers", "nonsense"]),
@@ -94,6 +97,18 @@ fn a_bad_file_or_environment_is_refused_like_a_bad_argument() {
     command.args(&crawl[..6]).env("RHUMB__STAGES__HOST_SPLITTER__BATCH_URLS_MAX", "0");
     let said = run(&mut command, Duration::from_secs(10));
     assert_refused(&said, &data, &["stages.host-splitter.batch_urls_max", "0", "1 to 4096"]);
+}
+
+#[test]
+fn keys_of_an_earlier_version_are_read_with_one_warning() {
+    let world = World::new(Profile { hosts: 2, pages_per_host: PagesPerHost::Exactly(5), ..Profile::raw() });
+    let earlier = world.crawl().set("edges.pages.retention=interest").set("edges.errands.subject=errands.{partition}");
+    let mut crawl = earlier.start();
+    crawl.until(MINUTE, |summary| summary.pages > 0);
+    let log = crawl.log();
+    assert_eq!(log.matches("no keys any more").count(), 1, "{log}");
+    assert!(log.contains("leave them out: edges.pages.retention, edges.errands.subject"), "{log}");
+    world.assert_whole(&crawl.finish(MINUTE));
 }
 
 #[test]

@@ -39,7 +39,7 @@ fn every_policy_comes_to_the_same() {
         ("performance", "depth"),
         ("quality", "table"),
         ("capacity", "flow"),
-        ("capacity", "zipf"),
+        ("capacity", "depth"),
         ("capacity", "links"),
         ("quality", "opic"),
     ] {

@@ -8,9 +8,9 @@
 
 use crate::control::{SUPERVISION, SUPERVISOR};
 use rhumb_bus::consumer_name;
+use rhumb_config::Pipeline;
 use rhumb_config::edges_by_interest;
-use rhumb_config::{Pipeline, Retention};
-use rhumb_wire::topology::{BESIDE, BUCKETS, BesideRow, Edge, Kind, StageName, TakenOut, User};
+use rhumb_wire::topology::{BESIDE, BUCKETS, BesideRow, Edge, Kind, Retention, StageName, TakenOut, User};
 use rhumb_wire::{Subjects, lane_consumers};
 use std::collections::BTreeSet;
 

@@ -17,9 +17,9 @@ use async_nats::jetstream::stream::{Config, DiscardPolicy, Info, RetentionPolicy
 use futures::TryStreamExt as _;
 use rhumb_config::identity::{Identity, Mark, Misfit, WAYS_OUT};
 use rhumb_config::required_by_interest;
-use rhumb_config::{Pipeline, Retention, Storage, StreamEdge};
+use rhumb_config::{Pipeline, Storage, StreamEdge};
 use rhumb_wire::LANES;
-use rhumb_wire::topology::{self, DEAD, Edge, StageName};
+use rhumb_wire::topology::{self, DEAD, Edge, Retention, StageName};
 use std::collections::HashMap;
 use std::time::Duration;
 
@@ -236,7 +236,7 @@ fn stream_config(bus: &Bus, name: &str, edge: &StreamEdge, pipeline: &Pipeline, 
             Storage::File => StorageType::File,
             Storage::Memory => StorageType::Memory,
         },
-        retention: match edge.retention {
+        retention: match topology::retention(name) {
             Retention::WorkQueue => RetentionPolicy::WorkQueue,
             Retention::Interest => RetentionPolicy::Interest,
             Retention::Limits => RetentionPolicy::Limits,

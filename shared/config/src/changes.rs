@@ -3,7 +3,7 @@
 //! In: the configuration as a process read it, settings of operators. Out: the configuration from now on. Invariant: a key that is
 //! not in the table keeps its value.
 
-use super::load::ConfigError;
+use super::error::ConfigError;
 use super::{Pipeline, Stages};
 use crate::orders::Setting;
 use rhumb_wire::topology::StageName;

@@ -1,13 +1,13 @@
 //! The checks of single values. Each message names key, value and what is accepted.
 
 use super::broker::{Broker, MAX_PAYLOAD_MIN, Servers, shown};
-use super::edges::StreamEdge;
+use super::edges::{Edges, StreamEdge};
 use super::group::Group;
 use super::pipeline::{Limits, OverBudget, Pipeline};
 use super::stages::{CachePolicy, UrlCacheSettings};
 use super::topic::{DEFAULT_TOPIC, Topic};
 use super::units::Bytes;
-use rhumb_wire::topology::{Edge, Kind, Retention};
+use rhumb_wire::topology::Edge;
 use std::fmt::Display;
 use std::time::Duration;
 
@@ -198,28 +198,31 @@ impl Check {
         }
     }
 
-    /// The settings of a stream: of an edge, or (none) of the dead letters or the parked messages.
-    pub(super) fn stream(&mut self, name: &str, of: Option<Edge>, edge: &StreamEdge, max_payload: Bytes) {
-        let key = &format!("edges.{name}");
-        // Consumers are known when the streams are made: with another retention what nobody has taken yet would go.
-        let accepted = match of.and_then(Edge::row).map(|row| row.kind) {
-            Some(Kind::Stream(retention)) => retention,
-            Some(Kind::Core) | None => Retention::Limits,
-        };
-        let spelled = match accepted {
-            Retention::WorkQueue => "work-queue",
-            Retention::Interest => "interest",
-            Retention::Limits => "limits",
-        };
-        if edge.retention != accepted {
-            self.0.push(format!("configuration key {key}.retention: accepted is {spelled}, or messages would be lost"));
+    /// The settings of all streams. What a stream has from the defaults is named there.
+    pub(super) fn streams(&mut self, edges: &Edges, max_payload: Bytes) {
+        let defaults = &edges.defaults;
+        self.stream("edges.defaults", defaults, None);
+        for (name, edge) in edges.streams() {
+            let key = format!("edges.{name}");
+            self.stream(&key, edge, Some(defaults));
+            self.bytes_max(&key, Edge::from_name(name), edge.bytes_max, max_payload);
         }
-        self.bytes_max(key, of, edge.bytes_max, max_payload);
-        self.within(&format!("{key}.replicas"), edge.replicas, 0, 5);
-        self.within(&format!("{key}.unacked_max"), edge.unacked_max, 1, 1_000_000);
+    }
+
+    fn stream(&mut self, key: &str, edge: &StreamEdge, but: Option<&StreamEdge>) {
+        if but.is_none_or(|but| but.replicas != edge.replicas) {
+            self.within(&format!("{key}.replicas"), edge.replicas, 0, 5);
+        }
+        if but.is_none_or(|but| but.unacked_max != edge.unacked_max) {
+            self.within(&format!("{key}.unacked_max"), edge.unacked_max, 1, 1_000_000);
+        }
         let second = Duration::from_secs(1);
-        self.lasting(&format!("{key}.ack_wait"), edge.ack_wait, second, 3600 * second);
-        self.lasting(&format!("{key}.duplicate_window"), edge.duplicate_window, second, 3600 * second);
+        if but.is_none_or(|but| but.ack_wait != edge.ack_wait) {
+            self.lasting(&format!("{key}.ack_wait"), edge.ack_wait, second, 3600 * second);
+        }
+        if but.is_none_or(|but| but.duplicate_window != edge.duplicate_window) {
+            self.lasting(&format!("{key}.duplicate_window"), edge.duplicate_window, second, 3600 * second);
+        }
     }
 
     /// The bound of a stream.

@@ -2,7 +2,10 @@
 //!
 //! In: a configuration as text, and what operators have set. Out: keys with their values, without what may hold secrets and without places on a machine.
 
-use super::load::{ConfigError, FILES, PRIVATE, SHIPPED, parse_yaml, set};
+use super::edge_keys;
+use super::error::ConfigError;
+use super::load::{FILES, PRIVATE, SHIPPED, parse_yaml};
+use super::tree::set;
 use crate::orders::Setting;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -23,8 +26,11 @@ pub struct Difference {
 /// # Errors
 /// It is no YAML.
 pub fn differences(text: &str, settings: &[Setting]) -> Result<Vec<Difference>, ConfigError> {
-    let (mut given, shipped) =
-        (parse_yaml("the crawl's configuration", text)?, parse_yaml("the shipped file", SHIPPED)?);
+    let mut given = parse_yaml("the crawl's configuration", text)?;
+    edge_keys::take_out_fixed(&mut given)?;
+    let mut shipped = parse_yaml("the shipped file", SHIPPED)?;
+    // A stream that says what it would have from the defaults does not differ.
+    edge_keys::fill_in(&mut shipped)?;
     settings.iter().for_each(|Setting { key, value, .. }| set(&mut given, key, value.clone()));
     let mut found = Vec::new();
     compare("", &given, &shipped, &mut found);

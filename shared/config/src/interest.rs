@@ -21,7 +21,7 @@ pub fn required_by_interest(pipeline: &Pipeline) -> Vec<(Edge, StageName)> {
 pub fn lasting_streams(pipeline: &Pipeline) -> Vec<&'static str> {
     let required: Vec<&str> = required_by_interest(pipeline).into_iter().map(|(edge, _)| edge.name()).collect();
     let lasts = |key: &str, edge: &StreamEdge| {
-        edge.storage == Storage::File && (edge.retention != Retention::Interest || required.contains(&key))
+        edge.storage == Storage::File && (topology::retention(key) != Retention::Interest || required.contains(&key))
     };
     pipeline.edges.streams().into_iter().filter(|(key, edge)| lasts(key, edge)).map(|(key, _)| key).collect()
 }

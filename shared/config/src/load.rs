@@ -1,7 +1,9 @@
 //! From files, environment and arguments to one checked configuration.
 
+use super::error::ConfigError;
 use super::given::Given;
-use super::{Pipeline, validate};
+use super::tree::{Tree, merge, set};
+use super::{Pipeline, edge_keys, validate};
 use crate::orders::Setting;
 use config::{FileFormat, Value, ValueKind};
 use std::path::{Path, PathBuf};
@@ -34,56 +36,6 @@ pub const VARIABLES: &str = "RHUMB__";
 pub fn environment() -> impl Iterator<Item = (String, String)> {
     std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.to_string_lossy().into_owned())))
-}
-
-/// A configuration that cannot be used; the message names key, value and what is accepted.
-#[derive(Debug, thiserror::Error)]
-pub enum ConfigError {
-    /// A file that cannot be read.
-    #[error("cannot read configuration file {path}: {error}")]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        error: std::io::Error,
-    },
-    /// A file, or a value of `--set` or of the environment, that is no YAML.
-    #[error("{origin} is not valid YAML: {error}")]
-    Syntax {
-        /// Where it stands.
-        origin: String,
-        /// Why.
-        error: String,
-    },
-    /// `--set` without `key=value`.
-    #[error("--set takes key.path=VALUE, got '{0}'")]
-    SetForm(String),
-    /// A key that does not exist, or a value of the wrong type.
-    #[error("configuration key {key}{}: {error}", .value.as_deref().map(|v| format!(" = {v}")).unwrap_or_default())]
-    Type {
-        /// Dotted path.
-        key: String,
-        /// The value, if there is one.
-        value: Option<String>,
-        /// What is wrong and what is accepted.
-        error: String,
-    },
-    /// The configuration does not go with what operators have set while the crawl ran.
-    #[error(
-        "{problem}. While the crawl ran, this was set, which does not go with it: {}. Start with a configuration that it goes \
-         with; when the crawl runs, `rhumb set{}` takes it back",
-        .set.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
-        .set.iter().map(|setting| format!(" --unset {}", setting.key)).collect::<String>()
-    )]
-    Set {
-        /// What is not accepted.
-        problem: String,
-        /// What was set.
-        set: Vec<Setting>,
-    },
-    /// Values out of range, one a line.
-    #[error("{}", .0.join("\n"))]
-    Range(Vec<String>),
 }
 
 /// Where a configuration comes from.
@@ -125,10 +77,17 @@ impl Layers {
         Ok(tree)
     }
 
+    /// The same without keys that are none any more.
+    fn current_tree(&self) -> Result<Tree, ConfigError> {
+        let mut tree = self.tree(environment())?;
+        edge_keys::take_out_fixed(&mut tree)?;
+        Ok(tree)
+    }
+
     /// The same, to be written to a file that [`Layers::file`] may name later, from another directory: files that it
     /// names are named by absolute paths.
     pub fn text(&self) -> Result<String, ConfigError> {
-        let mut tree = self.tree(environment())?;
+        let mut tree = self.current_tree()?;
         for pointer in FILES {
             if let Some(Tree::String(file)) = tree.pointer_mut(pointer)
                 && !file.is_empty()
@@ -146,7 +105,7 @@ impl Layers {
     /// # Errors
     /// The configuration is bad.
     pub fn public_text(&self) -> Result<String, ConfigError> {
-        let mut tree = self.tree(environment())?;
+        let mut tree = self.current_tree()?;
         for pointer in FILES {
             let (parent, key) = pointer.rsplit_once('/').unwrap_or_default();
             if let Some(Tree::Object(fields)) = tree.pointer_mut(parent) {
@@ -206,8 +165,6 @@ fn key_of_variable(name: &str) -> Option<String> {
     Some(segments.join("."))
 }
 
-type Tree = serde_json::Value;
-
 pub(super) fn parse_yaml(origin: &str, text: &str) -> Result<Tree, ConfigError> {
     let syntax = |error: String| ConfigError::Syntax { origin: origin.to_owned(), error };
     let document = config::Config::builder()
@@ -242,52 +199,45 @@ fn tree(value: Value) -> Tree {
     }
 }
 
-fn merge(base: &mut Tree, over: Tree) {
-    match (base, over) {
-        (Tree::Object(base), Tree::Object(over)) => {
-            for (key, value) in over {
-                merge(base.entry(key).or_insert(Tree::Null), value);
-            }
-        }
-        // A section whose keys are all commented out changes nothing.
-        (Tree::Object(_), Tree::Null) => {}
-        (base, over) => *base = over,
-    }
-}
-
-pub(super) fn set(base: &mut Tree, key: &str, value: Tree) {
-    let nested =
-        key.rsplit('.').fold(value, |value, segment| Tree::Object([(segment.to_owned(), value)].into_iter().collect()));
-    merge(base, nested);
-}
-
 /// Keys whose values are not shown: there may be a password in them.
 const SECRETS: [&str; 3] = ["broker.url", "network.proxy", "network.headers."];
 
-fn read(tree: Tree) -> Result<Pipeline, ConfigError> {
-    let pipeline: Pipeline = serde_path_to_error::deserialize(&tree).map_err(|error| {
-        let key = error.path().to_string();
-        let pointer = format!("/{}", key.replace(['.', '['], "/").replace(']', ""));
-        // For an unknown key the path already names it; a whole section would be no help as a value.
-        // In a section that is none there may be anything.
-        let is_section = SECRETS.iter().any(|secret| secret.trim_end_matches('.').starts_with(key.as_str()));
-        let is_secret = is_section || SECRETS.iter().any(|secret| key.starts_with(secret));
-        let value = tree.pointer(&pointer).filter(|value| !value.is_object() && !is_secret).map(Tree::to_string);
-        let error = error.into_inner().to_string();
-        // The error would show a number.
-        let is_type = is_secret && error.starts_with("invalid type");
-        let error = match (is_type, is_section && !SECRETS.contains(&key.as_str())) {
-            (true, true) => "accepted is a section of keys".to_owned(),
-            (true, false) => "accepted is text (in quotes)".to_owned(),
-            (false, _) => accepted(&error),
-        };
-        ConfigError::Type { key, value, error }
-    })?;
+fn read(mut tree: Tree) -> Result<Pipeline, ConfigError> {
+    let warnings = edge_keys::take_out_fixed(&mut tree)?;
+    let mut full = tree.clone();
+    edge_keys::fill_in(&mut full)?;
+    let pipeline: Pipeline =
+        serde_path_to_error::deserialize(&full).map_err(|error| type_error(&tree, &full, error))?;
     let errors = validate::errors(&pipeline);
     if !errors.is_empty() {
         return Err(ConfigError::Range(errors));
     }
-    Ok(Pipeline { given: Given(Arc::new(tree)), ..pipeline.hurried() })
+    Ok(Pipeline { given: Given(Arc::new(tree)), warnings, ..pipeline.hurried() })
+}
+
+/// The error about a key of a tree that was filled in, in the words of an operator.
+fn type_error(tree: &Tree, full: &Tree, error: serde_path_to_error::Error<serde_json::Error>) -> ConfigError {
+    let path = error.path().to_string();
+    let pointer = format!("/{}", path.replace(['.', '['], "/").replace(']', ""));
+    // What was filled in stands at the defaults.
+    let key = match path.rsplit_once('.') {
+        Some((_, field)) if tree.pointer(&pointer) != full.pointer(&pointer) => format!("edges.defaults.{field}"),
+        _ => path,
+    };
+    // For an unknown key the path already names it; a whole section would be no help as a value.
+    // In a section that is none there may be anything.
+    let is_section = SECRETS.iter().any(|secret| secret.trim_end_matches('.').starts_with(key.as_str()));
+    let is_secret = is_section || SECRETS.iter().any(|secret| key.starts_with(secret));
+    let value = full.pointer(&pointer).filter(|value| !value.is_object() && !is_secret).map(Tree::to_string);
+    let error = error.into_inner().to_string();
+    // The error would show a number.
+    let is_type = is_secret && error.starts_with("invalid type");
+    let error = match (is_type, is_section && !SECRETS.contains(&key.as_str())) {
+        (true, true) => "accepted is a section of keys".to_owned(),
+        (true, false) => "accepted is text (in quotes)".to_owned(),
+        (false, _) => accepted(&error),
+    };
+    ConfigError::Type { key, value, error }
 }
 
 impl Given {
@@ -416,8 +366,11 @@ mod tests {
         ("broker.url=nats://a.test:1,http://b.test", &["broker.url = 'nats://a.test:1,http://b.test'", "commas"]),
         ("broker.url=[nats://u:geheim@a.test, nats://v:geheim@b.test]", &["'nats://a.test,nats://b.test'", "same"]),
         ("broker.sync_interval=0s", &["broker.sync_interval", "1ms to 1day"]),
-        ("edges.urls.found.retention=interest", &["edges.urls.found.retention", "work-queue"]),
-        ("edges.pages.retention=limits", &["edges.pages.retention", "interest"]),
+        ("edges.urls.found.retention=interest", &["edges.urls.found.retention = \"interest\"", "'work-queue'"]),
+        ("edges.dns.refresh.subject=dns.{partition}", &["edges.dns.refresh.subject", "'dns.refresh.{partition}'"]),
+        ("edges.errands.bytes_max=1MiB", &["edges.errands", "unknown field"]),
+        ("edges.defaults.ack_wait=0s", &["edges.defaults.ack_wait", "1s to 1h"]),
+        ("edges.defaults.subject=pages", &["edges.defaults.subject", "unknown field"]),
         ("edges.pages.bytes_max=1MiB", &["edges.pages.bytes_max", "1MiB", "16MiB"]),
         ("edges.urls.found.bytes_max=1MiB", &["edges.urls.found.bytes_max", "1MiB", "2MiB"]),
         ("edges.urls.split.bytes_max=1GiB", &["edges.urls.split.bytes_max = 1GiB", "0 (no bound)", "sitemaps"]),

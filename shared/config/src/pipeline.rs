@@ -47,12 +47,15 @@ pub struct Pipeline {
     /// What it was read from.
     #[serde(skip)]
     pub(super) given: Given,
+    /// What an operator should mend in it one day, one a line; nothing that is wrong today.
+    #[serde(skip)]
+    pub warnings: Vec<String>,
 }
 
 impl Pipeline {
     /// The subjects of the crawl.
     pub fn subjects(&self) -> Subjects {
-        Subjects::new(&self.crawl, self.edges.subjects())
+        Subjects::new(&self.crawl)
     }
 
     /// Where an instance keeps its state: `<data>/<stage>/<instance>`.

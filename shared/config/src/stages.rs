@@ -212,8 +212,6 @@ pub enum QualityProvider {
     Opic,
     /// The number that a file has for it.
     Table,
-    /// Drawn, by Zipf's law.
-    Zipf,
 }
 
 #[derive(Clone, Debug, Deserialize)]

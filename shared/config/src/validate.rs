@@ -7,7 +7,7 @@ use super::pipeline::Pipeline;
 use super::stages::Stages;
 use super::topic::TOPICS_MAX;
 use super::units::Bytes;
-use rhumb_wire::topology::{Edge, StageName};
+use rhumb_wire::topology::StageName;
 use std::time::Duration;
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -19,7 +19,7 @@ pub(super) fn errors(pipeline: &Pipeline) -> Vec<String> {
     log(&pipeline.log, &mut check);
     politeness(pipeline, &mut check);
     limits(pipeline, &mut check);
-    edges(pipeline, &mut check);
+    check.streams(&pipeline.edges, pipeline.broker.max_payload);
     let stages = &pipeline.stages;
     replicas(stages, &mut check);
     host_splitter(stages, &mut check);
@@ -139,12 +139,6 @@ fn topics(pipeline: &Pipeline, check: &mut Check) {
         for prefix in topic.scope.prefixes.iter().flatten() {
             check.surt_prefix(&format!("topics.{name}.scope.prefixes"), prefix);
         }
-    }
-}
-
-fn edges(pipeline: &Pipeline, check: &mut Check) {
-    for (key, stream) in pipeline.edges.streams() {
-        check.stream(key, Edge::from_name(key), stream, pipeline.broker.max_payload);
     }
 }
 

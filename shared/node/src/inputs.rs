@@ -221,7 +221,8 @@ impl Inputs<'_> {
         let stream = self.pipeline.edges.stream(edge).with_context(|| format!("edge {} is no stream", edge.name()))?;
         // Those of streams that are kept by interest are there before anything is published: no stage of the pipeline makes
         // its own.
-        let consumer = match stream.retention == Retention::Interest && StageName::from_name(self.stage).is_some() {
+        let consumer = match edge.retention() == Some(Retention::Interest) && StageName::from_name(self.stage).is_some()
+        {
             true => consumer.find(self.bus, edge.name()).await?,
             false => consumer.ensure(self.bus, edge.name(), stream).await?,
         };

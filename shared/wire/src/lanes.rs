@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn what_is_in_a_partition_and_a_lane_is_taken_by_the_consumer_of_the_lane_alone() {
-        let subjects = crate::subjects::tests::subjects("parked.{stage}");
+        let subjects = crate::Subjects::new("default");
         let consumers = lane_consumers("resolver", Edge::UrlsNew, &subjects);
         assert_eq!(consumers.len(), usize::from(LANES));
         for lane in 0..LANES {

@@ -11,4 +11,4 @@ mod subjects;
 pub mod topology;
 
 pub use lanes::{LANES, LaneConsumer, lane_among, lane_consumers, lane_of, lane_of_hash, priority};
-pub use subjects::{ParkedUnder, SubjectTemplates, Subjects};
+pub use subjects::{ParkedUnder, Subjects};

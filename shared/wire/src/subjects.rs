@@ -1,4 +1,4 @@
-//! The subjects of a crawl, from the templates of its configuration.
+//! The subjects of a crawl.
 
 use crate::topology::{DEAD, Division, Edge, MOVES, PARKED, Token};
 use std::borrow::Cow;
@@ -11,9 +11,6 @@ pub struct Subjects {
     crawl: String,
     /// The templates of the table's edges, with the prefix, in the order of [`Edge::ALL`].
     templates: [String; Edge::ALL.len()],
-    dead: String,
-    parked: String,
-    moves: String,
 }
 
 /// What messages are parked under one subject.
@@ -27,29 +24,13 @@ pub struct ParkedUnder<'a> {
     pub version: u8,
 }
 
-/// Templates of subjects, without the prefix that all subjects of a crawl have.
-#[derive(Clone, Debug)]
-pub struct SubjectTemplates {
-    /// Those of the table's edges, in the order of [`Edge::ALL`].
-    pub edges: [String; Edge::ALL.len()],
-    /// That of the dead letters.
-    pub dead: String,
-    /// That of parked messages.
-    pub parked: String,
-    /// That of partitions on their way.
-    pub moves: String,
-}
-
 impl Subjects {
     /// The subjects of a crawl.
-    pub fn new(crawl: &str, templates: SubjectTemplates) -> Self {
+    pub fn new(crawl: &str) -> Self {
         let prefix = format!("rhumb.{crawl}.");
         Subjects {
             crawl: crawl.to_owned(),
-            templates: templates.edges.map(|template| format!("{prefix}{template}")),
-            dead: templates.dead,
-            parked: templates.parked,
-            moves: templates.moves,
+            templates: Edge::ALL.map(|edge| format!("{prefix}{}", edge.template())),
             prefix,
         }
     }
@@ -104,32 +85,32 @@ impl Subjects {
 
     /// The subject of a stage's dead letters.
     pub fn dead(&self, stage: &str) -> String {
-        format!("{}{}", self.prefix, self.dead.replace("{stage}", stage))
+        format!("{}{DEAD}.{stage}", self.prefix)
     }
 
     /// The subject of messages of an edge and a schema version that a stage does not read.
     pub fn parked(&self, stage: &str, edge: Edge, version: u8) -> String {
-        format!("{}{}.{}.{version}", self.prefix, self.parked.replace("{stage}", stage), edge.name())
+        format!("{}{PARKED}.{stage}.{}.{version}", self.prefix, edge.name())
     }
 
     /// All that a stage parked.
     pub fn all_parked(&self, stage: &str) -> String {
-        format!("{}{}.>", self.prefix, self.parked.replace("{stage}", stage))
+        format!("{}{PARKED}.{stage}.>", self.prefix)
     }
 
     /// The subject of the parts of a partition that its owner gives away under a version of its ownership.
     pub fn moves(&self, stage: &str, partition: u16, version: u64) -> String {
-        format!("{}{}.{partition:03}.{version}", self.prefix, self.moves.replace("{stage}", stage))
+        format!("{}{MOVES}.{stage}.{partition:03}.{version}", self.prefix)
     }
 
     /// The subjects of all parts of a partition.
     pub fn all_moves(&self, stage: &str, partition: u16) -> String {
-        format!("{}{}.{partition:03}.>", self.prefix, self.moves.replace("{stage}", stage))
+        format!("{}{MOVES}.{stage}.{partition:03}.>", self.prefix)
     }
 
     /// The subjects of all that moves between the instances of a stage.
     pub fn moves_of(&self, stage: &str) -> String {
-        format!("{}{}.>", self.prefix, self.moves.replace("{stage}", stage))
+        format!("{}{MOVES}.{stage}.>", self.prefix)
     }
 
     /// All subjects of the crawl.
@@ -139,9 +120,8 @@ impl Subjects {
 
     /// What is parked under a subject; none when it is not one of [`parked`](Self::parked).
     pub fn parked_under<'a>(&self, subject: &'a str) -> Option<ParkedUnder<'a>> {
-        let (before, after) = self.parked.split_once("{stage}")?;
-        let (stage, rest) = subject.strip_prefix(&self.prefix)?.strip_prefix(before)?.split_once('.')?;
-        let rest = rest.strip_prefix(after.trim_start_matches('.'))?.trim_start_matches('.');
+        let rest = subject.strip_prefix(&self.prefix)?.strip_prefix(PARKED)?.strip_prefix('.')?;
+        let (stage, rest) = rest.split_once('.')?;
         let (edge, version) = rest.rsplit_once('.')?;
         Some(ParkedUnder { stage, edge, version: version.parse().ok()? })
     }
@@ -168,7 +148,7 @@ impl Subjects {
         let rest = subject.strip_prefix(&self.prefix).unwrap_or(subject);
         match self.parked_under(subject) {
             Some(_) => PARKED,
-            None if matches(&self.dead, rest) => DEAD,
+            None if rest.strip_prefix(DEAD).is_some_and(|stage| stage.starts_with('.')) => DEAD,
             None => rest,
         }
     }
@@ -182,9 +162,9 @@ impl Subjects {
     pub fn held_by(&self, name: &str) -> Vec<String> {
         match Edge::from_name(name) {
             Some(edge) => self.all(edge),
-            None if name == DEAD => vec![wildcard(&format!("{}{}", self.prefix, self.dead))],
-            None if name == PARKED => vec![format!("{}{}.>", self.prefix, wildcard(&self.parked))],
-            None if name == MOVES => vec![format!("{}{}.>", self.prefix, wildcard(&self.moves))],
+            None if name == DEAD => vec![format!("{}{DEAD}.*", self.prefix)],
+            None if name == PARKED => vec![format!("{}{PARKED}.*.>", self.prefix)],
+            None if name == MOVES => vec![format!("{}{MOVES}.*.>", self.prefix)],
             // A further edge: its name is its subject.
             None => vec![format!("{}{name}", self.prefix)],
         }
@@ -218,31 +198,12 @@ fn matches(template: &str, subject: &str) -> bool {
 }
 
 #[cfg(test)]
-pub(crate) mod tests {
+mod tests {
     use super::*;
-
-    /// Subjects of a crawl called `default`, with templates as they are shipped but for that of parked messages.
-    pub(crate) fn subjects(parked: &str) -> Subjects {
-        let edges = Edge::ALL.map(|edge| {
-            let last = match edge.division() {
-                Division::Whole | Division::Lane => "",
-                Division::Partition | Division::PartitionInLane => ".{partition}",
-                Division::Instance => ".{instance}",
-            };
-            format!("{}{last}", edge.name())
-        });
-        let templates = SubjectTemplates {
-            edges,
-            dead: "dead.{stage}".to_owned(),
-            parked: parked.to_owned(),
-            moves: "moves.{stage}".to_owned(),
-        };
-        Subjects::new("default", templates)
-    }
 
     #[test]
     fn a_subject_is_called_by_the_name_of_its_edge() {
-        let subjects = subjects("parked.{stage}");
+        let subjects = Subjects::new("default");
         for edge in Edge::ALL {
             for subject in subjects.all(edge) {
                 assert_eq!(subjects.name_of(&subject.replace('*', "7")), edge.name());
@@ -254,15 +215,27 @@ pub(crate) mod tests {
     }
 
     #[test]
+    fn subjects_stay_as_users_of_a_broker_know_them() {
+        let subjects = Subjects::new("default");
+        let all: Vec<String> = Edge::ALL.into_iter().flat_map(|edge| subjects.all(edge)).collect();
+        assert_eq!(
+            all.join(" ").replace("rhumb.default.", ""),
+            "urls.found.* urls.found urls.split.*.* urls.new.*.* urls.ready.* fetch.asks.* fetch.jobs.* fetch.reports.* \
+             pages outcomes.* dns.refresh.* errands.* urls.filtered urls.boosts.* content.asks.* documents"
+        );
+        assert_eq!(subjects.held_by(DEAD), ["rhumb.default.dead.*"]);
+        assert_eq!(subjects.held_by(PARKED), ["rhumb.default.parked.*.>"]);
+        assert_eq!(subjects.held_by(MOVES), ["rhumb.default.moves.*.>"]);
+    }
+
+    #[test]
     fn the_subject_of_a_parked_message_says_what_it_is() {
-        for template in ["parked.{stage}", "{stage}.laid.by", "x.{stage}.y"] {
-            let subjects = subjects(template);
-            for edge in [Edge::Pages, Edge::UrlsFound, Edge::further(128, "titles")] {
-                let subject = subjects.parked("find-titles", edge, 7);
-                let parked = ParkedUnder { stage: "find-titles", edge: edge.name(), version: 7 };
-                assert_eq!(subjects.parked_under(&subject), Some(parked), "{subject}");
-            }
-            assert_eq!(subjects.parked_under(&subjects.dead("dedup")), None);
+        let subjects = Subjects::new("default");
+        for edge in [Edge::Pages, Edge::UrlsFound, Edge::further(128, "titles")] {
+            let subject = subjects.parked("find-titles", edge, 7);
+            let parked = ParkedUnder { stage: "find-titles", edge: edge.name(), version: 7 };
+            assert_eq!(subjects.parked_under(&subject), Some(parked), "{subject}");
         }
+        assert_eq!(subjects.parked_under(&subjects.dead("dedup")), None);
     }
 }

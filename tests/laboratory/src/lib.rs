@@ -30,6 +30,9 @@ pub mod scheduling;
 mod text;
 pub mod topics;
 pub mod url_cache;
+mod zipf;
+
+pub use zipf::zipf;
 
 /// What a paper says, and what was found.
 #[derive(Clone, Debug, PartialEq, Eq)]

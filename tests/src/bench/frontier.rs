@@ -20,7 +20,7 @@ use rhumb_url::{fingerprint, host_hash, partition};
 use rhumb_wire::message::{
     Ask, Boost, Boosts, Edge, Origin, Quality, ReadyUrls, Resolution, ServerResolution, ToFetcher, decode, encode,
 };
-use scheduler::quality::Qualities;
+use scheduler::quality::{Provider, Qualities};
 use scheduler::{Scheduler, Settings, TABLES};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -100,7 +100,7 @@ pub fn measure(policy: &Policy, servers: usize, urls_of_server: usize, dir: &Pat
     let rounds = urls_of_server.div_ceil(URLS_OF_SERVER_IN_BATCH);
     let urls = servers * rounds * URLS_OF_SERVER_IN_BATCH;
 
-    let mut process = Process::open(&pipeline(policy, 50)?, folder.path())?;
+    let mut process = Process::open(&Setup::new(policy, 50)?, folder.path())?;
     let began = cpu_s()?;
     let held = process.take_on(&hosts, rounds, urls as u64)?;
     let taken_on_per_s = urls as f64 / (cpu_s()? - began);
@@ -111,12 +111,12 @@ pub fn measure(policy: &Policy, servers: usize, urls_of_server: usize, dir: &Pat
     let copy = tempfile::Builder::new().prefix("frontier-").tempdir_in(dir)?;
     copy_folder(folder.path(), copy.path())?;
 
-    let one_by_one = pipeline(policy, 1)?;
+    let one_by_one = Setup::new(policy, 1)?;
     let (before, started) = (resident()?, Instant::now());
     let mut process = Process::open(&one_by_one, folder.path())?;
     process.wake()?;
     let open_s = started.elapsed().as_secs_f64();
-    let scheduler = &one_by_one.stages.scheduler;
+    let scheduler = &one_by_one.pipeline.stages.scheduler;
     let caches = scheduler.store_cache_bytes.0 + scheduler.memtable_bytes.0 * TABLES.len() as u64;
     let memory = resident()?.saturating_sub(before).saturating_sub(caches);
     let jobs = JOBS.min(servers / 4);
@@ -125,13 +125,13 @@ pub fn measure(policy: &Policy, servers: usize, urls_of_server: usize, dir: &Pat
     let chosen_p99_ms = process.grant_singly(SINGLE_JOBS.min(servers / 4))?;
     drop(process);
 
-    let mut process = Process::open(&pipeline(policy, 50)?, folder.path())?;
+    let mut process = Process::open(&Setup::new(policy, 50)?, folder.path())?;
     process.wake()?;
     let (_, filled_per_s) = process.grant(jobs)?;
     drop(process);
 
-    let lifted_per_s = lifted_per_s(&pipeline(policy, 50)?, (&hosts, rounds), copy.path(), dir)?;
-    let mut process = Process::open(&pipeline(policy, 50)?, copy.path())?;
+    let lifted_per_s = lifted_per_s(&Setup::new(policy, 50)?, (&hosts, rounds), copy.path(), dir)?;
+    let mut process = Process::open(&Setup::new(policy, 50)?, copy.path())?;
     process.wake()?;
     let dropped_per_s = process.drop_all()?;
     Ok(Measured {
@@ -153,33 +153,45 @@ pub fn measure(policy: &Policy, servers: usize, urls_of_server: usize, dir: &Pat
 
 /// URLs a second that later links lift, in a copy of this folder below `dir`; none where such links do not count.
 fn lifted_per_s(
-    pipeline: &Pipeline,
+    setup: &Setup,
     (hosts, rounds): (&Hosts, usize),
     folder: &Path,
     dir: &Path,
 ) -> anyhow::Result<Option<f64>> {
-    let is_cash = match pipeline.stages.scheduler.quality {
+    let is_cash = match setup.pipeline.stages.scheduler.quality {
         QualityProvider::Links => false,
         QualityProvider::Opic => true,
         _ => return Ok(None),
     };
     let copy = tempfile::Builder::new().prefix("frontier-").tempdir_in(dir)?;
     copy_folder(folder, copy.path())?;
-    let mut process = Process::open(pipeline, copy.path())?;
+    let mut process = Process::open(setup, copy.path())?;
     process.wake()?;
     process.lift(hosts, rounds, is_cash).map(Some)
 }
 
-fn pipeline(policy: &Policy, requests_per_connection: u32) -> anyhow::Result<Pipeline> {
-    let mut set = policy.set().to_vec();
-    set.extend([
-        format!("partitions={PARTITIONS}"),
-        format!("stages.scheduler.requests_per_connection={requests_per_connection}"),
-        "politeness.delay=0s".to_owned(),
-        "politeness.respect_robots=false".to_owned(),
-        "network.user_agent='rhumb/0 (+https://example.org/bench)'".to_owned(),
-    ]);
-    Ok(Layers { file: None, set }.load_with(std::iter::empty())?)
+/// A scheduler's configuration, and where its qualities come from: `zipf` is no value of a key, it is the laboratory's.
+struct Setup {
+    pipeline: Pipeline,
+    qualities: Qualities,
+}
+
+impl Setup {
+    fn new(policy: &Policy, requests_per_connection: u32) -> anyhow::Result<Self> {
+        const DRAWN: &str = "stages.scheduler.quality=zipf";
+        let is_drawn = policy.set().iter().any(|assignment| assignment == DRAWN);
+        let mut set: Vec<String> = policy.set().iter().filter(|&assignment| assignment != DRAWN).cloned().collect();
+        set.extend([
+            format!("partitions={PARTITIONS}"),
+            format!("stages.scheduler.requests_per_connection={requests_per_connection}"),
+            "politeness.delay=0s".to_owned(),
+            "politeness.respect_robots=false".to_owned(),
+            "network.user_agent='rhumb/0 (+https://example.org/bench)'".to_owned(),
+        ]);
+        let pipeline = Layers { file: None, set }.load_with(std::iter::empty())?;
+        let qualities = if is_drawn { Provider::Drawn(laboratory::zipf).into() } else { Qualities::open(&pipeline)? };
+        Ok(Setup { pipeline, qualities })
+    }
 }
 
 /// Hosts by partition.
@@ -257,7 +269,7 @@ struct Process {
 }
 
 impl Process {
-    fn open(pipeline: &Pipeline, folder: &Path) -> anyhow::Result<Self> {
+    fn open(Setup { pipeline, qualities }: &Setup, folder: &Path) -> anyhow::Result<Self> {
         let scheduler = &pipeline.stages.scheduler;
         let options = StoreOptions {
             memtable_bytes: scheduler.memtable_bytes,
@@ -266,7 +278,7 @@ impl Process {
         };
         let store: Arc<dyn Store> = Arc::new(DiskStore::open(folder, &TABLES.map(|(table, _)| table), options)?);
         let partitions: Vec<u16> = (0..PARTITIONS).collect();
-        let settings = Settings::new(pipeline, Qualities::open(pipeline)?);
+        let settings = Settings::new(pipeline, qualities.clone());
         let epoch = std::process::id().into();
         let core = Scheduler::open(settings, 0, epoch, &partitions, Arc::clone(&store), Timestamp::ZERO)?;
         Ok(Process { core, store, started: Instant::now(), steps: 0, asks: 0, received: 0 })

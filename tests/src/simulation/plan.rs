@@ -259,7 +259,7 @@ impl Plan {
         set.push(format!("stages.scheduler.policy={policy}"));
         set.push(format!(
             "stages.scheduler.quality={}",
-            dice.pick(&["depth", "flow", "zipf", "links", "opic"]).unwrap_or(&"depth")
+            dice.pick(&["depth", "flow", "links", "opic"]).unwrap_or(&"depth")
         ));
         set.push(format!("politeness.connections_per_address={}", dice.pick(&[0, 1, 2]).unwrap_or(&0)));
         set.push(format!("politeness.download_factor={}", dice.pick(&[0, 1, 4]).unwrap_or(&1)));

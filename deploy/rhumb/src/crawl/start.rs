@@ -109,6 +109,9 @@ async fn start_here(plan: &Plan) -> anyhow::Result<Parts> {
     let identity = membership.settle(&mut tide, plan.accept_loss).await?;
     let product_token = pipeline.product_token();
     tracing::info!(crawl = pipeline.crawl, id = identity.mark.id, product_token, "crawling");
+    for warning in &pipeline.warnings {
+        tracing::warn!("{warning}");
+    }
     leave_unarchived(&bus, pipeline).await?;
     give_again_if_alone(&bus, &buckets, pipeline).await;
 
@@ -210,8 +213,9 @@ fn check(pipeline: &Pipeline) -> anyhow::Result<()> {
 
 /// A private broker is one server.
 fn check_replicas(pipeline: &Pipeline) -> Result<(), ConfigError> {
-    let edges =
-        pipeline.edges.streams().into_iter().map(|(key, edge)| (format!("edges.{key}.replicas"), edge.replicas));
+    let streams = pipeline.edges.streams();
+    let edges = [("defaults", &pipeline.edges.defaults)].into_iter().chain(streams);
+    let edges = edges.map(|(key, edge)| (format!("edges.{key}.replicas"), edge.replicas));
     let mut keys = std::iter::once(("broker.replicas".to_owned(), pipeline.broker.replicas)).chain(edges);
     match keys.find(|(_, replicas)| *replicas > 1).filter(|_| pipeline.broker.url.is_empty()) {
         None => Ok(()),

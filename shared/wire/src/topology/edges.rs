@@ -61,6 +61,27 @@ impl Edge {
         Edge::ALL.into_iter().find(|edge| edge.name() == name)
     }
 
+    /// The template of its subjects, without the prefix that all subjects of a crawl have, and without lanes.
+    pub fn template(self) -> String {
+        let last = match self.division() {
+            Division::Whole | Division::Lane => "",
+            Division::Partition | Division::PartitionInLane => ".{partition}",
+            Division::Instance => ".{instance}",
+        };
+        format!("{}{last}", self.name())
+    }
+
+    /// When the broker deletes a message of its stream; none for an edge of core NATS messages.
+    pub const fn retention(self) -> Option<Retention> {
+        match self.row() {
+            Some(row) => match row.kind {
+                Kind::Stream(retention) => Some(retention),
+                Kind::Core => None,
+            },
+            None => Some(Retention::Interest),
+        }
+    }
+
     /// Returns whether the edge's stream is consumed by lane (see [`crate::LANES`]).
     pub const fn has_lanes(self) -> bool {
         matches!(self.division(), Division::Lane | Division::PartitionInLane)

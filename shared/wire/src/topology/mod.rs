@@ -35,6 +35,16 @@ pub fn consumers(edge: Edge) -> impl Iterator<Item = (StageName, Source)> {
     STAGES.iter().flat_map(of_stage)
 }
 
+/// When the broker deletes a message of a stream: of an edge, or of one of the streams beside them.
+pub fn retention(key: &str) -> Retention {
+    match Edge::from_name(key) {
+        Some(edge) => edge.retention().unwrap_or(Retention::Limits),
+        None if [DEAD, PARKED, MOVES].contains(&key) => Retention::Limits,
+        // A further edge.
+        None => Retention::Interest,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,8 +1,6 @@
 //! The words of the topology: names of edges and stages, and how the one takes part in the other. They stand apart from the
 //! tables, because each table needs the names of the other's rows.
 
-use serde::Deserialize;
-
 /// An edge of the pipeline: what carries one type of message from its producers to its consumers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Edge {
@@ -112,8 +110,7 @@ pub enum Kind {
 }
 
 /// When the broker deletes a message of a stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Retention {
     /// When its one consumer has acked it.
     WorkQueue,
@@ -121,6 +118,17 @@ pub enum Retention {
     Interest,
     /// When the stream is full.
     Limits,
+}
+
+impl Retention {
+    /// Its name, as earlier versions of `pipeline.yaml` had it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Retention::WorkQueue => "work-queue",
+            Retention::Interest => "interest",
+            Retention::Limits => "limits",
+        }
+    }
 }
 
 /// How the messages of an edge are divided.

@@ -1,6 +1,6 @@
 //! The quality of a URL: what it is worth when it is discovered, and what later links add.
 //!
-//! Sources: Cao, Jiang and Singh 2003 (precomputed PageRank, Zipf); Cho, Garcia-Molina and Page 1998 (backlinks); Abiteboul,
+//! Sources: Cao, Jiang and Singh 2003 (precomputed PageRank); Cho, Garcia-Molina and Page 1998 (backlinks); Abiteboul,
 //! Preda and Cobena 2003 (OPIC; `flow` looks at each page once).
 
 use foldhash::{HashMap, HashMapExt as _};
@@ -11,9 +11,6 @@ use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::sync::Arc;
-
-/// Ranks that `zipf` draws from.
-const ZIPF_RANKS: u64 = 1_000_000;
 
 /// Where qualities come from.
 #[derive(Clone, Debug)]
@@ -28,8 +25,8 @@ pub enum Provider {
     Opic,
     /// A number for each of the URLs of a file, by fingerprint; others have none.
     Table(Arc<HashMap<u64, Quality>>),
-    /// 1 / k, where k is drawn evenly, for a URL always the same.
-    Zipf,
+    /// What a function makes of the URL's fingerprint: for experiments, which draw qualities.
+    Drawn(fn(u64) -> Quality),
 }
 
 impl Provider {
@@ -40,7 +37,6 @@ impl Provider {
             QualityProvider::Links => Provider::Links,
             QualityProvider::Opic => Provider::Opic,
             QualityProvider::Table => Provider::Table(table.clone()),
-            QualityProvider::Zipf => Provider::Zipf,
         }
     }
 
@@ -51,7 +47,7 @@ impl Provider {
             Provider::Flow | Provider::Opic => origin.flow,
             Provider::Links => Quality::SEED,
             Provider::Table(table) => table.get(&fingerprint(url)).copied().unwrap_or_default(),
-            Provider::Zipf => Quality::SEED.shared_among(1 + (fingerprint(url) % ZIPF_RANKS) as usize),
+            Provider::Drawn(draw) => draw(fingerprint(url)),
         }
     }
 }
@@ -113,7 +109,7 @@ impl Qualities {
                 origin.flow = origin.flow.plus(worth);
                 origin.flow
             }
-            Provider::Depth | Provider::Flow | Provider::Table(_) | Provider::Zipf => before,
+            Provider::Depth | Provider::Flow | Provider::Table(_) | Provider::Drawn(_) => before,
         }
     }
 }
@@ -159,25 +155,15 @@ mod tests {
     }
 
     #[test]
-    fn zipf_draws_always_the_same_and_seldom_much() {
-        let of = |n: u32| Provider::Zipf.quality(&format!("http://a.test/{n}"), &Origin::default()).get();
-        assert_eq!(of(1), of(1));
-        // Where k is even in 1 to 1,000,000, one in a hundred is below 10,000.
-        let good = (0..20_000).filter(|&n| of(n) > 1e-4).count();
-        assert!((120..280).contains(&good), "{good}");
-    }
-
-    #[test]
     fn a_topic_may_have_a_provider_of_its_own() {
-        let set = ["topics.news={quality: zipf}", "topics.shop={}", "network.allow_private_addresses=true"];
+        let set = ["topics.news={quality: flow}", "topics.shop={}", "network.allow_private_addresses=true"];
         let layers = rhumb_config::Layers { file: None, set: set.map(str::to_owned).into() };
         let qualities = Qualities::open(&layers.load_with(std::iter::empty()).unwrap()).unwrap();
         let of = |topic: &str| {
-            let origin = Origin { topic: topic.into(), depth: 1, ..Origin::default() };
+            let origin = Origin { topic: topic.into(), depth: 1, flow: Quality::SEED, ..Origin::default() };
             qualities.quality("http://a.test/", &origin)
         };
-        let drawn = Provider::Zipf.quality("http://a.test/", &Origin::default());
-        assert_eq!(["news", "shop", "default"].map(of), [drawn, of("default"), Quality::new(0.5).unwrap()]);
+        assert_eq!(["news", "shop", "default"].map(of), [Quality::SEED, of("default"), Quality::new(0.5).unwrap()]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Random interleavings of everything that can happen; P1 to P3 and budgets hold after every step, and every URL ends.
 
 use super::fetching::Held;
-use super::web::{Web, addresses, redirect, response, robots};
+use super::web::{Web, addresses, drawn, redirect, response, robots};
 use super::world::World;
 use crate::core::scheduler::Input;
 use crate::ranking::quality::Provider;
@@ -342,7 +342,7 @@ proptest! {
         connections_per_address in 0u32..3,
         life in 0usize..4,
         policy in prop::sample::select(vec![Policy::BreadthFirst, Policy::Performance, Policy::Quality, Policy::Capacity]),
-        quality in prop::sample::select(vec![Provider::Zipf, Provider::Links, Provider::Opic]),
+        quality in prop::sample::select(vec![Provider::Drawn(drawn), Provider::Links, Provider::Opic]),
     ) {
         let owned: &[u16] = if some_owned { &[0, 1, 2, 3] } else { &[1, 2, 3] };
         let mut settings = wild_settings(pages_per_host, connections_per_address, policy, quality);

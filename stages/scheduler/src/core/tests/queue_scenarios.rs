@@ -1,6 +1,6 @@
 //! What an operator is told of what waits, one situation a test.
 
-use super::web::{Fine, pages, response, robots, robots_txt};
+use super::web::{Fine, drawn, pages, response, robots, robots_txt};
 use super::world::{World, elsewhere};
 use crate::ranking::quality::Provider;
 use crate::settings::Settings;
@@ -31,7 +31,7 @@ fn top(world: &World, n: usize, by: Measure) -> Vec<String> {
 fn urls_are_listed_in_the_order_in_which_they_are_fetched() {
     for by_quality in [false, true] {
         let policy = if by_quality { rhumb_config::Policy::Quality } else { rhumb_config::Policy::BreadthFirst };
-        let quality = Provider::Zipf.into();
+        let quality = Provider::Drawn(drawn).into();
         let mut world =
             World::new(Settings { respect_robots: false, requests_per_connection: 3, policy, quality, ..settings() });
         world.tell_pages(A, 10);

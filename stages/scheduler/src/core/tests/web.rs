@@ -1,7 +1,7 @@
 //! The web that tests crawl: what its servers and name servers answer.
 
 use rhumb_url::time::Timestamp;
-use rhumb_wire::message::{FailureKind, Origin, RequestEnd, Resolution, RobotsResponse, Validators};
+use rhumb_wire::message::{FailureKind, Origin, Quality, RequestEnd, Resolution, RobotsResponse, Validators};
 
 pub(crate) fn origin() -> Origin {
     Origin { page: "http://seed.test/".into(), topic: "default".into(), depth: 1, ..Origin::default() }
@@ -81,4 +81,9 @@ pub(crate) fn pages(page: impl FnMut(Timestamp, &str) -> RequestEnd) -> impl Web
 /// A web with this robots.txt, where all pages are fine.
 pub(crate) fn robots_txt(robots: impl FnMut(Timestamp, &str) -> Result<RobotsResponse, FailureKind>) -> impl Web {
     With { page: |_, _: &str| response(200), robots }
+}
+
+/// A quality that is drawn for a URL, always the same.
+pub(super) fn drawn(fingerprint: u64) -> Quality {
+    Quality::SEED.shared_among(1 + (fingerprint % 1_000_000) as usize)
 }
